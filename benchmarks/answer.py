@@ -27,14 +27,14 @@ SHAPES = {  # users, items, ratings, whether of 1..5
     "clicks, 200,000 x 18,000": (200_000, 18_000, 3_000_000, False),
     "ratings, 200,000 x 18,000": (200_000, 18_000, 3_000_000, True),
 }
-KINDS = 20
+N_GENRES = 20
 
 
-def write(path: Path, users: int, items: int, count: int, stars: bool) -> None:
+def write_ratings(path: Path, users: int, items: int, count: int, stars: bool) -> None:
     """Draw cells, and ratings from effects and three directions of taste, as a CSV file."""
     rng = np.random.default_rng(0)
-    popularity, genres = 1 / (10 + np.arange(items)), rng.integers(KINDS, size=items)
-    liked_genres = rng.integers(KINDS, size=(users, 2))
+    popularity, genres = 1 / (10 + np.arange(items)), rng.integers(N_GENRES, size=items)
+    liked_genres = rng.integers(N_GENRES, size=(users, 2))
     rows = np.maximum(2, rng.lognormal(0, 1, users))
     rows = np.clip(np.round(1.4 * rows * count / rows.sum()), 2, items // 4).astype(int)
     u = np.repeat(np.arange(users), rows)
@@ -42,7 +42,7 @@ def write(path: Path, users: int, items: int, count: int, stars: bool) -> None:
     chosen_genres = np.where(
         rng.random(len(u)) < 0.6, liked_genres[u, rng.integers(2, size=len(u))], -1
     )
-    for k in range(KINDS):
+    for k in range(N_GENRES):
         chosen_rows, genre_items = np.flatnonzero(chosen_genres == k), np.flatnonzero(genres == k)
         cumulative = np.cumsum(popularity[genre_items]) / popularity[genre_items].sum()
         i[chosen_rows] = genre_items[np.searchsorted(cumulative, rng.random(len(chosen_rows)))]
@@ -59,7 +59,7 @@ def write(path: Path, users: int, items: int, count: int, stars: bool) -> None:
     np.savetxt(path, np.column_stack(columns), "%d", ",", header=names, comments="")
 
 
-def tree(root: int) -> list[int]:
+def list_process_tree(root: int) -> list[int]:
     """The process and all that came from it."""
     parents = {}
     for stat_path in Path("/proc").glob("[0-9]*/stat"):
@@ -75,7 +75,7 @@ def tree(root: int) -> list[int]:
     return process_ids
 
 
-def shared_once(pids: list[int]) -> float:
+def measure_shared_memory(pids: list[int]) -> float:
     """Proportional set size of processes together, in megabytes; 0 where nobody says."""
     total = 0
     for pid in pids:
@@ -97,26 +97,28 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "ratings.csv")
-            write(file, *shape, stars)
+            write_ratings(file, *shape, stars)
             command = [sys.executable, "-m", "dpmc_lab", "answer", str(file), "--no-curve"]
             command += ["--range", "1:5"] * stars
             environment = os.environ | {"DPMC_HOME": folder, "PYTHONPATH": str(ROOT)}
-            start, said, peak = time.perf_counter(), [], [0.0]
+            start, verdict_times, peak = time.perf_counter(), [], [0.0]
             child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
-            def look(pid: int = child.pid, peak: list[float] = peak) -> None:
-                while Path(f"/proc/{pid}").exists():
-                    peak.append(shared_once(tree(pid)))
+            def poll_memory(process_id: int = child.pid, peak: list[float] = peak) -> None:
+                while Path(f"/proc/{process_id}").exists():
+                    peak.append(measure_shared_memory(list_process_tree(process_id)))
                     time.sleep(0.5)
 
-            threading.Thread(target=look, daemon=True).start()
+            threading.Thread(target=poll_memory, daemon=True).start()
             for line in child.stdout or ():
                 if "at your limit" in line or "Cannot tell" in line:
-                    said.append(time.perf_counter() - start)
+                    verdict_times.append(time.perf_counter() - start)
             if child.wait():
                 raise SystemExit("there was no answer")
-        all_of = f"{said[-1]:.0f} s (load {os.getloadavg()[0]:.1f})"
-        print(f"| {name} | {said[0]:.0f} s | {all_of} | {max(peak):.0f} MB |", flush=True)
+        full_time = f"{verdict_times[-1]:.0f} s (load {os.getloadavg()[0]:.1f})"
+        print(
+            f"| {name} | {verdict_times[0]:.0f} s | {full_time} | {max(peak):.0f} MB |", flush=True
+        )
 
 
 if __name__ == "__main__":

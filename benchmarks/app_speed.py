@@ -41,7 +41,7 @@ from dpmc_core.data import datasets  # noqa: E402
 from dpmc_core.model import Task  # noqa: E402
 from pages.ui import runs, scene  # noqa: E402
 from pages.ui.charts import LIGHT  # noqa: E402
-from tests.browser_helpers import FIRST_SCREEN, visit  # noqa: E402
+from tests.browser_helpers import FIRST_SCREEN_SCRIPT, open_and_settle  # noqa: E402
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
 FRAME, PLOTTED = ".dpmc-plot svg", ".dpmc-plot .scatterlayer .trace"
@@ -65,7 +65,7 @@ WATCH = """() => {
 }"""
 ROUNDS = 6  # times that the knob is dragged there and back
 STREAMLIT = "import json\nimport streamlit as st\nst.plotly_chart(json.loads({!r}), theme=None)\n"
-BARE = """<script>{plotly}</script><div class="dpmc-plot" style="height:400px"></div>
+PLAIN_PAGE = """<script>{plotly}</script><div class="dpmc-plot" style="height:400px"></div>
 <span class="dpmc-value"></span><input class="dpmc-track" type="range" max="13" style="width:700px">
 <script>
   const plot = document.querySelector(".dpmc-plot"), { data, layout } = {figure}
@@ -81,34 +81,36 @@ BARE = """<script>{plotly}</script><div class="dpmc-plot" style="height:400px"><
 def main() -> None:
     argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     with tempfile.TemporaryDirectory() as home:
-        figure = chart()
+        figure = load_first_chart()
         script_path = Path(home) / "alone.py"
         script_path.write_text(STREAMLIT.format(json.dumps(figure)), "utf-8")
         with (
             serve(os.environ | {"DPMC_HOME": home}) as (address, _),
             serve({**os.environ}, str(script_path)) as (plain_address, _),
         ):
-            measure(address, plain_address, figure)
-    seconds = examples()
+            print_measurements(address, plain_address, figure)
+    seconds = time_examples()
     slowest = max(seconds, key=seconds.__getitem__)
     longest = f"{seconds[slowest]:.2f} s ({slowest})"
     print(f"an example on Train, {len(seconds)} mechanisms: at most {longest}")
 
 
-def chart() -> dict[str, Any]:
+def load_first_chart() -> dict[str, Any]:
     """The first chart of the app."""
-    scene_view = scene.came("movie-night", "input-flip")
+    scene_view = scene.load_shipped_scene("movie-night", "input-flip")
     assert scene_view is not None
-    figure: dict[str, Any] = scene.view(scene_view, LIGHT)["picture"]["figure"]
+    figure: dict[str, Any] = scene.build_view(scene_view, LIGHT)["picture"]["figure"]
     return figure
 
 
-def examples() -> dict[str, float]:
+def time_examples() -> dict[str, float]:
     """Seconds that each mechanism's example takes, by id."""
     ratings, durations = datasets.load("movie-night").ratings, {}
-    for id in registry.noisy(Task.BINARY) + registry.noisy(Task.RATINGS):
+    for id in registry.list_private_mechanisms(Task.BINARY) + registry.list_private_mechanisms(
+        Task.RATINGS
+    ):
         start = time.perf_counter()
-        runs.example(registry.create(id, epsilon=1.0), ratings)
+        runs.make_example_film(registry.create(id, epsilon=1.0), ratings)
         durations[id] = time.perf_counter() - start
     return durations
 
@@ -146,52 +148,55 @@ def wait_for(address: str) -> None:
     sys.exit("the server did not start")
 
 
-def measure(address: str, plain_address: str, figure: dict[str, Any]) -> None:
+def print_measurements(address: str, plain_address: str, figure: dict[str, Any]) -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    print(f"a small file: {1e3 * small_file(address):.1f} ms (median)")
+    print(f"a small file: {1e3 * time_small_file(address):.1f} ms (median)")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         visits, plain_times = [], []
         for _ in range(6):
-            visits.append(first_chart(chromium, address, (FRAME, PLOTTED)))
+            visits.append(time_first_chart(chromium, address, (FRAME, PLOTTED)))
             plain_times.append(
-                first_chart(chromium, plain_address, (".js-plotly-plot .scatterlayer .trace",))
+                time_first_chart(chromium, plain_address, (".js-plotly-plot .scatterlayer .trace",))
             )
-        for name, own, alone in (
+        for name, app_times, reference_times in (
             ("cold", visits[0], plain_times[0]),
-            ("warm", median(visits[1:]), median(plain_times[1:])),
+            ("warm", median_by_column(visits[1:]), median_by_column(plain_times[1:])),
         ):
             print(
-                f"first chart after the server answers, {name}: {own[0]:.2f} s, {own[1]:.2f} s;"
-                f" a bare page: {alone[0]:.2f} s ({own[1] / alone[0]:.2f}x)"
+                f"first chart after the server answers, {name}: {app_times[0]:.2f} s,"
+                f" {app_times[1]:.2f} s;"
+                f" a bare page: {reference_times[0]:.2f} s"
+                f" ({app_times[1] / reference_times[0]:.2f}x)"
             )
-        moves, release = drag(chromium, address)
+        delays, release = time_drag(chromium, address)
         p95, plain = (
-            statistics.quantiles(samples, n=20)[-1] for samples in (moves, bared(chromium, figure))
+            statistics.quantiles(samples, n=20)[-1]
+            for samples in (delays, time_plain_page(chromium, figure))
         )
         print(
-            f"pointer to picture: median {statistics.median(moves):.0f} ms, p95 {p95:.0f} ms"
-            f" ({len(moves)} moves); let go to address: {1e3 * release:.0f} ms (median);"
+            f"pointer to picture: median {statistics.median(delays):.0f} ms, p95 {p95:.0f} ms"
+            f" ({len(delays)} moves); let go to address: {1e3 * release:.0f} ms (median);"
             f" a bare Plotly page: p95 {plain:.0f} ms ({p95 / plain:.2f}x)"
         )
         for size in ((1366, 768), (1280, 720), (1920, 1080)):
             for name in ("", "train", "compare", "noise", "guarantees", "protocol", "papers"):
-                words, controls, share = first_screen(chromium, address + name, size)
+                n_words, controls, share = count_first_screen(chromium, address + name, size)
                 title = name or "what if"
-                print(f"{title} at {size}: {words} words, {controls} controls, figure {share} %")
+                print(f"{title} at {size}: {n_words} words, {controls} controls, figure {share} %")
         chromium.close()
 
 
-def first_screen(chromium, address: str, size: tuple[int, int]) -> tuple[int, int, int]:
+def count_first_screen(chromium, address: str, size: tuple[int, int]) -> tuple[int, int, int]:
     """Words and controls in the window, and the figure's share of its height in percent."""
     page = chromium.new_page(viewport={"width": size[0], "height": size[1]})
-    visit(page, address)
-    counts = page.evaluate(FIRST_SCREEN)
+    open_and_settle(page, address)
+    counts = page.evaluate(FIRST_SCREEN_SCRIPT)
     page.close()
     return counts
 
 
-def small_file(address: str) -> float:
+def time_small_file(address: str) -> float:
     scripts = Path(st.__file__).parent / "static" / "static" / "js"
     connection = http.client.HTTPConnection(urlsplit(address).netloc)
     times = []
@@ -204,11 +209,11 @@ def small_file(address: str) -> float:
     return statistics.median(times)
 
 
-def median(pairs):
+def median_by_column(pairs):
     return [statistics.median(column) for column in zip(*pairs, strict=True)]
 
 
-def first_chart(chromium, address: str, selectors: Sequence[str]) -> list[float]:
+def time_first_chart(chromium, address: str, selectors: Sequence[str]) -> list[float]:
     """Seconds to each of these."""
     context = chromium.new_context(viewport={"width": 1366, "height": 650})
     page = context.new_page()
@@ -221,33 +226,33 @@ def first_chart(chromium, address: str, selectors: Sequence[str]) -> list[float]
     return durations
 
 
-def bared(chromium, figure: dict[str, Any]) -> list[float]:
-    """As `drag`, where there is nothing but the chart and a range input."""
+def time_plain_page(chromium, figure: dict[str, Any]) -> list[float]:
+    """As `time_drag`, where there is nothing but the chart and a range input."""
     page = chromium.new_page(viewport={"width": 1366, "height": 650})
-    code = scene.plotly().read_text("utf-8")
-    page.set_content(BARE.replace("{plotly}", code).replace("{figure}", json.dumps(figure)))
+    code = scene.find_plotly_bundle().read_text("utf-8")
+    page.set_content(PLAIN_PAGE.replace("{plotly}", code).replace("{figure}", json.dumps(figure)))
     page.wait_for_selector(PLOTTED, state="attached", timeout=60_000)
     page.evaluate(WATCH)
     track = page.locator(".dpmc-track").bounding_box()
     stops = [track["x"] + 10 + (track["width"] - 20) * k / 13 for k in range(14)]
-    for _ in dragged(page, stops, track["y"] + track["height"] / 2):
+    for _ in drag_across_stops(page, stops, track["y"] + track["height"] / 2):
         page.mouse.up()
     delays: list[float] = page.evaluate("window.answers")
     return delays
 
 
-def drag(chromium, address: str) -> tuple[list[float], float]:
+def time_drag(chromium, address: str) -> tuple[list[float], float]:
     """Milliseconds from each move of the pointer to the changed picture; seconds to the address."""
     page = chromium.new_page(viewport={"width": 1366, "height": 650})
     page.goto(address + "?epsilon=0.1")
     page.wait_for_selector(PLOTTED, state="attached", timeout=60_000)
     page.wait_for_timeout(2_000)
     page.evaluate(WATCH)
-    releases = drag_over(page)
+    releases = drag_knob(page)
     return page.evaluate("window.answers"), statistics.median(releases)
 
 
-def dragged(page, stops: Sequence[float], height: float) -> Iterator[None]:
+def drag_across_stops(page, stops: Sequence[float], height: float) -> Iterator[None]:
     """Over all stops, there and back, each time with the button still held at the end."""
     for stop_order in [stops, stops[::-1]] * ROUNDS:
         page.mouse.move(stop_order[0], height)
@@ -258,12 +263,14 @@ def dragged(page, stops: Sequence[float], height: float) -> Iterator[None]:
         yield
 
 
-def drag_over(page) -> list[float]:
+def drag_knob(page) -> list[float]:
     """The knob dragged over all stops, there and back; seconds from letting go to the address."""
-    stops = [box["x"] + box["width"] / 2 for box in boxes(page.locator(".dpmc-plot .xtick text"))]
+    stops = [
+        box["x"] + box["width"] / 2 for box in list_boxes(page.locator(".dpmc-plot .xtick text"))
+    ]
     knob = page.locator(".dpmc-knob").bounding_box()
     releases = []
-    for _ in dragged(page, stops, knob["y"] + knob["height"] / 2):
+    for _ in drag_across_stops(page, stops, knob["y"] + knob["height"] / 2):
         before = page.url
         start = time.monotonic()
         page.mouse.up()
@@ -273,7 +280,7 @@ def drag_over(page) -> list[float]:
     return releases
 
 
-def boxes(locator):
+def list_boxes(locator):
     return [element.bounding_box() for element in locator.all()]
 
 

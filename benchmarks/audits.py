@@ -31,15 +31,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from dpmc_core import registry
 from dpmc_core.privacy import RATING, Gaussian
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
-from dpmc_core.privacy.audit import gaussian_canary_bound, right_guesses
-from dpmc_core.problem import SEED
+from dpmc_core.privacy.audit import count_right_guesses, gaussian_canary_bound
+from dpmc_core.problem import DEFAULT_SEED
 from dpmc_lab import measured, papers
-from dpmc_lab.audit import Method, Refuted, refute, small_data
-from dpmc_lab.audit.canaries import Keeper
-from dpmc_lab.audit.report import record
+from dpmc_lab.audit import AuditMethod, Refuted, audit_mechanism, generate_small_ratings
+from dpmc_lab.audit.canaries import CanaryAuditor
+from dpmc_lab.audit.report import build_measured_bound
 from dpmc_lab.curves import as_published, audits
 from dpmc_lab.papers import verdicts
-from tests.flawed_mechanisms import faults_of, plant
+from tests.flawed_mechanisms import list_faults, plant_fault
 from tests.noise_law import find_misfits
 
 CANARIES = 40  # where each takes a run to score
@@ -48,23 +48,23 @@ NOISY = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cl
 failed: list[str] = []
 
 
-def must(is_met: bool, message: str) -> str:
+def mark_failure(is_met: bool, message: str) -> str:
     if not is_met:
         failed.append(message)
     return "" if is_met else "  <-- NOT AS IT MUST BE"
 
 
-def keeper(id: str, epsilon: float, seed: int) -> Keeper:
+def create_keeper(id: str, epsilon: float, seed: int) -> CanaryAuditor:
     mechanism = registry.create(id, epsilon=epsilon)
-    guarantee = mechanism.guarantee(small_data(mechanism).public)
-    return Keeper(mechanism, guarantee, guarantee.change, seed)
+    guarantee = mechanism.guarantee(generate_small_ratings(mechanism).public)
+    return CanaryAuditor(mechanism, guarantee, guarantee.change, seed)
 
 
-def bounds(id: str, epsilon: float, runs: int, all_guessed: bool = False) -> list[float]:
+def audit_bounds(id: str, epsilon: float, runs: int, all_guessed: bool = False) -> list[float]:
     """The bounds of so many audits, with coins and noise of their own."""
-    first = keeper(id, epsilon, 10**6)
-    ratings = small_data(first.mechanism)
-    rehearsal = first.rehearsed(ratings, CANARIES)
+    first = create_keeper(id, epsilon, 10**6)
+    ratings = generate_small_ratings(first.mechanism)
+    rehearsal = first.rehearse(ratings, CANARIES)
     if all_guessed:
         rehearsal = rehearsal._replace(guesses=rehearsal.plan.count)
     seeds = range(10, 10 * runs + 10, 10)
@@ -73,7 +73,7 @@ def bounds(id: str, epsilon: float, runs: int, all_guessed: bool = False) -> lis
     return [audit.epsilon or 0.0 for audit in audits]
 
 
-def gaussian_release(
+def median_gaussian_bound(
     epsilon: float, runs: int, canaries: int = 10_000, guesses: int = 500
 ) -> float:
     """The median bound at delta 1e-5 for one Gaussian release of a number a canary."""
@@ -85,14 +85,14 @@ def gaussian_release(
         coins = rng.random(canaries) < 0.5
         released = release.publish(coins, rng)
         scores = release.log_likelihood(released, 1.0) - release.log_likelihood(released, 0.0)
-        right = right_guesses(scores, coins, guesses)
+        right = count_right_guesses(scores, coins, guesses)
         lower_bounds.append(
             gaussian_epsilon(gaussian_canary_bound(canaries, guesses, right), delta)
         )
     return float(np.median(lower_bounds))
 
 
-def of_papers() -> int:
+def audit_papers() -> int:
     """Every promise of the papers that is not proved, by the command that audits it."""
     entries = {}
     for _, paper_experiment in papers.experiments():
@@ -100,7 +100,7 @@ def of_papers() -> int:
             command = verdicts.audit_command(promise)
             if command in entries:
                 continue
-            settings = as_published.with_published(promise.mechanism, promise.settings)
+            settings = as_published.merge_published_settings(promise.mechanism, promise.settings)
             options = {"epsilon": promise.epsilon, "delta": promise.delta, **settings}
             mechanism = registry.create(promise.mechanism, **options)
             guarantee = mechanism.guarantee(promise.public)
@@ -109,10 +109,10 @@ def of_papers() -> int:
                 or guarantee.certified().epsilon <= promise.epsilon
             ):
                 continue
-            report = refute(mechanism, runs=12, methods=[Method.PROBE])
+            report = audit_mechanism(mechanism, runs=12, methods=[AuditMethod.PROBE])
             if report.refuted is not Refuted.CLAIM or not (best := report.best) or not best.pair:
                 continue
-            pair = audits.pair(best.pair)
+            pair = audits.describe_changed_row(best.pair)
             entries[command] = {
                 "epsilon": report.measured,
                 "revision": mechanism.revision,
@@ -130,12 +130,12 @@ def shipped() -> int:
     lines = []
     for id in NOISY:
         mechanism = registry.create(id, epsilon=1.0)
-        found = refute(mechanism, seed=SEED)
-        if found.best is not None and found.best.method is Method.CANARIES:
+        found = audit_mechanism(mechanism, seed=DEFAULT_SEED)
+        if found.best is not None and found.best.method is AuditMethod.CANARIES:
             # Coins decide the bound: the one in the middle of five seeds.
-            others = [refute(mechanism, seed=SEED + k) for k in range(1, 5)]
+            others = [audit_mechanism(mechanism, seed=DEFAULT_SEED + k) for k in range(1, 5)]
             found = sorted([found, *others], key=lambda one: one.measured)[2]
-        lines.append(f"  {json.dumps(dataclasses.asdict(record(found)))}")
+        lines.append(f"  {json.dumps(dataclasses.asdict(build_measured_bound(found)))}")
         print(f"{found.measured:8.4g}  {id}", flush=True)
     path = Path(measured.__file__).with_suffix(".json")
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
@@ -147,55 +147,57 @@ def main(runs: int) -> int:
 
     print("Randomised response, 1,000 canaries, all guessed: median bound over epsilon")
     for epsilon in (1.0, 2.0, 4.0):
-        share = float(np.median(bounds("dplcf", epsilon, runs, all_guessed=True))) / epsilon
-        mark = must(share >= 0.85, f"randomised response at {epsilon:g}: {share:.3f}")
+        share = float(np.median(audit_bounds("dplcf", epsilon, runs, all_guessed=True))) / epsilon
+        mark = mark_failure(share >= 0.85, f"randomised response at {epsilon:g}: {share:.3f}")
         print(f"  epsilon {epsilon:g}: {share:.3f}{mark}", flush=True)
 
     print("One Gaussian release, 10,000 canaries, 500 guessed, delta 1e-5: median bound")
     for epsilon in (1.0, 4.0, 8.0):
-        median = gaussian_release(epsilon, max(20, runs // 10))
-        mark = must(epsilon != 4 or median >= 2.4, f"Gaussian at {epsilon:g}: {median:.2f}")
+        median = median_gaussian_bound(epsilon, max(20, runs // 10))
+        mark = mark_failure(epsilon != 4 or median >= 2.4, f"Gaussian at {epsilon:g}: {median:.2f}")
         print(f"  epsilon {epsilon:g}: {median:.2f}{mark}", flush=True)
 
-    report = refute(registry.create("output", epsilon=1.0), methods=[Method.PROBE])
-    mark = must(report.measured >= 3, f"output perturbation: {report.measured:.3g}")
+    report = audit_mechanism(registry.create("output", epsilon=1.0), methods=[AuditMethod.PROBE])
+    mark = mark_failure(report.measured >= 3, f"output perturbation: {report.measured:.3g}")
     print(f"Output perturbation at epsilon 1: at least {report.measured:.3g}{mark}")
 
     print("Noise of honest mechanisms against its law: accused, of 5 seeds each")
     accused = 0
     for id in NOISY:
         mechanism = registry.create(id, epsilon=1.0)
-        guarantee = mechanism.guarantee(small_data(mechanism).public)
+        guarantee = mechanism.guarantee(generate_small_ratings(mechanism).public)
         accused += sum(bool(find_misfits(guarantee, guarantee, seed)) for seed in range(5))
-    print(f"  {accused} of {5 * len(NOISY)}{must(accused <= 2, f'law: {accused} accused')}")
+    print(f"  {accused} of {5 * len(NOISY)}{mark_failure(accused <= 2, f'law: {accused} accused')}")
 
     print("Planted faults at epsilon 1, noticed by")
     for id in NOISY:
         mechanism = registry.create(id, epsilon=1.0)
-        for flaw in faults_of(mechanism, small_data(mechanism).public):
-            public = small_data(mechanism).public
-            planted = plant(mechanism, flaw, public)
-            found = refute(planted, runs=CANARIES)
-            by = [f.method.value for f in found.findings if f.refuted is Refuted.CERTIFICATE]
+        for flaw in list_faults(mechanism, generate_small_ratings(mechanism).public):
+            public = generate_small_ratings(mechanism).public
+            planted = plant_fault(mechanism, flaw, public)
+            audit_report = audit_mechanism(planted, runs=CANARIES)
+            detectors = [
+                f.method.value for f in audit_report.findings if f.refuted is Refuted.CERTIFICATE
+            ]
             misfits = find_misfits(mechanism.guarantee(public), planted.guarantee(public))
-            by += ["law of the noise"] * bool(misfits)
-            mark = must(bool(by), f"{id}, {flaw.value}: not noticed")
-            print(f"  {id:<25}{flaw.value:<11}{', '.join(by)}{mark}", flush=True)
+            detectors += ["law of the noise"] * bool(misfits)
+            mark = mark_failure(bool(detectors), f"{id}, {flaw.value}: not noticed")
+            print(f"  {id:<25}{flaw.value:<11}{', '.join(detectors)}{mark}", flush=True)
 
     print(f"Certified at epsilon 1: bound above certified, of {runs} audits by canaries")
     allowed = 21 * runs // 200
     for id in NOISY:
-        certified = keeper(id, 1.0, 1).card.certified().epsilon
+        certified = create_keeper(id, 1.0, 1).guarantee.certified().epsilon
         if not math.isfinite(certified):
             continue
-        found = bounds(id, 1.0, runs)
-        over = sum(bound > certified for bound in found)
-        mark = must(over <= allowed, f"{id}: {over} of {runs}")
-        print(f"  {id:<25}{over:>4}   median {np.median(found):.3f}{mark}", flush=True)
+        audit_report = audit_bounds(id, 1.0, runs)
+        n_above = sum(bound > certified for bound in audit_report)
+        mark = mark_failure(n_above <= allowed, f"{id}: {n_above} of {runs}")
+        print(f"  {id:<25}{n_above:>4}   median {np.median(audit_report):.3f}{mark}", flush=True)
 
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes")
-    for what in failed:
-        print(f"NOT AS IT MUST BE: {what}")
+    for message in failed:
+        print(f"NOT AS IT MUST BE: {message}")
     return 1 if failed else 0
 
 
@@ -204,7 +206,7 @@ if __name__ == "__main__":
     parser.add_argument("runs", nargs="?", type=int, default=200, help="audits each (200)")
     parser.add_argument("--papers", action="store_true", help="write those of the papers")
     parser.add_argument("--shipped", action="store_true", help="write those that ship")
-    asked = parser.parse_args()
-    if asked.shipped:
+    args = parser.parse_args()
+    if args.shipped:
         sys.exit(shipped())
-    sys.exit(of_papers() if asked.papers else main(asked.runs))
+    sys.exit(audit_papers() if args.papers else main(args.runs))

@@ -33,12 +33,14 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
 SECRET = secrets.token_urlsafe(16)
-EVERY = 2.0  # seconds between two looks of a phone, see pages/ui/phone.html
+POLL_SECONDS = 2.0  # seconds between two looks of a phone, see pages/ui/phone.html
 
 
-TIDY = 20.0  # seconds between two looks of the server at what has ended, see pages/ui/server.py
+COLLECT_SECONDS = (
+    20.0  # seconds between two looks of the server at what has ended, see pages/ui/server.py
+)
 PATIENCE = 60.0  # seconds after which an answer counts as lost
-EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
+FINISHED_EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
 
 
 class Tab:
@@ -68,11 +70,11 @@ class Tab:
         start = time.perf_counter()
         await self._socket.send(message.SerializeToString())
         async with asyncio.timeout(PATIENCE):
-            while not self._read(await self._socket.recv()):
+            while not self._handle_message(await self._socket.recv()):
                 pass
         return time.perf_counter() - start
 
-    def _read(self, data: bytes) -> bool:
+    def _handle_message(self, data: bytes) -> bool:
         """Take one message in; whether the run is over."""
         message = ForwardMsg.FromString(data)
         self.bytes, self.messages = self.bytes + len(data), self.messages + 1
@@ -86,10 +88,10 @@ class Tab:
         elif kind == "auto_rerun":
             self.ticks[message.auto_rerun.fragment_id] = message.auto_rerun.interval
         elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
-            self._see(message.delta.new_element, message.delta.fragment_id)
-        return kind == "script_finished" and message.script_finished != EARLY
+            self._record_element(message.delta.new_element, message.delta.fragment_id)
+        return kind == "script_finished" and message.script_finished != FINISHED_EARLY
 
-    def _see(self, element: Element, fragment: str) -> None:
+    def _record_element(self, element: Element, fragment: str) -> None:
         kind = element.WhichOneof("type")
         if kind == "exception":
             self.errors.append(element.exception.message)
@@ -102,7 +104,7 @@ class Tab:
 
 
 @asynccontextmanager
-async def visit(address: str, page: str = "", **query: str) -> AsyncIterator[Tab]:
+async def open_tab(address: str, page: str = "", **query: str) -> AsyncIterator[Tab]:
     """A tab of the app, its first page drawn."""
     stream = address.replace("http", "ws", 1) + "_stcore/stream"
     options = {"max_size": None, "open_timeout": PATIENCE}
@@ -112,7 +114,7 @@ async def visit(address: str, page: str = "", **query: str) -> AsyncIterator[Tab
         yield tab
 
 
-def memory(process: int) -> float:
+def measure_memory(process: int) -> float:
     """Return the MB that a process and its children hold themselves."""
     kilobytes, waiting = 0, [process]
     while waiting:
@@ -129,13 +131,13 @@ class Phone:
     """One connection that is kept, and what each request took, by its path."""
 
     def __init__(
-        self, address: str, times: dict[str, list[float]], taken: list[float] | None = None
+        self, address: str, times: dict[str, list[float]], report_times: list[float] | None = None
     ) -> None:
-        self._host, self._times, self._taken = urlsplit(address).netloc, times, taken
+        self._host, self._times, self._taken = urlsplit(address).netloc, times, report_times
         self._token, self._bit = secrets.token_hex(16), random.randrange(2)
         self._picks: list[list[int]] = []
 
-    async def ask(self, path: str, body: bytes = b"") -> bytes:
+    async def fetch(self, path: str, body: bytes = b"") -> bytes:
         head = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: {self._host}\r\n"
         if body:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
@@ -149,8 +151,8 @@ class Phone:
         assert " 200 " in head_text.splitlines()[0], content
         return content
 
-    async def report(self) -> str:
-        poll_view = json.loads(await self.ask("/asking"))
+    async def send_report(self) -> str:
+        poll_view = json.loads(await self.fetch("/asking"))
         report = {"room": poll_view["room"], "asking": poll_view["asking"], "token": self._token}
         if poll_view["options"]:
             self._picks = self._picks or [
@@ -160,64 +162,64 @@ class Phone:
             report["picks"] = self._picks
         else:
             report["bit"] = self._bit
-        receipt = json.loads(await self.ask("/report", json.dumps(report).encode()))["receipt"]
+        receipt = json.loads(await self.fetch("/report", json.dumps(report).encode()))["receipt"]
         if receipt == "new" and self._taken is not None:
             self._taken.append(time.monotonic())
         return receipt
 
-    async def live(self, seconds: float, arrived: asyncio.Barrier, end: asyncio.Event) -> list[str]:
+    async def run(self, seconds: float, arrived: asyncio.Barrier, end: asyncio.Event) -> list[str]:
         """Polls until the end; what became of its report, and of the same one sent again."""
         host, _, port = self._host.partition(":")
-        await asyncio.sleep(random.uniform(0, EVERY))
+        await asyncio.sleep(random.uniform(0, POLL_SECONDS))
         self._reader, self._writer = await asyncio.open_connection(host, int(port))
-        await self.ask("/phone")
+        await self.fetch("/phone")
         await arrived.wait()
-        await asyncio.sleep(random.uniform(0, EVERY))  # they are not in step
+        await asyncio.sleep(random.uniform(0, POLL_SECONDS))  # they are not in step
         report_time, receipts = time.monotonic() + random.uniform(0, seconds), []
         while not end.is_set():
             if not receipts and time.monotonic() >= report_time:
-                receipts.append(await self.report())
-            await self.ask("/asking")
-            await asyncio.sleep(EVERY * random.uniform(0.8, 1.2))
-        receipts.append(await self.report())
+                receipts.append(await self.send_report())
+            await self.fetch("/asking")
+            await asyncio.sleep(POLL_SECONDS * random.uniform(0.8, 1.2))
+        receipts.append(await self.send_report())
         self._writer.close()
         return receipts
 
 
-async def measure(address: str, process: int, options: argparse.Namespace) -> None:
+async def print_measurements(address: str, process: int, options: argparse.Namespace) -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    async with visit(address):  # what all share is there before they come
-        await phones(address, process, 5, 1.0, {})
-    before, times, report_times = await settled(process), {}, []
-    watching = asyncio.create_task(projector(address, 5, options.phones, report_times))
-    receipts, full_memory = await phones(
+    async with open_tab(address):  # what all share is there before they come
+        await run_phones(address, process, 5, 1.0, {})
+    prior_memory, times, report_times = await measure_settled_memory(process), {}, []
+    watching = asyncio.create_task(time_projector(address, 5, options.phones, report_times))
+    receipts, full_memory = await run_phones(
         address, process, options.phones, options.seconds, times, report_times
     )
-    late = await watching
+    delays = await watching
     print(
-        f"projector: a report is on it after {statistics.median(late):.2f} s (median), at most"
-        f" {max(late):.2f} s"
+        f"projector: a report is on it after {statistics.median(delays):.2f} s (median), at most"
+        f" {max(delays):.2f} s"
     )
     lost = sum(entry != ["new", "again"] for entry in receipts)
     print(f"{options.phones} phones within {options.seconds:g} s: {lost} reports lost")
     for path, name in (("/report", "POST"), ("/asking", "GET"), ("/phone", "page")):
-        took = sorted(1e3 * entry for entry in times[path])
-        p95 = statistics.quantiles(took, n=20)[-1]
+        durations = sorted(1e3 * entry for entry in times[path])
+        p95 = statistics.quantiles(durations, n=20)[-1]
         print(
-            f"{name}: {len(took)} answers, median {statistics.median(took):.1f} ms,"
-            f" p95 {p95:.1f} ms, max {took[-1]:.1f} ms"
+            f"{name}: {len(durations)} answers, median {statistics.median(durations):.1f} ms,"
+            f" p95 {p95:.1f} ms, max {durations[-1]:.1f} ms"
         )
-    each = 1024 * (full_memory - before) / options.phones
+    each = 1024 * (full_memory - prior_memory) / options.phones
     print(f"memory of a phone that is there: {each:.0f} kB")
-    before = await settled(process)
+    prior_memory = await measure_settled_memory(process)
     async with AsyncExitStack() as stack:
         for _ in range(options.pages):
-            await stack.enter_async_context(visit(address))
-        each = (await settled(process) - before) / options.pages
-    print(f"memory of a visitor of the app: {each:.1f} MB ({before:.0f} MB before)")
+            await stack.enter_async_context(open_tab(address))
+        each = (await measure_settled_memory(process) - prior_memory) / options.pages
+    print(f"memory of a visitor of the app: {each:.1f} MB ({prior_memory:.0f} MB before)")
 
 
-async def projector(
+async def time_projector(
     address: str, n_prior: int, number: int, report_times: list[float]
 ) -> list[float]:
     """Seconds from each report to the teacher's page. n_prior: reports that are there already."""
@@ -238,13 +240,13 @@ async def projector(
     return delays
 
 
-async def settled(process: int) -> float:
+async def measure_settled_memory(process: int) -> float:
     """MB of the server, once it has looked at what may go."""
-    await asyncio.sleep(TIDY + 3)
-    return memory(process)
+    await asyncio.sleep(COLLECT_SECONDS + 3)
+    return measure_memory(process)
 
 
-async def phones(
+async def run_phones(
     address: str,
     process: int,
     number: int,
@@ -255,11 +257,11 @@ async def phones(
     """What became of all their reports, and the memory of the server while all are there."""
     arrived, end = asyncio.Barrier(number), asyncio.Event()
     phone_tasks = [
-        asyncio.create_task(Phone(address, times, report_times).live(seconds, arrived, end))
+        asyncio.create_task(Phone(address, times, report_times).run(seconds, arrived, end))
         for _ in range(number)
     ]
-    await asyncio.sleep(seconds + 3 * EVERY)
-    memory_in_use = await settled(process)
+    await asyncio.sleep(seconds + 3 * POLL_SECONDS)
+    memory_in_use = await measure_settled_memory(process)
     end.set()
     return await asyncio.gather(*phone_tasks), memory_in_use
 
@@ -281,7 +283,7 @@ def main() -> None:
             "DPMC_CLASS_SIZE": "500",
         }
         with serve(environment) as (address, process):
-            asyncio.run(measure(address, process, options))
+            asyncio.run(print_measurements(address, process, options))
 
 
 if __name__ == "__main__":

@@ -29,13 +29,13 @@ from pathlib import Path
 
 from dpmc_core import registry
 from dpmc_core.data import ReadOptions
-from dpmc_core.settings import settings_of
+from dpmc_core.settings import list_settings
 from dpmc_lab.cli import build_parser, main
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE, RELEASED = "caf\u00e9.csv", "items.npz"
 RANGE = ("--range", "1:5")
-RUN: dict[tuple[str, ...], list[str]] = {  # each command with what makes it short
+ARGUMENTS: dict[tuple[str, ...], list[str]] = {  # each command with what makes it short
     ("app",): ["--address", "203.0.113.1"],  # an address of no machine: the app does not start
     ("list",): [],
     ("data", "list"): [],
@@ -64,7 +64,7 @@ RUN: dict[tuple[str, ...], list[str]] = {  # each command with what makes it sho
     ("lessons",): ["--out", "sheets"],
     ("explorable",): ["movie-night", "--out", "what-if.html"],
 }
-DONE, FAILED, USAGE, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
+SUCCEEDED, FAILED, USAGE, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
 MOMENTS = 8  # of a command's time, at which it is interrupted
 # A user whom the system does not know, who may read everything and write nothing.
 STRANGER = (
@@ -74,38 +74,40 @@ STRANGER = (
 
 
 @dataclass(frozen=True)
-class Way:
-    """What befalls a command. shell: what it is run as, the command in "$@"; gone: who would read
-    has left; status: of a command that writes, None for what it is otherwise; also: another that it
-    may have; said: what it must say then."""
+class Condition:
+    """What befalls a command. shell: what it is run as, the command in "$@"; reader_gone: who would
+    read has left; status: of a command that writes, None for what it is otherwise; also: another
+    that it may have; expected_text: what it must say then."""
 
     shell: str = 'exec "$@"'
     changes: Mapping[str, str | None] = field(default_factory=dict)
-    gone: bool = False
+    reader_gone: bool = False
     stranger: bool = False
     status: int | None = None
     also: int | None = None
-    said: str = ""
+    expected_text: str = ""
 
 
-PLAIN = Way()
+NORMAL = Condition()
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
-WAYS = {
-    "nobody reads on": Way(gone=True, status=UNREAD),
-    "standard output closed": Way('exec "$@" >&-', status=FAILED, said="output is closed"),
-    "standard error closed": Way('exec "$@" 2>&-'),
-    "disk full": Way('exec "$@" >/dev/full', status=FAILED, said="no space left"),
-    "C locale": Way(changes=ASCII),
-    "no home, unknown user": Way(
+CONDITIONS = {
+    "nobody reads on": Condition(reader_gone=True, status=UNREAD),
+    "standard output closed": Condition(
+        'exec "$@" >&-', status=FAILED, expected_text="output is closed"
+    ),
+    "standard error closed": Condition('exec "$@" 2>&-'),
+    "disk full": Condition('exec "$@" >/dev/full', status=FAILED, expected_text="no space left"),
+    "C locale": Condition(changes=ASCII),
+    "no home, unknown user": Condition(
         changes={"HOME": None, "DPMC_HOME": None}, stranger=True, also=FAILED
     ),
-    "read-only folder": Way(stranger=True, also=FAILED),
-    "umask 077": Way('umask 077; exec "$@"'),
+    "read-only folder": Condition(stranger=True, also=FAILED),
+    "umask 077": Condition('umask 077; exec "$@"'),
 }
 
 
 @dataclass(frozen=True)
-class Done:
+class CommandResult:
     """How a run ended, and after how many seconds."""
 
     status: int
@@ -113,18 +115,18 @@ class Done:
     err: str
     seconds: float
 
-    def faults(self, wanted: set[int], said: str = "") -> list[str]:
+    def list_faults(self, expected: set[int], expected_text: str = "") -> list[str]:
         """What is wrong with it."""
-        told = self.err.strip().rpartition("\n")[2]
+        last_line = self.err.strip().rpartition("\n")[2]
         messages = [w for w in ("Traceback", "Exception ignored") if w in self.out + self.err]
-        if self.status not in wanted:
-            messages.append(f"status {self.status}, not {' or '.join(map(str, sorted(wanted)))}")
-        elif self.status in (FAILED, USAGE) and said and said not in self.err:
-            messages.append(f"it does not say '{said}'")
-        return [f"{fault}: {told[:200]}" for fault in messages]
+        if self.status not in expected:
+            messages.append(f"status {self.status}, not {' or '.join(map(str, sorted(expected)))}")
+        elif self.status in (FAILED, USAGE) and expected_text and expected_text not in self.err:
+            messages.append(f"it does not say '{expected_text}'")
+        return [f"{fault}: {last_line[:200]}" for fault in messages]
 
 
-def prepare(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_lab")) -> None:
+def write_inputs(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_lab")) -> None:
     """What the commands work on: a file of ratings, a release of it and a store."""
     names = ("\u00e9", "\u738b", "u")
     rows = [
@@ -134,22 +136,22 @@ def prepare(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_lab"
         if (u + i) % 3
     ]
     (folder / FILE).write_text("\n".join(["user,item,rating", *rows]) + "\n", encoding="utf-8")
-    sweep = [*run, "sweep", *RUN[("sweep",)], "--store", "rows.sqlite"]
-    for command in ([*run, "release", *RUN[("release",)]], sweep):
+    sweep = [*run, "sweep", *ARGUMENTS[("sweep",)], "--store", "rows.sqlite"]
+    for command in ([*run, "release", *ARGUMENTS[("release",)]], sweep):
         subprocess.run(
-            command, cwd=folder, check=True, capture_output=True, env=environment(folder)
+            command, cwd=folder, check=True, capture_output=True, env=build_environment(folder)
         )
     (folder / "out.npz").rename(folder / RELEASED)
 
 
-def environment(folder: Path, condition: Way = PLAIN) -> dict[str, str]:
+def build_environment(folder: Path, condition: Condition = NORMAL) -> dict[str, str]:
     fixed = {"DPMC_HOME": str(folder / "home"), "PYTHONUNBUFFERED": None}
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **fixed, **condition.changes}
     return {name: value for name, value in variables.items() if value is not None}
 
 
 @contextlib.contextmanager
-def somewhere(pattern: Path) -> Iterator[Path]:
+def copy_folder(pattern: Path) -> Iterator[Path]:
     """A new folder that holds the same files."""
     with tempfile.TemporaryDirectory(prefix="dpmc-") as name:
         folder = Path(name, "work")
@@ -158,16 +160,16 @@ def somewhere(pattern: Path) -> Iterator[Path]:
         yield folder
 
 
-def run(
-    command: Sequence[str], pattern: Path, condition: Way = PLAIN, after: float | None = None
-) -> Done:
+def run_command(
+    command: Sequence[str], pattern: Path, condition: Condition = NORMAL, after: float | None = None
+) -> CommandResult:
     """A command under what befalls it; after: seconds until it is interrupted."""
-    with somewhere(pattern) as folder, contextlib.ExitStack() as stack:
+    with copy_folder(pattern) as folder, contextlib.ExitStack() as stack:
         prefix = STRANGER if condition.stranger and os.geteuid() == 0 else ()
         if condition.stranger:
             folder.chmod(0o555)
         out: int = subprocess.PIPE
-        if condition.gone:
+        if condition.reader_gone:
             read_end, out = os.pipe()
             os.close(read_end)
             stack.callback(os.close, out)
@@ -175,7 +177,7 @@ def run(
         process = subprocess.Popen(
             [*prefix, "sh", "-c", condition.shell, "sh", *command],
             cwd=folder,
-            env=environment(folder, condition),
+            env=build_environment(folder, condition),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.PIPE,
@@ -187,7 +189,7 @@ def run(
         folder.chmod(0o755)
         seconds = time.perf_counter() - start
     code = process.returncode
-    return Done(
+    return CommandResult(
         code if code >= 0 else 128 - code,  # as a shell tells of a signal
         (output or b"").decode("utf-8", "replace"),
         err.decode("utf-8", "replace"),
@@ -195,22 +197,26 @@ def run(
     )
 
 
-def befallen(command: Sequence[str], pattern: Path, condition: Way, plain: Done) -> list[str]:
+def check_under_condition(
+    command: Sequence[str], pattern: Path, condition: Condition, plain: CommandResult
+) -> list[str]:
     """What is wrong with a command under what befalls it."""
     if condition.stranger and os.geteuid() == 0 and shutil.which("setpriv") is None:
         return []
-    wrote = plain.out or "closed" in condition.said
+    wrote = plain.out or "closed" in condition.expected_text
     expected = {condition.status if condition.status is not None and wrote else plain.status}
     if condition.also is not None:
         expected.add(condition.also)
-    return run(command, pattern, condition).faults(expected, condition.said if wrote else "")
+    return run_command(command, pattern, condition).list_faults(
+        expected, condition.expected_text if wrote else ""
+    )
 
 
 # Values that nobody would give --------------------------------------------------------------------
 
 NUMBERS = ("1e400", "-inf", "nan", "-1", "9" * 5000, "1e300", "0x10", "\u00b2", "")
-WORDS = {
-    "--set": [f"{s.name}=" for s in settings_of(registry.get("input-flip"))],
+OPTION_PREFIXES = {
+    "--set": [f"{s.name}=" for s in list_settings(registry.get_mechanism("input-flip"))],
     "--prepare": [
         *("binarise=", "implicit=", "top-items=", "cap=", "cap=2:", "rescale=", "rescale=1:"),
     ],
@@ -224,7 +230,7 @@ WORDS = {
 }
 
 
-def commands(
+def list_commands(
     parser: argparse.ArgumentParser, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
     """Every command with its parser; one with actions of its own is these."""
@@ -232,42 +238,42 @@ def commands(
     if not inner:
         yield path, parser
     for name, child in inner[0].items() if inner else ():
-        yield from commands(child, (*path, name))
+        yield from list_commands(child, (*path, name))
 
 
 @cache
-def parsers() -> dict[tuple[str, ...], argparse.ArgumentParser]:
+def list_parsers() -> dict[tuple[str, ...], argparse.ArgumentParser]:
     """Every command's parser."""
-    return dict(commands(build_parser()))
+    return dict(list_commands(build_parser()))
 
 
-def absurd(command: tuple[str, ...]) -> list[tuple[str, str]]:
+def list_absurd_values(command: tuple[str, ...]) -> list[tuple[str, str]]:
     """(option and what goes before the number, number) for all options that take one."""
     option_texts = []
-    for action in parsers()[command]._actions:
+    for action in list_parsers()[command]._actions:
         if not action.option_strings or isinstance(action, argparse._StoreTrueAction):
             continue
         option = action.option_strings[-1]
         if getattr(action.type, "__name__", "") in ("number", "integer"):
             option_texts.append(f"{option}=")
-        option_texts += [f"{option}={before}" for before in WORDS.get(option, ())]
+        option_texts += [f"{option}={before}" for before in OPTION_PREFIXES.get(option, ())]
     return [(option, number) for option in option_texts for number in NUMBERS]
 
 
-def refused(command: tuple[str, ...], option: str, number: str) -> list[str]:
+def check_refusal(command: tuple[str, ...], option: str, number: str) -> list[str]:
     """What is wrong with how a command in this process and folder takes a value."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = main([*command, *RUN[command], f"{option}{number}"])
+        status = main([*command, *ARGUMENTS[command], f"{option}{number}"])
     last = err.getvalue().strip().rpartition("\n")[2]
-    fine = status == DONE or (status in (FAILED, USAGE) and last.startswith("dpmc"))
+    fine = status == SUCCEEDED or (status in (FAILED, USAGE) and last.startswith("dpmc"))
     return [] if fine and len(last) < 500 else [f"{option}{number[:20]}: status {status}, {last}"]
 
 
 # The table ----------------------------------------------------------------------------------------
 
 
-def install(folder: Path) -> Path:
+def install_wheel(folder: Path) -> Path:
     """The wheel in a fresh environment beside the packages it needs; its `dpmc`."""
     source = folder / "source"
     for name in ("dpmc_core", "dpmc_lab", "sample_data", "pages", ".streamlit"):
@@ -287,14 +293,14 @@ def install(folder: Path) -> Path:
     return folder / "venv" / "bin" / "dpmc"
 
 
-def table() -> None:
+def print_table() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="TEXT", default="", help="commands that have it")
     parser.add_argument("--installed", metavar="DPMC", type=Path, help="this one, as it is")
     args = parser.parse_args()
     os.environ.pop("PYTHONPATH", None)  # what is installed, and nothing else
-    chosen = [command for command in RUN if args.only in " ".join(command)]
-    rows = {name: [0, 0] for name in ("as it is", *WAYS, "Ctrl-C", "absurd values")}
+    chosen = [command for command in ARGUMENTS if args.only in " ".join(command)]
+    rows = {name: [0, 0] for name in ("as it is", *CONDITIONS, "Ctrl-C", "absurd values")}
 
     def count(name: str, command: Sequence[str], faults: Sequence[str]) -> None:
         rows[name][0] += 1
@@ -304,23 +310,27 @@ def table() -> None:
 
     with tempfile.TemporaryDirectory(prefix="dpmc-") as name:
         Path(name).chmod(0o755)
-        dpmc = args.installed or install(Path(name))
+        dpmc = args.installed or install_wheel(Path(name))
         pattern = Path(name, "pattern")
         pattern.mkdir()
-        prepare(pattern, [str(dpmc)])
+        write_inputs(pattern, [str(dpmc)])
         for command in chosen:
-            command_line = [str(dpmc), *command, *RUN[command]]
-            plain = run(command_line, pattern)
-            count("as it is", command, plain.faults({DONE, FAILED}))
-            for condition in WAYS:
-                count(condition, command, befallen(command_line, pattern, WAYS[condition], plain))
+            command_line = [str(dpmc), *command, *ARGUMENTS[command]]
+            plain = run_command(command_line, pattern)
+            count("as it is", command, plain.list_faults({SUCCEEDED, FAILED}))
+            for condition in CONDITIONS:
+                count(
+                    condition,
+                    command,
+                    check_under_condition(command_line, pattern, CONDITIONS[condition], plain),
+                )
             for k in range(1, MOMENTS + 1):
-                result = run(command_line, pattern, after=k / MOMENTS * plain.seconds)
-                count("Ctrl-C", command, result.faults({plain.status, INTERRUPTED}))
-            with somewhere(pattern) as folder, contextlib.chdir(folder):
+                result = run_command(command_line, pattern, after=k / MOMENTS * plain.seconds)
+                count("Ctrl-C", command, result.list_faults({plain.status, INTERRUPTED}))
+            with copy_folder(pattern) as folder, contextlib.chdir(folder):
                 os.environ["DPMC_HOME"] = str(folder / "home")
-                for option, number in absurd(command):
-                    count("absurd values", command, refused(command, option, number))
+                for option, number in list_absurd_values(command):
+                    count("absurd values", command, check_refusal(command, option, number))
             print(
                 f"{' '.join(command):16} {plain.seconds:5.1f} s, status {plain.status}", flush=True
             )
@@ -331,4 +341,4 @@ def table() -> None:
 
 
 if __name__ == "__main__":
-    table()
+    print_table()

@@ -31,21 +31,21 @@ TESTS = [  # with nothing but the app's own packages
 ]
 
 
-def wanted(*, lowest: bool) -> list[str]:
+def list_requirements(*, lowest: bool) -> list[str]:
     """What the core and the app ask for, as ranges or each at its lower end."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     ranges = project["dependencies"] + project["optional-dependencies"]["app"]
     return [re.sub(r">=([\d.]+).*", r"==\1", text) if lowest else text for text in ranges]
 
 
-def version(python: str) -> str:
+def get_version(python: str) -> str:
     """Of an interpreter that is there; "" where none is."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
     result = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     return result.stdout.strip() if result.returncode == 0 else ""
 
 
-def tried(python: str, packages: list[str]) -> str:
+def test_environment(python: str, packages: list[str]) -> str:
     """What became of an environment."""
     tests = (ROOT / "requirements.txt").read_text("utf-8").split("# tests\n")[1]
     pinned = [line.split()[0] for line in tests.splitlines()]
@@ -75,31 +75,31 @@ def tried(python: str, packages: list[str]) -> str:
             ],
         }
         for failure, command in steps.items():
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-            if done.returncode:
-                sys.stderr.write(f"{done.stdout}{done.stderr}"[-4000:])
+            result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            if result.returncode:
+                sys.stderr.write(f"{result.stdout}{result.stderr}"[-4000:])
                 return failure
-        return done.stdout.strip().splitlines()[-1].strip("= ")
+        return result.stdout.strip().splitlines()[-1].strip("= ")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("python", nargs="*", help="commands (python3.11 to python3.14)")
     requested = parser.parse_args().python
-    there = {python: version(python) for python in requested or filter(shutil.which, NAMES)}
-    missing = [name for name in NAMES if not requested and not there.get(name)]
+    versions = {python: get_version(python) for python in requested or filter(shutil.which, NAMES)}
+    missing = [name for name in NAMES if not requested and not versions.get(name)]
     if missing:
         print(f"not here: {', '.join(missing)}")
-    pythons = [python for python, version_text in there.items() if version_text]
+    pythons = [python for python, version_text in versions.items() if version_text]
     rows = [(python, "highest") for python in pythons]
     rows[:0] = [(python, "lowest") for python in pythons[:1]]
     bad = not rows
     for python, end in rows:
         start = time.perf_counter()
-        told = tried(python, wanted(lowest=end == "lowest"))
-        bad |= "passed" not in told
+        outcome = test_environment(python, list_requirements(lowest=end == "lowest"))
+        bad |= "passed" not in outcome
         seconds = time.perf_counter() - start
-        print(f"Python {there[python]:8} {end:8} {seconds:5.0f} s  {told}", flush=True)
+        print(f"Python {versions[python]:8} {end:8} {seconds:5.0f} s  {outcome}", flush=True)
     return int(bad)
 
 

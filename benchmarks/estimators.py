@@ -31,7 +31,7 @@ from dpmc_core import experiment, registry
 from dpmc_core.data import SAMPLES, Dataset, datasets, synthetic
 from dpmc_core.data.datasets import load
 from dpmc_core.data.transforms import Rescale
-from dpmc_core.metrics import headline
+from dpmc_core.metrics import choose_headline_metric
 from dpmc_core.model import Task
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.settings import parse_setting
@@ -56,7 +56,7 @@ class Row:
     beats: str = ""
 
 
-def tables(epsilons: Sequence[float] | None) -> dict[str, list[Row]]:
+def build_tables(epsilons: Sequence[float] | None) -> dict[str, list[Row]]:
     six, long = (0.1, 0.3, 0.5, 1, 2, 4), "long-tail-full"
     rows_by_table = {
         "one-bit": [
@@ -87,7 +87,7 @@ def tables(epsilons: Sequence[float] | None) -> dict[str, list[Row]]:
             for method in ("dplcf", "ldpicf")
         ],
         "references": [
-            Row(data, registry.REFERENCES[task], (0,), beats=rival)
+            Row(data, registry.NONPRIVATE_REFERENCES[task], (0,), beats=rival)
             for data, sample in SAMPLES.items()
             for task, rivals in TRIVIAL.items()
             for rival in rivals
@@ -97,20 +97,21 @@ def tables(epsilons: Sequence[float] | None) -> dict[str, list[Row]]:
         "fresh": [
             Row(data, method, (0.5, 1, 2, 4), beats=baseline)
             for data in FRESH
-            for method, baseline in BESIDE.items()
-            if (data == "fresh-shop") == (registry.get(method).task is Task.RANKING)
+            for method, baseline in BASELINES.items()
+            if (data == "fresh-shop") == (registry.get_mechanism(method).task is Task.RANKING)
         ],
     }
     rows_by_table["samples"] = [
         Row(data, id, EPSILONS)
         for data, sample in SAMPLES.items()
-        for id in registry.offered(clicks=sample.clicks)
-        if not (data.startswith("one-bit") and registry.get(id).task is not Task.BINARY)
-        and (sample.clicks or registry.get(id).task is not Task.RANKING)
+        for id in registry.list_suitable_mechanisms(clicks=sample.clicks)
+        if not (data.startswith("one-bit") and registry.get_mechanism(id).task is not Task.BINARY)
+        and (sample.clicks or registry.get_mechanism(id).task is not Task.RANKING)
     ]
     if epsilons:
         rows_by_table = {
-            name: [_at(row, epsilons) for row in rows] for name, rows in rows_by_table.items()
+            name: [_restrict_epsilons(row, epsilons) for row in rows]
+            for name, rows in rows_by_table.items()
         }
     return rows_by_table
 
@@ -120,7 +121,7 @@ TRIVIAL = {
     Task.RATINGS: ("global-mean", "user-mean", "item-mean", "als", "soft-impute", "svd"),
     Task.RANKING: ("popularity", "ials", "item-knn"),
 }
-BESIDE = {
+BASELINES = {
     "input-flip": "private-majority",
     "randomised-response": "local-mean",
     "private-effects": "user-mean",
@@ -129,29 +130,31 @@ BESIDE = {
 }
 # Made for this table alone: no default was looked at on them.
 FRESH: Mapping[str, Callable[[], synthetic.Generated]] = {
-    "fresh-tail": lambda: generate.long_tail(77, users=3_000, items=1_500, ratings=300_000),
-    "fresh-films": lambda: generate.films(
+    "fresh-tail": lambda: generate.generate_long_tail(
+        77, users=3_000, items=1_500, ratings=300_000
+    ),
+    "fresh-films": lambda: generate.generate_films(
         generate.Shape(
             users=2_500, items=900, low=1, histogram=(9_000, 14_000, 31_000, 40_000, 26_000),
-            least=8, user_tail=0.9, item_tail=1.4, user=0.55, item=0.5, taste=0.35, noise=0.8,
-            whim=0.3, rank=6, drawn=0.8,
+            min_items=8, activity_std=0.9, popularity_std=1.4, user_std=0.55, item_std=0.5,
+            taste_std=0.35, noise_std=0.8, noise_tail=0.3, rank=6, taste_strength=0.8,
         ),
         77,
     ),
-    "fresh-shop": lambda: generate.shop(
-        generate.Shop(users=6_000, items=900, clicks=150_000, rank=6, drawn=1.3), 77
+    "fresh-shop": lambda: generate.generate_clicks(
+        generate.Shop(users=6_000, items=900, clicks=150_000, rank=6, taste_strength=1.3), 77
     ),
 }  # fmt: skip
 
 
-def _at(row: Row, epsilons: Sequence[float]) -> Row:
+def _restrict_epsilons(row: Row, epsilons: Sequence[float]) -> Row:
     goals = dict(zip(row.epsilons, row.goals, strict=False))
     goals_at = tuple(goals.get(e, float("nan")) for e in epsilons) if row.goals else ()
     return Row(row.data, row.method, tuple(epsilons), goals_at, row.settings, row.beats)
 
 
 @lru_cache(maxsize=4)
-def opened(data: str, folder: str) -> Any:
+def load_data(data: str, folder: str) -> Any:
     if data == "u1":
         folder_path = Path(folder) / "ml-100k"
         return datasets.read_pair(folder_path / "u1.base", folder_path / "u1.test")
@@ -159,7 +162,10 @@ def opened(data: str, folder: str) -> Any:
         return load(Path(folder) / "jester" / "jester-data-1.csv")
     if data == "ml-100k":
         return load(Path(folder) / "ml-100k")
-    generators = {**FRESH, "long-tail-full": lambda: generate.long_tail(synthetic.SEED)}
+    generators = {
+        **FRESH,
+        "long-tail-full": lambda: generate.generate_long_tail(synthetic.SAMPLE_SEED),
+    }
     if data in generators:
         ratings = generators[data]().ratings
         return Dataset(ratings=ratings, name=data, title=data, source="", licence="", report=())
@@ -167,25 +173,25 @@ def opened(data: str, folder: str) -> Any:
 
 
 @lru_cache(maxsize=4)
-def problem(data: str, task: Task, seed: int, folder: str) -> Problem:
+def build_split(data: str, task: Task, seed: int, folder: str) -> Problem:
     """u1 has its official test ratings; the others are split anew by each seed."""
     steps, split = (), None
     if data == "jester":
         steps, split = (Rescale(0.0, 5.0),), RandomShare(0.01)
-    return build_problem(opened(data, folder), task, steps=steps, split=split, seed=seed)
+    return build_problem(load_data(data, folder), task, steps=steps, split=split, seed=seed)
 
 
-def one(job: tuple[str, str, float, int, tuple[tuple[str, str], ...], str]) -> float:
+def run_once(job: tuple[str, str, float, int, tuple[tuple[str, str], ...], str]) -> float:
     """The metric of one run."""
     data, id, epsilon, seed, settings, folder = job
-    cls = registry.get(id)
+    cls = registry.get_mechanism(id)
     chosen = {name: parse_setting(cls, name, text) for name, text in settings}
     mechanism = registry.create(id, epsilon=epsilon or None, **chosen)
     task = cls.task
     result = experiment.run(
-        mechanism, problem(data, task, seed, folder), seed, with_baselines=False
+        mechanism, build_split(data, task, seed, folder), seed, with_baselines=False
     )
-    return result.metrics[headline(task).name]
+    return result.metrics[choose_headline_metric(task).name]
 
 
 def main() -> None:
@@ -197,7 +203,7 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="+")
     parser.add_argument("--only", nargs="+", metavar="METHOD")
     options = parser.parse_args()
-    rows = tables(options.epsilons)[options.table]
+    rows = build_tables(options.epsilons)[options.table]
     rows = [row for row in rows if not options.only or row.method in options.only]
     real = {"u1": "ml-100k", "ml-100k": "ml-100k", "jester": "jester"}
     missing = {real[r.data] for r in rows if r.data in real} - set(os.listdir(options.folder))
@@ -206,17 +212,17 @@ def main() -> None:
         return
     seeds = range(1, options.seeds + 1)
     with ProcessPoolExecutor(options.jobs) as pool:
-        report(rows, seeds, pool, str(options.folder))
+        print_results(rows, seeds, pool, str(options.folder))
 
 
-def report(rows: list[Row], seeds: range, pool: ProcessPoolExecutor, folder: str) -> None:
+def print_results(rows: list[Row], seeds: range, pool: ProcessPoolExecutor, folder: str) -> None:
     def values(row: Row, method: str, epsilon: float) -> list[Any]:
         settings = tuple(row.settings.items()) if method == row.method else ()
-        used_epsilon = epsilon if registry.adds_noise(registry.get(method)) else 0.0
+        used_epsilon = epsilon if registry.adds_noise(registry.get_mechanism(method)) else 0.0
         key = (row.data, method, used_epsilon, settings)
         if key not in jobs:
             jobs[key] = [
-                pool.submit(one, (row.data, method, used_epsilon, s, settings, folder))
+                pool.submit(run_once, (row.data, method, used_epsilon, s, settings, folder))
                 for s in seeds
             ]
         return jobs[key]
@@ -233,40 +239,49 @@ def report(rows: list[Row], seeds: range, pool: ProcessPoolExecutor, folder: str
         for epsilon in row.epsilons
     ]
     tests = []
-    for row, group in itertools.groupby(plan, key=lambda one: one[0]):
-        metric = headline(registry.get(row.method).task)
+    for row, group in itertools.groupby(plan, key=lambda entry: entry[0]):
+        metric = choose_headline_metric(registry.get_mechanism(row.method).task)
         chosen = " ".join(f"{k}={v}" for k, v in row.settings.items())
         print(f"\n{row.data}: {row.method} {chosen}".rstrip() + f", {metric.name}", flush=True)
         for k, (_, epsilon, own_futures, rival_futures) in enumerate(group):
-            found = np.array([future.result() for future in own_futures])
-            at = f"  epsilon {epsilon:<5g}" if epsilon else "  no privacy   "
-            line = f"{at} {found.mean():.4f} (sd {found.std(ddof=1) if len(found) > 1 else 0:.4f})"
+            metrics = np.array([future.result() for future in own_futures])
+            label = f"  epsilon {epsilon:<5g}" if epsilon else "  no privacy   "
+            line = (
+                f"{label} {metrics.mean():.4f} (sd"
+                f" {metrics.std(ddof=1) if len(metrics) > 1 else 0:.4f})"
+            )
             if row.goals:
-                short = metric.sign * (row.goals[k] - found.mean())
+                short = metric.sign * (row.goals[k] - metrics.mean())
                 met = "met" if short <= SLACK[metric.name] else f"missed by {short:.3f}"
                 line += f"  goal {row.goals[k]:.3f} {met}"
             if rival_futures:
                 other = np.array([future.result() for future in rival_futures])
                 line += f"  {row.beats} {other.mean():.4f}"
-                gain = metric.sign * (found - other)
-                p = ttest_rel(found, other, alternative="two-sided").pvalue if gain.any() else 1.0
-                p = p / 2 if gain.mean() > 0 else 1 - p / 2
-                line += f"  gain {gain.mean():+.4f}"
+                improvement = metric.sign * (metrics - other)
+                p = (
+                    ttest_rel(metrics, other, alternative="two-sided").pvalue
+                    if improvement.any()
+                    else 1.0
+                )
+                p = p / 2 if improvement.mean() > 0 else 1 - p / 2
+                line += f"  gain {improvement.mean():+.4f}"
                 tests.append((float(p), f"{row.data} {row.method} at {epsilon:g}"))
             print(line, flush=True)
-    holm(tests)
+    print_holm(tests)
 
 
-def holm(tests: list[tuple[float, str]]) -> None:
+def print_holm(tests: list[tuple[float, str]]) -> None:
     """Which comparisons hold together at the level."""
     if not tests:
         return
     ordered = sorted(tests)
-    held = 0
-    while held < len(ordered) and ordered[held][0] <= LEVEL / (len(ordered) - held):
-        held += 1
-    print(f"\nabove at {LEVEL:.0%}, Holm-corrected: {held} of {len(ordered)}")
-    for p, name in ordered[held:]:
+    n_significant = 0
+    while n_significant < len(ordered) and ordered[n_significant][0] <= LEVEL / (
+        len(ordered) - n_significant
+    ):
+        n_significant += 1
+    print(f"\nabove at {LEVEL:.0%}, Holm-corrected: {n_significant} of {len(ordered)}")
+    for p, name in ordered[n_significant:]:
         print(f"  not shown: {name} (p {p:.2g})")
 
 

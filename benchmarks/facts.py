@@ -19,37 +19,47 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.data import datasets, features, synthetic
-from dpmc_core.data.transforms import UseFacts
-from dpmc_core.metrics import evaluate, headline
+from dpmc_core.data.transforms import UseItemFeatures
+from dpmc_core.metrics import choose_headline_metric, evaluate
 from dpmc_core.model import Task
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
 from sample_data import generate
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ml-100k"
-USUAL = ("private-effects", "private-item-mean", "dpals", "private-popularity", "private-taste")
-USUAL += ("dplcf",)
+DEFAULT_MECHANISMS = (
+    "private-effects",
+    "private-item-mean",
+    "dpals",
+    "private-popularity",
+    "private-taste",
+)
+DEFAULT_MECHANISMS += ("dplcf",)
 
 
-def drawn(make: synthetic.Generated) -> Ratings:
-    return features.known_of(make.ratings, make.genres)[0]
+def add_features(make: synthetic.Generated) -> Ratings:
+    return features.add_public_features(make.ratings, make.genres)[0]
 
 
-def problems(seed: int) -> Iterator[tuple[str, Problem]]:
+def build_problems(seed: int) -> Iterator[tuple[str, Problem]]:
     """Name and problem; ratings, then clicks."""
     for name in ("movie-night", "long-tail", "restaurants", "bookshop-clicks"):
         data = datasets.load(name)
-        task = Task.RANKING if data.ratings.clicks else Task.RATINGS
+        task = Task.RANKING if data.ratings.has_only_clicks else Task.RATINGS
         yield name, build_problem(data, task, seed=seed)
-    tail = generate.long_tail(100 + seed, users=900, items=700, ratings=60_000)
-    films = generate.films(100 + seed, replace(generate.MOVIE_NIGHT, users=1_500, items=800))
-    shop = generate.shop(100 + seed, generate.Shop(users=4_000, items=800, clicks=60_000))
+    tail = generate.generate_long_tail(100 + seed, users=900, items=700, ratings=60_000)
+    films = generate.generate_films(
+        100 + seed, replace(generate.MOVIE_NIGHT, users=1_500, items=800)
+    )
+    shop = generate.generate_clicks(
+        100 + seed, generate.Shop(users=4_000, items=800, clicks=60_000)
+    )
     for name, generated, task in (
         ("films", films, Task.RATINGS),
         ("tail", tail, Task.RATINGS),
         ("shop", shop, Task.RANKING),
     ):
-        ratings = drawn(generated)
+        ratings = add_features(generated)
         data = datasets.Dataset(ratings, f"drawn {name}", "", "", "", ())
         yield data.name, build_problem(data, task, seed=seed)
     if DATA.is_dir():
@@ -59,58 +69,63 @@ def problems(seed: int) -> Iterator[tuple[str, Problem]]:
         yield "ml-100k clicks", build_problem(clicks, Task.RANKING, seed=seed)
 
 
-def measured(
+def measure_mechanism(
     problem: Problem, id: str, epsilon: float | None, feature_use: str, seed: int
 ) -> float:
     train, mechanism = problem.train, registry.create(id, epsilon=epsilon)
     if feature_use == "dealt anew":
         order = np.random.default_rng(seed).permutation(train.public.items)
-        train = train.knowing({name: columns[order] for name, columns in train.known.items()})
+        train = train.with_item_features(
+            {name: columns[order] for name, columns in train.item_features.items()}
+        )
     if feature_use != "without":
-        train = UseFacts().apply(train, train)
+        train = UseItemFeatures().apply(train, train)
     *_, last = mechanism.fit(train, np.random.default_rng([seed, 1]))
     rng = np.random.default_rng([seed, 2])
     metrics = evaluate(mechanism.task, last.model, problem.train, problem.test, rng)
-    return metrics[headline(mechanism.task).name]
+    return metrics[choose_headline_metric(mechanism.task).name]
 
 
-def row(name: str, runs: list[Problem], id: str, epsilons: list[float]) -> None:
-    metric = headline(registry.get(id).task)
+def print_row(name: str, runs: list[Problem], id: str, epsilons: list[float]) -> None:
+    metric = choose_headline_metric(registry.get_mechanism(id).task)
     for kind in ("without", "with", "dealt anew"):
         averages, marks = [], []
         for epsilon in epsilons:
-            own, plain = (
-                np.array([measured(p, id, epsilon, k, s) for s, p in enumerate(runs)])
+            variant_metrics, plain = (
+                np.array([measure_mechanism(p, id, epsilon, k, s) for s, p in enumerate(runs)])
                 for k in (kind, "without")
             )
-            improvement = metric.sign * (own - plain)
+            improvement = metric.sign * (variant_metrics - plain)
             error = (
                 improvement.std(ddof=1) / np.sqrt(len(improvement))
                 if len(improvement) > 1
                 else np.inf
             )
-            averages.append(f"{own.mean():.4f}")
+            averages.append(f"{variant_metrics.mean():.4f}")
             marks.append("worse" if improvement.mean() < -2 * error else "")
         pairs = zip(averages, marks, strict=True)
-        told = "  ".join(f"{mean} {mark}".strip() for mean, mark in pairs)
-        print(f"{name:<16} {id:<20} {kind:<11} {told}", flush=True)
+        line = "  ".join(f"{mean} {mark}".strip() for mean, mark in pairs)
+        print(f"{name:<16} {id:<20} {kind:<11} {line}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.3, 1.0, 3.0, 10.0])
-    parser.add_argument("--mechanisms", nargs="+", default=USUAL)
+    parser.add_argument("--mechanisms", nargs="+", default=DEFAULT_MECHANISMS)
     args = parser.parse_args()
-    seeds = [list(problems(seed)) for seed in range(args.seeds)]
+    seeds = [list(build_problems(seed)) for seed in range(args.seeds)]
     for seed_problems in zip(*seeds, strict=True):
         name, runs = seed_problems[0][0], [problem for _, problem in seed_problems]
         task = Task.RANKING if runs[0].train.clicks else Task.RATINGS
-        alone = [measured(p, registry.ALONE[task], None, "with", s) for s, p in enumerate(runs)]
-        print(f"{name:<16} alone {np.mean(alone):.4f}", flush=True)
+        feature_metrics = [
+            measure_mechanism(p, registry.WITHOUT_OTHERS_BASELINES[task], None, "with", s)
+            for s, p in enumerate(runs)
+        ]
+        print(f"{name:<16} alone {np.mean(feature_metrics):.4f}", flush=True)
         for id in args.mechanisms:
-            if registry.get(id).task is task:
-                row(name, runs, id, args.epsilons)
+            if registry.get_mechanism(id).task is task:
+                print_row(name, runs, id, args.epsilons)
 
 
 if __name__ == "__main__":

@@ -34,14 +34,14 @@ sys.path.insert(0, str(ROOT))
 
 from dpmc_lab import store  # noqa: E402
 from dpmc_lab.cli import main as dpmc  # noqa: E402
-from dpmc_lab.cli.interface import table  # noqa: E402
+from dpmc_lab.cli.interface import format_table  # noqa: E402
 from dpmc_lab.store import Store, StoreError  # noqa: E402
 from tests import browser_helpers  # noqa: E402
 from tests.browser import test_browser_server_ends as server_ends  # noqa: E402
-from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit  # noqa: E402
+from tests.browser_helpers import navigate_to, open_and_settle, serve_app, settle, upload_ratings  # noqa: E402
 from tests.class_helpers import Phone  # noqa: E402
-from tests.processes import alive, descendants, members, start, wait_until  # noqa: E402
-from tests.sweep_helpers import rows_of  # noqa: E402
+from tests.processes import count_members, is_alive, list_descendants, start_sweep, wait_until  # noqa: E402
+from tests.sweep_helpers import read_rows  # noqa: E402
 
 GRID = [
     *("--data", "restaurants", "--mechanisms", "input-flip,majority", "--epsilons", "1,2"),
@@ -49,10 +49,10 @@ GRID = [
 ]
 LONG = [*GRID[:-4], "--seeds", "1:12", "--jobs", "2"]  # time enough to be killed in
 RELEASE = ["release", "movie-night", "input-flip", "--epsilon", "1", "--prepare", "binarise=3.5"]
-HANGS = 60  # seconds
+TIMEOUT_SECONDS = 60  # seconds
 
 
-class Done(NamedTuple):
+class CommandResult(NamedTuple):
     """What became of a command. status: None where it broke instead of ending."""
 
     status: int | None
@@ -60,38 +60,39 @@ class Done(NamedTuple):
     err: str = ""
 
     @property
-    def words(self) -> str:
+    def last_line(self) -> str:
         """The last thing it said."""
         return next((line for line in reversed(self.err.strip().splitlines()) if line), "")
 
-    def wrong(self, *statuses: int) -> str:
+    def check_status(self, *statuses: int) -> str:
         """What is not as it must be, nothing where all is; statuses: those that are fine."""
         if self.status is None or "Traceback" in self.err:
-            return f"traceback: {self.words}"
+            return f"traceback: {self.last_line}"
         if self.status not in statuses:
-            return f"status {self.status}: {self.words}"
-        return "" if self.status != 1 or self.words.startswith("dpmc: ") else "no sentence"
+            return f"status {self.status}: {self.last_line}"
+        return "" if self.status != 1 or self.last_line.startswith("dpmc: ") else "no sentence"
 
 
 class Row(NamedTuple):
     """A line of the table. wrong: what is not as it must be."""
 
     fault: str
-    what: str
-    found: str
+    condition: str
+    observed: str
     wrong: str = ""
 
 
-def called(*arguments: object, home: Path | None = None) -> Done:
-    """A command in this process, which is quicker than one of its own. home: for the time being."""
+def run_in_process(*arguments: object, home_folder: Path | None = None) -> CommandResult:
+    """A command in this process, which is quicker than one of its own. home_folder: for the time
+    being."""
 
-    def late(*_: object) -> None:
+    def raise_timeout(*_: object) -> None:
         raise RuntimeError("it hangs")
 
-    prior_handler = signal.signal(signal.SIGALRM, late)
-    signal.alarm(5 * HANGS)
-    if home is not None:
-        os.environ["DPMC_HOME"] = str(home)
+    prior_handler = signal.signal(signal.SIGALRM, raise_timeout)
+    signal.alarm(5 * TIMEOUT_SECONDS)
+    if home_folder is not None:
+        os.environ["DPMC_HOME"] = str(home_folder)
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         try:
             status: int | None = dpmc([str(word) for word in arguments])
@@ -101,16 +102,16 @@ def called(*arguments: object, home: Path | None = None) -> Done:
         finally:
             signal.alarm(0)
             signal.signal(signal.SIGALRM, prior_handler)
-    return Done(status, out.getvalue(), err.getvalue())
+    return CommandResult(status, out.getvalue(), err.getvalue())
 
 
-def ran(
+def run_command(
     *arguments: object, limit: int | None = None, code: Sequence[str] = (), **environment: object
-) -> Done:
+) -> CommandResult:
     """A command in a process of its own. limit: bytes that a file of it may have; code: to run in
     its place."""
 
-    def held() -> None:
+    def limit_file_size() -> None:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
@@ -122,36 +123,36 @@ def ran(
         env=surroundings,
         capture_output=True,
         text=True,
-        preexec_fn=held,
-        timeout=5 * HANGS,
+        preexec_fn=limit_file_size,
+        timeout=5 * TIMEOUT_SECONDS,
     )
-    return Done(process.returncode, process.stdout, process.stderr)
+    return CommandResult(process.returncode, process.stdout, process.stderr)
 
 
-def told(done: Done, folder: Path) -> str:
+def describe_result(result: CommandResult, folder: Path) -> str:
     """How it ended, for the table."""
-    words = done.words.removeprefix("dpmc: ").replace(f"{folder}/", "")
-    return f"{done.status}: {words}" if done.status == 1 else str(done.status)
+    message = result.last_line.removeprefix("dpmc: ").replace(f"{folder}/", "")
+    return f"{result.status}: {message}" if result.status == 1 else str(result.status)
 
 
-def both(*wrong: str) -> str:
+def join_messages(*wrong: str) -> str:
     return "; ".join(dict.fromkeys(filter(None, wrong)))
 
 
-def rows(path: Path) -> dict[str, object]:
+def read_store_rows(path: Path) -> dict[str, object]:
     with Store(path, read_only=True) as opened:
-        return rows_of(opened)
+        return read_rows(opened)
 
 
-def compared(path: Path, whole: dict[str, object], *, part: bool = False) -> str:
-    """What is wrong with the rows of a store; part: some may not be there yet."""
+def compare_rows(path: Path, expected: dict[str, object], *, is_partial: bool = False) -> str:
+    """What is wrong with the rows of a store; is_partial: some may not be there yet."""
     try:
-        there = rows(path)
+        stored = read_store_rows(path)
     except StoreError as error:
         return str(error)
-    if part:
-        return "" if there.items() <= whole.items() else "other rows"
-    return "" if there == whole else f"{len(there)} rows, {len(whole)} undisturbed"
+    if is_partial:
+        return "" if stored.items() <= expected.items() else "other rows"
+    return "" if stored == expected else f"{len(stored)} rows, {len(expected)} undisturbed"
 
 
 class Undisturbed:
@@ -163,19 +164,19 @@ class Undisturbed:
     def path(self, grid: Sequence[str] = GRID) -> Path:
         path = self._folder / f"undisturbed-{len(grid)}-{grid[-3].replace(':', '-')}.sqlite"
         if not path.exists():
-            result = ran("sweep", *grid, "--store", path)
+            result = run_command("sweep", *grid, "--store", path)
             if result.status:
                 raise SystemExit(result.err)
         return path
 
     def rows(self, grid: Sequence[str] = GRID) -> dict[str, object]:
-        return rows(self.path(grid))
+        return read_store_rows(self.path(grid))
 
 
 # --- damaged stores ---------------------------------------------------------------------------
 
 
-def _sql(*statements: str) -> Callable[[Path], None]:
+def _run_sql(*statements: str) -> Callable[[Path], None]:
     def apply(path: Path) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as opened:
             for statement in ("PRAGMA foreign_keys = OFF", *statements):
@@ -184,15 +185,15 @@ def _sql(*statements: str) -> Callable[[Path], None]:
     return apply
 
 
-def _bytes(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+def _change_bytes(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
     return lambda path: path.write_bytes(change(path.read_bytes())) and None
 
 
-def _beside(end: str, content: bytes | None) -> Callable[[Path], None]:
+def _write_companion(end: str, content: bytes | None) -> Callable[[Path], None]:
     """Another file beside a store that lacks a row; None: a folder."""
 
     def apply(path: Path) -> None:
-        _sql("DELETE FROM result WHERE id = 1")(path)
+        _run_sql("DELETE FROM result WHERE id = 1")(path)
         other = path.with_name(path.name + end)
         other.unlink(missing_ok=True)
         other.mkdir() if content is None else other.write_bytes(content)
@@ -200,7 +201,7 @@ def _beside(end: str, content: bytes | None) -> Callable[[Path], None]:
     return apply
 
 
-def _log(cut: bool) -> Callable[[Path], None]:
+def _leave_log(is_torn: bool) -> Callable[[Path], None]:
     """The log of a program that was killed before it put its rows into the file."""
 
     def apply(path: Path) -> None:
@@ -210,13 +211,13 @@ def _log(cut: bool) -> Callable[[Path], None]:
             contents = [name.read_bytes() for name in names]
         for name, content in zip(names, contents, strict=True):
             name.write_bytes(content)
-        if cut:
+        if is_torn:
             names[1].write_bytes(contents[1][: len(contents[1]) // 2] + b"?" * 50)
 
     return apply
 
 
-def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
+def _replace_file(make: Callable[[Path], object]) -> Callable[[Path], None]:
     def apply(path: Path) -> None:
         path.unlink()
         make(path)
@@ -224,95 +225,95 @@ def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
     return apply
 
 
-def _set(table: str, value: str) -> Callable[[Path], None]:
-    return _sql(f"UPDATE {table} SET {value} WHERE id = (SELECT MIN(id) FROM {table})")
+def _update_first(table: str, value: str) -> Callable[[Path], None]:
+    return _run_sql(f"UPDATE {table} SET {value} WHERE id = (SELECT MIN(id) FROM {table})")
 
 
 _NOISE = bytes((k * 89 + 7) % 251 for k in range(9999))
 DAMAGES: dict[str, Callable[[Path], None]] = {
-    "cut in half": _bytes(lambda b: b[: len(b) // 2]),
-    "cut within a page": _bytes(lambda b: b[:-2000]),
-    "cut to 50 bytes": _bytes(lambda b: b[:50]),
-    "zero bytes": _bytes(lambda _: b""),
-    "all zeros": _bytes(lambda b: bytes(len(b))),
-    "header overwritten": _bytes(lambda b: _NOISE[:100] + b[100:]),
-    "page size overwritten": _bytes(lambda b: b[:16] + b"\x03\x01" + b[18:]),
-    "pages overwritten": _bytes(lambda b: b[:8192] + (_NOISE * 99)[: len(b) - 8192]),
-    "a page of zeros": _bytes(lambda b: b[: -3 * 4096] + bytes(4096) + b[-2 * 4096 :]),
-    "a newer version": _sql("PRAGMA user_version = 9"),
-    "another program's": _sql("PRAGMA application_id = 7"),
-    "no table result": _sql("DROP TABLE result"),
-    "no table card": _sql("DROP TABLE card"),
-    "no column seconds": _sql("ALTER TABLE result RENAME COLUMN seconds TO hours"),
-    "no column title": _sql("ALTER TABLE curve RENAME COLUMN title TO name2"),
-    "no index": _sql("DROP INDEX result_accuracy", "DROP INDEX result_of_curve"),
-    "rows twice, no unique key": _sql(
+    "cut in half": _change_bytes(lambda b: b[: len(b) // 2]),
+    "cut within a page": _change_bytes(lambda b: b[:-2000]),
+    "cut to 50 bytes": _change_bytes(lambda b: b[:50]),
+    "zero bytes": _change_bytes(lambda _: b""),
+    "all zeros": _change_bytes(lambda b: bytes(len(b))),
+    "header overwritten": _change_bytes(lambda b: _NOISE[:100] + b[100:]),
+    "page size overwritten": _change_bytes(lambda b: b[:16] + b"\x03\x01" + b[18:]),
+    "pages overwritten": _change_bytes(lambda b: b[:8192] + (_NOISE * 99)[: len(b) - 8192]),
+    "a page of zeros": _change_bytes(lambda b: b[: -3 * 4096] + bytes(4096) + b[-2 * 4096 :]),
+    "a newer version": _run_sql("PRAGMA user_version = 9"),
+    "another program's": _run_sql("PRAGMA application_id = 7"),
+    "no table result": _run_sql("DROP TABLE result"),
+    "no table card": _run_sql("DROP TABLE card"),
+    "no column seconds": _run_sql("ALTER TABLE result RENAME COLUMN seconds TO hours"),
+    "no column title": _run_sql("ALTER TABLE curve RENAME COLUMN title TO name2"),
+    "no index": _run_sql("DROP INDEX result_accuracy", "DROP INDEX result_of_curve"),
+    "rows twice, no unique key": _run_sql(
         "CREATE TABLE twice AS SELECT * FROM result UNION ALL SELECT * FROM result",
         "DROP TABLE result",
         "ALTER TABLE twice RENAME TO result",
     ),
-    "a metric is text": _set("result", "accuracy = 'much'"),
-    "an epsilon is text": _sql("UPDATE result SET epsilon = 'much' WHERE epsilon = 1"),
-    "a seed is text": _set("result", "seed = 'much'"),
-    "users are text": _set("curve", "users = 'many'"),
-    "users are negative": _set("curve", "users = -3"),
-    "a name is bytes": _set("curve", "mechanism = x'ff00'"),
-    "a name is no text": _set("curve", "mechanism = CAST(x'ff00' AS TEXT)"),
-    "settings are cut": _set("curve", "settings = '{'"),
-    "settings are a list": _set("curve", "settings = '[1]'"),
-    "preparation is a number": _set("curve", "prepare = '3'"),
-    "a card is a word": _set("card", "text = '\"x\"'"),
-    "a card is empty": _set("card", "text = '{}'"),
-    "a card is deep": _set("card", f"text = '{'[' * 100_000}'"),
-    "a curve is gone": _set("curve", "id = 99"),
-    "the cards are gone": _sql("DELETE FROM card"),
-    "a log left behind": _log(cut=False),
-    "a log left behind, torn": _log(cut=True),
-    "a log of noise": _beside("-wal", _NOISE),
-    "a journal of noise": _beside("-journal", _NOISE),
-    "claims of noise": _beside("-claims", _NOISE),
-    "claims are a folder": _beside("-claims", None),
-    "a table of ratings": _instead(lambda path: path.write_text("user,item\n" * 500)),
-    "a folder": _instead(Path.mkdir),
-    "a pipe": _instead(os.mkfifo),
-    "a link to itself": _instead(lambda path: path.symlink_to(path)),
-    "a link to a device": _instead(lambda path: path.symlink_to("/dev/full")),
+    "a metric is text": _update_first("result", "accuracy = 'much'"),
+    "an epsilon is text": _run_sql("UPDATE result SET epsilon = 'much' WHERE epsilon = 1"),
+    "a seed is text": _update_first("result", "seed = 'much'"),
+    "users are text": _update_first("curve", "users = 'many'"),
+    "users are negative": _update_first("curve", "users = -3"),
+    "a name is bytes": _update_first("curve", "mechanism = x'ff00'"),
+    "a name is no text": _update_first("curve", "mechanism = CAST(x'ff00' AS TEXT)"),
+    "settings are cut": _update_first("curve", "settings = '{'"),
+    "settings are a list": _update_first("curve", "settings = '[1]'"),
+    "preparation is a number": _update_first("curve", "prepare = '3'"),
+    "a card is a word": _update_first("card", "text = '\"x\"'"),
+    "a card is empty": _update_first("card", "text = '{}'"),
+    "a card is deep": _update_first("card", f"text = '{'[' * 100_000}'"),
+    "a curve is gone": _update_first("curve", "id = 99"),
+    "the cards are gone": _run_sql("DELETE FROM card"),
+    "a log left behind": _leave_log(is_torn=False),
+    "a log left behind, torn": _leave_log(is_torn=True),
+    "a log of noise": _write_companion("-wal", _NOISE),
+    "a journal of noise": _write_companion("-journal", _NOISE),
+    "claims of noise": _write_companion("-claims", _NOISE),
+    "claims are a folder": _write_companion("-claims", None),
+    "a table of ratings": _replace_file(lambda path: path.write_text("user,item\n" * 500)),
+    "a folder": _replace_file(Path.mkdir),
+    "a pipe": _replace_file(os.mkfifo),
+    "a link to itself": _replace_file(lambda path: path.symlink_to(path)),
+    "a link to a device": _replace_file(lambda path: path.symlink_to("/dev/full")),
 }
 
 
-def asked(path: Path) -> dict[object, object]:
+def query_store(path: Path) -> dict[object, object]:
     """Everything that pages ask a store, but its own numbers of curves: they count in the order in
     which two workers were done. Raises StoreError."""
     responses: dict[object, object] = {}
     with Store(path, read_only=True) as opened:
-        for info in store.curves(opened):
+        for info in store.list_curves(opened):
             responses[info.key] = info._replace(id=0)
-            responses[info.key, "top"] = store.top_lists(opened, info.id)
-            responses[info.key, "card"] = store.certified(opened, info.id)
-            responses[info.key, "points"] = store.points(opened, info.id, "accuracy")
+            responses[info.key, "top"] = store.load_top_lists(opened, info.id)
+            responses[info.key, "card"] = store.load_claims(opened, info.id)
+            responses[info.key, "points"] = store.load_points(opened, info.id, "accuracy")
     return responses
 
 
-def answered(path: Path, expected: dict[object, object]) -> str:
+def compare_answers(path: Path, expected: dict[object, object]) -> str:
     """What is wrong with the answers that pages get."""
     try:
-        return "" if asked(path) == expected else "other answers on pages"
+        return "" if query_store(path) == expected else "other answers on pages"
     except StoreError:
         return ""
     except Exception as error:
         return f"on pages {type(error).__name__}: {error}"
 
 
-def exported(path: Path) -> tuple[Done, list[list[tuple[str, str]]]]:
-    result = called("store", "export", "-", "--store", path)
+def export_store(path: Path) -> tuple[CommandResult, list[list[tuple[str, str]]]]:
+    result = run_in_process("store", "export", "-", "--store", path)
     table = csv.DictReader(io.StringIO(result.out))
     times = ("seconds", "finished", "version")
     return result, sorted([(k, v) for k, v in row.items() if k not in times] for row in table)
 
 
-def damaged(folder: Path, sound: Path, names: Iterable[str] = DAMAGES) -> Iterator[Row]:
+def check_damages(folder: Path, sound: Path, names: Iterable[str] = DAMAGES) -> Iterator[Row]:
     """Every damage: all that reads a store, what takes rows out, and the sweep that made it."""
-    expected, pages = exported(sound)[1], asked(sound)
+    expected, pages = export_store(sound)[1], query_store(sound)
     for name in names:
         path = folder / name.replace(" ", "-") / "results.sqlite"
         path.parent.mkdir()
@@ -320,64 +321,80 @@ def damaged(folder: Path, sound: Path, names: Iterable[str] = DAMAGES) -> Iterat
         DAMAGES[name](path)
         wrong = []
         for arguments in (["store"], ["store", "prune", "--mechanism", "none"], ["sweep", *GRID]):
-            swept = called(*arguments, "--store", path)
-            wrong.append(swept.wrong(0, 1))
-        result, exported_rows = exported(path)
-        wrong.append(result.wrong(0, 1))
+            swept = run_in_process(*arguments, "--store", path)
+            wrong.append(swept.check_status(0, 1))
+        result, exported_rows = export_store(path)
+        wrong.append(result.check_status(0, 1))
         if swept.status == 0:
-            wrong.append(answered(path, pages))
+            wrong.append(compare_answers(path, pages))
             wrong.append(
                 "other rows in silence" if result.status == 0 and exported_rows != expected else ""
             )
-        yield Row("damaged store", name, told(result, path.parent), both(*wrong))
+        yield Row(
+            "damaged store", name, describe_result(result, path.parent), join_messages(*wrong)
+        )
         shutil.rmtree(path.parent)
 
 
 # --- sweeps that are killed, two of them, and the clock -----------------------------------------
 
 
-def count(path: Path) -> int:
+def count_rows(path: Path) -> int:
     try:
-        return len(rows(path))
+        return len(read_store_rows(path))
     except StoreError:  # not made yet
         return 0
 
 
-def killed(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+def check_kills(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
     """A sweep that is ended from outside, then the same command again."""
     expected = undisturbed.rows(LONG)
     for name, status in (("SIGKILL", -9), ("SIGTERM", 130), ("SIGHUP", -1)):
         path = folder / name / "results.sqlite"
-        child = start(*LONG, "--store", path)
-        wrong = "" if wait_until(lambda path=path: count(path) > 3, HANGS) else "no rows came"
-        kin = descendants(child.pid)
+        child = start_sweep(*LONG, "--store", path)
+        wrong = (
+            ""
+            if wait_until(lambda path=path: count_rows(path) > 3, TIMEOUT_SECONDS)
+            else "no rows came"
+        )
+        kin = list_descendants(child.pid)
         child.send_signal(getattr(signal, name))
-        out, err = child.communicate(timeout=HANGS)
-        done = Done(child.returncode, out, err)
-        if not wait_until(lambda kin=kin: not any(map(alive, kin)), 10):
-            wrong = both(wrong, "workers live on")
-        wrong = both(wrong, done.wrong(status), compared(path, expected, part=True))
-        kept = count(path)
-        repeated = ran("sweep", *LONG, "--store", path)
-        observed = f"{told(done, path.parent)}; {kept} rows kept, equal after the same again"
+        out, err = child.communicate(timeout=TIMEOUT_SECONDS)
+        result = CommandResult(child.returncode, out, err)
+        if not wait_until(lambda kin=kin: not any(map(is_alive, kin)), 10):
+            wrong = join_messages(wrong, "workers live on")
+        wrong = join_messages(
+            wrong, result.check_status(status), compare_rows(path, expected, is_partial=True)
+        )
+        n_kept = count_rows(path)
+        repeated = run_command("sweep", *LONG, "--store", path)
+        observed = (
+            f"{describe_result(result, path.parent)}; {n_kept} rows kept, equal after the"
+            " same again"
+        )
         yield Row(
-            "sweep killed", name, observed, both(wrong, repeated.wrong(0), compared(path, expected))
+            "sweep killed",
+            name,
+            observed,
+            join_messages(wrong, repeated.check_status(0), compare_rows(path, expected)),
         )
 
 
-def two_sweeps(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
-    path, whole = folder / "results.sqlite", undisturbed.rows(LONG)
-    pair = [start(*LONG, "--json", "--store", path) for _ in range(2)]
+def check_two_sweeps(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+    path, expected = folder / "results.sqlite", undisturbed.rows(LONG)
+    pair = [start_sweep(*LONG, "--json", "--store", path) for _ in range(2)]
     results = []
     for child in pair:
-        out, err = child.communicate(timeout=5 * HANGS)
-        results.append(Done(child.returncode, out, err))
-    wrong = both(*(result.wrong(0) for result in results), compared(path, whole))
+        out, err = child.communicate(timeout=5 * TIMEOUT_SECONDS)
+        results.append(CommandResult(child.returncode, out, err))
+    wrong = join_messages(
+        *(result.check_status(0) for result in results), compare_rows(path, expected)
+    )
     news = (
         [json.loads(result.out.splitlines()[-1])["done"] for result in results] if not wrong else []
     )
-    if news and sum(news) != len(whole):
-        wrong = f"{sum(news)} units computed, {len(whole)} to compute"
+    if news and sum(news) != len(expected):
+        wrong = f"{sum(news)} units computed, {len(expected)} to compute"
     yield Row("two sweeps on one store", "at once", " + ".join(map(str, news)) + " units", wrong)
 
 
@@ -405,7 +422,7 @@ CLOCKS = {
 }
 
 
-def clock(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+def check_clocks(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
     expected = undisturbed.rows()
     for name, clock_code in CLOCKS.items():
         home_folder = folder / name.replace(" ", "-")
@@ -418,9 +435,11 @@ def clock(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
             [*RELEASE, "--out", release],
             ["verify", release],
         )
-        told = json.dumps([[str(word) for word in arguments] for arguments in commands])
-        result = ran(told, code=("-c", _CLOCK.format(there=clock_code)), DPMC_HOME=home_folder)
-        wrong = both(result.wrong(0), compared(path, expected))
+        commands_json = json.dumps([[str(word) for word in arguments] for arguments in commands])
+        result = run_command(
+            commands_json, code=("-c", _CLOCK.format(there=clock_code)), DPMC_HOME=home_folder
+        )
+        wrong = join_messages(result.check_status(0), compare_rows(path, expected))
         yield Row("clock", name, "sweep, export, prune, release, verify: 0", wrong)
 
 
@@ -440,7 +459,7 @@ def mount(folder: Path, options: str) -> None:
 
 
 @contextmanager
-def small(folder: Path, size: str) -> Iterator[Path]:
+def mount_disk(folder: Path, size: str) -> Iterator[Path]:
     """A file system of its own with so little room."""
     folder.mkdir()
     mount(folder, f"size={size}")
@@ -450,7 +469,7 @@ def small(folder: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def fill(folder: Path, room: int = 0) -> Path:
+def fill_disk(folder: Path, room: int = 0) -> Path:
     """A file that takes all there is but so many bytes."""
     path = folder / "filler"
     with open(path, "wb", buffering=0) as file:
@@ -462,152 +481,177 @@ def fill(folder: Path, room: int = 0) -> Path:
     return path
 
 
-def names(folder: Path) -> set[str]:
+def list_files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def full(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+def check_full_disks(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
     """A sweep, an export and a release onto a full disk, then the same again with room."""
     expected, sound = undisturbed.rows(LONG), undisturbed.path(LONG)
     for limit in (20_000, 200_000, 400_000):  # of a file: the store's, its log's, the exported one
         path = folder / f"limit-{limit}" / "results.sqlite"
-        done = ran("sweep", *LONG, "--store", path, limit=limit)
-        wrong = both(done.wrong(1), compared(path, expected, part=True) if count(path) else "")
-        kept, repeated = count(path), ran("sweep", *LONG, "--store", path)
-        observed = f"{told(done, path.parent)}; {kept} rows kept"
-        wrong = both(wrong, repeated.wrong(0), compared(path, expected))
+        result = run_command("sweep", *LONG, "--store", path, limit=limit)
+        wrong = join_messages(
+            result.check_status(1),
+            compare_rows(path, expected, is_partial=True) if count_rows(path) else "",
+        )
+        n_kept, repeated = count_rows(path), run_command("sweep", *LONG, "--store", path)
+        observed = f"{describe_result(result, path.parent)}; {n_kept} rows kept"
+        wrong = join_messages(wrong, repeated.check_status(0), compare_rows(path, expected))
         yield Row("full disk: sweep", f"files of {limit:,} bytes", observed, wrong)
     for name, size in (("for a part of the rows", "250k"), ("for the tables only", "130k")):
-        with small(folder / f"disk-{size}", size) as disk:
+        with mount_disk(folder / f"disk-{size}", size) as disk:
             path = disk / "results.sqlite"
-            done = ran("sweep", *LONG, "--store", path)
-            wrong = both(done.wrong(1), compared(path, expected, part=True) if count(path) else "")
-            kept = count(path)
+            result = run_command("sweep", *LONG, "--store", path)
+            wrong = join_messages(
+                result.check_status(1),
+                compare_rows(path, expected, is_partial=True) if count_rows(path) else "",
+            )
+            n_kept = count_rows(path)
             subprocess.run(["mount", "-o", "remount,size=50m", str(disk)], check=True)
-            repeated = ran("sweep", *LONG, "--store", path)
-            wrong = both(wrong, repeated.wrong(0), compared(path, expected))
-            observed = f"{told(done, disk)}; {kept} rows kept"
+            repeated = run_command("sweep", *LONG, "--store", path)
+            wrong = join_messages(wrong, repeated.check_status(0), compare_rows(path, expected))
+            observed = f"{describe_result(result, disk)}; {n_kept} rows kept"
             yield Row("full disk: sweep", f"room {name}", observed, wrong)
-    with small(folder / "disk", "20m") as disk:
+    with mount_disk(folder / "disk", "20m") as disk:
         home = folder / "home"
         for task, arguments in {
             "export as CSV": ["store", "export", disk / "rows.csv", "--store", sound],
             "a release": [*RELEASE, "--out", disk / "signs.npz"],
         }.items():
-            filler = fill(disk, room=4096)
-            done = called(*arguments, home=home)
-            left = names(disk) - {"filler"}
-            wrong = both(done.wrong(1), f"left: {left}" if left else "")
+            filler = fill_disk(disk, room=4096)
+            result = run_in_process(*arguments, home_folder=home)
+            remains = list_files(disk) - {"filler"}
+            wrong = join_messages(result.check_status(1), f"left: {remains}" if remains else "")
             filler.unlink()
-            repeated = called(*arguments, home=home)
-            yield Row("full disk", task, told(done, disk), both(wrong, repeated.wrong(0)))
+            repeated = run_in_process(*arguments, home_folder=home)
+            yield Row(
+                "full disk",
+                task,
+                describe_result(result, disk),
+                join_messages(wrong, repeated.check_status(0)),
+            )
             for path in disk.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+def check_read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
     """Reading goes on; what would write says so."""
     sound, expected = undisturbed.path(), undisturbed.rows()
     for name in ("a store", "a store with a log left behind"):
         disk = folder / name.replace(" ", "-")
-        with small(disk, "20m"):
+        with mount_disk(disk, "20m"):
             path = disk / "results.sqlite"
             shutil.copy(sound, path)
             if "log" in name:
-                _log(cut=False)(path)
+                _leave_log(is_torn=False)(path)
             subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-            result = called("store", "export", "-", "--store", path)
-            wrong = both(result.wrong(0, 1), "" if result.status else compared(path, expected))
-            yield Row("read-only", f"{name}: read", told(result, disk), wrong)
-            for words in (
+            result = run_in_process("store", "export", "-", "--store", path)
+            wrong = join_messages(
+                result.check_status(0, 1), "" if result.status else compare_rows(path, expected)
+            )
+            yield Row("read-only", f"{name}: read", describe_result(result, disk), wrong)
+            for arguments in (
                 ["sweep", *LONG, "--store", path],
                 ["store", "prune", "--all", "--store", path],
                 [*RELEASE, "--out", disk / "signs.npz"],
                 ["store", "export", disk / "rows.csv", "--store", path],
             ):
-                result = called(*words)
-                yield Row("read-only", f"{name}: {words[0]}", told(result, disk), result.wrong(1))
+                result = run_in_process(*arguments)
+                yield Row(
+                    "read-only",
+                    f"{name}: {arguments[0]}",
+                    describe_result(result, disk),
+                    result.check_status(1),
+                )
 
 
 # --- servers ------------------------------------------------------------------------------------
 
 
 @contextmanager
-def chromium() -> Iterator[Any]:
+def open_chromium() -> Iterator[Any]:
     if browser_helpers.CHROMIUM is None:
         raise NotTried("needs Chromium")
-    with browser_helpers.chromium() as browser:
+    with browser_helpers.open_chromium() as browser:
         yield browser
 
 
 @contextmanager
-def place() -> Iterator[Path]:
+def make_home() -> Iterator[Path]:
     """A home and a folder of temporary files; its name is short, for sockets have to fit."""
     with TemporaryDirectory(prefix="f") as name:
         (Path(name) / "temporary").mkdir()
         yield Path(name)
 
 
-def left(folder: Path, secret: bytes, ignored: Sequence[str] = ()) -> str:
+def find_remains(folder: Path, secret: bytes, ignored: Sequence[str] = ()) -> str:
     """What is on disk of an upload: its folder, and files with something of it.
 
     ignored: names that are there for another reason, of folders with all that is in them.
     """
-    found = {name for name in names(folder / "temporary") if name.partition("/")[0] not in ignored}
+    remains = {
+        name for name in list_files(folder / "temporary") if name.partition("/")[0] not in ignored
+    }
     for path in folder.rglob("*"):
         if path.is_file() and path.name not in ignored and secret in path.read_bytes():
-            found.add(str(path.relative_to(folder)))
-    return f"left on disk: {', '.join(sorted(found))}" if found else ""
+            remains.add(str(path.relative_to(folder)))
+    return f"left on disk: {', '.join(sorted(remains))}" if remains else ""
 
 
-def broken(folder: Path) -> str:
+def find_traceback(folder: Path) -> str:
     return "traceback in its log" if "Traceback" in (folder / "server.log").read_text() else ""
 
 
 SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGHUP": -15}  # and how a server ends of each
 
 
-def swept_upload(_: Path, __: Undisturbed) -> Iterator[Row]:
+def check_swept_upload(_: Path, __: Undisturbed) -> Iterator[Row]:
     """A server that is ended while it sweeps an upload and a sample."""
     for name, status in SIGNALS.items():
-        with place() as home_folder, chromium() as browser:
+        with make_home() as home_folder, open_chromium() as browser:
             with server_ends.serve(home_folder) as (server, process):
                 private, shared = server_ends.start_both(browser, server, home_folder)
                 process.send_signal(getattr(signal, name))
-                found, begin = process.wait(HANGS), time.monotonic()
-                has_ended = wait_until(lambda group=private: not members(group), 3)
-                wait_until(lambda home_folder=home_folder: not names(home_folder / "temporary"), 3)
+                exit_status, begin = process.wait(TIMEOUT_SECONDS), time.monotonic()
+                has_ended = wait_until(lambda group=private: not count_members(group), 3)
+                wait_until(
+                    lambda home_folder=home_folder: not list_files(home_folder / "temporary"), 3
+                )
                 seconds = time.monotonic() - begin
-                lives = bool(members(shared))
-                wrong = "" if found == status else f"status {found}"
-                wrong = both(
+                is_running = bool(count_members(shared))
+                wrong = "" if exit_status == status else f"status {exit_status}"
+                wrong = join_messages(
                     wrong,
                     "" if has_ended else "its sweep lives on",
-                    left(home_folder, b"u7,i", OURS),
+                    find_remains(home_folder, b"u7,i", EXPECTED_FILES),
                 )
-            wrong = both(wrong, broken(home_folder))
-            if lives:
+            wrong = join_messages(wrong, find_traceback(home_folder))
+            if is_running:
                 os.killpg(shared, signal.SIGKILL)
-            if lives is not (name == "SIGKILL"):
-                wrong = both(wrong, f"the sample's sweep lives on: {lives}")
-            observed = f"ended with {found}; nothing left after {seconds:.1f} s"
+            if is_running is not (name == "SIGKILL"):
+                wrong = join_messages(wrong, f"the sample's sweep lives on: {is_running}")
+            observed = f"ended with {exit_status}; nothing left after {seconds:.1f} s"
             yield Row("server ended, upload swept", name, observed, wrong)
 
 
-OURS = ("mine.csv", "server.log")  # what a person brought, and where the server says what it does
+EXPECTED_FILES = (
+    "mine.csv",
+    "server.log",
+)  # what a person brought, and where the server says what it does
 
 
-def read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
+def check_read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
     """A server that is ended while it reads an upload, which never touches the disk."""
     large = folder / "mine.csv"
     with large.open("w") as file:
         file.write("user,item,stars\n")
         file.writelines(f"u7,i{k},{1 + k % 5}\n" for k in range(3_000_000))
     for name, status in SIGNALS.items():
-        with place() as home_folder, chromium() as browser:
+        with make_home() as home_folder, open_chromium() as browser:
             with server_ends.serve(home_folder) as (server, process):
                 page = browser.new_page()
-                visit(page, server + "data?way=upload")
+                open_and_settle(page, server + "data?way=upload")
                 with page.expect_file_chooser() as chooser:
                     page.get_by_role("button", name="Upload", exact=True).click()
                 chooser.value.set_files(large)
@@ -617,100 +661,117 @@ def read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
                 page.get_by_role("button", name="Stop", exact=True).first.wait_for()
                 process.send_signal(getattr(signal, name))
                 begin = time.monotonic()
-                found = process.wait(HANGS)
+                exit_status = process.wait(TIMEOUT_SECONDS)
                 seconds = time.monotonic() - begin
-            wrong = both("" if found == status else f"status {found}", broken(home_folder))
-            wrong = both(wrong, left(home_folder, b"u7,i"))
-            observed = f"ended with {found} after {seconds:.1f} s; nothing left"
+            wrong = join_messages(
+                "" if exit_status == status else f"status {exit_status}",
+                find_traceback(home_folder),
+            )
+            wrong = join_messages(wrong, find_remains(home_folder, b"u7,i"))
+            observed = f"ended with {exit_status} after {seconds:.1f} s; nothing left"
             yield Row("server ended, upload read", name, observed, wrong)
 
 
-def class_ends(folder: Path, _: Undisturbed) -> Iterator[Row]:
+def check_class_end(folder: Path, _: Undisturbed) -> Iterator[Row]:
     """A server that is ended during a class: its reports were never on disk, its room is gone."""
     questions = folder / "questions.txt"
     questions.write_text("Tea?\n")
     surroundings = {"DPMC_CLASS": "1", "DPMC_CLASS_QUESTIONS": str(questions)}
     for name, status in SIGNALS.items():
-        with place() as home_folder:
+        with make_home() as home_folder:
             phones = [0xABCDEF + k for k in range(3)]
-            with serving(home_folder, **surroundings) as (server, process):
-                old = Phone(server, 1).ask()
-                taken = [Phone(server, number).send(1)[0] for number in phones]
+            with serve_app(home_folder, **surroundings) as (server, process):
+                old = Phone(server, 1).fetch_question()
+                statuses = [Phone(server, number).send_report(1)[0] for number in phones]
                 process.send_signal(getattr(signal, name))
-                found = process.wait(HANGS)
-            wrong = both("" if found == status else f"status {found}", broken(home_folder))
-            wrong = both(wrong, "" if taken == [200] * 3 else f"reports: {taken}")
-            wrong = both(wrong, left(home_folder, f"{phones[0]:032x}".encode()))
-            with serving(home_folder, **surroundings) as (server, _):
-                late, said = Phone(server, phones[0]).send(1, room=old["room"])
-            wrong = both(wrong, "" if late == 409 else f"a late report: {late}")
-            told = f"ended with {found}; a late phone reads: {said.get('error')}"
-            yield Row("server ended, a class", name, told, wrong)
+                exit_status = process.wait(TIMEOUT_SECONDS)
+            wrong = join_messages(
+                "" if exit_status == status else f"status {exit_status}",
+                find_traceback(home_folder),
+            )
+            wrong = join_messages(wrong, "" if statuses == [200] * 3 else f"reports: {statuses}")
+            wrong = join_messages(wrong, find_remains(home_folder, f"{phones[0]:032x}".encode()))
+            with serve_app(home_folder, **surroundings) as (server, _):
+                late_status, answer = Phone(server, phones[0]).send_report(1, room=old["room"])
+            wrong = join_messages(
+                wrong, "" if late_status == 409 else f"a late report: {late_status}"
+            )
+            observed = f"ended with {exit_status}; a late phone reads: {answer.get('error')}"
+            yield Row("server ended, a class", name, observed, wrong)
 
 
-def two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
+def check_two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
     """Two servers of one home: neither touches what the other's visitors do."""
     with (
-        place() as home_folder,
-        chromium() as browser,
+        make_home() as home_folder,
+        open_chromium() as browser,
         server_ends.serve(home_folder) as (first, killed),
     ):
         groups = server_ends.start_both(browser, first, home_folder)
         with server_ends.serve(home_folder) as (second, _):
-            wrong = "" if all(map(members, groups)) else "the second ended a sweep of the first"
+            wrong = (
+                "" if all(map(count_members, groups)) else "the second ended a sweep of the first"
+            )
             page = browser.new_page()
             page.goto(second + server_ends.SHARED)
             page.get_by_text("runs ·").wait_for()
             if not server_ends.button(page, "Start").is_disabled():
-                wrong = both(wrong, "started twice")
+                wrong = join_messages(wrong, "started twice")
             yield Row("two servers", "one home, both sweep", "the second sees the first's", wrong)
             temporary = (path.name for path in (home_folder / "temporary").iterdir())
             used = [name for name in temporary if not name.startswith("dpmc-private-")]
             killed.kill()
-            killed.wait(HANGS)
-            has_ended = wait_until(lambda: not members(groups[0]), 3)
+            killed.wait(TIMEOUT_SECONDS)
+            has_ended = wait_until(lambda: not count_members(groups[0]), 3)
             # what the shared sweep's own processes use stays while it runs
-            remains = left(home_folder, b"u7,i", (*OURS, *used))
-            wrong = both("" if has_ended else "its sweep lives on", remains)
-            wrong = both(
-                wrong, "" if members(groups[1]) else "the shared sweep ended", broken(home_folder)
+            remains = find_remains(home_folder, b"u7,i", (*EXPECTED_FILES, *used))
+            wrong = join_messages("" if has_ended else "its sweep lives on", remains)
+            wrong = join_messages(
+                wrong,
+                "" if count_members(groups[1]) else "the shared sweep ended",
+                find_traceback(home_folder),
             )
             server_ends.button(page, "Stop").click()
-            if not wait_until(lambda: not members(groups[1]), 10):
-                wrong = both(wrong, "the second cannot stop it")
+            if not wait_until(lambda: not count_members(groups[1]), 10):
+                wrong = join_messages(wrong, "the second cannot stop it")
             yield Row("two servers", "the first is killed", "the second stops its sweep", wrong)
             command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless"]
             command += ["true", "--server.port", str(urlsplit(second).port)]
-            done = subprocess.run(
-                command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=False
+            result = subprocess.run(
+                command,
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_SECONDS,
+                check=False,
             )
-            said = (done.stderr or done.stdout).strip().splitlines()[-1]
-            wrong = "traceback" if "Traceback" in done.stderr + done.stdout else ""
-            wrong = both(wrong, "" if done.returncode else "status 0")
-            yield Row("two servers", "one port", f"{done.returncode}: {said}", wrong)
+            observed = (result.stderr or result.stdout).strip().splitlines()[-1]
+            wrong = "traceback" if "Traceback" in result.stderr + result.stdout else ""
+            wrong = join_messages(wrong, "" if result.returncode else "status 0")
+            yield Row("two servers", "one port", f"{result.returncode}: {observed}", wrong)
 
 
-def app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
+def check_app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
     """The app where nothing can be written: uploads are read, and sweeps say why not."""
     for name in ("full disk", "read-only"):
         with (
-            place() as home_folder,
-            small(home_folder / "disk", "20m") as disk,
-            chromium() as browser,
+            make_home() as home_folder,
+            mount_disk(home_folder / "disk", "20m") as disk,
+            open_chromium() as browser,
         ):
             (disk / "temporary").mkdir()
-            fill(disk) if name == "full disk" else subprocess.run(
+            fill_disk(disk) if name == "full disk" else subprocess.run(
                 ["mount", "-o", "remount,ro", str(disk)], check=True
             )
             environment = {"DPMC_HOME": str(disk), "TMPDIR": str(disk / "temporary")}
-            with serving(home_folder, **environment) as (server, _):
+            with serve_app(home_folder, **environment) as (server, _):
                 page = browser.new_page()
                 upload_ratings(page, server, home_folder)
-                turn_to(page, "Compare")
+                navigate_to(page, "Compare")
                 settle(page)
                 for condition in ("an upload is read, its sweep", "the sweep of a sample"):
                     if "sample" in condition:
-                        visit(page, server + server_ends.SHARED)
+                        open_and_settle(page, server + server_ends.SHARED)
                     server_ends.button(page, "Start").click()
                     alert = (
                         page.get_by_test_id("stAlert")
@@ -730,22 +791,31 @@ def app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
                         observed = "; ".join(page.get_by_test_id("stAlert").all_inner_texts())
                         wrong = "no sentence"
                     if page.get_by_test_id("stException").count():
-                        wrong = both(wrong, "an exception on the page")
-                    wrong = both(wrong, left(home_folder, b"u7,i", OURS), left(disk, b"u7,i"))
-                    yield Row(f"{name}: app", condition, observed, both(wrong, broken(home_folder)))
+                        wrong = join_messages(wrong, "an exception on the page")
+                    wrong = join_messages(
+                        wrong,
+                        find_remains(home_folder, b"u7,i", EXPECTED_FILES),
+                        find_remains(disk, b"u7,i"),
+                    )
+                    yield Row(
+                        f"{name}: app",
+                        condition,
+                        observed,
+                        join_messages(wrong, find_traceback(home_folder)),
+                    )
 
 
 FAULTS = {
-    "sweep killed": killed,
-    "two sweeps on one store": two_sweeps,
-    "clock": clock,
-    "full disk": full,
-    "read-only": read_only,
-    "app on a full and a read-only disk": app_disks,
-    "server ended, upload swept": swept_upload,
-    "server ended, upload read": read_upload,
-    "server ended, a class": class_ends,
-    "two servers": two_servers,
+    "sweep killed": check_kills,
+    "two sweeps on one store": check_two_sweeps,
+    "clock": check_clocks,
+    "full disk": check_full_disks,
+    "read-only": check_read_only,
+    "app on a full and a read-only disk": check_app_disks,
+    "server ended, upload swept": check_swept_upload,
+    "server ended, upload read": check_read_upload,
+    "server ended, a class": check_class_end,
+    "two servers": check_two_servers,
 }
 
 
@@ -754,28 +824,28 @@ def main() -> None:
     parser.add_argument("--only", metavar="TEXT", default="", help="faults whose name has it")
     parser.add_argument("--quick", action="store_true", help="damaged stores only")
     args = parser.parse_args()
-    found = []
+    table_rows = []
     with TemporaryDirectory(prefix="dpmc-faults-") as name:
         folder = Path(name)
         os.environ["DPMC_HOME"] = name
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup children ignore it
         undisturbed = Undisturbed(folder)
-        for row in every(folder, undisturbed, args.only, args.quick):
-            found.append(row)
-            print(f"{'WRONG' if row.wrong else 'ok':6} {row.fault}: {row.what}", flush=True)
-    lines = [(row.fault, row.what, row.found, row.wrong or "-") for row in found]
-    print("\n" + table([("fault", "of what", "what is said", "wrong"), *lines]))
-    wrong = sum(bool(row.wrong) for row in found)
-    print(f"\n{len(found)} faults, {wrong} not as they must be")
+        for row in run_all(folder, undisturbed, args.only, args.quick):
+            table_rows.append(row)
+            print(f"{'WRONG' if row.wrong else 'ok':6} {row.fault}: {row.condition}", flush=True)
+    lines = [(row.fault, row.condition, row.observed, row.wrong or "-") for row in table_rows]
+    print("\n" + format_table([("fault", "of what", "what is said", "wrong"), *lines]))
+    wrong = sum(bool(row.wrong) for row in table_rows)
+    print(f"\n{len(table_rows)} faults, {wrong} not as they must be")
     sys.exit(bool(wrong))
 
 
-def every(
+def run_all(
     folder: Path, undisturbed: Undisturbed, only: str = "", quick: bool = False
 ) -> Iterator[Row]:
     (folder / "damaged").mkdir()
     names = [name for name in DAMAGES if only in f"damaged store: {name}"]
-    yield from damaged(folder / "damaged", undisturbed.path(), names)
+    yield from check_damages(folder / "damaged", undisturbed.path(), names)
     for name, fault in () if quick else FAULTS.items():
         if only in name:
             fault_folder = folder / name.replace(" ", "-")

@@ -30,7 +30,7 @@ SAMPLE = {"binary": "movie-night", "ratings": "jokes", "ranking": "bookshop-clic
 QUICK = ("lwhm22-table-1", "z16-generated", "ryhh24-5b", "hxz15-cdf", "jtt18-table-1")
 PAPERS = ("lwhm22", "z16", "ryhh24", "hxz15", "jtt18")
 CHOICE = re.compile(r"one of (.*)")
-PASSING = {
+IGNORED_FIELDS = {
     "seconds",
     "version",
     "versions",
@@ -44,7 +44,7 @@ PASSING = {
     "finished",
 }
 # The samplers' only source is replaced: the same stream in every process.
-FIXED = (
+FIXED_ENTROPY = (
     "import hashlib, itertools, os, sys\n"
     "count = itertools.count()\n"
     "os.urandom = lambda n: hashlib.shake_128(b'%d' % next(count)).digest(n)\n"
@@ -54,10 +54,10 @@ FIXED = (
 Row = Callable[[], Any]
 
 
-def call(*arguments: str, fixed: bool = False) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments: str, fixed: bool = False) -> subprocess.CompletedProcess[str]:
     """The command line, as a process of its own."""
     with tempfile.TemporaryDirectory() as home:
-        prefix = ["-c", FIXED] if fixed else ["-m", "dpmc_lab"]
+        prefix = ["-c", FIXED_ENTROPY] if fixed else ["-m", "dpmc_lab"]
         result = subprocess.run(
             [sys.executable, *prefix, *arguments],
             cwd=ROOT,
@@ -71,22 +71,22 @@ def call(*arguments: str, fixed: bool = False) -> subprocess.CompletedProcess[st
     return result
 
 
-def told(*arguments: str, fixed: bool = False) -> Any:
+def call_json(*arguments: str, fixed: bool = False) -> Any:
     """Its JSON, or the sentence by which it refuses."""
-    result = call(*arguments, "--json", fixed=fixed)
+    result = run_command(*arguments, "--json", fixed=fixed)
     return json.loads(result.stdout) if result.returncode == 0 else result.stderr.strip()
 
 
-def fits() -> Iterator[tuple[str, Row]]:
+def list_fits() -> Iterator[tuple[str, Row]]:
     """Every method as it comes, and with every other value of a choice."""
-    for method in told("list"):
+    for method in call_json("list"):
         id, settings = (
             method["id"],
             {setting_row["name"]: setting_row for setting_row in method["settings"]},
         )
         arguments = ["fit", SAMPLE[method["task"]], id, "--seed", "1"]
         arguments += ["--epsilon", "1"] if "epsilon" in settings else []
-        yield f"fit {id}", lambda arguments=arguments: told(*arguments)
+        yield f"fit {id}", lambda arguments=arguments: call_json(*arguments)
         published = "published" in settings.get("estimator", {}).get("accepts", "")
         for name, setting in settings.items():
             match = CHOICE.fullmatch(setting["accepts"])
@@ -94,34 +94,39 @@ def fits() -> Iterator[tuple[str, Row]]:
                 if value == str(setting["default"]).lower():
                     continue
                 value = value.replace("SIGMA", "0.5")
-                more = [*arguments, "--set", f"{name}={value}"]
+                extended = [*arguments, "--set", f"{name}={value}"]
                 if published and name != "estimator":
-                    more += ["--set", "estimator=published"]
-                yield f"fit {id} {' '.join(more[5:])}", lambda more=more: told(*more)
+                    extended += ["--set", "estimator=published"]
+                yield (
+                    f"fit {id} {' '.join(extended[5:])}",
+                    lambda extended=extended: call_json(*extended),
+                )
 
 
-def swept() -> Any:
+def run_sweep() -> Any:
     with tempfile.TemporaryDirectory() as folder:
         store, table = str(Path(folder, "s.sqlite")), Path(folder, "rows.csv")
         grid = ["--mechanisms", "private-effects,dpals", "--epsilons", "0.5,2", "--seeds", "1:2"]
-        call("sweep", "--data", "jokes", *grid, "--store", store, "--jobs", "1")
-        call("store", "--store", store, "export", str(table))
+        run_command("sweep", "--data", "jokes", *grid, "--store", store, "--jobs", "1")
+        run_command("store", "--store", store, "export", str(table))
         rows = [line.split(",") for line in table.read_text(encoding="utf-8").splitlines()]
-        kept_columns = [k for k, name in enumerate(rows[0]) if not PASSING & set(name.split("_"))]
+        kept_columns = [
+            k for k, name in enumerate(rows[0]) if not IGNORED_FIELDS & set(name.split("_"))
+        ]
         return sorted([row[k] for k in kept_columns if k < len(row)] for row in rows)
 
 
-def experiment(name: str) -> Any:
+def run_experiment(name: str) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         store = str(Path(folder, "s.sqlite"))
-        call("papers", name, "--run", "--seeds", "1", "--write", folder, "--store", store)
+        run_command("papers", name, "--run", "--seeds", "1", "--write", folder, "--store", store)
         return [json.loads(path.read_bytes()) for path in sorted(Path(folder).glob("*.json"))]
 
 
-def lessons() -> Any:
+def extract_lesson_numbers() -> Any:
     """Every number of what is printed, in order, of a picture those it says; words may change."""
     with tempfile.TemporaryDirectory() as folder:
-        call("lessons", "--out", folder)
+        run_command("lessons", "--out", folder)
         texts = {path.name: path.read_text("utf-8") for path in sorted(Path(folder).iterdir())}
     drawing = re.compile(
         r'<style>.*?</style>|class="drawing"[^>]*aria-label="([^"]*)".*?(?=<p)', re.S
@@ -130,11 +135,11 @@ def lessons() -> Any:
     return {name: number.findall(drawing.sub(r"\1", text)) for name, text in texts.items()}
 
 
-def released(sample: str, *arguments: str, exact: bool = True) -> Any:
+def run_release(sample: str, *arguments: str, exact: bool = True) -> Any:
     """exact: noise comes from the fixed stream; opendp's Gaussian has a source of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "r.npz")
-        guarantee = told(
+        guarantee = call_json(
             "release", sample, *arguments, "--epsilon", "1", "--out", str(path), fixed=True
         )
         # in a process of its own: this one needs no NumPy
@@ -147,7 +152,7 @@ def released(sample: str, *arguments: str, exact: bool = True) -> Any:
         document = {
             "card": guarantee,
             "arrays": json.loads(arrays),
-            "verify": told("verify", str(path)),
+            "verify": call_json("verify", str(path)),
         }
         return document if exact else without_noise(document)
 
@@ -162,17 +167,17 @@ def without_noise(document: Any) -> Any:
     )
 
 
-def rows() -> dict[str, Row]:
+def list_rows() -> dict[str, Row]:
     """What is frozen, by name."""
-    rows_by_name = dict(fits())
+    rows_by_name = dict(list_fits())
     for epsilon in ("0.1", "1", "10"):
         for data in ("movie-night", "bookshop-clicks"):
             arguments = ("guarantees", "--epsilon", epsilon, "--data", data)
-            rows_by_name[" ".join(arguments)] = lambda arguments=arguments: told(*arguments)
+            rows_by_name[" ".join(arguments)] = lambda arguments=arguments: call_json(*arguments)
     for unit in ("rating", "cell", "user", "user-replaced"):
         for data in ("restaurants", "bookshop-clicks"):
             arguments = ("recommend", data, "--unit", unit)
-            rows_by_name[" ".join(arguments)] = lambda arguments=arguments: told(*arguments)
+            rows_by_name[" ".join(arguments)] = lambda arguments=arguments: call_json(*arguments)
     for arguments in (
         ("protocol", "2", "restaurants", "--epsilon", "1", "--attack"),
         ("protocol", "3", "restaurants", "--epsilon", "1", "--set", "leaves=2:5"),
@@ -184,38 +189,38 @@ def rows() -> dict[str, Row]:
         ("audit", "output", "--epsilon", "1"),
         ("data", "describe", "movie-night"),
     ):
-        rows_by_name[" ".join(arguments)] = lambda arguments=arguments: told(*arguments)
+        rows_by_name[" ".join(arguments)] = lambda arguments=arguments: call_json(*arguments)
     rows_by_name |= {
-        f"theory {paper}": lambda p=paper: told("papers", p, "--theory") for paper in PAPERS
+        f"theory {paper}": lambda p=paper: call_json("papers", p, "--theory") for paper in PAPERS
     }
-    rows_by_name |= {f"experiment {name}": lambda n=name: experiment(n) for name in QUICK}
-    rows_by_name |= {"sweep": swept, "lessons": lessons}
-    rows_by_name["release signs"] = lambda: released(
+    rows_by_name |= {f"experiment {name}": lambda n=name: run_experiment(n) for name in QUICK}
+    rows_by_name |= {"sweep": run_sweep, "lessons": extract_lesson_numbers}
+    rows_by_name["release signs"] = lambda: run_release(
         "movie-night", "input-flip", "--prepare", "binarise=3.5"
     )
     for name, id in (("items", "private-item-mean"), ("effects", "private-effects")):
-        rows_by_name[f"release {name}"] = lambda id=id: released(
+        rows_by_name[f"release {name}"] = lambda id=id: run_release(
             "jokes", id, "--delta", "1e-6", exact=False
         )
     return rows_by_name
 
 
-def differences(one: Any, other: Any, place: str = "") -> Iterator[str]:
+def list_differences(first: Any, second: Any, position: str = "") -> Iterator[str]:
     """Where two documents differ."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted((one.keys() | other.keys()) - PASSING):
-            if (key in one) != (key in other):
-                yield f"{place}/{key}: {'gone' if key in one else 'new'}"
+    if isinstance(first, dict) and isinstance(second, dict):
+        for key in sorted((first.keys() | second.keys()) - IGNORED_FIELDS):
+            if (key in first) != (key in second):
+                yield f"{position}/{key}: {'gone' if key in first else 'new'}"
             else:
-                yield from differences(one[key], other[key], f"{place}/{key}")
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for k, (a, b) in enumerate(zip(one, other, strict=True)):
-            yield from differences(a, b, f"{place}/{k}")
-    elif not _same(one, other):
-        yield f"{place}: {str(one)[:80]} -> {str(other)[:80]}"
+                yield from list_differences(first[key], second[key], f"{position}/{key}")
+    elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        for k, (a, b) in enumerate(zip(first, second, strict=True)):
+            yield from list_differences(a, b, f"{position}/{k}")
+    elif not _is_same(first, second):
+        yield f"{position}: {str(first)[:80]} -> {str(second)[:80]}"
 
 
-def _same(first: Any, second: Any) -> bool:
+def _is_same(first: Any, second: Any) -> bool:
     try:
         is_close = math.isclose(float(first), float(second), rel_tol=1e-6, abs_tol=1e-9)
     except (TypeError, ValueError):
@@ -229,23 +234,28 @@ def main() -> None:
     parser.add_argument("file", type=Path, nargs="?", default=Path("frozen.json"))
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name has it")
     args = parser.parse_args()
-    chosen = {name: row for name, row in rows().items() if args.only in name}
+    chosen = {name: row for name, row in list_rows().items() if args.only in name}
     if args.what == "list":
         print("\n".join(chosen))
         return
     prior = json.loads(args.file.read_bytes()) if args.what == "check" else {}
-    now: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     bad = 0
     with ThreadPoolExecutor(2) as pool:
         for name, result in zip(chosen, pool.map(lambda row: row(), chosen.values()), strict=True):
-            now[name] = json.loads(json.dumps(result))
-            found = list(differences(prior.get(name), now[name])) if prior else []
-            bad += bool(found)
-            print(f"{'DIFFERS' if found else 'ok':8} {name}", *found[:5], sep="\n    ", flush=True)
+            results[name] = json.loads(json.dumps(result))
+            messages = list(list_differences(prior.get(name), results[name])) if prior else []
+            bad += bool(messages)
+            print(
+                f"{'DIFFERS' if messages else 'ok':8} {name}",
+                *messages[:5],
+                sep="\n    ",
+                flush=True,
+            )
     if args.what == "write":
-        args.file.write_text(json.dumps(now, indent=0, sort_keys=True), encoding="utf-8")
-    missing = [name for name in prior if args.only in name and name not in now]
-    print(f"{len(now)} rows, {bad} differ" + "".join(f"\ngone: {name}" for name in missing))
+        args.file.write_text(json.dumps(results, indent=0, sort_keys=True), encoding="utf-8")
+    missing = [name for name in prior if args.only in name and name not in results]
+    print(f"{len(results)} rows, {bad} differ" + "".join(f"\ngone: {name}" for name in missing))
     sys.exit(bool(bad or missing))
 
 

@@ -15,30 +15,43 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.stats import binom
 
-from dpmc_lab.classroom.room import Bounds, Linked, Poll, coin, difference
+from dpmc_lab.classroom.room import (
+    Bounds,
+    LinkedReports,
+    Poll,
+    build_phone_channel,
+    compute_share_difference,
+)
 
 EPSILONS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 PHONES = (10, 30, 100, 300)
 
 
-def outcomes(phones: int, times: int, epsilon: float) -> list[Poll]:
+def list_outcomes(phones: int, times: int, epsilon: float) -> list[Poll]:
     """Every number of yes among the reports."""
     yes = range(phones * times + 1)
-    return [Poll.joined([Linked(phones, times, k)], coin(epsilon)) for k in yes]
+    return [
+        Poll.from_linked([LinkedReports(phones, times, k)], build_phone_channel(epsilon))
+        for k in yes
+    ]
 
 
-def law(n_yes: int, phones: int, times: int, epsilon: float) -> np.ndarray:
+def yes_count_distribution(n_yes: int, phones: int, times: int, epsilon: float) -> np.ndarray:
     """Of the yes among the reports, where so many phones would say yes."""
-    flip_probability, yes, no = coin(epsilon).matrix[0, 1], n_yes * times, (phones - n_yes) * times
+    flip_probability, yes, no = (
+        build_phone_channel(epsilon).matrix[0, 1],
+        n_yes * times,
+        (phones - n_yes) * times,
+    )
     return np.convolve(
         binom.pmf(range(yes + 1), yes, 1 - flip_probability),
         binom.pmf(range(no + 1), no, flip_probability),
     )
 
 
-def mixed(share: float, phones: int, times: int, epsilon: float) -> np.ndarray:
+def population_distribution(share: float, phones: int, times: int, epsilon: float) -> np.ndarray:
     """The same where each phone says yes with a chance."""
-    flip_probability, yes_counts = coin(epsilon).matrix[0, 1], range(times + 1)
+    flip_probability, yes_counts = build_phone_channel(epsilon).matrix[0, 1], range(times + 1)
     power = share * binom.pmf(yes_counts, times, 1 - flip_probability) + (1 - share) * binom.pmf(
         yes_counts, times, flip_probability
     )
@@ -50,37 +63,42 @@ def mixed(share: float, phones: int, times: int, epsilon: float) -> np.ndarray:
     return distribution
 
 
-def held(bounds: Iterable[Bounds | None], truth: float) -> np.ndarray:
+def covers(bounds: Iterable[Bounds | None], truth: float) -> np.ndarray:
     """Which intervals hold it; they end on whole phones."""
     return np.array([b is not None and b.low - 1e-12 <= truth <= b.high + 1e-12 for b in bounds])
 
 
-def of_class(phones: int, times: int, epsilon: float) -> float:
+def class_coverage(phones: int, times: int, epsilon: float) -> float:
     """The least coverage over what the phones would say."""
-    intervals = [poll.of_class for poll in outcomes(phones, times, epsilon)]
+    intervals = [poll.of_class for poll in list_outcomes(phones, times, epsilon)]
     return min(
-        law(n_yes, phones, times, epsilon)[held(intervals, n_yes / phones)].sum()
+        yes_count_distribution(n_yes, phones, times, epsilon)[
+            covers(intervals, n_yes / phones)
+        ].sum()
         for n_yes in range(phones + 1)
     )
 
 
-def of_people(phones: int, times: int, epsilon: float) -> float:
+def population_coverage(phones: int, times: int, epsilon: float) -> float:
     """The least coverage over the shares of a population."""
-    intervals = [poll.of_people for poll in outcomes(phones, times, epsilon)]
+    intervals = [poll.of_people for poll in list_outcomes(phones, times, epsilon)]
     ends = np.array([end for bounds in intervals for end in bounds[1:]])
     shares = np.clip(np.concatenate([ends - 1e-7, ends + 1e-7]), 0, 1)
     return min(
-        mixed(share, phones, times, epsilon)[held(intervals, share)].sum()
+        population_distribution(share, phones, times, epsilon)[covers(intervals, share)].sum()
         for share in np.unique(shares)
     )
 
 
-def of_difference(phones: int, epsilons: tuple[float, float]) -> float:
+def difference_coverage(phones: int, epsilons: tuple[float, float]) -> float:
     """The least coverage over what the phones would say to two questions."""
-    first_polls, second_polls = (outcomes(phones, 1, epsilon) for epsilon in epsilons)
-    intervals = [[difference(a, b) for b in second_polls] for a in first_polls]
+    first_polls, second_polls = (list_outcomes(phones, 1, epsilon) for epsilon in epsilons)
+    intervals = [[compute_share_difference(a, b) for b in second_polls] for a in first_polls]
     low, high = (np.array([[b[k] for b in row] for row in intervals]) for k in (1, 2))
-    distributions = [np.array([law(k, phones, 1, e) for k in range(phones + 1)]) for e in epsilons]
+    distributions = [
+        np.array([yes_count_distribution(k, phones, 1, e) for k in range(phones + 1)])
+        for e in epsilons
+    ]
     min_coverage = 1.0
     for d in range(-phones, phones + 1):
         inside = (low - 1e-12 <= d / phones) & (d / phones <= high + 1e-12)
@@ -91,9 +109,9 @@ def of_difference(phones: int, epsilons: tuple[float, float]) -> float:
 
 def half_width(epsilon: float, times: int, kind: str, phones: int = 30, yes: int = 9) -> float:
     """Half the interval, on average, in points."""
-    intervals = [getattr(poll, kind) for poll in outcomes(phones, times, epsilon)]
+    intervals = [getattr(poll, kind) for poll in list_outcomes(phones, times, epsilon)]
     widths = np.array([b.high - b.low for b in intervals])
-    return 50 * float(law(yes, phones, times, epsilon) @ widths)
+    return 50 * float(yes_count_distribution(yes, phones, times, epsilon) @ widths)
 
 
 def main() -> None:
@@ -103,12 +121,15 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     for times in (1, 2):
-        for name, coverage in (("this class", of_class), ("people like it", of_people)):
+        for name, coverage in (
+            ("this class", class_coverage),
+            ("people like it", population_coverage),
+        ):
             for phones in options.phones:
                 row = [coverage(phones, times, epsilon) for epsilon in options.epsilons]
                 rows.append((f"{name}, {phones} phones, {'twice' if times > 1 else 'once'}", row))
     for phones in (n for n in options.phones if n <= 30):
-        row = [of_difference(phones, (epsilon, epsilon)) for epsilon in options.epsilons]
+        row = [difference_coverage(phones, (epsilon, epsilon)) for epsilon in options.epsilons]
         rows.append((f"difference, {phones} phones", row))
     print(
         f"{'least coverage, exact, at epsilon':36}" + "".join(f"{e:8g}" for e in options.epsilons)

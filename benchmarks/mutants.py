@@ -41,12 +41,12 @@ KILLED, SURVIVED, ERROR = "killed", "SURVIVED", "ERROR"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a fault; by: the test that failed first and how, or what went wrong."""
+    """What became of a fault; cause: the test that failed first and how, or what went wrong."""
 
     mutant: Mutant
     result: str
     seconds: float
-    by: str = ""
+    cause: str = ""
 
 
 def main() -> None:
@@ -57,40 +57,48 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="only list the faults")
     parser.add_argument("--resume", metavar="FILE", type=Path, help="leave out what FILE lists")
     args = parser.parse_args()
-    chosen = [m for m in MUTANTS if args.only in m.name and args.family in ("", m.family)]
-    tree = _tree() if args.resume else ""
+    chosen = [
+        mutant
+        for mutant in MUTANTS
+        if args.only in mutant.name and args.family in ("", mutant.family)
+    ]
+    tree = _get_tree_name() if args.resume else ""
     if tree and args.resume.exists():
         killed = set(args.resume.read_text(encoding="utf-8").splitlines())
-        remaining = [m for m in chosen if _entry(tree, m) not in killed]
+        remaining = [mutant for mutant in chosen if _format_entry(tree, mutant) not in killed]
         print(f"{len(chosen) - len(remaining)} faults were noticed on this tree before")
         if chosen and not remaining:
             return
         chosen = remaining
     if args.list or not chosen:
-        for m in chosen:
-            print(f"{m.family:15} {m.operator.value:15} {m.name}: {m.file}")
+        for mutant in chosen:
+            print(f"{mutant.family:15} {mutant.operator.value:15} {mutant.name}: {mutant.file}")
         sys.exit(not chosen)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="dpmc-mutants-") as folder:
         copies = [Path(folder, f"copy{k}") for k in range(args.jobs)]
-        outcomes = _all(chosen, copies, args.resume if tree else None, tree)
+        outcomes = _run_all(chosen, copies, args.resume if tree else None, tree)
     counts = Counter(outcome.result for outcome in outcomes)
     print(f"\n{'family':15} {'faults':>6} {'killed':>6}")
-    for family in dict.fromkeys(m.family for m in chosen):
-        own = [outcome for outcome in outcomes if outcome.mutant.family == family]
-        print(f"{family:15} {len(own):6} {sum(o.result == KILLED for o in own):6}")
+    for family in dict.fromkeys(mutant.family for mutant in chosen):
+        family_outcomes = [outcome for outcome in outcomes if outcome.mutant.family == family]
+        print(
+            f"{family:15} {len(family_outcomes):6}"
+            f" {sum(family_outcome.result == KILLED for family_outcome in family_outcomes):6}"
+        )
     minutes = (time.perf_counter() - start) / 60
     print(f"{len(outcomes)} faults in {minutes:.1f} minutes: {counts[KILLED]} killed,", end=" ")
     print(f"{counts[SURVIVED]} survived, {counts[ERROR]} errors")
     for outcome in outcomes:
         if outcome.result != KILLED:
             print(
-                f"{outcome.result}: {outcome.mutant.family}: {outcome.mutant.name} ({outcome.by})"
+                f"{outcome.result}: {outcome.mutant.family}: {outcome.mutant.name}"
+                f" ({outcome.cause})"
             )
     sys.exit(counts[KILLED] < len(outcomes))
 
 
-def _tree() -> str:
+def _get_tree_name() -> str:
     """The name that git gives to these files; empty where they differ from the last commit."""
     commands = (["git", "status", "--porcelain"], ["git", "rev-parse", "HEAD^{tree}"])
     changes, tree = (
@@ -99,49 +107,53 @@ def _tree() -> str:
     return "" if changes.returncode or changes.stdout else tree.stdout.strip()
 
 
-def _entry(tree: str, mutant: Mutant) -> str:
+def _format_entry(tree: str, mutant: Mutant) -> str:
     return f"{tree} {mutant.family}: {mutant.name}"
 
 
-def _all(
+def _run_all(
     mutants: Sequence[Mutant], copies: Sequence[Path], killed: Path | None = None, tree: str = ""
 ) -> list[Outcome]:
     """The outcomes; the file gets a line for each fault as soon as it is noticed."""
     free: SimpleQueue[Path] = SimpleQueue()
     for copy in copies:
-        _copy(copy)
+        _copy_program(copy)
         free.put(copy)
     tests = sorted({test for mutant in mutants for test in mutant.tests})
     print(f"{len(mutants)} faults; {len(tests)} tests without one:", end=" ", flush=True)
     chunks = [chunk for k in range(len(copies)) if (chunk := tests[k :: len(copies)])]
     begin = time.perf_counter()
 
-    def planted(mutant: Mutant) -> Outcome:
+    def run_mutant(mutant: Mutant) -> Outcome:
         copy = free.get()
         try:
-            outcome = _planted(mutant, copy, failing)
+            outcome = _run_planted(mutant, copy, failing)
         finally:
             free.put(copy)
-        print(_line(outcome), flush=True)
+        print(_format_line(outcome), flush=True)
         if killed and outcome.result == KILLED:
             with killed.open("a", encoding="utf-8") as file:
-                file.write(_entry(tree, mutant) + "\n")
+                file.write(_format_entry(tree, mutant) + "\n")
         return outcome
 
     with ThreadPoolExecutor(len(copies)) as pool:
-        failing = set().union(*pool.map(_failing, chunks, copies))  # all tests, without a fault
+        failing = set().union(
+            *pool.map(_list_failing, chunks, copies)
+        )  # all tests, without a fault
         print(f"{len(failing)} fail, {time.perf_counter() - begin:.0f} s")
         for test in sorted(failing):
             print(f"  {test}")
-        return list(pool.map(planted, mutants))
+        return list(pool.map(run_mutant, mutants))
 
 
-def _planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
+def _run_planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
     """The fault planted in the copy, its tests run, the source restored."""
     start = time.perf_counter()
-    sick = [test for test in failing for prefix in mutant.tests if test.startswith(prefix)]
-    if sick:
-        return Outcome(mutant, ERROR, 0.0, f"fails without a fault: {sick[0]}")
+    failing_before = [
+        test for test in failing for prefix in mutant.tests if test.startswith(prefix)
+    ]
+    if failing_before:
+        return Outcome(mutant, ERROR, 0.0, f"fails without a fault: {failing_before[0]}")
     path = copy / mutant.path
     source = path.read_text(encoding="utf-8")
     if source.count(mutant.before) != 1:
@@ -150,7 +162,7 @@ def _planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
         )
     try:
         path.write_text(source.replace(mutant.before, mutant.after), encoding="utf-8")
-        result = _pytest(copy, mutant.tests, "-x", "-rfE", timeout=SECONDS)
+        result = _run_pytest(copy, mutant.tests, "-x", "-rfE", timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return Outcome(mutant, KILLED, time.perf_counter() - start, "out of time")
     finally:
@@ -163,7 +175,7 @@ def _planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
     return Outcome(mutant, KILLED, seconds, last)
 
 
-def _copy(copy: Path) -> None:
+def _copy_program(copy: Path) -> None:
     """The program, its tests and data; bytecode that is checked against the source's content."""
     copy.mkdir()
     skip = shutil.ignore_patterns("__pycache__", "*.pyc", ".pytest_cache")
@@ -178,7 +190,7 @@ def _copy(copy: Path) -> None:
     subprocess.run([sys.executable, *arguments], cwd=copy, check=True)
 
 
-def _pytest(
+def _run_pytest(
     copy: Path, tests: Sequence[str], *options: str, timeout: float | None
 ) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(copy), "OPENBLAS_NUM_THREADS": "1"}
@@ -205,12 +217,12 @@ def _first_failure(output: str) -> str:
     return match.group(1) if match else ""
 
 
-def _failing(tests: Sequence[str], copy: Path) -> set[str]:
+def _list_failing(tests: Sequence[str], copy: Path) -> set[str]:
     """The tests that fail in the copy as it is, or do not exist."""
     missing: set[str] = set()
     while True:
         remaining = [test for test in tests if test not in missing]
-        result = _pytest(copy, remaining, "-rfE", timeout=None)
+        result = _run_pytest(copy, remaining, "-rfE", timeout=None)
         if result.returncode in (0, 1):
             return missing | {line.partition(" - ")[0] for line in _SUMMARY.findall(result.stdout)}
         lost = {test for test in remaining for text in _MISSING.findall(result.stdout)
@@ -221,11 +233,11 @@ def _failing(tests: Sequence[str], copy: Path) -> set[str]:
         missing |= lost
 
 
-def _line(outcome: Outcome) -> str:
-    mutant, (test, _, how) = outcome.mutant, outcome.by.partition(" - ")
+def _format_line(outcome: Outcome) -> str:
+    mutant, (test, _, failure) = outcome.mutant, outcome.cause.partition(" - ")
     kind = f"{mutant.family:15} {mutant.operator.value:15}"
-    by = f"{test.rpartition('/test_')[2][:120]} ({how[:50]})"
-    return f"{outcome.result:8} {outcome.seconds:5.1f} s  {kind} {mutant.name}  <- {by}"
+    cause = f"{test.rpartition('/test_')[2][:120]} ({failure[:50]})"
+    return f"{outcome.result:8} {outcome.seconds:5.1f} s  {kind} {mutant.name}  <- {cause}"
 
 
 if __name__ == "__main__":

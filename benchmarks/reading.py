@@ -29,7 +29,7 @@ import pyarrow.parquet  # noqa: F401 - loaded before memory is looked at
 from dpmc_core.data import datasets
 
 ONCE_ITEMS, WIDE_ITEMS, REPEATS = 2_000, 250, 3
-MANY = (6_040, 3_706)  # users, items
+MANY_SIZE = (6_040, 3_706)  # users, items
 # pandas takes one character as separator: of "::" every second field is empty.
 PANDAS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "CSV": (pd.read_csv, {}),
@@ -39,7 +39,7 @@ PANDAS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Parquet": (pd.read_parquet, {}),
     "wide": (pd.read_csv, {}),
 }
-HEADS = (
+COLUMN_WIDTHS = (
     ("MB", 7),
     ("s", 8),
     ("processor s", 13),
@@ -57,30 +57,38 @@ def main() -> None:
     parser.add_argument("--kind", choices=("once", "many"), help="of file (both)")
     args = parser.parse_args()
     for kind in (args.kind,) if args.kind else ("once", "many"):
-        print(f"\n{kind}\n{'format':<12}" + "".join(f"{head:>{width}}" for head, width in HEADS))
+        print(
+            f"\n{kind}\n{'format':<12}"
+            + "".join(f"{head:>{width}}" for head, width in COLUMN_WIDTHS)
+        )
         with tempfile.TemporaryDirectory() as folder:
-            for name, path in write(Path(folder), args.rows, kind):
-                seconds, busy, (count, size), peak = _alone(_dpmc, path)
-                _, other, _, _ = _alone(_pandas, path, name)
+            for name, path in write_files(Path(folder), args.rows, kind):
+                seconds, processor_seconds, (count, size), peak = _measure_in_process(
+                    _read_with_dpmc, path
+                )
+                _, pandas_seconds, _, _ = _measure_in_process(_read_with_pandas, path, name)
                 million = 1e6 / count
                 print(
                     f"{name:<12}{path.stat().st_size / 1e6:>7.0f}{seconds * million:>8.2f}"
-                    f"{busy * million:>13.2f}{other * million:>10.2f}{busy / other:>7.1f}"
+                    f"{processor_seconds * million:>13.2f}{pandas_seconds * million:>10.2f}"
+                    f"{processor_seconds / pandas_seconds:>7.1f}"
                     f"{peak:>9.0f}{size:>9.0f}{peak / size:>7.1f}",
                     flush=True,
                 )
                 path.unlink()
 
 
-def write(folder: Path, rows: int, kind: str, seed: int = 0) -> Iterator[tuple[str, Path]]:
+def write_files(folder: Path, rows: int, kind: str, seed: int = 0) -> Iterator[tuple[str, Path]]:
     """The same ratings in each format, one file after the other, in random order. once: every user
     once; many: distinct cells of few users; wide, of either: half the cells of a matrix."""
     rng = np.random.default_rng(seed)
     if kind == "once":
         users, items = rng.permutation(rows), rng.integers(ONCE_ITEMS, size=rows)
     else:
-        width = MANY[1]
-        height = max(MANY[0], -(-2 * rows // width))  # no pair twice, at most half of the cells
+        width = MANY_SIZE[1]
+        height = max(
+            MANY_SIZE[0], -(-2 * rows // width)
+        )  # no pair twice, at most half of the cells
         users, items = np.divmod(rng.permutation(height * width)[:rows], width)
     mark = "user" if kind == "once" else ""
     texts = {
@@ -123,26 +131,28 @@ def write(folder: Path, rows: int, kind: str, seed: int = 0) -> Iterator[tuple[s
     yield "wide", path
 
 
-def _alone(read: Callable[..., Any], *arguments: Any) -> tuple[float, float, Any, float]:
+def _measure_in_process(
+    read: Callable[..., Any], *arguments: Any
+) -> tuple[float, float, Any, float]:
     """Seconds, processor seconds, what `read` says, and megabytes grown by, in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_measured, read, *arguments).result()
+        return pool.submit(_measure, read, *arguments).result()
 
 
-def _measured(read: Callable[..., Any], *arguments: Any) -> tuple[float, float, Any, float]:
+def _measure(read: Callable[..., Any], *arguments: Any) -> tuple[float, float, Any, float]:
     seconds, processor_times = [], []
-    prior_memory, peak = _resident("VmRSS:"), 0.0
+    prior_memory, peak = _read_resident("VmRSS:"), 0.0
     for _ in range(REPEATS):
         start, processor = time.perf_counter(), time.process_time()
         result = read(*arguments)
         seconds.append(time.perf_counter() - start)
         processor_times.append(time.process_time() - processor)
         # Of the first alone: what an allocator keeps from it is not needed again.
-        peak = peak or _resident("VmHWM:") - prior_memory
+        peak = peak or _read_resident("VmHWM:") - prior_memory
     return min(seconds), min(processor_times), result, peak
 
 
-def _dpmc(path: Path) -> tuple[int, float]:
+def _read_with_dpmc(path: Path) -> tuple[int, float]:
     """How many ratings there are, and the megabytes of their columns."""
     user = {} if path.name == "wide.csv" else {"user": 1}  # everybody once is asked about
     ratings = datasets.load(path, low=0.5, high=5, max_bytes=2_000_000_000, **user).ratings
@@ -150,12 +160,12 @@ def _dpmc(path: Path) -> tuple[int, float]:
     return len(ratings), (4 * 8 * len(ratings) + ids) / 1e6
 
 
-def _pandas(path: Path, name: str) -> int:
+def _read_with_pandas(path: Path, name: str) -> int:
     read, options = PANDAS[name]
     return len(read(path, **options))
 
 
-def _resident(name: str) -> float:
+def _read_resident(name: str) -> float:
     """Megabytes of this program now, VmRSS, or at its peak, VmHWM."""
     try:  # of this program alone: ru_maxrss starts at that of the process that started it
         lines = Path("/proc/self/status").read_text().splitlines()

@@ -21,7 +21,14 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.reading_files import File, disagreement, generate, killed, taken, wanted
+from tests.reading_files import (
+    File,
+    find_disagreement,
+    find_killing_signal,
+    generate,
+    read_with_oracle,
+    read_with_program,
+)
 
 SECONDS, MEGABYTES = 2.0, 500.0
 
@@ -34,7 +41,7 @@ def main() -> None:
     args = parser.parse_args()
     faulthandler.enable()
     warnings.simplefilter("error")  # a warning is what a reader has not thought of
-    taken(generate(Random(1)), "error")  # loads what reading needs, at no file's cost
+    read_with_program(generate(Random(1)), "error")  # loads what reading needs, at no file's cost
     counts_by_kind: Counter[str] = Counter()
     faults = 0
     slowest, largest = (0.0, ""), (0.0, "")
@@ -42,9 +49,11 @@ def main() -> None:
     for seed in range(args.seed, args.seed + args.count):
         file = generate(Random(seed))
         for bad_rows in ("error", "leave-out"):
-            problem, seconds, megabytes = _read(file, bad_rows)
+            problem, seconds, megabytes = _check_file(file, bad_rows)
             label = f"seed {seed} ({file.kind}, bad_rows={bad_rows})"
-            counts_by_kind[f"{file.kind}: {type(wanted(file, bad_rows)).__name__.lower()}"] += 1
+            counts_by_kind[
+                f"{file.kind}: {type(read_with_oracle(file, bad_rows)).__name__.lower()}"
+            ] += 1
             slowest = max(slowest, (seconds, label))
             largest = max(largest, (megabytes, label))
             if seconds > SECONDS or megabytes > MEGABYTES:
@@ -53,7 +62,7 @@ def main() -> None:
                 faults += 1
                 print(f"--- {label}\n{problem}\n{file.options}\n{file.content[:600]!r}", flush=True)
                 if args.keep:
-                    _keep(file, args.keep / f"{seed}-{bad_rows}")
+                    _save_failing(file, args.keep / f"{seed}-{bad_rows}")
     print(f"{args.count:,} files, each read twice, in {time.perf_counter() - start:.0f} s")
     for kind, amount in sorted(counts_by_kind.items()):
         print(f"  {kind:24}{amount:>8,}")
@@ -65,21 +74,21 @@ def main() -> None:
     sys.exit(bool(faults))
 
 
-def _read(file: File, bad_rows: str) -> tuple[str, float, float]:
+def _check_file(file: File, bad_rows: str) -> tuple[str, float, float]:
     """What is wrong, seconds of reading, and megabytes the process grew by at most."""
-    if problem := killed(file, bad_rows):
+    if problem := find_killing_signal(file, bad_rows):
         return problem, 0.0, 0.0
-    prior_memory = _resident()
+    prior_memory = _read_resident()
     start = time.perf_counter()
     try:
-        data = taken(file, bad_rows)
+        data = read_with_program(file, bad_rows)
     except Exception:  # what a user would see as a traceback
         problem = traceback.format_exc(limit=-4)
-    seconds, megabytes = time.perf_counter() - start, _resident(peak=True) - prior_memory
-    return problem or disagreement(file, bad_rows, data), seconds, megabytes
+    seconds, megabytes = time.perf_counter() - start, _read_resident(peak=True) - prior_memory
+    return problem or find_disagreement(file, bad_rows, data), seconds, megabytes
 
 
-def _resident(peak: bool = False) -> float:
+def _read_resident(peak: bool = False) -> float:
     """Resident megabytes now (the peak counts from here), or the peak since then."""
     try:
         if not peak:
@@ -91,7 +100,7 @@ def _resident(peak: bool = False) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
 
 
-def _keep(file: File, target: Path) -> None:
+def _save_failing(file: File, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.with_suffix(Path(file.name).suffix).write_bytes(file.content)
     target.with_suffix(".options").write_text(f"{file.options!r}\n")

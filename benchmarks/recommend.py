@@ -19,7 +19,7 @@ import numpy as np
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import Dataset
-from dpmc_core.metrics import headline
+from dpmc_core.metrics import choose_headline_metric
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, USER_EMPTIED, Budget, Change, Guarantee
 from dpmc_core.privacy.guarantee import calibrate
@@ -39,28 +39,30 @@ PAIRS: tuple[tuple[Change, str, str], ...] = (
 
 
 @lru_cache(maxsize=4)
-def problem(size: tuple[int, int, int], task: str, seed: int) -> Problem:
+def generate_problem(size: tuple[int, int, int], task: str, seed: int) -> Problem:
     users, items, ratings = size
-    generated = generate.long_tail(seed, users=users, items=items, ratings=ratings).ratings
+    generated = generate.generate_long_tail(seed, users=users, items=items, ratings=ratings).ratings
     data = Dataset(ratings=generated, name="drawn", title="", source="", licence="", report=())
     return build_problem(data, Task(task), seed=seed)
 
 
-def one(id: str, change: Change, epsilon: float, size: tuple[int, int, int], seed: int) -> float:
+def run_once(
+    id: str, change: Change, epsilon: float, size: tuple[int, int, int], seed: int
+) -> float:
     """The metric of one run with the setting that certifies epsilon for the change."""
-    cls = registry.get(id)
-    generated = problem(size, cls.task.value, seed)
+    cls = registry.get_mechanism(id)
+    generated = generate_problem(size, cls.task.value, seed)
     setting = None
     if registry.adds_noise(cls):
 
-        def card(setting_value: float) -> Guarantee:
+        def build_guarantee(setting_value: float) -> Guarantee:
             return registry.create(id, epsilon=setting_value).guarantee(generated.train.public)
 
-        setting = calibrate(card, Budget(epsilon, DELTA), change)
+        setting = calibrate(build_guarantee, Budget(epsilon, DELTA), change)
     result = experiment.run(
         registry.create(id, epsilon=setting), generated, seed, with_baselines=False
     )
-    return result.metrics[headline(cls.task).name]
+    return result.metrics[choose_headline_metric(cls.task).name]
 
 
 def main() -> None:
@@ -75,17 +77,20 @@ def main() -> None:
             print(f"\n{change.label}: {' against '.join(rivals)}", flush=True)
             runs = {
                 (size, epsilon): [
-                    [pool.submit(one, id, change, epsilon, size, seed) for seed in seeds]
+                    [pool.submit(run_once, id, change, epsilon, size, seed) for seed in seeds]
                     for id in rivals
                 ]
                 for size in SIZES
                 for epsilon in options.epsilons
             }
             for (size, epsilon), pair in runs.items():
-                means = [float(np.mean([run.result() for run in group])) for group in pair]
+                averages = [float(np.mean([run.result() for run in group])) for group in pair]
                 users, items, ratings = size
                 sizes = f"{users:>5,} users {items:>5,} items {ratings / users:>4.0f} each"
-                print(f"  {sizes}  epsilon {epsilon:<4g} {means[0]:.4f} {means[1]:.4f}", flush=True)
+                print(
+                    f"  {sizes}  epsilon {epsilon:<4g} {averages[0]:.4f} {averages[1]:.4f}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

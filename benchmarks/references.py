@@ -24,7 +24,7 @@ import numpy as np
 
 from dpmc_core import metrics, registry
 from dpmc_core.data import datasets, synthetic
-from dpmc_core.data.transforms import UseFacts
+from dpmc_core.data.transforms import UseItemFeatures
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.problem import Problem, build_problem
@@ -32,33 +32,33 @@ from dpmc_core.ratings import PublicFacts, Ratings
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 FILES = ("ml-100k/u.data", "jester", "restaurant", "amazon-instant-video")
-PARTS = 50  # of the test clicks, for a standard error
+N_CHUNKS = 50  # of the test clicks, for a standard error
 SLOWEST = {Task.RATINGS: "private-frank-wolfe", Task.RANKING: "private-taste"}
-Judged = Callable[[Problem, int], np.ndarray]
+ErrorFunction = Callable[[Problem, int], np.ndarray]
 
 
-def own(id: str, *, facts: bool = False) -> Judged:
+def local_method(id: str, *, with_features: bool = False) -> ErrorFunction:
     """A method of this program, once more with all that is known of the items."""
 
     def run(problem: Problem, seed: int) -> np.ndarray:
         train = problem.train
-        train = UseFacts().apply(train, train) if facts else train
+        train = UseItemFeatures().apply(train, train) if with_features else train
         *_, last = registry.create(id).fit(train, np.random.default_rng(seed))
-        return judged(last.model, problem, seed)
+        return compute_errors(last.model, problem, seed)
 
     return run
 
 
-def judged(model: Model, problem: Problem, seed: int) -> np.ndarray:
+def compute_errors(model: Model, problem: Problem, seed: int) -> np.ndarray:
     """The squared error of each test rating, or HR@10 of parts of the test clicks."""
     train, test = problem.train, problem.test
-    if train.clicks:
-        chunks = np.array_split(np.arange(len(test)), min(PARTS, len(test)))
+    if train.has_only_clicks:
+        chunks = np.array_split(np.arange(len(test)), min(N_CHUNKS, len(test)))
         rngs = np.random.default_rng(seed).spawn(len(chunks))
         pairs = zip(chunks, rngs, strict=True)
         return np.array(
             [
-                metrics.ranking(model, train, test.select(chunk), chunk_rng).hr
+                metrics.evaluate_ranking(model, train, test.select(chunk), chunk_rng).hr
                 for chunk, chunk_rng in pairs
             ]
         )
@@ -67,7 +67,7 @@ def judged(model: Model, problem: Problem, seed: int) -> np.ndarray:
     return (predicted - test.values) ** 2
 
 
-def library(name: str) -> Judged:
+def surprise_method(name: str) -> ErrorFunction:
     """A method of Surprise at its defaults."""
 
     def run(problem: Problem, seed: int) -> np.ndarray:
@@ -87,46 +87,46 @@ def library(name: str) -> Judged:
     return run
 
 
-def als(problem: Problem, seed: int) -> np.ndarray:
+def fit_als(problem: Problem, seed: int) -> np.ndarray:
     best = implicit.als.AlternatingLeastSquares(
         factors=32, regularization=0.05, alpha=5.0, iterations=15, random_state=seed
     )
     best.fit(problem.train.matrix.astype(np.float32), show_progress=False)
-    return judged(Factors(best.user_factors, best.item_factors), problem, seed)
+    return compute_errors(Factors(best.user_factors, best.item_factors), problem, seed)
 
 
-def ease(problem: Problem, seed: int) -> np.ndarray:
+def fit_ease(problem: Problem, seed: int) -> np.ndarray:
     """Steck, "Embarrassingly shallow autoencoders for sparse data" (2019), as printed."""
     rows = problem.train.matrix.toarray()
     gram = rows.T @ rows + 500.0 * np.eye(rows.shape[1])
     inverse = np.linalg.inv(gram)
     weights = -inverse / np.diag(inverse)
     np.fill_diagonal(weights, 0.0)
-    return judged(Factors(rows, weights.T), problem, seed)
+    return compute_errors(Factors(rows, weights.T), problem, seed)
 
 
-RIVALS: dict[Task, dict[str, Judged]] = {
+RIVALS: dict[Task, dict[str, ErrorFunction]] = {
     Task.RATINGS: {
-        "reference": own("reference-ratings"),
-        "with facts": own("reference-ratings", facts=True),
-        "SVD++": library("SVDpp"),
-        "BaselineOnly": library("BaselineOnly"),
+        "reference": local_method("reference-ratings"),
+        "with facts": local_method("reference-ratings", with_features=True),
+        "SVD++": surprise_method("SVDpp"),
+        "BaselineOnly": surprise_method("BaselineOnly"),
     },
     Task.RANKING: {
-        "reference": own("reference-ranking"),
-        "with facts": own("reference-ranking", facts=True),
-        "implicit ALS": als,
-        "EASE": ease,
+        "reference": local_method("reference-ranking"),
+        "with facts": local_method("reference-ranking", with_features=True),
+        "implicit ALS": fit_als,
+        "EASE": fit_ease,
     },
 }
 
 
-def problems(splits: int) -> Iterator[tuple[str, Task, Problem, int]]:
+def build_problems(splits: int) -> Iterator[tuple[str, Task, Problem, int]]:
     names = [*synthetic.SAMPLES, *(str(DATA / file) for file in FILES)]
     for name in names:
         data = datasets.load(name)
         for task in (Task.RATINGS, Task.RANKING):
-            if task is Task.RATINGS and data.ratings.clicks:
+            if task is Task.RATINGS and data.ratings.has_only_clicks:
                 continue
             for seed in range(splits):
                 try:
@@ -136,7 +136,7 @@ def problems(splits: int) -> Iterator[tuple[str, Task, Problem, int]]:
                     break
 
 
-def tail() -> None:
+def time_long_tail() -> None:
     """The cost of the reference on a long tail, each fit once more after the first."""
     rng = np.random.default_rng(0)
     users, items = 20_000, 10_000
@@ -163,12 +163,12 @@ def main() -> None:
     parser.add_argument("--tail", action="store_true")
     args = parser.parse_args()
     if args.tail:
-        tail()
+        time_long_tail()
         return
-    for name, task, problem, seed in problems(args.splits):
+    for name, task, problem, seed in build_problems(args.splits):
         text, errors = "", {}
         for rival, run in RIVALS[task].items():
-            if rival == "with facts" and not problem.train.known:
+            if rival == "with facts" and not problem.train.item_features:
                 continue
             start = time.perf_counter()
             errors[rival] = run(problem, seed)

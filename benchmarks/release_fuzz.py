@@ -22,29 +22,29 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dpmc_core.errors import DpmcError
-from dpmc_lab.study.release import export, write
-from dpmc_lab.study.verify import verify
-from tests.damaged import WAYS, outcome
-from tests.forgeries import BASES, forgeries, released
-from tests.release_helpers import load, make, ratings_for, save
+from dpmc_lab.study.release import export_release, write_release
+from dpmc_lab.study.verify import verify_release
+from tests.damaged import DAMAGES, verify_damaged
+from tests.forgeries import BASES, forge_all, make_release
+from tests.release_helpers import create_mechanism, load_release, make_ratings, save_release
 
 SECONDS = 2.0
 IDS = ("private-item-mean", "private-pgd", "randomised-response", "input-flip", "output")
 
 
-def forged() -> bool:
+def check_forgeries() -> bool:
     """Print a table of all forgeries by their kind; whether one was accepted."""
     counts: Counter[tuple[str, str]] = Counter()
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
         for number, base in enumerate(BASES):
             sound_path, forged_path = Path(name) / f"{number}.npz", Path(name) / "forged.npz"
-            write(released(base), sound_path)
-            verify(sound_path)
-            for kind, guarantee, arrays in forgeries(*load(sound_path)):
-                save(forged_path, guarantee, arrays)
+            write_release(make_release(base), sound_path)
+            verify_release(sound_path)
+            for kind, guarantee, arrays in forge_all(*load_release(sound_path)):
+                save_release(forged_path, guarantee, arrays)
                 try:
-                    verify(forged_path)
+                    verify_release(forged_path)
                     counts[kind, "ACCEPTED"] += 1
                 except DpmcError:
                     counts[kind, "refused"] += 1
@@ -66,36 +66,36 @@ def main() -> None:
     parser.add_argument("--forged", action="store_true", help="changed on purpose instead")
     args = parser.parse_args()
     if args.forged:
-        sys.exit(forged())
+        sys.exit(check_forgeries())
     counts: Counter[tuple[str, str]] = Counter()
     slowest, start = (0.0, ""), time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
         files = []
         for id in IDS:
-            mechanism = make(id, {})
+            mechanism = create_mechanism(id, {})
             files.append(Path(name) / f"{id}.npz")
-            write(export(mechanism, ratings_for(mechanism.task)), files[-1])
+            write_release(export_release(mechanism, make_ratings(mechanism.task)), files[-1])
         for seed in range(args.seed, args.seed + args.count):
             rng, sound_path = Random(seed), files[seed % len(files)]
-            way = WAYS[seed // len(files) % len(WAYS)]
+            damage = DAMAGES[seed // len(files) % len(DAMAGES)]
             start_time = time.process_time()
             try:
-                result_text = outcome(
-                    sound_path, way(sound_path.read_bytes(), rng), Path(name) / "damaged.npz"
+                result_text = verify_damaged(
+                    sound_path, damage(sound_path.read_bytes(), rng), Path(name) / "damaged.npz"
                 )
             except Exception:  # what a person would see as a traceback, or other numbers
                 result_text = "WRONG"
-                print(f"--- seed {seed}, {way.__name__}\n{traceback.format_exc(limit=-4)}")
+                print(f"--- seed {seed}, {damage.__name__}\n{traceback.format_exc(limit=-4)}")
             seconds = time.process_time() - start_time
             result_text = "WRONG" if seconds > SECONDS else result_text
-            slowest = max(slowest, (seconds, f"seed {seed}, {way.__name__}"))
-            counts[way.__name__, result_text] += 1
+            slowest = max(slowest, (seconds, f"seed {seed}, {damage.__name__}"))
+            counts[damage.__name__, result_text] += 1
     print(f"{args.count:,} files in {time.perf_counter() - start:.0f} s")
     results = ("refused", "accepted", "WRONG")
     print(f"  {'damaged by':12}" + "".join(f"{result:>10}" for result in results))
-    for way in WAYS:
-        row = "".join(f"{counts[way.__name__, result]:>10,}" for result in results)
-        print(f"  {way.__name__:12}{row}")
+    for damage in DAMAGES:
+        row = "".join(f"{counts[damage.__name__, result]:>10,}" for result in results)
+        print(f"  {damage.__name__:12}{row}")
     print(f"slowest: {slowest[0]:.2f} s, {slowest[1]}")
     sys.exit(any(result == "WRONG" for _, result in counts))
 

@@ -39,10 +39,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 EARLIER = "91fe334"
 PACKAGES = ("numpy", "scipy", "pandas", "implicit", "scikit-surprise", "dp-accounting")
-Work = Callable[[], object]  # prepared; what it returns is printed as JSON beside the time
+PreparedWork = Callable[[], object]  # prepared; what it returns is printed as JSON beside the time
 
 
-def films(users, items, count, *, seed=0):
+def generate_films(users, items, count, *, seed=0):
     """Ratings 1..5 whose items differ in popularity, by NumPy alone: any state can read them."""
     from dpmc_core.ratings import PublicFacts, Ratings
 
@@ -61,8 +61,8 @@ def films(users, items, count, *, seed=0):
     return Ratings.build(u, i, values, public)
 
 
-def make(users, items, count, folder):
-    """Save ratings like those of `films`, some users at a time; in their order."""
+def save_ratings(users, items, count, folder):
+    """Save ratings like those of `generate_films`, some users at a time; in their order."""
     rng, size, n_written = np.random.default_rng(0), 5_000, 0
     ends = np.cumsum(1 / (10.0 + np.arange(items)))
     directions, effects = rng.normal(size=(items, 3)), 0.4 * rng.normal(size=items)
@@ -87,8 +87,8 @@ def make(users, items, count, folder):
         np.save(Path(folder) / f"{name}.npy", array)
 
 
-def many(users, items, count):
-    """The ratings that `make` saves."""
+def load_ratings(users, items, count):
+    """The ratings that `save_ratings` saves."""
     from dpmc_core.ratings import PublicFacts, Ratings
 
     folder = Path(tempfile.gettempdir()) / f"ratings-{users}-{items}-{count}"
@@ -103,7 +103,7 @@ def many(users, items, count):
 SIZES = {"35 k": (1508, 2071, 35_000), "1 M": (6040, 3706, 1_000_000)}
 
 
-def fit(id: str, size: str) -> Work:
+def prepare_fit(id: str, size: str) -> PreparedWork:
     from dpmc_core import registry
 
     method = registry.create(id, epsilon=1.0)
@@ -112,18 +112,18 @@ def fit(id: str, size: str) -> Work:
         for _ in method.fit(ratings, np.random.default_rng(0)):
             pass
 
-    work(films(400, 100, 4_000))  # once, so that no import is counted
-    return partial(work, films(*SIZES[size]))
+    work(generate_films(400, 100, 4_000))  # once, so that no import is counted
+    return partial(work, generate_films(*SIZES[size]))
 
 
-def one_bit(users: int, items: int, count: int, solver: str) -> Work:
+def prepare_one_bit(users: int, items: int, count: int, solver: str) -> PreparedWork:
     """To a thousandth of the optimum, which `solver` is told."""
     from dpmc_core.links import LOGISTIC
     from dpmc_core.solvers.linalg import Pattern
-    from dpmc_core.solvers.one_bit import NuclearBall, likelihood, minimise
+    from dpmc_core.solvers.one_bit import NuclearBall, likelihood_loss, minimise_loss
 
-    ratings = films(users, items, count)
-    loss = likelihood(LOGISTIC, (ratings.values >= ratings.values.mean()).astype(float))
+    ratings = generate_films(users, items, count)
+    loss = likelihood_loss(LOGISTIC, (ratings.values >= ratings.values.mean()).astype(float))
     radius = 0.7 * np.sqrt(users * items)
     loss(np.zeros(len(ratings)))  # once, so that no import is counted
 
@@ -131,8 +131,8 @@ def one_bit(users: int, items: int, count: int, solver: str) -> Work:
         if solver == "dense":
             dense_spg(loss, ratings, radius, target)
             return target
-        feasible = NuclearBall(Pattern.of(ratings), radius, np.random.default_rng(0))
-        for step in minimise(loss, feasible, iterations=1000, tolerance=tolerance):
+        feasible = NuclearBall(Pattern.from_ratings(ratings), radius, np.random.default_rng(0))
+        for step in minimise_loss(loss, feasible, iterations=1000, tolerance=tolerance):
             if step.objective <= target:
                 break
         return float(step.objective)
@@ -173,25 +173,25 @@ def dense_spg(loss, ratings, radius, target):
         history.append(objective)
 
 
-def alternation(rank: int, contender: str) -> Work:
+def prepare_alternation(rank: int, contender: str) -> PreparedWork:
     """One alternation of iALS on a million clicks, after three; the loss is printed beside it."""
     from dpmc_core.ratings import PublicFacts, Ratings
     from dpmc_core.solvers import factorization as ours
 
-    films_ = films(*SIZES["1 M"])
+    films_ = generate_films(*SIZES["1 M"])
     public = PublicFacts(users=films_.shape[0], items=films_.shape[1], low=0, high=1)
     clicks = Ratings.build(films_.users, films_.items, np.ones(len(films_)), public)
     matrix = ours.binary_matrix(clicks)
     columns, (alpha, ridge) = matrix.T.tocsr(), (0.2, 20.0)
-    loss = ours.ImplicitLoss(alpha, ridge, ours.Over.MISSING, frequency=False)
+    loss = ours.ImplicitLoss(alpha, ridge, ours.PenalisedCells.MISSING, frequency=False)
     rng = np.random.default_rng(0)
     left, right = (rng.normal(0, 0.1, (size, rank)) for size in matrix.shape)
     if contender == "ours":
         state = [left, right]
 
-        def once() -> None:
-            state[0] = ours.solve_rows(matrix, state[1], loss, single=True)
-            state[1] = ours.solve_rows(columns, state[0], loss, single=True)
+        def alternate() -> None:
+            state[0] = ours.solve_implicit_rows(matrix, state[1], loss, single=True)
+            state[1] = ours.solve_implicit_rows(columns, state[0], loss, single=True)
 
     else:
         from implicit.cpu import _als
@@ -205,22 +205,22 @@ def alternation(rank: int, contender: str) -> Work:
         state = [left.astype(np.float32), right.astype(np.float32)]
         solve = _als.least_squares if contender == "exact" else _als.least_squares_cg
 
-        def once() -> None:
+        def alternate() -> None:
             solve(weights, *state, ridge / alpha, num_threads=1)
             solve(transposed, *state[::-1], ridge / alpha, num_threads=1)
 
     for _ in range(3):
-        once()
+        alternate()
 
     def work() -> float:
         for _ in range(3):
-            once()
+            alternate()
         return float(loss.value(matrix, *(factor.astype(float) for factor in state)))
 
     return work
 
 
-def completion(contender: str) -> Work:
+def prepare_completion(contender: str) -> PreparedWork:
     """Fit all but a random fifth of MovieLens 100K, ours until as good on that as the peer.
 
     The test RMSE is printed beside it; to find it is not counted.
@@ -230,11 +230,13 @@ def completion(contender: str) -> Work:
     from dpmc_core.metrics import rmse
 
     folder = ROOT.parent / "shared" / "data" / "ml-100k"
-    ratings = datasets.load(folder).ratings if folder.is_dir() else films(943, 1682, 100_000)
+    ratings = (
+        datasets.load(folder).ratings if folder.is_dir() else generate_films(943, 1682, 100_000)
+    )
     test = np.random.default_rng(0).random(len(ratings)) < 0.2
     train, held_out = ratings.select(~test), ratings.select(test)
 
-    def surprised(name: str) -> tuple[Work, Callable[[], float]]:
+    def prepare_surprise(name: str) -> tuple[PreparedWork, Callable[[], float]]:
         import surprise
 
         rows = zip(train.users.tolist(), train.items.tolist(), train.values.tolist(), strict=True)
@@ -249,7 +251,7 @@ def completion(contender: str) -> Work:
             np.array([method.predict(u, i).est for u, i in cells]), held_out.values
         )
 
-    fit, error = surprised(contender.removeprefix("than "))
+    fit, error = prepare_surprise(contender.removeprefix("than "))
     ours_by = "als" if contender.endswith("SVD") else "reference-ratings"
 
     def peer() -> object:
@@ -277,11 +279,11 @@ def completion(contender: str) -> Work:
     return ours
 
 
-def reports(users: int, items: int, contender: str) -> Work:
+def prepare_reports(users: int, items: int, contender: str) -> PreparedWork:
     """Randomised response of every cell at epsilon 1, and what it takes in memory."""
     from dpmc_core import registry
 
-    ratings = films(users, items, 20 * users)
+    ratings = generate_films(users, items, 20 * users)
     if contender == "ours":
         method = registry.create("local-popularity", epsilon=1.0)
         from dpmc_core.data.transforms import Implicit
@@ -300,10 +302,10 @@ def reports(users: int, items: int, contender: str) -> Work:
     return dense
 
 
-def calibration(contender: str) -> Work:
+def prepare_calibration(contender: str) -> PreparedWork:
     """Sigmas for ten promises, and how far delta at them, to fifty digits, is from the promised."""
     pairs = [(e, d) for e in (0.1, 0.5, 1.0, 3.0, 10.0) for d in (1e-5, 1e-7)]
-    sigma = _sigma(contender)
+    sigma = _create_calibrator(contender)
     sigma(2.0, 1e-6)
 
     def work() -> object:
@@ -322,7 +324,7 @@ def calibration(contender: str) -> Work:
     return work
 
 
-def _sigma(contender: str) -> Callable[[float, float], float]:
+def _create_calibrator(contender: str) -> Callable[[float, float], float]:
     if contender == "ours":
         from dpmc_core.privacy.accounting import gaussian_mu
 
@@ -339,7 +341,7 @@ def _sigma(contender: str) -> Callable[[float, float], float]:
     return lambda e, d: from_guarantee(DifferentialPrivacyParameters(e, d)).standard_deviation
 
 
-def imported(lines: str) -> Work:
+def prepare_import(lines: str) -> PreparedWork:
     command = [sys.executable, "-c", lines]
 
     def work() -> object:
@@ -356,23 +358,25 @@ COUNT = "import sys; print(sum(name.split('.')[0] == 'dpmc_core' for name in sys
 OURS = f"import dpmc_core; dpmc_core.create('output', epsilon=1.0); {COUNT}"
 
 
-def passes(users: int, items: int, count: int, contender: str) -> Work:
+def prepare_passes(users: int, items: int, count: int, contender: str) -> PreparedWork:
     """A round of a method on many ratings, or one pass over their bytes."""
     from dpmc_core import registry
 
-    ratings = many(users, items, count)
+    ratings = load_ratings(users, items, count)
     arrays = ratings.indptr, ratings.items, ratings.values
     if contender == "pass":
-        return lambda: {"seconds": min(timed(lambda: [a.sum() for a in arrays]) for _ in range(5))}
+        return lambda: {
+            "seconds": min(time_work(lambda: [a.sum() for a in arrays]) for _ in range(5))
+        }
     from dpmc_core.solvers.linalg import Pattern
 
-    matrix, vector = Pattern.of(ratings).by_user(ratings.values), np.ones(items)
-    pace = min(timed(lambda: matrix @ vector) for _ in range(5)) / count  # of a multiplication
-    n_done = multiplications()
-    method, rounds, before = (
+    matrix, vector = Pattern.from_ratings(ratings).build_matrix(ratings.values), np.ones(items)
+    pace = min(time_work(lambda: matrix @ vector) for _ in range(5)) / count  # of a multiplication
+    n_done = count_multiplications()
+    method, rounds, prior_memory = (
         registry.create(contender, epsilon=1.0),
         [(time.process_time(), 0)],
-        peak(),
+        get_peak_memory(),
     )
 
     def work() -> object:
@@ -387,19 +391,19 @@ def passes(users: int, items: int, count: int, contender: str) -> Work:
             "its products": f"{products * pace:.2g} s",
             "rounds": total,
             "whole fit": f"{spent[:, 0].sum():.1f} s",
-            "memory of the fit": f"{peak() - before:.0f} MB",
+            "memory of the fit": f"{get_peak_memory() - prior_memory:.0f} MB",
         }
 
     return work
 
 
-def timed(work: Callable[[], object]) -> float:
+def time_work(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
-def multiplications() -> list[int]:
+def count_multiplications() -> list[int]:
     """How many multiplications sparse products have done from now on, in a list that goes on."""
     from scipy.sparse import csc_array, csr_array
 
@@ -417,7 +421,7 @@ def multiplications() -> list[int]:
     return n_done
 
 
-def peak() -> float:
+def get_peak_memory() -> float:
     """Largest resident memory so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -429,8 +433,8 @@ class Row:
     work: str
     against: str
     goal: str
-    ours: Callable[[], Work]
-    peer: Callable[[], Work] | None = None
+    ours: Callable[[], PreparedWork]
+    peer: Callable[[], PreparedWork] | None = None
 
 
 FAMILY = ("private-frank-wolfe", "private-frank-wolfe-oja", "private-pgd", "private-svd",
@@ -442,53 +446,57 @@ LARGE = (
 SOLVER = (("100 k", (943, 1682, 100_000)), ("1 M", (6040, 3706, 1_000_000)))
 ROWS = [
     *(
-        Row(f"{id}, {size} ratings", f"itself at {EARLIER}", goal, partial(fit, id, size))
+        Row(f"{id}, {size} ratings", f"itself at {EARLIER}", goal, partial(prepare_fit, id, size))
         for size, goal in (("35 k", "<= 1 s"), ("1 M", "<= 8 s"))
         for id in FAMILY
     ),
     *(
         Row(f"one-bit completion, {size}", f"itself at {EARLIER}", goal,
-            partial(one_bit, *shape, "ours"))
+            partial(prepare_one_bit, *shape, "ours"))
         for (size, shape), goal in zip(SOLVER, ("-", "<= .2"), strict=True)
     ),
-    Row("one-bit completion, 100 k", "dense SPG", "-", partial(one_bit, *SOLVER[0][1], "ours"),
-        partial(one_bit, *SOLVER[0][1], "dense")),
+    Row("one-bit completion, 100 k", "dense SPG", "-",
+        partial(prepare_one_bit, *SOLVER[0][1], "ours"),
+        partial(prepare_one_bit, *SOLVER[0][1], "dense")),
     *(
-        Row(f"iALS, {rank} factors, 1 M clicks", f"implicit, {who}", goal,
-            partial(alternation, rank, "ours"), partial(alternation, rank, who))
+        Row(f"iALS, {rank} factors, 1 M clicks", f"implicit, {contender}", goal,
+            partial(prepare_alternation, rank, "ours"),
+            partial(prepare_alternation, rank, contender))
         for rank, exact in ((16, "<= .35"), (64, "<= .6"))
-        for who, goal in (("exact", exact), ("conjugate gradient", "<= 1"))
+        for contender, goal in (("exact", exact), ("conjugate gradient", "<= 1"))
     ),
     *(
         Row(f"ratings without privacy, {ours}", f"Surprise {who}", "<= .1",
-            partial(completion, f"than {who}"), partial(completion, who))
+            partial(prepare_completion, f"than {who}"), partial(prepare_completion, who))
         for who, ours in (("SVD", "als"), ("SVDpp", "reference-ratings"))
     ),
     *(
         Row(f"local reports, {users:,} x {items:,}", "a dense draw", "<= .5, < 300 MB",
-            partial(reports, users, items, "ours"), partial(reports, users, items, "dense"))
+            partial(prepare_reports, users, items, "ours"),
+            partial(prepare_reports, users, items, "dense"))
         for users, items in ((6040, 3706), (50_000, 10_000))
     ),
     Row("calibration of a Gaussian budget", "dp-accounting", "<= 1/30",
-        partial(calibration, "ours"), partial(calibration, "peer")),
+        partial(prepare_calibration, "ours"), partial(prepare_calibration, "peer")),
     Row("import dpmc_core and create", "import numpy, scipy.sparse", "<= 1.5, <= 25 modules",
-        partial(imported, OURS), partial(imported, f"import numpy, scipy.sparse; {COUNT}")),
+        partial(prepare_import, OURS), partial(prepare_import, "import numpy, scipy.sparse;"
+        f" {COUNT}")),
     *(
         Row(f"{id}: a round on {size} ratings", "one pass over their bytes", goal,
-            partial(passes, *shape, id), partial(passes, *shape, "pass"))
+            partial(prepare_passes, *shape, id), partial(prepare_passes, *shape, "pass"))
         for size, shape, goal in LARGE
         for id in FAMILY
     ),
 ]  # fmt: skip
 
 
-ALSO = {  # heading: script and arguments
+OTHER_SCRIPTS = {  # heading: script and arguments
     "Reading": ("reading.py",),
     "The answer": ("answer.py",),
 }
 
 
-def child(index: int, contender: str) -> None:
+def run_child(index: int, contender: str) -> None:
     """Do one side of a row and print seconds, megabytes and what it says."""
     row = ROWS[index]
     prepare = row.ours if contender == "ours" or row.peer is None else row.peer
@@ -498,10 +506,10 @@ def child(index: int, contender: str) -> None:
     seconds = time.process_time() - start
     if isinstance(outcome, dict):
         seconds = outcome.pop("seconds")
-    print(json.dumps({"seconds": seconds, "MB": peak(), "said": outcome or None}))
+    print(json.dumps({"seconds": seconds, "MB": get_peak_memory(), "said": outcome or None}))
 
 
-def measured(index: int, contender: str, root: Path) -> dict:
+def measure_side(index: int, contender: str, root: Path) -> dict:
     command = [sys.executable, __file__, "--child", str(index), contender]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
                                 "PYTHONPATH": str(root)}  # fmt: skip
@@ -511,7 +519,7 @@ def measured(index: int, contender: str, root: Path) -> dict:
     return json.loads(out.stdout.splitlines()[-1])
 
 
-def line_of(row: Row, index: int, earlier: Path | None, repeats: int) -> str:
+def format_row(row: Row, index: int, earlier: Path | None, repeats: int) -> str:
     if row.peer is None and earlier is None:
         return f"| {row.work} | {row.against} | history is not here | | | {row.goal} |"
     other = ROOT if row.peer else earlier
@@ -520,18 +528,21 @@ def line_of(row: Row, index: int, earlier: Path | None, repeats: int) -> str:
         for contender, root in (("ours", ROOT), ("peer", other)):
             slow = results[contender] and results[contender][0]["seconds"] > 20
             if repeat == 0 or not slow:  # of half a minute's work once is enough
-                results[contender].append(measured(index, contender, root))
-    mine, theirs = (statistics.median(f["seconds"] for f in results[s]) for s in results)
-    said = [
+                results[contender].append(measure_side(index, contender, root))
+    our_seconds, peer_seconds = (
+        statistics.median(f["seconds"] for f in results[s]) for s in results
+    )
+    messages = [
         str(results[contender][0]["said"])
         for contender in results
         if results[contender][0]["said"] is not None
     ]
-    extra = f" ({'; '.join(said)})" if said else ""
-    most = max(f["MB"] for f in results["ours"])
+    extra = f" ({'; '.join(messages)})" if messages else ""
+    max_memory = max(f["MB"] for f in results["ours"])
     return (
-        f"| {row.work} | {row.against} | {mine:.3g} s, {theirs:.3g} s{extra} | {mine / theirs:.2g}"
-        f" | {most:.0f} MB | {row.goal} |"
+        f"| {row.work} | {row.against} | {our_seconds:.3g} s, {peer_seconds:.3g} s{extra} |"
+        f" {our_seconds / peer_seconds:.2g}"
+        f" | {max_memory:.0f} MB | {row.goal} |"
     )
 
 
@@ -544,10 +555,10 @@ def main() -> None:
     parser.add_argument("--make", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        child(int(options.child[0]), options.child[1])
+        run_child(int(options.child[0]), options.child[1])
         return
     if options.make:
-        make(*map(int, options.make[:3]), options.make[3])
+        save_ratings(*map(int, options.make[:3]), options.make[3])
         return
     versions = []
     for name in PACKAGES:
@@ -577,9 +588,11 @@ def main() -> None:
             subprocess.run(["tar", "-x"], input=archive.stdout, cwd=folder, check=True)
         for index, row in enumerate(ROWS):
             if options.only in f"{row.work} {row.against}":
-                lines.append(line_of(row, index, earlier, options.repeats))
+                lines.append(format_row(row, index, earlier, options.repeats))
                 print(lines[-1], flush=True)
-    for heading, (script, *arguments) in ALSO.items() if options.write and not options.only else ():
+    for heading, (script, *arguments) in (
+        OTHER_SCRIPTS.items() if options.write and not options.only else ()
+    ):
         print(f"==> {script}", flush=True)
         process = subprocess.run(
             [sys.executable, str(Path(__file__).with_name(script)), *arguments],

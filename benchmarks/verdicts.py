@@ -26,14 +26,14 @@ from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import sweep
 from dpmc_lab.study import answer
-from dpmc_lab.study.answer import Finding, Inquiry, Kept, Protect, Verdict
+from dpmc_lab.study.answer import Finding, Inquiry, PrivacyUnit, UserScoreCache, Verdict
 from sample_data import generate
 
 LIMITS = (0.5, 0.8, 0.9)
-EACH = 20  # sets of a population
+SETS_PER_POPULATION = 20  # sets of a population
 
 
-def few(seed: int, users: int, items: int, ratings: int) -> Ratings:
+def generate_sparse(seed: int, users: int, items: int, ratings: int) -> Ratings:
     """Stars of people who have a few ratings each, half of them fewer than 0.6 times the mean."""
     rng = np.random.default_rng(seed)
     counts = np.clip(np.rint(0.6 * ratings / users * rng.lognormal(0, 1, users)), 1, items // 2)
@@ -60,34 +60,36 @@ class Population:
     items: int
     ratings: int
     epsilon: float
-    protect: Protect = Protect.PERSON
+    protect: PrivacyUnit = PrivacyUnit.PERSON
 
     @property
     def task(self) -> Task:
         return Task.RANKING if self.kind == "shop" else Task.RATINGS
 
-    def drawn(self, seed: int) -> Ratings:
-        users, ratings = EACH * self.users, EACH * self.ratings
+    def generate(self, seed: int) -> Ratings:
+        users, ratings = SETS_PER_POPULATION * self.users, SETS_PER_POPULATION * self.ratings
         if self.kind == "shop":
             shape = generate.Shop(users=users, items=self.items, clicks=ratings)
-            return generate.shop(seed, shape).ratings
+            return generate.generate_clicks(seed, shape).ratings
         if self.kind == "few":
-            return few(seed, users, self.items, ratings)
+            return generate_sparse(seed, users, self.items, ratings)
         if self.kind == "tail":
-            return generate.long_tail(seed, users=users, items=self.items, ratings=ratings).ratings
+            return generate.generate_long_tail(
+                seed, users=users, items=self.items, ratings=ratings
+            ).ratings
         levels = np.array(generate.MOVIE_NIGHT.histogram, dtype=float)
         counts = np.round(ratings * levels / levels.sum()).astype(int)
         shape = replace(
             generate.MOVIE_NIGHT, users=users, items=self.items, histogram=tuple(counts.tolist())
         )
-        return generate.films(seed, shape).ratings
+        return generate.generate_films(seed, shape).ratings
 
-    def sets(self, seed: int) -> Iterator[Ratings]:
+    def split_into_sets(self, seed: int) -> Iterator[Ratings]:
         """The people dealt out at random, those of a set numbered anew."""
-        full = self.drawn(seed)
+        full = self.generate(seed)
         order = np.random.default_rng(seed).permutation(full.public.users)
         public = replace(full.public, users=self.users)
-        for members in np.split(order, EACH):
+        for members in np.split(order, SETS_PER_POPULATION):
             positions = np.full(full.public.users, -1)
             positions[members] = np.arange(self.users)
             mask = positions[full.users] >= 0
@@ -106,73 +108,87 @@ POPULATIONS = (
     Population("shop", 600, 120, 9_000, 1.0),
     Population("shop", 600, 120, 9_000, 5.0),
     Population("shop", 1_500, 150, 22_500, 3.0),
-    Population("films", 800, 150, 24_000, 6.0, Protect.RATING),
+    Population("films", 800, 150, 24_000, 6.0, PrivacyUnit.RATING),
     Population("few", 800, 100, 2_500, 3.0),
     Population("few", 800, 100, 6_000, 10.0),
 )
 
 
-def asked(population: Population, ratings: Ratings, limit: float) -> tuple[Finding, Kept]:
+def find_answer(
+    population: Population, ratings: Ratings, limit: float
+) -> tuple[Finding, UserScoreCache]:
     data = datasets.Dataset(ratings, "drawn", "", "", "", ())
     question = Inquiry(
-        task=population.task, protect=population.protect, epsilon=population.epsilon, keep=limit
+        task=population.task,
+        privacy_unit=population.protect,
+        epsilon=population.epsilon,
+        keep=limit,
     )
-    advice = question.advice(ratings.public)
-    source = sweep.Whole(data)
-    units = sweep.plan(question.grid(advice, "drawn"), [source]).units
-    stored = Kept()
-    answer.collect(units, source, stored)
-    finding = answer.answer(question, advice, units, stored, ratings)
+    advice = question.find_advice(ratings.public)
+    source = sweep.SplitSource(data)
+    units = sweep.build_plan(question.build_grid(advice, "drawn"), [source]).units
+    stored = UserScoreCache()
+    answer.run_missing_units(units, source, stored)
+    finding = answer.compute_finding(question, advice, units, stored, ratings)
     assert finding is not None
     return finding, stored
 
 
-def one(population: Population, ratings: Ratings) -> tuple[dict[float, Verdict], list[float]]:
+def judge_set(population: Population, ratings: Ratings) -> tuple[dict[float, Verdict], list[float]]:
     """The verdict at each limit, and the means of method, floor and reference."""
-    finding, _ = asked(population, ratings, LIMITS[0])
-    values = [finding.method.value, finding.floor.value, finding.reference.value]
+    finding, _ = find_answer(population, ratings, LIMITS[0])
+    values = [finding.method.value, finding.baseline.value, finding.reference.value]
     verdicts = {
-        limit: answer.verdict(finding.keeps, limit, beaten=finding.beaten) for limit in LIMITS
+        limit: answer.decide_verdict(finding.gain_share, limit, beaten=finding.beaten)
+        for limit in LIMITS
     }
     return verdicts, values
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sets", type=int, default=EACH * len(POPULATIONS))
+    parser.add_argument("--sets", type=int, default=SETS_PER_POPULATION * len(POPULATIONS))
     parser.add_argument("--kind", default="", help="populations whose kind has it")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     args = parser.parse_args()
     right: Counter[tuple[float, str]] = Counter()
     chosen = [population for population in POPULATIONS if args.kind in population.kind]
     with ProcessPoolExecutor(args.jobs) as pool:
-        for k in range(-(-args.sets // EACH)):
+        for k in range(-(-args.sets // SETS_PER_POPULATION)):
             population = chosen[k % len(chosen)]
-            sets = list(population.sets(k))
-            judgements = list(pool.map(one, [population] * len(sets), sets))
+            sets = list(population.split_into_sets(k))
+            judgements = list(pool.map(judge_set, [population] * len(sets), sets))
             method, baseline, reference = np.mean([values for _, values in judgements], axis=0)
             share = (method - baseline) / (reference - baseline)
-            told = []
+            limit_texts = []
             for limit in LIMITS:
-                said = [verdicts[limit] for verdicts, _ in judgements]
+                set_verdicts = [verdicts[limit] for verdicts, _ in judgements]
                 correct = Verdict.AFFORDABLE if share >= limit else Verdict.NOT_AFFORDABLE
-                sure = [one for one in said if one in (Verdict.AFFORDABLE, Verdict.NOT_AFFORDABLE)]
-                wrong = sum(one is not correct for one in sure)
+                decided = [
+                    decision
+                    for decision in set_verdicts
+                    if decision in (Verdict.AFFORDABLE, Verdict.NOT_AFFORDABLE)
+                ]
+                wrong = sum(decision is not correct for decision in decided)
                 right[limit, "wrong"] += wrong
-                right[limit, "sure"] += len(sure)
-                right[limit, "all"] += len(said)
-                told.append(f"{limit:.0%}: {wrong} wrong, {len(said) - len(sure)} cannot tell")
+                right[limit, "sure"] += len(decided)
+                right[limit, "all"] += len(set_verdicts)
+                limit_texts.append(
+                    f"{limit:.0%}: {wrong} wrong, {len(set_verdicts) - len(decided)} cannot tell"
+                )
             print(
                 f"{population.kind:<6}{population.users:>6} x {population.items:<4} epsilon"
                 f" {population.epsilon:<4g} {population.protect.value:<7} keeps {share:7.1%}"
-                f"  {'; '.join(told)}",
+                f"  {'; '.join(limit_texts)}",
                 flush=True,
             )
     for limit in LIMITS:
-        wrong, sure, total = (right[limit, count_kind] for count_kind in ("wrong", "sure", "all"))
+        wrong, decided, total = (
+            right[limit, count_kind] for count_kind in ("wrong", "sure", "all")
+        )
         print(
             f"limit {limit:.0%}: {wrong} of {total} wrong ({wrong / total:.1%}),"
-            f" {total - sure} cannot tell ({1 - sure / total:.1%})"
+            f" {total - decided} cannot tell ({1 - decided / total:.1%})"
         )
 
 

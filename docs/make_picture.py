@@ -18,7 +18,7 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.browser_helpers import DOWNLOAD, chromium, serving, settle, visit  # noqa: E402
+from tests.browser_helpers import DOWNLOAD, open_and_settle, open_chromium, serve_app, settle  # noqa: E402
 
 FILE = Path(__file__).with_name("what-if.webp")
 SIZE = {"width": 1180, "height": 700}
@@ -48,7 +48,7 @@ class Film:
 def film_slider(film, address):
     """Move epsilon from 0.1 to 10 and back to 1."""
     page = film.page
-    visit(page, address)
+    open_and_settle(page, address)
     page.wait_for_selector(".dpmc-plot .scatterlayer .trace", state="attached")
     slider = page.get_by_role("slider", name="epsilon")
     slider.press("Home")
@@ -64,7 +64,7 @@ def film_slider(film, address):
 def film_training(film, address):
     """Press Train, then let every round go by."""
     page = film.page
-    visit(page, address + "train?data=movie-night&mechanism=input-flip&epsilon=2")
+    open_and_settle(page, address + "train?data=movie-night&mechanism=input-flip&epsilon=2")
     film.shoot(1200)
     page.get_by_role("button", name="Train", exact=True).click()
     page.get_by_role("button", name=DOWNLOAD).wait_for()
@@ -84,8 +84,8 @@ def film_training(film, address):
 def main():
     with (
         tempfile.TemporaryDirectory() as home,
-        serving(Path(home)) as (address, _),
-        chromium() as browser,
+        serve_app(Path(home)) as (address, _),
+        open_chromium() as browser,
     ):
         film = Film(browser.new_page(viewport=SIZE, reduced_motion="reduce"))
         film_slider(film, address)

@@ -21,15 +21,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Guarantee", "create", "load", "run"]
 
-_HOMES = {"Guarantee": "privacy", "create": "registry", "load": "data", "run": "experiment"}
+_MODULES_BY_NAME = {
+    "Guarantee": "privacy",
+    "create": "registry",
+    "load": "data",
+    "run": "experiment",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES_BY_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    globals()[name] = value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value = getattr(import_module(f"{__name__}.{_MODULES_BY_NAME[name]}"), name)
     return value
 
 

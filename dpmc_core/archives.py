@@ -20,23 +20,23 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import DpmcError, shown
+from dpmc_core.errors import DpmcError, format_value
 
-MEMBERS = 1_000  # files in an archive
-LARGEST = 4_000_000_000  # bytes unpacked, all together
-DEPTH = 20  # of lists and objects of JSON within each other
-_DEEP = f"its JSON is nested more than {DEPTH} deep"
-_RATIO = 1_100  # no deflated byte stands for more
-_SMALL = 100_000_000  # bytes of arrays that any archive may hold
-_CHUNK = 1 << 16  # so at most 70 MB at a time
-_END, _LOCAL = b"PK\x05\x06", b"PK\x03\x04"
-_ZIP64 = b"\x01\x00\x10\x00"  # how the field begins that NumPy writes for sizes of 64 bits
-_HEADER = re.compile(
+MAX_MEMBERS = 1_000  # files in an archive
+MAX_UNPACKED_BYTES = 4_000_000_000  # bytes unpacked, all together
+MAX_JSON_DEPTH = 20  # of lists and objects of JSON within each other
+_TOO_DEEP = f"its JSON is nested more than {MAX_JSON_DEPTH} deep"
+_MAX_RATIO = 1_100  # no deflated byte stands for more
+_ALWAYS_ALLOWED_BYTES = 100_000_000  # bytes of arrays that any archive may hold
+_CHUNK_BYTES = 1 << 16  # so at most 70 MB at a time
+_END_SIGNATURE, _LOCAL_SIGNATURE = b"PK\x05\x06", b"PK\x03\x04"
+_ZIP64_FIELD = b"\x01\x00\x10\x00"  # how the field begins that NumPy writes for sizes of 64 bits
+_NPY_HEADER = re.compile(
     r"\{'descr': '([<>|][iufU]\d{1,9})', 'fortran_order': (True|False),"
     r" 'shape': \(((?:|\d{1,18},|\d{1,18}(?:, \d{1,18})+))\), \} *\n"
 )
 # RuntimeError: also recursion, and what zipfile has not implemented
-_FAULTS = (
+_READ_ERRORS = (
     *(OSError, ValueError, EOFError, RuntimeError, MemoryError, ArithmeticError, LookupError),
     *(TypeError, AttributeError, struct.error, zlib.error, zipfile.BadZipFile),
 )
@@ -54,22 +54,24 @@ class BadArchive(DpmcError):
 
 
 @contextmanager
-def _door(path: Path) -> Iterator[None]:
+def _translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except _FAULTS as error:
+    except _READ_ERRORS as error:
         message = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise BadArchive(path.name, message if message.isprintable() else shown(message)) from None
+        raise BadArchive(
+            path.name, message if message.isprintable() else format_value(message)
+        ) from None
 
 
-def read_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """A JSON value of moderate depth. Raises ValueError."""
     try:
         value = json.loads(text)
     except RecursionError:
-        raise ValueError(_DEEP) from None
+        raise ValueError(_TOO_DEEP) from None
     layer = [value]
-    for _ in range(DEPTH):
+    for _ in range(MAX_JSON_DEPTH):
         layer = [
             element
             for container in layer
@@ -78,84 +80,88 @@ def read_json(text: str | bytes) -> Any:
         ]
         if not layer:
             return value
-    raise ValueError(_DEEP)
+    raise ValueError(_TOO_DEEP)
 
 
-def arrays(path: Path, *, alone: bool = False) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz file by name; alone: and there may be no byte beside them.
+def read_npz(path: Path, *, no_extra_bytes: bool = False) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz file by name; no_extra_bytes: and there may be no byte beside them.
 
     Raises BadArchive.
     """
     arrays_by_name = {}
-    with _door(path):  # numbers are never packed to a hundredth, and bombs are
-        limit = min(LARGEST, max(_SMALL, 100 * path.stat().st_size))
-    for member, chunks in contents(path, limit, alone=alone):
-        with _door(path):
+    with _translate_errors(path):  # numbers are never packed to a hundredth, and bombs are
+        limit = min(MAX_UNPACKED_BYTES, max(_ALWAYS_ALLOWED_BYTES, 100 * path.stat().st_size))
+    for member, chunks in iterate_members(path, limit, no_extra_bytes=no_extra_bytes):
+        with _translate_errors(path):
             name = member.filename
             if not name.endswith(".npy"):
-                raise ValueError(f"it holds {shown(name)}, which is no array of NumPy")
-            arrays_by_name[name.removesuffix(".npy")] = _array(name, member.file_size, chunks)
+                raise ValueError(f"it holds {format_value(name)}, which is no array of NumPy")
+            arrays_by_name[name.removesuffix(".npy")] = _parse_npy(name, member.file_size, chunks)
     return arrays_by_name
 
 
-def array(path: Path) -> NDArray[Any]:
+def read_npy(path: Path) -> NDArray[Any]:
     """The array of an .npy file. Raises BadArchive."""
-    with _door(path), path.open("rb") as file:
-        return _array(path.name, path.stat().st_size, iter(lambda: file.read(_CHUNK), b""))
+    with _translate_errors(path), path.open("rb") as file:
+        return _parse_npy(
+            path.name, path.stat().st_size, iter(lambda: file.read(_CHUNK_BYTES), b"")
+        )
 
 
-def contents(
-    path: Path, max_bytes: int = LARGEST, *, alone: bool = False
+def iterate_members(
+    path: Path, max_bytes: int = MAX_UNPACKED_BYTES, *, no_extra_bytes: bool = False
 ) -> Iterator[tuple[zipfile.ZipInfo, Iterator[bytes]]]:
     """Each file of a ZIP archive with its bytes, folders left out.
 
     max_bytes: bytes unpacked, all together. The bytes are to be read before the next file is asked
     for; their length and checksum are found wrong at their end. Raises BadArchive.
     """
-    with _door(path):
+    with _translate_errors(path):
         file = path.open("rb")
     with file:
-        with _door(path):
-            members = _members(file, max_bytes, alone)
+        with _translate_errors(path):
+            members = _check_members(file, max_bytes, no_extra_bytes)
         for member in members:
             if not member.is_dir():
-                yield member, _pieces(path, file, member)
+                yield member, _iterate_chunks(path, file, member)
 
 
-def _members(file: IO[bytes], limit: int, no_extra_bytes: bool) -> list[zipfile.ZipInfo]:
+def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> list[zipfile.ZipInfo]:
     """The files of the archive in the order in which they lie, sizes checked."""
     size = file.seek(0, 2)
     start = max(0, size - (1 << 16) - 22)
     file.seek(start)
     tail = file.read()
-    end = tail.rfind(_END)
+    end = tail.rfind(_END_SIGNATURE)
     if end < 0 or len(tail) < end + 22:
         raise zipfile.BadZipFile("it is no ZIP archive, or cut short")
     n_members, directory = struct.unpack_from("<HL", tail, end + 10)
-    if n_members > MEMBERS or directory > min(512 * MEMBERS, size):  # before any of it is read
-        raise ValueError(f"it states more than {MEMBERS:,} files")
+    if n_members > MAX_MEMBERS or directory > min(
+        512 * MAX_MEMBERS, size
+    ):  # before any of it is read
+        raise ValueError(f"it states more than {MAX_MEMBERS:,} files")
     archive = zipfile.ZipFile(file)
     members = sorted(archive.infolist(), key=lambda member: member.header_offset)
     if len({member.filename for member in members}) < len(members):
         raise ValueError("it holds two files of one name")
     total = sum(member.file_size for member in members)
-    if total > limit:
-        raise ValueError(f"it would unpack to more than {limit:,} bytes")
+    if total > max_bytes:
+        raise ValueError(f"it would unpack to more than {max_bytes:,} bytes")
     for member in members:
-        name, compressed_size = shown(member.filename), member.compress_size
+        name, compressed_size = format_value(member.filename), member.compress_size
         if member.flag_bits & 0x61:
             raise ValueError(f"{name} is encrypted or patched")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"{name} is packed by method {member.compress_type}, not by deflate")
-        max_ratio = _RATIO if member.compress_type else 1
+        max_ratio = _MAX_RATIO if member.compress_type else 1
         if compressed_size > size or member.file_size > max_ratio * compressed_size:
             raise ValueError(f"{name} states more bytes than it can hold")
     if no_extra_bytes:
         position = 0
         for member in members:
-            _, name_length, extra = _local(file, member)
+            _, name_length, extra = _read_local_header(file, member)
             field = file.read(extra)
-            is_standard = extra == 0 or (extra == 20 and field.startswith(_ZIP64))
+            is_standard = extra == 0 or (extra == 20 and field.startswith(_ZIP64_FIELD))
             is_folder = member.is_dir()  # nobody would look into it
             if member.header_offset != position or not is_standard or member.flag_bits or is_folder:
                 raise ValueError("it holds bytes that belong to no array")
@@ -166,25 +172,25 @@ def _members(file: IO[bytes], limit: int, no_extra_bytes: bool) -> list[zipfile.
     return members
 
 
-def _local(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[int, int, int]:
+def _read_local_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[int, int, int]:
     """Method and lengths of name and extra field in a file's own header, which ends after these."""
     file.seek(member.header_offset)
     signature, _, flags, method, *_, name, extra = struct.unpack("<4s5H3L2H", file.read(30))
     encoding = "utf-8" if flags & 0x800 else "cp437"
-    if signature != _LOCAL or file.read(name).decode(encoding) != member.orig_filename:
-        raise zipfile.BadZipFile(f"{shown(member.filename)} is not where the directory says")
+    if signature != _LOCAL_SIGNATURE or file.read(name).decode(encoding) != member.orig_filename:
+        raise zipfile.BadZipFile(f"{format_value(member.filename)} is not where the directory says")
     return method, name, extra
 
 
-def _pieces(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[bytes]:
-    with _door(path):
-        method, _, extra = _local(file, member)
+def _iterate_chunks(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[bytes]:
+    with _translate_errors(path):
+        method, _, extra = _read_local_header(file, member)
         file.seek(extra, 1)
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type else None
-        damage_error = zipfile.BadZipFile(f"{shown(member.filename)} is damaged")
+        damage_error = zipfile.BadZipFile(f"{format_value(member.filename)} is damaged")
         total = checksum = 0
-        for start in range(0, member.compress_size, _CHUNK):
-            chunk = file.read(min(_CHUNK, member.compress_size - start))
+        for start in range(0, member.compress_size, _CHUNK_BYTES):
+            chunk = file.read(min(_CHUNK_BYTES, member.compress_size - start))
             if unpacker is not None:
                 chunk = unpacker.decompress(chunk)
             total, checksum = total + len(chunk), zlib.crc32(chunk, checksum)
@@ -198,27 +204,27 @@ def _pieces(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[by
             raise damage_error
 
 
-def _array(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
+def _parse_npy(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
     """One array in NumPy's format, of numbers or text: exactly what its header says."""
     content, position = np.empty(size, dtype=np.uint8), 0
     for chunk in chunks:
         content[position : position + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)
         position += len(chunk)
-    message = f"{shown(name)} is no plain array of NumPy"
+    message = f"{format_value(name)} is no plain array of NumPy"
     preamble = content[:10].tobytes()
     if not preamble.startswith(b"\x93NUMPY\x01\x00") or position != size:
         raise ValueError(message)
     start = 10 + int.from_bytes(preamble[8:], "little")
-    header = _HEADER.fullmatch(content[10:start].tobytes().decode("latin-1"))
+    header = _NPY_HEADER.fullmatch(content[10:start].tobytes().decode("latin-1"))
     if header is None:
         raise ValueError(message)
     dtype, is_fortran = np.dtype(header[1]), header[2] == "True"
     shape = tuple(int(n) for n in header[3].split(",") if n)
     if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != size - start:
-        raise ValueError(f"{shown(name)} has other bytes than its shape and type need")
+        raise ValueError(f"{format_value(name)} has other bytes than its shape and type need")
     if dtype.kind == "U":
         codes = content[start:].view(np.dtype("u4").newbyteorder(dtype.byteorder))
         if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
-            raise ValueError(f"{shown(name)} has text that is none")
+            raise ValueError(f"{format_value(name)} has text that is none")
     flat = content[start:].view(dtype)
     return flat.reshape(shape[::-1]).T if is_fortran else flat.reshape(shape)

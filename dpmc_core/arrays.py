@@ -17,7 +17,7 @@ else:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Words = NDArray[np.uint64]
+Uint64s = NDArray[np.uint64]
 Rng = np.random.Generator
 
-Plain = dict[str, Any]  # JSON values by name
+JsonObject = dict[str, Any]  # JSON values by name

@@ -10,22 +10,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 N = TypeVar("N", int, float)
-_TOLD = 5  # faults told in one sentence
-_UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-FARTHEST = 1e15  # end of a rating range: sums of squares of such ratings are numbers still
+_MAX_LISTED_FAULTS = 5  # faults told in one sentence
+_UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+MAX_ABS_RATING = 1e15  # end of a rating range: sums of squares of such ratings are numbers still
 
 
-def printable(text: str, *, lines: bool = False) -> str:
+def make_printable(text: str, *, keep_newlines: bool = False) -> str:
     r"""Text of others in one line that no terminal obeys and nobody misreads.
 
     Control characters, ends of lines, turns of the writing direction and halves of characters are
     written as JSON writes them: \u001b. lines: where a line ends is our own doing, and stays.
     """
 
-    def escaped(found: re.Match[str]) -> str:
-        return "\n" if lines and found[0] == "\n" else f"\\u{ord(found[0]):04x}"
+    def escape(match: re.Match[str]) -> str:
+        return "\n" if keep_newlines and match[0] == "\n" else f"\\u{ord(match[0]):04x}"
 
-    return _UNSEEN.sub(escaped, text)
+    return _UNPRINTABLE.sub(escape, text)
 
 
 class DpmcError(Exception):
@@ -34,8 +34,8 @@ class DpmcError(Exception):
     hint: what stands behind it, in lines of its own where there are many.
     """
 
-    def __init__(self, sentence: str, hint: str = "") -> None:
-        super().__init__(printable(sentence) + printable(hint, lines=True))
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(make_printable(message) + make_printable(hint, keep_newlines=True))
 
 
 class InvalidSetting(DpmcError, ValueError):
@@ -47,7 +47,9 @@ class InvalidSetting(DpmcError, ValueError):
 
     def __init__(self, field: str, limit: str, value: Any, hint: str = "") -> None:
         self.field, self.limit, self.value, self.hint = field, limit, value, hint
-        super().__init__(f"{field} must be {limit}, got {shown(value)}", f"; {hint}" * bool(hint))
+        super().__init__(
+            f"{field} must be {limit}, got {format_value(value)}", f"; {hint}" * bool(hint)
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception is rebuilt from its message alone by default: a worker process would hang up.
@@ -67,9 +69,13 @@ class NotVerified(DpmcError):
 
     def __init__(self, name: str, faults: Sequence[str]) -> None:
         self.name, self.faults = name, tuple(faults)
-        told = "; ".join(self.faults[:_TOLD])
-        more = f"; and {len(self.faults) - _TOLD} more" if len(self.faults) > _TOLD else ""
-        super().__init__(f"{name} is not verified: {told}{more}")
+        listed = "; ".join(self.faults[:_MAX_LISTED_FAULTS])
+        remainder = (
+            f"; and {len(self.faults) - _MAX_LISTED_FAULTS} more"
+            if len(self.faults) > _MAX_LISTED_FAULTS
+            else ""
+        )
+        super().__init__(f"{name} is not verified: {listed}{remainder}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.faults)
@@ -93,13 +99,13 @@ def check_number(
         or (integer and not isinstance(value, numbers.Integral))
     ):
         kind = "an integer" if integer else "a number"
-        raise InvalidSetting(field, f"{kind} {limit_words(*limits)}".strip(), value)
+        raise InvalidSetting(field, f"{kind} {format_limits(*limits)}".strip(), value)
     try:
         number = float(value)
     except OverflowError:  # an integer beyond the floats
         number = math.inf
     if math.isinf(number) or (math.isnan(number) and limits == (None,) * 4):
-        raise InvalidSetting(field, f"a finite number {limit_words(*limits)}".strip(), value)
+        raise InvalidSetting(field, f"a finite number {format_limits(*limits)}".strip(), value)
     inside = (
         (above is None or number > above)
         and (at_least is None or number >= at_least)
@@ -107,10 +113,10 @@ def check_number(
         and (at_most is None or number <= at_most)
     )
     if not inside:
-        raise InvalidSetting(field, limit_words(*limits), value)
+        raise InvalidSetting(field, format_limits(*limits), value)
 
 
-def limit_words(
+def format_limits(
     above: float | None, at_least: float | None, below: float | None, at_most: float | None
 ) -> str:
     """The limits of a number in words: '>= 0 and < 1', '' for none."""
@@ -124,12 +130,12 @@ def check_range(low: Any, high: Any) -> None:
     check_number("high end of the rating range", high)
     if low >= high:
         raise InvalidSetting("rating range", "a low end below its high end", f"{low:g}:{high:g}")
-    if max(-low, high) > FARTHEST:
-        allowed = f"within {-FARTHEST:g}:{FARTHEST:g}"
+    if max(-low, high) > MAX_ABS_RATING:
+        allowed = f"within {-MAX_ABS_RATING:g}:{MAX_ABS_RATING:g}"
         raise InvalidSetting("rating range", allowed, f"{low:g}:{high:g}")
 
 
-def parsed(number_type: type[N], text: str, field: str, limit: str = "") -> N:
+def parse_number(number_type: type[N], text: str, field: str, limit: str = "") -> N:
     """An int or float from text. Raises InvalidSetting; limit: what else the text must be."""
     try:
         return number_type(text)
@@ -138,7 +144,7 @@ def parsed(number_type: type[N], text: str, field: str, limit: str = "") -> N:
         raise InvalidSetting(field, limit or requirement, text) from None
 
 
-def number_or_text(text: str) -> int | float | str:
+def parse_number_or_text(text: str) -> int | float | str:
     """A number where the text is one, else the text."""
     for number_type in (int, float):
         try:
@@ -148,30 +154,30 @@ def number_or_text(text: str) -> int | float | str:
     return text
 
 
-def unknown_name(
-    field: str, name: str, available: Iterable[str], listed: str = ""
+def unknown_name_error(
+    field: str, name: str, available: Iterable[str], listing_command: str = ""
 ) -> InvalidSetting:
     """The error for a name not in `available`, with the nearest names as a hint.
 
-    listed: the command that shows them all, where they are too many for a sentence.
+    listing_command: the command that shows them all, where they are too many for a sentence.
     """
     names = list(available)
-    near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
-    near += [
+    close_matches = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    close_matches += [
         candidate
         for candidate in names
-        if name and candidate.startswith(name.lower()) and candidate not in near
+        if name and candidate.startswith(name.lower()) and candidate not in close_matches
     ]
-    if listed:
-        nearest = f"did you mean {' or '.join(near)}? " if near else ""
+    if listing_command:
+        suggestion = f"did you mean {' or '.join(close_matches)}? " if close_matches else ""
         return InvalidSetting(
-            field, "a known id", name, f"{nearest}{listed} names all {len(names)}"
+            field, "a known id", name, f"{suggestion}{listing_command} names all {len(names)}"
         )
-    hint = f"did you mean {' or '.join(near)}?" if near else ""
+    hint = f"did you mean {' or '.join(close_matches)}?" if close_matches else ""
     return InvalidSetting(field, f"one of {', '.join(names)}", name, hint)
 
 
-def number_text(value: float) -> str:
+def format_number(value: float) -> str:
     """Six digits where these say the number exactly, else all of it: no two numbers read alike.
 
     Splits and preparation steps are named, and stored, by this text.
@@ -180,24 +186,24 @@ def number_text(value: float) -> str:
     return short if float(short) == value or math.isnan(value) else repr(float(value))
 
 
-def capital(text: str) -> str:
+def capitalise(text: str) -> str:
     """Words with a capital at their head; a name such as bad_rows keeps its letters."""
     return text if "_" in text.partition(" ")[0] else f"{text[:1].upper()}{text[1:]}"
 
 
-def sentence(text: str) -> str:
+def format_sentence(text: str) -> str:
     """Words with a capital and a full stop; nothing stays nothing.
 
     >>> sentence("epsilon must be > 0, got 0")
     'Epsilon must be > 0, got 0.'
     """
-    return f"{capital(text).rstrip('.')}." if text else ""
+    return f"{capitalise(text).rstrip('.')}." if text else ""
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """The value as a person typed it: numbers bare, text quoted, long text cut."""
     if isinstance(value, float):
-        return number_text(value)  # 1.0000001 must not read as the limit it breaks
+        return format_number(value)  # 1.0000001 must not read as the limit it breaks
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     try:
         text = str(value) if is_number else repr(value)

@@ -17,13 +17,13 @@ from dpmc_core import metrics, registry
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError, check_number
 from dpmc_core.model import AddsNoiseLast, Estimator, Mechanism, Model, Rounds, Step, Task
-from dpmc_core.privacy import Guarantee, Publication, witness
-from dpmc_core.problem import Problem, build_problem, generator
+from dpmc_core.privacy import Guarantee, Publication, record_publications
+from dpmc_core.problem import Problem, build_problem, create_generator
 from dpmc_core.ratings import Ratings
-from dpmc_core.settings import settings_of, show_setting
-from dpmc_core.stopping import Stop, Stopped, check_cancelled, grace, stopping
+from dpmc_core.settings import list_settings, serialise_setting
+from dpmc_core.stopping import StopCheck, Stopped, allow_grace, check_cancelled, stop_when
 
-_GRACE = 0.5  # seconds in which what a run had when it was stopped may be measured
+_GRACE_SECONDS = 0.5  # seconds in which what a run had when it was stopped may be measured
 
 EVALUATION_ONLY = "evaluation only, not private: measured on raw held-out ratings"
 # The fields of `Result.as_dict` that no card covers. How long a run took, and in how many rounds,
@@ -62,10 +62,10 @@ class Result:
         return len(self.trace)
 
     @property
-    def guess(self) -> str:
+    def baseline_id(self) -> str:
         """The id of the guess beside it."""
         errors = {id: values["rmse"] for id, values in self.baselines.items() if "rmse" in values}
-        return registry.floor_of(type(self.mechanism), self.problem.steps, errors)
+        return registry.choose_baseline(type(self.mechanism), self.problem.steps, errors)
 
     def as_dict(self) -> dict[str, Any]:
         """The `dpmc fit --json` object: plain JSON values, null for what is not finite.
@@ -87,7 +87,7 @@ class Result:
                 "split": self.problem.split,
                 "prepare": list(self.problem.steps),
             },
-            "settings": settings_dict(self.mechanism),
+            "settings": serialise_settings(self.mechanism),
             "seed": self.seed,
             "guarantee": self.guarantee.as_dict(),
             "metrics": dict(self.metrics),
@@ -98,7 +98,7 @@ class Result:
             "stopped": self.stopped,
             "seconds": round(self.seconds, 3),
         }
-        json_object: dict[str, Any] = _plain(document)
+        json_object: dict[str, Any] = _to_json(document)
         return json_object
 
 
@@ -107,12 +107,12 @@ def run(
     problem: Problem | Dataset | tuple[Ratings, Ratings],
     seed: int = 0,
     on_step: OnStep | None = None,
-    stop: Stop | None = None,
+    stop: StopCheck | None = None,
     with_baselines: bool = True,
     solve: Solve | None = None,
-    so_far: Callable[[Result], None] | None = None,
+    on_result: Callable[[Result], None] | None = None,
     *,
-    known: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    cached_baselines: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> Result:
     """Fit the mechanism, then its baselines, and measure all of them on the test ratings.
 
@@ -121,81 +121,87 @@ def run(
 
     on_step sees every step with the method it belongs to. Once `stop()` is true the run ends at its
     next look; the model it has by then is measured where that takes no more than half a second.
-    solve: where a mechanism that adds its noise last gets its solve from. so_far: told the result
-    as soon as the mechanism is measured, and again with each baseline. known: measures of baselines
-    on the same problem and seed, which are not fitted again. Raises DpmcError where the run was
-    stopped before there was a publishable model and its measures, BadRatings before any work where
-    nothing can be measured on the test ratings.
+    solve: where a mechanism that adds its noise last gets its solve from. on_result: told the
+    result as soon as the mechanism is measured, and again with each baseline. cached_baselines:
+    measures of baselines on the same problem and seed, which are not fitted again. Raises DpmcError
+    where the run was stopped before there was a publishable model and its measures, BadRatings
+    before any work where nothing can be measured on the test ratings.
     """
     check_number("seed", seed, at_least=0, integer=True)
-    with stopping(stop):
+    with stop_when(stop):
         if not isinstance(problem, Problem):
             problem = build_problem(problem, mechanism.task, seed=seed)
-        baselines = baselines_of(mechanism, problem.steps)
+        baselines = build_baselines(mechanism, problem.steps)
         problem.check(mechanism.task)
         start = time.perf_counter()
-        model, trace, stopped = _fit(mechanism, problem, seed, on_step, solve)
+        model, trace, stopped = _fit_mechanism(mechanism, problem, seed, on_step, solve)
         seconds = time.perf_counter() - start
         if model is None:
-            why = "stopped before the noise was in" if stopped else f"{mechanism.id} yielded none"
-            raise DpmcError(f"{why}, so there is no model to publish")
-        with grace(_GRACE):
-            measures = measure(mechanism, model, problem, seed)
+            reason = (
+                "stopped before the noise was in" if stopped else f"{mechanism.id} yielded none"
+            )
+            raise DpmcError(f"{reason}, so there is no model to publish")
+        with allow_grace(_GRACE_SECONDS):
+            measures = measure_model(mechanism, model, problem, seed)
         result = Result(
             mechanism=mechanism,
             problem=problem,
             seed=seed,
-            guarantee=mechanism.guarantee(problem.train.public).given(problem.train.prepared),
+            guarantee=mechanism.guarantee(problem.train.public).with_preparation(
+                problem.train.prepared
+            ),
             model=model,
             metrics=measures,
             baselines={
-                candidate.id: known[candidate.id]
+                candidate.id: cached_baselines[candidate.id]
                 for candidate in baselines
-                if candidate.id in known
+                if candidate.id in cached_baselines
             },
             trace=trace,
             seconds=seconds,
             stopped=stopped,
         )
-        report = so_far or (lambda _: None)
+        report = on_result or (lambda _: None)
         report(result)
         with suppress(Stopped):
             for baseline in baselines if with_baselines else ():
                 check_cancelled()
-                if baseline.id in known:
+                if baseline.id in cached_baselines:
                     continue
-                model, _, was_stopped = _fit(baseline, problem, seed, on_step)
+                model, _, was_stopped = _fit_mechanism(baseline, problem, seed, on_step)
                 if model is not None and not was_stopped:
-                    measures = measure(baseline, model, problem, seed)
+                    measures = measure_model(baseline, model, problem, seed)
                     result = replace(result, baselines={**result.baselines, baseline.id: measures})
                     report(result)
         return result
 
 
-def publications(
+def collect_publications(
     mechanism: Mechanism, ratings: Ratings, queries: Collection[str]
 ) -> list[Publication]:
     """What a mechanism publishes up to the first answer to each of some queries, before and after
     the noise: for looking at only. No more is fitted than that takes."""
-    with witness(until=queries) as collected:
+    with record_publications(until_queries=queries) as collected:
         for _ in mechanism.fit(ratings, np.random.default_rng(0)):
             check_cancelled()
     return collected
 
 
-def measure(mechanism: Mechanism, model: Model, problem: Problem, seed: int) -> dict[str, float]:
+def measure_model(
+    mechanism: Mechanism, model: Model, problem: Problem, seed: int
+) -> dict[str, float]:
     """The task's metrics on the test ratings, and `are` where the truth is known.
 
     Sampled ranking candidates depend on the test ratings and the seed, not on the mechanism.
     """
-    rng = generator(seed, f"evaluate on {problem.test.fingerprint}")
+    rng = create_generator(seed, f"evaluate on {problem.test.fingerprint}")
     measures = problem.evaluate(mechanism.task, model, rng)
     if problem.truth is not None and mechanism.task is not Task.RANKING:
         measures["are"] = metrics.model_are(model, problem.truth)
     return measures
 
 
-def baselines_of(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mechanism]:
+def build_baselines(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mechanism]:
     """The baselines, the reference and the twin without privacy of a mechanism, without itself.
 
     No twin beside an estimator that is not the paper's. A setting carries over where both classes
@@ -203,16 +209,19 @@ def baselines_of(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mechan
     defaults differ it plays another part (output perturbation's bound sets its noise, gradient
     perturbation's rounds share its budget).
     """
-    defaults = {s.name: s.default for s in settings_of(type(mechanism))}
+    defaults = {s.name: s.default for s in list_settings(type(mechanism))}
     baselines = []
-    ids = [*registry.baselines_of(type(mechanism), [*steps]), registry.REFERENCES[mechanism.task]]
+    ids = [
+        *registry.list_baselines(type(mechanism), [*steps]),
+        registry.NONPRIVATE_REFERENCES[mechanism.task],
+    ]
     if getattr(mechanism, "estimator", None) is not Estimator.NOISE_AWARE:
-        ids.append(mechanism.twin)
+        ids.append(mechanism.nonprivate_counterpart)
     for id in dict.fromkeys(ids):
         if id != mechanism.id:
             shared_names = [
                 s.name
-                for s in settings_of(registry.get(id))
+                for s in list_settings(registry.get_mechanism(id))
                 if s.name in defaults and s.default == defaults[s.name]
             ]
             baselines.append(
@@ -221,22 +230,22 @@ def baselines_of(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mechan
     return baselines
 
 
-def settings_dict(mechanism: Mechanism) -> dict[str, Any]:
+def serialise_settings(mechanism: Mechanism) -> dict[str, Any]:
     """The mechanism's settings as plain JSON values, by name; equal settings show alike."""
-    values = {s.name: (s.type, getattr(mechanism, s.name)) for s in settings_of(type(mechanism))}
+    values = {s.name: (s.type, getattr(mechanism, s.name)) for s in list_settings(type(mechanism))}
     return {
-        name: show_setting(float(value) if kind is float and value is not None else value)
+        name: serialise_setting(float(value) if kind is float and value is not None else value)
         for name, (kind, value) in values.items()
     }
 
 
-def key_of(mechanism: Mechanism, problem: Problem) -> str:
+def format_run_key(mechanism: Mechanism, problem: Problem) -> str:
     """The text that names a run up to its seed: training data, mechanism, revision, settings."""
-    settings = json.dumps(settings_dict(mechanism), sort_keys=True)
+    settings = json.dumps(serialise_settings(mechanism), sort_keys=True)
     return f"{mechanism.id} {mechanism.revision} {settings} on {problem.train.fingerprint}"
 
 
-def _fit(
+def _fit_mechanism(
     mechanism: Mechanism,
     problem: Problem,
     seed: int,
@@ -246,7 +255,7 @@ def _fit(
     """The last publishable model, the trace of each round, and whether the caller cut it short."""
     model: Model | None = None
     trace: list[Mapping[str, float]] = []
-    rng = generator(seed, key_of(mechanism, problem))
+    rng = create_generator(seed, format_run_key(mechanism, problem))
     if solve is not None and isinstance(mechanism, AddsNoiseLast):
         steps = mechanism.fit(problem.train, rng, solve(mechanism, problem.train))
     else:
@@ -264,11 +273,11 @@ def _fit(
     return model, tuple(trace), False
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(element) for key, element in value.items()}
+        return {str(key): _to_json(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(element) for element in value]
+        return [_to_json(element) for element in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -13,92 +13,92 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.arrays import Bools, Floats, Ints
-from dpmc_core.errors import BadRatings, capital, check_number
+from dpmc_core.errors import BadRatings, capitalise, check_number
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import check_cancelled
 
-BLOCK = 4_000_000  # cells scored at once: 32 MB
-K = 10  # length of the list whose hits count
+CELLS_PER_BLOCK = 4_000_000  # cells scored at once: 32 MB
+LIST_LENGTH = 10  # length of the list whose hits count
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """A measure of held-out quality, and the words and numbers people read it in.
 
-    name: of its column and in JSON. spoken: within a sentence. means: what it says, as one.
-    lower: whether less is better. share: whether it is a share, shown in percent. unit: of a value
-    that has one, in words. candidates: what a held-out item is ranked among.
+    name: of its column and in JSON. label: within a sentence. explanation: what it says, as one.
+    lower_is_better: whether less is better. is_share: whether it is a share, shown in percent.
+    unit: of a value that has one, in words. candidates: what a held-out item is ranked among.
     """
 
     name: str
-    spoken: str
-    means: str
-    lower: bool = False
-    share: bool = False
+    label: str
+    explanation: str
+    lower_is_better: bool = False
+    is_share: bool = False
     unit: str = ""
     candidates: str = ""
 
     @property
     def sign(self) -> float:
         """What a difference is multiplied with to be positive where it is for the better."""
-        return -1.0 if self.lower else 1.0
+        return -1.0 if self.lower_is_better else 1.0
 
     @property
     def title(self) -> str:
         """The name at the head of a sentence."""
-        return capital(self.spoken)
+        return capitalise(self.label)
 
     @property
-    def axis(self) -> str:
+    def axis_title(self) -> str:
         """The name of an axis, with the direction where smaller is better."""
-        more = [self.unit and f"in {self.unit}", "lower is better" * self.lower]
-        told = f" ({', '.join(filter(None, more))})" if any(more) else ""
-        if self.candidates and self.share:
-            return f"Held-out items in the first {K} ({self.panel})"
-        return f"{self.panel}{',' * bool(self.candidates)} on held-out ratings{told}"
+        notes = [self.unit and f"in {self.unit}", "lower is better" * self.lower_is_better]
+        suffix = f" ({', '.join(filter(None, notes))})" if any(notes) else ""
+        if self.candidates and self.is_share:
+            return f"Held-out items in the first {LIST_LENGTH} ({self.panel_title})"
+        return f"{self.panel_title}{',' * bool(self.candidates)} on held-out ratings{suffix}"
 
     @property
-    def panel(self) -> str:
+    def panel_title(self) -> str:
         """The title of a chart that stands beside those of the other candidates."""
         return f"{self.title}, {self.candidates}" if self.candidates else self.title
 
     @property
-    def form(self) -> str:
+    def number_format(self) -> str:
         """The format of a value, as Python and charts spell it."""
-        return ".1%" if self.share else ".3f"
+        return ".1%" if self.is_share else ".3f"
 
     @property
-    def ticks(self) -> str | None:
+    def tick_format(self) -> str | None:
         """The format of an axis; None for the chart's own."""
-        return ".0%" if self.share else None
+        return ".0%" if self.is_share else None
 
     @property
-    def bare(self) -> str:
+    def unit_label(self) -> str:
         """What a number without words is: 'accuracy, share'."""
-        return ", ".join(filter(None, (self.spoken, self.unit or "share" * self.share)))
+        return ", ".join(filter(None, (self.label, self.unit or "share" * self.is_share)))
 
-    def text(self, value: float) -> str:
+    def format_value(self, value: float) -> str:
         """A value for people."""
-        return f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
+        return f"{100 * value:.1f} %" if self.is_share else f"{value:.3f}"
 
-    def full(self, value: float) -> str:
+    def format_with_unit(self, value: float) -> str:
         """A value with its unit."""
-        return f"{self.text(value)} {self.unit}".rstrip()
+        return f"{self.format_value(value)} {self.unit}".rstrip()
 
-    def on(self, public: PublicFacts) -> Metric:
+    def in_units_of(self, public: PublicFacts) -> Metric:
         """The same in the unit of a range: from 1 to 5 rating points are stars."""
         stars = self.unit and (public.low, public.high) == (1, 5)
         return replace(self, unit="stars") if stars else self
 
-    def distance(self, value: float) -> str:
+    def format_difference(self, value: float) -> str:
         """The size of a difference for people; nothing where it rounds to zero."""
-        size = f"{100 * abs(value):.1f}" if self.share else f"{abs(value):.3f}"
+        size = f"{100 * abs(value):.1f}" if self.is_share else f"{abs(value):.3f}"
         if float(size) == 0:
             return ""
-        return f"{size} points" if self.share else f"{size} {self.unit}".rstrip()
+        return f"{size} points" if self.is_share else f"{size} {self.unit}".rstrip()
 
-    def reached(self, value: float, target: float) -> bool:
+    def is_reached(self, value: float, target: float) -> bool:
         """Whether a value is as good as the wanted one, or better."""
         return self.sign * value >= self.sign * target
 
@@ -107,8 +107,10 @@ _ACCURACY = "The share of held-out likes and dislikes that are told right."
 _ARE = "The squared error over all cells, relative to the squares of the true values."
 _RMSE = "How far predicted ratings are off, in rating points: the root of the mean squared error."
 _MAE = "How far predicted ratings are off on average, in rating points."
-_HR = f"HR@{K}: how often a held-out item stands among the first {K} of the list."
-_NDCG = f"NDCG@{K}: the further down it stands, the less it counts."
+_HR = (
+    f"HR@{LIST_LENGTH}: how often a held-out item stands among the first {LIST_LENGTH} of the list."
+)
+_NDCG = f"NDCG@{LIST_LENGTH}: the further down it stands, the less it counts."
 _POINTS = "rating points"
 _SAMPLED, _FULL = "99 sampled negatives", "all unseen items"
 
@@ -116,35 +118,41 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
     {
         metric.name: metric
         for metric in (
-            Metric(name="accuracy", spoken="accuracy", means=_ACCURACY, share=True),
-            Metric(name="are", spoken="ARE", means=_ARE, lower=True),
-            Metric(name="rmse", spoken="RMSE", means=_RMSE, lower=True, unit=_POINTS),
-            Metric(name="mae", spoken="MAE", means=_MAE, lower=True, unit=_POINTS),
-            Metric(name="hr@10", spoken="HR@10", means=_HR, share=True, candidates=_SAMPLED),
-            Metric(name="ndcg@10", spoken="NDCG@10", means=_NDCG, candidates=_SAMPLED),
-            Metric(name="hr@10_full", spoken="HR@10", means=_HR, share=True, candidates=_FULL),
-            Metric(name="ndcg@10_full", spoken="NDCG@10", means=_NDCG, candidates=_FULL),
+            Metric(name="accuracy", label="accuracy", explanation=_ACCURACY, is_share=True),
+            Metric(name="are", label="ARE", explanation=_ARE, lower_is_better=True),
+            Metric(
+                name="rmse", label="RMSE", explanation=_RMSE, lower_is_better=True, unit=_POINTS
+            ),
+            Metric(name="mae", label="MAE", explanation=_MAE, lower_is_better=True, unit=_POINTS),
+            Metric(
+                name="hr@10", label="HR@10", explanation=_HR, is_share=True, candidates=_SAMPLED
+            ),
+            Metric(name="ndcg@10", label="NDCG@10", explanation=_NDCG, candidates=_SAMPLED),
+            Metric(
+                name="hr@10_full", label="HR@10", explanation=_HR, is_share=True, candidates=_FULL
+            ),
+            Metric(name="ndcg@10_full", label="NDCG@10", explanation=_NDCG, candidates=_FULL),
         )
     }
 )
-RANKING = tuple(metric for metric in METRICS.values() if metric.candidates)
-_HEADLINE = {Task.BINARY: "accuracy", Task.RATINGS: "rmse", Task.RANKING: "hr@10"}
+RANKING_METRICS = tuple(metric for metric in METRICS.values() if metric.candidates)
+_HEADLINE_METRICS = {Task.BINARY: "accuracy", Task.RATINGS: "rmse", Task.RANKING: "hr@10"}
 
 
-_COUNTED = {**_HEADLINE, Task.RANKING: "hr@10_full"}
+_PER_RATING_METRICS = {**_HEADLINE_METRICS, Task.RANKING: "hr@10_full"}
 
 
-def counted(task: Task) -> Metric:
+def choose_per_rating_metric(task: Task) -> Metric:
     """The metric that is a mean over held-out ratings (RMSE: its root) of what people meet.
 
     Nobody is shown ten of a hundred items drawn at random, so lists are of all unseen items.
     """
-    return METRICS[_COUNTED[task]]
+    return METRICS[_PER_RATING_METRICS[task]]
 
 
-def headline(task: Task) -> Metric:
+def choose_headline_metric(task: Task) -> Metric:
     """The metric that stands for a task where there is room for one only."""
-    return METRICS[_HEADLINE[task]]
+    return METRICS[_HEADLINE_METRICS[task]]
 
 
 class RankingScore(NamedTuple):
@@ -175,10 +183,10 @@ def model_are(model: Model, truth: Factors) -> float:
     Over all cells of a true matrix given by its factors, a block of rows at a time.
     """
     error = norm = 0.0
-    for rows in _row_blocks(len(truth.left), len(truth.right)):
+    for rows in _split_rows(len(truth.left), len(truth.right)):
         check_cancelled()
         target = truth.left[rows] @ truth.right.T
-        error += float(np.sum(np.square(_scores(model, rows, len(truth.right)) - target)))
+        error += float(np.sum(np.square(_score_all_items(model, rows, len(truth.right)) - target)))
         norm += float(np.sum(np.square(target)))
     return error / norm
 
@@ -189,12 +197,12 @@ def error_cdf(errors: ArrayLike, points: ArrayLike) -> Floats:
     return np.searchsorted(ordered, np.asarray(points), side="right") / len(ordered)
 
 
-def ranking(
+def evaluate_ranking(
     model: Model,
     train: Ratings,
     test: Ratings,
     rng: np.random.Generator,
-    k: int = K,
+    k: int = LIST_LENGTH,
     negatives: int | None = 99,
 ) -> RankingScore:
     """Rank each test interaction among items its user has in neither train nor test.
@@ -208,13 +216,13 @@ def ranking(
     check_number("k", k, at_least=1, integer=True)
     if negatives is not None:
         check_number("negatives", negatives, at_least=1, integer=True)
-    seen_items = _Seen(train, test)
-    n_candidates = seen_items.unseen[test.users]
+    seen_items = _SeenItems(train, test)
+    n_candidates = seen_items.n_unseen[test.users]
     if negatives is not None:
         n_candidates = np.minimum(n_candidates, negatives)
-    _check_others(n_candidates, k)
+    _check_candidates(n_candidates, k)
     if negatives is None:
-        rank = _full_ranks(model, seen_items)[n_candidates >= k]
+        rank = _rank_all_items(model, seen_items)[n_candidates >= k]
     else:
         if (n_candidates < k).any():
             test = test.select(n_candidates >= k)
@@ -222,7 +230,7 @@ def ranking(
         check_cancelled()
         target = model.predict(test.users, test.items)
         scores = model.predict(test.users[:, None], candidates)
-        threshold = target - _rounding(model, test.users)
+        threshold = target - _bound_rounding(model, test.users)
         rank = (~(scores < threshold[:, None]) & is_real).sum(axis=1)
     is_hit = rank < k
     return RankingScore(
@@ -239,8 +247,8 @@ def evaluate(
     """
     check_measurable(task, train, test)
     if task is Task.RANKING:
-        sampled = ranking(model, train, test, rng, K)
-        full = ranking(model, train, test, rng, K, negatives=None)
+        sampled = evaluate_ranking(model, train, test, rng, LIST_LENGTH)
+        full = evaluate_ranking(model, train, test, rng, LIST_LENGTH, negatives=None)
         return {
             "hr@10": sampled.hr,
             "ndcg@10": sampled.ndcg,
@@ -254,11 +262,11 @@ def evaluate(
     return {"rmse": rmse(clipped, test.values), "mae": mae(clipped, test.values)}
 
 
-def each(task: Task, model: Model, train: Ratings, test: Ratings) -> Floats:
-    """What every test rating adds to the task's `counted` measure; length of test.
+def score_test_ratings(task: Task, model: Model, train: Ratings, test: Ratings) -> Floats:
+    """What every test rating adds to the task's `choose_per_rating_metric` measure; length of test.
 
     A squared error, or 1 and 0 for a right and a wrong sign, for a hit and a miss among all unseen
-    items. NaN for a test interaction that is not ranked (see `ranking`).
+    items. NaN for a test interaction that is not ranked (see `evaluate_ranking`).
     """
     if task is not Task.RANKING:
         predicted = model.predict(test.users, test.items)
@@ -267,9 +275,9 @@ def each(task: Task, model: Model, train: Ratings, test: Ratings) -> Floats:
             return correct
         errors = np.clip(predicted, test.public.low, test.public.high) - test.values
         return np.asarray(errors**2)
-    seen_items, scores = _Seen(train, test), np.full(len(test), np.nan)
-    is_ranked = seen_items.unseen[test.users] >= K
-    scores[is_ranked] = _full_ranks(model, seen_items)[is_ranked] < K
+    seen_items, scores = _SeenItems(train, test), np.full(len(test), np.nan)
+    is_ranked = seen_items.n_unseen[test.users] >= LIST_LENGTH
+    scores[is_ranked] = _rank_all_items(model, seen_items)[is_ranked] < LIST_LENGTH
     return scores
 
 
@@ -281,39 +289,42 @@ def check_measurable(task: Task, train: Ratings, test: Ratings) -> None:
             f" ratings {test.shape[0]} x {test.shape[1]}: load both over one shared index space"
         )
     if task is Task.RANKING:
-        _check_others(_Seen(train, test).unseen[test.users], K)
+        _check_candidates(_SeenItems(train, test).n_unseen[test.users], LIST_LENGTH)
 
 
-def _check_others(n_candidates: NDArray[np.integer], k: int) -> None:
+def _check_candidates(n_candidates: NDArray[np.integer], k: int) -> None:
     """Some test interaction must be ranked among k others or more."""
-    most = int(n_candidates.max(initial=0))
-    if most < k:
+    max_candidates = int(n_candidates.max(initial=0))
+    if max_candidates < k:
         raise BadRatings(
-            f"at most {most} items are there to rank a held-out one against, and among {k}"
+            f"at most {max_candidates} items are there to rank a held-out one against, and among"
+            f" {k}"
             f" candidates or fewer every model hits: hr@{k} needs users with at least {k} items"
             " that they have in neither training nor test ratings"
         )
 
 
-class _Seen:
+class _SeenItems:
     """Which items each user has in train or test, as sorted rows."""
 
     def __init__(self, train: Ratings, test: Ratings) -> None:
         self.train, self.test = train, test
         self.n_users, self.n_items = train.shape
         # Two sorted runs: a stable sort merges them, a hundred times as fast as `np.unique`.
-        cell_indices = np.sort(np.concatenate([_cells(train), _cells(test)]), kind="stable")
+        cell_indices = np.sort(
+            np.concatenate([_cell_indices(train), _cell_indices(test)]), kind="stable"
+        )
         cell_indices = cell_indices[np.append(True, cell_indices[1:] > cell_indices[:-1])]
         self.users, self.items = np.divmod(cell_indices, self.n_items)
         counts = np.bincount(self.users, minlength=self.n_users)
         self.indptr = np.concatenate(([0], np.cumsum(counts)))
 
     @property
-    def unseen(self) -> Ints:
+    def n_unseen(self) -> Ints:
         """How many items each user does not have."""
         return self.n_items - np.diff(self.indptr)
 
-    def cells(self, users: NDArray[np.integer]) -> tuple[Ints, Ints]:
+    def list_items(self, users: NDArray[np.integer]) -> tuple[Ints, Ints]:
         """The items each of the users has, as (place in `users`, item) pairs."""
         start, end = self.indptr[users], self.indptr[users + 1]
         row = np.repeat(np.arange(len(users)), end - start)
@@ -329,7 +340,7 @@ class _Seen:
         once: O(len(users) count^2) with no array of users x items. A user with fewer than `count`
         unseen items gets all of them; the rest of the row is filled with item 0, not real.
         """
-        n_unseen = self.unseen[users]
+        n_unseen = self.n_unseen[users]
         ranks = np.empty((len(users), count), dtype=np.int64)
         for j in range(count):
             check_cancelled()
@@ -341,7 +352,7 @@ class _Seen:
         # The seen item s at place p of its row has s - p unseen items below it.
         position = np.arange(len(self.items)) - self.indptr[self.users]
         keys = self.users * (self.n_items + 1) + (self.items - position)
-        for rows in _row_blocks(len(users), count):
+        for rows in _split_rows(len(users), count):
             check_cancelled()
             user_column = users[rows].astype(np.int64)[:, None]
             targets = user_column * (self.n_items + 1) + np.where(is_real[rows], ranks[rows], 0)
@@ -349,33 +360,36 @@ class _Seen:
         return np.where(is_real, ranks, 0), is_real
 
 
-def _full_ranks(model: Model, seen_items: _Seen) -> Ints:
+def _rank_all_items(model: Model, seen_items: _SeenItems) -> Ints:
     """Of each test interaction among all items that its user does not have. Once computed it is
     kept until another is: a run is measured, then looked at user by user."""
-    global _last
-    inputs, (cached_inputs, cached_ranks) = (model, seen_items.train, seen_items.test), _last
+    global _last_ranks
+    inputs, (cached_inputs, cached_ranks) = (model, seen_items.train, seen_items.test), _last_ranks
     if all(cached() is current for cached, current in zip(cached_inputs, inputs, strict=True)):
         return cached_ranks
     test = seen_items.test
     rank = np.empty(len(test), dtype=np.int64)
-    for rows in _row_blocks(len(test), seen_items.n_items):
+    for rows in _split_rows(len(test), seen_items.n_items):
         check_cancelled()
         users = test.users[rows]
-        scores = _scores(model, users, seen_items.n_items)
+        scores = _score_all_items(model, users, seen_items.n_items)
         target = scores[np.arange(len(users)), test.items[rows]]
-        is_ahead = ~(scores < (target - _rounding(model, users))[:, None])
-        row, items = seen_items.cells(users)
+        is_ahead = ~(scores < (target - _bound_rounding(model, users))[:, None])
+        row, items = seen_items.list_items(users)
         is_ahead[row, items] = False
         rank[rows] = is_ahead.sum(axis=1)
     with suppress(TypeError):  # a model of a plugin that cannot be held so
-        _last = tuple(map(ref, inputs)), rank
+        _last_ranks = tuple(map(ref, inputs)), rank
     return rank
 
 
-_last: tuple[tuple[Callable[[], Any], ...], Ints] = ((lambda: None,) * 3, np.empty(0, np.int64))
+_last_ranks: tuple[tuple[Callable[[], Any], ...], Ints] = (
+    (lambda: None,) * 3,
+    np.empty(0, np.int64),
+)
 
 
-def _rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
+def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
     """How far the scores of two items with equal factors can differ, per user; 0 for other models.
 
     A dot product of r terms is off by at most r eps |l|'|r| <= r eps ||l|| ||r||, and a matrix
@@ -389,7 +403,7 @@ def _rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
     return rounding
 
 
-def _scores(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:
+def _score_all_items(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:
     """Scores of all items for each of the users, len(users) x n_items."""
     if isinstance(model, Factors):  # one matrix product instead of gathered rows
         scores: Floats = model.left[users] @ model.right.T
@@ -397,10 +411,10 @@ def _scores(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:
     return model.predict(users[:, None], np.arange(n_items)[None, :])
 
 
-def _row_blocks(rows: int, columns: int) -> list[Ints]:
-    size = max(1, BLOCK // columns)
+def _split_rows(rows: int, columns: int) -> list[Ints]:
+    size = max(1, CELLS_PER_BLOCK // columns)
     return [np.arange(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
-def _cells(ratings: Ratings) -> Ints:
+def _cell_indices(ratings: Ratings) -> Ints:
     return ratings.users.astype(np.int64) * ratings.public.items + ratings.items

@@ -22,7 +22,7 @@ from dpmc_core.privacy import (
     Unaccounted,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, check_settings
+from dpmc_core.settings import PublishedSettings, check_settings
 from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import Style
 
@@ -58,20 +58,20 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class ArrayPart:
+class ArraySpec:
     """An array of a release.
 
-    shape: a letter is a size that the noise decides, `most` at most, the same wherever it stands.
-    low, high: of whole numbers; where they rise, a letter for high is what the last one is.
+    shape: a letter is a size that the noise decides, `max_size` at most, the same wherever it
+    stands. low, high: of whole numbers; where they rise, a letter for high is what the last one is.
     """
 
     shape: tuple[int | str, ...]
-    what: str = "for the own predictions"
+    description: str = "for the own predictions"
     type: str = "float64"
     low: int = 0
     high: int | str = 0
-    rising: bool = False
-    most: int = 2**62
+    increasing: bool = False
+    max_size: int = 2**62
     optional: bool = False
 
 
@@ -86,7 +86,7 @@ class OwnSide:
 
     formula: str
     columns: Collection[int]
-    arrays: Mapping[str, ArrayPart] = field(default_factory=dict)
+    arrays: Mapping[str, ArraySpec] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,28 +161,29 @@ class Step:
     final: bool = False
 
     @classmethod
-    def of(
+    def from_trace(
         cls,
         index: int,
         total: int,
         model: Model | None,
         trace: Mapping[str, float],
-        told: Collection[str] = (),
+        published_names: Collection[str] = (),
         *,
-        enough: bool = False,
+        converged: bool = False,
     ) -> Step:
         """The round of that index, final where it is the last or enough.
 
-        told: the numbers of the trace that follow from what was published; all others are raw.
+        published_names: the numbers of the trace that follow from what was published; all others
+        are raw.
         """
-        raw = frozenset(trace) - frozenset(told)
-        return cls(index, total, model, trace, raw, enough or index == total)
+        raw = frozenset(trace) - frozenset(published_names)
+        return cls(index, total, model, trace, raw, converged or index == total)
 
 
 Steps = Iterator[Step]
 
 
-class Wanted(NamedTuple):
+class PrivacyRequest(NamedTuple):
     """A promise that somebody asks for. trust: CURATOR, or LOCAL where nobody sees raw ratings."""
 
     change: Change
@@ -204,14 +205,22 @@ class Mechanism:
     name: ClassVar[str]  # on screen
     short: ClassVar[str] = ""  # in a narrow column, where it differs
     style: ClassVar[Style | None] = None  # how it is drawn; None: one of the spare ones
-    place: ClassVar[int] = 0  # in lists of a task: -1 first, guesses 2 and 3, without privacy 5
-    twin: ClassVar[str]  # id of the same method without privacy
-    floor: ClassVar[str]  # id of the guess drawn beside it: private too, where it reads the data
+    list_order: ClassVar[int] = (
+        0  # in lists of a task: -1 first, guesses 2 and 3, without privacy 5
+    )
+    nonprivate_counterpart: ClassVar[str]  # id of the same method without privacy
+    baseline: ClassVar[str]  # id of the guess drawn beside it: private too, where it reads the data
     task: ClassVar[Task]
-    partitioned: ClassVar[bool] = False  # whether users may be in partitions, see `ratings.Here`
-    uses_facts: ClassVar[bool] = False  # what is publicly known of the items, where it is given
+    supports_partitions: ClassVar[bool] = (
+        False  # whether users may be in partitions, see `ratings.Here`
+    )
+    uses_item_features: ClassVar[bool] = (
+        False  # what is publicly known of the items, where it is given
+    )
     revision: ClassVar[int]  # raised when results change; part of a stored row's key
-    published: ClassVar[AsPublished] = AsPublished()  # the settings that it has in its paper
+    published_settings: ClassVar[PublishedSettings] = (
+        PublishedSettings()
+    )  # the settings that it has in its paper
     # What a card of a pure promise says; other cards say it themselves.
     change: ClassVar[Change]
     trust: ClassVar[Trust]
@@ -222,7 +231,7 @@ class Mechanism:
         check_settings(self)
 
     @classmethod
-    def recommended(cls, request: Wanted) -> str | None:  # noqa: ARG003
+    def recommendation_reason(cls, request: PrivacyRequest) -> str | None:  # noqa: ARG003
         """Why this is the method to take, in words; None where it is not.
 
         Where several methods of a task say so, the last in the registry is taken.
@@ -233,7 +242,7 @@ class Mechanism:
         """The card: releases, claimed budget, caveats."""
         raise NotImplementedError
 
-    def pure_card(
+    def pure_guarantee(
         self,
         public: PublicFacts,
         releases: R,
@@ -271,7 +280,7 @@ class AddsNoiseLast(Protocol):
     whatever the solution is. No other mechanism may start from it: an access nobody accounts for.
     """
 
-    def before_noise(self, ratings: Ratings) -> Rounds:
+    def solve_without_noise(self, ratings: Ratings) -> Rounds:
         """The solve before any noise: depends on ratings and settings, neither epsilon nor seed."""
         ...
 

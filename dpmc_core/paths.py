@@ -14,7 +14,7 @@ from pathlib import Path
 from dpmc_core.errors import DpmcError
 
 
-def home() -> Path:
+def find_home_folder() -> Path:
     """The folder DPMC_HOME names, else the platform's folder for user data.
 
     Raises DpmcError where neither is known.
@@ -33,7 +33,7 @@ def home() -> Path:
         raise DpmcError("no home folder is known: name a folder in DPMC_HOME") from None
 
 
-def check_folder(path: Path) -> None:
+def check_file_location(path: Path) -> None:
     """Raise DpmcError where there is no folder for a file, or a folder in its place."""
     if path.is_dir():
         raise DpmcError(f"{path} is a folder: name a file in it")
@@ -41,41 +41,41 @@ def check_folder(path: Path) -> None:
         raise DpmcError(f"there is no folder {path.parent} to write {path.name} to")
 
 
-def check_new(path: Path) -> None:
+def check_new_file(path: Path) -> None:
     """Raise DpmcError where a new file cannot be written: told before the work."""
     if path.exists():
         raise DpmcError(f"{path} is there already: give another name, or remove it first")
-    check_folder(path)
+    check_file_location(path)
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def write_atomically(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place only once the block is through."""
-    check_folder(path)
+    check_file_location(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(0o666 & ~_read_umask())
         temporary.replace(path)
     except OSError as error:  # of a full disk the system does not even name the file
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        why = os.strerror(error.errno).lower()
-        raise DpmcError(f"{path} could not be written: {why}; nothing of it is left") from None
+        reason = os.strerror(error.errno).lower()
+        raise DpmcError(f"{path} could not be written: {reason}; nothing of it is left") from None
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
 @cache
-def version() -> str:
+def get_version() -> str:
     """As installed, or of the checkout it runs from."""
     from importlib import metadata
 

@@ -15,10 +15,10 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism
 
-_loaded: dict[str, bytes] = {}
+_loaded_sources: dict[str, bytes] = {}
 
 
-def load(path: str | Path) -> tuple[type[Mechanism], ...]:
+def load_plugin(path: str | Path) -> tuple[type[Mechanism], ...]:
     """Run a Python file and register the mechanisms it defines; they replace those it had before.
 
     A mechanism is every class of the file with a method `fit`, unless its name begins with an
@@ -29,41 +29,46 @@ def load(path: str | Path) -> tuple[type[Mechanism], ...]:
         source = file.read_bytes()
     except OSError as error:
         raise DpmcError(f"the plugin '{path}' cannot be read: {error.strerror}") from None
-    return run(str(file.resolve()), source)
+    return run_plugin(str(file.resolve()), source)
 
 
-def loaded() -> Mapping[str, bytes]:
-    """What was loaded, for another process to `run`: the text of each file, by its path."""
-    return MappingProxyType(_loaded)
+def list_loaded_plugins() -> Mapping[str, bytes]:
+    """What was loaded, for another process to `run_plugin`: the text of each file, by its path."""
+    return MappingProxyType(_loaded_sources)
 
 
-def run(path: str, source: bytes) -> tuple[type[Mechanism], ...]:
-    """As `load`, with the text of the file at hand: it may have changed on disk meanwhile."""
+def run_plugin(path: str, source: bytes) -> tuple[type[Mechanism], ...]:
+    """As `load_plugin`, with the text of the file at hand: it may have changed on disk
+    meanwhile."""
     digest = hashlib.sha256(path.encode()).hexdigest()[:8]
     name = f"dpmc_plugin_{re.sub(r'[^0-9a-zA-Z]', '_', Path(path).stem)}_{digest}"
     previous = sys.modules.get(name)
-    if previous is not None and _loaded.get(path) == source:
-        return _mechanisms(previous)
+    if previous is not None and _loaded_sources.get(path) == source:
+        return _defined_mechanisms(previous)
     module = ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module  # where dataclasses and pickles look for it
     try:
         exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
-        mechanisms = _mechanisms(module)
+        mechanisms = _defined_mechanisms(module)
         if not mechanisms:
             raise DpmcError("it defines no mechanism: a class with the methods guarantee and fit")
-        registry.MECHANISMS.replace(() if previous is None else _mechanisms(previous), mechanisms)
+        registry.MECHANISMS.replace(
+            () if previous is None else _defined_mechanisms(previous), mechanisms
+        )
     except (Exception, SystemExit) as error:
         if previous is None:
             del sys.modules[name]
         else:
             sys.modules[name] = previous
-        raise DpmcError(f"the plugin '{path}' cannot be used: {words(error, [path])}") from None
-    _loaded[path] = source
+        raise DpmcError(
+            f"the plugin '{path}' cannot be used: {format_error(error, [path])}"
+        ) from None
+    _loaded_sources[path] = source
     return mechanisms
 
 
-def words(error: BaseException, paths: Collection[str] = _loaded) -> str:
+def format_error(error: BaseException, paths: Collection[str] = _loaded_sources) -> str:
     """An error in a sentence, with the last line of a plugin on its way."""
     if isinstance(error, DpmcError):
         return str(error)
@@ -80,7 +85,7 @@ def words(error: BaseException, paths: Collection[str] = _loaded) -> str:
     return f"{type(error).__name__}: {text}" + "".join(plugin_lines[-1:])
 
 
-def _mechanisms(module: ModuleType) -> tuple[Any, ...]:
+def _defined_mechanisms(module: ModuleType) -> tuple[Any, ...]:
     classes = {
         value: None
         for name, value in vars(module).items()

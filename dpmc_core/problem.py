@@ -16,24 +16,24 @@ import numpy as np
 
 from dpmc_core.arrays import Bools
 from dpmc_core.data import Binarise, Dataset, Implicit, Transform, apply_steps
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_text
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, format_number
 from dpmc_core.metrics import check_measurable, evaluate
 from dpmc_core.model import Factors, Model, Task
-from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
-from dpmc_core.settings import show_setting
+from dpmc_core.ratings import PublicFacts, Ratings, rank_within_user
+from dpmc_core.settings import serialise_setting
 from dpmc_core.stopping import check_cancelled
 
 # What brings ratings into the form a task is about.
-_FORMS: Mapping[Task, tuple[Transform, ...]] = {
+_TASK_STEPS: Mapping[Task, tuple[Transform, ...]] = {
     Task.BINARY: (Binarise(),),
     Task.RATINGS: (),
     Task.RANKING: (Implicit(),),
 }
-GIVEN = "the given test ratings"  # what a problem calls the split of an official pair
-SEED = 1  # where a person gives none, on the command line and in the app
+OFFICIAL_SPLIT = "the given test ratings"  # what a problem calls the split of an official pair
+DEFAULT_SEED = 1  # where a person gives none, on the command line and in the app
 
 
-def _split(ratings: Ratings, is_held_out: Bools) -> tuple[Ratings, Ratings]:
+def _split_ratings(ratings: Ratings, is_held_out: Bools) -> tuple[Ratings, Ratings]:
     if not is_held_out.any():
         raise BadRatings("no user has a second rating to hold out, so there is nothing to test on")
     return ratings.select(~is_held_out), ratings.select(is_held_out)
@@ -45,23 +45,23 @@ class RandomShare:
 
     share: float = 0.2
     option: ClassVar[str] = "--holdout"
-    of: ClassVar[str] = "the ratings"
+    population: ClassVar[str] = "the ratings"
 
     def __str__(self) -> str:
-        return f"a random {number_text(self.share)} of {self.of}"
+        return f"a random {format_number(self.share)} of {self.population}"
 
-    def told(self, ratings: Ratings) -> str:  # noqa: ARG002
+    def describe(self, ratings: Ratings) -> str:  # noqa: ARG002
         return str(self)
 
     @property
     def options(self) -> list[str]:
-        return [self.option, number_text(self.share)]
+        return [self.option, format_number(self.share)]
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         check_number("share of test ratings", self.share, above=0, below=1)
-        return _split(ratings, self._held(ratings, rng))
+        return _split_ratings(ratings, self._draw_held_out(ratings, rng))
 
-    def _held(self, ratings: Ratings, rng: np.random.Generator) -> Bools:
+    def _draw_held_out(self, ratings: Ratings, rng: np.random.Generator) -> Bools:
         total = len(ratings)
         if total < 2:
             raise BadRatings("a split needs at least 2 ratings, got 1")
@@ -80,13 +80,13 @@ class SharePerUser(RandomShare):
     """
 
     option: ClassVar[str] = "--holdout-per-user"
-    of: ClassVar[str] = "every user's ratings"
+    population: ClassVar[str] = "every user's ratings"
 
-    def _held(self, ratings: Ratings, rng: np.random.Generator) -> Bools:
+    def _draw_held_out(self, ratings: Ratings, rng: np.random.Generator) -> Bools:
         counts = np.diff(ratings.indptr)
         quota = np.floor(self.share * counts + rng.random(len(counts))).astype(np.int64)
         quota = np.minimum(quota, counts - 1)
-        position = place_in_row(ratings, rng.random(len(ratings)))
+        position = rank_within_user(ratings, rng.random(len(ratings)))
         return np.asarray(position < quota[ratings.users])
 
 
@@ -102,24 +102,24 @@ class LeaveLast:
     def __str__(self) -> str:
         return "the latest rating of every user"
 
-    def told(self, ratings: Ratings) -> str:
+    def describe(self, ratings: Ratings) -> str:
         """As what it does: without times, or where they order nobody's ratings, it is a draw."""
         same_user = np.diff(ratings.users) == 0
         timed = ratings.times is not None and bool((np.diff(ratings.times)[same_user] != 0).any())
-        which = "the latest rating" if timed else "one random rating"
-        some = bool((np.diff(ratings.indptr) == 1).any())  # these keep it in training
-        return f"{which} of every user{' with two or more' if some else ''}"
+        label = "the latest rating" if timed else "one random rating"
+        has_single_ratings = bool((np.diff(ratings.indptr) == 1).any())  # these keep it in training
+        return f"{label} of every user{' with two or more' if has_single_ratings else ''}"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         tie_break = rng.random(len(ratings))
         latest_first = () if ratings.times is None else (-ratings.times,)
-        is_latest = place_in_row(ratings, tie_break, *latest_first) == 0
-        return _split(ratings, is_latest & (np.diff(ratings.indptr)[ratings.users] > 1))
+        is_latest = rank_within_user(ratings, tie_break, *latest_first) == 0
+        return _split_ratings(ratings, is_latest & (np.diff(ratings.indptr)[ratings.users] > 1))
 
 
 # How ratings are held out: split(ratings, rng) returns (train, test) over the same index space.
 # `str(split)` names it, and the name decides the draws; told(ratings) completes 'tested on ...'
-# for some ratings, see `split_words`; options are those of the command line.
+# for some ratings, see `format_split`; options are those of the command line.
 Split: TypeAlias = RandomShare | LeaveLast
 
 
@@ -170,17 +170,17 @@ def build_problem(
         if split is not None:
             raise InvalidSetting("split", "left out where the test ratings are given", str(split))
         train, test = data
-        split_label = GIVEN
+        split_label = OFFICIAL_SPLIT
     else:
-        split = split or default_split(task)
+        split = split or choose_default_split(task)
         key = f"split {split} of {data.ratings.fingerprint}"
         check_cancelled()
-        train, test = split(data.ratings, generator(seed, key))
+        train, test = split(data.ratings, create_generator(seed, key))
         check_cancelled()
-        split_label, name, truth = split.told(data.ratings), name or data.name, data.truth
+        split_label, name, truth = split.describe(data.ratings), name or data.name, data.truth
     check_varied(task, train)
     initial_public = train.public
-    train, prepared_test, step_texts = _prepare(task, steps, train, test)
+    train, prepared_test, step_texts = _prepare_ratings(task, steps, train, test)
     assert prepared_test is not None  # a test set went in
     same_units = train.shape == initial_public.shape and (train.public.low, train.public.high) == (
         initial_public.low,
@@ -208,7 +208,7 @@ def check_varied(task: Task, train: Ratings) -> None:
         )
 
 
-def prepare_all(
+def prepare_all_ratings(
     ratings: Ratings, task: Task, steps: Sequence[Transform] = ()
 ) -> tuple[Ratings, tuple[str, ...]]:
     """All ratings, none held out, prepared as `build_problem` prepares them; and the steps.
@@ -216,8 +216,8 @@ def prepare_all(
     The facts and steps are those of any ratings: whether these had the task's form before is not in
     them. To bring ratings into the form they have changes no value.
     """
-    prepared, _, _ = _prepare(task, steps, ratings)
-    task_steps = _FORMS[task]
+    prepared, _, _ = _prepare_ratings(task, steps, ratings)
+    task_steps = _TASK_STEPS[task]
     if task is Task.RANKING:
         prepared, _ = apply_steps(task_steps, prepared)
     if not (task_steps and steps and isinstance(steps[-1], type(task_steps[0]))):
@@ -225,52 +225,56 @@ def prepare_all(
     return prepared, tuple(str(step) for step in steps)
 
 
-def prepared_facts(public: PublicFacts, task: Task, steps: Sequence[Transform] = ()) -> PublicFacts:
+def prepare_public_facts(
+    public: PublicFacts, task: Task, steps: Sequence[Transform] = ()
+) -> PublicFacts:
     """Public facts once the steps and what the task needs are applied, as `build_problem` has it.
 
     No rating is looked at: RANKING means 0..1, though ratings that are all 1 keep another range.
     """
-    for step in (*steps, *_FORMS[task]):
-        public = step.facts(public)
+    for step in (*steps, *_TASK_STEPS[task]):
+        public = step.transform_facts(public)
     return public
 
 
-def _prepare(
+def _prepare_ratings(
     task: Task, steps: Sequence[Transform], train: Ratings, test: Ratings | None = None
 ) -> tuple[Ratings, Ratings | None, tuple[str, ...]]:
     """Both sides after the steps and the one that the task needs; all steps as text."""
-    steps = [step.of(train) for step in steps]
+    steps = [step.for_ratings(train) for step in steps]
     train, test = apply_steps(steps, train, test)
     is_signed = (train.public.low, train.public.high) == (-1, 1)
     is_prepared = (
-        train.clicks if task is Task.RANKING else is_signed and bool((abs(train.values) == 1).all())
+        train.has_only_clicks
+        if task is Task.RANKING
+        else is_signed and bool((abs(train.values) == 1).all())
     )
-    task_steps = () if is_prepared else _FORMS[task]
+    task_steps = () if is_prepared else _TASK_STEPS[task]
     train, test = apply_steps(task_steps, train, test)
     return train, test, tuple(str(step) for step in [*steps, *task_steps])
 
 
-def default_split(task: Task) -> Split:
+def choose_default_split(task: Task) -> Split:
     """What is held out where nobody says: clicks come in time, ratings at any time."""
     return LeaveLast() if task is Task.RANKING else RandomShare()
 
 
-def usual_task(ratings: Ratings) -> Task:
+def choose_default_task(ratings: Ratings) -> Task:
     """What to predict where nobody says."""
-    return Task.RANKING if ratings.clicks else Task.RATINGS
+    return Task.RANKING if ratings.has_only_clicks else Task.RATINGS
 
 
-def split_words(split: str) -> str:
+def format_split(split: str) -> str:
     """A split for people: 'a random 20 % of the ratings' where a problem's says 0.2."""
-    found = re.fullmatch(r"a random ([\d.e-]+) of (.*)", split)
-    if found is None:
+    match = re.fullmatch(r"a random ([\d.e-]+) of (.*)", split)
+    if match is None:
         return split
-    share = f"{100 * float(found[1]):g} % of {found[2]}"
+    share = f"{100 * float(match[1]):g} % of {match[2]}"
     # Of one user a whole number is held out, rounded up or down at random, and never all.
-    return f"a random {share}" if found[2] == "the ratings" else f"about {share}, drawn at random"
+    return f"a random {share}" if match[2] == "the ratings" else f"about {share}, drawn at random"
 
 
-def ranks_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
+def is_ranking_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
     """Whether only who took what will matter: then a file of ratings needs no public range."""
     shaping_steps = {
         text for text in steps if not text.startswith(("top-items", "cap", "features"))
@@ -278,7 +282,7 @@ def ranks_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
     return set(tasks) == {Task.RANKING} and shaping_steps <= {"implicit=all"}
 
 
-def options_text(
+def format_command_options(
     reading: Mapping[str, Any], steps: Iterable[str], split: Split | None
 ) -> list[str]:
     """The command line's options for reading, preparing and splitting data.
@@ -286,13 +290,13 @@ def options_text(
     reading: as `data.load` takes it; steps: as command-line text; split: None where none is given.
     """
     chosen = {
-        name: show_setting(value)
+        name: serialise_setting(value)
         for name, value in reading.items()
         if value is not None and not name.startswith("max_")
     }
     options = []
     if "low" in chosen:  # with = because it may begin with a minus
-        ends = (number_text(chosen.pop(end)) for end in ("low", "high"))
+        ends = (format_number(chosen.pop(end)) for end in ("low", "high"))
         options.append(f"--range={':'.join(ends)}")
     for name, value in chosen.items():
         options += ["--read", f"{name}={value}"]
@@ -301,7 +305,7 @@ def options_text(
     return options + (split.options if split is not None else [])
 
 
-def generator(seed: int, key: str) -> np.random.Generator:
+def create_generator(seed: int, key: str) -> np.random.Generator:
     """The generator of one unit of work: seed and key decide, nothing else does."""
     digest = hashlib.sha256(key.encode()).digest()
     return np.random.default_rng(

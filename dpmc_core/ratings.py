@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Index = NDArray[np.int32]
 T = TypeVar("T")
 
-_AT_ONCE = 50_000  # ratings among which places are drawn
+_RATINGS_PER_BATCH = 50_000  # ratings among which places are drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class PublicFacts:
 
     users, items: matrix shape. low, high: the public rating range, in rating points.
     cap: the most ratings any user can have, only where the input was already capped.
-    known: facts about every item that come with the data, each with its number of columns;
-    features: those of them that are used.
+    available_features: facts about every item that come with the data, each with its number of
+    columns; features: those of them that are used.
     """
 
     users: int
@@ -43,7 +43,7 @@ class PublicFacts:
     high: float
     cap: int | None = None
     features: tuple[tuple[str, int], ...] = ()
-    known: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
+    available_features: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_number("users", self.users, at_least=1, integer=True)
@@ -56,14 +56,14 @@ class PublicFacts:
         for name, kind in field_types.items():
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else kind(value))
-        for name in ("features", "known"):
+        for name in ("features", "available_features"):
             pairs = tuple((str(feature), int(columns)) for feature, columns in getattr(self, name))
             object.__setattr__(self, name, pairs)
 
     def as_dict(self) -> dict[str, Any]:
         """What results depend on, as plain JSON values."""
         values = dataclasses.asdict(self)
-        del values["known"]
+        del values["available_features"]
         return values if self.features else {k: v for k, v in values.items() if k != "features"}
 
     @property
@@ -96,7 +96,7 @@ class Origin(enum.Enum):
 
     DECLARED = "declared"  # their numbers came with the ratings: whoever built them vouches
     PUBLIC = "public"  # of a public or a generated set
-    GIVEN = "given"  # listed beside the ratings
+    LISTED = "given"  # listed beside the ratings
     FROM_DATA = "from-data"  # read off the ratings, and said to be public
     READ = "read"  # read off the ratings, and nobody has said anything
 
@@ -113,9 +113,9 @@ class Catalogue:
     users_listed: bool = True
 
     @property
-    def named(self) -> bool:
+    def has_public_names(self) -> bool:
         """Whether the names of items, and of users if listed, may be published."""
-        return self.origin in (Origin.PUBLIC, Origin.GIVEN)
+        return self.origin in (Origin.PUBLIC, Origin.LISTED)
 
     @property
     def condition(self) -> str:
@@ -125,7 +125,7 @@ class Catalogue:
             Origin.DECLARED: "certified given that the numbers of users and items were known"
             " before any rating was read",
             Origin.PUBLIC: f"certified given that the users and items are those of {self.source}",
-            Origin.GIVEN: f"certified given that the list of items and {users} were known before"
+            Origin.LISTED: f"certified given that the list of items and {users} were known before"
             " any rating was read",
             Origin.FROM_DATA: "certified given that the users and items of the data are public:"
             " they were read off the ratings, so who reads this learns which items somebody rated"
@@ -148,7 +148,7 @@ class ColumnRoles:
     guessed: tuple[str, ...] = ()
 
 
-class Here:
+class UserData:
     """What a fit asks of users, all of whom are in one place; elsewhere they lie in partitions.
 
     A fit that reaches ratings through public facts and these three methods alone runs on either.
@@ -158,36 +158,36 @@ class Here:
     """
 
     @property
-    def held(self) -> Any:
+    def local_data(self) -> Any:
         return self
 
-    def total(self, function: Callable[..., T], *state: Any) -> T:
+    def sum_over_users(self, function: Callable[..., T], *state: Any) -> T:
         """The sum over all users: of an array, a number, or a tuple of them. Private until a
         release has published it."""
-        return function(self.held, *state)
+        return function(self.local_data, *state)
 
-    def map(self, function: Callable[..., Any], *state: Any) -> Here:
+    def map_users(self, function: Callable[..., Any], *state: Any) -> UserData:
         """What the function gives, held where its users are."""
-        return Theirs(function(self.held, *state))
+        return UserResults(function(self.local_data, *state))
 
-    def model(self, function: Callable[..., T], *state: Any) -> T:
+    def build_model(self, function: Callable[..., T], *state: Any) -> T:
         """A model whose users' own side is computed where they are."""
-        return function(self.held, *state)
+        return function(self.local_data, *state)
 
 
 @dataclass(frozen=True, eq=False)
-class Theirs(Here):
+class UserResults(UserData):
     """What was computed of users and stays with them."""
 
     value: Any
 
     @property
-    def held(self) -> Any:
+    def local_data(self) -> Any:
         return self.value
 
 
 @dataclass(frozen=True, eq=False)
-class Ratings(Here):
+class Ratings(UserData):
     """Observed cells of a users x items matrix, sorted by user, then item. Build with `build`.
 
     users, items: int32 arrays of length n_obs; values: float64, in rating points.
@@ -195,9 +195,9 @@ class Ratings(Here):
     titles: item titles, by index. prepared: data-dependent steps that made these ratings, in words.
     catalogue: how it is known which users and items there are; no part of the fingerprint.
     columns: the file's columns that these ratings came from; no part of the fingerprint.
-    known: what is publicly known of the items, by name, each items x columns of mean square one or
-    so; told: a digest of it where somebody gave it with them. places: of a partition, where its
-    users stand among all.
+    item_features: what is publicly known of the items, by name, each items x columns of mean square
+    one or so; features_digest: a digest of it where somebody gave it with them. user_positions: of
+    a partition, where its users stand among all.
     """
 
     users: Index
@@ -210,9 +210,9 @@ class Ratings(Here):
     titles: Sequence[str] | None = None
     prepared: tuple[str, ...] = ()
     catalogue: Catalogue = Catalogue()
-    known: Mapping[str, Floats] = field(default_factory=dict)
-    told: str = ""
-    places: Ints | None = None
+    item_features: Mapping[str, Floats] = field(default_factory=dict)
+    features_digest: str = ""
+    user_positions: Ints | None = None
     columns: ColumnRoles = ColumnRoles()
 
     def __post_init__(self) -> None:
@@ -239,40 +239,52 @@ class Ratings(Here):
         **names: Any,
     ) -> Ratings:
         """Validate and sort. Raises BadRatings for the first thing wrong, with its place."""
-        u, i = np.asarray(users), np.asarray(items)
-        v = _numbers("ratings", values, float)
-        if not (u.ndim == i.ndim == v.ndim == 1 and len(u) == len(i) == len(v)):
+        user_array, item_array = np.asarray(users), np.asarray(items)
+        value_array = _as_numbers("ratings", values, float)
+        if not (
+            user_array.ndim == item_array.ndim == value_array.ndim == 1
+            and len(user_array) == len(item_array) == len(value_array)
+        ):
             raise BadRatings("users, items and values must be three columns of one length")
-        t = None if times is None else _numbers("times", times, np.int64)
-        if t is not None and t.shape != v.shape:
-            raise BadRatings(f"there are {len(v)} ratings but {t.size} times")
-        if len(v) == 0:
+        time_array = None if times is None else _as_numbers("times", times, np.int64)
+        if time_array is not None and time_array.shape != value_array.shape:
+            raise BadRatings(f"there are {len(value_array)} ratings but {time_array.size} times")
+        if len(value_array) == 0:
             raise BadRatings("there are no ratings: the data is empty")
-        for name, index, size in (("user", u, public.users), ("item", i, public.items)):
+        for name, index, size in (
+            ("user", user_array, public.users),
+            ("item", item_array, public.items),
+        ):
             if index.dtype.kind not in "iu":
                 raise BadRatings(f"{name} indices must be integers, got {index.dtype} values")
             if index.min() < 0 or index.max() >= size:
-                bad = int(index[(index < 0) | (index >= size)][0])
-                raise BadRatings(f"{name} index must lie in 0..{size - 1}, got {bad}")
-        _check_values(u, i, v, public)
-        cell_indices = u.astype(np.int64) * public.items + i
+                invalid = int(index[(index < 0) | (index >= size)][0])
+                raise BadRatings(f"{name} index must lie in 0..{size - 1}, got {invalid}")
+        _check_values(user_array, item_array, value_array, public)
+        cell_indices = user_array.astype(np.int64) * public.items + item_array
         if (np.diff(cell_indices) <= 0).any():
             order = np.argsort(cell_indices, kind="stable")
-            cell_indices, u, i, v = cell_indices[order], u[order], i[order], v[order]
-            same = np.flatnonzero(np.diff(cell_indices) == 0)
-            if len(same):
+            cell_indices, user_array, item_array, value_array = (
+                cell_indices[order],
+                user_array[order],
+                item_array[order],
+                value_array[order],
+            )
+            duplicates = np.flatnonzero(np.diff(cell_indices) == 0)
+            if len(duplicates):
                 raise BadRatings(
-                    f"{len(same)} user-item pairs appear more than once, first user"
-                    f" {u[same[0]]} with item {i[same[0]]} (counted from 0):"
+                    f"{len(duplicates)} user-item pairs appear more than once, first user"
+                    f" {user_array[duplicates[0]]} with item {item_array[duplicates[0]]} (counted"
+                    " from 0):"
                     " keep one rating per pair"
                 )
-            t = None if t is None else t[order]
+            time_array = None if time_array is None else time_array[order]
         return cls(
-            users=u.astype(np.int32),
-            items=i.astype(np.int32),
-            values=v,
+            users=user_array.astype(np.int32),
+            items=item_array.astype(np.int32),
+            values=value_array,
             public=public,
-            times=t,
+            times=time_array,
             **names,
         )
 
@@ -289,7 +301,7 @@ class Ratings(Here):
         return len(self) / (self.public.users * self.public.items)
 
     @property
-    def clicks(self) -> bool:
+    def has_only_clicks(self) -> bool:
         """Whether all ratings are 1: interactions, as ranking takes them."""
         return bool((self.values == 1.0).all())
 
@@ -306,14 +318,14 @@ class Ratings(Here):
         return csr_array((self.values, self.items, self.indptr), shape=self.shape)
 
     @property
-    def facts(self) -> list[Floats]:
+    def used_features(self) -> list[Floats]:
         """What is used of the facts about the items, each items x columns."""
-        return [self.known[name] for name, _ in self.public.features]
+        return [self.item_features[name] for name, _ in self.public.features]
 
     @cached_property
     def features(self) -> Floats:
         """All of them side by side: items x public.columns."""
-        return np.hstack([np.zeros((self.public.items, 0)), *self.facts])
+        return np.hstack([np.zeros((self.public.items, 0)), *self.used_features])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -346,7 +358,7 @@ class Ratings(Here):
             raise BadRatings("no rating is left after the selection")
         return selected
 
-    def on_items(self, positions: NDArray[np.int32]) -> Ratings:
+    def select_items(self, positions: NDArray[np.int32]) -> Ratings:
         """The ratings of the items with a place >= 0, over these items, in their order."""
         selected, retained = self.select(positions[self.items] >= 0), np.flatnonzero(positions >= 0)
         item_ids, titles = (
@@ -359,32 +371,36 @@ class Ratings(Here):
             public=dataclasses.replace(self.public, items=len(retained)),
             item_ids=item_ids,
             titles=titles,
-            known={name: columns[retained] for name, columns in self.known.items()},
+            item_features={name: columns[retained] for name, columns in self.item_features.items()},
         )
 
-    def knowing(self, item_features: Mapping[str, Floats], *, told: str = "") -> Ratings:
+    def with_item_features(
+        self, item_features: Mapping[str, Floats], *, digest: str = ""
+    ) -> Ratings:
         """The same ratings with facts about the items beside them; each items x columns."""
         available = tuple((name, columns.shape[1]) for name, columns in item_features.items())
-        public = dataclasses.replace(self.public, known=available)
-        return dataclasses.replace(self, public=public, known=item_features, told=told)
+        public = dataclasses.replace(self.public, available_features=available)
+        return dataclasses.replace(
+            self, public=public, item_features=item_features, features_digest=digest
+        )
 
     @property
-    def used(self) -> list[str]:
+    def used_feature_names(self) -> list[str]:
         """The names of the facts that are used."""
         return [name for name, _ in self.public.features]
 
-    def using(self, names: Sequence[str]) -> Ratings:
+    def use_features(self, names: Sequence[str]) -> Ratings:
         """The same ratings with these facts used. Raises KeyError for one that is not there."""
-        used = tuple((name, self.known[name].shape[1]) for name in names)
+        used = tuple((name, self.item_features[name].shape[1]) for name in names)
         return dataclasses.replace(self, public=dataclasses.replace(self.public, features=used))
 
 
-def numbered(count: int) -> tuple[str, ...]:
+def number_ids(count: int) -> tuple[str, ...]:
     """Ids of users or items, or names of columns, that have none: 1, 2, ..., count."""
     return tuple(map(str, range(1, count + 1)))
 
 
-def most_rated(ratings: Ratings, count: int) -> NDArray[np.int32]:
+def index_most_rated(ratings: Ratings, count: int) -> NDArray[np.int32]:
     """Where each item is among the `count` most rated ones (ties: the lower index), -1 for one that
     is not."""
     counts = np.bincount(ratings.items, minlength=ratings.public.items)
@@ -394,41 +410,41 @@ def most_rated(ratings: Ratings, count: int) -> NDArray[np.int32]:
     return positions
 
 
-def kept_at_random(ratings: Ratings, count: int, key: int) -> Bools:
+def draw_cap_mask(ratings: Ratings, count: int, key: int) -> Bools:
     """Which ratings stay where each user keeps at most `count`, chosen at random.
 
     A cell's place is a hash of (key, user, item): other users' ratings never matter.
     """
     counts, retained = np.diff(ratings.indptr), np.ones(len(ratings), dtype=bool)
-    for users in of_similar_length(np.where(counts > count, counts, 0), _AT_ONCE):
+    for users in group_rows_by_length(np.where(counts > count, counts, 0), _RATINGS_PER_BATCH):
         offset = np.arange(counts[users].max())
         is_entry = offset < counts[users, None]
         entries = np.where(is_entry, ratings.indptr[users, None] + offset, 0)
-        hash_values = _hashed(ratings, users[:, None], ratings.items[entries], key)
+        hash_values = _hash_user_items(ratings, users[:, None], ratings.items[entries], key)
         priority = np.where(is_entry, hash_values, ~np.uint64(0))
         cutoff = np.sort(priority, axis=1)[:, count - 1 : count]
         retained[entries[is_entry]] = (priority <= cutoff)[is_entry]
     return retained
 
 
-def hashes(ratings: Ratings, key: int) -> NDArray[np.uint64]:
+def hash_cells(ratings: Ratings, key: int) -> NDArray[np.uint64]:
     """A number for each cell that looks random; the same whatever partition the user is in."""
-    return _hashed(ratings, ratings.users, ratings.items, key)
+    return _hash_user_items(ratings, ratings.users, ratings.items, key)
 
 
-def _hashed(
+def _hash_user_items(
     ratings: Ratings, users: NDArray[Any], items: NDArray[Any], key: int
 ) -> NDArray[np.uint64]:
     """Of cells of these ratings, whose users count as where they stand among all."""
     offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
-    user_indices = users if ratings.places is None else ratings.places[users]
+    user_indices = users if ratings.user_positions is None else ratings.user_positions[users]
     cell = user_indices.astype(np.uint64) * np.uint64(ratings.public.items) + items.astype(
         np.uint64
     )
-    return _mix(_mix(cell) + offset)
+    return _mix_bits(_mix_bits(cell) + offset)
 
 
-def of_similar_length(counts: Ints, max_entries: int) -> Iterator[Ints]:
+def group_rows_by_length(counts: Ints, max_entries: int) -> Iterator[Ints]:
     """Which rows have any of so many cells, in groups of similar length and `max_entries` cells or
     so."""
     order = np.argsort(counts, kind="stable")
@@ -444,7 +460,7 @@ def of_similar_length(counts: Ints, max_entries: int) -> Iterator[Ints]:
         start = end
 
 
-def place_in_row(ratings: Ratings, *keys: NDArray[Any]) -> Ints:
+def rank_within_user(ratings: Ratings, *keys: NDArray[Any]) -> Ints:
     """Each rating's place (0, 1, ...) within its user's row, ordered by the last of the keys, ties
     by the one before it and at last by the item."""
     order = np.lexsort((*keys, ratings.users))
@@ -453,7 +469,7 @@ def place_in_row(ratings: Ratings, *keys: NDArray[Any]) -> Ints:
     return rank
 
 
-def _numbers(name: str, column: ArrayLike, kind: type[Any]) -> NDArray[Any]:
+def _as_numbers(name: str, column: ArrayLike, kind: type[Any]) -> NDArray[Any]:
     try:
         with np.errstate(invalid="raise"):  # a NaN among whole numbers
             return np.asarray(column).astype(kind, copy=False)
@@ -462,20 +478,23 @@ def _numbers(name: str, column: ArrayLike, kind: type[Any]) -> NDArray[Any]:
 
 
 def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -> None:
-    wrong = ~((values >= public.low) & (values <= public.high))  # NaN compares false: also wrong
-    if wrong.any():
-        first = int(np.argmax(wrong))
+    is_invalid = ~(
+        (values >= public.low) & (values <= public.high)
+    )  # NaN compares false: also wrong
+    if is_invalid.any():
+        first = int(np.argmax(is_invalid))
         value = float(values[first])
         problem = (
             f"outside {public.low:g}..{public.high:g}" if math.isfinite(value) else "not finite"
         )
         raise BadRatings(
-            f"{int(wrong.sum())} ratings are {problem}, first {value:g} of user {users[first]},"
+            f"{int(is_invalid.sum())} ratings are {problem}, first {value:g} of user"
+            f" {users[first]},"
             f" item {items[first]} (counted from 0)"
         )
 
 
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_bits(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The splitmix64 finaliser: a bijection of 64-bit words that looks random."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -13,10 +13,10 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dpmc_core import mechanisms as files
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name_error
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.settings import AsPublished, settings_of, show_setting
-from dpmc_core.style import Style, spare
+from dpmc_core.settings import PublishedSettings, list_settings, serialise_setting
+from dpmc_core.style import Style, pick_style
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -24,38 +24,41 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "dpmc_lab.mechanisms"  # where an installed package names its mechanisms
 
 # The best this program does without privacy: what the price of privacy is measured against.
-REFERENCES: Mapping[Task, str] = {
+NONPRIVATE_REFERENCES: Mapping[Task, str] = {
     Task.BINARY: "reference-binary",
     Task.RATINGS: "reference-ratings",
     Task.RANKING: "reference-ranking",
 }
 
 # What public facts and one's own ratings reach: the guess beside methods that use both.
-ALONE: Mapping[Task, str] = {Task.RATINGS: "alone", Task.RANKING: "alone-ranking"}
+WITHOUT_OTHERS_BASELINES: Mapping[Task, str] = {
+    Task.RATINGS: "alone",
+    Task.RANKING: "alone-ranking",
+}
 
 # Methods with this baseline may have any of these, whichever does best without its noise.
-BASELINES: Mapping[str, tuple[str, ...]] = {
+BASELINE_ALTERNATIVES: Mapping[str, tuple[str, ...]] = {
     "private-own-mean": ("private-constant", "private-own-mean", "private-alone")
 }
 
-_NEEDED = {
+_REQUIRED_VARIABLES = {
     "id": (str, "its command-line name"),
     "name": (str, "what it is called on screen"),
     "task": (Task, "what it predicts, a Task"),
-    "twin": (str, "the id of the same method without privacy"),
-    "floor": (str, "the id of the guess beside it"),
+    "nonprivate_counterpart": (str, "the id of the same method without privacy"),
+    "baseline": (str, "the id of the baseline that it must beat"),
     "revision": (int, "1, 2, ..., raised when results change"),
 }
 
 
-def methods_in(module: ModuleType) -> list[type[Mechanism]]:
+def find_mechanism_classes(module: ModuleType) -> list[type[Mechanism]]:
     """The classes with an id that a module defines, in order."""
     classes = (value for value in vars(module).values() if isinstance(value, type))
     return [cls for cls in classes if cls.__module__ == module.__name__ and "id" in vars(cls)]
 
 
 class _Mechanisms(Mapping[str, type[Mechanism]]):
-    """Those of this package, then of installed packages, then what `add` was given.
+    """Those of this package, then of installed packages, then what `add_mechanisms` was given.
 
     Until somebody looks at all of them, one is had without the others. Packages are asked then, not
     before, because they import this one themselves. What is wrong with a package is kept in
@@ -64,53 +67,55 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
     own: the methods of this package, those likely to have an id first.
     """
 
-    def __init__(self, own: Callable[[str], Iterable[type[Mechanism]]]) -> None:
-        self._own, self._early = own, dict[str, type[Mechanism]]()
+    def __init__(self, find_classes: Callable[[str], Iterable[type[Mechanism]]]) -> None:
+        self._find_classes, self._loaded_early = find_classes, dict[str, type[Mechanism]]()
         self._classes: Mapping[str, type[Mechanism]] | None = None
         self._lock = threading.RLock()
         self.broken: tuple[str, ...] = ()
 
     def __getitem__(self, id: str) -> type[Mechanism]:
         if self._classes is None:
-            matching = self._early.get(id) or next(
-                (candidate for candidate in self._own(id) if candidate.id == id), None
+            matching = self._loaded_early.get(id) or next(
+                (candidate for candidate in self._find_classes(id) if candidate.id == id), None
             )
             if matching is not None:
-                self._early[id] = matching
+                self._loaded_early[id] = matching
                 return matching
-        return self._all()[id]
+        return self._load_all()[id]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self._load_all())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._load_all())
 
     def replace(
         self, removed: Collection[type[Mechanism]], added: Sequence[type[Mechanism]]
     ) -> None:
         """Put `added` in the place of `removed`, all or none. Raises DpmcError."""
         with self._lock:
-            classes = {id: cls for id, cls in self._all().items() if cls not in removed}
+            classes = {id: cls for id, cls in self._load_all().items() if cls not in removed}
             for cls in added:
-                _check(cls)
+                _check_class(cls)
                 if cls.id in classes:
-                    taken = classes[cls.id].__name__
-                    raise DpmcError(f"the id '{cls.id}' of {cls.__name__} is taken by {taken}")
+                    owner = classes[cls.id].__name__
+                    raise DpmcError(f"the id '{cls.id}' of {cls.__name__} is taken by {owner}")
                 classes[cls.id] = cls
             for cls in added:
-                _check_company(cls, classes)
+                _check_counterparts(cls, classes)
             self._classes = classes
 
-    def _all(self) -> Mapping[str, type[Mechanism]]:
+    def _load_all(self) -> Mapping[str, type[Mechanism]]:
         with self._lock:
             if self._classes is None:
-                classes = sorted(self._own(""), key=lambda cls: (_TASKS.index(cls.task), cls.place))
+                classes = sorted(
+                    self._find_classes(""), key=lambda cls: (_TASKS.index(cls.task), cls.list_order)
+                )
                 self._classes = {cls.id: cls for cls in classes}
-                self._ask()
+                self._load_packages()
             return self._classes
 
-    def _ask(self) -> None:
+    def _load_packages(self) -> None:
         from importlib.metadata import entry_points
 
         points: dict[str, list[EntryPoint]] = {}
@@ -120,35 +125,37 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
             try:
                 self.replace((), [point.load() for point in package_points])
             except (Exception, SystemExit) as error:
-                why = error if isinstance(error, DpmcError) else f"{type(error).__name__}: {error}"
-                self.broken += (f"mechanisms of the package {package} cannot be loaded: {why}",)
+                reason = (
+                    error if isinstance(error, DpmcError) else f"{type(error).__name__}: {error}"
+                )
+                self.broken += (f"mechanisms of the package {package} cannot be loaded: {reason}",)
 
 
-def _of_files(id: str) -> Iterator[type[Mechanism]]:
+def _find_in_files(id: str) -> Iterator[type[Mechanism]]:
     """A method of this package is a class with an `id` in a file of `mechanisms`.
 
     File by file, first what says `id`: text is only where to look first, classes tell.
     """
 
-    def silent(name: str) -> bool:
+    def lacks_id(name: str) -> bool:
         with suppress(OSError):  # an archive without source
             text = pkgutil.get_data(files.__name__, f"{name}.py") or b""
             return f'id = "{id}"'.encode() not in text
         return True
 
     for name in sorted(
-        (module.name for module in pkgutil.iter_modules(files.__path__)), key=silent
+        (module.name for module in pkgutil.iter_modules(files.__path__)), key=lacks_id
     ):
-        yield from methods_in(import_module(f"{files.__name__}.{name}"))
+        yield from find_mechanism_classes(import_module(f"{files.__name__}.{name}"))
 
 
 # The command line, the app, the contract test and the table of guarantees read this mapping: task
 # by task, in the order of their `place`.
 _TASKS = list(Task)
-MECHANISMS = _Mechanisms(_of_files)
+MECHANISMS = _Mechanisms(_find_in_files)
 
 
-def add(*mechanisms: type[Mechanism]) -> None:
+def add_mechanisms(*mechanisms: type[Mechanism]) -> None:
     """Make methods known by their ids beside those of this package, all or none of them.
 
     Raises DpmcError for what is missing or taken: class variables, a frozen keyword-only dataclass
@@ -157,10 +164,10 @@ def add(*mechanisms: type[Mechanism]) -> None:
     MECHANISMS.replace((), mechanisms)
 
 
-def get(id: str) -> type[Mechanism]:
+def get_mechanism(id: str) -> type[Mechanism]:
     """The class of a method. Raises InvalidSetting with the nearest names."""
     if id not in MECHANISMS:
-        unknown = unknown_name("mechanism", id, MECHANISMS, listed="dpmc list")
+        unknown = unknown_name_error("mechanism", id, MECHANISMS, listing_command="dpmc list")
         hint = "; ".join([unknown.hint, *MECHANISMS.broken])
         raise InvalidSetting(unknown.field, unknown.limit, id, hint)
     return MECHANISMS[id]
@@ -168,7 +175,7 @@ def get(id: str) -> type[Mechanism]:
 
 def has_setting(mechanism: type[Mechanism], name: str) -> bool:
     """Whether the class declares a setting of that name."""
-    return any(s.name == name for s in settings_of(mechanism))
+    return any(s.name == name for s in list_settings(mechanism))
 
 
 def adds_noise(mechanism: type[Mechanism]) -> bool:
@@ -176,23 +183,27 @@ def adds_noise(mechanism: type[Mechanism]) -> bool:
     return has_setting(mechanism, "epsilon")
 
 
-def noisy(task: Task) -> tuple[str, ...]:
+def list_private_mechanisms(task: Task) -> tuple[str, ...]:
     """Ids of the mechanisms with an epsilon for a task, in the order above."""
     return tuple(id for id, cls in MECHANISMS.items() if cls.task is task and adds_noise(cls))
 
 
-def offered(*, clicks: bool = False) -> tuple[str, ...]:
+def list_suitable_mechanisms(*, clicks: bool = False) -> tuple[str, ...]:
     """Ids of the mechanisms that make sense for ratings, or for clicks.
 
     Clicks (all of value 1) can only be ranked; ratings can be ranked too, as interactions.
     """
-    ranking = noisy(Task.RANKING)
-    return ranking if clicks else noisy(Task.BINARY) + noisy(Task.RATINGS) + ranking
+    ranking = list_private_mechanisms(Task.RANKING)
+    return (
+        ranking
+        if clicks
+        else list_private_mechanisms(Task.BINARY) + list_private_mechanisms(Task.RATINGS) + ranking
+    )
 
 
-def tasks(ids: Iterable[str]) -> list[Task]:
+def list_tasks(ids: Iterable[str]) -> list[Task]:
     """What these mechanisms predict, in their order."""
-    return list(dict.fromkeys(get(id).task for id in ids))
+    return list(dict.fromkeys(get_mechanism(id).task for id in ids))
 
 
 def create(
@@ -202,47 +213,47 @@ def create(
 
     Raises InvalidSetting for an unknown id or setting, a required one left out, or a bad value.
     """
-    cls = get(id)
+    cls = get_mechanism(id)
     if epsilon is not None:
         check_number("epsilon", epsilon, above=0)
     if delta is not None:
         check_number("delta", delta, at_least=0, below=1)
-    declared = {s.name: s for s in settings_of(cls)}
+    declared = {s.name: s for s in list_settings(cls)}
     values = dict(settings)
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         if value is not None and name in declared:
             values[name] = value
     for name in values:
         if name not in declared:
-            raise unknown_name(f"setting of {id}", name, declared)
+            raise unknown_name_error(f"setting of {id}", name, declared)
     for name, s in declared.items():
         if s.default is dataclasses.MISSING and name not in values:
             raise InvalidSetting(name, f"given: {s.info.help}" if s.info.help else "given", None)
     return cls(**values)
 
 
-def published(id: str) -> AsPublished:
+def get_published_settings(id: str) -> PublishedSettings:
     """The settings that a method has in its paper; none for one that is nobody's."""
-    return getattr(get(id), "published", Mechanism.published)
+    return getattr(get_mechanism(id), "published_settings", Mechanism.published_settings)
 
 
-def short_name(id: str) -> str:
+def get_short_name(id: str) -> str:
     """What a method is called in a narrow place."""
-    return getattr(get(id), "short", "") or get(id).name
+    return getattr(get_mechanism(id), "short", "") or get_mechanism(id).name
 
 
-def style(id: str) -> Style:
+def get_style(id: str) -> Style:
     """How a method is drawn; one without a style, or not known here, the same way every time."""
-    return getattr(MECHANISMS.get(id), "style", None) or spare(id)
+    return getattr(MECHANISMS.get(id), "style", None) or pick_style(id)
 
 
-def changed_settings(id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def find_changed_settings(id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Of settings as plain JSON values, those that are not the method's defaults.
 
     Of a method unknown here: all of them.
     """
-    declared = settings_of(MECHANISMS[id]) if id in MECHANISMS else ()
-    defaults = {s.name: show_setting(s.default) for s in declared}
+    declared = list_settings(MECHANISMS[id]) if id in MECHANISMS else ()
+    defaults = {s.name: serialise_setting(s.default) for s in declared}
     return {
         name: value
         for name, value in settings.items()
@@ -250,17 +261,17 @@ def changed_settings(id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check(thing: object) -> None:
+def _check_class(candidate: object) -> None:
     """Raise DpmcError unless it is a class that has the form of a mechanism."""
-    if not isinstance(thing, type):
-        raise DpmcError(f"a mechanism must be a class, got {thing!r}")
-    cls: Any = thing
+    if not isinstance(candidate, type):
+        raise DpmcError(f"a mechanism must be a class, got {candidate!r}")
+    cls: Any = candidate
     name = cls.__name__
-    for variable, (kind, meaning) in _NEEDED.items():
+    for variable, (kind, meaning) in _REQUIRED_VARIABLES.items():
         value = getattr(cls, variable, None)
         if not isinstance(value, kind) or not value or (kind is int and cls.revision < 1):
-            got = "" if value is None else f", got {value!r}"
-            raise DpmcError(f"{name} needs the class variable {variable} ({meaning}){got}")
+            suffix = "" if value is None else f", got {value!r}"
+            raise DpmcError(f"{name} needs the class variable {variable} ({meaning}){suffix}")
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", cls.id):
         raise DpmcError(f"the id of {name} must be words like my-method, got {cls.id!r}")
     for method in ("guarantee", "fit"):
@@ -274,13 +285,13 @@ def _check(thing: object) -> None:
     ):
         raise DpmcError(f"{name} must be a @dataclass(frozen=True, kw_only=True)")
     try:
-        declared = settings_of(cls)
+        declared = list_settings(cls)
     except Exception as error:
         raise DpmcError(f"the settings of {name} cannot be read: {error}") from None
-    plain = {f.name for f in dataclasses.fields(cls)} - {s.name for s in declared}
-    if plain:
+    undeclared = {f.name for f in dataclasses.fields(cls)} - {s.name for s in declared}
+    if undeclared:
         raise DpmcError(
-            f"the field {min(plain)} of {name} must be declared with setting(...), or ClassVar"
+            f"the field {min(undeclared)} of {name} must be declared with setting(...), or ClassVar"
         )
     for s in declared:
         if s.default is dataclasses.MISSING and s.name != "epsilon":
@@ -292,29 +303,39 @@ def _check(thing: object) -> None:
             )
 
 
-def _check_company(cls: type[Mechanism], classes: Mapping[str, type[Mechanism]]) -> None:
-    for part, id in (("twin", cls.twin), ("floor", cls.floor)):
-        counterpart, kind = classes.get(id), "without noise " if part == "twin" else ""
+def _check_counterparts(cls: type[Mechanism], classes: Mapping[str, type[Mechanism]]) -> None:
+    for role, id in (
+        ("nonprivate_counterpart", cls.nonprivate_counterpart),
+        ("baseline", cls.baseline),
+    ):
+        counterpart = classes.get(id)
+        qualifier = "without noise " if role == "nonprivate_counterpart" else ""
         if (
             counterpart is None
             or counterpart.task is not cls.task
-            or (kind and adds_noise(counterpart))
+            or (qualifier and adds_noise(counterpart))
         ):
             raise DpmcError(
-                f"the {part} of {cls.__name__} must be a method {kind}that predicts"
+                f"the {role} of {cls.__name__} must be a method {qualifier}that predicts"
                 f" {cls.task.value} too, got {id!r}"
             )
 
 
-def floors_of(cls: type[Mechanism], steps: Iterable[str]) -> tuple[str, ...]:
+def list_possible_baselines(cls: type[Mechanism], steps: Iterable[str]) -> tuple[str, ...]:
     """Ids of the baselines that a method may have on ratings prepared so."""
-    with_features = takes_facts(cls) and uses_facts(steps)
-    if cls.floor in BASELINES:
-        return tuple(id for id in BASELINES[cls.floor] if with_features or not takes_facts(get(id)))
-    return (ALONE.get(cls.task, cls.floor) if with_features else cls.floor,)
+    with_features = can_use_item_features(cls) and has_features_step(steps)
+    if cls.baseline in BASELINE_ALTERNATIVES:
+        return tuple(
+            id
+            for id in BASELINE_ALTERNATIVES[cls.baseline]
+            if with_features or not can_use_item_features(get_mechanism(id))
+        )
+    return (
+        WITHOUT_OTHERS_BASELINES.get(cls.task, cls.baseline) if with_features else cls.baseline,
+    )
 
 
-def floor_of(
+def choose_baseline(
     cls: type[Mechanism], steps: Iterable[str], errors: Mapping[str, float] = MappingProxyType({})
 ) -> str:
     """The baseline of a method: of several the one whose error is least without noise.
@@ -322,32 +343,34 @@ def floor_of(
     errors: of methods by id, as far as they are known. So one data set and task have one baseline
     at every epsilon.
     """
-    ids = floors_of(cls, steps)
-    evaluated = [id for id in ids if get(id).twin in errors]
-    return min(evaluated, key=lambda id: errors[get(id).twin], default=ids[-1])
+    ids = list_possible_baselines(cls, steps)
+    evaluated = [id for id in ids if get_mechanism(id).nonprivate_counterpart in errors]
+    return min(
+        evaluated, key=lambda id: errors[get_mechanism(id).nonprivate_counterpart], default=ids[-1]
+    )
 
 
-def baselines_of(cls: type[Mechanism], steps: Sequence[str]) -> tuple[str, ...]:
-    """Ids of the baselines that run beside a method: what `floor_of` chooses from and by, and where
-    features are used these alone."""
-    baselines = floors_of(cls, steps)
+def list_baselines(cls: type[Mechanism], steps: Sequence[str]) -> tuple[str, ...]:
+    """Ids of the baselines that run beside a method: what `choose_baseline` chooses from and by,
+    and where features are used these alone."""
+    baselines = list_possible_baselines(cls, steps)
     if len(baselines) > 1:
-        baselines += tuple(get(id).twin for id in baselines)
-        baselines += (ALONE[cls.task],) * uses_facts(steps)
+        baselines += tuple(get_mechanism(id).nonprivate_counterpart for id in baselines)
+        baselines += (WITHOUT_OTHERS_BASELINES[cls.task],) * has_features_step(steps)
     return baselines
 
 
-def company_of(cls: type[Mechanism]) -> tuple[str, ...]:
+def list_comparison_methods(cls: type[Mechanism]) -> tuple[str, ...]:
     """Ids of what stands beside a method: baselines without and with facts, twin and reference."""
-    baselines = baselines_of(cls, []) + baselines_of(cls, ["features"])
-    return *baselines, cls.twin, REFERENCES[cls.task]
+    baselines = list_baselines(cls, []) + list_baselines(cls, ["features"])
+    return *baselines, cls.nonprivate_counterpart, NONPRIVATE_REFERENCES[cls.task]
 
 
-def takes_facts(cls: type[Mechanism]) -> bool:
+def can_use_item_features(cls: type[Mechanism]) -> bool:
     """Whether a method uses what is publicly known of the items; one of a plugin may not say."""
-    return getattr(cls, "uses_facts", False)
+    return getattr(cls, "uses_item_features", False)
 
 
-def uses_facts(steps: Iterable[str]) -> bool:
+def has_features_step(steps: Iterable[str]) -> bool:
     """Whether what is publicly known of the items is used by a preparation."""
     return any(step.partition("=")[0] == "features" for step in steps)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name_error
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class SettingInfo:
 
 
 @dataclass(frozen=True)
-class AsPublished:
+class PublishedSettings:
     """A mechanism as its paper has it. settings: those whose defaults here are others; note: what
     the paper leaves open, and what is taken instead.
     """
@@ -53,17 +53,17 @@ def mechanism(cls: type[T]) -> type[T]:
     return dataclass(frozen=True, kw_only=True)(cls)
 
 
-def same_setting(
-    declaring: type, name: str, only: str = "", default: Any = dataclasses.MISSING
+def inherit_setting(
+    declaring: type, name: str, help_note: str = "", default: Any = dataclasses.MISSING
 ) -> Any:
     """The field of another class, limits, help and default: for one that hands the setting on.
 
-    only: what the help adds on where it matters. default: in the place of the other class's.
+    help_note: what the help adds on where it matters. default: in the place of the other class's.
     """
     (inherited,) = (f for f in dataclasses.fields(declaring) if f.name == name)
     info: SettingInfo = inherited.metadata["setting"]
-    if only:
-        info = dataclasses.replace(info, help=f"{info.help} ({only})")
+    if help_note:
+        info = dataclasses.replace(info, help=f"{info.help} ({help_note})")
     if default is dataclasses.MISSING:
         default = inherited.default
     return field(default=default, metadata={"setting": info})
@@ -80,17 +80,19 @@ class Setting:
     info: SettingInfo
 
 
-_declared: dict[type, tuple[Setting, ...]] = {}  # by class: type hints take long to resolve
+_settings_by_class: dict[
+    type, tuple[Setting, ...]
+] = {}  # by class: type hints take long to resolve
 
 
-def settings_of(mechanism: type) -> tuple[Setting, ...]:
+def list_settings(mechanism: type) -> tuple[Setting, ...]:
     """The settings a mechanism class declares, in order."""
-    if mechanism not in _declared:
-        _declared[mechanism] = _settings_of(mechanism)
-    return _declared[mechanism]
+    if mechanism not in _settings_by_class:
+        _settings_by_class[mechanism] = _resolve_settings(mechanism)
+    return _settings_by_class[mechanism]
 
 
-def _settings_of(mechanism: type) -> tuple[Setting, ...]:
+def _resolve_settings(mechanism: type) -> tuple[Setting, ...]:
     hints = typing.get_type_hints(mechanism)
     declared = []
     for f in dataclasses.fields(mechanism):
@@ -102,12 +104,12 @@ def _settings_of(mechanism: type) -> tuple[Setting, ...]:
             variants = list(typing.get_args(hints[f.name]))
         value_type = next(p for p in variants if p is not type(None))
         if not info.choices:
-            info = dataclasses.replace(info, choices=_choices(value_type))
+            info = dataclasses.replace(info, choices=_list_choices(value_type))
         declared.append(Setting(f.name, value_type, type(None) in variants, f.default, info))
     return tuple(declared)
 
 
-def _choices(value_type: type[Any]) -> tuple[str, ...]:
+def _list_choices(value_type: type[Any]) -> tuple[str, ...]:
     if value_type is bool:
         return ("true", "false")
     return tuple(str(m.value) for m in value_type) if issubclass(value_type, enum.Enum) else ()
@@ -115,7 +117,7 @@ def _choices(value_type: type[Any]) -> tuple[str, ...]:
 
 def check_settings(mechanism: Any) -> None:
     """Validate every setting's type, and numbers against their limits (call from __post_init__)."""
-    for s in settings_of(type(mechanism)):
+    for s in list_settings(type(mechanism)):
         value = getattr(mechanism, s.name)
         if value is None and s.optional:
             continue
@@ -131,10 +133,10 @@ def check_settings(mechanism: Any) -> None:
                 integer=s.type is int,
             )
         elif not isinstance(value, s.type):
-            raise InvalidSetting(s.name, _wanted(s), value)
+            raise InvalidSetting(s.name, _format_requirement(s), value)
 
 
-def _wanted(s: Setting) -> str:
+def _format_requirement(s: Setting) -> str:
     type_names = {int: "an integer", float: "a number", str: "text"}
     if s.info.choices:
         return f"one of {', '.join(s.info.choices)}"
@@ -143,9 +145,9 @@ def _wanted(s: Setting) -> str:
 
 def parse_setting(mechanism: type, name: str, text: str) -> Any:
     """A setting's value from its text form (`none` for an optional one). Raises InvalidSetting."""
-    declared = {s.name: s for s in settings_of(mechanism)}
+    declared = {s.name: s for s in list_settings(mechanism)}
     if name not in declared:
-        raise unknown_name("setting", name, declared)
+        raise unknown_name_error("setting", name, declared)
     s = declared[name]
     text = text.strip()
     if s.optional and text.lower() == "none":
@@ -159,12 +161,12 @@ def parse_setting(mechanism: type, name: str, text: str) -> Any:
     except DpmcError:
         raise
     except (ValueError, KeyError):
-        raise InvalidSetting(name, _wanted(s), text) from None
+        raise InvalidSetting(name, _format_requirement(s), text) from None
 
 
-def setting_text(value: Any) -> str:
+def format_setting(value: Any) -> str:
     """A setting's value as `parse_setting` takes it."""
-    plain_value = show_setting(value)
+    plain_value = serialise_setting(value)
     return (
         str(plain_value).lower()
         if plain_value is None or isinstance(plain_value, bool)
@@ -172,7 +174,7 @@ def setting_text(value: Any) -> str:
     )
 
 
-def show_setting(value: Any) -> Any:
+def serialise_setting(value: Any) -> Any:
     """A setting's value as plain JSON, the inverse of `parse_setting`'s text form."""
     if value is None or isinstance(value, bool | int | float | str):
         return value

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 from dpmc_core.errors import DpmcError
 
 T = TypeVar("T")
-Stop = Callable[[], bool]
+StopCheck = Callable[[], bool]
 
-_PAUSE = 0.05  # seconds between looks while one call takes long
-_AT_ONCE = threading.Semaphore(2)  # such calls, those included that nobody waits for any more
-_stop: ContextVar[Stop | None] = ContextVar("dpmc_stop", default=None)
+_POLL_SECONDS = 0.05  # seconds between looks while one call takes long
+_CALL_SLOTS = threading.Semaphore(2)  # such calls, those included that nobody waits for any more
+_stop_check: ContextVar[StopCheck | None] = ContextVar("dpmc_stop", default=None)
 
 
 class Stopped(DpmcError):
@@ -29,61 +29,63 @@ class Stopped(DpmcError):
 
 
 @contextmanager
-def stopping(stop: Stop | None) -> Iterator[None]:
+def stop_when(stop: StopCheck | None) -> Iterator[None]:
     """Inside the block a look raises Stopped once `stop()` is true. None: as around the block."""
-    token = _stop.set(stop or _stop.get())
+    token = _stop_check.set(stop or _stop_check.get())
     try:
         yield
     finally:
-        _stop.reset(token)
+        _stop_check.reset(token)
 
 
 @contextmanager
-def grace(seconds: float) -> Iterator[None]:
+def allow_grace(seconds: float) -> Iterator[None]:
     """Inside the block the work goes on for so long after the first look that sees the stop."""
-    stop, until = _stop.get(), math.inf
+    stop, deadline = _stop_check.get(), math.inf
 
-    def over() -> bool:
-        nonlocal until
+    def has_expired() -> bool:
+        nonlocal deadline
         now = time.monotonic()
-        if until == math.inf and stop is not None and stop():
-            until = now + seconds
-        return now > until
+        if deadline == math.inf and stop is not None and stop():
+            deadline = now + seconds
+        return now > deadline
 
-    with stopping(stop and over):
+    with stop_when(stop and has_expired):
         yield
 
 
 def check_cancelled() -> None:
     """Raise Stopped where the work has been asked to stop; costs next to nothing."""
-    stop = _stop.get()
+    stop = _stop_check.get()
     if stop is not None and stop():
         raise Stopped("stopped before there was a result")
 
 
-def cancellable(call: Callable[..., T], *arguments: Any) -> T:
+def call_cancellable(call: Callable[..., T], *arguments: Any) -> T:
     """What a call gives that cannot look for itself: one into a library, that takes seconds.
 
     Asked to stop, nobody waits for it any more; it ends by itself, and what it gives is dropped.
     It must let other threads run, and nothing may change what it was given.
     """
     check_cancelled()
-    if _stop.get() is None:
+    if _stop_check.get() is None:
         return call(*arguments)
-    while not _AT_ONCE.acquire(timeout=_PAUSE):
+    while not _CALL_SLOTS.acquire(timeout=_POLL_SECONDS):
         check_cancelled()
     future: Future[T] = Future()
     context = copy_context()
 
-    def answer() -> None:
+    def run_call() -> None:
         try:
             future.set_result(context.run(call, *arguments))
         except BaseException as error:
             future.set_exception(error)
         finally:
-            _AT_ONCE.release()
+            _CALL_SLOTS.release()
 
-    threading.Thread(target=answer, daemon=True).start()  # a server that ends does not wait either
-    while wait([future], _PAUSE).not_done:
+    threading.Thread(
+        target=run_call, daemon=True
+    ).start()  # a server that ends does not wait either
+    while wait([future], _POLL_SECONDS).not_done:
         check_cancelled()
     return future.result()

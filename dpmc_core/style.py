@@ -21,7 +21,7 @@ _COLORS = (PURPLE, GREEN, BLUE, ORANGE, RED, SKY)
 _MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglass")
 
 
-def spare(id: str) -> Style:
+def pick_style(id: str) -> Style:
     """For a method whose class names no style: the same one every time."""
     checksum = sum(id.encode())
     return Style(_COLORS[checksum % 6], _MARKERS[checksum // 6 % 6])

@@ -11,7 +11,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 
-def _again(unraisable: "sys.UnraisableHookArgs") -> None:
+def _retry_interrupt(unraisable: "sys.UnraisableHookArgs") -> None:
     """Ctrl-C again in a moment, where a callback that Python runs by itself has swallowed it."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         threading.Timer(0.01, _interrupt).start()
@@ -28,7 +28,7 @@ def _interrupt() -> None:
 
 def entry() -> None:
     """The console script."""
-    sys.unraisablehook = _again
+    sys.unraisablehook = _retry_interrupt
     try:
         from dpmc_lab import locks
 

@@ -42,7 +42,7 @@ class CitedPaper:
 
 
 @cache
-def cited_papers() -> tuple[CitedPaper, ...]:
+def load_cited_papers() -> tuple[CitedPaper, ...]:
     """All papers by year, without their experiments; none where `papers` is not there."""
     folder = files("dpmc_lab").joinpath("papers")
     names = {field.name for field in dataclasses.fields(CitedPaper)}
@@ -51,10 +51,10 @@ def cited_papers() -> tuple[CitedPaper, ...]:
         if file.name.endswith(".toml"):
             table = tomllib.loads(file.read_text(encoding="utf-8"))
             fields_read = {name: value for name, value in table.items() if name in names}
-            papers.append(facts.into(CitedPaper, fields_read, file.name))
+            papers.append(facts.build_from_table(CitedPaper, fields_read, file.name))
     return tuple(sorted(papers, key=lambda paper: (paper.year, paper.key)))
 
 
-def citing(methods: Collection[str]) -> list[CitedPaper]:
+def find_papers_running(methods: Collection[str]) -> list[CitedPaper]:
     """The papers whose experiments run one of these methods, by year."""
-    return [paper for paper in cited_papers() if not {*methods}.isdisjoint(paper.methods)]
+    return [paper for paper in load_cited_papers() if not {*methods}.isdisjoint(paper.methods)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dpmc_core.facts import into, load
+from dpmc_core.facts import build_from_table, load_toml
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED
 
-LONGEST = 140  # characters of an explanation
+MAX_EXPLANATION_LENGTH = 140  # characters of an explanation
 
 
 @dataclass(frozen=True)
@@ -27,27 +27,28 @@ class Term:
     also: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        named = {"rating": RATING, "cell": CELL, "user": USER_EMPTIED, "metrics": METRICS}
+        definitions = {"rating": RATING, "cell": CELL, "user": USER_EMPTIED, "metrics": METRICS}
         for field_name in ("name", "words"):
-            object.__setattr__(self, field_name, getattr(self, field_name).format_map(named))
+            object.__setattr__(self, field_name, getattr(self, field_name).format_map(definitions))
 
 
 TERMS: Mapping[str, Term] = {
-    id: into(Term, table, f"term {id}") for id, table in load(__package__, "glossary.toml").items()
+    id: build_from_table(Term, table, f"term {id}")
+    for id, table in load_toml(__package__, "glossary.toml").items()
 }
 
 
-def help(*terms: str) -> str:  # as the argument of a page's controls is called
+def explain_terms(*terms: str) -> str:  # as the argument of a page's controls is called
     """What terms mean, for behind a question mark. Raises KeyError."""
     return " ".join(TERMS[term].words for term in terms)
 
 
-def named(word: str) -> Term | None:
+def find_term(word: str) -> Term | None:
     """The term of this name, or that a word belongs to."""
     return next((term for term in TERMS.values() if word in (term.name, *term.also)), None)
 
 
-def find(query: str = "") -> tuple[Term, ...]:
+def search_terms(query: str = "") -> tuple[Term, ...]:
     """The terms in the order of the alphabet, those that a text stands in; all without one."""
     matches = (
         term

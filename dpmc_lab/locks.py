@@ -20,22 +20,22 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 AVAILABLE = fcntl is not None
-OWNER = "owner.lock"  # in a folder that goes with the process that holds it
-OWNED = "DPMC_PRIVATE_FOLDER"
+OWNER_LOCK = "owner.lock"  # in a folder that goes with the process that holds it
+FOLDER_VARIABLE = "DPMC_PRIVATE_FOLDER"
 _PATIENCE = 2.0  # seconds in which a process that is being killed may still write
 
 
-def own(name: str, flags: int) -> int:
+def open_private_file(name: str, flags: int) -> int:
     """An `opener` of files that this user alone may read."""
     return os.open(name, flags, 0o600)
 
 
-def hold(path: Path, *, wait: bool = False) -> IO[str] | None:
+def acquire_lock(path: Path, *, wait: bool = False) -> IO[str] | None:
     """The file, open and locked until it is closed here and in processes that inherit it.
 
     None where another process holds it; wait: for as long as one does. Raises OSError.
     """
-    file = open(path, "w", encoding="utf-8", opener=own)  # noqa: SIM115
+    file = open(path, "w", encoding="utf-8", opener=open_private_file)  # noqa: SIM115
     if fcntl is None:
         return file
     if wait:
@@ -66,7 +66,7 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def remove(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Remove a folder with everything in it."""
     end = time.monotonic() + _PATIENCE
     while folder.exists() and time.monotonic() < end:
@@ -76,15 +76,17 @@ def remove(folder: Path) -> None:
 def end_with_owner() -> None:
     """In a process whose environment names a folder (OWNED): end at once, and remove the folder,
     where nobody holds the lock in it any more."""
-    if AVAILABLE and OWNED in os.environ:
-        threading.Thread(target=outlive, args=(Path(os.environ[OWNED]),), daemon=True).start()
+    if AVAILABLE and FOLDER_VARIABLE in os.environ:
+        threading.Thread(
+            target=outlive, args=(Path(os.environ[FOLDER_VARIABLE]),), daemon=True
+        ).start()
 
 
 def outlive(folder: Path) -> None:
     """Wait until nobody holds the lock in a folder, remove it, and end this process."""
-    if (folder / OWNER).exists():  # else it is gone already, or none of ours
-        with suppress(OSError), hold(folder / OWNER, wait=True) or nullcontext():
-            remove(folder)
+    if (folder / OWNER_LOCK).exists():  # else it is gone already, or none of ours
+        with suppress(OSError), acquire_lock(folder / OWNER_LOCK, wait=True) or nullcontext():
+            remove_folder(folder)
     os._exit(1)  # its workers end with it
 
 
@@ -112,7 +114,7 @@ class Claims:
         """Claim a name; False where another process has it."""
         if self._file is not None:
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(name))
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte_offset(name))
             except OSError as error:  # others: a file system without such locks
                 return error.errno not in (errno.EAGAIN, errno.EACCES)
         return True
@@ -121,7 +123,7 @@ class Claims:
         """Let others claim it."""
         if self._file is not None:
             with suppress(OSError):
-                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte(name))
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte_offset(name))
 
     def close(self) -> None:
         """Drop everything."""
@@ -130,5 +132,5 @@ class Claims:
             self._file = None
 
 
-def _byte(name: str) -> int:
+def _byte_offset(name: str) -> int:
     return int(name[:15], 16)  # what a file position holds; far beyond the end of the file is fine

@@ -17,7 +17,7 @@ from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Change
 
 
-class Method(enum.Enum):
+class AuditMethod(enum.Enum):
     """How a finding came about."""
 
     PROBE = "probe"
@@ -33,7 +33,7 @@ class Refuted(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Shipped:
+class MeasuredBound:
     """A lower bound on epsilon. mechanism, revision, epsilon, delta: what was measured.
 
     unit, neighbours: of the change; measured: the bound; confidence: None where it is exact;
@@ -56,18 +56,18 @@ class Shipped:
 
     @property
     def change(self) -> Change:
-        return Change.of(self.unit, self.neighbours)
+        return Change.from_json(self.unit, self.neighbours)
 
 
 @cache
-def _records() -> dict[str, Shipped]:
+def _load_records() -> dict[str, MeasuredBound]:
     text = files("dpmc_lab").joinpath("measured.json").read_text(encoding="utf-8")
-    return {record["mechanism"]: Shipped(**record) for record in json.loads(text)}
+    return {record["mechanism"]: MeasuredBound(**record) for record in json.loads(text)}
 
 
-def shipped(mechanism: Mechanism) -> Shipped | None:
+def find_measured_bound(mechanism: Mechanism) -> MeasuredBound | None:
     """What was measured of a mechanism at these very settings; None where nothing was."""
-    bound = _records().get(mechanism.id)
+    bound = _load_records().get(mechanism.id)
     if bound is None or bound.revision != mechanism.revision:
         return None
     delta_setting = {} if bound.delta == 0 else {"delta": bound.delta}

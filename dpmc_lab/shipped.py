@@ -20,37 +20,37 @@ from pathlib import Path
 from typing import IO, Any
 
 from dpmc_core import registry
-from dpmc_core.arrays import Plain
+from dpmc_core.arrays import JsonObject
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.store import (
     MEMORY,
-    PUBLIC,
+    PUBLIC_COLUMNS,
     Record,
     Store,
-    every_unit,
-    restored,
+    list_certified_units,
+    restore_mechanism,
     unit_key,
     without_epsilon,
 )
 
-FOLDER = Path(__file__).resolve().parents[1] / "sample_data" / "curves"  # also in a wheel
+CURVE_FOLDER = Path(__file__).resolve().parents[1] / "sample_data" / "curves"  # also in a wheel
 _COLUMNS = ("data", "mechanism", "epsilon", "seed", "metric", "value")
 
 
-def file_name(data: str, task: Task, *, facts: bool = False) -> str:
+def build_curve_file_name(data: str, task: Task, *, with_item_features: bool = False) -> str:
     """Where the curves of a data set and a task are kept; they differ in preparation and split.
 
-    facts: with what is publicly known of the items.
+    with_item_features: with what is publicly known of the items.
     """
     name = data.replace("/", "-").replace(":", "-")
     name = name if task is Task.BINARY else f"{name}-{task.value}"
-    return f"{name}-facts.csv" if facts else f"{name}.csv"
+    return f"{name}-facts.csv" if with_item_features else f"{name}.csv"
 
 
-def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[str]) -> None:
+def write_curves(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[str]) -> None:
     """The rows of one data set and task: the stamp as a comment line, then CSV.
 
     A mechanism is named with what is not its default. source: fingerprint of the data set.
@@ -58,20 +58,22 @@ def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[s
     rows = list(records)
     first = min(rows, key=lambda row: int(row["seed"]))["data"]
     item_features = (
-        {"features": dataset.ratings.public.known} if registry.uses_facts(first["prepare"]) else {}
+        {"features": dataset.ratings.public.available_features}
+        if registry.has_features_step(first["prepare"])
+        else {}
     )
     stamp = {
         "version": ", ".join(sorted({row["version"] for row in rows})),
         "data": dataset.name,
         "title": dataset.title,
-        "public": {name: first[name] for name in PUBLIC} | item_features,
+        "public": {name: first[name] for name in PUBLIC_COLUMNS} | item_features,
         "ratings": len(dataset.ratings),
         "fingerprint": dataset.ratings.fingerprint,
         "prepared": first["prepared"],
         "steps": first["prepare"],
         "split": first["split"],
-        "settings": {_variant(row): without_epsilon(row["settings"]) for row in rows},
-        "revisions": {_variant(row): row["revision"] for row in rows},
+        "settings": {_format_variant(row): without_epsilon(row["settings"]) for row in rows},
+        "revisions": {_format_variant(row): row["revision"] for row in rows},
         "source": source,
     }
     stream.write("# " + json.dumps(stamp) + "\n")
@@ -82,38 +84,49 @@ def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[s
         epsilon_text = "" if epsilon is None else f"{epsilon:g}"
         for metric, value in row["metrics"].items():
             writer.writerow(
-                (dataset.name, _variant(row), epsilon_text, row["seed"], metric, f"{value:.6g}")
+                (
+                    dataset.name,
+                    _format_variant(row),
+                    epsilon_text,
+                    row["seed"],
+                    metric,
+                    f"{value:.6g}",
+                )
             )
 
 
-def _variant(row: Record) -> str:
+def _format_variant(row: Record) -> str:
     """The id of a row's mechanism, then its settings that are not the defaults."""
-    changed = registry.changed_settings(row["mechanism"], without_epsilon(row["settings"]))
+    changed = registry.find_changed_settings(row["mechanism"], without_epsilon(row["settings"]))
     return " ".join([row["mechanism"], *(f"{name}={v}" for name, v in sorted(changed.items()))])
 
 
-def read(
+def read_curves(
     stream: IO[str],
     mechanisms: Collection[str] | None = None,
     store: Store | None = None,
-    but: int | None = None,
+    skipped_seed: int | None = None,
 ) -> Store:
     """The rows of a file in a store of their own, which lies in memory: close it after use.
 
-    mechanisms: only these, with what stands beside them. store: to add them to. but: a seed whose
-    rows are left out, since what people were shown is not in the file. Left out is also what
-    this program would compute in another way: another revision, or other defaults. What a file does
-    not tell of a row, such as its rounds, is 0 or empty. Raises BadRatings where the file is not
-    one of ours.
+    mechanisms: only these, with what stands beside them. store: to add them to. skipped_seed: a
+    seed whose rows are left out, since what people were shown is not in the file. Left out is also
+    what this program would compute in another way: another revision, or other defaults. What a file
+    does not tell of a row, such as its rounds, is 0 or empty. Raises BadRatings where the file is
+    not one of ours.
     """
     try:
-        stamp, names = _stamp(stream)
+        stamp, names = _read_stamp(stream)
         if mechanisms is not None:
             mechanism_ids = {*mechanisms}.union(
-                *map(registry.company_of, map(registry.get, mechanisms))
+                *map(registry.list_comparison_methods, map(registry.get_mechanism, mechanisms))
             )
             names = [name for name in names if name.split()[0] in mechanism_ids]
-        rows = [row for row in _records(stamp, names, csv.DictReader(stream)) if row["seed"] != but]
+        rows = [
+            row
+            for row in _parse_records(stamp, names, csv.DictReader(stream))
+            if row["seed"] != skipped_seed
+        ]
     except (ValueError, KeyError, TypeError) as error:
         raise BadRatings(f"the file of curves cannot be read: {error}") from None
     store = store or Store(MEMORY)
@@ -121,62 +134,68 @@ def read(
     return store
 
 
-def load(data: str, task: Task, mechanisms: Collection[str] | None = None) -> Store | None:
+def load_curves(data: str, task: Task, mechanisms: Collection[str] | None = None) -> Store | None:
     """The precomputed curves of a sample data set for a task, those with public facts about its
     items among them, or None where there are none."""
     curve_store = None
     for with_item_features in (False, True):
-        with _opened(data, task, with_item_features) as stream:
-            curve_store = curve_store if stream is None else read(stream, mechanisms, curve_store)
+        with _open_curve_file(data, task, with_item_features) as stream:
+            curve_store = (
+                curve_store if stream is None else read_curves(stream, mechanisms, curve_store)
+            )
     return curve_store
 
 
-def units(data: str, task: Task) -> frozenset[str]:
+def list_shipped_run_keys(data: str, task: Task) -> frozenset[str]:
     """The keys of the runs that came with this program."""
-    file = load(data, task)
+    file = load_curves(data, task)
     if file is None:
         return frozenset()
     with file:
-        return frozenset(file.units())
+        return frozenset(file.list_unit_keys())
 
 
-def ready(data: str, task: Task) -> frozenset[str]:
+def list_shipped_mechanisms(data: str, task: Task) -> frozenset[str]:
     """Ids of the mechanisms whose curve for a data set and task came with this program."""
-    with _opened(data, task, False) as stream:
-        names = [] if stream is None else _stamp(stream)[1]
+    with _open_curve_file(data, task, False) as stream:
+        names = [] if stream is None else _read_stamp(stream)[1]
     return frozenset(name.split()[0] for name in names)
 
 
-def _opened(
+def _open_curve_file(
     data: str, task: Task, with_item_features: bool
 ) -> AbstractContextManager[IO[str] | None]:
-    path = FOLDER / file_name(data, task, facts=with_item_features)
+    path = CURVE_FOLDER / build_curve_file_name(data, task, with_item_features=with_item_features)
     return path.open(encoding="utf-8", newline="") if path.is_file() else nullcontext()
 
 
-def _stamp(stream: IO[str]) -> tuple[Plain, list[str]]:
+def _read_stamp(stream: IO[str]) -> tuple[JsonObject, list[str]]:
     """The first line of a file, and the mechanisms in it that this program computes so, too."""
     stamp, names = json.loads(stream.readline().removeprefix("# ")), []
     for name, settings in stamp["settings"].items():
         cls = registry.MECHANISMS.get(name.split()[0])
         if cls is not None and cls.revision == stamp["revisions"][name]:
-            names += [name] * (name == _variant({"mechanism": cls.id, "settings": settings}))
+            names += [name] * (name == _format_variant({"mechanism": cls.id, "settings": settings}))
     return stamp, names
 
 
-def _records(
+def _parse_records(
     stamp: Mapping[str, Any], names: Collection[str], lines: Iterable[Mapping[str, str]]
 ) -> Iterator[Record]:
     public, prepared = PublicFacts(**stamp["public"]), stamp["prepared"]
 
     @cache
-    def made(name: str, epsilon_text: str) -> tuple[Mechanism, Plain, Plain]:
+    def restore_at(name: str, epsilon_text: str) -> tuple[Mechanism, JsonObject, JsonObject]:
         settings = stamp["settings"][name] | (
             {"epsilon": float(epsilon_text)} if epsilon_text else {}
         )
-        mechanism = restored(name.split()[0], settings)
-        privacy_guarantee = mechanism.guarantee(public).given(tuple(prepared))
-        return mechanism, settings, privacy_guarantee.as_dict() | every_unit(privacy_guarantee)
+        mechanism = restore_mechanism(name.split()[0], settings)
+        privacy_guarantee = mechanism.guarantee(public).with_preparation(tuple(prepared))
+        return (
+            mechanism,
+            settings,
+            privacy_guarantee.as_dict() | list_certified_units(privacy_guarantee),
+        )
 
     measured: dict[tuple[str, str, str], dict[str, float]] = {}
     for line in lines:
@@ -184,7 +203,7 @@ def _records(
             row_key = line["mechanism"], line["epsilon"], line["seed"]
             measured.setdefault(row_key, {})[line["metric"]] = float(line["value"])
     for (name, epsilon_text, seed), metrics in measured.items():
-        mechanism, settings, guarantee = made(name, epsilon_text)
+        mechanism, settings, guarantee = restore_at(name, epsilon_text)
         run_identity = (
             stamp["source"],
             stamp["steps"],

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from dpmc_core import paths, registry
-from dpmc_core.arrays import Plain
-from dpmc_core.errors import DpmcError, InvalidSetting, shown, unknown_name
+from dpmc_core.arrays import JsonObject
+from dpmc_core.errors import DpmcError, InvalidSetting, format_value, unknown_name_error
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Change, Guarantee
@@ -38,7 +38,7 @@ VERSION = 1  # raised with every change of the tables; files of another version 
 APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
 WAIT = 10.0  # seconds to wait for another program's lock
 MEMORY = Path(":memory:")  # for rows that are kept elsewhere
-PUBLIC = ("users", "items", "low", "high", "cap")
+PUBLIC_COLUMNS = ("users", "items", "low", "high", "cap")
 UNIT_COLUMNS = tuple(change.value for change in Change)
 _MAGIC = b"SQLite format 3\0"  # how every such file begins
 
@@ -143,16 +143,18 @@ _LAYOUT = f"""
     result  float64  -                     -           seconds"""
 # `settings` are all but epsilon, which is a column of its own.
 FIELDS = tuple(
-    Field(start.strip("-") + name, table, before.strip("-") + name, kind)
-    for table, kind, start, before, *names in map(str.split, _LAYOUT.strip().splitlines())
+    Field(name_prefix.strip("-") + name, table, column_prefix.strip("-") + name, kind)
+    for table, kind, name_prefix, column_prefix, *names in map(
+        str.split, _LAYOUT.strip().splitlines()
+    )
     for name in names
 )
-_STORED = [(field.name.split("."), field) for field in FIELDS if field.table != "card"]
+_RECORD_FIELDS = [(field.name.split("."), field) for field in FIELDS if field.table != "card"]
 _TYPES = {"string": str, "float64": int | float, "int64": int, "bool_": int, "json": str}
 
 
 @cache
-def _needed() -> tuple[str, ...]:
+def _required_schema() -> tuple[str, ...]:
     """The columns and unique indices that a store must have."""
     with closing(sqlite3.connect(":memory:")) as empty:
         for statement in _TABLES:
@@ -163,20 +165,20 @@ def _needed() -> tuple[str, ...]:
 # --- records -------------------------------------------------------------------------------------
 
 
-def digest(*values: Any) -> str:
+def digest_values(*values: Any) -> str:
     """A content hash (32 hex digits) of plain JSON values."""
     text = json.dumps(values, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def without_epsilon(settings: Mapping[str, Any]) -> Plain:
+def without_epsilon(settings: Mapping[str, Any]) -> JsonObject:
     return {name: value for name, value in settings.items() if name != "epsilon"}
 
 
-def restored(id: str, settings: Mapping[str, Any]) -> Mechanism:
+def restore_mechanism(id: str, settings: Mapping[str, Any]) -> Mechanism:
     """The mechanism with stored settings. Raises DpmcError for those it does not have."""
-    changed_settings = registry.changed_settings(id, without_epsilon(settings))
-    cls = registry.get(id)
+    changed_settings = registry.find_changed_settings(id, without_epsilon(settings))
+    cls = registry.get_mechanism(id)
     values = {
         name: parse_setting(cls, name, str(value)) for name, value in changed_settings.items()
     }
@@ -196,10 +198,10 @@ def unit_key(
 
     Without a seed, and with settings `without_epsilon`, it names the curve that its row is of.
     """
-    return digest(source, list(prepare), split, mechanism, revision, settings, *seed)
+    return digest_values(source, list(prepare), split, mechanism, revision, settings, *seed)
 
 
-def every_unit(guarantee: Guarantee) -> Plain:
+def list_certified_units(guarantee: Guarantee) -> JsonObject:
     """The certified epsilon of every unit by its column name, and why some are infinite."""
     certified = {change.value: guarantee.certified(change) for change in Change}
     return {
@@ -210,12 +212,12 @@ def every_unit(guarantee: Guarantee) -> Plain:
     }
 
 
-def _to_tables(record: Record) -> tuple[Plain, str, Plain]:
+def _record_to_rows(record: Record) -> tuple[JsonObject, str, JsonObject]:
     """The rows of `curve` and `result`, and between them the card."""
     guarantee, data, settings = record["guarantee"], record["data"], record["settings"]
-    if unknown := sorted(set(record["metrics"]) - set(METRICS)):
-        raise DpmcError(f"the result store has no column for the metric {unknown[0]}")
-    flat_record = dict(flatten(record))
+    if unknown_metrics := sorted(set(record["metrics"]) - set(METRICS)):
+        raise DpmcError(f"the result store has no column for the metric {unknown_metrics[0]}")
+    flat_record = dict(flatten_record(record))
     curve, result = (
         {field.column: flat_record.get(field.name) for field in FIELDS if field.table == table}
         for table in ("curve", "result")
@@ -240,17 +242,18 @@ def _to_tables(record: Record) -> tuple[Plain, str, Plain]:
     return curve, json.dumps(wording | {"prepared": list(data["prepared"])}), result
 
 
-def _from_tables(row: Mapping[str, Any]) -> Plain:
-    """The record behind a joined row of the three tables; the inverse of `_to_tables`.
+def _row_to_record(row: Mapping[str, Any]) -> JsonObject:
+    """The record behind a joined row of the three tables; the inverse of `_record_to_rows`.
 
-    Raises ValueError, TypeError or another error of Python's for what `_to_tables` never wrote.
+    Raises ValueError, TypeError or another error of Python's for what `_record_to_rows` never
+    wrote.
     """
-    record: Plain = {}
-    for (*groups, name), field in _STORED:
+    record: JsonObject = {}
+    for (*groups, name), field in _RECORD_FIELDS:
         target = record
         for group in groups:
             target = target.setdefault(group, {})
-        target[name] = _value(field, row[field.column])
+        target[name] = _decode_value(field, row[field.column])
     wording, guarantee = json.loads(row["text"]), record["guarantee"]
     record["data"]["prepared"] = wording.pop("prepared")
     guarantee |= wording
@@ -259,34 +262,34 @@ def _from_tables(row: Mapping[str, Any]) -> Plain:
             guarantee[kind] = None
     metrics = record["metrics"].items()
     record["metrics"] = {name: value for name, value in metrics if value is not None}
-    if _number(row["epsilon"]) is not None:
+    if _decode_number(row["epsilon"]) is not None:
         record["settings"]["epsilon"] = row["epsilon"]
     return record
 
 
-def _value(field: Field, value: Any) -> Any:
+def _decode_value(field: Field, value: Any) -> Any:
     """The value of a record in a column, which SQLite lets hold anything. Raises ValueError."""
     if value is not None and not isinstance(value, _TYPES[field.kind]):
-        raise ValueError(f"{field.name} is {shown(value)}")
+        raise ValueError(f"{field.name} is {format_value(value)}")
     if field.kind == "json":
         value = json.loads(str(value or ""))
         if not isinstance(value, dict if field.name == "settings" else list):
-            raise ValueError(f"{field.name} is {shown(value)}")
+            raise ValueError(f"{field.name} is {format_value(value)}")
     return bool(value) if field.kind == "bool_" else value
 
 
-def _number(value: Any) -> Any:
+def _decode_number(value: Any) -> Any:
     """What a column of numbers holds, or nothing. Raises ValueError."""
     if not isinstance(value, int | float | None):
-        raise ValueError(f"a number is {shown(value)}")
+        raise ValueError(f"a number is {format_value(value)}")
     return value
 
 
-def flatten(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten_record(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """(dotted name, value) of every leaf; lists become JSON text."""
     for name, value in record.items():
         if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{name}.")
+            yield from flatten_record(value, f"{prefix}{name}.")
         else:
             yield prefix + name, json.dumps(value) if isinstance(value, list | tuple) else value
 
@@ -313,7 +316,7 @@ _FULL = (
     " kept"
 )
 _OTHER = "cannot be used: {}"
-_OF_SQLITE = {
+_SQLITE_MESSAGES = {
     sqlite3.SQLITE_READONLY: _READ_ONLY,
     sqlite3.SQLITE_CANTOPEN: _READ_ONLY,
     sqlite3.SQLITE_FULL: _FULL,
@@ -322,39 +325,43 @@ _OF_SQLITE = {
     sqlite3.SQLITE_IOERR: "cannot be read or written ({}): is its disk full or gone?",
     sqlite3.SQLITE_ERROR: _DAMAGED.format(" ({})"),  # a table or column is not there
 }
-_OF_SYSTEM = {
+_SYSTEM_MESSAGES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FULL),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _READ_ONLY),
 }
 
 
 @contextmanager
-def sentences(path: Path) -> Iterator[None]:
+def translate_store_errors(path: Path) -> Iterator[None]:
     """Turn errors inside the block into StoreError: those of SQLite, of the file system, and of
     Python over values that this program never wrote."""
 
-    def error(words: str, what: object, kind: type[StoreError] = StoreError) -> StoreError:
-        return kind(f"the result store {path} {words.format(what)}")
+    def build_error(
+        template: str, detail: object, kind: type[StoreError] = StoreError
+    ) -> StoreError:
+        return kind(f"the result store {path} {template.format(detail)}")
 
     try:
         yield
     except sqlite3.Error as cause:
-        code = _code(cause)
+        code = _error_code(cause)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise error("is locked by another program", "", StoreLocked) from None
-        raise error(_OF_SQLITE.get(code, _OTHER), cause) from None
+            raise build_error("is locked by another program", "", StoreLocked) from None
+        raise build_error(_SQLITE_MESSAGES.get(code, _OTHER), cause) from None
     except OSError as cause:
-        raise error(_OF_SYSTEM.get(cause.errno or 0, _OTHER), cause.strerror or cause) from None
+        raise build_error(
+            _SYSTEM_MESSAGES.get(cause.errno or 0, _OTHER), cause.strerror or cause
+        ) from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as cause:
-        what = cause if isinstance(cause, ValueError) else "a row that cannot be read"
-        raise error(_DAMAGED.format(" ({})"), what) from None
+        detail = cause if isinstance(cause, ValueError) else "a row that cannot be read"
+        raise build_error(_DAMAGED.format(" ({})"), detail) from None
 
 
-def _code(error: sqlite3.Error) -> int:
+def _error_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte; the rest are details
 
 
-def _missing(path: Path) -> StoreMissing:
+def _missing_store_error(path: Path) -> StoreMissing:
     return StoreMissing(f"there is no result store at {path} yet: 'dpmc sweep' makes one")
 
 
@@ -363,7 +370,7 @@ def _missing(path: Path) -> StoreMissing:
 
 def default_path() -> Path:
     """The shared store of this machine's user."""
-    return paths.home() / "results.sqlite"
+    return paths.find_home_folder() / "results.sqlite"
 
 
 class Store:
@@ -376,7 +383,7 @@ class Store:
     def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
         """Open the file, made where it is missing (not when read_only); ":memory:" is no file."""
         self.path = default_path() if path is None else Path(path).expanduser()
-        with sentences(self.path):
+        with translate_store_errors(self.path):
             self.connection = _connect(self.path, read_only)
             try:
                 self._prepare_patiently(read_only)
@@ -391,25 +398,27 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        with sentences(self.path):
+        with translate_store_errors(self.path):
             self.connection.close()
 
-    def present(self, keys: Iterable[str]) -> set[str]:
+    def find_stored_keys(self, keys: Iterable[str]) -> set[str]:
         """Which of the unit keys have a row."""
-        return self._keys("WHERE key IN (SELECT value FROM json_each(?))", json.dumps(list(keys)))
+        return self._select_keys(
+            "WHERE key IN (SELECT value FROM json_each(?))", json.dumps(list(keys))
+        )
 
-    def units(self) -> set[str]:
+    def list_unit_keys(self) -> set[str]:
         """The unit keys of all rows."""
-        return self._keys("")
+        return self._select_keys("")
 
-    def _keys(self, where: str, *values: str) -> set[str]:
-        with sentences(self.path):
-            rows = self.connection.execute(f"SELECT key FROM result {where}", values)
+    def _select_keys(self, condition: str, *values: str) -> set[str]:
+        with translate_store_errors(self.path):
+            rows = self.connection.execute(f"SELECT key FROM result {condition}", values)
             return {row["key"] for row in rows}
 
     def stamp(self) -> int:
         """A number that changes whenever another connection has written."""
-        with sentences(self.path):
+        with translate_store_errors(self.path):
             return self._pragma("data_version")
 
     def add(self, records: Iterable[Record]) -> int:
@@ -417,12 +426,12 @@ class Store:
 
         Returns how many were new.
         """
-        entries = [(_to_tables(record), record.get("lists")) for record in records]
+        entries = [(_record_to_rows(record), record.get("lists")) for record in records]
         added = 0
-        with sentences(self.path), self._transaction():
+        with translate_store_errors(self.path), self._transaction():
             for (curve, wording, result), lists in entries:
-                result["curve"] = self._id("curve", curve, "key")
-                result["card"] = self._id("card", {"text": wording}, "text")
+                result["curve"] = self._get_or_insert_id("curve", curve, "key")
+                result["card"] = self._get_or_insert_id("card", {"text": wording}, "text")
                 added += self._insert("result", result, "key")
                 if lists is not None:
                     lists_row = {"key": result["key"], "lists": json.dumps(lists)}
@@ -433,7 +442,7 @@ class Store:
     def claims(self) -> Iterator[Claims]:
         """For keys of units that are being computed, so that no other process computes them too."""
         lock_path = None if self.path == MEMORY else self.path.with_name(f"{self.path.name}-claims")
-        with sentences(self.path):
+        with translate_store_errors(self.path):
             claims = Claims(lock_path, 0 if lock_path is None else self.path.stat().st_mode & 0o777)
         with closing(claims):
             yield claims
@@ -443,14 +452,14 @@ class Store:
 
         Returns how many rows went, or would with `dry`. The file shrinks by what they took.
         """
-        where, values = "curve IN (SELECT value FROM json_each(?))", [json.dumps(list(curves))]
+        condition, values = "curve IN (SELECT value FROM json_each(?))", [json.dumps(list(curves))]
         execute = self.connection.execute
-        with sentences(self.path):
+        with translate_store_errors(self.path):
             with self._transaction():
-                query = f"SELECT COUNT(*) FROM result WHERE {where}"
+                query = f"SELECT COUNT(*) FROM result WHERE {condition}"
                 n_deleted = int(execute(query, values).fetchone()[0])
                 if not dry:
-                    execute(f"DELETE FROM result WHERE {where}", values)
+                    execute(f"DELETE FROM result WHERE {condition}", values)
                     for table in ("curve", "card"):
                         execute(f"DELETE FROM {table} WHERE id NOT IN (SELECT {table} FROM result)")
                     execute("DELETE FROM shown WHERE key NOT IN (SELECT key FROM result)")
@@ -467,7 +476,7 @@ class Store:
         )
         return self.connection.execute(query, list(columns.values())).rowcount
 
-    def _id(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
+    def _get_or_insert_id(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
         self._insert(table, columns, unique)
         query = f"SELECT id FROM {table} WHERE {unique} = ?"
         return int(self.connection.execute(query, [columns[unique]]).fetchone()["id"])
@@ -490,7 +499,7 @@ class Store:
             try:
                 return self._prepare(read_only)
             except sqlite3.OperationalError as error:
-                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                if _error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                     raise
                 time.sleep(0.02)
 
@@ -507,7 +516,7 @@ class Store:
                     for statement in _TABLES:
                         execute(statement)
         elif not self._has_tables():  # about to be made by another program, or never begun
-            raise _missing(self.path)
+            raise _missing_store_error(self.path)
         version = self._pragma("user_version")
         if self._pragma("application_id") != APPLICATION:
             raise StoreError(f"{self.path} is not a result store: choose another file with --store")
@@ -518,13 +527,13 @@ class Store:
                 " with --store"
             )
         existing = {name for (name,) in execute(_SHAPE)}
-        if lost := next((name for name in _needed() if name not in existing), None):
-            if lost == "column shown.key":  # the last table that was added
+        if missing := next((name for name in _required_schema() if name not in existing), None):
+            if missing == "column shown.key":  # the last table that was added
                 raise StoreError(
                     f"the result store {self.path} is from an older version of this program, which"
                     " can still export its rows: choose another file with --store"
                 )
-            raise ValueError(f"no {lost}")
+            raise ValueError(f"no {missing}")
 
     def _pragma(self, name: str) -> int:
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
@@ -535,44 +544,47 @@ class Store:
 
 def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
     if path == MEMORY:
-        return _open(":memory:")
+        return _open_connection(":memory:")
     if path.is_dir():
         raise StoreError(f"{path} is a folder: give the result store a file name")
-    if path.exists() and _head(path) not in (b"", _MAGIC):  # SQLite takes a short one for empty
+    if path.exists() and _read_header(path) not in (
+        b"",
+        _MAGIC,
+    ):  # SQLite takes a short one for empty
         raise StoreError(f"{path} is not a result store: choose another file with --store")
     uri = path.absolute().as_uri()
     if not read_only:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return _open(f"{uri}?mode=rwc")
+        return _open_connection(f"{uri}?mode=rwc")
     if not path.is_file():
-        raise _missing(path)
-    connection = _open(f"{uri}?mode=ro")
+        raise _missing_store_error(path)
+    connection = _open_connection(f"{uri}?mode=ro")
     try:
         connection.execute("SELECT COUNT(*) FROM sqlite_schema")
         return connection
     except sqlite3.OperationalError as error:
         connection.close()
-        if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        if _error_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise
-    beside = path.with_name(path.name + "-wal")
-    if beside.exists():
+    wal_path = path.with_name(path.name + "-wal")
+    if wal_path.exists():
         raise StoreError(
             f"the result store {path} cannot be read: rows that a killed program left in"
-            f" {beside.name} have to be put into it, and its folder is read-only: copy both files"
+            f" {wal_path.name} have to be put into it, and its folder is read-only: copy both files"
             " to a folder that can be written"
         )
     # A folder nobody can write to cannot change under us, and needs no lock.
-    return _open(f"{uri}?immutable=1")
+    return _open_connection(f"{uri}?immutable=1")
 
 
-def _head(path: Path) -> bytes:
+def _read_header(path: Path) -> bytes:
     if not path.is_file():
         return b"none"  # of a pipe, which nobody may ever write to, or a device
     with path.open("rb") as file:
         return file.read(len(_MAGIC))
 
 
-def _open(uri: str) -> sqlite3.Connection:
+def _open_connection(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
     connection.row_factory = sqlite3.Row
     return connection
@@ -619,7 +631,7 @@ class Claim(NamedTuple):
     version: str
 
 
-def curves(
+def list_curves(
     store: Store,
     *,
     keys: Collection[str] | None = None,
@@ -635,11 +647,11 @@ def curves(
         "name = ?": data,
         "mechanism = ?": mechanism,
     }
-    conditions = {where: value for where, value in filters.items() if value is not None}
+    conditions = {clause: value for clause, value in filters.items() if value is not None}
     rows = "(SELECT COUNT(*) FROM result WHERE result.curve = curve.id)" if count else "0"
-    where = " AND ".join(conditions) or "1"
-    query = f"SELECT *, {rows} AS rows FROM curve WHERE {where} ORDER BY id"
-    with sentences(store.path):
+    clause = " AND ".join(conditions) or "1"
+    query = f"SELECT *, {rows} AS rows FROM curve WHERE {clause} ORDER BY id"
+    with translate_store_errors(store.path):
         if count:
             orphan_query = "SELECT 1 FROM result WHERE curve NOT IN (SELECT id FROM curve) LIMIT 1"
             if store.connection.execute(orphan_query).fetchone():
@@ -647,17 +659,17 @@ def curves(
         curve_rows = [dict(row) for row in store.connection.execute(query, [*conditions.values()])]
         for row, field in itertools.product(curve_rows, FIELDS):
             if field.table == "curve":
-                row[field.column] = _value(field, row[field.column])
+                row[field.column] = _decode_value(field, row[field.column])
         return [
             CurveInfo(
-                public=PublicFacts(**{name: row.pop(name) for name in PUBLIC}),
+                public=PublicFacts(**{name: row.pop(name) for name in PUBLIC_COLUMNS}),
                 **row | {"prepare": tuple(row["prepare"])},
             )
             for row in curve_rows
         ]
 
 
-def points(
+def load_points(
     store: Store, id: int, metric: str, seeds: Collection[int] | int = 200
 ) -> dict[tuple[float | None, int], float]:
     """The values of a metric by epsilon and seed of a curve.
@@ -665,24 +677,24 @@ def points(
     seeds: which ones, or how many of the lowest at every epsilon at most.
     """
     if metric not in METRICS:
-        raise unknown_name("metric", metric, METRICS)
+        raise unknown_name_error("metric", metric, METRICS)
     if isinstance(seeds, int):
-        which, value = "ORDER BY seed LIMIT ?", json.dumps(seeds)
+        seed_clause, value = "ORDER BY seed LIMIT ?", json.dumps(seeds)
     else:
-        which = "AND seed IN (SELECT value FROM json_each(?)) ORDER BY seed"
+        seed_clause = "AND seed IN (SELECT value FROM json_each(?)) ORDER BY seed"
         value = json.dumps([int(seed) for seed in seeds])
     query = f"""
         SELECT seed, "{metric}" FROM result
-        WHERE curve = ? AND epsilon IS ? AND "{metric}" IS NOT NULL {which}"""
-    with sentences(store.path):
+        WHERE curve = ? AND epsilon IS ? AND "{metric}" IS NOT NULL {seed_clause}"""
+    with translate_store_errors(store.path):
         return {
-            (epsilon, _number(seed)): _number(metric_value)
-            for epsilon in _epsilons(store, id)
+            (epsilon, _decode_number(seed)): _decode_number(metric_value)
+            for epsilon in _list_epsilons(store, id)
             for seed, metric_value in store.connection.execute(query, [id, epsilon, value])
         }
 
 
-def certified(store: Store, id: int) -> dict[float | None, Claim]:
+def load_claims(store: Store, id: int) -> dict[float | None, Claim]:
     """What is claimed and certified at every epsilon of a curve.
 
     It follows from settings and public facts, so any one row of an epsilon tells it.
@@ -691,13 +703,13 @@ def certified(store: Store, id: int) -> dict[float | None, Claim]:
         SELECT * FROM result JOIN card ON card.id = result.card
         WHERE curve = ? AND epsilon IS ? ORDER BY seed LIMIT 1"""
     claims = {}
-    with sentences(store.path):
-        for epsilon in _epsilons(store, id):
+    with translate_store_errors(store.path):
+        for epsilon in _list_epsilons(store, id):
             row = store.connection.execute(query, [id, epsilon]).fetchone()
             wording = json.loads(row["text"])
             claims[epsilon] = Claim(
                 row["claimed_epsilon"],
-                Change.of(wording["unit"], wording["neighbours"]),
+                Change.from_json(wording["unit"], wording["neighbours"]),
                 {unit: row[f"certified_{unit}"] for unit in UNIT_COLUMNS},
                 wording["reasons"],
                 tuple(wording["prepared"]),
@@ -706,46 +718,46 @@ def certified(store: Store, id: int) -> dict[float | None, Claim]:
     return claims
 
 
-def _epsilons(store: Store, id: int) -> list[float | None]:
+def _list_epsilons(store: Store, id: int) -> list[float | None]:
     """The epsilons of a curve, None first: from one to the next, not through all its rows."""
     query = "SELECT epsilon FROM result WHERE curve = ? AND epsilon IS NULL LIMIT 1"
     epsilons: list[float | None] = [None] * len(store.connection.execute(query, [id]).fetchall())
     query = "SELECT MIN(epsilon) FROM result WHERE curve = ? AND epsilon > ?"
     last = -1.0  # every epsilon is positive
     while (row := store.connection.execute(query, [id, last]).fetchone()) and row[0] is not None:
-        last = _number(row[0])
+        last = _decode_number(row[0])
         epsilons.append(last)
     return epsilons
 
 
-def records(store: Store, ids: Sequence[int] | None = None) -> Iterator[Plain]:
+def iterate_records(store: Store, ids: Sequence[int] | None = None) -> Iterator[JsonObject]:
     """Whole records, curve by curve, by epsilon and seed; all curves where ids is None."""
     if ids is None:
-        ids = [info.id for info in curves(store, count=False)]
+        ids = [info.id for info in list_curves(store, count=False)]
     # Both result and curve have an id and a key: by name, a row gives the first.
     query = """
         SELECT result.*, curve.*, text
         FROM result JOIN curve ON curve.id = result.curve LEFT JOIN card ON card.id = result.card
         WHERE result.curve = ? ORDER BY epsilon, seed"""
-    with sentences(store.path):
+    with translate_store_errors(store.path):
         for id in ids:
             for row in store.connection.execute(query, [id]):
-                yield _from_tables(row)
+                yield _row_to_record(row)
 
 
-def top_lists(store: Store, id: int) -> dict[float | None, list[list[int]]]:
+def load_top_lists(store: Store, id: int) -> dict[float | None, list[list[int]]]:
     """What the sampled users would be shown, by epsilon of a curve (see toplists): one seed's."""
     query = """
         SELECT epsilon, lists FROM shown JOIN result ON result.key = shown.key
         WHERE curve = ? ORDER BY epsilon"""
-    with sentences(store.path):
+    with translate_store_errors(store.path):
         rows = store.connection.execute(query, [id])
-        return {_number(epsilon): json.loads(lists) for epsilon, lists in rows}
+        return {_decode_number(epsilon): json.loads(lists) for epsilon, lists in rows}
 
 
-def last_row(store: Store) -> int:
+def get_last_row_id(store: Store) -> int:
     """A number that grows with every new row: has anything arrived since?"""
-    with sentences(store.path):
+    with translate_store_errors(store.path):
         return int(store.connection.execute("SELECT MAX(id) FROM result").fetchone()[0] or 0)
 
 
@@ -759,7 +771,7 @@ def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
     if path.suffix.lower() != ".csv":
         raise InvalidSetting("export file", "named .csv", path.name)
     with (
-        paths.whole_file(path) as partial_path,
+        paths.write_atomically(path) as partial_path,
         partial_path.open("w", encoding="utf-8", newline="") as stream,
     ):
         return write_csv(store, curves, stream)
@@ -767,16 +779,16 @@ def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
 
 def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int:
     """Write a header and the rows, text guarded; returns how many rows."""
-    names, count = columns(curves), 0
+    names, count = list_columns(curves), 0
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
-    for count, found in enumerate(records(store, [info.id for info in curves]), 1):  # noqa: B007
-        row = dict(flatten(found))
-        writer.writerow([guarded(row.get(name)) for name in names])
+    for count, found in enumerate(iterate_records(store, [info.id for info in curves]), 1):  # noqa: B007
+        row = dict(flatten_record(found))
+        writer.writerow([guard_formula(row.get(name)) for name in names])
     return count
 
 
-def guarded(value: Any) -> Any:
+def guard_formula(value: Any) -> Any:
     """A cell of a table that no spreadsheet runs: an apostrophe leads text that begins a formula.
 
     Numbers stay as they are, also as text, and so does a lone sign. To have the text back, take one
@@ -791,7 +803,7 @@ def guarded(value: Any) -> Any:
     return value
 
 
-def columns(curves: Sequence[CurveInfo]) -> list[str]:
+def list_columns(curves: Sequence[CurveInfo]) -> list[str]:
     """The names of all columns, in order."""
     settings = dict.fromkeys(["epsilon", *(name for info in curves for name in info.settings)])
     column_kinds: list[str] = []

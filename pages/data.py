@@ -17,22 +17,22 @@ from dpmc_core.data import (
     public_sets,
 )
 from dpmc_core.data.reading import size_words
-from dpmc_core.data.source import NONE, FileShape, Source
-from dpmc_core.data.synthetic import DRAWN, options_of
+from dpmc_core.data.source import NO_COLUMN, FileShape, Source
+from dpmc_core.data.synthetic import GENERATORS, list_sample_options
 from dpmc_core.data.transforms import apply_steps
-from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.model import Task
 from dpmc_lab.curves import data as picture
 from pages.ui import blocks, prepare, runs, shell, sources, state, widgets
 from pages.ui.charts import data as charts_data
-from pages.ui.jobs import READERS, Snapshot, look
-from pages.ui.text import many
+from pages.ui.jobs import READING_SLOTS, Snapshot, get_snapshot
+from pages.ui.text import format_count
 
 MAX_MEGABYTES = 200
 MAX_ROWS = 5_000_000
 LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
 ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
-NO_COLUMN = {"rating": "none: each row is a click", "time": "none"}
+OPTIONAL_ROLE_LABELS = {"rating": "none: each row is a click", "time": "none"}
 TWICE, UNUSABLE = "A pair of user and item that appears twice", "Rows without a usable rating"
 DUPLICATES = {
     Duplicates.ERROR: "tell me and stop",
@@ -63,11 +63,11 @@ CONTROLS |= {"duplicates": TWICE, "bad_rows": UNUSABLE, "range": "Lowest possibl
 
 
 def page() -> None:
-    blocks.heading(
+    blocks.show_heading(
         "The ratings",
         "Choose generated samples or bring your own ratings; every page then works on them.",
     )
-    way = widgets.switch(
+    way = widgets.choose_segment(
         "Where from", "the way in", WAYS, "way", "sample", label_visibility="collapsed"
     )
     if way == "upload":
@@ -76,11 +76,11 @@ def page() -> None:
         public_set()
     else:
         draw_anew()
-    id = sources.pick()
+    id = sources.choose_data()
     try:
-        dataset = sources.get(id)
+        dataset = sources.get_dataset(id)
     except (DpmcError, OSError) as error:
-        blocks.problem(error)
+        blocks.show_error(error)
         return
     facts(dataset)
     if id == sources.UPLOAD:
@@ -96,7 +96,9 @@ def page() -> None:
 
 def upload() -> None:
     """The whole way from a file to ratings."""
-    if blocks.reserved("upload files", "The samples under “Open” are for everybody."):
+    if blocks.is_reserved_for_teacher(
+        "upload files", "The samples under “Open” are for everybody."
+    ):
         return
     st.caption(
         "Your file stays in the memory of this session and is gone when you close the tab. Only a"
@@ -120,7 +122,7 @@ def upload() -> None:
 
 def known_of_items(dataset: datasets.Dataset) -> None:
     """The second file of an upload: what an outsider knows of the items."""
-    known = blocks.escape(", ".join(dataset.ratings.known) or "nothing yet")
+    known = blocks.escape(", ".join(dataset.ratings.item_features) or "nothing yet")
     with st.expander(f"What is publicly known of the items: {known}", icon=":material/menu_book:"):
         st.caption(
             "Genre, year, author, price: what an outsider has without your users. Not what was"
@@ -134,16 +136,18 @@ def known_of_items(dataset: datasets.Dataset) -> None:
         )
         if file is None:
             return
-        source = Source.upload(file.getvalue(), file.name)
+        source = Source.from_upload(file.getvalue(), file.name)
         marks = (file.file_id, dataset.ratings.fingerprint)
         try:
-            found = state.kept("items", marks, lambda: features.read_items(source, dataset.ratings))
+            found = state.memoize(
+                "items", marks, lambda: features.read_items(source, dataset.ratings)
+            )
         except (DpmcError, OSError) as error:
-            blocks.problem(error)
+            blocks.show_error(error)
             return
         table = {
             "column": [fact.name for fact in found],
-            "what became of it": [fact.made for fact in found],
+            "what became of it": [fact.summary for fact in found],
             "beware": [fact.mark for fact in found],
         }
         blocks.show_table(table, alt="The columns of the table")
@@ -154,8 +158,10 @@ def known_of_items(dataset: datasets.Dataset) -> None:
             default=[fact.name for fact in found if fact.columns is not None and not fact.mark],
         )
         if st.button("Know these of the items", type="primary"):
-            ratings = features.knowing(dataset.ratings, found, public, told=True)
-            st.session_state[sources.UPLOAD] = replace(dataset, ratings=ratings, facts=found)
+            ratings = features.attach_features(dataset.ratings, found, public, with_digest=True)
+            st.session_state[sources.UPLOAD] = replace(
+                dataset, ratings=ratings, item_features=found
+            )
             st.session_state["known"] = True  # a table that is given is used
             st.rerun()
 
@@ -179,7 +185,7 @@ def choices(content: bytes, name: str) -> None:
         refused(wrong or Refused(name, asked), name)
         return
     if first.known:
-        st.markdown(f"This is **{blocks.escape(first.known.words)}**.")
+        st.markdown(f"This is **{blocks.escape(first.known.description)}**.")
     chosen, sure = columns(first, name) if first.shape is FileShape.ROWS else matrix(first, name)
     if not sure:
         st.caption("Reading waits until you say which column names the person.")
@@ -188,8 +194,8 @@ def choices(content: bytes, name: str) -> None:
         pressed = st.form_submit_button("Read the ratings", type="primary", disabled=not sure)
     if pressed:
         options = {**how, **chosen, **LIMITS}
-        work = runs.reading_of(content, name, options)
-        state.jobs().start(READING, work, places=READERS).wait(
+        work = runs.make_reading_work(content, name, options)
+        state.get_jobs().start(READING, work, slots=READING_SLOTS).wait(
             0.3
         )  # a small file needs no progress
 
@@ -212,23 +218,23 @@ def written(*, needed: bool) -> None:
 
 def outcome() -> None:
     """How far the reading is; what it found, or everything that is wrong."""
-    job = state.jobs().get(READING)
+    job = state.get_jobs().get(READING)
     if job is None:
         return
     now = job.snapshot()
     if now.state == "stopped":  # perhaps after the last line was read
         st.warning("Stopped: nothing of the file is kept.")
     elif now.active:
-        blocks.stop(job, now)
-        blocks.ticking(job, now, blocks.progress_or_problem)
+        blocks.show_stop_button(job, now)
+        blocks.poll_job(job, now, blocks.show_job_progress)
     elif isinstance(now.result, Refused):
         refused(now.result, now.result.name)
     elif now.result is not None:
-        state.jobs().drop(READING)
+        state.get_jobs().drop(READING)
         sources.keep_upload(now.result)
         st.rerun()
     else:
-        blocks.progress_or_problem(now)
+        blocks.show_job_progress(now)
 
 
 def matrix(first: datasets.Layout, name: str) -> tuple[dict[str, Any], bool]:
@@ -253,11 +259,11 @@ def columns(first: datasets.Layout, name: str) -> tuple[dict[str, Any], bool]:
     chosen: dict[str, Any] = {}
     names = dict(enumerate(map(blocks.escape, first.columns)))
     for column, (role, label) in zip(st.columns(4), ROLES.items(), strict=True):
-        none = NO_COLUMN.get(role)
-        labels = {NONE: none} | names if none else names
+        none = OPTIONAL_ROLE_LABELS.get(role)
+        labels = {NO_COLUMN: none} | names if none else names
         options = list(labels)
         # A file with a range is never read as clicks unless somebody says so.
-        guess = first.roles.get(role, NONE if role == "time" else None)
+        guess = first.roles.get(role, NO_COLUMN if role == "time" else None)
         position = column.selectbox(
             f"{label} (a guess)" if role in first.guessed else label,
             options,
@@ -266,7 +272,7 @@ def columns(first: datasets.Layout, name: str) -> tuple[dict[str, Any], bool]:
             placeholder="choose a column",
         )
         if position is not None:
-            chosen[role] = position if position == NONE else position + 1
+            chosen[role] = position if position == NO_COLUMN else position + 1
     if chosen.get("user") != first.roles.get("user", -1) + 1:
         return chosen, "user" in chosen  # chosen by hand
     if "user" not in first.guessed and not doubted(name):
@@ -278,7 +284,7 @@ def columns(first: datasets.Layout, name: str) -> tuple[dict[str, Any], bool]:
 
 def doubted(name: str) -> bool:
     """Whether the last reading of the file asked which column names the person."""
-    found = look(state.jobs().get(READING)).result
+    found = get_snapshot(state.get_jobs().get(READING)).result
     asked = isinstance(found, Refused) and found.name == name
     return asked and any(fault.option == "user" for fault in found.faults)
 
@@ -329,8 +335,8 @@ def refused(error: Exception, name: str) -> None:
     else:
         text = str(error)
         about = f"The file {text}" if text.startswith(name) else text
-        blocks.problem(DpmcError(about))
-    open_now = sources.names().get(st.session_state.get("data", ""), "")
+        blocks.show_error(DpmcError(about))
+    open_now = sources.list_names().get(st.session_state.get("data", ""), "")
     if open_now:
         st.caption(
             blocks.escape(f"Still open: {open_now}. What follows shows that, not your file.")
@@ -338,7 +344,7 @@ def refused(error: Exception, name: str) -> None:
 
 
 def forget() -> None:
-    state.jobs().drop(READING)
+    state.get_jobs().drop(READING)
     sources.forget_upload()
     # A new key empties the uploader, which would otherwise still hold the file.
     st.session_state["uploads forgotten"] = st.session_state.get("uploads forgotten", 0) + 1
@@ -350,11 +356,13 @@ def draw_anew() -> None:
         text = st.text_input(
             "Sample and options",
             placeholder="rank-one:users=1000,items=50,per_user=20,seed=2",
-            help="  \n".join(f"{name}: {', '.join(options_of(name))}" for name in DRAWN),
+            help="  \n".join(
+                f"{name}: {', '.join(list_sample_options(name))}" for name in GENERATORS
+            ),
         )
         if st.form_submit_button("Draw it") and text:
-            if (error := sources.may_draw(text)) is not None:
-                blocks.problem(error)
+            if (error := sources.find_generation_error(text)) is not None:
+                blocks.show_error(error)
             else:
                 st.session_state["next data"] = st.session_state["data"] = text
                 st.rerun()
@@ -365,33 +373,37 @@ def public_set() -> None:
     sets = public_sets.ARCHIVES
     names = {id: f"{archive.title} ({archive.megabytes:g} MB)" for id, archive in sets.items()}
     names |= {id: f"{known.title} (your copy)" for id, known in public_sets.BY_HAND.items()}
-    name = widgets.choose("Public set", "the public set", names, "public_set", next(iter(names)))
+    name = widgets.choose_option(
+        "Public set", "the public set", names, "public_set", next(iter(names))
+    )
     terms = public_sets.SETS[name].licence
-    if name in sets or public_sets.available(name):
-        st.caption(blocks.escape(sentence(terms)))
+    if name in sets or public_sets.is_downloaded(name):
+        st.caption(blocks.escape(format_sentence(terms)))
     else:
-        st.info(blocks.escape(sentence(public_sets.by_hand(name))))
+        st.info(blocks.escape(format_sentence(public_sets.format_manual_steps(name))))
         return
-    if public_sets.available(name):
+    if public_sets.is_downloaded(name):
         st.button(
             "Open it",
             type="primary",
             on_click=lambda: st.session_state.update({"next data": name}),
         )
         return
-    if blocks.reserved("download data sets", "The samples under “Open” are for everybody."):
+    if blocks.is_reserved_for_teacher(
+        "download data sets", "The samples under “Open” are for everybody."
+    ):
         return
-    job = state.jobs().get(name)
-    now = look(job)
+    job = state.get_jobs().get(name)
+    now = get_snapshot(job)
     accept = "Accept these terms and download"
-    if blocks.start_and_stop(job, now, accept, ":material/download:"):
-        state.jobs().start(name, runs.download_of(name))
+    if blocks.show_start_and_stop_buttons(job, now, accept, ":material/download:"):
+        state.get_jobs().start(name, runs.make_download_work(name))
         st.rerun()
-    blocks.ticking(job, now, progress)
+    blocks.poll_job(job, now, progress)
 
 
 def progress(now: Snapshot) -> None:
-    blocks.progress_or_problem(now)
+    blocks.show_job_progress(now)
     if now.state == "done":
         st.success("Downloaded, checked and unpacked.")
 
@@ -414,33 +426,36 @@ def facts(dataset: sources.Dataset) -> None:
     with st.expander("What was found in the data", icon=":material/fact_check:", expanded=True):
         size = size_words(dataset.ratings)  # what the tiles say
         st.markdown(
-            "\n".join(f"- {blocks.escape(sentence(s))}" for s in dataset.report if s != size)
+            "\n".join(f"- {blocks.escape(format_sentence(s))}" for s in dataset.report if s != size)
         )
         st.caption(blocks.escape(f"Source: {dataset.source}. Licence: {dataset.licence}."))
 
 
 def pictures(id: str) -> None:
     """Which values ratings have, and who gave how many."""
-    values, (users, items) = (sources.look(id, make) for make in (picture.histogram, picture.tails))
+    values, (users, items) = (
+        sources.compute_once(id, make)
+        for make in (picture.compute_histogram, picture.compute_tails)
+    )
     left, right = st.columns(2, gap="large")
     with left:
         st.header("Which ratings are given")
-        blocks.chart(
-            charts_data.histogram(values),
-            alt=picture.histogram_words(values),
+        blocks.show_chart(
+            charts_data.plot_histogram(values),
+            alt=picture.describe_histogram(values),
             key="histogram",
             table={"rating": values.centers.round(3), "times": values.counts},
         )
     with right:
         st.header("Ratings per user and per item")
-        blocks.chart(
-            charts_data.tails(users, items),
-            alt=picture.tails_words(users, items),
+        blocks.show_chart(
+            charts_data.plot_long_tails(users, items),
+            alt=picture.describe_tails(users, items),
             key="tails",
             caption="The busiest users reveal most: a guarantee per rating grows with the number of"
             " ratings of a person, unless a cap bounds it. Raw data: not every mechanism protects"
             " that a rating exists.",
-            table=picture.tails_table(users, items),
+            table=picture.tabulate_tails(users, items),
         )
 
 
@@ -449,15 +464,16 @@ def preparation(dataset: sources.Dataset) -> None:
     st.header("Preparation")
     st.markdown("These steps are learnt on the training ratings; Train uses the same choices.")
     timed = dataset.ratings.times is not None
-    steps, _ = prepare.controls(dataset.ratings.public, Task.BINARY, timed=timed)
+    steps, _ = prepare.show_preparation_controls(dataset.ratings.public, Task.BINARY, timed=timed)
     try:
         after, _ = apply_steps(steps, dataset.ratings)
     except DpmcError as error:
-        blocks.problem(error)
+        blocks.show_error(error)
         return
     st.markdown(
-        f"After preparation: {many(after.public.users, 'user')}, {many(after.public.items, 'item')}"
-        f", {len(after):,} of {many(len(dataset.ratings), 'rating')}."
+        f"After preparation: {format_count(after.public.users, 'user')},"
+        f" {format_count(after.public.items, 'item')}"
+        f", {len(after):,} of {format_count(len(dataset.ratings), 'rating')}."
     )
     for step in after.prepared:
         st.caption(
@@ -465,5 +481,5 @@ def preparation(dataset: sources.Dataset) -> None:
         )
 
 
-shell.enter()
+shell.enter_through_app()
 page()

@@ -14,9 +14,9 @@ from dpmc_lab.glossary import Term
 from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
 from dpmc_lab.lessons.worksheets import FILES
 from pages.ui import blocks, classroom, shell, state, widgets
-from pages.ui.charts import ENDS, shaded
+from pages.ui.charts import VALUE_COLORS, apply_theme
 from pages.ui.charts import room as charts_room
-from pages.ui.text import escape, many
+from pages.ui.text import escape, format_count
 
 APART: dict[str, Any] = {  # at both ends of a line
     "horizontal": True,
@@ -109,7 +109,7 @@ def page() -> None:
         projector = False
     else:
         projector = top(lesson, at)
-        look = _LOOK.replace("PAPER", state.theme().paper)
+        look = _LOOK.replace("PAPER", state.get_theme().paper)
         st.html(look + _LARGE if projector else look)
         slides = lesson.slides
         if at == len(slides):
@@ -137,7 +137,9 @@ def asked() -> tuple[Lesson | None, int]:
     if id is None:
         return None, 0
     if id not in LESSONS:
-        state.note(f"The link asks for the lesson “{id[:40]}”, which is not here; here are all.")
+        state.add_note(
+            f"The link asks for the lesson “{id[:40]}”, which is not here; here are all."
+        )
         leave()
         return None, 0
     lesson = LESSONS[id]
@@ -146,7 +148,7 @@ def asked() -> tuple[Lesson | None, int]:
     if name.isascii() and name.isdecimal() and 1 <= int(name[:9]) <= len(keys):
         name = keys[int(name[:9]) - 1]
     if name not in keys:
-        state.note(
+        state.add_note(
             f"The link asks for the step “{name[:40]}”, which this lesson does not have; showing"
             " the first."
         )
@@ -186,7 +188,7 @@ def guess(lesson: Lesson, slide: Slide, option: int | None) -> None:
 
 
 def overview() -> None:
-    blocks.heading(
+    blocks.show_heading(
         "Learn what epsilon means",
         "Start with the first one. Each lesson asks you to predict, lets you move something, and"
         " ends with one sentence to take home.",
@@ -219,14 +221,14 @@ def overview() -> None:
 
 def to_print() -> None:
     """What is made of the lessons as files; in class mode for the teacher alone."""
-    if not classroom.teacher():
+    if not classroom.is_teacher():
         return
     st.header("To print, or to take along", anchor=False)
     with st.container(horizontal=True):
         for name, sheet in FILES.items():
             st.download_button(
                 sheet.title,
-                sheet.make,
+                sheet.render,
                 name,
                 "text/html",
                 key=f"print {name}",
@@ -242,13 +244,15 @@ def words() -> None:
         "Find a word", key="word", bind="query-params", placeholder="epsilon, clip, audit ..."
     )
     if wanted:
-        found = glossary.find(wanted)
+        found = glossary.search_terms(wanted)
         if not found:
             st.markdown(f"No word like “{escape(wanted)}” is here.")
         explained(found)
         return
     label = f"All {len(glossary.TERMS)} words"
-    blocks.folded(label, lambda: explained(glossary.find()), key="all words", type="compact")
+    blocks.show_expander(
+        label, lambda: explained(glossary.search_terms()), key="all words", type="compact"
+    )
 
 
 def explained(found: Sequence[Term]) -> None:
@@ -275,7 +279,7 @@ def top(lesson: Lesson, at: int) -> bool:
         )
         of = f"step {at + 1} of {len(lesson.slides) + 1}"
         st.caption(f"{escape(lesson.title)} · {of}", width="content")
-        return widgets.toggle(
+        return widgets.choose_toggle(
             "Projector",
             "projector mode",
             "projector",
@@ -312,13 +316,13 @@ def step(
         if revealed:  # beside each other where room is short
             with st.container(horizontal=projector, vertical_alignment="bottom"):
                 moved = {one.key: control(slide, one, ends=not projector) for one in slide.move}
-        if not projector and classroom.teacher():
+        if not projector and classroom.is_teacher():
             with st.expander("For the teacher", icon=":material/school:", type="compact"):
                 st.markdown(escape(slide.teacher))
     with shows:
         if revealed:
             show(slide.reveal(moved), projector)
-            if slide.in_class is not None and classroom.room() is not None:
+            if slide.in_class is not None and classroom.get_room() is not None:
                 in_class(slide)
             if slide.after is not None and not projector:
                 st.page_link(
@@ -350,28 +354,32 @@ def predict(lesson: Lesson, slide: Slide, asked: Predict) -> None:
 
 def phones(title: str, asked: Predict, revealed: bool) -> None:
     """The class guesses too, where it is there: one tap a phone, and shown once all is revealed."""
-    room = classroom.room()
-    if room is None or not (classroom.on() and classroom.teacher()):
+    room = classroom.get_room()
+    if room is None or not (classroom.is_class_mode() and classroom.is_teacher()):
         return
     view = room.view()
-    ballot = next((one for one in reversed(view.ballots) if one.title == title), None)
+    ballot = next((one for one in reversed(view.guess_polls) if one.title == title), None)
     if ballot is None:
         offered = not (revealed or view.ended)
         if offered and st.button("Ask the phones", icon=":material/smartphone:"):
             try:
                 room.vote(title, asked.options, right=asked.right)
             except DpmcError as error:
-                blocks.problem(error)
+                blocks.show_error(error)
             else:
                 st.rerun()
     elif revealed:
         if not ballot.locked and not view.ended:  # what is said from here on is no guess
-            room.lock(ballot=ballot.number)
+            room.lock(guess_poll=ballot.number)
             view = room.view()
-            ballot = view.ballots[-1 - ballot.number]
-        rows = room_view.of_ballot(view, ballot)
-        said = f"{many(len(ballot.reports), 'phone')} guessed"
-        st.html(charts_room.shares(rows, room_view.words(rows, said), state.theme(), alike=True))
+            ballot = view.guess_polls[-1 - ballot.number]
+        rows = room_view.build_guess_rows(view, ballot)
+        said = f"{format_count(len(ballot.reports), 'phone')} guessed"
+        st.html(
+            charts_room.render_shares(
+                rows, room_view.describe_rows(rows, said), state.get_theme(), equal_rows=True
+            )
+        )
     else:
 
         @st.fragment(run_every=TICK)
@@ -382,8 +390,8 @@ def phones(title: str, asked: Predict, revealed: bool) -> None:
 
 
 def count_guesses(room: Room, number: int) -> None:
-    reports = room.view().ballots[-1 - number].reports
-    st.html(charts_room.counter([(str(len(reports)), "answered")], ""))
+    reports = room.view().guess_polls[-1 - number].reports
+    st.html(charts_room.render_counter([(str(len(reports)), "answered")], ""))
 
 
 def verdict(asked: Predict, guessed: int | None) -> None:
@@ -404,10 +412,10 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
     """What one moves, kept in the address; a button counts instead, from this visitor's chance."""
     key = f"{slide.key}.{asked.key}"
     if asked.values:
-        names = {value: asked.name(value) for value in asked.values}
-        term = glossary.named(asked.label)
-        state.from_link(key, asked.label, names)
-        state.only_among(key, names, asked.start)
+        names = {value: asked.format_value(value) for value in asked.values}
+        term = glossary.find_term(asked.label)
+        state.apply_link_choice(key, asked.label, names)
+        state.reset_unavailable_choice(key, names, asked.start)
         chosen = st.select_slider(
             asked.label,
             asked.values,
@@ -425,7 +433,7 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
                     st.caption(words, width="content")
         return chosen
     if asked.options:
-        return widgets.switch(asked.label, asked.label, asked.options, key, asked.start)
+        return widgets.choose_segment(asked.label, asked.label, asked.options, key, asked.start)
     thrown: int = st.session_state.setdefault(f"{key} count", 0)
     more = {f"{key} count": thrown + 1}
     st.button(
@@ -441,7 +449,7 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
 
 def show(found: Reveal, projector: bool) -> None:
     """The finding with its picture, which a whole class must see without scrolling."""
-    first, *rest = found.says
+    first, *rest = found.sentences
     with st.container(key="finding"):
         st.markdown(f"**{escape(first)}**")
     if projector and found.picture is not None:
@@ -458,20 +466,20 @@ def show(found: Reveal, projector: bool) -> None:
         if found.note:
             st.caption(escape(found.note))
         if found.picture is not None and not projector:
-            blocks.numbers(found.picture.words, found.picture.table(), "picture")
+            blocks.show_chart_numbers(found.picture.description, found.picture.table(), "picture")
 
 
 def draw(found: pictures.Picture, key: str) -> None:
     """In the colours of the surface."""
-    theme = state.theme()
-    other, one = shaded(ENDS, theme)
+    theme = state.get_theme()
+    other, one = apply_theme(VALUE_COLORS, theme)
     colors = (
         f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid};"
         f" --paper: {theme.paper}; --one: {one}; --other: {other}"
     )
     with st.container(key=key):
-        drawing = pictures.drawn(found)
-        st.html(f'<style>{pictures.STYLE}</style><div style="{colors}">{drawing}</div>')
+        drawing = pictures.render_picture(found)
+        st.html(f'<style>{pictures.STYLE_SHEET}</style><div style="{colors}">{drawing}</div>')
 
 
 @st.fragment(run_every=TICK)
@@ -483,12 +491,12 @@ def in_class(slide: Slide) -> None:
 
 
 def show_in_class(slide: Slide) -> None:
-    room = classroom.room()
-    found = None if room is None or slide.in_class is None else slide.in_class(room.view().shown)
+    room = classroom.get_room()
+    found = None if room is None or slide.in_class is None else slide.in_class(room.view().visible)
     if found is None:
         st.markdown("No reports to show yet: questions are asked and locked on the page Class.")
         return
-    for sentence in found.says:
+    for sentence in found.sentences:
         st.markdown(escape(sentence))
     if found.picture is not None:
         draw(found.picture, "theirs")
@@ -528,5 +536,5 @@ def end(lesson: Lesson) -> None:
         turns(lesson, last, f"Next lesson: {escape(after.title)}", go, after, 0)
 
 
-shell.enter()
+shell.enter_through_app()
 page()

@@ -19,38 +19,38 @@ from pages.ui.stage import Stage
 
 @st.fragment
 def page() -> None:
-    frame = stage.stage("What the noise looks like")
+    frame = stage.lay_out_stage("What the noise looks like")
     with frame.choices:
-        data = sources.pick(label_visibility="collapsed")
-        id = widgets.mechanism(data)
+        data = sources.choose_data(label_visibility="collapsed")
+        id = widgets.choose_mechanism(data)
         release = st.container(width="content")
         with st.popover("Settings", icon=":material/tune:"):
-            wide = widgets.wide()
-            chosen = widgets.settings(registry.get(id))
+            wide = widgets.choose_wide_range()
+            chosen = widgets.choose_settings(registry.get_mechanism(id))
     with frame.figure:
         drawn = st.container()
         with st.container(horizontal=True, vertical_alignment="center"):
-            epsilon = widgets.epsilon(wide)
-            pinned = pin(widgets.grid(wide))
+            epsilon = widgets.show_epsilon_slider(wide)
+            pinned = pin(widgets.list_epsilons(wide))
     pinned = None if pinned == epsilon else pinned
     try:
         with drawn:
-            mechanism = widgets.build(id, epsilon, chosen)
+            mechanism = widgets.build_mechanism(id, epsilon, chosen)
             if mechanism is None or chosen is None:
                 return
-        public = sources.facts(data, mechanism.task)
+        public = sources.get_public_facts(data, mechanism.task)
         at = dict.fromkeys((epsilon, 1.0, *filter(None, (pinned,))))
         found = {e: registry.create(id, epsilon=e, **chosen).guarantee(public) for e in at}
-        views = sources.before_after(data, mechanism)
-        usual = sources.before_after(data, registry.create(id, epsilon=1.0, **chosen))
+        views = sources.compute_before_after(data, mechanism)
+        usual = sources.compute_before_after(data, registry.create(id, epsilon=1.0, **chosen))
     except (DpmcError, OSError) as error:
         with drawn:
-            blocks.problem(error)
+            blocks.show_error(error)
         return
     with release:
         name = of_releases(found[1.0])
     shape(frame, drawn, found, (epsilon, pinned), id, name)
-    with frame.below:
+    with frame.details:
         sizes(id, epsilon, pinned, wide, chosen, public)
         if views:
             st.header("What it does to ratings")
@@ -76,17 +76,17 @@ def pin(grid: list[float]) -> float | None:
         on_click=lambda: st.session_state.update(pin=st.session_state["epsilon"]),
     )
     look = {"width": 105, "label_visibility": "collapsed"}
-    return widgets.choose("Pinned", "the pinned epsilon", names, "pin", 0.0, **look) or None
+    return widgets.choose_option("Pinned", "the pinned epsilon", names, "pin", 0.0, **look) or None
 
 
 def of_releases(card: Guarantee) -> str | None:
     """Which release is looked at: that with most values unless another one is chosen."""
     names = {name: name.replace("_", " ") for name, _ in card.releases}
-    main = noise.main_release(card)
+    main = noise.find_main_release(card)
     first = next((name for name, one in card.releases if one is main), None)
     if len(names) < 2:
         return first
-    return widgets.choose(
+    return widgets.choose_option(
         "Release", "the release", names, "release", first, label_visibility="collapsed"
     )
 
@@ -107,29 +107,29 @@ def shape(
         return
     release, usual = (dict(one.releases)[name] for one in (card, found[1.0]))
     of = usual, card.public
-    views = {e: noise.view(dict(found[e].releases)[name], *of) for e in epsilons if e}
-    words = noise.shape_words(views)
-    fig = charts_noise.shape(
+    views = {e: noise.compute_noise_view(dict(found[e].releases)[name], *of) for e in epsilons if e}
+    words = noise.describe_noise_shape(views)
+    fig = charts_noise.plot_noise(
         id,
         views[epsilon],
         names=(f"epsilon {epsilon:g}", f"epsilon {pinned:g}, pinned" if pinned else ""),
         pinned=views.get(pinned) if pinned else None,
-        ruler=noise.ruler(release, card.public),
+        ruler=noise.measure_sensitivity(release, card.public),
     )
     with drawn:
-        blocks.picture(fig, alt=words, key="noise of it")
+        blocks.show_figure(fig, alt=words, key="noise of it")
     with frame.panel:
         st.markdown(f"**{words}**")
         st.markdown(
-            blocks.escape(noise.describe(release)),
-            help=glossary.help("laplace", "flips", "scale", "sensitivity", "composition"),
+            blocks.escape(noise.describe_noise(release)),
+            help=glossary.explain_terms("laplace", "flips", "scale", "sensitivity", "composition"),
         )
         st.caption(
-            blocks.escape(f"All it publishes together: {cards.certified(card.certified())}.")
+            blocks.escape(f"All it publishes together: {cards.format_certified(card.certified())}.")
         )
         st.page_link("pages/what_if.py", label="What does it cost?", icon=":material/tune:")
-    with frame.below:
-        blocks.numbers(words, noise.shape_table(views), key="noise")
+    with frame.details:
+        blocks.show_chart_numbers(words, noise.tabulate_noise_shape(views), key="noise")
 
 
 def sizes(
@@ -142,7 +142,7 @@ def sizes(
 ) -> None:
     """Noise against epsilon: the mechanisms that share the chosen one's kind of noise."""
     st.header("Its size")
-    views = state.kept(
+    views = state.memoize(
         "sizes", (id, wide, chosen, public), lambda: found_sizes(id, wide, chosen, public)
     )
     unit = next((v.unit for other, _, v in views if other == id), None)
@@ -152,25 +152,27 @@ def sizes(
         return
     others = sorted({name for _, name, v in views if v.unit != unit})
     label = registry.create(id, epsilon=epsilon, **chosen).guarantee(public).change.label
-    blocks.chart(
-        charts_noise.scales(alike, id, unit, epsilon, pinned),
-        alt=noise.scales_words(alike, epsilon),
+    blocks.show_chart(
+        charts_noise.plot_noise_scales(alike, id, unit, epsilon, pinned),
+        alt=noise.describe_noise_scales(alike, epsilon),
         key="scales",
-        caption=noise.scales_caption({other for other, _, _ in alike}, others, label)
+        caption=noise.describe_scale_chart({other for other, _, _ in alike}, others, label)
         + (" Dotted: the pinned one." if pinned else ""),
-        table=noise.scales_table(alike),
+        table=noise.tabulate_noise_scales(alike),
     )
 
 
 def found_sizes(
     id: str, wide: bool, chosen: dict, public: PublicFacts
-) -> list[tuple[str, str, noise.Scale]]:
+) -> list[tuple[str, str, noise.NoiseScale]]:
     """(id, name, noise against epsilon) of the chosen mechanism and those beside it."""
     views = []
-    for other in registry.noisy(registry.get(id).task):
+    for other in registry.list_private_mechanisms(registry.get_mechanism(id).task):
         settings = chosen if other == id else {}
-        found = noise.scales(other, widgets.grid(wide), public, settings, main=other != id)
-        views += [(other, registry.get(other).name, view) for view in found]
+        found = noise.compute_noise_scales(
+            other, widgets.list_epsilons(wide), public, settings, main=other != id
+        )
+        views += [(other, registry.get_mechanism(other).name, view) for view in found]
     return views
 
 
@@ -193,25 +195,27 @@ def rows(
         row, last = 1, len(view.users)
         if last > 1:
             words = f"1 is the first of the {view.rows}, the busiest."
-            row = widgets.slider("Row", "the row", 1, last, 1, key, help=words)
-        st.markdown(blocks.escape(noise.row_title(view, row - 1)))
-        blocks.chart(
-            charts_noise.strip(id, view, row - 1, noise.limits(usual, release)),
-            alt=noise.row_words(view, row - 1),
+            row = widgets.choose_on_slider("Row", "the row", 1, last, 1, key, help=words)
+        st.markdown(blocks.escape(noise.format_row_title(view, row - 1)))
+        blocks.show_chart(
+            charts_noise.plot_user_values(
+                id, view, row - 1, noise.find_value_range(usual, release)
+            ),
+            alt=noise.describe_row(view, row - 1),
             key=f"row of {view.query}",
-            table=noise.row_table(view, row - 1),
+            table=noise.tabulate_row(view, row - 1),
         )
     if right is None:  # one number per item, all users together: the row says it all
         return
     with right:
-        blocks.chart(
-            charts_noise.heat(id, view, usual),
-            alt=noise.block_words(view),
+        blocks.show_chart(
+            charts_noise.plot_heatmaps(id, view, usual),
+            alt=noise.describe_block(view),
             key=f"block of {view.query}",
-            caption=noise.block_caption(view),
-            table=noise.block_table(view),
+            caption=noise.describe_block_colours(view),
+            table=noise.tabulate_block(view),
         )
 
 
-shell.enter()
+shell.enter_through_app()
 page()

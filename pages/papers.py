@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from dpmc_core import paths
-from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_lab import papers
 from dpmc_lab.papers import engine, views
 from dpmc_lab.papers.engine import Paper
@@ -43,7 +43,7 @@ def page() -> None:
     try:
         looks = views.all_looks(papers.PAPERS.values())
     except (DpmcError, OSError) as error:
-        blocks.problem(error)
+        blocks.show_error(error)
         return
     found = choose(looks)
     of_link(found)
@@ -73,7 +73,7 @@ def choose(looks: Sequence[Look]) -> Look:
     head = st.empty()
     left, right = st.columns([2, 3], vertical_alignment="bottom")
     with left:
-        only = widgets.switch(
+        only = widgets.choose_segment(
             "Paper",
             "the paper",
             {ALL: "All", **{key.lower(): key for key in papers.PAPERS}},
@@ -83,7 +83,9 @@ def choose(looks: Sequence[Look]) -> Look:
         )
     if "experiment" not in st.query_params and "experiment" not in st.session_state:
         turned()
-    id = widgets.choose("Figure or table", "the figure", names, "experiment", FIRST, place=right)
+    id = widgets.choose_option(
+        "Figure or table", "the figure", names, "experiment", FIRST, container=right
+    )
     ids, key = of(only), f"papers table {only}"
     some = [places[id] for id in ids]
     head.markdown(views.opening(some), help=views.count(some))
@@ -160,7 +162,7 @@ def one(found: Look) -> None:
 
 def badge(what: str, verdict: Accuracy | Privacy, text: str = "") -> None:
     color, icon = LOOKS[verdict.value]
-    meaning = sentence(MEANING[verdict]) if isinstance(verdict, Accuracy) else None
+    meaning = format_sentence(MEANING[verdict]) if isinstance(verdict, Accuracy) else None
     st.badge(f"{what}: {text or verdict.value}", icon=icon, color=color, help=meaning)
 
 
@@ -171,8 +173,8 @@ def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
             blocks.show_table(numbers, alt="Ours beside what is printed")
         return
     across, up = views.titles(found)
-    blocks.chart(
-        charts_papers.experiment(found),
+    blocks.show_chart(
+        charts_papers.plot_experiment(found),
         alt=f"{up} over {across}. {views.we_see(found)}",
         key="experiment chart",
         caption=views.legend(found),
@@ -218,7 +220,7 @@ def promised(found: Look) -> None:
 def more(found: Look) -> None:
     """The paper's theorems, and how to cite it; both folded."""
     if found.paper.theorems:
-        blocks.folded(
+        blocks.show_expander(
             f"The theorems of {found.paper.key} beside measurements",
             lambda: theorems(found.paper),
             key=f"theory {found.paper.key}",
@@ -249,11 +251,13 @@ def running(found: Look) -> None:
         st.caption(blocks.escape(f"{whose}. {views.made_text(found.made)}"))
     now = look(experiment.id)
     running = now is not None and now.running
-    if not blocks.reserved("run an experiment", "Results that are there are shown to everybody."):
+    if not blocks.is_reserved_for_teacher(
+        "run an experiment", "Results that are there are shown to everybody."
+    ):
         try:
             buttons(found, active=running)
         except (DpmcError, OSError) as error:
-            blocks.problem(error)
+            blocks.show_error(error)
             return
 
     @st.fragment(run_every=1.0 if running else None)
@@ -266,13 +270,13 @@ def running(found: Look) -> None:
             return
         total = now.counts.get("total", 0)
         if running:
-            rows.progress(now, now.done, total, "parts")
+            rows.show_sweep_progress(now, now.n_done, total, "parts")
             st.caption("It goes on when you leave; what is done is kept.")
         elif now.message:
-            blocks.problem(DpmcError(now.message))
-        elif now.done < total:
+            blocks.show_error(DpmcError(now.message))
+        elif now.n_done < total:
             st.info(
-                f"{now.done:,} of {total:,} parts are there: run it again for the others.",
+                f"{now.n_done:,} of {total:,} parts are there: run it again for the others.",
                 icon=":material/pause_circle:",
             )
 
@@ -280,11 +284,11 @@ def running(found: Look) -> None:
 
 
 def runs() -> Path:
-    return paths.home() / "papers" / "runs"
+    return paths.find_home_folder() / "papers" / "runs"
 
 
 def look(id: str) -> Sweep | None:
-    return sweeps.look(runs(), id)
+    return sweeps.load_sweep(runs(), id)
 
 
 def buttons(found: Look, *, active: bool) -> None:
@@ -295,10 +299,10 @@ def buttons(found: Look, *, active: bool) -> None:
         if st.button(label, icon=":material/play_arrow:", disabled=active):
             _, *words = views.command(found).split()
             command = (sys.executable, "-m", "dpmc_lab", *words, "--json")
-            sweeps.start(runs(), key, command, about={"title": found.experiment.title})
+            sweeps.start_sweep(runs(), key, command, description={"title": found.experiment.title})
             st.rerun()
         if st.button("Stop", icon=":material/stop:", disabled=not active):
-            sweeps.cancel(runs(), key)
+            sweeps.cancel_sweep(runs(), key)
             st.rerun()
         if engine.own(key) is not None and st.button(
             "Forget my run", icon=":material/delete:", disabled=active
@@ -311,15 +315,18 @@ def take_along(found: Look) -> None:
     """A permanent link, and the numbers as a file."""
     made = {} if not found.made else {"made": found.made.mark}
     st.caption("Permanent link to this figure and this result")
-    st.code(widgets.address({"experiment": found.experiment.id, **made}), language=None)
+    st.code(widgets.build_address({"experiment": found.experiment.id, **made}), language=None)
     if found.made is not None or found.experiment.printed:
         name = f"{found.experiment.id}.csv"
-        blocks.take(
+        blocks.show_downloads(
             blocks.File(
-                "Numbers (CSV)", name, "text/csv", lambda: report.csv(views.exact_numbers(found))
+                "Numbers (CSV)",
+                name,
+                "text/csv",
+                lambda: report.format_csv(views.exact_numbers(found)),
             )
         )
 
 
-shell.enter()
+shell.enter_through_app()
 page()

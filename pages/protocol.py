@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee, Shares
@@ -17,10 +17,10 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import glossary
 from dpmc_lab.curves import protocol as views
 from dpmc_lab.curves.text import Table
-from dpmc_lab.protocol.attacks import sum_attacks
-from dpmc_lab.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build
+from dpmc_lab.protocol.attacks import run_sum_attacks
+from dpmc_lab.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build_federation
 from dpmc_lab.protocol.scenarios import Scenario
-from dpmc_lab.protocol.simulate import SCENARIOS, Gap, gap
+from dpmc_lab.protocol.simulate import SCENARIOS, Gap, measure_gap
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import protocol as charts_protocol
 from pages.ui.stage import Stage
@@ -59,14 +59,14 @@ def page() -> None:
 
 
 def whole() -> None:
-    frame = stage.stage("Can a recommender learn without seeing?")
+    frame = stage.lay_out_stage("Can a recommender learn without seeing?")
     state.note_removed("against", CHARTED)
     with frame.choices:
-        data = sources.pick(label_visibility="collapsed")
+        data = sources.choose_data(label_visibility="collapsed")
         names = {FLOW: f"{FLOW}: {TITLE}"}
-        if Task.RATINGS in sources.tasks(data):  # clicks have no ratings to hide
+        if Task.RATINGS in sources.list_available_tasks(data):  # clicks have no ratings to hide
             names = {id: f"{id}: {cls.title}" for id, cls in SCENARIOS.items()} | names
-        scenario = widgets.choose(
+        scenario = widgets.choose_option(
             "Scenario",
             "the scenario",
             names,
@@ -82,20 +82,20 @@ def whole() -> None:
             users(frame, rules, data, scenario)
     except (DpmcError, OSError) as error:
         with frame.figure:
-            blocks.problem(error)
+            blocks.show_error(error)
 
 
 def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None:
     """Users, a recommender and a third party: the messages, attacks on them, promise and cost."""
-    ratings = sources.get(data).ratings
-    items = views.small_items(ratings)
+    ratings = sources.get_dataset(data).ratings
+    items = views.find_small_items(ratings)
     with rules:
         chosen = rules_of_users(items, scenario, shared=data != sources.UPLOAD)
-        epsilon = widgets.epsilon()
+        epsilon = widgets.show_epsilon_slider()
     with frame.panel:
         told, tried = st.container(), st.container()
     with tried:
-        chosen["masks"] = scenario != "2" or widgets.toggle(
+        chosen["masks"] = scenario != "2" or widgets.choose_toggle(
             "Masks",
             "the masks",
             "masks",
@@ -103,7 +103,7 @@ def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None
             help="A mask is a random number that hides an answer until all answers are added up."
             " Without them the third party sees each user's noisy answer.",
         )
-    play = state.kept(
+    play = state.memoize(
         "scenario play",
         (data, ratings.fingerprint, scenario, epsilon, chosen),
         lambda: views.play_scenario(ratings, scenario=scenario, epsilon=epsilon, **chosen),
@@ -118,17 +118,17 @@ def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None
     def accuracy() -> None:
         result(data, everybody)
         if picked:
-            st.markdown(views.picked_words(ratings, replace(everybody, picked=picked)))
+            st.markdown(views.describe_picking(ratings, replace(everybody, picked=picked)))
         st.markdown(views.NO_RHO)
 
-    with frame.below:
+    with frame.details:
         if asked:
             recommender(play)
             attendance(play)
         promise(settings.guarantee(play.run.public), settings.mechanism.id)
-        blocks.folded("What it costs in accuracy", accuracy, key="accuracy")
+        blocks.show_expander("What it costs in accuracy", accuracy, key="accuracy")
         cost(
-            lambda: views.scenario_traffic(ratings, chosen["shares"], phases, picked),
+            lambda: views.tabulate_scenario_traffic(ratings, chosen["shares"], phases, picked),
             "By formula, which agrees with the counted messages of every run: everybody is online,"
             " the rank is 3, and each phase has 20 rounds. All ratings of the chosen data count.",
         )
@@ -137,7 +137,7 @@ def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None
 @st.fragment
 def result(data: str, settings: Scenario) -> None:
     """What is lost against a trusted server, measured on all of the data, and why."""
-    marks = (data, sources.get(data).ratings.fingerprint, settings)
+    marks = (data, sources.get_dataset(data).ratings.fingerprint, settings)
     if st.session_state.get(MEASURED) != marks:
         st.button(
             "Measure on all of the data",
@@ -156,16 +156,18 @@ def result(data: str, settings: Scenario) -> None:
         bar.progress(done / draws, f"Draw {done} of {draws}")
 
     def measure() -> Gap:
-        return gap(settings, build_problem(sources.get(data), Task.RATINGS), 0, tell)
+        return measure_gap(
+            settings, build_problem(sources.get_dataset(data), Task.RATINGS), 0, tell
+        )
 
     try:
-        found = state.kept("scenario gap", marks, measure)
+        found = state.memoize("scenario gap", marks, measure)
     except DpmcError as error:
-        blocks.problem(error)
+        blocks.show_error(error)
         return
     finally:
         work.empty()
-    st.markdown(views.gap_words(found))
+    st.markdown(views.describe_gap(found))
     st.caption(
         "On held-out raw ratings, for evaluation only. The number of phases is that of the rule for"
         " this epsilon and all users."
@@ -178,7 +180,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
     shared: whether the title of the item is public.
     """
     chosen: dict[str, Any] = {
-        "item": widgets.choose(
+        "item": widgets.choose_option(
             "Item (ratings)",
             "the item",
             items,
@@ -187,7 +189,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             shared=shared,
             help=f"Items with few raters; the first {views.USERS_SHOWN} of them play.",
         ),
-        "shares": widgets.choose(
+        "shares": widgets.choose_option(
             "Shares of the noise",
             "the shares of the noise",
             KINDS,
@@ -196,7 +198,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             help="Gaussian: the recommender draws H, so it knows the variance of the noise. Gamma:"
             " each user knows the own share only, and the sum is Laplace noise to everyone.",
         ),
-        "leaver": widgets.choose(
+        "leaver": widgets.choose_option(
             "Leaves in round 2",
             "who leaves",
             LEAVERS,
@@ -204,7 +206,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             NOBODY,
             help="After being asked and before answering.",
         ),
-        "phases": widgets.slider(
+        "phases": widgets.choose_on_slider(
             "Phases",
             "the number of phases",
             1,
@@ -217,7 +219,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
         "picked": 0,
     }
     if scenario == "3":
-        chosen["picked"] = widgets.choose(
+        chosen["picked"] = widgets.choose_option(
             "Asked in each round",
             "who is asked",
             PICKED,
@@ -243,21 +245,24 @@ def theatre(frame: Stage, told: DeltaGenerator, play: views.MessagePlay) -> None
         drawn = st.container()
         at = controls(last)
     now = play.messages[at - 1] if at else None
-    words = views.place_words(play, at)
+    words = views.format_position(play, at)
     with drawn:
-        fig = charts_protocol.stage(play.parties, play.messages[: max(at - 1, 0)], now)
-        blocks.picture(fig, alt=words, config={"displayModeBar": False})
+        fig = charts_protocol.plot_protocol(play.parties, play.messages[: max(at - 1, 0)], now)
+        blocks.show_figure(fig, alt=words, config={"displayModeBar": False})
     with told:
         st.markdown(f"**{blocks.escape(words)}**")
         if now is not None:
             st.markdown(blocks.escape(play.meanings[at - 1]))
             st.code(now.summary or "(nothing)", language=None, wrap_lines=True)
-            st.caption(f"{views.bytes_text(now.bytes)}. {play.units}")
+            st.caption(f"{views.format_bytes(now.bytes)}. {play.units}")
         if play.ending and at == last:
-            st.warning(blocks.escape(sentence(play.ending)))
-    with frame.below:
-        blocks.folded(
-            "What each party has seen so far", lambda: seen(play, at), key="all seen", holds="seen"
+            st.warning(blocks.escape(format_sentence(play.ending)))
+    with frame.details:
+        blocks.show_expander(
+            "What each party has seen so far",
+            lambda: seen(play, at),
+            key="all seen",
+            opened_by="seen",
         )
 
 
@@ -265,7 +270,9 @@ def controls(last: int) -> int:
     """Where the play stands: one line."""
     with st.container(horizontal=True, vertical_alignment="center"):
         buttons = st.container(horizontal=True, width="content")
-        at = widgets.slider("Message", "the message", 0, last, 1, AT, label_visibility="collapsed")
+        at = widgets.choose_on_slider(
+            "Message", "the message", 0, last, 1, AT, label_visibility="collapsed"
+        )
     playing = bool(st.session_state.get(PLAYING))
     acts = (
         ("Back", ":material/skip_previous:", at - 1, False),
@@ -287,10 +294,10 @@ def move(to: int, plays: bool) -> None:
 
 def seen(play: views.MessagePlay, at: int) -> None:
     """What has come to one party."""
-    tabs = widgets.tabs("the party", play.parties, "seen")
+    tabs = widgets.show_tabs("the party", play.parties, "seen")
     for tab, name in zip(tabs, play.parties, strict=True):
         if tab.open:
-            table = views.seen(play, name, at)
+            table = views.tabulate_received(play, name, at)
             with tab:
                 if table["round"]:
                     blocks.show_table(table, alt=f"Messages {name} has received")
@@ -309,7 +316,7 @@ def third_party(play: views.ScenarioPlay) -> bool:
             help="It compares what one user sent it in two rounds.",
         )
         return False
-    table = views.difference_table(play)
+    table = views.tabulate_difference_attack(play)
     if not table["user"]:
         st.markdown("Nobody answered in both rounds, so there is nothing to compare.")
         return True
@@ -336,7 +343,7 @@ def third_party(play: views.ScenarioPlay) -> bool:
 def recommender(play: views.ScenarioPlay) -> None:
     """What the recommender can compute from the sums it sees."""
     st.header("The recommender compares sums")
-    passive, active, size = sum_attacks(play.run)
+    passive, active, size = run_sum_attacks(play.run)
     first, second, words = st.columns([1, 1, 3], gap="large")
     first.metric(
         "Listening: A off by",
@@ -362,7 +369,7 @@ def recommender(play: views.ScenarioPlay) -> None:
 
 def attendance(play: views.ScenarioPlay) -> None:
     """The attack on scenario 3: the same noise in every sum, but not the same people."""
-    table = views.attendance_table(play)
+    table = views.tabulate_attendance_attack(play)
     if not table["user"]:
         return
     hit, picked = table["recovered"].count("yes"), play.run.settings.picked
@@ -393,30 +400,32 @@ def shops(frame: Stage, rules: DeltaGenerator, data: str) -> None:
     """Shops that learn together: the messages, the budget, promise and cost."""
 
     def corner(ratings: Ratings) -> Ratings:
-        return views.corner(build_problem((ratings, ratings), Task.RANKING).train)
+        return views.select_busiest_corner(build_problem((ratings, ratings), Task.RANKING).train)
 
-    part: Ratings = sources.look(data, corner)
-    public = sources.facts(data, Task.RANKING)
+    part: Ratings = sources.compute_once(data, corner)
+    public = sources.get_public_facts(data, Task.RANKING)
     with rules:
         chosen, watched = rules_of_shops(part, shared=data != sources.UPLOAD)
-        epsilon = widgets.epsilon()
-    flow = build(epsilon=epsilon, **chosen)
+        epsilon = widgets.show_epsilon_slider()
+    flow = build_federation(epsilon=epsilon, **chosen)
     with frame.figure, st.spinner("Playing the rounds"):
-        play = state.kept(
+        play = state.memoize(
             "federated play",
             (data, part.fingerprint, flow, watched),
             lambda: views.play_federation(flow, part, watched=watched),
         )
     theatre(frame, frame.panel, play)
-    with frame.below:
+    with frame.details:
         st.caption(
             f"Played on a corner of the data, the {play.run.public.users:,} busiest users and the"
-            f" {play.run.public.items:,} most chosen items. {views.counted_words(play.run)}"
+            f" {play.run.public.items:,} most chosen items. {views.describe_traffic(play.run)}"
         )
-        blocks.folded("What the budget adds up to", lambda: budget(flow, public), key="budget")
+        blocks.show_expander(
+            "What the budget adds up to", lambda: budget(flow, public), key="budget"
+        )
         promise(flow.mechanism.guarantee(public), flow.mechanism.id)
         cost(
-            lambda: views.federation_traffic(flow, public),
+            lambda: views.tabulate_federation_traffic(flow, public),
             "By formula, which agrees with the counted messages: 2 x parties x rounds messages of"
             f" all profiles, {flow.mechanism.rank} numbers of 8 bytes each, on all of the data."
             " Item profiles do not grow with users: nothing that is sent is about one user alone.",
@@ -425,9 +434,9 @@ def shops(frame: Stage, rules: DeltaGenerator, data: str) -> None:
 
 def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]:
     """What the flow is built from, and whose profile is shown. shared: whether names are public."""
-    names = {id: registry.get(id).name for id in VARIANTS}
+    names = {id: registry.get_mechanism(id).name for id in VARIANTS}
     chosen: dict[str, Any] = {
-        "variant": widgets.choose(
+        "variant": widgets.choose_option(
             "Variant",
             "the variant",
             names,
@@ -436,7 +445,7 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
             help="How each party puts noise on the loss of a profile: see Noise. The strawman is"
             " the plain way that the others improve on.",
         ),
-        "profiles": widgets.choose(
+        "profiles": widgets.choose_option(
             "The parties share out the",
             "what is shared out",
             SHARED,
@@ -449,7 +458,7 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
     by_items = chosen["profiles"] is Profiles.ITEMS
     there = part.public.items if by_items else part.public.users
     titles = (part.item_ids if by_items else part.user_ids) or [str(k + 1) for k in range(there)]
-    watched = widgets.choose(
+    watched = widgets.choose_option(
         "Show the profile of",
         "the profile",
         dict(enumerate(titles[:12])),
@@ -460,7 +469,12 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
     )
     sliders = {
         "parties": ("Parties", 6, 4, ""),
-        "rounds": ("Rounds", 5, 3, f"Exchanges with the server. {glossary.help('rounds')}"),
+        "rounds": (
+            "Rounds",
+            5,
+            3,
+            f"Exchanges with the server. {glossary.explain_terms('rounds')}",
+        ),
         "local": (
             "Local solves in a round",
             20,
@@ -471,7 +485,7 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
     }
     for key, (label, most, usual, words) in sliders.items():
         what = f"the number of {label.lower()}"
-        chosen[key] = widgets.slider(label, what, 1, most, usual, key, help=words or None)
+        chosen[key] = widgets.choose_on_slider(label, what, 1, most, usual, key, help=words or None)
     return chosen, watched
 
 
@@ -480,22 +494,24 @@ def budget(flow: Federation, public: PublicFacts) -> None:
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.show_table(
-            views.budget_table(flow, public),
+            views.tabulate_budget(flow, public),
             alt="Epsilon claimed for each solve, and composed over rounds, solves and clicks",
         )
         st.caption(
             f"On all of the data, {public.users:,} users and {public.items:,} items. One user:"
-            f" {flow.budget(public).change.relation}."
+            f" {flow.account_budget(public).change.relation}."
         )
     with right:
         st.markdown("**Why the claim is not per user**")
-        for reason in views.why_not_per_user(flow, public):
+        for reason in views.explain_missing_user_bound(flow, public):
             st.markdown(f"- {blocks.escape(reason)}")
 
 
 def promise(card: Guarantee, id: str) -> None:
     """The card of what is played, folded."""
-    blocks.folded("What is promised", lambda: blocks.guarantee(card, id), key="promised")
+    blocks.show_expander(
+        "What is promised", lambda: blocks.show_guarantee(card, id), key="promised"
+    )
 
 
 def cost(traffic: Callable[[], Table], caption: str) -> None:
@@ -510,8 +526,8 @@ def cost(traffic: Callable[[], Table], caption: str) -> None:
         blocks.show_table(traffic(), alt=alt, column_config=counts)
         st.caption(caption)
 
-    blocks.folded("What it costs to send", sent, key="sent")
+    blocks.show_expander("What it costs to send", sent, key="sent")
 
 
-shell.enter()
+shell.enter_through_app()
 page()

@@ -8,10 +8,10 @@ import streamlit as st
 
 from dpmc_core.errors import DpmcError
 from dpmc_lab import glossary
-from dpmc_lab.classroom import CLASS
+from dpmc_lab.classroom import CLASS_SIZE
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom import room_view as words
-from dpmc_lab.classroom.room import LONGEST, QUESTIONS, READY, Room, View
+from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, QUESTIONS, Room, View
 from dpmc_lab.classroom.room_view import ShareRow
 from dpmc_lab.curves import cards
 from dpmc_lab.sweep.presets import EPSILONS
@@ -36,10 +36,10 @@ Marks = tuple[object, ...]
 
 
 def page() -> None:
-    if not classroom.teacher():
+    if not classroom.is_teacher():
         stranger()
         return
-    room = classroom.room()
+    room = classroom.get_room()
     try:
         if room is None:
             set_up()
@@ -48,8 +48,8 @@ def page() -> None:
         else:
             projector(room)
     except DpmcError as error:
-        blocks.problem(error)
-    if classroom.on():
+        blocks.show_error(error)
+    if classroom.is_class_mode():
         visitors()
 
 
@@ -57,17 +57,19 @@ def visitors() -> None:
     """What those may do who have not opened the teacher's link."""
     may = st.toggle(
         "Visitors may train on samples",
-        classroom.visitors_train(),
+        classroom.can_visitors_train(),
         help="Two at a time, the others wait. Switched off, what they have begun ends.",
     )
-    if may != classroom.visitors_train():
-        classroom.let_visitors_train(may)
+    if may != classroom.can_visitors_train():
+        classroom.allow_visitor_training(may)
 
 
 def stranger() -> None:
     """Somebody in the network: phones have a page of their own."""
-    blocks.heading("The class", "Answer on the page for phones; only the teacher sees this one.")
-    st.link_button("Open the page for phones", classroom.phone_link(), type="primary")
+    blocks.show_heading(
+        "The class", "Answer on the page for phones; only the teacher sees this one."
+    )
+    st.link_button("Open the page for phones", classroom.get_phone_link(), type="primary")
 
 
 def marks_of(view: View | None) -> Marks:
@@ -78,9 +80,9 @@ def marks_of(view: View | None) -> Marks:
         for one in view.askings
         for sender, poll in one.counts.items()
     )
-    on = (view.id, view.on, len(view.askings), view.locked, view.ended, view.hides)
-    beside = (view.beside, *(one.locked for one in view.ballots))
-    return (*on, *beside, view.questions, view.epsilon, counts, tuple(view.pretended.items()))
+    on = (view.id, view.current_number, len(view.askings), view.locked, view.ended, view.hides)
+    beside = (view.guess_poll_number, *(one.locked for one in view.guess_polls))
+    return (*on, *beside, view.questions, view.epsilon, counts, tuple(view.simulated_yes.items()))
 
 
 def now_in(room: Room | None) -> View | None:
@@ -92,7 +94,7 @@ def act(what: Callable[[], object]) -> None:
     try:
         what()
     except DpmcError as error:
-        blocks.problem(error)
+        blocks.show_error(error)
     else:
         st.rerun()
 
@@ -101,7 +103,7 @@ def act(what: Callable[[], object]) -> None:
 
 
 def set_up() -> None:
-    blocks.heading(
+    blocks.show_heading(
         "Ask the class",
         "Choose yes-or-no questions and open the room. Every phone changes its owner's answer by"
         " chance before it sends it; the class sees what can still be known.",
@@ -111,10 +113,10 @@ def set_up() -> None:
         questions = choose_questions()
     with right:
         epsilon = choose_epsilon(len(questions))
-        expected = choose_size() if classroom.on() else CLASS
+        expected = choose_size() if classroom.is_class_mode() else CLASS_SIZE
         if st.button("Open the room", type="primary", icon=":material/meeting_room:"):
             act(lambda: begin(questions, epsilon, expected))
-        if not classroom.on():
+        if not classroom.is_class_mode():
             st.caption(
                 "Phones can take part where the app was started with **make class**. Here you can"
                 " count hands, or ask 30 simulated phones."
@@ -122,16 +124,16 @@ def set_up() -> None:
 
 
 def begin(questions: list[str], epsilon: float, expected: int) -> None:
-    room = classroom.begin(questions, epsilon, expected)
-    if not classroom.on():  # no phone to wait for
+    room = classroom.open_room(questions, epsilon, expected)
+    if not classroom.is_class_mode():  # no phone to wait for
         room.ask(0)
 
 
 def choose_questions() -> list[str]:
     st.segmented_control(
         "Questions",
-        [*READY, OWN],
-        default=next(iter(READY)),
+        [*EXAMPLE_QUESTIONS, OWN],
+        default=next(iter(EXAMPLE_QUESTIONS)),
         required=True,
         key=QUESTIONS_OF,
         persist_state="session",
@@ -143,7 +145,7 @@ def choose_questions() -> list[str]:
         st.text_input(
             f"Question {k}",
             key=f"room question {k - 1}",
-            max_chars=LONGEST,
+            max_chars=MAX_QUESTION_LENGTH,
             placeholder="empty: left out",
             persist_state="session",
         )
@@ -155,7 +157,9 @@ def choose_questions() -> list[str]:
 
 def fill() -> None:
     """Put a ready list in the fields, to be changed there."""
-    ready = READY.get(st.session_state.get(QUESTIONS_OF, next(iter(READY))), ())
+    ready = EXAMPLE_QUESTIONS.get(
+        st.session_state.get(QUESTIONS_OF, next(iter(EXAMPLE_QUESTIONS))), ()
+    )
     for k in range(len(QUESTIONS)):
         st.session_state[f"room question {k}"] = ready[k] if k < len(ready) else ""
 
@@ -169,14 +173,14 @@ def choose_epsilon(questions: int) -> float:
         format_func=lambda value: f"{value:g}",
         key=EPSILON,
         persist_state="session",
-        help=glossary.help("epsilon"),
+        help=glossary.explain_terms("epsilon"),
     )
     with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
         st.caption("more private", width="content")
         st.caption("more accurate", width="content")
-    told = (*words.epsilon_words(epsilon), words.cost_words(questions, epsilon))
+    told = (*words.explain_epsilon(epsilon), words.explain_cost(questions, epsilon))
     st.markdown("\n".join(f"- {blocks.escape(one)}" for one in told))
-    st.caption(blocks.escape(words.two_coins(epsilon)))
+    st.caption(blocks.escape(words.explain_two_coins(epsilon)))
     return float(epsilon)
 
 
@@ -184,8 +188,8 @@ def choose_size() -> int:
     return st.number_input(
         "Phones expected",
         1,
-        core.PHONES // 2,
-        CLASS,
+        core.MAX_PHONES // 2,
+        CLASS_SIZE,
         key=SIZE,
         persist_state="session",
         help="Twice as many find a place by themselves; more ask you to be let in.",
@@ -198,7 +202,7 @@ def lobby(room: Room) -> None:
     with left:
         show_safely("The QR code", phones_link, True)
     with right:
-        blocks.heading(
+        blocks.show_heading(
             "Open this on one phone now",
             "Scan the code or type the address, with the phone in the same network.",
         )
@@ -206,7 +210,7 @@ def lobby(room: Room) -> None:
 
         @st.fragment(run_every=TICK)
         def waiting() -> None:
-            now = now_in(classroom.room())
+            now = now_in(classroom.get_room())
             if now is None or marks_of(now) != marks_of(view):
                 st.rerun()
             if now.tested:
@@ -224,13 +228,13 @@ def lobby(room: Room) -> None:
                 act(lambda: room.ask(0))
 
         waiting()
-        st.caption(blocks.escape(words.cost_words(len(view.questions), view.epsilon)))
+        st.caption(blocks.escape(words.explain_cost(len(view.questions), view.epsilon)))
         if st.button("Change the questions", icon=":material/edit:"):
-            act(classroom.close)
+            act(classroom.close_room)
 
 
 def phones_link(large: bool) -> None:
-    st.html(charts_room.phones_enter(classroom.phone_link(), large=large))
+    st.html(charts_room.render_phone_link(classroom.get_phone_link(), large=large))
 
 
 # --- the projector ------------------------------------------------------------------------------
@@ -238,16 +242,16 @@ def phones_link(large: bool) -> None:
 
 def projector(room: Room) -> None:
     view = room.view()
-    ballot, question = view.ballot, view.now.question if view.now else -1
-    if classroom.on() and not view.ended:
+    ballot, question = view.guess_poll, view.now.question if view.now else -1
+    if classroom.is_class_mode() and not view.ended:
         show_safely("The QR code", phones_link, False)
     st.html(charts_room.LARGE)
     st.title(blocks.escape(ballot.title if ballot else view.questions[question]), anchor=False)
     marks = marks_of(view)
 
-    @st.fragment(run_every=TICK if classroom.on() and not view.ended else None)
+    @st.fragment(run_every=TICK if classroom.is_class_mode() and not view.ended else None)
     def live() -> None:
-        now = now_in(classroom.room())
+        now = now_in(classroom.get_room())
         if now is None or marks_of(now) != marks:
             st.rerun()
         show_safely("The number of reports", arrived, now)
@@ -272,8 +276,8 @@ def projector(room: Room) -> None:
 
 def guesses(room: Room, view: View) -> None:
     """The way back to every guess."""
-    for ballot in view.ballots:
-        if ballot is not view.ballot and st.button(
+    for ballot in view.guess_polls:
+        if ballot is not view.guess_poll and st.button(
             f"Show again: {blocks.escape(ballot.title)} ({-ballot.number})",
             key=f"room ballot {ballot.number}",
             type="tertiary",
@@ -285,7 +289,7 @@ def beside(room: Room, view: View, question: int, live: Callable[[], None]) -> N
     """The picture; and what stands in for phones, in sight where there can be none."""
     if view.ended:
         live()
-    elif classroom.on():
+    elif classroom.is_class_mode():
         live()
         with st.expander(
             "Without phones: count hands, or simulate 30", icon=":material/back_hand:"
@@ -306,25 +310,29 @@ def beside(room: Room, view: View, question: int, live: Callable[[], None]) -> N
 
 def arrived(view: View) -> None:
     """How many reports there are."""
-    st.html(charts_room.counter(*words.counted(view)))
-    if waits := words.waiting(view):
+    st.html(charts_room.render_counter(*words.count_answers(view)))
+    if waits := words.explain_waiting(view):
         st.markdown(f":material/visibility_off: {waits}")
 
 
 def table(rows: list[ShareRow]) -> None:
-    blocks.numbers(words.words(rows, "Shares"), words.table(rows), key="room numbers")
+    blocks.show_chart_numbers(
+        words.describe_rows(rows, "Shares"), words.tabulate_rows(rows), key="room numbers"
+    )
 
 
 def chart(view: View, question: int) -> list[ShareRow]:
     """What the reports say."""
-    ballot = view.ballot
+    ballot = view.guess_poll
     if ballot:
-        rows, legend = words.of_ballot(view, ballot), words.GUESSED
+        rows, legend = words.build_guess_rows(view, ballot), words.GUESSED_NOTE
     else:
-        rows = words.of_question(view, question, told=bool(st.session_state.get(SHOWN)))
-        legend = words.legend(rows)
-    alt = words.words(rows, "Shares of yes, each with its 95 % interval")
-    st.html(charts_room.shares(rows, alt, state.theme(), alike=bool(ballot)))
+        rows = words.build_question_rows(
+            view, question, reveal_truth=bool(st.session_state.get(SHOWN))
+        )
+        legend = words.describe_marks(rows)
+    alt = words.describe_rows(rows, "Shares of yes, each with its 95 % interval")
+    st.html(charts_room.render_shares(rows, alt, state.get_theme(), equal_rows=bool(ballot)))
     st.caption(legend)
     return rows
 
@@ -345,7 +353,7 @@ def at_the_door(room: Room, view: View) -> None:
 def buttons(room: Room, view: View, question: int) -> None:
     """What a teacher does. A key does the same whatever is on the wall."""
     before, after = question - 1, question + 1
-    places = words.asked(view) if view.ended else range(len(view.questions))
+    places = words.list_asked_questions(view) if view.ended else range(len(view.questions))
     locks = "Unlock" if view.locked else "Lock"
     with st.container(horizontal=True):
         if not view.ended and st.button(
@@ -357,7 +365,7 @@ def buttons(room: Room, view: View, question: int) -> None:
             help="Whether reports to this question are taken.",
         ):
             act(lambda: room.lock(not view.locked))
-        if view.ballot and view.now and st.button("To the questions", icon=":material/undo:"):
+        if view.guess_poll and view.now and st.button("To the questions", icon=":material/undo:"):
             act(lambda: room.press(question))
         if st.button(
             "Back",
@@ -383,15 +391,15 @@ def buttons(room: Room, view: View, question: int) -> None:
             with st.popover("Begin a new room", icon=":material/edit:"):
                 st.markdown("This room and all its reports are forgotten.")
                 if st.button("Forget this room", type="primary"):
-                    act(classroom.close)
+                    act(classroom.close_room)
             return
         if st.button(
             "Ask again",
             icon=":material/replay:",
             shortcut="A",
-            disabled=bool(view.ballot),
+            disabled=bool(view.guess_poll),
             help="The same question once more, as a round: costs each person"
-            f" {view.costs(question):g} more.",
+            f" {view.question_epsilon(question):g} more.",
         ):
             act(lambda: room.press(question, again=True))
         with st.popover("End", icon=":material/stop_circle:"):
@@ -403,7 +411,7 @@ def buttons(room: Room, view: View, question: int) -> None:
 def export(room: Room) -> None:
     st.download_button(
         "Results as CSV",
-        lambda: words.export(room.view(), blocks.log_once),
+        lambda: words.export_results(room.view(), blocks.log_once),
         "class.csv",
         "text/csv",
         on_click="ignore",
@@ -436,38 +444,42 @@ def settings(room: Room, view: View) -> None:
     if epsilon != view.epsilon:
         act(lambda: room.cost(float(epsilon)))
     with st.form("one more", border=False, clear_on_submit=True):
-        text = st.text_input("One question more", max_chars=LONGEST)
+        text = st.text_input("One question more", max_chars=MAX_QUESTION_LENGTH)
         if st.form_submit_button("Add it"):
             act(lambda: room.add(text))
 
 
 def again(view: View, question: int) -> list[ShareRow]:
     """What asking again gives to the class, and to an attacker."""
-    estimates, certainty = words.rounds(view, question, st.session_state.get(PRIOR, PRIORS[0]))
+    estimates, certainty = words.compare_rounds(
+        view, question, st.session_state.get(PRIOR, PRIORS[0])
+    )
     if len(estimates) < 2:
         return []
-    st.header(words.surer(estimates, certainty), anchor=False)
-    theme = state.theme()
+    st.header(words.describe_repetition(estimates, certainty), anchor=False)
+    theme = state.get_theme()
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**This class**: the reports of all rounds, those of a phone together")
-        alt = words.words(estimates, "The estimate after each round")
-        st.html(charts_room.shares(estimates, alt, theme, alike=True))
+        alt = words.describe_rows(estimates, "The estimate after each round")
+        st.html(charts_room.render_shares(estimates, alt, theme, equal_rows=True))
     with right:
         st.markdown("**One answer**: guessed by an attacker who saw every report of it")
-        alt = words.words(certainty, "How often an attacker is right after each round")
+        alt = words.describe_rows(certainty, "How often an attacker is right after each round")
         axis = charts_room.CERTAINTY
-        st.html(charts_room.shares(certainty, alt, theme, axis=axis, alike=True))
+        st.html(charts_room.render_shares(certainty, alt, theme, axis=axis, equal_rows=True))
         before = st.select_slider(
             "Sure of the answer before any report",
             PRIORS,
-            format_func=lambda value: f"{cards.hundred(value)} %",
+            format_func=lambda value: f"{cards.format_share_percent(value)} %",
             key=PRIOR,
         )
     st.caption(
         "Computed, not measured: right on average. Who was"
-        f" {cards.hundred(before)} % sure before is right as often without any report. The odds of"
-        f" yes are those before, times e^({view.costs(question):g} s) for s more reports of yes"
+        f" {cards.format_share_percent(before)} % sure before is right as often without any"
+        " report. The odds of"
+        f" yes are those before, times e^({view.question_epsilon(question):g} s) for s more"
+        " reports of yes"
         " than of no."
     )
     return [*estimates, *certainty]
@@ -475,17 +487,17 @@ def again(view: View, question: int) -> list[ShareRow]:
 
 def overview(view: View) -> list[ShareRow]:
     """Every question so far; in an order only where the shares surely have one."""
-    rows = words.overview(view)
+    rows = words.summarise_questions(view)
     if len(rows) < 2:
         return []
     st.header("All questions so far", anchor=False)
-    found = words.differences(view)
-    ordered = words.ranked(rows, found)
+    found = words.compare_questions(view)
+    ordered = words.rank_rows(rows, found)
     if ordered is not None and st.toggle("From the largest share down", key=ORDERED):
         rows = ordered
-    alt = words.words(rows, "Shares of yes in this class, each with its 95 % interval")
-    st.html(charts_room.shares(rows, alt, state.theme(), alike=True))
-    for said in words.compared(view, found):
+    alt = words.describe_rows(rows, "Shares of yes in this class, each with its 95 % interval")
+    st.html(charts_room.render_shares(rows, alt, state.get_theme(), equal_rows=True))
+    for said in words.describe_differences(view, found):
         st.caption(blocks.escape(said))
     return rows
 
@@ -494,13 +506,13 @@ def hands(room: Room, view: View) -> None:
     """Real coins in place of phones."""
     st.markdown("**Count hands**")
     try:
-        rule = core.coins(view.now.epsilon if view.now else view.epsilon)
+        rule = core.choose_coin_rule(view.now.epsilon if view.now else view.epsilon)
     except DpmcError as error:
-        blocks.problem(error)
+        blocks.show_error(error)
         return
-    st.html(charts_room.coins(rule, words.rule_words(rule), state.theme()))
-    st.markdown(f"**{blocks.escape(words.rule_words(rule))}**")
-    spent = cards.epsilon_text(rule.channel.cell_epsilon)
+    st.html(charts_room.render_coins(rule, words.describe_coin_rule(rule), state.get_theme()))
+    st.markdown(f"**{blocks.escape(words.describe_coin_rule(rule))}**")
+    spent = cards.format_epsilon(rule.channel.cell_epsilon)
     st.caption(
         f"The opposite {100 * rule.chance:g} times in 100, epsilon {spent}: the nearest rule of one"
         " coin that tells no more than phones."
@@ -515,45 +527,47 @@ def hands(room: Room, view: View) -> None:
 
 def simulated(room: Room, view: View, question: int) -> None:
     """Phones that are not there, with a share that is known, or to be guessed."""
-    st.markdown(f"**{CLASS} simulated phones**, of which you know the truth")
+    st.markdown(f"**{CLASS_SIZE} simulated phones**, of which you know the truth")
     hidden = st.toggle(
         "Keep the true share secret", key=SECRET, help="Drawn at random; let the class guess it."
     )
     yes = (
-        st.slider(f"Of {CLASS}, so many say yes", 0, CLASS, CLASS // 3, key="room true")
+        st.slider(
+            f"Of {CLASS_SIZE}, so many say yes", 0, CLASS_SIZE, CLASS_SIZE // 3, key="room true"
+        )
         if not hidden
         else None
     )
-    if st.button(f"Ask {CLASS} simulated phones", icon=":material/smartphone:"):
+    if st.button(f"Ask {CLASS_SIZE} simulated phones", icon=":material/smartphone:"):
         st.session_state[SHOWN] = yes is not None
-        act(lambda: room.simulate(secrets.randbelow(CLASS + 1) if yes is None else yes))
-    if question in view.pretended:
+        act(lambda: room.simulate(secrets.randbelow(CLASS_SIZE + 1) if yes is None else yes))
+    if question in view.simulated_yes:
         st.toggle("Show the true share", key=SHOWN)
 
 
 def promise(view: View, question: int) -> None:
     """What is promised to whoever answers, and what is not."""
     st.header("What is promised", anchor=False)
-    if view.ballot:
+    if view.guess_poll:
         st.markdown("Nothing. A guess is sent as it is, without a name: it is not private.")
         return
-    epsilon = view.costs(question)
+    epsilon = view.question_epsilon(question)
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**Each answer, even from this server**")
-        own = cards.epsilon_text(core.coin(epsilon).loss(1).epsilon)
+        own = cards.format_epsilon(core.build_phone_channel(epsilon).loss(1).epsilon)
         st.badge(
             f"claimed {epsilon:g}, certified: epsilon {own} per answer",
             icon=":material/verified:",
             color="green",
         )
-        told = words.promise_words(view, question)
+        told = words.explain_promise(view, question)
         st.markdown("\n".join(f"- {blocks.escape(one)}" for one in told))
     with right:
         st.markdown("**In plain words**")
-        st.markdown(blocks.escape(classroom.HONEST))
-        st.markdown(blocks.escape(words.cheat_words(epsilon)))
+        st.markdown(blocks.escape(classroom.PRIVACY_NOTICE))
+        st.markdown(blocks.escape(words.explain_cheating(epsilon)))
 
 
-shell.enter()
+shell.enter_through_app()
 page()

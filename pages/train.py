@@ -14,16 +14,16 @@ from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import (
-    SEED,
+    DEFAULT_SEED,
     build_problem,
-    default_split,
-    prepared_facts,
-    split_words,
+    choose_default_split,
+    format_split,
+    prepare_public_facts,
 )
 from dpmc_lab import glossary
 from dpmc_lab.curves import as_published, cards, lines, run_card, training
-from dpmc_lab.curves.run_card import KeptRun, Run
-from dpmc_lab.curves.training import Film, TopItem
+from dpmc_lab.curves.run_card import FinishedRun, RememberedRun
+from dpmc_lab.curves.training import RunRecording, TopItem
 from pages.ui import (
     blocks,
     classroom,
@@ -39,84 +39,86 @@ from pages.ui import (
     widgets,
 )
 from pages.ui.charts import train as charts_train
-from pages.ui.jobs import Job, Snapshot, look
-from pages.ui.text import escape, many
+from pages.ui.jobs import Job, Snapshot, get_snapshot
+from pages.ui.text import escape, format_count
 
 JOB = "train"
 
 
 def page() -> None:
-    parts = stage.stage("Train one mechanism")
+    parts = stage.lay_out_stage("Train one mechanism")
     with parts.choices:
-        data = sources.pick(label_visibility="collapsed")
-        id = widgets.mechanism(data)
+        data = sources.choose_data(label_visibility="collapsed")
+        id = widgets.choose_mechanism(data)
         steering = st.container(horizontal=True, gap="xsmall", width="content", key="steering")
         settings = st.popover("Settings", icon=":material/tune:")
     place, film_place = parts.panel.empty(), parts.figure.container()
     try:
-        dataset = sources.get(data)
+        dataset = sources.get_dataset(data)
     except (DpmcError, OSError) as error:
         with parts.figure:
-            blocks.problem(error)
+            blocks.show_error(error)
         return
-    cls = registry.get(id)
+    cls = registry.get_mechanism(id)
     with settings:
-        wide, published = widgets.wide(), widgets.as_published()
-        chosen = widgets.settings(cls)
+        wide, published = widgets.choose_wide_range(), widgets.choose_as_published()
+        chosen = widgets.choose_settings(cls)
         timed = dataset.ratings.times is not None
-        steps, split = prepare.controls(dataset.ratings.public, cls.task, timed=timed)
-        steps += [parse_step(step) for step in widgets.facts(data, [id])]
+        steps, split = prepare.show_preparation_controls(
+            dataset.ratings.public, cls.task, timed=timed
+        )
+        steps += [parse_step(step) for step in widgets.choose_item_features(data, [id])]
         seed = randomness()
-        if state.shelf().runs:
+        if state.get_run_history().runs:
             st.button(
                 "Clear the runs",
                 icon=":material/delete:",
-                on_click=state.shelf().clear,
+                on_click=state.get_run_history().forget_unpinned,
                 help="Forget all runs that are not pinned.",
             )
     with parts.figure:
-        epsilon = widgets.epsilon(wide)
+        epsilon = widgets.show_epsilon_slider(wide)
     with parts.panel:
         if published and chosen is not None:
             chosen = paper_s(id, chosen, dataset, epsilon)
-        mechanism = widgets.build(id, epsilon, chosen)
+        mechanism = widgets.build_mechanism(id, epsilon, chosen)
         possible = may_train(data) and mechanism is not None
-    job = state.jobs().get(JOB)
-    now = look(job)
-    run: Run | None = now.result
+    job = state.get_jobs().get(JOB)
+    now = get_snapshot(job)
+    run: FinishedRun | None = now.result
     if run is not None and job is not None:
-        state.shelf().put(run_card.keep(run, job.about))
+        state.get_run_history().add_run(run_card.remember_run(run, job.data_id))
     with steering:
         pressed, held = buttons(job, now, possible=possible)
     if pressed and possible:
         fresh = seed is None
         number = secrets.randbits(128) if fresh else seed
-        usual = not steps and split == default_split(cls.task)
-        work = runs.train(
+        usual = not steps and split == choose_default_split(cls.task)
+        work = runs.make_training_work(
             mechanism,
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
             reference=expected(data, id, seed) if usual else (),
-            number=state.shelf().number(),
-            data=dataset.opened,
+            number=state.get_run_history().number(),
+            data=dataset.loaded_name,
             reading=dataset.reading,
             title=dataset.title,
             split=split,
             fresh=fresh,
         )
-        job = state.jobs().start(JOB, work, data, classroom.places(), held)
+        job = state.get_jobs().start(JOB, work, data, classroom.get_worker_slots(), held)
         if held:
-            job.halt()
+            job.wait_for_halt()
         st.rerun()
     with film_place:
         if job is None:
             example(data, mechanism, place)
         else:
-            blocks.ticking(job, now, lambda now: live(now, place))
+            blocks.poll_job(job, now, lambda now: live(now, place))
     if run is not None:
         with parts.panel:
             found(run, trained=now.active or now.state != "stopped" or run.result.stopped)
-    with parts.below:
+    with parts.details:
         strip()
         if run is not None:
             result(run)
@@ -127,9 +129,9 @@ def page() -> None:
 def may_train(data: str) -> bool:
     """Whether this session may train on these data; a sentence says why not."""
     if data not in SAMPLES:
-        return not blocks.reserved("train on this", "The samples are for everybody.")
+        return not blocks.is_reserved_for_teacher("train on this", "The samples are for everybody.")
     why = "Runs of visitors are switched off at the moment."
-    return classroom.visitors_train() or not blocks.reserved("train", why)
+    return classroom.can_visitors_train() or not blocks.is_reserved_for_teacher("train", why)
 
 
 def paper_s(
@@ -137,13 +139,13 @@ def paper_s(
 ) -> dict[str, Any] | None:
     """The settings of the mechanism's paper, but for those that are chosen; what that changes."""
     try:
-        public = prepared_facts(dataset.ratings.public, registry.get(id).task)
-        switched = as_published.switched(id, chosen, public, epsilon=epsilon)
+        public = prepare_public_facts(dataset.ratings.public, registry.get_mechanism(id).task)
+        switched = as_published.compare_with_published(id, chosen, public, epsilon=epsilon)
     except DpmcError as error:
-        blocks.problem(error)
+        blocks.show_error(error)
         return None
-    st.caption(escape(" ".join(as_published.words(switched))))
-    return as_published.with_published(id, chosen)
+    st.caption(escape(" ".join(as_published.describe_published_changes(switched))))
+    return as_published.merge_published_settings(id, chosen)
 
 
 def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
@@ -161,14 +163,14 @@ def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bo
     )
     if going:
         label, icon, turn = (
-            ("Go on", "resume", job.resume) if now.held else ("Pause", "pause", job.pause)
+            ("Go on", "resume", job.resume) if now.is_held else ("Pause", "pause", job.pause)
         )
         st.button(label, icon=f":material/{icon}:", on_click=turn)
-    blocks.stop(job, now)
+    blocks.show_stop_button(job, now)
     st.button(
         "Reset",
         icon=":material/restart_alt:",
-        on_click=state.jobs().drop,
+        on_click=state.get_jobs().drop,
         args=(JOB,),
         disabled=job is None,
         help="Back to the start. The runs that are remembered stay.",
@@ -180,22 +182,22 @@ def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bo
 def expected(data: str, id: str, seed: int | None) -> tuple[float, str] | tuple[()]:
     """What is reached without privacy and what that is, where curves came with the app: to fix the
     axis. On the split of the seed where one of them has it, else over all of theirs."""
-    found = rows.shipped(data, id, (seed or 0,)) or rows.shipped(data, id)
-    without = found and found[0].without
+    found = rows.load_shipped(data, id, (seed or 0,)) or rows.load_shipped(data, id)
+    without = found and found[0].nonprivate_reference
     if not without:
         return ()
-    mean, _, seeds = without.level
-    return mean, lines.WITHOUT + ", curve's mean" * (seeds > 1)
+    mean, _, seeds = without.interval
+    return mean, lines.NO_PRIVACY + ", curve's mean" * (seeds > 1)
 
 
 def live(now: Snapshot, place: DeltaGenerator) -> None:
     """The run as it goes, its progress in the panel; afterwards its rounds can be replayed."""
     with place.container():
-        blocks.progress_or_problem(now)
-        if now.message and now.shown is not None and now.shown.frames:
+        blocks.show_job_progress(now)
+        if now.message and now.display is not None and now.display.frames:
             st.caption("Its last round stands in the picture: evaluation only, not private.")
-    if now.shown is not None:
-        film.show(now.shown, live=now.active and now.result is None)
+    if now.display is not None:
+        film.show_film(now.display, live=now.active and now.result is None)
 
 
 def example(data: str, mechanism: Mechanism | None, place: DeltaGenerator) -> None:
@@ -215,28 +217,28 @@ def example(data: str, mechanism: Mechanism | None, place: DeltaGenerator) -> No
             f"An example: {mechanism.name} on {SAMPLES[sample].title}, the busiest people and"
             " titles only."
         )
-    film.show(film_of)
+    film.show_film(film_of)
 
 
 @st.cache_resource(max_entries=100, show_spinner=False)
-def _example(sample: str, settings: str, _mechanism: Mechanism) -> Film:  # noqa: ARG001
-    return runs.example(_mechanism, sources.get(sample).ratings, sample)
+def _example(sample: str, settings: str, _mechanism: Mechanism) -> RunRecording:  # noqa: ARG001
+    return runs.make_example_film(_mechanism, sources.get_dataset(sample).ratings, sample)
 
 
 def randomness() -> int | None:
     """The seed, or None for fresh randomness from the operating system."""
-    fresh = widgets.toggle(
+    fresh = widgets.choose_toggle(
         "Fresh randomness",
         "fresh randomness",
         "fresh",
         help="Take the seed from the operating system and forget it.",
     )
-    seed = widgets.number(
+    seed = widgets.choose_number(
         "Seed",
         "the seed",
         0,
         2**31,
-        SEED,
+        DEFAULT_SEED,
         "seed",
         disabled=fresh,
         help=run_card.SEED_NOTE,
@@ -250,11 +252,12 @@ def objective(now: Snapshot) -> None:
     if not known:
         return
     rounds, values = zip(*known, strict=True)
-    id = now.shown.mechanism
+    id = now.display.mechanism
     with st.expander("How it trained, round by round", icon=":material/show_chart:"):
-        blocks.chart(
-            charts_train.objective(id, known),
-            alt=f"{registry.get(id).name}: objective over {many(rounds[-1], 'round')}.",
+        blocks.show_chart(
+            charts_train.plot_objective(id, known),
+            alt=f"{registry.get_mechanism(id).name}: objective over"
+            f" {format_count(rounds[-1], 'round')}.",
             caption=blocks.EVALUATION
             + " An objective computed from raw ratings is not private either: for watching only."
             * any(p.raw for p in now.points),
@@ -265,7 +268,7 @@ def objective(now: Snapshot) -> None:
 
 def strip() -> None:
     """The runs that are remembered; two that are ticked are compared."""
-    shelf = state.shelf()
+    shelf = state.get_run_history()
     if not shelf.runs:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -279,16 +282,16 @@ def strip() -> None:
         compare(*shelf.pair)
 
 
-def card(run: KeptRun) -> None:
+def card(run: RememberedRun) -> None:
     """A remembered run: what it was, what it reached."""
-    shelf, number = state.shelf(), run.number
+    shelf, number = state.get_run_history(), run.number
     with st.container(border=True, width=200, gap="small", key=f"card {number}"):
         more = " · stopped" if run.stopped else ""
-        st.markdown(f"**Run {number}** · {escape(run.facts['mechanism'])}")
-        epsilon = run.facts.get("epsilon")
+        st.markdown(f"**Run {number}** · {escape(run.details['mechanism'])}")
+        epsilon = run.details.get("epsilon")
         at = "" if epsilon is None else f" · epsilon {epsilon}"
         st.caption(f"{escape(run.title)}{at}{more}")
-        st.markdown(f"{run.metric.title} **{run.metric.full(run.value)}**")
+        st.markdown(f"{run.metric.title} **{run.metric.format_with_unit(run.value)}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             key = f"tick {number}"
             st.session_state[key] = number in shelf.ticked
@@ -305,39 +308,45 @@ def card(run: KeptRun) -> None:
             )
 
 
-def compare(one: KeptRun, other: KeptRun) -> None:
+def compare(one: RememberedRun, other: RememberedRun) -> None:
     """Two remembered runs: curves overlaid, lists side by side, settings where they differ."""
-    st.header(run_card.compared(one, other), anchor=False)
+    st.header(run_card.compare_runs(one, other), anchor=False)
     left, right = st.columns([3, 2], gap="large")
     with left:
         if one.metric == other.metric:
-            chart = state.kept(
+            chart = state.memoize(
                 "two runs",
-                (one.number, other.number, one.film, other.film),
-                lambda: charts_train.both(one, other),
+                (one.number, other.number, one.recording, other.recording),
+                lambda: charts_train.plot_two_runs(one, other),
             )
-            words = [f"Run {r.number}. {training.film_words(r.film)}" for r in (one, other)]
-            blocks.chart(
+            words = [
+                f"Run {r.number}. {training.describe_recording(r.recording)}" for r in (one, other)
+            ]
+            blocks.show_chart(
                 chart,
                 alt=" ".join(words),
                 caption="One draw of the noise each: another seed may turn a small difference"
                 " around.",
-                table=run_card.rounds_table(one, other),
+                table=run_card.tabulate_rounds(one, other),
                 key="two runs",
             )
         else:
             st.markdown("They predict different things, so their numbers share no axis.")
     with right:
-        differing = run_card.differing(one, other)
+        differing = run_card.tabulate_differences(one, other)
         if differing["what differs"]:
             blocks.show_table(differing, alt="Settings of the two runs that differ")
         else:
             st.markdown("Their settings are the same.")
-    person, theirs = (run.film.corner.person for run in (one, other))
-    if one.about != other.about or person != theirs:
+    person, theirs = (run.recording.corner.person for run in (one, other))
+    if one.data_key != other.data_key or person != theirs:
         return
     runs = {f"Run {run.number}": run.top for run in (one, other)}
-    shown(f"What {one.film.corner.who} would be shown", runs, {"Without privacy": other.clear})
+    shown(
+        f"What {one.recording.corner.person_label} would be shown",
+        runs,
+        {"Without privacy": other.nonprivate_list},
+    )
 
 
 def shown(
@@ -356,28 +365,29 @@ def shown(
             st.markdown("\n".join(marked) or "Not there yet, or stopped before.")
 
 
-def found(run: Run, *, trained: bool) -> None:
+def found(run: FinishedRun, *, trained: bool) -> None:
     """The number of a run beside what it is compared with, one sentence, what to do next.
 
     trained: whether all that it is compared with is there, or may still come.
     """
     result = run.result
     answer(run)
-    st.header(run_card.finding(result), anchor=False)
-    epsilon = cards.epsilon_text(result.guarantee.claimed.epsilon)
+    st.header(run_card.describe_run(result), anchor=False)
+    epsilon = cards.format_epsilon(result.guarantee.claimed.epsilon)
     st.caption(
         f"{result.mechanism.name} on {escape(run.title)}, epsilon {epsilon}"
         f" {result.guarantee.change.label}"
     )
     if result.stopped:
         st.warning(
-            f"Stopped after {many(result.rounds, 'round')}: the numbers are those of the model"
+            f"Stopped after {format_count(result.rounds, 'round')}: the numbers are those of the"
+            " model"
             " so far."
         )
     elif not trained:
         st.warning("Stopped before everything was trained that it is compared with.")
-    if (pair := state.shelf().pair) is not None:
-        st.markdown(escape(run_card.compared(*pair)) + ".")
+    if (pair := state.get_run_history().pair) is not None:
+        st.markdown(escape(run_card.compare_runs(*pair)) + ".")
     else:
         st.markdown("Move epsilon and train again: the two runs will stand side by side.")
     st.page_link(
@@ -386,36 +396,38 @@ def found(run: Run, *, trained: bool) -> None:
     downloads(run)
 
 
-def answer(run: Run) -> None:
+def answer(run: FinishedRun) -> None:
     """The metrics, with and without privacy, and of guessing."""
-    found, metric = run.result, run_card.metric_of(run.result)
-    methods = run_card.methods(found)
+    found, metric = run.result, run_card.find_run_metric(run.result)
+    methods = run_card.collect_metrics(found)
     (own, value), *others = (
-        (name, metric.full(values[metric.name])) for name, values in methods.items()
+        (name, metric.format_with_unit(values[metric.name])) for name, values in methods.items()
     )
-    facts = registry.uses_facts(found.problem.steps)
-    curve = run_card.beside(run, rows.shipped(run.data, found.mechanism.id, facts=facts))
+    facts = registry.has_features_step(found.problem.steps)
+    curve = run_card.describe_on_curve(
+        run, rows.load_shipped(run.data, found.mechanism.id, with_item_features=facts)
+    )
     st.metric(own, value)
     with st.container(horizontal=True, key="beside"):
         for name, value in others:
             st.metric(name, value, width="content")
     st.caption(
-        f"{metric.panel} on {split_words(found.problem.split)}: one split and one draw of noise"
-        + escape(f"; {curve}" * bool(curve)),
-        help=f"{metric.means} {glossary.help('held_out', 'guessing')}",
+        f"{metric.panel_title} on {format_split(found.problem.split)}: one split and one draw of"
+        " noise" + escape(f"; {curve}" * bool(curve)),
+        help=f"{metric.explanation} {glossary.explain_terms('held_out', 'guessing')}",
     )
 
 
-def result(run: Run) -> None:
+def result(run: FinishedRun) -> None:
     """People and titles, what is promised, and what it learned."""
     found = run.result
     left, right = st.columns([3, 2], gap="large")
     with left:
         recommendations(run)
     with right, st.container(border=True):
-        blocks.guarantee(found.guarantee, found.mechanism.id)
+        blocks.show_guarantee(found.guarantee, found.mechanism.id)
     if len(found.metrics) > 1:
-        table = run_card.metrics_table(run_card.methods(found))
+        table = run_card.tabulate_metrics(run_card.collect_metrics(found))
         blocks.show_table(table, alt="All metrics of the run and its baselines")
     rounds = "round" if found.rounds == 1 else "rounds"
     steps = escape(", ".join(found.problem.steps)) or "nothing"
@@ -423,51 +435,56 @@ def result(run: Run) -> None:
         f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
         f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")
     )
-    blocks.beside(learned.pictures(run))
+    blocks.show_exhibits(learned.build_exhibits(run))
 
 
 @st.fragment
-def recommendations(run: Run) -> None:
+def recommendations(run: FinishedRun) -> None:
     """The top 10 of one person, without and with privacy."""
     train = run.result.problem.train
-    user = widgets.number(
+    user = widgets.choose_number(
         "Person",
         "the person",
         1,
         train.public.users,
-        run.film.corner.person + 1 if run.film else 1,
+        run.recording.corner.person + 1 if run.recording else 1,
         "top_user",
         width=200,
         help="Counted from 1. At first the one with the median number of ratings.",
     )
     private, clear = (
-        training.top_items(model, train, user - 1) if model else ()
-        for model in (run.result.model, run.clear)
+        training.list_top_items(model, train, user - 1) if model else ()
+        for model in (run.result.model, run.nonprivate_model)
     )
     shown("With and without privacy", {"Without privacy": clear, "With privacy": private}, {})
     st.caption("Left out: what the person rated in training. Without privacy: to compare only.")
 
 
-def downloads(run: Run) -> None:
+def downloads(run: FinishedRun) -> None:
     """The run on paper, the model, and how to repeat it."""
     found, note = run.result, ""
     name = f"{found.mechanism.id}-{run.data}"
     files = [
-        blocks.File("Report (HTML)", f"{name}.html", "text/html", lambda: learned.html(run)),
         blocks.File(
-            "Run card (JSON)", f"{name}.json", "application/json", lambda: run_card.as_json(run)
+            "Report (HTML)", f"{name}.html", "text/html", lambda: learned.render_run_report(run)
+        ),
+        blocks.File(
+            "Run card (JSON)",
+            f"{name}.json",
+            "application/json",
+            lambda: run_card.format_run_json(run),
         ),
     ]
     if found.model.factors is not None:
-        make = lambda: run_card.factors(found) or b""  # noqa: E731
+        make = lambda: run_card.pack_factors(found) or b""  # noqa: E731
         files.append(blocks.File("Factors (NPZ)", f"{name}.npz", "application/octet-stream", make))
         note = (
             "Do not publish the factors: their noise is for simulation."
             f"{'' if run.fresh else f' {run_card.SEED_NOTE}'} A copy that may be published, where"
             " that can be proved, is made by dpmc release."
         )
-    blocks.take(*files, argv=shlex.split(run_card.command(run)), note=note)
+    blocks.show_downloads(*files, argv=shlex.split(run_card.format_fit_command(run)), note=note)
 
 
-shell.enter()
+shell.enter_through_app()
 page()

@@ -14,14 +14,14 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.stopping import stopping
+from dpmc_core.stopping import stop_when
 from dpmc_lab.curves import cards, groups, lines, people
-from dpmc_lab.curves.lines import Picture
-from dpmc_lab.curves.numbers import words_at
-from dpmc_lab.curves.people import YOU, Shown
+from dpmc_lab.curves.lines import CurveChart
+from dpmc_lab.curves.numbers import describe_chart_at
+from dpmc_lab.curves.people import YOU, PeopleWithLists
 from dpmc_lab.store import Store, StoreError, StoreMissing
-from dpmc_lab.study.advice import Protect, method_for
-from dpmc_lab.sweep import LISTS_OF, Grid, Keys
+from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
+from dpmc_lab.sweep import LISTS_SEED, Grid, PlanKeys
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import (
     blocks,
@@ -37,7 +37,7 @@ from pages.ui import (
 )
 from pages.ui.charts import curve as charts_curve
 from pages.ui.jobs import Job
-from pages.ui.rows import GridRows, Place
+from pages.ui.rows import GridRows, RunLocation
 from pages.ui.scene import Scene
 
 KEY, LATE = "instrument", "what if told late"
@@ -55,9 +55,9 @@ HELD: Mapping[str, tuple[str, Any, Sequence[Any]]] = {
 class Own(NamedTuple):
     """A curve: where its runs are, which they are, and what they say so far."""
 
-    where: Place
+    where: RunLocation
     grid: Grid
-    keys: Keys
+    keys: PlanKeys
     shipped: bool
 
     @property
@@ -66,10 +66,12 @@ class Own(NamedTuple):
 
     def rows(self) -> GridRows:
         """The curve in each metric. Raises StoreError."""
-        metrics = lines.metrics_of(registry.get(self.id).task)
-        return rows.read(self.where, self.keys, [self.id], metrics, EPSILONS, self.grid.seeds)
+        metrics = lines.list_plotted_metrics(registry.get_mechanism(self.id).task)
+        return rows.read_grid_rows(
+            self.where, self.keys, [self.id], metrics, EPSILONS, self.grid.seeds
+        )
 
-    def pictures(self) -> tuple[Picture, ...]:
+    def pictures(self) -> tuple[CurveChart, ...]:
         """What to draw; nothing before its first point. A store out of order hides no shipped
         curve."""
         try:
@@ -81,24 +83,24 @@ class Own(NamedTuple):
         return found if found[0].lines else ()
 
 
-def came(where: Place, id: str) -> tuple[Picture, ...] | None:
-    return rows.shipped(where.name, id, facts=bool(where.steps))
+def came(where: RunLocation, id: str) -> tuple[CurveChart, ...] | None:
+    return rows.load_shipped(where.name, id, with_item_features=bool(where.steps))
 
 
 def page() -> None:
-    choices = stage.line("What does privacy cost?", quiet=True)
+    choices = stage.lay_out_choices("What does privacy cost?", quiet=True)
     leave_out_layer()
     body, below = st.container(), st.container()
     with choices:
-        data = sources.pick(label_visibility="collapsed")
+        data = sources.choose_data(label_visibility="collapsed")
         whom = st.container(horizontal=True, vertical_alignment="center", width="content")
-        id = widgets.mechanism(data)
+        id = widgets.choose_mechanism(data)
     try:
         with choices:
-            where = rows.place(data)._replace(steps=widgets.facts(data, [id]))
-        seeds = range(1, 1 + rows.usual_seeds(data, registry.get(id).task))
-        grid, shipped = scene.grid(where.data, id, seeds, where.steps), came(where, id)
-        keys = rows.keys_of(shipped[0]) if shipped else rows.keys(grid, where)
+            where = rows.locate_runs(data)._replace(steps=widgets.choose_item_features(data, [id]))
+        seeds = range(1, 1 + rows.count_default_seeds(data, registry.get_mechanism(id).task))
+        grid, shipped = scene.build_curve_grid(where.data, id, seeds, where.steps), came(where, id)
+        keys = rows.build_picture_keys(shipped[0]) if shipped else rows.plan_keys(grid, where)
         own = Own(where, grid, keys, bool(shipped))
         found = own.pictures()
         card = promise(own, found)
@@ -107,12 +109,14 @@ def page() -> None:
         with body:
             running = not shipped and runs(own)
             at = standing()["stop"]
-            rows.watch(where, keys.name, lambda: moving(own, at, running=running), running=running)
+            rows.poll_runs(
+                where, keys.name, lambda: moving(own, at, running=running), running=running
+            )
         with below:
             take_away(own, found)
             numbers(own, found, card)
     except (DpmcError, OSError) as error:
-        blocks.problem(error)
+        blocks.show_error(error)
 
 
 def leave_out_layer() -> None:
@@ -120,7 +124,9 @@ def leave_out_layer() -> None:
     asked = st.query_params.get("layer")
     if asked is not None:
         del st.query_params["layer"]
-        state.note(f"The link asks for the picture “{asked[:40]}”, which is gone; it is left out.")
+        state.add_note(
+            f"The link asks for the picture “{asked[:40]}”, which is gone; it is left out."
+        )
 
 
 # --- whom to protect ---------------------------------------------------------------------------
@@ -128,8 +134,11 @@ def leave_out_layer() -> None:
 
 def protect(data: str, card: Guarantee) -> None:
     """The first choice."""
-    own = Protect.of(card)
-    names = {**groups.PROTECT, **({} if own else {OWN: groups.promised(card)})}
+    own = PrivacyUnit.from_guarantee(card)
+    names = {
+        **groups.PRIVACY_UNIT_LABELS,
+        **({} if own else {OWN: groups.format_group_promise(card)}),
+    }
     st.session_state["protect"] = own or OWN
     st.caption("Protect", width="content")
     st.radio(
@@ -147,11 +156,13 @@ def protect(data: str, card: Guarantee) -> None:
 
 def follow(data: str) -> None:
     """The recommended method for whom one protects; none is recommended for every data set."""
-    chosen: Protect | str = st.session_state["protect"]
-    if not isinstance(chosen, Protect):  # the method's own, which stands there already
+    chosen: PrivacyUnit | str = st.session_state["protect"]
+    if not isinstance(chosen, PrivacyUnit):  # the method's own, which stands there already
         return
     with suppress(DpmcError, OSError):  # the page says so where it needs the data
-        id = method_for(chosen, sources.tasks(data), partial(sources.facts, data))
+        id = recommend_for_unit(
+            chosen, sources.list_available_tasks(data), partial(sources.get_public_facts, data)
+        )
         if id is not None:
             st.session_state["mechanism"] = id
 
@@ -169,27 +180,27 @@ def answered() -> None:
         )
 
 
-def promise(own: Own, found: tuple[Picture, ...]) -> Guarantee:
+def promise(own: Own, found: tuple[CurveChart, ...]) -> Guarantee:
     """The card at the epsilon that the instrument stands at. Raises DpmcError, OSError."""
     mechanism = registry.create(own.id, epsilon=EPSILONS[standing()["stop"]])
     card = mechanism.guarantee(facts(own.where, mechanism.task, found))
-    return card.given(found[0].lines[0].prepared) if found else card
+    return card.with_preparation(found[0].lines[0].prepared) if found else card
 
 
-def facts(where: Place, task: Task, found: tuple[Picture, ...]) -> PublicFacts:
+def facts(where: RunLocation, task: Task, found: tuple[CurveChart, ...]) -> PublicFacts:
     """Public facts of the prepared ratings; a curve knows its own. Raises DpmcError, OSError."""
     if found and not where.steps:
         return found[0].lines[0].info.public
-    return sources.facts(where.name, task, where.steps)
+    return sources.get_public_facts(where.name, task, where.steps)
 
 
 def runs(own: Own) -> bool:
     """The runs behind a curve: begun, stopped and continued with one button; whether they run."""
     there, (where, grid, keys, _) = own.rows(), own
     label = "Go on" if there.present else "Compute the curve"
-    if not rows.runs(where, keys.name):
-        rows.standing(where, keys.name, there, len(keys.units), label)
-    return rows.steer(where, grid, keys, there, label)
+    if not rows.is_running(where, keys.name):
+        rows.show_grid_state(where, keys.name, there, len(keys.units), label)
+    return rows.show_run_buttons(where, grid, keys, there, label)
 
 
 # --- the instrument ----------------------------------------------------------------------------
@@ -201,77 +212,81 @@ def moving(own: Own, at: int, *, running: bool) -> None:
     if running:
         if standing()["stop"] != at:  # a stop is the whole page's matter
             st.rerun()
-        rows.standing(where, own.keys.name, own.rows(), len(own.keys.units), "")
+        rows.show_grid_state(where, own.keys.name, own.rows(), len(own.keys.units), "")
     if where.private:
         answered()
-    theme, shown = state.theme(), look(where, id, found, running=running)
+    theme, shown = state.get_theme(), look(where, id, found, running=running)
     job = joining(where, shown)
-    now = jobs.look(job)
+    now = jobs.get_snapshot(job)
     yours = (shown.yours or now.result) if standing()["person"] == YOU else None
-    body = state.kept(
+    body = state.memoize(
         "instrument",
         (where.name, where.steps, id, found, theme, running, yours is None),
-        lambda: scene.view(shown._replace(yours=yours), theme),
+        lambda: scene.build_view(shown._replace(yours=yours), theme),
     )
-    blocks.ticking(job, now, blocks.progress_or_problem)
-    instrument.show(body | standing(), key=KEY, on_change=moved)
+    blocks.poll_job(job, now, blocks.show_job_progress)
+    instrument.show_instrument(body | standing(), key=KEY, on_change=moved)
 
 
-def joining(where: Place, shown: Scene) -> Job | None:
+def joining(where: RunLocation, shown: Scene) -> Job | None:
     """What makes the lists of a visitor who stands in the picture, where they did not come with the
     program: for everybody alike, once."""
-    if standing()["person"] != YOU or not shown.around.six or shown.yours:
+    if standing()["person"] != YOU or not shown.public_context.prompts or shown.yours:
         return None
     job = _joining(where.name, shown.id)
-    if jobs.look(job).state == "failed":
+    if jobs.get_snapshot(job).state == "failed":
         _joining.clear(where.name, shown.id)  # the next one to come tries again
     return job
 
 
 @st.cache_resource(max_entries=20, show_spinner=False)
 def _joining(data: str, id: str) -> Job:
-    methods, dataset = scene.at_stops(id), sources.get(data)
+    methods, dataset = scene.create_mechanisms(id), sources.get_dataset(data)
 
-    def work(tell: jobs.Tell, stopped: Callable[[], bool]) -> people.Yours:
-        with stopping(stopped):
-            return people.yours(methods, dataset, tell)
+    def work(tell: jobs.ProgressReporter, stopped: Callable[[], bool]) -> people.VisitorLists:
+        with stop_when(stopped):
+            return people.build_visitor_lists(methods, dataset, tell)
 
     return Job(work)
 
 
-def look(where: Place, id: str, found: tuple[Picture, ...], *, running: bool = False) -> Scene:
+def look(
+    where: RunLocation, id: str, found: tuple[CurveChart, ...], *, running: bool = False
+) -> Scene:
     """What the instrument shows. An upload shows no person. Raises DpmcError, OSError."""
 
     def seen() -> Scene:
-        methods = scene.at_stops(id)
+        methods = scene.create_mechanisms(id)
         task = methods[0].task
-        picture = found[0] if found else Picture(lines.metrics_of(task)[0])
+        picture = found[0] if found else CurveChart(lines.list_plotted_metrics(task)[0])
         shown = None if where.private or running or not found else known(where, picture)
         bare = Scene(methods, picture, facts(where, task, found), shown)
         if shown is None:
             return bare
-        around = people.around(shown[0], sources.get(where.name), methods[0])
-        leaves = partial(scene.leaving, methods)  # a server that is trusted with raw ratings
+        around = people.describe_people(shown[0], sources.get_dataset(where.name), methods[0])
+        leaves = partial(
+            scene.compute_released_scores, methods
+        )  # a server that is trusted with raw ratings
         return bare._replace(
-            scores=sources.look(where.name, leaves, f"scores of {id}"),
-            around=around,
-            yours=people.joined(where.name, task, picture.lines[0].key),
+            scores=sources.compute_once(where.name, leaves, f"scores of {id}"),
+            public_context=around,
+            yours=people.load_visitor_lists(where.name, task, picture.lines[0].key),
         )
 
-    return state.kept("scene", (where.name, where.steps, id, found, running), seen)
+    return state.memoize("scene", (where.name, where.steps, id, found, running), seen)
 
 
-def known(where: Place, picture: Picture) -> Shown | None:
+def known(where: RunLocation, picture: CurveChart) -> PeopleWithLists | None:
     """People with their lists: shipped with a sample's curve, else out of the store."""
     line = picture.lines[0]
-    task = registry.get(line.mechanism).task
-    came = people.load(where.name, task, line.key)
-    without = picture.without
+    task = registry.get_mechanism(line.mechanism).task
+    came = people.load_people(where.name, task, line.key)
+    without = picture.nonprivate_reference
     if came is not None or without is None:
         return came
     with suppress(StoreMissing), Store(where.store, read_only=True) as file:
-        train = build_problem(sources.get(where.name), task, seed=LISTS_OF).train
-        found = people.of_store(file, [line.key], without.key, train)
+        train = build_problem(sources.get_dataset(where.name), task, seed=LISTS_SEED).train
+        found = people.load_people_from_store(file, [line.key], without.key, train)
         if found is not None and line.key in found[1]:
             return found[0], found[1][line.key]
     return None
@@ -282,7 +297,7 @@ def standing() -> dict[str, Any]:
 
     Where the address says otherwise than was last written there, somebody went back.
     """
-    written: dict[str, str | None] = st.session_state.setdefault(state.WRITTEN, {})
+    written: dict[str, str | None] = st.session_state.setdefault(state.LAST_WRITTEN_PARAMS, {})
     found, late = {}, st.session_state.pop(LATE, ())
     for name, (told, usual, values) in HELD.items():
         asked = st.query_params.get(name)
@@ -292,7 +307,7 @@ def standing() -> dict[str, Any]:
                 try:
                     st.session_state[name] = read(asked, values)
                 except (ValueError, LookupError):
-                    state.impossible(name, f"the {name}")
+                    state.note_impossible_value(name, f"the {name}")
         value = found[told] = st.session_state[name]
         text = written[name] = None if value == usual else spelt(value)
         if asked != text or name in late:
@@ -324,54 +339,58 @@ def moved() -> None:
     for name in late:  # the address that came along may be of before: it is told again
         value = told[HELD[name][0]]
         st.session_state[name] = EPSILONS[int(value)] if name == "epsilon" else value
-        st.session_state[state.WRITTEN].pop(name, None)
+        st.session_state[state.LAST_WRITTEN_PARAMS].pop(name, None)
 
 
-def take_away(own: Own, found: tuple[Picture, ...]) -> None:
+def take_away(own: Own, found: tuple[CurveChart, ...]) -> None:
     """The page as a file of its own, standing where the slider stands, and its curve."""
     if not found:
         return
     where, id = own.where, own.id
-    title, shown, stands = sources.names()[where.name], look(where, id, found), standing()
-    grid = rows.typed(own.grid, where)
-    shown = shown._replace(yours=shown.yours or jobs.look(joining(where, shown)).result)
+    title, shown, stands = sources.list_names()[where.name], look(where, id, found), standing()
+    grid = rows.to_terminal_grid(own.grid, where)
+    shown = shown._replace(yours=shown.yours or jobs.get_snapshot(joining(where, shown)).result)
 
     def file() -> str:
         from pages.ui import explorable  # large, and seldom asked for
 
-        more = [] if where.private else explorable.others(where.name, shown)
-        return explorable.html(where.name, title, [shown, *more], stands, private=where.private)
+        more = [] if where.private else explorable.load_other_scenes(where.name, shown)
+        return explorable.render_explorable(
+            where.name, title, [shown, *more], stands, private=where.private
+        )
 
     page = blocks.File(
         "This page (HTML, 3 MB, needs no network)", f"what-if-{where.name}.html", "text/html", file
     )
-    blocks.take(page, picture=found[0], argv=["dpmc", "sweep", *grid.argv()])
+    blocks.show_downloads(page, picture=found[0], argv=["dpmc", "sweep", *grid.argv()])
 
 
-def numbers(own: Own, found: tuple[Picture, ...], card: Guarantee) -> None:
+def numbers(own: Own, found: tuple[CurveChart, ...], card: Guarantee) -> None:
     """What the numbers are measured on; why they are promised, and all of them."""
-    for said in lines.measured_words(found[0]) if found else ():
+    for said in lines.describe_measurement(found[0]) if found else ():
         st.caption(blocks.escape(said))
     label = "Why? The promise, and the curve in numbers"
-    blocks.folded(label, lambda: unfolded(own.id, found, card), key="numbers", type="compact")
+    blocks.show_expander(
+        label, lambda: unfolded(own.id, found, card), key="numbers", type="compact"
+    )
 
 
-def unfolded(id: str, found: tuple[Picture, ...], card: Guarantee) -> None:
-    blocks.guarantee(card, id)
+def unfolded(id: str, found: tuple[CurveChart, ...], card: Guarantee) -> None:
+    blocks.show_guarantee(card, id)
     if not found:
         return
     epsilon, (line, *_) = EPSILONS[standing()["stop"]], found[0].lines
-    st.text(words_at(found[0], epsilon))
-    blocks.show_table(lines.table_of(line), alt="The curve, point by point")
-    if registry.get(id).task is Task.RANKING:
-        blocks.chart(
-            charts_curve.against_epsilon(found, epsilon, certified=cards.upheld(card)),
-            alt=lines.panels_words(found),
+    st.text(describe_chart_at(found[0], epsilon))
+    blocks.show_table(lines.tabulate_line(line), alt="The curve, point by point")
+    if registry.get_mechanism(id).task is Task.RANKING:
+        blocks.show_chart(
+            charts_curve.plot_metrics_by_epsilon(found, epsilon, certified=cards.is_upheld(card)),
+            alt=lines.describe_panels(found),
             caption="Ten items, ranked among 99 drawn at random or among all unseen ones: compare"
             " numbers of one kind only.",
-            table=lines.panels_table(found),
+            table=lines.tabulate_panels(found),
         )
 
 
-shell.enter()
+shell.enter_through_app()
 page()

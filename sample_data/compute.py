@@ -18,22 +18,22 @@ from dpmc_core import registry
 from dpmc_core.data import SAMPLES, datasets
 from dpmc_core.model import Task
 from dpmc_lab import shipped, sweep
-from dpmc_lab.cli.sweep import pool_of, run_plan
+from dpmc_lab.cli.sweep import open_local_pool, run_plan
 from dpmc_lab.curves import people
-from dpmc_lab.store import Store, curves, records, without_epsilon
+from dpmc_lab.store import Store, iterate_records, list_curves, without_epsilon
 from dpmc_lab.sweep.presets import EPSILONS, PRESETS
 
 
 def compute(grid: sweep.Grid, store: Store, folder: Path) -> None:
     """Run what a grid lacks, and write its files. Raises DpmcError for failures."""
-    plan, facts = sweep.plan(grid), registry.uses_facts(grid.steps)
+    plan, facts = sweep.build_plan(grid), registry.has_features_step(grid.steps)
     for source, task in product(plan.sources.values(), Task):
-        path = folder / shipped.file_name(source.name, task, facts=facts)
+        path = folder / shipped.build_curve_file_name(source.name, task, with_item_features=facts)
         if path.is_file():
             with path.open(encoding="utf-8", newline="") as stream:
-                shipped.read(stream, store=store, but=sweep.LISTS_OF)
+                shipped.read_curves(stream, store=store, skipped_seed=sweep.LISTS_SEED)
     sweep.warm_up()
-    run_plan(plan, store, partial(pool_of, plan, sweep.default_jobs()), False)
+    run_plan(plan, store, partial(open_local_pool, plan, sweep.default_jobs()), False)
     write_curves(store, plan, folder, facts=facts)
 
 
@@ -41,18 +41,22 @@ def write_curves(store: Store, plan: sweep.Plan, folder: Path, *, facts: bool) -
     """One file for each data set and task."""
     units = set(plan.keys.units)
     for mark, source in plan.sources.items():
-        assert isinstance(source, sweep.Whole)  # a file could not tell the curves of others apart
-        known = curves(store, keys=plan.keys.curves, source=mark, count=False)
+        assert isinstance(
+            source, sweep.SplitSource
+        )  # a file could not tell the curves of others apart
+        known = list_curves(store, keys=plan.keys.curves, source=mark, count=False)
         for task in Task:
             # Of a grid with facts, what uses none of them is no part of its file.
             asked = task.value, facts
-            found = [i for i in known if (i.task, registry.uses_facts(i.prepare)) == asked]
-            rows = records(store, [info.id for info in found])
+            found = [i for i in known if (i.task, registry.has_features_step(i.prepare)) == asked]
+            rows = iterate_records(store, [info.id for info in found])
             mine = [record for record in rows if record["key"] in units]
             if mine:
-                path = folder / shipped.file_name(source.name, task, facts=facts)
+                path = folder / shipped.build_curve_file_name(
+                    source.name, task, with_item_features=facts
+                )
                 with path.open("w", encoding="utf-8", newline="") as stream:
-                    shipped.write(mine, source.dataset, mark, stream)
+                    shipped.write_curves(mine, source.dataset, mark, stream)
                 keys = {info.key: info.mechanism for info in found}
                 write_lists(store, plan, source, task, keys, path.with_suffix(".json"))
 
@@ -60,39 +64,45 @@ def write_curves(store: Store, plan: sweep.Plan, folder: Path, *, facts: bool) -
 def write_lists(
     store: Store,
     plan: sweep.Plan,
-    source: sweep.Whole,
+    source: sweep.SplitSource,
     task: Task,
     keys: Mapping[str, str],
     path: Path,
 ) -> None:
     """What people are shown at every epsilon, where the first seed was among those computed."""
-    mine = (source.fingerprint, task, sweep.LISTS_OF)
-    references = [key for key, id in keys.items() if id == registry.REFERENCES[task]]
+    mine = (source.fingerprint, task, sweep.LISTS_SEED)
+    references = [key for key, id in keys.items() if id == registry.NONPRIVATE_REFERENCES[task]]
     units = [u for u in plan.units if (u.source, u.mechanism.task, u.seed) == mine]
     if not references or not units:
         return
     if source.name in SAMPLES:  # with the names that no result depends on
-        source = sweep.Whole(datasets.load(source.name))
-    train = sweep.problem_of(units[0], source).train
-    if found := people.of_store(store, keys, references[0], train):
+        source = sweep.SplitSource(datasets.load(source.name))
+    train = sweep.build_unit_problem(units[0], source).train
+    if found := people.load_people_from_store(store, keys, references[0], train):
         joined = {}
         for unit in units if source.name in SAMPLES else ():
             id = unit.mechanism.id
-            changed = registry.changed_settings(id, without_epsilon(unit.settings))
-            if unit.epsilon != EPSILONS[0] or changed or not {*found[1][unit.curve]} >= {*EPSILONS}:
+            changed = registry.find_changed_settings(id, without_epsilon(unit.settings))
+            if (
+                unit.epsilon != EPSILONS[0]
+                or changed
+                or not {*found[1][unit.curve_key]} >= {*EPSILONS}
+            ):
                 continue
             methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
-            if people.asked(methods[0], source.dataset):
-                joined[unit.curve] = people.yours(methods, source.dataset, lambda *_: None)
+            if people.choose_prompts(methods[0], source.dataset):
+                joined[unit.curve_key] = people.build_visitor_lists(
+                    methods, source.dataset, lambda *_: None
+                )
         with path.open("w", encoding="utf-8") as stream:
-            people.write(*found, joined, stream)
+            people.write_people(*found, joined, stream)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("presets", nargs="*", default=[*PRESETS], metavar="PRESET")
     parser.add_argument("--store", type=Path, help="result store (default: the shared one)")
-    parser.add_argument("--into", type=Path, default=shipped.FOLDER, help="folder (this one)")
+    parser.add_argument("--into", type=Path, default=shipped.CURVE_FOLDER, help="folder (this one)")
     asked = parser.parse_args(argv)
     with Store(asked.store) as store:
         for name in asked.presets:

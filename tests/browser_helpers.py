@@ -16,7 +16,7 @@ from app import SECTIONS
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DOWNLOAD = re.compile("Download$")  # the button; those of charts are "Download plot as a PNG"
-PATIENCE = 120_000  # milliseconds that a browser waits for what will come
+TIMEOUT_MS = 120_000  # milliseconds that a browser waits for what will come
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -29,7 +29,7 @@ FLAGS = (
 
 # Told to every page before anything else: whether the server has answered what it was last sent.
 # Until it has, the script that will run still rests.
-HEARS = """{
+TRACK_ANSWERS_SCRIPT = """{
   const send = WebSocket.prototype.send, heard = () => { window.unanswered = false; };
   WebSocket.prototype.send = function (...sent) {
     window.unanswered = true;
@@ -38,7 +38,7 @@ HEARS = """{
   };
 }"""
 # Connected, all answered, the script at rest, nothing stale or loading, every chart drawn.
-BUSY = """() => {
+BUSY_SCRIPT = """() => {
   const app = document.querySelector('[data-testid="stApp"]');
   if (!app) return 'no app';
   if (app.dataset.testConnectionState !== 'CONNECTED') return 'not connected';
@@ -55,30 +55,30 @@ BUSY = """() => {
 
 
 @contextmanager
-def chromium():
+def open_chromium():
     """A browser whose pages wait as long as a busy machine may take."""
     from playwright.sync_api import expect, sync_playwright
 
-    def patient(make):
-        def made(**options):
+    def with_timeout(make):
+        def make_patient(**options):
             context = make(**options)
-            context.set_default_timeout(PATIENCE)
-            context.add_init_script(HEARS)
+            context.set_default_timeout(TIMEOUT_MS)
+            context.add_init_script(TRACK_ANSWERS_SCRIPT)
             return context
 
-        return made
+        return make_patient
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        expect.set_options(timeout=PATIENCE)
-        browser.new_context = patient(browser.new_context)
-        browser.new_page = patient(browser.new_page)
+        expect.set_options(timeout=TIMEOUT_MS)
+        browser.new_context = with_timeout(browser.new_context)
+        browser.new_page = with_timeout(browser.new_page)
         yield browser
         browser.close()
 
 
 @contextmanager
-def serving(home, script="app.py", **environment):
+def serve_app(home, script="app.py", **environment):
     """A server of a script on a free port, with a home of its own: its address and its process."""
     base = environment.get("STREAMLIT_SERVER_BASE_URL_PATH", "")
     with socket.socket() as probe:
@@ -97,7 +97,7 @@ def serving(home, script="app.py", **environment):
         try:
             address = f"http://127.0.0.1:{port}/" + (base and base + "/")
             end = time.monotonic() + 150
-            while not _answers(address + "_stcore/health"):
+            while not _is_reachable(address + "_stcore/health"):
                 assert process.poll() is None, (home / "server.log").read_text()
                 assert time.monotonic() < end, "the server did not start"
                 time.sleep(0.1)
@@ -107,7 +107,7 @@ def serving(home, script="app.py", **environment):
             process.wait(60)
 
 
-def _answers(address):
+def _is_reachable(address):
     try:
         with urllib.request.urlopen(address, timeout=2):
             return True
@@ -116,7 +116,7 @@ def _answers(address):
 
 
 @contextmanager
-def offline(browser, ready_selector):
+def open_offline_tabs(browser, ready_selector):
     """Opens a file in a tab of its own that has no network; it must ask for itself alone.
 
     ready_selector: a selector of what is there once it is.
@@ -153,20 +153,20 @@ def settle(page, seconds=120.0, quiet=0.3):
     """Wait until the page has been at rest for a moment."""
     end, quiet_start = time.monotonic() + seconds, None
     while True:
-        why, now = page.evaluate(BUSY), time.monotonic()
-        quiet_start = None if why else quiet_start or now
+        busy_reason, now = page.evaluate(BUSY_SCRIPT), time.monotonic()
+        quiet_start = None if busy_reason else quiet_start or now
         if quiet_start is not None and now - quiet_start >= quiet:
             return
-        assert now < end, f"the page did not settle: {why}"
+        assert now < end, f"the page did not settle: {busy_reason}"
         page.wait_for_timeout(30)
 
 
-def visit(page, address):
+def open_and_settle(page, address):
     page.goto(address)
     settle(page)
 
 
-def turn_to(page, title):
+def navigate_to(page, title):
     """To another page by mouse: its entry in the navigation, in a section's menu or beside them."""
     section = next(
         name for name, entries in SECTIONS.items() if title in {e.title for e in entries}
@@ -183,7 +183,7 @@ def turn_to(page, title):
 
 def upload_ratings(page, server, folder):
     """Ratings of 30 users and 20 items, written to `folder`, uploaded on the Data page and read."""
-    visit(page, server + "data?way=upload")
+    open_and_settle(page, server + "data?way=upload")
     read_ratings(page, folder)
 
 
@@ -204,7 +204,7 @@ def read_ratings(page, folder):
 
 # Of what stands in the window: words but for titles of the data, controls, where alternatives side
 # by side are one, and the share of the height that the figure takes.
-FIRST_SCREEN = """() => {
+FIRST_SCREEN_SCRIPT = """() => {
   const shown = (e) => {
     const box = e.getBoundingClientRect(), middle = (box.top + box.bottom) / 2;
     return e.checkVisibility({ opacityProperty: true, visibilityProperty: true })

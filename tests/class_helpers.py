@@ -20,47 +20,47 @@ QUESTIONS = ("Tea?", "Coffee?", "Neither?")
 
 
 @contextmanager
-def in_class(base="", host="127.0.0.1", **environment):
+def serve_class(base="", host="127.0.0.1", **environment):
     """Class mode in this process, with limits as at the start: the address of its server."""
-    with pytest.MonkeyPatch.context() as patch, socket.socket() as own:
+    with pytest.MonkeyPatch.context() as patch, socket.socket() as listening_socket:
         for name, value in ({"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET} | environment).items():
             patch.setenv(name, value)
-        classroom.secret.cache_clear()
-        forget_visits()
-        own.bind((host, 0))
-        own.listen(256)
-        middleware = [Middleware(door.Door), Middleware(classroom.Guard)]
-        app = Starlette(routes=classroom.routes(base), middleware=middleware)
+        classroom.get_teacher_secret.cache_clear()
+        reset_rate_limits()
+        listening_socket.bind((host, 0))
+        listening_socket.listen(256)
+        middleware = [Middleware(door.HostGuard), Middleware(classroom.UploadGuard)]
+        app = Starlette(routes=classroom.build_routes(base), middleware=middleware)
         config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)
         server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, args=([own],))
+        thread = threading.Thread(target=server.run, args=([listening_socket],))
         thread.start()
         try:
             while not server.started:
                 assert thread.is_alive()
                 time.sleep(0.01)
-            yield f"http://{host}:{own.getsockname()[1]}{base}/"
+            yield f"http://{host}:{listening_socket.getsockname()[1]}{base}/"
         finally:
             server.should_exit = True
             thread.join(60)
-            classroom._server.put(None)
-            classroom.secret.cache_clear()
+            classroom._server.replace_room(None)
+            classroom.get_teacher_secret.cache_clear()
 
 
-def forget_visits():
-    for limit in (classroom._phones, classroom._guesses):
+def reset_rate_limits():
+    for limit in (classroom._phone_limit, classroom._secret_limit):
         limit._left.clear()
 
 
-def opened(epsilon=2.0, questions=QUESTIONS, **options):
+def open_asked_room(epsilon=2.0, questions=QUESTIONS, **options):
     """A room of this process's server, its first question asked."""
     room = Room(questions, epsilon, **options)
-    classroom._server.put(room)
+    classroom._server.replace_room(room)
     room.ask(0)
     return room
 
 
-def ask(server, path, body=None, **headers):
+def send_request(server, path, body=None, **headers):
     """Status and JSON of one request; body: bytes or what becomes JSON."""
     host, _, base = server.removeprefix("http://").partition("/")
     connection = HTTPConnection(host, timeout=120)
@@ -80,21 +80,21 @@ class Phone:
     def __init__(self, server, number):
         self._server, self._token = server, f"{number:032x}"
 
-    def ask(self):
-        return ask(self._server, "asking", Phone=self._token)[1]
+    def fetch_question(self):
+        return send_request(self._server, "asking", Phone=self._token)[1]
 
-    def send(self, bit, **change):
-        question = self.ask()
+    def send_report(self, bit, **change):
+        question = self.fetch_question()
         report = {
             "room": question["room"],
             "asking": question["asking"],
             "token": self._token,
             "bit": bit,
         }
-        return ask(self._server, "report", report | change)
+        return send_request(self._server, "report", report | change)
 
 
-def together(*calls):
+def run_concurrently(*calls):
     """The results of calls that are made at the same time."""
     results = [None] * len(calls)
 

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def dask(kind, *arguments, threads="1"):
+def start_dask(kind, *arguments, threads="1"):
     return subprocess.Popen(
         [sys.executable, "-m", f"distributed.cli.dask_{kind}", *map(str, arguments)],
         cwd=ROOT,  # from where the library can be imported
@@ -22,7 +22,7 @@ def dask(kind, *arguments, threads="1"):
     )
 
 
-def end(processes):
+def end_processes(processes):
     for process in processes:
         process.terminate()
     for process in processes:
@@ -37,7 +37,7 @@ class Cluster:
     def __init__(self, folder, workers):
         file = folder / "scheduler.json"
         self.processes = [
-            dask(
+            start_dask(
                 "scheduler",
                 "--host",
                 "127.0.0.1",
@@ -56,7 +56,7 @@ class Cluster:
         for _ in range(workers):
             # Two threads of linear algebra: the units themselves must hold to one.
             self.processes.append(
-                dask(
+                start_dask(
                     "worker",
                     "--scheduler-file",
                     file,
@@ -82,4 +82,4 @@ def cluster(tmp_path):
 
     yield make
     for started in clusters:
-        end(started.processes[::-1])
+        end_processes(started.processes[::-1])

@@ -22,12 +22,12 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 from dpmc_core.ratings import Ratings
 from dpmc_lab.cli import main
-from tests.browser_helpers import CHROMIUM, chromium, serving
+from tests.browser_helpers import CHROMIUM, open_chromium, serve_app
 from tests.cluster_helpers import cluster  # noqa: F401 - a fixture
 from tests.faults import MUTANTS
 
 ROOT = Path(__file__).resolve().parent.parent
-LONGEST = 1800  # seconds of a slow test, on a machine that does other things besides
+SLOW_TIMEOUT = 1800  # seconds of a slow test, on a machine that does other things besides
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # reaches what tests start
     for path in config.getoption("--plugin"):
         try:
-            plugins.load(path)
+            plugins.load_plugin(path)
         except DpmcError as error:
             raise pytest.UsageError(str(error)) from None
 
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("slow_unless_planted") and not named:
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(LONGEST))
+            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT))
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +111,7 @@ def temporary() -> Iterator[Path]:
 def server(tmp_path_factory: pytest.TempPathFactory, temporary: Path) -> Iterator[str]:
     """A fresh server on a free port; yields its address."""
     home = tmp_path_factory.mktemp("home")
-    with serving(home, TMPDIR=str(temporary)) as (address, process):
+    with serve_app(home, TMPDIR=str(temporary)) as (address, process):
         yield address
         process.terminate()
         process.wait(60)
@@ -123,7 +123,7 @@ def browser() -> Iterator[Any]:
     pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         pytest.skip("chromium is not installed (Debian: apt install chromium)")
-    with chromium() as started_browser:
+    with open_chromium() as started_browser:
         yield started_browser
 
 
@@ -134,13 +134,13 @@ def page(browser: Any, server: str) -> Iterator[Any]:
     tab = context.new_page()
     wrong: list[str] = []
     tab.on("pageerror", lambda error: wrong.append(f"error on the page: {error}"))
-    tab.on("request", lambda request: wrong.extend(_elsewhere(request.url, server)))
+    tab.on("request", lambda request: wrong.extend(_find_foreign_request(request.url, server)))
     yield tab
     context.close()
     assert not wrong
 
 
-def _elsewhere(url: str, server: str) -> list[str]:
+def _find_foreign_request(url: str, server: str) -> list[str]:
     parsed_url = urlsplit(url)
     at_home = parsed_url.scheme in ("data", "blob") or parsed_url.netloc == urlsplit(server).netloc
     return [] if at_home else [f"asked {url}"]

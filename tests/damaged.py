@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.errors import DpmcError
-from dpmc_lab.study.verify import verify
-from tests.release_helpers import load
+from dpmc_lab.study.verify import verify_release
+from tests.release_helpers import load_release
 
 _END, _ENTRY, _LOCAL = b"PK\x05\x06", b"PK\x01\x02", b"PK\x03\x04"
 _ABSURD = (0, 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 
 
-def flipped(content: bytes, rng: Random) -> bytes:
+def flip_bits(content: bytes, rng: Random) -> bytes:
     """One to three bits."""
     out = bytearray(content)
     for _ in range(rng.randint(1, 3)):
@@ -29,14 +29,14 @@ def flipped(content: bytes, rng: Random) -> bytes:
     return bytes(out)
 
 
-def cut(content: bytes, rng: Random) -> bytes:
+def cut_bytes(content: bytes, rng: Random) -> bytes:
     """A part is missing, at the end or within."""
     start = rng.randrange(len(content))
     end = len(content) if rng.random() < 0.5 else rng.randrange(start, len(content))
     return content[:start] + content[end:]
 
 
-def added(content: bytes, rng: Random) -> bytes:
+def add_bytes(content: bytes, rng: Random) -> bytes:
     """Bytes that belong to nothing."""
     extra, position = rng.randbytes(rng.randint(1, 200)), rng.choice((0, None, -1))
     if position is None:  # as the comment of the archive, which is allowed there
@@ -44,7 +44,7 @@ def added(content: bytes, rng: Random) -> bytes:
     return extra + content if position == 0 else content + extra
 
 
-def swapped(content: bytes, rng: Random) -> bytes:
+def swap_headers(content: bytes, rng: Random) -> bytes:
     """Two headers change places."""
     mark = rng.choice((_LOCAL, _ENTRY))
     positions = [k for k in range(len(content)) if content.startswith(mark, k)]
@@ -57,7 +57,7 @@ def swapped(content: bytes, rng: Random) -> bytes:
     return bytes(out)
 
 
-def absurd(content: bytes, rng: Random) -> bytes:
+def set_absurd_field(content: bytes, rng: Random) -> bytes:
     """A size, a place, a method or a flag in the directory that nothing bears out."""
     positions = [k for k in range(len(content)) if content.startswith(_ENTRY, k)]
     offset, out = rng.choice(positions), bytearray(content)
@@ -69,7 +69,7 @@ def absurd(content: bytes, rng: Random) -> bytes:
     return bytes(out)
 
 
-def _rebuilt(content: bytes, rng: Random, change: Any) -> bytes:
+def _rebuild_archive(content: bytes, rng: Random, change: Any) -> bytes:
     """The archive written anew, the bytes of one file changed, all its sizes and sums right."""
     sink = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(sink, "w") as new:
@@ -81,7 +81,7 @@ def _rebuilt(content: bytes, rng: Random, change: Any) -> bytes:
     return sink.getvalue()
 
 
-def header(content: bytes, rng: Random) -> bytes:
+def replace_array_header(content: bytes, rng: Random) -> bytes:
     """An array whose own header says something else, nested or huge."""
     texts = (
         "{'descr': '<f8', 'fortran_order': False, 'shape': (10%s,), }" % ("0" * 29),
@@ -95,22 +95,26 @@ def header(content: bytes, rng: Random) -> bytes:
     text = rng.choice(texts).encode() + b"\n"
 
     head = b"\x93NUMPY" + rng.choice((b"\1\0", b"\2\0")) + struct.pack("<H", len(text)) + text
-    return _rebuilt(content, rng, lambda inner: head + inner[128:])
+    return _rebuild_archive(content, rng, lambda inner: head + inner[128:])
 
 
-def inside(content: bytes, rng: Random) -> bytes:
+def flip_array_bits(content: bytes, rng: Random) -> bytes:
     """Bits of an array's own bytes, sums made anew: what only its digest, or nothing, shows."""
-    return _rebuilt(content, rng, lambda inner: flipped(inner, rng))
+    return _rebuild_archive(content, rng, lambda inner: flip_bits(inner, rng))
 
 
-def deep(content: bytes, rng: Random) -> bytes:
+def nest_card(content: bytes, rng: Random) -> bytes:
     """A card that is nested too deep, at the top or within."""
     depth = rng.choice((21, 1000, 100_000))
     nest = "[" * depth + "]" * depth
 
     def change(card_text: str) -> str:
-        place = rng.choice(("", '"times": 1', '"cap": null'))
-        return card_text.replace(place, f"{place.partition(':')[0]}: {nest}", 1) if place else nest
+        field_text = rng.choice(("", '"times": 1', '"cap": null'))
+        return (
+            card_text.replace(field_text, f"{field_text.partition(':')[0]}: {nest}", 1)
+            if field_text
+            else nest
+        )
 
     with np.load(io.BytesIO(content)) as file:
         arrays = {name: file[name] for name in file.files}
@@ -120,7 +124,7 @@ def deep(content: bytes, rng: Random) -> bytes:
     return sink.getvalue()
 
 
-def bomb(_: bytes, rng: Random) -> bytes:
+def make_bomb(_: bytes, rng: Random) -> bytes:
     """A file that unpacks to more than it states, or to a thousand times its size."""
     size = rng.choice((2**20, 2**24))
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
@@ -137,24 +141,34 @@ def bomb(_: bytes, rng: Random) -> bytes:
     return body + entry + end
 
 
-WAYS = (flipped, cut, added, swapped, absurd, header, inside, deep, bomb)
+DAMAGES = (
+    flip_bits,
+    cut_bytes,
+    add_bytes,
+    swap_headers,
+    set_absurd_field,
+    replace_array_header,
+    flip_array_bits,
+    nest_card,
+    make_bomb,
+)
 
 
-def outcome(sound_path: Path, damaged: bytes, path: Path) -> str:
+def verify_damaged(sound_path: Path, damaged: bytes, path: Path) -> str:
     """What verification says of it: "refused", or "accepted" where it holds the same.
 
     Raises what is neither: any error but a sentence, or other arrays.
     """
     path.write_bytes(damaged)
     try:
-        verified = verify(path)
+        verified = verify_release(path)
     except DpmcError as error:
         if len(str(error)) > 2_000 or not str(error).isprintable():
             raise AssertionError(f"no sentence: {str(error)[:200]!r}") from None
         return "refused"
-    guarantee, arrays = load(sound_path)
-    assert json.dumps(verified.card) == json.dumps(guarantee)
-    _, damaged_arrays = load(path)
+    guarantee, arrays = load_release(sound_path)
+    assert json.dumps(verified.release_card) == json.dumps(guarantee)
+    _, damaged_arrays = load_release(path)
     assert arrays.keys() == damaged_arrays.keys()
     assert all(arrays[n].tobytes() == damaged_arrays[n].tobytes() for n in arrays)
     return "accepted"

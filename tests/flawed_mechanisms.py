@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.arrays import Plain
+from dpmc_core.arrays import JsonObject
 from dpmc_core.errors import CannotRelease, InvalidSetting
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import (
@@ -26,7 +26,7 @@ from dpmc_core.privacy import (
     SymbolChannel,
 )
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import settings_of
+from dpmc_core.settings import list_settings
 
 # Settings that bound what a rating or a row adds to an answer. Output perturbation's bound is none:
 # what its card counts is the width of all matrices that it may publish.
@@ -36,7 +36,7 @@ _CLIPS = (
 )
 
 
-class Flaw(enum.Enum):
+class PlantedFault(enum.Enum):
     """What is wrong with the copy."""
 
     HALVED = "halved"
@@ -44,7 +44,7 @@ class Flaw(enum.Enum):
     UNCLIPPED = "unclipped"
 
 
-def faults_of(mechanism: Mechanism, public: PublicFacts) -> tuple[Flaw, ...]:
+def list_faults(mechanism: Mechanism, public: PublicFacts) -> tuple[PlantedFault, ...]:
     """The faults that change anything in a mechanism on these public facts.
 
     Noise is halved where every release can be; one draw for all needs an answer of several numbers;
@@ -53,64 +53,64 @@ def faults_of(mechanism: Mechanism, public: PublicFacts) -> tuple[Flaw, ...]:
     card = mechanism.guarantee(public)
     releases = [release for _, release in card.releases]
     found = []
-    if all(map(_halved, releases)):
-        found.append(Flaw.HALVED)
-    if any(_shared(release) and release.shape != () for release in releases):
-        found.append(Flaw.SHARED)
-    loose = [release for _, release in _loosened(mechanism).guarantee(public).releases]
+    if all(map(_halve_noise, releases)):
+        found.append(PlantedFault.HALVED)
+    if any(_share_noise(release) and release.shape != () for release in releases):
+        found.append(PlantedFault.SHARED)
+    loose = [release for _, release in _without_clips(mechanism).guarantee(public).releases]
     if card.certified().finite and any(
         other.sensitivity.get(change, moves) > moves * (1 + 1e-9)
         for one, other in zip(releases, loose, strict=False)
         for change, moves in one.sensitivity.items()
     ):
-        found.append(Flaw.UNCLIPPED)
+        found.append(PlantedFault.UNCLIPPED)
     return tuple(found)
 
 
-def plant(mechanism: Mechanism, fault: Flaw, public: PublicFacts) -> Mechanism:
+def plant_fault(mechanism: Mechanism, fault: PlantedFault, public: PublicFacts) -> Mechanism:
     """A copy with the fault, whose card stays the honest one.
 
     Raises InvalidSetting where the fault would change nothing on these public facts.
     """
-    apply = faults_of(mechanism, public)
+    apply = list_faults(mechanism, public)
     if fault not in apply:
         names = " or ".join(f.value for f in apply) or "left out"
         raise InvalidSetting(f"the fault in {mechanism.id}", names, fault.value)
 
     def faulty(release: Release) -> Any:
         """The same record, which publishes with other noise."""
-        methods = _halved(release) if fault is Flaw.HALVED else _shared(release)
-        return _copy(release, fault, methods) if methods else release
+        methods = _halve_noise(release) if fault is PlantedFault.HALVED else _share_noise(release)
+        return _copy_with_methods(release, fault, methods) if methods else release
 
     def guarantee(_: Mechanism, public: PublicFacts) -> Guarantee:
         card = mechanism.guarantee(public)
-        if fault is Flaw.UNCLIPPED:
+        if fault is PlantedFault.UNCLIPPED:
             return card
-        return dataclasses.replace(card, releases=card.releases.each(faulty))
+        return dataclasses.replace(card, releases=card.releases.map_releases(faulty))
 
-    like = _loosened(mechanism) if fault is Flaw.UNCLIPPED else mechanism
-    copy: Mechanism = _copy(like, fault, {"guarantee": guarantee})
+    like = _without_clips(mechanism) if fault is PlantedFault.UNCLIPPED else mechanism
+    copy: Mechanism = _copy_with_methods(like, fault, {"guarantee": guarantee})
     return copy
 
 
-def _loosened(mechanism: Mechanism) -> Mechanism:
+def _without_clips(mechanism: Mechanism) -> Mechanism:
     """The mechanism with every clip as wide as it can be set."""
     return dataclasses.replace(
         mechanism,  # type: ignore[type-var]
         **{
             s.name: s.type(s.info.at_most)
-            for s in settings_of(type(mechanism))
+            for s in list_settings(type(mechanism))
             if s.name in _CLIPS and s.info.at_most and getattr(mechanism, s.name) is not None
         },
     )
 
 
-def _halved(release: Release) -> Plain:
+def _halve_noise(release: Release) -> JsonObject:
     """The methods of a release that draw half its noise; none where nobody knows how."""
     if isinstance(release, Additive):
         return {
-            "_noise": lambda _, shape, rng: 0.5 * release._noise(shape, rng),
-            "_exact": _refused,
+            "_draw_noise": lambda _, shape, rng: 0.5 * release._draw_noise(shape, rng),
+            "_add_exact_noise": _refuse_release,
         }
     less: Any
     if isinstance(release, ModifiedLaplace):
@@ -120,19 +120,23 @@ def _halved(release: Release) -> Plain:
         less = dataclasses.replace(release, channel=tuple(map(tuple, half.tolist())))
     else:
         return {}
-    names = ("_passed",) if isinstance(release, RandomizedResponse) else ("_rated", "_missing")
+    names = (
+        ("_randomise",)
+        if isinstance(release, RandomizedResponse)
+        else ("_report_rated", "_report_missing")
+    )
     return {name: getattr(less, name) for name in names}
 
 
-def _shared(release: Release) -> Plain:
+def _share_noise(release: Release) -> JsonObject:
     """The methods of a release that draw once for a whole answer; none where that is not known."""
     if isinstance(release, Additive):
 
         def noise(_: Release, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[Any]:
             one = (1,) * (len(shape) - 1) + shape[-1:] if isinstance(release, NormLaplace) else ()
-            return np.broadcast_to(release._noise(one, rng), shape)
+            return np.broadcast_to(release._draw_noise(one, rng), shape)
 
-        return {"_noise": noise, "_exact": _refused}
+        return {"_draw_noise": noise, "_add_exact_noise": _refuse_release}
     if isinstance(release, RandomizedResponse):
 
         def passed(_: Release, symbols: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
@@ -141,15 +145,15 @@ def _shared(release: Release) -> Plain:
             told: NDArray[Any] = np.array(answers, dtype=symbols.dtype)[symbols]
             return told
 
-        return {"_passed": passed}
+        return {"_randomise": passed}
     return {}
 
 
-def _refused(*_: Any) -> Any:
+def _refuse_release(*_: Any) -> Any:
     raise CannotRelease("this noise has a planted fault: for audits only")
 
 
-def _copy(thing: Any, fault: Flaw, methods: Plain) -> Any:
+def _copy_with_methods(thing: Any, fault: PlantedFault, methods: JsonObject) -> Any:
     """A copy of a class of its own with other methods, which is not validated again."""
     kind = type(thing)
     copy: Any = object.__new__(type(f"{fault.name.title()}{kind.__name__}", (kind,), methods))

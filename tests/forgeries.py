@@ -11,16 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data import features
-from dpmc_core.data.transforms import UseFacts, parse_step
+from dpmc_core.data.transforms import UseItemFeatures, parse_step
 from dpmc_core.model import Task
-from dpmc_core.problem import prepare_all
+from dpmc_core.problem import prepare_all_ratings
 from dpmc_core.ratings import Catalogue, ColumnRoles, Origin, PublicFacts, Ratings
-from dpmc_lab.study.release import FEATURES, by_name, canonical, export
-from tests.release_helpers import ITEMS, USERS, make, ratings_for
+from dpmc_lab.study.release import (
+    FEATURES_ARRAY,
+    canonicalise_steps,
+    export_release,
+    split_features,
+)
+from tests.release_helpers import ITEMS, USERS, create_mechanism, make_ratings
 
-Card = dict[str, Any]
+GuaranteeRecord = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
-Forgery = tuple[str, Card, Arrays]  # its kind, and the file
+Forgery = tuple[str, GuaranteeRecord, Arrays]  # its kind, and the file
 
 # id, settings, steps, whether it has item features, whether its catalogue is listed
 BASES = (
@@ -43,33 +48,37 @@ LONG = "x" * 100_000
 CONTROL = "a\x1b[2Jb"
 
 
-def facts() -> tuple[features.Fact, ...]:
+def make_features() -> tuple[features.ItemFeature, ...]:
     """A number and categories of every item."""
     genres = [("drama", "comedy", "drama|crime", "crime")[k % 4] for k in range(ITEMS)]
     years = [str(1980 + (7 * k) % 23) for k in range(ITEMS)]
-    return features.coded("genre", genres), features.coded("year", years)
+    return features.encode_column("genre", genres), features.encode_column("year", years)
 
 
-def ratings_of(task: Task, described: bool, listed: bool) -> Ratings:
-    names = {"item_ids": [f"i{k}" for k in range(ITEMS)], "catalogue": Catalogue(Origin.GIVEN)}
+def make_base_ratings(task: Task, described: bool, listed: bool) -> Ratings:
+    names = {"item_ids": [f"i{k}" for k in range(ITEMS)], "catalogue": Catalogue(Origin.LISTED)}
     if listed:
         names |= {"user_ids": [f"u{k}" for k in range(USERS)]}
         names |= {"columns": ColumnRoles((("user", "who"), ("item", "what")))}
-    ratings = ratings_for(task, **(names if listed else {}))
-    return features.knowing(ratings, facts(), told=True) if described else ratings
+    ratings = make_ratings(task, **(names if listed else {}))
+    return (
+        features.attach_features(ratings, make_features(), with_digest=True)
+        if described
+        else ratings
+    )
 
 
-def released(base: tuple[Any, ...]) -> Any:
+def make_release(base: tuple[Any, ...]) -> Any:
     """A release of a base as it should be."""
     id, settings, steps, described, listed = base
-    mechanism = make(id, settings)
-    ratings = ratings_of(mechanism.task, described, listed)
-    parsed = [UseFacts()] * described + [parse_step(text) for text in steps]
-    prepared, texts = prepare_all(ratings, mechanism.task, parsed)
-    return export(mechanism, prepared, texts)
+    mechanism = create_mechanism(id, settings)
+    ratings = make_base_ratings(mechanism.task, described, listed)
+    parsed = [UseItemFeatures()] * described + [parse_step(text) for text in steps]
+    prepared, texts = prepare_all_ratings(ratings, mechanism.task, parsed)
+    return export_release(mechanism, prepared, texts)
 
 
-def array_line(array: NDArray[Any]) -> Card:
+def describe_array(array: NDArray[Any]) -> GuaranteeRecord:
     return {
         "shape": list(array.shape),
         "type": str(array.dtype),
@@ -77,16 +86,18 @@ def array_line(array: NDArray[Any]) -> Card:
     }
 
 
-def leaves(value: Any, *path: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def list_leaves(value: Any, *path: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """All plain values of nested lists and dictionaries, each with the path to it."""
     for key, element in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(element, dict | list):
-            yield from leaves(element, *path, key)
+            yield from list_leaves(element, *path, key)
         else:
             yield (*path, key), element
 
 
-def put(guarantee: Card, path: tuple[Any, ...], value: Any) -> Card:
+def replace_at_path(
+    guarantee: GuaranteeRecord, path: tuple[Any, ...], value: Any
+) -> GuaranteeRecord:
     """A copy of the card with another value at a path."""
     guarantee = copy.deepcopy(guarantee)
     node = guarantee
@@ -96,73 +107,96 @@ def put(guarantee: Card, path: tuple[Any, ...], value: Any) -> Card:
     return guarantee
 
 
-def changed(guarantee: Card, arrays: Arrays, name: str, array: NDArray[Any]) -> tuple[Card, Arrays]:
+def replace_array(
+    guarantee: GuaranteeRecord, arrays: Arrays, name: str, array: NDArray[Any]
+) -> tuple[GuaranteeRecord, Arrays]:
     """The file with another array, whose line on the card fits."""
-    line = guarantee["arrays"].get(name, {"what": "for the own predictions"}) | array_line(array)
-    return put(guarantee, ("arrays", name), line), arrays | {name: array}
+    line = guarantee["arrays"].get(name, {"what": "for the own predictions"}) | describe_array(
+        array
+    )
+    return replace_at_path(guarantee, ("arrays", name), line), arrays | {name: array}
 
 
-def _untold(guarantee: Card, arrays: Arrays) -> set[str]:
+def _list_unshown(guarantee: GuaranteeRecord, arrays: Arrays) -> set[str]:
     """Which numbers of users and items nothing in the file shows: `unnoticed` says so."""
     if guarantee["guarantee"]["unit"] == "value" and "user_ids" not in arrays:
         return {"users", "items"}  # which ratings exist is public
     return set() if {"users", "left", "matrix"} & set(arrays) else {"users"}
 
 
-def of_numbers(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
-    unshown, rated_public = _untold(guarantee, arrays), guarantee["guarantee"]["unit"] == "value"
+def forge_numbers(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forgery]:
+    unshown, rated_public = (
+        _list_unshown(guarantee, arrays),
+        guarantee["guarantee"]["unit"] == "value",
+    )
     unchecked = {*guarantee["settings"]} - {
         "epsilon",
         "delta",
     }  # these say how noise became a model
-    for path, value in leaves(guarantee):
+    for path, value in list_leaves(guarantee):
         if path[0] in ("sha256", "versions", "columns") or path[-1] == "sha256":
             continue
         # Of a completed matrix alone the number of ratings shows nowhere.
         hidden = path[-1] == "coordinates" and "symbols" not in arrays
         free = (path[0] == "data" and path[-1] in unshown) or (hidden and rated_public)
         if type(value) is int:
-            yield "a whole number with a point", put(guarantee, path, float(value)), arrays
             yield (
-                "a fractional whole number",
-                put(guarantee, path, value * (1 + 1e-12) + 1e-12),
+                "a whole number with a point",
+                replace_at_path(guarantee, path, float(value)),
                 arrays,
             )
-            yield "a boolean for a number", put(guarantee, path, bool(value)), arrays
+            yield (
+                "a fractional whole number",
+                replace_at_path(guarantee, path, value * (1 + 1e-12) + 1e-12),
+                arrays,
+            )
+            yield "a boolean for a number", replace_at_path(guarantee, path, bool(value)), arrays
             if not free and path[-1] not in ("revision", *unchecked):
-                yield "another whole number", put(guarantee, path, value + 1), arrays
+                yield "another whole number", replace_at_path(guarantee, path, value + 1), arrays
         elif type(value) is float:
-            yield "a number as text", put(guarantee, path, str(value)), arrays
-            yield "a boolean for a number", put(guarantee, path, bool(value)), arrays
+            yield "a number as text", replace_at_path(guarantee, path, str(value)), arrays
+            yield "a boolean for a number", replace_at_path(guarantee, path, bool(value)), arrays
             if path[:2] not in (("data", "low"), ("data", "high")) and path[-1] not in unchecked:
-                yield "another number", put(guarantee, path, value * 1.01 + 1e-9), arrays
+                yield (
+                    "another number",
+                    replace_at_path(guarantee, path, value * 1.01 + 1e-9),
+                    arrays,
+                )
         elif isinstance(value, str):
-            yield "a text with more", put(guarantee, path, f"{value} raw"), arrays
+            yield "a text with more", replace_at_path(guarantee, path, f"{value} raw"), arrays
         elif isinstance(value, bool):
-            yield "a number for a boolean", put(guarantee, path, int(value)), arrays
+            yield "a number for a boolean", replace_at_path(guarantee, path, int(value)), arrays
 
 
-def of_fields(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
-    unshown = _untold(guarantee, arrays)
+def forge_fields(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forgery]:
+    unshown = _list_unshown(guarantee, arrays)
     for path in ((), ("data",), ("settings",), ("guarantee",), ("catalogue",), ("rows",)):
         node = guarantee
         for key in path:
             node = node[key]
         for name in ("raw", CONTROL, LONG):
-            yield "a surplus field", put(guarantee, (*path, name), [1, 2, 3]), arrays
+            yield "a surplus field", replace_at_path(guarantee, (*path, name), [1, 2, 3]), arrays
         for name in node:
             if name not in ("columns", "sha256"):
                 reduced = {key: value for key, value in node.items() if key != name}
-                yield "a missing field", put(guarantee, path, reduced) if path else reduced, arrays
+                yield (
+                    "a missing field",
+                    replace_at_path(guarantee, path, reduced) if path else reduced,
+                    arrays,
+                )
     for text in ("newest", LONG, "1.0 <b>", 3, None, True, "1.2\n"):
-        yield "a version that is none", put(guarantee, ("versions", "numpy"), text), arrays
+        yield (
+            "a version that is none",
+            replace_at_path(guarantee, ("versions", "numpy"), text),
+            arrays,
+        )
     nest: Any = []
     for _ in range(30):
         nest = [nest]
-    yield "deep JSON", put(guarantee, ("data", "prepare"), nest), arrays
+    yield "deep JSON", replace_at_path(guarantee, ("data", "prepare"), nest), arrays
     for id in ("global-mean", "output", "private-mean", "randomised-response", "nothing"):
         if id != guarantee["mechanism"]:
-            yield "another mechanism", put(guarantee, ("mechanism",), id), arrays
+            yield "another mechanism", replace_at_path(guarantee, ("mechanism",), id), arrays
     data: tuple[tuple[str, Any], ...] = (("cap", 0), ("cap", 3), ("cap", 10**6), ("cap", -1))
     data += (
         ("users", 0),
@@ -177,12 +211,16 @@ def of_fields(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
     for name, value in data:
         if value == guarantee["data"][name]:
             continue
-        yield f"another {name}", put(guarantee, ("data", name), value), arrays
+        yield f"another {name}", replace_at_path(guarantee, ("data", name), value), arrays
     if "users" not in unshown:
-        yield "ten times the users", put(guarantee, ("data", "users"), USERS * 10), arrays
+        yield (
+            "ten times the users",
+            replace_at_path(guarantee, ("data", "users"), USERS * 10),
+            arrays,
+        )
     for step in ("top-items=3", "binarise=mean", "sort", "features=raw", "cap=2", "rescale=0:9"):
         steps = [*guarantee["data"]["prepare"], step]
-        yield "another preparation", put(guarantee, ("data", "prepare"), steps), arrays
+        yield "another preparation", replace_at_path(guarantee, ("data", "prepare"), steps), arrays
     for columns in (
         {},
         {"user": LONG},
@@ -193,18 +231,22 @@ def of_fields(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
         [["user", "who"]],
         "who",
     ):
-        yield "columns that are none", put(guarantee, ("columns",), columns), arrays
+        yield "columns that are none", replace_at_path(guarantee, ("columns",), columns), arrays
     for origin in ("read", "public", "nobody", None):
-        yield "another catalogue", put(guarantee, ("catalogue", "origin"), origin), arrays
+        yield (
+            "another catalogue",
+            replace_at_path(guarantee, ("catalogue", "origin"), origin),
+            arrays,
+        )
 
 
-def of_arrays(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
-    raw = ratings_for(Task.RATINGS)
+def forge_arrays(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forgery]:
+    raw = make_ratings(Task.RATINGS)
     text = np.array(["everybody's ratings"])
     surplus = {"raw": raw.values, "../raw": raw.values, CONTROL: raw.values, "notes": text}
     surplus |= {"columns2": raw.items, "ratings": raw.matrix.toarray()}
     for name, array in surplus.items():
-        yield "a surplus array", *changed(guarantee, arrays, name, array)
+        yield "a surplus array", *replace_array(guarantee, arrays, name, array)
     for name, array in arrays.items():
         reduced = {n: line for n, line in guarantee["arrays"].items() if n != name}
         remainder = {n: a for n, a in arrays.items() if n != name}
@@ -214,40 +256,49 @@ def of_arrays(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
             content[-3 % array.itemsize] ^= 1
             bits = np.frombuffer(bytes(content), array.dtype).reshape(array.shape)
             yield "damaged bits", guarantee, arrays | {name: bits}
-            yield "another type", *changed(guarantee, arrays, name, array.astype(np.float32))
+            yield "another type", *replace_array(guarantee, arrays, name, array.astype(np.float32))
         if array.dtype.kind == "f":
-            yield "no number", *changed(guarantee, arrays, name, np.full_like(array, np.nan))
+            yield "no number", *replace_array(guarantee, arrays, name, np.full_like(array, np.nan))
         if array.ndim:
-            yield "another shape", *changed(guarantee, arrays, name, array[None])
-            yield "another shape", *changed(guarantee, arrays, name, np.concatenate([array, array]))
+            yield "another shape", *replace_array(guarantee, arrays, name, array[None])
+            yield (
+                "another shape",
+                *replace_array(guarantee, arrays, name, np.concatenate([array, array])),
+            )
         if name in ("items", "left", "right") and array.ndim == 2:
             wide = np.hstack([array, np.ones((len(array), 60))])
-            yield "60 columns more", *changed(guarantee, arrays, name, wide)
+            yield "60 columns more", *replace_array(guarantee, arrays, name, wide)
         if array.dtype.kind == "U":
             long = array.astype("U200")
-            yield "a name of another kind", *changed(guarantee, arrays, name, long)
+            yield "a name of another kind", *replace_array(guarantee, arrays, name, long)
             for id in (CONTROL, str(array[0])):
                 other = array.tolist()
                 other[1] = id
-                yield "a name of another kind", *changed(guarantee, arrays, name, np.array(other))
+                yield (
+                    "a name of another kind",
+                    *replace_array(guarantee, arrays, name, np.array(other)),
+                )
 
 
-def with_features(
-    guarantee: Card, arrays: Arrays, item_features: list[list[Any]], columns: NDArray[Any]
-) -> tuple[Card, Arrays]:
+def add_features(
+    guarantee: GuaranteeRecord,
+    arrays: Arrays,
+    item_features: list[list[Any]],
+    columns: NDArray[Any],
+) -> tuple[GuaranteeRecord, Arrays]:
     """A file that names these item features, as well as it can be made to fit."""
-    guarantee, arrays = changed(guarantee, arrays, FEATURES, columns)
+    guarantee, arrays = replace_array(guarantee, arrays, FEATURES_ARRAY, columns)
     description = "features of each item that the method used, public"
-    guarantee = put(guarantee, ("arrays", FEATURES, "what"), description)
-    guarantee = put(guarantee, ("data", "features"), item_features)
+    guarantee = replace_at_path(guarantee, ("arrays", FEATURES_ARRAY, "what"), description)
+    guarantee = replace_at_path(guarantee, ("data", "features"), item_features)
     steps = [s for s in guarantee["data"]["prepare"] if not s.startswith("features")]
     try:
         public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1, features=item_features)  # type: ignore[arg-type]
-        steps, _ = canonical(["features", *steps], public, columns)
-        digest = features.digest(by_name(public, columns))
+        steps, _ = canonicalise_steps(["features", *steps], public, columns)
+        digest = features.hash_features(split_features(public, columns))
     except Exception:  # a forger whose features have no digest invents one
         steps, digest = ["features=raw#0123abcd", *steps], "0123abcd"
-    guarantee = put(guarantee, ("data", "prepare"), steps)
+    guarantee = replace_at_path(guarantee, ("data", "prepare"), steps)
     names = ", ".join(f"{name} ({count})" for name, count in item_features)
     caveats = [
         text
@@ -259,11 +310,11 @@ def with_features(
         f" {names}; digest {digest}"
     )
     caveats.insert(max(0, len(caveats) - 2), caveat)
-    return put(guarantee, ("guarantee", "caveats"), caveats), arrays
+    return replace_at_path(guarantee, ("guarantee", "caveats"), caveats), arrays
 
 
-def of_features(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
-    raw = ratings_for(Task.RATINGS).matrix.toarray()
+def forge_features(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forgery]:
+    raw = make_ratings(Task.RATINGS).matrix.toarray()
     sixty = np.hstack([raw.T, raw.T, raw.T])[:, :60]
     forms = [
         ("raw ratings as features", [["raw", 60]], sixty),
@@ -271,12 +322,12 @@ def of_features(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
         ("raw ratings as features", [["raw", 24]], raw.T),
         ("raw ratings as features", [["raw", 2]], raw.T[:, :2]),
     ]
-    if FEATURES not in arrays:
-        item_features, columns = [["genre", 3]], facts()[0].columns
+    if FEATURES_ARRAY not in arrays:
+        item_features, columns = [["genre", 3]], make_features()[0].columns
         assert columns is not None
         forms.append(("features that are not used", item_features, columns))
     else:
-        item_features, columns = guarantee["data"]["features"], arrays[FEATURES]
+        item_features, columns = guarantee["data"]["features"], arrays[FEATURES_ARRAY]
         (first_name, width), (second_name, second_width) = item_features
         rolled = np.roll(columns, 1, axis=0)
         forms += [
@@ -332,22 +383,34 @@ def of_features(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
             f"features={LONG}",
         ):
             step = [text if s.startswith("features") else s for s in steps]
-            yield "an invented digest", put(guarantee, ("data", "prepare"), step), arrays
+            yield (
+                "an invented digest",
+                replace_at_path(guarantee, ("data", "prepare"), step),
+                arrays,
+            )
         remainder = [s for s in steps if not s.startswith("features")]
-        yield "no step for features", put(guarantee, ("data", "prepare"), remainder), arrays
+        yield (
+            "no step for features",
+            replace_at_path(guarantee, ("data", "prepare"), remainder),
+            arrays,
+        )
         caveats = [c for c in guarantee["guarantee"]["caveats"] if "features of the items" not in c]
-        yield "no condition on features", put(guarantee, ("guarantee", "caveats"), caveats), arrays
-        without_features = {n: a for n, a in arrays.items() if n != FEATURES}
-        lines = {n: line for n, line in guarantee["arrays"].items() if n != FEATURES}
+        yield (
+            "no condition on features",
+            replace_at_path(guarantee, ("guarantee", "caveats"), caveats),
+            arrays,
+        )
+        without_features = {n: a for n, a in arrays.items() if n != FEATURES_ARRAY}
+        lines = {n: line for n, line in guarantee["arrays"].items() if n != FEATURES_ARRAY}
         yield "features that are not in the file", guarantee | {"arrays": lines}, without_features
     for kind, names, block in forms:
-        yield kind, *with_features(guarantee, arrays, names, block)
+        yield kind, *add_features(guarantee, arrays, names, block)
 
 
-def forgeries(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
+def forge_all(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forgery]:
     """All of one release."""
-    for make_some in (of_numbers, of_fields, of_arrays, of_features):
+    for make_some in (forge_numbers, forge_fields, forge_arrays, forge_features):
         yield from make_some(guarantee, arrays)
 
 
-__all__ = ["BASES", "Forgery", "forgeries", "released"]
+__all__ = ["BASES", "Forgery", "forge_all", "make_release"]

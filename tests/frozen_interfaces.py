@@ -113,7 +113,7 @@ def collect_preparation() -> dict[str, Any]:
     for split in (RandomShare(0.2), SharePerUser(0.2), LeaveLast()):
         train, test = split(ratings, np.random.default_rng(1))
         texts[type(split).__name__] = [
-            *(str(split), split.told(ratings)),
+            *(str(split), split.describe(ratings)),
             *(train.fingerprint, test.fingerprint),
         ]
     return texts
@@ -121,9 +121,12 @@ def collect_preparation() -> dict[str, Any]:
 
 def collect_draws() -> dict[str, Any]:
     """Return what seeded generators draw first, for the strings that seed them."""
-    from dpmc_core.problem import generator
+    from dpmc_core.problem import create_generator
 
-    return {key: int(generator(3, key).integers(2**32)) for key in ("input-flip", "evaluate on x")}
+    return {
+        key: int(create_generator(3, key).integers(2**32))
+        for key in ("input-flip", "evaluate on x")
+    }
 
 
 def collect_store() -> dict[str, Any]:
@@ -196,7 +199,7 @@ def collect_catalogues() -> dict[str, Any]:
 
     lessons = sorted((ROOT / "dpmc_lab" / "lessons").glob("*.toml"))
     return {
-        "samples": sorted(synthetic.ALL),
+        "samples": sorted(synthetic.ALL_SAMPLES),
         "public sets": sorted(public_sets.SETS),
         "presets": sorted(presets.PRESETS),
         "metrics": list(METRICS),

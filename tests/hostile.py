@@ -50,7 +50,7 @@ HOSTILE = (
         "'quoted' \"text\"",
     ),
 )
-PIECES = (
+FRAGMENTS = (
     *(
         "http",
         "https",
@@ -93,7 +93,7 @@ PIECES = (
 )
 
 
-def shown(text):
+def render_text(text):
     """As a browser shows it: white space runs together, what cannot be shown is named."""
     unseen = r"[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-    return re.sub(unseen, lambda it: f"\\u{ord(it[0]):04x}", " ".join(text.split()))
+    return re.sub(unseen, lambda match: f"\\u{ord(match[0]):04x}", " ".join(text.split()))

@@ -7,12 +7,14 @@ from dpmc_lab.lessons import LESSONS
 
 
 @cache
-def all_slides():
+def list_slides():
     """Every slide by its lesson and key. Opening them computes their numbers."""
-    return {f"{one.id}/{slide.key}": slide for one in LESSONS.values() for slide in one.slides}
+    return {
+        f"{lesson.id}/{slide.key}": slide for lesson in LESSONS.values() for slide in lesson.slides
+    }
 
 
-def settings_of(slide):
+def list_settings(slide):
     """Everything that can be moved, at a few places each, in all combinations."""
     choices = []
     for control in slide.move:

@@ -51,17 +51,17 @@ def find_misfits(guarantee: Guarantee, planted: Guarantee, seed: int = 1) -> lis
 
 def compute_p_values(honest: Release, drawing: Release, rng: Rng) -> Iterator[float]:
     """Yield p-values of the drawing release's outputs under the honest release's law."""
-    shape = _shape(honest)
+    shape = _fill_shape(honest)
     times = max(2, math.ceil(min(2, math.prod(shape)) * DRAWS / math.prod(shape)))
     if isinstance(honest, Additive):
         yield from _additive_p_values(honest, _publish(drawing, np.zeros(shape), times, rng))
         return
     times = max(2, math.ceil(DRAWS / math.prod(shape)))
-    for value in _inputs(honest):
-        yield from _outputs_fit(honest, value, _publish(drawing, value, times, rng))
+    for value in _list_inputs(honest):
+        yield from _output_p_values(honest, value, _publish(drawing, value, times, rng))
 
 
-def _shape(release: Release) -> tuple[int, ...]:
+def _fill_shape(release: Release) -> tuple[int, ...]:
     return tuple(N_OBSERVED if n is None else n for n in release.shape)
 
 
@@ -77,38 +77,38 @@ def _additive_p_values(release: Additive, outputs: list[Floats]) -> Iterator[flo
         rows = noise.reshape(len(noise), -1, d)
         norms = np.linalg.norm(rows, axis=-1)
         cells = gammainc(d, norms / release.scale)
-        yield _uniform(cells)
-        yield _mean(norms / release.scale, d, d)
+        yield _uniform_p_value(cells)
+        yield _mean_p_value(norms / release.scale, d, d)
         if d > 1:  # a coordinate of a uniform direction
             projection = 0.5 * (1 + rows[..., 0] / norms)
-            yield _uniform(betainc((d - 1) / 2, (d - 1) / 2, projection))
+            yield _uniform_p_value(betainc((d - 1) / 2, (d - 1) / 2, projection))
     else:
         z, gaussian = noise / release.scale, isinstance(release, Gaussian)
-        cells = (ndtr(z) if gaussian else _laplace(z)).reshape(len(noise), -1)
-        yield _uniform(cells)
-        yield _mean(z**2, 1, 2) if gaussian else _mean(np.abs(z), 1, 1)
+        cells = (ndtr(z) if gaussian else _laplace_cdf(z)).reshape(len(noise), -1)
+        yield _uniform_p_value(cells)
+        yield _mean_p_value(z**2, 1, 2) if gaussian else _mean_p_value(np.abs(z), 1, 1)
     if cells.shape[1] > 1:
-        yield _related(cells[:, :-1:2], cells[:, 1::2])
-    yield _related(cells[:-1:2], cells[1::2])
+        yield _correlation_p_value(cells[:, :-1:2], cells[:, 1::2])
+    yield _correlation_p_value(cells[:-1:2], cells[1::2])
 
 
-def _laplace(z: Floats) -> Floats:
+def _laplace_cdf(z: Floats) -> Floats:
     """Return the distribution function of Laplace noise of scale 1."""
     return stats.laplace.cdf(z)
 
 
-def _uniform(values: Floats) -> float:
+def _uniform_p_value(values: Floats) -> float:
     """Return the Kolmogorov-Smirnov p-value of uniform numbers."""
     return float(stats.kstest(values.ravel()[:MAX_TESTED], "uniform", method="asymp").pvalue)
 
 
-def _mean(values: Floats, mean: float, variance: float) -> float:
+def _mean_p_value(values: Floats, mean: float, variance: float) -> float:
     """Return the two-sided p-value of a mean, by the central limit theorem."""
     values = values.ravel()[:MAX_TESTED]
     return float(2 * ndtr(-abs(float(values.mean()) - mean) / math.sqrt(variance / len(values))))
 
 
-def _related(first: Floats, second: Floats) -> float:
+def _correlation_p_value(first: Floats, second: Floats) -> float:
     """Return the p-value of the correlation between two lists of uniform numbers."""
     a, b = first.ravel()[:MAX_TESTED], second.ravel()[:MAX_TESTED]
     n = min(len(a), len(b))
@@ -116,7 +116,7 @@ def _related(first: Floats, second: Floats) -> float:
     return float(2 * ndtr(-abs(z)))
 
 
-def _frequencies(counts: Floats, chances: Floats) -> float:
+def _frequency_p_value(counts: Floats, chances: Floats) -> float:
     """Return the chi-square p-value of counts; rare outcomes join the most frequent."""
     possible, total = chances > 0, counts.sum()
     if counts[~possible].any():
@@ -131,9 +131,9 @@ def _frequencies(counts: Floats, chances: Floats) -> float:
     return 1.0 if len(expected) < 2 else float(stats.chisquare(observed, expected).pvalue)
 
 
-def _inputs(release: Release) -> list[Any]:
+def _list_inputs(release: Release) -> list[Any]:
     """Values with one input everywhere."""
-    shape = _shape(release)
+    shape = _fill_shape(release)
     if isinstance(release, RandomizedResponse):
         return [np.full(shape, k) for k in range(len(release.channel))]
     from scipy.sparse import csr_array
@@ -142,14 +142,16 @@ def _inputs(release: Release) -> list[Any]:
     return [*(csr_array(np.full(shape, end)) for end in ends), csr_array(shape)]
 
 
-def _outputs_fit(release: Release, value: Any, outputs: list[Any]) -> Iterator[float]:
+def _output_p_values(release: Release, value: Any, outputs: list[Any]) -> Iterator[float]:
     if isinstance(release, ModifiedLaplace):
         rated = value.nnz > 0
         noise = np.concatenate([y.data for y in outputs]).astype(float)
         chance = 1 - release.flip if rated else release.flip
         counts = np.array([len(noise), math.prod(value.shape) * len(outputs) - len(noise)], float)
-        yield _frequencies(counts, np.array([chance, 1 - chance]))
-        yield _uniform(_laplace((noise - (value.data[0] if rated else 0.0)) / release.scale))
+        yield _frequency_p_value(counts, np.array([chance, 1 - chance]))
+        yield _uniform_p_value(
+            _laplace_cdf((noise - (value.data[0] if rated else 0.0)) / release.scale)
+        )
         return
     assert isinstance(release, RandomizedResponse | SymbolChannel)
     symbol, *symbols = (
@@ -157,7 +159,7 @@ def _outputs_fit(release: Release, value: Any, outputs: list[Any]) -> Iterator[f
         for array in (value, *outputs)
     )
     row, answers = release.matrix[int(symbol[0])], np.concatenate(symbols).astype(np.int64)
-    yield _frequencies(np.bincount(answers, minlength=len(row)).astype(float), row)
+    yield _frequency_p_value(np.bincount(answers, minlength=len(row)).astype(float), row)
     answer_pairs = answers[: len(answers) // 2 * 2].reshape(-1, 2)
     pairs = np.bincount(answer_pairs[:, 0] * len(row) + answer_pairs[:, 1], minlength=len(row) ** 2)
-    yield _frequencies(pairs.astype(float), np.outer(row, row).ravel())
+    yield _frequency_p_value(pairs.astype(float), np.outer(row, row).ravel())

@@ -23,18 +23,18 @@ json.dump(printed, sys.stdout)
 """
 
 
-def read(path):
+def read_notebook(path):
     return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
-def code(book):
+def list_code_cells(book):
     """The cells with code."""
     return [cell for cell in book["cells"] if cell["cell_type"] == "code"]
 
 
-def run(book):
+def run_notebook(book):
     """What each cell with code prints, in a fresh process that must print nothing else."""
-    sources = ["".join(cell["source"]) for cell in code(book)]
+    sources = ["".join(cell["source"]) for cell in list_code_cells(book)]
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", _RUN],
         input=json.dumps(sources),
@@ -49,15 +49,17 @@ def run(book):
     return json.loads(result.stdout)
 
 
-def stored(cell):
+def read_stored_output(cell):
     """What a cell printed when its output was stored."""
     return "".join("".join(out["text"]) for out in cell["outputs"])
 
 
-def store(path):
+def store_outputs(path):
     """Run a notebook and keep what its cells print in it."""
-    book = read(path)
-    for number, (cell, text) in enumerate(zip(code(book), run(book), strict=True), start=1):
+    book = read_notebook(path)
+    for number, (cell, text) in enumerate(
+        zip(list_code_cells(book), run_notebook(book), strict=True), start=1
+    ):
         lines = text.splitlines(keepends=True)
         cell["execution_count"] = number
         cell["outputs"] = [{"name": "stdout", "output_type": "stream", "text": lines}] * bool(text)
@@ -66,4 +68,4 @@ def store(path):
 
 
 if __name__ == "__main__":
-    store(sys.argv[1])
+    store_outputs(sys.argv[1])

@@ -28,20 +28,20 @@ def open_page(name="what_if", theme="light", **link):
     return app
 
 
-def plain(text):
+def unescape_markdown(text):
     """The text as a person reads it, without the escapes that keep Markdown away."""
     return text.replace("\\", "").replace(":color[]", "")
 
 
-def charts_of(app):
+def list_charts(app):
     return app.get("plotly_chart")
 
 
-def spec(app, number=0):
-    return json.loads(charts_of(app)[number].proto.spec)
+def read_chart_spec(app, number=0):
+    return json.loads(list_charts(app)[number].proto.spec)
 
 
-def instrument(app):
+def read_instrument(app):
     """What the instrument of What if was given to draw."""
     (component,) = (
         element
@@ -51,25 +51,27 @@ def instrument(app):
     return json.loads(component.proto.json)
 
 
-def at_stop(app):
+def read_current_stop(app):
     """What the instrument says where it stands."""
-    view = instrument(app)
+    view = read_instrument(app)
     return view["stops"][view["stop"]]
 
 
-def stand_at(app, epsilon):
+def move_slider_to(app, epsilon):
     """As if the slider had been let go there."""
     app.session_state["epsilon"] = epsilon
     app.run()
     assert not app.exception
 
 
-def read_me(app):
+def read_figure_help(app):
     """What the page says of its figure where one asks for it."""
-    return plain(next((c.help for c in app.caption if c.value.startswith("Evaluation only")), ""))
+    return unescape_markdown(
+        next((c.help for c in app.caption if c.value.startswith("Evaluation only")), "")
+    )
 
 
-def all_text(app):
+def read_all_text(app):
     pieces = [
         e.value
         for kind in (
@@ -85,26 +87,26 @@ def all_text(app):
         )
         for e in app.get(kind)
     ]
-    return plain("\n".join(str(p) for p in pieces))
+    return unescape_markdown("\n".join(str(p) for p in pieces))
 
 
-def texts(app):
+def read_markdown(app):
     """What the page says in Markdown, as a person reads it."""
-    return plain(" ".join(m.value for m in app.markdown))
+    return unescape_markdown(" ".join(m.value for m in app.markdown))
 
 
-def button(app, label):
+def find_button(app, label):
     """The button of that name; None where there is none."""
     return next((b for b in app.button if b.label == label), None)
 
 
-def placed_line(id, values, *, epsilons=(1.0, 10.0), solid=True, counts="per rating"):
+def make_placed_line(id, values, *, epsilons=(1.0, 10.0), solid=True, counts="per rating"):
     """A line of made values (E x S) at the epsilons, as it is placed on an axis."""
     grid = np.array(epsilons)
     values = np.array(values, dtype=float)
     line = lines.Line(
         info=CurveInfo(0, id, "", "", "", None, (), "", id, 1, {}, "binary"),
-        label=registry.get(id).name,
+        label=registry.get_mechanism(id).name,
         metric=METRICS["accuracy"],
         epsilon=grid,
         seeds=np.arange(1, values.shape[1] + 1),
@@ -114,7 +116,7 @@ def placed_line(id, values, *, epsilons=(1.0, 10.0), solid=True, counts="per rat
         certified={RATING.value: grid},
         reasons={},
     )
-    return lines.Placed(line, grid, counts, solid, "")
+    return lines.PlottedLine(line, grid, counts, solid, "")
 
 
 class HtmlFile(HTMLParser):
@@ -151,7 +153,7 @@ class HtmlFile(HTMLParser):
             self.texts.append(data)
 
     @property
-    def words(self):
+    def full_text(self):
         return "".join(self.texts)
 
     @property
@@ -162,7 +164,7 @@ class HtmlFile(HTMLParser):
         return [attrs for name, attrs in self.elements if name == tag]
 
 
-def press(app, label):
+def press_button(app, label):
     (target_button,) = (b for b in app.button if b.label == label)
     assert not target_button.disabled, label
     target_button.click().run()

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
 
-def start(*arguments, **options):
+def start_sweep(*arguments, **options):
     """A sweep in a session of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "dpmc_lab", "sweep", *map(str, arguments)],
@@ -28,7 +28,7 @@ def start(*arguments, **options):
     )
 
 
-def children(pid):
+def list_children(pid):
     child_ids = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -38,19 +38,19 @@ def children(pid):
     return child_ids
 
 
-def descendants(pid):
-    process_ids = children(pid)
+def list_descendants(pid):
+    process_ids = list_children(pid)
     for child in list(process_ids):
-        process_ids += descendants(child)
+        process_ids += list_descendants(child)
     return process_ids
 
 
-def workers(pid):
+def list_workers(pid):
     """The processes that run units: children of the sweep's fork server."""
-    return [grandchild for child in children(pid) for grandchild in children(child)]
+    return [grandchild for child in list_children(pid) for grandchild in list_children(child)]
 
 
-def members(group):
+def count_members(group):
     """Living processes of a process group."""
     listing = subprocess.run(
         ["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True
@@ -59,12 +59,12 @@ def members(group):
     return sum(int(pgid) == group and not stat.startswith("Z") for pgid, stat in lines)
 
 
-def kill(pid):
+def kill_process(pid):
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
-def alive(pid):
+def is_alive(pid):
     """Whether a process runs; one that only waits to be collected does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

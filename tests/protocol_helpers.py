@@ -3,14 +3,14 @@
 import numpy as np
 
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.rows import normal_equations, ridge
+from dpmc_core.solvers.rows import normal_equations, solve_ridge
 from dpmc_lab.protocol import Traffic
 from dpmc_lab.protocol.scenarios import DynamicUsers, ScenarioRun, StaticUsers
 
-BOTH = [StaticUsers, DynamicUsers]
+SCENARIOS = [StaticUsers, DynamicUsers]
 
 
-def ratings_of(seed=0, users=12, items=8, density=0.6):
+def make_ratings(seed=0, users=12, items=8, density=0.6):
     rng = np.random.default_rng(seed)
     is_rated = rng.random((users, items)) < density
     is_rated[:, -1] = False  # nobody rates the last item
@@ -23,8 +23,8 @@ def ratings_of(seed=0, users=12, items=8, density=0.6):
     return Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public)
 
 
-def play(settings, ratings=None, seed=1, **options):
-    ratings = ratings_of() if ratings is None else ratings
+def play_scenario(settings, ratings=None, seed=1, **options):
+    ratings = make_ratings() if ratings is None else ratings
     run = ScenarioRun(settings, ratings, np.random.default_rng(seed), **options)
     rounds = list(run.play())
     return run, rounds
@@ -36,21 +36,21 @@ def assert_counts(run, expected):
     assert run.transcript.total == Traffic.total(expected.values())
 
 
-def received(transcript, party):
+def list_received(transcript, party):
     """The kept messages to a party."""
     return [message for message in transcript if message.receiver == party]
 
 
-def reference_items(run):
+def compute_reference_items(run):
     """Item factors by the same phases and gradient steps in floating point, without messages.
 
     The noise, the attendance and the start are the run's; users refit theirs to these factors.
     """
     items = run.phases[0].models[0].copy()
     for k, phase in enumerate(run.phases):
-        users = run.refit(run.published(items)) if k else phase.user_factors
+        users = run.refit_users(run.mask_unpublished(items)) if k else phase.user_factors
         for pairs, updated in phase.steps:
-            pair_factors, group = users[run.who[pairs]], run.what[pairs]
+            pair_factors, group = users[run.user_of_pair[pairs]], run.item_of_pair[pairs]
             errors = np.einsum("pd,pd->p", pair_factors, items[group]) - run.users.deviations[pairs]
             slope = np.zeros_like(items)
             np.add.at(slope, group, 2 * errors[:, None] * pair_factors)
@@ -59,12 +59,14 @@ def reference_items(run):
     return items
 
 
-def exact_items(run):
+def compute_exact_items(run):
     """The minimum of the last phase's noisy objective with everybody's gradient in it.
 
     Items that the phase had no noise for are as the run has them.
     """
     phase, items = run.phase, run.items.copy()
-    squares, moments = normal_equations(run.sides.by_item, phase.user_factors)
-    items[phase.active] = ridge(squares, moments - phase.noise / 2, phase.penalty)[phase.active]
+    squares, moments = normal_equations(run.rating_matrices.by_item, phase.user_factors)
+    items[phase.active] = solve_ridge(squares, moments - phase.noise / 2, phase.penalty)[
+        phase.active
+    ]
     return items

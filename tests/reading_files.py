@@ -37,31 +37,31 @@ class File:
 
 # What fields hold -------------------------------------------------------------------------------
 
-WORDS = ("ann", "bob", "eve", "tea", "milk", "u1", "u2", "x")
+SIMPLE_IDS = ("ann", "bob", "eve", "tea", "milk", "u1", "u2", "x")
 NUMBERS = tuple(str(k) for k in (1, 2, 3, 10, 20, 100, 7, 30))
-LOOKALIKES = (
+LOOKALIKE_IDS = (
     "7", "07", "007", "1", "01", "1.0", "1.00", "+1", "1e0", "1_0", "10", "-1", "0", "-0", "0x1",
     "True", "true", "TRUE", "False", "NA", "N/A", "nan", "NaN", "null", "None", "none", "?", "-",
     "\uff11", "\u0661", "\u00b2", "1,0", "1 000", "inf", "2024-01-02",
 )  # fmt: skip
-LONG = (
+LONG_IDS = (
     "12345678901234567", "12345678901234568", "9007199254740992", "9007199254740993",
     "080442957X", "0804429573", "0007113803", "7113803", "999999999999999999",
     "1000000000000000000", "18446744073709551616", "170141183460469231731687303715884105728",
 )  # fmt: skip
-FOREIGN = (
+FOREIGN_IDS = (
     "Zo\u00eb", "Zoe\u0308", "th\u00e9", "\u00a0ann\u00a0", "ann\u2003", "\U0001f600", "\u00df",
     "SS", "\ufb01", "fi", "\uff41nn", "ann\u200b", "\ufeffann", "\u0130", "i\u0307", "\u738b",
     "\u0645\u0631\u062d\u0628\u0627", "\U0001f468\u200d\U0001f469\u200d\U0001f467",
 )  # fmt: skip
-AWKWARD = (
+AWKWARD_IDS = (
     "a b", "a,b", "a;b", "a|b", "a::b", "a:b", "a\tb", " ann", "ann ", "  ", "", "o'neil", "'ann'",
     'say "hi"', '"', '"ann', 'ann"', '""', "https://x.org/a?b=c&d=e#f", "=1+1", "@sum", "+x", "-x",
     "[ann](//host)", "[deleted]", "{ann}", "<b>ann</b>", "a\\b", "a\\", "#1", "%1", "PK1", "PAR1",
     "a\x0cb", "a\x1cb", "a\x1db", "a\x1eb", "a\x85b", "a\u2028b", "a\x0bb", "\x1cann", "ann\x0c",
     "y" * 300, "user", "rating", "u", "i",
 )  # fmt: skip
-IDS = (WORDS, NUMBERS, LOOKALIKES, LONG, FOREIGN, AWKWARD)
+IDS = (SIMPLE_IDS, NUMBERS, LOOKALIKE_IDS, LONG_IDS, FOREIGN_IDS, AWKWARD_IDS)
 GOOD_RATINGS = ("3", "4", "5", "1", "2", "4.5", "3.0", "1e0", "+2", " 4 ", ".5e1", "5.", "04")
 COMMA_RATINGS = ("3", "4,5", "1,0", "2,25", "5", "+1,5")
 BAD_RATINGS = (
@@ -73,7 +73,7 @@ FILLINGS: tuple[Callable[[Random], str], ...] = (
     lambda _: "",
     lambda r: r.choice(("red", "blue")),
     lambda r: str(r.randint(0, 9)),
-    lambda r: r.choice(AWKWARD),
+    lambda r: r.choice(AWKWARD_IDS),
     lambda r: r.choice(("two\nlines", "two\r\nlines", "a\rb", 'a "q"\nb', "\n", "x,\ny", "\n\n\n")),
 )
 NOT_TIMES = ("", "soon", "nan", "inf", "1e300", "-1e300", "31/03/2024", "2024-13-45", "10000-01-01",
@@ -87,7 +87,7 @@ HEADERS = {
     "time": ("timestamp", "time", "Date", "unixReviewTime", "created_at", "t"),
     "other": ("colour", "note", "city", "", "title", "2", "2024", "\u540d", "none", "user2", "nan"),
 }  # fmt: skip
-SAYING_NOTHING = ("who", "what", "much", "when", "a", "b", "c", "d", "e")
+UNINFORMATIVE_NAMES = ("who", "what", "much", "when", "a", "b", "c", "d", "e")
 ABSURD: tuple[tuple[str, Any], ...] = (
     ("separator", 1), ("separator", ""), ("separator", '"'), ("separator", "\n"),
     ("separator", "\r"), ("separator", "abc"), ("separator", "\0"), ("separator", "a"),
@@ -114,21 +114,32 @@ ABSURD: tuple[tuple[str, Any], ...] = (
 
 def generate(r: Random) -> File:
     """One file: most are readable, some hold a few faults, a few are wild."""
-    make = _one_of(r, ((40, _delimited), (8, _clicks), (8, _wide), (12, _json_lines),
-                       (14, _parquet), (6, _no_ratings), (6, _crooked), (2, _long)))  # fmt: skip
+    make = _choose_weighted(
+        r,
+        (
+            (40, _generate_delimited),
+            (8, _generate_clicks),
+            (8, _generate_wide),
+            (12, _generate_json_lines),
+            (14, _generate_parquet),
+            (6, _generate_no_ratings),
+            (6, _generate_crooked),
+            (2, _generate_long),
+        ),
+    )
     file = make(r)
     options = dict(file.options)
-    if not _some(r, 0.1):
+    if not _happens(r, 0.1):
         options |= {"low": 1, "high": 5}
-    _choose(r, 0.1, options, low=r.choice((0, -10, 1.5)), high=r.choice((10, 4.5, 1e6)))
-    _choose(r, 0.3, options, duplicates=r.choice(("last", "mean", "error")))
-    if _some(r, 0.08):
+    _set_sometimes(r, 0.1, options, low=r.choice((0, -10, 1.5)), high=r.choice((10, 4.5, 1e6)))
+    _set_sometimes(r, 0.3, options, duplicates=r.choice(("last", "mean", "error")))
+    if _happens(r, 0.08):
         name, value = r.choice(ABSURD)
         options[name] = value
     return File(**{**vars(file), "options": options})
 
 
-def _one_of(r: Random, weighted: Sequence[tuple[int, Any]]) -> Any:
+def _choose_weighted(r: Random, weighted: Sequence[tuple[int, Any]]) -> Any:
     position = r.randrange(sum(weight for weight, _ in weighted))
     for weight, choice in weighted:
         if position < weight:
@@ -137,22 +148,22 @@ def _one_of(r: Random, weighted: Sequence[tuple[int, Any]]) -> Any:
     raise AssertionError
 
 
-def _choose(r: Random, chance: float, options: dict[str, Any], **values: Any) -> None:
-    if _some(r, chance):
+def _set_sometimes(r: Random, chance: float, options: dict[str, Any], **values: Any) -> None:
+    if _happens(r, chance):
         options |= values
 
 
-def _some(r: Random, chance: float) -> bool:
+def _happens(r: Random, chance: float) -> bool:
     return r.random() > 1 - chance  # small draws, which Hypothesis prefers, mean no
 
 
-def _ids(r: Random, amount: int) -> list[str]:
-    pool = _one_of(r, tuple(zip((6, 6, 5, 3, 4, 4), IDS, strict=True)))
-    mixed = _some(r, 0.15)
+def _generate_ids(r: Random, amount: int) -> list[str]:
+    pool = _choose_weighted(r, tuple(zip((6, 6, 5, 3, 4, 4), IDS, strict=True)))
+    mixed = _happens(r, 0.15)
     return [r.choice(r.choice(IDS) if mixed else pool) for _ in range(amount)]
 
 
-def _times(r: Random, amount: int) -> list[str]:
+def _generate_times(r: Random, amount: int) -> list[str]:
     unit = r.choice((1, 1000, 10**6, 10**9, 0, 0, -1))
     seconds = [r.choice((978300760, 0, 1711908000, 86399, 4102444800)) for _ in range(amount)]
     if unit > 0:
@@ -166,160 +177,160 @@ def _times(r: Random, amount: int) -> list[str]:
             for m, s in zip(moments, seconds, strict=True)]  # fmt: skip
 
 
-def _rows(r: Random, faults: float) -> list[dict[str, str]]:
+def _generate_rows(r: Random, faults: float) -> list[dict[str, str]]:
     """Rows by role; each value a bad one with the chance `faults`."""
     amount = r.choice((3, 1, 2, 5, 8, 12))
     ratings = r.choice((GOOD_RATINGS[:5], GOOD_RATINGS, COMMA_RATINGS))
     columns = {
-        "user": _ids(r, amount),
-        "item": _ids(r, amount),
+        "user": _generate_ids(r, amount),
+        "item": _generate_ids(r, amount),
         "rating": [r.choice(ratings) for _ in range(amount)],
-        "time": _times(r, amount),
+        "time": _generate_times(r, amount),
     }
     bad = {"user": ("", " ", "\u00a0"), "item": ("", "\t"), "rating": BAD_RATINGS,
            "time": NOT_TIMES}  # fmt: skip
     for role, values in columns.items():
         for k in range(amount):
-            if _some(r, faults):
+            if _happens(r, faults):
                 values[k] = r.choice(bad[role])
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    if not _some(r, 0.2):  # most files have each pair once
+    if not _happens(r, 0.2):  # most files have each pair once
         rows = list({(row["user"].strip(), row["item"].strip()): row for row in rows}.values())
     return rows
 
 
-def _faults(r: Random) -> float:
+def _choose_fault_rate(r: Random) -> float:
     return float(r.choice((0, 0, 0.05, 0.2)))
 
 
-def _header(r: Random, roles: Sequence[str], options: dict[str, Any]) -> list[str] | None:
+def _generate_header(r: Random, roles: Sequence[str], options: dict[str, Any]) -> list[str] | None:
     """Names of the columns, or None for none; says in the options what cannot be guessed."""
     style = r.choice(("known", "known", "none", "none", "asked", "numbered", "odd", "nothing"))
     known_names = [r.choice(HEADERS[role]) for role in roles]
     if style == "known":
         return known_names
-    nothing = [SAYING_NOTHING[k] for k in range(len(roles))]
+    nothing = [UNINFORMATIVE_NAMES[k] for k in range(len(roles))]
     positions = {role: k for k, role in enumerate(roles) if role != "other"}
     if style == "asked":
         names = [r.choice(pair) for pair in zip(nothing, known_names, strict=True)]
-        options |= {role: names[k].strip() for role, k in positions.items() if _some(r, 0.9)}
+        options |= {role: names[k].strip() for role, k in positions.items() if _happens(r, 0.9)}
         return names
     if style in ("none", "numbered"):
         if style == "numbered":
             options |= {role: r.choice((k + 1, str(k + 1))) for role, k in positions.items()}
-        _choose(r, 0.4, options, header="no")
+        _set_sometimes(r, 0.4, options, header="no")
         return None
     if style == "odd":
         names = [r.choice((name, *HEADERS["other"], "user", "rating")) for name in known_names]
         return names + [""] * r.choice((0, 0, 2))
-    _choose(r, 0.7, options, header="yes")
+    _set_sometimes(r, 0.7, options, header="yes")
     return nothing
 
 
-def _order(r: Random, faults: float) -> list[str]:
+def _order_roles(r: Random, faults: float) -> list[str]:
     """The roles of the columns from left to right."""
     roles = ["user", "item", "rating"]
-    if _some(r, 0.6):
+    if _happens(r, 0.6):
         roles.append("time")
-    if _some(r, 0.4):
+    if _happens(r, 0.4):
         roles += ["other"] * r.choice((1, 2, 3))
-    if _some(r, 0.4):
+    if _happens(r, 0.4):
         r.shuffle(roles)
-    if _some(r, faults / 2):
+    if _happens(r, faults / 2):
         roles.remove(r.choice(roles))  # user,time,rating and the like
     return roles
 
 
-def _table(r: Random, faults: float, options: dict[str, Any]) -> list[list[str]]:
-    roles = _order(r, faults)
-    rows = _rows(r, faults)
+def _generate_table(r: Random, faults: float, options: dict[str, Any]) -> list[list[str]]:
+    roles = _order_roles(r, faults)
+    rows = _generate_rows(r, faults)
     fill = r.choice(FILLINGS)
-    names = _header(r, roles, options)
+    names = _generate_header(r, roles, options)
     table = [[fill(r) if role == "other" else row[role] for role in roles] for row in rows]
     if "time" in roles:
-        _choose(r, 0.1, options, time="none")
+        _set_sometimes(r, 0.1, options, time="none")
     return table if names is None else [names, *table]
 
 
-def _delimited(r: Random) -> File:
+def _generate_delimited(r: Random) -> File:
     options: dict[str, Any] = {}
-    faults = _faults(r)
-    return _written(r, _table(r, faults, options), faults, options)
+    faults = _choose_fault_rate(r)
+    return _write_text(r, _generate_table(r, faults, options), faults, options)
 
 
-def _clicks(r: Random) -> File:
+def _generate_clicks(r: Random) -> File:
     options: dict[str, Any] = {}
-    rows = [[row["user"], row["item"]] for row in _rows(r, _faults(r))]
-    if _some(r, 0.5):
+    rows = [[row["user"], row["item"]] for row in _generate_rows(r, _choose_fault_rate(r))]
+    if _happens(r, 0.5):
         rows.insert(0, [r.choice(HEADERS["user"]), r.choice(HEADERS["item"])])
     else:
-        _choose(r, 0.6, options, header="no")
-    if _some(r, 0.3):
+        _set_sometimes(r, 0.6, options, header="no")
+    if _happens(r, 0.3):
         rows = [[*row, r.choice(("5", "3", "x"))] for row in rows]
         options["rating"] = "none"
-    _choose(r, 0.6, options, rating="none")
-    if _some(r, 0.5):
+    _set_sometimes(r, 0.6, options, rating="none")
+    if _happens(r, 0.5):
         options |= {"low": 0, "high": 1}
-    file = _written(r, rows, _faults(r), options)
+    file = _write_text(r, rows, _choose_fault_rate(r), options)
     return File(**{**vars(file), "kind": "clicks"})
 
 
-def _wide(r: Random) -> File:
+def _generate_wide(r: Random) -> File:
     options: dict[str, Any] = {}
-    items = list(dict.fromkeys(_ids(r, r.choice((4, 3, 6)))))
-    users = _ids(r, r.choice((3, 1, 5)))
-    if not _some(r, 0.2):
+    items = list(dict.fromkeys(_generate_ids(r, r.choice((4, 3, 6)))))
+    users = _generate_ids(r, r.choice((3, 1, 5)))
+    if not _happens(r, 0.2):
         users = list(dict.fromkeys(users))
     ratings = r.choice((GOOD_RATINGS[:5], GOOD_RATINGS, COMMA_RATINGS))
-    faults = _faults(r)
+    faults = _choose_fault_rate(r)
     table = [[r.choice(("", "user", "userId", "who", "name")), *items]]
     for user in users:
         cells = [r.choice(("", r.choice(ratings))) for _ in items]
-        table.append([user, *(r.choice(BAD_RATINGS) if _some(r, faults) else x for x in cells)])
-    _choose(r, 0.4, options, layout="wide")
-    file = _written(r, table, faults / 2, options)
+        table.append([user, *(r.choice(BAD_RATINGS) if _happens(r, faults) else x for x in cells)])
+    _set_sometimes(r, 0.4, options, layout="wide")
+    file = _write_text(r, table, faults / 2, options)
     return File(**{**vars(file), "kind": "wide"})
 
 
 # Writing text -----------------------------------------------------------------------------------
 
 
-def _written(r: Random, table: list[list[str]], faults: float, options: dict[str, Any]) -> File:
+def _write_text(r: Random, table: list[list[str]], faults: float, options: dict[str, Any]) -> File:
     separator = r.choice((",", "\t", ";", "::", "|", " "))
     separator_names = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar", " ": "blanks"}
-    _choose(
+    _set_sometimes(
         r, 0.2, options, separator=r.choice((separator, separator_names.get(separator, separator)))
     )
     quoting = r.choice(("needed", "needed", "all", "none", "some"))
     end = r.choice(("\n", "\r\n", "\n", "\r", "mixed"))
     lines = []
     for record in table:
-        record = _ragged(r, record) if _some(r, faults) else record
-        line_separator = r.choice((",", ";", "\t")) if _some(r, faults / 8) else separator
-        line = line_separator.join(_quoted(r, text, line_separator, quoting) for text in record)
-        lines.append(_stray(r, line) if _some(r, faults / 4) else line)
-        if _some(r, 0.08):
+        record = _make_ragged(r, record) if _happens(r, faults) else record
+        line_separator = r.choice((",", ";", "\t")) if _happens(r, faults / 8) else separator
+        line = line_separator.join(_quote(r, text, line_separator, quoting) for text in record)
+        lines.append(_insert_stray(r, line) if _happens(r, faults / 4) else line)
+        if _happens(r, 0.08):
             lines.append(r.choice(("", "", " ", separator * 2, separator * 9, "\u00a0", '""')))
-    if _some(r, 0.1):
+    if _happens(r, 0.1):
         lines.insert(0, r.choice(("", "  ", separator)))
     ends = [r.choice(("\n", "\r\n", "\r")) if end == "mixed" else end for _ in lines]
-    if _some(r, 0.3):
+    if _happens(r, 0.3):
         ends[-1] = ""
-    return _encoded(r, "".join(map("".join, zip(lines, ends, strict=True))), options)
+    return _encode_text(r, "".join(map("".join, zip(lines, ends, strict=True))), options)
 
 
-def _quoted(r: Random, text: str, separator: str, quoting: str) -> str:
+def _quote(r: Random, text: str, separator: str, quoting: str) -> str:
     needed = any(mark in text for mark in (separator, '"', "\n", "\r")) or text != text.strip(" ")
     if (
         quoting == "all"
         or (quoting == "needed" and needed)
-        or (quoting == "some" and _some(r, 0.5))
+        or (quoting == "some" and _happens(r, 0.5))
     ):
         return '"' + text.replace('"', '""') + '"'
     return text
 
 
-def _ragged(r: Random, record: list[str]) -> list[str]:
+def _make_ragged(r: Random, record: list[str]) -> list[str]:
     change = r.choice(("empty end", "longer", "shorter", "shifted", "one"))
     if change == "empty end":
         return [*record, "", " "]
@@ -330,48 +341,48 @@ def _ragged(r: Random, record: list[str]) -> list[str]:
     return ["", *record] if change == "shifted" else record[:1]
 
 
-def _stray(r: Random, line: str) -> str:
+def _insert_stray(r: Random, line: str) -> str:
     position = r.randrange(len(line) + 1)
     marks = ('"', '""', ' "', '",', ',"', "\\", "\x0c", "\u2028", "\x1e", " ", "\ufeff")
     return line[:position] + r.choice(marks) + line[position:]
 
 
-def _encoded(r: Random, text: str, options: dict[str, Any]) -> File:
+def _encode_text(r: Random, text: str, options: dict[str, Any]) -> File:
     style = r.choice(("utf-8", "utf-8", "utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252", "be"))
     if style == "utf-8":
-        _choose(r, 0.05, options, encoding=r.choice(("utf-8", "UTF8", "utf_8_sig", "ascii")))
+        _set_sometimes(r, 0.05, options, encoding=r.choice(("utf-8", "UTF8", "utf_8_sig", "ascii")))
     elif style in ("latin-1", "cp1252"):
         try:
             content = text.encode(style)
         except UnicodeEncodeError:
             style = "utf-8"
         else:
-            _choose(r, 0.7, options, encoding=style)
+            _set_sometimes(r, 0.7, options, encoding=style)
             return File(content, options)
     elif style == "be":
         return File("\ufeff".encode("utf-16-be") + text.encode("utf-16-be"), options)
     if style != "utf-8":
-        _choose(r, 0.2, options, encoding=style)
+        _set_sometimes(r, 0.2, options, encoding=style)
     return File(text.encode(style), options)
 
 
-def _crooked(r: Random) -> File:
+def _generate_crooked(r: Random) -> File:
     """A readable file with a few characters changed, or characters at random."""
     marks = (",", '"', "\n", ";", "\r", "a", "1", " ", "\t", "|", ":", "\x0c", "\x1c", "\x85",
              "\u2028", ".", "-", "{", "[", "\ufeff", "<", "%", "@", "\u0663", "\0")  # fmt: skip
-    if _some(r, 0.3):
+    if _happens(r, 0.3):
         text = "".join(r.choice(marks) for _ in range(r.choice((5, 20, 60))))
         return File(text.encode(), {}, kind="random")
-    file = r.choice((_delimited, _json_lines, _wide))(r)
+    file = r.choice((_generate_delimited, _generate_json_lines, _generate_wide))(r)
     content = bytearray(file.content)
     for _ in range(r.choice((1, 2, 5))):
         position = r.randrange(len(content) + 1)
-        replacement = r.choice(marks).encode() if _some(r, 0.8) else bytes([r.randrange(256)])
+        replacement = r.choice(marks).encode() if _happens(r, 0.8) else bytes([r.randrange(256)])
         content[position : position + r.choice((0, 1, 1, 4))] = replacement
     return File(bytes(content), file.options, kind="crooked")
 
 
-def _long(r: Random) -> File:
+def _generate_long(r: Random) -> File:
     """More rows than a look at the beginning shows; a fault far down; fields at their limit."""
     kind = r.choice(("plain", "late fault", "late quote", "long field", "one id", "latin", "wide"))
     amount = r.choice((300, 3000))
@@ -395,25 +406,27 @@ def _long(r: Random) -> File:
                  for k in range(40)]  # fmt: skip
     text = "\n".join([header, *lines])
     content = (text + "\nZo\u00eb,tea,3").encode("latin-1") if kind == "latin" else text.encode()
-    options = {} if kind == "wide" or _some(r, 0.1) else {"user": "user"}
+    options = {} if kind == "wide" or _happens(r, 0.1) else {"user": "user"}
     return File(content, options, kind="long")
 
 
 # Other formats ----------------------------------------------------------------------------------
 
 
-def _json_lines(r: Random) -> File:
+def _generate_json_lines(r: Random) -> File:
     options: dict[str, Any] = {}
-    faults = _faults(r)
-    roles = _order(r, faults)
-    names = _header(r, roles, options) or list(SAYING_NOTHING[: len(roles)])
+    faults = _choose_fault_rate(r)
+    roles = _order_roles(r, faults)
+    names = _generate_header(r, roles, options) or list(UNINFORMATIVE_NAMES[: len(roles)])
     options.pop("header", None)
     names = [name.strip() or "x" for name in names]
     fill = r.choice(FILLINGS)
     lines = []
-    for row in _rows(r, faults):
-        values = [_json_value(r, fill(r) if role == "other" else row[role]) for role in roles]
-        if _some(r, faults):
+    for row in _generate_rows(r, faults):
+        values = [
+            _format_json_value(r, fill(r) if role == "other" else row[role]) for role in roles
+        ]
+        if _happens(r, faults):
             values[r.randrange(len(values))] = r.choice(
                 (
                     "null",
@@ -429,35 +442,39 @@ def _json_lines(r: Random) -> File:
                 )
             )
         pairs = list(zip(names, values, strict=False))
-        if _some(r, faults):
+        if _happens(r, faults):
             pairs.pop(r.randrange(len(pairs)))
-        if _some(r, faults / 2):
+        if _happens(r, faults / 2):
             pairs.append((names[0], '"again"'))
         line = "{" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in pairs) + "}"
-        if _some(r, faults / 2):
+        if _happens(r, faults / 2):
             line = r.choice((line[:-1], "garbage", "[1, 2, 3]", "3", "null", line + line, '"x"',
                              "[" * 50_000, line + ",", "{'user': 1}"))  # fmt: skip
         lines.append(line)
-        if _some(r, 0.05):
+        if _happens(r, 0.05):
             lines.append(r.choice(("", "  ")))
-    if _some(r, 0.05):
+    if _happens(r, 0.05):
         return File(("[" + ",\n".join(lines) + "]").encode(), options, kind="JSON array")
     end = r.choice(("\n", "\r\n", "\r"))
     text = end.join(lines) + r.choice((end, ""))
-    file = _encoded(r, text, options)
+    file = _encode_text(r, text, options)
     return File(**{**vars(file), "name": "x.jsonl", "kind": "JSON lines"})
 
 
-def _json_value(r: Random, text: str) -> str:
+def _format_json_value(r: Random, text: str) -> str:
     try:
         number = json.loads(text)
     except ValueError:
         number = None
     plain = isinstance(number, int | float) and not isinstance(number, bool)
-    return text.strip() if plain and _some(r, 0.7) else json.dumps(text, ensure_ascii=_some(r, 0.5))
+    return (
+        text.strip()
+        if plain and _happens(r, 0.7)
+        else json.dumps(text, ensure_ascii=_happens(r, 0.5))
+    )
 
 
-def _no_ratings(r: Random) -> File:
+def _generate_no_ratings(r: Random) -> File:
     """Files of other kinds, and text that holds no ratings."""
     contents: tuple[bytes, ...] = (
         b"", b"\n", b" \n\n\t\n", b",,,\n,,,\n", b"\xef\xbb\xbf", b"\xff\xfe", b"\x00\x01\x02\x03",
@@ -481,26 +498,28 @@ def _no_ratings(r: Random) -> File:
         b'user,item,rating,note\nann,tea,3,"\n' + b"bob,tea,3,x\n" * 40,
     )  # fmt: skip
     options: dict[str, Any] = {}
-    _choose(r, 0.3, options, header=r.choice(("yes", "no")))
+    _set_sometimes(r, 0.3, options, header=r.choice(("yes", "no")))
     return File(r.choice(contents), options, kind="no ratings")
 
 
-def _parquet(r: Random) -> File:
+def _generate_parquet(r: Random) -> File:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     options: dict[str, Any] = {}
-    faults = _faults(r)
-    roles = _order(r, faults)
-    names = _header(r, roles, options) or [r.choice(HEADERS[role]) for role in roles]
+    faults = _choose_fault_rate(r)
+    roles = _order_roles(r, faults)
+    names = _generate_header(r, roles, options) or [r.choice(HEADERS[role]) for role in roles]
     options.pop("header", None)
-    rows = _rows(r, faults)
+    rows = _generate_rows(r, faults)
     columns, arrays = [], []
     for role, name in zip(roles, names, strict=False):
-        column, array = _parquet_column(r, role, name, [row.get(role, "x") for row in rows], faults)
+        column, array = _generate_parquet_column(
+            r, role, name, [row.get(role, "x") for row in rows], faults
+        )
         columns.append(column)
         arrays.append(array)
-    if _some(r, 0.15):  # what pandas writes for an index that is not 0, 1, ...
+    if _happens(r, 0.15):  # what pandas writes for an index that is not 0, 1, ...
         index = list(range(5, 5 + len(rows)))
         columns.append(Column("__index_level_0__", "int", index))
         arrays.append(pa.array(index))
@@ -522,7 +541,7 @@ def _parquet(r: Random) -> File:
     return File(bytes(content), options, "x.parquet", tuple(columns), damage != "none", "Parquet")
 
 
-def _parquet_column(
+def _generate_parquet_column(
     r: Random, role: str, name: str, texts: Sequence[str], faults: float
 ) -> tuple[Column, Any]:
     import pyarrow as pa
@@ -535,7 +554,7 @@ def _parquet_column(
         "other": ("text", "list", "bool", "binary"),
     }[role]
     odd_kinds = ("bool", "list", "binary", "decimal", "stamp", "date", "float32", "float16", "int")
-    kind = r.choice(odd_kinds) if _some(r, faults / 2) else r.choice(usual_kinds)
+    kind = r.choice(odd_kinds) if _happens(r, faults / 2) else r.choice(usual_kinds)
     low = 0 if role in ("user", "item") else 1
     start = datetime(2001, 1, 1)
     make: dict[str, Callable[[int], Any]] = {
@@ -562,7 +581,7 @@ def _parquet_column(
         "float16": (math.nan, None, 2047.0, 2048.0, 2050.0, -2048.0, 6e4),
     }  # fmt: skip
     for k in range(len(values)):
-        if _some(r, faults):
+        if _happens(r, faults):
             values[k] = r.choice(rare.get(kind, (None,)))
     types = {
         "text": pa.string(), "large": pa.large_string(),
@@ -609,12 +628,12 @@ MAY_DIFFER = frozenset({
 })  # fmt: skip
 
 
-def wanted(file: File, bad_rows: str) -> Table | Refused:
+def read_with_oracle(file: File, bad_rows: str) -> Table | Refused:
     """What the oracle makes of the file."""
     return read(file.content, {"bad_rows": bad_rows, **file.options}, file.columns)
 
 
-def killed(file: File, bad_rows: str) -> str:
+def find_killing_signal(file: File, bad_rows: str) -> str:
     """By which signal a process dies that reads the file; nothing if it lives."""
     if not (file.damaged and hasattr(os, "fork")):
         return ""
@@ -624,14 +643,14 @@ def killed(file: File, bad_rows: str) -> str:
     if not child:
         try:
             os.close(2)  # what C++ says at its end
-            taken(file, bad_rows)
+            read_with_program(file, bad_rows)
         finally:
             os._exit(0)
     signal = os.WTERMSIG(os.waitpid(child, 0)[1])
     return f"reading the damaged file ends the process (signal {signal})" if signal else ""
 
 
-def taken(file: File, bad_rows: str) -> datasets.Dataset | DpmcError:
+def read_with_program(file: File, bad_rows: str) -> datasets.Dataset | DpmcError:
     """What the reader makes of the file. Raises what it must not raise."""
     options = {"bad_rows": bad_rows, **file.options}
     try:
@@ -640,44 +659,54 @@ def taken(file: File, bad_rows: str) -> datasets.Dataset | DpmcError:
         return error
 
 
-def disagreement(file: File, bad_rows: str, data: datasets.Dataset | DpmcError) -> str:
+def find_disagreement(file: File, bad_rows: str, data: datasets.Dataset | DpmcError) -> str:
     """What is wrong with `data`, as taken from the file; nothing where it is as the oracle's."""
-    right = wanted(file, bad_rows)
+    oracle_result = read_with_oracle(file, bad_rows)
     if isinstance(data, DpmcError):
-        allowed = file.damaged or isinstance(right, Refused)
-        if allowed or right.doubts & (MAY_REFUSE | MAY_DIFFER):
-            return _fault_of_refusal(str(data)) or _untold(str(data), right)
-        return f"refused: {data}\nthe oracle reads {right}"
+        allowed = file.damaged or isinstance(oracle_result, Refused)
+        if allowed or oracle_result.doubts & (MAY_REFUSE | MAY_DIFFER):
+            return _find_refusal_fault(str(data)) or _find_unreported(str(data), oracle_result)
+        return f"refused: {data}\nthe oracle reads {oracle_result}"
     if any("\n" in line or not line for line in data.report):
         return f"a report that is no sentences: {data.report}"
-    if file.damaged or right.doubts & MAY_DIFFER:
-        return _fault_of_count(data, None if file.damaged else right)
-    if isinstance(right, Refused):
-        return f"read, though the oracle refuses: {sorted(right.reasons)}\n{_cells(data.ratings)}"
-    return _fault_of_count(data, right) or _difference(data, right)
+    if file.damaged or oracle_result.doubts & MAY_DIFFER:
+        return _find_count_fault(data, None if file.damaged else oracle_result)
+    if isinstance(oracle_result, Refused):
+        return (
+            "read, though the oracle refuses:"
+            f" {sorted(oracle_result.reasons)}\n{_ratings_by_pair(data.ratings)}"
+        )
+    return _find_count_fault(data, oracle_result) or _find_difference(data, oracle_result)
 
 
-def _untold(text: str, right: Table | Refused) -> str:
+def _find_unreported(text: str, oracle_result: Table | Refused) -> str:
     """Bad rows that a refusal keeps silent about: all kinds are told at once, with their counts."""
-    if not isinstance(right, Refused) or right.doubts or "row" not in text or "say which" in text:
+    if (
+        not isinstance(oracle_result, Refused)
+        or oracle_result.doubts
+        or "row" not in text
+        or "say which" in text
+    ):
         return ""  # refused for something said before any row was looked at
-    missing = [reason for reason, count in right.bad.items() if f"{count:,} row" not in text]
-    return f"nothing is said of {missing} in: {text}\n{dict(right.bad)}" if missing else ""
+    missing = [
+        reason for reason, count in oracle_result.bad.items() if f"{count:,} row" not in text
+    ]
+    return f"nothing is said of {missing} in: {text}\n{dict(oracle_result.bad)}" if missing else ""
 
 
-def _fault_of_refusal(text: str) -> str:
+def _find_refusal_fault(text: str) -> str:
     fine = text.strip() and "\n" not in text and "\r" not in text and "Traceback" not in text
     return "" if fine and len(text) < 5000 else f"a refusal that is no sentence: {text!r}"
 
 
-def _cells(ratings: Any) -> dict[tuple[str, str], float]:
+def _ratings_by_pair(ratings: Any) -> dict[tuple[str, str], float]:
     rows = zip(ratings.users.tolist(), ratings.items.tolist(), ratings.values.tolist(), strict=True)
     return {(ratings.user_ids[u], ratings.item_ids[i]): value for u, i, value in rows}
 
 
-def _difference(data: datasets.Dataset, oracle_result: Table) -> str:
+def _find_difference(data: datasets.Dataset, oracle_result: Table) -> str:
     ratings = data.ratings
-    values = _cells(ratings)
+    values = _ratings_by_pair(ratings)
     times = None
     if ratings.times is not None:
         times = dict(zip(values, ratings.times.tolist(), strict=True))
@@ -692,9 +721,9 @@ def _difference(data: datasets.Dataset, oracle_result: Table) -> str:
         ),
         ("times", times, oracle_result.times),
     ]
-    for what, got, expected in pairs:
-        if got != expected:
-            return f"other {what}: {got!r}\nthe oracle has {expected!r}"
+    for label, actual, expected in pairs:
+        if actual != expected:
+            return f"other {label}: {actual!r}\nthe oracle has {expected!r}"
     wrong = {
         cell: (values[cell], value)
         for cell, value in oracle_result.values.items()
@@ -703,20 +732,22 @@ def _difference(data: datasets.Dataset, oracle_result: Table) -> str:
     return f"other values (got, right): {wrong}" if wrong else ""
 
 
-def _fault_of_count(data: datasets.Dataset, right: Table | Refused | None) -> str:
-    got = data.count
-    if got is None:
+def _find_count_fault(data: datasets.Dataset, oracle_result: Table | Refused | None) -> str:
+    actual = data.count
+    if actual is None:
         return "no count of lines"
-    if got.lines != got.header + got.blank + got.continued + got.rows:
-        return f"lines that do not add up: {got}"
-    if got.entries != got.used + sum(got.left_out.values()) + got.repeated:
-        return f"entries that do not add up: {got}"
-    if got.used != len(data.ratings):
-        return f"{len(data.ratings)} ratings, but {got}"
-    if not isinstance(right, Table) or right.doubts & MAY_DIFFER:
+    if actual.lines != actual.header + actual.blank + actual.continued + actual.rows:
+        return f"lines that do not add up: {actual}"
+    if actual.entries != actual.used + sum(actual.left_out.values()) + actual.repeated:
+        return f"entries that do not add up: {actual}"
+    if actual.used != len(data.ratings):
+        return f"{len(data.ratings)} ratings, but {actual}"
+    if not isinstance(oracle_result, Table) or oracle_result.doubts & MAY_DIFFER:
         return ""
     names = ("lines", "header", "blank", "continued", "rows", "entries", "used", "repeated")
-    is_same = all(getattr(got, name) == getattr(right.count, name) for name in names)
-    if not is_same or sorted(got.left_out.values()) != sorted(right.count.left_out.values()):
-        return f"other counts: {got}\nthe oracle has {right.count}"
+    is_same = all(getattr(actual, name) == getattr(oracle_result.count, name) for name in names)
+    if not is_same or sorted(actual.left_out.values()) != sorted(
+        oracle_result.count.left_out.values()
+    ):
+        return f"other counts: {actual}\nthe oracle has {oracle_result.count}"
     return ""

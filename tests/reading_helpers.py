@@ -6,12 +6,12 @@ from dpmc_core.data import datasets
 from dpmc_core.ratings import Ratings
 
 
-def upload(text: str | bytes, name: str = "x.csv", **options: object) -> datasets.Dataset:
+def read_upload(text: str | bytes, name: str = "x.csv", **options: object) -> datasets.Dataset:
     content = text.encode() if isinstance(text, str) else text
     return datasets.load_upload(content, name, **{"low": 1, "high": 5, **options})
 
 
-def cells(ratings: Ratings) -> dict[tuple[str, str], float]:
+def ratings_by_pair(ratings: Ratings) -> dict[tuple[str, str], float]:
     assert ratings.user_ids is not None
     assert ratings.item_ids is not None
     return {

@@ -41,16 +41,27 @@ NAMES = {  # what a column of a role is called, most telling first
     "rating": "rating ratings score stars star overall value rate grade preference r",
     "time": "timestamp time date datetime unixtime unixreviewtime reviewtime ratedat createdat t",
 }
-WORDS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "blanks": " "}
+SEPARATOR_NAMES = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "blanks": " "}
 SEPARATORS = ("::", "\t", ";", ",", "|")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 COMMA_NUMBER = re.compile(r"[+-]?(?![1-9][0-9]?[0-9]?,[0-9]{3}$)[0-9]+,[0-9]+")  # 1,000: thousands?
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
+WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
 ROW_NUMBERS = ("", "id", "no", "nr", "index", "rank", "row", "rowid", "rownames")
 UNUSUAL = ("", "nan", "na", "null", "none", "?")  # no name of a column
 # Why a row is left out, the first that holds.
-BAD = ("json", "long", "quote", "columns", "user", "item", "rating", "number", "finite", "range")
+BAD_ROW_REASONS = (
+    "json",
+    "long",
+    "quote",
+    "columns",
+    "user",
+    "item",
+    "rating",
+    "number",
+    "finite",
+    "range",
+)
 DEFAULTS: dict[str, Any] = {
     "user": None, "item": None, "rating": None, "time": None, "low": None, "high": None,
     "duplicates": "error", "bad_rows": "error", "separator": None, "encoding": None,
@@ -112,9 +123,9 @@ class Column:
     values: Sequence[Any]
 
 
-class _No(Exception):
-    def __init__(self, *reasons: str, bad: Mapping[str, int] | None = None) -> None:
-        self.reasons, self.bad = reasons, bad or {}
+class _Refusal(Exception):
+    def __init__(self, *reasons: str, bad_rows: Mapping[str, int] | None = None) -> None:
+        self.reasons, self.bad = reasons, bad_rows or {}
 
 
 @dataclass
@@ -134,8 +145,8 @@ def read(
     """The data set in a file, or why there is none. columns: what a Parquet file holds."""
     doubts: set[str] = set()
     try:
-        table = _read(content, _checked(options), columns, doubts)
-    except _No as no:
+        table = _read(content, _check_options(options), columns, doubts)
+    except _Refusal as no:
         return Refused(frozenset(no.reasons), no.bad, frozenset(doubts))
     return Table(**{**vars(table), "doubts": frozenset(doubts)})
 
@@ -147,30 +158,30 @@ def _read(
     doubts: set[str],
 ) -> Table:
     if not content:
-        raise _No("empty")
+        raise _Refusal("empty")
     if len(content) > checked_options["max_bytes"]:
-        raise _No("too large")
+        raise _Refusal("too large")
     if content.startswith(b"PAR1"):
         if columns is None:
-            raise _No("damaged Parquet")
-        return _parquet(columns, checked_options, doubts)
-    text = _text(content, checked_options["encoding"])
-    lines = _lines(text)
+            raise _Refusal("damaged Parquet")
+        return _read_parquet(columns, checked_options, doubts)
+    text = _decode_text(content, checked_options["encoding"])
+    lines = _split_lines(text)
     if max(map(len, lines), default=0) > LINE_LIMIT:
-        raise _No("limit")
+        raise _Refusal("limit")
     filled = [line for line in lines if line.strip()]
     if not filled:
-        raise _No("blank")
+        raise _Refusal("blank")
     _refuse_documents(text, filled, doubts)
-    if filled[0].lstrip().startswith("{") and any(_object(line) for line in filled[:200]):
-        return _json_lines(lines, checked_options, doubts)
-    return _delimited(lines, checked_options, doubts)
+    if filled[0].lstrip().startswith("{") and any(_parse_object(line) for line in filled[:200]):
+        return _read_json_lines(lines, checked_options, doubts)
+    return _read_delimited(lines, checked_options, doubts)
 
 
 # Options ----------------------------------------------------------------------------------------
 
 
-def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
+def _check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     o = {**DEFAULTS, **options}
     choices = {
         "duplicates": ("error", "last", "mean"),
@@ -179,30 +190,30 @@ def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
         "layout": ("guess", "rows", "wide"),
     }
     if any(o[name] not in allowed for name, allowed in choices.items()):
-        raise _No("option")
+        raise _Refusal("option")
     if (o["low"] is None) != (o["high"] is None):
-        raise _No("option")
+        raise _Refusal("option")
     if o["low"] is not None:
         ends = [o["low"], o["high"]]
         if not all(type(end) in (int, float) and abs(end) < math.inf for end in ends):
-            raise _No("option")
+            raise _Refusal("option")
         if not o["low"] < o["high"] or max(map(abs, ends)) > 1e15:
-            raise _No("option")
+            raise _Refusal("option")
     for name in ("max_bytes", "max_rows"):
         if type(o[name]) is not int or o[name] < 1:
-            raise _No("option")
+            raise _Refusal("option")
     separator = o["separator"]
     if separator is not None:
         if not isinstance(separator, str):
-            raise _No("option")
-        separator = WORDS.get(separator, separator)
+            raise _Refusal("option")
+        separator = SEPARATOR_NAMES.get(separator, separator)
         if separator != "::" and (len(separator) != 1 or separator in "\"'\r\n\0+-."):
-            raise _No("option")
+            raise _Refusal("option")
         if separator.isalnum():
-            raise _No("option")
+            raise _Refusal("option")
         o["separator"] = separator
     if o["encoding"] is not None and not _is_encoding(o["encoding"]):
-        raise _No("option")
+        raise _Refusal("option")
     return o
 
 
@@ -220,49 +231,49 @@ MAGIC = (b"PK\3\4", b"PK\5\6", b"\x1f\x8b", b"\xd0\xcf\x11\xe0", b"SQLite format
          b"\x80\5", b"\x93NUMPY")  # fmt: skip
 
 
-def _text(content: bytes, encoding: str | None) -> str:
+def _decode_text(content: bytes, encoding: str | None) -> str:
     if content.startswith(MAGIC):
-        raise _No("binary")
+        raise _Refusal("binary")
     if encoding is None:
         utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         encoding = "utf-16" if utf16 else "utf-8"
     try:
         text = content.decode(encoding)
     except UnicodeError:
-        raise _No("encoding") from None
+        raise _Refusal("encoding") from None
     if "\0" in text:
-        raise _No("binary")
+        raise _Refusal("binary")
     if codecs.lookup(encoding).name in ("utf-16", "utf-32", "utf-8-sig"):
         return text  # these take the mark themselves
     return text.removeprefix("\ufeff")
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     lines = re.split(r"\r\n|\r|\n", text)
     return lines[:-1] if lines[-1] == "" else lines
 
 
 def _refuse_documents(text: str, filled: Sequence[str], doubts: set[str]) -> None:
     first = filled[0].strip()
-    document = _json(text)
-    if isinstance(document, list) or isinstance(_json(first), list):
-        raise _No("JSON")
+    document = _parse_json(text)
+    if isinstance(document, list) or isinstance(_parse_json(first), list):
+        raise _Refusal("JSON")
     if isinstance(document, dict) and len(filled) > 1:
-        raise _No("JSON")
-    if first[0] in "[{" and not isinstance(_json(first), dict):
+        raise _Refusal("JSON")
+    if first[0] in "[{" and not isinstance(_parse_json(first), dict):
         doubts.add("looks like JSON")
     content = next((line.strip() for line in filled if not line.strip().startswith("%")), "")
     if content.lower().startswith("@relation"):
-        raise _No("ARFF")
+        raise _Refusal("ARFF")
     if first.startswith("%"):
         doubts.add("looks like ARFF")
     if re.match(r"<(!doctype|html|\?xml|table)\b", first, re.IGNORECASE):
-        raise _No("HTML")
+        raise _Refusal("HTML")
     if first.startswith("<"):
         doubts.add("looks like HTML")
 
 
-def _json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """The value with its numbers as they are written, None where this is no JSON."""
     try:
         return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
@@ -273,12 +284,12 @@ def _json(text: str) -> Any:
 # Text with separators ---------------------------------------------------------------------------
 
 
-def _cut(lines: Sequence[str], separator: str, strict: bool = False) -> list[list[str]]:
+def _split_records(lines: Sequence[str], separator: str, strict: bool = False) -> list[list[str]]:
     """The records of these lines, fields as they stand."""
     if separator == "::":
         letter = next(chr(k) for k in count_from(0xE000) if not any(chr(k) in x for x in lines))
         lines = [line.replace("::", letter) for line in lines]
-        records = _cut(lines, letter, strict)
+        records = _split_records(lines, letter, strict)
         return [[text.replace(letter, "::") for text in record] for record in records]
     if separator == " ":
         lines = [line.strip(" ") for line in lines]
@@ -286,11 +297,11 @@ def _cut(lines: Sequence[str], separator: str, strict: bool = False) -> list[lis
     return list(csv.reader(ended, delimiter=separator, skipinitialspace=True, strict=strict))
 
 
-def _stripped(record: Sequence[str]) -> list[str]:
+def _strip_fields(record: Sequence[str]) -> list[str]:
     return [text.strip() for text in record]
 
 
-def _without_empty_end(fields: Sequence[str]) -> list[str]:
+def _drop_empty_end(fields: Sequence[str]) -> list[str]:
     retained = list(fields)
     while retained and not retained[-1]:
         retained.pop()
@@ -299,7 +310,7 @@ def _without_empty_end(fields: Sequence[str]) -> list[str]:
 
 def _is_open(line: str, separator: str) -> bool:
     """Whether a quote that the line opens goes on in the next."""
-    return len(_cut([line, "x"], separator)) == 1
+    return len(_split_records([line, "x"], separator)) == 1
 
 
 def _is_closed(line: str, separator: str) -> bool:
@@ -309,12 +320,12 @@ def _is_closed(line: str, separator: str) -> bool:
         return False
 
 
-def _guessed_separator(lines: Sequence[str], doubts: set[str]) -> str:
+def _guess_separator(lines: Sequence[str], doubts: set[str]) -> str:
     filled = [line for line in lines if line.strip()][:200]
 
     def agreement(separator: str) -> tuple[float, int]:
         """The share of lines, quotes closed, of the commonest number of fields beyond 1, and it."""
-        widths = Counter(_width(x, separator) for x in filled if _is_closed(x, separator))
+        widths = Counter(_count_fields(x, separator) for x in filled if _is_closed(x, separator))
         shares = [(n / widths.total(), width) for width, n in widths.items() if width > 1]
         return max(shares, default=(0.0, 0))
 
@@ -324,97 +335,101 @@ def _guessed_separator(lines: Sequence[str], doubts: set[str]) -> str:
             doubts.add("separators at odds")
         best = max((" ", best), key=lambda separator: agreement(separator)[0])
     if agreement(best) == (0, 0):
-        raise _No("one column")
+        raise _Refusal("one column")
     if agreement(best)[0] < 2 / 3:
         doubts.add("separators at odds")
     return best
 
 
-def _width(line: str, separator: str) -> int:
+def _count_fields(line: str, separator: str) -> int:
     try:
-        return len(_cut([line], separator)[0])
+        return len(_split_records([line], separator)[0])
     except csv.Error:
         return 1
 
 
 @dataclass(frozen=True)
 class _Record:
-    """Fields (stripped) of a record; whole: as they stand, extra: its further lines.
+    """Fields (stripped) of a record; raw_fields: as they stand, extra: its further lines.
 
     wrong: why its first line alone is bad, "long" or "quote".
     """
 
     fields: list[str]
-    whole: list[str]
+    raw_fields: list[str]
     extra: int
     wrong: str = ""
 
 
-def _record(lines: Sequence[str], k: int, separator: str) -> _Record:
+def _read_record(lines: Sequence[str], k: int, separator: str) -> _Record:
     """The record that starts in line k."""
     try:
         is_open = _is_open(lines[k], separator)
     except csv.Error:
         return _Record(["..."], [], 0, "long")
     if not is_open:
-        raw_fields = _cut([lines[k]], separator)[0]
-        return _Record(_stripped(raw_fields), raw_fields, 0)
+        raw_fields = _split_records([lines[k]], separator)[0]
+        return _Record(_strip_fields(raw_fields), raw_fields, 0)
     for end in range(k + 2, len(lines) + 1):
         try:
-            records = _cut(lines[k:end], separator, strict=True)
+            records = _split_records(lines[k:end], separator, strict=True)
         except csv.Error as error:
             if "unexpected end" in str(error):
                 continue  # still open
             break  # something else than a separator follows a closing quote, or too long a field
-        return _Record(_stripped(records[0]), records[0], end - k - 1)
-    raw_fields = _cut([lines[k]], separator)[0]
-    return _Record(_stripped(raw_fields), raw_fields, 0, "quote")
+        return _Record(_strip_fields(records[0]), records[0], end - k - 1)
+    raw_fields = _split_records([lines[k]], separator)[0]
+    return _Record(_strip_fields(raw_fields), raw_fields, 0, "quote")
 
 
-def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
-    separator = o["separator"] or _guessed_separator(lines, doubts)
-    start, first = 0, _record(lines, 0, separator)
+def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
+    separator = o["separator"] or _guess_separator(lines, doubts)
+    start, first = 0, _read_record(lines, 0, separator)
     while not any(first.fields) and not first.wrong:
         start += 1
         if start == len(lines):
-            raise _No("blank")
-        first = _record(lines, start, separator)
+            raise _Refusal("blank")
+        first = _read_record(lines, start, separator)
     if first.wrong or first.extra:
         doubts.add("first line with an open quote")
     if _is_wide(first, lines[start + 1 + first.extra :], separator, o, doubts):
-        return _wide(first, lines, start, separator, o, doubts)
+        return _read_wide(first, lines, start, separator, o, doubts)
     header = _has_header(first.fields, o, doubts)
-    names = _without_empty_end(first.fields) if header else None
+    names = _drop_empty_end(first.fields) if header else None
     if not header and first.extra:
-        first = _Record(first.fields, first.whole, 0, "quote")
+        first = _Record(first.fields, first.raw_fields, 0, "quote")
     if header and first.wrong:
-        raise _No("first line")
+        raise _Refusal("first line")
     width = len(names or first.fields)
-    roles = _roles(names, width, first.fields, o, doubts)
+    roles = _assign_roles(names, width, first.fields, o, doubts)
     if not header and o["user"] is None:
-        column = [_stripped(_cut([x], separator)[0]) for x in lines if _is_closed(x, separator)]
+        column = [
+            _strip_fields(_split_records([x], separator)[0])
+            for x in lines
+            if _is_closed(x, separator)
+        ]
         values = [fields[roles["user"]] for fields in column if len(fields) > roles["user"]]
         numbers = [float(text) for text in values if NUMBER.fullmatch(text)]
         if len(numbers) > 2 and numbers == sorted(set(numbers)):
             doubts.add("a column that counts up")
-    low, high = _range("rating" not in roles, o)
+    low, high = _choose_range("rating" not in roles, o)
     count = Counter(lines=len(lines), blank=start, header=int(header))
     rows = []
     k = start
     if header:
         k, count["continued"] = start + 1 + first.extra, first.extra
     while k < len(lines):
-        record = _record(lines, k, separator)
+        record = _read_record(lines, k, separator)
         further = lines[k + 1 : k + 1 + record.extra]
         if record.extra and (
             not _fits(record.fields, width)
-            or any(_width(line, separator) == width for line in further)
+            or any(_count_fields(line, separator) == width for line in further)
         ):
             record = _Record(["..."], [], 0, "quote")
         if record.extra and any(
-            "\n" in record.whole[column_index] for column_index in roles.values()
+            "\n" in record.raw_fields[column_index] for column_index in roles.values()
         ):
-            record = _Record(record.fields, record.whole, record.extra, "quote")
+            record = _Record(record.fields, record.raw_fields, record.extra, "quote")
         k += 1 + record.extra
         count["continued"] += record.extra
         if record.wrong:
@@ -425,14 +440,14 @@ def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Tabl
             rows.append(_Row(wrong="columns"))
         else:
             rows.append(_Row(**{role: record.fields[position] for role, position in roles.items()}))
-    return _gather(rows, dict(count), roles, low, high, o, doubts)
+    return _build_table(rows, dict(count), roles, low, high, o, doubts)
 
 
 def _fits(fields: Sequence[str], width: int) -> bool:
     return len(fields) >= width and not any(fields[width:])
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return "".join(x for x in name.lower() if unicodedata.category(x)[0] not in "PSZ")
 
 
@@ -449,9 +464,9 @@ def _has_header(fields: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -
     if any(name in fields for name in requested_names if name and name != "none"):
         return True
     known_names = {name for names in NAMES.values() for name in names.split()}
-    names = sum(_plain(name) in known_names for name in fields)
+    names = sum(_normalise_name(name) in known_names for name in fields)
     number = any(
-        _is_number(text) or INFINITE.fullmatch(text) or _seconds_of(text) is not None
+        _is_number(text) or INFINITE.fullmatch(text) or _parse_time(text) is not None
         for text in fields
     )
     unusual = any(text.lower() in UNUSUAL for text in fields)
@@ -463,10 +478,10 @@ def _has_header(fields: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -
         return False
     if names and (len(fields) > 2 or names > 1):
         return True
-    raise _No("header?")
+    raise _Refusal("header?")
 
 
-def _roles(
+def _assign_roles(
     names: Sequence[str] | None,
     width: int,
     first: Sequence[str],
@@ -476,32 +491,34 @@ def _roles(
 ) -> dict[str, int]:
     """Position from 0 of each role; without a rating where rows are clicks."""
     if width < 2:
-        raise _No("one column")
+        raise _Refusal("one column")
     off = {role for role in ("rating", "time") if o[role] == "none"}
     if names is not None and "none" in names and off:
         doubts.add("a column called none")
     roles: dict[str, int] = {}
     for role in ROLES:
         if o[role] is not None and role not in off:
-            roles[role] = _place(o[role], names, width, doubts)
+            roles[role] = _find_column(o[role], names, width, doubts)
     if len(set(roles.values())) < len(roles):
-        raise _No("same column")
+        raise _Refusal("same column")
     reserved = set()  # a column that says it holds ratings or times holds no ids
     for role in ROLES if names is not None else ():
         if o[role] is not None and role not in off:
             continue
         for role_name in NAMES[role].split():
-            positions = [k for k, name in enumerate(names or ()) if _plain(name) == role_name]
+            positions = [
+                k for k, name in enumerate(names or ()) if _normalise_name(name) == role_name
+            ]
             positions = [k for k in positions if k not in roles.values()]
             if positions and role in off:
                 reserved.add(positions[0])
             elif positions:
                 if len(positions) > 1:  # Rating and rating
-                    raise _No("same name")
+                    raise _Refusal("same name")
                 roles[role] = positions[0]
             if positions:
                 break
-    numbers = {k for k, name in enumerate(names or ()) if _plain(name) in ROW_NUMBERS}
+    numbers = {k for k, name in enumerate(names or ()) if _normalise_name(name) in ROW_NUMBERS}
     free = [k for k in range(width) if k not in {*roles.values(), *reserved, *numbers}]
     missing = [role for role in ("user", "item", "rating") if role not in {*roles, *off}]
     if names is None:  # in the usual order, unless there are many columns
@@ -512,80 +529,84 @@ def _roles(
         if free:
             roles[role] = free.pop(0)
     if "user" not in roles or "item" not in roles:
-        raise _No("no column left")
+        raise _Refusal("no column left")
     for role, position in roles.items() if names is not None else ():
         if o[role] is None and names.count(names[position]) > 1:
-            raise _No("same name")
+            raise _Refusal("same name")
     if "rating" not in roles and "rating" not in off and width > len(roles):
-        raise _No("no column left")  # of an object: the values may be in one that is not known
+        raise _Refusal("no column left")  # of an object: the values may be in one that is not known
     fourth = names is None and width == 4 and 3 in free and "time" not in off
-    if fourth and _seconds_of(first[3]) is not None:
+    if fourth and _parse_time(first[3]) is not None:
         roles.setdefault("time", 3)
     return roles
 
 
-def _place(target: str | int, names: Sequence[str] | None, width: int, doubts: set[str]) -> int:
+def _find_column(
+    target: str | int, names: Sequence[str] | None, width: int, doubts: set[str]
+) -> int:
     if type(target) not in (int, str):
-        raise _No("option")
+        raise _Refusal("option")
     if target == "":
-        raise _No("no such column")
+        raise _Refusal("no such column")
     if names is not None and str(target) in names and str(target).isdigit():
         doubts.add("a number that is a name")
     if names is not None and target in names:
         if list(names).count(str(target)) > 1:
-            raise _No("same name")
+            raise _Refusal("same name")
         return list(names).index(str(target))
     number = isinstance(target, int) or re.fullmatch("[0-9]{1,9}", target)
     if number and 1 <= int(target) <= width:
         return int(target) - 1
-    raise _No("no such column")
+    raise _Refusal("no such column")
 
 
-def _range(clicks: bool, o: Mapping[str, Any]) -> tuple[float, float]:
+def _choose_range(clicks: bool, o: Mapping[str, Any]) -> tuple[float, float]:
     if clicks and o["low"] is not None and o["rating"] != "none":
-        raise _No("a range of no ratings")
+        raise _Refusal("a range of no ratings")
     if o["low"] is not None:
         return float(o["low"]), float(o["high"])
     if clicks:
         return 0.0, 1.0
-    raise _No("range?")
+    raise _Refusal("range?")
 
 
 # JSON lines -------------------------------------------------------------------------------------
 
 
-def _object(line: str) -> dict[str, Any] | None:
+def _parse_object(line: str) -> dict[str, Any] | None:
     """The object in a line; None if there is none, it says a thing twice, or in half characters."""
-    value, repeated = _json(line), []
+    value, repeated = _parse_json(line), []
 
-    def once(fields: list[tuple[str, Any]]) -> None:
+    def record_repeats(fields: list[tuple[str, Any]]) -> None:
         repeated.append(len({key for key, _ in fields}) < len(fields))
 
     if not isinstance(value, dict):
         return None
-    json.loads(line, object_pairs_hook=once)
+    json.loads(line, object_pairs_hook=record_repeats)
     half = re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
     return None if any(repeated) or half else value
 
 
-def _json_lines(lines: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
+def _read_json_lines(lines: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
     filled = [line for line in lines if line.strip()]
-    objects = [_object(line) for line in filled]
+    objects = [_parse_object(line) for line in filled]
     names = list(dict.fromkeys(key for parsed in objects[:200] for key in parsed or ()))
-    roles = _roles(names, len(names), (), o, doubts, by_place=False)  # an object has no order
-    low, high = _range("rating" not in roles, o)
+    roles = _assign_roles(
+        names, len(names), (), o, doubts, by_place=False
+    )  # an object has no order
+    low, high = _choose_range("rating" not in roles, o)
     rows = []
     for parsed in objects:
         chosen = {role: (parsed or {}).get(names[position]) for role, position in roles.items()}
         if parsed is None or any(isinstance(value, list | dict) for value in chosen.values()):
             rows.append(_Row(wrong="json"))
         else:
-            rows.append(_Row(**{role: _json_text(value) for role, value in chosen.items()}))
+            rows.append(_Row(**{role: _format_json_value(value) for role, value in chosen.items()}))
     count = {"lines": len(lines), "blank": len(lines) - len(filled)}
-    return _gather(rows, count, roles, low, high, o, doubts)
+    return _build_table(rows, count, roles, low, high, o, doubts)
 
 
-def _json_text(value: Any) -> str:
+def _format_json_value(value: Any) -> str:
     if value is None:
         return ""
     return str(value).strip() if isinstance(value, str) else str(value).lower()
@@ -603,31 +624,31 @@ def _is_wide(
 ) -> bool:
     if o["layout"] != "guess":
         return bool(o["layout"] == "wide")
-    names = _without_empty_end(first.fields)
+    names = _drop_empty_end(first.fields)
     if o["header"] == "no" or any(o[role] is not None for role in ROLES) or len(names) < 4:
         return False
     if not names[0] and o["header"] == "guess":
         doubts.add("a matrix whose first line may be ratings")
     known_names = {name for role in ROLES for name in NAMES[role].split()}
-    if any(_plain(name) in known_names for name in names[1:]):
+    if any(_normalise_name(name) in known_names for name in names[1:]):
         return False
     if "" in first.fields[1:] or len(names) == 4:
         doubts.add("a matrix whose first line may be ratings")
-    numbers = [_is_number(x) or INFINITE.match(x) or _seconds_of(x) is not None for x in names[1:]]
+    numbers = [_is_number(x) or INFINITE.match(x) or _parse_time(x) is not None for x in names[1:]]
     if any(numbers) and not all(numbers):
         doubts.add("a matrix whose first line may be ratings")
     closed = [line for line in data_lines[:200] if _is_closed(line, separator)]
-    records = [_stripped(_cut([line], separator)[0]) for line in closed]
+    records = [_strip_fields(_split_records([line], separator)[0]) for line in closed]
     cells = [cell for record in records if any(record) for cell in record[1 : len(names)]]
     if not all(_is_number(cell) or INFINITE.fullmatch(cell) for cell in cells if cell):
         return False
-    names_users = not names[0] or _plain(names[0]) in NAMES["user"].split()
+    names_users = not names[0] or _normalise_name(names[0]) in NAMES["user"].split()
     if not names_users or "" not in cells:
         doubts.add("rows or a matrix")
     return names_users and "" in cells
 
 
-def _wide(
+def _read_wide(
     first: _Record,
     lines: Sequence[str],
     start: int,
@@ -635,20 +656,20 @@ def _wide(
     o: Mapping[str, Any],
     doubts: set[str],
 ) -> Table:
-    names = _without_empty_end(first.fields)
+    names = _drop_empty_end(first.fields)
     if first.wrong or first.extra or o["header"] == "no":
-        raise _No("first line")
+        raise _Refusal("first line")
     if len(names) < 2:
-        raise _No("one column")
+        raise _Refusal("one column")
     if any(o[role] is not None for role in ROLES):
         doubts.add("columns of a wide matrix")
     if max(Counter(name for name in names[1:] if name).values(), default=0) > 1:
-        raise _No("same name")
-    names_users = not names[0] or _plain(names[0]) in NAMES["user"].split()
+        raise _Refusal("same name")
+    names_users = not names[0] or _normalise_name(names[0]) in NAMES["user"].split()
     values = any(_is_number(name) or name.lower() in UNUSUAL for name in names[1:])
     if o["header"] == "guess" and (not names_users or values):
         doubts.add("a matrix whose first line may be ratings")
-    low, high = _range(False, o)
+    low, high = _choose_range(False, o)
     count = Counter(lines=len(lines), blank=start, header=1)
     rows, seen_users = [], set()
     for line in lines[start + 1 :]:
@@ -657,7 +678,7 @@ def _wide(
             count["rows"] += 1
             rows.append(_Row(wrong="quote"))
             continue
-        fields = _stripped(_cut([line], separator)[0])
+        fields = _strip_fields(_split_records([line], separator)[0])
         if not any(fields):
             count["blank"] += 1
             continue
@@ -670,26 +691,26 @@ def _wide(
             seen_users.add(fields[0])
             cells = zip(names[1:], fields[1 : len(names)], strict=True)
             rows += [_Row(fields[0], item, cell) for item, cell in cells if cell]
-    return _gather(rows, dict(count), {"rating": 1}, low, high, o, doubts)
+    return _build_table(rows, dict(count), {"rating": 1}, low, high, o, doubts)
 
 
 # Parquet ----------------------------------------------------------------------------------------
 
 
-def _parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[str]) -> Table:
+def _read_parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[str]) -> Table:
     columns = [c for c in columns if not re.fullmatch(r"__index_level_[0-9]+__", c.name)]
     names = [column.name for column in columns]
     if not all(name.strip() for name in names):
         doubts.add("Parquet without a name")
-    roles = _roles(names, len(names), (), o, doubts)
-    low, high = _range("rating" not in roles, o)
+    roles = _assign_roles(names, len(names), (), o, doubts)
+    low, high = _choose_range("rating" not in roles, o)
     chosen = {role: columns[position] for role, position in roles.items()}
     if any(column.kind == "list" for column in chosen.values()):
-        raise _No("lists")
+        raise _Refusal("lists")
     if len({column.name for column in chosen.values()}) < len(chosen) or any(
         names.count(column.name) > 1 for column in chosen.values()
     ):
-        raise _No("same name")
+        raise _Refusal("same name")
     for role in ("user", "item"):
         if chosen[role].kind not in ("int", "text", *STORED):
             doubts.add("Parquet ids of another type")
@@ -697,20 +718,20 @@ def _parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[str]) 
         doubts.add("Parquet times of another type")
     texts = {
         role: [
-            _id_text(value, column.kind) if role in ("user", "item") else _value_text(value)
+            _format_id(value, column.kind) if role in ("user", "item") else _format_value(value)
             for value in column.values
         ]
         for role, column in chosen.items()
     }
     rows = [_Row(**dict(zip(texts, row, strict=True))) for row in zip(*texts.values(), strict=True)]
-    return _gather(rows, {"lines": len(rows)}, roles, low, high, o, doubts)
+    return _build_table(rows, {"lines": len(rows)}, roles, low, high, o, doubts)
 
 
-def _id_text(value: Any, kind: str) -> str:
+def _format_id(value: Any, kind: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float) and (math.isinf(value) or _stands_for_two(value, kind)):
-        raise _No("whole numbers beyond the floats")
+        raise _Refusal("whole numbers beyond the floats")
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip()
@@ -727,7 +748,7 @@ def _stands_for_two(value: float, kind: str) -> bool:
     return len(encodings) < 4
 
 
-def _value_text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, datetime | date):
@@ -738,7 +759,7 @@ def _value_text(value: Any) -> str:
 # From rows to a data set ------------------------------------------------------------------------
 
 
-def _gather(
+def _build_table(
     rows: Sequence[_Row],
     count: dict[str, int],
     roles: Mapping[str, int],
@@ -749,21 +770,21 @@ def _gather(
 ) -> Table:
     clicks = "rating" not in roles
     if len(rows) > o["max_rows"] or count.get("rows", 0) > o["max_rows"]:
-        raise _No("too many rows")
+        raise _Refusal("too many rows")
     if count["lines"] > o["max_rows"]:
         doubts.add("more lines than rows allowed")
     points = any(NUMBER.fullmatch(row.rating) and "." in row.rating for row in rows)
-    reasons = [row.wrong or _wrong(row, clicks, points, low, high) for row in rows]
+    reasons = [row.wrong or _find_row_fault(row, clicks, points, low, high) for row in rows]
     bad = Counter(reason for reason in reasons if reason)
     if bad and o["bad_rows"] == "error":
-        raise _No(*bad, bad=bad)
+        raise _Refusal(*bad, bad_rows=bad)
     good = [row for row, reason in zip(rows, reasons, strict=True) if not reason]
     if not good:
-        raise _No("no row left", *bad)
-    times = _times([row.time for row in good]) if "time" in roles else None
+        raise _Refusal("no row left", *bad)
+    times = _parse_times([row.time for row in good]) if "time" in roles else None
     if "time" in roles and times is None and o["time"] is not None:
-        raise _No("time")
-    if times and _times([row.time for row in rows if not row.wrong]) is None:
+        raise _Refusal("time")
+    if times and _parse_times([row.time for row in rows if not row.wrong]) is None:
         doubts.add("a left-out row without a time")
     pairs: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
     for k, row in enumerate(good):
@@ -773,33 +794,33 @@ def _gather(
     if "user" in roles and o["user"] is None and len(pairs) >= 100:
         per_user = Counter(user for user, _ in pairs)
         if sum(number == 1 for number in per_user.values()) >= 0.95 * len(per_user):
-            raise _No("user?")
+            raise _Refusal("user?")
         if 2 * len(per_user) <= len({item for _, item in pairs}):
             doubts.add("more items than users")
     if "a user twice in a wide matrix" in doubts and o["duplicates"] == "error":
-        raise _No("duplicates")
+        raise _Refusal("duplicates")
     if repeated and not clicks and o["duplicates"] == "error":
-        raise _No("duplicates")
+        raise _Refusal("duplicates")
     last = {pair: max(entries) for pair, entries in pairs.items()}
     values = {pair: value for pair, (_, _, value) in last.items()}
     if o["duplicates"] == "mean":
         for pair, entries in pairs.items():
             mean = float(sum(Fraction(value) for _, _, value in entries) / len(entries))
             values[pair] = min(max(mean, low), high)
-    left_out = {reason: bad[reason] for reason in BAD if bad[reason]}
+    left_out = {reason: bad[reason] for reason in BAD_ROW_REASONS if bad[reason]}
     rows_of = {"rows": len(rows), "entries": len(rows), **count}
     return Table(
         values=values,
         times={pair: time for pair, (time, _, _) in last.items()} if times else None,
-        users=_in_order({user for user, _ in pairs}),
-        items=_in_order({item for _, item in pairs}),
+        users=_sort_ids({user for user, _ in pairs}),
+        items=_sort_ids({item for _, item in pairs}),
         low=low,
         high=high,
         count=Count(used=len(pairs), left_out=left_out, repeated=repeated, **rows_of),
     )
 
 
-def _wrong(row: _Row, clicks: bool, points: bool, low: float, high: float) -> str:
+def _find_row_fault(row: _Row, clicks: bool, points: bool, low: float, high: float) -> str:
     """The first reason why the row cannot be used, nothing if it can."""
     if not row.user:
         return "user"
@@ -820,14 +841,14 @@ def _wrong(row: _Row, clicks: bool, points: bool, low: float, high: float) -> st
     return "" if low <= value <= high else "range"
 
 
-def _in_order(names: set[str]) -> tuple[str, ...]:
-    all_numbers = all(WHOLE.fullmatch(name) for name in names)
+def _sort_ids(names: set[str]) -> tuple[str, ...]:
+    all_numbers = all(WHOLE_NUMBER.fullmatch(name) for name in names)
     return tuple(sorted(names, key=int if all_numbers else None))
 
 
-def _times(texts: Sequence[str]) -> list[int] | None:
+def _parse_times(texts: Sequence[str]) -> list[int] | None:
     """Unix seconds of all, or None if one of them is missing or no time."""
-    moments = [_seconds_of(text) for text in texts]
+    moments = [_parse_time(text) for text in texts]
     if any(seconds is None for seconds in moments):
         return None
     numbers = [value for value in moments if isinstance(value, Decimal)]
@@ -841,7 +862,7 @@ def _times(texts: Sequence[str]) -> list[int] | None:
     return seconds if min(seconds) >= YEAR_1 and max(seconds) < YEAR_10000 else None
 
 
-def _seconds_of(text: str) -> Decimal | int | None:
+def _parse_time(text: str) -> Decimal | int | None:
     """A number as it stands, or the Unix seconds of a date."""
     if NUMBER.fullmatch(text):
         missing = float(text) <= NO_DATE or not math.isfinite(float(text))

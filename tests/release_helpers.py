@@ -9,13 +9,17 @@ from dpmc_core.errors import CannotRelease
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
-from dpmc_lab.study.release import card_digest, check
+from dpmc_lab.study.release import check_releasable, digest_release_card
 
 USERS, ITEMS = 24, 16
 
 # id, settings as text: those that release each something else; what cannot be released goes below
 _CASES = [
-    *((id, {}) for id in sorted(registry.MECHANISMS) if registry.adds_noise(registry.get(id))),
+    *(
+        (id, {})
+        for id in sorted(registry.MECHANISMS)
+        if registry.adds_noise(registry.get_mechanism(id))
+    ),
     ("dpmf", {"user_factors": "random:1", "noise": "coordinate"}),
     ("dpmf", {"user_factors": "random:1", "noise": "coordinate", "unit_ball": "false"}),
     ("dpmf-clicks", {"user_factors": "random:1", "noise": "coordinate", "rank": "3"}),
@@ -43,20 +47,20 @@ _CASES = [
 ]
 
 
-def name_of(case):
+def format_case(case):
     id, settings = case
     return " ".join([id, *(f"{name}={value}" for name, value in settings.items())])
 
 
-def make(id, settings):
+def create_mechanism(id, settings):
     """The mechanism with settings as text."""
-    cls = registry.get(id)
+    cls = registry.get_mechanism(id)
     values = {"epsilon": 1.0, "delta": 1e-6}
     values |= {name: parse_setting(cls, name, text) for name, text in settings.items()}
     return registry.create(id, **values)
 
 
-def ratings_for(task, seed=7, pattern=7, **names):
+def make_ratings(task, seed=7, pattern=7, **names):
     """Ratings of a task; `pattern` decides which cells are rated, `seed` what the ratings are."""
     users, items = np.nonzero(np.random.default_rng(pattern).random((USERS, ITEMS)) < 0.6)
     stars = np.random.default_rng(seed).integers(1, 6, len(users))
@@ -69,28 +73,28 @@ def ratings_for(task, seed=7, pattern=7, **names):
     return Ratings.build(users, items, values, public, **names)
 
 
-def releasable(case):
+def can_release(case):
     """Whether small ratings could be released so."""
-    mechanism = make(*case)
+    mechanism = create_mechanism(*case)
     try:
-        check(mechanism, ratings_for(mechanism.task))
+        check_releasable(mechanism, make_ratings(mechanism.task))
     except CannotRelease:
         return False
     return True
 
 
-RELEASED = [case for case in _CASES if releasable(case)]
+RELEASED = [case for case in _CASES if can_release(case)]
 
 
-def load(path):
+def load_release(path):
     """(card, arrays) of a released file."""
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     return json.loads(str(arrays.pop("card"))), arrays
 
 
-def save(path, guarantee, arrays, *, sealed=True):
+def save_release(path, guarantee, arrays, *, sealed=True):
     """The file with another card or other arrays; sealed: the card's own digest is made to fit."""
     if sealed:
-        guarantee = guarantee | {"sha256": card_digest(guarantee)}
+        guarantee = guarantee | {"sha256": digest_release_card(guarantee)}
     np.savez(path, allow_pickle=False, card=np.array(json.dumps(guarantee)), **arrays)

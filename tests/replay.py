@@ -16,7 +16,7 @@ from dpmc_core.privacy import sensitivity_at
 
 
 @dataclass(frozen=True)
-class Moved:
+class ValueChange:
     """How far one publication's private value moved, against what its card says."""
 
     query: str
@@ -24,53 +24,53 @@ class Moved:
     allowed: float
 
 
-def moves(mechanism, ratings, other, change, seed=0) -> list[Moved]:
+def measure_changes(mechanism, ratings, other, change, seed=0) -> list[ValueChange]:
     """One entry a publication: the change between two data sets under the first one's history."""
-    with privacy.witness() as publications:
+    with privacy.record_publications() as publications:
         list(mechanism.fit(ratings, np.random.default_rng(seed)))
-    with privacy.witness(answers=publications) as answered:
+    with privacy.record_publications(replayed=publications) as answered:
         list(mechanism.fit(other, np.random.default_rng(seed)))
     changes = []
     for p, q in zip(publications, answered, strict=True):
         allowed = sensitivity_at(p.release.sensitivity, change, ratings.public)
-        changes.append(Moved(q.release.query, distance(p.private, q.private), allowed))
+        changes.append(ValueChange(q.release.query, l2_distance(p.private, q.private), allowed))
     return changes
 
 
-def distance(first, second) -> float:
+def l2_distance(first, second) -> float:
     """The l2 distance of two private values."""
     return float(np.linalg.norm(first - np.asarray(second, dtype=float)))
 
 
 @dataclass(frozen=True)
-class Heard:
+class Observation:
     """What others can see of a run: their predictions, and what no trace marks as raw, by step."""
 
-    others: list
-    own: list
-    shown: list
+    other_predictions: list
+    user_predictions: list
+    public_traces: list
 
 
-def heard(steps, user, shape) -> Heard:
+def observe_run(steps, user, shape) -> Observation:
     """The steps of a run as everybody but `user` sees them, and that user's own predictions."""
     users, items = np.arange(shape[0])[:, None], np.arange(shape[1])
     scores = [None if s.model is None else s.model.predict(users, items) for s in steps]
-    return Heard(
+    return Observation(
         [None if s is None else np.delete(s, user, axis=0) for s in scores],
         [None if s is None else s[user] for s in scores],
         [{k: v for k, v in s.trace.items() if k not in s.raw} for s in steps],
     )
 
 
-def replayed(mechanism, ratings, other, user, seed=0) -> tuple[Heard, Heard]:
+def replay_run(mechanism, ratings, other, user, seed=0) -> tuple[Observation, Observation]:
     """The run on one data set, and on another one that is answered as the first was.
 
     Where the two differ in one user's row alone, a mechanism that lets raw values past its
     releases shows it to somebody else, or in a trace.
     """
-    with privacy.witness() as publications:
+    with privacy.record_publications() as publications:
         first_run = list(mechanism.fit(ratings, np.random.default_rng(seed)))
-    with privacy.witness(answers=publications) as answered:
+    with privacy.record_publications(replayed=publications) as answered:
         second_run = list(mechanism.fit(other, np.random.default_rng(seed)))
     assert len(answered) == len(publications)
-    return heard(first_run, user, ratings.shape), heard(second_run, user, ratings.shape)
+    return observe_run(first_run, user, ratings.shape), observe_run(second_run, user, ratings.shape)

@@ -3,7 +3,7 @@
 import ast
 
 
-def docstrings_of(tree):
+def list_docstring_ids(tree):
     """Ids of the constants that are docstrings: for programmers, not for people who use the app."""
     return {
         id(node.body[0].value)

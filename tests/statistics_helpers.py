@@ -62,7 +62,7 @@ def assert_independent(runs: ArrayLike, false_alarm: float = FALSE_ALARM) -> Non
     assert worst <= limit, f"two cells are correlated: {worst:.3g} > {limit:.3g}"
 
 
-def published_noise(
+def publish_noise(
     release: Additive, runs: int, rng: np.random.Generator, observed: int = 8
 ) -> Floats:
     """The noise of `runs` publications, shape (runs, *shape); `observed` replaces None.
@@ -82,7 +82,7 @@ def assert_release_noise(release: Additive, rng: np.random.Generator, runs: int 
     Three tests at FALSE_ALARM / 3 each: the distribution over all cells and runs, independence of
     the cells (at most 8 are compared), independence of successive publications.
     """
-    noise = published_noise(release, runs, rng)
+    noise = publish_noise(release, runs, rng)
     cells = noise.reshape(runs, -1)[:, :8]
     each = FALSE_ALARM / 3
     if isinstance(release, NormLaplace):
@@ -113,8 +113,10 @@ def assert_scale(noise: ArrayLike, release: Additive, false_alarm: float = FALSE
         size = np.linalg.norm(z, axis=-1) if rows else np.abs(z)
         total, distribution = float(size.sum()), stats.gamma(z.size)
     p = 2 * min(distribution.cdf(total), distribution.sf(total))
-    off = total / distribution.mean()
-    assert p >= false_alarm, f"{z.size} numbers have a scale off by a factor {off:.4f}: p = {p:.2g}"
+    scale_ratio = total / distribution.mean()
+    assert p >= false_alarm, (
+        f"{z.size} numbers have a scale off by a factor {scale_ratio:.4f}: p = {p:.2g}"
+    )
 
 
 def assert_norm_laplace(rows: Floats, scale: float, false_alarm: float = FALSE_ALARM) -> None:
@@ -141,7 +143,9 @@ def assert_channel(
     inputs, outputs = matrix.shape
     each = FALSE_ALARM / (2 * inputs)
     shape = release.shape
-    symbols = np.resize(np.repeat(np.arange(inputs), 2), _filled(shape, 2 * inputs * per_symbol))
+    symbols = np.resize(
+        np.repeat(np.arange(inputs), 2), _fill_shape(shape, 2 * inputs * per_symbol)
+    )
     published = np.asarray(release.publish(symbols, rng)).ravel()
     first, second = symbols.ravel()[:-1:2], symbols.ravel()[1::2]
     out_first, out_second = published[:-1:2], published[1::2]
@@ -158,7 +162,7 @@ def assert_channel(
         assert_frequencies(counts[~rare], joint[~rare], each)
 
 
-def _filled(shape: tuple[int | None, ...], total: int) -> tuple[int, ...]:
+def _fill_shape(shape: tuple[int | None, ...], total: int) -> tuple[int, ...]:
     """The shape with its free axis long enough for about `total` cells."""
     known_size = int(np.prod([n for n in shape if n is not None]))
     assert None in shape, "the channel's shape must have a free axis"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from dpmc_core import registry
-from dpmc_lab.store import digest
+from dpmc_lab.store import digest_values
 
-NOBODY = 65534
+NOBODY_ID = 65534
 
 
-def record(mechanism="input-flip", epsilon=1.0, seed=1, accuracy=0.6, **changes):
+def make_record(mechanism="input-flip", epsilon=1.0, seed=1, accuracy=0.6, **changes):
     """A finished unit as a worker returns it."""
     settings = {"link": "logistic", "radius": 0.7, "bound": None, "iterations": 100}
     if epsilon is not None:
@@ -36,10 +36,10 @@ def record(mechanism="input-flip", epsilon=1.0, seed=1, accuracy=0.6, **changes)
         "prepared": [f"the threshold {3 + seed / 100:g} (mean of the training ratings)"],
     }
     finished = {
-        "key": digest(mechanism, settings, seed),
+        "key": digest_values(mechanism, settings, seed),
         "version": "0.1.0",
         "mechanism": mechanism,
-        "revision": registry.get(mechanism).revision,
+        "revision": registry.get_mechanism(mechanism).revision,
         "task": "binary",
         "seed": seed,
         "data": data,
@@ -73,12 +73,12 @@ def record(mechanism="input-flip", epsilon=1.0, seed=1, accuracy=0.6, **changes)
 
 
 @contextmanager
-def as_nobody():
+def drop_privileges():
     """Without the rights of the superuser, whom no read-only folder stops."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         yield
         return
-    os.seteuid(NOBODY)
+    os.seteuid(NOBODY_ID)
     try:
         yield
     finally:

@@ -36,14 +36,14 @@ def make_dataset(signs=False, seed=3, times=True):
 
 
 def make_source(**options):
-    return sweep.lean(sweep.Whole(make_dataset(**options)))
+    return sweep.drop_names(sweep.SplitSource(make_dataset(**options)))
 
 
 def make_pair():
     ratings = make_dataset().ratings
     test = np.arange(len(ratings)) % 5 == 0
     train, tested_on = ratings.select(~test), ratings.select(test)
-    return sweep.lean(sweep.Pair(train, tested_on, "tiny/u1", "Tiny, split 1"))
+    return sweep.drop_names(sweep.PairSource(train, tested_on, "tiny/u1", "Tiny, split 1"))
 
 
 def make_plan(sources=None, **changes):
@@ -59,7 +59,7 @@ def make_plan(sources=None, **changes):
     if "settings" not in changes and any(registry.has_setting(m, "estimator") for m in classes):
         grid["settings"] = grid["settings"] | {"estimator": ["published"]}
     plan_sources = [make_source()] if sources is None else sources
-    return sweep.plan(sweep.Grid(**grid), plan_sources)
+    return sweep.build_plan(sweep.Grid(**grid), plan_sources)
 
 
 class ExecutorPool:
@@ -75,7 +75,7 @@ class ExecutorPool:
         """Nothing is ours to close."""
 
 
-class InThisProcess:
+class InProcessPool:
     """A pool of one that needs no process; a unit is run once, as its key decides its record."""
 
     size = 1
@@ -96,9 +96,9 @@ class InThisProcess:
         pass
 
 
-def rows_of(opened):
+def read_rows(opened):
     """Every row by its key, without times."""
     return {
         record["key"]: {name: value for name, value in record.items() if name not in TIMES}
-        for record in store.records(opened)
+        for record in store.iterate_records(opened)
     }

@@ -38,38 +38,42 @@ ORDER = [
     "lab.__main__",
     "__main__",
 ]
-DRAWS = {"laplace", "normal", "standard_normal", "gamma", "standard_gamma", "exponential"}
-PLAIN = {name for name in dir(np.random.Generator) if not name.startswith("_")}
+NOISE_METHODS = {"laplace", "normal", "standard_normal", "gamma", "standard_gamma", "exponential"}
+GENERATOR_METHODS = {name for name in dir(np.random.Generator) if not name.startswith("_")}
 
 
 @cache
-def trees():
+def parse_files():
     """Every file of the house, read once."""
     folders = (CORE, LAB, PAGES, ROOT / "tests")
     paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
-def under(*folder):
+def list_files(*folder):
     """Files and their trees below a folder of the project, by name from that folder."""
     top = ROOT.joinpath(*folder)
     return {
-        str(path.relative_to(top)): tree for path, tree in trees().items() if top in path.parents
+        str(path.relative_to(top)): tree
+        for path, tree in parse_files().items()
+        if top in path.parents
     }
 
 
-def house():
+def list_program_files():
     """Files and trees of the core and, below "lab/", of the lab."""
-    return under("dpmc_core") | {f"lab/{name}": tree for name, tree in under("dpmc_lab").items()}
+    return list_files("dpmc_core") | {
+        f"lab/{name}": tree for name, tree in list_files("dpmc_lab").items()
+    }
 
 
-def place_of(name):
+def get_package(name):
     """The module or package directly under dpmc_core or dpmc_lab that a file belongs to."""
     names = name.removesuffix(".py").split("/")
     return ".".join(names[: 2 if names[0] == "lab" else 1])
 
 
-def imports_of(tree):
+def list_imports(tree):
     """Dotted names of everything a file imports, at the top or inside functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -78,34 +82,34 @@ def imports_of(tree):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def calls_of(tree):
+def list_calls(tree):
     """Names of functions called by their bare name."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     return {function.id for function in calls if isinstance(function, ast.Name)}
 
 
 def test_every_package_says_what_it_is():
-    for path, tree in trees().items():
+    for path, tree in parse_files().items():
         assert path.name != "__init__.py" or path.parent.name == "tests" or ast.get_docstring(tree)
 
 
 def test_no_import_is_relative():
-    for path, tree in trees().items():
+    for path, tree in parse_files().items():
         nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         assert not any(node.level for node in nodes), path
 
 
 def test_core_imports_flow_down_and_none_from_the_lab():
-    for name, tree in house().items():
-        package_name = place_of(name)
+    for name, tree in list_program_files().items():
+        package_name = get_package(name)
         if package_name in ("__init__", "lab.__init__"):  # lazy: see the tests of the front door
             continue
-        for imported in imports_of(tree):
+        for imported in list_imports(tree):
             package, *submodules = imported.split(".")
             assert package not in {"streamlit", "plotly", "pages", "app"}, f"{name}: {imported}"
             if package not in ("dpmc_core", "dpmc_lab") or not submodules:
                 continue
-            target = place_of("/".join(["lab"] * (package == "dpmc_lab") + submodules))
+            target = get_package("/".join(["lab"] * (package == "dpmc_lab") + submodules))
             if target == package_name:
                 assert "/" in name.removeprefix("lab/"), f"{name} imports itself"
                 if (
@@ -122,8 +126,8 @@ def test_core_imports_flow_down_and_none_from_the_lab():
 def test_only_releases_reach_the_noise():
     reach = {
         name
-        for name, tree in house().items()
-        if any(imported.startswith("dpmc_core.privacy.noise") for imported in imports_of(tree))
+        for name, tree in list_program_files().items()
+        if any(imported.startswith("dpmc_core.privacy.noise") for imported in list_imports(tree))
     }
     names = ("releases.py", "channels.py", "shares.py", "sampled.py")
     assert reach == {f"privacy/{name}" for name in names}
@@ -134,19 +138,19 @@ def test_mechanisms_do_not_know_the_secure_source():
     allowed = {"noise.py", "releases.py", "__init__.py"}  # the last for what is harmless
     allowed = {*(f"privacy/{name}" for name in allowed)}
     allowed |= {"lab/study/release.py", "lab/cli/promises.py"}
-    for name, tree in house().items():
-        imports = (f"{imported}." for imported in imports_of(tree))
+    for name, tree in list_program_files().items():
+        imports = (f"{imported}." for imported in list_imports(tree))
         if any(imported.startswith("dpmc_core.privacy.exact_noise.") for imported in imports):
             assert name in allowed
 
 
 def test_mechanisms_draw_no_noise_of_their_own():
-    for name, tree in under("dpmc_core", "mechanisms").items():
+    for name, tree in list_files("dpmc_core", "mechanisms").items():
         attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert not attributes & DRAWS, name
+        assert not attributes & NOISE_METHODS, name
 
 
-def generators(function):
+def list_generator_parameters(function):
     """Names of the parameters that are generators."""
     for argument in (*function.args.args, *function.args.kwonlyargs):
         annotation = "" if argument.annotation is None else ast.unparse(argument.annotation)
@@ -156,61 +160,63 @@ def generators(function):
 
 def test_mechanisms_and_solvers_draw_by_releases_or_by_name():
     """Also on paths that no test takes."""
-    files = under("dpmc_core", "mechanisms") | under("dpmc_core", "solvers")
+    files = list_files("dpmc_core", "mechanisms") | list_files("dpmc_core", "solvers")
     del files["plain.py"], files["references.py"]  # without privacy
     for name, tree in files.items():
         for function in ast.walk(tree):
             if not isinstance(function, ast.FunctionDef):
                 continue
             generator_names = {f"self.{field}" for field in ("rng", "_rng")} | set(
-                generators(function)
+                list_generator_parameters(function)
             )
             for node in ast.walk(function):
-                if isinstance(node, ast.Attribute) and node.attr in PLAIN:
+                if isinstance(node, ast.Attribute) and node.attr in GENERATOR_METHODS:
                     assert ast.unparse(node.value) not in generator_names, (
                         f"{name}: {ast.unparse(node)}"
                     )
 
 
 def test_core_prints_nothing_and_configures_no_logging():
-    for name, tree in house().items():
-        if place_of(name) != "lab.cli":
-            assert not calls_of(tree) & {"print", "input"}, name
-            assert not any(imported.split(".")[0] == "logging" for imported in imports_of(tree)), (
-                name
-            )
+    for name, tree in list_program_files().items():
+        if get_package(name) != "lab.cli":
+            assert not list_calls(tree) & {"print", "input"}, name
+            assert not any(
+                imported.split(".")[0] == "logging" for imported in list_imports(tree)
+            ), name
 
 
 def test_a_page_holds_no_maths():
-    for name, tree in under("pages").items():
-        roots = {imported.split(".")[0] for imported in imports_of(tree)}
+    for name, tree in list_files("pages").items():
+        roots = {imported.split(".")[0] for imported in list_imports(tree)}
         assert "/" in name or not roots & {"numpy", "scipy"}, name
 
 
 def test_pages_and_the_command_line_stand_side_by_side():
     """What both need is in the core: a page starts `dpmc` as a process, it does not import it."""
-    for name, tree in under("pages").items():
-        imports = [f"{imported}." for imported in imports_of(tree)]
+    for name, tree in list_files("pages").items():
+        imports = [f"{imported}." for imported in list_imports(tree)]
         assert not any(imported.startswith("dpmc_lab.cli.") for imported in imports), name
 
 
 def test_what_tests_share_is_in_no_test_module():
-    files = under("tests")
+    files = list_files("tests")
     tests = {name.removesuffix(".py") for name in files if name.startswith("test_")}
     for name, tree in files.items():
-        for imported in imports_of(tree):
+        for imported in list_imports(tree):
             assert not tests & set(imported.split(".")[:2]), f"{name} imports {imported}"
 
 
 def test_the_front_door_shows_type_checkers_what_it_loads_later():
-    tree = trees()[CORE / "__init__.py"]
+    tree = parse_files()[CORE / "__init__.py"]
     at_the_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [node.module for node in at_the_top] == ["__future__", "typing"]
     (guard,) = [node for node in tree.body if isinstance(node, ast.If)]
     assert ast.unparse(guard.test) == "TYPE_CHECKING"
     assert not guard.orelse
     typed_names = {alias.name: node.module for node in guard.body for alias in node.names}
-    assert typed_names == {name: f"dpmc_core.{home}" for name, home in dpmc_core._HOMES.items()}
+    assert typed_names == {
+        name: f"dpmc_core.{home}" for name, home in dpmc_core._MODULES_BY_NAME.items()
+    }
     assert set(typed_names) == set(dpmc_core.__all__) <= set(dir(dpmc_core))
 
 
@@ -279,7 +285,7 @@ def test_what_draws_rows_loads_neither_the_engine_nor_a_class_nor_an_audit():
 
 def test_a_class_name_means_one_thing():
     locations = {}
-    for path, tree in trees().items():
+    for path, tree in parse_files().items():
         if {CORE, LAB, PAGES} & {*path.parents}:
             for node in ast.walk(tree):
                 if isinstance(node, ast.ClassDef):

@@ -40,10 +40,10 @@ def test_a_table_becomes_a_dataclass() -> None:
         "best": {"name": "c"},
         "any": [1, "a"],
     }
-    sheet = facts.into(Sheet, table, "sheet")
+    sheet = facts.build_from_table(Sheet, table, "sheet")
     assert sheet == Sheet((Row("a", more=(1, 2)), Row("b", 3)), {"x": (1, "y")}, Colour.RED,
                          Row("c"), [1, "a"])  # fmt: skip
-    assert facts.into(Sheet, {"rows": [], "by_name": {}, "best": "d"}, "s").best == "d"
+    assert facts.build_from_table(Sheet, {"rows": [], "by_name": {}, "best": "d"}, "s").best == "d"
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_a_table_becomes_a_dataclass() -> None:
 )
 def test_what_does_not_fit_is_named(table: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        facts.into(Sheet, {"rows": [table], "by_name": {}}, "sheet")
+        facts.build_from_table(Sheet, {"rows": [table], "by_name": {}}, "sheet")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests import frozen_interfaces as frozen
-from tests.slow_helpers import rest_slow
+from tests.slow_helpers import mark_rest_slow
 
 EXPECTED = json.loads(frozen.DOCUMENT.read_text(encoding="utf-8"))
 SECTIONS = {
@@ -30,11 +30,11 @@ def test_every_section_is_compared():
     assert {*SECTIONS, "json", "links"} == EXPECTED.keys()
 
 
-@pytest.mark.parametrize("command", rest_slow(frozen.JSON_COMMANDS, 3))
+@pytest.mark.parametrize("command", mark_rest_slow(frozen.JSON_COMMANDS, 3))
 def test_fields_of_json_stay(command):
     assert frozen.collect_fields(command) == EXPECTED["json"][command]
 
 
-@pytest.mark.parametrize("link", rest_slow(tuple(EXPECTED["links"]), 3))
+@pytest.mark.parametrize("link", mark_rest_slow(tuple(EXPECTED["links"]), 3))
 def test_a_saved_link_opens_where_it_did(link):
     assert frozen.open_link(link) == EXPECTED["links"][link]

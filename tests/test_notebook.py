@@ -27,10 +27,10 @@ def test_there_is_one():
 
 @pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
 def book(request):
-    return notebooks.read(request.param)
+    return notebooks.read_notebook(request.param)
 
 
-def parts(text):
+def split_output(text):
     """The words with a place for each number and each bar, and these as numbers."""
     bars = [len(bar) for bar in re.findall(r"#+", text)]
     remainder = re.sub(r" *#+", "", text)
@@ -40,14 +40,14 @@ def parts(text):
 
 
 def test_its_cells_print_what_is_stored(book):
-    printed = notebooks.run(book)
-    for cell, text in zip(notebooks.code(book), printed, strict=True):
+    printed = notebooks.run_notebook(book)
+    for cell, text in zip(notebooks.list_code_cells(book), printed, strict=True):
         assert cell["outputs"] or not text
         if TRAINED not in "".join(cell["source"]):
-            assert text == notebooks.stored(cell)
+            assert text == notebooks.read_stored_output(cell)
             continue
-        text_frame, numbers, bars = parts(text)
-        kept_words, kept_numbers, kept_bars = parts(notebooks.stored(cell))
+        text_frame, numbers, bars = split_output(text)
+        kept_words, kept_numbers, kept_bars = split_output(notebooks.read_stored_output(cell))
         assert text_frame == kept_words
         for number, stored_number in zip(numbers, kept_numbers, strict=True):
             assert abs(number - stored_number) <= (
@@ -60,9 +60,11 @@ def test_it_is_a_notebook_that_says_how_it_was_run(book):
     assert book["nbformat"] == 4
     ids = [cell["id"] for cell in book["cells"]]
     assert len(set(ids)) == len(ids)
-    counts = [cell["execution_count"] for cell in notebooks.code(book)]
+    counts = [cell["execution_count"] for cell in notebooks.list_code_cells(book)]
     assert counts == list(range(1, len(counts) + 1))
-    output_types = {out["output_type"] for cell in notebooks.code(book) for out in cell["outputs"]}
+    output_types = {
+        out["output_type"] for cell in notebooks.list_code_cells(book) for out in cell["outputs"]
+    }
     assert output_types == {"stream"}
 
 
@@ -89,45 +91,48 @@ def test_its_commands_are_understood(book):
     [("movie-night", "input-flip"), ("jokes", "output"), ("jokes", "private-effects")],
 )
 def test_the_picture_of_a_curve_is_a_page_that_says_what_it_shows(data, id):
-    (shown, *_) = lines.shipped(data, id)
-    page = html.unescape(report.picture_page(shown, "dpmc sweep"))
+    (picture, *_) = lines.load_shipped_charts(data, id)
+    page = html.unescape(report.render_picture_page(picture, "dpmc sweep"))
     plotted = page.rpartition("Plotly.newPlot")[2]
     for code, text in (("\\u00a0", "\u00a0"), ("\\u003cbr\\u003e", " "), ("<br>", " ")):
         plotted = plotted.replace(code, text)
-    name, info = registry.get(id).name, shown.lines[0].info
-    assert f"<h1>{info.title}: {shown.metric.title} against epsilon</h1>" in page
+    name, info = registry.get_mechanism(id).name, picture.lines[0].info
+    assert f"<h1>{info.title}: {picture.metric.title} against epsilon</h1>" in page
     assert f"<p>{name}: " in page  # and what it promises
     assert "<pre>dpmc sweep</pre>" in page
-    assert f"epsilon {shown.lines[0].change.label} (left: more private)" in plotted
+    assert f"epsilon {picture.lines[0].change.label} (left: more private)" in plotted
     assert '"format": "svg"' in plotted  # what its camera saves
     assert not re.search(r"(src|href)=.?http", plotted)
-    for level, point in shown.between(1.0):
-        if level != lines.GUESSING:
+    for level, point in picture.list_endpoints(1.0):
+        if level != lines.BASELINE:
             assert level in plotted
-            assert shown.metric.text(point.mean).replace(" %", "\u00a0%") in plotted
-    assert registry.style(id).color in page
+            assert picture.metric.format_value(point.mean).replace(" %", "\u00a0%") in plotted
+    assert registry.get_style(id).color in page
 
 
 def test_a_title_is_text_in_a_picture_too():
-    (picture, *_) = lines.shipped("jokes", "output")
+    (picture, *_) = lines.load_shipped_charts("jokes", "output")
     line = picture.lines[0]
     hostile = "<script>&\x00\u202e\"'"
     renamed = dataclasses.replace(line, info=line.info._replace(title=hostile))
-    page = report.picture_page(picture._replace(lines=(renamed,)), "dpmc sweep")
+    page = report.render_picture_page(picture._replace(lines=(renamed,)), "dpmc sweep")
     assert "<script>&" not in page
 
 
 def test_a_curve_is_taken_away_as_a_picture_and_numbers_and_is_cited_with_its_papers():
-    picture = lines.shipped("movie-night", "input-flip")[0]
-    table = lines.table([lines.place(line, lines.Count.PAPER) for line in picture.lines])
-    head, *rows = csv.reader(io.StringIO(report.csv({**table, "more": ["=1+1"] * 28})))
+    picture = lines.load_shipped_charts("movie-night", "input-flip")[0]
+    table = lines.tabulate_chart(
+        [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in picture.lines]
+    )
+    head, *rows = csv.reader(io.StringIO(report.format_csv({**table, "more": ["=1+1"] * 28})))
     assert head == [*table, "more"]
     assert len(rows) == len(table["mean"]) == 28
     assert [row[-1] for row in rows] == ["'=1+1"] * 28
-    numbers = lines.table(
-        [lines.place(curve_line, lines.Count.PAPER) for curve_line in picture.lines], bare=True
+    numbers = lines.tabulate_chart(
+        [lines.place_on_axis(curve_line, lines.EpsilonUnit.PAPER) for curve_line in picture.lines],
+        numbers_only=True,
     )
-    head, *rows = csv.reader(io.StringIO(report.csv(numbers)))
+    head, *rows = csv.reader(io.StringIO(report.format_csv(numbers)))
     positions = [head.index(f"{name} (accuracy, share)") for name in ("mean", "from", "to")]
     for row, mean, mean_text in zip(
         rows, (v for line in picture.lines for v in line.band.mean), table["mean"], strict=True
@@ -136,9 +141,11 @@ def test_a_curve_is_taken_away_as_a_picture_and_numbers_and_is_cited_with_its_pa
         assert low <= float(row[positions[0]]) <= high <= 1
         assert float(row[positions[0]]) == pytest.approx(mean, rel=1e-5)
         assert mean_text == f"{100 * mean:.1f} %"
-    stars = lines.shipped("movie-night", "private-effects")[0].lines
-    placed_lines = [lines.place(curve_line, lines.Count.PAPER) for curve_line in stars]
-    assert "mean (RMSE, stars)" in lines.table(placed_lines, bare=True)
-    software_entry, paper = report.cited(picture, "dpmc sweep").split("\n\n")
+    stars = lines.load_shipped_charts("movie-night", "private-effects")[0].lines
+    placed_lines = [
+        lines.place_on_axis(curve_line, lines.EpsilonUnit.PAPER) for curve_line in stars
+    ]
+    assert "mean (RMSE, stars)" in lines.tabulate_chart(placed_lines, numbers_only=True)
+    software_entry, paper = report.format_citation(picture, "dpmc sweep").split("\n\n")
     assert "note = {dpmc sweep}" in software_entry
     assert paper.startswith("@misc{lwhm22,")

@@ -19,7 +19,7 @@ PACKAGES = ("dpmc_core", "dpmc_lab", "sample_data")
 APP = ("pages", ".streamlit", "app.py")  # in the wheel they are in dpmc_lab/_app
 
 
-def tracked():
+def list_tracked():
     """The files of the wheel that git knows, by their names in it."""
     listing = ["git", "ls-files", "-z", *PACKAGES, *APP]
     try:
@@ -49,7 +49,7 @@ def installed(tmp_path_factory):
         return site, stored.namelist()
 
 
-def dpmc(site, elsewhere, *argv, check=True):
+def run_dpmc(site, elsewhere, *argv, check=True):
     code = (
         "import sys, dpmc_core; from dpmc_lab.cli import main;"
         f"assert dpmc_core.__file__.startswith({str(site)!r}); sys.exit(main(sys.argv[1:]))"
@@ -67,7 +67,7 @@ def dpmc(site, elsewhere, *argv, check=True):
 def test_the_wheel_holds_every_file_that_git_knows(installed):
     """A data file of a new kind is in the wheel at once, or this fails."""
     _, names = installed
-    assert tracked() <= set(names)
+    assert list_tracked() <= set(names)
 
 
 @pytest.mark.slow
@@ -92,15 +92,15 @@ def test_the_command_is_declared(installed):
 @pytest.mark.slow
 def test_the_library_finds_its_samples_from_anywhere(installed, tmp_path):
     site, _ = installed
-    assert "input-flip" in dpmc(site, tmp_path, "list").stdout
-    out = dpmc(site, tmp_path, "fit", "one-bit-lab", "input-flip", "--epsilon", "2", "--json")
+    assert "input-flip" in run_dpmc(site, tmp_path, "list").stdout
+    out = run_dpmc(site, tmp_path, "fit", "one-bit-lab", "input-flip", "--epsilon", "2", "--json")
     assert json.loads(out.stdout)["data"]["name"] == "one-bit-lab"
 
 
 @pytest.mark.slow
 def test_what_only_the_app_makes_is_made_anywhere(installed, tmp_path):
     site, _ = installed
-    dpmc(site, tmp_path, "explorable", "jokes", "--out", "a.html")
+    run_dpmc(site, tmp_path, "explorable", "jokes", "--out", "a.html")
     assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
 
 
@@ -122,20 +122,20 @@ def test_the_app_opens_in_a_folder_elsewhere(installed, tmp_path):
     )
     try:
         end = time.monotonic() + 150
-        while (health := read(port, "_stcore/health")) is None:
+        while (health := fetch(port, "_stcore/health")) is None:
             assert process.poll() is None, process.stdout.read()
             assert time.monotonic() < end
             time.sleep(0.1)
         assert health == "ok"
-        assert "BACKEND_BASE_URL" in read(port, "")  # app.py of the wheel, with its own routes
-        assert "BACKEND_BASE_URL" in read(port, "train")
+        assert "BACKEND_BASE_URL" in fetch(port, "")  # app.py of the wheel, with its own routes
+        assert "BACKEND_BASE_URL" in fetch(port, "train")
     finally:
         process.terminate()
         output, _ = process.communicate(timeout=60)
     assert f"http://127.0.0.1:{port}" in output  # its own configuration was read
 
 
-def read(port, path):
+def fetch(port, path):
     """What the server at a port answers; None while it does not."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as response:

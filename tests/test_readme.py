@@ -81,7 +81,7 @@ def test_every_private_mechanism_is_in_the_table():
 
 def test_what_each_mechanism_predicts_is_in_the_table():
     for id, task in re.findall(r"^\| `([\w-]+)` \| (\w+) \|", MECHANISMS, flags=re.MULTILINE):
-        assert registry.get(id).task.value == task
+        assert registry.get_mechanism(id).task.value == task
 
 
 def test_every_picture_and_file_linked_exists():

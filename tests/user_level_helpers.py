@@ -23,8 +23,8 @@ FAMILY = {
     "private-effects": {"rounds": 2, "rank": 3},
 }
 BASELINES = ("private-constant", "private-own-mean", "private-alone")
-WHOLE = ("private-item-mean", "private-effects", *BASELINES)  # weights, no cap
-PAPERS = [id for id in FAMILY if id not in WHOLE]
+WITHOUT_CAP = ("private-item-mean", "private-effects", *BASELINES)  # weights, no cap
+PAPERS = [id for id in FAMILY if id not in WITHOUT_CAP]
 VARIANTS = [
     *((id, settings) for id, settings in FAMILY.items()),
     ("private-frank-wolfe", {"rounds": 3, "growth": 1.3, "residual": 2.0, "slack": 1.0}),
@@ -66,12 +66,12 @@ COLLECTED = [
 ]
 
 
-def make(id, **settings):
-    cap = {} if id in WHOLE else {"cap": CAP}
+def create_mechanism(id, **settings):
+    cap = {} if id in WITHOUT_CAP else {"cap": CAP}
     return registry.create(id, **{"epsilon": 2.0} | cap | FAMILY.get(id, {}) | settings)
 
 
-def rows_of(seed=1):
+def make_rows(seed=1):
     """One dict item -> rating a user."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -82,13 +82,13 @@ def rows_of(seed=1):
     return rows
 
 
-def build(rows):
+def build_ratings(rows):
     cells = [(u, i, v) for u, row in enumerate(rows) for i, v in row.items()]
     u, i, v = zip(*cells, strict=True)
     return Ratings.build(np.array(u), np.array(i), np.array(v), PUBLIC)
 
 
-def extreme_rows():
+def make_extreme_rows():
     """Rows that push queries to their limits: full, half, one-sided, aligned, opposed, single."""
     half = ITEMS // 2
     return [
@@ -104,11 +104,11 @@ def extreme_rows():
     ]
 
 
-def neighbouring(relation, seed=2):
+def list_neighbours(relation, seed=2):
     """Pairs of data sets that differ in user 4: extreme rows, random rows, the empty row."""
     rng = np.random.default_rng(seed)
-    rows = rows_of()
-    user_rows = extreme_rows() + [r for r in rows_of(9)[:6] if r]
+    rows = make_rows()
+    user_rows = make_extreme_rows() + [r for r in make_rows(9)[:6] if r]
     for a in user_rows:
         other_rows = (
             [{}] if relation is USER_EMPTIED else [user_rows[int(rng.integers(len(user_rows)))]]
@@ -118,4 +118,4 @@ def neighbouring(relation, seed=2):
         if relation is USER_REPLACED and a is user_rows[4]:
             other_rows.append(user_rows[5])
         for b in other_rows:
-            yield build([*rows[:4], a, *rows[5:]]), build([*rows[:4], b, *rows[5:]])
+            yield build_ratings([*rows[:4], a, *rows[5:]]), build_ratings([*rows[:4], b, *rows[5:]])

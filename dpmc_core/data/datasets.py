@@ -25,32 +25,43 @@ from dpmc_core.data.reading import (
     layout_of,
     read_table,
 )
-from dpmc_core.data.source import NONE, Fault, LineCount, ReadOptions, Refused, Source, Tell
+from dpmc_core.data.source import (
+    NO_COLUMN,
+    Fault,
+    LineCount,
+    ReadOptions,
+    ReadProgress,
+    Refused,
+    Source,
+)
 from dpmc_core.data.text import Layout
 from dpmc_core.errors import (
     BadRatings,
     InvalidSetting,
     check_number,
-    number_or_text,
-    unknown_name,
+    parse_number_or_text,
+    unknown_name_error,
 )
 from dpmc_core.links import parse_link
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Catalogue, Origin, Ratings
 
-_GENERATED, _PUBLIC = "the generated set {}", "the public set {}"  # sources of catalogues
-_CHANGED = ", whose file here may have been changed"
-EACH = "each"  # as a seed in NAME:seed=each: that of whoever runs on it
+_GENERATED_SOURCE, _PUBLIC_SOURCE = (
+    "the generated set {}",
+    "the public set {}",
+)  # sources of catalogues
+_CHANGED_NOTE = ", whose file here may have been changed"
+EACH_SEED = "each"  # as a seed in NAME:seed=each: that of whoever runs on it
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Ratings with where they come from and what a reader should know about them.
 
-    source: who made them, or how; licence: terms of use. facts: what is publicly known of the
-    items; truth: the matrix behind generated ratings, None where there is none. report: findings,
-    one sentence each. opened, reading: what `load` was given, name and options; of an upload the
-    name of its file. count: what became of every line of a file.
+    source: who made them, or how; licence: terms of use. item_features: what is publicly known of
+    the items; truth: the matrix behind generated ratings, None where there is none. report:
+    findings, one sentence each. loaded_name, reading: what `load` was given, name and options; of
+    an upload the name of its file. count: what became of every line of a file.
     """
 
     ratings: Ratings
@@ -60,21 +71,21 @@ class Dataset:
     licence: str
     report: tuple[str, ...]
     truth: Factors | None = None
-    facts: tuple[features.Fact, ...] = ()
-    opened: str = ""
+    item_features: tuple[features.ItemFeature, ...] = ()
+    loaded_name: str = ""
     reading: Mapping[str, Any] = field(default_factory=dict)
     count: LineCount | None = None
 
 
-def public_sources() -> dict[str, tuple[int, int] | None]:
+def list_public_sources() -> dict[str, tuple[int, int] | None]:
     """Every source that the catalogue of a public set may have, with its users and items where
     these are known."""
     sources: dict[str, tuple[int, int] | None] = {
-        _GENERATED.format(name): None for name in synthetic.ALL
+        _GENERATED_SOURCE.format(name): None for name in synthetic.ALL_SAMPLES
     }
     for public_set in public_sets.SETS.values():
-        source = _PUBLIC.format(public_set.title)
-        sources |= {source: public_set.catalogue, source + _CHANGED: None}
+        source = _PUBLIC_SOURCE.format(public_set.title)
+        sources |= {source: public_set.catalogue, source + _CHANGED_NOTE: None}
     return sources
 
 
@@ -87,48 +98,49 @@ def load(data: str | Path, **options: Any) -> Dataset:
     Raises BadRatings or InvalidSetting.
     """
     name = str(data)
-    if (drawn_sample := drawn(name)) is not None:
+    if (drawn_sample := parse_drawn_sample(name)) is not None:
         dataset = load(drawn_sample[0], **drawn_sample[1], **options)
-        return dataclasses.replace(dataset, name=name, opened=name, reading=options)
-    if name in synthetic.ALL:
+        return dataclasses.replace(dataset, name=name, loaded_name=name, reading=options)
+    if name in synthetic.ALL_SAMPLES:
         sample_options = {key: value for key, value in options.items() if key != "for_ranking"}
         return _load_sample(name, sample_options)
-    return _load_source(Source.file(_located(name)), name, options)
+    return _load_source(Source.from_file(_locate(name)), name, options)
 
 
-def drawn(text: str) -> tuple[str, dict[str, Any]] | None:
+def parse_drawn_sample(text: str) -> tuple[str, dict[str, Any]] | None:
     """Of NAME:OPTION=VALUE,... the sample and its options, None where that is no such text.
 
     Raises InvalidSetting.
     """
     name, colon, option_text = text.partition(":")
-    if not colon or name not in synthetic.DRAWN:
+    if not colon or name not in synthetic.GENERATORS:
         return None
     options: dict[str, Any] = {}
     for assignment in option_text.split(","):
         option, equals, value = (token.strip() for token in assignment.partition("="))
         if not equals or not option:
             raise InvalidSetting(f"option of {name}", "NAME=VALUE", assignment)
-        parsed = parse_link(value) if option == "link" else number_or_text(value)
-        if isinstance(parsed, str) and (option, value) != ("seed", EACH):
+        parsed = parse_link(value) if option == "link" else parse_number_or_text(value)
+        if isinstance(parsed, str) and (option, value) != ("seed", EACH_SEED):
             raise InvalidSetting(f"{option} of {name}", "a number", value)
         options[option] = parsed
     return name, options
 
 
-def _located(name: str) -> Path:
+def _locate(name: str) -> Path:
     path = Path(name)
     if not path.exists() and name in {*public_sets.ARCHIVES, *public_sets.BY_HAND}:
-        path = public_sets.downloaded(name)
+        path = public_sets.find_downloaded_folder(name)
     if not path.exists():
-        hint = unknown_name("data", name, synthetic.SAMPLES).hint
-        near = f" ({hint})" if hint else ""
+        hint = unknown_name_error("data", name, synthetic.SAMPLES).hint
+        suggestion = f" ({hint})" if hint else ""
         raise BadRatings(
-            f"there is no file or folder '{name}'{near}; samples are {', '.join(synthetic.SAMPLES)}"
+            f"there is no file or folder '{name}'{suggestion}; samples are"
+            f" {', '.join(synthetic.SAMPLES)}"
         )
     if path.is_dir():
-        file = public_sets.find_in_folder(path)
-        if file is None and not Source("", path=path).parts:
+        file = public_sets.find_ratings_file(path)
+        if file is None and not Source("", path=path).parquet_files:
             raise BadRatings(
                 f"the folder {path} holds no ratings of a known set: give the file itself, or a"
                 f" folder of Parquet files or with one of {', '.join(public_sets.FOLDER_FILES)}"
@@ -138,13 +150,13 @@ def _located(name: str) -> Path:
 
 
 def load_upload(
-    content: bytes, filename: str, on_progress: Tell | None = None, **options: Any
+    content: bytes, filename: str, on_progress: ReadProgress | None = None, **options: Any
 ) -> Dataset:
     """Read uploaded bytes as `load` reads a file; `filename` helps to recognise the format.
 
     on_progress: told (bytes read, bytes in all) now and then; what it raises ends the reading.
     """
-    source = Source.upload(content, filename)
+    source = Source.from_upload(content, filename)
     return _load_source(source, source.name, options, on_progress)
 
 
@@ -152,25 +164,25 @@ def load_upload(
 class Examination:
     """A file looked through to its end, whatever is wrong with it.
 
-    found: what the reader understood; faults: what keeps it from being read as it is; options:
-    reading options under which it would be read, None where there are none; asks_range: that the
+    findings: what the reader understood; faults: what keeps it from being read as it is; options:
+    reading options under which it would be read, None where there are none; needs_range: that the
     public range must be given with them. count: what became of every line.
     """
 
     name: str
-    found: tuple[str, ...]
+    findings: tuple[str, ...]
     faults: tuple[Fault, ...]
     options: Mapping[str, Any] | None
-    asks_range: bool = False
+    needs_range: bool = False
     count: LineCount | None = None
 
 
-def examine(path: str | Path, **options: Any) -> Examination:
+def examine_file(path: str | Path, **options: Any) -> Examination:
     """Everything the reader understands of a file and everything wrong with it.
 
     Each fault that an option answers is answered, so that those behind it come to light as well.
     """
-    source = Source.file(path)
+    source = Source.from_file(path)
     faults: dict[Fault, None] = {}
     answered_options = dict(options)
     for _ in range(len(ReadOptions.__dataclass_fields__)):
@@ -207,7 +219,7 @@ def examine(path: str | Path, **options: Any) -> Examination:
 
 def preview_upload(content: bytes, filename: str, **options: Any) -> Layout:
     """An upload's columns and first rows, before it is read."""
-    return layout_of(Source.upload(content, filename), ReadOptions(**options))
+    return layout_of(Source.from_upload(content, filename), ReadOptions(**options))
 
 
 def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Ratings, Ratings]:
@@ -217,51 +229,51 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
     BadRatings where a user-item pair is in both files.
     """
     settings = ReadOptions(**options)
-    named_sets = {*synthetic.ALL, *public_sets.ARCHIVES, *public_sets.BY_HAND}
+    named_sets = {*synthetic.ALL_SAMPLES, *public_sets.ARCHIVES, *public_sets.BY_HAND}
     if str(train) in named_sets and not Path(train).is_file():
         raise BadRatings(
             f"official test ratings belong to a file of training ratings, not to {train}: leave"
             " --test out, or give both files"
         )
-    tables = [read_table(Source.file(path), settings) for path in (train, test)]
+    tables = [read_table(Source.from_file(path), settings) for path in (train, test)]
     (left, right), _ = clean(settings, *tables)
     cells, test_cells = (r.users.astype(np.int64) * r.public.items + r.items for r in (left, right))
-    both = np.intersect1d(cells, test_cells, assume_unique=True)
-    if len(both):
-        user, item = divmod(int(both[0]), left.public.items)
+    shared_cells = np.intersect1d(cells, test_cells, assume_unique=True)
+    if len(shared_cells):
+        user, item = divmod(int(shared_cells[0]), left.public.items)
         raise BadRatings(
-            f"{len(both)} user-item pairs are in both files, first user"
+            f"{len(shared_cells)} user-item pairs are in both files, first user"
             f" '{(left.user_ids or ())[user]}' with item '{(left.item_ids or ())[item]}':"
             " a model must not be tested on ratings it was trained on"
         )
-    left, right = (_with_facts(ratings, tables[0], settings)[0] for ratings in (left, right))
+    left, right = (_add_item_features(ratings, tables[0], settings)[0] for ratings in (left, right))
     return left, right
 
 
 def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
-    sample = synthetic.ALL[name]
+    sample = synthetic.ALL_SAMPLES[name]
     description = sample.made
     # A sample's range is its own; giving the same range again changes nothing.
     chosen = {key: value for key, value in options.items() if key not in ("low", "high")}
-    if chosen and name not in synthetic.DRAWN:
+    if chosen and name not in synthetic.GENERATORS:
         raise InvalidSetting("option of a sample", "left out: samples are as they are", [*chosen])
     if chosen:
-        seed = chosen.pop("seed", synthetic.SEED)
-        names = synthetic.options_of(name)
+        seed = chosen.pop("seed", synthetic.SAMPLE_SEED)
+        names = synthetic.list_sample_options(name)
         if not set(chosen) <= set(names):
             raise InvalidSetting(f"option of {name}", f"one of {', '.join(names)}", [*chosen])
         check_number(f"seed of {name}", seed, at_least=0, integer=True)
-        generated = synthetic.DRAWN[name](seed, **chosen)
-        words = ", ".join(f"{key} = {value}" for key, value in chosen.items())
-        description = f"generated like {name}, with {words or 'its settings'} and seed {seed}"
+        generated = synthetic.GENERATORS[name](seed, **chosen)
+        option_text = ", ".join(f"{key} = {value}" for key, value in chosen.items())
+        description = f"generated like {name}, with {option_text or 'its settings'} and seed {seed}"
     else:
-        generated = synthetic.read(name)
-    ratings, item_features = features.known_of(generated.ratings, generated.genres)
+        generated = synthetic.load_sample(name)
+    ratings, item_features = features.add_public_features(generated.ratings, generated.genres)
     for end in ("low", "high"):
         requested = options.get(end)
         if requested is not None and requested != getattr(ratings.public, end):
             raise InvalidSetting(f"{end} of {name}", f"{getattr(ratings.public, end):g}", requested)
-    catalogue = Catalogue(Origin.PUBLIC, _GENERATED.format(name))
+    catalogue = Catalogue(Origin.PUBLIC, _GENERATED_SOURCE.format(name))
     return Dataset(
         ratings=dataclasses.replace(ratings, catalogue=catalogue),
         name=name,
@@ -274,58 +286,65 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
             *[sample.facts] * bool(item_features),
         ),
         truth=generated.truth,
-        facts=item_features,
-        opened=name,
+        item_features=item_features,
+        loaded_name=name,
         reading=dict(options),
     )
 
 
 def _load_source(
-    source: Source, loaded_name: str, reading: Mapping[str, Any], on_progress: Tell | None = None
+    source: Source,
+    loaded_name: str,
+    reading: Mapping[str, Any],
+    on_progress: ReadProgress | None = None,
 ) -> Dataset:
     options = ReadOptions(**reading)
     table = read_table(source, options, on_progress)
     (ratings,), (checked,) = clean(options, table)
-    ratings, item_features = _with_facts(ratings, table, options)
+    ratings, item_features = _add_item_features(ratings, table, options)
     public_set = table.layout.known
     catalogue = Catalogue(Origin.READ)
     if public_set is not None:
-        changed = "" if public_set.exact else _CHANGED
-        catalogue = Catalogue(Origin.PUBLIC, _PUBLIC.format(public_set.title) + changed)
+        changed = "" if public_set.exact else _CHANGED_NOTE
+        catalogue = Catalogue(Origin.PUBLIC, _PUBLIC_SOURCE.format(public_set.title) + changed)
     return Dataset(
         ratings=dataclasses.replace(ratings, catalogue=catalogue),
-        name=_name_of(table),
+        name=_format_name(table),
         title=public_set.title if public_set else source.name,
         source=public_set.source if public_set else "your file",
         licence=public_set.licence if public_set else "not stated in the file",
         report=(*checked.report, *facts_of(ratings), *map(str, item_features)),
-        facts=item_features,
-        opened=loaded_name,
+        item_features=item_features,
+        loaded_name=loaded_name,
         reading={key: value for key, value in reading.items() if key != "for_ranking"}
-        | ({"rating": NONE} if checked.clicks else {}),
+        | ({"rating": NO_COLUMN} if checked.clicks else {}),
         count=checked.count,
     )
 
 
-def _name_of(table: Table) -> str:
+def _format_name(table: Table) -> str:
     """A short name: the public set's, with the file where it is one fold of it; else the file's."""
-    known = table.layout.known
-    if known is None:
+    public_set = table.layout.known
+    if public_set is None:
         return table.source.name
-    return known.id if known.file == known.files[0] else f"{known.id}/{known.file}"
+    return (
+        public_set.id
+        if public_set.file == public_set.files[0]
+        else f"{public_set.id}/{public_set.file}"
+    )
 
 
-def _with_facts(
+def _add_item_features(
     ratings: Ratings, table: Table, options: ReadOptions
-) -> tuple[Ratings, tuple[features.Fact, ...]]:
+) -> tuple[Ratings, tuple[features.ItemFeature, ...]]:
     """Ratings with the titles and facts that come with a known set, or a table of the items."""
-    titles_by_id = public_sets.titles(table.source) if table.layout.known else {}
+    titles_by_id = public_sets.read_titles(table.source) if table.layout.known else {}
     genres = None
     if titles_by_id and ratings.item_ids is not None:
         titles = tuple(titles_by_id[id][0] if id in titles_by_id else id for id in ratings.item_ids)
         genres = [titles_by_id[id][1] if id in titles_by_id else () for id in ratings.item_ids]
         ratings = dataclasses.replace(ratings, titles=titles)
     if options.items is None:
-        return features.known_of(ratings, genres)
-    item_features = features.read_items(Source.file(str(options.items)), ratings)
-    return features.knowing(ratings, item_features, told=True), item_features
+        return features.add_public_features(ratings, genres)
+    item_features = features.read_items(Source.from_file(str(options.items)), ratings)
+    return features.attach_features(ratings, item_features, with_digest=True), item_features

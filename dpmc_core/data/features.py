@@ -28,84 +28,100 @@ from dpmc_core.ratings import Ratings
 
 CATEGORIES = 50  # of a column at most: those that most items have
 _SEPARATORS = "|;"  # between several categories of one item
-_LARGEST = 50 * MEGABYTE  # of a table of items
-_COVERED = 0.1  # share of the texts that those which are kept must be
-_NUMBERS = 0.95  # share of the filled cells from which on a column holds numbers
-_MARKED = 0.5  # rank correlation with what users did, from which on a column is marked
-_CHANCE = 1e-3  # of as much by chance
+_MAX_BYTES = 50 * MEGABYTE  # of a table of items
+_MIN_COVERED_SHARE = 0.1  # share of the texts that those which are kept must be
+_MIN_NUMERIC_SHARE = 0.95  # share of the filled cells from which on a column holds numbers
+_SUSPICIOUS_CORRELATION = (
+    0.5  # rank correlation with what users did, from which on a column is marked
+)
+_SUSPICIOUS_P_VALUE = 1e-3  # of as much by chance
 _YEAR = re.compile(r"\((\d{4})\)\s*$")  # at the end of a title
 
 
 @dataclass(frozen=True, eq=False)
-class Fact:
+class ItemFeature:
     """A column of the table.
 
-    made: what became of it, in words. columns: items x c, of mean square one where an item has it;
-    None where it is left aside. mark: why it may not be public, "" where nothing speaks for that.
-    names: of the columns, where they are categories.
+    summary: what became of it, in words. columns: items x c, of mean square one where an item has
+    it; None where it is left aside. mark: why it may not be public, "" where nothing speaks for
+    that. names: of the columns, where they are categories.
     """
 
     name: str
-    made: str
+    summary: str
     columns: Floats | None = None
     mark: str = ""
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"of the items: {self.name}: {self.made}" + (f"; {self.mark}" if self.mark else "")
+        return f"of the items: {self.name}: {self.summary}" + (
+            f"; {self.mark}" if self.mark else ""
+        )
 
 
-def read_items(source: Source, ratings: Ratings) -> tuple[Fact, ...]:
+def read_items(source: Source, ratings: Ratings) -> tuple[ItemFeature, ...]:
     """The columns of a CSV or Parquet file with a row an item, one of them the items' ids.
 
     Raises BadRatings where no column names the items of the ratings.
     """
-    table = _table(source)
+    table = _read_item_table(source)
     if ratings.item_ids is None:
         raise BadRatings("the items of these ratings have no ids that a table could name")
-    place = {id: k for k, id in enumerate(ratings.item_ids)}
-    matches = {name: sum(text in place for text in column) for name, column in table.items()}
+    positions = {id: k for k, id in enumerate(ratings.item_ids)}
+    matches = {name: sum(text in positions for text in column) for name, column in table.items()}
     id = max(matches, key=lambda name: matches[name], default="")
     if not matches or not matches[id]:
         raise BadRatings(
             f"{source.name}: no column holds the ids of the rated items, such as"
             f" '{ratings.item_ids[0]}'"
         )
-    twice = [text for text, count in Counter(table[id]).items() if count > 1 and text in place]
-    if twice:
-        raise BadRatings(f"{source.name} has several rows for '{twice[0]}': one row an item")
-    rows = {place[text]: k for k, text in reversed([*enumerate(table.pop(id))]) if text in place}
+    repeated = [
+        text for text, count in Counter(table[id]).items() if count > 1 and text in positions
+    ]
+    if repeated:
+        raise BadRatings(f"{source.name} has several rows for '{repeated[0]}': one row an item")
+    rows = {
+        positions[text]: k for k, text in reversed([*enumerate(table.pop(id))]) if text in positions
+    }
     texts = {
-        name: [column[rows[j]] if j in rows else None for j in range(len(place))]
+        name: [column[rows[j]] if j in rows else None for j in range(len(positions))]
         for name, column in table.items()
     }
-    missing = len(place) - len(rows)
-    id_feature = Fact(id, f"names the items; {missing:,} of {len(place):,} are not in the table")
-    return id_feature, *(_marked(coded(name, column), ratings) for name, column in texts.items())
+    missing = len(positions) - len(rows)
+    id_feature = ItemFeature(
+        id, f"names the items; {missing:,} of {len(positions):,} are not in the table"
+    )
+    return id_feature, *(
+        _mark_suspicious(encode_column(name, column), ratings) for name, column in texts.items()
+    )
 
 
-def coded(name: str, texts: Sequence[str | None]) -> Fact:
+def encode_column(name: str, texts: Sequence[str | None]) -> ItemFeature:
     """What becomes of a column of texts, one an item, None where it has none."""
     filled = [text for text in texts if text]
     if len(set(filled)) < 2:
-        return Fact(name, "left aside: the same for all")
+        return ItemFeature(name, "left aside: the same for all")
     numbers = [number_of(text) if text else None for text in texts]
-    if sum(number is not None for number in numbers) >= _NUMBERS * len(filled):
-        return Fact(name, "a number", curve(numbers))
-    year_texts = years(texts)
+    if sum(number is not None for number in numbers) >= _MIN_NUMERIC_SHARE * len(filled):
+        return ItemFeature(name, "a number", encode_numbers(numbers))
+    year_texts = extract_years(texts)
     if sum(year is not None for year in year_texts) >= 0.5 * len(filled):
-        return replace(coded(name, year_texts), made="the year at its end")
-    split_texts = [_parts(text) for text in texts]
+        return replace(encode_column(name, year_texts), summary="the year at its end")
+    split_texts = [_split_categories(text) for text in texts]
     counts = Counter(label for labels in split_texts for label in labels)
-    kept = [label for label, count in counts.most_common(CATEGORIES) if count > 1]
-    if sum(counts[label] for label in kept) < _COVERED * sum(counts.values()):
-        return Fact(name, f"left aside: {len(counts):,} texts, each of few items")
-    rest = len(counts) - len(kept)
-    summary = f"{len(kept)} categories" + (f"; {rest:,} rarer ones left aside" if rest else "")
-    return Fact(name, summary, categories(split_texts, kept), names=tuple(kept))
+    retained = [label for label, count in counts.most_common(CATEGORIES) if count > 1]
+    if sum(counts[label] for label in retained) < _MIN_COVERED_SHARE * sum(counts.values()):
+        return ItemFeature(name, f"left aside: {len(counts):,} texts, each of few items")
+    n_rare = len(counts) - len(retained)
+    summary = f"{len(retained)} categories" + (
+        f"; {n_rare:,} rarer ones left aside" if n_rare else ""
+    )
+    return ItemFeature(
+        name, summary, encode_categories(split_texts, retained), names=tuple(retained)
+    )
 
 
-def categories(split_texts: Sequence[Sequence[str]], retained: Sequence[str]) -> Floats:
+def encode_categories(split_texts: Sequence[Sequence[str]], retained: Sequence[str]) -> Floats:
     """One column a category, in rows of length one; zeros for an item without any."""
     positions = {label: k for k, label in enumerate(retained)}
     columns = np.zeros((len(split_texts), len(retained)))
@@ -115,7 +131,7 @@ def categories(split_texts: Sequence[Sequence[str]], retained: Sequence[str]) ->
     return columns
 
 
-def curve(numbers: Sequence[float | None]) -> Floats:
+def encode_numbers(numbers: Sequence[float | None]) -> Floats:
     """Where a number lies among those of all items, and its square, each of mean square a half;
     zeros for an item without one."""
     from scipy.stats import rankdata
@@ -129,37 +145,41 @@ def curve(numbers: Sequence[float | None]) -> Floats:
     return columns
 
 
-def known_of(
+def add_public_features(
     ratings: Ratings, genres: Sequence[tuple[str, ...]] | None
-) -> tuple[Ratings, tuple[Fact, ...]]:
+) -> tuple[Ratings, tuple[ItemFeature, ...]]:
     """Ratings of a public set with the facts that come with it: genres, and years in titles."""
     texts: dict[str, Sequence[str | None]] = {
         "genre": ["|".join(item_genres) for item_genres in genres or ()],
-        "year": years(ratings.titles or ()),
+        "year": extract_years(ratings.titles or ()),
     }
-    item_features = tuple(coded(name, column) for name, column in texts.items() if any(column))
-    return knowing(ratings, item_features), item_features
+    item_features = tuple(
+        encode_column(name, column) for name, column in texts.items() if any(column)
+    )
+    return attach_features(ratings, item_features), item_features
 
 
-def knowing(
+def attach_features(
     ratings: Ratings,
-    item_features: Sequence[Fact],
+    item_features: Sequence[ItemFeature],
     names: Sequence[str] | None = None,
     *,
-    told: bool = False,
+    with_digest: bool = False,
 ) -> Ratings:
     """Ratings with the facts that became columns beside them. names: of those that are public;
-    told: that somebody gave them, so that results name them by a digest."""
+    with_digest: that somebody gave them, so that results name them by a digest."""
     selected = {
         feature.name: feature.columns
         for feature in item_features
         if names is None or feature.name in names
     }
     columns_by_name = {name: columns for name, columns in selected.items() if columns is not None}
-    return ratings.knowing(columns_by_name, told=digest(columns_by_name) if told else "")
+    return ratings.with_item_features(
+        columns_by_name, digest=hash_features(columns_by_name) if with_digest else ""
+    )
 
 
-def digest(columns_by_name: Mapping[str, Floats]) -> str:
+def hash_features(columns_by_name: Mapping[str, Floats]) -> str:
     """Return the eight hex digits by which results name a table; columns_by_name: its columns, by
     name."""
     hasher = hashlib.sha256(repr([*columns_by_name]).encode())
@@ -168,11 +188,11 @@ def digest(columns_by_name: Mapping[str, Floats]) -> str:
     return hasher.hexdigest()[:8]
 
 
-def is_coded(columns: Floats) -> bool:
-    """Whether `coded` can have made these columns: of one number, or of categories."""
+def is_encoded(columns: Floats) -> bool:
+    """Whether `encode_column` can have made these columns: of one number, or of categories."""
     if columns.shape[1] == 2:
         numbers = [float(row[0]) if row.any() else None for row in columns]
-        if np.array_equal(curve(numbers), columns):
+        if np.array_equal(encode_numbers(numbers), columns):
             return True
     has_category = columns > 0
     lengths = np.sqrt(np.maximum(has_category.sum(axis=1), 1))[:, None]
@@ -184,18 +204,18 @@ def is_coded(columns: Floats) -> bool:
     )
 
 
-def years(titles: Sequence[str | None]) -> list[str | None]:
+def extract_years(titles: Sequence[str | None]) -> list[str | None]:
     """The years at the end of titles, None where there is none."""
     return [match[1] if title and (match := _YEAR.search(title)) else None for title in titles]
 
 
-def _parts(text: str | None) -> tuple[str, ...]:
+def _split_categories(text: str | None) -> tuple[str, ...]:
     separator = next((token for token in _SEPARATORS if token in (text or "")), "|")
     tokens = (token.strip() for token in (text or "").split(separator))
     return tuple(dict.fromkeys(filter(None, tokens)))
 
 
-def _marked(feature: Fact, ratings: Ratings) -> Fact:
+def _mark_suspicious(feature: ItemFeature, ratings: Ratings) -> ItemFeature:
     """The fact with a mark where it goes along with how often, or how well, items are rated."""
     from scipy.stats import spearmanr
 
@@ -204,24 +224,24 @@ def _marked(feature: Fact, ratings: Ratings) -> Fact:
     count = np.bincount(ratings.items, minlength=ratings.public.items)
     sums = np.bincount(ratings.items, ratings.values, ratings.public.items)
     rated = count > 0
-    for what, measure in (("often", count[rated]), ("well", sums[rated] / count[rated])):
+    for manner, measure in (("often", count[rated]), ("well", sums[rated] / count[rated])):
         correlation = (
             spearmanr(feature.columns[rated, 0], measure) if np.ptp(measure) else (0.0, 1.0)
         )
-        if abs(correlation[0]) > _MARKED and correlation[1] < _CHANCE:
-            mark = f"goes along with how {what} items are rated: was it computed from that?"
+        if abs(correlation[0]) > _SUSPICIOUS_CORRELATION and correlation[1] < _SUSPICIOUS_P_VALUE:
+            mark = f"goes along with how {manner} items are rated: was it computed from that?"
             return replace(feature, mark=mark)
     return feature
 
 
-def _table(source: Source) -> dict[str, list[str]]:
+def _read_item_table(source: Source) -> dict[str, list[str]]:
     """The columns of a CSV or Parquet file, by name, as texts; "" where a cell is empty."""
     from pyarrow import parquet
 
-    source.check_size(_LARGEST)
+    source.check_size(_MAX_BYTES)
     try:
         with source.open() as file:
-            if source.head().startswith(b"PAR1"):
+            if source.read_head().startswith(b"PAR1"):
                 table = parquet.read_table(file).to_pydict()
                 return {name: list(map(_text, column)) for name, column in table.items()}
             text = io.TextIOWrapper(file, "utf-8-sig", newline="")

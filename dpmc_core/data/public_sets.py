@@ -24,16 +24,18 @@ import numpy as np
 
 from dpmc_core import archives, facts, paths
 from dpmc_core.data.source import Source
-from dpmc_core.errors import BadRatings, DpmcError, unknown_name
+from dpmc_core.errors import BadRatings, DpmcError, unknown_name_error
 
-NOTE = "dpmc-source.json"  # what a download writes into its folder
+NOTE_FILE = "dpmc-source.json"  # what a download writes into its folder
 _NOTE_BYTES = 65_536
 ATTEMPTS = 3  # connections to an address, each from the start
-CHUNK = 1 << 18
+CHUNK_BYTES = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
-UNPACKED_LIMIT = archives.LARGEST  # bytes: an archive that claims more is not a MovieLens set
+UNPACKED_LIMIT = (
+    archives.MAX_UNPACKED_BYTES
+)  # bytes: an archive that claims more is not a MovieLens set
 
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
+DownloadProgress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 
 
 class DownloadError(DpmcError):
@@ -41,7 +43,7 @@ class DownloadError(DpmcError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class PublicSet:
     """A public set, as public_sets.toml has it, which says more about what recognises its files.
 
     Of its ZIP archive on a server: url, megabytes; md5, sha256: its published checksum; neither:
@@ -74,95 +76,101 @@ class Known:
     workbook: str = ""
     by_hand: bool = False
     file: str = ""
-    by: str = ""
+    recognised_by: str = ""
     exact: bool = False
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Which set it is, and how that is known."""
-        return f"{self.title}, {self.by}"
+        return f"{self.title}, {self.recognised_by}"
 
 
-_FACTS = facts.load("dpmc_core.data", "public_sets.toml")
-SETS: Mapping[str, Known] = {
-    id: facts.into(Known, {**table, "id": id, "licence": _FACTS["licences"][table["licence"]]}, id)
-    for id, table in _FACTS["sets"].items()
+_TABLES = facts.load_toml("dpmc_core.data", "public_sets.toml")
+SETS: Mapping[str, PublicSet] = {
+    id: facts.build_from_table(
+        PublicSet, {**table, "id": id, "licence": _TABLES["licences"][table["licence"]]}, id
+    )
+    for id, table in _TABLES["sets"].items()
 }
-FOLDER_FILES: Sequence[str] = _FACTS["folder_files"]
-ARCHIVES = {id: known for id, known in SETS.items() if known.url}
+FOLDER_FILES: Sequence[str] = _TABLES["folder_files"]
+ARCHIVES = {id: public_set for id, public_set in SETS.items() if public_set.url}
 # Sets whose terms leave fetching them to a person, who puts the file into `folder_of(name)`.
 BY_HAND = {id: known for id, known in SETS.items() if known.by_hand}
 
 
-def recognise(source: Source) -> Known | None:
+def recognise_public_set(source: Source) -> PublicSet | None:
     """The public set that a file belongs to: by its checksum, wherever it lies and whatever it is
     called; by the note of a download beside it; by what lies beside it in the set's archive.
 
     Never by its name or first line alone: these only decide whether neighbours speak for it.
     """
-    return _by_checksum(source) or _by_note(source) or _by_neighbours(source)
+    return (
+        _recognise_by_checksum(source)
+        or _recognise_by_note(source)
+        or _recognise_by_neighbours(source)
+    )
 
 
-def _by_checksum(source: Source) -> Known | None:
+def _recognise_by_checksum(source: Source) -> PublicSet | None:
     for public_set in SETS.values():
         for size, checksum, file in public_set.prints:
             if source.size == size and source.checksum == checksum:
-                return replace(public_set, file=file, by="by its checksum", exact=True)
+                return replace(public_set, file=file, recognised_by="by its checksum", exact=True)
     return None
 
 
-def _by_note(source: Source) -> Known | None:
-    path = source.beside(NOTE)
+def _recognise_by_note(source: Source) -> PublicSet | None:
+    path = source.find_neighbour(NOTE_FILE)
     if path is None:
         return None
     try:
-        note = archives.read_json(path.read_bytes()[:_NOTE_BYTES])
+        note = archives.parse_json(path.read_bytes()[:_NOTE_BYTES])
         public_set = SETS[note["set"]]
         for file, (size, checksum) in note["files"].items():
             if source.size == size and source.checksum == checksum:
                 recognised_by = "by its checksum in the note of its download"
-                return replace(public_set, file=str(file), by=recognised_by, exact=True)
+                return replace(public_set, file=str(file), recognised_by=recognised_by, exact=True)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass  # not as a download wrote it: it says nothing
     return None
 
 
-def _by_neighbours(source: Source) -> Known | None:
-    first = source.head().split(b"\n", 1)[0].decode("utf-8-sig", "replace").strip()
+def _recognise_by_neighbours(source: Source) -> PublicSet | None:
+    first = source.read_head().split(b"\n", 1)[0].decode("utf-8-sig", "replace").strip()
     for public_set in SETS.values():
         if (
             public_set.beside
             and any(fnmatchcase(source.name, pattern) for pattern in public_set.files)
             and re.match(public_set.begins, first)
-            and all(source.beside(name) for name in public_set.beside)
-            and _says(source.beside(public_set.beside[0]), public_set.readme)
+            and all(source.find_neighbour(name) for name in public_set.beside)
+            and _contains_phrase(source.find_neighbour(public_set.beside[0]), public_set.readme)
         ):
-            *others, last = public_set.beside
-            recognised_by = f"by its neighbours {', '.join(others)} and {last}"
-            return replace(public_set, file=source.name, by=recognised_by)
+            *neighbours, last = public_set.beside
+            recognised_by = f"by its neighbours {', '.join(neighbours)} and {last}"
+            return replace(public_set, file=source.name, recognised_by=recognised_by)
     return None
 
 
-def holds(public_set: Known, folder: Path) -> bool:
+def has_unchanged_ratings(public_set: PublicSet, folder: Path) -> bool:
     """Whether a folder has the set's ratings with not a byte changed."""
-    sources = [Source.file(path) for name in public_set.files for path in folder.glob(name)]
-    matches = [_by_checksum(source) for source in sources]
+    sources = [Source.from_file(path) for name in public_set.files for path in folder.glob(name)]
+    matches = [_recognise_by_checksum(source) for source in sources]
     return bool(matches) and all(
         match is not None and match.id == public_set.id for match in matches
     )
 
 
-def _says(path: Path | None, phrase: str) -> bool:
+def _contains_phrase(path: Path | None, phrase: str) -> bool:
     try:
-        return path is not None and phrase in " ".join(_text(path).split())
+        return path is not None and phrase in " ".join(_read_text(path).split())
     except OSError:
         return False
 
 
-def write_note(public_set: Known, folder: Path, url: str, checksum: str) -> None:
+def write_note(public_set: PublicSet, folder: Path, url: str, checksum: str) -> None:
     """Say in a folder where it was unpacked from, with the checksums of the ratings it holds."""
     sources = [
-        Source.file(path)
+        Source.from_file(path)
         for path in sorted(folder.iterdir())
         if path.is_file() and any(fnmatchcase(path.name, pattern) for pattern in public_set.files)
     ]
@@ -175,34 +183,34 @@ def write_note(public_set: Known, folder: Path, url: str, checksum: str) -> None
         "files": {source.name: (source.size, source.checksum) for source in sources},
     }
     text = json.dumps(note, indent=2, ensure_ascii=False) + "\n"
-    (folder / NOTE).write_text(text, encoding="utf-8")
+    (folder / NOTE_FILE).write_text(text, encoding="utf-8")
 
 
-def find_in_folder(folder: Path) -> Path | None:
+def find_ratings_file(folder: Path) -> Path | None:
     """The ratings file of a known set's folder."""
     candidates = (path for pattern in FOLDER_FILES for path in sorted(folder.glob(pattern)))
     return next(candidates, None)
 
 
-def titles(source: Source) -> dict[str, tuple[str, tuple[str, ...]]]:
+def read_titles(source: Source) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Title and genres by item id, from the file beside MovieLens ratings; {} where none is."""
-    if path := source.beside("u.item"):
-        return _ml_100k_titles(path)
-    if path := source.beside("movies.dat"):
-        rows = [line.split("::") for line in _text(path).splitlines()]
-    elif path := source.beside("movies.csv"):
-        rows = list(csv.reader(_text(path).splitlines()))[1:]
+    if path := source.find_neighbour("u.item"):
+        return _read_ml_100k_titles(path)
+    if path := source.find_neighbour("movies.dat"):
+        rows = [line.split("::") for line in _read_text(path).splitlines()]
+    elif path := source.find_neighbour("movies.csv"):
+        rows = list(csv.reader(_read_text(path).splitlines()))[1:]
     else:
         return {}
-    return {row[0]: (row[1], _genres(row[2])) for row in rows if len(row) == 3}
+    return {row[0]: (row[1], _split_genres(row[2])) for row in rows if len(row) == 3}
 
 
-def _ml_100k_titles(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
+def _read_ml_100k_titles(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     listing = path.with_name("u.genre")
-    lines = _text(listing).splitlines() if listing.is_file() else []
+    lines = _read_text(listing).splitlines() if listing.is_file() else []
     names = [line.split("|")[0] for line in lines if line]
     titles = {}
-    for line in _text(path).splitlines():
+    for line in _read_text(path).splitlines():
         fields = line.split("|")
         if len(fields) > 5:
             flags = zip(names, fields[5:], strict=False)
@@ -211,11 +219,11 @@ def _ml_100k_titles(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     return titles
 
 
-def _genres(text: str) -> tuple[str, ...]:
+def _split_genres(text: str) -> tuple[str, ...]:
     return () if text.startswith("(no genres") else tuple(text.split("|"))
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """UTF-8 where it is (MovieLens 10M and later), Latin-1 otherwise (100K and 1M)."""
     content = path.read_bytes()
     try:
@@ -227,132 +235,142 @@ def _text(path: Path) -> str:
 # Downloads ----------------------------------------------------------------------------------------
 
 
-def folder_of(name: str, home: Path | None = None) -> Path:
+def get_set_folder(name: str, home: Path | None = None) -> Path:
     """Where the unpacked set lies, or would."""
-    return (home or paths.home()) / "data" / name
+    return (home or paths.find_home_folder()) / "data" / name
 
 
-def downloaded(name: str) -> Path:
+def find_downloaded_folder(name: str) -> Path:
     """The folder of a public set. Raises BadRatings where it is not there yet."""
-    folder = folder_of(name)
-    if name in BY_HAND and not available(name):
-        raise BadRatings(by_hand(name))
+    folder = get_set_folder(name)
+    if name in BY_HAND and not is_downloaded(name):
+        raise BadRatings(format_manual_steps(name))
     if not folder.is_dir():
         raise BadRatings(f"{name} is not downloaded yet: run 'dpmc data get {name}'")
     return folder
 
 
-def available(name: str) -> bool:
+def is_downloaded(name: str) -> bool:
     """Whether the set can be opened by its name."""
-    folder = folder_of(name)
+    folder = get_set_folder(name)
     return (folder / BY_HAND[name].files[0]).is_file() if name in BY_HAND else folder.is_dir()
 
 
-def by_hand(name: str) -> str:
+def format_manual_steps(name: str) -> str:
     """What a person does to open a set of BY_HAND by its name."""
-    found = BY_HAND[name]
+    public_set = BY_HAND[name]
     return (
-        f"{name} is not downloaded by this program ({found.licence}): put your copy of"
-        f" {found.files[0]}"
-        f" into {folder_of(name)}, or name the folder that holds it"
+        f"{name} is not downloaded by this program ({public_set.licence}): put your copy of"
+        f" {public_set.files[0]}"
+        f" into {get_set_folder(name)}, or name the folder that holds it"
     )
 
 
-def get(name: str, progress: Progress | None = None) -> Path:
+def get_public_set(name: str, progress: DownloadProgress | None = None) -> Path:
     """The folder of a public set, downloaded first where it is not there yet.
 
     Raises InvalidSetting for an unknown name, BadRatings for one of BY_HAND that is not there,
     DownloadError where the download fails.
     """
     if name in BY_HAND:
-        return downloaded(name)
+        return find_downloaded_folder(name)
     if name not in ARCHIVES:
-        raise unknown_name("public set", name, ARCHIVES)
-    return fetch(ARCHIVES[name], progress=progress)
+        raise unknown_name_error("public set", name, ARCHIVES)
+    return download_public_set(ARCHIVES[name], progress=progress)
 
 
-def fetch(known: Known, home: Path | None = None, progress: Progress | None = None) -> Path:
+def download_public_set(
+    public_set: PublicSet, home: Path | None = None, progress: DownloadProgress | None = None
+) -> Path:
     """Download, check and unpack a set; its folder at once where that was done before."""
-    folder = folder_of(known.id, home)
+    folder = get_set_folder(public_set.id, home)
     if folder.is_dir():
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{known.id}.", dir=folder.parent) as temporary:
+        with tempfile.TemporaryDirectory(
+            prefix=f"{public_set.id}.", dir=folder.parent
+        ) as temporary:
             packed, unpacked = Path(temporary) / "archive.zip", Path(temporary) / "unpacked"
-            checksum = _download(known, packed, progress)
-            _unpack(known.id, packed, unpacked)
+            checksum = _download(public_set, packed, progress)
+            _unpack_archive(public_set.id, packed, unpacked)
             contents = list(unpacked.iterdir())
             set_folder = contents[0] if len(contents) == 1 and contents[0].is_dir() else unpacked
-            if known.workbook:
-                unpack_workbook(set_folder / known.workbook, set_folder / known.files[0])
-            if known.by_contents and not holds(known, set_folder):
+            if public_set.workbook:
+                unpack_workbook(set_folder / public_set.workbook, set_folder / public_set.files[0])
+            if public_set.by_contents and not has_unchanged_ratings(public_set, set_folder):
                 raise DownloadError(
-                    f"{known.id} arrived without the ratings this program knows, or with others:"
+                    f"{public_set.id} arrived without the ratings this program knows, or with"
+                    " others:"
                     " it was deleted, try again"
                 )
-            write_note(known, set_folder, known.url, checksum)
+            write_note(public_set, set_folder, public_set.url, checksum)
             set_folder.rename(folder)
     except OSError as error:
         if folder.is_dir():  # another process was quicker
             return folder
-        raise DownloadError(f"{known.id} cannot be saved in {folder.parent}: {error}") from None
+        raise DownloadError(
+            f"{public_set.id} cannot be saved in {folder.parent}: {error}"
+        ) from None
     return folder
 
 
-def _published_md5(known: Known) -> str:
+def _read_published_md5(public_set: PublicSet) -> str:
     try:
-        with _open(known.url + ".md5") as response:
+        with _open_url(public_set.url + ".md5") as response:
             text = response.read(4096).decode("latin-1")
     except _network_errors() as error:
-        raise _unreachable(known, error) from None
+        raise _unreachable_error(public_set, error) from None
     match = re.search(r"\b[0-9a-fA-F]{32}\b", text)
     if match is None:
-        raise DownloadError(f"{known.url}.md5 holds no checksum, so {known.id} is not safe")
+        raise DownloadError(
+            f"{public_set.url}.md5 holds no checksum, so {public_set.id} is not safe"
+        )
     return match.group().lower()
 
 
-def _download(known: Known, file: Path, progress: Progress | None) -> str:
+def _download(public_set: PublicSet, file: Path, progress: DownloadProgress | None) -> str:
     """Fill `file` in at most ATTEMPTS connections to each address; its checksum, compared where one
     is expected."""
-    expected = known.sha256 or known.md5
-    if expected is None and not known.by_contents:
-        expected = _published_md5(known)
+    expected = public_set.sha256 or public_set.md5
+    if expected is None and not public_set.by_contents:
+        expected = _read_published_md5(public_set)
     # An MD5 only where that is what is published.
     algorithm = "md5" if expected is not None and len(expected) == 32 else "sha256"
     failure = DownloadError("")
-    for url in (known.url, *known.also):
+    for url in (public_set.url, *public_set.also):
         for _ in range(ATTEMPTS):
             try:
-                found = _receive(url, file, algorithm, progress)
+                checksum = _receive(url, file, algorithm, progress)
             except _network_errors() as error:
-                failure = _unreachable(known, error)
+                failure = _unreachable_error(public_set, error)
                 if getattr(error, "code", 500) < 500:  # asking again will not help
                     break
                 continue
-            if expected not in (None, found):
+            if expected not in (None, checksum):
                 raise DownloadError(
-                    f"{known.id} arrived with checksum {found} instead of {expected}: it was"
+                    f"{public_set.id} arrived with checksum {checksum} instead of {expected}: it"
+                    " was"
                     " deleted, try again"
                 )
-            return found
+            return checksum
     raise failure
 
 
-def _receive(url: str, file: Path, algorithm: str, progress: Progress | None) -> str:
+def _receive(url: str, file: Path, algorithm: str, progress: DownloadProgress | None) -> str:
     """The archive in one connection; its checksum. Raises ConnectionError where it is cut."""
-    digest, done = hashlib.new(algorithm, usedforsecurity=False), 0
-    with _open(url) as response, file.open("wb") as sink:
+    digest, received = hashlib.new(algorithm, usedforsecurity=False), 0
+    with _open_url(url) as response, file.open("wb") as sink:
         length = response.headers.get("Content-Length")
         total = None if length is None else int(length)
-        while chunk := response.read(CHUNK):
+        while chunk := response.read(CHUNK_BYTES):
             sink.write(chunk)
             digest.update(chunk)
-            done += len(chunk)
+            received += len(chunk)
             if progress is not None:
-                progress(done, total)
-    if total is not None and done < total:
-        raise ConnectionError(f"cut after {done / 1e6:.1f} of {total / 1e6:.1f} MB")
+                progress(received, total)
+    if total is not None and received < total:
+        raise ConnectionError(f"cut after {received / 1e6:.1f} of {total / 1e6:.1f} MB")
     return digest.hexdigest()
 
 
@@ -371,17 +389,17 @@ def _network_errors() -> tuple[type[Exception], ...]:
     )
 
 
-def _open(url: str) -> Any:
+def _open_url(url: str) -> Any:
     import urllib.request
 
     request = urllib.request.Request(url, headers={"User-Agent": "dpmc-lab"})
     return urllib.request.urlopen(request, timeout=TIMEOUT)
 
 
-def _unpack(id: str, packed: Path, target: Path) -> None:
+def _unpack_archive(id: str, packed: Path, target: Path) -> None:
     target.mkdir()
     try:
-        for member, chunks in archives.contents(packed, UNPACKED_LIMIT):
+        for member, chunks in archives.iterate_members(packed, UNPACKED_LIMIT):
             name = PurePosixPath(member.filename.replace("\\", "/"))
             is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
             if name.is_absolute() or ".." in name.parts or ":" in member.filename or is_link:
@@ -420,6 +438,6 @@ def unpack_workbook(workbook: Path, file: Path) -> None:
     workbook.unlink()
 
 
-def _unreachable(known: Known, error: Exception) -> DownloadError:
+def _unreachable_error(public_set: PublicSet, error: Exception) -> DownloadError:
     reason = getattr(error, "reason", None) or error
-    return DownloadError(f"{known.id} cannot be downloaded from {known.url}: {reason}")
+    return DownloadError(f"{public_set.id} cannot be downloaded from {public_set.url}: {reason}")

@@ -22,16 +22,16 @@ from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.data import public_sets
 from dpmc_core.data.source import (
     MEGABYTE,
-    NONE,
+    NO_COLUMN,
     BadRows,
     Duplicates,
     Fault,
     FileShape,
     LineCount,
     ReadOptions,
+    ReadProgress,
     Refused,
     Source,
-    Tell,
 )
 from dpmc_core.data.text import (
     ROLES,
@@ -50,7 +50,7 @@ from dpmc_core.data.text import (
     with_roles,
 )
 from dpmc_core.errors import BadRatings
-from dpmc_core.ratings import PublicFacts, Ratings, numbered
+from dpmc_core.ratings import PublicFacts, Ratings, number_ids
 from dpmc_core.stopping import check_cancelled
 
 Codes = NDArray[np.int32]
@@ -249,7 +249,11 @@ class _Columns(defaultdict[str, list[Any]]):
 
 
 def read_table(
-    source: Source, options: ReadOptions, tell: Tell | None = None, *, ask_range: bool = True
+    source: Source,
+    options: ReadOptions,
+    tell: ReadProgress | None = None,
+    *,
+    ask_range: bool = True,
 ) -> Table:
     """Parse a file in any known layout. Raises BadRatings in a sentence that names the file.
 
@@ -257,9 +261,9 @@ def read_table(
     the file is read, the public range included unless ask_range is False. A folder's files are one
     table, whose users and pairs may be in several.
     """
-    if source.parts:
+    if source.parquet_files:
         tables = []
-        for part in source.parts:
+        for part in source.parquet_files:
             tables.append(read_table(part, options, tell, ask_range=ask_range))
             _check_rows(source, sum(len(one.lines) for one in tables), options.max_rows)
         return _one_table(source, tables)
@@ -277,11 +281,11 @@ def layout_of(source: Source, options: ReadOptions) -> Layout:
 
     Raises BadRatings where it is no table, or too large.
     """
-    known = public_sets.recognise(source)
+    known = public_sets.recognise_public_set(source)
     # A public set on disk is what it is; the limit guards uploads and unknown files.
     on_disk = known is not None and source.path is not None
     source.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
-    parquet = source.head().startswith(b"PAR1")
+    parquet = source.read_head().startswith(b"PAR1")
     layout = (_parquet_layout if parquet else recognise)(source, options)
     # A set that is recognised is laid out as its makers say.
     return replace(layout, known=known, guessed=() if known else layout.guessed)
@@ -295,7 +299,9 @@ RANGE_ASKED = Fault(
 )
 
 
-def _read_text(source: Source, layout: Layout, options: ReadOptions, tell: Tell | None) -> Table:
+def _read_text(
+    source: Source, layout: Layout, options: ReadOptions, tell: ReadProgress | None
+) -> Table:
     wide = layout.shape is FileShape.WIDE
     names, places = layout.columns, tuple(layout.roles.values())
     cutter: Fields | Objects
@@ -340,7 +346,12 @@ def _cells(columns: Sequence[Any], at: Ints, items: Sequence[str]) -> Cut:
     return [_texts(users).take(row), items_of, texts.take(item * len(at) + row)], at[row]
 
 
-def _read_jester(source: Source, layout: Layout, options: ReadOptions, tell: Tell | None) -> Table:  # noqa: ARG001 - of whoever reads
+def _read_jester(
+    source: Source,
+    layout: Layout,
+    options: ReadOptions,  # noqa: ARG001 - every reader takes them
+    tell: ReadProgress | None,
+) -> Table:
     pieces = blocks(source, layout.encoding, tell)
     lines = [line for piece in pieces for line in piece.split("\n")[:-1]]
     filled = [line for line in lines if line.strip()]
@@ -428,7 +439,9 @@ def _parquet(source: Source, strings: Sequence[str] = ()) -> Iterator[tuple[Any,
             raise BadRatings(f"{source.name} is not a readable Parquet file: {reason}") from None
 
 
-def _read_parquet(source: Source, layout: Layout, options: ReadOptions, tell: Tell | None) -> Table:
+def _read_parquet(
+    source: Source, layout: Layout, options: ReadOptions, tell: ReadProgress | None
+) -> Table:
     names = {role: layout.columns[k] for role, k in layout.roles.items()}
     read = _Columns(list)
     # As dictionaries, a column of a few long texts repeated a million times stays small.
@@ -631,7 +644,7 @@ def _placed(columns: Sequence[Column], used: Bools) -> list[Column]:
 def _numbered(count: int) -> Names:
     import pyarrow as pa
 
-    return Names(pa.array(numbered(count)))
+    return Names(pa.array(number_ids(count)))
 
 
 # From rows as read to validated ratings -----------------------------------------------------------
@@ -702,7 +715,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
         report.append(f"ratings lie in {low:g}..{high:g} ({origin})")
     if known is not None:
         changed = "" if known.exact else "; the file itself may have been changed"
-        report.append(f"from {known.words}{changed}")
+        report.append(f"from {known.description}{changed}")
     keep, unusable = _judged(table, low, high)
     left_out: dict[str, int] = {}
     for what, number, shown, advice in unusable:
@@ -717,7 +730,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
         faults.append(Fault(f"no row of it can be used{why}"))
     check_cancelled()
     times, note = _seconds(table, keep)
-    if note and options.time not in (None, NONE):
+    if note and options.time not in (None, NO_COLUMN):
         faults.append(Fault(note, "choose another column, or none", ("time=none",)))
     elif note:
         report.append(f"times are left alone: {note}")

@@ -13,18 +13,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, printable
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, make_printable
 from dpmc_core.stopping import check_cancelled
 
 MEGABYTE = 1_000_000
-HEAD = 65_536  # bytes looked at to recognise a format
-BLOCK = 1_000_000  # bytes read at a time
-NONE = "none"  # as a column: there is none
+HEAD_BYTES = 65_536  # bytes looked at to recognise a format
+BLOCK_BYTES = 1_000_000  # bytes read at a time
+NO_COLUMN = "none"  # as a column: there is none
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "::": "::", "blanks": " "}
 
 # Told now and then while a file is read: (bytes done, bytes in all). What it raises ends the
 # reading.
-Tell = Callable[[int, int], None]
+ReadProgress = Callable[[int, int], None]
 
 
 class Duplicates(enum.Enum):
@@ -118,12 +118,12 @@ class ReadOptions:
                 raise InvalidSetting("separator", limit, self.separator)
             object.__setattr__(self, "separator", mark)
         if self.encoding is not None:
-            object.__setattr__(self, "encoding", _encoding(str(self.encoding)))
+            object.__setattr__(self, "encoding", _normalise_encoding(str(self.encoding)))
         check_number("max_bytes", self.max_bytes, at_least=1, integer=True)
         check_number("max_rows", self.max_rows, at_least=1, integer=True)
 
 
-def _encoding(name: str) -> str:
+def _normalise_encoding(name: str) -> str:
     """Python's name of a text encoding in which digits and commas can be written."""
     try:
         codec = codecs.lookup(name)
@@ -158,12 +158,18 @@ class Fault:
 
     def __str__(self) -> str:
         direct_option = re.compile("(range|user)=")  # options of their own
-        asked = " or ".join(
-            f"--{o.replace('=', ' ', 1)}" if direct_option.match(o) else f"--read {o}"
-            for o in self.options
+        option_text = " or ".join(
+            f"--{option.replace('=', ' ', 1)}"
+            if direct_option.match(option)
+            else f"--read {option}"
+            for option in self.options
         )
-        words = f"{self.advice} ({asked})" if self.advice and asked else self.advice or asked
-        return f"{self.what}: {words}" if words else self.what
+        remedy = (
+            f"{self.advice} ({option_text})"
+            if self.advice and option_text
+            else self.advice or option_text
+        )
+        return f"{self.what}: {remedy}" if remedy else self.what
 
 
 class Refused(BadRatings):
@@ -171,10 +177,12 @@ class Refused(BadRatings):
 
     def __init__(self, name: str, faults: Sequence[Fault]) -> None:
         self.name, self.faults = name, tuple(faults)
-        told = [str(fault) for fault in self.faults]
-        numbered = "; ".join(f"({k}) {text}" for k, text in enumerate(told, 1))
+        messages = [str(fault) for fault in self.faults]
+        numbered = "; ".join(f"({k}) {text}" for k, text in enumerate(messages, 1))
         super().__init__(
-            f"{name}: {told[0]}" if len(told) == 1 else f"{name} cannot be read yet: {numbered}"
+            f"{name}: {messages[0]}"
+            if len(messages) == 1
+            else f"{name} cannot be read yet: {numbered}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -212,25 +220,25 @@ class Source:
     path: Path | None = None
 
     @classmethod
-    def file(cls, path: str | Path) -> Source:
+    def from_file(cls, path: str | Path) -> Source:
         """Raises BadRatings where there is no such file."""
-        place = Path(path)
-        source = cls(name=printable(place.name), path=place)
-        if not place.is_file() and not source.parts:
-            raise BadRatings(f"there is no file {place}")
+        target = Path(path)
+        source = cls(name=make_printable(target.name), path=target)
+        if not target.is_file() and not source.parquet_files:
+            raise BadRatings(f"there is no file {target}")
         return source
 
     @classmethod
-    def upload(cls, content: bytes, name: str) -> Source:
-        return cls(name=printable(name), content=content)
+    def from_upload(cls, content: bytes, name: str) -> Source:
+        return cls(name=make_printable(name), content=content)
 
     @cached_property
-    def parts(self) -> list[Source]:
+    def parquet_files(self) -> list[Source]:
         """The Parquet files of a folder, in the order of their names; none of a file."""
         if self.path is None or not self.path.is_dir():
             return []
         candidates = sorted(self.path.glob("[!._]*.parquet"))
-        return [Source.file(path) for path in candidates if path.is_file()]
+        return [Source.from_file(path) for path in candidates if path.is_file()]
 
     @property
     def size(self) -> int:
@@ -244,22 +252,22 @@ class Source:
             return self.path.open("rb")
         return io.BytesIO(self.content or b"")
 
-    def head(self) -> bytes:
+    def read_head(self) -> bytes:
         with self.open() as file:
-            return file.read(HEAD)
+            return file.read(HEAD_BYTES)
 
     @cached_property
     def checksum(self) -> str:
         """SHA-256 of the whole content, in hexadecimal."""
         digest = hashlib.sha256()
-        for source_file in self.parts or [self]:
+        for source_file in self.parquet_files or [self]:
             with source_file.open() as file:
                 while chunk := file.read(MEGABYTE):
                     digest.update(chunk)
                     check_cancelled()
         return digest.hexdigest()
 
-    def beside(self, name: str) -> Path | None:
+    def find_neighbour(self, name: str) -> Path | None:
         """A file of that name in the same folder, where there is one."""
         if self.path is None:
             return None

@@ -1,7 +1,7 @@
 """Generated ratings with a known structure: the samples of the package, and sets drawn on demand.
 
 The samples are files of sample_data/, which `python sample_data/generate.py` writes again. Those of
-`DRAWN` are also drawn anew here: pure functions of `rng`, a seed or a generator as
+`GENERATORS` are also drawn anew here: pure functions of `rng`, a seed or a generator as
 `np.random.default_rng` takes it, and of keyword options.
 
 JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
@@ -26,15 +26,15 @@ from dpmc_core.arrays import Rng
 from dpmc_core.errors import BadRatings, check_number
 from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.model import Factors
-from dpmc_core.ratings import PublicFacts, Ratings, numbered
+from dpmc_core.ratings import PublicFacts, Ratings, number_ids
 
 Genres = list[tuple[str, ...]]
 Titles = tuple[str, ...] | None
 
-FOLDER = Path(__file__).resolve().parents[2] / "sample_data"  # the same in a wheel
+SAMPLE_FOLDER = Path(__file__).resolve().parents[2] / "sample_data"  # the same in a wheel
 LICENCE = "CC0 1.0: generated, free for any use"
-SEED = 20_240_501
-BLOCK = 4096  # users drawn at once: bounds memory at BLOCK x items
+SAMPLE_SEED = 20_240_501
+USERS_PER_BLOCK = 4096  # users drawn at once: bounds memory at BLOCK x items
 
 
 class Generated(NamedTuple):
@@ -45,7 +45,7 @@ class Generated(NamedTuple):
     truth: Factors | None = None
 
 
-def one_bit_lab(
+def generate_one_bit_lab(
     rng: int | Rng,
     *,
     d1: int = 100,
@@ -79,7 +79,7 @@ def one_bit_lab(
     return Generated(Ratings.build(users, items, signs, public), truth=truth)
 
 
-def rank_one(
+def generate_rank_one(
     rng: int | Rng,
     *,
     users: int = 300,
@@ -100,8 +100,8 @@ def rank_one(
     left, right = left / np.abs(left).max(), right / np.abs(right).max()
     item_indices = np.empty(users * per_user, dtype=np.int32)
     values = np.empty(users * per_user)
-    for start in range(0, users, BLOCK):
-        stop = min(start + BLOCK, users)
+    for start in range(0, users, USERS_PER_BLOCK):
+        stop = min(start + USERS_PER_BLOCK, users)
         keys = rng.random((stop - start, items), dtype=np.float32)
         chosen = np.sort(np.argpartition(keys, per_user - 1, axis=1)[:, :per_user], axis=1)
         block = slice(start * per_user, stop * per_user)
@@ -121,7 +121,7 @@ class Sample:
     Attributes:
         title: what the screen calls it.
         made: how it was drawn, in words.
-        stored: whether it is a file of `FOLDER`; otherwise it is drawn when it is opened.
+        stored: whether it is a file of `SAMPLE_FOLDER`; otherwise it is drawn when it is opened.
         decimals: digits after the point that its ratings keep in the file.
         clicks: whether its ratings are interactions without a value, for ranking.
         facts: what the genres say about the true matrix; "" where there are none, or they say
@@ -138,47 +138,47 @@ class Sample:
     items: str = "titles"
 
 
-ALL: Mapping[str, Sample] = {
-    name: facts.into(Sample, table, name)
-    for name, table in facts.load("dpmc_core.data", "samples.toml").items()
+ALL_SAMPLES: Mapping[str, Sample] = {
+    name: facts.build_from_table(Sample, table, name)
+    for name, table in facts.load_toml("dpmc_core.data", "samples.toml").items()
 }
-SAMPLES = {name: sample for name, sample in ALL.items() if sample.stored}
-ON_DEMAND = {name: sample for name, sample in ALL.items() if not sample.stored}
+SAMPLES = {name: sample for name, sample in ALL_SAMPLES.items() if sample.stored}
+ON_DEMAND = {name: sample for name, sample in ALL_SAMPLES.items() if not sample.stored}
 # Those that can be drawn anew, NAME:OPTION=VALUE,..., with the options of their generators.
-DRAWN: Mapping[str, Callable[..., Generated]] = {
-    "one-bit-lab": one_bit_lab,
-    "rank-one": rank_one,
-    "jtt18-synthetic": partial(rank_one, users=500_000, items=400, per_user=80),
+GENERATORS: Mapping[str, Callable[..., Generated]] = {
+    "one-bit-lab": generate_one_bit_lab,
+    "rank-one": generate_rank_one,
+    "jtt18-synthetic": partial(generate_rank_one, users=500_000, items=400, per_user=80),
 }
 
 
-def _defaults(name: str) -> dict[str, Any]:
-    _, *parameters = inspect.signature(DRAWN[name]).parameters.values()
+def _list_defaults(name: str) -> dict[str, Any]:
+    _, *parameters = inspect.signature(GENERATORS[name]).parameters.values()
     return {parameter.name: parameter.default for parameter in parameters}
 
 
-def options_of(name: str) -> tuple[str, ...]:
+def list_sample_options(name: str) -> tuple[str, ...]:
     """The options with which one of DRAWN can be drawn anew."""
-    return *_defaults(name), "seed"
+    return *_list_defaults(name), "seed"
 
 
-def cells_of(name: str, options: Mapping[str, Any]) -> float:
+def count_sample_cells(name: str, options: Mapping[str, Any]) -> float:
     """Users x items of one of DRAWN with these options."""
-    chosen = _defaults(name) | dict(options)
+    chosen = _list_defaults(name) | dict(options)
     return math.prod(float(chosen[key]) for key in ("users", "items", "d1", "d2") if key in chosen)
 
 
-def read(name: str) -> Generated:
+def load_sample(name: str) -> Generated:
     """A sample as stored, or generated on demand. Raises BadRatings where its file is missing."""
     if name in ON_DEMAND:
-        return DRAWN[name](SEED)
-    path = FOLDER / f"{name}.npz"
+        return GENERATORS[name](SAMPLE_SEED)
+    path = SAMPLE_FOLDER / f"{name}.npz"
     if not path.exists():
         raise BadRatings(
             f"the sample '{name}' is not at {path}: write it with 'python sample_data/generate.py'"
         )
-    arrays = archives.arrays(path)
-    titles, genres = _read_items(FOLDER / f"{name}-items.csv")
+    arrays = archives.read_npz(path)
+    titles, genres = _read_items(SAMPLE_FOLDER / f"{name}-items.csv")
     users, items, low, high = arrays["facts"].tolist()
     ratings = Ratings.build(
         np.repeat(np.arange(users, dtype=np.int32), arrays["counts"]),
@@ -186,8 +186,8 @@ def read(name: str) -> Generated:
         arrays["values"] / 10 ** SAMPLES[name].decimals,
         PublicFacts(users=users, items=items, low=low, high=high),
         times=arrays.get("times"),
-        user_ids=titles and numbered(users),
-        item_ids=titles and numbered(items),
+        user_ids=titles and number_ids(users),
+        item_ids=titles and number_ids(items),
         titles=titles,
     )
     truth = Factors(arrays["left"], arrays["right"]) if "left" in arrays else None

@@ -28,21 +28,21 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.arrays import Ints
-from dpmc_core.data.public_sets import Known
+from dpmc_core.data.public_sets import PublicSet
 from dpmc_core.data.source import (
-    BLOCK,
-    NONE,
+    BLOCK_BYTES,
+    NO_COLUMN,
     SEPARATORS,
     Fault,
     FileShape,
     Header,
     ReadOptions,
+    ReadProgress,
     Refused,
     Source,
-    Tell,
 )
-from dpmc_core.errors import BadRatings, printable
-from dpmc_core.ratings import ColumnRoles, numbered
+from dpmc_core.errors import BadRatings, make_printable
+from dpmc_core.ratings import ColumnRoles, number_ids
 from dpmc_core.stopping import check_cancelled
 
 Cut = tuple[list[Any], Ints]  # the used columns, as arrays of pyarrow, and the line of each row
@@ -156,7 +156,7 @@ class Layout:
     shape: FileShape = FileShape.ROWS
     guessed: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
-    known: Known | None = None
+    known: PublicSet | None = None
 
     @property
     def clicks(self) -> bool:
@@ -201,7 +201,7 @@ class Layout:
 
 def recognise(source: Source, options: ReadOptions) -> Layout:
     """The layout of a text file. Raises BadRatings where it is no table at all."""
-    head = source.head()
+    head = source.read_head()
     for magic, what in _BINARY.items():
         if head.startswith(magic):
             raise BadRatings(f"{source.name} is {what}")
@@ -213,7 +213,7 @@ def recognise(source: Source, options: ReadOptions) -> Layout:
     skip, line = filled[0]
     lines = [text for _, text in filled]
     if options.layout is FileShape.GUESS and _is_jester(line):
-        found = Layout(numbered(101), format=Format.JESTER, shape=FileShape.WIDE)
+        found = Layout(number_ids(101), format=Format.JESTER, shape=FileShape.WIDE)
     elif _JSON.match(line.strip()):
         found = _objects(options, lines)
     else:
@@ -285,7 +285,7 @@ def _table(source: Source, options: ReadOptions, filled: Sequence[tuple[int, str
     shape, doubt = _shape(options, names, header, rows)
     faults = [fault for fault in (asked, doubt) if fault is not None]
     found = Layout(
-        columns=names if header else numbered(len(names)),
+        columns=names if header else number_ids(len(names)),
         separator=separator,
         skip=before + header,
         header=header,
@@ -333,7 +333,7 @@ def _is_header(
     either, wide = ("header=yes", "header=no"), ("layout=wide", "header=no")
     long = any(len(name) > 1 for name in names)
     rules: Sequence[tuple[object, bool, tuple[str, ...]]] = (  # when, header, what to ask
-        (options.layout is FileShape.WIDE or wanted & {*first} - {NONE}, True, ()),
+        (options.layout is FileShape.WIDE or wanted & {*first} - {NO_COLUMN}, True, ()),
         (matrix and user and numbers and distinct, sure, () if sure else either),
         (matrix and not first[0] and not roles, False, wide),
         (({"user", "item"} <= roles or len(names) > 2) and not numbers, True, ()),
@@ -373,7 +373,7 @@ def _wide_faults(options: ReadOptions, names: Sequence[str], header: bool) -> li
     if not header:
         what = "a users x items matrix needs a first line that names the items"
         return [Fault(what, "add it", ("header=yes",))]
-    if set(options.columns.values()) - {NONE}:
+    if set(options.columns.values()) - {NO_COLUMN}:
         what = "in a matrix the first column is the user and every other an item"
         return [Fault(what, "leave user, item, rating and time out")]
     if len(names) < 2:
@@ -392,10 +392,10 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
     """
     names, header = layout.columns, layout.header or layout.format is not Format.FIELDS
     given = options.columns
-    absent = {role for role in ("rating", "time") if given.get(role) == NONE}
+    absent = {role for role in ("rating", "time") if given.get(role) == NO_COLUMN}
     places = {r: _position(r, given[r], names, header) for r in given if r not in absent}
     roles = {role: k for role, k in places.items() if isinstance(k, int)}
-    faults = [Fault(printable(one.what)) for one in places.values() if isinstance(one, Fault)]
+    faults = [Fault(make_printable(one.what)) for one in places.values() if isinstance(one, Fault)]
     if faults:
         return replace(layout, roles=roles, faults=(*layout.faults, *faults))
     plain = [_plain(name) for name in names]
@@ -512,7 +512,7 @@ QUOTE = "with a quote that is not closed"
 FIELD = f"with a field of more than {csv.field_size_limit():,} characters"
 
 
-def blocks(source: Source, encoding: str, tell: Tell | None = None) -> Iterator[str]:
+def blocks(source: Source, encoding: str, tell: ReadProgress | None = None) -> Iterator[str]:
     """The text in pieces of whole lines, each ended by one newline. Raises BadRatings."""
     decode = io.IncrementalNewlineDecoder(
         codecs.getincrementaldecoder(encoding)(), translate=True
@@ -520,7 +520,7 @@ def blocks(source: Source, encoding: str, tell: Tell | None = None) -> Iterator[
     rest, lines, done, piece = "", 0, 0, b"begin"
     with source.open() as file:
         while piece:
-            piece = file.read(BLOCK)
+            piece = file.read(BLOCK_BYTES)
             try:
                 fresh = decode(piece, final=not piece)
                 fresh.encode()  # some encodings can write half a character
@@ -772,7 +772,7 @@ class Fields(Lines):
                 try:
                     row, end = self._joined(lines, k, mark)
                 except EOFError:
-                    if not final and sum(map(len, lines[k:])) < BLOCK:
+                    if not final and sum(map(len, lines[k:])) < BLOCK_BYTES:
                         end = k
                         break
                     row = None

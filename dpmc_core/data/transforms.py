@@ -23,9 +23,9 @@ from dpmc_core.errors import (
     BadRatings,
     InvalidSetting,
     check_number,
-    number_text,
-    parsed,
-    shown,
+    format_number,
+    format_value,
+    parse_number,
 )
 from dpmc_core.privacy import CELL, Change
 from dpmc_core.ratings import (
@@ -33,18 +33,18 @@ from dpmc_core.ratings import (
     Origin,
     PublicFacts,
     Ratings,
-    kept_at_random,
-    most_rated,
+    draw_cap_mask,
+    index_most_rated,
 )
 
 # How the phrase ends of a step that is free for some changes; any other is free for none.
-_CELLS = "(matters per user-item cell only)"
-_VALUES = "(matters per rating only)"
-_COUNTS = "most rated items"
-_KNOWN = "what is known of the items"  # free for all: computed from no ratings
+_FREE_EXCEPT_CELLS = "(matters per user-item cell only)"
+_FREE_EXCEPT_VALUES = "(matters per rating only)"
+_FREE_FOR_VALUES = "most rated items"
+_ITEM_FEATURES = "what is known of the items"  # free for all: computed from no ratings
 
 
-def is_free(step: str, change: Change) -> bool:
+def preserves_neighbours(step: str, change: Change) -> bool:
     """Whether a step of `Ratings.prepared` takes neighbouring ratings to neighbouring ones.
 
     It is free where what it decides cannot differ between neighbours, or differs by the same change
@@ -55,13 +55,13 @@ def is_free(step: str, change: Change) -> bool:
     rated cells: only a promise that takes these as public may take the choice as public. A mean of
     the ratings moves with every value.
     """
-    if step.startswith(_KNOWN):
+    if step.startswith(_ITEM_FEATURES):
         return True
-    if step.endswith(_CELLS):
+    if step.endswith(_FREE_EXCEPT_CELLS):
         return change is not CELL
-    if step.endswith(_VALUES):
+    if step.endswith(_FREE_EXCEPT_VALUES):
         return change.covers_existence
-    return step.endswith(_COUNTS) and not change.covers_existence
+    return step.endswith(_FREE_FOR_VALUES) and not change.covers_existence
 
 
 class Transform(abc.ABC):
@@ -69,12 +69,12 @@ class Transform(abc.ABC):
 
     training_only: ClassVar[bool] = False  # whether test ratings pass unchanged
 
-    def of(self, ratings: Ratings) -> Transform:  # noqa: ARG002
+    def for_ratings(self, ratings: Ratings) -> Transform:  # noqa: ARG002
         """The same, naming what it takes that came with the ratings."""
         return self
 
     @property
-    def reads(self) -> str:
+    def dependency(self) -> str:
         """What it takes from the ratings, in words as `Ratings.prepared` has them; "": nothing."""
         return ""
 
@@ -83,21 +83,21 @@ class Transform(abc.ABC):
         """The step on some ratings, its data-dependent parameters taken from `train`."""
 
     @abc.abstractmethod
-    def changes(self, public: PublicFacts) -> dict[str, Any]:
+    def changed_facts(self, public: PublicFacts) -> dict[str, Any]:
         """Those public facts that are others once the step is applied, by name."""
 
-    def facts(self, public: PublicFacts) -> PublicFacts:
+    def transform_facts(self, public: PublicFacts) -> PublicFacts:
         """Public facts of training ratings once the step is applied: they follow from the old."""
-        return dataclasses.replace(public, **self.changes(public))
+        return dataclasses.replace(public, **self.changed_facts(public))
 
-    def _applied(self, ratings: Ratings, dependency: str, **changes: Any) -> Ratings:
+    def _apply_changes(self, ratings: Ratings, dependency: str, **changes: Any) -> Ratings:
         """Ratings with the facts of the step, what it read of them, and some arrays changed."""
         prepared = (*ratings.prepared, dependency) if dependency else ratings.prepared
-        public = self.facts(ratings.public)
+        public = self.transform_facts(ratings.public)
         return dataclasses.replace(ratings, public=public, prepared=prepared, **changes)
 
 
-class Cut(enum.Enum):
+class ThresholdRule(enum.Enum):
     """Where likes begin, if no threshold is typed."""
 
     MIDDLE = "middle"  # strictly above the middle of the public range: reads no rating
@@ -109,43 +109,51 @@ class Binarise(Transform):
     """Liked -> +1, else -1. threshold: a value, in rating points, from which on it is liked, or a
     rule that finds one."""
 
-    threshold: float | Cut = Cut.MIDDLE
+    threshold: float | ThresholdRule = ThresholdRule.MIDDLE
 
     def __post_init__(self) -> None:
-        if not isinstance(self.threshold, Cut):
+        if not isinstance(self.threshold, ThresholdRule):
             check_number("threshold", self.threshold)
 
     def __str__(self) -> str:
-        cut = self.threshold
-        return f"binarise={cut.value if isinstance(cut, Cut) else number_text(cut)}"
+        threshold = self.threshold
+        is_rule = isinstance(threshold, ThresholdRule)
+        return f"binarise={threshold.value if is_rule else format_number(threshold)}"
 
     @property
-    def reads(self) -> str:
-        return "the mean of the training ratings" if self.threshold is Cut.MEAN else ""
+    def dependency(self) -> str:
+        return "the mean of the training ratings" if self.threshold is ThresholdRule.MEAN else ""
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         """Raises BadRatings where all training ratings fall into one class."""
-        threshold, words, dependency = self.threshold, "threshold", ""
-        if threshold is Cut.MIDDLE:
-            threshold, words = train.public.middle, "middle of the range"
-        elif threshold is Cut.MEAN:
-            threshold, words = float(train.values.mean()), "mean"
+        threshold, label, dependency = self.threshold, "threshold", ""
+        if threshold is ThresholdRule.MIDDLE:
+            threshold, label = train.public.middle, "middle of the range"
+        elif threshold is ThresholdRule.MEAN:
+            threshold, label = float(train.values.mean()), "mean"
             dependency = f"the threshold {threshold:.6g} (mean of the training ratings)"
 
-        def liked(values: Floats) -> Bools:
-            return values > threshold if self.threshold is Cut.MIDDLE else values >= threshold
+        def is_liked(values: Floats) -> Bools:
+            return (
+                values > threshold
+                if self.threshold is ThresholdRule.MIDDLE
+                else values >= threshold
+            )
 
-        if (above := liked(train.values)).all() or not above.any():
-            is_strict = self.threshold is Cut.MIDDLE
-            sides = ("above", "at or below") if is_strict else ("at or above", "below")
+        if (liked_in_train := is_liked(train.values)).all() or not liked_in_train.any():
+            is_strict = self.threshold is ThresholdRule.MIDDLE
+            outcomes = ("above", "at or below") if is_strict else ("at or above", "below")
             raise BadRatings(
-                f"all {len(train)} training ratings are {sides[not above.any()]} the {words}"
+                f"all {len(train)} training ratings are {outcomes[not liked_in_train.any()]} the"
+                f" {label}"
                 f" {threshold:g}, so there is only one class: choose another threshold inside the"
                 " range of the ratings with binarise=VALUE, or binarise=mean"
             )
-        return self._applied(ratings, dependency, values=np.where(liked(ratings.values), 1.0, -1.0))
+        return self._apply_changes(
+            ratings, dependency, values=np.where(is_liked(ratings.values), 1.0, -1.0)
+        )
 
-    def changes(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
+    def changed_facts(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
         return {"low": -1, "high": 1}
 
 
@@ -165,12 +173,16 @@ class Implicit(Transform):
             check_number("at_least", self.at_least)
 
     def __str__(self) -> str:
-        return f"implicit={'all' if self.at_least is None else number_text(self.at_least)}"
+        return f"implicit={'all' if self.at_least is None else format_number(self.at_least)}"
 
     @property
-    def reads(self) -> str:
+    def dependency(self) -> str:
         limit = self.at_least
-        return "" if limit is None else f"which ratings are {number_text(limit)} or more {_VALUES}"
+        return (
+            ""
+            if limit is None
+            else f"which ratings are {format_number(limit)} or more {_FREE_EXCEPT_VALUES}"
+        )
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
         if self.at_least is not None:
@@ -181,9 +193,9 @@ class Implicit(Transform):
                     " choose a lower limit"
                 )
             ratings = ratings.select(keep)
-        return self._applied(ratings, self.reads, values=np.ones(len(ratings)))
+        return self._apply_changes(ratings, self.dependency, values=np.ones(len(ratings)))
 
-    def changes(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
+    def changed_facts(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
         return {"low": 0, "high": 1}
 
 
@@ -200,18 +212,18 @@ class TopItems(Transform):
         return f"top-items={self.count}"
 
     @property
-    def reads(self) -> str:
-        return f"the choice of the {self.count} {_COUNTS}"
+    def dependency(self) -> str:
+        return f"the choice of the {self.count} {_FREE_FOR_VALUES}"
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         if self.count >= train.public.items:
             return ratings
-        positions = most_rated(train, self.count)
+        positions = index_most_rated(train, self.count)
         if (positions[ratings.items] < 0).all():
             raise BadRatings(f"no rating is left among the {self.count} most rated items")
-        return self._applied(ratings.on_items(positions), self.reads)
+        return self._apply_changes(ratings.select_items(positions), self.dependency)
 
-    def changes(self, public: PublicFacts) -> dict[str, Any]:
+    def changed_facts(self, public: PublicFacts) -> dict[str, Any]:
         return {"items": min(public.items, self.count)}
 
 
@@ -236,14 +248,17 @@ class CapPerUser(Transform):
         return f"cap={self.count}" + (f":{self.seed}" if self.seed else "")
 
     @property
-    def reads(self) -> str:
-        return f"the choice of the ratings that the cap of {self.count} per user keeps {_CELLS}"
+    def dependency(self) -> str:
+        return (
+            f"the choice of the ratings that the cap of {self.count} per user keeps"
+            f" {_FREE_EXCEPT_CELLS}"
+        )
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
-        capped = ratings.select(kept_at_random(ratings, self.count, self.seed))
-        return self._applied(capped, self.reads)
+        capped = ratings.select(draw_cap_mask(ratings, self.count, self.seed))
+        return self._apply_changes(capped, self.dependency)
 
-    def changes(self, public: PublicFacts) -> dict[str, Any]:
+    def changed_facts(self, public: PublicFacts) -> dict[str, Any]:
         return {"cap": min(self.count, public.cap or self.count)}
 
 
@@ -261,56 +276,56 @@ class Rescale(Transform):
             raise InvalidSetting("rescale", "LOW:HIGH with LOW < HIGH", f"{self.low}:{self.high}")
 
     def __str__(self) -> str:
-        return f"rescale={number_text(self.low)}:{number_text(self.high)}"
+        return f"rescale={format_number(self.low)}:{format_number(self.high)}"
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
         public = ratings.public
         share = (ratings.values - public.low) / public.width
         values = np.clip(self.low + share * (self.high - self.low), self.low, self.high)
-        return self._applied(ratings, "", values=values)
+        return self._apply_changes(ratings, "", values=values)
 
-    def changes(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
+    def changed_facts(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
         return {"low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True)
-class UseFacts(Transform):
+class UseItemFeatures(Transform):
     """Use what is publicly known of the items. names: which of the facts; none: all there are.
-    told: digest of the table, of one that somebody gave."""
+    digest: digest of the table, of one that somebody gave."""
 
     names: tuple[str, ...] = ()
-    told: str = ""
+    digest: str = ""
 
     def __str__(self) -> str:
-        table = f"#{self.told}" if self.told else ""
+        table = f"#{self.digest}" if self.digest else ""
         return "features" + (f"={','.join(self.names)}{table}" if self.names or table else "")
 
-    def of(self, ratings: Ratings) -> UseFacts:
+    def for_ratings(self, ratings: Ratings) -> UseItemFeatures:
         """The same, naming the table that was given with the ratings."""
-        return dataclasses.replace(self, told=ratings.told)
+        return dataclasses.replace(self, digest=ratings.features_digest)
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         """Raises BadRatings where nothing is known of the items, or something else."""
-        if self.told not in ("", ratings.told):
-            raise BadRatings(f"what is known of the items is another table than #{self.told}")
-        chosen = self.changes(train.public)["features"]
-        dependency = f"{_KNOWN} ({', '.join(name for name, _ in chosen)})"
-        return self._applied(ratings, dependency)
+        if self.digest not in ("", ratings.features_digest):
+            raise BadRatings(f"what is known of the items is another table than #{self.digest}")
+        chosen = self.changed_facts(train.public)["features"]
+        dependency = f"{_ITEM_FEATURES} ({', '.join(name for name, _ in chosen)})"
+        return self._apply_changes(ratings, dependency)
 
-    def changes(self, public: PublicFacts) -> dict[str, Any]:
+    def changed_facts(self, public: PublicFacts) -> dict[str, Any]:
         """Raises BadRatings where a fact is not there."""
-        there = dict(public.known)
+        available = dict(public.available_features)
         for name in self.names:
-            if name not in there:
+            if name not in available:
                 raise BadRatings(
                     f"nothing is known of the items by the name '{name}'; known:"
-                    f" {', '.join(there) or 'nothing'}: give a table of the items with --items"
+                    f" {', '.join(available) or 'nothing'}: give a table of the items with --items"
                 )
-        if not there:
+        if not available:
             raise BadRatings(
                 "nothing is known of the items of these data: give a table of them with --items"
             )
-        return {"features": tuple((name, there[name]) for name in self.names or there)}
+        return {"features": tuple((name, available[name]) for name in self.names or available)}
 
 
 def parse_step(text: str) -> Transform:
@@ -319,23 +334,25 @@ def parse_step(text: str) -> Transform:
     name, _, value = text.partition("=")
     name, raw_value, value = name.strip().lower(), value.strip(), value.strip().lower()
     if name == "binarise":
-        rules = {"": Cut.MIDDLE} | {rule.value: rule for rule in Cut}
-        return Binarise(rules[value] if value in rules else parsed(float, value, name))
+        rules = {"": ThresholdRule.MIDDLE} | {rule.value: rule for rule in ThresholdRule}
+        return Binarise(rules[value] if value in rules else parse_number(float, value, name))
     if name == "implicit":
-        return Implicit(None if value in ("", "all") else parsed(float, value, name))
+        return Implicit(None if value in ("", "all") else parse_number(float, value, name))
     if name == "top-items":
-        return TopItems(parsed(int, value, name))
+        return TopItems(parse_number(int, value, name))
     if name == "cap":
         count, _, seed = value.partition(":")
-        return CapPerUser(parsed(int, count, name), parsed(int, seed or "0", "seed of the cap"))
+        return CapPerUser(
+            parse_number(int, count, name), parse_number(int, seed or "0", "seed of the cap")
+        )
     if name == "rescale":
         low, colon, high = value.partition(":")
         if not colon:
             raise InvalidSetting("rescale", "LOW:HIGH, for example rescale=0:1", value)
-        return Rescale(parsed(float, low, name), parsed(float, high, name))
+        return Rescale(parse_number(float, low, name), parse_number(float, high, name))
     if name == "features":
         names, _, digest = raw_value.partition("#")
-        return UseFacts(
+        return UseItemFeatures(
             tuple(filter(None, (feature.strip() for feature in names.split(",")))), digest
         )
     raise InvalidSetting(
@@ -365,11 +382,11 @@ def apply_steps(
 # Without one the lists are read off the ratings, and the shape of what is published tells which
 # items somebody rated and how many users rated any.
 
-_EXAMPLES = 5
-MOST = 2**31 - 1  # users that an index of 32 bits counts
+_MAX_EXAMPLES = 5
+MAX_USERS = 2**31 - 1  # users that an index of 32 bits counts
 
 
-class Outside(enum.Enum):
+class OutsideRatings(enum.Enum):
     """What to do with ratings by users, or of items, that a catalogue does not hold."""
 
     ERROR = "error"
@@ -378,24 +395,24 @@ class Outside(enum.Enum):
 
 def read_ids(path: str | Path) -> tuple[str, ...]:
     """The ids of a text file in UTF-8, one a line; blank lines do not count. Raises BadRatings."""
-    place = Path(path)
-    if not place.is_file():
-        raise BadRatings(f"there is no file {place} with one id a line")
+    file = Path(path)
+    if not file.is_file():
+        raise BadRatings(f"there is no file {file} with one id a line")
     try:
-        lines = place.read_text(encoding="utf-8-sig").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise BadRatings(f"{place.name} is no text in UTF-8: write one id a line") from None
+        raise BadRatings(f"{file.name} is no text in UTF-8: write one id a line") from None
     ids = tuple(line.strip() for line in lines if line.strip())
     if not ids:
-        raise BadRatings(f"{place.name} has no ids: write one a line")
+        raise BadRatings(f"{file.name} has no ids: write one a line")
     return ids
 
 
-def on_catalogue(
+def align_to_catalogue(
     ratings: Ratings,
     items: Sequence[str],
     users: Sequence[str] | int,
-    on_outside: Outside = Outside.ERROR,
+    on_outside: OutsideRatings = OutsideRatings.ERROR,
     shuffle: random.Random | None = None,
 ) -> tuple[Ratings, str]:
     """The ratings over all items and users of a catalogue, rated or not; and what was left out.
@@ -412,26 +429,26 @@ def on_catalogue(
             "these users and items have no names, so no catalogue can list them: their numbers are"
             " taken as given with the ratings"
         )
-    item_positions = _places("items", items)
+    item_positions = _index_ids("items", items)
     new_items = np.array([item_positions.get(id, -1) for id in ratings.item_ids], dtype=np.int64)
     if isinstance(users, int):
-        new_users = _drawn(ratings, users, shuffle)
+        new_users = _assign_rows(ratings, users, shuffle)
         n_users, user_ids = users, None
     else:
-        user_positions = _places("users", users)
+        user_positions = _index_ids("users", users)
         new_users = np.array(
             [user_positions.get(id, -1) for id in ratings.user_ids], dtype=np.int64
         )
         n_users, user_ids = len(users), tuple(users)
     rows, columns = new_users[ratings.users], new_items[ratings.items]
     is_inside = (rows >= 0) & (columns >= 0)
-    told = _told(ratings, rows, columns)
-    if told and on_outside is Outside.ERROR:
-        raise BadRatings(f"{told}: list them, or leave these ratings out (--outside leave-out)")
+    message = _describe_outside(ratings, rows, columns)
+    if message and on_outside is OutsideRatings.ERROR:
+        raise BadRatings(f"{message}: list them, or leave these ratings out (--outside leave-out)")
     titles = dict(zip(ratings.item_ids, ratings.titles, strict=True)) if ratings.titles else {}
     # What is known of the rated items alone would show which items nobody rated.
     public = dataclasses.replace(
-        ratings.public, users=n_users, items=len(items), features=(), known=()
+        ratings.public, users=n_users, items=len(items), features=(), available_features=()
     )
     aligned = Ratings.build(
         rows[is_inside],
@@ -444,27 +461,27 @@ def on_catalogue(
         titles=tuple(titles.get(id, id) for id in items) if titles else None,
         prepared=ratings.prepared,
         columns=ratings.columns,
-        catalogue=Catalogue(Origin.GIVEN, users_listed=user_ids is not None),
+        catalogue=Catalogue(Origin.LISTED, users_listed=user_ids is not None),
     )
-    return aligned, told
+    return aligned, message
 
 
-def from_data(ratings: Ratings) -> Ratings:
+def declare_catalogue_public(ratings: Ratings) -> Ratings:
     """The same ratings, their users and items said to be public though read off the ratings."""
     return dataclasses.replace(ratings, catalogue=Catalogue(Origin.FROM_DATA))
 
 
-def _places(what: str, ids: Sequence[str]) -> dict[str, int]:
+def _index_ids(kind: str, ids: Sequence[str]) -> dict[str, int]:
     index_by_id = {id: k for k, id in enumerate(ids)}
     if len(index_by_id) < len(ids):
-        twice = next(id for k, id in enumerate(ids) if index_by_id[id] != k)
-        raise BadRatings(f"the catalogue lists {what} twice, first {shown(twice)}")
+        repeated = next(id for k, id in enumerate(ids) if index_by_id[id] != k)
+        raise BadRatings(f"the catalogue lists {kind} twice, first {format_value(repeated)}")
     return index_by_id
 
 
-def _drawn(ratings: Ratings, users: int, shuffle: random.Random | None) -> Ints:
+def _assign_rows(ratings: Ratings, users: int, shuffle: random.Random | None) -> Ints:
     """A place among so many for every user with ratings, in the order of their ids or drawn."""
-    check_number("number of users", users, at_least=1, at_most=MOST, integer=True)
+    check_number("number of users", users, at_least=1, at_most=MAX_USERS, integer=True)
     rated = np.unique(ratings.users)
     if len(rated) > users:
         raise InvalidSetting("number of users", f">= {len(rated)}, who have ratings", users)
@@ -474,21 +491,21 @@ def _drawn(ratings: Ratings, users: int, shuffle: random.Random | None) -> Ints:
     return rows
 
 
-def _told(ratings: Ratings, users: Ints, items: Ints) -> str:
+def _describe_outside(ratings: Ratings, users: Ints, items: Ints) -> str:
     """How many ratings lie outside, and by whom or of what, in words; "": none."""
     count = int(np.count_nonzero((users < 0) | (items < 0)))
     if not count:
         return ""
-    parts = []
+    clauses = []
     for kind, index, positions, ids in (
         ("items", ratings.items, items, ratings.item_ids),
         ("users", ratings.users, users, ratings.user_ids),
     ):
         missing = np.unique(index[positions < 0]).tolist()
         if missing:
-            first = ", ".join(shown((ids or ())[k]) for k in missing[:_EXAMPLES])
-            more = ", ..." if len(missing) > _EXAMPLES else ""
-            one = kind.removesuffix("s") if len(missing) == 1 else kind
-            parts.append(f"{len(missing):,} {one} ({first}{more})")
-    lie = "1 rating is" if count == 1 else f"{count:,} ratings are"
-    return f"{lie} outside the catalogue, which lacks {' and '.join(parts)}"
+            examples = ", ".join(format_value((ids or ())[k]) for k in missing[:_MAX_EXAMPLES])
+            ellipsis = ", ..." if len(missing) > _MAX_EXAMPLES else ""
+            noun = kind.removesuffix("s") if len(missing) == 1 else kind
+            clauses.append(f"{len(missing):,} {noun} ({examples}{ellipsis})")
+    subject = "1 rating is" if count == 1 else f"{count:,} ratings are"
+    return f"{subject} outside the catalogue, which lacks {' and '.join(clauses)}"

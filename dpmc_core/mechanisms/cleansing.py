@@ -21,43 +21,43 @@ from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
     EffectsReleases,
     PerUser,
-    effects_releases,
-    enforced_cap,
-    most_rated_only,
-    own_model,
-    published_effects,
-    regression_side,
-    user_gaussian,
+    build_effects_releases,
+    build_gaussian_release,
+    describe_user_regression,
+    effective_cap,
+    fit_user_regressions,
+    most_rated_caveats,
+    publish_item_effects,
 )
-from dpmc_core.mechanisms.plain import Plain, on_most_rated
-from dpmc_core.model import ArrayPart, Estimator, Model, OwnSide, Step, Steps
+from dpmc_core.mechanisms.plain import NonprivateMechanism, fit_on_most_rated
+from dpmc_core.model import ArraySpec, Estimator, Model, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
+from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
 from dpmc_core.solvers.effects import taste_of_gram
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores
 from dpmc_core.solvers.rows import (
-    Rows,
-    cap_key,
-    capped,
+    ResidualRows,
+    cap_mask,
+    cap_ratings,
+    draw_cap_key,
+    factors_with_offsets,
     gram,
     gram_products,
     item_sums,
-    ridge_rows,
     row_sums,
-    with_offsets,
-    within,
+    solve_ridge_rows,
 )
-from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
+from dpmc_core.solvers.sizes import check_gram, check_rank, count_gram_items
 from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import RED, Style
 
 _EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
 _EIGEN_TOLERANCE = 1e-6  # of the pairs that stay
-_LEAST_WEIGHT = 0.01  # noise may leave the weights of two items at nothing or below
-_LEAST_VARIANCE = 0.01  # of the average, likewise
-_LEAST_RIDGE = 1e-10  # of the largest eigenvalue kept, so that no user's equations are singular
+_MIN_WEIGHT = 0.01  # noise may leave the weights of two items at nothing or below
+_MIN_VARIANCE = 0.01  # of the average, likewise
+_MIN_RIDGE = 1e-10  # of the largest eigenvalue kept, so that no user's equations are singular
 
 
 class Predictor(enum.Enum):
@@ -90,20 +90,20 @@ class Cleansing:
     def cleanse(
         self,
         ratings: Ratings,
-        ask: Callable[[str, Floats], Floats] = lambda _, statistic: statistic,
+        query: Callable[[str, Floats], Floats] = lambda _, statistic: statistic,
     ) -> Step:
         """The model, and how many residuals were clamped.
 
         Ratings reach anything but their user's own row only through ask(name, statistic), which
         answers with noise or without.
         """
-        public, entries = ratings.public, Pattern.of(ratings)
+        public, entries = ratings.public, Pattern.from_ratings(ratings)
         half_width, centred = public.half_width, ratings.values - public.middle
-        total = float(ask("total", np.asarray(centred.sum())))
-        count = max(float(ask("count", np.asarray(float(len(centred))))), 1.0)
+        total = float(query("total", np.asarray(centred.sum())))
+        count = max(float(query("count", np.asarray(float(len(centred))))), 1.0)
         global_mean = float(np.clip(total / count, -half_width, half_width))
-        sums = ask("item_sums", item_sums(entries, centred))
-        counts = np.maximum(ask("item_counts", item_sums(entries)), 0.0)
+        sums = query("item_sums", item_sums(entries, centred))
+        counts = np.maximum(query("item_counts", item_sums(entries)), 0.0)
         item_means = (sums + self.item_prior * global_mean) / (counts + self.item_prior)
         item_means = np.clip(item_means, -half_width, half_width)
 
@@ -120,33 +120,35 @@ class Cleansing:
         }
 
         # A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
-        root_weights = entries.along(np.maximum(entries.counts, 1) ** -0.25)
-        products = ask("products", gram(entries.by_user(residuals * root_weights)))
-        weights = ask("weights", gram(entries.by_user(root_weights)))
-        covariance = shrunken_covariance(products, weights, self.shrink)
+        root_weights = entries.expand_rows(np.maximum(entries.counts, 1) ** -0.25)
+        products = query("products", gram(entries.build_matrix(residuals * root_weights)))
+        weights = query("weights", gram(entries.build_matrix(root_weights)))
+        covariance = shrink_covariance(products, weights, self.shrink)
         user_means = user_offsets + public.middle
         if self.predictor is Predictor.NEIGHBOURS:
             n_neighbours = min(self.neighbours, public.items)
-            model: Model = Neighbours.of(
+            model: Model = NeighbourModel.from_covariance(
                 entries, residuals, user_means, item_means, covariance, n_neighbours
             )
-            return Step.of(1, 1, model, trace)
+            return Step.from_trace(1, 1, model, trace)
         factors, noise = leading_factors(covariance, self.rank)
-        (user_factors,) = ridge_rows(entries, residuals, factors, noise)
-        low_rank_model = with_offsets(user_factors, factors, user_means, item_means)
-        return Step.of(1, 1, replace(low_rank_model, own={"noise": np.asarray(noise)}), trace)
+        (user_factors,) = solve_ridge_rows(entries, residuals, factors, noise)
+        low_rank_model = factors_with_offsets(user_factors, factors, user_means, item_means)
+        return Step.from_trace(
+            1, 1, replace(low_rank_model, own={"noise": np.asarray(noise)}), trace
+        )
 
 
-def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Floats:
+def shrink_covariance(products: Floats, weights: Floats, shrink: float) -> Floats:
     """Entrywise covariance from weighted products and weights (n x n), shrunk towards its mean.
 
     `shrink` average products and weights are added to every entry; the average is over entries.
     """
     check_cancelled()
-    mean_product, mean_weight = float(products.mean()), max(float(weights.mean()), _LEAST_WEIGHT)
+    mean_product, mean_weight = float(products.mean()), max(float(weights.mean()), _MIN_WEIGHT)
     shrunk_weights = np.maximum(weights, 0.0) + shrink * mean_weight
     check_cancelled()
-    covariance = (products + shrink * mean_product) / np.maximum(shrunk_weights, _LEAST_WEIGHT)
+    covariance = (products + shrink * mean_product) / np.maximum(shrunk_weights, _MIN_WEIGHT)
     check_cancelled()
     return 0.5 * (covariance + covariance.T)
 
@@ -165,26 +167,26 @@ def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
     residual_variance = mean_variance - float(positive_values.sum()) / len(matrix)
     factors: Floats = vectors * np.sqrt(positive_values)
     return factors, max(
-        residual_variance, 0.01 * mean_variance, _LEAST_RIDGE * float(positive_values.max())
+        residual_variance, 0.01 * mean_variance, _MIN_RIDGE * float(positive_values.max())
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
+class NeighbourModel:
     """Predictions from a user's own ratings of similar items.
 
     user + item offset + sum s_jk r_uk / (1 + sum s_jk) over the rated items k among the most
     similar ones to j: one rating's worth of doubt, as few or dissimilar neighbours say little.
     """
 
-    user: Floats
-    item: Floats
-    votes: ItemScores
-    voters: ItemScores
+    user_means: Floats
+    item_means: Floats
+    weighted_sums: ItemScores
+    weight_sums: ItemScores
     factors: ClassVar[None] = None
 
     @classmethod
-    def of(
+    def from_covariance(
         cls,
         entries: Pattern,
         residuals: Floats,
@@ -192,12 +194,12 @@ class Neighbours:
         item_means: Floats,
         covariance: Floats,
         n_neighbours: int,
-    ) -> Neighbours:
+    ) -> NeighbourModel:
         """Of a covariance matrix: correlations, of each item the `n_neighbours` largest."""
         from scipy.sparse import csr_array
 
         variance = np.diag(covariance)
-        min_variance = max(_LEAST_VARIANCE * float(np.abs(variance).mean()), 1e-12)
+        min_variance = max(_MIN_VARIANCE * float(np.abs(variance).mean()), 1e-12)
         std = np.sqrt(np.maximum(variance, min_variance))
         similarity = np.clip(covariance / std[:, None] / std, 0.0, 1.0)
         np.fill_diagonal(similarity, 0.0)
@@ -205,13 +207,13 @@ class Neighbours:
             threshold = np.partition(similarity, -n_neighbours, axis=1)[:, -n_neighbours]
             similarity = np.where(similarity >= threshold[:, None], similarity, 0.0)
         weights = csr_array(similarity.T)
-        matrices = (entries.by_user(values) for values in (residuals, np.ones_like(residuals)))
+        matrices = (entries.build_matrix(values) for values in (residuals, np.ones_like(residuals)))
         return cls(user_means, item_means, *(ItemScores(sparse, weights) for sparse in matrices))
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
         u, j = np.broadcast_arrays(np.asarray(users), np.asarray(items))
-        neighbour_mean = self.votes.predict(u, j) / (self.voters.predict(u, j) + 1.0)
-        predictions: Floats = self.user[u] + self.item[j] + neighbour_mean
+        neighbour_mean = self.weighted_sums.predict(u, j) / (self.weight_sums.predict(u, j) + 1.0)
+        predictions: Floats = self.user_means[u] + self.item_means[j] + neighbour_mean
         return predictions
 
 
@@ -245,89 +247,93 @@ class SvdAfterCleansing(PerUser, Cleansing):
     """
 
     id = "svd-after-cleansing"
-    place = 1
+    list_order = 1
     name = "SVD after cleansing"
     short = "Cleansed SVD"
     style = Style(RED, "triangle-up", "8px,3px")
-    twin = "cleansed-svd"
+    nonprivate_counterpart = "cleansed-svd"
     revision = 3
     publishes = Publishes.ITEM_COVARIANCE
-    published = AsPublished(
+    published_settings = PublishedSettings(
         {"estimator": Estimator.PUBLISHED},
         "JTT18 tunes the shrinking parameters, from 5 to 25: they stay what they are; the noise is"
         " accounted for each user by the exact curve, where the method's own paper counts ratings",
     )
-    cap: int | None = same_setting(EffectsFirst, "cap")
+    cap: int | None = inherit_setting(EffectsFirst, "cap")
     estimator: Estimator = setting(
         Estimator.NOISE_AWARE,
         "item effects and what stands out of the noise, or as published (neighbours: always)",
     )
 
     @property
-    def aware(self) -> bool:
+    def is_noise_aware(self) -> bool:
         """Whether the estimator is the noise-aware one; neighbours vote as published only."""
         return self.estimator is Estimator.NOISE_AWARE and self.predictor is Predictor.SVD
 
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
         check_rank(self.rank, public)
-        if not self.aware:
+        if not self.is_noise_aware:
             check_gram(public.items, "estimator noise-aware works on the most rated of them")
-        n = gram_items(public)
-        bound, sqrt_cap = self.clamp * public.width, math.sqrt(enforced_cap(self.cap, public))
+        n = count_gram_items(public)
+        bound, sqrt_cap = self.clamp * public.width, math.sqrt(effective_cap(self.cap, public))
         budget = self.budget()
-        if self.aware:
+        if self.is_noise_aware:
             effects_budget, remainder = budget.split(_EFFECTS_SHARE, 1 - _EFFECTS_SHARE)
-            means_releases: CleansingMeans | EffectsReleases = effects_releases(
+            means_releases: CleansingMeans | EffectsReleases = build_effects_releases(
                 public, effects_budget
             )
             products, weights = remainder.split(0.99, 0.01)
             emptied_norm = math.sqrt(max(sqrt_cap**2 - 1, 1))
             max_sum = sqrt_cap * emptied_norm**2
-            weights_release = user_gaussian(
+            weights_release = build_gaussian_release(
                 *("weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum)
             )
         else:
             # The overall mean and the item means are easy, the covariance is what costs.
-            max_sum, half_width = enforced_cap(self.cap, public), public.half_width
+            max_sum, half_width = effective_cap(self.cap, public), public.half_width
             means_releases = CleansingMeans(
-                total=user_gaussian(
+                total=build_gaussian_release(
                     *("sum of all ratings less the middle of the range", (), budget * 0.01),
                     *(max_sum * half_width, 2 * max_sum * half_width),
                 ),
-                count=user_gaussian("number of ratings", (), budget * 0.01, max_sum, max_sum),
-                item_sums=user_gaussian(
+                count=build_gaussian_release(
+                    "number of ratings", (), budget * 0.01, max_sum, max_sum
+                ),
+                item_sums=build_gaussian_release(
                     "sum of the ratings of each item less the middle of the range",
                     *((n,), budget * 0.05, sqrt_cap * half_width, 2 * sqrt_cap * half_width),
                 ),
-                item_counts=user_gaussian(
+                item_counts=build_gaussian_release(
                     "number of ratings of each item",
                     *((n,), budget * 0.03, sqrt_cap, math.sqrt(min(2 * max_sum, n))),
                 ),
             )
             emptied_norm, products = sqrt_cap, budget * 0.7
-            weights_release = user_gaussian(
+            weights_release = build_gaussian_release(
                 *("weighted number of users who rated each two items", (n, n), budget * 0.2),
                 *(sqrt_cap, math.sqrt(2) * sqrt_cap),
             )
         releases = CleansingStatistics(
             means=means_releases,
-            products=user_gaussian(
+            products=build_gaussian_release(
                 *("weighted products of residuals of each two items", (n, n), products),
                 *(emptied_norm * bound**2, math.sqrt(2) * sqrt_cap * bound**2),
             ),
             weights=weights_release,
         )
-        return self.card(
+        return self.build_guarantee(
             public,
             releases,
             "exact Gaussian curve for McSherry and Mironov (2009), whose own card is per rating",
-            *most_rated_only(public),
+            *most_rated_caveats(public),
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         """How a user finds the own predictions; neighbours have no factors for it."""
-        if self.aware:
-            return regression_side(public, columns, range(min(self.rank, gram_items(public)) + 1))
+        if self.is_noise_aware:
+            return describe_user_regression(
+                public, columns, range(min(self.rank, count_gram_items(public)) + 1)
+            )
         bound = self.clamp * public.width
         return OwnSide(
             f"items is [V, 1, e], V its first {columns - 2} columns and e the last. S are the"
@@ -337,40 +343,45 @@ class SvdAfterCleansing(PerUser, Cleansing):
             f" u = (V_S' V_S + noise I)^-1 V_S' y; the prediction for item j is"
             f" {public.middle!r} + b + e_j + V_j u",
             () if self.predictor is Predictor.NEIGHBOURS else range(2, self.rank + 3),
-            {"noise": ArrayPart(())},
+            {"noise": ArraySpec(())},
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases = self.guarantee(public).releases
-        cap, bound = enforced_cap(self.cap, public), self.clamp * public.width
+        cap, bound = effective_cap(self.cap, public), self.clamp * public.width
         if not isinstance(releases.means, EffectsReleases):
-            capped_ratings = capped(ratings, cap, cap_key(rng))
+            capped_ratings = cap_ratings(ratings, cap, draw_cap_key(rng))
             releases_by_name = {**vars(releases.means), **vars(releases)}
             yield self.cleanse(
                 capped_ratings, lambda name, value: releases_by_name[name].publish(value, rng)
             )
             return
-        item_effects = published_effects(releases.means, ratings, rng)
-        rows = Rows.less(
-            ratings, own_model(ratings, item_effects), within(ratings, cap, cap_key(rng))
+        item_effects = publish_item_effects(releases.means, ratings, rng)
+        rows = ResidualRows.from_ratings(
+            ratings,
+            fit_user_regressions(ratings, item_effects),
+            cap_mask(ratings, cap, draw_cap_key(rng)),
         )
         trace = {"residuals clamped": float((np.abs(rows.values) > bound).sum())}
-        rows = rows.on(item_effects.most_rated(gram_items(public)))
+        rows = rows.select_columns(item_effects.most_rated(count_gram_items(public)))
         residuals = np.clip(rows.values, -bound, bound, out=rows.values)
-        counts = rows.cells.counts
-        matrix, root_weights = rows.cells.by_user(residuals), np.maximum(counts, 1) ** -0.25
+        counts = rows.entries.counts
+        matrix, root_weights = rows.entries.build_matrix(residuals), np.maximum(counts, 1) ** -0.25
         exact_products = gram_products(matrix, root_weights, diagonal=False)
-        noisy_products, n = releases.products.products(exact_products, rng), gram_items(public)
+        noisy_products, n = (
+            releases.products.publish_products(exact_products, rng),
+            count_gram_items(public),
+        )
         n_pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
         noise_edge = math.sqrt(2 * n) * releases.products.scale
         leading = leading_eigenpairs(noisy_products, n, min(self.rank, n), _EIGEN_TOLERANCE)
         low_rank = taste_of_gram(item_effects, *leading, noise_edge, float(n_pairs), rows.columns)
-        yield Step.of(1, 1, own_model(ratings, item_effects, low_rank), trace)
+        yield Step.from_trace(1, 1, fit_user_regressions(ratings, item_effects, low_rank), trace)
 
 
 @mechanism
-class CleansedSvd(Cleansing, Plain):
+class CleansedSvd(Cleansing, NonprivateMechanism):
     """SVD after cleansing with exact statistics (McSherry and Mironov 2009).
 
     Of the 5,000 most rated items where there are more; others have user and item means.
@@ -381,6 +392,6 @@ class CleansedSvd(Cleansing, Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_rank(self.rank, ratings.public)
-        yield from on_most_rated(
+        yield from fit_on_most_rated(
             lambda most_rated_ratings, _: iter([self.cleanse(most_rated_ratings)]), ratings, rng
         )

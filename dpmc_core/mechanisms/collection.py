@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmc_core.arrays import Floats, Rng, Sparse
-from dpmc_core.model import Constant, Estimator, Mechanism, Step, Steps, Task, Wanted
+from dpmc_core.model import Constant, Estimator, Mechanism, PrivacyRequest, Step, Steps, Task
 from dpmc_core.privacy import (
     CELL,
     Guarantee,
@@ -22,12 +22,12 @@ from dpmc_core.privacy import (
     SymbolChannel,
     Trust,
 )
-from dpmc_core.privacy.channels import flip_chance
+from dpmc_core.privacy.channels import flip_probability
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
+from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, on_unit_scale
-from dpmc_core.solvers.sizes import check_reports
+from dpmc_core.solvers.sizes import check_report_count
 from dpmc_core.style import GREEN, ORANGE, RED, Style
 
 if TYPE_CHECKING:
@@ -37,14 +37,18 @@ _ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with chance 95 %
 
 
-_LOUD = 2.0  # epsilon per cell from which on rounded ratings tell more than noisy ones
-_HEARD = 3.0  # epsilon per cell from which on few users tell more one by one than together
+_RESPONSE_MIN_EPSILON = (
+    2.0  # epsilon per cell from which on rounded ratings tell more than noisy ones
+)
+_COLLECTION_MIN_EPSILON = (
+    3.0  # epsilon per cell from which on few users tell more one by one than together
+)
 
 
-def _collects(request: Wanted) -> bool:
+def _prefers_collection(request: PrivacyRequest) -> bool:
     """Whether rows of each user tell more than sums over all, where these may be had."""
     public, is_local = request.public, request.trust is Trust.LOCAL
-    has_few_users = request.epsilon >= _HEARD and public.users < public.items
+    has_few_users = request.epsilon >= _COLLECTION_MIN_EPSILON and public.users < public.items
     return not request.change.per_user and (is_local or has_few_users)
 
 
@@ -57,15 +61,15 @@ class RandomisedRows(Releases):
 
 
 @mechanism
-class Collected(Mechanism):
+class CollectionMechanism(Mechanism):
     """Whole rows, randomised cell by cell: the budget, the card, and what the server holds."""
 
     change = CELL
     trust = Trust.LOCAL
     publishes = Publishes.RANDOMISED_ROWS
     task = Task.RATINGS
-    twin = "soft-impute"
-    floor = "local-mean"
+    nonprivate_counterpart = "soft-impute"
+    baseline = "local-mean"
     revision = 2
     source = "Z16, Theorem 2: epsilon per cell, items x epsilon for a row"
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
@@ -74,31 +78,33 @@ class Collected(Mechanism):
         """The release: every cell of every row, rated or not."""
         raise NotImplementedError
 
-    def rows(self, ratings: Ratings, channel: Channel) -> Sparse:
+    def encode_rows(self, ratings: Ratings, channel: Channel) -> Sparse:
         """The ratings as the channel takes them."""
         values = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
         if isinstance(channel, SymbolChannel):
             relative = (ratings.values - ratings.public.low) / ratings.public.width
             values = 1 + np.rint(relative * (len(channel.levels) - 1))
-        return Pattern.of(ratings).by_user(values)
+        return Pattern.from_ratings(ratings).build_matrix(values)
 
-    def law(self, channel: Channel) -> Law:
+    def build_noise_model(self, channel: Channel) -> Law:
         """What a report says of its cell, as an estimator takes it."""
         from dpmc_core.solvers.noisy_reports import LaplaceLaw, SymbolLaw
 
         if isinstance(channel, ModifiedLaplace):
             return LaplaceLaw.of(channel.flip, channel.scale)
-        return SymbolLaw.of(channel.reported_if_missing, channel.gain, np.array(channel.levels))
+        return SymbolLaw.of(
+            channel.reported_if_missing, channel.debias_factor, np.array(channel.levels)
+        )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[RandomisedRows]:
-        return self.pure_card(public, RandomisedRows(self.channel(public)))
+        return self.pure_guarantee(public, RandomisedRows(self.channel(public)))
 
 
 @mechanism
-class Collection(Collected, Recovery):
+class Collection(CollectionMechanism, Recovery):
     """What both mechanisms share: the server's estimates."""
 
-    published = AsPublished(
+    published_settings = PublishedSettings(
         {"estimator": Estimator.PUBLISHED, "recovery": Regress.NAIVE, "rule": Rule.EQUATION_3},
         "rho of Equation 3 takes the truth: what the channel's moments tell of it stands for it;"
         " rho_0, how far ratings lie from any low-rank matrix, is no number of the paper's: the"
@@ -108,12 +114,12 @@ class Collection(Collected, Recovery):
         Estimator.NOISE_AWARE,
         "counts, means, effects and taste by what noise reports carry, or nuclear-norm recovery",
     )
-    recovery: Regress = same_setting(Recovery, "recovery", _ONLY, Regress.NAIVE)
-    rule: Rule = same_setting(Recovery, "rule", _ONLY)
-    intrinsic: float = same_setting(Recovery, "intrinsic", _ONLY)
-    steps: int = same_setting(Recovery, "steps", _ONLY)
+    recovery: Regress = inherit_setting(Recovery, "recovery", _ONLY, Regress.NAIVE)
+    rule: Rule = inherit_setting(Recovery, "rule", _ONLY)
+    intrinsic: float = inherit_setting(Recovery, "intrinsic", _ONLY)
+    steps: int = inherit_setting(Recovery, "steps", _ONLY)
 
-    def values(self, reported: Floats, channel: Channel) -> Floats:
+    def decode_reports(self, reported: Floats, channel: Channel) -> Floats:
         """Reports on the scale -1..1."""
         if isinstance(channel, ModifiedLaplace):
             return reported.astype(float)
@@ -133,18 +139,20 @@ class Collection(Collected, Recovery):
 
         public, is_published = ratings.public, self.estimator is Estimator.PUBLISHED
         channel = self.guarantee(public).releases.rows
-        check_reports(public, channel.reported_if_missing, regressed=is_published)
+        check_report_count(public, channel.reported_if_missing, for_regression=is_published)
         if is_published:
-            reports = self.reports(
-                channel.publish(self.rows(ratings, channel), rng), channel, public
+            reports = self.build_reports(
+                channel.publish(self.encode_rows(ratings, channel), rng), channel, public
             )
             yield from self.recover(reports, public, rng, raw=False)
         else:
             yield from recovered(
-                channel.publish(self.rows(ratings, channel), rng), self.law(channel), public
+                channel.publish(self.encode_rows(ratings, channel), rng),
+                self.build_noise_model(channel),
+                public,
             )
 
-    def reports(self, reported: Sparse, channel: Channel, public: PublicFacts) -> Reports:
+    def build_reports(self, reported: Sparse, channel: Channel, public: PublicFacts) -> Reports:
         """What the server knows; the density is estimated from the number of reports alone.
 
         It is held between its own standard error, below which the reports cannot tell it from 0,
@@ -160,10 +168,12 @@ class Collection(Collected, Recovery):
         )
         density = (reported_share - channel.reported_if_missing) / probability_gap
         density = float(np.clip(density, min(standard_error, 1.0), 1.0))
-        debias_factor = channel.gain * density / reported_share
+        debias_factor = channel.debias_factor * density / reported_share
         # around gain x rating; what ratings keep apart from a low-rank matrix stays in reports
-        variance = channel.energy(0.0, density) / reported_share + debias_factor * self.misfit**2
-        pattern, values = Pattern.of_matrix(reported), self.values(reported.data, channel)
+        variance = (
+            channel.second_moment(0.0, density) / reported_share + debias_factor * self.misfit**2
+        )
+        pattern, values = Pattern.from_matrix(reported), self.decode_reports(reported.data, channel)
         rho = self.rho(public, density * cells)
         return Reports(pattern, values, min(debias_factor, 1.0), variance, rho)
 
@@ -184,16 +194,17 @@ class LaplaceCollection(Collection):
     source = "Z16, Theorem 1: epsilon per cell, items x epsilon for a row"
 
     @classmethod
-    def recommended(cls, request: Wanted) -> str | None:
-        if not _collects(request) or request.epsilon >= _LOUD:
+    def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
+        if not _prefers_collection(request) or request.epsilon >= _RESPONSE_MIN_EPSILON:
             return None
         return (
-            f"nobody is trusted, and below epsilon {_LOUD:g} noisy ratings tell a little more than"
+            f"nobody is trusted, and below epsilon {_RESPONSE_MIN_EPSILON:g} noisy ratings tell a"
+            " little more than"
             " rounded ones"
         )
 
     def channel(self, public: PublicFacts) -> ModifiedLaplace:
-        return ModifiedLaplace.calibrated(
+        return ModifiedLaplace.from_epsilon(
             self.epsilon,
             query=f"every cell of a row, {public.low:g}..{public.high:g} scaled to -1..1",
             shape=public.shape,
@@ -207,7 +218,7 @@ class LaplaceCollection(Collection):
         often.
         """
         n_cells, noise_variance = public.users * public.items, 8 / self.epsilon**2
-        spurious_probability = flip_chance(self.epsilon / 2)
+        spurious_probability = flip_probability(self.epsilon / 2)
         intrinsic_term = self.misfit * math.sqrt(n_rated)
         if tight:
             squares = (
@@ -224,7 +235,7 @@ class LaplaceCollection(Collection):
         )
 
 
-def levels_of(levels: int | None, public: PublicFacts) -> int:
+def count_levels(levels: int | None, public: PublicFacts) -> int:
     """d: as set, else the whole numbers in the range where those are 2..10, else 5."""
     if levels is not None:
         return levels
@@ -232,13 +243,14 @@ def levels_of(levels: int | None, public: PublicFacts) -> int:
     return int(public.width) + 1 if is_integer_range and public.width < 10 else 5
 
 
-def _symbols(epsilon: float, levels: int | None, public: PublicFacts) -> SymbolChannel:
+def _build_symbol_channel(epsilon: float, levels: int | None, public: PublicFacts) -> SymbolChannel:
     """Symbols 0 (missing) and 1..d, each cell kept or replaced by another one alike."""
-    d = levels_of(levels, public)
+    n_levels = count_levels(levels, public)
     return SymbolChannel.symmetric(
         epsilon,
-        tuple(np.linspace(-1, 1, d).tolist()),
-        query=f"every cell of a row, as a symbol from 1 ({public.low:g}) to {d} ({public.high:g})",
+        tuple(np.linspace(-1, 1, n_levels).tolist()),
+        query=f"every cell of a row, as a symbol from 1 ({public.low:g}) to {n_levels}"
+        f" ({public.high:g})",
         shape=public.shape,
         sensitivity={CELL: 1},
     )
@@ -265,21 +277,24 @@ class ResponseCollection(Collection):
     )
 
     @classmethod
-    def recommended(cls, request: Wanted) -> str | None:
-        if not _collects(request) or request.epsilon < _LOUD:
+    def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
+        if not _prefers_collection(request) or request.epsilon < _RESPONSE_MIN_EPSILON:
             return None
-        why = "nobody is trusted" if request.trust is Trust.LOCAL else "few users for many items"
-        return f"{why}, and from epsilon {_LOUD:g} on rounded ratings tell more than noisy ones"
+        reason = "nobody is trusted" if request.trust is Trust.LOCAL else "few users for many items"
+        return (
+            f"{reason}, and from epsilon {_RESPONSE_MIN_EPSILON:g} on rounded ratings tell"
+            " more than noisy ones"
+        )
 
     def channel(self, public: PublicFacts) -> SymbolChannel:
-        return _symbols(self.epsilon, self.levels, public)
+        return _build_symbol_channel(self.epsilon, self.levels, public)
 
     def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
         """rho0 sqrt(s) + 2 (d-1) sqrt(2 m n d / ((e^eps + d) gamma)) in symbols of 1..d.
 
         tight: a rating differs by at most d-1, in at most one report of a cell.
         """
-        d, n_cells = levels_of(self.levels, public), public.users * public.items
+        d, n_cells = count_levels(self.levels, public), public.users * public.items
         weight = math.exp(min(self.epsilon, 700.0)) + d
         expected_change = 8.0 * n_cells * d
         if tight:
@@ -289,7 +304,7 @@ class ResponseCollection(Collection):
 
 
 @mechanism
-class LocalMean(Collected):
+class LocalMean(CollectionMechanism):
     """The mean rating alone, from rows collected by randomised response: the guess that whoever
     trusts no server can have for the same budget.
 
@@ -300,24 +315,24 @@ class LocalMean(Collected):
     id = "local-mean"
     name = "Local mean"
     style = Style(ORANGE, "bowtie", "dot")
-    place = 2
-    twin = "global-mean"
+    list_order = 2
+    nonprivate_counterpart = "global-mean"
     revision = 1
 
-    levels: int | None = same_setting(ResponseCollection, "levels")
+    levels: int | None = inherit_setting(ResponseCollection, "levels")
 
     def channel(self, public: PublicFacts) -> SymbolChannel:
-        return _symbols(self.epsilon, self.levels, public)
+        return _build_symbol_channel(self.epsilon, self.levels, public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         from dpmc_core.solvers.noisy_reports import mean_rating
 
         public = ratings.public
         channel = self.guarantee(public).releases.rows
-        check_reports(public, channel.reported_if_missing, regressed=False)
+        check_report_count(public, channel.reported_if_missing, for_regression=False)
         noisy_rows, noise_model = (
-            channel.publish(self.rows(ratings, channel), rng),
-            self.law(channel),
+            channel.publish(self.encode_rows(ratings, channel), rng),
+            self.build_noise_model(channel),
         )
         n_cells = public.users * public.items
         estimate = mean_rating(

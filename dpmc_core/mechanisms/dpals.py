@@ -20,36 +20,36 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
     EffectsFirstReleases,
-    enforced_cap,
-    published_effects,
-    user_gaussian,
+    build_gaussian_release,
+    effective_cap,
+    publish_item_effects,
 )
-from dpmc_core.mechanisms.plain import Plain, centred_on_means
+from dpmc_core.mechanisms.plain import NonprivateMechanism, centre_on_means
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Releases
-from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
-from dpmc_core.settings import mechanism, same_setting, setting
+from dpmc_core.ratings import PublicFacts, Ratings, draw_cap_mask, rank_within_user
+from dpmc_core.settings import inherit_setting, mechanism, setting
 from dpmc_core.solvers.effects import ItemEffects, noisy_factors
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
-    Rows,
-    bounded_scale,
-    cap_key,
+    ResidualRows,
+    bound_spectral_norm,
     clip_dense_rows,
     clip_rows,
-    full_scale,
-    item_equations,
-    nearest_positive,
-    random_factors,
-    ridge,
-    ridge_rows,
+    draw_cap_key,
+    draw_random_factors,
+    item_normal_equations,
+    project_to_semidefinite,
+    solve_ridge,
+    solve_ridge_rows,
+    spectral_scale,
 )
 from dpmc_core.solvers.sizes import check_rank
 from dpmc_core.style import GREEN, Style
 
-_LEAST_RIDGE = 4.0  # of the items' problems, in squared factor clips
-_CLIPS = ("ratings clipped", "item weights scaled", "user factors clipped")
+_MIN_ITEM_RIDGE = 4.0  # of the items' problems, in squared factor clips
+_CLIP_LABELS = ("ratings clipped", "item weights scaled", "user factors clipped")
 
 
 class ItemBudget(enum.Enum):
@@ -60,39 +60,42 @@ class ItemBudget(enum.Enum):
     ADAPTIVE = "adaptive"  # all, item j weighted by its private count to the power -exponent
 
 
-class Side(NamedTuple):
+class UserProblems(NamedTuple):
     """What some users bring to every round: rows, and the weights of their cells on the item side.
 
-    clipped, scaled: how many ratings and rows were. left, asked: the own factors for the items as
-    they are and as the next round asks for them, where noise has shrunk what they were.
+    n_clipped, n_scaled: how many ratings and rows were. user_factors, query_factors: the own
+    factors for the items as they are and as the next round asks for them, where noise has shrunk
+    what they were.
     """
 
-    rows: Rows
+    rows: ResidualRows
     weights: Floats
-    clipped: int
-    scaled: int
-    left: Floats
-    asked: Floats
+    n_clipped: int
+    n_scaled: int
+    user_factors: Floats
+    query_factors: Floats
 
-    def solved(self, item_factors: Floats, penalty: float, is_rescaled: bool) -> Side:
+    def solve_users(self, item_factors: Floats, penalty: float, is_rescaled: bool) -> UserProblems:
         """With the own factors for these of the items: exact ridge problems."""
         # The items are asked as if they were `right` times that.
-        inflation = max(full_scale(item_factors), 1.0) if is_rescaled else 1.0
+        inflation = max(spectral_scale(item_factors), 1.0) if is_rescaled else 1.0
         penalties = penalty, penalty / inflation**2
-        user_factors, query_factors = ridge_rows(
-            self.rows.cells, self.rows.values, item_factors, *penalties
+        user_factors, query_factors = solve_ridge_rows(
+            self.rows.entries, self.rows.values, item_factors, *penalties
         )
-        return self._replace(left=user_factors, asked=query_factors / inflation)
+        return self._replace(user_factors=user_factors, query_factors=query_factors / inflation)
 
-    def model(self, item_factors: Floats) -> Factors:
-        return self.rows.model(Factors(self.left, item_factors))
+    def build_model(self, item_factors: Floats) -> Factors:
+        return self.rows.build_model(Factors(self.user_factors, item_factors))
 
-    def problems(self, clip: float, bound: float) -> tuple[Floats, Floats, int, int, int]:
+    def sum_item_problems(self, clip: float, bound: float) -> tuple[Floats, Floats, int, int, int]:
         """The items' squares and moments, own factors and values clipped; what was clipped."""
-        clipped_factors, n_factors_clipped = clip_dense_rows(self.asked, clip)
-        entries, values = self.rows.cells, self.rows.values
-        squares, moments = item_equations(entries, values, clipped_factors, self.weights, bound)
-        return squares, moments, self.clipped, self.scaled, n_factors_clipped
+        clipped_factors, n_factors_clipped = clip_dense_rows(self.query_factors, clip)
+        entries, values = self.rows.entries, self.rows.values
+        squares, moments = item_normal_equations(
+            entries, values, clipped_factors, self.weights, bound
+        )
+        return squares, moments, self.n_clipped, self.n_scaled, n_factors_clipped
 
 
 @dataclass(frozen=True)
@@ -122,11 +125,11 @@ class Dpals(EffectsFirst):
     """
 
     id = "dpals"
-    partitioned = True
-    place = 1
+    supports_partitions = True
+    list_order = 1
     name = "DPALS"
     style = Style(GREEN, "triangle-left")
-    twin = "als"
+    nonprivate_counterpart = "als"
     rank: int = setting(3, "length of the factors", at_least=1, at_most=200)
     rounds: int = setting(6, "rounds that share the budget", at_least=1, at_most=100)
     ridge: float = setting(10.0, "ridge of the users' problems", above=0, at_most=1e6)
@@ -163,20 +166,20 @@ class Dpals(EffectsFirst):
                 "item_share", "> 0 for tail or adaptive budgets, which need private counts", 0
             )
 
-    def bounds(self, public: PublicFacts) -> tuple[float, float]:
+    def clip_bounds(self, public: PublicFacts) -> tuple[float, float]:
         """(c, g) in rating points."""
         return self.factor_clip * public.width, self.residual_clip * public.width
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
         check_rank(self.rank, public)
-        n, r, sqrt_cap = public.items, self.rank, math.sqrt(enforced_cap(self.cap, public))
-        c, g = self.bounds(public)
+        n, r, sqrt_cap = public.items, self.rank, math.sqrt(effective_cap(self.cap, public))
+        c, g = self.clip_bounds(public)
         round_releases = []
-        for words, budget, n_publications in self.by_round(self.growth, self.rounds):
+        for round_label, budget, n_publications in self.split_by_round(self.growth, self.rounds):
             squares, moments = budget.split(self.squares_share, 1 - self.squares_share)
             problems = ItemProblems(
-                user_gaussian(
-                    f"weighted squares of the users' factors of each item{words}",
+                build_gaussian_release(
+                    f"weighted squares of the users' factors of each item{round_label}",
                     *(
                         (n, r, r),
                         squares,
@@ -185,65 +188,81 @@ class Dpals(EffectsFirst):
                         n_publications,
                     ),
                 ),
-                user_gaussian(
-                    f"weighted ratings times the users' factors of each item{words}",
+                build_gaussian_release(
+                    f"weighted ratings times the users' factors of each item{round_label}",
                     *((n, r), moments, sqrt_cap * c * g, 2 * sqrt_cap * c * g, n_publications),
                 ),
             )
             round_releases.append(problems)
-        releases = DpalsReleases(self.effects_first(public), tuple(round_releases))
-        return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
+        releases = DpalsReleases(self.item_effects_releases(public), tuple(round_releases))
+        return self.build_guarantee(
+            public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)"
+        )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         formula = f"u = (V_S' V_S + {self.ridge!r} I)^-1 V_S' y"
-        return self.side(public, columns, range(self.rank, self.rank + 1), formula, whole=True)
+        return self.describe_user_side(
+            public, columns, range(self.rank, self.rank + 1), formula, full_rows=True
+        )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
-        releases, bounds = self.guarantee(public).releases, self.bounds(public)
-        item_effects = published_effects(releases.effects, ratings, rng)
-        cap_keys = cap_key(rng), cap_key(rng) if self.items is ItemBudget.UNIFORM else 0
-        users = ratings.map(self._side, item_effects, *cap_keys)
-        item_factors = bounded_scale(random_factors(public.items, self.rank, rng))
-        solved_users = users.map(Side.solved, item_factors, self.ridge, False)
+        releases, bounds = self.guarantee(public).releases, self.clip_bounds(public)
+        item_effects = publish_item_effects(releases.effects, ratings, rng)
+        cap_keys = draw_cap_key(rng), draw_cap_key(rng) if self.items is ItemBudget.UNIFORM else 0
+        users = ratings.map_users(self._prepare_users, item_effects, *cap_keys)
+        item_factors = bound_spectral_norm(draw_random_factors(public.items, self.rank, rng))
+        solved_users = users.map_users(UserProblems.solve_users, item_factors, self.ridge, False)
         for index, release in zip(range(1, self.rounds + 1), cycle(releases.rounds), strict=False):
-            squares, moments, *clip_counts = solved_users.total(Side.problems, *bounds)
+            squares, moments, *clip_counts = solved_users.sum_over_users(
+                UserProblems.sum_item_problems, *bounds
+            )
             noisy_squares = release.squares.publish(squares, rng)
             noisy_moments = release.moments.publish(moments, rng)
-            solvable = nearest_positive(0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1)))
-            if self.aware:
+            solvable = project_to_semidefinite(
+                0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1))
+            )
+            if self.is_noise_aware:
                 scale = release.moments.scale
                 solution = noisy_factors(solvable, noisy_moments, scale, public.width)
             else:
                 # The second part keeps it solvable where there is no noise to speak of.
-                penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * bounds[0] ** 2
-                solution = ridge(solvable, noisy_moments, penalty)
-            item_factors = bounded_scale(solution)  # so that user factors are in rating points
-            solved_users = users.map(Side.solved, item_factors, self.ridge, self.aware)
+                penalty = self.item_ridge * release.moments.scale + _MIN_ITEM_RIDGE * bounds[0] ** 2
+                solution = solve_ridge(solvable, noisy_moments, penalty)
+            item_factors = bound_spectral_norm(
+                solution
+            )  # so that user factors are in rating points
+            solved_users = users.map_users(
+                UserProblems.solve_users, item_factors, self.ridge, self.is_noise_aware
+            )
             published_trace = {"largest item factor": float(np.abs(item_factors).max())}
-            trace = published_trace | dict(zip(_CLIPS, map(float, clip_counts), strict=True))
-            model = solved_users.model(Side.model, item_factors)
-            yield Step.of(index, self.rounds, model, trace, told=published_trace)
+            trace = published_trace | dict(zip(_CLIP_LABELS, map(float, clip_counts), strict=True))
+            model = solved_users.build_model(UserProblems.build_model, item_factors)
+            yield Step.from_trace(index, self.rounds, model, trace, published_names=published_trace)
 
-    def _side(self, ratings: Ratings, item_effects: ItemEffects, *cap_keys: int) -> Side:
+    def _prepare_users(
+        self, ratings: Ratings, item_effects: ItemEffects, *cap_keys: int
+    ) -> UserProblems:
         """Of any users. cap_keys: for the cap on a user's problem and on the item side."""
-        (_, bound), public = self.bounds(ratings.public), ratings.public
+        (_, bound), public = self.clip_bounds(ratings.public), ratings.public
         # A user's own problem may use the whole row: what leaves it is bounded.
-        rows = self.residual_rows(ratings, item_effects, public.items, cap_keys[0])
-        weights, scales = self._item_weights(ratings, item_effects.counts, cap_keys[1])
+        rows = self.compute_residual_rows(ratings, item_effects, public.items, cap_keys[0])
+        weights, scales = self._weigh_entries(ratings, item_effects.counts, cap_keys[1])
         n_clipped, no_factors = (
             int((np.abs(rows.values) > bound).sum()),
             np.zeros((public.users, 0)),
         )
-        return Side(rows, weights, n_clipped, int((scales < 1).sum()), no_factors, no_factors)
+        return UserProblems(
+            rows, weights, n_clipped, int((scales < 1).sum()), no_factors, no_factors
+        )
 
-    def _item_weights(self, ratings: Ratings, counts: Floats, key: int) -> tuple[Floats, Floats]:
+    def _weigh_entries(self, ratings: Ratings, counts: Floats, key: int) -> tuple[Floats, Floats]:
         """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; who is scaled how."""
-        max_ratings = enforced_cap(self.cap, ratings.public)
+        max_ratings = effective_cap(self.cap, ratings.public)
         if self.items is ItemBudget.UNIFORM:
-            weights = kept_at_random(ratings, max_ratings, key).astype(float)
+            weights = draw_cap_mask(ratings, max_ratings, key).astype(float)
         elif self.items is ItemBudget.TAIL:
-            weights = (place_in_row(ratings, counts[ratings.items]) < max_ratings).astype(float)
+            weights = (rank_within_user(ratings, counts[ratings.items]) < max_ratings).astype(float)
         else:
             positive_counts = np.maximum(counts, 1.0)
             item_weights = positive_counts**-self.exponent
@@ -252,11 +271,11 @@ class Dpals(EffectsFirst):
                 float(positive_counts @ item_weights**2) / float(positive_counts.sum())
             )
             weights = item_weights[ratings.items]
-        return weights, clip_rows(Pattern.of(ratings), weights, math.sqrt(max_ratings))
+        return weights, clip_rows(Pattern.from_ratings(ratings), weights, math.sqrt(max_ratings))
 
 
 @mechanism
-class Als(Plain):
+class Als(NonprivateMechanism):
     """Matrix factorisation by alternating least squares on user- and item-centred ratings.
 
     Salakhutdinov and Mnih, "Probabilistic Matrix Factorization" (2007), solved by exact ridge
@@ -265,21 +284,23 @@ class Als(Plain):
 
     id = "als"
     name = "ALS, no privacy"
-    rank: int = same_setting(Dpals, "rank")
+    rank: int = inherit_setting(Dpals, "rank")
     rounds: int = setting(10, "rounds of alternating least squares", at_least=1, at_most=1_000)
-    ridge: float = same_setting(Dpals, "ridge")
+    ridge: float = inherit_setting(Dpals, "ridge")
     item_ridge: float = setting(
         1.0, "ridge of the items' problems, in squared rating points", above=0, at_most=1e6
     )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_rank(self.rank, ratings.public)
-        rows = centred_on_means(ratings, rng)
-        entries, values = rows.cells, rows.values
-        right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
-        (left,) = ridge_rows(entries, values, right, self.ridge)
+        rows = centre_on_means(ratings, rng)
+        entries, values = rows.entries, rows.values
+        right = bound_spectral_norm(draw_random_factors(ratings.public.items, self.rank, rng))
+        (left,) = solve_ridge_rows(entries, values, right, self.ridge)
         for index in range(1, self.rounds + 1):
-            right = bounded_scale(ridge(*item_equations(entries, values, left), self.item_ridge))
-            (left,) = ridge_rows(entries, values, right, self.ridge)
-            trace = {"training rmse": rmse(entries.sample(left, right), values)}
-            yield Step.of(index, self.rounds, rows.model(Factors(left, right)), trace)
+            right = bound_spectral_norm(
+                solve_ridge(*item_normal_equations(entries, values, left), self.item_ridge)
+            )
+            (left,) = solve_ridge_rows(entries, values, right, self.ridge)
+            trace = {"training rmse": rmse(entries.sample_product(left, right), values)}
+            yield Step.from_trace(index, self.rounds, rows.build_model(Factors(left, right)), trace)

@@ -36,16 +36,16 @@ from dpmc_core.privacy import (
     harmless,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
+from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
-    Over,
+    PenalisedCells,
     binary_matrix,
     minimise_in_ball,
-    solve_rows,
+    solve_implicit_rows,
 )
 from dpmc_core.solvers.rows import normal_equations, shrinkage
-from dpmc_core.solvers.sizes import check_noise
+from dpmc_core.solvers.sizes import check_noise_size
 from dpmc_core.style import BLUE, GREEN, ORANGE, RED, SKY, Style
 
 
@@ -78,17 +78,17 @@ _QUERIES = {
         "weighted number of items that the user did and did not choose (the ridge)",
     ),
 }
-_SAMPLED = ", importance-sampled so that no cell's loss passes that of the longest"
+_SAMPLED_NOTE = ", importance-sampled so that no cell's loss passes that of the longest"
 _ALPHA = 0.8
-ALONE = (
+SINGLE_PARTY_NOTE = (
     "; its ten parties take 100 rounds of 20 solves each: here one party takes 100"
     " ('dpmc protocol federated' has parties)"
 )
-_PRINTED = f"rank and lambda are those for MovieLens in its experiments{ALONE}"
+_PUBLISHED_NOTE = f"rank and lambda are those for MovieLens in its experiments{SINGLE_PARTY_NOTE}"
 
 
 @dataclass(frozen=True)
-class Norms:
+class FactorNorms:
     """Bounds on one fixed factor p: ||p||_1, and sum |pp'| over all entries or the upper triangle.
 
     full = ||p||_1^2 and upper = (||p||_1^2 + ||p||_2^2) / 2.
@@ -99,12 +99,12 @@ class Norms:
     upper: float
 
     @classmethod
-    def clipped(cls, l1: float, l2: float) -> Norms:
+    def from_clip(cls, l1: float, l2: float) -> FactorNorms:
         """Of every p with ||p||_1 <= l1 and ||p||_2 <= l2."""
         return cls(l1, l1**2, (l1**2 + min(l1, l2) ** 2) / 2)
 
     @classmethod
-    def read_off(cls, factors: Floats) -> Norms:
+    def from_factors(cls, factors: Floats) -> FactorNorms:
         """The largest among the rows of `factors`: private, as published."""
         l1_norms = np.abs(factors).sum(axis=1)
         upper_sums = (l1_norms**2 + np.sum(factors**2, axis=1)) / 2
@@ -136,10 +136,10 @@ class Dpimf(Mechanism):
     trust = Trust.FEDERATED
     source = "RYHH24, Theorem 3"
     task = Task.RANKING
-    twin = "ials"
-    floor = "private-popularity"
+    nonprivate_counterpart = "ials"
+    baseline = "private-popularity"
     revision = 1
-    published = AsPublished(
+    published_settings = PublishedSettings(
         {
             "clip": None,
             "profiles": Profiles.USERS,
@@ -147,7 +147,7 @@ class Dpimf(Mechanism):
             "regularisation": 0.07,
             "rounds": 100,
         },
-        _PRINTED,
+        _PUBLISHED_NOTE,
     )
     # Settings of the variants in which missing cells may weigh less.
     alpha = 1.0
@@ -164,7 +164,7 @@ class Dpimf(Mechanism):
     clip_l2: float = setting(0.07, "largest l2 norm of a fixed factor", above=0, at_most=1e3)
     profiles: Profiles = setting(Profiles.ITEMS, "whose profiles are solved with noise")
 
-    def noised(self, norms: Norms, n_profiles: int) -> Coefficients:
+    def build_coefficients(self, norms: FactorNorms, n_profiles: int) -> Coefficients:
         """What is noised of so many profiles, given bounds on the fixed factors."""
         d, complement, epsilon = self.rank, 1.0 - self.alpha, self.epsilon
         first, second, ridge = 2.0 * norms.l1, complement * norms.full, complement
@@ -183,20 +183,20 @@ class Dpimf(Mechanism):
             ]
         terms = zip(_QUERIES[self.profiles], ((d,), triangle, ()), (first, second, ridge), scales)  # noqa: B905
         noisy_terms = [
-            self._release(query, (n_profiles, *shape), *complement)
+            self._build_release(query, (n_profiles, *shape), *complement)
             for query, shape, *complement in terms
         ]
         if self.variant is Variant.SAMPLED:
             noisy_terms = [
                 SampledLaplace(
-                    **(vars(noisy_terms[0]) | {"query": noisy_terms[0].query + _SAMPLED}),
+                    **(vars(noisy_terms[0]) | {"query": noisy_terms[0].query + _SAMPLED_NOTE}),
                     longest=2.0 * norms.l1,
                     budget=epsilon,
                 )
             ]
         return Coefficients(*noisy_terms)
 
-    def _release(
+    def _build_release(
         self, query: str, shape: tuple[int, ...], cell_sensitivity: float, scale: float
     ) -> Laplace:
         """A coefficient that one cell moves so far; it certifies nothing without a public clip."""
@@ -209,7 +209,9 @@ class Dpimf(Mechanism):
     @property
     def loss(self) -> ImplicitLoss:
         """The loss without noise."""
-        penalised_cells = Over.ALL if self.variant is Variant.STRAWMAN else Over.MISSING
+        penalised_cells = (
+            PenalisedCells.ALL if self.variant is Variant.STRAWMAN else PenalisedCells.MISSING
+        )
         return ImplicitLoss(self.alpha, self.regularisation, penalised_cells)
 
     @property
@@ -217,13 +219,15 @@ class Dpimf(Mechanism):
         """Bound on ||q||_2: no minimiser of the loss without noise is longer (Lemma 1)."""
         return math.sqrt(1.0 / self.regularisation)
 
-    def norms(self) -> Norms:
+    def public_norms(self) -> FactorNorms:
         """The public bounds; those of a one-hot factor where the clip is read off the data."""
         if self.clip is None:
-            return Norms.clipped(1.0, 1.0)
-        return Norms.clipped(min(self.clip, math.sqrt(self.rank) * self.clip_l2), self.clip_l2)
+            return FactorNorms.from_clip(1.0, 1.0)
+        return FactorNorms.from_clip(
+            min(self.clip, math.sqrt(self.rank) * self.clip_l2), self.clip_l2
+        )
 
-    def clipped(self, factors: Floats) -> Floats:
+    def clip_factors(self, factors: Floats) -> Floats:
         """The fixed factors within the public bounds."""
         if self.clip is None:
             return factors
@@ -231,15 +235,15 @@ class Dpimf(Mechanism):
         l2_factors = shrinkage(np.linalg.norm(factors, axis=1), self.clip_l2)
         return factors * np.minimum(l1_factors, l2_factors)[:, None]
 
-    def releases(self, n_profiles: int) -> Coefficients:
+    def build_releases(self, n_profiles: int) -> Coefficients:
         """The releases of all rounds, for so many profiles."""
-        return self.noised(self.norms(), n_profiles)
+        return self.build_coefficients(self.public_norms(), n_profiles)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
         publishes_items = self.profiles is Profiles.ITEMS
-        other = "user" if publishes_items else "item"
+        other_party = "user" if publishes_items else "item"
         refit_factors = Unaccounted(
-            f"{other} factors",
+            f"{other_party} factors",
             "refitted from the same rows each round, while the noise takes them as public",
         )
         shared_factors = Unaccounted(
@@ -248,13 +252,13 @@ class Dpimf(Mechanism):
         caveats = (
             "the claim counts one cell of one solve: a whole row moves a cell of every profile it"
             " touches, and each round spends the budget again",
-            f"{other} factors are fitted to raw rows and stay with their party",
+            f"{other_party} factors are fitted to raw rows and stay with their party",
         )
         unaccounted = ((refit_factors,) if self.rounds > 1 else ()) + (
             () if publishes_items else (shared_factors,)
         )
-        releases = self.releases(public.items if publishes_items else public.users)
-        return self.pure_card(public, releases, caveats, unaccounted)
+        releases = self.build_releases(public.items if publishes_items else public.users)
+        return self.pure_guarantee(public, releases, caveats, unaccounted)
 
     @property
     def publishes(self) -> Publishes:  # type: ignore[override]
@@ -267,13 +271,13 @@ class Dpimf(Mechanism):
         if not publishes_items:
             matrix = matrix.T.tocsr()
         columns = matrix.T.tocsr()
-        self.check_size(columns.shape[0])
+        self.check_noise_fits(columns.shape[0])
         releases = self.guarantee(ratings.public).releases
         factors = harmless(rng, Harmless.START).random((matrix.shape[0], self.rank))
         for index in range(1, self.rounds + 1):
-            profiles = self.private_profiles(columns, factors, releases, rng)
-            factors = solve_rows(matrix, profiles, self.loss)
-            is_shortened = np.any(self.clipped(factors) != factors, axis=1)
+            profiles = self.solve_private_profiles(columns, factors, releases, rng)
+            factors = solve_implicit_rows(matrix, profiles, self.loss)
+            is_shortened = np.any(self.clip_factors(factors) != factors, axis=1)
             trace = {
                 "loss": self.loss.value(matrix, factors, profiles),
                 "share of fixed factors that the clip shortens": float(np.mean(is_shortened)),
@@ -281,17 +285,17 @@ class Dpimf(Mechanism):
             model = Factors(factors, profiles) if publishes_items else Factors(profiles, factors)
             yield Step(index, self.rounds, model, trace, frozenset(trace), index == self.rounds)
 
-    def private_profiles(
+    def solve_private_profiles(
         self, columns: Sparse, factors: Floats, releases: Coefficients, rng: Rng
     ) -> Floats:
         """Clip the fixed factors and solve every profile once with noise: profiles x d.
 
         columns: a row of ones for each profile (profiles x m). factors: m x d. releases: as
-        `releases` names them.
+        `build_releases` names them.
         """
-        clipped_factors = self.clipped(factors)
+        clipped_factors = self.clip_factors(factors)
         if self.clip is None:
-            releases = self._read_off(clipped_factors, columns.shape[0])
+            releases = self._coefficients_from_factors(clipped_factors, columns.shape[0])
         sums = Sums(columns, 2.0 * clipped_factors) if self.variant is Variant.SAMPLED else None
         linear = releases.first.publish(
             2.0 * (columns @ clipped_factors) if sums is None else sums, rng
@@ -301,7 +305,8 @@ class Dpimf(Mechanism):
             shared = gram + self.regularisation * columns.shape[1] * np.eye(self.rank)
             return minimise_in_ball(shared, linear, self.radius)
         moments = (
-            self.loss.own_weight * normal_equations(columns, clipped_factors)[0] + self.alpha * gram
+            self.loss.observed_weight * normal_equations(columns, clipped_factors)[0]
+            + self.alpha * gram
         )
         if self.variant is Variant.SYMMETRIC:
             upper_indices = np.triu_indices(self.rank)
@@ -318,10 +323,10 @@ class Dpimf(Mechanism):
         moments[:, diagonal, diagonal] += ridge[:, None]
         return minimise_in_ball(moments, linear, self.radius)
 
-    def _read_off(self, clipped_factors: Floats, n_profiles: int) -> Coefficients:
-        norms = Norms.read_off(clipped_factors)
+    def _coefficients_from_factors(self, clipped_factors: Floats, n_profiles: int) -> Coefficients:
+        norms = FactorNorms.from_factors(clipped_factors)
         try:
-            return self.noised(norms, n_profiles)
+            return self.build_coefficients(norms, n_profiles)
         except InvalidSetting:
             if norms.full > 0:
                 raise
@@ -333,21 +338,26 @@ class Dpimf(Mechanism):
             ) from None
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
-        alpha, weight = self.loss.alpha, self.loss.own_weight
-        rest = public.items if self.loss.over is Over.ALL else f"{public.items} - c"
+        alpha, weight = self.loss.alpha, self.loss.observed_weight
+        n_penalised = (
+            public.items
+            if self.loss.penalised_cells is PenalisedCells.ALL
+            else f"{public.items} - c"
+        )
         return OwnSide(
             "Q is items, S the c items that the user chose;"
             f" u = ({weight!r} Q_S' Q_S + {alpha!r} Q' Q + {self.regularisation!r} (c +"
-            f" {alpha!r} ({rest})) I)^-1 times the sum of the rows of Q_S; the score of item j is"
+            f" {alpha!r} ({n_penalised})) I)^-1 times the sum of the rows of Q_S; the score of"
+            " item j is"
             " Q_j u",
             (self.rank,),
         )
 
-    def check_size(self, n_profiles: int) -> None:
+    def check_noise_fits(self, n_profiles: int) -> None:
         """Refuse noise that would not fit in memory."""
-        single_profile = self.releases(1)
+        single_profile = self.build_releases(1)
         max_values = max(math.prod(n or 1 for n in release.shape) for _, release in single_profile)
-        check_noise(self.rank, n_profiles, max_values)
+        check_noise_size(self.rank, n_profiles, max_values)
 
 
 @mechanism
@@ -363,9 +373,9 @@ class Strawman(Dpimf):
     short = "DPIMF strawman"
     style = Style(RED, "triangle-down", "dot")
     variant = Variant.STRAWMAN
-    published = AsPublished(
-        Dpimf.published.settings,
-        f"{_PRINTED}; alpha, {_ALPHA:g}, is printed for the other variants of figure 5 only",
+    published_settings = PublishedSettings(
+        Dpimf.published_settings.settings,
+        f"{_PUBLISHED_NOTE}; alpha, {_ALPHA:g}, is printed for the other variants of figure 5 only",
     )
     alpha: float = setting(
         _ALPHA, "weight of cells that were not observed (alpha0)", at_least=0, at_most=1
@@ -386,12 +396,13 @@ class Complementary(Dpimf):
     short = "DPIMF compl. loss"
     style = Style(ORANGE, "pentagon", "dash")
     variant = Variant.COMPLEMENTARY
-    published = AsPublished(
-        {**Dpimf.published.settings, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1},
-        f"{_PRINTED}; alpha, {_ALPHA:g}, is printed for figure 5 only, the split of the budget for"
+    published_settings = PublishedSettings(
+        {**Dpimf.published_settings.settings, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1},
+        f"{_PUBLISHED_NOTE}; alpha, {_ALPHA:g}, is printed for figure 5 only, the split of the"
+        " budget for"
         " its noise only",
     )
-    alpha: float = same_setting(Strawman, "alpha")
+    alpha: float = inherit_setting(Strawman, "alpha")
     beta1: float = setting(0.8, "share of the first-order term", above=0, at_most=1)
     beta2: float = setting(0.15, "share of the second moment", at_least=0, below=1)
     beta3: float = setting(0.05, "share of the ridge", at_least=0, below=1)

@@ -27,14 +27,14 @@ from dpmc_core.privacy import (
     Unaccounted,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
+from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
 from dpmc_core.solvers.factorization import (
     LeastSquaresMF,
     PublicUserFactors,
-    Sides,
+    RatingMatrices,
     binary_matrix,
 )
-from dpmc_core.solvers.rows import ridge, with_offsets
+from dpmc_core.solvers.rows import factors_with_offsets, solve_ridge
 from dpmc_core.style import PURPLE, RED, SKY, Style
 
 LINEAR_TERM = "linear term of each item's objective"
@@ -68,15 +68,15 @@ class DPMF(Mechanism, LeastSquaresMF):
     short = "Private MF"
     style = Style(PURPLE, "triangle-right", "dot")
     task = Task.RATINGS
-    twin = "pmf"
-    floor = "private-mean"
+    nonprivate_counterpart = "pmf"
+    baseline = "private-mean"
     revision = 1
-    change = RATING  # what moves one r_ij by `spread` at most
+    change = RATING  # what moves one r_ij by `rating_sensitivity` at most
     trust = Trust.CURATOR
     publishes = Publishes.FACTORS_ALONE
     source = "HXZ15, scenario 1"
     raters: ClassVar[str] = "an item's raters"  # over whom the sum of u u' runs
-    published = AsPublished(
+    published_settings = PublishedSettings(
         {"noise": NoiseForm.NORM, "shrink": False},
         "rank and penalties stay what they are: the summary that this program knows the paper by"
         " prints none, nor whether users fit their factors anew to the published ones, as here",
@@ -95,13 +95,13 @@ class DPMF(Mechanism, LeastSquaresMF):
         parse=PublicUserFactors.parse,
     )
 
-    def spread(self, public: PublicFacts) -> float:
+    def rating_sensitivity(self, public: PublicFacts) -> float:
         """How far one r_ij can move."""
         return public.width
 
-    def scale(self, public: PublicFacts) -> float:
+    def noise_scale(self, public: PublicFacts) -> float:
         """Noise scale, in rating points: 2 spread / eps, times sqrt(rank) for coordinates."""
-        norm_scale = 2 * self.spread(public) / self.epsilon
+        norm_scale = 2 * self.rating_sensitivity(public) / self.epsilon
         return norm_scale if self.noise is NoiseForm.NORM else norm_scale * math.sqrt(self.rank)
 
     def noisy_penalty(self, public: PublicFacts) -> float:
@@ -114,37 +114,43 @@ class DPMF(Mechanism, LeastSquaresMF):
         if not self.shrink:
             return self.item_penalty
         per_coordinate = math.sqrt(self.rank + 1 if self.noise is NoiseForm.NORM else 2)
-        factor_std = self.spread(public) / 4
-        return self.item_penalty + 0.5 * self.scale(public) * per_coordinate / factor_std
+        factor_std = self.rating_sensitivity(public) / 4
+        return self.item_penalty + 0.5 * self.noise_scale(public) * per_coordinate / factor_std
 
     def guarantee(self, public: PublicFacts) -> Guarantee[LinearTerm]:
         is_norm_noise = self.noise is NoiseForm.NORM
-        sensitivity = 2 * self.spread(public) * (1 if is_norm_noise else math.sqrt(self.rank))
+        sensitivity = (
+            2 * self.rating_sensitivity(public) * (1 if is_norm_noise else math.sqrt(self.rank))
+        )
         is_bounded = self.unit_ball or self.user_factors is not None
         release = (NormLaplace if is_norm_noise else Laplace)(
             query=LINEAR_TERM,
             shape=(public.items, self.rank),
             sensitivity={self.change: sensitivity} if is_bounded else {},
-            scale=self.scale(public),
+            scale=self.noise_scale(public),
         )
-        one = "rating" if self.change is RATING else "click"
+        unit_label = "rating" if self.change is RATING else "click"
         if self.user_factors is not None:
             assumption = f"certified given that the user factors ({self.user_factors}) are public"
-            return self.pure_card(public, LinearTerm(release), (assumption,))
+            return self.pure_guarantee(public, LinearTerm(release), (assumption,))
         unaccounted_factors = (
             Unaccounted(
-                f"user factors, fitted on the same {one}s without noise",
-                f"the proof holds them constant; through them one {one} moves every item",
+                f"user factors, fitted on the same {unit_label}s without noise",
+                f"the proof holds them constant; through them one {unit_label} moves every item",
             ),
             Unaccounted(
                 f"the sum of u u' over the factors u of {self.raters}",
                 "enters the published factors without noise",
             ),
         )
-        return self.pure_card(public, LinearTerm(release), unaccounted=unaccounted_factors)
+        return self.pure_guarantee(public, LinearTerm(release), unaccounted=unaccounted_factors)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        matrices, public, raw_names = self.sides(ratings), ratings.public, frozenset({"objective"})
+        matrices, public, raw_names = (
+            self.build_matrices(ratings),
+            ratings.public,
+            frozenset({"objective"}),
+        )
         rounds = 1 if self.user_factors else self.iterations + 1
         if self.user_factors is not None:
             user_factors = self.user_factors.load(public.users, self.rank)
@@ -154,44 +160,46 @@ class DPMF(Mechanism, LeastSquaresMF):
             ):
                 trace = {"objective": self.objective(matrices, user_factors, item_factors)}
                 yield Step(index, rounds, None, trace, raw_names)  # no noise yet: not publishable
-        item_factors = self.private_items(matrices, user_factors, public, rng)
+        item_factors = self.fit_private_items(matrices, user_factors, public, rng)
         user_factors = self.fit_users(matrices, item_factors)
         trace = {"objective": self.objective(matrices, user_factors, item_factors)}
         yield Step(
             rounds,
             rounds,
-            self.model(user_factors, item_factors, public),
+            self.build_model(user_factors, item_factors, public),
             trace,
             raw_names,
             final=True,
         )
 
-    def private_items(
-        self, matrices: Sides, user_factors: Floats, public: PublicFacts, rng: Rng
+    def fit_private_items(
+        self, matrices: RatingMatrices, user_factors: Floats, public: PublicFacts, rng: Rng
     ) -> Floats:
         """Item factors from the noisy linear terms."""
         releases = self.guarantee(public).releases
-        squares, moments = self.equations(matrices.by_item, user_factors)
+        squares, moments = self.normal_equation_terms(matrices.by_item, user_factors)
         noisy = releases.linear_term.publish(-2 * moments, rng)
-        item_factors = ridge(squares, -noisy / 2, self.noisy_penalty(public))
+        item_factors = solve_ridge(squares, -noisy / 2, self.noisy_penalty(public))
         if self.change is RATING:  # which ratings exist is public here
             item_factors[np.diff(matrices.by_item.indptr) == 0] = 0.0
         return item_factors
 
-    def model(self, user_factors: Floats, item_factors: Floats, public: PublicFacts) -> Factors:
+    def build_model(
+        self, user_factors: Floats, item_factors: Floats, public: PublicFacts
+    ) -> Factors:
         """The predictions."""
-        return with_offsets(user_factors, item_factors, public.middle)
+        return factors_with_offsets(user_factors, item_factors, public.middle)
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
         return OwnSide(
             f"items is [V, 1]. S are the items that the user rated and y = x_S - {public.middle!r};"
-            f" u minimises |y - V_S u|^2 + {self.user_penalty!r} |u|^2{self._within}; the"
+            f" u minimises |y - V_S u|^2 + {self.user_penalty!r} |u|^2{self._ball_constraint}; the"
             f" prediction for item j is {public.middle!r} + V_j u",
             (self.rank + 1,),
         )
 
     @property
-    def _within(self) -> str:
+    def _ball_constraint(self) -> str:
         return ", over u of length 1 at most" if self.unit_ball else ""
 
 
@@ -212,36 +220,36 @@ class ClickDPMF(DPMF):
     name = "Private matrix factorization of clicks"
     style = Style(RED, "triangle-right", "8px,3px")
     task = Task.RANKING
-    twin = "ials"
-    floor = "local-popularity"  # the guess with a promise per cell
+    nonprivate_counterpart = "ials"
+    baseline = "local-popularity"  # the guess with a promise per cell
     change = CELL
     source = "HXZ15, scenario 1, every cell a rating of 0 or 1"
     raters = "all users"
-    published = AsPublished(
+    published_settings = PublishedSettings(
         {"noise": NoiseForm.NORM, "shrink": False, "rank": 20, "iterations": 100},
         "rank and rounds are RYHH24's for MovieLens; how it makes ratings of clicks, and its"
         " penalties in the scale of this loss, are not printed",
     )
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
-    rank: int = same_setting(LeastSquaresMF, "rank", default=8)
-    user_penalty: float = same_setting(LeastSquaresMF, "user_penalty", default=0.1)
-    item_penalty: float = same_setting(LeastSquaresMF, "item_penalty", default=10.0)
-    shrink: bool = same_setting(DPMF, "shrink", default=False)
+    rank: int = inherit_setting(LeastSquaresMF, "rank", default=8)
+    user_penalty: float = inherit_setting(LeastSquaresMF, "user_penalty", default=0.1)
+    item_penalty: float = inherit_setting(LeastSquaresMF, "item_penalty", default=10.0)
+    shrink: bool = inherit_setting(DPMF, "shrink", default=False)
 
-    def spread(self, public: PublicFacts) -> float:  # noqa: ARG002 - whatever range came along
+    def rating_sensitivity(self, public: PublicFacts) -> float:  # noqa: ARG002 - whatever range came along
         """A cell is 0 or 1."""
         return 1.0
 
-    def sides(self, ratings: Ratings) -> Sides:
+    def build_matrices(self, ratings: Ratings) -> RatingMatrices:
         """The ones, both ways round. Raises BadRatings for ratings other than 1."""
         matrix = binary_matrix(ratings)
-        return Sides(matrix, matrix.T.tocsr())
+        return RatingMatrices(matrix, matrix.T.tocsr())
 
-    def equations(self, rows: Sparse, factors: Floats) -> tuple[Floats, Floats]:
+    def normal_equation_terms(self, rows: Sparse, factors: Floats) -> tuple[Floats, Floats]:
         """All rows share one quadratic, the Gram matrix of the other side's factors."""
         return factors.T @ factors, rows @ factors
 
-    def misfit(
+    def squared_error(
         self, values: Floats, fitted: Floats, user_factors: Floats, item_factors: Floats
     ) -> Any:
         """Over all cells, without a users x items array."""
@@ -250,13 +258,18 @@ class ClickDPMF(DPMF):
         )
         return len(values) - 2 * fitted.sum() + squared_predictions
 
-    def model(self, user_factors: Floats, item_factors: Floats, public: PublicFacts) -> Factors:  # noqa: ARG002
+    def build_model(
+        self,
+        user_factors: Floats,
+        item_factors: Floats,
+        public: PublicFacts,  # noqa: ARG002
+    ) -> Factors:
         return Factors(user_factors, item_factors)
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
         return OwnSide(
             "V is items, x the user's row of 0 and 1 over all items; u minimises |x - V u|^2 +"
-            f" {self.user_penalty!r} |u|^2{self._within}; the score of item j is V_j u",
+            f" {self.user_penalty!r} |u|^2{self._ball_constraint}; the score of item j is V_j u",
             (self.rank,),
         )
 
@@ -276,16 +289,16 @@ class PrivateMean(Mechanism):
     id = "private-mean"
     name = "Private mean"
     style = Style(SKY, "hourglass", "dot")
-    place = 2
+    list_order = 2
     task = Task.RATINGS
-    twin = "global-mean"
-    floor = "private-mean"
+    nonprivate_counterpart = "global-mean"
+    baseline = "private-mean"
     revision = 1
     change = RATING
     trust = Trust.CURATOR
     publishes = Publishes.ONE_NUMBER
     source = "Laplace mechanism"
-    epsilon: float = same_setting(DPMF, "epsilon")
+    epsilon: float = inherit_setting(DPMF, "epsilon")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisySum]:
         total = Laplace(
@@ -294,7 +307,7 @@ class PrivateMean(Mechanism):
             sensitivity={RATING: public.width},
             scale=public.width / self.epsilon,
         )
-        return self.pure_card(public, NoisySum(total))
+        return self.pure_guarantee(public, NoisySum(total))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public

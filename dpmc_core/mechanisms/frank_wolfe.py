@@ -18,42 +18,42 @@ import numpy as np
 from dpmc_core.arrays import Floats, Rng, Sparse
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
-    Clipped,
+    ClippedRows,
     EffectsFirst,
     EffectsFirstReleases,
-    enforced_cap,
-    most_rated_only,
-    own_model,
-    regression_side,
-    user_gaussian,
+    build_gaussian_release,
+    describe_user_regression,
+    effective_cap,
+    fit_user_regressions,
+    most_rated_caveats,
 )
-from dpmc_core.mechanisms.plain import Plain, centred_on_means, on_most_rated
-from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Step, Steps
+from dpmc_core.mechanisms.plain import NonprivateMechanism, centre_on_means, fit_on_most_rated
+from dpmc_core.model import ArraySpec, Estimator, Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
+from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
 from dpmc_core.solvers.effects import taste_of_gram, without_noise
 from dpmc_core.solvers.linalg import (
+    MatrixProduct,
     Pattern,
-    Products,
-    Shrinker,
+    SingularValueShrinker,
     eigenpairs_above,
     l1_threshold,
     leading_eigenpairs,
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import (
+    draw_random_factors,
     gram_products,
-    low_rank_gram,
+    low_rank_gram_products,
     nuclear_radius,
-    random_factors,
     row_norms,
     row_sums,
     scale_rows,
+    scatter_rows,
     shrinkage,
-    spread_out,
 )
-from dpmc_core.solvers.sizes import check_descent, check_rank, descent_rank, gram_items
+from dpmc_core.solvers.sizes import check_descent, check_rank, count_gram_items, max_descent_rank
 from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
@@ -61,13 +61,13 @@ TopPair = Callable[[int, Sparse, Floats], tuple[Floats, float, bool]]
 Eigenpair = tuple[Floats, float, float, float]  # v, lambda^2, the noise's scale and its lambda^2
 
 # JTT18's own: no item effects first, its constant, and rows that no clip cuts.
-_PRINTED = {
+_PUBLISHED_SETTINGS = {
     "estimator": Estimator.PUBLISHED,
     "calibration": Calibration.PAPER,
     "item_share": 0.0,
     "clip": 1.0,
 }
-_TUNED = (
+_PUBLISHED_NOTE = (
     "radius and rounds are cross-validated in the paper, and its noise changes from round to round"
     " by a rule that it does not print: they stay what they are; as printed, T rounds make T - 1"
     " updates, because the first direction is 0: here they make T"
@@ -77,15 +77,15 @@ _SVD_TOLERANCE = 1e-6  # of the pairs that stay
 _EIGEN_TOLERANCE = 1e-4  # of a pair: Frank-Wolfe needs it only roughly, and noise is far more
 
 
-def _source(method: EffectsFirst, theorem: str) -> str:
+def _format_source(method: EffectsFirst, theorem: str) -> str:
     """What the claim rests on."""
-    return f"{'' if method.paper else 'exact Gaussian curve for '}JTT18, {theorem}"
+    return f"{'' if method.uses_paper_constant else 'exact Gaussian curve for '}JTT18, {theorem}"
 
 
 # The Gram matrix of users' rows.
 
 
-def gram_release(
+def build_gram_release(
     method: EffectsFirst,
     public: PublicFacts,
     query: str,
@@ -100,9 +100,11 @@ def gram_release(
     in the Frobenius norm. The paper's constant is for rows of norm 2 L, whatever they are clipped
     to.
     """
-    calibrated_sensitivity = 4 * method.row_norm(public) ** 2 if method.paper else sensitivity
-    shape, replaced_sensitivity = (gram_items(public),) * 2, math.sqrt(2) * sensitivity
-    return user_gaussian(
+    calibrated_sensitivity = (
+        4 * method.row_norm(public) ** 2 if method.uses_paper_constant else sensitivity
+    )
+    shape, replaced_sensitivity = (count_gram_items(public),) * 2, math.sqrt(2) * sensitivity
+    return build_gaussian_release(
         query,
         shape,
         budget,
@@ -113,9 +115,9 @@ def gram_release(
     )
 
 
-def noisy_gram(
-    release: Gaussian, exact_products: Products, symmetric: bool, rng: Rng
-) -> tuple[Products, int, float]:
+def publish_gram(
+    release: Gaussian, exact_products: MatrixProduct, symmetric: bool, rng: Rng
+) -> tuple[MatrixProduct, int, float]:
     """A published symmetric matrix: products, size, and the largest eigenvalue of its noise.
 
     symmetric: (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma; else the upper triangle
@@ -123,7 +125,7 @@ def noisy_gram(
     """
     n = int(release.shape[0] or 0)
     edge = release.scale * math.sqrt(n) * (math.sqrt(2) if symmetric else 2.0)
-    return release.products(exact_products, rng, mirrored=not symmetric), n, edge
+    return release.publish_products(exact_products, rng, mirrored=not symmetric), n, edge
 
 
 # Frank-Wolfe.
@@ -140,28 +142,33 @@ class StepRule(enum.Enum):
         return 1 / total if self is StepRule.FIXED else 2 / (index + 1)
 
 
-_AS_PRINTED = {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED}
+_PUBLISHED_FRANK_WOLFE = {
+    **_PUBLISHED_SETTINGS,
+    "residual": 2.0,
+    "slack": 1.0,
+    "step": StepRule.FIXED,
+}
 
 
 class FrankWolfeRound(NamedTuple):
     """A round. factors: Y after it; residual: A. The next round overwrites both.
 
-    squares: ||A||^2 before and after. gap: how far half of it was from its minimum at most, where
-    the top pair is exact. clipped, scaled: rows of A and of Y.
+    squared_norms: ||A||^2 before and after. duality_gap: how far half of it was from its minimum at
+    most, where the top pair is exact. n_clipped, n_scaled: rows of A and of Y.
     """
 
     t: int
     residual: Floats
-    squares: tuple[float, float]
+    squared_norms: tuple[float, float]
     factors: Factors
-    top: float
-    gap: float
+    top_singular_value: float
+    duality_gap: float
     share: float
-    clipped: int
-    scaled: int
+    n_clipped: int
+    n_scaled: int
 
 
-def frank_wolfe(
+def iterate_frank_wolfe(
     entries: Pattern,
     target: Floats,
     radius: float,
@@ -185,7 +192,11 @@ def frank_wolfe(
     m, n = entries.shape
     left, right = np.zeros((m, rounds)), np.zeros((n, rounds))
     residual = -target  # A = P(Y - Y*)
-    matrix, norms, row_scales = entries.by_user(residual), row_norms(entries, residual), np.empty(m)
+    matrix, norms, row_scales = (
+        entries.build_matrix(residual),
+        row_norms(entries, residual),
+        np.empty(m),
+    )
     for t in range(1, rounds + 1):
         start_squared_norm, clip_scales = float(norms @ norms), shrinkage(norms, residual_norm)
         v, top_value, is_signal = top_pair(t, matrix, clip_scales)
@@ -194,9 +205,11 @@ def frank_wolfe(
         duality_gap = start_squared_norm + float(residual @ target) + radius * top_value
         if step is StepRule.LINE_SEARCH:
             squared_length = 0.0
-            for rows, span, chunk in entries.parts():
+            for rows, span, chunk in entries.iter_chunks():
                 direction = (
-                    chunk.along(column[rows]) * v.take(chunk.items) - residual[span] - target[span]
+                    chunk.expand_rows(column[rows]) * v.take(chunk.items)
+                    - residual[span]
+                    - target[span]
                 )
                 squared_length += float(direction @ direction)
             share = min(max(duality_gap / squared_length, 0.0), 1.0) if squared_length > 0 else 0.0
@@ -204,11 +217,11 @@ def frank_wolfe(
             share = step.share(t, rounds) if is_signal else 0.0
         left *= 1 - share  # Y = (1 - share) Y - share k / lambda' A v v'
         left[:, t - 1], right[:, t - 1] = share * column, v
-        for rows, span, chunk in entries.parts():
+        for rows, span, chunk in entries.iter_chunks():
             observed = (1 - share) * (residual[span] + target[span])
-            observed += chunk.along(left[rows, t - 1]) * v.take(chunk.items)
+            observed += chunk.expand_rows(left[rows, t - 1]) * v.take(chunk.items)
             row_scales[rows] = shrinkage(np.sqrt(row_sums(chunk, observed**2)), row_norm)
-            observed *= chunk.along(row_scales[rows])
+            observed *= chunk.expand_rows(row_scales[rows])
             observed -= target[span]
             residual[span], norms[rows] = observed, np.sqrt(row_sums(chunk, observed**2))
         left *= row_scales[:, None]
@@ -220,9 +233,9 @@ def frank_wolfe(
         )
 
 
-def exact_top_pair(n: int, rng: Rng) -> TopPair:
+def build_exact_top_pair(n: int, rng: Rng) -> TopPair:
     """Without noise; each search starts at the vector of the last."""
-    start = random_factors(n, 1, rng)[:, 0]
+    start = draw_random_factors(n, 1, rng)[:, 0]
 
     def top_pair(_: int, rows: Sparse, clip_scales: Floats) -> tuple[Floats, float, bool]:
         nonlocal start
@@ -234,7 +247,7 @@ def exact_top_pair(n: int, rng: Rng) -> TopPair:
     return top_pair
 
 
-def oja(
+def run_oja(
     product: Callable[[Floats], Floats],
     size: int,
     updates: int,
@@ -247,7 +260,7 @@ def oja(
     direction is uniform; the paper leaves the first vector un-normalised, which would scale the
     first product with it.
     """
-    v = random_factors(size, 1, rng)[:, 0]
+    v = draw_random_factors(size, 1, rng)[:, 0]
     v /= np.linalg.norm(v)
     for _ in range(updates):
         check_cancelled()
@@ -260,7 +273,7 @@ def oja(
 class PrivateRounds(EffectsFirst):
     """What both private methods share: they differ in how the top eigenpair of A'A is released."""
 
-    twin = "frank-wolfe"
+    nonprivate_counterpart = "frank-wolfe"
     calibration: Calibration = setting(
         Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
     )
@@ -302,10 +315,10 @@ class PrivateRounds(EffectsFirst):
             " p = (1 - shares_t) p + w V_St, and u and p are scaled alike until |p| is row_norm"
             " at most"
         )
-        each = ArrayPart((self.rounds,))
+        each = ArraySpec((self.rounds,))
         ranks = range(self.rounds, self.rounds + 1)
-        arrays = {"row_norm": ArrayPart(()), "shares": each, "steps": each}
-        return self.side(public, columns, ranks, formula, arrays)
+        arrays = {"row_norm": ArraySpec(()), "shares": each, "steps": each}
+        return self.describe_user_side(public, columns, ranks, formula, arrays)
 
     def private_rounds(
         self,
@@ -316,31 +329,33 @@ class PrivateRounds(EffectsFirst):
     ) -> Steps:
         """The steps, given the released top eigenpair (v, lambda^2) of A'A in round t."""
         public, shares, steps = ratings.public, [], []
-        rows, factor = self.clipped_rows(ratings, releases, rng)[1].held
+        rows, factor = self.clip_residual_rows(ratings, releases, rng)[1].local_data
         radius, bound = nuclear_radius(self.radius, public), self.row_norm(public)
         failure = math.log(public.items / _FAILURE) * math.sqrt(public.items)
 
         def top_pair(t: int, residual: Sparse, kept: Floats) -> tuple[Floats, float, bool]:
             v, square, scale, edge = eigenpair(t, residual, kept)
             top = math.sqrt(max(square, 0.0)) + self.slack * math.sqrt(scale * failure)
-            return v, top, square > (edge if self.aware else 0.0)
+            return v, top, square > (edge if self.is_noise_aware else 0.0)
 
-        for found in frank_wolfe(
-            *(rows.cells, rows.values, radius, self.rounds, self.step, top_pair),
+        for found in iterate_frank_wolfe(
+            *(rows.entries, rows.values, radius, self.rounds, self.step, top_pair),
             residual_norm=self.residual * bound,
             row_norm=bound,
         ):
             shares.append(found.share)
-            steps.append(-found.share * radius / found.top if found.share else 0.0)
+            steps.append(-found.share * radius / found.top_singular_value if found.share else 0.0)
             trace = {
-                "top singular value": found.top,
-                "training rmse": math.sqrt(found.squares[1] / len(rows.values)),
+                "top singular value": found.top_singular_value,
+                "training rmse": math.sqrt(found.squared_norms[1] / len(rows.values)),
                 "rows clipped": float((factor < 1).sum()),
-                "residual rows clipped": float(found.clipped),
-                "predicted rows scaled": float(found.scaled),
+                "residual rows clipped": float(found.n_clipped),
+                "predicted rows scaled": float(found.n_scaled),
             }
-            model = rows.model(found.factors, row_norm=bound, shares=shares, steps=steps)
-            yield Step.of(found.t, self.rounds, model, trace, told=("top singular value",))
+            model = rows.build_model(found.factors, row_norm=bound, shares=shares, steps=steps)
+            yield Step.from_trace(
+                found.t, self.rounds, model, trace, published_names=("top singular value",)
+            )
 
 
 @dataclass(frozen=True)
@@ -365,7 +380,9 @@ class PrivateFrankWolfe(PrivateRounds):
     style = Style(BLUE, "circle")
     revision = 3
     holds_gram = True
-    published = AsPublished({**_AS_PRINTED, "symmetric": False}, _TUNED)
+    published_settings = PublishedSettings(
+        {**_PUBLISHED_FRANK_WOLFE, "symmetric": False}, _PUBLISHED_NOTE
+    )
     symmetric: bool = setting(
         True, "average the noise matrix with its transpose (else mirror its upper triangle)"
     )
@@ -377,11 +394,15 @@ class PrivateFrankWolfe(PrivateRounds):
         sensitivity = (self.residual * self.row_norm(public)) ** 2
         query = "Gram matrix of the residual rows"
         round_releases = [
-            gram_release(self, public, query + round_label, sensitivity, budget, n_publications)
-            for round_label, budget, n_publications in self.by_round(self.growth, self.rounds)
+            build_gram_release(
+                self, public, query + round_label, sensitivity, budget, n_publications
+            )
+            for round_label, budget, n_publications in self.split_by_round(self.growth, self.rounds)
         ]
-        releases = GramReleases(self.effects_first(public), tuple(round_releases))
-        return self.card(public, releases, _source(self, "Theorem 3.1"), *most_rated_only(public))
+        releases = GramReleases(self.item_effects_releases(public), tuple(round_releases))
+        return self.build_guarantee(
+            public, releases, _format_source(self, "Theorem 3.1"), *most_rated_caveats(public)
+        )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
@@ -389,7 +410,9 @@ class PrivateFrankWolfe(PrivateRounds):
         def eigenpair(t: int, rows: Sparse, clip_scales: Floats) -> Eigenpair:
             release = releases.gram[(t - 1) % len(releases.gram)]
             exact_products = gram_products(rows, clip_scales)
-            noisy_products, n, noise_edge = noisy_gram(release, exact_products, self.symmetric, rng)
+            noisy_products, n, noise_edge = publish_gram(
+                release, exact_products, self.symmetric, rng
+            )
             (squared_value,), vectors = leading_eigenpairs(noisy_products, n, 1, _EIGEN_TOLERANCE)
             return vectors[:, 0], float(squared_value), release.scale, noise_edge
 
@@ -416,16 +439,18 @@ class PrivateFrankWolfeOja(PrivateRounds):
     name = "Private Frank-Wolfe (Oja)"
     short = "Frank-Wolfe (Oja)"
     style = Style(SKY, "triangle-down", "longdash")
-    published = AsPublished(_AS_PRINTED, f"{_TUNED}; the number of updates is not printed either")
+    published_settings = PublishedSettings(
+        _PUBLISHED_FRANK_WOLFE, f"{_PUBLISHED_NOTE}; the number of updates is not printed either"
+    )
     # Every update costs as much budget as a whole Gram matrix: few of either pay.
-    rounds: int = same_setting(PrivateRounds, "rounds", default=3)
-    radius: float = same_setting(PrivateRounds, "radius", default=0.2)
+    rounds: int = inherit_setting(PrivateRounds, "rounds", default=3)
+    radius: float = inherit_setting(PrivateRounds, "radius", default=0.2)
     updates: int = setting(8, "vector updates a round (Gamma)", at_least=1, at_most=1_000)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[OjaReleases]:
         sensitivity = calibrated_sensitivity = (self.residual * self.row_norm(public)) ** 2
-        budget, caveats = self.remaining() / (self.rounds * (self.updates + 1)), []
-        if self.paper:
+        budget, caveats = self.remaining_budget() / (self.rounds * (self.updates + 1)), []
+        if self.uses_paper_constant:
             spent_epsilon = self.epsilon * math.sqrt(1 - self.item_share)
             budget = Loss(
                 mu=spent_epsilon / math.sqrt(256 * self.updates * math.log(2 / self.delta))
@@ -437,8 +462,8 @@ class PrivateFrankWolfeOja(PrivateRounds):
                     " round"
                 )
         releases = OjaReleases(
-            self.effects_first(public),
-            user_gaussian(
+            self.item_effects_releases(public),
+            build_gaussian_release(
                 "Gram matrix of the residual rows times a unit vector",
                 *(
                     (public.items,),
@@ -449,13 +474,13 @@ class PrivateFrankWolfeOja(PrivateRounds):
                     calibrated_sensitivity,
                 ),
             ),
-            user_gaussian(
+            build_gaussian_release(
                 "squared norm of the residual rows along a unit vector",
                 *((), budget, sensitivity, sensitivity, self.rounds, calibrated_sensitivity),
             ),
         )
-        source = _source(self, "Theorem 3.1 with Algorithm 2")
-        return self.card(public, releases, source, *caveats)
+        source = _format_source(self, "Theorem 3.1 with Algorithm 2")
+        return self.build_guarantee(public, releases, source, *caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
@@ -465,10 +490,10 @@ class PrivateFrankWolfeOja(PrivateRounds):
         def eigenpair(t: int, rows: Sparse, clip_scales: Floats) -> Eigenpair:  # noqa: ARG001
             exact_products = gram_products(rows, clip_scales)
 
-            def product(v: Floats) -> Floats:
+            def multiply_noisily(v: Floats) -> Floats:
                 return releases.products.publish(exact_products(v[:, None])[:, 0], rng)
 
-            v = oja(product, n, self.updates, 1 / (self.updates * noise_edge), rng)
+            v = run_oja(multiply_noisily, n, self.updates, 1 / (self.updates * noise_edge), rng)
             projection = clip_scales * (rows @ v)
             squared_value = float(
                 releases.squared_norms.publish(float(projection @ projection), rng)
@@ -479,7 +504,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
 
 
 @mechanism
-class FrankWolfe(Plain):
+class FrankWolfe(NonprivateMechanism):
     """Nuclear-norm completion by Frank-Wolfe (Jaggi and Sulovsky 2010; JTT18, Algorithm 3)."""
 
     id = "frank-wolfe"
@@ -489,23 +514,31 @@ class FrankWolfe(Plain):
     step: StepRule = setting(
         StepRule.LINE_SEARCH, "share of the new part: 1/T, 2/(t+1) in round t, or exact line search"
     )
-    radius: float = same_setting(PrivateFrankWolfe, "radius", default=0.8)
+    radius: float = inherit_setting(PrivateFrankWolfe, "radius", default=0.8)
     tolerance: float = setting(
         1e-3, "stop when the duality gap is this small a part of the objective", at_least=0, below=1
     )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        rows = centred_on_means(ratings, rng)
+        rows = centre_on_means(ratings, rng)
         radius = nuclear_radius(self.radius, ratings.public)
-        top_pair = exact_top_pair(ratings.public.items, rng)
-        for iterate in frank_wolfe(
-            rows.cells, rows.values, radius, self.rounds, self.step, top_pair
+        top_pair = build_exact_top_pair(ratings.public.items, rng)
+        for iterate in iterate_frank_wolfe(
+            rows.entries, rows.values, radius, self.rounds, self.step, top_pair
         ):
-            objective = 0.5 * iterate.squares[0]
-            trace = {"objective": objective, "duality gap": iterate.gap, "step": iterate.share}
-            has_converged = iterate.gap <= self.tolerance * objective
-            yield Step.of(
-                iterate.t, self.rounds, rows.model(iterate.factors), trace, enough=has_converged
+            objective = 0.5 * iterate.squared_norms[0]
+            trace = {
+                "objective": objective,
+                "duality gap": iterate.duality_gap,
+                "step": iterate.share,
+            }
+            has_converged = iterate.duality_gap <= self.tolerance * objective
+            yield Step.from_trace(
+                iterate.t,
+                self.rounds,
+                rows.build_model(iterate.factors),
+                trace,
+                converged=has_converged,
             )
             if has_converged:
                 return
@@ -531,18 +564,18 @@ class PrivateSvd(EffectsFirst):
     """
 
     id = "private-svd"
-    partitioned = True
+    supports_partitions = True
     name = "Private SVD"
     style = Style(ORANGE, "square", "dashdot")
-    twin = "svd"
+    nonprivate_counterpart = "svd"
     revision = 3
     holds_gram = True
-    published = AsPublished(
-        {**_PRINTED, "symmetric": False},
+    published_settings = PublishedSettings(
+        {**_PUBLISHED_SETTINGS, "symmetric": False},
         "the rank is not printed: it stays what it is; the number of ratings, which the paper"
         " divides by as it is, is counted with noise here for count_share of the budget",
     )
-    calibration: Calibration = same_setting(PrivateFrankWolfe, "calibration")
+    calibration: Calibration = inherit_setting(PrivateFrankWolfe, "calibration")
     rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
     density: float | None = setting(
         None, "public share of cells observed (none: counted with noise)", above=0, at_most=1
@@ -553,94 +586,103 @@ class PrivateSvd(EffectsFirst):
         above=0,
         below=1,
     )
-    symmetric: bool = same_setting(PrivateFrankWolfe, "symmetric")
+    symmetric: bool = inherit_setting(PrivateFrankWolfe, "symmetric")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[SvdReleases]:
         check_rank(self.rank, public)
-        count_release, remainder = None, self.remaining()
+        count_release, remainder = None, self.remaining_budget()
         if self.density is None:
             count_budget, remainder = remainder.split(self.count_share, 1 - self.count_share)
-            max_ratings = enforced_cap(self.cap, public)
-            count_release = user_gaussian(
+            max_ratings = effective_cap(self.cap, public)
+            count_release = build_gaussian_release(
                 "number of ratings", (), count_budget, max_ratings, max_ratings
             )
         sensitivity = self.row_norm(public) ** 2
-        gram = gram_release(self, public, "Gram matrix of the users' rows", sensitivity, remainder)
-        releases = SvdReleases(self.effects_first(public), count_release, gram)
-        return self.card(public, releases, _source(self, "Theorem B.1"), *most_rated_only(public))
+        gram = build_gram_release(
+            self, public, "Gram matrix of the users' rows", sensitivity, remainder
+        )
+        releases = SvdReleases(self.item_effects_releases(public), count_release, gram)
+        return self.build_guarantee(
+            public, releases, _format_source(self, "Theorem B.1"), *most_rated_caveats(public)
+        )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        rank = min(self.rank, gram_items(public))
-        if self.aware:
-            return regression_side(public, columns, range(rank + 1))
-        ranks, density = range(rank, rank + 1), ArrayPart(())
-        return self.side(public, columns, ranks, "u = V_S' y / density", {"density": density})
+        rank = min(self.rank, count_gram_items(public))
+        if self.is_noise_aware:
+            return describe_user_regression(public, columns, range(rank + 1))
+        ranks, density = range(rank, rank + 1), ArraySpec(())
+        return self.describe_user_side(
+            public, columns, ranks, "u = V_S' y / density", {"density": density}
+        )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases = self.guarantee(public).releases
-        item_effects, clipped_users = self.clipped_rows(ratings, releases, rng)
-        n_ratings, n_clipped = clipped_users.total(_sizes)
+        item_effects, clipped_users = self.clip_residual_rows(ratings, releases, rng)
+        n_ratings, n_clipped = clipped_users.sum_over_users(_count_sizes)
         if self.density is not None:
             density = self.density
         elif releases.ratings is not None:
             count = float(releases.ratings.publish(n_ratings, rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
-        exact_products = partial(clipped_users.map(_products, not self.aware).total, operator.call)
-        noisy_products, n, noise_edge = noisy_gram(
+        exact_products = partial(
+            clipped_users.map_users(_build_gram_products, not self.is_noise_aware).sum_over_users,
+            operator.call,
+        )
+        noisy_products, n, noise_edge = publish_gram(
             releases.gram, exact_products, self.symmetric, rng
         )
         squares, basis = leading_eigenpairs(noisy_products, n, min(self.rank, n), _SVD_TOLERANCE)
-        if self.aware:
+        if self.is_noise_aware:
             n_pairs = (
-                public.users * min(density * public.items, enforced_cap(self.cap, public)) ** 2
+                public.users * min(density * public.items, effective_cap(self.cap, public)) ** 2
             )
             low_rank = taste_of_gram(
                 item_effects, squares, basis, noise_edge, n_pairs, item_effects.most_rated(n)
             )
-            model = ratings.model(own_model, item_effects, low_rank)
+            model = ratings.build_model(fit_user_regressions, item_effects, low_rank)
         else:
-            model = clipped_users.model(_projected, basis, density)
+            model = clipped_users.build_model(_project_rows, basis, density)
         trace = {
             "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
             "density": density,
             "rows clipped": float(n_clipped),
         }
-        yield Step.of(1, 1, model, trace, told=("top singular value", "density"))
+        yield Step.from_trace(1, 1, model, trace, published_names=("top singular value", "density"))
 
 
-def _sizes(clipped: Clipped) -> tuple[int, int]:
+def _count_sizes(clipped: ClippedRows) -> tuple[int, int]:
     """How many ratings there are, and how many rows were scaled down."""
-    return len(clipped.rows.values), int((clipped.factor < 1).sum())
+    return len(clipped.rows.values), int((clipped.scales < 1).sum())
 
 
-def _products(clipped: Clipped, diagonal: bool) -> Products:
-    return gram_products(clipped.rows.cells.by_user(clipped.rows.values), diagonal=diagonal)
+def _build_gram_products(clipped: ClippedRows, diagonal: bool) -> MatrixProduct:
+    return gram_products(clipped.rows.entries.build_matrix(clipped.rows.values), diagonal=diagonal)
 
 
-def _projected(clipped: Clipped, basis: Floats, density: float) -> Factors:
+def _project_rows(clipped: ClippedRows, basis: Floats, density: float) -> Factors:
     rows = clipped.rows
-    user_factors = np.asarray(rows.cells.by_user(rows.values) @ basis)
-    user_factors /= density * clipped.factor[:, None]  # of the whole rows
-    return rows.model(Factors(user_factors, basis), density=density)
+    user_factors = np.asarray(rows.entries.build_matrix(rows.values) @ basis)
+    user_factors /= density * clipped.scales[:, None]  # of the whole rows
+    return rows.build_model(Factors(user_factors, basis), density=density)
 
 
 @mechanism
-class Svd(Plain):
+class Svd(NonprivateMechanism):
     """The zero-filled centred matrix over its density, cut to rank r (JTT18, Algorithm 4)."""
 
     id = "svd"
     name = "SVD, no privacy"
-    rank: int = same_setting(PrivateSvd, "rank")
+    rank: int = inherit_setting(PrivateSvd, "rank")
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_rank(self.rank, ratings.public)
-        rows = centred_on_means(ratings, rng)
-        matrix = rows.cells.by_user(rows.values)
+        rows = centre_on_means(ratings, rng)
+        matrix = rows.entries.build_matrix(rows.values)
         squares, basis = leading_eigenpairs(gram_products(matrix), matrix.shape[1], self.rank)
         left = np.asarray(matrix @ basis) / ratings.density
         trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
-        yield Step.of(1, 1, rows.model(Factors(left, basis)), trace)
+        yield Step.from_trace(1, 1, rows.build_model(Factors(left, basis)), trace)
 
 
 # Projected gradient descent.
@@ -659,25 +701,25 @@ class Schedule(enum.Enum):
         return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
 
 
-Project = Callable[[Floats, Floats, Pattern, Floats], tuple[Floats, Floats]]
+Projection = Callable[[Floats, Floats, Pattern, Floats], tuple[Floats, Floats]]
 
 
 class DescentRound(NamedTuple):
-    """Y = left right' after a round, and its error on the cells. ratio: by what its projection
-    multiplied the coordinates along the columns of right. clipped: rows of the stepped matrix."""
+    """Y = left right' after a round, and its error on the cells. ratios: by what its projection
+    multiplied the coordinates along the columns of right. n_clipped: rows of the stepped matrix."""
 
     t: int
     factors: Factors
-    ratio: Floats
-    clipped: int
+    ratios: Floats
+    n_clipped: int
     trace: dict[str, float]
 
 
-def projected_gradient(
+def iterate_projected_gradient(
     entries: Pattern,
     target: Floats,
     steps: list[float],
-    project: Project,
+    project: Projection,
     row_norm: float = math.inf,
 ) -> Iterator[DescentRound]:
     """A gradient step, then soft-thresholded singular values; from zero.
@@ -686,7 +728,7 @@ def projected_gradient(
     Shen (2010).
 
     Args:
-        entries, target: as in `frank_wolfe`.
+        entries, target: as in `iterate_frank_wolfe`.
         steps: the step size of each round.
         project: for the stepped matrix, left right' and values on the cells, the right singular
             vectors that are kept, n x r, and by what coordinates along them are multiplied.
@@ -697,7 +739,7 @@ def projected_gradient(
     values = np.zeros(len(target))  # of Y, which is left right' with orthonormal columns
     for t, step in enumerate(steps, 1):
         squares = (left**2).sum(axis=1)
-        for rows, span, chunk in entries.parts():
+        for rows, span, chunk in entries.iter_chunks():
             fitted, gradient_step = values[span], step * (target[span] - values[span])
             squares[rows] += row_sums(chunk, (2 * fitted + gradient_step) * gradient_step)
             values[span] = gradient_step
@@ -707,25 +749,26 @@ def projected_gradient(
         right, ratios = project(*iterate)
         if not len(ratios):
             right, ratios = np.zeros((n, 1)), np.zeros(1)
-        left = low_rank_plus_sparse(*iterate).times(right) * ratios
-        values = entries.sample(left, right, values)
+        left = low_rank_plus_sparse(*iterate).multiply(right) * ratios
+        values = entries.sample_product(left, right, values)
         misfit = sum(
-            float(((values[span] - target[span]) ** 2).sum()) for _, span, _ in entries.parts()
+            float(((values[span] - target[span]) ** 2).sum())
+            for _, span, _ in entries.iter_chunks()
         )
         trace = {"training rmse": math.sqrt(misfit / len(target)), "rank": float(len(ratios))}
         yield DescentRound(t, Factors(left, right), ratios, int((scale < 1).sum()), trace)
 
 
-def onto_nuclear_ball(radius: float, accuracy: float, rng: Rng) -> Project:
+def build_nuclear_projection(radius: float, accuracy: float, rng: Rng) -> Projection:
     """A `project` without noise; each search starts at the vectors of the last."""
-    shrinker = Shrinker(rng)
+    shrinker = SingularValueShrinker(rng)
 
     def project(*iterate: Any) -> tuple[Floats, Floats]:
         operator = low_rank_plus_sparse(*iterate)
-        triplets = shrinker.shrunk(
+        triplets = shrinker.soft_threshold(
             operator, lambda lengths: l1_threshold(lengths, radius), accuracy
         )
-        lengths = np.linalg.norm(operator.times(triplets.right), axis=0)
+        lengths = np.linalg.norm(operator.multiply(triplets.right), axis=0)
         return triplets.right, triplets.values / lengths
 
     return project
@@ -743,27 +786,29 @@ class PrivatePgd(EffectsFirst):
     name = "Private projected gradient"
     short = "Private PGD"
     style = Style(PURPLE, "diamond", "longdashdot")
-    twin = "pgd"
+    nonprivate_counterpart = "pgd"
     revision = 3
     holds_gram = True
-    published = AsPublished(
-        {**_PRINTED, "symmetric": False},
+    published_settings = PublishedSettings(
+        {**_PUBLISHED_SETTINGS, "symmetric": False},
         "radius, rounds and step are tuned in the paper: they stay what they are; the rows of the"
         " iterate are clipped here, without which the paper's noise has no bound to stand on",
     )
-    calibration: Calibration = same_setting(PrivateFrankWolfe, "calibration")
+    calibration: Calibration = inherit_setting(PrivateFrankWolfe, "calibration")
     rounds: int = setting(5, "rounds that share the budget", at_least=1, at_most=500)
     schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")
     step: float = setting(0.5, "step size of the constant schedule", above=0, at_most=1)
-    radius: float = same_setting(PrivateFrankWolfe, "radius", default=0.6)
-    symmetric: bool = same_setting(PrivateFrankWolfe, "symmetric")
+    radius: float = inherit_setting(PrivateFrankWolfe, "radius", default=0.6)
+    symmetric: bool = inherit_setting(PrivateFrankWolfe, "symmetric")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
-        sensitivity, budget = self.row_norm(public) ** 2, self.remaining() / self.rounds
+        sensitivity, budget = self.row_norm(public) ** 2, self.remaining_budget() / self.rounds
         query = "Gram matrix of the completed rows"
-        gram = gram_release(self, public, query, sensitivity, budget, self.rounds)
-        releases = GramReleases(self.effects_first(public), (gram,))
-        return self.card(public, releases, _source(self, "Algorithm 5"), *most_rated_only(public))
+        gram = build_gram_release(self, public, query, sensitivity, budget, self.rounds)
+        releases = GramReleases(self.item_effects_releases(public), (gram,))
+        return self.build_guarantee(
+            public, releases, _format_source(self, "Algorithm 5"), *most_rated_caveats(public)
+        )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         formula = (
@@ -772,52 +817,54 @@ class PrivatePgd(EffectsFirst):
             " at most, B are the columns of `bases` from ends_(t-1) (the first: 0) up to ends_t"
             " and D the diagonal matrix of the same part of `ratios`, u' = Y B D and Y = u' B'"
         )
-        n_gram_items = gram_items(public)
+        n_gram_items = count_gram_items(public)
         max_columns = self.rounds * n_gram_items
         arrays = {
-            "row_norm": ArrayPart(()),
-            "steps": ArrayPart((self.rounds,)),
-            "bases": ArrayPart((public.items, "k"), most=max_columns),
-            "ratios": ArrayPart(("k",), most=max_columns),
-            "ends": ArrayPart((self.rounds,), type="int64", low=1, high="k", rising=True),
+            "row_norm": ArraySpec(()),
+            "steps": ArraySpec((self.rounds,)),
+            "bases": ArraySpec((public.items, "k"), max_size=max_columns),
+            "ratios": ArraySpec(("k",), max_size=max_columns),
+            "ends": ArraySpec((self.rounds,), type="int64", low=1, high="k", increasing=True),
         }
-        return self.side(public, columns, range(1, n_gram_items + 1), formula, arrays)
+        return self.describe_user_side(public, columns, range(1, n_gram_items + 1), formula, arrays)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases, row_clip = self.guarantee(public).releases, self.row_norm(public)
-        rows, scales = self.clipped_rows(ratings, releases, rng)[1].held
+        rows, scales = self.clip_residual_rows(ratings, releases, rng)[1].local_data
         descent_rounds: list[DescentRound] = []
 
         def project(*iterate: Any) -> tuple[Floats, Floats]:
-            exact_products = low_rank_gram(*iterate)
-            noisy_products, n, noise_edge = noisy_gram(
+            exact_products = low_rank_gram_products(*iterate)
+            noisy_products, n, noise_edge = publish_gram(
                 releases.gram[0], exact_products, self.symmetric, rng
             )
 
-            def shrunk(squares: Floats) -> tuple[Floats, Floats]:
-                denoised = without_noise(squares, noise_edge) if self.aware else squares
+            def shrink(squares: Floats) -> tuple[Floats, Floats]:
+                denoised = without_noise(squares, noise_edge) if self.is_noise_aware else squares
                 roots = np.sqrt(np.maximum(denoised, 0.0))
                 return roots, np.maximum(roots - l1_threshold(roots, radius), 0.0)
 
-            def above(squares: Floats) -> int:
-                return min(int((shrunk(squares)[1] > 0).sum()), max_rank)
+            def count_above(squares: Floats) -> int:
+                return min(int((shrink(squares)[1] > 0).sum()), max_rank)
 
-            squares, vectors = eigenpairs_above(noisy_products, n, above, _EIGEN_TOLERANCE)
-            roots, shrunk_roots = shrunk(squares)
+            squares, vectors = eigenpairs_above(noisy_products, n, count_above, _EIGEN_TOLERANCE)
+            roots, shrunk_roots = shrink(squares)
             return vectors, shrunk_roots / roots
 
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
-        radius, max_rank = nuclear_radius(self.radius, public), descent_rank(public)
-        for descent in projected_gradient(rows.cells, rows.values, steps, project, row_clip):
+        radius, max_rank = nuclear_radius(self.radius, public), max_descent_rank(public)
+        for descent in iterate_projected_gradient(
+            rows.entries, rows.values, steps, project, row_clip
+        ):
             descent_rounds.append(descent)
             user_arrays: dict[str, Any] = {}
             if descent.t == self.rounds:
                 bases = [
-                    spread_out(descent_round.factors.right, rows.columns, public.items)
+                    scatter_rows(descent_round.factors.right, rows.columns, public.items)
                     for descent_round in descent_rounds
                 ]
-                ratios = [descent_round.ratio for descent_round in descent_rounds]
+                ratios = [descent_round.ratios for descent_round in descent_rounds]
                 user_arrays = {
                     "row_norm": row_clip,
                     "steps": steps,
@@ -828,13 +875,15 @@ class PrivatePgd(EffectsFirst):
                     "ends": np.cumsum([*map(len, ratios)]),
                 }
             clip_trace = {"rows clipped": float((scales < 1).sum())}
-            clip_trace["completed rows clipped"] = float(descent.clipped)
-            model = rows.model(descent.factors, **user_arrays)
-            yield Step.of(descent.t, self.rounds, model, descent.trace | clip_trace, told=("rank",))
+            clip_trace["completed rows clipped"] = float(descent.n_clipped)
+            model = rows.build_model(descent.factors, **user_arrays)
+            yield Step.from_trace(
+                descent.t, self.rounds, model, descent.trace | clip_trace, published_names=("rank",)
+            )
 
 
 @mechanism
-class Pgd(Plain):
+class Pgd(NonprivateMechanism):
     """Nuclear-norm completion by projected gradient descent (Cai, Candes, Shen 2010).
 
     Of the 5,000 most rated items where there are more; others have user and item means.
@@ -844,20 +893,22 @@ class Pgd(Plain):
     name = "Projected gradient, no privacy"
     revision = 2
     rounds: int = setting(20, "rounds", at_least=1, at_most=1_000)
-    schedule: Schedule = same_setting(PrivatePgd, "schedule")
-    step: float = same_setting(PrivatePgd, "step")
-    radius: float = same_setting(PrivatePgd, "radius")
+    schedule: Schedule = inherit_setting(PrivatePgd, "schedule")
+    step: float = inherit_setting(PrivatePgd, "step")
+    radius: float = inherit_setting(PrivatePgd, "radius")
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        yield from on_most_rated(self._fit, ratings, rng)
+        yield from fit_on_most_rated(self._fit_most_rated, ratings, rng)
 
-    def _fit(self, ratings: Ratings, rng: Rng) -> Steps:
+    def _fit_most_rated(self, ratings: Ratings, rng: Rng) -> Steps:
         check_descent(ratings.shape)
-        rows = centred_on_means(ratings, rng)
+        rows = centre_on_means(ratings, rng)
         radius = nuclear_radius(self.radius, ratings.public)
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
 
         accuracy = _EIGEN_TOLERANCE * float(np.linalg.norm(rows.values))
-        project = onto_nuclear_ball(radius, accuracy, rng)
-        for descent in projected_gradient(rows.cells, rows.values, steps, project):
-            yield Step.of(descent.t, self.rounds, rows.model(descent.factors), descent.trace)
+        project = build_nuclear_projection(radius, accuracy, rng)
+        for descent in iterate_projected_gradient(rows.entries, rows.values, steps, project):
+            yield Step.from_trace(
+                descent.t, self.rounds, rows.build_model(descent.factors), descent.trace
+            )

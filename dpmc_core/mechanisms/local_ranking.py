@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpmc_core.arrays import Floats, Ints, Rng
-from dpmc_core.model import Estimator, Factors, Mechanism, Model, Step, Steps, Task, Wanted
+from dpmc_core.model import Estimator, Factors, Mechanism, Model, PrivacyRequest, Step, Steps, Task
 from dpmc_core.privacy import (
     CELL,
     Guarantee,
@@ -24,9 +24,9 @@ from dpmc_core.privacy import (
     Releases,
     Trust,
 )
-from dpmc_core.privacy.channels import flip_chance
+from dpmc_core.privacy.channels import flip_probability
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, mechanism, setting
+from dpmc_core.settings import PublishedSettings, mechanism, setting
 from dpmc_core.solvers.factorization import binary_matrix
 from dpmc_core.solvers.ranking import (
     ClickTaste,
@@ -37,7 +37,7 @@ from dpmc_core.solvers.ranking import (
     jaccard,
     nearest,
 )
-from dpmc_core.solvers.sizes import check_reported
+from dpmc_core.solvers.sizes import check_full_reports
 from dpmc_core.style import GREEN, ORANGE, SKY, Style
 
 
@@ -54,35 +54,39 @@ class FlippedReports(Mechanism):
     trust = Trust.LOCAL
     publishes = Publishes.FLIPPED_ROWS
     task = Task.RANKING
-    floor = "local-popularity"
+    baseline = "local-popularity"
     caveats: ClassVar[tuple[str, ...]] = ()
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
-    whole: ClassVar[bool] = False  # whether the reports of all cells are held as numbers
+    keeps_dense_reports: ClassVar[bool] = (
+        False  # whether the reports of all cells are held as numbers
+    )
 
     @property
-    def flip(self) -> float:
+    def bit_flip_probability(self) -> float:
         """Probability 1/(1 + e^eps) that a bit is reported wrongly."""
-        return flip_chance(self.epsilon)
+        return flip_probability(self.epsilon)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedRows]:
         bits = RandomizedResponse.binary(
-            *(self.flip, self.flip),
+            *(self.bit_flip_probability, self.bit_flip_probability),
             query="every bit of every row",
             shape=public.shape,
             sensitivity={CELL: 1},
         )
-        return self.pure_card(public, FlippedRows(bits), self.caveats)
+        return self.pure_guarantee(public, FlippedRows(bits), self.caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        check_reported(ratings.public, whole=self.whole)
+        check_full_reports(ratings.public, as_dense=self.keeps_dense_reports)
         releases = self.guarantee(ratings.public).releases
         bits = releases.bits.publish_rows(binary_matrix(ratings), rng)
-        reports = FlippedBits(bits, ratings.public.items, self.flip)
-        model, trace = self.ranked(reports, ratings)
+        reports = FlippedBits(bits, ratings.public.items, self.bit_flip_probability)
+        model, trace = self.rank_items(reports, ratings)
         published_trace = {"share of bits reported as 1": float(reports.seen.mean()), **trace}
         yield Step(1, 1, model, published_trace, final=True)
 
-    def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
+    def rank_items(
+        self, reports: FlippedBits, ratings: Ratings
+    ) -> tuple[Model, Mapping[str, float]]:
         """The model, and what of the server's estimate is drawn. Of the ratings, each user's own
         row may only reach the scores of that user."""
         raise NotImplementedError
@@ -95,14 +99,16 @@ class LocalPopularity(FlippedReports):
     id = "local-popularity"
     name = "Local popularity"
     style = Style(SKY, "square", "dot")
-    place = 2
-    twin = "popularity"
+    list_order = 2
+    nonprivate_counterpart = "popularity"
     revision = 2
     source = "randomised response on every bit"
     caveats = ("the server holds the reports, whatever it publishes",)
     publishes = Publishes.ITEM_COUNTS
 
-    def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
+    def rank_items(
+        self, reports: FlippedBits, ratings: Ratings
+    ) -> tuple[Model, Mapping[str, float]]:
         users = ratings.public.users
         counts = users * reports.shares
         model = Factors(np.ones((users, 1)), counts[:, None])
@@ -113,37 +119,41 @@ class LocalPopularity(FlippedReports):
 class LocalNeighbours(FlippedReports):
     """The two estimates of either method, from the same reports."""
 
-    twin = "item-knn"
+    nonprivate_counterpart = "item-knn"
     caveats = (
         "each user scores with the own true row, on the own device: what the server holds are the"
         " reports",
     )
-    uses_facts = True
+    uses_item_features = True
     estimator: Estimator = setting(
         Estimator.NOISE_AWARE, "popularity and tastes clear of the noise, or item similarities"
     )
-    published = AsPublished({"estimator": Estimator.PUBLISHED, "neighbours": 100})
+    published_settings = PublishedSettings({"estimator": Estimator.PUBLISHED, "neighbours": 100})
     neighbours: int = setting(
         100, "nearest items that score an item (as published)", at_least=1, at_most=10_000
     )
 
     @property
-    def whole(self) -> bool:  # type: ignore[override]
+    def keeps_dense_reports(self) -> bool:  # type: ignore[override]
         return self.estimator is Estimator.PUBLISHED
 
-    def similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
+    def estimate_similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
         """Estimated similarity of the items of a block to all items."""
         raise NotImplementedError
 
-    def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
+    def rank_items(
+        self, reports: FlippedBits, ratings: Ratings
+    ) -> tuple[Model, Mapping[str, float]]:
         interactions, n_items = binary_matrix(ratings), ratings.public.items
         if self.estimator is Estimator.NOISE_AWARE:
-            click_factors = ClickTaste.of(reports, ratings.facts)
+            click_factors = ClickTaste.of(reports, ratings.used_features)
             n_factors = float(click_factors.loadings.shape[1])
             return click_factors.scores(interactions), {"tastes clear of the noise": n_factors}
         pairs = FlippedPairs(reports.whole(), reports.flip)
         similarities = nearest(
-            n_items, self.neighbours, lambda item_block: self.similarities(pairs, item_block)
+            n_items,
+            self.neighbours,
+            lambda item_block: self.estimate_similarities(pairs, item_block),
         )
         return ItemScores(interactions, similarities.T.tocsr()), {
             "neighbours per item": similarities.nnz / n_items
@@ -164,12 +174,12 @@ class Dplcf(LocalNeighbours):
     source = "Gao et al. 2020; randomised response on every bit"
 
     @classmethod
-    def recommended(cls, request: Wanted) -> str | None:
+    def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
         if request.change.per_user:
             return None
         return "every cell reports, so tastes are seen through the flips; no trust needed"
 
-    def similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
+    def estimate_similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
         counts = pairs.counts
         return jaccard(pairs.both(item_block), counts[item_block][:, None], counts)
 
@@ -191,5 +201,5 @@ class Ldpicf(LocalNeighbours):
         20, "expectation-maximisation steps of a pair", at_least=1, at_most=10_000
     )
 
-    def similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
+    def estimate_similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
         return cosine(*pairs.likeliest(item_block, self.iterations))

@@ -15,7 +15,17 @@ import numpy as np
 from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import Link, Logistic, steepness
-from dpmc_core.model import Constant, Dense, Estimator, Mechanism, Rounds, Step, Steps, Task, Wanted
+from dpmc_core.model import (
+    Constant,
+    Dense,
+    Estimator,
+    Mechanism,
+    PrivacyRequest,
+    Rounds,
+    Step,
+    Steps,
+    Task,
+)
 from dpmc_core.privacy import (
     RATING,
     USER_REPLACED,
@@ -28,35 +38,35 @@ from dpmc_core.privacy import (
     Trust,
     Unaccounted,
 )
-from dpmc_core.privacy.channels import flip_chance
+from dpmc_core.privacy.channels import flip_probability
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
+from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import (
     Completion,
-    Loss,
+    LossFunction,
     NuclearBall,
     SignReports,
-    feasible_set,
-    flipped_likelihood,
-    likelihood,
-    positive,
-    spectral_step,
+    build_feasible_set,
+    flipped_likelihood_loss,
+    likelihood_loss,
+    positive_labels,
+    spectral_step_length,
 )
 from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 
-_READS = "the estimator reads who rated what, which this unit does not protect"
-_PROJECTION = 1e-3  # accuracy of a projection, relative to ||X||_F
+_READS_RATED_CELLS = "the estimator reads who rated what, which this unit does not protect"
+_PROJECTION_TOLERANCE = 1e-3  # accuracy of a projection, relative to ||X||_F
 
 
-_ONLY = "published estimator only"
-_GENERATED = {"radius": 1.0, "bound": 1.0}  # rank 1 and alpha 1 (LWHM22, section 5)
-_OPEN = (
+_PUBLISHED_ONLY = "published estimator only"
+_PUBLISHED_BOUNDS = {"radius": 1.0, "bound": 1.0}  # rank 1 and alpha 1 (LWHM22, section 5)
+_BOUNDS_NOTE = (
     "radius and bound are those of the paper's generated matrices, rank 1 with scores up to 1: for"
     " real ratings it prints none, and there the bound makes runs of seconds ones of minutes"
 )
-_LIFTED = f"{_OPEN} (bound=none lifts it)"
+_UNBOUNDED_NOTE = f"{_BOUNDS_NOTE} (bound=none lifts it)"
 
 
 @mechanism
@@ -64,8 +74,8 @@ class OneBit(Mechanism):
     """What all of them share: a promise of pure epsilon for the value of each rating."""
 
     task = Task.BINARY
-    twin = "clear"
-    floor = "private-majority"
+    nonprivate_counterpart = "clear"
+    baseline = "private-majority"
     change = RATING
     trust = Trust.CURATOR
     publishes = Publishes.MATRIX
@@ -73,12 +83,12 @@ class OneBit(Mechanism):
 
 
 @mechanism
-class Aware(OneBit):
+class NoiseAwareOneBit(OneBit):
     """Two estimators: the paper's, or one that knows the noise on a report of each sign."""
 
-    link: Link = same_setting(Completion, "link", _ONLY)
-    radius: float = same_setting(Completion, "radius", _ONLY)
-    bound: float | None = same_setting(Completion, "bound", _ONLY)
+    link: Link = inherit_setting(Completion, "link", _PUBLISHED_ONLY)
+    radius: float = inherit_setting(Completion, "radius", _PUBLISHED_ONLY)
+    bound: float | None = inherit_setting(Completion, "bound", _PUBLISHED_ONLY)
     estimator: Estimator = setting(
         Estimator.NOISE_AWARE,
         "what completes the reports: effects and taste that know the noise and read who rated what,"
@@ -86,32 +96,34 @@ class Aware(OneBit):
     )
 
     @property
-    def aware(self) -> bool:
+    def is_noise_aware(self) -> bool:
         return self.estimator is Estimator.NOISE_AWARE
 
     @property
     def dense(self) -> bool:
-        return self.bound is not None and not self.aware
+        return self.bound is not None and not self.is_noise_aware
 
     @property
     def caveats(self) -> tuple[str, ...]:
         """What the estimator adds to the card."""
-        return (_READS,) if self.aware else ()
+        return (_READS_RATED_CELLS,) if self.is_noise_aware else ()
 
 
 @mechanism
-class Reported(Aware, Completion):
+class SignReporting(NoiseAwareOneBit, Completion):
     """A noisy report of each sign, completed by one of two estimators."""
 
-    iterations: int = same_setting(Completion, "iterations", _ONLY)
-    tolerance: float = same_setting(Completion, "tolerance", _ONLY)
+    iterations: int = inherit_setting(Completion, "iterations", _PUBLISHED_ONLY)
+    tolerance: float = inherit_setting(Completion, "tolerance", _PUBLISHED_ONLY)
 
-    def completed(self, reports: SignReports, loss: Loss, ratings: Ratings, rng: Rng) -> Steps:
+    def complete_reports(
+        self, reports: SignReports, loss: LossFunction, ratings: Ratings, rng: Rng
+    ) -> Steps:
         """By the estimator in force, from the reports debiased or from the paper's loss of them."""
-        if self.aware:
+        if self.is_noise_aware:
             from dpmc_core.solvers.noisy_reports import complete_signs
 
-            yield from complete_signs(Pattern.of(ratings), reports)
+            yield from complete_signs(Pattern.from_ratings(ratings), reports)
         else:
             yield from self.solve(loss, ratings, rng, raw=False)
 
@@ -133,7 +145,7 @@ class FlippedSigns(Releases):
     signs: RandomizedResponse
 
     @classmethod
-    def of(cls, p_plus: float, p_minus: float) -> FlippedSigns:
+    def from_probabilities(cls, p_plus: float, p_minus: float) -> FlippedSigns:
         return cls(
             signs=RandomizedResponse.binary(
                 p_minus,
@@ -144,15 +156,15 @@ class FlippedSigns(Releases):
             )
         )
 
-    def reports(self, ratings: Ratings, rng: Rng) -> tuple[Floats, SignReports]:
+    def publish_reports(self, ratings: Ratings, rng: Rng) -> tuple[Floats, SignReports]:
         """The signs published, as 0/1, and debiased."""
-        flipped = self.signs.publish(positive(ratings), rng).astype(float)
+        flipped = self.signs.publish(positive_labels(ratings), rng).astype(float)
         (_, minus), (plus, _) = self.signs.channel
-        return flipped, SignReports.of_flips(flipped, plus, minus)
+        return flipped, SignReports.from_flipped_signs(flipped, plus, minus)
 
 
 @mechanism
-class InputFlip(Reported):
+class InputFlip(SignReporting):
     """Input perturbation: flip each observed sign, then complete (LWHM22, Algorithm 1).
 
     Symmetric by default, p = 1/(1 + e^epsilon). With p_plus = P(+1 -> -1) and p_minus =
@@ -168,7 +180,9 @@ class InputFlip(Reported):
     trust = Trust.LOCAL
     publishes = Publishes.FLIPPED_SIGNS
     source = "LWHM22, Theorem 1"
-    published = AsPublished({"estimator": Estimator.PUBLISHED, **_GENERATED}, _LIFTED)
+    published_settings = PublishedSettings(
+        {"estimator": Estimator.PUBLISHED, **_PUBLISHED_BOUNDS}, _UNBOUNDED_NOTE
+    )
     p_plus: float | None = setting(
         None, "chance that +1 turns into -1 (none: 1/(1+e^eps))", at_least=0, at_most=1
     )
@@ -177,11 +191,12 @@ class InputFlip(Reported):
     )
     loss: InputLoss = setting(
         InputLoss.LIKELIHOOD,
-        f"likelihood of the flipped signs (as published) or a convex unbiased loss ({_ONLY})",
+        "likelihood of the flipped signs (as published) or a convex unbiased loss"
+        f" ({_PUBLISHED_ONLY})",
     )
 
     @classmethod
-    def recommended(cls, request: Wanted) -> str | None:
+    def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
         if request.change is not RATING:
             return None
         return (
@@ -191,7 +206,7 @@ class InputFlip(Reported):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        plus, minus = self.flips
+        plus, minus = self.flip_probabilities
         if (self.p_plus is None) != (self.p_minus is None):
             raise InvalidSetting(
                 "p_plus and p_minus", "given together", (self.p_plus, self.p_minus)
@@ -210,25 +225,27 @@ class InputFlip(Reported):
             raise InvalidSetting("link", "logistic for the unbiased loss", str(self.link))
 
     @property
-    def flips(self) -> tuple[float, float]:
+    def flip_probabilities(self) -> tuple[float, float]:
         """(p_plus, p_minus) in force."""
         if self.p_plus is None or self.p_minus is None:
-            p = flip_chance(self.epsilon)
+            p = flip_probability(self.epsilon)
             return p, p
         return self.p_plus, self.p_minus
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
-        plus, minus = self.flips
-        return self.pure_card(public, FlippedSigns.of(plus, minus), self.caveats)
+        plus, minus = self.flip_probabilities
+        return self.pure_guarantee(
+            public, FlippedSigns.from_probabilities(plus, minus), self.caveats
+        )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        flipped, reports = self.guarantee(ratings.public).releases.reports(ratings, rng)
-        plus, minus = self.flips
+        flipped, reports = self.guarantee(ratings.public).releases.publish_reports(ratings, rng)
+        plus, minus = self.flip_probabilities
         if self.loss is InputLoss.UNBIASED:
-            loss = likelihood(self.link, (flipped - minus) / (1 - plus - minus))
+            loss = likelihood_loss(self.link, (flipped - minus) / (1 - plus - minus))
         else:
-            loss = flipped_likelihood(self.link, flipped, plus, minus)
-        yield from self.completed(reports, loss, ratings, rng)
+            loss = flipped_likelihood_loss(self.link, flipped, plus, minus)
+        yield from self.complete_reports(reports, loss, ratings, rng)
 
 
 @mechanism
@@ -241,19 +258,19 @@ class PrivateMajority(OneBit):
     id = "private-majority"
     name = "Private majority"
     style = Style(PURPLE, "pentagon", "dot")
-    place = 2
-    twin = "majority"
+    list_order = 2
+    nonprivate_counterpart = "majority"
     revision = 1
     trust = Trust.LOCAL
     publishes = Publishes.FLIPPED_SIGNS
     source = "randomised response (Warner 1965)"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
-        p = flip_chance(self.epsilon)
-        return self.pure_card(public, FlippedSigns.of(p, p))
+        p = flip_probability(self.epsilon)
+        return self.pure_guarantee(public, FlippedSigns.from_probabilities(p, p))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        _, reports = self.guarantee(ratings.public).releases.reports(ratings, rng)
+        _, reports = self.guarantee(ratings.public).releases.publish_reports(ratings, rng)
         max_mean = 1 - 1 / (len(ratings) + 1)  # half a rating on either side
         mean = min(max(reports.mean, -max_mean), max_mean)
         trace = {"share of +1": (1 + mean) / 2}
@@ -269,14 +286,14 @@ class ObjectiveNoise(Releases):
 
 
 @mechanism
-class Objective(Reported):
+class Objective(SignReporting):
     """Objective perturbation: loss + sum H_ij X_ij (LWHM22, Algorithm 2).
 
     Logistic link: the data enter the loss only through sum s_ij X_ij, s = 1{Y = +1}, so adding
     sum H_ij X_ij is the Laplace mechanism on s, and every solver is post-processing, so the
-    noise-aware estimator is one. Probit link, as published: the paper's argument needs the gradient
-    to vanish at the solution, which the constraints break; claimed, not certified. Noise scale
-    Delta/eps with the appendix's factor (loss + sum H X).
+    noise-aware estimator is one. Probit link, as published_settings: the paper's argument needs the
+    gradient to vanish at the solution, which the constraints break; claimed, not certified. Noise
+    scale Delta/eps with the appendix's factor (loss + sum H X).
     """
 
     id = "objective"
@@ -285,31 +302,32 @@ class Objective(Reported):
     style = Style(BLUE, "square", "longdash")
     revision = 2
     source = "LWHM22, Theorem 2"
-    published = AsPublished(
-        {"estimator": Estimator.PUBLISHED, "calibration": Calibration.PAPER, **_GENERATED}, _LIFTED
+    published_settings = PublishedSettings(
+        {"estimator": Estimator.PUBLISHED, "calibration": Calibration.PAPER, **_PUBLISHED_BOUNDS},
+        _UNBOUNDED_NOTE,
     )
     calibration: Calibration = setting(
         Calibration.TIGHT,
         "exact supremum of h'/(h(1-h)) or the paper's looser 2h'(0)/h(-bound)"
-        f" (probit link, {_ONLY})",
+        f" (probit link, {_PUBLISHED_ONLY})",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.of_signs and self.bound is None:
+        if not self.is_noise_on_signs and self.bound is None:
             raise InvalidSetting(
                 "bound", "a number for the probit link: its noise scale depends on it", None
             )
 
     @property
-    def of_signs(self) -> bool:
+    def is_noise_on_signs(self) -> bool:
         """Whether the noise is on the statistic s, from which all else follows."""
-        return self.aware or isinstance(self.link, Logistic)
+        return self.is_noise_aware or isinstance(self.link, Logistic)
 
     @property
     def delta_h(self) -> float:
         """The paper's Delta: how far one rating moves the loss gradient of its cell."""
-        if self.of_signs or self.bound is None:
+        if self.is_noise_on_signs or self.bound is None:
             return 1.0
         if self.calibration is Calibration.TIGHT:
             return steepness(self.link, self.bound)
@@ -317,7 +335,7 @@ class Objective(Reported):
         return float(2 * self.link.density(zero_score)[0] / self.link.probability(lowest_score)[0])
 
     def guarantee(self, public: PublicFacts) -> Guarantee[ObjectiveNoise]:
-        on_signs = self.of_signs
+        on_signs = self.is_noise_on_signs
         release = Laplace(
             query="1{Y = +1} of each observed rating"
             if on_signs
@@ -325,14 +343,14 @@ class Objective(Reported):
             shape=(None,),
             sensitivity={RATING: 1} if on_signs else {},
             scale=self.delta_h / self.epsilon,
-            alone=on_signs,
+            disjoint=on_signs,
         )
         if on_signs:
             garbling_caveat = (
                 "any eps-DP release of one bit is a garbling of randomised response, so this"
                 " cannot beat input perturbation statistically"
             )
-            return self.pure_card(
+            return self.pure_guarantee(
                 public, ObjectiveNoise(signs=release), (garbling_caveat, *self.caveats)
             )
         unaccounted_loss = Unaccounted(
@@ -341,19 +359,21 @@ class Objective(Reported):
             " and leaves out the curvature, which is another for each sign; 'objective-statistic'"
             " is certified for this link",
         )
-        return self.pure_card(
+        return self.pure_guarantee(
             public, ObjectiveNoise(linear_term=release), unaccounted=(unaccounted_loss,)
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         if releases.signs is not None:
-            noisy_signs = releases.signs.publish(positive(ratings), rng)
-            reports = SignReports.of_laplace(noisy_signs, 1 / releases.signs.scale)
-            yield from self.completed(reports, likelihood(self.link, noisy_signs), ratings, rng)
+            noisy_signs = releases.signs.publish(positive_labels(ratings), rng)
+            reports = SignReports.from_laplace(noisy_signs, 1 / releases.signs.scale)
+            yield from self.complete_reports(
+                reports, likelihood_loss(self.link, noisy_signs), ratings, rng
+            )
         elif releases.linear_term is not None:
             linear_noise = releases.linear_term.publish(np.zeros(len(ratings)), rng)
-            raw_loss = likelihood(self.link, positive(ratings))
+            raw_loss = likelihood_loss(self.link, positive_labels(ratings))
 
             def loss(x: Floats) -> tuple[float, Floats]:
                 value, gradient = raw_loss(x)
@@ -363,7 +383,7 @@ class Objective(Reported):
 
 
 @mechanism
-class ObjectiveStatistic(Reported):
+class ObjectiveStatistic(SignReporting):
     """Certified objective perturbation for any link: noise on the statistic, then clip to [0, 1].
 
     s~ = clip(1{Y = +1} + Laplace(1/eps), 0, 1); minimise -sum [s~ ln h + (1 - s~) ln(1 - h)], which
@@ -377,7 +397,7 @@ class ObjectiveStatistic(Reported):
     style = Style(SKY, "diamond", "dashdot")
     revision = 2
     source = "Laplace mechanism on the signs, in place of LWHM22, Theorem 2"
-    debias: bool = setting(False, f"remove the bias of clipping (logistic link, {_ONLY})")
+    debias: bool = setting(False, f"remove the bias of clipping (logistic link, {_PUBLISHED_ONLY})")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -395,22 +415,22 @@ class ObjectiveStatistic(Reported):
             shape=(None,),
             sensitivity={RATING: 1},
             scale=1 / self.epsilon,
-            alone=True,
+            disjoint=True,
         )
         bias_caveats = (
             f"clipping biases every label towards 1/2: E[s~ | s=0] = {self.clipping_bias:.3g}",
         )
-        caveats = self.caveats if self.aware or self.debias else bias_caveats
-        return self.pure_card(public, NoisySigns(signs), caveats)
+        caveats = self.caveats if self.is_noise_aware or self.debias else bias_caveats
+        return self.pure_guarantee(public, NoisySigns(signs), caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
-        noisy_signs = releases.signs.publish(positive(ratings), rng)
+        noisy_signs = releases.signs.publish(positive_labels(ratings), rng)
         labels = np.clip(noisy_signs, 0.0, 1.0)
         if self.debias:
             labels = (labels - self.clipping_bias) / (1 - 2 * self.clipping_bias)
-        reports = SignReports.of_laplace(noisy_signs, 1 / releases.signs.scale)
-        yield from self.completed(reports, likelihood(self.link, labels), ratings, rng)
+        reports = SignReports.from_laplace(noisy_signs, 1 / releases.signs.scale)
+        yield from self.complete_reports(reports, likelihood_loss(self.link, labels), ratings, rng)
 
 
 @dataclass(frozen=True)
@@ -419,7 +439,7 @@ class NoisyGradients(Releases):
 
 
 @mechanism
-class Gradient(Aware):
+class Gradient(NoiseAwareOneBit):
     """Gradient perturbation: projected descent on clamped, noised gradients (LWHM22, Algorithm 3).
 
     The data are touched through those gradients alone: no line search and no stopping rule on the
@@ -436,65 +456,71 @@ class Gradient(Aware):
     short = "Gradient"
     style = Style(GREEN, "triangle-up", "longdashdot")
     revision = 2
-    published = AsPublished(
-        {"estimator": Estimator.PUBLISHED, "rounds": 10, **_GENERATED},
+    published_settings = PublishedSettings(
+        {"estimator": Estimator.PUBLISHED, "rounds": 10, **_PUBLISHED_BOUNDS},
         "neither the number of rounds K is printed, 10 here, nor the factor on the spectral step,"
-        f" 1 here; {_LIFTED}",
+        f" 1 here; {_UNBOUNDED_NOTE}",
     )
     source = "LWHM22, Theorem 3"
     rounds: int | None = setting(
         None,
-        f"rounds that share the budget (none: 1 + eps/10; {_ONLY})",
+        f"rounds that share the budget (none: 1 + eps/10; {_PUBLISHED_ONLY})",
         at_least=1,
         at_most=1_000,
     )
     clamp: float = setting(0.5, "largest |gradient| of one cell", above=0, at_most=1e3)
 
     @property
-    def rounds_taken(self) -> int:
-        return 1 if self.aware else self.rounds or min(1 + int(self.epsilon / 10), 100)
+    def n_rounds(self) -> int:
+        return 1 if self.is_noise_aware else self.rounds or min(1 + int(self.epsilon / 10), 100)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
         sensitivity = 2 * self.clamp
-        if self.aware or isinstance(self.link, Logistic):
+        if self.is_noise_aware or isinstance(self.link, Logistic):
             sensitivity = min(sensitivity, 4 * float(self.link.density(np.zeros(1))[0]))
         gradient = Laplace(
             query="clamped loss gradient on the observed cells",
             shape=(None,),
             sensitivity={RATING: sensitivity},
-            scale=self.rounds_taken * sensitivity / self.epsilon,
-            alone=True,
-            times=self.rounds_taken,
+            scale=self.n_rounds * sensitivity / self.epsilon,
+            disjoint=True,
+            times=self.n_rounds,
         )
-        return self.pure_card(public, NoisyGradients(gradient), self.caveats)
+        return self.pure_guarantee(public, NoisyGradients(gradient), self.caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
-        if self.aware:  # at zero all gradients are one number or its negative, so far apart:
+        if (
+            self.is_noise_aware
+        ):  # at zero all gradients are one number or its negative, so far apart:
             from dpmc_core.solvers.noisy_reports import complete_signs
 
             sensitivity = releases.gradient.sensitivity[RATING]
-            noisy_gradient = releases.gradient.publish(sensitivity * (0.5 - positive(ratings)), rng)
-            reports = SignReports.of_laplace(
+            noisy_gradient = releases.gradient.publish(
+                sensitivity * (0.5 - positive_labels(ratings)), rng
+            )
+            reports = SignReports.from_laplace(
                 0.5 - noisy_gradient / sensitivity, sensitivity / releases.gradient.scale
             )
-            yield from complete_signs(Pattern.of(ratings), reports)
+            yield from complete_signs(Pattern.from_ratings(ratings), reports)
             return
-        loss = likelihood(self.link, positive(ratings))
-        constraint = feasible_set(ratings, self.radius, self.bound, rng)
+        loss = likelihood_loss(self.link, positive_labels(ratings))
+        constraint = build_feasible_set(ratings, self.radius, self.bound, rng)
         point, previous, step = constraint.origin(), None, 0.0
-        n_rounds = self.rounds_taken
+        n_rounds = self.n_rounds
         for index in range(1, n_rounds + 1):
             objective, gradient = loss(point.observed)
             noisy_gradient = releases.gradient.publish(
                 np.clip(gradient, -self.clamp, self.clamp), rng
             )
             if previous is None:
-                step = constraint.first_step(noisy_gradient)
+                step = constraint.first_step_length(noisy_gradient)
             else:
-                step = spectral_step(point, previous[0], noisy_gradient - previous[1]) or step
+                step = (
+                    spectral_step_length(point, previous[0], noisy_gradient - previous[1]) or step
+                )
             previous = point, noisy_gradient
-            accuracy = _PROJECTION * max(1.0, math.sqrt(point.dot(point)))
+            accuracy = _PROJECTION_TOLERANCE * max(1.0, math.sqrt(point.dot(point)))
             point = constraint.project(point, step, noisy_gradient, accuracy)
             trace = {"objective": objective, "step length": step}
             yield Step(
@@ -534,9 +560,9 @@ class Output(OneBit, Completion):
     short = "Output"
     style = Style(RED, "x", "8px,3px")
     revision = 3
-    published = AsPublished(
-        {"within": OutputBound.SOLVER, **_GENERATED},
-        f"{_OPEN}; what the solver's tolerance leaves beyond it is still cut off",
+    published_settings = PublishedSettings(
+        {"within": OutputBound.SOLVER, **_PUBLISHED_BOUNDS},
+        f"{_BOUNDS_NOTE}; what the solver's tolerance leaves beyond it is still cut off",
     )
     source = "LWHM22, Theorem 4"
     bound: float = setting(0.1, "largest |score|; sets the noise", above=0, at_most=1e3)
@@ -564,15 +590,15 @@ class Output(OneBit, Completion):
             "the number of solver rounds, shown beside a run, is read off the raw ratings without"
             " noise: evaluation only, not private",
         )
-        return self.pure_card(public, NoisyMatrix(matrix), caveats)
+        return self.pure_guarantee(public, NoisyMatrix(matrix), caveats)
 
-    def feasible(self, ratings: Ratings, rng: Rng) -> NuclearBall:
+    def solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
         bound = self.bound if self.within is OutputBound.SOLVER else None
-        return feasible_set(ratings, self.radius, bound, rng)
+        return build_feasible_set(ratings, self.radius, bound, rng)
 
-    def before_noise(self, ratings: Ratings) -> Rounds:
+    def solve_without_noise(self, ratings: Ratings) -> Rounds:
         """The solve without noise, the same for every epsilon."""
-        loss = likelihood(self.link, positive(ratings))
+        loss = likelihood_loss(self.link, positive_labels(ratings))
         solver_rng = np.random.default_rng(
             0
         )  # where the search for singular vectors begins: no noise
@@ -583,7 +609,7 @@ class Output(OneBit, Completion):
         check_dense(ratings.shape, "output perturbation")
         releases = self.guarantee(ratings.public).releases
         max_total = self.radius * math.prod(ratings.shape)
-        for step, solution in self.before_noise(ratings) if rounds is None else rounds:
+        for step, solution in self.solve_without_noise(ratings) if rounds is None else rounds:
             if solution is None:
                 yield step
                 continue

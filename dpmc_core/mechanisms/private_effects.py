@@ -14,14 +14,14 @@ from dpmc_core.arrays import Rng
 from dpmc_core.mechanisms.per_user import (
     EffectsReleases,
     PerUser,
-    effects_clip,
-    effects_releases,
-    own_model,
-    published_effects,
-    regression_side,
-    user_gaussian,
+    build_effects_releases,
+    build_gaussian_release,
+    describe_user_regression,
+    effects_row_clip,
+    fit_user_regressions,
+    publish_item_effects,
 )
-from dpmc_core.model import OwnSide, Step, Steps, Wanted
+from dpmc_core.model import OwnSide, PrivacyRequest, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
@@ -33,7 +33,7 @@ from dpmc_core.solvers.effects import (
     taste_from,
     taste_share,
 )
-from dpmc_core.solvers.rows import random_factors
+from dpmc_core.solvers.rows import draw_random_factors
 from dpmc_core.style import ORANGE, Style
 
 _SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rest is for the rounds, equally
@@ -66,18 +66,18 @@ class PrivateEffects(PerUser):
     """
 
     id = "private-effects"
-    partitioned = True
-    place = -1
+    supports_partitions = True
+    list_order = -1
     name = "Private effects and taste"
     short = "Private effects"
     style = Style(ORANGE, "diamond-tall")
-    twin = "reference-ratings"
+    nonprivate_counterpart = "reference-ratings"
     revision = 2
     rank: int = setting(5, "directions of taste, at most", at_least=1, at_most=50)
     rounds: int = setting(3, "rounds that share the rest of the budget", at_least=1, at_most=50)
 
     @classmethod
-    def recommended(cls, request: Wanted) -> str | None:
+    def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
         if request.trust is Trust.LOCAL:
             return None
         return "item effects and taste from sums over many users, each user's own side for free"
@@ -87,39 +87,44 @@ class PrivateEffects(PerUser):
         residuals_budget, moments_budget = (rounds_budget / self.rounds).split(
             1 - _MOMENTS_SHARE, _MOMENTS_SHARE
         )
-        n, r, clip = public.items, self.rank, effects_clip(public)
+        n, r, clip = public.items, self.rank, effects_row_clip(public)
         rounds = RoundReleases(
-            user_gaussian(
+            build_gaussian_release(
                 "weighted residuals of each item, alone and times the users' unit vectors of taste",
                 *((n, r + 1), residuals_budget, clip, 2 * clip, self.rounds),
             ),
-            user_gaussian(
+            build_gaussian_release(
                 "products of the users' unit vectors of taste, and two gains",
                 *((r * r + 2,), moments_budget, math.sqrt(3), 2.0, self.rounds),
             ),
         )
-        releases = PrivateEffectsReleases(effects_releases(public, effects_budget, _SHARES), rounds)
-        return self.card(public, releases, "exact Gaussian curve")
+        releases = PrivateEffectsReleases(
+            build_effects_releases(public, effects_budget, _SHARES), rounds
+        )
+        return self.build_guarantee(public, releases, "exact Gaussian curve")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        return regression_side(public, columns, (0, self.rank))
+        return describe_user_regression(public, columns, (0, self.rank))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public, n_steps = ratings.public, self.rounds + 1
         releases = self.guarantee(public).releases
         noise_scale, r = releases.rounds.residuals.scale, self.rank
-        item_effects = published_effects(
+        item_effects = publish_item_effects(
             releases.effects, ratings, rng, noise_scale / math.sqrt(self.rounds)
         )
-        random_start = random_factors(public.items, r, rng)
-        factor_share = taste_share(item_effects, effects_clip(public), self.budget().mu)
+        random_start = draw_random_factors(public.items, r, rng)
+        factor_share = taste_share(item_effects, effects_row_clip(public), self.budget().mu)
         low_rank = first_taste(item_effects, random_start) if factor_share > 0 else None
         yield Step(
-            1, n_steps, ratings.model(own_model, item_effects), {"share of taste": factor_share}
+            1,
+            n_steps,
+            ratings.build_model(fit_user_regressions, item_effects),
+            {"share of taste": factor_share},
         )
         for index in range(2, n_steps + 1):
-            query_arguments = item_effects, low_rank, r, factor_share, effects_clip(public)
-            sums, moments = ratings.total(round_statistics, *query_arguments)
+            query_arguments = item_effects, low_rank, r, factor_share, effects_row_clip(public)
+            sums, moments = ratings.sum_over_users(round_statistics, *query_arguments)
             sums = releases.rounds.residuals.publish(sums, rng)
             moments = releases.rounds.moments.publish(moments, rng)
             gain_noise = releases.rounds.moments.scale
@@ -137,7 +142,7 @@ class PrivateEffects(PerUser):
             item_effects = refined(
                 item_effects, sums[:, 0], noise_scale, mean_gains[0], 1 - factor_share
             )
-            model = ratings.model(own_model, item_effects, low_rank)
+            model = ratings.build_model(fit_user_regressions, item_effects, low_rank)
             yield Step(
                 index, n_steps, model, {"share of taste": factor_share}, final=index == n_steps
             )

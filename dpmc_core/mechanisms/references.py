@@ -13,27 +13,34 @@ import numpy as np
 
 from dpmc_core.arrays import Bools, Floats, Rng
 from dpmc_core.errors import BadRatings
-from dpmc_core.mechanisms.plain import Ease, Ials, ItemNeighbours, Plain, Popularity, Similarity
+from dpmc_core.mechanisms.plain import (
+    Ease,
+    Ials,
+    ItemNeighbours,
+    NonprivateMechanism,
+    Popularity,
+    Similarity,
+)
 from dpmc_core.mechanisms.private_effects import PrivateEffects
 from dpmc_core.mechanisms.user_ranking import PrivateTaste
-from dpmc_core.metrics import ranking, rmse
+from dpmc_core.metrics import evaluate_ranking, rmse
 from dpmc_core.model import Factors, Mechanism, Model, Step, Steps, Task
-from dpmc_core.privacy import Publishes, witness
-from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
+from dpmc_core.privacy import Publishes, record_publications
+from dpmc_core.ratings import PublicFacts, Ratings, rank_within_user
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
-from dpmc_core.solvers.one_bit import SignReports, positive
+from dpmc_core.solvers.one_bit import SignReports, positive_labels
 from dpmc_core.solvers.ranking import uncorrelated
-from dpmc_core.solvers.rows import gram_products, item_sums, with_offsets
+from dpmc_core.solvers.rows import factors_with_offsets, gram_products, item_sums
 
-_FOLDS, _JUDGES = 10, 2_000  # parts of the ratings that judge in turn, until so many have
-_TELLING = 1_000_000  # ratings
-_PRIOR = 100.0  # ratings
-_LEAST = 200  # ratings, of which something can be held out
-_TAKEN = 20  # directions of who rated what
-_MANY = 10_000_000  # cells, from where on not all rivals are tried
-_RIVALS: tuple[Mechanism, ...] = (
+_FOLDS, _MIN_HELD_OUT = 10, 2_000  # parts of the ratings that judge in turn, until so many have
+_MAX_WEIGHING_RATINGS = 1_000_000  # ratings
+_PRIOR_RATINGS = 100.0  # ratings
+_MIN_RATINGS = 200  # ratings, of which something can be held out
+_N_DIRECTIONS = 20  # directions of who rated what
+_LARGE_CELLS = 10_000_000  # cells, from where on not all rivals are tried
+_CANDIDATES: tuple[Mechanism, ...] = (
     *(Ials(regularisation=weight, rounds=8) for weight in (0.03, 0.01, 0.003)),
     *(Ease(ridge=ridge) for ridge in (300.0, 1e3, 3e3, 1e4)),
     ItemNeighbours(neighbours=100),
@@ -45,7 +52,7 @@ _RIVALS: tuple[Mechanism, ...] = (
 
 
 @mechanism
-class ReferenceBinary(Plain):
+class ReferenceBinary(NonprivateMechanism):
     """Effects and taste from the signs themselves and who rated what: what privacy is measured by.
 
     The estimator of the private methods, given reports without noise.
@@ -54,18 +61,18 @@ class ReferenceBinary(Plain):
     id = "reference-binary"
     name = "Best likes without privacy"
     task = Task.BINARY
-    floor = "majority"
+    baseline = "majority"
     publishes = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         from dpmc_core.solvers.noisy_reports import complete_signs
 
-        signs = 2 * positive(ratings) - 1
-        yield from complete_signs(Pattern.of(ratings), SignReports(signs, 1.0), raw=True)
+        signs = 2 * positive_labels(ratings) - 1
+        yield from complete_signs(Pattern.from_ratings(ratings), SignReports(signs, 1.0), raw=True)
 
 
 @mechanism
-class ReferenceRatings(Plain):
+class ReferenceRatings(NonprivateMechanism):
     """Several plain methods, weighed by how they do on ratings held out of the training ratings.
 
     User and item effects and low-rank taste by variational Bayes (Lim and Teh 2007); and what the
@@ -73,7 +80,7 @@ class ReferenceRatings(Plain):
     a fact about the items, as SVD++ has them (Koren 2008).
     """
 
-    uses_facts = True
+    uses_item_features = True
     id = "reference-ratings"
     name = "Best ratings without privacy"
     revision = 4
@@ -81,23 +88,23 @@ class ReferenceRatings(Plain):
     rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        weights, seed = self._weights(ratings, rng), int(rng.integers(2**63))
+        weights, seed = self._fit_weights(ratings, rng), int(rng.integers(2**63))
         total = self.rounds + 1
-        for step in self._bayes(ratings):
+        for step in self._fit_variational_bayes(ratings):
             yield replace(step, total=total, final=False)
-        models = [step.model, *_without_noise(ratings, seed)]
+        models = [step.model, *_fit_private_without_noise(ratings, seed)]
         trace = {**step.trace, "weight of variational Bayes": float(weights[0])}
-        model = _blend(models, weights, ratings.public)
-        yield Step.of(step.index + 1, total, model, trace, enough=True)
+        model = _blend_models(models, weights, ratings.public)
+        yield Step.from_trace(step.index + 1, total, model, trace, converged=True)
 
-    def _weights(self, ratings: Ratings, rng: Rng) -> Floats:
+    def _fit_weights(self, ratings: Ratings, rng: Rng) -> Floats:
         """Of the models, in the sum that predicts held-out ratings best in squares; at least 0, and
-        drawn to the first model by as much as `_PRIOR` ratings say. Of two million ratings and more
-        some users with half of that tell."""
+        drawn to the first model by as much as `_PRIOR_RATINGS` ratings say. Of two million ratings
+        and more some users with half of that tell."""
         from scipy.optimize import nnls
 
-        if len(ratings) > 2 * _TELLING:
-            is_sampled = rng.random(ratings.public.users) < _TELLING / len(ratings)
+        if len(ratings) > 2 * _MAX_WEIGHING_RATINGS:
+            is_sampled = rng.random(ratings.public.users) < _MAX_WEIGHING_RATINGS / len(ratings)
             sampled, new_index = (
                 ratings.select(is_sampled[ratings.users]),
                 np.cumsum(is_sampled, dtype=np.int32) - 1,
@@ -110,18 +117,18 @@ class ReferenceRatings(Plain):
             ratings.public.middle,
             [],
         )
-        n_folds = min(_FOLDS, math.ceil(_FOLDS * _JUDGES / len(ratings)))
-        if len(ratings) < _LEAST or len(np.unique(fold)) < _FOLDS:
+        n_folds = min(_FOLDS, math.ceil(_FOLDS * _MIN_HELD_OUT / len(ratings)))
+        if len(ratings) < _MIN_RATINGS or len(np.unique(fold)) < _FOLDS:
             return np.array([1.0, 0.0, 0.0])
         for is_held_out in (fold == k for k in range(n_folds)):
             train, test = ratings.select(~is_held_out), ratings.select(is_held_out)
-            *_, last = self._bayes(train)
-            models = [last.model, *_without_noise(train, int(rng.integers(2**63)))]
+            *_, last = self._fit_variational_bayes(train)
+            models = [last.model, *_fit_private_without_noise(train, int(rng.integers(2**63)))]
             fold_predictions = [model.predict(test.users, test.items) for model in models if model]
             predictions.append(np.column_stack([*fold_predictions, test.values]) - middle)
         *model_columns, values = np.concatenate(predictions).T
         design, prior_weights = np.column_stack(model_columns), np.eye(len(model_columns))[0]
-        prior_scale = np.sqrt(_PRIOR * (design**2).mean(axis=0))
+        prior_scale = np.sqrt(_PRIOR_RATINGS * (design**2).mean(axis=0))
         rows, target = (
             np.vstack([design, np.diag(prior_scale)]),
             np.append(values, prior_scale * prior_weights),
@@ -129,10 +136,10 @@ class ReferenceRatings(Plain):
         weights: Floats = nnls(rows, target)[0]
         return weights
 
-    def _bayes(self, ratings: Ratings) -> Steps:
+    def _fit_variational_bayes(self, ratings: Ratings) -> Steps:
         from dpmc_core.solvers.noisy_reports import effects_and_taste
 
-        entries, half_width = Pattern.of(ratings), ratings.public.half_width
+        entries, half_width = Pattern.from_ratings(ratings), ratings.public.half_width
         mean = float(ratings.values.mean())
         values = (ratings.values - mean) / half_width
         posteriors = effects_and_taste(
@@ -144,48 +151,48 @@ class ReferenceRatings(Plain):
                 "noise left": half_width * math.sqrt(posterior.noise),
                 "directions of taste": float(len(posterior.taste)),
             }
-            model = with_offsets(
+            model = factors_with_offsets(
                 half_width * posterior.left,
                 posterior.right,
                 mean + half_width * posterior.user,
                 half_width * posterior.item,
             )
-            yield Step.of(index, self.rounds, model, trace, enough=posterior.final)
+            yield Step.from_trace(index, self.rounds, model, trace, converged=posterior.final)
 
 
-def _without_noise(ratings: Ratings, seed: int) -> list[Factors]:
+def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
     """The private estimator without noise, and with who rated what as a fact beside it."""
-    entries, n = Pattern.of(ratings), ratings.public.items
+    entries, n = Pattern.from_ratings(ratings), ratings.public.items
     rated_products = gram_products(
-        entries.by_user(np.ones(len(ratings))), 1.0 / np.sqrt(np.maximum(entries.counts, 1))
+        entries.build_matrix(np.ones(len(ratings))), 1.0 / np.sqrt(np.maximum(entries.counts, 1))
     )
-    _, vectors = leading_eigenpairs(rated_products, n, min(_TAKEN, n - 1))
+    _, vectors = leading_eigenpairs(rated_products, n, min(_N_DIRECTIONS, n - 1))
     counts = 1.0 + item_sums(entries)
     rated_features = {"who rated what": uncorrelated(vectors / np.sqrt(counts)[:, None], counts)}
     method, fitted = PrivateEffects(epsilon=1e6), []
     for extra_features in ({}, rated_features):
-        extended = ratings.knowing({**ratings.known, **extra_features}).using(
-            [*ratings.used, *extra_features]
-        )
-        with witness():  # nothing that this publishes is anybody's release
+        extended = ratings.with_item_features(
+            {**ratings.item_features, **extra_features}
+        ).use_features([*ratings.used_feature_names, *extra_features])
+        with record_publications():  # nothing that this publishes is anybody's release
             *_, last = method.fit(extended, np.random.default_rng(seed))
         assert isinstance(last.model, Factors)
         fitted.append(last.model)
     return fitted
 
 
-def _blend(models: Sequence[Model | None], weights: Floats, public: PublicFacts) -> Factors:
+def _blend_models(models: Sequence[Model | None], weights: Floats, public: PublicFacts) -> Factors:
     """The middle of the range, and so much of how far each model is from it."""
     factor_models = [model for model in models if isinstance(model, Factors)]
     left = np.hstack(
         [weight * model.left for weight, model in zip(weights, factor_models, strict=True)]
     )
     right = np.hstack([model.right for model in factor_models])
-    return with_offsets(left, right, public.middle * (1 - float(weights.sum())))
+    return factors_with_offsets(left, right, public.middle * (1 - float(weights.sum())))
 
 
 @mechanism
-class ReferenceRanking(Plain):
+class ReferenceRanking(NonprivateMechanism):
     """The best of iALS, EASE, item neighbours and popularity, its settings chosen for the data.
 
     Interactions of the training data, users' latest where times are known, are held out of it;
@@ -193,11 +200,11 @@ class ReferenceRanking(Plain):
     million cells one of each kind is tried, then the other settings of the best kind alone.
     """
 
-    uses_facts = True
+    uses_item_features = True
     id = "reference-ranking"
     name = "Best ranking without privacy"
     task = Task.RANKING
-    floor = "popularity"
+    baseline = "popularity"
     revision = 4
     judges: int = setting(
         5_000, "most held-out interactions that choose", at_least=1, at_most=1_000_000
@@ -206,33 +213,36 @@ class ReferenceRanking(Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_interactions(ratings)
-        is_held_out = self._held_out(ratings, rng)
+        is_held_out = self._choose_held_out(ratings, rng)
         seed = int(rng.integers(2**63))
-        total = len(_RIVALS) + 1
-        candidates, hit_ratios = list(_RIVALS), {candidate.name: 0.0 for candidate in _RIVALS}
-        if math.prod(ratings.shape) > _MANY:
+        total = len(_CANDIDATES) + 1
+        candidates, hit_ratios = (
+            list(_CANDIDATES),
+            {candidate.name: 0.0 for candidate in _CANDIDATES},
+        )
+        if math.prod(ratings.shape) > _LARGE_CELLS:
             candidates_by_type = [
-                [method for method in _RIVALS if type(method) is method_type]
-                for method_type in dict.fromkeys(map(type, _RIVALS))
+                [method for method in _CANDIDATES if type(method) is method_type]
+                for method_type in dict.fromkeys(map(type, _CANDIDATES))
             ]
             candidates = [same_type[len(same_type) // 2] for same_type in candidates_by_type]
         best = candidates[0]
         for index, candidate in enumerate(candidates, start=1):
-            hit_ratio = _hit_ratio(candidate, ratings, is_held_out, seed)
+            hit_ratio = _measure_hit_ratio(candidate, ratings, is_held_out, seed)
             if hit_ratio > max(hit_ratios.values()):
                 best = candidate
             hit_ratios[candidate.name] = max(hit_ratios[candidate.name], hit_ratio)
             trace = {f"validation HR@10, {name}": value for name, value in hit_ratios.items()}
-            yield Step.of(index, total, None, trace)
+            yield Step.from_trace(index, total, None, trace)
             if candidate is candidates[-1]:
-                same_type = (peer for peer in _RIVALS if type(peer) is type(best))
+                same_type = (peer for peer in _CANDIDATES if type(peer) is type(best))
                 candidates += [peer for peer in same_type if peer not in candidates]
         final = replace(best, rounds=self.rounds) if isinstance(best, Ials) else best
-        with witness():
+        with record_publications():
             *_, last = final.fit(ratings, np.random.default_rng(seed))
-        yield Step.of(total, total, last.model, trace)
+        yield Step.from_trace(total, total, last.model, trace)
 
-    def _held_out(self, ratings: Ratings, rng: Rng) -> Bools:
+    def _choose_held_out(self, ratings: Ratings, rng: Rng) -> Bools:
         """The judges: some interactions of every user or one of some; nobody's only one, and more
         than one only of who has five times as many."""
         counts = np.diff(ratings.indptr)
@@ -241,10 +251,10 @@ class ReferenceRanking(Plain):
         quota_per_user = self.judges // max(len(eligible_users), 1)
         quota[eligible_users] = np.clip(counts[eligible_users] // 5, 1, max(quota_per_user, 1))
         latest = () if ratings.times is None else (-ratings.times,)
-        return place_in_row(ratings, rng.random(len(ratings)), *latest) < quota[ratings.users]
+        return rank_within_user(ratings, rng.random(len(ratings)), *latest) < quota[ratings.users]
 
 
-def _hit_ratio(method: Mechanism, ratings: Ratings, is_held_out: Bools, seed: int) -> float:
+def _measure_hit_ratio(method: Mechanism, ratings: Ratings, is_held_out: Bools, seed: int) -> float:
     """HR@10 of the held-out interactions once a method has learnt from the others.
 
     0 where there is nothing to choose by: too few interactions, or items to rank them among.
@@ -252,10 +262,10 @@ def _hit_ratio(method: Mechanism, ratings: Ratings, is_held_out: Bools, seed: in
     if not is_held_out.any():
         return 0.0
     train, test = ratings.select(~is_held_out), ratings.select(is_held_out)
-    with witness():  # nothing that this publishes is anybody's release
+    with record_publications():  # nothing that this publishes is anybody's release
         *_, last = method.fit(train, np.random.default_rng(seed))
     assert last.model is not None  # no noise to wait for
     try:
-        return ranking(last.model, train, test, np.random.default_rng(seed)).hr
+        return evaluate_ranking(last.model, train, test, np.random.default_rng(seed)).hr
     except BadRatings:
         return 0.0

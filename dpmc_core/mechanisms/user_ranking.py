@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_core.arrays import Floats, Rng
-from dpmc_core.mechanisms.per_user import PerUser, check_delta, user_gaussian
+from dpmc_core.mechanisms.per_user import PerUser, build_gaussian_release, check_delta
 from dpmc_core.model import (
-    ArrayPart,
+    ArraySpec,
     Factors,
     Mechanism,
     OwnSide,
+    PrivacyRequest,
     Step,
     Steps,
     Task,
-    Wanted,
 )
 from dpmc_core.privacy import (
     CELL,
@@ -51,29 +51,33 @@ from dpmc_core.solvers.ranking import (
     facts_apart,
     profiles,
 )
-from dpmc_core.solvers.rows import contributions, item_sums, telling
+from dpmc_core.solvers.rows import contribution_weights, feature_gain_probability, item_sums
 from dpmc_core.style import PURPLE, Style
 
-_FIRST = 0.25  # share of the budget (mu squared) for the first count
+_POPULARITY_SHARE = 0.25  # share of the budget (mu squared) for the first count
 # How often each round's question is asked, and what it must tell so that the next is about taste:
 # the first features are random and show a part of the taste.
 _ROUNDS = ((1, 0.0), (2, 0.02), (3, 0.0))
-_MOMENTS = 0.03  # share of an answer's budget for the second moments of profiles
-_FACTS = 0.03  # share of the budget for what public facts are worth, where there are any
-_TOLD = "how much more each public fact tells the users than by chance"
-_COUNT = 0.2  # of the length of a user's part that counts the user; the rest is the profile
-_HEARD = 40.0  # squared counts against the noise of the whole budget, from where on taste is heard
+_MOMENTS_SHARE = 0.03  # share of an answer's budget for the second moments of profiles
+_FEATURES_SHARE = 0.03  # share of the budget for what public facts are worth, where there are any
+_FEATURE_GAIN_QUERY = "how much more each public fact tells the users than by chance"
+_COUNT_SHARE = 0.2  # of the length of a user's part that counts the user; the rest is the profile
+_DETECTION_RATIO = (
+    40.0  # squared counts against the noise of the whole budget, from where on taste is heard
+)
 
 
-_OWN_PROFILE = (
+_PROFILE_FORMULA = (
     "f is the sum of the rows of `features` of the user's items, and g = f / |f|, or zero where |f|"
     " is at most 1e-9 of the longest row of `features`; the score of item j is items_j (1, g -"
     " centre"
 )
-_OWN_FACTS = "s / (k + 20)): s is the sum of the last {} columns of `items` over the user's k items"
+_FEATURES_FORMULA = (
+    "s / (k + 20)): s is the sum of the last {} columns of `items` over the user's k items"
+)
 
 
-class Per(enum.Enum):
+class ProtectedUnit(enum.Enum):
     """Whose presence the budget covers."""
 
     USER = "user"
@@ -86,13 +90,13 @@ class NoisyCounts(Releases):
     facts: Laplace | Gaussian | None  # none where nothing is publicly known of the items
 
 
-def own_formula(public: PublicFacts, profile: str) -> str:
+def format_user_formula(public: PublicFacts, profile: str) -> str:
     """How a user scores item j. profile: the formula without facts, up to its last bracket."""
-    features_text = f", {_OWN_FACTS.format(public.columns)}" if public.features else ")"
+    features_text = f", {_FEATURES_FORMULA.format(public.columns)}" if public.features else ")"
     return profile + features_text
 
 
-def tell_facts(
+def publish_feature_gains(
     release: Laplace | Gaussian | None, ratings: Ratings, posterior_counts: Floats, rng: Rng
 ) -> Floats | None:
     """Release what facts about items are worth to users: the chance that each tells something.
@@ -100,21 +104,21 @@ def tell_facts(
     if release is None:
         return None
     n_users = ratings.public.users
-    noisy_gains = release.publish(ratings.total(facts_apart, posterior_counts), rng)
+    noisy_gains = release.publish(ratings.sum_over_users(facts_apart, posterior_counts), rng)
     noise_scale = release.scale * (math.sqrt(2) if isinstance(release, Laplace) else 1)
-    return telling(noisy_gains / n_users, noise_scale / n_users, *TELLING)
+    return feature_gain_probability(noisy_gains / n_users, noise_scale / n_users, *TELLING)
 
 
-def _with_facts(
+def _add_feature_scores(
     model: Factors, ratings: Ratings, gain_probabilities: Floats | None, posterior_counts: Floats
 ) -> Factors:
     """The scores, in log odds, with what facts add, as far as they tell; posterior_counts:
     counts."""
     if gain_probabilities is None:
         return model
-    return OwnFacts.of(Pattern.of(ratings), ratings.facts, posterior_counts).added(
-        model, gain_probabilities
-    )
+    return OwnFacts.of(
+        Pattern.from_ratings(ratings), ratings.used_features, posterior_counts
+    ).added(model, gain_probabilities)
 
 
 @mechanism
@@ -126,26 +130,26 @@ class PrivatePopularity(Mechanism):
     length k instead). Per cell nothing is scaled, and one cell moves one count by 1.
     """
 
-    uses_facts = True
+    uses_item_features = True
     id = "private-popularity"
-    partitioned = True
+    supports_partitions = True
     name = "Private popularity"
     short = "Popularity"
     style = Style(PURPLE, "triangle-left", "dot")
-    place = 3
+    list_order = 3
     task = Task.RANKING
-    twin = "popularity"
-    floor = "private-popularity"
+    nonprivate_counterpart = "popularity"
+    baseline = "private-popularity"
     revision = 2
     epsilon: float = setting(help="privacy budget", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance of failure (0: Laplace noise)", at_least=0, below=1)
-    per: Per = setting(Per.USER, "what the budget protects")
+    per: ProtectedUnit = setting(ProtectedUnit.USER, "what the budget protects")
     contributions: int = setting(
         1, "items a user counts for in full (k); longer rows count less", at_least=1, at_most=10**6
     )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyCounts]:
-        per_user, n_features = self.per is Per.USER, len(public.features)
+        per_user, n_features = self.per is ProtectedUnit.USER, len(public.features)
         if per_user:
             check_delta(self.delta, public)
         k = min(self.contributions, public.items) if per_user else 1
@@ -154,11 +158,13 @@ class PrivatePopularity(Mechanism):
             Loss(self.epsilon) if is_pure else Loss(mu=gaussian_mu(self.epsilon, self.delta))
         )
         counts_budget, features_budget = (
-            total_budget.split(1 - _FACTS, _FACTS) if n_features else (total_budget, total_budget)
+            total_budget.split(1 - _FEATURES_SHARE, _FEATURES_SHARE)
+            if n_features
+            else (total_budget, total_budget)
         )
         row_norm = float(k) if is_pure else math.sqrt(k)
         # Rows have no negative parts, so two of them are at most sqrt(2) times as far apart.
-        counts_release = self._release(
+        counts_release = self._build_release(
             "how many users have each item",
             (public.items,),
             counts_budget,
@@ -168,8 +174,8 @@ class PrivatePopularity(Mechanism):
         features_release = None
         if n_features:  # one cell, too, may turn all that a user says of them
             features_norm = float(n_features) if is_pure else math.sqrt(n_features)
-            features_release = self._release(
-                _TOLD,
+            features_release = self._build_release(
+                _FEATURE_GAIN_QUERY,
                 (n_features,),
                 features_budget,
                 features_norm if per_user else 2 * features_norm,
@@ -186,7 +192,7 @@ class PrivatePopularity(Mechanism):
             releases=NoisyCounts(counts_release, features_release),
         )
 
-    def _release(
+    def _build_release(
         self,
         query: str,
         shape: tuple[int, ...],
@@ -196,51 +202,54 @@ class PrivatePopularity(Mechanism):
     ) -> Laplace | Gaussian:
         """sensitivity: how far what the budget protects moves the answer, in the norm of the
         noise."""
-        sensitivities = {USER_EMPTIED if self.per is Per.USER else CELL: sensitivity}
+        sensitivities = {USER_EMPTIED if self.per is ProtectedUnit.USER else CELL: sensitivity}
         if self.delta == 0:
             scale = sensitivity / budget.epsilon
             return Laplace(query=query, shape=shape, sensitivity=sensitivities, scale=scale)
-        if self.per is Per.USER:
+        if self.per is ProtectedUnit.USER:
             sensitivities[USER_REPLACED] = replaced_sensitivity
         return Gaussian(
             query=query, shape=shape, sensitivity=sensitivities, scale=sensitivity / budget.mu
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
-        return _same_for_all(public)
+        return _describe_common_scores(public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         counts = Counts(
-            releases.counts.publish(ratings.total(self._counts), rng), releases.counts.scale
+            releases.counts.publish(ratings.sum_over_users(self._count_users), rng),
+            releases.counts.scale,
         )
-        gain_probabilities = tell_facts(releases.facts, ratings, counts.believed, rng)
-        model = ratings.model(_popular, counts, gain_probabilities)
+        gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.believed, rng)
+        model = ratings.build_model(_score_by_popularity, counts, gain_probabilities)
         yield Step(1, 1, model, {"most popular item": float(counts.noisy.max())}, final=True)
 
-    def _counts(self, ratings: Ratings) -> Floats:
+    def _count_users(self, ratings: Ratings) -> Floats:
         """How many of some users have each item."""
         check_interactions(ratings)
         values = np.ones(len(ratings))
-        if self.per is Per.USER:
+        if self.per is ProtectedUnit.USER:
             norm = 2 if self.delta else 1
-            values = contributions(ratings, self.contributions, norm)
-        return item_sums(Pattern.of(ratings), values)
+            values = contribution_weights(ratings, self.contributions, norm)
+        return item_sums(Pattern.from_ratings(ratings), values)
 
 
-def _popular(
+def _score_by_popularity(
     ratings: Ratings, counts: Counts, gain_probabilities: Floats | None, divisor: int = 1
 ) -> Factors:
     """The counts as everybody's scores, over `divisor`; with facts, their logs and those."""
     scores = counts.noisy / divisor if gain_probabilities is None else np.log(counts.believed)
     model = Factors(np.ones((ratings.public.users, 1)), scores[:, None])
-    return _with_facts(model, ratings, gain_probabilities, counts.believed)
+    return _add_feature_scores(model, ratings, gain_probabilities, counts.believed)
 
 
-def _same_for_all(public: PublicFacts) -> OwnSide:
+def _describe_common_scores(public: PublicFacts) -> OwnSide:
     if not public.features:
         return OwnSide("everybody's score of item j is items_j", (1,))
-    return OwnSide(own_formula(public, "the score of item j is items_j (1"), (1 + public.columns,))
+    return OwnSide(
+        format_user_formula(public, "the score of item j is items_j (1"), (1 + public.columns,)
+    )
 
 
 @dataclass(frozen=True)
@@ -278,21 +287,21 @@ class PrivateTaste(PerUser):
     """
 
     id = "private-taste"
-    partitioned = True
-    place = -1
+    supports_partitions = True
+    list_order = -1
     name = "Private popularity and taste"
     short = "Private taste"
     style = Style(PURPLE, "diamond-tall")
     task = Task.RANKING
-    twin = "reference-ranking"
-    floor = "private-popularity"
+    nonprivate_counterpart = "reference-ranking"
+    baseline = "private-popularity"
     revision = 2
     publishes = Publishes.FACTORS_AND_SCORES
     delta: float = setting(1e-6, "chance of failure", above=0, below=1)
     rank: int = setting(10, "taste directions looked for", at_least=1, at_most=64)
 
     @classmethod
-    def recommended(cls, request: Wanted) -> str | None:
+    def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
         if not request.change.per_user or request.trust is Trust.LOCAL:
             return None
         return "popularity first, and taste only where the released counts show it can be heard"
@@ -302,24 +311,26 @@ class PrivateTaste(PerUser):
         n_publications = sum(n_repeats for n_repeats, _ in _ROUNDS)
         features_release = None
         if n_features:
-            budget, features_budget = budget.split(1 - _FACTS, _FACTS)
-            features_release = user_gaussian(
-                _TOLD,
+            budget, features_budget = budget.split(1 - _FEATURES_SHARE, _FEATURES_SHARE)
+            features_release = build_gaussian_release(
+                _FEATURE_GAIN_QUERY,
                 (n_features,),
                 features_budget,
                 math.sqrt(n_features),
                 2 * math.sqrt(n_features),
             )
         popularity_budget, rounds_budget, moments_budget = budget.split(
-            _FIRST, (1 - _FIRST) * (1 - _MOMENTS), (1 - _FIRST) * _MOMENTS
+            _POPULARITY_SHARE,
+            (1 - _POPULARITY_SHARE) * (1 - _MOMENTS_SHARE),
+            (1 - _POPULARITY_SHARE) * _MOMENTS_SHARE,
         )
-        replaced_sensitivity = math.sqrt(2 + 2 * (1 - 2 * _COUNT))
+        replaced_sensitivity = math.sqrt(2 + 2 * (1 - 2 * _COUNT_SHARE))
         releases = TasteReleases(
-            popularity=user_gaussian(
+            popularity=build_gaussian_release(
                 "how many users have each item, rows scaled to length 1",
                 *((public.items,), popularity_budget, 1.0, math.sqrt(2)),
             ),
-            rounds=user_gaussian(
+            rounds=build_gaussian_release(
                 "how many users have each item, and the sum of their profiles without it (where"
                 " those would drown: how many users alone)",
                 *(
@@ -330,7 +341,7 @@ class PrivateTaste(PerUser):
                     n_publications,
                 ),
             ),
-            moments=user_gaussian(
+            moments=build_gaussian_release(
                 "second moments of the profiles and an intercept",
                 *(
                     (d + 1, d + 1),
@@ -342,24 +353,26 @@ class PrivateTaste(PerUser):
             ),
             facts=features_release,
         )
-        return self.card(public, releases, "Gaussian mechanism, composed exactly")
+        return self.build_guarantee(public, releases, "Gaussian mechanism, composed exactly")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         if columns == 1 + public.columns:  # no taste was heard
-            return _same_for_all(public)
+            return _describe_common_scores(public)
         arrays = {
-            "features": ArrayPart((public.items, self.rank)),
-            "centre": ArrayPart((self.rank,)),
+            "features": ArraySpec((public.items, self.rank)),
+            "centre": ArraySpec((self.rank,)),
         }
-        return OwnSide(own_formula(public, _OWN_PROFILE), (self.rank + 1 + public.columns,), arrays)
+        return OwnSide(
+            format_user_formula(public, _PROFILE_FORMULA), (self.rank + 1 + public.columns,), arrays
+        )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases, (n_users, n_items) = self.guarantee(ratings.public).releases, ratings.public.shape
-        exact_counts = ratings.total(_rows)
+        exact_counts = ratings.sum_over_users(_sum_unit_rows)
         noise_scale = releases.rounds.scale
         counts = Counts(releases.popularity.publish(exact_counts, rng), releases.popularity.scale)
-        is_detectable = _heard(counts)
-        gain_probabilities = tell_facts(releases.facts, ratings, counts.believed, rng)
+        is_detectable = _is_signal_detectable(counts)
+        gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.believed, rng)
         features = harmless(rng, Harmless.START).uniform(-1.0, 1.0, (n_items, self.rank))
         features *= np.sqrt(counts.believed)[:, None]  # what is told about rare items drowns
         index = 0
@@ -368,13 +381,15 @@ class PrivateTaste(PerUser):
                 np.zeros((n_items, self.rank + 1)),
                 np.zeros((self.rank + 1, self.rank + 1)),
             )
-            count_share = _COUNT if is_detectable else 1.0
+            count_share = _COUNT_SHARE if is_detectable else 1.0
             exact_sums[:, 0] = math.sqrt(count_share) * exact_counts
             if is_detectable:
                 features = features - counts.believed @ features / counts.believed.sum()
                 query_features = features
-                profiled_users = ratings.map(_Profiled.of, features)
-                profile_sums, exact_moments = profiled_users.total(_Profiled.sums, features)
+                profiled_users = ratings.map_users(_UserProfiles.from_ratings, features)
+                profile_sums, exact_moments = profiled_users.sum_over_users(
+                    _UserProfiles.sum_profiles, features
+                )
                 exact_sums[:, 1:] = math.sqrt(1 - count_share) * profile_sums
             mean_sums, moments = np.zeros_like(exact_sums), np.zeros_like(exact_moments)
             agreement, audiences = np.zeros(2), None
@@ -412,39 +427,43 @@ class PrivateTaste(PerUser):
                         reliability,
                         gain_probabilities,
                     )
-                    model = profiled_users.model(_Profiled.scores, *score_arguments)
+                    model = profiled_users.build_model(_UserProfiles.score_items, *score_arguments)
                     features = audiences.features(counts.believed)
                 else:
-                    model = ratings.model(_popular, counts, gain_probabilities, n_users)
+                    model = ratings.build_model(
+                        _score_by_popularity, counts, gain_probabilities, n_users
+                    )
                 index += 1
                 yield Step(index, releases.rounds.times, model, {"taste that is heard": signal})
             is_detectable = is_detectable and signal >= min_signal
 
 
-def _rows(ratings: Ratings) -> Floats:
+def _sum_unit_rows(ratings: Ratings) -> Floats:
     """How many of some users have each item, rows scaled to length 1."""
     check_interactions(ratings)
-    return item_sums(Pattern.of(ratings), contributions(ratings, 1))
+    return item_sums(Pattern.from_ratings(ratings), contribution_weights(ratings, 1))
 
 
-class _Profiled(NamedTuple):
+class _UserProfiles(NamedTuple):
     """Some users' ratings and profiles."""
 
     ratings: Ratings
-    own: Floats
+    user_profiles: Floats
 
     @classmethod
-    def of(cls, ratings: Ratings, features: Floats) -> _Profiled:
-        return cls(ratings, profiles(Pattern.of(ratings), features))
+    def from_ratings(cls, ratings: Ratings, features: Floats) -> _UserProfiles:
+        return cls(ratings, profiles(Pattern.from_ratings(ratings), features))
 
-    def sums(self, features: Floats) -> tuple[Floats, Floats]:
+    def sum_profiles(self, features: Floats) -> tuple[Floats, Floats]:
         """Of profiles by item, and second moments with an intercept."""
-        weights = contributions(self.ratings, 1)
-        profiles_and_intercept = np.hstack([self.own, np.ones((len(self.own), 1))])
-        moments = cross_moments(Pattern.of(self.ratings), weights, features)
+        weights = contribution_weights(self.ratings, 1)
+        profiles_and_intercept = np.hstack(
+            [self.user_profiles, np.ones((len(self.user_profiles), 1))]
+        )
+        moments = cross_moments(Pattern.from_ratings(self.ratings), weights, features)
         return moments, profiles_and_intercept.T @ profiles_and_intercept
 
-    def scores(
+    def score_items(
         self,
         audiences: Audiences,
         features: Floats,
@@ -453,12 +472,12 @@ class _Profiled(NamedTuple):
         gain_probabilities: Floats | None,
     ) -> Factors:
         """Popularity, taste and what facts add."""
-        model = audiences.scores(self.own, posterior_counts, reliability)
+        model = audiences.scores(self.user_profiles, posterior_counts, reliability)
         model = replace(model, own={"features": features, "centre": audiences.centre})
-        return _with_facts(model, self.ratings, gain_probabilities, posterior_counts)
+        return _add_feature_scores(model, self.ratings, gain_probabilities, posterior_counts)
 
 
-def _heard(counts: Counts) -> bool:
+def _is_signal_detectable(counts: Counts) -> bool:
     """Whether a round of taste could be heard, judged by the first released counts alone.
 
     Taste divides the users of an item, so its moments are a part of the item's count: the mean
@@ -466,4 +485,4 @@ def _heard(counts: Counts) -> bool:
     would leave.
     """
     signal_energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise**2
-    return signal_energy >= _HEARD * _FIRST * counts.noise**2
+    return signal_energy >= _DETECTION_RATIO * _POPULARITY_SHARE * counts.noise**2

@@ -61,7 +61,7 @@ from dpmc_core.privacy.channels import (
 )
 from dpmc_core.privacy.exact_noise import Harmless, harmless
 from dpmc_core.privacy.guarantee import (
-    DELTA,
+    DEFAULT_DELTA,
     Budget,
     Calibration,
     Certified,
@@ -80,14 +80,14 @@ from dpmc_core.privacy.releases import (
     Publication,
     Release,
     Releases,
-    witness,
+    record_publications,
 )
 from dpmc_core.privacy.sampled import SampledLaplace, Sums
 from dpmc_core.privacy.shares import SharedLaplace, Shares
 
 __all__ = [
     "CELL",
-    "DELTA",
+    "DEFAULT_DELTA",
     "RATING",
     "ROW_VALUES",
     "USER_EMPTIED",
@@ -120,6 +120,6 @@ __all__ = [
     "Unaccounted",
     "calibrate",
     "harmless",
+    "record_publications",
     "sensitivity_at",
-    "witness",
 ]

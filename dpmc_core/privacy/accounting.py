@@ -32,12 +32,16 @@ from dpmc_core.errors import InvalidSetting, check_number
 
 _ROOT_TWO = math.sqrt(2)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
-_EVALUATION = 1e-12  # error of ln delta as evaluated here: what is promised stays this far inside
-_KNOWN = 4096  # answers kept: a card asks for the same ones again and again
-_ROUNDING = 1 - 1e-12  # a calibrated budget, composed again in floats, never exceeds its target
+_LOG_DELTA_ERROR = (
+    1e-12  # error of ln delta as evaluated here: what is promised stays this far inside
+)
+_CACHE_SIZE = 4096  # answers kept: a card asks for the same ones again and again
+_CALIBRATION_MARGIN = (
+    1 - 1e-12
+)  # a calibrated budget, composed again in floats, never exceeds its target
 
 
-class Pure(NamedTuple):
+class PureReleases(NamedTuple):
     """So many pure releases of one epsilon each.
 
     laplace: of one Laplace number; else of anything, counted as randomised response.
@@ -60,21 +64,23 @@ class Loss:
 
     epsilon: float = 0.0
     mu: float = 0.0
-    pure: tuple[Pure, ...] = field(default=(), compare=False)
+    pure: tuple[PureReleases, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if not self.pure and self.epsilon > 0:
-            object.__setattr__(self, "pure", (Pure(self.epsilon, 1),))
+            object.__setattr__(self, "pure", (PureReleases(self.epsilon, 1),))
 
     @classmethod
-    def of(cls, *pure: Pure) -> Loss:
+    def from_pure(cls, *pure: PureReleases) -> Loss:
         """The loss of pure releases."""
         return cls(math.fsum(releases.epsilon * releases.times for releases in pure), 0.0, pure)
 
     def __add__(self, other: Loss) -> Loss:
         times = Counter({(p.epsilon, p.laplace): p.times for p in self.pure})
         times.update({(p.epsilon, p.laplace): p.times for p in other.pure})
-        pure = tuple(Pure(epsilon, n, laplace) for (epsilon, laplace), n in sorted(times.items()))
+        pure = tuple(
+            PureReleases(epsilon, n, laplace) for (epsilon, laplace), n in sorted(times.items())
+        )
         return Loss(self.epsilon + other.epsilon, math.hypot(self.mu, other.mu), pure)
 
     def __mul__(self, share: float) -> Loss:
@@ -95,7 +101,7 @@ class Loss:
             check_number("weight of a share", weight, above=0)
         total = math.fsum(weights)
         shares = (self * (weight / total) for weight in weights)
-        return tuple(Loss(share.epsilon * _ROUNDING, share.mu) for share in shares)
+        return tuple(Loss(share.epsilon * _CALIBRATION_MARGIN, share.mu) for share in shares)
 
     def epsilon_at(self, delta: float) -> float:
         """The epsilon of everything together at a delta, never understated."""
@@ -112,7 +118,7 @@ class Loss:
             return 1.0
         return composed_delta(self.pure, self.mu, epsilon)
 
-    def right(self, prior: float = 0.5) -> float:
+    def attacker_accuracy(self, prior: float = 0.5) -> float:
         """How often the best attacker is right about which of two data sets it was: on average over
         all that may be released, max(prior P(o|one), (1 - prior) P(o|other)) summed.
 
@@ -177,7 +183,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     return math.exp(gaussian_log_delta(epsilon, mu))
 
 
-@lru_cache(maxsize=_KNOWN)
+@lru_cache(maxsize=_CACHE_SIZE)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The smallest epsilon at which ratio mu is (epsilon, delta)-DP, never understated."""
     check_number("delta", delta, at_least=0, below=1)
@@ -186,28 +192,28 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return 0.0
     if delta == 0 or mu > 1e100:  # beyond that mu^2 / 2 overflows, and no epsilon means anything
         return math.inf
-    target = math.log(delta) - _EVALUATION
+    target = math.log(delta) - _LOG_DELTA_ERROR
 
     def holds(epsilon: float) -> bool:
         return gaussian_log_delta(epsilon, mu) <= target
 
     if holds(0.0):
         return 0.0
-    return _boundary(holds, start=max(mu * mu, 1e-6))
+    return _find_boundary(holds, start=max(mu * mu, 1e-6))
 
 
-@lru_cache(maxsize=_KNOWN)
+@lru_cache(maxsize=_CACHE_SIZE)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest ratio mu that is (epsilon, delta)-DP, never overstated."""
     check_number("epsilon", epsilon, above=0)
     check_number("delta", delta, above=0, below=1)
-    target = math.log(delta) - _EVALUATION
+    target = math.log(delta) - _LOG_DELTA_ERROR
     # In terms of x = 1/mu the condition holds from some point on, as _boundary wants.
-    end = _boundary(lambda x: gaussian_log_delta(epsilon, 1.0 / x) <= target, start=1.0)
-    return _ROUNDING / end
+    end = _find_boundary(lambda x: gaussian_log_delta(epsilon, 1.0 / x) <= target, start=1.0)
+    return _CALIBRATION_MARGIN / end
 
 
-def _boundary(holds: Callable[[float], bool], start: float) -> float:
+def _find_boundary(holds: Callable[[float], bool], start: float) -> float:
     """The smallest positive x with holds(x), for a condition that holds from some x on.
 
     Bisection on a geometric scale down to neighbouring floats; the returned end holds.
@@ -260,22 +266,24 @@ def attacker_certainty(epsilon: float, delta: float = 0.0) -> float:
 
 # --- pure releases, and both kinds together, at delta > 0 ---------------------------------------
 
-_POINTS = 2**17  # of a grid of losses, roughly and at most
-_FINE = 1e-5  # variance that a grid adds, of the variance there is
-_LEFT_OUT = math.log(1e18)  # one part of so many beyond either end of a grid
-_NOISE = 1e-15  # rounding of a transform and what is left out, of the largest mass there
-_MOST = 10_000_000  # releases of one epsilon that are summed one by one
+_GRID_POINTS = 2**17  # of a grid of losses, roughly and at most
+_ADDED_VARIANCE = 1e-5  # variance that a grid adds, of the variance there is
+_LOG_TAIL = math.log(1e18)  # one part of so many beyond either end of a grid
+_TRANSFORM_ERROR = 1e-15  # rounding of a transform and what is left out, of the largest mass there
+_MAX_EXACT_RELEASES = 10_000_000  # releases of one epsilon that are summed one by one
 
 
-@lru_cache(maxsize=_KNOWN)
-def composed_epsilon(pure: tuple[Pure, ...], mu: float, delta: float) -> float:
+@lru_cache(maxsize=_CACHE_SIZE)
+def composed_epsilon(pure: tuple[PureReleases, ...], mu: float, delta: float) -> float:
     """The smallest epsilon of pure and Gaussian releases together at a delta > 0, or a little more.
 
     pure: finite epsilons, at least one above 0. mu: 0 without Gaussian releases.
     """
     check_number("delta", delta, above=0, below=1)
     loss_distribution = (
-        _Laplace.of(pure, mu) or _Binomial.of(pure, mu) or _Grid.of(pure, mu, delta=delta)
+        _LaplaceLoss.from_releases(pure, mu)
+        or _BinomialLoss.from_releases(pure, mu)
+        or _GridLoss.from_releases(pure, mu, delta=delta)
     )
     high = math.fsum(p.epsilon * p.times for p in pure) + gaussian_epsilon(mu, delta)
     target = delta * (1 - 1e-12)
@@ -288,24 +296,26 @@ def composed_epsilon(pure: tuple[Pure, ...], mu: float, delta: float) -> float:
     )[1]
 
 
-@lru_cache(maxsize=_KNOWN)
-def composed_delta(pure: tuple[Pure, ...], mu: float, epsilon: float) -> float:
+@lru_cache(maxsize=_CACHE_SIZE)
+def composed_delta(pure: tuple[PureReleases, ...], mu: float, epsilon: float) -> float:
     """The smallest delta of pure and Gaussian releases together at an epsilon, or a little more."""
     check_number("epsilon", epsilon, at_least=0)
     loss_distribution = (
-        _Laplace.of(pure, mu) or _Binomial.of(pure, mu) or _Grid.of(pure, mu, epsilon=epsilon)
+        _LaplaceLoss.from_releases(pure, mu)
+        or _BinomialLoss.from_releases(pure, mu)
+        or _GridLoss.from_releases(pure, mu, epsilon=epsilon)
     )
     return min(1.0, loss_distribution.delta(epsilon))
 
 
 @dataclass(frozen=True)
-class _Laplace:
+class _LaplaceLoss:
     """One number with Laplace noise, moved by so many scales."""
 
     shift: float
 
     @classmethod
-    def of(cls, pure: tuple[Pure, ...], mu: float) -> _Laplace | None:
+    def from_releases(cls, pure: tuple[PureReleases, ...], mu: float) -> _LaplaceLoss | None:
         """None where the releases are others, or more."""
         is_single = mu == 0 and len(pure) == 1 and pure[0].laplace and pure[0].times == 1
         return cls(pure[0].epsilon) if is_single else None
@@ -315,16 +325,16 @@ class _Laplace:
 
 
 @dataclass(frozen=True, eq=False)
-class _Binomial:
+class _BinomialLoss:
     """The loss of n randomised responses of one epsilon: (n - 2 i) epsilon, i ~ Bin(n, chance)."""
 
     losses: Floats
     logs: Floats  # of their chances
 
     @classmethod
-    def of(cls, pure: tuple[Pure, ...], mu: float) -> _Binomial | None:
+    def from_releases(cls, pure: tuple[PureReleases, ...], mu: float) -> _BinomialLoss | None:
         """None where the releases are others, or too many."""
-        if mu > 0 or len(pure) > 1 or pure[0].laplace or pure[0].times > _MOST:
+        if mu > 0 or len(pure) > 1 or pure[0].laplace or pure[0].times > _MAX_EXACT_RELEASES:
             return None
         epsilon, n, _ = pure[0]
         i = np.arange(n // 2 + 1.0)  # the others lose nothing
@@ -343,7 +353,7 @@ class _Binomial:
 
 
 @dataclass(frozen=True, eq=False)
-class _Grid:
+class _GridLoss:
     """Chances of a total loss on a grid, tilted: masses exp(-tilt loss + log_mean) are the chances.
 
     The tilt puts the mass where delta comes from, so that rounding there is relative. mu: of the
@@ -357,28 +367,31 @@ class _Grid:
     mu: float
 
     @classmethod
-    def of(
+    def from_releases(
         cls,
-        pure: tuple[Pure, ...],
+        pure: tuple[PureReleases, ...],
         mu: float,
         *,
         delta: float | None = None,
         epsilon: float | None = None,
-    ) -> _Grid:
+    ) -> _GridLoss:
         """Fine enough where a delta, or an epsilon, is reached."""
         total = sum(releases.times for releases in pure)
         variance = math.fsum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu
-        step = 2 * math.sqrt(_FINE * variance / total)
+        step = 2 * math.sqrt(_ADDED_VARIANCE * variance / total)
         largest = max(releases.epsilon for releases in pure)
-        step = max(step, 20 * math.sqrt(variance) / _POINTS, 4 * largest / _POINTS)
+        step = max(step, 20 * math.sqrt(variance) / _GRID_POINTS, 4 * largest / _GRID_POINTS)
         step = largest / max(1, math.floor(largest / step))  # so its law ends on the grid
-        distributions = [_law(releases, step) for releases in pure]
-        tilt = _tilt(pure, distributions, step, mu, math.sqrt(variance), delta, epsilon)
-        tilted = [_tilted(distribution, start, tilt, step) for start, distribution in distributions]
+        distributions = [_discretise_loss(releases, step) for releases in pure]
+        tilt = _choose_tilt(pure, distributions, step, mu, math.sqrt(variance), delta, epsilon)
+        tilted = [
+            _tilt_distribution(distribution, start, tilt, step)
+            for start, distribution in distributions
+        ]
         starts, log_mean = [start for start, _ in distributions], 0.0
         for releases, (_, log_moment) in zip(pure, tilted, strict=True):
             log_mean += releases.times * log_moment
-        low, high = _window(pure, starts, [distribution for distribution, _ in tilted])
+        low, high = _find_window(pure, starts, [distribution for distribution, _ in tilted])
         size = 1 << max(1, (high - low).bit_length())
         spectrum = np.ones(size // 2 + 1, dtype=complex)
         for releases, (distribution, _) in zip(pure, tilted, strict=True):
@@ -405,13 +418,15 @@ class _Grid:
         logs = logs + self.tilt * excess
         max_log = float(logs.max(initial=-math.inf))
         weighted_sum = float(masses @ np.exp(logs - max_log)) if math.isfinite(max_log) else 0.0
-        log_error = start + math.log(_NOISE) + self.tilt * (self.tilt + 1) * self.mu**2 / 2
+        log_error = (
+            start + math.log(_TRANSFORM_ERROR) + self.tilt * (self.tilt + 1) * self.mu**2 / 2
+        )
         return weighted_sum * math.exp(min(start + max_log, 600.0)) + math.exp(
             min(log_error, 600.0)
         )
 
 
-def _law(releases: Pure, step: float) -> tuple[int, Floats]:
+def _discretise_loss(releases: PureReleases, step: float) -> tuple[int, Floats]:
     """The chances of the loss of one release at multiples of a step: the first multiple, chances.
 
     Mass between two of them goes to both, so that its chance under either data set stays: a spread
@@ -423,16 +438,16 @@ def _law(releases: Pure, step: float) -> tuple[int, Floats]:
     masses = np.zeros(len(edges))
     if releases.laplace:
         clipped_edges = np.clip(edges, -end, end)
-        _share(masses[:-1], masses[1:], *_laplace_masses(clipped_edges, edges[:-1], end), step)
+        _split_mass(masses[:-1], masses[1:], *_laplace_masses(clipped_edges, edges[:-1], end), step)
     end_probability = 0.5 if releases.laplace else 1 / (1 + math.exp(-end))
     for loss, p in ((end, end_probability), (-end, end_probability * math.exp(-end))):
         k = min(math.floor(loss / step) - low, len(edges) - 2)
         q = p * math.exp(edges[k] - loss)
-        _share(masses[k : k + 1], masses[k + 1 : k + 2], np.array([p]), np.array([q]), step)
+        _split_mass(masses[k : k + 1], masses[k + 1 : k + 2], np.array([p]), np.array([q]), step)
     return low, masses
 
 
-def _share(
+def _split_mass(
     lower_masses: Floats,
     upper_masses: Floats,
     p: Floats,
@@ -451,7 +466,7 @@ def _share(
 def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Floats]:
     """Chances of a loss between two points each of one Laplace number that moves by s scales.
 
-    inside: points of -s..s; edges: the grid points below. Returned as `_share` takes them.
+    inside: points of -s..s; edges: the grid points below. Returned as `_split_mass` takes them.
 
     Several numbers that move by s in all are no easier to tell apart. For two, a + b = s, a >= b:
     with h_s(t) = 1 - e^((t - s)/2), |t| <= s, the delta of one at epsilon t, that of the two is
@@ -464,7 +479,9 @@ def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Fl
     return p, q
 
 
-def _tilted(probabilities: Floats, start: int, tilt: float, step: float) -> tuple[Floats, float]:
+def _tilt_distribution(
+    probabilities: Floats, start: int, tilt: float, step: float
+) -> tuple[Floats, float]:
     """A law weighted by exp(tilt loss), and the log of its mean weight."""
     with np.errstate(divide="ignore"):
         logs = np.log(probabilities) + tilt * step * (start + np.arange(len(probabilities)))
@@ -474,8 +491,8 @@ def _tilted(probabilities: Floats, start: int, tilt: float, step: float) -> tupl
     return weights / total, max_log + math.log(total)
 
 
-def _tilt(
-    pure: tuple[Pure, ...],
+def _choose_tilt(
+    pure: tuple[PureReleases, ...],
     distributions: list[tuple[int, Floats]],
     step: float,
     mu: float,
@@ -488,9 +505,10 @@ def _tilt(
     std: about the standard deviation of the loss.
     """
 
-    def log_mean(tilt: float) -> float:
+    def log_moment(tilt: float) -> float:
         log_moments = (
-            _tilted(probabilities, start, tilt, step)[1] for start, probabilities in distributions
+            _tilt_distribution(probabilities, start, tilt, step)[1]
+            for start, probabilities in distributions
         )
         pure_total = math.fsum(
             releases.times * moment for releases, moment in zip(pure, log_moments, strict=True)
@@ -499,15 +517,15 @@ def _tilt(
 
     grid = np.geomspace(1e-3, 100.0, 120) / std
     if delta is not None:
-        bounds = [(log_mean(t) - math.log(delta)) / t for t in grid]
+        bounds = [(log_moment(t) - math.log(delta)) / t for t in grid]
     else:
         assert epsilon is not None
-        bounds = [log_mean(t) - t * epsilon for t in grid]
+        bounds = [log_moment(t) - t * epsilon for t in grid]
     return float(grid[int(np.argmin(bounds))])
 
 
-def _window(
-    pure: tuple[Pure, ...], starts: list[int], distributions: list[Floats]
+def _find_window(
+    pure: tuple[PureReleases, ...], starts: list[int], distributions: list[Floats]
 ) -> tuple[int, int]:
     """Between which multiples of the step a tilted total lies, all but one part in 1e18."""
     first = sum(p.times * start for p, start in zip(pure, starts, strict=True))
@@ -520,11 +538,11 @@ def _window(
         bounds = []
         for t in np.geomspace(1e-7, 10.0, 80):
             log_moments = (
-                _tilted(probabilities, start, sign * t, 1.0)[1]
+                _tilt_distribution(probabilities, start, sign * t, 1.0)[1]
                 for start, probabilities in zip(starts, distributions, strict=True)
             )
             total = math.fsum(p.times * moment for p, moment in zip(pure, log_moments, strict=True))
-            bounds.append((total + _LEFT_OUT) / t)
+            bounds.append((total + _LOG_TAIL) / t)
         ends.append(sign * min(bounds))
     return max(first, math.floor(ends[1])), min(last, math.ceil(ends[0]))
 

@@ -15,7 +15,7 @@ from dpmc_core.errors import check_number
 from dpmc_core.privacy.accounting import bisect
 
 
-def right_guesses(scores: Floats, planted: Bools, guesses: int) -> int:
+def count_right_guesses(scores: Floats, planted: Bools, guesses: int) -> int:
     """How many of the surest guesses are right: a canary is there where its score is above 0."""
     surest = np.argsort(-np.abs(scores), kind="stable")[:guesses]
     return int(((scores > 0) == planted)[surest].sum())
@@ -41,7 +41,7 @@ def canary_bound(
     _check_counts(canaries, guesses, right, confidence)
     check_number("delta", delta, at_least=0, below=1)
 
-    def refuted(epsilon: float) -> bool:
+    def is_refuted(epsilon: float) -> bool:
         return canary_p_value(epsilon, canaries, guesses, right, delta) <= 1 - confidence
 
     # With delta > 0 the p-value need not be monotone: the bound ends at the first epsilon that
@@ -49,9 +49,9 @@ def canary_bound(
     # on they refute nothing.
     end = math.log(guesses) + max(10.0, 1.0 - math.log(confidence))
     grid = np.linspace(0.0, end, 201).tolist()
-    first_consistent = next(k for k, epsilon in enumerate(grid) if not refuted(epsilon))
+    first_consistent = next(k for k, epsilon in enumerate(grid) if not is_refuted(epsilon))
     return (
-        bisect(refuted, grid[first_consistent - 1], grid[first_consistent], 1e-9)[0]
+        bisect(is_refuted, grid[first_consistent - 1], grid[first_consistent], 1e-9)[0]
         if first_consistent
         else 0.0
     )
@@ -66,11 +66,11 @@ def canary_p_value(
     2 canaries delta max_i P[right - i <= W < right] / i, i = 1..right.
     """
     q = 1.0 / (1.0 + math.exp(-epsilon))
-    tail = _at_least(np.array([right]), guesses, q)[0]
+    tail = _binomial_tail(np.array([right]), guesses, q)[0]
     if delta == 0 or right == 0:
         return float(tail)
     i = np.arange(1, right + 1)
-    slack = ((_at_least(right - i, guesses, q) - tail) / i).max()
+    slack = ((_binomial_tail(right - i, guesses, q) - tail) / i).max()
     return min(1.0, float(tail + 2 * canaries * delta * slack))
 
 
@@ -87,18 +87,18 @@ def gaussian_canary_bound(
     """
     _check_counts(canaries, guesses, right, confidence)
 
-    def refuted(mu: float) -> bool:
-        return _too_good(mu, canaries, guesses, right, 1 - confidence)
+    def is_refuted(mu: float) -> bool:
+        return _is_refuted(mu, canaries, guesses, right, 1 - confidence)
 
-    if not refuted(0.0):
+    if not is_refuted(0.0):
         return 0.0
     low, high = 0.0, 1.0
-    while refuted(high):
+    while is_refuted(high):
         low, high = high, 2.0 * high
-    return bisect(refuted, low, high, relative=1e-6)[0]
+    return bisect(is_refuted, low, high, relative=1e-6)[0]
 
 
-def _too_good(mu: float, canaries: int, guesses: int, right: int, level: float) -> bool:
+def _is_refuted(mu: float, canaries: int, guesses: int, right: int, level: float) -> bool:
     """Whether a mu-GDP run has `right` of `guesses` right with a chance below `level`.
 
     r and h: the chances of at least i right, weighted by how many of the guesses are right or not,
@@ -118,16 +118,18 @@ def _too_good(mu: float, canaries: int, guesses: int, right: int, level: float) 
     return False
 
 
-def clopper_pearson(count: int, total: int, *, lower: bool, alarm: float) -> float:
+def clopper_pearson(count: int, total: int, *, lower: bool, error_probability: float) -> float:
     """The end of the confidence interval of a chance that `count` of `total` draws showed.
 
-    It lies on the wrong side of the chance with probability at most `alarm`.
+    It lies on the wrong side of the chance with probability at most `error_probability`.
     """
     if lower:
-        return float(betaincinv(count, total - count + 1, alarm)) if count else 0.0
-    return float(betaincinv(count + 1, total - count, 1 - alarm)) if count < total else 1.0
+        return float(betaincinv(count, total - count + 1, error_probability)) if count else 0.0
+    return (
+        float(betaincinv(count + 1, total - count, 1 - error_probability)) if count < total else 1.0
+    )
 
 
-def _at_least(counts: Ints, n: int, q: float) -> Floats:
+def _binomial_tail(counts: Ints, n: int, q: float) -> Floats:
     """P[Bin(n, q) >= count] for each count in 0..n."""
     return np.where(counts <= 0, 1.0, betainc(np.maximum(counts, 1), n - counts + 1, q))

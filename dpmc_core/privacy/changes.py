@@ -77,28 +77,28 @@ class Change(enum.Enum):
         return self not in (Change.RATING, Change.ROW_VALUES)
 
     @classmethod
-    def of(cls, unit: str, neighbours: str) -> Change:
+    def from_json(cls, unit: str, neighbours: str) -> Change:
         """The change a JSON pair stands for. Raises InvalidSetting where it stands for none."""
         matches = {change.neighbours: change for change in cls if change.unit == unit}
         if not matches:
             units = dict.fromkeys(change.unit for change in cls)
             raise InvalidSetting("unit", f"one of {', '.join(units)}", unit)
         if neighbours not in matches:
-            counted = next(iter(matches.values())).label
-            raise InvalidSetting(f"neighbours {counted}", " or ".join(matches), neighbours)
+            change_label = next(iter(matches.values())).label
+            raise InvalidSetting(f"neighbours {change_label}", " or ".join(matches), neighbours)
         return matches[neighbours]
 
 
 RATING, ROW_VALUES, CELL, USER_EMPTIED, USER_REPLACED = Change
 
 
-def read_only(mapping: Mapping[Any, Any]) -> MappingProxyType[Any, Any]:
+def make_read_only(mapping: Mapping[Any, Any]) -> MappingProxyType[Any, Any]:
     """A copy nobody can change."""
     return MappingProxyType(dict(mapping))
 
 
 # Cards travel to worker processes and caches, and Python does not pickle its read-only mappings.
-copyreg.pickle(MappingProxyType, lambda mapping: (read_only, (dict(mapping),)))
+copyreg.pickle(MappingProxyType, lambda mapping: (make_read_only, (dict(mapping),)))
 
 # How far each change moves an answer; one left out is unbounded unless another implies it.
 Sensitivity = Mapping[Change, float]

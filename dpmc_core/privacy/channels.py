@@ -18,23 +18,23 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
-from dpmc_core.privacy.accounting import Loss, Pure, channel_epsilon
-from dpmc_core.privacy.releases import Release, whole, witnessed
+from dpmc_core.privacy.accounting import Loss, PureReleases, channel_epsilon
+from dpmc_core.privacy.releases import Release, count_equal_parts, is_recording
 from dpmc_core.stopping import check_cancelled
 
-_LARGEST = 700.0  # an exponent of e that is still a float
-_CELLS = 262_144  # bits drawn at once: they stay near the cache
-_BLOCK = 1_400_000  # reports drawn at once, roughly: some 100 MB of scratch
+_MAX_EXPONENT = 700.0  # an exponent of e that is still a float
+_BITS_PER_BLOCK = 262_144  # bits drawn at once: they stay near the cache
+_REPORTS_PER_BLOCK = 1_400_000  # reports drawn at once, roughly: some 100 MB of scratch
 
 
-def _symbols(rows: Any) -> Ints:
+def _to_dense_symbols(rows: Any) -> Ints:
     """An array of symbols, or sparse rows of them as a whole matrix: 0 where there is no cell."""
     return (rows if isinstance(rows, np.ndarray) else rows.toarray()).astype(np.int64)
 
 
-def flip_chance(epsilon: float, n_others: int = 1) -> float:
+def flip_probability(epsilon: float, n_others: int = 1) -> float:
     """1/(e^epsilon + others): the chance of each wrong symbol in randomised response."""
-    return 1 / (math.exp(min(epsilon, _LARGEST)) + n_others)
+    return 1 / (math.exp(min(epsilon, _MAX_EXPONENT)) + n_others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +49,9 @@ class Channel(Release):
     def loss(self, sensitivity: float) -> Loss:
         if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
             return Loss()
-        cells = whole(sensitivity)
+        cells = count_equal_parts(sensitivity)
         epsilon_per_cell = sensitivity * self.cell_epsilon / cells
-        return Loss.of(Pure(epsilon_per_cell, self.times * cells))
+        return Loss.from_pure(PureReleases(epsilon_per_cell, self.times * cells))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class MatrixChannel(Channel):
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         with np.errstate(divide="ignore"):  # an output that shows its input
             logs: Floats = np.log(self.matrix)
-        return logs[_symbols(private), _symbols(published)]
+        return logs[_to_dense_symbols(private), _to_dense_symbols(published)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,9 +112,9 @@ class RandomizedResponse(MatrixChannel):
             raise InvalidSetting(
                 f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[is_invalid].flat[0]
             )
-        self._admit(symbols)
+        self._check_shape(symbols)
         check_cancelled()
-        return self._shown(symbols, self._passed(symbols, rng))
+        return self._record(symbols, self._randomise(symbols, rng))
 
     def publish_rows(self, rows: Sparse, rng: Rng) -> NDArray[np.uint8]:
         """The reports of a bit for every cell of users x items, where `rows` stores the ones.
@@ -122,22 +122,22 @@ class RandomizedResponse(MatrixChannel):
         Eight to a byte, users x ceil(items / 8): whole rows of bytes are held for some users only.
         """
         users, items = rows.shape
-        self._admit(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
+        self._check_shape(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
         published = np.empty((users, -(-items // 8)), dtype=np.uint8)
-        step = max(1, _CELLS // items)
+        step = max(1, _BITS_PER_BLOCK // items)
         for start in range(0, users, step):
             check_cancelled()
             block = slice(start, start + step)
             bits = (rows[block].toarray() != 0).view(np.uint8)
-            published[block] = np.packbits(self._passed(bits, rng), axis=1)
-        if not witnessed():
+            published[block] = np.packbits(self._randomise(bits, rng), axis=1)
+        if not is_recording():
             return published
-        whole = (rows.toarray() != 0).view(np.uint8)
-        published_bits = self._shown(whole, np.unpackbits(published, axis=1, count=items))
+        dense_bits = (rows.toarray() != 0).view(np.uint8)
+        published_bits = self._record(dense_bits, np.unpackbits(published, axis=1, count=items))
         return np.packbits(published_bits, axis=1)
 
-    def _passed(self, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
-        return noise.channel(self.matrix, symbols, rng)
+    def _randomise(self, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
+        return noise.pass_channel(self.matrix, symbols, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,11 +157,11 @@ class LocalChannel(Channel):
         raise NotImplementedError
 
     @property
-    def gain(self) -> float:
+    def debias_factor(self) -> float:
         """E[report | rating x] = gain x, a missing report counting as 0; values centred at 0."""
         raise NotImplementedError
 
-    def energy(self, mean_square: float, density: float) -> float:
+    def second_moment(self, mean_square: float, density: float) -> float:
         """E[report^2] of a cell, 0 where nothing is reported.
 
         mean_square: mean square of a rating; density: the share of cells with one.
@@ -176,19 +176,22 @@ class LocalChannel(Channel):
 
         rows = csr_array(value)
         rows.sort_indices()
-        self._check(rows.data)
-        self._admit(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
+        self._check_values(rows.data)
+        self._check_shape(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
         users, items = rows.shape
         expected = self.reported_if_missing * users * items + self.reported_if_rated * rows.nnz
         capacity = int(expected + 8 * math.sqrt(expected)) + 64
-        indices, data = np.empty(capacity, dtype=np.int32), np.empty(capacity, dtype=self.number)
+        indices, data = (
+            np.empty(capacity, dtype=np.int32),
+            np.empty(capacity, dtype=self.report_dtype),
+        )
         indptr: NDArray[Any] = np.zeros(users + 1, dtype=np.int64)
-        step = max(1, int(_BLOCK * users / max(expected, 1.0)))
+        step = max(1, int(_REPORTS_PER_BLOCK * users / max(expected, 1.0)))
         n_filled = 0
         for start in range(0, users, step):
             check_cancelled()
             block = slice(start, min(start + step, users))
-            cells, values = self._reports(rows, block, rng)
+            cells, values = self._draw_reports(rows, block, rng)
             end = n_filled + len(cells)
             if end > len(data):  # a chance below 1e-12
                 indices, data = np.resize(indices, 2 * end), np.resize(data, 2 * end)
@@ -200,14 +203,14 @@ class LocalChannel(Channel):
         if n_filled <= np.iinfo(np.int32).max:  # or SciPy makes both of the wider type
             indptr = indptr.astype(np.int32)
         published = csr_array((data[:n_filled], indices[:n_filled], indptr), shape=rows.shape)
-        return self._shown(rows, published)
+        return self._record(rows, published)
 
     @property
-    def number(self) -> type[np.generic]:
+    def report_dtype(self) -> type[np.generic]:
         """The number type of a report."""
         raise NotImplementedError
 
-    def _reports(self, rows: Sparse, block: slice, rng: Rng) -> tuple[Ints, Floats]:
+    def _draw_reports(self, rows: Sparse, block: slice, rng: Rng) -> tuple[Ints, Floats]:
         """The reported cells of a block of users, counted from its first one, and their values."""
         items = rows.shape[1]
         starts = rows.indptr[block.start : block.stop + 1]
@@ -215,20 +218,22 @@ class LocalChannel(Channel):
         rated_cells = (
             np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * items + rows.indices[row_slice]
         )
-        is_reported, reports = self._rated(rows.data[row_slice], rng)
-        spurious, spurious_values = self._missing(rated_cells, (len(starts) - 1) * items, rng)
+        is_reported, reports = self._report_rated(rows.data[row_slice], rng)
+        spurious, spurious_values = self._report_missing(
+            rated_cells, (len(starts) - 1) * items, rng
+        )
         cells = np.concatenate([rated_cells[is_reported], spurious])
         order = np.argsort(cells, kind="stable")
         return cells[order], np.concatenate([reports, spurious_values])[order]
 
-    def _check(self, values: Floats) -> None:
+    def _check_values(self, values: Floats) -> None:
         raise NotImplementedError
 
-    def _rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
+    def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
         """Which rated cells are reported (a mask) and what as."""
         raise NotImplementedError
 
-    def _missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
+    def _report_missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
         """Which of the `total` cells but the given ones (sorted) are reported, and what as."""
         raise NotImplementedError
 
@@ -246,9 +251,9 @@ class ModifiedLaplace(LocalChannel):
     scale: float
 
     @classmethod
-    def calibrated(cls, epsilon: float, **release: Any) -> ModifiedLaplace:
+    def from_epsilon(cls, epsilon: float, **release: Any) -> ModifiedLaplace:
         """The published channel of a budget per cell."""
-        return cls(flip=flip_chance(epsilon / 2), scale=2 / epsilon, **release)
+        return cls(flip=flip_probability(epsilon / 2), scale=2 / epsilon, **release)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -262,7 +267,7 @@ class ModifiedLaplace(LocalChannel):
         return max(2 / self.scale, odds + 1 / self.scale)
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
-        (reported, y), (rated, x) = _cells(published), _cells(private)
+        (reported, y), (rated, x) = _to_dense_cells(published), _to_dense_cells(private)
         density = np.where(reported, -np.abs(y - x) / self.scale - math.log(2 * self.scale), 0.0)
         report_probability = np.where(rated, 1 - self.flip, self.flip)
         return np.log(np.where(reported, report_probability, 1 - report_probability)) + density
@@ -275,36 +280,36 @@ class ModifiedLaplace(LocalChannel):
     def reported_if_rated(self) -> float:
         return 1 - self.flip
 
-    gain = reported_if_rated
+    debias_factor = reported_if_rated
 
     @property
-    def number(self) -> type[np.generic]:
+    def report_dtype(self) -> type[np.generic]:
         return np.float32
 
-    def energy(self, square: float, density: float) -> float:
+    def second_moment(self, mean_square: float, density: float) -> float:
         noise_variance = 2 * self.scale**2
-        rated_moment = (1 - self.flip) * (square + noise_variance)
+        rated_moment = (1 - self.flip) * (mean_square + noise_variance)
         return density * rated_moment + (1 - density) * self.flip * noise_variance
 
-    def _check(self, values: Floats) -> None:
+    def _check_values(self, values: Floats) -> None:
         is_invalid = ~(np.abs(values) <= 1)
         if is_invalid.any():
             raise InvalidSetting(
                 f"values of '{self.query}'", "in -1..1", float(values[is_invalid][0])
             )
 
-    def _rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
+    def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
         is_reported = rng.random(len(values)) >= self.flip
-        return is_reported, values[is_reported] + noise.laplace(
+        return is_reported, values[is_reported] + noise.draw_laplace(
             self.scale, (int(is_reported.sum()),), rng
         )
 
-    def _missing(self, given: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
-        cells = noise.hits(given, total, self.flip, rng)
-        return cells, noise.laplace(self.scale, (len(cells),), rng)
+    def _report_missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
+        cells = noise.draw_hits(rated_cells, total, self.flip, rng)
+        return cells, noise.draw_laplace(self.scale, (len(cells),), rng)
 
 
-def _cells(rows: Any) -> tuple[Bools, Floats]:
+def _to_dense_cells(rows: Any) -> tuple[Bools, Floats]:
     """Which cells sparse rows store, and the values of all, 0 elsewhere: two whole matrices."""
     stored = rows.copy()
     stored.data = np.ones_like(stored.data)
@@ -333,7 +338,7 @@ class SymbolChannel(LocalChannel, MatrixChannel):
     def symmetric(cls, epsilon: float, levels: tuple[float, ...], **release: Any) -> SymbolChannel:
         """Keep with e^eps / (e^eps + d), else each of the d others alike (Zheng, Definition 3)."""
         d = len(levels)
-        other_probability = flip_chance(epsilon, d)
+        other_probability = flip_probability(epsilon, d)
         matrix = np.full((d + 1, d + 1), other_probability)
         np.fill_diagonal(matrix, 1 - d * other_probability)
         return cls(channel=tuple(map(tuple, matrix.tolist())), levels=levels, **release)
@@ -347,18 +352,18 @@ class SymbolChannel(LocalChannel, MatrixChannel):
         return 1 - self.channel[1][0]
 
     @property
-    def gain(self) -> float:
+    def debias_factor(self) -> float:
         return self.channel[1][1] - self.channel[0][1]
 
     @property
-    def number(self) -> type[np.generic]:
+    def report_dtype(self) -> type[np.generic]:
         return np.int8 if len(self.levels) < 128 else np.int32
 
-    def energy(self, square: float, density: float) -> float:
+    def second_moment(self, mean_square: float, density: float) -> float:
         level_moment = float(np.square(self.levels).sum()) * self.channel[0][1]
-        return density * self.gain * square + level_moment
+        return density * self.debias_factor * mean_square + level_moment
 
-    def _check(self, values: Floats) -> None:
+    def _check_values(self, values: Floats) -> None:
         is_invalid = ~np.isin(values, np.arange(1, len(self.levels) + 1))
         if is_invalid.any():
             raise InvalidSetting(
@@ -367,11 +372,11 @@ class SymbolChannel(LocalChannel, MatrixChannel):
                 values[is_invalid][0],
             )
 
-    def _rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
-        symbols = noise.channel(self.matrix, values.astype(np.int64), rng)
+    def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
+        symbols = noise.pass_channel(self.matrix, values.astype(np.int64), rng)
         is_reported = symbols > 0
         return is_reported, symbols[is_reported].astype(float)
 
-    def _missing(self, given: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
-        cells, symbols = noise.channel_of_missing(self.matrix[0], given, total, rng)
+    def _report_missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
+        cells, symbols = noise.pass_missing_channel(self.matrix[0], rated_cells, total, rng)
         return cells, symbols.astype(float)

@@ -27,17 +27,21 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Rng, Words
+from dpmc_core.arrays import Bools, Floats, Ints, Rng, Uint64s
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 
-_FINE = 40  # rounding may cost 2^-40 of the noise scale: nothing beside any budget
-_BITS = 62  # of a channel's chances: their sum then fits a 64-bit word
-_LEAST = 2.0**-40  # chance of a channel that so many bits still hold to seven digits
-_BLOCK = 100_000  # coordinates sampled at once: a second or two, then Ctrl-C is heard
-_CELLS = 1_000_000  # cells of a channel, or coins, sampled at once: 8 MB of random bits
-_LESS = 2.0**-40  # a coin's chance is lowered by so much of it: more than floats lose on the way
-_SMOOTH = 6.0  # in grid steps; see `gaussian_mu`
-_UP = 1 + 2.0**-50  # a bound computed in floats stays a bound
+_ROUNDING_BITS = 40  # rounding may cost 2^-40 of the noise scale: nothing beside any budget
+_PROBABILITY_BITS = 62  # of a channel's chances: their sum then fits a 64-bit word
+_MIN_PROBABILITY = 2.0**-40  # chance of a channel that so many bits still hold to seven digits
+_COORDINATES_PER_BLOCK = (
+    100_000  # coordinates sampled at once: a second or two, then Ctrl-C is heard
+)
+_CELLS_PER_BLOCK = 1_000_000  # cells of a channel, or coins, sampled at once: 8 MB of random bits
+_COIN_MARGIN = (
+    2.0**-40
+)  # a coin's chance is lowered by so much of it: more than floats lose on the way
+_SMOOTHING_STEPS = 6.0  # in grid steps; see `discrete_gaussian_mu`
+_ROUND_UP = 1 + 2.0**-50  # a bound computed in floats stays a bound
 
 
 class Harmless(enum.Enum):
@@ -67,24 +71,24 @@ class SecureSource(Rng):
     """Handed to `fit` in place of a seeded generator, it makes every release sample exactly.
 
     A release draws its noise by the methods below. The draws of a NumPy generator are refused with
-    CannotRelease: what no privacy rests on asks for them by `harmless`. drawn: how often which
-    noise was sampled, as (kind, scale, coordinates), to be compared with a card; channels and coins
-    count one by one. named: how often which harmless choice was asked for.
+    CannotRelease: what no privacy rests on asks for them by `harmless`. draw_counts: how often
+    which noise was sampled, as (kind, scale, coordinates), to be compared with a card; channels and
+    coins count one by one. harmless_counts: how often which harmless choice was asked for.
     """
 
     def __init__(self) -> None:
-        super().__init__(np.random.PCG64())  # never drawn from: see `_refused`
-        opendp()  # a missing package is told before the work, not after
-        self.drawn: Counter[tuple[str, float, int]] = Counter()
-        self.named: Counter[Harmless] = Counter()
+        super().__init__(np.random.PCG64())  # never drawn from: see `_refuse_draw`
+        load_opendp()  # a missing package is told before the work, not after
+        self.draw_counts: Counter[tuple[str, float, int]] = Counter()
+        self.harmless_counts: Counter[Harmless] = Counter()
         self._plain = np.random.default_rng()  # seeded by the operating system
 
     def harmless(self, choice: Harmless) -> Rng:
         """A plain generator, for this choice alone."""
-        self.named[choice] += 1
+        self.harmless_counts[choice] += 1
         return self._plain
 
-    def add(self, kind: str, value: Floats, scale: float) -> Floats:
+    def add_noise(self, kind: str, value: Floats, scale: float) -> Floats:
         """The value on the grid plus discrete noise, coordinate by coordinate.
 
         Args:
@@ -93,48 +97,52 @@ class SecureSource(Rng):
             scale: of the noise, in the units of the value.
         """
         flat, out = value.ravel(), np.empty(value.size)
-        k = grid(scale, flat.size)
-        for start in range(0, flat.size, _BLOCK):
-            chunk = flat[start : start + _BLOCK]
-            out[start : start + _BLOCK] = measurement(kind, scale, chunk.size, k)(chunk.tolist())
-        self.drawn[kind, scale, flat.size] += 1
+        k = grid_exponent(scale, flat.size)
+        for start in range(0, flat.size, _COORDINATES_PER_BLOCK):
+            chunk = flat[start : start + _COORDINATES_PER_BLOCK]
+            out[start : start + _COORDINATES_PER_BLOCK] = build_measurement(
+                kind, scale, chunk.size, k
+            )(chunk.tolist())
+        self.draw_counts[kind, scale, flat.size] += 1
         return out.reshape(value.shape)
 
-    def channel(self, matrix: Floats, symbols: NDArray[np.integer]) -> NDArray[np.integer]:
+    def pass_channel(self, matrix: Floats, symbols: NDArray[np.integer]) -> NDArray[np.integer]:
         """Each symbol a passed through row a of the channel."""
-        self.drawn["channel", 0.0, 1] += symbols.size
-        rows = [weights(row) for row in matrix]
+        self.draw_counts["channel", 0.0, 1] += symbols.size
+        rows = [quantise_probabilities(row) for row in matrix]
         flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
-        for start in range(0, flat.size, _CELLS):
-            chunk = slice(start, start + _CELLS)
+        for start in range(0, flat.size, _CELLS_PER_BLOCK):
+            chunk = slice(start, start + _CELLS_PER_BLOCK)
             for a, row in enumerate(rows):
                 mask = flat[chunk] == a
-                out[chunk][mask] = _categorical(row, int(mask.sum()))
+                out[chunk][mask] = _sample_categorical(row, int(mask.sum()))
         return out.reshape(symbols.shape)
 
-    def channel_of_zeros(self, row: Floats, count: int) -> tuple[Ints, Ints]:
+    def pass_zeros(self, row: Floats, count: int) -> tuple[Ints, Ints]:
         """`count` zeros passed through one row: the places of other outputs, and these outputs."""
-        self.drawn["channel", 0.0, 1] += count
-        probabilities = weights(row)
+        self.draw_counts["channel", 0.0, 1] += count
+        probabilities = quantise_probabilities(row)
         positions, symbols = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-        for start in range(0, count, _CELLS):
-            out = _categorical(probabilities, min(_CELLS, count - start))
+        for start in range(0, count, _CELLS_PER_BLOCK):
+            out = _sample_categorical(probabilities, min(_CELLS_PER_BLOCK, count - start))
             nonzero = np.flatnonzero(out)
             positions.append(start + nonzero)
             symbols.append(out[nonzero])
         return np.concatenate(positions), np.concatenate(symbols)
 
-    def coins(self, weights: Floats) -> Bools:
-        """Each term on its own, with chance 1/w rounded down (see `inclusions`)."""
-        self.drawn["coin", 0.0, 1] += weights.size
+    def flip_coins(self, weights: Floats) -> Bools:
+        """Each term on its own, with chance 1/w rounded down (see `quantise_inclusions`)."""
+        self.draw_counts["coin", 0.0, 1] += weights.size
         out = np.empty(weights.size, dtype=bool)
-        for start in range(0, weights.size, _CELLS):
-            thresholds = inclusions(weights[start : start + _CELLS])
-            out[start : start + _CELLS] = _words(thresholds.size) < thresholds
+        for start in range(0, weights.size, _CELLS_PER_BLOCK):
+            thresholds = quantise_inclusions(weights[start : start + _CELLS_PER_BLOCK])
+            out[start : start + _CELLS_PER_BLOCK] = (
+                _draw_uniform_integers(thresholds.size) < thresholds
+            )
         return out
 
 
-def _refused(draw: str) -> Callable[..., NoReturn]:
+def _refuse_draw(draw: str) -> Callable[..., NoReturn]:
     def refuse(self: SecureSource, *_: Any, **__: Any) -> NoReturn:  # noqa: ARG001
         raise CannotRelease(
             f"the plain draw '{draw}' has no exact sampler: what privacy rests on leaves by a"
@@ -146,11 +154,11 @@ def _refused(draw: str) -> Callable[..., NoReturn]:
 
 for _draw in dir(Rng):
     if not _draw.startswith("_") and callable(getattr(Rng, _draw)):
-        setattr(SecureSource, _draw, _refused(_draw))
+        setattr(SecureSource, _draw, _refuse_draw(_draw))
 
 
 @cache
-def opendp() -> Any:
+def load_opendp() -> Any:
     """The package opendp. Raises CannotRelease where it is not installed."""
     try:
         import opendp.prelude as dp
@@ -162,27 +170,27 @@ def opendp() -> Any:
     return dp
 
 
-def grid(scale: float, count: int) -> int:
+def grid_exponent(scale: float, count: int) -> int:
     """k such that rounding `count` coordinates to 2^k moves them by <= 2^-40 scale in l1."""
     check_number("noise scale that is to be sampled", scale, at_least=1e-200, at_most=1e200)
-    return math.frexp(scale)[1] - 1 - _FINE - (max(count, 1) - 1).bit_length()
+    return math.frexp(scale)[1] - 1 - _ROUNDING_BITS - (max(count, 1) - 1).bit_length()
 
 
-def measurement(kind: str, scale: float, count: int, k: int) -> Any:
+def build_measurement(kind: str, scale: float, count: int, k: int) -> Any:
     """OpenDP's measurement of `count` coordinates on the grid 2^k; kind: laplace or gaussian."""
-    dp = opendp()
+    dp = load_opendp()
     numbers = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=max(count, 1))
     if kind == "laplace":
         return dp.m.make_laplace(numbers, dp.l1_distance(T=float), scale=scale, k=k)
     return dp.m.make_gaussian(numbers, dp.l2_distance(T=float), scale=scale, k=k)
 
 
-def laplace_epsilon(scale: float, count: int, sensitivity: float) -> float:
+def discrete_laplace_epsilon(scale: float, count: int, sensitivity: float) -> float:
     """Pure epsilon of one answer of `count` coordinates, rounding included: OpenDP's own map."""
-    return _mapped("laplace", scale, count, sensitivity)
+    return _map_sensitivity("laplace", scale, count, sensitivity)
 
 
-def gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
+def discrete_gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
     """The ratio mu of a Gaussian mechanism that one answer of `count` coordinates is no worse than.
 
     OpenDP's map gives rho = mu^2/2 with the rounding in it (Canonne, Kamath, Steinke, "The discrete
@@ -195,36 +203,39 @@ def gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
     parallel Gaussian sampler for lattices", 2010). With tau = 6, e < 1e-308, which no float sees;
     what counts is the ratio of sigma^2 - tau^2 to sigma^2.
     """
-    rho = _mapped("gaussian", scale, count, sensitivity)
-    return _continuous(rho, scale / 2.0 ** grid(scale, count))
+    rho = _map_sensitivity("gaussian", scale, count, sensitivity)
+    return _continuous_mu(rho, scale / 2.0 ** grid_exponent(scale, count))
 
 
-def _continuous(rho: float, steps: float) -> float:
+def _continuous_mu(rho: float, steps: float) -> float:
     """mu of the continuous mechanism behind discrete noise of sigma = `steps`, in grid steps."""
-    return math.sqrt(2 * rho / (1 - (_SMOOTH / steps) ** 2)) * _UP
+    return math.sqrt(2 * rho / (1 - (_SMOOTHING_STEPS / steps) ** 2)) * _ROUND_UP
 
 
-def _mapped(kind: str, scale: float, count: int, sensitivity: float) -> float:
+def _map_sensitivity(kind: str, scale: float, count: int, sensitivity: float) -> float:
     if sensitivity == 0:  # the same value is rounded the same way
         return 0.0
-    loss = measurement(kind, scale, count, grid(scale, count)).map(sensitivity)
+    loss = build_measurement(kind, scale, count, grid_exponent(scale, count)).map(sensitivity)
     return float(loss)
 
 
-def weights(row: Floats) -> Words:
+def quantise_probabilities(row: Floats) -> Uint64s:
     """Whole numbers that sum to 2^62, in proportion to a row of chances: these are sampled."""
-    if ((row > 0) & (row < _LEAST)).any():
-        small = float(row[row > 0].min())
+    if ((row > 0) & (row < _MIN_PROBABILITY)).any():
+        smallest = float(row[row > 0].min())
         raise CannotRelease(
-            f"the channel has an output of chance {small:.2g}, and below {_LEAST:.2g} it cannot"
+            f"the channel has an output of chance {smallest:.2g}, and below"
+            f" {_MIN_PROBABILITY:.2g} it cannot"
             " be sampled exactly: take a smaller epsilon"
         )
-    integers = [round(float(p) * 2**_BITS) for p in row]  # exact: a power of two only shifts
-    integers[int(np.argmax(row))] += 2**_BITS - sum(integers)
+    integers = [
+        round(float(p) * 2**_PROBABILITY_BITS) for p in row
+    ]  # exact: a power of two only shifts
+    integers[int(np.argmax(row))] += 2**_PROBABILITY_BITS - sum(integers)
     return np.array(integers, dtype=np.uint64)
 
 
-def inclusions(weights: Floats) -> Words:
+def quantise_inclusions(weights: Floats) -> Uint64s:
     """The chances 1/w of w >= 1, in multiples of 2^-62; 0 for an infinite weight.
 
     Rounded down, after a cut of 2^-40 of each below 1 for what floats lose on the way: a term drawn
@@ -232,27 +243,31 @@ def inclusions(weights: Floats) -> Words:
     """
     if not (weights >= 1).all():
         raise InvalidSetting("weight of a sampled term", ">= 1", float(weights.min()))
-    probabilities = np.where(weights > 1, (1 - _LESS) / weights, 1.0)
-    return np.floor(np.ldexp(probabilities, _BITS)).astype(np.uint64)
+    probabilities = np.where(weights > 1, (1 - _COIN_MARGIN) / weights, 1.0)
+    return np.floor(np.ldexp(probabilities, _PROBABILITY_BITS)).astype(np.uint64)
 
 
-def channel_epsilon(matrix: Floats) -> float:
+def discrete_channel_epsilon(matrix: Floats) -> float:
     """Pure epsilon of one symbol with the chances that are sampled: the largest |ln ratio|."""
-    rows = [[int(w) for w in weights(row)] for row in matrix]
+    rows = [[int(w) for w in quantise_probabilities(row)] for row in matrix]
     largest = 0.0
     for column in zip(*rows, strict=True):
         low, high = min(column), max(column)
         if high > 0:
             ratio = math.log1p((high - low) / low) if low > 0 else math.inf
             largest = max(largest, ratio)
-    return largest * _UP
+    return largest * _ROUND_UP
 
 
-def _categorical(probabilities: Words, count: int) -> Ints:
+def _sample_categorical(probabilities: Uint64s, count: int) -> Ints:
     """`count` outputs by inverse transform: 62 random bits each, exactly these chances of 2^62."""
-    return np.searchsorted(np.cumsum(probabilities), _words(count), side="right").astype(np.int64)
+    return np.searchsorted(
+        np.cumsum(probabilities), _draw_uniform_integers(count), side="right"
+    ).astype(np.int64)
 
 
-def _words(count: int) -> Words:
+def _draw_uniform_integers(count: int) -> Uint64s:
     """Uniform numbers of 62 random bits."""
-    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(64 - _BITS)
+    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(
+        64 - _PROBABILITY_BITS
+    )

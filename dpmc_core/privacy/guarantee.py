@@ -25,7 +25,7 @@ else:
     R = TypeVar("R")  # before Python 3.13 a default is known to type checkers only
 
 
-DELTA = 1e-6  # where nobody says
+DEFAULT_DELTA = 1e-6  # where nobody says
 
 
 class Notion(enum.Enum):
@@ -138,7 +138,7 @@ class Guarantee(Generic[R]):
         if delta is None:
             delta = self.claimed.delta if self.claimed else 0.0
         check_number("delta", delta, at_least=0, below=1)
-        spent, reason = self._spent(target_change)
+        spent, reason = self._compose_loss(target_change)
         epsilon = spent.epsilon_at(delta)
         if math.isinf(epsilon) and math.isfinite(spent.epsilon):
             reason = "Gaussian noise gives no finite epsilon at delta = 0"
@@ -146,7 +146,7 @@ class Guarantee(Generic[R]):
             reason = "some outputs reveal their input"
         return Certified(target_change, epsilon, delta, reason)
 
-    def attacker(self, change: Change | None = None) -> float:
+    def attacker_accuracy(self, change: Change | None = None) -> float:
         """How often the best attacker is right who asks which of two data sets it was, both alike
         likely before.
 
@@ -154,13 +154,13 @@ class Guarantee(Generic[R]):
         Gaussian releases, where the change may move an answer by all of its sensitivity; else a
         bound.
         """
-        return self.loss(change).right()
+        return self.loss(change).attacker_accuracy()
 
     def loss(self, change: Change | None = None) -> Loss:
         """What all releases spend together for a change; infinitely much where nothing holds."""
-        return self._spent(change or self.change)[0]
+        return self._compose_loss(change or self.change)[0]
 
-    def _spent(self, change: Change) -> tuple[Loss, str]:
+    def _compose_loss(self, change: Change) -> tuple[Loss, str]:
         """What all releases spend together for a change; infinitely much, and why."""
         nothing_holds = Loss(math.inf)
         if self.unaccounted:
@@ -170,26 +170,28 @@ class Guarantee(Generic[R]):
         for _, release in self.releases:
             sensitivity = sensitivity_at(release.sensitivity, change, self.public)
             if math.isinf(sensitivity):
-                return nothing_holds, _unbounded(release, change)
+                return nothing_holds, _explain_unbounded(release, change)
             spent += release.loss(sensitivity)
         return (spent, "") if any(self.releases) else (nothing_holds, "nothing is randomised")
 
     @property
-    def per_item(self) -> Additive | None:
+    def per_item_release(self) -> Additive | None:
         """The first release that adds noise to one number per item; None where none does."""
         items = (self.public.items,)
         candidates = (release for _, release in self.releases if release.shape == items)
         return next((release for release in candidates if isinstance(release, Additive)), None)
 
-    def repeated(self, times: int) -> Self:
+    def repeat(self, times: int) -> Self:
         """The card of so many publications of the same ratings, each with noise of its own."""
 
-        def again(release: Release) -> Release:
+        def repeat_release(release: Release) -> Release:
             return dataclasses.replace(release, times=times * release.times)
 
-        return dataclasses.replace(self, claimed=None, releases=self.releases.each(again))
+        return dataclasses.replace(
+            self, claimed=None, releases=self.releases.map_releases(repeat_release)
+        )
 
-    def given(self, prepared: tuple[str, ...]) -> Self:
+    def with_preparation(self, prepared: tuple[str, ...]) -> Self:
         """The same card with the data-dependent preparation steps of the input as caveats."""
         added = tuple(f"certified given that {step} is public" for step in prepared)
         return dataclasses.replace(self, caveats=self.caveats + added)
@@ -247,9 +249,9 @@ def calibrate(
             break
         low /= 2.0
     else:
-        least = certified(2.0 * low).epsilon
+        min_epsilon = certified(2.0 * low).epsilon
         raise InvalidSetting(
-            "target epsilon", f"at least {least:g}, spent at any setting", target.epsilon
+            "target epsilon", f"at least {min_epsilon:g}, spent at any setting", target.epsilon
         )
     high = 2.0 * low
     for _ in range(_DOUBLINGS):
@@ -257,14 +259,16 @@ def calibrate(
             break
         low, high = high, 2.0 * high
     else:
-        most = certified(low).epsilon
+        max_epsilon = certified(low).epsilon
         raise InvalidSetting(
-            "target epsilon", f"below {most:g}, the most that any setting spends", target.epsilon
+            "target epsilon",
+            f"below {max_epsilon:g}, the most that any setting spends",
+            target.epsilon,
         )
     return bisect(fits, low, high, relative=1e-12)[0]
 
 
-def _unbounded(release: Release, change: Change) -> str:
+def _explain_unbounded(release: Release, change: Change) -> str:
     if not release.sensitivity:
         return f"the noise scale of '{release.query}' is read off the data"
     return (

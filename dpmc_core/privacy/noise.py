@@ -18,36 +18,36 @@ from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
-_NOTHING_NEW = 1e-10  # of a direction of length one, beside those that are published
-_CELLS = 4_000_000  # numbers drawn, or symbols that pass a channel, at once: 32 MB
+_MIN_NEW_NORM = 1e-10  # of a direction of length one, beside those that are published
+_NUMBERS_PER_BLOCK = 4_000_000  # numbers drawn, or symbols that pass a channel, at once: 32 MB
 
 
-def _simulated(noise: str, rng: Rng) -> None:
+def _refuse_secure_source(noise: str, rng: Rng) -> None:
     """Raise CannotRelease where noise that is only simulated meets a secure source."""
     if isinstance(rng, SecureSource):
         raise CannotRelease(f"{noise} has no exact sampler here, so it is for simulation only")
 
 
-def _drawn(draw: Callable[[int], Floats], shape: tuple[int, ...]) -> Floats:
+def _draw_in_blocks(draw: Callable[[int], Floats], shape: tuple[int, ...]) -> Floats:
     """Numbers drawn some at a time, the same as all at once."""
     numbers = np.empty(math.prod(shape))
-    for start in range(0, len(numbers), _CELLS):
+    for start in range(0, len(numbers), _NUMBERS_PER_BLOCK):
         check_cancelled()
-        chunk = numbers[start : start + _CELLS]
+        chunk = numbers[start : start + _NUMBERS_PER_BLOCK]
         chunk[:] = draw(len(chunk))
     return numbers.reshape(shape)
 
 
-def laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
+def draw_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     """Independent Laplace(0, scale) draws; density exp(-|x|/scale) / (2 scale)."""
-    _simulated("Laplace noise drawn apart from the value", rng)
-    return _drawn(lambda count: rng.laplace(0.0, scale, count), shape)
+    _refuse_secure_source("Laplace noise drawn apart from the value", rng)
+    return _draw_in_blocks(lambda count: rng.laplace(0.0, scale, count), shape)
 
 
-def gaussian(sigma: float, shape: tuple[int, ...], rng: Rng) -> Floats:
+def draw_gaussian(sigma: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     """Independent N(0, sigma^2) draws."""
-    _simulated("Gaussian noise drawn apart from the value", rng)
-    return _drawn(lambda count: rng.normal(0.0, sigma, count), shape)
+    _refuse_secure_source("Gaussian noise drawn apart from the value", rng)
+    return _draw_in_blocks(lambda count: rng.normal(0.0, sigma, count), shape)
 
 
 class SymmetricGaussian:
@@ -57,18 +57,18 @@ class SymmetricGaussian:
     to those published before, q'Wq ~ N(0, sigma^2), and the rest of Wq is N(0, sigma^2 / 2) across
     all of them; symmetry gives the part along them. So every answer is a combination of published
     images, and private products are taken with new directions alone, each with fresh noise. A
-    column closer than `_NOTHING_NEW` to those directions takes none: what is left of it counts as
+    column closer than `_MIN_NEW_NORM` to those directions takes none: what is left of it counts as
     zero.
     """
 
     def __init__(
         self, private: Callable[[Floats], Floats], size: int, sigma: float, rng: Rng
     ) -> None:
-        _simulated("Gaussian noise along directions", rng)
+        _refuse_secure_source("Gaussian noise along directions", rng)
         self._private, self._sigma, self._rng, self._count = private, sigma, rng, 0
         self._published = np.empty((2, 16, size))  # directions and their noisy images, as rows
 
-    def times(self, block: Floats) -> Floats:
+    def multiply(self, block: Floats) -> Floats:
         """Return the product with a block of columns, size x b."""
         start = stop = self._count
         for column in block.T:
@@ -87,7 +87,7 @@ class SymmetricGaussian:
         for _ in range(2):  # once more, as rounding leaves some of them
             q = q - directions.T @ (directions @ q)
             residual_norm = float(np.linalg.norm(q))
-            if residual_norm < _NOTHING_NEW:
+            if residual_norm < _MIN_NEW_NORM:
                 return False
             q /= residual_norm
         if count == self._published.shape[1]:
@@ -108,22 +108,22 @@ class SymmetricGaussian:
         self._count += 1
 
 
-def norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
+def draw_norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     """Independent rows of length d = shape[-1] with density proportional to exp(-||x||_2 / scale).
 
     The norm is Gamma(d, scale), the direction uniform (Chaudhuri, Monteleoni, Sarwate 2011).
     """
-    _simulated("noise by the norm of a vector", rng)
+    _refuse_secure_source("noise by the norm of a vector", rng)
     direction = rng.normal(size=shape)
     direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
     return rng.gamma(shape[-1], scale, (*shape[:-1], 1)) * direction
 
 
-_STEP = 2.0**-53  # of the uniform draws
-_END = 2.0**-40  # how near an end of [0, 1) they are drawn finer
+_UNIFORM_STEP = 2.0**-53  # of the uniform draws
+_END_WIDTH = 2.0**-40  # how near an end of [0, 1) they are drawn finer
 
 
-def channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
+def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
     """Pass each symbol a through the channel matrix[a, o] = P(output o | input a).
 
     Inverse-transform sampling, one row of the matrix and one block of symbols at a time; what comes
@@ -134,9 +134,9 @@ def channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[n
     Bits as bytes are many, and flipped alike take a random byte each.
     """
     if isinstance(rng, SecureSource):
-        return rng.channel(matrix, symbols)
+        return rng.pass_channel(matrix, symbols)
     if symbols.dtype == np.uint8 and matrix.shape == (2, 2) and matrix[0, 1] == matrix[1, 0]:
-        return symbols ^ _flips(matrix[0, 1], symbols.size, rng).reshape(symbols.shape)
+        return symbols ^ _draw_flips(matrix[0, 1], symbols.size, rng).reshape(symbols.shape)
     flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
     totals = matrix.sum(axis=1, keepdims=True)
     ends = np.cumsum(matrix, axis=1)
@@ -144,17 +144,17 @@ def channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[n
     tails = np.cumsum(matrix[:, ::-1], axis=1) / totals  # chances of the last 1, 2, ... outputs
     for a in range(len(matrix)):
         lower_ends, upper_ends = ends[a, :-1], tails[a, :-1]
-        for start in range(0, flat.size, _CELLS):
+        for start in range(0, flat.size, _NUMBERS_PER_BLOCK):
             check_cancelled()
-            chunk = slice(start, start + _CELLS)
+            chunk = slice(start, start + _NUMBERS_PER_BLOCK)
             mask = flat[chunk] == a
             uniform = rng.random(int(mask.sum()))
             draws = np.searchsorted(lower_ends, uniform, side="right")
-            low, high = uniform < _END, uniform >= 1 - _END
+            low, high = uniform < _END_WIDTH, uniform >= 1 - _END_WIDTH
             if low.any() or high.any():
                 # uniform, also in digits below those of the generator
-                digits = _STEP * np.exp(-rng.standard_exponential(len(uniform)))
-                refined, remainder = uniform + digits, (1 - uniform - _STEP) + digits
+                digits = _UNIFORM_STEP * np.exp(-rng.standard_exponential(len(uniform)))
+                refined, remainder = uniform + digits, (1 - uniform - _UNIFORM_STEP) + digits
                 draws[low] = np.searchsorted(lower_ends, refined[low], side="right")
                 draws[high] = len(upper_ends) - np.searchsorted(
                     upper_ends, remainder[high], side="left"
@@ -163,28 +163,28 @@ def channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[n
     return out.reshape(symbols.shape)
 
 
-def _flips(chance: float, count: int, rng: Rng) -> Bools:
+def _draw_flips(chance: float, count: int, rng: Rng) -> Bools:
     """Coins that fall with a chance <= 1/2 each: by one random byte, where that decides."""
     random_bytes = rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]
     threshold_byte, fraction = divmod(256 * chance, 1.0)
     flips = random_bytes < int(threshold_byte)
     tied = np.flatnonzero(random_bytes == int(threshold_byte))
     further = np.array([[1 - fraction, fraction], [0.0, 1.0]])
-    flips[tied] = channel(further, np.zeros(len(tied), dtype=np.int64), rng)
+    flips[tied] = pass_channel(further, np.zeros(len(tied), dtype=np.int64), rng)
     return flips
 
 
-def channel_of_missing(row: Floats, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Ints]:
+def pass_missing_channel(row: Floats, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Ints]:
     """Pass the symbol 0 of every cell in 0..total-1 that is not in `rated_cells` (sorted) through
     a row.
 
     Returns the cells with another output than 0, sorted, and these outputs.
     """
     if isinstance(rng, SecureSource):
-        ranks, symbols = rng.channel_of_zeros(row, total - len(rated_cells))
-        return _free_cells(ranks, rated_cells), symbols
+        ranks, symbols = rng.pass_zeros(row, total - len(rated_cells))
+        return _map_to_free_cells(ranks, rated_cells), symbols
     other_probabilities = row[1:]
-    cells = hits(
+    cells = draw_hits(
         rated_cells, total, float(other_probabilities.sum()), rng
     )  # 1 - row[0] would lose its digits
     if not len(cells):
@@ -194,13 +194,13 @@ def channel_of_missing(row: Floats, rated_cells: Ints, total: int, rng: Rng) -> 
     ) + 1
 
 
-def hits(excluded: Ints, total: int, chance: float, rng: Rng) -> Ints:
+def draw_hits(excluded: Ints, total: int, chance: float, rng: Rng) -> Ints:
     """Each of 0..total-1 that is not in `excluded` (sorted), on its own with that chance; sorted.
 
     Walks from hit to hit by geometric gaps, so memory and time go with the hits: the counts in any
     range are binomial, and the places within it are uniform without replacement.
     """
-    _simulated("a coin for each missing cell", rng)
+    _refuse_secure_source("a coin for each missing cell", rng)
     n_free = total - len(excluded)
     if chance <= 0 or n_free <= 0:
         return np.empty(0, dtype=np.int64)
@@ -212,45 +212,45 @@ def hits(excluded: Ints, total: int, chance: float, rng: Rng) -> Ints:
         positions = last + np.cumsum(np.minimum(gaps, n_free + 1))
         chunks.append(positions[positions < n_free])
         last = int(positions[-1])
-    return _free_cells(np.concatenate(chunks), excluded)
+    return _map_to_free_cells(np.concatenate(chunks), excluded)
 
 
-def _free_cells(ranks: Ints, excluded: Ints) -> Ints:
+def _map_to_free_cells(ranks: Ints, excluded: Ints) -> Ints:
     """The places of the free cells of these ranks among the cells that are not taken."""
     # the k-th taken place has taken[k] - k free ones before it
     return ranks + np.searchsorted(excluded - np.arange(len(excluded)), ranks, side="right")
 
 
-def coins(weights: Floats, rng: Rng) -> Bools:
+def flip_coins(weights: Floats, rng: Rng) -> Bools:
     """Each term on its own with chance 1/w; w >= 1, never where it is infinite."""
     if isinstance(rng, SecureSource):
-        return rng.coins(weights)
+        return rng.flip_coins(weights)
     return rng.random(len(weights)) * weights < 1.0
 
 
-def exponential(shape: tuple[int, ...], rng: Rng) -> Floats:
-    """Independent Exp(1) draws, the mixing variables of `gaussian_shares`."""
-    _simulated("noise in shares", rng)
+def draw_exponential(shape: tuple[int, ...], rng: Rng) -> Floats:
+    """Independent Exp(1) draws, the mixing variables of `draw_gaussian_shares`."""
+    _refuse_secure_source("noise in shares", rng)
     return rng.standard_exponential(shape)
 
 
-def gaussian_shares(scale: float, mixing: Floats, group_sizes: Floats, rng: Rng) -> Floats:
+def draw_gaussian_shares(scale: float, mixing: Floats, group_sizes: Floats, rng: Rng) -> Floats:
     """Shares scale sqrt(2 H) C with C ~ N(0, 1/k); mixing: H, shares x d; group_sizes: k, per
     share.
 
     Over the H ~ Exp(1), the sum of k shares with one H is Laplace(scale); given H it is Gaussian of
     variance 2 H scale^2 (Hua, Xia, Zhong 2015).
     """
-    _simulated("noise in shares", rng)
+    _refuse_secure_source("noise in shares", rng)
     draws = rng.standard_normal(mixing.shape)
     return scale * np.sqrt(2 * mixing / group_sizes[:, None]) * draws
 
 
-def gamma_shares(scale: float, n_shares: Floats, length: int, rng: Rng) -> Floats:
+def draw_gamma_shares(scale: float, n_shares: Floats, length: int, rng: Rng) -> Floats:
     """Shares Gamma(1/k, scale) - Gamma(1/k, scale), one row of `length` for each k in `n_shares`.
 
     The sum of k of them is Laplace(scale), which is infinitely divisible.
     """
-    _simulated("noise in shares", rng)
+    _refuse_secure_source("noise in shares", rng)
     shape = np.broadcast_to(1 / n_shares[:, None], (len(n_shares), length))
     return scale * (rng.standard_gamma(shape) - rng.standard_gamma(shape))

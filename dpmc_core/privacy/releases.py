@@ -20,12 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 from dpmc_core.privacy import noise
-from dpmc_core.privacy.accounting import Loss, Pure
-from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, read_only
+from dpmc_core.privacy.accounting import Loss, PureReleases
+from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, make_read_only
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
-_WHOLE = 300  # rows of a symmetric matrix whose noise is drawn at once
+_MAX_DENSE_SIZE = 300  # rows of a symmetric matrix whose noise is drawn at once
 
 Answer = TypeVar("Answer", bound=Any)
 
@@ -39,42 +39,42 @@ class Publication:
     published: NDArray[Any]
 
 
-class _Enough(BaseException):
+class _EnoughRecorded(BaseException):
     """All that a witness waits for has been published; no method may take it for an error."""
 
 
-_Answers: TypeAlias = Iterator[Publication]
-_Witness: TypeAlias = tuple[list[Publication], frozenset[str], _Answers | None, float]
-_witness: ContextVar[_Witness | None] = ContextVar("dpmc_witness", default=None)
+_Replay: TypeAlias = Iterator[Publication]
+_Recording: TypeAlias = tuple[list[Publication], frozenset[str], _Replay | None, float]
+_recording: ContextVar[_Recording | None] = ContextVar("dpmc_witness", default=None)
 
 
 @contextmanager
-def witness(
-    until: Collection[str] = (),
-    answers: Iterable[Publication] | None = None,
-    most: float = math.inf,
+def record_publications(
+    until_queries: Collection[str] = (),
+    replayed: Iterable[Publication] | None = None,
+    max_publications: float = math.inf,
 ) -> Iterator[list[Publication]]:
     """Collect what goes into and comes out of every release inside the block, in order.
 
     For pictures of a mechanism on data one may look at: what is collected is not private.
-    until: queries; once each of them has been answered, the rest of the block is left out.
-    answers: those of an earlier run, given again in their order whatever is asked, so that two data
-    sets are seen under one history; as much noise is drawn as always. most: after so many
-    publications the rest of the block is left out.
+    until_queries: queries; once each of them has been answered, the rest of the block is left out.
+    replayed: those of an earlier run, given again in their order whatever is asked, so that two
+    data sets are seen under one history; as much noise is drawn as always. max_publications: after
+    so many publications the rest of the block is left out.
     """
     publications: list[Publication] = []
-    replay = None if answers is None else iter(answers)
-    token = _witness.set((publications, frozenset(until), replay, most))
+    replay = None if replayed is None else iter(replayed)
+    token = _recording.set((publications, frozenset(until_queries), replay, max_publications))
     try:
-        with suppress(_Enough):
+        with suppress(_EnoughRecorded):
             yield publications
     finally:
-        _witness.reset(token)
+        _recording.reset(token)
 
 
-def witnessed() -> bool:
+def is_recording() -> bool:
     """Whether somebody collects what is published."""
-    return _witness.get() is not None
+    return _recording.get() is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class Release:
                     f"{s:g} {change.label} ({change.neighbours})",
                 )
         sensitivities = {change: float(s) for change, s in self.sensitivity.items()}
-        object.__setattr__(self, "sensitivity", read_only(sensitivities))
+        object.__setattr__(self, "sensitivity", make_read_only(sensitivities))
 
     def loss(self, sensitivity: float) -> Loss:  # noqa: ARG002
         """What all `times` publications spend on a change that moves the answer so far.
@@ -125,7 +125,7 @@ class Release:
         """The noisy answer, of the value's own shape; the only way private values leave `fit`."""
         raise NotImplementedError
 
-    def _admit(self, value: NDArray[Any]) -> None:
+    def _check_shape(self, value: NDArray[Any]) -> None:
         has_shape = len(self.shape) == value.ndim and all(
             expected is None or expected == actual
             for expected, actual in zip(self.shape, value.shape, strict=True)
@@ -134,23 +134,23 @@ class Release:
             shape = tuple("observed" if n is None else n for n in self.shape)
             raise InvalidSetting(f"shape of '{self.query}'", f"{shape}", value.shape)
 
-    def _shown(self, private: Any, published: Answer) -> Answer:
+    def _record(self, private: Any, published: Answer) -> Answer:
         """The answer to give: what was published, unless a witness has another one."""
-        witness = _witness.get()
-        if witness is None:
+        recording = _recording.get()
+        if recording is None:
             return published
-        publications, until_queries, replay, max_publications = witness
+        publications, until_queries, replay, max_publications = recording
         earlier = None if replay is None else next(replay, None)
         answer: Any = published if earlier is None else earlier.published.copy()
         publications.append(Publication(self, private.copy(), answer.copy()))
         is_complete = until_queries and until_queries <= {p.release.query for p in publications}
         if is_complete or len(publications) >= max_publications:
-            raise _Enough
+            raise _EnoughRecorded
         result: Answer = answer
         return result
 
 
-def whole(count: float) -> int:
+def count_equal_parts(count: float) -> int:
     """How many equal parts a sensitivity has that counts them: 1 where it is no whole number.
 
     The rounding of exact samplers, which raises sensitivities, makes none more.
@@ -175,15 +175,15 @@ class Additive(Release):
         object.__setattr__(self, "scale", float(self.scale))
 
     def publish(self, value: ArrayLike, rng: Rng) -> Floats:
-        array = self._finite(value)
-        self._admit(array)
+        array = self._check_finite(value)
+        self._check_shape(array)
         check_cancelled()
-        sampled = self._counted(value, array, rng)
+        sampled = self._apply_sampling(value, array, rng)
         if isinstance(rng, SecureSource):
-            published = self._exact(sampled, rng)
+            published = self._add_exact_noise(sampled, rng)
         else:
-            published = sampled + self._noise(sampled.shape, rng)
-        answer = self._shown(array, published)
+            published = sampled + self._draw_noise(sampled.shape, rng)
+        answer = self._record(array, published)
         check_cancelled()
         return answer
 
@@ -193,7 +193,7 @@ class Additive(Release):
 
     def sample(self, count: int, rng: Rng) -> Floats:
         """`count` draws of one coordinate's noise, for pictures."""
-        return self._noise((count,), rng)
+        return self._draw_noise((count,), rng)
 
     def density(self, x: ArrayLike) -> Floats:
         """Density of one coordinate's noise at x."""
@@ -203,13 +203,13 @@ class Additive(Release):
         """The release at a scale read off private data: it certifies nothing."""
         return dataclasses.replace(self, scale=scale, sensitivity={})
 
-    def _finite(self, value: ArrayLike) -> Floats:
+    def _check_finite(self, value: ArrayLike) -> Floats:
         array = np.asarray(value, dtype=float)
         if not np.isfinite(array).all():  # noise does not hide a NaN or an infinity
             raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
         return array
 
-    def _counted(
+    def _apply_sampling(
         self,
         value: ArrayLike,  # noqa: ARG002
         array: Floats,
@@ -218,12 +218,12 @@ class Additive(Release):
         """What the noise is added to: the array itself, unless only a part of it is drawn."""
         return array
 
-    def _exact(self, value: Floats, source: SecureSource) -> Floats:
+    def _add_exact_noise(self, value: Floats, source: SecureSource) -> Floats:
         if not self.exact_kind:
             raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")
-        return source.add(self.exact_kind, value, self.scale)
+        return source.add_noise(self.exact_kind, value, self.scale)
 
-    def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
+    def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         raise NotImplementedError
 
 
@@ -231,20 +231,26 @@ class Additive(Release):
 class Laplace(Additive):
     """Coordinate-wise Laplace noise; epsilon = l1 sensitivity / scale.
 
-    alone: each rating that changes moves its own number and no other, so k of them are k answers
+    disjoint: each rating that changes moves its own number and no other, so k of them are k answers
     with the sensitivity of one rating.
     """
 
     norm: ClassVar[str] = "l1"
     exact_kind: ClassVar[str] = "laplace"
-    alone: bool = False
+    disjoint: bool = False
 
-    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
-        return float(np.abs(np.subtract(one, other, dtype=float)).sum())
+    def distance(self, first: ArrayLike, second: ArrayLike) -> float:
+        return float(np.abs(np.subtract(first, second, dtype=float)).sum())
 
     def loss(self, sensitivity: float) -> Loss:
-        count = whole(sensitivity / self.sensitivity[RATING]) if self.alone and sensitivity else 1
-        return Loss.of(Pure(sensitivity / count / self.scale, self.times * count, laplace=True))
+        count = (
+            count_equal_parts(sensitivity / self.sensitivity[RATING])
+            if self.disjoint and sensitivity
+            else 1
+        )
+        return Loss.from_pure(
+            PureReleases(sensitivity / count / self.scale, self.times * count, laplace=True)
+        )
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         log_density: Floats = -np.abs(np.subtract(published, private)) / self.scale
@@ -253,8 +259,8 @@ class Laplace(Additive):
     def density(self, x: ArrayLike) -> Floats:
         return np.asarray(np.exp(-np.abs(np.divide(x, self.scale))) / (2 * self.scale))
 
-    def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
-        return noise.laplace(self.scale, shape, rng)
+    def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
+        return noise.draw_laplace(self.scale, shape, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,18 +279,18 @@ class NormLaplace(Additive):
         """Length of a row."""
         return self.shape[-1] or 1
 
-    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
-        return float(np.linalg.norm(np.subtract(one, other, dtype=float), axis=-1).sum())
+    def distance(self, first: ArrayLike, second: ArrayLike) -> float:
+        return float(np.linalg.norm(np.subtract(first, second, dtype=float), axis=-1).sum())
 
     def loss(self, sensitivity: float) -> Loss:
-        return Loss.of(Pure(sensitivity / self.scale, self.times))
+        return Loss.from_pure(PureReleases(sensitivity / self.scale, self.times))
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         log_density: Floats = -np.linalg.norm(np.subtract(published, private), axis=-1) / self.scale
         return log_density
 
     def sample(self, count: int, rng: Rng) -> Floats:
-        return self._noise((count, self.length), rng)[:, 0]
+        return self._draw_noise((count, self.length), rng)[:, 0]
 
     def density(self, x: ArrayLike) -> Floats:
         """Density at x of one coordinate of a row.
@@ -304,8 +310,8 @@ class NormLaplace(Additive):
         logs = log_front + np.where(np.isfinite(log_shape), log_shape, near_zero)
         return np.asarray(np.exp(logs) / self.scale)
 
-    def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
-        return noise.norm_laplace(self.scale, shape, rng)
+    def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
+        return noise.draw_norm_laplace(self.scale, shape, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,8 +321,8 @@ class Gaussian(Additive):
     norm: ClassVar[str] = "l2"
     exact_kind: ClassVar[str] = "gaussian"
 
-    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
-        return float(np.linalg.norm(np.subtract(one, other, dtype=float).ravel()))
+    def distance(self, first: ArrayLike, second: ArrayLike) -> float:
+        return float(np.linalg.norm(np.subtract(first, second, dtype=float).ravel()))
 
     def loss(self, sensitivity: float) -> Loss:
         return Loss(mu=math.sqrt(self.times) * sensitivity / self.scale)
@@ -329,7 +335,7 @@ class Gaussian(Additive):
         unnormalised = np.exp(-0.5 * np.square(np.divide(x, self.scale)))
         return np.asarray(unnormalised / (self.scale * math.sqrt(2 * math.pi)))
 
-    def products(
+    def publish_products(
         self, private: Callable[[Floats], Floats], rng: Rng, *, mirrored: bool = False
     ) -> Callable[[Floats], Floats]:
         """A symmetric matrix, published by its products with blocks of columns.
@@ -339,15 +345,15 @@ class Gaussian(Additive):
         triangle of N twice, as routines that read one triangle do, not (N + N')/2.
         """
         size = int(self.shape[0] or 0)
-        if mirrored or witnessed() or size <= _WHOLE or isinstance(rng, SecureSource):
+        if mirrored or is_recording() or size <= _MAX_DENSE_SIZE or isinstance(rng, SecureSource):
             noisy = self.publish(private(np.eye(size)), rng)
-            whole = np.triu(noisy) + np.triu(noisy, 1).T if mirrored else (noisy + noisy.T) / 2
-            return whole.__matmul__
-        checked_product = lambda block: self._finite(private(block))  # noqa: E731
-        return noise.SymmetricGaussian(checked_product, size, self.scale, rng).times
+            symmetric = np.triu(noisy) + np.triu(noisy, 1).T if mirrored else (noisy + noisy.T) / 2
+            return symmetric.__matmul__
+        checked_product = lambda block: self._check_finite(private(block))  # noqa: E731
+        return noise.SymmetricGaussian(checked_product, size, self.scale, rng).multiply
 
-    def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
-        return noise.gaussian(self.scale, shape, rng)
+    def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
+        return noise.draw_gaussian(self.scale, shape, rng)
 
 
 @dataclass(frozen=True)
@@ -361,30 +367,30 @@ class Releases:
     def __iter__(self) -> Iterator[tuple[str, Release]]:
         """(name, release) of all of them, in the order of the fields; rounds are numbered."""
         for field in dataclasses.fields(self):
-            yield from _named(field.name.replace("_", " "), getattr(self, field.name))
+            yield from _name_releases(field.name.replace("_", " "), getattr(self, field.name))
 
-    def each(self, transform: Callable[[Release], Release]) -> Self:
+    def map_releases(self, transform: Callable[[Release], Release]) -> Self:
         """The same fields with every release put through `transform`."""
         fields = (field.name for field in dataclasses.fields(self))
         return dataclasses.replace(
-            self, **{name: _each(getattr(self, name), transform) for name in fields}
+            self, **{name: _map_releases(getattr(self, name), transform) for name in fields}
         )
 
 
-def _named(name: str, value: Any) -> Iterator[tuple[str, Release]]:
+def _name_releases(name: str, value: Any) -> Iterator[tuple[str, Release]]:
     if isinstance(value, Release):
         yield name, value
     elif isinstance(value, Releases):
         yield from value
     elif value is not None:
         for index, element in enumerate(value, 1):
-            for inner, release in _named(name, element):
+            for inner, release in _name_releases(name, element):
                 yield f"{inner} {index}" if len(value) > 1 else inner, release
 
 
-def _each(value: Any, transform: Callable[[Release], Release]) -> Any:
+def _map_releases(value: Any, transform: Callable[[Release], Release]) -> Any:
     if isinstance(value, Release):
         return transform(value)
     if isinstance(value, Releases):
-        return value.each(transform)
-    return None if value is None else tuple(_each(element, transform) for element in value)
+        return value.map_releases(transform)
+    return None if value is None else tuple(_map_releases(element, transform) for element in value)

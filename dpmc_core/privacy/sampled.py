@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike
 from dpmc_core.arrays import Bools, Floats, Rng, Sparse
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
-from dpmc_core.privacy.accounting import Loss, Pure
+from dpmc_core.privacy.accounting import Loss, PureReleases
 from dpmc_core.privacy.releases import Laplace
 from dpmc_core.stopping import check_cancelled
 
 _BISECTIONS = 200
-_EXPONENT = 700.0  # e to it is a float
-_LARGEST = 2.0**1023  # the largest power of two that is a float
+_MAX_EXPONENT = 700.0  # e to it is a float
+_MAX_WEIGHT = 2.0**1023  # the largest power of two that is a float
 
 
 def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
@@ -44,7 +44,7 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
     low = np.ones_like(a)
     high = np.full_like(a, 2.0)
     is_open = (a > 0) & (a < epsilon)
-    while (growing := is_open & (high < _LARGEST) & ~too_large(high)).any():
+    while (growing := is_open & (high < _MAX_WEIGHT) & ~too_large(high)).any():
         low = np.where(growing, high, low)
         high = np.where(growing, 2.0 * high, high)
     is_unbounded = (a == 0) | (is_open & ~too_large(high))
@@ -70,7 +70,7 @@ def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
     is_small = np.isfinite(w)
     with np.errstate(over="ignore"):
         scaled_losses = np.multiply(a, w, where=is_small, out=np.zeros(a.shape))
-    is_large = scaled_losses > _EXPONENT
+    is_large = scaled_losses > _MAX_EXPONENT
     is_small &= ~is_large
     amplified[is_small] = np.log1p(np.expm1(scaled_losses[is_small]) / w[is_small])
     with np.errstate(divide="ignore"):  # a term that is always drawn: ln 0
@@ -90,7 +90,9 @@ def _log_expm1(x: Floats) -> Floats:
 
 # --- the release -----------------------------------------------------------------------------
 
-_LENGTHS = 2.0 ** -np.arange(40)  # of terms whose loss is worked out, in the longest one's length
+_RELATIVE_LENGTHS = 2.0 ** -np.arange(
+    40
+)  # of terms whose loss is worked out, in the longest one's length
 _SLACK = 1e-9  # relative: what floats lose in a term's length and weight
 
 
@@ -106,7 +108,7 @@ class Sums:
     terms: Floats
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        return self.counted(np.ones(len(self.rows.indices))).astype(dtype, copy=False)
+        return self.sum_terms(np.ones(len(self.rows.indices))).astype(dtype, copy=False)
 
     @property
     def lengths(self) -> Floats:
@@ -114,7 +116,7 @@ class Sums:
         l1_lengths: Floats = np.abs(self.terms).sum(axis=1)
         return l1_lengths
 
-    def counted(self, times: Floats) -> Floats:
+    def sum_terms(self, times: Floats) -> Floats:
         """The sums with each of the stored cells counted so often."""
         from scipy.sparse import csr_array
 
@@ -171,9 +173,11 @@ class SampledLaplace(Laplace):
 
     def loss(self, sensitivity: float) -> Loss:
         # terms may meet in one row, where several are no independent answers
-        return Loss.of(Pure(sensitivity / self.longest * self.term_epsilon, self.times))
+        return Loss.from_pure(
+            PureReleases(sensitivity / self.longest * self.term_epsilon, self.times)
+        )
 
-    def _counted(self, value: ArrayLike, array: Floats, rng: Rng) -> Floats:
+    def _apply_sampling(self, value: ArrayLike, array: Floats, rng: Rng) -> Floats:
         if not isinstance(value, Sums):
             return array
         weights = self.weights(value.lengths)
@@ -184,7 +188,7 @@ class SampledLaplace(Laplace):
                 f"length of a term of '{self.query}'", f"<= {self.longest:g}", max_length
             )
         entry_weights = weights[value.rows.indices]
-        return value.counted(np.where(noise.coins(entry_weights, rng), entry_weights, 0.0))
+        return value.sum_terms(np.where(noise.flip_coins(entry_weights, rng), entry_weights, 0.0))
 
 
 @lru_cache(maxsize=1024)
@@ -194,5 +198,5 @@ def _largest_loss(longest: float, budget: float) -> float:
     Worked out at the longest one, at one that spends the budget, and at shorter ones: these all
     spend as much, for their weights solve one equation.
     """
-    losses = np.append(longest * _LENGTHS, min(longest, budget))
+    losses = np.append(longest * _RELATIVE_LENGTHS, min(longest, budget))
     return float(amplified_losses(losses, importance_weights(losses, budget)).max())

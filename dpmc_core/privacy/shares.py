@@ -26,7 +26,7 @@ class Shares(enum.Enum):
             raise InvalidSetting("colluding", "0 with Gaussian shares: use gamma", colluding)
 
 
-def fewest_sharing(colluding: int) -> int:
+def min_group_size(colluding: int) -> int:
     """The smallest group whose noise can be shared: two, and one honest user more than t."""
     return max(2, colluding + 1)
 
@@ -49,16 +49,16 @@ class SharedLaplace(Laplace):
         self.shares.check_colluding(self.colluding)
 
     @property
-    def fewest(self) -> int:
+    def min_sharing_users(self) -> int:
         """The smallest group whose noise can be shared."""
-        return fewest_sharing(self.colluding)
+        return min_group_size(self.colluding)
 
-    def mixing(self, rng: Rng) -> Floats | None:
+    def draw_mixing(self, rng: Rng) -> Floats | None:
         """The recommender's Exp(1) variables H, rows x d; None for Gamma shares."""
         if self.shares is Shares.GAMMA:
             return None
-        rows, length = self._size
-        return noise.exponential((rows, length), rng)
+        rows, length = self._dimensions
+        return noise.draw_exponential((rows, length), rng)
 
     def publish_shares(
         self,
@@ -72,33 +72,33 @@ class SharedLaplace(Laplace):
         groups: the row each share belongs to. Raises InvalidSetting for a group that is too small
         or values that are not finite.
         """
-        array = self._finite(values)
-        rows, length = self._size
+        array = self._check_finite(values)
+        rows, length = self._dimensions
         if array.shape != (len(groups), length):
             raise InvalidSetting(
                 f"shape of shares of '{self.query}'", f"({len(groups)}, {length})", array.shape
             )
         sizes = np.bincount(groups, minlength=rows)
-        small = np.flatnonzero((sizes > 0) & (sizes < self.fewest))
-        if len(small):
+        too_small = np.flatnonzero((sizes > 0) & (sizes < self.min_sharing_users))
+        if len(too_small):
             raise InvalidSetting(
-                f"users who share the noise of row {small[0]} of '{self.query}'",
-                f">= {self.fewest}",
-                int(sizes[small[0]]),
+                f"users who share the noise of row {too_small[0]} of '{self.query}'",
+                f">= {self.min_sharing_users}",
+                int(sizes[too_small[0]]),
             )
-        self._admit(np.broadcast_to(0.0, (rows, length)))
+        self._check_shape(np.broadcast_to(0.0, (rows, length)))
         count = sizes[groups].astype(float)
         if self.shares is Shares.GAMMA:
-            noise_shares = noise.gamma_shares(self.scale, count - self.colluding, length, rng)
+            noise_shares = noise.draw_gamma_shares(self.scale, count - self.colluding, length, rng)
         else:
             if mixing is None or mixing.shape != (rows, length):
                 raise InvalidSetting("mixing variables", f"an array ({rows}, {length})", mixing)
-            noise_shares = noise.gaussian_shares(self.scale, mixing[groups], count, rng)
+            noise_shares = noise.draw_gaussian_shares(self.scale, mixing[groups], count, rng)
         published = array + noise_shares
-        return self._shown(array, published)
+        return self._record(array, published)
 
     @property
-    def _size(self) -> tuple[int, int]:
+    def _dimensions(self) -> tuple[int, int]:
         rows, length = self.shape
         assert rows is not None
         assert length is not None

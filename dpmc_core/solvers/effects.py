@@ -24,14 +24,14 @@ from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
+    feature_gain_probability,
     item_sums,
     normal_equations,
-    positive_part,
+    normalise_rows,
+    posterior_positive_mean,
     row_norms,
     row_sums,
-    spread_out,
-    telling,
-    unit_rows,
+    scatter_rows,
 )
 from dpmc_core.stopping import check_cancelled
 
@@ -94,7 +94,7 @@ class Block(NamedTuple):
         leverage = np.einsum("kj,kj->k", x, self.solved)
         residual = self.residuals() / np.maximum(1.0 - leverage, 1e-9)
         others = self.coefficients.take(own, axis=0) - self.solved * residual[:, None]
-        others[self.pattern.along(self.pattern.counts == 1)] = 0.0  # not what rounding leaves
+        others[self.pattern.expand_rows(self.pattern.counts == 1)] = 0.0  # not what rounding leaves
         return residual, others
 
 
@@ -171,7 +171,7 @@ class Design(NamedTuple):
         lemma). Only the length of a row decides how it is solved.
         """
         d, prior = len(self.precision), np.linalg.inv(self.noise * self.precision)
-        for rows, k, part in cells.parts(max(1, _BLOCK // d**2)):
+        for rows, k, part in cells.iter_chunks(max(1, _BLOCK // d**2)):
             own, x = values[k], self.features.take(part.items, axis=0)
             if self.offsets is not None:
                 own = own - self.offsets.take(part.items)
@@ -185,11 +185,11 @@ class Design(NamedTuple):
                 solved[places] = np.linalg.solve(inner, scaled)
                 volume[of] = np.linalg.slogdet(inner)[1]
             if long.any():
-                inside, rest = part.along(long), part.by_user(own)[long]
+                inside, rest = part.expand_rows(long), part.build_matrix(own)[long]
                 squares, _ = normal_equations(rest, self.features)
                 squares += self.noise * self.precision
                 inverse = np.asarray(np.linalg.inv(squares))
-                solved[inside] = _along_rows(Pattern.of_matrix(rest), x[inside], inverse)
+                solved[inside] = _along_rows(Pattern.from_matrix(rest), x[inside], inverse)
                 volume[long] = np.linalg.slogdet(prior @ squares)[1]
             found = row_sums(part, solved * own[:, None])
             yield Block(rows, part, own, self.features, solved, found, volume)
@@ -218,10 +218,10 @@ def weighted_rows(
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         lengths = row_norms(cells, weights)
-        scaled = values * (weights / cells.along(lengths))
+        scaled = values * (weights / cells.expand_rows(lengths))
         factor = np.minimum(_LARGEST_FACTOR, norm / row_norms(cells, scaled))
         gain = np.where(cells.counts > 0, np.sqrt(cells.counts) * factor / lengths, 0.0)
-    return scaled * cells.along(factor), gain
+    return scaled * cells.expand_rows(factor), gain
 
 
 def round_statistics(
@@ -241,7 +241,7 @@ def round_statistics(
     weighting over MOST, at most 1. Zeros for taste where share is 0.
     """
     sums, moments = np.zeros((ratings.public.items, rank + 1)), np.zeros(rank * rank + 2)
-    for rows in items.design(taste).blocks(Pattern.of(ratings), ratings.values):
+    for rows in items.design(taste).blocks(Pattern.from_ratings(ratings), ratings.values):
         part, (residual, others) = rows.pattern, rows.left_out()
         scaled, gains = weighted_rows(part, residual, items.weights[part.items], norm)
         sums[:, 0] += item_sums(part, math.sqrt(1 - share) * scaled)
@@ -251,9 +251,9 @@ def round_statistics(
             directions = rows.features[:, -rank:].take(part.items, axis=0)
             about = residual + np.einsum("kr,kr->k", directions, tastes)
             scaled, gains = weighted_rows(part, about, np.ones_like(about), norm)
-            for column, direction in enumerate(unit_rows(tastes).T, 1):
+            for column, direction in enumerate(normalise_rows(tastes).T, 1):
                 sums[:, column] += item_sums(part, math.sqrt(share) * scaled * direction)
-            unit = unit_rows(rows.coefficients[:, -rank:])
+            unit = normalise_rows(rows.coefficients[:, -rank:])
             moments[:-2] += (unit.T @ unit).ravel()
             moments[-1] += bounded_gain(gains)
     return sums, moments
@@ -308,7 +308,9 @@ class ItemEffects:
         """Before any sum of ratings is known: no effects."""
         n = public.items
         variance = (_EFFECT_SD * public.width) ** 2
-        weights = item_weights(positive_part(raw, noise), sums_noise / math.sqrt(variance))
+        weights = item_weights(
+            posterior_positive_mean(raw, noise), sums_noise / math.sqrt(variance)
+        )
         return cls(
             *(public, *mean, raw, noise, weights, np.zeros(n), np.full(n, variance)),
             features=features,
@@ -330,7 +332,7 @@ class ItemEffects:
     @property
     def counts(self) -> Floats:
         """Believed counts, all > 0: the posterior mean under a flat prior above zero."""
-        return positive_part(self.raw, self.noise)
+        return posterior_positive_mean(self.raw, self.noise)
 
     @property
     def spread(self) -> float:
@@ -348,7 +350,7 @@ class ItemEffects:
         Here counts are exponential beforehand: where noise drowns them, no item stands out.
         """
         mean = max(float(self.raw.mean()), self.noise / math.sqrt(len(self.raw)))
-        counts = positive_part(self.raw - self.noise**2 / mean, self.noise)
+        counts = posterior_positive_mean(self.raw - self.noise**2 / mean, self.noise)
         share, log = counts / counts.sum(), np.log(counts)
         log = log - share @ log
         found: Floats = np.clip(log / max(math.sqrt(float(share @ log**2)), 1.0), -3.0, 3.0)
@@ -486,7 +488,7 @@ def with_own(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
 def with_worth(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
     """What facts are worth to users, from noisy sums of `told_apart`: slopes where they tell."""
     users = prior.public.users
-    tells = telling(sums / users, noise / users, *_TELLING)
+    tells = feature_gain_probability(sums / users, noise / users, *_TELLING)
     widths = [columns for _, columns in prior.public.features]
     return replace(prior, slopes=_FACT_SD * np.repeat(np.sqrt(tells), widths))
 
@@ -497,7 +499,7 @@ def told_apart(ratings: Ratings, items: ItemEffects) -> Floats:
     Length: facts. The sum over users of `Design.worth` less its worth after a shuffle of the items
     that is the same in every run, each in [-1, 1]: 0 on average for facts that tell nothing.
     """
-    cells, values = Pattern.of(ratings), ratings.values
+    cells, values = Pattern.from_ratings(ratings), ratings.values
     widths = [columns for _, columns in items.public.features]
     ends = np.cumsum(widths)
     groups = [slice(OWN + end - width, OWN + end) for end, width in zip(ends, widths, strict=True)]
@@ -622,4 +624,4 @@ def taste_of_gram(
     noise = (edge / 2) ** 2 / len(vectors) / strength
     prior = (seen**2).sum(axis=0) / float(reach @ reach)
     directions = seen * reach[:, None] / (reach[:, None] ** 2 + noise / prior)
-    return Taste(spread_out(directions, columns, items.public.items), np.eye(kept.sum()))
+    return Taste(scatter_rows(directions, columns, items.public.items), np.eye(kept.sum()))

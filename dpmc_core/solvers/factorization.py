@@ -28,26 +28,26 @@ import numpy as np
 from dpmc_core import archives
 from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.ratings import Ratings, of_similar_length
+from dpmc_core.ratings import Ratings, group_rows_by_length
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
     clip_dense_rows,
+    draw_random_factors,
     normal_equations,
-    random_factors,
-    ridge,
+    solve_ridge,
 )
-from dpmc_core.stopping import cancellable, check_cancelled
+from dpmc_core.stopping import call_cancellable, check_cancelled
 
-_BLOCK = 20_000  # gathered rows of factors at once: they stay near the cache
-_SPREAD = 0.1  # of the starting item factors around (1, 0, ..., 0), in rating points
-_NEWTON = 100  # rounds at most; a handful is usual
+_BLOCK_ROWS = 20_000  # gathered rows of factors at once: they stay near the cache
+_START_STD = 0.1  # of the starting item factors around (1, 0, ..., 0), in rating points
+_MAX_NEWTON_ROUNDS = 100  # rounds at most; a handful is usual
 
 
 # --- clicks ----------------------------------------------------------------------------------
 
 
-class Over(enum.Enum):
+class PenalisedCells(enum.Enum):
     """Which cells pull predictions to zero."""
 
     ALL = "all"  # every cell (iALS)
@@ -65,28 +65,28 @@ class ImplicitLoss:
 
     alpha: float
     regularisation: float
-    over: Over = Over.ALL
+    penalised_cells: PenalisedCells = PenalisedCells.ALL
     frequency: bool = True
 
     def ridge(self, counts: Ints, n_cells: int) -> Floats:
         """The ridge of rows with that many ones among `n_cells` cells."""
         if not self.frequency:
             return np.full(len(counts), float(self.regularisation))
-        n_penalised = n_cells if self.over is Over.ALL else n_cells - counts
+        n_penalised = n_cells if self.penalised_cells is PenalisedCells.ALL else n_cells - counts
         return self.regularisation * (counts + self.alpha * n_penalised)
 
     @property
-    def own_weight(self) -> float:
+    def observed_weight(self) -> float:
         """Weight of an observed cell's p p' beyond alpha times the Gram matrix of all rows."""
-        return 1.0 if self.over is Over.ALL else 1.0 - self.alpha
+        return 1.0 if self.penalised_cells is PenalisedCells.ALL else 1.0 - self.alpha
 
     def value(self, matrix: Sparse, left: Floats, right: Floats) -> float:
         """The loss, without a users x items array."""
         m, n = matrix.shape
-        observed = Pattern.of_matrix(matrix).sample(left, right)
+        observed = Pattern.from_matrix(matrix).sample_product(left, right)
         fit_term = np.sum((observed - 1.0) ** 2)
         penalty_term = np.sum((left.T @ left) * (right.T @ right))
-        if self.over is Over.MISSING:
+        if self.penalised_cells is PenalisedCells.MISSING:
             penalty_term -= np.sum(observed**2)
         row_counts = np.diff(matrix.indptr).astype(np.int64)
         column_counts = np.bincount(matrix.indices, minlength=n).astype(np.int64)
@@ -97,11 +97,12 @@ class ImplicitLoss:
 
 def check_interactions(ratings: Ratings) -> None:
     """Raise BadRatings unless every rating is an interaction, of value 1."""
-    if not ratings.clicks:
-        other = ratings.values != 1.0
+    if not ratings.has_only_clicks:
+        is_invalid = ratings.values != 1.0
         raise BadRatings(
-            f"{int(other.sum())} of {len(ratings)} ratings are not 1, first"
-            f" {ratings.values[other][0]:g}: ranking takes interactions of value 1, so prepare the"
+            f"{int(is_invalid.sum())} of {len(ratings)} ratings are not 1, first"
+            f" {ratings.values[is_invalid][0]:g}: ranking takes interactions of value 1, so"
+            " prepare the"
             " ratings with implicit=all or implicit=VALUE (the lowest rating that counts)"
         )
 
@@ -112,8 +113,8 @@ def binary_matrix(ratings: Ratings) -> Sparse:
     return ratings.matrix
 
 
-def solve_rows(
-    matrix: Sparse, other: Floats, loss: ImplicitLoss, *, single: bool = False
+def solve_implicit_rows(
+    matrix: Sparse, column_factors: Floats, loss: ImplicitLoss, *, single: bool = False
 ) -> Floats:
     """The minimising factors of every row of `matrix` (r x c), given those of its columns (c x d).
 
@@ -124,26 +125,27 @@ def solve_rows(
     from scipy.linalg import solve
 
     counts = np.diff(matrix.indptr).astype(np.int64)
-    gram = loss.alpha * (other.T @ other)
+    gram = loss.alpha * (column_factors.T @ column_factors)
     penalties = loss.ridge(counts, matrix.shape[1])
     try:
-        if loss.own_weight == 0 and np.ptp(penalties) == 0:  # all rows share one A
+        if loss.observed_weight == 0 and np.ptp(penalties) == 0:  # all rows share one A
             gram.flat[:: len(gram) + 1] += penalties[0]
-            return solve(gram, (matrix @ other).T, assume_a="pos").T
-        return _solve_each(
-            matrix, other, loss, gram, penalties, np.float32 if single else np.float64
+            return solve(gram, (matrix @ column_factors).T, assume_a="pos").T
+        return _solve_each_row(
+            matrix, column_factors, loss, gram, penalties, np.float32 if single else np.float64
         )
     except np.linalg.LinAlgError:
         raise InvalidSetting(
             "regularisation",
-            f"large enough for factors of length {other.shape[1]}: a row's equations have no single"
+            f"large enough for factors of length {column_factors.shape[1]}: a row's equations"
+            " have no single"
             " solution",
             loss.regularisation,
             "a smaller rank helps too",
         ) from None
 
 
-def _solve_each(
+def _solve_each_row(
     matrix: Sparse,
     column_factors: Floats,
     loss: ImplicitLoss,
@@ -157,20 +159,22 @@ def _solve_each(
     solutions = np.zeros((matrix.shape[0], column_factors.shape[1]))
     counts = np.diff(matrix.indptr).astype(np.int64)
 
-    def solve(block: Ints) -> None:
+    def solve_block(block: Ints) -> None:
         positions = np.arange(int(counts[block].max()))
         is_stored = positions < counts[block, None]
         entry_indices = np.where(is_stored, matrix.indptr[block, None] + positions, 0)
         gathered = factors[np.where(is_stored, matrix.indices[entry_indices], -1)]
         values = matrix.data[entry_indices].astype(dtype, copy=False)
         squares = np.swapaxes(gathered, 1, 2) @ gathered
-        squares *= dtype(loss.own_weight)
+        squares *= dtype(loss.observed_weight)
         squares += gram
-        solutions[block] = ridge(squares, (values[:, None, :] @ gathered)[:, 0], penalties[block])
+        solutions[block] = solve_ridge(
+            squares, (values[:, None, :] @ gathered)[:, 0], penalties[block]
+        )
 
     # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        for _ in pool.map(solve, reversed(list(of_similar_length(counts, _BLOCK)))):
+        for _ in pool.map(solve_block, reversed(list(group_rows_by_length(counts, _BLOCK_ROWS)))):
             check_cancelled()  # what is not begun by then is not done
     return solutions
 
@@ -178,7 +182,7 @@ def _solve_each(
 # --- ratings ---------------------------------------------------------------------------------
 
 
-class Sides(NamedTuple):
+class RatingMatrices(NamedTuple):
     """Deviations of ratings from the middle of their range, by user and, transposed, by item."""
 
     by_user: Sparse
@@ -195,49 +199,55 @@ class LeastSquaresMF:
     iterations: int = setting(20, "alternations without noise", at_least=1, at_most=10_000)
     unit_ball: bool = setting(True, "hold each user's factors within length 1")
 
-    def sides(self, ratings: Ratings) -> Sides:
+    def build_matrices(self, ratings: Ratings) -> RatingMatrices:
         """The ratings, both ways round."""
-        entries = Pattern.of(ratings)
+        entries = Pattern.from_ratings(ratings)
         deviations = ratings.values - ratings.public.middle
-        return Sides(entries.by_user(deviations), entries.by_item(deviations))
+        return RatingMatrices(entries.build_matrix(deviations), entries.build_transpose(deviations))
 
-    def equations(self, rows: Sparse, factors: Floats) -> tuple[Floats, Floats]:
+    def normal_equation_terms(self, rows: Sparse, factors: Floats) -> tuple[Floats, Floats]:
         """sum f f' (k x d x d, or d x d shared by all) and sum r f (k x d) of each of k rows."""
         return normal_equations(rows, factors)
 
-    def first_items(self, n_items: int, rng: Rng) -> Floats:
+    def draw_item_factors(self, n_items: int, rng: Rng) -> Floats:
         """Data-free starting item factors: near (1, 0, ..., 0), so a first fit finds the means."""
-        start = random_factors(n_items, self.rank, rng, _SPREAD)
+        start = draw_random_factors(n_items, self.rank, rng, _START_STD)
         start[:, 0] += 1.0
         return start
 
-    def fit_users(self, matrices: Sides, item_factors: Floats) -> Floats:
+    def fit_users(self, matrices: RatingMatrices, item_factors: Floats) -> Floats:
         """Every user's own factors given those of the items; zeros without ratings."""
-        squares, moments = self.equations(matrices.by_user, item_factors)
+        squares, moments = self.normal_equation_terms(matrices.by_user, item_factors)
         if not self.unit_ball:
-            return ridge(squares, moments, self.user_penalty)
+            return solve_ridge(squares, moments, self.user_penalty)
         return minimise_in_ball(squares + self.user_penalty * np.eye(self.rank), 2 * moments, 1.0)
 
-    def fit_items(self, matrices: Sides, user_factors: Floats) -> Floats:
+    def fit_items(self, matrices: RatingMatrices, user_factors: Floats) -> Floats:
         """Every item's factors given those of the users; zeros without ratings."""
-        return ridge(*self.equations(matrices.by_item, user_factors), self.item_penalty)
+        return solve_ridge(
+            *self.normal_equation_terms(matrices.by_item, user_factors), self.item_penalty
+        )
 
-    def alternate(self, matrices: Sides, rng: Rng) -> Iterator[tuple[Floats, Floats]]:
+    def alternate(self, matrices: RatingMatrices, rng: Rng) -> Iterator[tuple[Floats, Floats]]:
         """(user factors, item factors) after each alternation, the users' fitted last."""
-        user_factors = self.fit_users(matrices, self.first_items(matrices.by_item.shape[0], rng))
+        user_factors = self.fit_users(
+            matrices, self.draw_item_factors(matrices.by_item.shape[0], rng)
+        )
         for _ in range(self.iterations):
             item_factors = self.fit_items(matrices, user_factors)
             user_factors = self.fit_users(matrices, item_factors)
             yield user_factors, item_factors
 
-    def objective(self, matrices: Sides, user_factors: Floats, item_factors: Floats) -> float:
+    def objective(
+        self, matrices: RatingMatrices, user_factors: Floats, item_factors: Floats
+    ) -> float:
         """The value that the alternation brings down."""
-        fitted = Pattern.of_matrix(matrices.by_user).sample(user_factors, item_factors)
-        error_term = self.misfit(matrices.by_user.data, fitted, user_factors, item_factors)
-        ridge = self.user_penalty * np.square(user_factors).sum()
-        return float(error_term + ridge + self.item_penalty * np.square(item_factors).sum())
+        fitted = Pattern.from_matrix(matrices.by_user).sample_product(user_factors, item_factors)
+        error_term = self.squared_error(matrices.by_user.data, fitted, user_factors, item_factors)
+        ridge_term = self.user_penalty * np.square(user_factors).sum()
+        return float(error_term + ridge_term + self.item_penalty * np.square(item_factors).sum())
 
-    def misfit(
+    def squared_error(
         self,
         values: Floats,
         fitted: Floats,
@@ -272,18 +282,18 @@ class PublicUserFactors:
             raise InvalidSetting("user_factors", "random:SEED or a .npy file", text)
         return cls(text)
 
-    def load(self, users: int, rank: int) -> Floats:
+    def load(self, n_users: int, rank: int) -> Floats:
         """users x rank, rows cut to length 1. Raises InvalidSetting where the file does not fit."""
         if self.source.startswith(_RANDOM):
-            return _random_directions(users, rank, int(self.source.removeprefix(_RANDOM)))
+            return _random_directions(n_users, rank, int(self.source.removeprefix(_RANDOM)))
         try:
-            factors = archives.array(Path(self.source))
+            factors = archives.read_npy(Path(self.source))
         except archives.BadArchive as error:
             raise InvalidSetting(
                 "user_factors", "a readable .npy file", self.source, error.reason
             ) from None
-        if factors.shape != (users, rank):
-            raise InvalidSetting("shape of user_factors", f"({users}, {rank})", factors.shape)
+        if factors.shape != (n_users, rank):
+            raise InvalidSetting("shape of user_factors", f"({n_users}, {rank})", factors.shape)
         if factors.dtype.kind not in "fiu" or not np.isfinite(factors).all():
             raise InvalidSetting("user_factors", "finite numbers", self.source)
         return clip_dense_rows(factors.astype(float), 1.0)[0]
@@ -314,16 +324,18 @@ def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats
     trust region step", 1983); nu is the root of the secular equation ||x(nu)|| = radius.
     """
     symmetric = 0.5 * (quadratic + np.swapaxes(quadratic, -1, -2))
-    values, vectors = cancellable(np.linalg.eigh, symmetric)
+    values, vectors = call_cancellable(np.linalg.eigh, symmetric)
     if quadratic.ndim == 2:
         beta = 0.5 * (linear @ vectors)
-        in_eigenbasis = _in_eigenbasis(np.broadcast_to(values, beta.shape), beta, radius)
+        in_eigenbasis = _minimise_in_eigenbasis(np.broadcast_to(values, beta.shape), beta, radius)
         return np.asarray(in_eigenbasis @ vectors.T)
-    in_eigenbasis = _in_eigenbasis(values, 0.5 * np.einsum("nji,nj->ni", vectors, linear), radius)
+    in_eigenbasis = _minimise_in_eigenbasis(
+        values, 0.5 * np.einsum("nji,nj->ni", vectors, linear), radius
+    )
     return np.asarray(np.einsum("nij,nj->ni", vectors, in_eigenbasis))
 
 
-def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
+def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
     """The minimiser in the eigenbasis: values n x d ascending, beta = V'b/2 n x d.
 
     Where the smallest value is negative, values are counted from it and nu from its opposite: in
@@ -335,7 +347,7 @@ def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
     values = values - np.where(indefinite, values[:, :1], 0.0)
     nu = np.maximum(np.max(np.abs(beta) / radius - values, axis=1, keepdims=True), 0.0)
 
-    for _ in range(_NEWTON):
+    for _ in range(_MAX_NEWTON_ROUNDS):
         check_cancelled()
         gap = values + nu
         with np.errstate(divide="ignore", invalid="ignore"):

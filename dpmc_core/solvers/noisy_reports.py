@@ -17,10 +17,15 @@ from numpy.typing import NDArray
 from dpmc_core.arrays import Floats, Sparse
 from dpmc_core.model import Factors, Step, Steps
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.linalg import Pattern, looking
+from dpmc_core.solvers.linalg import Pattern, cancellable_operator
 from dpmc_core.solvers.one_bit import SignReports
-from dpmc_core.solvers.rows import item_sums, positive_normal, row_sums, with_offsets
-from dpmc_core.stopping import cancellable, check_cancelled
+from dpmc_core.solvers.rows import (
+    factors_with_offsets,
+    item_sums,
+    row_sums,
+    truncated_normal_moments,
+)
+from dpmc_core.stopping import call_cancellable, check_cancelled
 
 _TINY = 1e-12
 
@@ -62,7 +67,7 @@ class EffectsAndTaste(NamedTuple):
     def predict(self, pattern: Pattern) -> Floats:
         """The values expected on the cells of a pattern."""
         fitted = self.user[pattern.users] + self.item[pattern.items]
-        return fitted + pattern.sample(self.left, self.right) if self.left.size else fitted
+        return fitted + pattern.sample_product(self.left, self.right) if self.left.size else fitted
 
 
 def effects_and_taste(
@@ -86,8 +91,8 @@ def effects_and_taste(
     speak for.
     """
     w = np.ones(len(values)) if weights is None else weights
-    by_user = pattern.by_user(w), pattern.by_user(w * values)
-    by_item = pattern.by_item(w), pattern.by_item(w * values)
+    by_user = pattern.build_matrix(w), pattern.build_matrix(w * values)
+    by_item = pattern.build_transpose(w), pattern.build_transpose(w * values)
     m, n = pattern.shape
     cells = np.diff(pattern.indptr).astype(float)
     squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
@@ -185,7 +190,7 @@ class _Side:
         precision = data * self.precision[:, None, None]
         diagonal = np.arange(size)
         precision[:, diagonal, diagonal] += 1.0 / self.variance
-        covariance = cancellable(np.linalg.inv, precision)
+        covariance = call_cancellable(np.linalg.inv, precision)
         check_cancelled()
         wanted = moments * self.precision[:, None]
         wanted[:, -1] += self.centre / self.variance[-1]
@@ -254,7 +259,7 @@ def _singular_triplets(pattern: Pattern, values: Floats, count: int, start: Floa
     """The leading singular vectors and values of the values on a pattern."""
     from scipy.sparse.linalg import svds
 
-    return svds(looking(pattern.by_user(values)), k=count, v0=start)
+    return svds(cancellable_operator(pattern.build_matrix(values)), k=count, v0=start)
 
 
 # --- signs ----------------------------------------------------------------------------------
@@ -316,14 +321,14 @@ class Features(NamedTuple):
         p, q = self.user.shape[1], self.item.shape[1]
         # sum of (f x g)(f x g)' over cells = sum over users of ff' x (sum of gg' over their items)
         pairs = np.triu_indices(q)
-        ones = pattern.by_user(np.ones(len(values)))
+        ones = pattern.build_matrix(np.ones(len(values)))
         squares = ones @ (self.item[:, pairs[0]] * self.item[:, pairs[1]])
         gram = np.empty((p, p, q, q))
         for k, (a, b) in enumerate(zip(*pairs, strict=True)):
             check_cancelled()
             gram[:, :, a, b] = gram[:, :, b, a] = self.user.T @ (squares[:, [k]] * self.user)
         gram = gram.transpose(0, 2, 1, 3).reshape(p * q, p * q) / noise
-        moments = (self.user.T @ (pattern.by_user(values) @ self.item)).ravel() / noise
+        moments = (self.user.T @ (pattern.build_matrix(values) @ self.item)).ravel() / noise
         # of a column 0: the constant; 1: log count; 2: singular vectors
         kinds = [np.minimum(np.arange(width), 2) for width in (p, q)]
         kind = np.add.outer(3 * kinds[0], kinds[1]).ravel()
@@ -397,7 +402,7 @@ def fit_features(pattern: Pattern, values: Floats, noise: float) -> tuple[Floats
     features, rest = Features.of(pattern), values
     for _ in range(_TURNS):
         user = features.user @ features.regression(pattern, rest, noise)
-        left = values - pattern.sample(user, features.item)
+        left = values - pattern.sample_product(user, features.item)
         effects = Effects.of(pattern, left, noise)
         rest = values - effects.predict(pattern)
     return user, features.item, effects
@@ -408,29 +413,29 @@ def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False)
 
     raw: the reports are the signs themselves, so the trace is marked.
     """
-    noise, mean = reports.spread, reports.mean
+    noise, mean = reports.variance, reports.mean
     values = reports.values - mean
     share = features_share(pattern, values, noise)
     user, item, _ = fit_features(pattern, values, noise)
     user *= share
-    left = values - pattern.sample(user, item)
+    left = values - pattern.sample_product(user, item)
     engine = effects_and_taste(
         pattern,
         left,
-        noise=noise if reports.second > _NOISY else None,
+        noise=noise if reports.second_moment > _NOISY else None,
         rounds=_SIGN_ROUNDS,
         spread=Effects.of(pattern, left, noise).variance,
     )
     for index, found in enumerate(engine, 1):
         sides = np.hstack([user, found.left]), np.hstack([item, found.right])
-        model = with_offsets(*sides, mean + found.user, found.item)
+        model = factors_with_offsets(*sides, mean + found.user, found.item)
         trace = {
             "share of the pattern": share,
             "directions of taste": float(len(found.taste)),
             "noise variance": float(found.noise),
         }
         told = () if raw else trace
-        yield Step.of(index, _SIGN_ROUNDS, model, trace, told, enough=found.final)
+        yield Step.from_trace(index, _SIGN_ROUNDS, model, trace, told, converged=found.final)
 
 
 def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
@@ -441,11 +446,11 @@ def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
     fold = np.random.default_rng(0).integers(0, _FOLDS, len(values))
     along = across = 0.0
     for k in range(_FOLDS):
-        kept, out = pattern.only(fold != k), pattern.only(fold == k)
+        kept, out = pattern.select_entries(fold != k), pattern.select_entries(fold == k)
         if len(kept.users) and len(out.users):
             plain = Effects.of(kept, values[fold != k], noise).predict(out)
             user, item, effects = fit_features(kept, values[fold != k], noise)
-            step = out.sample(user, item) + effects.predict(out) - plain
+            step = out.sample_product(user, item) + effects.predict(out) - plain
             along += float((values[fold == k] - plain) @ step)
             across += float(step @ step)
     shares = np.linspace(0.0, 1.0, 101) ** (1 / 3)
@@ -607,11 +612,11 @@ class _Reports:
     """Published rows and what the channel did to them, read some users at a time."""
 
     def __init__(self, reported: Sparse, law: Law) -> None:
-        self.cells, self.data, self.law = Pattern.of_matrix(reported), reported.data, law
+        self.cells, self.data, self.law = Pattern.from_matrix(reported), reported.data, law
 
     def blocks(self) -> Iterator[tuple[slice, Pattern, Floats]]:
         """Whole rows, as many at once as have BLOCK reports: rows, cells, scores."""
-        for rows, k, cells in self.cells.parts(BLOCK):
+        for rows, k, cells in self.cells.iter_chunks(BLOCK):
             yield rows, cells, self.law.scores(self.data[k])
 
     def sums(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
@@ -624,7 +629,7 @@ class _Reports:
 
     def over_items(self, values: Floats) -> Floats:
         """The sum of the items' values over each user's reports."""
-        blocks = self.cells.parts(BLOCK)
+        blocks = self.cells.iter_chunks(BLOCK)
         return np.concatenate([row_sums(cells, values[cells.items]) for *_, cells in blocks])
 
 
@@ -660,7 +665,7 @@ def believed_counts(raw: Floats, variance: float) -> tuple[Floats, Floats]:
     signal = max(float(np.mean((raw - mean) ** 2)) - variance, 0.0)
     weight = signal / (signal + variance) if signal > 0 else 0.0
     centre = np.clip(mean + weight * (raw - mean), raw - sd, raw + sd)
-    return positive_normal(centre, math.sqrt(max(weight, _LEAST) * variance))
+    return truncated_normal_moments(centre, math.sqrt(max(weight, _LEAST) * variance))
 
 
 def shrunken_effects(
@@ -697,7 +702,7 @@ def mean_rating(told: float, scored: float, cells: int, law: Law) -> Mean:
     The best linear estimate, for a number of ratings that is only known to be positive.
     """
     raw = (told - cells * law.if_missing) / law.slope
-    found, spread = positive_normal(np.array([raw]), math.sqrt(cells * law.count_noise))
+    found, spread = truncated_normal_moments(np.array([raw]), math.sqrt(cells * law.count_noise))
     count, doubt = float(found[0]), float(spread[0])
     noise = cells * law.sum_noise + count * law.rating_noise
     gain = count * _MEAN**2 / max((count**2 + doubt) * _MEAN**2 + noise, _LEAST)
@@ -746,7 +751,7 @@ def recovered(reported: Sparse, law: Law, public: PublicFacts) -> Steps:
 
 def _in_points(a: Floats, b: Floats, left: Floats, right: Floats, public: PublicFacts) -> Factors:
     half = public.half_width
-    return with_offsets(half * left, right, public.middle + half * a, half * b)
+    return factors_with_offsets(half * left, right, public.middle + half * a, half * b)
 
 
 def _margin(told: Floats, scored: Floats, cells: int, law: Law, mean: Mean) -> _Margin:
@@ -761,7 +766,7 @@ def _effects(reports: _Reports, users: _Margin, items: _Margin) -> tuple[Floats,
     """Effects of users and items in turn, each from sums less what the other side's add to them."""
     a = np.zeros(len(users.count))
     for _ in range(3):
-        over = item_sums(reports.cells, factor=a)
+        over = item_sums(reports.cells, row_factors=a)
         b = items.effects(*_exposure(over, a, users, items, reports.law))
         a = users.effects(*_exposure(reports.over_items(b), b, items, users, reports.law))
     return a, b
@@ -791,7 +796,7 @@ def _likely(reports: _Reports, users: Floats, items: Floats) -> float:
     edges = max(float(users.max() * items.max()), _LEAST) * np.exp(np.linspace(-20.0, 0.0, 2_000))
     seen = np.zeros(len(edges) + 1)
     for rows, cells, _ in reports.blocks():
-        product = cells.along(users[rows]) * items[cells.items]
+        product = cells.expand_rows(users[rows]) * items[cells.items]
         seen += np.bincount(np.searchsorted(edges, product), minlength=len(seen))
     above = np.append(np.cumsum(seen[::-1])[::-1], 0.0)  # [k]: those above edge k - 1
     first = int(np.argmax(above <= CELLS))
@@ -811,7 +816,7 @@ def _left_over(
     """
     law, least, found = reports.law, _likely(reports, users, items), []
     for block, cells, scores in reports.blocks():
-        chance = cells.along(users[block]) * items[cells.items]
+        chance = cells.expand_rows(users[block]) * items[cells.items]
         keep = np.flatnonzero(chance > least)
         rows, columns = block.start + cells.users[keep], cells.items[keep]
         chance = np.minimum(chance[keep], _GENUINE)

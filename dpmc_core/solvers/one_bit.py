@@ -22,29 +22,31 @@ from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.linalg import (
     Operator,
     Pattern,
-    Shrinker,
+    SingularValueShrinker,
     Triplets,
     dense_operator,
-    distance,
+    frobenius_distance,
     l1_threshold,
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.stopping import check_cancelled
 
-Loss = Callable[[Floats], tuple[float, Floats]]  # observed values to (objective, gradient there)
+LossFunction = Callable[
+    [Floats], tuple[float, Floats]
+]  # observed values to (objective, gradient there)
 
 STEP_LIMITS = (1e-3, 1e3)
-_MEMORY = 10  # objectives the line search may fall back to
-_DECREASE = 1e-4
-_BACKTRACKS = 40
+_LINE_SEARCH_MEMORY = 10  # objectives the line search may fall back to
+_SUFFICIENT_DECREASE = 1e-4
+_MAX_BACKTRACKS = 40
 _DUAL_ROUNDS = 1_000
 
 
 # --- losses ----------------------------------------------------------------------------------
 
 
-def positive(ratings: Ratings) -> Floats:
+def positive_labels(ratings: Ratings) -> Floats:
     """1{Y = +1} as 0/1 floats. Raises BadRatings unless every rating is -1 or +1."""
     is_invalid = np.abs(ratings.values) != 1
     if is_invalid.any():
@@ -54,13 +56,15 @@ def positive(ratings: Ratings) -> Floats:
 
 
 class SignReports(NamedTuple):
-    """Debiased reports, one per cell: E[values] = sign. second: E[values^2]."""
+    """Debiased reports, one per cell: E[values] = sign. second_moment: E[values^2]."""
 
     values: Floats
-    second: float
+    second_moment: float
 
     @classmethod
-    def of_flips(cls, flipped_signs: Floats, p_plus: float, p_minus: float) -> SignReports:
+    def from_flipped_signs(
+        cls, flipped_signs: Floats, p_plus: float, p_minus: float
+    ) -> SignReports:
         """Of signs as 0/1 after flips; p_plus, p_minus: chances that +1, -1 is told wrongly."""
         debias_factor = 1 - p_plus - p_minus
         values = (2 * flipped_signs - 1 + p_plus - p_minus) / debias_factor
@@ -70,7 +74,7 @@ class SignReports(NamedTuple):
         return cls(values, 1 + ((1 + mean_sign) * noise[0] + (1 - mean_sign) * noise[1]) / 2)
 
     @classmethod
-    def of_laplace(cls, noisy_signs: Floats, epsilon: float) -> SignReports:
+    def from_laplace(cls, noisy_signs: Floats, epsilon: float) -> SignReports:
         """Of 1{sign = +1} + Laplace(1/epsilon).
 
         Clipped to [0, 1] it tells as much of the sign; t = tanh(epsilon (clip - 1/2)) is its
@@ -81,15 +85,17 @@ class SignReports(NamedTuple):
         return cls(likelihood_ratio / information, 1 / information)
 
     @property
-    def spread(self) -> float:
+    def variance(self) -> float:
         """Variance of a report about the mean of all signs."""
         mean = float(self.values.mean())
-        return max(self.second - max(mean**2 - self.second / len(self.values), 0.0), 1e-3)
+        return max(
+            self.second_moment - max(mean**2 - self.second_moment / len(self.values), 0.0), 1e-3
+        )
 
     @property
     def mean(self) -> float:
         """Of the signs, shrunk as if every share of +1 had been as likely (variance 1/3)."""
-        return float(self.values.mean()) / (1 + 3 * self.spread / len(self.values))
+        return float(self.values.mean()) / (1 + 3 * self.variance / len(self.values))
 
 
 def clipped_information(epsilon: float) -> float:
@@ -105,7 +111,7 @@ def clipped_information(epsilon: float) -> float:
     )
 
 
-def likelihood(link: Link, labels: Floats) -> Loss:
+def likelihood_loss(link: Link, labels: Floats) -> LossFunction:
     """-sum [s ln h(x) + (1 - s) ln(1 - h(x))] for labels s; convex for s in [0, 1].
 
     For the logistic link it is sum softplus(x) - s x, linear in s and convex for every real s.
@@ -120,7 +126,9 @@ def likelihood(link: Link, labels: Floats) -> Loss:
     return loss
 
 
-def flipped_likelihood(link: Link, flipped: Floats, p_plus: float, p_minus: float) -> Loss:
+def flipped_likelihood_loss(
+    link: Link, flipped: Floats, p_plus: float, p_minus: float
+) -> LossFunction:
     """Exact likelihood of flipped signs: P(+1) = c(x) = h (1 - p_plus) + (1 - h) p_minus.
 
     flipped: 0/1 after the flips. Not convex: stationary points are what a solver finds.
@@ -166,19 +174,17 @@ class LowRank(NamedTuple):
         return Factors(self.left, self.right)
 
 
-class WholeMatrix(NamedTuple):
+class FullMatrix(NamedTuple):
     """The same of a whole matrix."""
 
     matrix: Floats
     observed: Floats
 
-    def dot(self, factors: WholeMatrix) -> float:
+    def dot(self, factors: FullMatrix) -> float:
         return float(np.vdot(self.matrix, factors.matrix))
 
-    def towards(self, target: WholeMatrix, share: float) -> WholeMatrix:
-        return WholeMatrix(
-            *((1 - share) * a + share * b for a, b in zip(self, target, strict=True))
-        )
+    def towards(self, target: FullMatrix, share: float) -> FullMatrix:
+        return FullMatrix(*((1 - share) * a + share * b for a, b in zip(self, target, strict=True)))
 
     def model(self) -> Dense:
         return Dense(self.matrix)
@@ -188,7 +194,7 @@ class NuclearBall:
     """{||X||_* <= radius}, whose points stay factored, with a pattern of observed cells."""
 
     def __init__(self, pattern: Pattern, radius: float, rng: Rng) -> None:
-        self.pattern, self.radius, self._shrinker = pattern, radius, Shrinker(rng)
+        self.pattern, self.radius, self._shrinker = pattern, radius, SingularValueShrinker(rng)
 
     def origin(self) -> Any:
         """The zero matrix."""
@@ -199,16 +205,19 @@ class NuclearBall:
     def project(self, point: Any, step: float, gradient: Floats, tolerance: float) -> Any:
         """P(point - step * gradient) to `tolerance` in Frobenius norm; gradient: observed cells."""
         operator = low_rank_plus_sparse(point.left, point.right, self.pattern, -step * gradient)
-        left, values, right = self._onto_ball(operator, tolerance)
+        left, values, right = self._project_to_ball(operator, tolerance)
         left = left * values
-        return LowRank(left, right, self.pattern.sample(left, right))
+        return LowRank(left, right, self.pattern.sample_product(left, right))
 
-    def first_step(self, gradient: Floats) -> float:
+    def first_step_length(self, gradient: Floats) -> float:
         """A step length at which the first projection has a low rank: few values are kept.
 
         radius over a rough spectral norm of the gradient.
         """
-        matrix, transposed = self.pattern.by_user(gradient), self.pattern.by_item(gradient)
+        matrix, transposed = (
+            self.pattern.build_matrix(gradient),
+            self.pattern.build_transpose(gradient),
+        )
         vector = np.ones(self.pattern.shape[1])
         for _ in range(4):
             vector = transposed @ (matrix @ vector)
@@ -218,8 +227,10 @@ class NuclearBall:
             vector /= norm
         return self.radius / float(np.linalg.norm(matrix @ vector))
 
-    def _onto_ball(self, operator: Operator, tolerance: float) -> Triplets:
-        return self._shrinker.shrunk(operator, lambda v: l1_threshold(v, self.radius), tolerance)
+    def _project_to_ball(self, operator: Operator, tolerance: float) -> Triplets:
+        return self._shrinker.soft_threshold(
+            operator, lambda v: l1_threshold(v, self.radius), tolerance
+        )
 
 
 class NuclearBox(NuclearBall):
@@ -235,12 +246,12 @@ class NuclearBox(NuclearBall):
         self.bound = bound
         self._multiplier, self._step = np.zeros(pattern.shape), 1.0
 
-    def origin(self) -> WholeMatrix:
-        return WholeMatrix(np.zeros(self.pattern.shape), np.zeros(len(self.pattern.users)))
+    def origin(self) -> FullMatrix:
+        return FullMatrix(np.zeros(self.pattern.shape), np.zeros(len(self.pattern.users)))
 
     def project(
-        self, point: WholeMatrix, step: float, gradient: Floats, tolerance: float
-    ) -> WholeMatrix:
+        self, point: FullMatrix, step: float, gradient: Floats, tolerance: float
+    ) -> FullMatrix:
         indices = self.pattern.users, self.pattern.items
         start = point.matrix.copy()
         start[indices] -= step * gradient
@@ -249,7 +260,9 @@ class NuclearBox(NuclearBall):
         momentum, momentum_weight = multiplier, 1.0
         for _ in range(_DUAL_ROUNDS):
             check_cancelled()
-            left, values, right = self._onto_ball(dense_operator(start - momentum), 0.1 * tolerance)
+            left, values, right = self._project_to_ball(
+                dense_operator(start - momentum), 0.1 * tolerance
+            )
             ball_point = (left * values) @ right.T
             previous, multiplier = multiplier, ball_point + momentum
             box_point = np.clip(multiplier, -self.bound, self.bound)
@@ -264,12 +277,17 @@ class NuclearBox(NuclearBall):
             change *= (momentum_weight - 1) / next_weight
             momentum, momentum_weight = multiplier + change, next_weight
         self._multiplier, self._step = multiplier, step
-        return WholeMatrix(box_point, box_point[indices])
+        return FullMatrix(box_point, box_point[indices])
 
 
-def feasible_set(ratings: Ratings, radius: float, bound: float | None, rng: Rng) -> NuclearBall:
+def build_feasible_set(
+    ratings: Ratings, radius: float, bound: float | None, rng: Rng
+) -> NuclearBall:
     """radius: in units of sqrt(users x items); bound: largest |score|, None for no limit."""
-    pattern, absolute_radius = Pattern.of(ratings), radius * math.sqrt(math.prod(ratings.shape))
+    pattern, absolute_radius = (
+        Pattern.from_ratings(ratings),
+        radius * math.sqrt(math.prod(ratings.shape)),
+    )
     if bound is None:
         return NuclearBall(pattern, absolute_radius, rng)
     return NuclearBox(pattern, absolute_radius, bound, rng)
@@ -294,8 +312,8 @@ class Iterate:
     final: bool
 
 
-def minimise(
-    loss: Loss, constraint: NuclearBall, *, iterations: int, tolerance: float
+def minimise_loss(
+    loss: LossFunction, constraint: NuclearBall, *, iterations: int, tolerance: float
 ) -> Iterator[Iterate]:
     """Minimise the loss over the set.
 
@@ -305,7 +323,7 @@ def minimise(
     point = constraint.origin()
     objective, gradient = loss(point.observed)
     history = [objective]
-    step, last_distance = constraint.first_step(gradient), constraint.radius
+    step, last_distance = constraint.first_step_length(gradient), constraint.radius
     for index in range(1, iterations + 1):
         target_norm = tolerance * max(1.0, math.sqrt(point.dot(point)))
         accuracy = max(0.1 * target_norm, 0.02 * last_distance)
@@ -317,16 +335,16 @@ def minimise(
                 break
             accuracy /= 10  # not a descent direction: the projection was too coarse
         target_distance, previous, step_taken, previous_gradient = (
-            distance(target, point),
+            frobenius_distance(target, point),
             point,
             step,
             gradient,
         )
         share, objective, gradient = _line_search(
-            loss, point.observed, target.observed, max(history[-_MEMORY:]), slope
+            loss, point.observed, target.observed, max(history[-_LINE_SEARCH_MEMORY:]), slope
         )
         point = target if share == 1 else previous.towards(target, share)
-        step = spectral_step(point, previous, gradient - previous_gradient) or STEP_LIMITS[1]
+        step = spectral_step_length(point, previous, gradient - previous_gradient) or STEP_LIMITS[1]
         history.append(objective)
         last_distance = share * target_distance
         stationarity = target_distance * max(1.0, 1.0 / step_taken)
@@ -336,23 +354,23 @@ def minimise(
             return
 
 
-def spectral_step(point: Any, previous: Any, gradient_change: Floats) -> float | None:
+def spectral_step_length(point: Any, previous: Any, gradient_change: Floats) -> float | None:
     """Barzilai-Borwein step ||s||^2 / <s, y> within its limits; None unless <s, y> > 0."""
     curvature = float(gradient_change @ (point.observed - previous.observed))
     if curvature <= 0:
         return None
-    return float(np.clip(distance(point, previous) ** 2 / curvature, *STEP_LIMITS))
+    return float(np.clip(frobenius_distance(point, previous) ** 2 / curvature, *STEP_LIMITS))
 
 
 def _line_search(
-    loss: Loss, start: Floats, end: Floats, reference: float, slope: float
+    loss: LossFunction, start: Floats, end: Floats, reference: float, slope: float
 ) -> tuple[float, float, Floats]:
     """Largest tried share of the way with sufficient decrease below the reference objective."""
     share = 1.0
     objective, gradient = loss(end)
-    for _ in range(_BACKTRACKS):
+    for _ in range(_MAX_BACKTRACKS):
         check_cancelled()
-        if objective <= reference + _DECREASE * share * slope:
+        if objective <= reference + _SUFFICIENT_DECREASE * share * slope:
             break
         curvature = objective - reference - share * slope
         parabola = -0.5 * slope * share * share / curvature if curvature > 0 else 0.5 * share
@@ -390,13 +408,13 @@ class Completion:
         """Whether what is found is a whole matrix, not factors."""
         return self.bound is not None
 
-    def feasible(self, ratings: Ratings, rng: Rng) -> NuclearBall:
-        return feasible_set(ratings, self.radius, self.bound, rng)
+    def solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
+        return build_feasible_set(ratings, self.radius, self.bound, rng)
 
-    def solve(self, loss: Loss, ratings: Ratings, rng: Rng, *, raw: bool) -> Steps:
+    def solve(self, loss: LossFunction, ratings: Ratings, rng: Rng, *, raw: bool) -> Steps:
         """Rounds of the solver from zero; the trace is marked raw where the loss is."""
-        rounds, constraint = self.iterations, self.feasible(ratings, rng)
-        for iterate in minimise(loss, constraint, iterations=rounds, tolerance=self.tolerance):
+        rounds, constraint = self.iterations, self.solver_feasible_set(ratings, rng)
+        for iterate in minimise_loss(loss, constraint, iterations=rounds, tolerance=self.tolerance):
             trace = {
                 "objective": iterate.objective,
                 "projected gradient": iterate.stationarity,
@@ -405,6 +423,6 @@ class Completion:
             if isinstance(iterate.point, LowRank):
                 trace["rank"] = float(iterate.point.left.shape[1])
             published_trace, model = () if raw else trace, iterate.point.model()
-            yield Step.of(
-                iterate.index, rounds, model, trace, published_trace, enough=iterate.final
+            yield Step.from_trace(
+                iterate.index, rounds, model, trace, published_trace, converged=iterate.final
             )

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.arrays import Floats, Ints, Sparse
 from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
-from dpmc_core.solvers.linalg import Pattern, inverse_triangle
-from dpmc_core.solvers.rows import gram, positive_part, unit_rows
+from dpmc_core.solvers.linalg import Pattern, invert_upper_triangle
+from dpmc_core.solvers.rows import gram, normalise_rows, posterior_positive_mean
 from dpmc_core.stopping import check_cancelled
 
 BLOCK = 2_000_000  # scores, or pairs of items, held at once: 16 MB
@@ -74,7 +74,7 @@ def ease_weights(ratings: Ratings, ridge: float) -> Floats:
     squares = (rows @ rows.T).toarray() if by_users else gram(rows)
     squares.flat[:: len(squares) + 1] += ridge
     check_cancelled()
-    inverse = inverse_triangle(squares)  # the matrix is positive definite by its ridge
+    inverse = invert_upper_triangle(squares)  # the matrix is positive definite by its ridge
     weights = np.triu(inverse, 1)
     check_cancelled()
     weights += weights.T
@@ -220,7 +220,7 @@ def profiles(pattern: Pattern, features: Floats) -> Floats:
 
     A user whose features cancel, or without items, gets zeros.
     """
-    return unit_rows(_sums(pattern, features), _shortest(features))
+    return normalise_rows(_sums(pattern, features), _shortest(features))
 
 
 def uncorrelated(fact: Floats, counts: Floats) -> Floats:
@@ -287,7 +287,7 @@ def facts_apart(ratings: Ratings, believed: Floats) -> Floats:
     """How much more each fact tells users than the same fact dealt to other items would: the sum
     over users of `OwnFacts.worth` less that after a shuffle, the same in every run, in [-1, 1]."""
     order = np.random.default_rng(0).permutation(len(believed))
-    pattern, facts = Pattern.of(ratings), ratings.facts
+    pattern, facts = Pattern.from_ratings(ratings), ratings.used_features
     found, chance = (OwnFacts.of(pattern, facts, believed, k).worth(pattern) for k in (None, order))
     told: Floats = np.clip(found - chance, -1.0, 1.0).sum(axis=0)
     return told
@@ -309,14 +309,14 @@ def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats
         check_cancelled()
         k = slice(start, start + size)
         u, i = pattern.users[k], pattern.items[k]
-        others = unit_rows(sums[u] - features[i], shortest)
+        others = normalise_rows(sums[u] - features[i], shortest)
         cells = np.arange(len(u))
         moments += np.asarray(csr_array((weights[k], (i, cells)), shape=(items, len(u))) @ others)
     return moments
 
 
 def _sums(pattern: Pattern, features: Floats) -> Floats:
-    return pattern.by_user(np.ones(len(pattern.users))) @ features
+    return pattern.build_matrix(np.ones(len(pattern.users))) @ features
 
 
 def _shortest(features: Floats) -> float:
@@ -332,7 +332,7 @@ class Counts(NamedTuple):
     @property
     def believed(self) -> Floats:
         """Positive numbers in the same order: means given that no count is negative."""
-        return positive_part(self.noisy, self.noise, least=1e-12)
+        return posterior_positive_mean(self.noisy, self.noise, min_stds=1e-12)
 
     def with_also(self, noisy: Floats, noise: float) -> Counts:
         """Both answers, weighed by their precision."""

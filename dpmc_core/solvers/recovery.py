@@ -21,12 +21,12 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.linalg import (
     Pattern,
-    Shrinker,
+    SingularValueShrinker,
     Triplets,
-    distance,
+    frobenius_distance,
     low_rank_plus_sparse,
 )
-from dpmc_core.solvers.rows import with_offsets
+from dpmc_core.solvers.rows import factors_with_offsets
 from dpmc_core.stopping import check_cancelled
 
 FACTOR = 0.7  # from one penalty of the path to the next
@@ -126,7 +126,7 @@ class _Solver:
     """Warm-started accelerated proximal gradient for one regression."""
 
     def __init__(self, problem: Regression, tolerance: float, rng: Rng) -> None:
-        self.problem, self.tolerance, self.shrinker = problem, tolerance, Shrinker(rng)
+        self.problem, self.tolerance, self.shrinker = problem, tolerance, SingularValueShrinker(rng)
         self.smoothness = problem.gain**2
         rows, columns = problem.pattern.shape
         self.now = Triplets(np.empty((rows, 0)), np.empty(0), np.empty((columns, 0)))
@@ -139,7 +139,7 @@ class _Solver:
         empty = self.now.left, self.now.right
         operator = low_rank_plus_sparse(*empty, self.problem.pattern, gradient)
         accuracy = 1e-3 * float(np.linalg.norm(gradient))
-        leading = self.shrinker.leading(operator, lambda _: 1, accuracy)
+        leading = self.shrinker.find_leading_triplets(operator, lambda _: 1, accuracy)
         return float(leading.values[0]) if leading.rank else 0.0
 
     def solve(self, penalty: float) -> Solution:
@@ -159,10 +159,10 @@ class _Solver:
             threshold = penalty / self.smoothness
             size = max(threshold, float(np.linalg.norm(self.now.values)))
             accuracy = 0.1 * self.tolerance * size
-            self.now = self.shrinker.shrunk(operator, lambda _: threshold, accuracy)  # noqa: B023
+            self.now = self.shrinker.soft_threshold(operator, lambda _: threshold, accuracy)  # noqa: B023
             fitted_now = self._on_pattern(self.now)
             size = max(float(np.linalg.norm(self.now.values)), 1e-12)
-            change = distance(self.now, before) / size
+            change = frobenius_distance(self.now, before) / size
             if change <= self.tolerance or self.now.rank == before.rank == 0:
                 break
             if float((fitted - fitted_now) @ (fitted_now - fitted_before)) > 0:
@@ -174,7 +174,7 @@ class _Solver:
     def _on_pattern(self, point: Triplets) -> Floats:
         if point.rank == 0:
             return np.zeros(len(self.problem.target))
-        return self.problem.pattern.sample(point.left * point.values, point.right)
+        return self.problem.pattern.sample_product(point.left * point.values, point.right)
 
 
 def _combine(now: Triplets, before: Triplets, beta: float) -> tuple[Floats, Floats]:
@@ -274,9 +274,11 @@ class Recovery:
             trace = {"penalty": now.penalty, "residual": now.residual, "rank": float(now.rank)}
             left = public.half_width * now.left * now.values
             offset = public.middle + public.half_width * now.offset
-            model = with_offsets(left, now.right, offset)
+            model = factors_with_offsets(left, now.right, offset)
             told = () if raw else trace
-            yield Step.of(index, self.steps, model, trace, told, enough=following is None)
+            yield Step.from_trace(
+                index, self.steps, model, trace, told, converged=following is None
+            )
 
 
 def on_unit_scale(values: Floats, public: PublicFacts) -> Floats:

@@ -19,62 +19,64 @@ from numpy.typing import ArrayLike
 from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
-from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
-from dpmc_core.solvers.linalg import MANY, Pattern, Products
-from dpmc_core.stopping import cancellable, check_cancelled
+from dpmc_core.ratings import PublicFacts, Ratings, draw_cap_mask
+from dpmc_core.solvers.linalg import LARGE_CHUNK, MatrixProduct, Pattern
+from dpmc_core.stopping import call_cancellable, check_cancelled
 
-_PRODUCTS = 64  # of two factors, summed at once
+_PRODUCTS_AT_ONCE = 64  # of two factors, summed at once
 _SPARSE_GAIN = 250.0  # how much more one multiplication costs in a sparse product
-_ITEM_SPREAD = 0.1  # how much item means differ, in widths of the rating range
-_TELLS = 0.3  # the chance beforehand that facts tell something
-_RATING_SPREAD = 0.2  # how much the ratings of one item differ, likewise
+_ITEM_STD = 0.1  # how much item means differ, in widths of the rating range
+_GAIN_PRIOR = 0.3  # the chance beforehand that facts tell something
+_RATING_STD = 0.2  # how much the ratings of one item differ, likewise
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ResidualRows:
     """Users' ratings less what each user knows of them beforehand.
 
-    cells: where they are. values: in rating points, less the predictions of base, which knows all
+    entries: where they are. values: in rating points, less the predictions of base, which knows all
     items. columns: which items the columns are, in increasing order; None: all.
     """
 
-    cells: Pattern
+    entries: Pattern
     values: Floats
     base: Factors
     columns: Ints | None = None
 
     @classmethod
-    def less(cls, ratings: Ratings, base: Factors, mask: Bools | None = None) -> Rows:
+    def from_ratings(
+        cls, ratings: Ratings, base: Factors, mask: Bools | None = None
+    ) -> ResidualRows:
         """mask: which ratings; None: all."""
-        entries = Pattern.of(ratings)
-        entries = entries if mask is None else entries.only(mask)
+        entries = Pattern.from_ratings(ratings)
+        entries = entries if mask is None else entries.select_entries(mask)
         values = base.predict(ratings.users, ratings.items)
         np.subtract(ratings.values, values, out=values)
         return cls(entries, values if mask is None else values[mask], base)
 
-    def on(self, columns: Ints | None) -> Rows:
+    def select_columns(self, columns: Ints | None) -> ResidualRows:
         """The same rows with the columns of some items alone; None: of all."""
         if columns is None:
             return self
-        entries, mask = self.cells.on(columns)
-        return replace(self, cells=entries, values=self.values[mask], columns=columns)
+        entries, mask = self.entries.select_columns(columns)
+        return replace(self, entries=entries, values=self.values[mask], columns=columns)
 
-    def model(self, fitted: Factors, **own: Any) -> Factors:
+    def build_model(self, fitted: Factors, **user_arrays: Any) -> Factors:
         """The model in rating points of what was fitted to the values.
 
-        own: what else a user takes for the own row of it, see `OwnSide`.
+        user_arrays: what else a user takes for the own row of it, see `OwnSide`.
         """
         if self.columns is not None:
-            own["columns"] = self.columns
-        right = spread_out(fitted.right, self.columns, len(self.base.right))
+            user_arrays["columns"] = self.columns
+        right = scatter_rows(fitted.right, self.columns, len(self.base.right))
         return Factors(
             np.column_stack([fitted.left, self.base.left]),
             np.column_stack([right, self.base.right]),
-            {**self.base.own, **{name: np.array(array) for name, array in own.items()}},
+            {**self.base.own, **{name: np.array(array) for name, array in user_arrays.items()}},
         )
 
 
-def spread_out(rows: Floats, columns: Ints | None, items: int) -> Floats:
+def scatter_rows(rows: Floats, columns: Ints | None, items: int) -> Floats:
     """Rows that belong to some of the items as rows of all, items x r: zeros for the others."""
     if columns is None:
         return rows
@@ -83,39 +85,39 @@ def spread_out(rows: Floats, columns: Ints | None, items: int) -> Floats:
     return scattered
 
 
-def capped(ratings: Ratings, cap: int, key: int) -> Ratings:
+def cap_ratings(ratings: Ratings, cap: int, key: int) -> Ratings:
     """At most `cap` ratings of each user."""
-    mask = within(ratings, cap, key)
+    mask = cap_mask(ratings, cap, key)
     return ratings if mask is None else ratings.select(mask)
 
 
-def within(ratings: Ratings, cap: int, key: int) -> Bools | None:
+def cap_mask(ratings: Ratings, cap: int, key: int) -> Bools | None:
     """At most `cap` ratings of each user, chosen at random by a hash of the user's own cells.
 
-    key: see `cap_key`; the ratings of one user never decide those of another.
+    key: see `draw_cap_key`; the ratings of one user never decide those of another.
     None: all of them.
     """
     is_within_cap = np.diff(ratings.indptr).max() <= cap
-    return None if is_within_cap else kept_at_random(ratings, cap, key)
+    return None if is_within_cap else draw_cap_mask(ratings, cap, key)
 
 
-def cap_key(rng: Rng) -> int:
+def draw_cap_key(rng: Rng) -> int:
     """What keys the choice of the ratings that a cap keeps."""
     return int(harmless(rng, Harmless.CAP).integers(2**63))
 
 
-def centred(ratings: Ratings, item_effects: Floats | None = None) -> Rows:
+def centre_ratings(ratings: Ratings, item_effects: Floats | None = None) -> ResidualRows:
     """Ratings less item effects (length n; None: zeros), then less each user's own mean of those.
 
     Without ratings that mean is the middle of the range.
     """
-    (m, n), entries = ratings.shape, Pattern.of(ratings)
+    (m, n), entries = ratings.shape, Pattern.from_ratings(ratings)
     item_effects = np.zeros(n) if item_effects is None else item_effects
     values = ratings.values - item_effects[entries.items]
     user_means = row_means(entries, values, ratings.public.middle)
-    base = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), user_means, item_effects)
-    values -= entries.along(user_means)
-    return Rows(entries, values, base)
+    base = factors_with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), user_means, item_effects)
+    values -= entries.expand_rows(user_means)
+    return ResidualRows(entries, values, base)
 
 
 def row_means(entries: Pattern, values: Floats, empty_mean: float) -> Floats:
@@ -133,13 +135,16 @@ def row_sums(entries: Pattern, values: Floats) -> Floats:
     return sums
 
 
-def item_sums(entries: Pattern, values: ArrayLike = 1.0, factor: ArrayLike = 1.0) -> Floats:
+def item_sums(entries: Pattern, values: ArrayLike = 1.0, row_factors: ArrayLike = 1.0) -> Floats:
     """Sum of each column, whose cells count times the factor of their row; length n."""
     (m, n), sums = entries.shape, np.zeros(entries.shape[1])
-    values, factor = np.broadcast_to(values, len(entries.items)), np.broadcast_to(factor, m)
-    for rows, span, chunk in entries.parts(MANY):
+    values, row_factors = (
+        np.broadcast_to(values, len(entries.items)),
+        np.broadcast_to(row_factors, m),
+    )
+    for rows, span, chunk in entries.iter_chunks(LARGE_CHUNK):
         sums += np.bincount(
-            chunk.items, weights=values[span] * chunk.along(factor[rows]), minlength=n
+            chunk.items, weights=values[span] * chunk.expand_rows(row_factors[rows]), minlength=n
         )
     return sums
 
@@ -153,7 +158,7 @@ def shrinkage(norms: Floats, max_norm: float) -> Floats:
 def row_norms(entries: Pattern, values: Floats) -> Floats:
     """The l2 norm of each row, length m."""
     squares = np.empty(entries.shape[0])
-    for rows, span, chunk in entries.parts():
+    for rows, span, chunk in entries.iter_chunks():
         squares[rows] = row_sums(chunk, values[span] ** 2)
     return np.sqrt(squares)
 
@@ -167,11 +172,11 @@ def clip_rows(entries: Pattern, values: Floats, max_norm: float) -> Floats:
 
 def scale_rows(entries: Pattern, values: Floats, factors: Floats) -> None:
     """Multiply each row by its factor, in place."""
-    for rows, span, chunk in entries.parts():
-        values[span] *= chunk.along(factors[rows])
+    for rows, span, chunk in entries.iter_chunks():
+        values[span] *= chunk.expand_rows(factors[rows])
 
 
-def unit_rows(vectors: Floats, min_length: float = 0.0) -> Floats:
+def normalise_rows(vectors: Floats, min_length: float = 0.0) -> Floats:
     """Each row of length one; zeros where it is not longer than `min_length`."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -189,12 +194,12 @@ def gram(rows: Sparse) -> Floats:
 
     Blocks of rows as dense matrices, or one sparse product where rows are nearly empty.
     """
-    entries = Pattern.of_matrix(rows)
+    entries = Pattern.from_matrix(rows)
     m, n = entries.shape
     if _SPARSE_GAIN * np.square(entries.counts, dtype=float).sum() < m * n * n:
-        return np.asarray(cancellable(rows.T.__matmul__, rows).toarray())
+        return np.asarray(call_cancellable(rows.T.__matmul__, rows).toarray())
     total = np.zeros((n, n))
-    for row_slice, *_ in entries.parts(dense=True):
+    for row_slice, *_ in entries.iter_chunks(dense=True):
         block = rows[row_slice].toarray()
         total += block.T @ block
     return total
@@ -202,30 +207,34 @@ def gram(rows: Sparse) -> Floats:
 
 def gram_products(
     rows: Sparse, row_factors: Floats | float = 1.0, *, diagonal: bool = True
-) -> Products:
+) -> MatrixProduct:
     """The products of A'A, or of what is off its diagonal, with blocks of columns.
 
     A: the rows, each times its factor.
     """
     row_factors = np.broadcast_to(row_factors, rows.shape[0])[:, None]
     squares = 0.0 if diagonal else rows.power(2).T @ row_factors**2
-    return partial(_times, rows, row_factors, squares)
+    return partial(_multiply_gram, rows, row_factors, squares)
 
 
-def _times(rows: Sparse, row_factors: Floats, squares: Floats | float, block: Floats) -> Floats:
+def _multiply_gram(
+    rows: Sparse, row_factors: Floats, squares: Floats | float, block: Floats
+) -> Floats:
     if block.shape[1] < rows.shape[1]:
         return np.asarray(rows.T @ (row_factors**2 * (rows @ block))) - squares * block
-    entries = Pattern.of_matrix(rows)  # for so many columns the matrix itself is less work
-    gram_matrix = gram(entries.by_user(rows.data * entries.along(row_factors[:, 0])))
-    return cancellable(gram_matrix.__matmul__, block) - squares * block
+    entries = Pattern.from_matrix(rows)  # for so many columns the matrix itself is less work
+    gram_matrix = gram(entries.build_matrix(rows.data * entries.expand_rows(row_factors[:, 0])))
+    return call_cancellable(gram_matrix.__matmul__, block) - squares * block
 
 
-def low_rank_gram(left: Floats, right: Floats, entries: Pattern, values: Floats) -> Products:
+def low_rank_gram_products(
+    left: Floats, right: Floats, entries: Pattern, values: Floats
+) -> MatrixProduct:
     """The products of A'A with blocks of columns, A = left right' and the values on the cells."""
-    sparse = entries.by_user(values)
+    sparse = entries.build_matrix(values)
     inner, cross, multiply_sparse = left.T @ left, sparse.T @ left, gram_products(sparse)
 
-    def times(block: Floats) -> Floats:
+    def multiply(block: Floats) -> Floats:
         projection = right.T @ block
         return (
             right @ (inner @ projection + cross.T @ block)
@@ -233,7 +242,7 @@ def low_rank_gram(left: Floats, right: Floats, entries: Pattern, values: Floats)
             + multiply_sparse(block)
         )
 
-    return times
+    return multiply
 
 
 def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[Floats, Floats]:
@@ -246,14 +255,14 @@ def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[F
     if weights is None:
         weights = type(rows)((np.ones(rows.nnz), rows.indices, rows.indptr), shape=rows.shape)
     squares, lower = np.empty((m, d, d)), np.transpose(np.tril_indices(d))
-    for start in range(0, len(lower), _PRODUCTS):
+    for start in range(0, len(lower), _PRODUCTS_AT_ONCE):
         check_cancelled()
-        i, j = lower[start : start + _PRODUCTS].T
+        i, j = lower[start : start + _PRODUCTS_AT_ONCE].T
         squares[:, i, j] = squares[:, j, i] = weights @ (factors[:, i] * factors[:, j])
     return squares, np.asarray(rows @ factors)
 
 
-def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
+def solve_ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
     """(A_i + penalty I)^-1 b_i, m x d.
 
     squares: m x d x d, or d x d shared by all; moments: m x d; penalty > 0: a number or m.
@@ -263,10 +272,10 @@ def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
     regularised[..., diagonal, diagonal] += np.asarray(penalty)[..., None]
     if squares.ndim == 2:
         return np.asarray(np.linalg.solve(regularised, moments.T).T)
-    return cancellable(np.linalg.solve, regularised, moments[..., None])[..., 0]
+    return call_cancellable(np.linalg.solve, regularised, moments[..., None])[..., 0]
 
 
-def item_equations(
+def item_normal_equations(
     entries: Pattern,
     values: Floats,
     factors: Floats,
@@ -277,25 +286,27 @@ def item_equations(
     (_, n), d = entries.shape, factors.shape[1]
     squares, moments = np.zeros((n, d, d)), np.zeros((n, d))
     weights = np.broadcast_to(weights, len(values))
-    for rows, span, chunk in entries.parts(MANY):
+    for rows, span, chunk in entries.iter_chunks(LARGE_CHUNK):
         clipped = weights[span] * np.clip(values[span], -clip, clip)
-        weighted, chunk_weights = (chunk.by_user(x).T for x in (clipped, weights[span]))
+        weighted, chunk_weights = (chunk.build_matrix(x).T for x in (clipped, weights[span]))
         chunk_equations = normal_equations(weighted, factors[rows], chunk_weights)
         squares, moments = squares + chunk_equations[0], moments + chunk_equations[1]
     return squares, moments
 
 
-def ridge_rows(entries: Pattern, values: Floats, factors: Floats, *penalties: float) -> Floats:
+def solve_ridge_rows(
+    entries: Pattern, values: Floats, factors: Floats, *penalties: float
+) -> Floats:
     """The ridge solutions of every row, penalties x m x d; zeros for a row without cells."""
     solutions = np.empty((len(penalties), entries.shape[0], factors.shape[1]))
-    for rows, span, chunk in entries.parts(MANY):
-        squares, moments = normal_equations(chunk.by_user(values[span]), factors)
+    for rows, span, chunk in entries.iter_chunks(LARGE_CHUNK):
+        squares, moments = normal_equations(chunk.build_matrix(values[span]), factors)
         for index, penalty in enumerate(penalties):
-            solutions[index, rows] = ridge(squares, moments, penalty)
+            solutions[index, rows] = solve_ridge(squares, moments, penalty)
     return solutions
 
 
-def nearest_positive(matrices: Floats) -> Floats:
+def project_to_semidefinite(matrices: Floats) -> Floats:
     """Each symmetric matrix of a k x r x r batch projected to the positive semidefinite cone."""
     values, vectors = np.linalg.eigh(matrices)
     projected: Floats = np.einsum(
@@ -304,27 +315,27 @@ def nearest_positive(matrices: Floats) -> Floats:
     return projected
 
 
-def full_scale(item_factors: Floats) -> float:
+def spectral_scale(item_factors: Floats) -> float:
     """What takes the largest singular value of item factors, n x r, to sqrt(n); 1 for zeros."""
     largest = float(np.linalg.norm(item_factors, 2))
     return math.sqrt(len(item_factors)) / largest if largest > 0 else 1.0
 
 
-def bounded_scale(item_factors: Floats) -> Floats:
+def bound_spectral_norm(item_factors: Floats) -> Floats:
     """Item factors scaled down until their largest singular value is <= sqrt(n); n x r.
 
     The entries along it are then about one and user factors are in rating points. Factors that a
     ridge has shrunk, because noise drowned them, stay small: nobody fits them.
     """
-    return item_factors * min(full_scale(item_factors), 1.0)
+    return item_factors * min(spectral_scale(item_factors), 1.0)
 
 
-def random_factors(count: int, rank: int, rng: Rng, std: float = 1.0) -> Floats:
+def draw_random_factors(count: int, rank: int, rng: Rng, std: float = 1.0) -> Floats:
     """Starting factors that look at no data: independent N(0, spread^2), count x rank."""
     return harmless(rng, Harmless.START).normal(0.0, std, (count, rank))
 
 
-def with_offsets(
+def factors_with_offsets(
     left: Floats, right: Floats, user: Floats | float, item: Floats | None = None
 ) -> Factors:
     """The model user_i + item_j + left_i . right_j as plain factors: a pair more for each offset.
@@ -343,7 +354,7 @@ def nuclear_radius(share: float, public: PublicFacts) -> float:
     return share * public.half_width * math.sqrt(public.users * public.items)
 
 
-def contributions(ratings: Ratings, n_full: int, norm: int = 2) -> Floats:
+def contribution_weights(ratings: Ratings, n_full: int, norm: int = 2) -> Floats:
     """A weight in 0..1 for each rating, so that no user's weights are longer than a row of
     `n_full`.
 
@@ -354,16 +365,18 @@ def contributions(ratings: Ratings, n_full: int, norm: int = 2) -> Floats:
     return np.sqrt(share) if norm == 2 else share
 
 
-def shrunken_means(sums: Floats, counts: Floats) -> Floats:
+def shrink_item_means(sums: Floats, counts: Floats) -> Floats:
     """Item means from sums of centred ratings and how many there are, in rating points; length n.
 
     Item means are taken as spread by a tenth of the public range, ratings about them by a fifth:
     the mean of C ratings is shrunk as by four more ratings of the average item.
     """
-    return sums / (counts + (_RATING_SPREAD / _ITEM_SPREAD) ** 2)
+    return sums / (counts + (_RATING_STD / _ITEM_STD) ** 2)
 
 
-def telling(released: Floats, noise: float, mean: float, std: float, null_std: float) -> Floats:
+def feature_gain_probability(
+    released: Floats, noise: float, mean: float, std: float, null_std: float
+) -> Floats:
     """The chance that facts tell users something, from what was released of their worth.
 
     released: a fact's worth, averaged over users, with noise of that standard deviation: N(mean,
@@ -371,12 +384,14 @@ def telling(released: Floats, noise: float, mean: float, std: float, null_std: f
     """
     gain_variance, null_variance = std**2 + noise**2, null_std**2 + noise**2
     log_odds = 0.5 * (released**2 / null_variance - (released - mean) ** 2 / gain_variance)
-    log_odds += math.log(_TELLS / (1 - _TELLS)) + 0.5 * math.log(null_variance / gain_variance)
+    log_odds += math.log(_GAIN_PRIOR / (1 - _GAIN_PRIOR)) + 0.5 * math.log(
+        null_variance / gain_variance
+    )
     probabilities: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
     return probabilities
 
 
-def positive_normal(mean: Floats, std: float) -> tuple[Floats, Floats]:
+def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
     """Mean and variance of normal variables that are known to be positive."""
     from scipy.special import log_ndtr
 
@@ -388,9 +403,9 @@ def positive_normal(mean: Floats, std: float) -> tuple[Floats, Floats]:
     return np.maximum(std * (z + hazard), 0.0), variance
 
 
-def positive_part(noisy: Floats, noise_std: float, least: float = 1e-3) -> Floats:
+def posterior_positive_mean(noisy: Floats, noise_std: float, min_stds: float = 1e-3) -> Floats:
     """The mean of a number >= 0, a priori anywhere, of which x + N(0, noise^2) was seen.
 
-    At least `least` standard deviations of the noise.
+    At least `min_stds` standard deviations of the noise.
     """
-    return np.maximum(positive_normal(noisy, noise_std)[0], least * noise_std)
+    return np.maximum(truncated_normal_moments(noisy, noise_std)[0], min_stds * noise_std)

@@ -22,63 +22,63 @@ from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Change
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
-from dpmc_lab.audit.canaries import Keeper
-from dpmc_lab.audit.probe import Prober
+from dpmc_core.stopping import StopCheck, Stopped, check_cancelled, stop_when
+from dpmc_lab.audit.canaries import CanaryAuditor
+from dpmc_lab.audit.probe import ProbeAuditor
 from dpmc_lab.audit.report import (
+    AuditFinding,
+    AuditProgress,
+    AuditReport,
     ChangedRow,
     Inapplicable,
-    Measured,
-    Report,
-    Spent,
-    Tell,
+    ReleaseFinding,
 )
-from dpmc_lab.measured import Method, Refuted
+from dpmc_lab.measured import AuditMethod, Refuted
 
 RUNS = 100  # of a mechanism for pairs, and again for canaries
-_LARGEST = 4_000_000  # cells
-_PARTS = 1000  # of one method's progress
-_METHODS: dict[Method, type[Prober | Keeper]] = {
-    Method.PROBE: Prober,
-    Method.CANARIES: Keeper,
+_MAX_CELLS = 4_000_000  # cells
+_PROGRESS_STEPS = 1000  # of one method's progress
+_METHODS: dict[AuditMethod, type[ProbeAuditor | CanaryAuditor]] = {
+    AuditMethod.PROBE: ProbeAuditor,
+    AuditMethod.CANARIES: CanaryAuditor,
 }
 
 
-def refute(
+def audit_mechanism(
     mechanism: Mechanism,
     ratings: Ratings | None = None,
     *,
     data: str = "",
     change: Change | None = None,
     runs: int = RUNS,
-    methods: Collection[Method] = tuple(Method),
+    methods: Collection[AuditMethod] = tuple(AuditMethod),
     seed: int = 1,
-    tell: Tell | None = None,
-    stop: Stop | None = None,
-) -> Report:
-    """Audit a mechanism on ratings prepared for its task; None: on `small_data`.
+    on_progress: AuditProgress | None = None,
+    stop: StopCheck | None = None,
+) -> AuditReport:
+    """Audit a mechanism on ratings prepared for its task; None: on `generate_small_ratings`.
 
     data: what they are called. change: the unit (the card's own by default). runs: how many pairs
-    the probe tries, and how many canaries there are where each takes a run to score. tell: told
-    after every part, with the report so far. Asked to stop, it returns what there is by then,
+    the probe tries, and how many canaries there are where each takes a run to score. on_progress:
+    told after every part, with the report so far. Asked to stop, it returns what there is by then,
     `stopped`: what was not finished is not valid. Raises InvalidSetting for data that are too
     large.
     """
     check_number("runs", runs, at_least=2, integer=True)
     check_number("seed", seed, at_least=0, integer=True)
     if ratings is None:
-        ratings, data = small_data(mechanism), data or "small invented ratings"
+        ratings, data = generate_small_ratings(mechanism), data or "small invented ratings"
     public = ratings.public
-    if (n_cells := public.users * public.items) > _LARGEST:
-        raise InvalidSetting("users x items", f"at most {_LARGEST:,} for an audit", n_cells)
+    if (n_cells := public.users * public.items) > _MAX_CELLS:
+        raise InvalidSetting("users x items", f"at most {_MAX_CELLS:,} for an audit", n_cells)
     check_number("users with ratings", int(np.unique(ratings.users).size), at_least=2)
-    guarantee = mechanism.guarantee(public).given(ratings.prepared)
+    guarantee = mechanism.guarantee(public).with_preparation(ratings.prepared)
     if not any(guarantee.releases):
         raise InvalidSetting("the mechanism", "one that adds noise", mechanism.id)
     change = change or guarantee.change
-    report = Report(mechanism, guarantee, change, seed, data, runs)
+    report = AuditReport(mechanism, guarantee, change, seed, data, runs)
     ordered_methods = [method for method in _METHODS if method in methods]
-    with stopping(stop):
+    with stop_when(stop):
         for position, method in enumerate(ordered_methods):
             prior_report = report
             try:
@@ -86,9 +86,16 @@ def refute(
                     ratings, runs
                 ):
                     report = replace(prior_report, findings=(*prior_report.findings, finding))
-                    if tell is not None:
-                        progress = (position + finding.done / max(finding.total, 1)) * _PARTS
-                        tell(int(progress), len(ordered_methods) * _PARTS, method.value, report)
+                    if on_progress is not None:
+                        progress = (
+                            position + finding.done / max(finding.total, 1)
+                        ) * _PROGRESS_STEPS
+                        on_progress(
+                            int(progress),
+                            len(ordered_methods) * _PROGRESS_STEPS,
+                            method.value,
+                            report,
+                        )
                     check_cancelled()
             except Inapplicable as reason:
                 report = replace(
@@ -99,13 +106,13 @@ def refute(
     return report
 
 
-def small_data(mechanism: Mechanism) -> Ratings:
+def generate_small_ratings(mechanism: Mechanism) -> Ratings:
     """Invented ratings for a mechanism's task, so few that it runs hundreds of times.
 
     For output perturbation those of which one is known to move the whole matrix.
     """
     if isinstance(mechanism, Output):
-        return one_rating_apart()[0]
+        return generate_one_rating_example()[0]
     rng = np.random.default_rng(0)
     users, items, share = (60, 50, 0.3) if mechanism.task is Task.BINARY else (200, 24, 0.35)
     low, high = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}[mechanism.task]
@@ -121,7 +128,7 @@ def small_data(mechanism: Mechanism) -> Ratings:
     return Ratings.build(user_indices, item_indices, values, public)
 
 
-def one_rating_apart() -> tuple[Ratings, int]:
+def generate_one_rating_example() -> tuple[Ratings, int]:
     """40 x 400 signs, one in ten observed, and the position of one user's only rating.
 
     With radius 1.2 and bound 1, that rating moves the whole matrix of output perturbation.
@@ -138,13 +145,13 @@ def one_rating_apart() -> tuple[Ratings, int]:
 
 __all__ = [
     "RUNS",
+    "AuditFinding",
+    "AuditMethod",
+    "AuditReport",
     "ChangedRow",
-    "Measured",
-    "Method",
     "Refuted",
-    "Report",
-    "Spent",
-    "one_rating_apart",
-    "refute",
-    "small_data",
+    "ReleaseFinding",
+    "audit_mechanism",
+    "generate_one_rating_example",
+    "generate_small_ratings",
 ]

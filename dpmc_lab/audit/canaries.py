@@ -31,23 +31,23 @@ from dpmc_core.privacy import (
     Publication,
 )
 from dpmc_core.privacy.accounting import gaussian_epsilon
-from dpmc_core.privacy.audit import canary_bound, gaussian_canary_bound, right_guesses
+from dpmc_core.privacy.audit import canary_bound, count_right_guesses, gaussian_canary_bound
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import check_cancelled
-from dpmc_lab.audit.probe import History, RatingTable, run
+from dpmc_lab.audit.probe import History, RatingTable, record_history
 from dpmc_lab.audit.report import (
     CONFIDENCE,
     FALSE_ALARM,
+    AuditFinding,
+    AuditSubject,
     Inapplicable,
-    Measured,
-    Subject,
 )
-from dpmc_lab.measured import Method, Refuted
+from dpmc_lab.measured import AuditMethod, Refuted
 
-MOST = 1000  # canaries, where they do not meet in any answer
-_REHEARSED = 8  # canaries of which a rehearsal measures what they move
-_SUREST = 20  # of so many canaries one is guessed where they meet and noise is Gaussian
-_SHARES = (1, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)  # of the canaries, to be guessed
+MAX_CANARIES = 1000  # canaries, where they do not meet in any answer
+_N_REHEARSED = 8  # canaries of which a rehearsal measures what they move
+_CANARIES_PER_GUESS = 20  # of so many canaries one is guessed where they meet and noise is Gaussian
+_GUESS_SHARES = (1, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)  # of the canaries, to be guessed
 _NO_CELL = -1e12  # in place of a number where sparse rows have none
 _GAUSSIAN = "Gaussian noise, as on the card"
 
@@ -65,11 +65,11 @@ class CanaryPlan:
     owner: Ints
     count: int
 
-    def planted(self, coins: Bools) -> Ratings:
+    def build_ratings(self, coins: Bools) -> Ratings:
         is_heads = np.append(coins, False)[self.owner]  # -1 is the last
         return replace(self.table, values=np.where(is_heads, self.heads, self.tails)).ratings()
 
-    def first(self, count: int) -> CanaryPlan:
+    def keep_first(self, count: int) -> CanaryPlan:
         """The same with fewer canaries: the others' cells are as they were."""
         is_dropped = self.owner >= count
         return replace(
@@ -80,14 +80,14 @@ class CanaryPlan:
         )
 
 
-def plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
+def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
     """Ways to plant canaries of a unit; each is tried in a rehearsal."""
     values, low, high = table.values, table.ends[0], table.ends[-1]
     users, items = values.shape
     rated = ~np.isnan(values)
     busiest_user = int(rated.sum(axis=1).argmax())  # stays: never no data
 
-    def plan(index: Any, rows: Any, absent_values: Any) -> CanaryPlan:
+    def build_plan(index: Any, rows: Any, absent_values: Any) -> CanaryPlan:
         """Canary k has `rows` in the cells, or the row, `where[k]` names; or `absent_values`."""
         heads, tails, owner = values.copy(), values.copy(), np.full(values.shape, -1)
         count = len(index[0])
@@ -98,23 +98,27 @@ def plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
     if change in (RATING, CELL):
         if change is RATING:
             cells = np.argwhere(rated)
-        elif table.most == items:
+        elif table.max_row_ratings == items:
             cells = np.argwhere(np.ones_like(rated))
         else:  # users have room for one more rating at most: one canary a user under a cap
             chosen_items = np.where(rated, rng.random(values.shape), -1.0).argmax(axis=1)
             cells = np.column_stack([np.arange(users), chosen_items])
         if change is CELL:
             cells = cells[cells[:, 0] != busiest_user]
-        index = tuple(rng.permutation(cells)[:MOST].T)
-        return [plan(index, high, low if change is RATING else np.nan)]
+        index = tuple(rng.permutation(cells)[:MAX_CANARIES].T)
+        return [build_plan(index, high, low if change is RATING else np.nan)]
     canary_plans = []
-    other_users = rng.permutation(np.delete(np.arange(users), busiest_user))[:MOST]
+    other_users = rng.permutation(np.delete(np.arange(users), busiest_user))[:MAX_CANARIES]
     is_swapped = change is ROW_VALUES or (change is USER_REPLACED and len(table.ends) > 1)
     for fills_rows, chosen_users in ((False, other_users[:items]), (True, other_users)):
         n = len(chosen_users)
         if fills_rows:  # random ends on random items
             rows = rng.choice(table.ends, (n, items))
-            size = table.most if len(table.ends) > 1 else max(1, min(table.most, items // 2))
+            size = (
+                table.max_row_ratings
+                if len(table.ends) > 1
+                else max(1, min(table.max_row_ratings, items // 2))
+            )
         else:  # one rating each, of an item of its own
             rows, size = np.full((n, items), high), 0
         if change is ROW_VALUES:
@@ -125,7 +129,7 @@ def plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
             has_rating = np.eye(n, items, dtype=bool)
         rows = np.where(has_rating, rows, np.nan)
         canary_plans.append(
-            plan((chosen_users,), rows, low + high - rows if is_swapped else np.nan)
+            build_plan((chosen_users,), rows, low + high - rows if is_swapped else np.nan)
         )
     return canary_plans
 
@@ -139,36 +143,39 @@ class Scorer:
     history: History
     seed: int
 
-    def seen(self, coins: Bools) -> History:
+    def replay(self, coins: Bools) -> History:
         """What is asked of other coins after the same answers."""
         check_cancelled()
-        ratings = self.plan.planted(coins)
-        return run(self.mechanism, ratings, self.seed, self.history)[: len(self.history)]
+        ratings = self.plan.build_ratings(coins)
+        return record_history(self.mechanism, ratings, self.seed, self.history)[: len(self.history)]
 
-    def only(self, canary: int) -> History:
+    def replay_one(self, canary: int) -> History:
         """What is asked where one canary alone is there."""
-        return self.seen(np.arange(self.plan.count) == canary)
+        return self.replay(np.arange(self.plan.count) == canary)
 
     @cached_property
-    def none(self) -> History:
+    def without_canaries(self) -> History:
         """What is asked with no canary there."""
-        return self.only(-1)
+        return self.replay_one(-1)
 
     @cached_property
-    def every(self) -> History:
+    def with_all_canaries(self) -> History:
         """What is asked with all canaries there."""
-        return self.seen(np.ones(self.plan.count, dtype=bool))
+        return self.replay(np.ones(self.plan.count, dtype=bool))
 
     @cached_property
-    def owners(self) -> dict[int, Ints]:
+    def answer_owners(self) -> dict[int, Ints]:
         """Answers in which every part hangs on one canary's coin at most: which one's, by part.
 
         Every canary has a number, which runs write digit by digit, and then its complement: a part
         that several canaries reach shows a value of its own, or no number.
         """
-        without, with_all = self.none, self.every
-        differs = [~_near(p, q) for p, q in zip(without, with_all, strict=True)]
-        widths = [np.abs(_values(p) - _values(q)) for p, q in zip(without, with_all, strict=True)]
+        without, with_all = self.without_canaries, self.with_all_canaries
+        differs = [~_is_close(p, q) for p, q in zip(without, with_all, strict=True)]
+        widths = [
+            np.abs(_private_values(p) - _private_values(q))
+            for p, q in zip(without, with_all, strict=True)
+        ]
         owner_codes = {
             k: np.zeros(d.shape, dtype=np.int64) for k, d in enumerate(differs) if d.any()
         }
@@ -178,10 +185,10 @@ class Scorer:
             for complement in (False, True):
                 if not owner_codes:
                     return {}
-                replayed = self.seen(has_digit != complement)
+                replayed = self.replay(has_digit != complement)
                 for k, codes_read in tuple(owner_codes.items()):
-                    like_without = _near(without[k], replayed[k], widths[k])
-                    like_with = _near(with_all[k], replayed[k], widths[k])
+                    like_without = _is_close(without[k], replayed[k], widths[k])
+                    like_with = _is_close(with_all[k], replayed[k], widths[k])
                     if not complement:
                         codes_read += like_with.astype(np.int64) << digit
                     digit_set = (codes_read >> digit) & 1 == 1
@@ -198,23 +205,32 @@ class Scorer:
             if np.isin(codes_read[differs[k]], codes).all()
         }
 
-    def at_once(self, separate_answers: Collection[int]) -> Floats:
+    def score_together(self, separate_answers: Collection[int]) -> Floats:
         """Log likelihood ratios of all canaries, from answers in which they do not meet."""
         scores = np.zeros(self.plan.count)
-        for k, owner in self.owners.items():
+        for k, owner in self.answer_owners.items():
             if k in separate_answers:
-                log_ratios = _likelier(self.history[k], self.every[k].private, self.none[k].private)
+                log_ratios = _log_likelihood_ratio(
+                    self.history[k],
+                    self.with_all_canaries[k].private,
+                    self.without_canaries[k].private,
+                )
                 has_owner = owner >= 0
                 scores += np.bincount(
                     owner[has_owner], log_ratios[has_owner], minlength=len(scores)
                 )
         return scores
 
-    def one_by_one(self) -> Iterator[float]:
+    def score_each(self) -> Iterator[float]:
         """The log likelihood ratio of each canary, every other one taken half for there."""
         for canary in range(self.plan.count):
             total = 0.0
-            histories = self.history, self.none, self.every, self.only(canary)
+            histories = (
+                self.history,
+                self.without_canaries,
+                self.with_all_canaries,
+                self.replay_one(canary),
+            )
             for p, low, high, canary_answer in zip(*histories, strict=True):
                 with_canary, without_canary = canary_answer.private, low.private
                 if isinstance(p.release, Additive):
@@ -226,14 +242,17 @@ class Scorer:
                         midpoint + half_difference,
                         midpoint - half_difference,
                     )
-                total += float(_likelier(p, with_canary, without_canary).sum())
+                total += float(_log_likelihood_ratio(p, with_canary, without_canary).sum())
             yield total
 
     def power(self, separate_answers: Collection[int]) -> float:
         """How far the scores of a canary with and without lie apart, in standard deviations."""
-        count = min(_REHEARSED, self.plan.count)
+        count = min(_N_REHEARSED, self.plan.count)
         differences = [
-            _moves(self.none, self.only(canary), separate_answers) for canary in range(count)
+            _standardised_differences(
+                self.without_canaries, self.replay_one(canary), separate_answers
+            )
+            for canary in range(count)
         ]
         inner_products = np.array([[float(a @ b) for a in differences] for b in differences])
         squared_norms = np.diag(inner_products)
@@ -249,32 +268,32 @@ class Scorer:
 
 
 class Rehearsal(NamedTuple):
-    """What a rehearsal decided. alone: the answers in which canaries do not meet; none: each
-    canary takes a run to score."""
+    """What a rehearsal decided. separate_answers: the answers in which canaries do not meet; none:
+    each canary takes a run to score."""
 
     plan: CanaryPlan
-    alone: Collection[int]
+    separate_answers: Collection[int]
     guesses: int
 
 
-class Keeper(Subject):
+class CanaryAuditor(AuditSubject):
     """Plants canaries."""
 
     def audit(
         self, ratings: Ratings, runs: int, rehearsal: Rehearsal | None = None
-    ) -> Iterator[Measured]:
+    ) -> Iterator[AuditFinding]:
         """One run with canaries, at most `runs` of them where each takes a run to score.
 
         rehearsal: of the same mechanism and ratings, at a seed of its own.
         """
-        plan, separate_answers, guesses = rehearsal or self.rehearsed(ratings, runs)
+        plan, separate_answers, guesses = rehearsal or self.rehearse(ratings, runs)
         coins = np.random.default_rng([self.seed, 5]).random(plan.count) < 0.5
         # Those runs draw as the published one, whose random choices are taken for known, but where
         # they are a part of the noise.
         scoring_seed = self.seed + (4 if isinstance(self.mechanism, Sampled) else 2)
-        scorer = self._published(plan, coins, self.seed + 2, scoring_seed)
-        finding = Measured(
-            method=Method.CANARIES,
+        scorer = self._publish_run(plan, coins, self.seed + 2, scoring_seed)
+        finding = AuditFinding(
+            method=AuditMethod.CANARIES,
             valid=False,
             epsilon=0.0,
             delta=self.certified.delta,
@@ -284,51 +303,58 @@ class Keeper(Subject):
             refuted=Refuted.NOTHING,
             canaries=plan.count,
             guesses=guesses,
-            given=_GAUSSIAN if self._gaussian else "",
+            given=_GAUSSIAN if self._is_gaussian else "",
         )
         scores = np.zeros(plan.count)
         if separate_answers:
-            scores = scorer.at_once(separate_answers)
+            scores = scorer.score_together(separate_answers)
         else:
-            for canary, score in enumerate(scorer.one_by_one()):
+            for canary, score in enumerate(scorer.score_each()):
                 scores[canary] = score
                 yield replace(finding, done=canary + 1)
-        right = right_guesses(scores, coins, guesses)
+        right = count_right_guesses(scores, coins, guesses)
         yield replace(
             finding,
             valid=True,
-            epsilon=self._bound(plan.count, guesses, right),
+            epsilon=self._lower_bound(plan.count, guesses, right),
             done=plan.count,
-            refuted=self.contradicted(self._bound(plan.count, guesses, right, 1 - FALSE_ALARM)),
+            refuted=self.find_contradiction(
+                self._lower_bound(plan.count, guesses, right, 1 - FALSE_ALARM)
+            ),
             right=right,
         )
 
-    def rehearsed(self, ratings: Ratings, runs: int) -> Rehearsal:
+    def rehearse(self, ratings: Ratings, runs: int) -> Rehearsal:
         """Which canaries promise most, how they are scored, and how many to guess.
 
         Raises Inapplicable where nothing can change.
         """
-        table, rng = RatingTable.of(ratings), np.random.default_rng([self.seed, 2])
+        table, rng = RatingTable.from_ratings(ratings), np.random.default_rng([self.seed, 2])
         if self.change in (RATING, ROW_VALUES) and len(table.ends) == 1:
             raise Inapplicable("all ratings are alike, so no value can change")
         candidates = []
-        for plan in plans(table, self.change, rng):
+        for plan in build_plans(table, self.change, rng):
             coins = rng.random(plan.count) < 0.5
-            scorer = self._published(plan, coins, self.seed + 3, self.seed + 3)
-            separate_answers = scorer.owners.keys()
+            scorer = self._publish_run(plan, coins, self.seed + 3, self.seed + 3)
+            separate_answers = scorer.answer_owners.keys()
             if not separate_answers:
-                scorer = replace(scorer, plan=plan.first(runs))
+                scorer = replace(scorer, plan=plan.keep_first(runs))
             candidates.append((scorer.power(separate_answers), scorer, separate_answers))
         _, scorer, separate_answers = max(candidates, key=lambda candidate: candidate[0])
-        return Rehearsal(scorer.plan, separate_answers, self._guesses(scorer, separate_answers))
-
-    def _published(self, plan: CanaryPlan, coins: Bools, seed: int, scoring_seed: int) -> Scorer:
-        """A run with these coins. scoring_seed: the seed of the runs that score."""
-        return Scorer(
-            self.mechanism, plan, run(self.mechanism, plan.planted(coins), seed), scoring_seed
+        return Rehearsal(
+            scorer.plan, separate_answers, self._choose_guesses(scorer, separate_answers)
         )
 
-    def _guesses(self, scorer: Scorer, separate_answers: Collection[int]) -> int:
+    def _publish_run(self, plan: CanaryPlan, coins: Bools, seed: int, scoring_seed: int) -> Scorer:
+        """A run with these coins. scoring_seed: the seed of the runs that score."""
+        return Scorer(
+            self.mechanism,
+            plan,
+            record_history(self.mechanism, plan.build_ratings(coins), seed),
+            scoring_seed,
+        )
+
+    def _choose_guesses(self, scorer: Scorer, separate_answers: Collection[int]) -> int:
         """How many to guess: what the rehearsal's scores promise to be best.
 
         A log likelihood ratio of s is right with chance 1/(1 + e^-|s|). Where canaries meet it is
@@ -336,34 +362,34 @@ class Keeper(Subject):
         """
         count = scorer.plan.count
         if not separate_answers:
-            is_pure = self.card.loss(self.change).mu == 0 and self.certified.delta == 0
-            return count if is_pure else max(min(count, 50), count // _SUREST)
-        log_ratios = np.sort(np.abs(scorer.at_once(separate_answers)))[::-1]
+            is_pure = self.guarantee.loss(self.change).mu == 0 and self.certified.delta == 0
+            return count if is_pure else max(min(count, 50), count // _CANARIES_PER_GUESS)
+        log_ratios = np.sort(np.abs(scorer.score_together(separate_answers)))[::-1]
         expected_right = np.cumsum(1 / (1 + np.exp(-np.minimum(log_ratios, 700.0))))
-        guess_counts = {max(1, int(share * count)) for share in _SHARES}
+        guess_counts = {max(1, int(share * count)) for share in _GUESS_SHARES}
         return max(
-            guess_counts, key=lambda k: (self._bound(count, k, int(expected_right[k - 1])), k)
+            guess_counts, key=lambda k: (self._lower_bound(count, k, int(expected_right[k - 1])), k)
         )
 
-    def _bound(
+    def _lower_bound(
         self, canaries: int, guesses: int, right: int, confidence: float = CONFIDENCE
     ) -> float:
         delta = self.certified.delta
-        if self._gaussian:
+        if self._is_gaussian:
             mu = gaussian_canary_bound(canaries, guesses, right, confidence=confidence)
             return gaussian_epsilon(mu, delta)
         return canary_bound(canaries, guesses, right, delta=delta, confidence=confidence)
 
     @property
-    def _gaussian(self) -> bool:
+    def _is_gaussian(self) -> bool:
         """Whether all that the card spends is Gaussian, with a sharper bound."""
-        releases = (release for _, release in self.card.releases)
+        releases = (release for _, release in self.guarantee.releases)
         return self.certified.delta > 0 and all(
             isinstance(card_release, Gaussian) for card_release in releases
         )
 
 
-def _values(publication: Publication) -> Floats:
+def _private_values(publication: Publication) -> Floats:
     """The private value by its parts; of sparse rows the whole matrix."""
     private = publication.private
     if isinstance(private, np.ndarray):
@@ -373,26 +399,28 @@ def _values(publication: Publication) -> Floats:
     return np.where(pattern.toarray(), private.toarray(), _NO_CELL)
 
 
-def _near(p: Publication, q: Publication, width: Floats | float = 0.0) -> Any:
+def _is_close(p: Publication, q: Publication, width: Floats | float = 0.0) -> Any:
     """Which parts are alike, as far as rounding goes; width: how far canaries move each number."""
-    first, second = _values(p), _values(q)
+    first, second = _private_values(p), _private_values(q)
     rounding = np.maximum(1e-9 * (1 + np.abs(first)), 1e-6 * np.asarray(width))
     close: Any = np.abs(first - second) <= rounding
     return close.all(axis=-1) if isinstance(p.release, NormLaplace) else close  # a part is a row
 
 
-def _likelier(p: Publication, with_value: Any, without_value: Any) -> Floats:
+def _log_likelihood_ratio(p: Publication, with_value: Any, without_value: Any) -> Floats:
     """The log likelihood ratio of each part of an answer."""
     logs: Floats = p.release.log_likelihood(p.published, with_value)
     return logs - p.release.log_likelihood(p.published, without_value)
 
 
-def _moves(without: History, replayed: History, separate_answers: Collection[int]) -> Floats:
+def _standardised_differences(
+    without: History, replayed: History, separate_answers: Collection[int]
+) -> Floats:
     """What a canary moves, by its noise, in the answers that are read."""
     differences = []
     for k, (p, q) in enumerate(zip(without, replayed, strict=True)):
         if not separate_answers or k in separate_answers:
-            difference, release = (_values(q) - _values(p)).ravel(), p.release
+            difference, release = (_private_values(q) - _private_values(p)).ravel(), p.release
             is_changed = (difference != 0).astype(float)
             differences.append(
                 difference / release.scale if isinstance(release, Additive) else is_changed

@@ -29,23 +29,23 @@ from dpmc_core.privacy import (
     Change,
     Loss,
     Publication,
+    record_publications,
     sensitivity_at,
-    witness,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import check_cancelled
 from dpmc_lab.audit.report import (
-    TIGHT,
+    ROUNDING_FACTOR,
+    AuditFinding,
+    AuditSubject,
     ChangedRow,
     Inapplicable,
-    Measured,
-    Spent,
-    Subject,
+    ReleaseFinding,
 )
-from dpmc_lab.measured import Method
+from dpmc_lab.measured import AuditMethod
 
-_DRAWN = 0.5  # share of the pairs that are drawn; the others change the worst one so far
-_COINS = "random choices that no noise is for (what a cap keeps, where a solver starts)"
+_SAMPLED_SHARE = 0.5  # share of the pairs that are drawn; the others change the worst one so far
+_RANDOM_CHOICES = "random choices that no noise is for (what a cap keeps, where a solver starts)"
 
 History = list[Publication]
 
@@ -66,11 +66,11 @@ class RatingTable:
     ends: tuple[float, ...]
 
     @classmethod
-    def of(cls, ratings: Ratings) -> RatingTable:
+    def from_ratings(cls, ratings: Ratings) -> RatingTable:
         public = ratings.public
         values = np.full(public.shape, np.nan)
         values[ratings.users, ratings.items] = ratings.values
-        ends = (1.0,) if ratings.clicks else (public.low, public.high)
+        ends = (1.0,) if ratings.has_only_clicks else (public.low, public.high)
         return cls(values, public, ratings.prepared, ends)
 
     def with_row(self, user: int, row: Floats) -> Ratings:
@@ -86,7 +86,7 @@ class RatingTable:
         )
 
     @property
-    def most(self) -> int:
+    def max_row_ratings(self) -> int:
         """The most ratings that a row may have."""
         return min(self.public.cap or self.public.items, self.public.items)
 
@@ -103,7 +103,7 @@ class RowPair(NamedTuple):
         both_missing = np.isnan(self.before) & np.isnan(self.after)
         return np.asarray((self.before != self.after) & ~both_missing)
 
-    def told(self) -> ChangedRow:
+    def to_changed_row(self) -> ChangedRow:
         items = np.flatnonzero(self.differs)
         before, after = (
             tuple(None if np.isnan(value) else float(value) for value in row[items])
@@ -113,9 +113,13 @@ class RowPair(NamedTuple):
         return ChangedRow(self.user, tuple(items.tolist()), before, after, int(n_unchanged))
 
 
-def kinds_of_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
+def generate_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
     """Rows that push queries to their limits, then random ones: endless."""
-    n, max_ratings, ends = table.public.items, table.most, np.array([table.ends[-1], table.ends[0]])
+    n, max_ratings, ends = (
+        table.public.items,
+        table.max_row_ratings,
+        np.array([table.ends[-1], table.ends[0]]),
+    )
     position = np.arange(n)
     high, alternating = 0 * position, position % 2
     for end, items in (
@@ -136,12 +140,12 @@ def kinds_of_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
         yield row
 
 
-def neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterator[RowPair]:
+def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterator[RowPair]:
     """Pairs of rows that the change turns into each other: known bad ones first. Endless."""
     counts = np.count_nonzero(~np.isnan(table.values), axis=1)
     user = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
     low, high = table.ends[0], table.ends[-1]
-    rows, row = kinds_of_rows(table, rng), table.values[user].copy()
+    rows, row = generate_rows(table, rng), table.values[user].copy()
     while True:
         rated_items, after = np.flatnonzero(~np.isnan(row)), row.copy()
         if change is USER_EMPTIED:
@@ -151,7 +155,7 @@ def neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterator[RowPair
             row[changed_item], after[changed_item] = low, high
         elif change is CELL:
             free_items = np.flatnonzero(np.isnan(row))
-            if len(free_items) and len(rated_items) < table.most:
+            if len(free_items) and len(rated_items) < table.max_row_ratings:
                 after[rng.choice(free_items)] = rng.choice(table.ends)
             else:
                 after[rng.choice(rated_items)] = np.nan
@@ -163,7 +167,7 @@ def neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterator[RowPair
         user, row = int(rng.integers(table.public.users)), next(rows)
 
 
-def changed(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> RowPair:
+def mutate_pair(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> RowPair:
     """The pair with one item's rating another one, or gone; still a pair of the change."""
     user, before, after = rows.user, rows.before.copy(), rows.after.copy()
     item = int(rng.integers(len(before)))
@@ -176,14 +180,16 @@ def changed(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> RowP
     else:
         after[item] = value
     mutated = RowPair(user, before, after)
-    is_valid = all(np.count_nonzero(~np.isnan(row)) <= table.most for row in (before, after))
+    is_valid = all(
+        np.count_nonzero(~np.isnan(row)) <= table.max_row_ratings for row in (before, after)
+    )
     return mutated if is_valid and mutated.differs.any() else rows
 
 
 # --- what a run is asked ----------------------------------------------------------------------
 
 
-def run(
+def record_history(
     mechanism: Mechanism, ratings: Ratings, seed: int, answers: History | None = None
 ) -> History:
     """Everything that one run publishes; answers: what is published instead.
@@ -193,117 +199,130 @@ def run(
     max_publications = sum(
         release.times for _, release in mechanism.guarantee(ratings.public).releases
     )
-    with witness(answers=answers, most=max_publications) as history:
+    with record_publications(replayed=answers, max_publications=max_publications) as history:
         for _ in mechanism.fit(ratings, np.random.default_rng(seed)):
             check_cancelled()
     return history
 
 
-class _Tried(NamedTuple):
+class _TriedPair(NamedTuple):
     """A pair: everything asked, how far each answer moved, its rank among all pairs."""
 
     rows: RowPair
     history: History
-    moved: tuple[float, ...]
+    distances: tuple[float, ...]
     rank: tuple[float, float]
 
 
-class Prober(Subject):
+class ProbeAuditor(AuditSubject):
     """Tries pairs of neighbours."""
 
-    def audit(self, ratings: Ratings, runs: int) -> Iterator[Measured]:
+    def audit(self, ratings: Ratings, runs: int) -> Iterator[AuditFinding]:
         """The worst of so many pairs. Raises Inapplicable where no noise is added to an array."""
         if isinstance(self.mechanism, Sampled):
             raise Inapplicable("which ratings count is drawn anew each time, as part of its noise")
-        if not any(isinstance(release, Additive) for _, release in self.card.releases):
+        if not any(isinstance(release, Additive) for _, release in self.guarantee.releases):
             raise Inapplicable("no release adds noise to an array: each cell is randomised itself")
-        if self.change in (RATING, ROW_VALUES) and ratings.clicks:
+        if self.change in (RATING, ROW_VALUES) and ratings.has_only_clicks:
             raise Inapplicable("all ratings are alike, so no value can change")
-        table, rng = RatingTable.of(ratings), np.random.default_rng([self.seed, 1])
-        pairs = neighbours(table, self.change, rng)
-        nonadaptive = self._free(ratings, run(self.mechanism, ratings, self.seed))
-        worst: _Tried | None = None
+        table, rng = RatingTable.from_ratings(ratings), np.random.default_rng([self.seed, 1])
+        pairs = generate_neighbours(table, self.change, rng)
+        nonadaptive = self._find_nonadaptive(
+            ratings, record_history(self.mechanism, ratings, self.seed)
+        )
+        worst: _TriedPair | None = None
         for n_tried in range(1, runs + 1):
             check_cancelled()
-            greedy = worst is not None and n_tried > max(_DRAWN * runs, 8)
-            pair = changed(worst.rows, table, self.change, rng) if worst and greedy else next(pairs)
-            tried = self._tried(pair, table, nonadaptive)
+            greedy = worst is not None and n_tried > max(_SAMPLED_SHARE * runs, 8)
+            pair = (
+                mutate_pair(worst.rows, table, self.change, rng)
+                if worst and greedy
+                else next(pairs)
+            )
+            tried = self._try_pair(pair, table, nonadaptive)
             if worst is None or tried.rank > worst.rank:
                 worst = tried
-            yield self._measured(worst, nonadaptive, n_tried, runs)
+            yield self._build_finding(worst, nonadaptive, n_tried, runs)
         assert worst is not None
         ratings_before = table.with_row(*worst.rows[:2])
-        nonadaptive &= self._free(ratings_before, worst.history)
-        replayed = run(self.mechanism, ratings_before, self.seed + 1, worst.history)
-        has_coins = (nonadaptive & ~_alike(worst.history, replayed)).any()
-        yield self._measured(worst, nonadaptive, runs, runs, _COINS if has_coins else "")
+        nonadaptive &= self._find_nonadaptive(ratings_before, worst.history)
+        replayed = record_history(self.mechanism, ratings_before, self.seed + 1, worst.history)
+        has_coins = (nonadaptive & ~_equal_answers(worst.history, replayed)).any()
+        yield self._build_finding(
+            worst, nonadaptive, runs, runs, _RANDOM_CHOICES if has_coins else ""
+        )
 
-    def _free(self, ratings: Ratings, history: History) -> Bools:
+    def _find_nonadaptive(self, ratings: Ratings, history: History) -> Bools:
         """Which answers ask the same, to the last bit, after answers of another run."""
-        other_history = run(self.mechanism, ratings, self.seed + 1)
-        return _alike(history, run(self.mechanism, ratings, self.seed, other_history))
+        other_history = record_history(self.mechanism, ratings, self.seed + 1)
+        return _equal_answers(
+            history, record_history(self.mechanism, ratings, self.seed, other_history)
+        )
 
-    def _tried(self, pair: RowPair, table: RatingTable, nonadaptive: Bools) -> _Tried:
+    def _try_pair(self, pair: RowPair, table: RatingTable, nonadaptive: Bools) -> _TriedPair:
         ratings_before, ratings_after = (
             table.with_row(pair.user, row) for row in (pair.before, pair.after)
         )
-        history = run(self.mechanism, ratings_before, self.seed)
-        replayed = run(self.mechanism, ratings_after, self.seed, history)
+        history = record_history(self.mechanism, ratings_before, self.seed)
+        replayed = record_history(self.mechanism, ratings_after, self.seed, history)
         distances = tuple(
             p.release.distance(p.private, q.private) if isinstance(p.release, Additive) else 0.0
             for p, q in zip(history, replayed, strict=False)
         )
         ratios = (
-            distance / self._allowed(p)
+            distance / self._allowed_distance(p)
             for p, distance in zip(history, distances, strict=False)
             if distance > 0
         )
-        excess, loss = max(ratios, default=0.0), _loss(history, distances, nonadaptive)
-        return _Tried(
-            pair, history, distances, (excess if excess > TIGHT else 0.0, loss.epsilon + loss.mu)
+        excess, loss = max(ratios, default=0.0), _sum_losses(history, distances, nonadaptive)
+        return _TriedPair(
+            pair,
+            history,
+            distances,
+            (excess if excess > ROUNDING_FACTOR else 0.0, loss.epsilon + loss.mu),
         )
 
-    def _allowed(self, publication: Publication) -> float:
-        return sensitivity_at(publication.release.sensitivity, self.change, self.card.public)
+    def _allowed_distance(self, publication: Publication) -> float:
+        return sensitivity_at(publication.release.sensitivity, self.change, self.guarantee.public)
 
-    def _measured(
-        self, worst: _Tried, nonadaptive: Bools, n_tried: int, pairs: int, assumption: str = ""
-    ) -> Measured:
-        names = {release.query: name for name, release in self.card.releases}
-        spent_by_query: dict[tuple[str, bool], Spent] = {}
+    def _build_finding(
+        self, worst: _TriedPair, nonadaptive: Bools, n_tried: int, pairs: int, assumption: str = ""
+    ) -> AuditFinding:
+        names = {release.query: name for name, release in self.guarantee.releases}
+        spent_by_query: dict[tuple[str, bool], ReleaseFinding] = {}
         for p, distance, is_nonadaptive in zip(
-            worst.history, worst.moved, nonadaptive, strict=False
+            worst.history, worst.distances, nonadaptive, strict=False
         ):
             query, counts = p.release.query, bool(is_nonadaptive)
             name, norm = names.get(query, query), p.release.norm
-            spent = Spent(name, query, distance, self._allowed(p), norm, counts)
+            spent = ReleaseFinding(name, query, distance, self._allowed_distance(p), norm, counts)
             largest = spent_by_query.setdefault((query, counts), spent)
             if distance > largest.measured:
                 spent_by_query[query, counts] = spent
-        loss, delta = _loss(worst.history, worst.moved, nonadaptive), self.certified.delta
+        loss, delta = _sum_losses(worst.history, worst.distances, nonadaptive), self.certified.delta
         # A pure part at delta > 0 is only bounded from above: there the Gaussian part counts alone.
         epsilon = (Loss(mu=loss.mu) if delta > 0 else loss).epsilon_at(delta)
-        return Measured(
-            method=Method.PROBE,
+        return AuditFinding(
+            method=AuditMethod.PROBE,
             valid=math.isfinite(epsilon),
             epsilon=epsilon,
             delta=delta,
             done=n_tried,
             total=pairs,
-            refuted=self.contradicted(epsilon, spent_by_query.values()),
+            refuted=self.find_contradiction(epsilon, spent_by_query.values()),
             releases=tuple(spent_by_query.values()),
-            pair=worst.rows.told(),
+            pair=worst.rows.to_changed_row(),
             given=assumption,
         )
 
 
-def _alike(history: History, replayed: History) -> Bools:
+def _equal_answers(history: History, replayed: History) -> Bools:
     """Which answers are asked the same, to the last bit; one that is not asked again is not."""
     equal = [np.array_equal(p.private, q.private) for p, q in zip(history, replayed, strict=False)]
     return np.array(equal + [False] * (len(history) - len(equal)))
 
 
-def _loss(history: History, distances: tuple[float, ...], nonadaptive: Bools) -> Loss:
+def _sum_losses(history: History, distances: tuple[float, ...], nonadaptive: Bools) -> Loss:
     """What the answers that count spend together."""
     losses = (
         dataclasses.replace(p.release, times=1).loss(distance)

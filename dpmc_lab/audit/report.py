@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dpmc_core.arrays import Plain
+from dpmc_core.arrays import JsonObject
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.experiment import settings_dict
+from dpmc_core.experiment import serialise_settings
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Certified, Change, Guarantee
-from dpmc_lab.measured import Method, Refuted, Shipped
+from dpmc_lab.measured import AuditMethod, MeasuredBound, Refuted
 
 CONFIDENCE = 0.95  # of a bound by canaries
 FALSE_ALARM = 1e-4  # chance that canaries refute what holds
-TIGHT = 1 + 1e-9  # what passes a bound by less passes it by rounding
+ROUNDING_FACTOR = 1 + 1e-9  # what passes a bound by less passes it by rounding
 
 
 class Inapplicable(DpmcError):
@@ -27,44 +27,47 @@ class Inapplicable(DpmcError):
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What a method works on. mechanism: maybe with a fault; card: of the honest one, for a change.
+class AuditSubject:
+    """What a method works on. mechanism: maybe with a fault; guarantee: of the honest one, for a
+    change.
 
     Its `audit(ratings, runs)` yields what it has found so far, and at last what it found; it raises
     Inapplicable where it has nothing to work on.
     """
 
     mechanism: Mechanism
-    card: Guarantee
+    guarantee: Guarantee
     change: Change
     seed: int
 
     @property
     def claimed(self) -> float | None:
         """The claim's epsilon; None where there is none for this change."""
-        claim = self.card.claimed
-        return claim.epsilon if claim and self.card.change is self.change else None
+        claim = self.guarantee.claimed
+        return claim.epsilon if claim and self.guarantee.change is self.change else None
 
     @cached_property
     def certified(self) -> Certified:
         """What the card certifies for the change, at the claim's delta."""
-        return self.card.certified(self.change)
+        return self.guarantee.certified(self.change)
 
-    def contradicted(self, epsilon: float, releases: Iterable[Spent] = ()) -> Refuted:
+    def find_contradiction(
+        self, epsilon: float, releases: Iterable[ReleaseFinding] = ()
+    ) -> Refuted:
         """What a valid bound, or a release that does not fit its record, contradicts.
 
         Where nothing is certified, a record that is passed refutes no certificate.
         """
         certified = self.certified.epsilon
         fits = math.isinf(certified) or all(release.fits for release in releases)
-        if epsilon > certified * TIGHT or not fits:
+        if epsilon > certified * ROUNDING_FACTOR or not fits:
             return Refuted.CERTIFICATE
-        exceeds_claim = self.claimed is not None and epsilon > self.claimed * TIGHT
+        exceeds_claim = self.claimed is not None and epsilon > self.claimed * ROUNDING_FACTOR
         return Refuted.CLAIM if exceeds_claim else Refuted.NOTHING
 
 
 @dataclass(frozen=True)
-class Spent:
+class ReleaseFinding:
     """One release in a finding.
 
     name: as on the card; query: what is asked. measured: how far the answer moved, in the release's
@@ -82,7 +85,7 @@ class Spent:
     @property
     def fits(self) -> bool:
         """Whether the answer moved no further than the record allows."""
-        return self.measured <= self.allowed * TIGHT
+        return self.measured <= self.allowed * ROUNDING_FACTOR
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class ChangedRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class AuditFinding:
     """What one method found, so far or at its end.
 
     valid: whether `epsilon` is a bound yet. Canaries, draws and guesses are fixed beforehand, so a
@@ -112,7 +115,7 @@ class Measured:
     granted, in words ('': nothing). pair: the worst one of a probe.
     """
 
-    method: Method
+    method: AuditMethod
     valid: bool
     epsilon: float | None
     delta: float
@@ -125,29 +128,29 @@ class Measured:
     right: int = 0
     given: str = ""
     pair: ChangedRow | None = None
-    releases: tuple[Spent, ...] = ()
+    releases: tuple[ReleaseFinding, ...] = ()
 
-    def as_dict(self) -> Plain:
+    def as_dict(self) -> JsonObject:
         """Plain JSON values. Infinite is null."""
-        values: Plain = _plain(dataclasses.asdict(self))
+        values: JsonObject = _to_json(dataclasses.asdict(self))
         for release_values, release in zip(values["releases"], self.releases, strict=True):
             release_values["fits"] = release.fits
         return values
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """As plain JSON values; infinite is null."""
     if isinstance(value, dict):
-        return {name: _plain(element) for name, element in value.items()}
+        return {name: _to_json(element) for name, element in value.items()}
     if isinstance(value, list | tuple):
-        return list(map(_plain, value))
+        return list(map(_to_json, value))
     if isinstance(value, enum.Enum):
         return value.value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True)
-class Report(Subject):
+class AuditReport(AuditSubject):
     """All that an audit found so far.
 
     data: what the ratings are called. skipped: methods that do not apply, and why. stopped: asked
@@ -156,12 +159,12 @@ class Report(Subject):
 
     data: str
     runs: int
-    findings: tuple[Measured, ...] = ()
-    skipped: tuple[tuple[Method, str], ...] = ()
+    findings: tuple[AuditFinding, ...] = ()
+    skipped: tuple[tuple[AuditMethod, str], ...] = ()
     stopped: bool = False
 
     @property
-    def best(self) -> Measured | None:
+    def best(self) -> AuditFinding | None:
         """The finding with the largest valid lower bound on epsilon."""
         bounds = [f for f in self.findings if f.valid and f.epsilon is not None]
         return max(bounds, key=lambda f: f.epsilon or 0.0, default=None)
@@ -182,18 +185,18 @@ class Report(Subject):
         order = list(Refuted)
         return max((f.refuted for f in self.findings), key=order.index, default=Refuted.NOTHING)
 
-    def as_dict(self) -> Plain:
+    def as_dict(self) -> JsonObject:
         """Plain JSON values: what `dpmc audit --json` prints. Infinite is null."""
         return {
             "mechanism": self.mechanism.id,
             "revision": self.mechanism.revision,
-            "settings": settings_dict(self.mechanism),
+            "settings": serialise_settings(self.mechanism),
             "data": self.data,
             "unit": self.change.unit,
             "neighbours": self.change.neighbours,
             "delta": self.certified.delta,
             "claimed": self.claimed,
-            "certified": _plain(self.certified.epsilon),
+            "certified": _to_json(self.certified.epsilon),
             "measured": self.measured if self.valid else None,
             "refuted": self.refuted.value,
             "seed": self.seed,
@@ -205,13 +208,15 @@ class Report(Subject):
 
 
 # done, total: parts of all methods together; what is being done; the report so far.
-Tell = Callable[[int, int, str, Report], None]
+AuditProgress = Callable[[int, int, str, AuditReport], None]
 
 
-def record(report: Report) -> Shipped:
+def build_measured_bound(report: AuditReport) -> MeasuredBound:
     """The best bound of a report. Raises InvalidSetting where there is none."""
     if report.best is None:
         raise InvalidSetting("the audit", "one with a bound", report.mechanism.id)
     values = report.best.as_dict() | report.as_dict()
     values["epsilon"] = float(values["settings"].get("epsilon", 0.0))
-    return Shipped(**{field.name: values[field.name] for field in dataclasses.fields(Shipped)})
+    return MeasuredBound(
+        **{field.name: values[field.name] for field in dataclasses.fields(MeasuredBound)}
+    )

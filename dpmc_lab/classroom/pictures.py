@@ -14,17 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_lab.classroom.room import Bounds
-from dpmc_lab.curves.cards import hundred
+from dpmc_lab.curves.cards import format_share_percent
 
 Columns = dict[str, list[str]]
 
 # The look of all pictures, in the colours --ink, --muted, --grid, --paper, --one and --other.
-STYLE = resources.files(__package__).joinpath("pictures.css").read_text("utf-8")
+STYLE_SHEET = resources.files(__package__).joinpath("pictures.css").read_text("utf-8")
 _COLORS = ("one", "other", "muted")
-_LOOKS = ("one", "other square", "muted hollow")  # of curves
+_CURVE_STYLES = ("one", "other square", "muted hollow")  # of curves
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A share in whole percent: an estimate, which may lie outside 0..1."""
     return f"{round(100 * share)} %"
 
@@ -32,11 +32,11 @@ def percent(share: float) -> str:
 def _box(kind: str, content: str = "", **percents: float) -> str:
     """A box of a picture. kind: its classes; content: HTML; percents: left, bottom or width."""
     style = "; ".join(f"{name}: {value:.4g}%" for name, value in percents.items())
-    styled = f' style="{style}"' if style else ""
-    return f'<div class="{kind}"{styled}>{content}</div>'
+    style_attribute = f' style="{style}"' if style else ""
+    return f'<div class="{kind}"{style_attribute}>{content}</div>'
 
 
-class Worlds(NamedTuple):
+class OutcomeBars(NamedTuple):
     """Bars: of each world (a name), the chance of everything that may be seen in it.
 
     outcomes: what may be seen; shares: of a world, in their order, in 0..1. A world with one
@@ -48,31 +48,34 @@ class Worlds(NamedTuple):
 
     def table(self) -> Columns:
         shares = zip(*self.shares.values(), strict=True)
-        texts = [[f"{hundred(share)} of 100" for share in row] for row in shares]
+        texts = [[f"{format_share_percent(share)} of 100" for share in row] for row in shares]
         names = [name or "share" for name in self.outcomes]
         return {"": list(self.shares), **dict(zip(names, texts, strict=True))}
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         worlds, *outcomes = self.table().values()
         labelled = [
-            [f"{name} {one}".strip() for name, one in zip(self.outcomes, row, strict=True)]
+            [
+                f"{name} {share_text}".strip()
+                for name, share_text in zip(self.outcomes, row, strict=True)
+            ]
             for row in zip(*outcomes, strict=True)
         ]
         return ". ".join(f"{w}: {', '.join(row)}" for w, row in zip(worlds, labelled, strict=True))
 
-    def drawn(self) -> str:
+    def to_html(self) -> str:
         boxes = []
         for world, shares in self.shares.items():
             boxes.append(_box("world", escape(world)))
             for name, share, color in zip(self.outcomes, shares, _COLORS, strict=False):
-                label = escape(f"{name} {hundred(share)}".strip())
+                label = escape(f"{name} {format_share_percent(share)}".strip())
                 bar = _box("fill", width=100 * share)
                 boxes.append(_box(f"bar {color}", f"{bar}<span>{label}</span>"))
         return "".join(boxes)
 
 
-class Dots(NamedTuple):
+class PeopleDots(NamedTuple):
     """People, one dot each: filled says yes, hollow no, struck through has been turned around.
 
     reports: what each sends, 0 or 1. flipped: whether the coin turned it around; empty where
@@ -95,11 +98,11 @@ class Dots(NamedTuple):
         return counts | ({"turned around": [str(self.turned)]} if self.flipped else {})
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         turned = f"; {self.turned} turned around" if self.flipped else ""
         return f"{len(self.reports)} dots, {self.yes} of them yes{turned}"
 
-    def drawn(self) -> str:
+    def to_html(self) -> str:
         people = len(self.reports)
         columns = 10 if people <= 40 else 20 if people <= 120 else 40
         flipped = self.flipped or (False,) * people
@@ -111,7 +114,7 @@ class Dots(NamedTuple):
         return _box(f"dots one of-{columns}", dots) + _box("note", legend)
 
 
-class Spans(NamedTuple):
+class IntervalPlot(NamedTuple):
     """Estimates of one share, each with its interval, on one line from 0 to 1.
 
     truth: a rule at what is being estimated, where it is known.
@@ -121,47 +124,53 @@ class Spans(NamedTuple):
     truth: float | None = None
 
     def table(self) -> Columns:
-        percents = [list(map(percent, ends)) for ends in zip(*self.rows.values(), strict=True)]
+        percents = [
+            list(map(format_percent, ends)) for ends in zip(*self.rows.values(), strict=True)
+        ]
         return {"": list(self.rows), **dict(zip(("share", "from", "to"), percents, strict=True))}
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         rows = zip(*self.table().values(), strict=True)
         sentences = [
             f"{name}: {share}, interval {low} to {high}" for name, share, low, high in rows
         ]
-        truth = [] if self.truth is None else [f"The truth: {percent(self.truth)}"]
+        truth = [] if self.truth is None else [f"The truth: {format_percent(self.truth)}"]
         return ". ".join(sentences + truth)
 
-    def drawn(self) -> str:
+    def to_html(self) -> str:
         truth, note = "", ""
         if self.truth is not None:
             truth = _box("rule", left=100 * self.truth)
-            note = _box("note", f"dashed: the truth, {percent(self.truth)}")
+            note = _box("note", f"dashed: the truth, {format_percent(self.truth)}")
         boxes = []
         for k, (name, row) in enumerate(self.rows.items()):
             share, low, high = 100 * np.clip(row, 0, 1)
             marks = truth + _box("range", left=low, width=high - low) + _box("point", left=share)
-            label = f"{name}: {percent(row.share)} ({percent(row.low)} to {percent(row.high)})"
+            label = (
+                f"{name}: {format_percent(row.share)} ({format_percent(row.low)} to"
+                f" {format_percent(row.high)})"
+            )
             boxes.append(escape(label) + _box(f"scale {'one' if k else 'other'}", marks))
-        ends = "".join(f"<span>{percent(end)}</span>" for end in (0, 0.5, 1))
+        ends = "".join(f"<span>{format_percent(end)}</span>" for end in (0, 0.5, 1))
         return "".join(boxes) + _box("ends", ends) + note
 
 
-class Bend(NamedTuple):
+class CurvePlot(NamedTuple):
     """Curves over equally spaced stops, with a rule and dots at one of them.
 
-    across: what the stops are; stops: their labels; lines: a value for each stop, by name; at: the
-    number of the chosen stop, or None; up: what the values are; form: how they are written; low and
-    high: ends of the axis, by default 0 and the largest value; levels: lines without a bend.
+    x_label: what the stops are; stops: their labels; lines: a value for each stop, by name;
+    stop_index: the number of the chosen stop, or None; y_label: what the values are; format_value:
+    how they are written; low and high: ends of the axis, by default 0 and the largest value;
+    levels: lines without a bend.
     """
 
-    across: str
+    x_label: str
     stops: tuple[str, ...]
     lines: Mapping[str, tuple[float, ...]]
-    at: int | None
-    up: str
-    form: Callable[[float], str]
+    stop_index: int | None
+    y_label: str
+    format_value: Callable[[float], str]
     low: float = 0.0
     high: float | None = None
     levels: Mapping[str, float] = {}
@@ -169,25 +178,26 @@ class Bend(NamedTuple):
     def table(self) -> Columns:
         levels = {name: (level,) * len(self.stops) for name, level in self.levels.items()}
         lines = {
-            name: list(map(self.form, line)) for name, line in ({**self.lines, **levels}).items()
+            name: list(map(self.format_value, line))
+            for name, line in ({**self.lines, **levels}).items()
         }
-        return {self.across: list(self.stops), **lines}
+        return {self.x_label: list(self.stops), **lines}
 
     @property
-    def words(self) -> str:
-        table, at = self.table(), self.at
-        stops = table.pop(self.across)
-        told = [
+    def description(self) -> str:
+        table, chosen = self.table(), self.stop_index
+        stops = table.pop(self.x_label)
+        sentences = [
             f"{name}: {table[name][0]} to {table[name][-1]}"
-            f" from {self.across} {stops[0]} to {stops[-1]}"
-            + ("" if at is None else f", {table[name][at]} at {stops[at]}")
+            f" from {self.x_label} {stops[0]} to {stops[-1]}"
+            + ("" if chosen is None else f", {table[name][chosen]} at {stops[chosen]}")
             for name in self.lines
         ]
-        told += [f"{name}: {table[name][0]}" for name in self.levels]
-        return f"{self.up}. {'. '.join(told)}"
+        sentences += [f"{name}: {table[name][0]}" for name in self.levels]
+        return f"{self.y_label}. {'. '.join(sentences)}"
 
-    def drawn(self) -> str:
-        last_stop, at = len(self.stops) - 1, self.at
+    def to_html(self) -> str:
+        last_stop, chosen = len(self.stops) - 1, self.stop_index
         values = [*self.levels.values(), *(value for line in self.lines.values() for value in line)]
         top = max(values) if self.high is None else self.high
 
@@ -199,41 +209,41 @@ class Bend(NamedTuple):
 
         plot, legend = [], []
         for value in (self.low, (self.low + top) / 2, top):
-            plot.append(_box("level", escape(self.form(value)), bottom=bottom(value)))
-        if at is not None:
-            plot.append(_box("rule", left=left(at)))
-        for look, (name, line) in zip(_LOOKS, self.lines.items(), strict=False):
-            label = name if at is None else f"{name}: {self.form(line[at])}"
-            legend.append(_box(f"key {look}", f'<i class="point"></i>{escape(label)}'))
+            plot.append(_box("level", escape(self.format_value(value)), bottom=bottom(value)))
+        if chosen is not None:
+            plot.append(_box("rule", left=left(chosen)))
+        for style, (name, line) in zip(_CURVE_STYLES, self.lines.items(), strict=False):
+            label = name if chosen is None else f"{name}: {self.format_value(line[chosen])}"
+            legend.append(_box(f"key {style}", f'<i class="point"></i>{escape(label)}'))
             for stop, value in enumerate(line):
-                kind = f"point {look}{' here' if stop == at else ''}"
+                kind = f"point {style}{' here' if stop == chosen else ''}"
                 plot.append(_box(kind, left=left(stop), bottom=bottom(value)))
         for name, value in self.levels.items():
-            label = escape(f"{name}: {self.form(value)}")
+            label = escape(f"{name}: {self.format_value(value)}")
             plot.append(_box("level dashed", f"<span>{label}</span>", bottom=bottom(value)))
         for stop, label in enumerate(self.stops):
             # The label of the chosen one needs room on a phone.
-            is_crowded = at is not None and abs(stop - at) <= max(1, last_stop // 8)
+            is_crowded = chosen is not None and abs(stop - chosen) <= max(1, last_stop // 8)
             if (
                 last_stop < 8
-                or stop == at
+                or stop == chosen
                 or (not is_crowded and (stop % 3 == 0 or stop == last_stop))
             ):
-                kind = "stop here" if stop == at else "stop"
+                kind = "stop here" if stop == chosen else "stop"
                 plot.append(_box(kind, escape(label), left=left(stop)))
         keys = "".join(legend) if len(legend) > 1 else ""
-        above = keys + _box("note", escape(self.up))
-        return above + _box("plot", "".join(plot)) + _box("across", escape(self.across))
+        above = keys + _box("note", escape(self.y_label))
+        return above + _box("plot", "".join(plot)) + _box("across", escape(self.x_label))
 
 
-class Cells(NamedTuple):
+class CellGrid(NamedTuple):
     """A matrix, row by row, that lights up where its values (0..1) are large.
 
-    says: what a lit cell means; marked: row and column of a cell with a frame.
+    caption: what a lit cell means; marked: row and column of a cell with a frame.
     """
 
     rows: tuple[tuple[float, ...], ...]
-    says: str
+    caption: str
     marked: tuple[int, int] | None = None
 
     def table(self) -> Columns:
@@ -241,24 +251,24 @@ class Cells(NamedTuple):
         return {"row": [str(k + 1) for k in range(len(lit_counts))], "lit": lit_counts}
 
     @property
-    def words(self) -> str:
-        lit = sum(map(int, self.table()["lit"]))
-        return f"{self.says}: {lit} of {len(self.rows) * len(self.rows[0])} cells are lit"
+    def description(self) -> str:
+        n_lit = sum(map(int, self.table()["lit"]))
+        return f"{self.caption}: {n_lit} of {len(self.rows) * len(self.rows[0])} cells are lit"
 
-    def drawn(self) -> str:
+    def to_html(self) -> str:
         cells = []
         for r, row in enumerate(self.rows):
             for c, value in enumerate(row):
                 kind = "marked" if self.marked == (r, c) else "cell"
                 cells.append(f'<i class="{kind}" style="--lit: {value:.0%}"></i>')
         grid = f'<div class="cells" style="--columns: {len(self.rows[0])}">{"".join(cells)}</div>'
-        return grid + _box("note", escape(self.says))
+        return grid + _box("note", escape(self.caption))
 
 
-Picture = Worlds | Dots | Spans | Bend | Cells
+Picture = OutcomeBars | PeopleDots | IntervalPlot | CurvePlot | CellGrid
 
 
-def drawn(picture: Picture) -> str:
+def render_picture(picture: Picture) -> str:
     """The picture as HTML, with its words as its label."""
-    label = escape(picture.words)
-    return f'<div class="drawing" role="img" aria-label="{label}">{picture.drawn()}</div>'
+    label = escape(picture.description)
+    return f'<div class="drawing" role="img" aria-label="{label}">{picture.to_html()}</div>'

@@ -25,21 +25,21 @@ from dpmc_core.arrays import Bools, Floats
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.privacy import CELL, RandomizedResponse
 from dpmc_core.privacy.audit import clopper_pearson
-from dpmc_core.privacy.channels import flip_chance
-from dpmc_lab.classroom import CLASS, EPSILON, PHONES
+from dpmc_core.privacy.channels import flip_probability
+from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES
 
 QUESTIONS = range(1, 6)
-LONGEST = 140  # characters of a question
-DRAWS = 2**32  # a phone draws 32 random bits
-COINS = 4  # a person throws a coin no more often
+MAX_QUESTION_LENGTH = 140  # characters of a question
+N_PHONE_DRAWS = 2**32  # a phone draws 32 random bits
+MAX_THROWS = 4  # a person throws a coin no more often
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
-MISSED = 0.05  # of 95 % intervals
+MISS_RATE = 0.05  # of 95 % intervals
 SUPPORT = 2.0  # units of log-likelihood below the best value, for likelihood-ratio intervals
-TWICE = 1.0  # seconds in which a key pressed again counts once
-HERE = 20.0  # seconds since a phone has asked: it asks every 2, or every 15 in a pocket
+KEY_BOUNCE_SECONDS = 1.0  # seconds in which a key pressed again counts once
+PRESENCE_SECONDS = 20.0  # seconds since a phone has asked: it asks every 2, or every 15 in a pocket
 
 # To begin with; nothing in them that one would not ask by show of hands.
-READY: dict[str, tuple[str, ...]] = {
+EXAMPLE_QUESTIONS: dict[str, tuple[str, ...]] = {
     "Warm-up": (
         "Have you already had breakfast today?",
         "Did you sleep fewer than seven hours?",
@@ -62,70 +62,73 @@ READY: dict[str, tuple[str, ...]] = {
 # --- the coin -----------------------------------------------------------------------------------
 
 
-def lies_below(epsilon: float) -> int:
+def flip_threshold(epsilon: float) -> int:
     """A phone tells the opposite where its draw of 0..DRAWS-1 is below this: rounded up, which is
     the private side. Raises InvalidSetting."""
     check_number("epsilon per answer", epsilon, at_least=0.1, at_most=10)
-    return math.ceil(flip_chance(epsilon) * DRAWS)
+    return math.ceil(flip_probability(epsilon) * N_PHONE_DRAWS)
 
 
-def coin(epsilon: float, times: int = 1) -> RandomizedResponse:
+def build_phone_channel(epsilon: float, times: int = 1) -> RandomizedResponse:
     """What one answer passes on a phone; its card. times: how often it is asked."""
-    return _told(lies_below(epsilon) / DRAWS, times)
+    return _build_channel(flip_threshold(epsilon) / N_PHONE_DRAWS, times)
 
 
-def truth() -> RandomizedResponse:
+def build_truthful_channel() -> RandomizedResponse:
     """An answer as it is: what no privacy would be."""
-    return _told(0.0)
+    return _build_channel(0.0)
 
 
-def _told(chance: float, times: int = 1) -> RandomizedResponse:
+def _build_channel(chance: float, times: int = 1) -> RandomizedResponse:
     return RandomizedResponse.binary(
         chance, chance, query="one yes or no", shape=(), sensitivity={CELL: 1.0}, times=times
     )
 
 
-def attacker(channel: RandomizedResponse, prior: float = 0.5) -> float:
+def guess_probability(channel: RandomizedResponse, prior: float = 0.5) -> float:
     """How often one is right, on average, who guesses an answer from its reports; prior: how sure
     of a yes before."""
-    return channel.loss(1).right(prior)
+    return channel.loss(1).attacker_accuracy(prior)
 
 
-def equal_reports(
+def equal_report_chances(
     channel: RandomizedResponse, times: int, prior: float = 0.5
 ) -> tuple[float, float]:
     """The chance that all reports of one phone to one question agree, for an answer given `times`
     times, and how often an attacker is then right; prior: how sure of a yes before."""
-    opposite, honest = _flips(channel) ** times, (1 - _flips(channel)) ** times
+    opposite, honest = (
+        _flip_probability(channel) ** times,
+        (1 - _flip_probability(channel)) ** times,
+    )
     cases = (prior * honest, (1 - prior) * opposite), (prior * opposite, (1 - prior) * honest)
     return honest + opposite, sum(map(max, cases)) / (honest + opposite)
 
 
-def weight(channel: RandomizedResponse) -> float:
+def report_weight(channel: RandomizedResponse) -> float:
     """How many people a report that somebody makes up moves the estimate by."""
-    return 1 / (1 - 2 * _flips(channel))
+    return 1 / (1 - 2 * _flip_probability(channel))
 
 
-def good_to(channel: RandomizedResponse, phones: int) -> float:
+def population_half_width(channel: RandomizedResponse, phones: int) -> float:
     """Half the 95 % interval for people like those, of a share of about one half; 0.5 where it says
     nothing."""
-    return _half(Poll(phones // 2, phones, channel).of_people)
+    return _half_width(Poll(phones // 2, phones, channel).of_people)
 
 
-def class_to(channel: RandomizedResponse, phones: int) -> float:
+def class_half_width(channel: RandomizedResponse, phones: int) -> float:
     """The same for those themselves."""
-    return _half(Poll(phones // 2, phones, channel).of_class)
+    return _half_width(Poll(phones // 2, phones, channel).of_class)
 
 
-def _half(bounds: Bounds | None) -> float:
+def _half_width(bounds: Bounds | None) -> float:
     return 0.5 if bounds is None else (bounds.high - bounds.low) / 2
 
 
-def _flips(channel: RandomizedResponse) -> float:
+def _flip_probability(channel: RandomizedResponse) -> float:
     return float(channel.matrix[0, 1])
 
 
-class Coins(NamedTuple):
+class CoinRule(NamedTuple):
     """A fair coin thrown so often in place of a phone's tilted one: show the other hand at no more
     than so many heads."""
 
@@ -140,18 +143,21 @@ class Coins(NamedTuple):
 
     @property
     def channel(self) -> RandomizedResponse:
-        return _told(self.chance)
+        return _build_channel(self.chance)
 
 
-def coins(epsilon: float) -> Coins:
+def choose_coin_rule(epsilon: float) -> CoinRule:
     """The rule that tells most at no more than an epsilon. Raises InvalidSetting."""
-    min_chance = lies_below(epsilon) / DRAWS
-    rules = (Coins(n, heads) for n in range(1, COINS + 1) for heads in range(n))
+    min_chance = flip_threshold(epsilon) / N_PHONE_DRAWS
+    rules = (CoinRule(n, heads) for n in range(1, MAX_THROWS + 1) for heads in range(n))
     allowed = [rule for rule in rules if min_chance <= rule.chance < 0.5]
     if not allowed:
-        best = Coins(COINS, 1).channel.cell_epsilon
+        min_epsilon = CoinRule(MAX_THROWS, 1).channel.cell_epsilon
         raise InvalidSetting(
-            "epsilon per answer", f"at least {best:.2g} for {COINS} throws", epsilon, "take phones"
+            "epsilon per answer",
+            f"at least {min_epsilon:.2g} for {MAX_THROWS} throws",
+            epsilon,
+            "take phones",
         )
     return min(allowed, key=lambda rule: (rule.chance, rule.coins))
 
@@ -167,7 +173,7 @@ class Bounds(NamedTuple):
     high: float
 
 
-class Linked(NamedTuple):
+class LinkedReports(NamedTuple):
     """People who have reported equally often to one question. yes: of all these reports; chance:
     that one of them tells the opposite."""
 
@@ -177,7 +183,7 @@ class Linked(NamedTuple):
     chance: float = 0.0
 
     @property
-    def mirrored(self) -> Linked:
+    def mirrored(self) -> LinkedReports:
         """The same with yes for no."""
         return self._replace(yes=self.people * self.times - self.yes)
 
@@ -195,45 +201,47 @@ class Poll:
     yes: int
     reports: int
     channel: RandomizedResponse
-    linked: tuple[Linked, ...] = ()
+    linked: tuple[LinkedReports, ...] = ()
 
     def __post_init__(self) -> None:
         check_number("reports", self.reports, at_least=0, integer=True)
         check_number("reports of yes", self.yes, at_least=0, at_most=self.reports, integer=True)
 
     @classmethod
-    def joined(cls, linked: Iterable[Linked], channel: RandomizedResponse) -> Poll:
+    def from_linked(cls, linked: Iterable[LinkedReports], channel: RandomizedResponse) -> Poll:
         groups = tuple(group for group in sorted(linked) if group.people)
         reports = sum(group.people * group.times for group in groups)
         return cls(sum(group.yes for group in groups), reports, channel, groups)
 
     @property
-    def parts(self) -> tuple[Linked, ...]:
+    def groups(self) -> tuple[LinkedReports, ...]:
         """People by how often they have reported."""
-        linked = self.linked or (Linked(self.reports, 1, self.yes),)
-        return tuple(group._replace(chance=_flips(self.channel)) for group in linked)
+        linked = self.linked or (LinkedReports(self.reports, 1, self.yes),)
+        return tuple(group._replace(chance=_flip_probability(self.channel)) for group in linked)
 
     @property
     def people(self) -> int:
         """Who have reported."""
-        return sum(group.people for group in self.parts)
+        return sum(group.people for group in self.groups)
 
     @property
     def naive(self) -> Bounds | None:
         """The share of yes among the reports, as if nobody had been flipped; None without any."""
         if not self.reports:
             return None
-        return Bounds(self.yes / self.reports, *_binomial(self.yes, self.reports, MISSED / 2))
+        return Bounds(
+            self.yes / self.reports, *_binomial_interval(self.yes, self.reports, MISS_RATE / 2)
+        )
 
     @property
     def share(self) -> float:
         """The share of yes among the answers: (reported - f) / (1 - 2f) for a flip chance f, each
         person counting once. It is unbiased and may leave 0..1; whatever is shown, and every
-        interval, uses `shown_share`."""
-        return _pooled_share(self.parts)
+        interval, uses `clamped_share`."""
+        return _pooled_share(self.groups)
 
     @property
-    def shown_share(self) -> float:
+    def clamped_share(self) -> float:
         """The most likely share within 0..1."""
         return min(max(self.share, 0.0), 1.0)
 
@@ -243,26 +251,26 @@ class Poll:
         phones' alone. Covers it in at least 95 of 100 classes, whatever they answer."""
         if not self.reports:
             return None
-        ends = _among(self.parts, MISSED / 2)
-        return Bounds(self.shown_share, *(end / self.people for end in ends))
+        ends = _class_count_interval(self.groups, MISS_RATE / 2)
+        return Bounds(self.clamped_share, *(end / self.people for end in ends))
 
     @property
     def of_people(self) -> Bounds | None:
         """The share in a population that they are drawn from at random, as many as they like."""
         if not self.reports:
             return None
-        return Bounds(self.shown_share, *_in_population(self.parts, MISSED / 2))
+        return Bounds(self.clamped_share, *_population_interval(self.groups, MISS_RATE / 2))
 
-    def resolved_by(self, phones: int) -> Bounds:
+    def interval_for(self, phones: int) -> Bounds:
         """The interval that so many phones of people like those would give, each asked once, if
         their reports had exactly this share. There must be reports."""
-        chance = _flips(self.channel)
-        yes = round(phones * (chance + self.shown_share * (1 - 2 * chance)))
-        people = (Linked(phones, 1, yes, chance),)
-        return Bounds(self.shown_share, *_in_population(people, MISSED / 2))
+        chance = _flip_probability(self.channel)
+        yes = round(phones * (chance + self.clamped_share * (1 - 2 * chance)))
+        people = (LinkedReports(phones, 1, yes, chance),)
+        return Bounds(self.clamped_share, *_population_interval(people, MISS_RATE / 2))
 
 
-def difference(first: Poll, second: Poll, alarm: float = MISSED) -> Bounds | None:
+def compute_share_difference(first: Poll, second: Poll, alarm: float = MISS_RATE) -> Bounds | None:
     """By how much the share of `first` is above that of `second` among the same people; None where
     they are not as many.
 
@@ -273,7 +281,9 @@ def difference(first: Poll, second: Poll, alarm: float = MISSED) -> Bounds | Non
     people = first.people
     if not people or people != second.people:
         return None
-    low, high = _among(first.parts + tuple(group.mirrored for group in second.parts), alarm / 2)
+    low, high = _class_count_interval(
+        first.groups + tuple(group.mirrored for group in second.groups), alarm / 2
+    )
     return Bounds(first.share - second.share, low / people - 1, high / people - 1)
 
 
@@ -283,18 +293,20 @@ def difference(first: Poll, second: Poll, alarm: float = MISSED) -> Bounds | Non
 # on a grid of whole numbers. Where chances differ, weights are rounded to it, which costs width and
 # never coverage: the law is that of the rounded statistic.
 
-_FINEST = 64  # of the grid's steps in the smallest weight
-_CLOSE = 1e-9  # what a tail may be off
+_MAX_GRID_STEPS = 64  # of the grid's steps in the smallest weight
+_TAIL_TOLERANCE = 1e-9  # what a tail may be off
 _ROUNDING = 1e-12  # a smaller chance may be rounding error of a transform
 
 
-def _binomial(count: int, total: int, tail: float) -> tuple[float, float]:
+def _binomial_interval(count: int, total: int, tail: float) -> tuple[float, float]:
     """The ends of Clopper and Pearson's interval."""
-    low, high = (clopper_pearson(count, total, lower=end, alarm=tail) for end in (True, False))
+    low, high = (
+        clopper_pearson(count, total, lower=end, error_probability=tail) for end in (True, False)
+    )
     return low, high
 
 
-def _waves(times: int, chance: float, step: int, size: int) -> NDArray[np.complex128]:
+def _report_spectra(times: int, chance: float, step: int, size: int) -> NDArray[np.complex128]:
     """What one person reports who answers yes, and no: Fourier coefficients of the two laws, each
     yes being so many steps of a grid."""
     wave = np.exp(-2j * np.pi * step * np.arange(size // 2 + 1) / size)
@@ -304,43 +316,43 @@ def _waves(times: int, chance: float, step: int, size: int) -> NDArray[np.comple
 
 
 @lru_cache(maxsize=2)
-def _laws(people: int, times: int, chance: float, step: int) -> Floats:
+def _distributions(people: int, times: int, chance: float, step: int) -> Floats:
     """Row N: the law of the yes reported where N of them would answer yes."""
     last = step * people * times
-    size = _power_of_two(last + 1)
-    yes, no = np.log(_waves(times, chance, step, size))
+    size = _next_power_of_two(last + 1)
+    yes, no = np.log(_report_spectra(times, chance, step, size))
     n_yes = np.arange(people + 1)[:, None]
     distributions: Floats = np.fft.irfft(np.exp(n_yes * yes + (people - n_yes) * no), size)
     return np.maximum(distributions[:, : last + 1], 0.0)
 
 
-def _power_of_two(minimum: int) -> int:
+def _next_power_of_two(minimum: int) -> int:
     return max(2, 1 << (minimum - 1).bit_length())
 
 
-def _steps(groups: Sequence[Linked]) -> list[int]:
+def _grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
     """The weight of a reported yes in each part, in steps of a grid: as 1/(times (1 - 2f))."""
     weights = np.array([1 / (group.times * (1 - 2 * group.chance)) for group in groups])
-    grids = np.arange(1, _FINEST + 1)[:, None] * (weights / weights.min())
+    grids = np.arange(1, _MAX_GRID_STEPS + 1)[:, None] * (weights / weights.min())
     errors = np.abs(np.round(grids) / grids - 1).max(axis=1)
-    finest = np.flatnonzero(errors <= max(errors.min(), _CLOSE))[0]
+    finest = np.flatnonzero(errors <= max(errors.min(), _TAIL_TOLERANCE))[0]
     return [round(step) for step in grids[finest]]
 
 
 @lru_cache(maxsize=1024)
-def _among(groups: tuple[Linked, ...], tail: float) -> tuple[int, int]:
+def _class_count_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[int, int]:
     """How many at least, and at most, would answer yes: those for whom neither so many reported yes
     nor so few had a chance of only `tail`, however they are spread over the parts."""
     people, mirrored = sum(group.people for group in groups), [group.mirrored for group in groups]
     low, n_no = (
-        min(_fewest(side_groups, tail), _fewest_supported(side_groups))
+        min(_min_count(side_groups, tail), _min_supported_count(side_groups))
         for side_groups in (groups, mirrored)
     )
     high = people - n_no
     return (low, high) if low <= high else (min(low, people), min(low, people))
 
 
-def _pooled_share(groups: Sequence[Linked]) -> float:
+def _pooled_share(groups: Sequence[LinkedReports]) -> float:
     """The unbiased share of all parts, each person counting once."""
     return sum(group.people * group.share for group in groups) / sum(
         group.people for group in groups
@@ -354,52 +366,56 @@ def _pooled_share(groups: Sequence[Linked]) -> float:
 # which leaves a wider interval.
 
 
-def _fewest_supported(groups: Sequence[Linked]) -> int:
+def _min_supported_count(groups: Sequence[LinkedReports]) -> int:
     """How many at least would answer yes, by the likelihood-ratio interval of a class; all of them
     unless the estimated share is above 1."""
     if _pooled_share(groups) <= 1:
         return sum(group.people for group in groups)
     best = np.zeros(1)  # of N: the largest log-likelihood, however N is spread over the parts
     for group in groups:
-        distributions = _laws(group.people, group.times, group.chance, 1)
+        distributions = _distributions(group.people, group.times, group.chance, 1)
         yes = min(group.yes, np.flatnonzero(distributions[-1] > _ROUNDING)[-1])
         logs = np.log(np.maximum(distributions[:, yes], _ROUNDING**2))
         combined = np.full(len(best) + len(logs) - 1, -math.inf)
         for k, score in enumerate(best):
             np.maximum(combined[k : k + len(logs)], score + logs, out=combined[k : k + len(logs)])
         best = combined
-    return int(np.flatnonzero(best >= best.max() - SUPPORT - _CLOSE)[0])
+    return int(np.flatnonzero(best >= best.max() - SUPPORT - _TAIL_TOLERANCE)[0])
 
 
-def _fewest(groups: Sequence[Linked], tail: float) -> int:
+def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
     """How many at least; all of them where even that makes so many reports too unlikely."""
     *earlier, (last, step) = sorted(
-        zip(groups, _steps(groups), strict=True), key=lambda weighted: weighted[0].people
+        zip(groups, _grid_weights(groups), strict=True), key=lambda weighted: weighted[0].people
     )
     unit = earlier[0][1] if len(earlier) == 1 else 1  # one part needs no grid
     tails = np.ones((1, 1))  # [N, t]: the largest chance of t and more of those before, N say yes
     statistic = step * last.yes
     for group, weight in earlier:
-        tails = _worst(tails, _laws(group.people, group.times, group.chance, weight // unit))
+        tails = _max_tails(
+            tails, _distributions(group.people, group.times, group.chance, weight // unit)
+        )
         statistic += weight * group.yes
     thresholds = -(
         (step * np.arange(last.people * last.times + 1) - statistic) // unit
     )  # of those before
     inside = np.clip(thresholds, 0, tails.shape[1] - 1)
     reached = np.where(thresholds < tails.shape[1], tails[:, inside], 0.0)
-    is_likely = reached @ _laws(last.people, last.times, last.chance, 1).T > tail - _CLOSE
+    is_likely = (
+        reached @ _distributions(last.people, last.times, last.chance, 1).T > tail - _TAIL_TOLERANCE
+    )
     counts = np.add(*np.nonzero(is_likely))
     return int(counts.min(initial=sum(group.people for group in groups)))
 
 
-def _worst(tails: Floats, distributions: Floats) -> Floats:
+def _max_tails(tails: Floats, distributions: Floats) -> Floats:
     """The largest tails of a sum, over all ways to spread N over its two parts.
 
     The largest tails of a part are themselves those of a law, and above every law of the part: so
     is their sum. tails: tails of the one; distributions: of the other.
     """
     last = tails.shape[1] + distributions.shape[1] - 1
-    size = _power_of_two(last)
+    size = _next_power_of_two(last)
     tail_spectra = np.fft.rfft(-np.diff(tails, append=0.0), size)
     spectra = np.fft.rfft(distributions, size)
     max_tails = np.zeros((len(tails) + len(distributions) - 1, last))
@@ -411,56 +427,61 @@ def _worst(tails: Floats, distributions: Floats) -> Floats:
 
 
 @lru_cache(maxsize=1024)
-def _in_population(groups: tuple[Linked, ...], tail: float) -> tuple[float, float]:
-    """As `_among`, for the share of a population."""
+def _population_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[float, float]:
+    """As `_class_count_interval`, for the share of a population."""
     mirrored = tuple(group.mirrored for group in groups)
     if all(group.times == 1 for group in groups):  # Clopper and Pearson, through the channel
         (group,) = groups
-        ends = _binomial(group.yes, group.people, tail)
+        ends = _binomial_interval(group.yes, group.people, tail)
         low, high = ((end - group.chance) / (1 - 2 * group.chance) for end in ends)
     else:
-        low = _least_share(groups, tail)
-        high = 1 - _least_share(mirrored, tail)
-    low, high = min(low, _least_supported(groups)), max(high, 1 - _least_supported(mirrored))
+        low = _min_share(groups, tail)
+        high = 1 - _min_share(mirrored, tail)
+    low, high = (
+        min(low, _min_supported_share(groups)),
+        max(high, 1 - _min_supported_share(mirrored)),
+    )
     return max(low, 0.0), min(high, 1.0)
 
 
-def _least_supported(groups: Sequence[Linked]) -> float:
-    """As `_fewest_supported`, for the share of a population."""
+def _min_supported_share(groups: Sequence[LinkedReports]) -> float:
+    """As `_min_supported_count`, for the share of a population."""
     if _pooled_share(groups) <= 1:
         return 1.0
-    distribution, statistic = _mixed(groups)
+    distribution, statistic = _statistic_distribution(groups)
     best = distribution(1.0)
     statistic = min(statistic, np.flatnonzero(best > _ROUNDING)[-1])
 
-    def above(share: float) -> float:
+    def support_excess(share: float) -> float:
         """By how much a share is supported."""
         return float(distribution(share)[statistic] / best[statistic]) - math.exp(-SUPPORT)
 
-    return 0.0 if above(0.0) > 0 else float(brentq(above, 0, 1, xtol=1e-9))
+    return 0.0 if support_excess(0.0) > 0 else float(brentq(support_excess, 0, 1, xtol=1e-9))
 
 
-def _least_share(groups: Sequence[Linked], tail: float) -> float:
-    distribution, statistic = _mixed(groups)
+def _min_share(groups: Sequence[LinkedReports], tail: float) -> float:
+    distribution, statistic = _statistic_distribution(groups)
 
-    def above(share: float) -> float:
+    def tail_excess(share: float) -> float:
         """How much likelier than `tail` so many reported yes are."""
         return float(distribution(share)[statistic:].sum()) - tail
 
-    if above(0.0) > 0:
+    if tail_excess(0.0) > 0:
         return 0.0
-    return 1.0 if above(1.0) < 0 else float(brentq(above, 0, 1, xtol=1e-9))
+    return 1.0 if tail_excess(1.0) < 0 else float(brentq(tail_excess, 0, 1, xtol=1e-9))
 
 
-def _mixed(groups: Sequence[Linked]) -> tuple[Callable[[float], Floats], int]:
+def _statistic_distribution(
+    groups: Sequence[LinkedReports],
+) -> tuple[Callable[[float], Floats], int]:
     """The law of the statistic by the share of a population, and what it was."""
-    weighted = list(zip(_steps(groups), groups, strict=True))
+    weighted = list(zip(_grid_weights(groups), groups, strict=True))
     statistic = sum(step * group.yes for step, group in weighted)
     last = sum(step * group.people * group.times for step, group in weighted)
-    size = _power_of_two(last + 1)
-    waves = [_waves(group.times, group.chance, step, size) for step, group in weighted]
+    size = _next_power_of_two(last + 1)
+    waves = [_report_spectra(group.times, group.chance, step, size) for step, group in weighted]
 
-    def law(share: float) -> Floats:
+    def distribution(share: float) -> Floats:
         factors = (
             (share * yes + (1 - share) * no) ** group.people
             for group, (yes, no) in zip(groups, waves, strict=True)
@@ -468,10 +489,10 @@ def _mixed(groups: Sequence[Linked]) -> tuple[Callable[[float], Floats], int]:
         probabilities: Floats = np.fft.irfft(math.prod(factors), size)[: last + 1]
         return probabilities
 
-    return law, statistic
+    return distribution, statistic
 
 
-def reports_of(
+def simulate_reports(
     answers: Bools, channel: RandomizedResponse, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
     """What simulated phones send, one of each."""
@@ -482,15 +503,15 @@ def reports_of(
 # --- the room -----------------------------------------------------------------------------------
 
 
-class NotTaken(DpmcError):
+class ReportRejected(DpmcError):
     """A report that is not taken; says why."""
 
 
-class Malformed(NotTaken):
+class MalformedReport(ReportRejected):
     """It is no report at all."""
 
 
-class Waits(NotTaken):
+class PhoneWaiting(ReportRejected):
     """It may be sent again: the teacher has to let the phone in."""
 
 
@@ -523,13 +544,13 @@ class Asking:
     counts: Mapping[Sender, Poll] = field(default_factory=dict)
 
     @property
-    def heard(self) -> bool:
+    def has_answers(self) -> bool:
         """Whether somebody has answered."""
         return bool(self.reports or self.counts)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ballot:
+class GuessPoll:
     """A lesson's guess, asked beside the questions, which nothing hides.
 
     number: from -1 down; options: what there is to choose; right: the place of the right one;
@@ -543,12 +564,12 @@ class Ballot:
     locked: bool = False
     reports: dict[str, int] = field(default_factory=dict)
 
-    def counts(self) -> list[int]:
+    def count_options(self) -> list[int]:
         """How many have chosen each option."""
         chosen = [*self.reports.values()]
         return [chosen.count(index) for index in range(len(self.options))]
 
-    def sound(self, picks: Any) -> int | None:
+    def parse_picks(self, picks: Any) -> int | None:
         """The place that a phone sends, where it is what was asked for: [[place, 1]]."""
         try:
             ((index, bit),) = picks
@@ -562,11 +583,12 @@ class Ballot:
 class View:
     """A room at one moment.
 
-    epsilon: of questions that have not been asked yet; on: number of the asking that is on; hides:
-    whether nothing is shown of a question while it takes reports; tested: whether a phone has been
-    here; opened: when, in seconds of the monotonic clock; pretended: how many simulated phones
-    answer yes, by the question; connected: pages of phones that are there now; waiting: phones that
-    ask to be let in; beside: number of the ballot that is on in place of a question, else 0.
+    epsilon: of questions that have not been asked yet; current_number: number of the asking that is
+    on; hides: whether nothing is shown of a question while it takes reports; tested: whether a
+    phone has been here; opened: when, in seconds of the monotonic clock; simulated_yes: how many
+    simulated phones answer yes, by the question; connected: pages of phones that are there now;
+    waiting: phones that ask to be let in; guess_poll_number: number of the ballot that is on in
+    place of a question, else 0.
     """
 
     id: str
@@ -574,35 +596,35 @@ class View:
     epsilon: float
     opened: float
     askings: tuple[Asking, ...] = ()
-    on: int = 0
+    current_number: int = 0
     hides: bool = True
     ended: bool = False
     tested: bool = False
-    pretended: Mapping[int, int] = field(default_factory=dict)
+    simulated_yes: Mapping[int, int] = field(default_factory=dict)
     connected: int = 0
     waiting: int = 0
-    ballots: tuple[Ballot, ...] = ()
-    beside: int = 0
+    guess_polls: tuple[GuessPoll, ...] = ()
+    guess_poll_number: int = 0
 
     @property
     def now(self) -> Asking | None:
-        return self.askings[self.on] if self.askings else None
+        return self.askings[self.current_number] if self.askings else None
 
     @property
-    def ballot(self) -> Ballot | None:
-        return self.ballots[-1 - self.beside] if self.beside else None
+    def guess_poll(self) -> GuessPoll | None:
+        return self.guess_polls[-1 - self.guess_poll_number] if self.guess_poll_number else None
 
     @property
-    def open(self) -> Asking | Ballot | None:
+    def open(self) -> Asking | GuessPoll | None:
         """What phones are asked at the moment."""
-        return self.ballot or self.now
+        return self.guess_poll or self.now
 
     @property
     def locked(self) -> bool:
         return self.open is not None and self.open.locked
 
     @property
-    def shown(self) -> View:
+    def visible(self) -> View:
         """What a wall may show: without the reports to the round that is open, unless it is the
         first one and nothing is hidden."""
         now = self.now
@@ -610,13 +632,13 @@ class View:
             return self
         if not self.hides and len(self.rounds(now.question)) == 1:
             return self
-        return self.having(replace(now, reports={}, counts={}))
+        return self.with_asking(replace(now, reports={}, counts={}))
 
-    def having(self, entry: Asking | Ballot) -> View:
+    def with_asking(self, entry: Asking | GuessPoll) -> View:
         """The same with another state of one asking, or of a ballot."""
-        if isinstance(entry, Ballot):
-            polls = {poll.number: poll for poll in self.ballots} | {entry.number: entry}
-            return replace(self, ballots=tuple(polls.values()))
+        if isinstance(entry, GuessPoll):
+            polls = {poll.number: poll for poll in self.guess_polls} | {entry.number: entry}
+            return replace(self, guess_polls=tuple(polls.values()))
         earlier, later = self.askings[: entry.number], self.askings[entry.number + 1 :]
         return replace(self, askings=(*earlier, entry, *later))
 
@@ -624,7 +646,7 @@ class View:
         """Every asking of a question, in order."""
         return tuple(asking for asking in self.askings if asking.question == question)
 
-    def costs(self, question: int) -> float:
+    def question_epsilon(self, question: int) -> float:
         """The epsilon of each answer to a question; that of the first time holds."""
         return next((asking.epsilon for asking in self.rounds(question)), self.epsilon)
 
@@ -641,20 +663,22 @@ class View:
     ) -> Poll:
         """All reports to a question, each phone's linked. rounds: the first so many; among: of
         these phones alone."""
-        answered = self.answered(question, sender)[:rounds]
+        answered = self.answered_rounds(question, sender)[:rounds]
         if sender is not Sender.PHONES and answered:
             tallies = [asking.counts[sender] for asking in answered]
-            linked = Linked(tallies[0].reports, len(tallies), sum(poll.yes for poll in tallies))
-            return Poll.joined([linked], tallies[0].channel)
+            linked = LinkedReports(
+                tallies[0].reports, len(tallies), sum(poll.yes for poll in tallies)
+            )
+            return Poll.from_linked([linked], tallies[0].channel)
         sent: dict[int, list[int]] = {}
         for token in set().union(*(asking.reports for asking in answered)):
             if among is None or token in among:
                 bits = [asking.reports[token] for asking in answered if token in asking.reports]
                 sent.setdefault(len(bits), []).append(sum(bits))
-        groups = (Linked(len(yes), times, sum(yes)) for times, yes in sent.items())
-        return Poll.joined(groups, coin(self.costs(question)))
+        groups = (LinkedReports(len(yes), times, sum(yes)) for times, yes in sent.items())
+        return Poll.from_linked(groups, build_phone_channel(self.question_epsilon(question)))
 
-    def answered(self, question: int, sender: Sender = Sender.PHONES) -> list[Asking]:
+    def answered_rounds(self, question: int, sender: Sender = Sender.PHONES) -> list[Asking]:
         """The rounds in which some sender has reported: one without any, begun by mistake say,
         takes nothing away from the others."""
         phones = sender is Sender.PHONES
@@ -663,19 +687,19 @@ class View:
             asking for asking in rounds if (asking.reports if phones else sender in asking.counts)
         ]
 
-    def latest(self, question: int) -> Collection[str]:
+    def latest_phones(self, question: int) -> Collection[str]:
         """The phones that have answered a question the last time."""
-        answered = self.answered(question)
+        answered = self.answered_rounds(question)
         return answered[-1].reports.keys() if answered else ()
 
     @property
-    def most(self) -> float:
+    def max_epsilon(self) -> float:
         """The epsilon of somebody who answered every time."""
-        return sum(coin(asking.epsilon).loss(1).epsilon for asking in self.askings)
+        return sum(build_phone_channel(asking.epsilon).loss(1).epsilon for asking in self.askings)
 
-    def public(self) -> dict[str, Any]:
+    def describe_for_phones(self) -> dict[str, Any]:
         """What every phone may know."""
-        now, guess_poll = self.open, self.ballot
+        now, guess_poll = self.open, self.guess_poll
         question = "" if self.now is None else self.questions[self.now.question]
         n_repeats = 0 if self.now is None or guess_poll else len(self.rounds(self.now.question)) - 1
         epsilon = 0.0 if guess_poll else self.epsilon if self.now is None else self.now.epsilon
@@ -686,7 +710,7 @@ class View:
             "options": guess_poll.options if guess_poll else (),
             "again": n_repeats,
             "epsilon": epsilon,
-            "below": lies_below(epsilon) if epsilon else 0,
+            "below": flip_threshold(epsilon) if epsilon else 0,
             "open": now is not None and not self.locked and not self.ended,
             "ended": self.ended,
         }
@@ -700,20 +724,22 @@ class Room:
         questions: Sequence[str],
         epsilon: float = EPSILON,
         rng: np.random.Generator | None = None,
-        expected: int = PHONES // 2,
+        expected: int = MAX_PHONES // 2,
     ) -> None:
         """rng: of simulated phones; expected: phones, of which twice as many have a place without
         being let in. Raises InvalidSetting."""
-        lies_below(epsilon)
-        check_number("phones expected", expected, at_least=1, at_most=PHONES // 2, integer=True)
-        question_texts = _questions([text for text in questions if text.strip()])
+        flip_threshold(epsilon)
+        check_number("phones expected", expected, at_least=1, at_most=MAX_PHONES // 2, integer=True)
+        question_texts = _clean_questions([text for text in questions if text.strip()])
         self._view = View(secrets.token_hex(4), question_texts, float(epsilon), time.monotonic())
         self._rng = rng or np.random.default_rng()
         self._lock = threading.RLock()
-        self._pressed = -math.inf
-        self._seen: dict[str, float] = {}  # when pages of phones have last asked; the latest last
-        self._places = 2 * expected
-        self._inside: set[str] = set()
+        self._last_press = -math.inf
+        self._last_visits: dict[
+            str, float
+        ] = {}  # when pages of phones have last asked; the latest last
+        self._n_places = 2 * expected
+        self._admitted: set[str] = set()
         self._waiting: dict[str, str] = {}  # tokens in order, and the address each came from
 
     def view(self) -> View:
@@ -723,25 +749,25 @@ class Room:
                 replace(entry, reports=dict(entry.reports)) for entry in self._view.askings
             )
             polls = tuple(
-                replace(entry, reports=dict(entry.reports)) for entry in self._view.ballots
+                replace(entry, reports=dict(entry.reports)) for entry in self._view.guess_polls
             )
-            threshold = time.monotonic() - HERE
-            n_connected = sum(last_visit > threshold for last_visit in self._seen.values())
-            return replace(self._view, askings=askings, ballots=polls, connected=n_connected)
+            threshold = time.monotonic() - PRESENCE_SECONDS
+            n_connected = sum(last_visit > threshold for last_visit in self._last_visits.values())
+            return replace(self._view, askings=askings, guess_polls=polls, connected=n_connected)
 
-    def _set(self, **changed: Any) -> None:
+    def _update_view(self, **changed: Any) -> None:
         with self._lock:
             self._view = replace(self._view, **changed)
 
     def visited(self, page: str = "") -> None:
         """A phone has asked; page: a random number of the page that is open on it, to count it."""
         with self._lock:
-            self._set(tested=True)
+            self._update_view(tested=True)
             if _TOKEN.fullmatch(page):
-                self._seen.pop(page, None)
-                self._seen[page] = time.monotonic()
-                if len(self._seen) > 2 * PHONES:
-                    del self._seen[next(iter(self._seen))]
+                self._last_visits.pop(page, None)
+                self._last_visits[page] = time.monotonic()
+                if len(self._last_visits) > 2 * MAX_PHONES:
+                    del self._last_visits[next(iter(self._last_visits))]
 
     def ask(self, question: int) -> None:
         """Ask a question, the first time or again; the one before it is over.
@@ -750,17 +776,17 @@ class Room:
         button asks once.
         """
         with self._lock:
-            view = self._unended()
+            view = self._open_view()
             last = len(view.questions) - 1
             check_number("question", question, at_least=0, at_most=last, integer=True)
-            self._set(beside=0)
-            if view.now is not None and view.now.question == question and not view.now.heard:
+            self._update_view(guess_poll_number=0)
+            if view.now is not None and view.now.question == question and not view.now.has_answers:
                 self.lock(False)
                 return
-            asking = Asking(len(view.askings), question, view.costs(question))
-            self._set(askings=(*view.askings, asking), on=asking.number)
-            if question in view.pretended:  # they answer again, like everybody
-                self._simulate(asking, view.pretended[question])
+            asking = Asking(len(view.askings), question, view.question_epsilon(question))
+            self._update_view(askings=(*view.askings, asking), current_number=asking.number)
+            if question in view.simulated_yes:  # they answer again, like everybody
+                self._simulate(asking, view.simulated_yes[question])
 
     def press(self, question: int, *, again: bool = False) -> None:
         """What a teacher's key does: go to a question, which is as it was left, or new, or ask it
@@ -768,101 +794,105 @@ class Room:
         pressed twice in TWICE seconds, counts once."""
         with self._lock:
             now = time.monotonic()
-            if now - self._pressed < TWICE:
+            if now - self._last_press < KEY_BOUNCE_SECONDS:
                 return
             rounds = self._view.rounds(question)
             if again or not rounds:
                 self.ask(question)
             else:
-                self._set(on=rounds[-1].number, beside=0)
-            self._pressed = now
+                self._update_view(current_number=rounds[-1].number, guess_poll_number=0)
+            self._last_press = now
 
-    def lock(self, locked: bool = True, ballot: int = 0) -> None:
-        """Take no more reports to the question that is on, or take them again; ballot: the number
-        of one to lock instead, whatever is on."""
+    def lock(self, locked: bool = True, guess_poll: int = 0) -> None:
+        """Take no more reports to the question that is on, or take them again; guess_poll: the
+        number of one to lock instead, whatever is on."""
         with self._lock:
-            target = self._view.ballots[-1 - ballot] if ballot else self._view.open
+            target = self._view.guess_polls[-1 - guess_poll] if guess_poll else self._view.open
             if target is not None:
-                self._view = self._view.having(replace(target, locked=locked))
+                self._view = self._view.with_asking(replace(target, locked=locked))
 
     def hide(self, hides: bool = True) -> None:
         """Whether a question's results wait until it is locked."""
-        self._set(hides=hides)
+        self._update_view(hides=hides)
 
     def add(self, question: str) -> None:
         """One question more, at the end. Raises InvalidSetting, NotTaken."""
         with self._lock:
-            self._set(questions=_questions((*self._unended().questions, question)))
+            self._update_view(questions=_clean_questions((*self._open_view().questions, question)))
 
     def cost(self, epsilon: float) -> None:
         """Another epsilon for every answer to questions that have not been asked yet. Raises
         InvalidSetting, NotTaken."""
-        lies_below(epsilon)
+        flip_threshold(epsilon)
         with self._lock:
-            self._unended()
-            self._set(epsilon=float(epsilon))
+            self._open_view()
+            self._update_view(epsilon=float(epsilon))
 
     def vote(self, title: str, options: Sequence[str], right: int | None = None) -> None:
         """Ask all phones for a guess that nothing hides and that replaces no open question. Raises
         NotTaken."""
         with self._lock:
-            view = self._unended()
+            view = self._open_view()
             if isinstance(view.open, Asking) and not view.locked:
-                raise NotTaken("A question is still open. Lock it on the page Class first.")
-            number = -1 - len(view.ballots)
-            guess_poll = Ballot(number=number, title=title, options=tuple(options), right=right)
-            self._view = view.having(guess_poll)
-            self._set(beside=number)
+                raise ReportRejected("A question is still open. Lock it on the page Class first.")
+            number = -1 - len(view.guess_polls)
+            guess_poll = GuessPoll(number=number, title=title, options=tuple(options), right=right)
+            self._view = view.with_asking(guess_poll)
+            self._update_view(guess_poll_number=number)
 
     def show(self, number: int) -> None:
         """Go back to a ballot, as it was left."""
-        self._set(beside=number)
+        self._update_view(guess_poll_number=number)
 
     def end(self) -> None:
         """Take no more reports at all."""
-        self._set(ended=True)
+        self._update_view(ended=True)
 
     def count(self, yes: int, hands: int) -> None:
-        """Hands shown to the question that is on, each after a throw of `coins`; the last count
-        holds. Raises InvalidSetting, NotTaken."""
-        check_number("hands", hands, at_least=1, at_most=PHONES, integer=True)
+        """Hands shown to the question that is on, each after a throw of `choose_coin_rule`; the
+        last count holds. Raises InvalidSetting, NotTaken."""
+        check_number("hands", hands, at_least=1, at_most=MAX_PHONES, integer=True)
         check_number("hands that say yes", yes, at_least=0, at_most=hands, integer=True)
         with self._lock:
-            asking = self._on()
-            for asking_before in self._view.answered(asking.question, Sender.HANDS):
-                before = asking_before.counts[Sender.HANDS].reports
-                if asking_before.number != asking.number and before != hands:
-                    limit = f"{before}, as the first time"
+            asking = self._current_asking()
+            for asking_before in self._view.answered_rounds(asking.question, Sender.HANDS):
+                n_hands = asking_before.counts[Sender.HANDS].reports
+                if asking_before.number != asking.number and n_hands != hands:
+                    limit = f"{n_hands}, as the first time"
                     raise InvalidSetting("hands", limit, hands, "the same people answer again")
-            self._put(asking, Sender.HANDS, Poll(yes, hands, coins(asking.epsilon).channel))
+            self._store_counts(
+                asking, Sender.HANDS, Poll(yes, hands, choose_coin_rule(asking.epsilon).channel)
+            )
 
     def simulate(self, yes: int) -> None:
         """CLASS simulated phones, of which so many answer yes, each time the question that is on is
         asked. Raises InvalidSetting, NotTaken."""
-        check_number("simulated phones that say yes", yes, at_least=0, at_most=CLASS, integer=True)
+        check_number(
+            "simulated phones that say yes", yes, at_least=0, at_most=CLASS_SIZE, integer=True
+        )
         with self._lock:
-            for asking in self._view.rounds(self._on().question):
+            for asking in self._view.rounds(self._current_asking().question):
                 self._simulate(asking, yes)
 
     def _simulate(self, asking: Asking, yes: int) -> None:
-        channel = coin(asking.epsilon)
-        reports = reports_of(np.arange(CLASS) < yes, channel, self._rng)
-        self._put(asking, Sender.SIMULATED, Poll(int(reports.sum()), CLASS, channel))
-        self._set(pretended={**self._view.pretended, asking.question: yes})
+        channel = build_phone_channel(asking.epsilon)
+        reports = simulate_reports(np.arange(CLASS_SIZE) < yes, channel, self._rng)
+        self._store_counts(asking, Sender.SIMULATED, Poll(int(reports.sum()), CLASS_SIZE, channel))
+        self._update_view(simulated_yes={**self._view.simulated_yes, asking.question: yes})
 
-    def _put(self, asking: Asking, sender: Sender, poll: Poll) -> None:
+    def _store_counts(self, asking: Asking, sender: Sender, poll: Poll) -> None:
         counts = {**asking.counts, sender: poll}
-        self._view = self._view.having(replace(asking, counts=counts))
+        self._view = self._view.with_asking(replace(asking, counts=counts))
 
-    def _on(self) -> Asking:
-        now = self._unended().now
+    def _current_asking(self) -> Asking:
+        now = self._open_view().now
         if now is None:
-            raise NotTaken("No question has been asked yet.")
+            raise ReportRejected("No question has been asked yet.")
         return now
 
-    def _unended(self) -> View:
+    def _open_view(self) -> View:
         if self._view.ended:
-            raise NotTaken("The room is closed.")
+            raise ReportRejected("The room is closed.")
         return self._view
 
     def report(
@@ -877,56 +907,62 @@ class Room:
         """Take what a phone sends, a bit or, to a ballot, picks; the same twice counts once. Raises
         NotTaken, with a sentence."""
         if room != self._view.id:
-            raise NotTaken("This is a report to another room; open the link of this one.")
+            raise ReportRejected("This is a report to another room; open the link of this one.")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise Malformed("The report has no valid token: 32 hexadecimal digits.")
+            raise MalformedReport("The report has no valid token: 32 hexadecimal digits.")
         if type(asking) is not int:
-            raise Malformed("The report does not say which question it answers.")
+            raise MalformedReport("The report does not say which question it answers.")
         if asking >= 0 and (type(bit) is not int or bit not in (0, 1)):
-            raise Malformed("The report must be 0 or 1.")
+            raise MalformedReport("The report must be 0 or 1.")
         with self._lock:
             view = self._view
-            entries: Sequence[Asking | Ballot] = (*view.askings, *view.ballots)
+            entries: Sequence[Asking | GuessPoll] = (*view.askings, *view.guess_polls)
             entry = next((candidate for candidate in entries if candidate.number == asking), None)
             if entry is None:
-                raise NotTaken("This question has not been asked.")
+                raise ReportRejected("This question has not been asked.")
             is_guess = asking < 0
-            answer: Any = entry.sound(picks) if isinstance(entry, Ballot) else bit
+            answer: Any = entry.parse_picks(picks) if isinstance(entry, GuessPoll) else bit
             if answer is None:
-                raise Malformed("The report must be one of the options.")
+                raise MalformedReport("The report must be one of the options.")
             previous = entry.reports.get(token)
             if previous == answer:
                 return Receipt.AGAIN
             if previous is not None:
-                raise NotTaken("This browser has already answered; its first report counts.")
-            self._unended()
+                raise ReportRejected("This browser has already answered; its first report counts.")
+            self._open_view()
             if entry is not view.open:
-                raise NotTaken("This question is over; the report came too late.")
+                raise ReportRejected("This question is over; the report came too late.")
             if entry.locked:
-                raise NotTaken("The teacher has closed this question; the report came too late.")
-            most = self._places if is_guess else PHONES
-            if len(entry.reports) >= most:
-                raise NotTaken(f"The room is full: {most} phones have answered.")
+                raise ReportRejected(
+                    "The teacher has closed this question; the report came too late."
+                )
+            max_reports = self._n_places if is_guess else MAX_PHONES
+            if len(entry.reports) >= max_reports:
+                raise ReportRejected(f"The room is full: {max_reports} phones have answered.")
             if not is_guess:  # who guesses does so under a name of its own
-                self._enter(token, address)
+                self._admit_browser(token, address)
             entry.reports[token] = answer
-            self._set(tested=True)
+            self._update_view(tested=True)
         return Receipt.NEW
 
-    def _enter(self, token: str, address: str) -> None:
+    def _admit_browser(self, token: str, address: str) -> None:
         """Give a browser its place. Raises Waits where the teacher has to.
 
         One address asks for no more places than there were, so that it hides no other's phones.
         """
-        if token not in self._inside and len(self._inside) < self._places:
-            self._inside.add(token)
-        if token in self._inside:
+        if token not in self._admitted and len(self._admitted) < self._n_places:
+            self._admitted.add(token)
+        if token in self._admitted:
             return
         n_waiting = sum(waiting_address == address for waiting_address in self._waiting.values())
-        if token not in self._waiting and n_waiting < self._places and len(self._waiting) < PHONES:
+        if (
+            token not in self._waiting
+            and n_waiting < self._n_places
+            and len(self._waiting) < MAX_PHONES
+        ):
             self._waiting[token] = address
-            self._set(waiting=len(self._waiting))
-        raise Waits(
+            self._update_view(waiting=len(self._waiting))
+        raise PhoneWaiting(
             "More phones are here than the teacher expects. This one waits to be let in, and then"
             " sends its report by itself."
         )
@@ -936,16 +972,18 @@ class Room:
         with self._lock:
             for token in list(self._waiting)[:phones]:
                 del self._waiting[token]
-                self._inside.add(token)
-            self._set(waiting=len(self._waiting))
+                self._admitted.add(token)
+            self._update_view(waiting=len(self._waiting))
 
 
-def _questions(texts: Sequence[str]) -> tuple[str, ...]:
+def _clean_questions(texts: Sequence[str]) -> tuple[str, ...]:
     """Each on one line, neither too long nor too many. Raises InvalidSetting."""
     questions = tuple(" ".join(text.split()) for text in texts)
     for question in questions:
-        if not 0 < len(question) <= LONGEST:
-            raise InvalidSetting("question", f"1 to {LONGEST} characters", len(question))
+        if not 0 < len(question) <= MAX_QUESTION_LENGTH:
+            raise InvalidSetting(
+                "question", f"1 to {MAX_QUESTION_LENGTH} characters", len(question)
+            )
     if len(questions) not in QUESTIONS:
         limit = f"{QUESTIONS[0]} to {QUESTIONS[-1]}"
         raise InvalidSetting("number of questions", limit, len(questions))

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from dpmc_lab.classroom import CLASS, room
-from dpmc_lab.classroom.room import Ballot, Bounds, Coins, Poll, Sender, View
+from dpmc_lab.classroom import CLASS_SIZE, room
+from dpmc_lab.classroom.room import Bounds, CoinRule, GuessPoll, Poll, Sender, View
 from dpmc_lab.curves import cards
 
-PHONES = (30, 300, 3000)  # of which the wall shows how far they would reach
-FEWEST = 3  # phones of which a share is shown: nobody's reports stand alone
+PHONE_COUNTS = (30, 300, 3000)  # of which the wall shows how far they would reach
+MIN_PHONES = 3  # phones of which a share is shown: nobody's reports stand alone
 _NUMBERS = ("no", "one", "two", "three", "four")
 _TIMES = ("", "once", "twice", "three times", "four times")
 
@@ -34,75 +34,75 @@ class Mark(enum.Enum):
 
 @dataclass(frozen=True)
 class ShareRow:
-    """One share on an axis of 0..1. found: None before it is shown; truth: where it is known, which
-    an estimate can be compared with; note: of what it is, or why it is not shown."""
+    """One share on an axis of 0..1. interval: None before it is shown; truth: where it is known,
+    which an estimate can be compared with; note: of what it is, or why it is not shown."""
 
     name: str
     mark: Mark
-    found: Bounds | None
+    interval: Bounds | None
     reports: int = 0
     truth: float | None = None
     note: str = ""
 
 
-def points(value: float) -> str:
+def format_points(value: float) -> str:
     """A share in whole percents, which are points in a difference."""
     return f"{round(100 * value)}"
 
 
-def share_text(row: ShareRow) -> str:
+def format_row_share(row: ShareRow) -> str:
     """The share for people: '62 %'."""
-    if row.found is None:
+    if row.interval is None:
         return ""
     if row.mark is Mark.REACH:
-        share, low, high = row.found
-        return f"± {points(max(share - low, high - share))}"
-    form = cards.of_hundred if row.mark is Mark.CERTAINTY else points
-    return f"{form(row.found.share)} %"
+        share, low, high = row.interval
+        return f"± {format_points(max(share - low, high - share))}"
+    format_share = cards.format_limit_percent if row.mark is Mark.CERTAINTY else format_points
+    return f"{format_share(row.interval.share)} %"
 
 
-def range_text(row: ShareRow) -> str:
+def format_row_interval(row: ShareRow) -> str:
     """Its interval: '39 to 85'."""
-    if row.found is None or row.mark in (Mark.CERTAINTY, Mark.REPORTED):
+    if row.interval is None or row.mark in (Mark.CERTAINTY, Mark.REPORTED):
         return ""
-    return f"{points(row.found.low)} to {points(row.found.high)}"
+    return f"{format_points(row.interval.low)} to {format_points(row.interval.high)}"
 
 
 # --- one question ---------------------------------------------------------------------------------
 
 
-def senders(view: View, question: int) -> list[Sender]:
+def list_senders(view: View, question: int) -> list[Sender]:
     """Who has sent reports to a question, phones first."""
     return [sender for sender in Sender if view.poll(question, sender=sender).reports]
 
 
-def of_question(view: View, question: int, *, told: bool = False) -> list[ShareRow]:
+def build_question_rows(view: View, question: int, *, reveal_truth: bool = False) -> list[ShareRow]:
     """The estimates and what they are made from, for each kind of sender; then how far more phones
-    would reach at the share of the first. told: whether the share of simulated phones is no
+    would reach at the share of the first. reveal_truth: whether the share of simulated phones is no
     secret."""
-    visible = view.shown
-    present_senders = senders(visible, question)
+    visible = view.visible
+    present_senders = list_senders(visible, question)
     if not present_senders:
-        note = HIDDEN if senders(view, question) else "no reports yet"
+        note = HIDDEN_NOTE if list_senders(view, question) else "no reports yet"
         return [
             ShareRow("This class", Mark.ESTIMATE, None, note=note),
             ShareRow("Reports as sent", Mark.REPORTED, None),
         ]
     rows = []
     for sender in present_senders:
-        hidden = sender is not Sender.SIMULATED or not told
-        truth = None if hidden else view.pretended[question] / CLASS
-        *earlier_polls, all_answers = _polls(visible, question, sender)
+        hidden = sender is not Sender.SIMULATED or not reveal_truth
+        truth = None if hidden else view.simulated_yes[question] / CLASS_SIZE
+        *earlier_polls, all_answers = _select_polls(visible, question, sender)
         for poll in (*earlier_polls, all_answers):
-            respondents = of_text(poll, sender)
+            respondents = describe_respondents(poll, sender)
             if earlier_polls:
                 respondents += (
                     " that answered the last time"
                     if poll is not all_answers
                     else ", all that answered"
                 )
-            rows.append(_row("This class", poll, sender, respondents, truth))
-        if rows[-1].found is not None and all_answers.of_people is not None:
+            rows.append(_build_row("This class", poll, sender, respondents, truth))
+        if rows[-1].interval is not None and all_answers.of_people is not None:
             sent = Bounds(*[all_answers.yes / all_answers.reports] * 3)
             n_reports = all_answers.reports
             rows.append(
@@ -110,51 +110,57 @@ def of_question(view: View, question: int, *, told: bool = False) -> list[ShareR
             )
             rows.append(ShareRow("Reports as sent", Mark.REPORTED, sent, n_reports))
     first_poll = visible.poll(question, sender=present_senders[0])
-    if rows[0].found is not None:
-        for phones in PHONES:
+    if rows[0].interval is not None:
+        for phones in PHONE_COUNTS:
             name = f"{phones:,} phones would resolve"
             rows.append(
-                ShareRow(name, Mark.REACH, first_poll.resolved_by(phones), phones, note=COMPUTED)
+                ShareRow(
+                    name, Mark.REACH, first_poll.interval_for(phones), phones, note=COMPUTED_NOTE
+                )
             )
     return rows
 
 
-def _polls(view: View, question: int, sender: Sender) -> list[Poll]:
+def _select_polls(view: View, question: int, sender: Sender) -> list[Poll]:
     """Of those who answered the last time, where that tells them apart; and of all who answered."""
     all_answers = view.poll(question, sender=sender)
     if sender is not Sender.PHONES:
         return [all_answers]
-    latest = view.poll(question, among=view.latest(question))
+    latest = view.poll(question, among=view.latest_phones(question))
     return (
         [latest, all_answers]
-        if FEWEST <= latest.people <= all_answers.people - FEWEST
+        if MIN_PHONES <= latest.people <= all_answers.people - MIN_PHONES
         else [all_answers]
     )
 
 
-def _row(
+def _build_row(
     name: str, poll: Poll, sender: Sender, note: str = "", truth: float | None = None
 ) -> ShareRow:
     """The share of a class; of fewer phones than FEWEST there is none."""
-    if sender is Sender.PHONES and 0 < poll.people < FEWEST:
-        return ShareRow(name, Mark.ESTIMATE, None, note=f"{note}: shown from {FEWEST} phones on")
+    if sender is Sender.PHONES and 0 < poll.people < MIN_PHONES:
+        return ShareRow(
+            name, Mark.ESTIMATE, None, note=f"{note}: shown from {MIN_PHONES} phones on"
+        )
     return ShareRow(name, Mark.ESTIMATE, poll.of_class, poll.reports, truth, note)
 
 
-def of_text(poll: Poll, sender: Sender) -> str:
+def describe_respondents(poll: Poll, sender: Sender) -> str:
     """Of what an estimate is: '30 phones', '60 reports of 30 phones'."""
-    of = _plural(poll.people, _one(sender))
-    return of if poll.reports == poll.people else f"{poll.reports} reports of {of}"
+    phones_text = _format_count(poll.people, _singular(sender))
+    return (
+        phones_text if poll.reports == poll.people else f"{poll.reports} reports of {phones_text}"
+    )
 
 
-def of_ballot(view: View, guess_poll: Ballot) -> list[ShareRow]:
+def build_guess_rows(view: View, guess_poll: GuessPoll) -> list[ShareRow]:
     """How many have chosen each option of a guess; nothing before it is locked."""
     rows, people = [], len(guess_poll.reports)
     for index, (option, chosen) in enumerate(
-        zip(guess_poll.options, guess_poll.counts(), strict=True)
+        zip(guess_poll.options, guess_poll.count_options(), strict=True)
     ):
         if not (guess_poll.locked or view.ended):
-            rows.append(ShareRow(option, Mark.ESTIMATE, None, note=HIDDEN))
+            rows.append(ShareRow(option, Mark.ESTIMATE, None, note=HIDDEN_NOTE))
             continue
         share = chosen / people if people else 0.0
         note = f"{chosen} of {people}" + ("; the answer" if index == guess_poll.right else "")
@@ -165,50 +171,54 @@ def of_ballot(view: View, guess_poll: Ballot) -> list[ShareRow]:
 # --- all questions, and all askings ---------------------------------------------------------------
 
 
-def asked(view: View) -> list[int]:
+def list_asked_questions(view: View) -> list[int]:
     """The questions asked so far, in that order."""
     return list(dict.fromkeys(asking.question for asking in view.askings))
 
 
-def overview(view: View) -> list[ShareRow]:
+def summarise_questions(view: View) -> list[ShareRow]:
     """The share of every question asked so far, in that order, of phones where there are any."""
-    rows, visible = [], view.shown
-    for question in asked(view):
-        sender = next(iter(senders(visible, question)), Sender.PHONES)
+    rows, visible = [], view.visible
+    for question in list_asked_questions(view):
+        sender = next(iter(list_senders(visible, question)), Sender.PHONES)
         poll = visible.poll(question, sender=sender)
-        note = HIDDEN if not poll.reports and senders(view, question) else of_text(poll, sender)
-        rows.append(_row(view.questions[question], poll, sender, note))
+        note = (
+            HIDDEN_NOTE
+            if not poll.reports and list_senders(view, question)
+            else describe_respondents(poll, sender)
+        )
+        rows.append(_build_row(view.questions[question], poll, sender, note))
     return rows
 
 
 class Difference(NamedTuple):
     """By how much one share is above another, among the same people; by their questions."""
 
-    more: int
-    less: int
-    by: Bounds
+    larger_question: int
+    smaller_question: int
+    interval: Bounds
 
     @property
-    def sure(self) -> bool:
-        return self.by.low > 0
+    def is_certain(self) -> bool:
+        return self.interval.low > 0
 
 
-def differences(view: View) -> list[Difference]:
+def compare_questions(view: View) -> list[Difference]:
     """Of every two questions to which the same people have answered, the estimated larger share
     first. In 95 of 100 classes every interval holds its difference."""
-    visible, results = view.shown, []
-    pairs = list(itertools.combinations(asked(view), 2))
+    visible, results = view.visible, []
+    pairs = list(itertools.combinations(list_asked_questions(view), 2))
     for pair in pairs:
         sender, *other_senders = {
-            next(iter(senders(visible, entry)), Sender.PHONES) for entry in pair
+            next(iter(list_senders(visible, entry)), Sender.PHONES) for entry in pair
         }
         shared_phones = set.intersection(*(visible.phones(entry) for entry in pair))
-        if other_senders or (sender is Sender.PHONES and len(shared_phones) < FEWEST):
+        if other_senders or (sender is Sender.PHONES and len(shared_phones) < MIN_PHONES):
             continue
         entry, other_entry = (
             visible.poll(question, sender=sender, among=shared_phones) for question in pair
         )
-        interval = room.difference(entry, other_entry, room.MISSED / len(pairs))
+        interval = room.compute_share_difference(entry, other_entry, room.MISS_RATE / len(pairs))
         if interval is not None and interval.share < 0:
             pair, interval = pair[::-1], Bounds(-interval.share, -interval.high, -interval.low)
         if interval is not None:
@@ -216,147 +226,167 @@ def differences(view: View) -> list[Difference]:
     return results
 
 
-def ranked(
+def rank_rows(
     rows: Sequence[ShareRow], pair_differences: Sequence[Difference]
 ) -> list[ShareRow] | None:
     """The same from the largest share down, those without one last; None where two of them are not
     surely different."""
-    n_shares = sum(row.found is not None for row in rows)
-    if n_shares < 2 or sum(difference.sure for difference in pair_differences) < math.comb(
+    n_shares = sum(row.interval is not None for row in rows)
+    if n_shares < 2 or sum(difference.is_certain for difference in pair_differences) < math.comb(
         n_shares, 2
     ):
         return None
-    return sorted(rows, key=lambda row: math.inf if row.found is None else -row.found.share)
+    return sorted(rows, key=lambda row: math.inf if row.interval is None else -row.interval.share)
 
 
-def compared(view: View, pair_differences: Sequence[Difference]) -> list[str]:
+def describe_differences(view: View, pair_differences: Sequence[Difference]) -> list[str]:
     """What may be said of which shares are larger."""
-    told = [
-        f"“{view.questions[one.more]}” has more yes in this class than"
-        f" “{view.questions[one.less]}”: by {points(one.by.low)} to {points(one.by.high)} points."
-        for one in pair_differences
-        if one.sure
+    sentences = [
+        f"“{view.questions[difference.larger_question]}” has more yes in this class than"
+        f" “{view.questions[difference.smaller_question]}”: by"
+        f" {format_points(difference.interval.low)} to {format_points(difference.interval.high)}"
+        " points."
+        for difference in pair_differences
+        if difference.is_certain
     ]
-    if all(one.sure for one in pair_differences):
-        return [*told, DIFFER] if told else []
-    open_ = [one for one in pair_differences if not one.sure]
-    if len(open_) > 1:
-        return [*told, f"{len(open_)} {'other ' if told else ''}pairs: {SAME}"]
-    (one,) = open_
-    names = f"“{view.questions[one.more]}” less “{view.questions[one.less]}”"
-    return [*told, f"{names}: {points(one.by.low)} to {points(one.by.high)} points. {SAME}"]
+    if all(difference.is_certain for difference in pair_differences):
+        return [*sentences, DIFFER_NOTE] if sentences else []
+    uncertain = [difference for difference in pair_differences if not difference.is_certain]
+    if len(uncertain) > 1:
+        return [*sentences, f"{len(uncertain)} {'other ' if sentences else ''}pairs: {SAME_NOTE}"]
+    (difference,) = uncertain
+    names = (
+        f"“{view.questions[difference.larger_question]}” less"
+        f" “{view.questions[difference.smaller_question]}”"
+    )
+    return [
+        *sentences,
+        f"{names}: {format_points(difference.interval.low)} to"
+        f" {format_points(difference.interval.high)} points. {SAME_NOTE}",
+    ]
 
 
-def rounds(view: View, question: int, prior: float = 0.5) -> tuple[list[ShareRow], list[ShareRow]]:
+def compare_rounds(
+    view: View, question: int, prior: float = 0.5
+) -> tuple[list[ShareRow], list[ShareRow]]:
     """What asking again does: the estimate after each round, and how often an attacker is right, at
     last where all reports of a phone agree; prior: how sure of a yes before."""
     estimates, certainty = [], []
-    visible = view.shown
-    sender = next(iter(senders(visible, question)), Sender.PHONES)
-    for times in range(1, len(visible.answered(question, sender)) + 1):
+    visible = view.visible
+    sender = next(iter(list_senders(visible, question)), Sender.PHONES)
+    for times in range(1, len(visible.answered_rounds(question, sender)) + 1):
         name = "Asked once" if times == 1 else f"Asked {times} times"
         poll = visible.poll(question, times, sender)
-        estimates.append(_row(name, poll, sender, of_text(poll, sender)))
-        told = replace(poll.channel, times=times)
-        right = room.attacker(told, prior)
-        note = f"epsilon {cards.epsilon_text(told.loss(1).epsilon)} in all"
+        estimates.append(_build_row(name, poll, sender, describe_respondents(poll, sender)))
+        channel = replace(poll.channel, times=times)
+        right = room.guess_probability(channel, prior)
+        note = f"epsilon {cards.format_epsilon(channel.loss(1).epsilon)} in all"
         certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
     if len(estimates) > 1:
-        agree, right = room.equal_reports(poll.channel, times, prior)
-        note = f"as in {cards.hundred(agree)} of 100 phones"
+        equal_share, right = room.equal_report_chances(poll.channel, times, prior)
+        note = f"as in {cards.format_share_percent(equal_share)} of 100 phones"
         name = f"All {times} reports equal"
         certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
     return estimates, certainty
 
 
-def surer(estimates: Sequence[ShareRow], certainty: Sequence[ShareRow]) -> str:
-    """Whom the last round tells more of than the first, by what is written in the rows of `rounds`;
-    and the sum of the epsilons."""
-    first, *_, last = (row.found for row in estimates)
-    grown = []
+def describe_repetition(estimates: Sequence[ShareRow], certainty: Sequence[ShareRow]) -> str:
+    """Whom the last round tells more of than the first, by what is written in the rows of
+    `compare_rounds`; and the sum of the epsilons."""
+    first, *_, last = (row.interval for row in estimates)
+    gains = []
     if first is not None and last is not None and last.high - last.low < first.high - first.low:
-        grown.append("surer about the class")
-    if share_text(certainty[-1]) != share_text(certainty[0]):
-        grown.append("surer about you")
-    return f"Asked again: {', '.join(grown) or 'no surer'}; {certainty[-2].note}"
+        gains.append("surer about the class")
+    if format_row_share(certainty[-1]) != format_row_share(certainty[0]):
+        gains.append("surer about you")
+    return f"Asked again: {', '.join(gains) or 'no surer'}; {certainty[-2].note}"
 
 
 # --- words and tables -----------------------------------------------------------------------------
 
 
-def words(rows: Sequence[ShareRow], about: str) -> str:
+def describe_rows(rows: Sequence[ShareRow], title: str) -> str:
     """What a picture of rows shows."""
-    told = []
+    sentences = []
     for row in rows:
-        of = f" ({row.note})" if row.note else ""
-        if row.found is None:
-            told.append(f"{row.name}{of}: no share yet")
-        elif not range_text(row):
-            told.append(f"{row.name}{of}: {share_text(row)}")
+        base = f" ({row.note})" if row.note else ""
+        if row.interval is None:
+            sentences.append(f"{row.name}{base}: no share yet")
+        elif not format_row_interval(row):
+            sentences.append(f"{row.name}{base}: {format_row_share(row)}")
         else:
-            told.append(f"{row.name}{of}: {share_text(row)}, 95 % interval {range_text(row)}")
+            sentences.append(
+                f"{row.name}{base}: {format_row_share(row)}, 95 % interval"
+                f" {format_row_interval(row)}"
+            )
         if row.truth is not None:
-            told[-1] += f", true share {points(row.truth)} %"
-    return f"{about}. {'; '.join(told)}."
+            sentences[-1] += f", true share {format_points(row.truth)} %"
+    return f"{title}. {'; '.join(sentences)}."
 
 
-def table(rows: Sequence[ShareRow]) -> dict[str, list[str | int]]:
+def tabulate_rows(rows: Sequence[ShareRow]) -> dict[str, list[str | int]]:
     """The same by columns, in percent."""
     return {
         "what": [row.name for row in rows],
         "of": [row.note for row in rows],
         "reports": [row.reports for row in rows],
-        "share in %": [share_text(row).removesuffix(" %") for row in rows],
-        "95 % interval": [range_text(row) for row in rows],
+        "share in %": [format_row_share(row).removesuffix(" %") for row in rows],
+        "95 % interval": [format_row_interval(row) for row in rows],
     }
 
 
-def rule_words(rule: Coins) -> str:
+def describe_coin_rule(rule: CoinRule) -> str:
     """What to do with coins, for a class to follow."""
     if rule.heads:
-        few = f"At most {_NUMBERS[rule.heads]} head{'' if rule.heads == 1 else 's'}"
+        condition = f"At most {_NUMBERS[rule.heads]} head{'' if rule.heads == 1 else 's'}"
     else:
-        few = "Tails" if rule.coins == 1 else f"Tails {_TIMES[rule.coins]}"
+        condition = "Tails" if rule.coins == 1 else f"Tails {_TIMES[rule.coins]}"
     return (
-        f"Throw one coin {_TIMES[rule.coins]} where nobody sees it. {few}: show the opposite of"
+        f"Throw one coin {_TIMES[rule.coins]} where nobody sees it. {condition}: show the"
+        " opposite of"
         " your answer. Anything else: show your answer."
     )
 
 
-def epsilon_words(epsilon: float, phones: int = CLASS) -> tuple[str, str, str]:
+def explain_epsilon(epsilon: float, phones: int = CLASS_SIZE) -> tuple[str, str, str]:
     """What an epsilon per answer means: for an answer, for who guesses it, and for the class."""
-    channel = room.coin(epsilon)
-    themselves, good = room.class_to(channel, phones), room.good_to(channel, phones)
+    channel = room.build_phone_channel(epsilon)
+    class_width, population_width = (
+        room.class_half_width(channel, phones),
+        room.population_half_width(channel, phones),
+    )
     answer = (
-        f"With {phones} phones the share of this class is good to about ± {points(themselves)}"
-        f" points, that of people like this class to ± {points(good)}."
-        if themselves < 0.5
+        f"With {phones} phones the share of this class is good to about ±"
+        f" {format_points(class_width)}"
+        f" points, that of people like this class to ± {format_points(population_width)}."
+        if class_width < 0.5
         else f"With {phones} phones the shares say nothing at all."
     )
     return (
         "A phone throws one tilted coin: it tells the opposite"
-        f" {cards.hundred(float(channel.matrix[0, 1]))} times in 100.",
+        f" {cards.format_share_percent(float(channel.matrix[0, 1]))} times in 100.",
         "Who starts at 50:50 and guesses an answer from its report is right"
-        f" {cards.hundred(room.attacker(channel))} times in 100.",
+        f" {cards.format_share_percent(room.guess_probability(channel))} times in 100.",
         answer,
     )
 
 
-def two_coins(epsilon: float) -> str:
+def explain_two_coins(epsilon: float) -> str:
     """The tilted coin of a phone, explained by two; with as many digits as make the sum right."""
-    chance = float(room.coin(epsilon).matrix[0, 1])
-    own = cards.hundred(chance)
-    digits = len(own.partition(".")[2])
-    if abs(2 * float(own) - 200 * chance) >= 0.5 / 10**digits:
+    chance = float(room.build_phone_channel(epsilon).matrix[0, 1])
+    flips_text = cards.format_share_percent(chance)
+    digits = len(flips_text.partition(".")[2])
+    if abs(2 * float(flips_text) - 200 * chance) >= 0.5 / 10**digits:
         digits += 1
-        own = f"{100 * chance:.{digits}f}"
+        flips_text = f"{100 * chance:.{digits}f}"
     return (
-        f"Two coins would do the same: {100 - 2 * float(own):.{digits}f} = 100 - 2 x {own} times in"
+        f"Two coins would do the same: {100 - 2 * float(flips_text):.{digits}f} = 100 - 2 x"
+        f" {flips_text} times in"
         " 100 the first lets the answer out; else a second, fair coin answers."
     )
 
 
-def cost_words(questions: int, epsilon: float) -> str:
+def explain_cost(questions: int, epsilon: float) -> str:
     """What a person pays for the whole list, each question asked once."""
     if questions == 1:
         return f"1 answer at {epsilon:g}: asking again costs as much again."
@@ -371,108 +401,118 @@ _LEGEND = (
     " that so many phones would give at this share. Protected: one answer of one person."
 )
 _TRUTH = " Dashed upright: the true share of the simulated phones."
-HIDDEN = "hidden until locked"
-COMPUTED = "people like this class, at its share"
-SAME = "Their difference may be none, so nobody may say which share is larger."
-DIFFER = "These differ, every two of them, with 95 % for all of this together."
-GUESSED = "Share of the phones that guessed so: counted, nothing hides it."
+HIDDEN_NOTE = "hidden until locked"
+COMPUTED_NOTE = "people like this class, at its share"
+SAME_NOTE = "Their difference may be none, so nobody may say which share is larger."
+DIFFER_NOTE = "These differ, every two of them, with 95 % for all of this together."
+GUESSED_NOTE = "Share of the phones that guessed so: counted, nothing hides it."
 
 
-def legend(rows: Sequence[ShareRow]) -> str:
+def describe_marks(rows: Sequence[ShareRow]) -> str:
     """What the marks of a question's picture mean."""
     has_truth = any(row.truth is not None for row in rows)
     return _LEGEND + (_TRUTH if has_truth else "")
 
 
-def counted(view: View) -> tuple[list[tuple[str, str]], str]:
+def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
     """How many have answered the question that is on, by who sends, and how many phones are
     connected; and whether more reports are taken."""
     now = view.now
-    if guess_poll := view.ballot:
+    if guess_poll := view.guess_poll:
         poll_figures = [
             (str(len(guess_poll.reports)), "answered"),
             (str(view.connected), "connected"),
         ]
-        return poll_figures, _open(view)
+        return poll_figures, _state_text(view)
     if now is None:
         return [], ""
     figures, rounds = [], view.rounds(now.question)
-    other_senders = [entry for entry in senders(view, now.question) if entry is not Sender.PHONES]
-    before = set().union(*(entry.reports for entry in rounds if entry.number < now.number))
-    if now.reports or view.connected or before or not other_senders:
-        again = len(before & now.reports.keys())
-        new, label = len(now.reports) - again, "answered"
-        if before:
-            label = f"of {len(before)} {'has' if again == 1 else 'have'} answered again"
-            label += f", {new} for the first time" if new else ""
-        figures += [(str(again if before else new), label), (str(view.connected), "connected")]
+    other_senders = [
+        entry for entry in list_senders(view, now.question) if entry is not Sender.PHONES
+    ]
+    earlier_phones = set().union(*(entry.reports for entry in rounds if entry.number < now.number))
+    if now.reports or view.connected or earlier_phones or not other_senders:
+        n_again = len(earlier_phones & now.reports.keys())
+        n_new, label = len(now.reports) - n_again, "answered"
+        if earlier_phones:
+            label = f"of {len(earlier_phones)} {'has' if n_again == 1 else 'have'} answered again"
+            label += f", {n_new} for the first time" if n_new else ""
+        figures += [
+            (str(n_again if earlier_phones else n_new), label),
+            (str(view.connected), "connected"),
+        ]
     for sender in other_senders:
-        figures.append(_counted(view.poll(now.question, sender=sender).people, _one(sender)))
-    place = f"Question {now.question + 1} of {len(view.questions)}"
-    place += "" if len(rounds) == 1 else f", round {rounds.index(now) + 1}"
-    return figures, f"{place} · {_open(view)}"
+        figures.append(_pluralise(view.poll(now.question, sender=sender).people, _singular(sender)))
+    position = f"Question {now.question + 1} of {len(view.questions)}"
+    position += "" if len(rounds) == 1 else f", round {rounds.index(now) + 1}"
+    return figures, f"{position} · {_state_text(view)}"
 
 
-def _open(view: View) -> str:
+def _state_text(view: View) -> str:
     return "the class is over" if view.ended else "closed" if view.locked else "open"
 
 
-def waiting(view: View) -> str:
+def explain_waiting(view: View) -> str:
     """Why the wall does not change, or nothing."""
-    if view.ballot:
+    if view.guess_poll:
         return "" if view.locked or view.ended else "Nothing is shown until it is locked (L)."
-    if view.shown is view or view.now is None:
+    if view.visible is view or view.now is None:
         return ""
     if len(view.rounds(view.now.question)) > 1:
         return "A round: the shares are those before it, and change when it is locked (L)."
     return "The shares are hidden until the question is locked (L)."
 
 
-def promise_words(view: View, question: int) -> list[str]:
+def explain_promise(view: View, question: int) -> list[str]:
     """What is proved for whoever answers, and how far it goes."""
     times = len(view.rounds(question))
-    right = room.attacker(room.coin(view.costs(question), times))
-    agree, certain = room.equal_reports(room.coin(view.costs(question)), max(times, 2))
+    right = room.guess_probability(room.build_phone_channel(view.question_epsilon(question), times))
+    equal_share, certain = room.equal_report_chances(
+        room.build_phone_channel(view.question_epsilon(question)), max(times, 2)
+    )
     sentences = [
         "Protected: one answer of one person, before it leaves the phone. A report moves anyone's"
-        f" odds about it at most {odds(view.costs(question)):,.1f}-fold.",
+        f" odds about it at most {odds_factor(view.question_epsilon(question)):,.1f}-fold.",
         "Who starts at 50:50 and guesses an answer from"
         f" {'its report' if times == 1 else f'its {times} reports'} is right at most"
-        f" {cards.of_hundred(right)} times in 100; who was surer before may be right more often.",
+        f" {cards.format_limit_percent(right)} times in 100; who was surer before may be right"
+        " more often.",
         f"If the question is asked {max(times, 2)} times, all reports of a phone agree for"
-        f" {cards.hundred(agree)} of 100 phones. Someone with no idea about you then guesses right"
-        f" {cards.hundred(certain)} % of the time.",
-        f"Who has answered every time so far, {_plural(len(view.askings), 'answer')}, has spent"
-        f" epsilon {cards.epsilon_text(view.most)}: budgets add up.",
+        f" {cards.format_share_percent(equal_share)} of 100 phones. Someone with no idea about"
+        " you then guesses right"
+        f" {cards.format_share_percent(certain)} % of the time.",
+        f"Who has answered every time so far, {_format_count(len(view.askings), 'answer')}, has"
+        " spent"
+        f" epsilon {cards.format_epsilon(view.max_epsilon)}: budgets add up.",
     ]
-    if Sender.HANDS in senders(view, question):
+    if Sender.HANDS in list_senders(view, question):
         hands = view.poll(question, sender=Sender.HANDS).channel.cell_epsilon
-        sentences.append(f"Hands by coins: epsilon {cards.epsilon_text(hands)} for each answer.")
+        sentences.append(f"Hands by coins: epsilon {cards.format_epsilon(hands)} for each answer.")
     return sentences
 
 
-def odds(epsilon: float) -> float:
+def odds_factor(epsilon: float) -> float:
     """e^epsilon, rounded up as on the phone: it is a limit."""
     return math.ceil(10 * math.exp(epsilon)) / 10
 
 
-def cheat_words(epsilon: float) -> str:
+def explain_cheating(epsilon: float) -> str:
     """What one report per browser does not keep away."""
     return (
         "One report per browser: a private window can cheat, and at this epsilon a made-up report"
-        f" weighs as much as {room.weight(room.coin(epsilon)):.1f} people."
+        f" weighs as much as {room.report_weight(room.build_phone_channel(epsilon)):.1f} people."
     )
 
 
-def _counted(count: int, one: str) -> tuple[str, str]:
-    return str(count), one if count == 1 else f"{one}s"
+def _pluralise(count: int, noun: str) -> tuple[str, str]:
+    return str(count), noun if count == 1 else f"{noun}s"
 
 
-def _plural(count: int, noun: str) -> str:
-    return " ".join(_counted(count, noun))
+def _format_count(count: int, noun: str) -> str:
+    return " ".join(_pluralise(count, noun))
 
 
-def _one(sender: Sender) -> str:
+def _singular(sender: Sender) -> str:
     return sender.value.removesuffix("s")
 
 
@@ -482,29 +522,33 @@ _COLUMNS = ("kind", "question", "round", "epsilon", "sender", "people", "reports
 _ENDS = ("share", "low", "high")
 
 
-def export(view: View, note: Callable[[str, Exception], None] | None = None) -> str:
+def export_results(view: View, note: Callable[[str, Exception], None] | None = None) -> str:
     """A table of what the wall may show: what was asked, in its order, with the reports as sent
     and without what ties those of one phone together; then every estimate. Shares in 0..1.
 
     note: is called with each fault; a fault takes away the rows of its question alone.
     """
-    stream, visible = io.StringIO(), view.shown
+    stream, visible = io.StringIO(), view.visible
     table = csv.writer(stream, lineterminator="\n")
 
     def write(
-        kind: str, question: int, round_number: int, sender: Sender, poll: Poll, *of: object
+        kind: str, question: int, round_number: int, sender: Sender, poll: Poll, *subject: object
     ) -> None:
         prefix = (
             kind,
-            _cell(visible.questions[question]),
+            _escape_formula(visible.questions[question]),
             round_number,
             f"{poll.channel.cell_epsilon:.6g}",
         )
-        table.writerow((*prefix, sender.value, poll.people, poll.reports, poll.yes, *of))
+        table.writerow((*prefix, sender.value, poll.people, poll.reports, poll.yes, *subject))
 
     table.writerow((*_COLUMNS, *_ENDS))
     for asking in visible.askings:
-        phones = Poll(sum(asking.reports.values()), len(asking.reports), room.coin(asking.epsilon))
+        phones = Poll(
+            sum(asking.reports.values()),
+            len(asking.reports),
+            room.build_phone_channel(asking.epsilon),
+        )
         polls, round_number = (
             {**asking.counts, Sender.PHONES: phones},
             visible.rounds(asking.question).index(asking) + 1,
@@ -513,19 +557,21 @@ def export(view: View, note: Callable[[str, Exception], None] | None = None) -> 
             if sender in polls and (polls[sender].reports or not asking.counts):
                 sent = ("reports as sent", *[""] * len(_ENDS))
                 write("asked", asking.question, round_number, sender, polls[sender], *sent)
-    for question in asked(visible):
+    for question in list_asked_questions(visible):
         with _skip_failures(table, note):
-            for sender in senders(visible, question):
+            for sender in list_senders(visible, question):
                 poll = visible.poll(question, sender=sender)
-                if sender is not Sender.PHONES or poll.people >= FEWEST:
-                    rounds = len(visible.answered(question, sender))
-                    for of in ("this class", "people like this class"):
-                        interval = poll.of_class if of == "this class" else poll.of_people
-                        write("estimate", question, rounds, sender, poll, of, *(interval or ()))
-    for guess_poll in view.ballots:
+                if sender is not Sender.PHONES or poll.people >= MIN_PHONES:
+                    rounds = len(visible.answered_rounds(question, sender))
+                    for subject in ("this class", "people like this class"):
+                        interval = poll.of_class if subject == "this class" else poll.of_people
+                        write(
+                            "estimate", question, rounds, sender, poll, subject, *(interval or ())
+                        )
+    for guess_poll in view.guess_polls:
         if guess_poll.locked or view.ended:
             with _skip_failures(table, note):
-                table.writerows(_guesses(guess_poll))
+                table.writerows(_guess_lines(guess_poll))
     return stream.getvalue()
 
 
@@ -540,14 +586,20 @@ def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) ->
         table.writerow(("failed", "These rows could not be computed."))
 
 
-def _guesses(ballot: Ballot) -> Iterator[tuple[object, ...]]:
+def _guess_lines(guess_poll: GuessPoll) -> Iterator[tuple[object, ...]]:
     """A line of each option."""
-    people, sender = len(ballot.reports), Sender.PHONES.value
-    for option, chosen in zip(ballot.options, ballot.counts(), strict=True):
-        asked = "guess", _cell(f"{ballot.title} {option}"), ballot.number, "none", sender
-        yield (*asked, people, people, chosen, "as sent", chosen / people if people else "")
+    people, sender = len(guess_poll.reports), Sender.PHONES.value
+    for option, chosen in zip(guess_poll.options, guess_poll.count_options(), strict=True):
+        prefix = (
+            "guess",
+            _escape_formula(f"{guess_poll.title} {option}"),
+            guess_poll.number,
+            "none",
+            sender,
+        )
+        yield (*prefix, people, people, chosen, "as sent", chosen / people if people else "")
 
 
-def _cell(text: str) -> str:
+def _escape_formula(text: str) -> str:
     """A question that no spreadsheet takes for a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -13,46 +13,46 @@ from importlib import import_module
 from typing import Any, cast
 
 from dpmc_core import plugins
-from dpmc_core.errors import DpmcError, printable
+from dpmc_core.errors import DpmcError, make_printable
 from dpmc_lab.cli import app, data, interface, methods, promises, sweep
 from dpmc_lab.cli.interface import INTERRUPTED, UNREAD, Printable
 
 
-def _branch(name: str, function: str, *packages: str) -> dict[str, interface.Command]:
+def _optional_command(name: str, function: str, *packages: str) -> dict[str, interface.Command]:
     """The command of packages of the lab that may be taken out; none where one was."""
-    if not interface.present(*packages):
+    if not interface.has_packages(*packages):
         return {}
     module = import_module(f"dpmc_lab.cli.{name}")
     return {name: getattr(module, function)}
 
 
 COMMANDS: dict[str, interface.Command] = {
-    "app": app.app,
-    "list": methods.listing,
+    "app": app.start_app,
+    "list": methods.list_methods,
     "data": data.DATA,
-    "recommend": methods.recommend,
-    "answer": promises.answer,
+    "recommend": methods.recommend_command,
+    "answer": promises.answer_question,
     "fit": methods.fit,
-    "release": promises.release,
-    "verify": promises.verify,
-    "guarantees": methods.guarantees,
-    **_branch("audit", "audit", "audit"),
-    **_branch("protocol", "protocol", "protocol"),
-    **_branch("papers", "show", "papers", "protocol"),
-    "sweep": sweep.sweep,
+    "release": promises.make_release,
+    "verify": promises.check_release_file,
+    "guarantees": methods.compare_guarantees,
+    **_optional_command("audit", "run_audit", "audit"),
+    **_optional_command("protocol", "play_protocol", "protocol"),
+    **_optional_command("papers", "show", "papers", "protocol"),
+    "sweep": sweep.run_sweep,
     "store": data.STORE,
-    "lessons": data.lessons,
-    "explorable": app.explorable,
+    "lessons": data.write_lessons,
+    "explorable": app.write_explorable,
 }
-DONE, FAILED = 0, 1
-_RANGE = "is gone: give both ends of the public range with --range LO:HI"
+EXIT_DONE, EXIT_FAILED = 0, 1
+_RANGE_NOTE = "is gone: give both ends of the public range with --range LO:HI"
 REMOVED = {  # commands, options, options of one command: named for one version, then forgotten
     "ledger": "the command ledger is gone: dpmc answer says what repeated publication costs, dpmc"
     " release prints one line to note, and the file ledger.jsonl stays as it is",
     "split": "the command split is gone: dpmc fit holds out ratings by itself, and with --test FILE"
     " it takes test ratings of your own",
-    "--low": f"--low {_RANGE}",
-    "--high": f"--high {_RANGE}",
+    "--low": f"--low {_RANGE_NOTE}",
+    "--high": f"--high {_RANGE_NOTE}",
     "explorable --mechanism": "explorable --mechanism is gone: the page What if writes a file of"
     " the method that it shows",
     "sweep --curves": "sweep --curves is gone: python sample_data/compute.py computes the curves"
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(
             "dpmc: standard output is closed: send it to a file, or to /dev/null", file=sys.stderr
         )
-        return FAILED
+        return EXIT_FAILED
     if isinstance(sys.stdout, io.TextIOWrapper):  # of a terminal that has no such letters
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -89,9 +89,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader (head, less) has seen enough
         status = UNREAD
     except OSError as error:
-        print(f"dpmc: {_words(error)}", file=sys.stderr)
-        status = FAILED
-    if status in (UNREAD, FAILED):  # nothing is written at the end where it cannot be
+        print(f"dpmc: {_format_error(error)}", file=sys.stderr)
+        status = EXIT_FAILED
+    if status in (UNREAD, EXIT_FAILED):  # nothing is written at the end where it cannot be
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -103,35 +103,35 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str]) -> int:
     if removed := _find_removed(argv):
         print(f"dpmc: {removed}", file=sys.stderr)
-        return FAILED
+        return EXIT_FAILED
     try:
-        args = build_parser().parse_args(_joined(argv))
+        args = build_parser().parse_args(_join_range_values(argv))
     except SystemExit as stop:  # argparse has already said why
-        return stop.code if isinstance(stop.code, int) else FAILED
+        return stop.code if isinstance(stop.code, int) else EXIT_FAILED
     files: Sequence[str] = getattr(args, "plugin", ())
     try:
         for file in files:
-            plugins.load(file)
+            plugins.load_plugin(file)
         with contextlib.redirect_stdout(cast(Any, Printable(sys.stdout))):
-            interface.call(args)
+            interface.run_command(args)
     except BrokenPipeError:
         raise
     except KeyboardInterrupt:
         print("dpmc: interrupted", file=sys.stderr)
         return INTERRUPTED
     except (DpmcError, OSError) as error:
-        print(f"dpmc: {_words(error)}", file=sys.stderr)
-        return FAILED
+        print(f"dpmc: {_format_error(error)}", file=sys.stderr)
+        return EXIT_FAILED
     except MemoryError:
         print("dpmc: not enough memory; take smaller data or another method", file=sys.stderr)
-        return FAILED
+        return EXIT_FAILED
     except Exception as error:
         if not files:
             raise  # a fault of ours; of a plugin its author needs no more than the line
-        words = printable(plugins.words(error))
-        print(f"dpmc: with {printable(', '.join(files))}: {words}", file=sys.stderr)
-        return FAILED
-    return DONE
+        message = make_printable(plugins.format_error(error))
+        print(f"dpmc: with {make_printable(', '.join(files))}: {message}", file=sys.stderr)
+        return EXIT_FAILED
+    return EXIT_DONE
 
 
 def _find_removed(argv: Sequence[str]) -> str:
@@ -142,7 +142,7 @@ def _find_removed(argv: Sequence[str]) -> str:
     return next((REMOVED[name] for name in names if name in REMOVED), "")
 
 
-def _joined(argv: Sequence[str]) -> list[str]:
+def _join_range_values(argv: Sequence[str]) -> list[str]:
     """`--range -10:10` as `--range=-10:10`: argparse would take the value for an option."""
     joined: list[str] = []
     for word in argv:
@@ -153,21 +153,21 @@ def _joined(argv: Sequence[str]) -> list[str]:
     return joined
 
 
-def _words(error: DpmcError | OSError) -> str:
+def _format_error(error: DpmcError | OSError) -> str:
     """The sentence of an error of ours; the file and what is wrong with it, of the system's."""
     if isinstance(error, DpmcError):
         return str(error)
-    what, where = (error.strerror or str(error)).lower(), error.filename2 or error.filename
-    return printable(what if where is None else f"{where}: {what}")
+    reason, path = (error.strerror or str(error)).lower(), error.filename2 or error.filename
+    return make_printable(reason if path is None else f"{path}: {reason}")
 
 
 class _Version(argparse.Action):
     """Looked up when asked: reading it takes longer than starting."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        from dpmc_core.paths import version
+        from dpmc_core.paths import get_version
 
-        print(f"dpmc {version()}")
+        print(f"dpmc {get_version()}")
         parser.exit()
 
 

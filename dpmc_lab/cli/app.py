@@ -12,7 +12,13 @@ from typing import Annotated
 
 from dpmc_core import paths
 from dpmc_core.data.synthetic import SAMPLES
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number, shown, unknown_name
+from dpmc_core.errors import (
+    DpmcError,
+    InvalidSetting,
+    check_number,
+    format_value,
+    unknown_name_error,
+)
 from dpmc_lab.cli.interface import Option
 
 _LAB = Path(__file__).resolve().parents[1]
@@ -30,7 +36,7 @@ def check_installed() -> None:
         )
 
 
-def check_address(address: str, port: int | None) -> None:
+def check_listen_address(address: str, port: int | None) -> None:
     """Raise DpmcError unless a server can listen there."""
     if port is not None:
         check_number("--port", port, at_least=1, at_most=65535)
@@ -38,12 +44,12 @@ def check_address(address: str, port: int | None) -> None:
     try:
         socket.create_server((address, port or 0), family=family).close()
     except OSError as error:
-        place = address if port is None else f"{address}, port {port}"
-        why = str(error.strerror).partition(" (while")[0]
-        raise DpmcError(f"the app cannot listen at {shown(place)}: {why}") from None
+        location = address if port is None else f"{address}, port {port}"
+        reason = str(error.strerror).partition(" (while")[0]
+        raise DpmcError(f"the app cannot listen at {format_value(location)}: {reason}") from None
 
 
-def app(
+def start_app(
     *,
     class_: bool = False,
     address: str | None = None,
@@ -68,7 +74,7 @@ def app(
     environment = dict(os.environ)
     default = "0.0.0.0" if class_ else environment.get("STREAMLIT_SERVER_ADDRESS", "127.0.0.1")
     options = {"server.address": address or default, "server.port": port}
-    check_address(address or default, port)
+    check_listen_address(address or default, port)
     if class_:
         environment["DPMC_CLASS"] = "1"
         options |= {"server.headless": "true", "logger.hideWelcomeMessage": "true"}
@@ -82,7 +88,7 @@ def app(
     os.execve(sys.executable, command, environment)  # signals reach the server itself
 
 
-def explorable(
+def write_explorable(
     data: Annotated[str, Option("DATA", "a sample's id")],
     *,
     out: Path,
@@ -105,21 +111,21 @@ def explorable(
     seeds they were computed. It opens from a disk in any browser, and asks nobody for anything.
     """
     if data not in SAMPLES:
-        raise unknown_name("data", data, SAMPLES)
-    (paths.check_folder if force else paths.check_new)(out)
+        raise unknown_name_error("data", data, SAMPLES)
+    (paths.check_file_location if force else paths.check_new_file)(out)
     if out.is_dir():
         raise InvalidSetting("--out", "a file", str(out), "this is a folder")
     check_installed()
     # The library does not know the app: as a page starts `dpmc`, this starts a module of the app.
     command = [sys.executable, "-m", "pages.ui.explorable", data]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=APP, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
-    if done.returncode:
-        error_lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    if process.returncode:
+        error_lines = process.stderr.decode("utf-8", "replace").strip().splitlines()
         raise DpmcError(
-            error_lines[-1] if error_lines else f"the app ended with status {done.returncode}"
+            error_lines[-1] if error_lines else f"the app ended with status {process.returncode}"
         )
-    with paths.whole_file(out) as partial_path:
-        partial_path.write_bytes(done.stdout)
-    print(f"Wrote {out} ({len(done.stdout) / 1e6:.1f} MB): open it in a browser.")
+    with paths.write_atomically(out) as partial_path:
+        partial_path.write_bytes(process.stdout)
+    print(f"Wrote {out} ({len(process.stdout) / 1e6:.1f} MB): open it in a browser.")

@@ -5,36 +5,36 @@ from __future__ import annotations
 from typing import Annotated
 
 from dpmc_core.privacy import ROW_VALUES, Change
-from dpmc_core.problem import SEED, prepare_all
-from dpmc_lab.audit import RUNS, refute
-from dpmc_lab.audit import Method as Way
-from dpmc_lab.audit import Report as Audit
+from dpmc_core.problem import DEFAULT_SEED, prepare_all_ratings
+from dpmc_lab.audit import RUNS, audit_mechanism
+from dpmc_lab.audit import AuditMethod as AuditMethod
+from dpmc_lab.audit import AuditReport as Audit
 from dpmc_lab.cli import options
 from dpmc_lab.cli.interface import (
     CommandReport,
     Option,
     Progress,
-    extensible,
+    accept_plugins,
+    format_table,
     paragraph,
-    table,
 )
-from dpmc_lab.cli.options import DATA, UNITS, Budgeted, Method, Reading, Seed, Steps
+from dpmc_lab.cli.options import DATA, UNITS, BudgetOptions, Method, ReadingOptions, Seed, Steps
 from dpmc_lab.curves import audits, cards
-from dpmc_lab.curves.measurements import METHODS
+from dpmc_lab.curves.measurements import METHOD_LABELS
 
 
-@extensible
-def audit(
+@accept_plugins
+def run_audit(
     mechanism: Method,
     data: Annotated[str | None, Option("DATA", f"{DATA} (default: a few invented)")] = None,
     *,
-    budget: Budgeted,
+    budget: BudgetOptions,
     prepare: Steps = (),
-    reading: Reading,
-    unit: Annotated[Change | None, Option(words={**UNITS, "row": ROW_VALUES})] = None,
+    reading: ReadingOptions,
+    unit: Annotated[Change | None, Option(choices={**UNITS, "row": ROW_VALUES})] = None,
     runs: int = RUNS,
-    method: tuple[Way, ...] = (),
-    seed: Seed = SEED,
+    method: tuple[AuditMethod, ...] = (),
+    seed: Seed = DEFAULT_SEED,
 ) -> CommandReport:
     """Try to refute what a mechanism claims.
 
@@ -56,42 +56,45 @@ def audit(
     confirms nothing.
     """
 
-    made, steps = budget.mechanism(mechanism), options.steps_of(prepare)
+    built_mechanism, steps = budget.mechanism(mechanism), options.parse_steps(prepare)
     ratings = None
     if data is not None:
-        loaded = reading.load(data, made.task, prepare)
-        ratings, _ = prepare_all(loaded.ratings, made.task, steps)
+        loaded = reading.load(data, built_mechanism.task, prepare)
+        ratings, _ = prepare_all_ratings(loaded.ratings, built_mechanism.task, steps)
     with Progress() as progress:
-        report = refute(
-            made,
+        report = audit_mechanism(
+            built_mechanism,
             ratings,
             data=data or "",
             change=unit,
             runs=runs,
-            methods=method or tuple(Way),
+            methods=method or tuple(AuditMethod),
             seed=seed,
-            tell=lambda done, total, label, _: progress.update(
-                f"{made.id}: {label}", done, total, lambda part: f"{100 * part // total} %"
+            on_progress=lambda done, total, label, _: progress.update(
+                f"{built_mechanism.id}: {label}",
+                done,
+                total,
+                lambda part: f"{100 * part // total} %",
             ),
         )
-    return CommandReport(report.as_dict(), _told(report))
+    return CommandReport(report.as_dict(), _format_report(report))
 
 
-def _told(report: Audit) -> list[str]:
+def _format_report(report: Audit) -> list[str]:
     """What was audited, the verdict, each method."""
-    certified = cards.budget_text(report.certified.epsilon, report.certified.delta)
-    claimed = "-" if report.claimed is None else cards.epsilon_text(report.claimed)
+    certified = cards.format_budget(report.certified.epsilon, report.certified.delta)
+    claimed = "-" if report.claimed is None else cards.format_epsilon(report.claimed)
     head = (
         f"{report.mechanism.name} on {report.data}, {report.change.label}"
         f" ({report.change.relation}): claimed {claimed}, certified {certified}"
     )
-    paragraphs = [paragraph(head), audits.verdict(report)]
-    for found in report.findings:
-        text = f"{METHODS[found.method]}. {audits.finding(found, report.change)}"
+    paragraphs = [paragraph(head), audits.describe_audit(report)]
+    for finding in report.findings:
+        text = f"{METHOD_LABELS[finding.method]}. {audits.describe_finding(finding, report.change)}"
         paragraphs.append(paragraph(text))
-    for method, why in report.skipped:
-        paragraphs.append(paragraph(f"{METHODS[method]}. Does not apply: {why}."))
-    if any(found.releases for found in report.findings):
-        paragraphs.append(table(audits.table(report), "  "))
+    for method, reason in report.skipped:
+        paragraphs.append(paragraph(f"{METHOD_LABELS[method]}. Does not apply: {reason}."))
+    if any(finding.releases for finding in report.findings):
+        paragraphs.append(format_table(audits.tabulate_audit(report), "  "))
     paragraphs.append(f"Seed {report.seed}, {report.runs} runs: the same again with the same seed.")
     return paragraphs

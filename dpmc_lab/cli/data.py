@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 from dpmc_core import paths, registry
 from dpmc_core.data import MEGABYTE, datasets, public_sets, synthetic
-from dpmc_core.data.synthetic import DRAWN, ON_DEMAND, SAMPLES
-from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name
-from dpmc_core.problem import options_text, split_words
+from dpmc_core.data.synthetic import GENERATORS, ON_DEMAND, SAMPLES
+from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name_error
+from dpmc_core.problem import format_command_options, format_split
 from dpmc_lab import store as rows
 from dpmc_lab.cli.interface import (
     CommandGroup,
@@ -22,21 +22,21 @@ from dpmc_lab.cli.interface import (
     Json,
     Option,
     Progress,
-    listed,
+    format_document_table,
+    format_table,
     paragraph,
-    table,
 )
-from dpmc_lab.cli.options import Data, Reading
+from dpmc_lab.cli.options import Data, ReadingOptions
 from dpmc_lab.store import CurveInfo, Store
 
 
-def listing() -> CommandReport:
+def list_data_sets() -> CommandReport:
     """Samples and public sets (the default)."""
     entries: list[dict[str, Any]] = []
     rows = [("name", "title", "")]
 
     def add(name: str, kind: str, title: str, description: str, terms: str, **extra: Any) -> None:
-        available = kind == "sample" or public_sets.available(name)
+        available = kind == "sample" or public_sets.is_downloaded(name)
         entry = {"name": name, "kind": kind, "title": title, "available": available}
         entries.append(entry | {"about": description, "terms": terms} | extra)
         note = description.partition(" from")[0]
@@ -47,108 +47,127 @@ def listing() -> CommandReport:
         rows.append((name, title, note))
 
     for name, sample in {**SAMPLES, **ON_DEMAND}.items():
-        options = list(synthetic.options_of(name)) if name in DRAWN else []
+        options = list(synthetic.list_sample_options(name)) if name in GENERATORS else []
         add(name, "sample", sample.title, sample.made, synthetic.LICENCE, options=options)
     for name, archive in public_sets.ARCHIVES.items():
         location = f"{archive.megabytes:g} MB from {archive.url}"
         add(name, "public", archive.title, location, archive.licence)
-    for name, known in public_sets.BY_HAND.items():
-        location = f"your copy of {known.files[0]} in {public_sets.folder_of(name)}"
-        add(name, "by-hand", known.title, location, known.licence)
+    for name, public_set in public_sets.BY_HAND.items():
+        location = f"your copy of {public_set.files[0]} in {public_sets.get_set_folder(name)}"
+        add(name, "by-hand", public_set.title, location, public_set.licence)
     hint = (
         "More on one: dpmc data describe NAME. Download one: dpmc data get NAME. Draw one anew:\n"
         "NAME:OPTION=VALUE,..., for example rank-one:users=1000,items=50."
     )
-    return CommandReport(entries, (table(rows), hint))
+    return CommandReport(entries, (format_table(rows), hint))
 
 
-def get(
+def download_data_set(
     name: Annotated[str, Option("NAME", f"one of {', '.join(public_sets.ARCHIVES)}")],
     *,
     json: Json = False,
 ) -> CommandReport:
     """Download a public set and check it."""
     if name in public_sets.BY_HAND:
-        folder, terms, more = public_sets.downloaded(name), public_sets.BY_HAND[name].licence, ""
+        folder, terms, hint = (
+            public_sets.find_downloaded_folder(name),
+            public_sets.BY_HAND[name].licence,
+            "",
+        )
     elif name not in public_sets.ARCHIVES:
-        raise unknown_name("public set", name, public_sets.ARCHIVES)
+        raise unknown_name_error("public set", name, public_sets.ARCHIVES)
     else:
         archive = public_sets.ARCHIVES[name]
-        terms, more = archive.licence, f"; try: dpmc fit {name} input-flip --epsilon 2"
+        terms, hint = archive.licence, f"; try: dpmc fit {name} input-flip --epsilon 2"
         if not json:
             print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
             print(paragraph(terms), flush=True)
         with Progress() as bar:
 
-            def show(n_bytes: int, total: int | None) -> None:
+            def show_progress(n_bytes: int, total: int | None) -> None:
                 bar.update(
                     name, n_bytes, total or n_bytes, lambda count: f"{count / MEGABYTE:.1f} MB"
                 )
 
-            folder = public_sets.get(name, progress=show)
+            folder = public_sets.get_public_set(name, progress=show_progress)
     document = {"name": name, "folder": str(folder), "terms": terms}
-    return CommandReport(document, [f"ready in {folder}{more}"])
+    return CommandReport(document, [f"ready in {folder}{hint}"])
 
 
-def describe(data: Data, *, reading: Reading) -> CommandReport:
+def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
     """What a data set holds."""
-    found = reading.load(data)
-    ratings, public = found.ratings, found.ratings.public
+    dataset = reading.load(data)
+    ratings, public = dataset.ratings, dataset.ratings.public
     document = {
-        **{name: getattr(found, name) for name in ("name", "title", "source", "licence")},
+        **{name: getattr(dataset, name) for name in ("name", "title", "source", "licence")},
         **public.as_dict(),
         "ratings": len(ratings),
         "density": ratings.density,
         "fingerprint": ratings.fingerprint,
-        "report": list(found.report),
+        "report": list(dataset.report),
     }
     size = (
-        f"{found.title} ({found.name})\n"
+        f"{dataset.title} ({dataset.name})\n"
         f"{public.users:,} users x {public.items:,} items, {len(ratings):,} ratings"
         f" ({100 * ratings.density:.2g} % of all cells), from {public.low:g} to {public.high:g}"
     )
-    ends = paragraph(f"Source: {found.source}"), paragraph(f"Licence: {found.licence}")
-    return CommandReport(document, (size, "\n".join([*map(_dash, found.report), *ends])))
+    ends = paragraph(f"Source: {dataset.source}"), paragraph(f"Licence: {dataset.licence}")
+    return CommandReport(document, (size, "\n".join([*map(_format_item, dataset.report), *ends])))
 
 
-def check(
-    file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: Reading
+def check_ratings_file(
+    file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: ReadingOptions
 ) -> CommandReport:
     """What a file holds, and all that is wrong with it."""
-    found, command, failure = datasets.examine(file, **reading.of(file)), None, None
-    if found.options is not None:
-        arguments = ["dpmc", "data", "describe", file, *options_text(found.options, (), None)]
-        command = shlex.join(arguments) + " --range LOW:HIGH" * found.asks_range
+    examination, command, failure = (
+        datasets.examine_file(file, **reading.load_options(file)),
+        None,
+        None,
+    )
+    if examination.options is not None:
+        arguments = [
+            "dpmc",
+            "data",
+            "describe",
+            file,
+            *format_command_options(examination.options, (), None),
+        ]
+        command = shlex.join(arguments) + " --range LOW:HIGH" * examination.needs_range
     document = {
-        "name": found.name,
-        "readable": not found.faults,
-        "found": list(found.found),
-        "faults": [dataclasses.asdict(fault) for fault in found.faults],
-        "count": found.count and dataclasses.asdict(found.count),
+        "name": examination.name,
+        "readable": not examination.faults,
+        "found": list(examination.findings),
+        "faults": [dataclasses.asdict(fault) for fault in examination.faults],
+        "count": examination.count and dataclasses.asdict(examination.count),
         "command": command,
     }
-    text = ["\n".join(map(_dash, found.found))] if found.found else []
-    if found.faults:
-        text.append("\n".join(["Wrong:", *map(_dash, map(str, found.faults))]))
-        failure = DpmcError(f"{found.name} cannot be read as it is")
+    text = ["\n".join(map(_format_item, examination.findings))] if examination.findings else []
+    if examination.faults:
+        text.append("\n".join(["Wrong:", *map(_format_item, map(str, examination.faults))]))
+        failure = DpmcError(f"{examination.name} cannot be read as it is")
     if command:
         text.append(f"This reads it:\n  {command}")
     return CommandReport(document, text, failure)
 
 
-def _dash(text: str) -> str:
+def _format_item(text: str) -> str:
     return paragraph(text, "  ", "- ")
 
 
 DATA = CommandGroup(
     "List samples and public sets, download one, describe a file\n\nThe data there is to work on.",
-    listing,
-    {"list": listing, "get": get, "describe": describe, "check": check},
+    list_data_sets,
+    {
+        "list": list_data_sets,
+        "get": download_data_set,
+        "describe": describe_data_set,
+        "check": check_ratings_file,
+    },
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class RowFilter:
     """Which rows, before or after the name of an action.
 
     Args:
@@ -163,17 +182,17 @@ class Chosen:
     mechanism: str | None = None
     json: bool = False
 
-    def opened(self, read_only: bool = True) -> Store:
+    def open_store(self, read_only: bool = True) -> Store:
         return Store(self.store, read_only=read_only)
 
-    def of(self, store: Store) -> list[CurveInfo]:
-        return rows.curves(store, data=self.data, mechanism=self.mechanism)
+    def select_curves(self, store: Store) -> list[CurveInfo]:
+        return rows.list_curves(store, data=self.data, mechanism=self.mechanism)
 
 
-def stored(*, chosen: Chosen) -> CommandReport:
+def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
     """The stored curves (the default)."""
-    with chosen.opened() as store:
-        infos = chosen.of(store)
+    with chosen.open_store() as store:
+        infos = chosen.select_curves(store)
     document = [
         {
             "data": info.name,
@@ -184,7 +203,7 @@ def stored(*, chosen: Chosen) -> CommandReport:
             "split": info.split,
             "mechanism": info.mechanism,
             "revision": info.revision,
-            "current": not _standing(info),
+            "current": not _revision_note(info),
             "settings": dict(info.settings),
             "rows": info.rows,
         }
@@ -196,20 +215,22 @@ def stored(*, chosen: Chosen) -> CommandReport:
         (
             info.name,
             ", ".join(info.prepare) or "-",
-            split_words(info.split),
-            info.mechanism + _standing(info),
+            format_split(info.split),
+            info.mechanism + _revision_note(info),
             ", ".join(f"{name}={str(value).lower()}" for name, value in changed.items()) or "-",
             f"{info.rows:,}",
         )
         for info in infos
-        for changed in [registry.changed_settings(info.mechanism, info.settings)]
+        for changed in [registry.find_changed_settings(info.mechanism, info.settings)]
     ]
     count = sum(info.rows for info in infos)
     head = ("data", "prepared", "tested on", "mechanism", "settings", "rows")
-    return CommandReport(document, (table([head, *lines]), f"{count:,} rows in {store.path}"))
+    return CommandReport(
+        document, (format_table([head, *lines]), f"{count:,} rows in {store.path}")
+    )
 
 
-def _standing(info: CurveInfo) -> str:
+def _revision_note(info: CurveInfo) -> str:
     """ "" where its mechanism is as it was; of one that is not loaded, a plugin's, nobody knows."""
     cls = registry.MECHANISMS.get(info.mechanism)
     if cls is None:
@@ -217,26 +238,26 @@ def _standing(info: CurveInfo) -> str:
     return "" if cls.revision == info.revision else f" (revision {info.revision})"
 
 
-def export(
+def export_rows(
     file: Annotated[str, Option("FILE", "a new file, or - for CSV on standard output")],
     *,
-    chosen: Chosen,
+    chosen: RowFilter,
 ) -> None:
     """Write the rows to a .csv file."""
-    with chosen.opened() as store:
+    with chosen.open_store() as store:
         if file == "-":
-            rows.write_csv(store, chosen.of(store), sys.stdout)
+            rows.write_csv(store, chosen.select_curves(store), sys.stdout)
         else:
-            count = rows.write_file(store, chosen.of(store), Path(file))
+            count = rows.write_file(store, chosen.select_curves(store), Path(file))
             print(f"{count:,} rows in {file}")
 
 
-def prune(
+def prune_rows(
     *,
     outdated: bool = False,
     all: bool = False,
     dry_run: bool = False,
-    chosen: Chosen,
+    chosen: RowFilter,
 ) -> None:
     """Delete rows.
 
@@ -249,21 +270,25 @@ def prune(
         raise InvalidSetting(
             "prune", "told what: --data, --mechanism, --outdated or --all", "nothing"
         )
-    chosen.opened().close()  # one that is not there is not made
-    with chosen.opened(read_only=dry_run) as store:
-        selected = [i for i in chosen.of(store) if not outdated or "revision" in _standing(i)]
-        gone = store.prune([info.id for info in selected], dry=dry_run)
-        print(f"{gone:,} rows {'would be ' if dry_run else ''}deleted from {store.path}")
+    chosen.open_store().close()  # one that is not there is not made
+    with chosen.open_store(read_only=dry_run) as store:
+        selected = [
+            i
+            for i in chosen.select_curves(store)
+            if not outdated or "revision" in _revision_note(i)
+        ]
+        n_deleted = store.prune([info.id for info in selected], dry=dry_run)
+        print(f"{n_deleted:,} rows {'would be ' if dry_run else ''}deleted from {store.path}")
 
 
 STORE = CommandGroup(
     "List, export or prune stored results\n\nThe results that dpmc sweep has stored.",
-    stored,
-    {"list": stored, "export": export, "prune": prune},
+    list_stored_curves,
+    {"list": list_stored_curves, "export": export_rows, "prune": prune_rows},
 )
 
 
-def lessons(
+def write_lessons(
     *, out: Path | None = None, html: Path | None = None, force: bool = False
 ) -> CommandReport:
     """The lessons; as one page to click on; worksheet, answer key and plans to print.
@@ -286,7 +311,7 @@ def lessons(
     sees its own reports in them.
     """
     from dpmc_lab.lessons import LESSONS  # every other command starts without them
-    from dpmc_lab.lessons.worksheets import SHEETS, alone
+    from dpmc_lab.lessons.worksheets import SHEETS, render_lessons_page
 
     entries = [
         {
@@ -298,11 +323,11 @@ def lessons(
         }
         for lesson in LESSONS.values()
     ]
-    files: dict[Path, Callable[[], str]] = {html: alone} if html else {}
+    files: dict[Path, Callable[[], str]] = {html: render_lessons_page} if html else {}
     if out is not None:
         if out.exists() and not out.is_dir():
             raise DpmcError(f"--out must be a folder, and {out} is a file")
-        files |= {out / name: sheet.make for name, sheet in SHEETS.items()}
+        files |= {out / name: sheet.render for name, sheet in SHEETS.items()}
     for path in files:
         if path.is_dir():
             raise DpmcError(f"{path} is a folder: name a file")
@@ -312,7 +337,7 @@ def lessons(
             )
     for path, make in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with paths.whole_file(path) as partial_path:
+        with paths.write_atomically(path) as partial_path:
             partial_path.write_text(make(), encoding="utf-8")
     if files:
         wrote = [f"Wrote {path}" for path in files]
@@ -320,5 +345,5 @@ def lessons(
     else:
         hint = "To do one: the page Learn of the app, or a page of your own, dpmc lessons --html"
         hint += " FILE. To print: dpmc lessons --out FOLDER."
-        text = [listed(entries, lesson="id", title="title", minutes="minutes"), hint]
+        text = [format_document_table(entries, lesson="id", title="title", minutes="minutes"), hint]
     return CommandReport({"lessons": entries, "files": list(map(str, files))}, text)

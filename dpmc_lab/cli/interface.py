@@ -31,10 +31,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
-from dpmc_core.arrays import Plain
-from dpmc_core.errors import DpmcError, printable, shown
+from dpmc_core.arrays import JsonObject
+from dpmc_core.errors import DpmcError, format_value, make_printable
 from dpmc_core.model import Mechanism, Step
-from dpmc_lab.curves.cards import delta_text
+from dpmc_lab.curves.cards import format_delta
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,7 +64,7 @@ class Option:
     metavar: str | None = None
     help: str = ""
     parse: Callable[[str], Any] | None = None
-    words: Mapping[str, Any] | None = None
+    choices: Mapping[str, Any] | None = None
 
 
 Json = Annotated[bool, Option(help="one JSON document")]
@@ -74,23 +74,23 @@ Plugins = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Extensible:
+class _PluginOption:
     plugin: Plugins = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Reporting:
+class _JsonOption:
     json: Json = False
 
 
-class OneOf:
+class ExclusiveOptions:
     """Base of a record whose options exclude each other."""
 
 
 class CommandGroup(NamedTuple):
     """Commands below a command; default: what it does alone, whose options all of them know."""
 
-    about: str
+    description: str
     default: Callable[..., Any]
     actions: Mapping[str, Callable[..., Any]]
 
@@ -98,37 +98,41 @@ class CommandGroup(NamedTuple):
 Command = Callable[..., Any] | CommandGroup
 
 
-def reader(parse: Callable[[str], T], what: str) -> Callable[[str], T]:
-    """For argparse, which would say 'invalid float value': a wrong text must be `what`."""
+def build_reader(parse: Callable[[str], T], expected: str) -> Callable[[str], T]:
+    """For argparse, which would say 'invalid float value': a wrong text must be `expected`."""
 
     def read(text: str) -> T:
         try:
             return parse(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"must be {what}, got {shown(text)}") from None
+            raise argparse.ArgumentTypeError(
+                f"must be {expected}, got {format_value(text)}"
+            ) from None
 
     return read
 
 
-number = reader(float, "a number")
+read_number = build_reader(float, "a number")
 _READERS: Mapping[Any, Callable[[str], Any]] = {
-    float: number,
-    int: reader(int, "an integer"),
+    float: read_number,
+    int: build_reader(int, "an integer"),
     Path: Path,
 }
 
 
-def _one_of(choices: Mapping[str, Any]) -> Callable[[str], Any]:
+def _build_choice_reader(choices: Mapping[str, Any]) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         if text not in choices:
-            known = ", ".join(map(repr, choices))
-            raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {known})")
+            choice_names = ", ".join(map(repr, choices))
+            raise argparse.ArgumentTypeError(
+                f"invalid choice: {text!r} (choose from {choice_names})"
+            )
         return choices[text]
 
     return read
 
 
-def extensible(function: F) -> F:
+def accept_plugins(function: F) -> F:
     """The command knows `--plugin`: whoever runs it loads these files first."""
     function.__dict__["plugin"] = True
     return function
@@ -138,7 +142,7 @@ class Parser(argparse.ArgumentParser):
     """What it says of a word shows the word, whatever is in it."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        super().error(make_printable(message))
 
 
 def add_commands(parser: argparse.ArgumentParser, command_table: Mapping[str, Command]) -> None:
@@ -146,17 +150,17 @@ def add_commands(parser: argparse.ArgumentParser, command_table: Mapping[str, Co
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in command_table.items():
         if isinstance(command, CommandGroup):
-            group = _add(commands, name, command.default, command.about)
+            group = _add_command(commands, name, command.default, command.description)
             actions = group.add_subparsers(title="actions", metavar="ACTION")
             for action, function in command.actions.items():
-                _add(actions, action, function)
+                _add_command(actions, action, function)
         else:
-            _add(commands, name, command)
+            _add_command(commands, name, command)
 
 
-def call(namespace: argparse.Namespace) -> None:
+def run_command(namespace: argparse.Namespace) -> None:
     """Run the command that was asked for, and write its report."""
-    result = namespace.command(**arguments(namespace))
+    result = namespace.command(**collect_arguments(namespace))
     if isinstance(result, CommandReport):
         if getattr(namespace, "json", False):
             write_json(result.document)
@@ -167,13 +171,13 @@ def call(namespace: argparse.Namespace) -> None:
             raise result.failure
 
 
-def arguments(namespace: argparse.Namespace, owner: Any = None) -> Plain:
+def collect_arguments(namespace: argparse.Namespace, owner: Any = None) -> JsonObject:
     """What the function of the command, or a record, is made with: what was typed, no defaults."""
-    values: Plain = {}
+    values: JsonObject = {}
     for name, parameter in _parameters(owner or namespace.command).items():
         record = parameter.annotation
         if dataclasses.is_dataclass(record):
-            values[name] = typing.cast(Any, record)(**arguments(namespace, record))
+            values[name] = typing.cast(Any, record)(**collect_arguments(namespace, record))
         elif hasattr(namespace, name):
             values[name] = getattr(namespace, name)
     return values
@@ -183,9 +187,11 @@ def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(function, eval_str=True).parameters
 
 
-def _add(commands: Any, name: str, function: Callable[..., Any], description: str = "") -> Any:
+def _add_command(
+    commands: Any, name: str, function: Callable[..., Any], description: str = ""
+) -> Any:
     """A parser for a function, with the options of its signature."""
-    head, argument_help, epilog = _docs(function)
+    head, argument_help, epilog = _parse_docstring(function)
     head, _, details = (description or head).partition("\n\n")
     parser = commands.add_parser(
         name,
@@ -197,21 +203,21 @@ def _add(commands: Any, name: str, function: Callable[..., Any], description: st
     parser.set_defaults(command=function)
     _add_options(parser, function, argument_help)
     if hasattr(function, "plugin"):
-        _add_options(parser, _Extensible, argument_help)
+        _add_options(parser, _PluginOption, argument_help)
     if "CommandReport" in str(function.__annotations__.get("return")):
-        _add_options(parser, _Reporting, argument_help)
+        _add_options(parser, _JsonOption, argument_help)
     return parser
 
 
-_Told = Mapping[str, tuple[str, str]]
+_ArgumentHelp = Mapping[str, tuple[str, str]]
 
 
-def _add_options(parser: Any, function: Any, argument_help: _Told) -> None:
+def _add_options(parser: Any, function: Any, argument_help: _ArgumentHelp) -> None:
     for parameter in _parameters(function).values():
         record: Any = parameter.annotation
         if dataclasses.is_dataclass(record):
-            docs = (_docs(cls)[1].items() for cls in record.__mro__)  # type: ignore[union-attr]
-            is_exclusive = issubclass(record, OneOf)  # type: ignore[arg-type]
+            docs = (_parse_docstring(cls)[1].items() for cls in record.__mro__)  # type: ignore[union-attr]
+            is_exclusive = issubclass(record, ExclusiveOptions)  # type: ignore[arg-type]
             inner = parser.add_mutually_exclusive_group() if is_exclusive else parser
             _add_options(inner, record, dict(itertools.chain(*docs)))
         elif all(action.dest != parameter.name for action in parser._actions):
@@ -223,27 +229,29 @@ def _add_option(parser: Any, parameter: inspect.Parameter, metavar: str, help_te
     while (origin := typing.get_origin(kind)) in (Annotated, types.UnionType, typing.Union):
         kind, *metadata = typing.get_args(kind)
         option = metadata[0] if origin is Annotated else option
-    help_text, usual = help_text or option.help, parameter.default
-    keys: Plain = {"default": argparse.SUPPRESS, "action": "store_true"}
+    help_text, default = help_text or option.help, parameter.default
+    keys: JsonObject = {"default": argparse.SUPPRESS, "action": "store_true"}
     if kind is not bool:
         keys["action"] = "append" if origin is tuple and not option.parse else "store"
         if origin is list:
             keys["nargs"] = "+"
         if origin in (list, tuple):
             kind = typing.get_args(kind)[0]
-        choices = option.words
+        choices = option.choices
         if isinstance(kind, enum.EnumMeta):
             choices = choices or {member.value: member for member in list[Any](kind)}
         metavar = metavar or option.metavar or ""
         if choices:
             metavar = metavar or f"{{{','.join(choices)}}}"
-            usual = next((word for word, value in choices.items() if value == usual), usual)
-            keys["type"] = _one_of(choices)
+            default = next((word for word, value in choices.items() if value == default), default)
+            keys["type"] = _build_choice_reader(choices)
         else:
             keys["type"] = option.parse or _READERS.get(kind, str)
         keys["metavar"] = metavar or None
-        if help_text and "default" not in help_text and isinstance(usual, str | int | float):
-            help_text += f" (default {delta_text(usual) if isinstance(usual, float) else usual})"
+        if help_text and "default" not in help_text and isinstance(default, str | int | float):
+            help_text += (
+                f" (default {format_delta(default) if isinstance(default, float) else default})"
+            )
     keys["help"] = help_text.replace("%", "%%") if help_text else argparse.SUPPRESS
     required = parameter.default is parameter.empty
     if parameter.kind is parameter.KEYWORD_ONLY:
@@ -258,7 +266,7 @@ def _add_option(parser: Any, parameter: inspect.Parameter, metavar: str, help_te
 _ARGUMENT = re.compile(r"^    (\w+)(?: \((.+?)\))?: (.*(?:\n     .*)*)", re.MULTILINE)
 
 
-def _docs(function: Any) -> tuple[str, dict[str, tuple[str, str]], str]:
+def _parse_docstring(function: Any) -> tuple[str, dict[str, tuple[str, str]], str]:
     """A docstring's head, its arguments as (metavar, help) by name, and what stands below."""
     head, _, below = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
     arguments_text, _, epilog = below.partition("\n\n")
@@ -271,10 +279,10 @@ def _docs(function: Any) -> tuple[str, dict[str, tuple[str, str]], str]:
 
 # --- what commands write ----------------------------------------------------------------------
 
-LINE = 100  # characters
-BAR = 24  # cells of a bar of progress
-REDRAW = 0.1  # seconds between redraws on a terminal
-REPEAT = 10.0  # seconds between plain lines elsewhere
+LINE_WIDTH = 100  # characters
+BAR_WIDTH = 24  # cells of a bar of progress
+REDRAW_SECONDS = 0.1  # seconds between redraws on a terminal
+REPEAT_SECONDS = 10.0  # seconds between plain lines elsewhere
 
 
 class Printable:
@@ -284,7 +292,7 @@ class Printable:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        self._stream.write(printable(text, lines=True))
+        self._stream.write(make_printable(text, keep_newlines=True))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -296,16 +304,20 @@ def write_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
-def table(entries: Sequence[Sequence[str]] | Mapping[str, Sequence[str]], indent: str = "") -> str:
+def format_table(
+    entries: Sequence[Sequence[str]] | Mapping[str, Sequence[str]], indent: str = ""
+) -> str:
     """Columns padded to their widest cell: of rows, the first of which is the head, or by name."""
     if isinstance(entries, Mapping):
         entries = [tuple(entries), *zip(*entries.values(), strict=True)]
-    rows = [[printable(cell) for cell in row] for row in entries]
+    rows = [[make_printable(cell) for cell in row] for row in entries]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join((indent + "  ".join(map(str.ljust, row, widths))).rstrip() for row in rows)
 
 
-def listed(documents: Iterable[Mapping[str, Any]], indent: str = "", **columns: str) -> str:
+def format_document_table(
+    documents: Iterable[Mapping[str, Any]], indent: str = "", **columns: str
+) -> str:
     """A document as a table. columns: the name of a value, by the head of its column."""
 
     def cell(value: Any) -> str:
@@ -314,10 +326,10 @@ def listed(documents: Iterable[Mapping[str, Any]], indent: str = "", **columns: 
         return f"{value:,}" if isinstance(value, int) else value or "-"
 
     rows = ([cell(document[name]) for name in columns.values()] for document in documents)
-    return table([tuple(columns), *rows], indent)
+    return format_table([tuple(columns), *rows], indent)
 
 
-def present(*packages: str) -> bool:
+def has_packages(*packages: str) -> bool:
     """Whether these packages of the lab are there: the others work where one is taken out."""
     return all(find_spec(f"dpmc_lab.{package}") for package in packages)
 
@@ -326,11 +338,11 @@ def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
     """Text wrapped to a readable width; `first` replaces the first line's indent."""
     first = indent if first is None else first
     return textwrap.fill(
-        text, LINE, initial_indent=first, subsequent_indent=indent, break_long_words=False
+        text, LINE_WIDTH, initial_indent=first, subsequent_indent=indent, break_long_words=False
     )
 
 
-def facts(entries: Iterable[tuple[str, str]]) -> str:
+def format_facts(entries: Iterable[tuple[str, str]]) -> str:
     """What is known by name, each in a paragraph beside its name."""
     return "\n".join(paragraph(text, " " * 13, f"  {name:<10} ") for name, text in entries if text)
 
@@ -346,7 +358,7 @@ class Progress:
         self._terminal = self._stream.isatty()
         self._task = ""
         self._start = self._last = 0.0
-        self._shown = 0
+        self._drawn_width = 0
 
     def __enter__(self) -> Progress:
         return self
@@ -354,22 +366,28 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def update(self, task: str, done: int, total: int, amount: Callable[[int], str] = str) -> None:
-        """`done` of `total` parts of the named task are over; `amount` writes a count of parts."""
-        now, pause = time.monotonic(), REDRAW if self._terminal else REPEAT
+    def update(
+        self, task: str, n_done: int, total: int, amount: Callable[[int], str] = str
+    ) -> None:
+        """`n_done` of `total` parts of the named task are over; `amount` writes a count of
+        parts."""
+        now, pause = time.monotonic(), REDRAW_SECONDS if self._terminal else REPEAT_SECONDS
         if task != self._task:
             self.close()
-            self._task, self._start, self._last = task, now, now - REDRAW
-        if now - self._last < pause and not (self._terminal and done >= total):
+            self._task, self._start, self._last = task, now, now - REDRAW_SECONDS
+        if now - self._last < pause and not (self._terminal and n_done >= total):
             return
         self._last = now
-        left = (now - self._start) / done * (total - done) if done else 0.0
-        head, tail = f"{task} {amount(done)}/{amount(total)}", f"{_clock(left)} left" * (done > 0)
+        left = (now - self._start) / n_done * (total - n_done) if n_done else 0.0
+        head, tail = (
+            f"{task} {amount(n_done)}/{amount(total)}",
+            f"{_format_seconds(left)} left" * (n_done > 0),
+        )
         if self._terminal:
-            filled = BAR * done // max(total, 1)
-            text = f"{head} [{'#' * filled}{'.' * (BAR - filled)}] {tail}"
-            self._write("\r" + text.ljust(self._shown))
-            self._shown = len(text)
+            filled = BAR_WIDTH * n_done // max(total, 1)
+            text = f"{head} [{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {tail}"
+            self._write("\r" + text.ljust(self._drawn_width))
+            self._drawn_width = len(text)
         else:
             self._write(f"{head}  {tail}\n")
 
@@ -379,9 +397,9 @@ class Progress:
 
     def close(self) -> None:
         """Wipe the bar, so that what follows starts on a clean line."""
-        if self._shown:
-            self._write("\r" + " " * self._shown + "\r")
-            self._shown = 0
+        if self._drawn_width:
+            self._write("\r" + " " * self._drawn_width + "\r")
+            self._drawn_width = 0
         self._task = ""
 
     def _write(self, text: str) -> None:
@@ -389,6 +407,6 @@ class Progress:
         self._stream.flush()
 
 
-def _clock(seconds: float) -> str:
-    whole = round(seconds)
-    return f"{whole // 60}:{whole % 60:02d}" if whole < 3600 else f"{seconds / 3600:.1f} h"
+def _format_seconds(seconds: float) -> str:
+    rounded = round(seconds)
+    return f"{rounded // 60}:{rounded % 60:02d}" if rounded < 3600 else f"{seconds / 3600:.1f} h"

@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Annotated
 
 from dpmc_core import registry
-from dpmc_core.arrays import Plain
+from dpmc_core.arrays import JsonObject
 from dpmc_core.data import read_pair
-from dpmc_core.errors import InvalidSetting, number_text
-from dpmc_core.experiment import EVALUATION_ONLY, settings_dict
+from dpmc_core.errors import InvalidSetting, format_number
+from dpmc_core.experiment import EVALUATION_ONLY, serialise_settings
 from dpmc_core.experiment import run as run_experiment
 from dpmc_core.model import Mechanism
-from dpmc_core.privacy import DELTA, USER_EMPTIED, Change, Trust
+from dpmc_core.privacy import DEFAULT_DELTA, USER_EMPTIED, Change, Trust
 from dpmc_core.problem import (
-    SEED,
+    DEFAULT_SEED,
     Problem,
     build_problem,
-    options_text,
-    prepared_facts,
-    split_words,
-    usual_task,
+    choose_default_task,
+    format_command_options,
+    format_split,
+    prepare_public_facts,
 )
 from dpmc_lab.cli import options
 from dpmc_lab.cli.interface import (
@@ -34,37 +34,37 @@ from dpmc_lab.cli.interface import (
     Json,
     Option,
     Progress,
-    extensible,
-    facts,
-    listed,
+    accept_plugins,
+    format_document_table,
+    format_facts,
+    format_table,
     paragraph,
-    table,
 )
 from dpmc_lab.cli.options import (
-    Budgeted,
+    BudgetOptions,
     Data,
     Delta,
     Epsilon,
-    HeldOut,
+    HeldOutOptions,
     Method,
     Predicted,
     Published,
-    Reading,
+    ReadingOptions,
     Seed,
     Steps,
     Unit,
 )
 from dpmc_lab.curves import as_published as published
 from dpmc_lab.curves import cards
-from dpmc_lab.curves.run_card import SEED_NOTE, methods, metrics_table
-from dpmc_lab.measured import shipped
-from dpmc_lab.study.advice import recommend as advise
+from dpmc_lab.curves.run_card import SEED_NOTE, collect_metrics, tabulate_metrics
+from dpmc_lab.measured import find_measured_bound
+from dpmc_lab.study.advice import recommend_method as advise
 
 TRUST = {"curator": Trust.CURATOR, "nobody": Trust.LOCAL}
 
 
-@extensible
-def listing(mechanism: Method | None = None) -> CommandReport:
+@accept_plugins
+def list_methods(mechanism: Method | None = None) -> CommandReport:
     """The methods, or the settings of one.
 
     The methods with their ids, or the settings of one with their limits.
@@ -75,39 +75,44 @@ def listing(mechanism: Method | None = None) -> CommandReport:
     for sentence in registry.MECHANISMS.broken:
         print(f"dpmc: {sentence}", file=sys.stderr)
     if mechanism is not None:
-        cls = registry.get(mechanism)
-        return CommandReport(describe(cls), _one_method(cls))
-    documents = [describe(cls) for cls in registry.MECHANISMS.values()]
-    methods_table = listed(documents, id="id", name="name", predicts="task", noise="private")
+        cls = registry.get_mechanism(mechanism)
+        return CommandReport(describe_method(cls), _format_method(cls))
+    documents = [describe_method(cls) for cls in registry.MECHANISMS.values()]
+    methods_table = format_document_table(
+        documents, id="id", name="name", predicts="task", noise="private"
+    )
     return CommandReport(documents, (methods_table, "Settings of one: dpmc list MECHANISM"))
 
 
-def describe(cls: type[Mechanism]) -> Plain:
+def describe_method(cls: type[Mechanism]) -> JsonObject:
     """A method's facts and settings as plain JSON values."""
     return {
         "id": cls.id,
         "name": cls.name,
         "task": cls.task.value,
         "private": registry.adds_noise(cls),
-        **{name: getattr(cls, name) for name in ("twin", "floor", "revision")},
+        "twin": cls.nonprivate_counterpart,
+        "floor": cls.baseline,
+        "revision": cls.revision,
         "summary": (cls.__doc__ or "").strip().partition("\n")[0],
-        "settings": options.settings_facts(cls),
+        "settings": options.describe_settings(cls),
     }
 
 
-def _one_method(cls: type[Mechanism]) -> Iterator[str]:
+def _format_method(cls: type[Mechanism]) -> Iterator[str]:
     yield (
-        f"{cls.id}: {cls.name}\n{describe(cls)['summary']}\n"
-        f"predicts: {cls.task.value}; without privacy: {cls.twin}; floor: {cls.floor}"
+        f"{cls.id}: {cls.name}\n{describe_method(cls)['summary']}\n"
+        f"predicts: {cls.task.value}; without privacy: {cls.nonprivate_counterpart}; floor:"
+        f" {cls.baseline}"
     )
-    if settings_text := options.settings_table(cls):
+    if settings_text := options.format_settings_table(cls):
         yield settings_text
     hint = "Set them with --set NAME=VALUE; epsilon and delta have options of their own."
     yield hint if settings_text else "It has no settings."
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldOutOrTest(HeldOut):
+class HeldOutOrTest(HeldOutOptions):
     """Or a file to test on.
 
     Args:
@@ -117,18 +122,18 @@ class HeldOutOrTest(HeldOut):
     test: Path | None = None
 
 
-@extensible
+@accept_plugins
 def fit(
     data: Data,
     mechanism: Method,
     *,
-    budget: Budgeted,
+    budget: BudgetOptions,
     prepare: Steps = (),
     as_published: Published = False,
     held_out: HeldOutOrTest,
-    reading: Reading,
+    reading: ReadingOptions,
     cluster: str | None = None,
-    seed: Seed = SEED,
+    seed: Seed = DEFAULT_SEED,
     json: Json = False,
 ) -> CommandReport:
     """Train one mechanism and measure it.
@@ -148,9 +153,11 @@ def fit(
 
     `dpmc list` names the mechanisms, `dpmc list MECHANISM` their settings, `dpmc data` the samples.
     """
-    made = budget.mechanism(mechanism, as_published)  # mistakes are told before a file is read
-    parsed_steps = options.steps_of(reading.prepare(prepare, mechanism))
-    problem_options: Plain = {"steps": parsed_steps, "seed": seed}
+    built_mechanism = budget.mechanism(
+        mechanism, as_published
+    )  # mistakes are told before a file is read
+    parsed_steps = options.parse_steps(reading.prepare(prepare, mechanism))
+    problem_options: JsonObject = {"steps": parsed_steps, "seed": seed}
     with ExitStack() as stack:
         problem: Problem
         if cluster is not None:
@@ -159,59 +166,63 @@ def fit(
                 raise InvalidSetting("--prepare and --test", "left out with --cluster", left_out)
             from dpmc_lab.sweep import cluster as clusters  # no other run needs it
 
-            read = reading.of(data, made.task)
-            partitioned_problem = clusters.partitioned(
-                cluster, data, made, read, held_out.split, seed
+            read = reading.load_options(data, built_mechanism.task)
+            partitioned_problem = clusters.open_partitioned_problem(
+                cluster, data, built_mechanism, read, held_out.split, seed
             )
             problem = stack.enter_context(partitioned_problem)
         elif held_out.test is None:
-            dataset = reading.load(data, made.task, prepare)
-            problem = build_problem(dataset, made.task, **problem_options, split=held_out.split)
+            dataset = reading.load(data, built_mechanism.task, prepare)
+            problem = build_problem(
+                dataset, built_mechanism.task, **problem_options, split=held_out.split
+            )
         else:
-            read, name = reading.of(data, made.task, prepare), Path(data).name
+            read, name = reading.load_options(data, built_mechanism.task, prepare), Path(data).name
             pair = read_pair(data, held_out.test, **read)
-            problem = build_problem(pair, made.task, **problem_options, name=name)
-        options.tell_columns(problem.train, json)
+            problem = build_problem(pair, built_mechanism.task, **problem_options, name=name)
+        options.print_columns(problem.train, json)
         progress = stack.enter_context(Progress())
         result = run_experiment(
-            made, problem, seed, on_step=progress.step, with_baselines=cluster is None
+            built_mechanism, problem, seed, on_step=progress.step, with_baselines=cluster is None
         )
     document, public, steps = result.as_dict(), problem.train.public, ", ".join(problem.steps)
     rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
     text = [
-        f"{made.name} on {problem.name}: {public.users:,} users x {public.items:,}"
-        f" items, {len(problem.train):,} ratings\ntested on {split_words(problem.split)}"
+        f"{built_mechanism.name} on {problem.name}: {public.users:,} users x {public.items:,}"
+        f" items, {len(problem.train):,} ratings\ntested on {format_split(problem.split)}"
         f" ({len(problem.test):,})" + f"; prepared with {steps}" * bool(steps),
-        metrics_text(methods(result)),
-        card_text(cards.card(result.guarantee, columns=problem.train.columns)),
+        format_metrics(collect_metrics(result)),
+        format_guarantee(cards.build_privacy_card(result.guarantee, columns=problem.train.columns)),
         paragraph(f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"),
     ]
     if as_published:
         budgets = {"epsilon": budget.epsilon, "delta": budget.delta}
-        switch = published.switched(made.id, budget.given(mechanism), public, **budgets)
-        text.append(paragraph(" ".join(published.words(switch))))
+        switch = published.compare_with_published(
+            built_mechanism.id, budget.parse_given(mechanism), public, **budgets
+        )
+        text.append(paragraph(" ".join(published.describe_published_changes(switch))))
     return CommandReport(document, text)
 
 
-def metrics_text(found: Mapping[str, Mapping[str, float]]) -> str:
+def format_metrics(metrics: Mapping[str, Mapping[str, float]]) -> str:
     """Metrics by method as a table."""
-    return f"{table(metrics_table(found), '  ')}\n  {EVALUATION_ONLY}"
+    return f"{format_table(tabulate_metrics(metrics), '  ')}\n  {EVALUATION_ONLY}"
 
 
-def card_text(shown: cards.Card) -> str:
+def format_guarantee(privacy_card: cards.PrivacyCard) -> str:
     """A guarantee as a paragraph with its facts below."""
-    return f"{paragraph(shown.protects)}\n{facts(shown.facts)}"
+    return f"{paragraph(privacy_card.protects)}\n{format_facts(privacy_card.details)}"
 
 
-def recommend(
+def recommend_command(
     data: Data,
     *,
     unit: Unit = USER_EMPTIED,
     epsilon: Epsilon = 1.0,
-    delta: Delta = DELTA,
-    trust: Annotated[Trust, Option(words=TRUST)] = Trust.CURATOR,
+    delta: Delta = DEFAULT_DELTA,
+    trust: Annotated[Trust, Option(choices=TRUST)] = Trust.CURATOR,
     task: Predicted = None,
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> CommandReport:
     """One certified method for a promise, and why.
 
@@ -223,17 +234,17 @@ def recommend(
         trust: who may see raw ratings
     """
     dataset = reading.load(data, task)
-    task = task or usual_task(dataset.ratings)
-    public = prepared_facts(dataset.ratings.public, task)
+    task = task or choose_default_task(dataset.ratings)
+    public = prepare_public_facts(dataset.ratings.public, task)
     advice = advise(task, unit, public, epsilon=epsilon, delta=delta, trust=trust)
     mechanism, proved = advice.mechanism, advice.certified
-    settings = settings_dict(mechanism)
-    setting = number_text(settings["epsilon"])
+    settings = serialise_settings(mechanism)
+    setting = format_number(settings["epsilon"])
     command = ["dpmc", "fit", data, mechanism.id, "--epsilon", setting]
-    if delta != DELTA:
-        command += ["--delta", number_text(delta)]
-    command += options_text(dataset.reading, (), None)
-    document: Plain = {
+    if delta != DEFAULT_DELTA:
+        command += ["--delta", format_number(delta)]
+    command += format_command_options(dataset.reading, (), None)
+    document: JsonObject = {
         "mechanism": mechanism.id,
         "task": task.value,
         "settings": settings,
@@ -243,29 +254,29 @@ def recommend(
         "reason": advice.reason,
         "command": shlex.join(command),
     }
-    explanation = (f"Certified: {cards.certified(proved)}.", f"Why: {advice.reason}.")
+    explanation = (f"Certified: {cards.format_certified(proved)}.", f"Why: {advice.reason}.")
     head = f"{mechanism.name} ({mechanism.id}), epsilon setting {setting}"
     return CommandReport(
         document, (head, "\n".join(map(paragraph, explanation)), document["command"])
     )
 
 
-HEADS = (
+HEADS_NOTE = (
     "claimed and certified count the unit that the mechanism protects; the last three columns are"
     " certified too. per rating: one rating has another value. user: empty: everything of one"
     " person disappears. user: other: it becomes somebody else's, which never costs less."
     " Numbers of different columns cannot be compared: per rating may stand above user: empty,"
     " because a rating that changes is an exchange and not a disappearance."
 )
-MEASURED = (
+MEASURED_NOTE = (
     "measured: a lower bound that an audit of the default settings found on small data (`dpmc audit"
     " MECHANISM` runs it); above claimed it refutes the claim, below it confirms nothing. -: none"
     " at these settings."
 )
 
 
-@extensible
-def guarantees(
+@accept_plugins
+def compare_guarantees(
     *,
     epsilon: Epsilon = 1.0,
     delta: Delta | None = None,
@@ -274,7 +285,7 @@ def guarantees(
     items: int | None = None,
     cap: int | None = None,
     measured: bool = False,
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> CommandReport:
     """Claimed and certified epsilon of every mechanism.
 
@@ -293,13 +304,13 @@ def guarantees(
     """
     if data is not None and (users is not None or items is not None):
         raise InvalidSetting("--data", "left out where --users or --items is given", data)
-    public_facts: Plain = {"users": users, "items": items, "cap": cap}
+    public_facts: JsonObject = {"users": users, "items": items, "cap": cap}
     public_facts = {name: value for name, value in public_facts.items() if value is not None}
     if data is None:
         public_facts |= reading.ends
-    dataset = (reading if data else Reading()).load(data or "movie-night")
+    dataset = (reading if data else ReadingOptions()).load(data or "movie-night")
     public = dataclasses.replace(dataset.ratings.public, **public_facts)
-    document: list[Plain] = []
+    document: list[JsonObject] = []
     rows, notes = [], []
     refused: dict[str, InvalidSetting] = {}  # these facts do not suit them, say why
     for id, cls in registry.MECHANISMS.items():
@@ -307,11 +318,11 @@ def guarantees(
             continue
         try:
             mechanism = registry.create(id, epsilon=epsilon, delta=delta)
-            guarantee = mechanism.guarantee(prepared_facts(public, cls.task))
+            guarantee = mechanism.guarantee(prepare_public_facts(public, cls.task))
         except InvalidSetting as error:
             refused[id] = error
             continue
-        tick = shipped(mechanism) if measured else None
+        measured_bound = find_measured_bound(mechanism) if measured else None
         units = [
             {
                 "unit": proved.change.unit,
@@ -325,20 +336,30 @@ def guarantees(
         document.append({"mechanism": id, **guarantee.as_dict(), "units": units})
         if measured:
             names = ("delta", "unit", "neighbours", "confidence", "method", "refuted", "given")
-            details = {name: getattr(tick, name) for name in names} if tick else {}
-            document[-1]["measured"] = tick and {"epsilon": tick.measured, **details}
-        row = cards.card_row(id, guarantee)
+            details = (
+                {name: getattr(measured_bound, name) for name in names} if measured_bound else {}
+            )
+            document[-1]["measured"] = measured_bound and {
+                "epsilon": measured_bound.measured,
+                **details,
+            }
+        row = cards.build_guarantee_row(id, guarantee)
         proved = (row.claimed, row.certified, row.per_rating, row.per_user, row.per_user_other)
         texts = [
             id,
             guarantee.change.label,
             guarantee.trust.value,
-            *map(cards.epsilon_text, proved),
+            *map(cards.format_epsilon, proved),
         ]
         if measured:
-            texts.insert(5, f">= {cards.epsilon_text(tick.measured, least=True)}" if tick else "-")
+            texts.insert(
+                5,
+                f">= {cards.format_epsilon(measured_bound.measured, round_down=True)}"
+                if measured_bound
+                else "-",
+            )
         rows.append(texts)
-        notes.append(f"{id}: {row.why or 'certified as claimed'}")
+        notes.append(f"{id}: {row.reason or 'certified as claimed'}")
     if not document:
         raise next(iter(refused.values()))
     notes += [f"{id}: has no card here: {reason}" for id, reason in refused.items()]
@@ -346,9 +367,9 @@ def guarantees(
     head = ["mechanism", "protects", "trust", "claimed", "certified", *["measured"] * measured]
     text = [
         f"{public.users:,} users x {public.items:,} items{limit}, epsilon {epsilon:g}",
-        table([[*head, "per rating", "user: empty", "user: other"], *rows]),
-        paragraph(HEADS),
-        *[paragraph(MEASURED)] * measured,
+        format_table([[*head, "per rating", "user: empty", "user: other"], *rows]),
+        paragraph(HEADS_NOTE),
+        *[paragraph(MEASURED_NOTE)] * measured,
         "\n".join(paragraph(reason, "  ", "") for reason in notes),
     ]
     return CommandReport(document, text)

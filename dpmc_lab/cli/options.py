@@ -10,27 +10,34 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dpmc_core import registry
-from dpmc_core.arrays import Plain
+from dpmc_core.arrays import JsonObject
 from dpmc_core.data import Dataset, ReadOptions, Transform, datasets, parse_step
-from dpmc_core.data.synthetic import DRAWN
+from dpmc_core.data.synthetic import GENERATORS
 from dpmc_core.data.text import OTHERS
 from dpmc_core.errors import (
     BadRatings,
     InvalidSetting,
-    limit_words,
-    number_or_text,
-    parsed,
-    unknown_name,
+    format_limits,
+    parse_number,
+    parse_number_or_text,
+    unknown_name_error,
 )
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Change
-from dpmc_core.problem import SEED, LeaveLast, RandomShare, SharePerUser, Split, ranks_only
+from dpmc_core.problem import (
+    DEFAULT_SEED,
+    LeaveLast,
+    RandomShare,
+    SharePerUser,
+    Split,
+    is_ranking_only,
+)
 from dpmc_core.ratings import Ratings
-from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
-from dpmc_lab.cli.interface import OneOf, Option, listed, reader
+from dpmc_core.settings import Setting, list_settings, parse_setting, serialise_setting
+from dpmc_lab.cli.interface import ExclusiveOptions, Option, build_reader, format_document_table
 from dpmc_lab.curves import as_published as published
-from dpmc_lab.curves.answer import OFTEN
-from dpmc_lab.curves.cards import named
+from dpmc_lab.curves.answer import FREQUENCY_LABELS
+from dpmc_lab.curves.cards import label_columns
 
 UNITS = {
     "rating": RATING,
@@ -42,7 +49,7 @@ UNITS = {
 _TEXTS, _COLUMNS = ("separator", "encoding"), ("user", "item", "rating", "time")
 
 
-def _range(text: str) -> tuple[float, float]:
+def _parse_range(text: str) -> tuple[float, float]:
     low, high = map(float, text.split(":"))
     return low, high
 
@@ -52,8 +59,8 @@ Data = Annotated[str, Option("DATA", DATA)]
 Method = Annotated[str, Option("MECHANISM", "a method's id")]
 Epsilon = Annotated[float, Option("E", "privacy budget, > 0")]
 Delta = Annotated[float, Option("D", "probability of failure, in 0..1")]
-Given = Annotated[tuple[str, ...], Option("NAME=VALUE", "a setting (repeatable)")]
-Tried = Annotated[
+SettingTexts = Annotated[tuple[str, ...], Option("NAME=VALUE", "a setting (repeatable)")]
+SettingListTexts = Annotated[
     tuple[str, ...],
     Option(
         "NAME=VALUE,...",
@@ -76,13 +83,13 @@ Predicted = Annotated[
     Task | None,
     Option(help="what is predicted (default: ratings, or ranking where all are clicks)"),
 ]
-Unit = Annotated[Change, Option(words=UNITS)]
-Seed = Annotated[int, Option("N", f"repeat a run exactly (default {SEED}, as in the app)")]
+Unit = Annotated[Change, Option(choices=UNITS)]
+Seed = Annotated[int, Option("N", f"repeat a run exactly (default {DEFAULT_SEED}, as in the app)")]
 Seeds = Annotated[list[str] | None, Option("N")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadingOptions:
     """How ratings are read.
 
     Args:
@@ -96,7 +103,8 @@ class Reading:
     """
 
     range: Annotated[
-        tuple[float, float] | None, Option(parse=reader(_range, "LO:HI, for example 1:5"))
+        tuple[float, float] | None,
+        Option(parse=build_reader(_parse_range, "LO:HI, for example 1:5")),
     ] = None
     user: str | None = None
     read: tuple[str, ...] = ()
@@ -107,7 +115,9 @@ class Reading:
         """The ends of the range that was given, as {'low': ..., 'high': ...}."""
         return {} if self.range is None else dict(zip(("low", "high"), self.range, strict=True))
 
-    def of(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Plain:
+    def load_options(
+        self, data: str, task: Task | None = None, steps: Iterable[str] = ()
+    ) -> JsonObject:
         """Everything `datasets.load` is asked for beside the data.
 
         Args:
@@ -117,23 +127,23 @@ class Reading:
         Raises:
             InvalidSetting: an option that reading has not.
         """
-        keywords: Plain = dict(self.ends)
+        keywords: JsonObject = dict(self.ends)
         if self.items is not None:
             keywords["items"] = self.items
-        if ranks_only([task] if task else (), steps):
+        if is_ranking_only([task] if task else (), steps):
             keywords["for_ranking"] = True
         fields = [f.name for f in dataclasses.fields(ReadOptions) if f.name != "for_ranking"]
         for text in (*self.read, *[f"user={self.user}"] * (self.user is not None)):
-            name, value = _assignment("--read", text)
-            if name not in fields and data not in DRAWN:
-                raise unknown_name("--read", name, fields)
+            name, value = _parse_assignment("--read", text)
+            if name not in fields and data not in GENERATORS:
+                raise unknown_name_error("--read", name, fields)
             column = name in _COLUMNS and not re.fullmatch(r"[1-9][0-9]{0,8}", value)
-            keywords[name] = value if column or name in _TEXTS else number_or_text(value)
+            keywords[name] = value if column or name in _TEXTS else parse_number_or_text(value)
         return keywords
 
     def load(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Dataset:
         """The data, read so. Raises DpmcError."""
-        return datasets.load(data, **self.of(data, task, steps))
+        return datasets.load(data, **self.load_options(data, task, steps))
 
     def prepare(self, steps: Sequence[str], *ids: str) -> tuple[str, ...]:
         """The preparation as text: a table of the items is used by every method that can use one.
@@ -143,33 +153,33 @@ class Reading:
             ids: the methods.
         """
         table = self.items is not None or any(text.startswith("items=") for text in self.read)
-        if not table or registry.uses_facts(steps):
+        if not table or registry.has_features_step(steps):
             return (*steps,)
-        idle = [id for id in ids if not registry.takes_facts(registry.get(id))]
+        idle = [id for id in ids if not registry.can_use_item_features(registry.get_mechanism(id))]
         if idle:
             print(f"dpmc: --items is not used by {', '.join(idle)}", file=sys.stderr)
         return (*steps,) if ids and len(idle) == len(ids) else ("features", *steps)
 
 
-def tell_columns(ratings: Ratings, json: bool) -> None:
+def print_columns(ratings: Ratings, json: bool) -> None:
     """Print the columns of a file that were used; on standard error beside JSON."""
-    if columns := [f"{role} = {name}" for role, name in named(ratings.columns).items()]:
+    if columns := [f"{role} = {name}" for role, name in label_columns(ratings.columns).items()]:
         print("columns:", ", ".join(columns), file=sys.stderr if json else sys.stdout, flush=True)
 
 
-def check_person(ratings: Ratings, data: str) -> None:
+def check_user_column(ratings: Ratings, data: str) -> None:
     """Raise BadRatings where nobody said which column names the person: a promise rests on it."""
     if "user" in ratings.columns.guessed:
         names = dict(ratings.columns.names)
-        how = "--read layout=wide" if names.get("item") == OTHERS else "--user COLUMN"
+        hint = "--read layout=wide" if names.get("item") == OTHERS else "--user COLUMN"
         raise BadRatings(
             f"{data}: the column of users is guessed ({names['user']}), and a promise to a person"
-            f" rests on it: say which column names the person ({how})"
+            f" rests on it: say which column names the person ({hint})"
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldOut(OneOf):
+class HeldOutOptions(ExclusiveOptions):
     """What to test on.
 
     Args:
@@ -194,81 +204,87 @@ class HeldOut(OneOf):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budgeted:
+class BudgetOptions:
     """The budget and the other settings of a mechanism."""
 
     epsilon: Epsilon | None = None
     delta: Delta | None = None
-    set: Given = ()
+    set: SettingTexts = ()
 
-    def given(self, id: str) -> Plain:
+    def parse_given(self, id: str) -> JsonObject:
         """The settings that --set gives. Raises InvalidSetting."""
-        cls = registry.get(id)
+        cls = registry.get_mechanism(id)
 
         def hint(_: str) -> str:
-            known = settings_table(cls)
-            return f"{id} has these:\n{known}" if known else f"{id} has no settings"
+            known_settings = format_settings_table(cls)
+            return (
+                f"{id} has these:\n{known_settings}" if known_settings else f"{id} has no settings"
+            )
 
-        return settings(self.set, ("--epsilon", "--delta"), lambda _: cls, id, hint)
+        return parse_settings(self.set, ("--epsilon", "--delta"), lambda _: cls, id, hint)
 
     def mechanism(self, id: str, as_published: bool = False) -> Mechanism:
         """What the options ask for. Raises InvalidSetting."""
-        values = self.given(id)
+        values = self.parse_given(id)
         if as_published:
-            values = published.with_published(id, values)
+            values = published.merge_published_settings(id, values)
         return registry.create(id, epsilon=self.epsilon, delta=self.delta, **values)
 
 
-def settings_facts(cls: type[Mechanism]) -> list[Plain]:
+def describe_settings(cls: type[Mechanism]) -> list[JsonObject]:
     """Name, help, default and accepted values of each setting, as plain JSON values."""
     return [
         {
             "name": s.name,
             "help": s.info.help,
             "required": (missing := s.default is dataclasses.MISSING),
-            "default": None if missing else show_setting(s.default),
-            "accepts": _accepts(s),
+            "default": None if missing else serialise_setting(s.default),
+            "accepts": _describe_accepted(s),
         }
-        for s in settings_of(cls)
+        for s in list_settings(cls)
     ]
 
 
-def settings_table(cls: type[Mechanism]) -> str:
+def format_settings_table(cls: type[Mechanism]) -> str:
     """The same as a table; '' of none."""
     rows = [
         row | {"default": "required" if row["required"] else str(row["default"]).lower()}
-        for row in settings_facts(cls)
+        for row in describe_settings(cls)
     ]
     heads = {"setting": "name", "default": "default", "accepts": "accepts", "what it is": "help"}
-    return listed(rows, "  ", **heads) if rows else ""
+    return format_document_table(rows, "  ", **heads) if rows else ""
 
 
-def _accepts(s: Setting) -> str:
+def _describe_accepted(s: Setting) -> str:
     """The values a setting takes, in words: 'one of a, b', 'integer >= 1 or none'."""
     if s.info.choices:
         text = f"one of {', '.join(s.info.choices)}"
     else:
         kind = {int: "integer", float: "number"}.get(s.type, "text")
-        i = s.info
-        text = f"{kind} {limit_words(i.above, i.at_least, i.below, i.at_most)}".strip()
+        info = s.info
+        text = (
+            f"{kind} {format_limits(info.above, info.at_least, info.below, info.at_most)}".strip()
+        )
     return text + (" or none" if s.optional else "")
 
 
-def times_a_year(option: str, text: str) -> int:
+def parse_frequency(option: str, text: str) -> int:
     """A word for how often one publishes, or a number. Raises InvalidSetting."""
-    for times, word in OFTEN.items():
+    for times, word in FREQUENCY_LABELS.items():
         if text == word:
             return times
-    limit = f"one of {', '.join(OFTEN.values())}, or a number of times a year"
-    return parsed(int, text, option, limit)
+    limit = f"one of {', '.join(FREQUENCY_LABELS.values())}, or a number of times a year"
+    return parse_number(int, text, option, limit)
 
 
-def steps_of(texts: Iterable[str]) -> list[Transform]:
+def parse_steps(texts: Iterable[str]) -> list[Transform]:
     """The preparation. Raises InvalidSetting."""
     return [parse_step(text) for text in texts]
 
 
-def _assignment(option: str, text: str, budget_options: Iterable[str] = ()) -> tuple[str, str]:
+def _parse_assignment(
+    option: str, text: str, budget_options: Iterable[str] = ()
+) -> tuple[str, str]:
     """NAME=VALUE as (NAME, VALUE). Raises InvalidSetting.
 
     budget_options: options that give a setting of their own, --epsilon say. Its name is refused
@@ -277,31 +293,33 @@ def _assignment(option: str, text: str, budget_options: Iterable[str] = ()) -> t
     name, equals, value = (field.strip() for field in text.partition("="))
     if not equals or not name:
         raise InvalidSetting(option, "NAME=VALUE", text)
-    for other in budget_options:
-        own = other.strip("-").removesuffix("s")
-        if name.rpartition(".")[2] == own:
-            raise InvalidSetting(option, f"another setting: {own} is given with {other}", text)
+    for budget_option in budget_options:
+        setting_name = budget_option.strip("-").removesuffix("s")
+        if name.rpartition(".")[2] == setting_name:
+            raise InvalidSetting(
+                option, f"another setting: {setting_name} is given with {budget_option}", text
+            )
     return name, value
 
 
-def values_to_try(texts: Iterable[str], *options: str) -> dict[str, list[str]]:
+def parse_setting_lists(texts: Iterable[str], *options: str) -> dict[str, list[str]]:
     """The texts of --set NAME=VALUE,... by name; options: see `settings`."""
     values_by_name: dict[str, list[str]] = {}
     for text in texts:
-        name, values = _assignment("--set", text, options)
+        name, values = _parse_assignment("--set", text, options)
         values_by_name[name] = [value.strip() for value in values.split(",") if value.strip()]
         if not values_by_name[name]:
             raise InvalidSetting("--set", "NAME=VALUE", text)
     return values_by_name
 
 
-def settings(
+def parse_settings(
     texts: Iterable[str],
     options: Sequence[str],
     owner: Callable[[str], type],
     owners: str,
     hint: Callable[[str], str],
-) -> Plain:
+) -> JsonObject:
     """The values of --set NAME=VALUE by name.
 
     Args:
@@ -313,9 +331,9 @@ def settings(
     Raises:
         InvalidSetting: no such setting, or no such value of it.
     """
-    values: Plain = {}
+    values: JsonObject = {}
     for text in texts:
-        name, value = _assignment("--set", text, options)
+        name, value = _parse_assignment("--set", text, options)
         try:
             values[name] = parse_setting(owner(name), name, value)
         except InvalidSetting as error:

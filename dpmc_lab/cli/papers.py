@@ -15,16 +15,24 @@ from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.stopping import Stopped
 from dpmc_lab import papers
 from dpmc_lab import sweep as core
-from dpmc_lab.cli.interface import CommandReport, Json, OneOf, Option, facts, paragraph, table
+from dpmc_lab.cli.interface import (
+    CommandReport,
+    ExclusiveOptions,
+    Json,
+    Option,
+    format_facts,
+    format_table,
+    paragraph,
+)
 from dpmc_lab.cli.options import Seeds
-from dpmc_lab.cli.sweep import pool_of, run_plan, watched
+from dpmc_lab.cli.sweep import open_local_pool, run_plan, watch_progress
 from dpmc_lab.papers import engine, verdicts, views
 from dpmc_lab.papers.engine import Experiment, GridRecipe, Made, Paper, TrialRecipe
 from dpmc_lab.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperView(OneOf):
+class PaperView(ExclusiveOptions):
     """What is shown or done.
 
     Args:
@@ -41,7 +49,7 @@ class PaperView(OneOf):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Making:
+class MakeOptions:
     """How an experiment is made.
 
     Args:
@@ -61,7 +69,7 @@ def show(
     name: Annotated[str | None, Option("NAME")] = None,
     *,
     view: PaperView,
-    making: Making,
+    making: MakeOptions,
     json: Json = False,
 ) -> CommandReport | None:
     """The experiments of five papers, printed beside ours.
@@ -82,12 +90,16 @@ def show(
       dpmc papers --run --seeds printed   all whose data is there and that are not there yet
       dpmc papers --report papers.html    all of it as one page that needs no server
     """
-    paper, experiment = _named(name)
+    paper, experiment = _find_named(name)
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())
     if view.run:
         if experiment:
-            comparison = _make(experiment, making, json)
-            return CommandReport(None, _one(comparison)) if comparison and not json else None
+            comparison = _make_experiment(experiment, making, json)
+            return (
+                CommandReport(None, _format_experiment(comparison))
+                if comparison and not json
+                else None
+            )
         _make_all(chosen, making, json)
         return None
     for option, value in vars(making).items():
@@ -95,7 +107,7 @@ def show(
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
     if view.report:
         text = views.html(views.all_looks(papers.PAPERS.values()))
-        with paths.whole_file(view.report) as part:
+        with paths.write_atomically(view.report) as part:
             part.write_text(text, encoding="utf-8")
         print(f"the report is in {view.report}")
         return None
@@ -104,18 +116,18 @@ def show(
         return CommandReport(cited, cited.values())
     if view.theory:
         tables = {entry.key: views.theory_table(entry) for entry in chosen}
-        return CommandReport(tables, _theory(chosen, tables))
+        return CommandReport(tables, _format_theory(chosen, tables))
     comparisons = (
         [views.look(paper, experiment)] if paper and experiment else views.all_looks(chosen)
     )
     if experiment:
-        return CommandReport(views.as_dict(comparisons[0]), _one(comparisons[0]))
+        return CommandReport(views.as_dict(comparisons[0]), _format_experiment(comparisons[0]))
     return CommandReport(
-        [views.as_dict(entry) for entry in comparisons], _list(chosen, comparisons)
+        [views.as_dict(entry) for entry in comparisons], _format_overview(chosen, comparisons)
     )
 
 
-def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:
+def _find_named(name: str | None) -> tuple[Paper | None, Experiment | None]:
     if name is None:
         return None, None
     if name.upper() in papers.PAPERS:
@@ -123,13 +135,13 @@ def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:
     return papers.find(name)
 
 
-def _list(chosen: Sequence[Paper], comparisons: list[views.Look]) -> Iterator[str]:
+def _format_overview(chosen: Sequence[Paper], comparisons: list[views.Look]) -> Iterator[str]:
     yield paragraph(views.opening(comparisons))
     if len(chosen) > 1:
-        yield table(views.standing(comparisons), "  ")
+        yield format_table(views.standing(comparisons), "  ")
     columns = views.overview(comparisons)
     order = ("preset", "place", "accuracy", "privacy", "run time", "what it shows")
-    yield table({name: columns[name] for name in order})
+    yield format_table({name: columns[name] for name in order})
     yield views.count(comparisons)
     meanings = verdicts.meanings(comparison.judged.verdict for comparison in comparisons)
     yield "\n".join(paragraph(text, "    ", "  ") for text in meanings)
@@ -140,17 +152,24 @@ def _list(chosen: Sequence[Paper], comparisons: list[views.Look]) -> Iterator[st
     yield "One of them: dpmc papers NAME; make it: dpmc papers NAME --run"
 
 
-def _one(found: views.Look) -> Iterator[str]:
-    one, judged = found.experiment, found.judged
-    yield f"{one.id}: {found.paper.key}, {one.place}\n{paragraph(one.title)}"
-    accuracy = "accuracy", f"{judged.verdict.value}: {judged.reason}"
-    yield facts([accuracy, ("privacy", found.privacy), *views.facts(found)])
-    for columns in (views.numbers(found), views.statements(found), views.promises_table(found)):
+def _format_experiment(comparison: views.Look) -> Iterator[str]:
+    experiment, verdict = comparison.experiment, comparison.judged
+    yield (
+        f"{experiment.id}: {comparison.paper.key},"
+        f" {experiment.place}\n{paragraph(experiment.title)}"
+    )
+    accuracy = "accuracy", f"{verdict.verdict.value}: {verdict.reason}"
+    yield format_facts([accuracy, ("privacy", comparison.privacy), *views.facts(comparison)])
+    for columns in (
+        views.numbers(comparison),
+        views.statements(comparison),
+        views.promises_table(comparison),
+    ):
         if columns and any(columns.values()):
-            yield table(columns, "  ")
+            yield format_table(columns, "  ")
 
 
-def _theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]:
+def _format_theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]:
     for paper in chosen:
         columns = {k: v for k, v in tables[paper.key].items() if k != "instance"}
         # That is too wide for a line; a contradiction names its own below.
@@ -159,11 +178,11 @@ def _theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]
             yield f"{head}\n  No theorem of it is known here."
             continue
         notes = (paragraph(note, "    ", "  ") for note in views.theory_notes(paper))
-        yield "\n".join([head, table(columns, "  "), *notes])
+        yield "\n".join([head, format_table(columns, "  "), *notes])
 
 
-def _make(
-    experiment: Experiment, making: Making, json: bool, again: bool = True
+def _make_experiment(
+    experiment: Experiment, making: MakeOptions, json: bool, again: bool = True
 ) -> views.Look | None:
     """What there is of it then. again: also what is there with the same seeds."""
     experiment = experiment.fullest
@@ -175,17 +194,17 @@ def _make(
         if engine.there(experiment, recipe, making.write):
             return None
         print(f"dpmc: {experiment.id}: {experiment.title}", file=sys.stderr)
-    processes = core.processes(making.jobs, "--jobs")
+    processes = core.resolve_jobs(making.jobs, "--jobs")
     folder = making.write or engine.own_folder()
     engine.ready(folder)
     if isinstance(recipe, GridRecipe):
         core.warm_up()
         with Store(making.store) as store:
             plan = engine.planned(recipe)
-            run_plan(plan, store, partial(pool_of, plan, processes), json)
+            run_plan(plan, store, partial(open_local_pool, plan, processes), json)
             result = engine.of_rows(experiment, recipe, plan, store)
     else:
-        result = _by_pieces(experiment, recipe, json)
+        result = _run_trials(experiment, recipe, json)
     path = engine.write(result, folder)
     comparison = views.look(papers.find(experiment.id)[0], experiment, result)
     summary = {"accuracy": comparison.judged.verdict.value, "reason": comparison.judged.reason}
@@ -193,33 +212,39 @@ def _make(
     return comparison
 
 
-def _make_all(chosen: Sequence[Paper], making: Making, json: bool) -> None:
+def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
     """Make what is not there yet, and say what lacks its data. Raises DpmcError for failures."""
     failures = []
     all_experiments = papers.experiments(settings=True)
-    experiments = [one.fullest for paper, one in all_experiments if paper in chosen and one.recipe]
-    for one in sorted(
-        experiments, key=lambda one: not one.absent
+    experiments = [
+        experiment.fullest
+        for paper, experiment in all_experiments
+        if paper in chosen and experiment.recipe
+    ]
+    for experiment in sorted(
+        experiments, key=lambda experiment: not experiment.absent
     ):  # what is left out is told first
         try:
-            if one.absent:
-                print(f"dpmc: {one.id} is left out: first {one.absent}", file=sys.stderr)
+            if experiment.absent:
+                print(
+                    f"dpmc: {experiment.id} is left out: first {experiment.absent}", file=sys.stderr
+                )
             else:
-                _make(one, making, json, again=False)
+                _make_experiment(experiment, making, json, again=False)
         except DpmcError as error:
-            failures.append(f"{one.id}: {error}")
+            failures.append(f"{experiment.id}: {error}")
     if failures:
         raise DpmcError("; ".join(failures))
     print("dpmc: all whose data is here is made", file=sys.stderr)
 
 
-def _by_pieces(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> Made:
-    with watched(as_json) as (tell, stop):
-        ways: list[engine.Way] = []
+def _run_trials(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> Made:
+    with watch_progress(as_json) as (tell, stop):
+        progress_reports: list[engine.Way] = []
 
-        def told(progress: engine.Way) -> None:
-            ways.append(progress)
-            n_before = ways[0].done
+        def report_progress(progress: engine.Way) -> None:
+            progress_reports.append(progress)
+            n_before = progress_reports[0].done
             tell(
                 core.SweepReport(
                     total=progress.total, skipped=n_before, done=progress.done - n_before
@@ -227,8 +252,8 @@ def _by_pieces(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> Ma
             )
 
         try:
-            return engine.of_pieces(experiment, recipe, tell=told, stop=stop)
+            return engine.of_pieces(experiment, recipe, tell=report_progress, stop=stop)
         except Stopped:
-            kept = f"{ways[-1].done:,} of {ways[-1].total:,} parts are kept"
-            print(f"dpmc: {kept}; the same command goes on from there", file=sys.stderr)
+            note = f"{progress_reports[-1].done:,} of {progress_reports[-1].total:,} parts are kept"
+            print(f"dpmc: {note}; the same command goes on from there", file=sys.stderr)
             raise KeyboardInterrupt from None

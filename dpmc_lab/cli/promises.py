@@ -18,86 +18,97 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
-from dpmc_core.data import Outside, Transform, from_data, on_catalogue, read_ids
-from dpmc_core.data.features import knowing, read_items
+from dpmc_core.data import (
+    OutsideRatings,
+    Transform,
+    align_to_catalogue,
+    declare_catalogue_public,
+    read_ids,
+)
+from dpmc_core.data.features import attach_features, read_items
 from dpmc_core.data.source import Source
 from dpmc_core.data.synthetic import SAMPLES
-from dpmc_core.data.transforms import UseFacts
+from dpmc_core.data.transforms import UseItemFeatures
 from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,
     NotVerified,
-    parsed,
-    sentence,
-    shown,
+    format_sentence,
+    format_value,
+    parse_number,
 )
 from dpmc_core.model import Mechanism
-from dpmc_core.paths import check_new, whole_file
-from dpmc_core.privacy import DELTA, exact_noise
-from dpmc_core.problem import prepare_all, prepared_facts, usual_task
+from dpmc_core.paths import check_new_file, write_atomically
+from dpmc_core.privacy import DEFAULT_DELTA, exact_noise
+from dpmc_core.problem import choose_default_task, prepare_all_ratings, prepare_public_facts
 from dpmc_core.ratings import Ratings
 from dpmc_lab import sweep
 from dpmc_lab.cli.interface import (
     CommandReport,
+    ExclusiveOptions,
     Json,
-    OneOf,
     Option,
     Progress,
-    number,
+    format_table,
     paragraph,
-    table,
+    read_number,
     write_json,
 )
-from dpmc_lab.cli.methods import card_text
+from dpmc_lab.cli.methods import format_guarantee
 from dpmc_lab.cli.options import (
-    Budgeted,
+    BudgetOptions,
     Data,
     Delta,
     Epsilon,
-    HeldOut,
+    HeldOutOptions,
     Method,
     Predicted,
-    Reading,
+    ReadingOptions,
     Seeds,
     Steps,
-    check_person,
-    steps_of,
-    tell_columns,
-    times_a_year,
+    check_user_column,
+    parse_frequency,
+    parse_steps,
+    print_columns,
 )
-from dpmc_lab.cli.sweep import SweepLines
+from dpmc_lab.cli.sweep import ProgressLines
 from dpmc_lab.curves import answer as answers
 from dpmc_lab.curves import cards, lines
 from dpmc_lab.store import Store
 from dpmc_lab.study import answer as inquiry
-from dpmc_lab.study.advice import Protect
+from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.release import (
     Export,
-    check,
-    check_path,
-    export,
-    reading_lines,
+    check_output_path,
+    check_releasable,
+    estimate_noise_seconds,
+    export_release,
+    list_reading_lines,
     uses_features,
-    waiting,
-    write,
+    write_release,
 )
-from dpmc_lab.study.release import deployment_card as deployment_sections
-from dpmc_lab.study.verify import Verified, sign_lines, signed, unnoticed
-from dpmc_lab.study.verify import verify as verified
+from dpmc_lab.study.release import build_deployment_card as deployment_sections
+from dpmc_lab.study.verify import (
+    VerifiedRelease,
+    list_signing_commands,
+    list_unverifiable,
+    verify_signature,
+)
+from dpmc_lab.study.verify import verify_release as verify_file
 from dpmc_lab.sweep.presets import EPSILONS
 
-_SOON = 10.0  # seconds after which a provisional answer is worth its lines
-OFTEN = ", ".join(answers.OFTEN.values())
+_PROVISIONAL_SECONDS = 10.0  # seconds after which a provisional answer is worth its lines
+OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
 
 
-def _share(text: str) -> float:
+def _parse_share(text: str) -> float:
     """80% or 0.8."""
-    value = number(text.strip().removesuffix("%"))
+    value = read_number(text.strip().removesuffix("%"))
     return value / 100 if text.strip().endswith("%") else value
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerForm(OneOf):
+class AnswerFormat(ExclusiveOptions):
     """How it is told.
 
     Args:
@@ -109,25 +120,25 @@ class AnswerForm(OneOf):
     progress: bool = False
 
 
-def answer(
+def answer_question(
     data: Data,
     *,
-    protect: Protect = Protect.PERSON,
+    protect: PrivacyUnit = PrivacyUnit.PERSON,
     epsilon: Epsilon = 1.0,
-    delta: Delta = DELTA,
+    delta: Delta = DEFAULT_DELTA,
     often: Annotated[
         str, Option("OFTEN", f"how often one publishes: {OFTEN}, or times a year (default weekly)")
     ] = "weekly",
-    keep: Annotated[float, Option(parse=_share)] = 0.8,
+    keep: Annotated[float, Option(parse=_parse_share)] = 0.8,
     reference: float | None = None,
     facts: bool = False,
     task: Predicted = None,
     seeds: Seeds = None,
     no_curve: bool = False,
     store: Path | None = None,
-    held_out: HeldOut,
-    reading: Reading,
-    show: AnswerForm,
+    held_out: HeldOutOptions,
+    reading: ReadingOptions,
+    show: AnswerFormat,
 ) -> None:
     """What a promise costs on your ratings, and whether it is affordable.
 
@@ -153,72 +164,85 @@ def answer(
     Ctrl-C ends it with what is there. With --store, runs are kept and never computed twice.
     """
     chosen_seeds = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
-    times = times_a_year("--often", often)
-    source = sweep.open_source(data, **reading.of(data, task))
-    ratings = sweep.ratings_of(source, chosen_seeds[0])
-    check_person(ratings, data)
-    tell_columns(ratings, show.json or show.progress)
+    times = parse_frequency("--often", often)
+    source = sweep.open_source(data, **reading.load_options(data, task))
+    ratings = sweep.load_training_ratings(source, chosen_seeds[0])
+    check_user_column(ratings, data)
+    print_columns(ratings, show.json or show.progress)
     question = inquiry.Inquiry(
-        task=task or usual_task(ratings),
-        protect=protect,
+        task=task or choose_default_task(ratings),
+        privacy_unit=protect,
         epsilon=epsilon,
         delta=delta,
         times=times,
         keep=keep,
         reference=reference,
-        facts=facts or bool(reading.prepare(())),
+        with_item_features=facts or bool(reading.prepare(())),
     )
-    advice = question.advice(ratings.public)
-    grid = partial(question.grid, advice, data, split=held_out.split)
-    plans = [sweep.plan(grid(seeds=chosen_seeds), [source])]
+    advice = question.find_advice(ratings.public)
+    grid = partial(question.build_grid, advice, data, split=held_out.split)
+    plans = [sweep.build_plan(grid(seeds=chosen_seeds), [source])]
     if not no_curve:
-        curve_seeds = chosen_seeds[: inquiry.CURVE]
-        plans.append(sweep.plan(grid(seeds=curve_seeds, epsilons=EPSILONS), [source]))
+        curve_seeds = chosen_seeds[: inquiry.N_CURVE_SEEDS]
+        plans.append(sweep.build_plan(grid(seeds=curve_seeds, epsilons=EPSILONS), [source]))
     total, jobs = len({u.key for plan in plans for u in plan.units}), sweep.default_jobs()
-    work, document = _Work(total, show.progress), dict[str, Any]()
+    work, document = _InterruptibleWork(total, show.progress), dict[str, Any]()
 
-    def told(rows: Store, score_cache: inquiry.Kept) -> Iterator[list[str]]:
+    def answer_blocks(rows: Store, score_cache: inquiry.UserScoreCache) -> Iterator[list[str]]:
         """The answer as it is found: in blocks of lines, and in the document."""
-        distinguishable = inquiry.told_apart(advice.mechanism, ratings)
+        distinguishable = inquiry.count_distinguishable_items(advice.mechanism, ratings)
         if distinguishable is not None:
-            document["told_from_noise"] = {"items": distinguishable.items, "of": distinguishable.of}
-            items = answers.told_words(distinguishable, question, data not in SAMPLES)
-            yield _said(f"{items}. {answers.told_rule(question.task, protect)}")
+            document["told_from_noise"] = {
+                "items": distinguishable.n_distinguishable,
+                "of": distinguishable.n_items,
+            }
+            items = answers.format_distinguishable_items(
+                distinguishable, question, data not in SAMPLES
+            )
+            yield _wrap_sentences(
+                f"{items}. {answers.explain_distinguishable_items(question.task, protect)}"
+            )
         units, id = plans[0].units, advice.mechanism.id
-        tell, start = partial(work.tell, "answer"), time.monotonic()
-        collect = partial(inquiry.collect, source=source, kept=score_cache, store=rows, jobs=jobs)
+        tell, start = partial(work.report_progress, "answer"), time.monotonic()
+        collect = partial(
+            inquiry.run_missing_units, source=source, cache=score_cache, store=rows, jobs=jobs
+        )
         first_units = [unit for unit in units if unit.seed in chosen_seeds[:2]]
-        work.do(partial(collect, first_units, tell=lambda n_done, _: tell(n_done, len(units))))
-        finding = inquiry.answer(question, advice, units, score_cache, ratings)
+        work.run(
+            partial(
+                collect, first_units, report_progress=lambda n_done, _: tell(n_done, len(units))
+            )
+        )
+        finding = inquiry.compute_finding(question, advice, units, score_cache, ratings)
         if finding is not None and finding.provisional and not work.stopped:
-            if time.monotonic() - start > _SOON:
-                yield _said(*answers.said(finding)[:2])
-            work.do(partial(collect, units, tell=tell))
-            finding = inquiry.answer(question, advice, units, score_cache, ratings)
+            if time.monotonic() - start > _PROVISIONAL_SECONDS:
+                yield _wrap_sentences(*answers.format_answer(finding)[:2])
+            work.run(partial(collect, units, report_progress=tell))
+            finding = inquiry.compute_finding(question, advice, units, score_cache, ratings)
         if finding is None:
             if not work.stopped:
                 raise DpmcError("no held-out rating could be measured: take more ratings")
             document.clear()
             return
-        document.update(answers.as_dict(finding))
-        yield _said(*answers.said(finding))
+        document.update(answers.serialise_finding(finding))
+        yield _wrap_sentences(*answers.format_answer(finding))
         for plan in plans[1:]:  # over the fourteen epsilons, as far as they were computed
             pool = partial(sweep.LocalPool, plan.sources, min(jobs, len(plan.units)))
             if not work.stopped:
-                work.do(partial(sweep.run, plan.units, rows, pool, on_progress=tell_curve))
+                work.run(partial(sweep.run, plan.units, rows, pool, on_progress=tell_curve))
             curve_seeds = {unit.seed for unit in plan.units}
             read_options = {"keys": plan.keys.curves, "epsilons": EPSILONS, "seeds": curve_seeds}
-            chart = lines.read(rows, [id], question.metric, **read_options)
-            curve = answers.curve(chart, id, reference)
+            chart = lines.load_curve_chart(rows, [id], question.metric, **read_options)
+            curve = answers.list_gains_by_epsilon(chart, id, reference)
             if curve:
-                values = table(answers.curve_table(curve, chart), "  ")
-                yield [values, *_said(answers.curve_words(curve, keep))]
+                values = format_table(answers.tabulate_gains(curve, chart), "  ")
+                yield [values, *_wrap_sentences(answers.describe_gains(curve, keep))]
             document["curve"] = [point._asdict() for point in curve]
             document["curve_seeds"] = len(curve_seeds)
 
     def tell_curve(report: sweep.SweepReport) -> None:
         n_other = total - report.total  # of seeds that the curve has not
-        work.tell("curve", n_other + report.skipped + report.ended, total)
+        work.report_progress("curve", n_other + report.skipped + report.n_ended, total)
 
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -228,8 +252,12 @@ def answer(
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dpmc-answer-"))
                 path = Path(folder, "results.sqlite")
             rows = stack.enter_context(Store(path))
-            score_cache = inquiry.Kept() if store is None else inquiry.Kept.beside(rows.path)
-            for block in told(rows, score_cache):
+            score_cache = (
+                inquiry.UserScoreCache()
+                if store is None
+                else inquiry.UserScoreCache.from_store_path(rows.path)
+            )
+            for block in answer_blocks(rows, score_cache):
                 if not (show.json or show.progress):
                     print(*block, "", sep="\n", flush=True)
             if show.json and document:
@@ -242,38 +270,38 @@ def answer(
         raise KeyboardInterrupt
 
 
-def _said(*sentences: str) -> list[str]:
-    return [paragraph(answers.plain(text)) for text in sentences if text]
+def _wrap_sentences(*sentences: str) -> list[str]:
+    return [paragraph(answers.strip_bold(text)) for text in sentences if text]
 
 
-class _Work:
+class _InterruptibleWork:
     """Long work that tells its progress; Ctrl-C ends it, and what is there by then is kept."""
 
     def __init__(self, total: int, as_json: bool) -> None:
         self.stopped, self._total = False, total
-        self._progress, self._lines = Progress(), SweepLines() if as_json else None
-        self._seen: list[int] = []
+        self._progress, self._lines = Progress(), ProgressLines() if as_json else None
+        self._done_counts: list[int] = []
 
-    def do(self, work: Callable[[], object]) -> None:
+    def run(self, work: Callable[[], object]) -> None:
         with self._progress:
             try:
                 work()
             except KeyboardInterrupt:
                 self.stopped = True
 
-    def tell(self, task: str, n_done: int, total: int) -> None:
+    def report_progress(self, task: str, n_done: int, total: int) -> None:
         if self._lines is None:
             if total:
                 self._progress.update(task, n_done, total)
-        elif not self._seen or n_done > self._seen[-1]:
-            self._seen.append(n_done)
-            first = self._seen[0]
+        elif not self._done_counts or n_done > self._done_counts[-1]:
+            self._done_counts.append(n_done)
+            first = self._done_counts[0]
             self._lines(sweep.SweepReport(self._total, skipped=first, done=n_done - first))
 
 
 FROM_DATA = "from-data"
-_LONG = 20.0  # seconds of drawing that are worth a word
-Listed = tuple[Sequence[str], Sequence[str] | int]  # items; users, or how many
+_SLOW_SECONDS = 20.0  # seconds of drawing that are worth a word
+CatalogueLists = tuple[Sequence[str], Sequence[str] | int]  # items; users, or how many
 DeploymentCard = Annotated[
     Path | None,
     Option(
@@ -284,17 +312,17 @@ DeploymentCard = Annotated[
 ]
 
 
-def release(
+def make_release(
     data: Data,
     mechanism: Method,
     *,
-    budget: Budgeted,
+    budget: BudgetOptions,
     prepare: Steps = (),
     out: Path,
-    reading: Reading,
+    reading: ReadingOptions,
     catalogue: str | None = None,
     users: str | None = None,
-    outside: Outside = Outside.ERROR,
+    outside: OutsideRatings = OutsideRatings.ERROR,
     deployment_card: DeploymentCard = None,
     json: Json = False,
 ) -> CommandReport:
@@ -325,76 +353,85 @@ def release(
     id a line) with --users N or users.txt, or say --catalogue from-data: then they are read off the
     ratings, and the card tells readers so. `dpmc verify FILE.npz` checks what was written.
     """
-    made, steps = budget.mechanism(mechanism), steps_of(reading.prepare(prepare, mechanism))
-    check_path(out)  # mistakes are told before a large file is read
+    built_mechanism, steps = (
+        budget.mechanism(mechanism),
+        parse_steps(reading.prepare(prepare, mechanism)),
+    )
+    check_output_path(out)  # mistakes are told before a large file is read
     if deployment_card is not None:
-        check_new(deployment_card)
-    catalogue_lists = _catalogue(catalogue, users, outside)
+        check_new_file(deployment_card)
+    catalogue_lists = _read_catalogue(catalogue, users, outside)
     has_lists = isinstance(catalogue_lists, tuple)  # features are then those of all items listed
     first_reading = dataclasses.replace(reading, items=None) if has_lists else reading
-    loaded = first_reading.load(data, made.task, prepare)
-    check_person(loaded.ratings, data)
+    loaded = first_reading.load(data, built_mechanism.task, prepare)
+    check_user_column(loaded.ratings, data)
     listed_ratings, item_features = (
-        _over(catalogue_lists, loaded.ratings, made, steps, outside),
-        loaded.facts,
+        _apply_catalogue(catalogue_lists, loaded.ratings, built_mechanism, steps, outside),
+        loaded.item_features,
     )
     if has_lists and reading.items is not None:
-        item_features = read_items(Source.file(reading.items), listed_ratings)
-        listed_ratings = knowing(listed_ratings, item_features, told=True)
-    if not uses_features(made, prepared_facts(listed_ratings.public, made.task, _shaping(steps))):
-        if len(_shaping(steps)) < len(steps):
+        item_features = read_items(Source.from_file(reading.items), listed_ratings)
+        listed_ratings = attach_features(listed_ratings, item_features, with_digest=True)
+    if not uses_features(
+        built_mechanism,
+        prepare_public_facts(listed_ratings.public, built_mechanism.task, _rating_steps(steps)),
+    ):
+        if len(_rating_steps(steps)) < len(steps):
             print("what is published uses no item features: they are left out", file=sys.stderr)
-        steps = _shaping(steps)
-    ratings, prepared = prepare_all(listed_ratings, made.task, steps)
-    check(made, ratings, prepared)  # noise that nobody can sample exactly is told first
-    exact_noise.opendp()
-    tell_columns(loaded.ratings, json)
+        steps = _rating_steps(steps)
+    ratings, prepared = prepare_all_ratings(listed_ratings, built_mechanism.task, steps)
+    check_releasable(
+        built_mechanism, ratings, prepared
+    )  # noise that nobody can sample exactly is told first
+    exact_noise.load_opendp()
+    print_columns(loaded.ratings, json)
     for fact in item_features:
-        if fact.mark and fact.name in ratings.used:
+        if fact.mark and fact.name in ratings.used_feature_names:
             print(fact, file=sys.stderr)
-    seconds = waiting(made, ratings)
-    if seconds > _LONG:
+    seconds = estimate_noise_seconds(built_mechanism, ratings)
+    if seconds > _SLOW_SECONDS:
         print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)
     with Progress() as progress:
-        found = export(made, ratings, prepared, on_step=progress.step)
-    write(found, out)
-    _write_deployment_card(deployment_card, found)
-    proved = cards.certified(found.guarantee.certified())
-    noted = (
-        f"Note this release: {date.today().isoformat()}, {loaded.name}, {made.id}, {proved},"
-        f" {out.name}, sha256 {found.card['sha256'][:16]}"
+        exported = export_release(built_mechanism, ratings, prepared, on_step=progress.step)
+    write_release(exported, out)
+    _write_deployment_card(deployment_card, exported)
+    proved = cards.format_certified(exported.guarantee.certified())
+    note = (
+        f"Note this release: {date.today().isoformat()}, {loaded.name}, {built_mechanism.id},"
+        f" {proved},"
+        f" {out.name}, sha256 {exported.release_card['sha256'][:16]}"
     )
     if json:
-        print(f"dpmc: {noted}", file=sys.stderr)
+        print(f"dpmc: {note}", file=sys.stderr)
     rows = [("array", "shape", "what it is")]
-    for name, line in found.card["arrays"].items():
-        rows.append((name, " x ".join(map(str, found.arrays[name].shape)), line["what"]))
-    head = f"Wrote {out}: {made.name}, {found.guarantee.publishes.value}"
-    promise = card_text(cards.card(found.guarantee, sampled=True))
-    files = f"{head}\n{table(rows, '  ')}"
-    lines = "\n  ".join(reading_lines(found, out))
+    for name, line in exported.release_card["arrays"].items():
+        rows.append((name, " x ".join(map(str, exported.arrays[name].shape)), line["what"]))
+    head = f"Wrote {out}: {built_mechanism.name}, {exported.guarantee.publishes.value}"
+    promise = format_guarantee(cards.build_privacy_card(exported.guarantee, sampled=True))
+    files = f"{head}\n{format_table(rows, '  ')}"
+    lines = "\n  ".join(list_reading_lines(exported, out))
     use = f"To recommend for one user (Python):\n  {lines}" if lines else ""
-    return CommandReport(found.card, (files, promise, *filter(None, (use, noted))))
+    return CommandReport(exported.release_card, (files, promise, *filter(None, (use, note))))
 
 
-def _write_deployment_card(path: Path | None, released: Export | Verified) -> None:
+def _write_deployment_card(path: Path | None, released: Export | VerifiedRelease) -> None:
     """As JSON, whole or not at all. Raises DpmcError where there is such a file."""
     if path is not None:
-        check_new(path)
-        sections = deployment_sections(released.card, released.guarantee)
+        check_new_file(path)
+        sections = deployment_sections(released.release_card, released.guarantee)
         text = dumps(sections, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        with whole_file(path) as partial_path:
+        with write_atomically(path) as partial_path:
             partial_path.write_text(text, encoding="utf-8")
 
 
-def _catalogue(
-    catalogue: str | None, users: str | None, outside_rule: Outside
-) -> Listed | str | None:
+def _read_catalogue(
+    catalogue: str | None, users: str | None, outside_rule: OutsideRatings
+) -> CatalogueLists | str | None:
     """What --catalogue and --users ask for, the files read. Raises DpmcError."""
     if catalogue is None or catalogue == FROM_DATA:
         if users is not None:
             raise InvalidSetting("--users", "given with --catalogue items.txt", users)
-        if outside_rule is not Outside.ERROR:
+        if outside_rule is not OutsideRatings.ERROR:
             raise InvalidSetting(
                 "--outside", "given with --catalogue items.txt", outside_rule.value
             )
@@ -403,43 +440,43 @@ def _catalogue(
         raise InvalidSetting(
             "--users", "given with --catalogue: how many there are, or a file of their ids", None
         )
-    return read_ids(catalogue), parsed(int, users, "--users") if users.isdecimal() else read_ids(
-        users
-    )
+    return read_ids(catalogue), parse_number(
+        int, users, "--users"
+    ) if users.isdecimal() else read_ids(users)
 
 
-def _shaping(steps: Sequence[Transform]) -> list[Transform]:
+def _rating_steps(steps: Sequence[Transform]) -> list[Transform]:
     """The steps that change ratings; the others choose item features."""
-    return [step for step in steps if not isinstance(step, UseFacts)]
+    return [step for step in steps if not isinstance(step, UseItemFeatures)]
 
 
-def _over(
-    catalogue: Listed | str | None,
+def _apply_catalogue(
+    catalogue: CatalogueLists | str | None,
     ratings: Ratings,
     mechanism: Mechanism,
     steps: Sequence[Transform],
-    outside_rule: Outside,
+    outside_rule: OutsideRatings,
 ) -> Ratings:
     """The ratings over the catalogue; what is left out is said on standard error alone."""
     if catalogue is None:
         return ratings
     if isinstance(catalogue, str):
-        return from_data(ratings)
+        return declare_catalogue_public(ratings)
     items, users = catalogue
     count = users if isinstance(users, int) else len(users)
     public_facts = dataclasses.replace(ratings.public, users=count, items=len(items))
     change = mechanism.guarantee(
-        prepared_facts(public_facts, mechanism.task, _shaping(steps))
+        prepare_public_facts(public_facts, mechanism.task, _rating_steps(steps))
     ).change
     # Only their number is known: who is where must not tell who has ratings.
     shuffle = random.SystemRandom() if change.covers_existence else None
-    restricted, left_out = on_catalogue(ratings, items, users, outside_rule, shuffle)
+    restricted, left_out = align_to_catalogue(ratings, items, users, outside_rule, shuffle)
     if left_out:
         print(f"left out: {left_out} (for you alone: the file does not say so)", file=sys.stderr)
     return restricted
 
 
-def verify(
+def check_release_file(
     file: Path,
     *,
     deployment_card: DeploymentCard = None,
@@ -468,33 +505,41 @@ def verify(
     first, by ssh-keygen: a digest notices an accident, only a key a forger.
     """
     if deployment_card is not None:
-        check_new(deployment_card)
+        check_new_file(deployment_card)
     if signer is not None and allowed_signers is None:
         raise InvalidSetting("--signer", "given with --allowed-signers", signer)
-    by = None
+    signed_by = None
     try:
         if allowed_signers is not None:
-            by = signed(file, allowed_signers, signer)
-        found = verified(file)
+            signed_by = verify_signature(file, allowed_signers, signer)
+        verification = verify_file(file)
     except NotVerified as error:
         return CommandReport({"verified": False, "faults": list(error.faults)}, (), error)
-    _write_deployment_card(deployment_card, found)
-    promise, release_card = cards.promise(found.guarantee), dict(found.card)
-    sign, *other_limits = unnoticed(found)
+    _write_deployment_card(deployment_card, verification)
+    promise, release_card = (
+        cards.describe_promise(verification.guarantee),
+        dict(verification.release_card),
+    )
+    sign, *other_limits = list_unverifiable(verification)
     document = {
         "verified": True,
-        "signer": by,
-        "unnoticed": [sign] * (by is None) + other_limits,
+        "signer": signed_by,
+        "unnoticed": [sign] * (signed_by is None) + other_limits,
         "promise": promise,
-        "notes": list(found.notes),
+        "notes": list(verification.notes),
         "card": release_card,
     }
-    head = f"{file} is as its card says: {found.mechanism.name}, {found.guarantee.publishes.value}"
-    notes = [f"Signed by {shown(by)}."] * (by is not None) + [*found.notes]
-    limits = list(map(_dash, other_limits))
-    if by is None:
-        sign_commands = sign_lines(shlex.quote(str(file)))
-        limits = [_dash(sign), *(f"      {line}" for line in sign_commands), *limits]
+    head = (
+        f"{file} is as its card says: {verification.mechanism.name},"
+        f" {verification.guarantee.publishes.value}"
+    )
+    notes = [f"Signed by {format_value(signed_by)}."] * (signed_by is not None) + [
+        *verification.notes
+    ]
+    limits = list(map(_format_item, other_limits))
+    if signed_by is None:
+        sign_commands = list_signing_commands(shlex.quote(str(file)))
+        limits = [_format_item(sign), *(f"      {line}" for line in sign_commands), *limits]
     return CommandReport(
         document,
         (
@@ -504,5 +549,5 @@ def verify(
     )
 
 
-def _dash(text: str) -> str:
-    return paragraph(sentence(text), " " * 4, "  - ")
+def _format_item(text: str) -> str:
+    return paragraph(format_sentence(text), " " * 4, "  - ")

@@ -9,22 +9,29 @@ from typing import Annotated
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.arrays import Plain
-from dpmc_core.errors import InvalidSetting, check_number, unknown_name
+from dpmc_core.arrays import JsonObject
+from dpmc_core.errors import InvalidSetting, check_number, unknown_name_error
 from dpmc_core.model import Task
-from dpmc_core.problem import SEED, Problem, build_problem
-from dpmc_core.settings import settings_of
+from dpmc_core.problem import DEFAULT_SEED, Problem, build_problem
+from dpmc_core.settings import list_settings
 from dpmc_lab.cli import options
-from dpmc_lab.cli.interface import CommandReport, Option, Progress, listed, paragraph, table
-from dpmc_lab.cli.methods import card_text, metrics_text
-from dpmc_lab.cli.options import Data, Epsilon, Given, Reading, Seed
+from dpmc_lab.cli.interface import (
+    CommandReport,
+    Option,
+    Progress,
+    format_document_table,
+    format_table,
+    paragraph,
+)
+from dpmc_lab.cli.methods import format_guarantee, format_metrics
+from dpmc_lab.cli.options import Data, Epsilon, ReadingOptions, Seed, SettingTexts
 from dpmc_lab.curves import cards
-from dpmc_lab.curves import protocol as words
+from dpmc_lab.curves import protocol as protocol_text
 from dpmc_lab.protocol import Transcript, federated, simulate
 from dpmc_lab.protocol.federated import Federation
 from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario
 
-_SHOWN = 40  # messages of a report
+_MAX_MESSAGES = 40  # messages of a report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,25 +47,25 @@ class PlayOptions:
 
     epsilon: Epsilon = 1.0
     mechanism: str | None = None
-    set: Given = ()
+    set: SettingTexts = ()
     watch: int | None = None
     attack: bool = False
-    reading: Reading
-    seed: Seed = SEED
+    reading: ReadingOptions
+    seed: Seed = DEFAULT_SEED
 
 
-def protocol(
+def play_protocol(
     scenario: Annotated[
         str,
         Option(
             "SCENARIO",
             "2, 3 or federated",
-            words={name: name for name in (*simulate.SCENARIOS, federated.FLOW)},
+            choices={name: name for name in (*simulate.SCENARIOS, federated.FLOW)},
         ),
     ],
     data: Data | None = None,
     *,
-    asked: PlayOptions,
+    play_options: PlayOptions,
 ) -> CommandReport:
     """Factorization with an untrusted recommender, message by message.
 
@@ -85,80 +92,90 @@ def protocol(
 
     Scenario 1, with a trusted recommender, is `dpmc fit DATA dpmf`.
     """
-    return (_federated if scenario == federated.FLOW else _scenario)(scenario, data, asked)
+    return (_play_federation if scenario == federated.FLOW else _play_scenario)(
+        scenario, data, play_options
+    )
 
 
-def _scenario(scenario: str, data: str | None, play_options: PlayOptions) -> CommandReport:
-    settings = scenario_from(scenario, play_options)
-    problem = _problem(data or "movie-night", Task.RATINGS, play_options)
+def _play_scenario(scenario: str, data: str | None, play_options: PlayOptions) -> CommandReport:
+    settings = scenario_from_options(scenario, play_options)
+    problem = _build_problem(data or "movie-night", Task.RATINGS, play_options)
     watch = play_options.watch
     if play_options.attack and watch is None:
         watch = int(np.bincount(problem.train.items).argmax())
-    run = simulate.start(settings, problem, play_options.seed, watch=watch)
+    run = simulate.start_scenario_run(settings, problem, play_options.seed, watch=watch)
     with Progress() as progress:
         for t in run.play():
-            progress.update(f"scenario {scenario}", t, settings.iterations * len(run.parts))
+            progress.update(
+                f"scenario {scenario}", t, settings.iterations * len(run.phase_mechanisms)
+            )
         tell = partial(progress.update, "beside scenario 1")
-        gap = simulate.gap(settings, problem, play_options.seed, tell)
-    found = simulate.report(run, problem, play_options.seed, gap)
-    skipped = "; ".join(f"{n} {what}" for what, n in found["skipped"].items())
-    notes = [words.gap_words(gap)]
+        gap = simulate.measure_gap(settings, problem, play_options.seed, tell)
+    document = simulate.report_scenario_run(run, problem, play_options.seed, gap)
+    skipped = "; ".join(f"{n} {reason}" for reason, n in document["skipped"].items())
+    notes = [protocol_text.describe_gap(gap)]
     if isinstance(settings, DynamicUsers) and settings.picked:
-        notes.append(words.picked_words(problem.train, settings))
+        notes.append(protocol_text.describe_picking(problem.train, settings))
     text = [
-        f"Scenario {scenario} ({found['title']}) on {_size(found)} ratings,"
-        f" {found['rounds']} rounds in {found['phases']} phase{'' if found['phases'] == 1 else 's'}"
+        f"Scenario {scenario} ({document['title']}) on {_format_size(document)} ratings,"
+        f" {document['rounds']} rounds in {document['phases']}"
+        f" phase{'' if document['phases'] == 1 else 's'}"
         f"\ntakes no part: {skipped}",
-        metrics_text({f"scenario {scenario}": found["metrics"]} | found["baselines"]),
-        _traffic(found["communication"]),
+        format_metrics({f"scenario {scenario}": document["metrics"]} | document["baselines"]),
+        _format_traffic(document["communication"]),
         *map(paragraph, notes),
-        card_text(cards.card(settings.guarantee(run.public))),
+        format_guarantee(cards.build_privacy_card(settings.guarantee(run.public))),
     ]
     if play_options.attack:
-        found["attacks"] = simulate.attack(run)
-        text.append(_attacks(found["attacks"]))
-    return _with_messages(found, text, run.transcript)
+        document["attacks"] = simulate.run_attacks(run)
+        text.append(_format_attacks(document["attacks"]))
+    return _add_messages(document, text, run.transcript)
 
 
-def _federated(scenario: str, data: str | None, play_options: PlayOptions) -> CommandReport:
+def _play_federation(scenario: str, data: str | None, play_options: PlayOptions) -> CommandReport:
     if play_options.attack:
         raise InvalidSetting("--attack", "left out: it belongs to scenarios 2 and 3", "given")
-    flow = federation_from(play_options)
-    problem = _problem(data or "bookshop-clicks", Task.RANKING, play_options)
+    flow = federation_from_options(play_options)
+    problem = _build_problem(data or "bookshop-clicks", Task.RANKING, play_options)
     public = problem.train.public
     if play_options.watch is not None:
-        last = federated.count(public, flow.mechanism.profiles) - 1
+        last = federated.count_profiles(public, flow.mechanism.profiles) - 1
         check_number("--watch", play_options.watch, at_least=0, at_most=last, integer=True)
-    run = federated.start(flow, problem, play_options.seed, watch=play_options.watch)
+    run = federated.start_federated_run(flow, problem, play_options.seed, watch=play_options.watch)
     with Progress() as progress:
         for t in run.play():
             progress.update("federated flow", t, flow.rounds)
-    found = federated.report(run, problem, play_options.seed)
-    budget = words.budget_rows(flow.budget(public))
-    rows = [(label, cards.epsilon_text(value)) for label, value in budget.items()]
-    budget_table = table([(f"budget, {flow.rounds} x {flow.local} solves", "epsilon"), *rows], "  ")
-    explanations = (paragraph(text, "  ") for text in words.why_not_per_user(flow, public))
+    document = federated.report_federated_run(run, problem, play_options.seed)
+    budget = protocol_text.list_budget_rows(flow.account_budget(public))
+    rows = [(label, cards.format_epsilon(value)) for label, value in budget.items()]
+    budget_table = format_table(
+        [(f"budget, {flow.rounds} x {flow.local} solves", "epsilon"), *rows], "  "
+    )
+    explanations = (
+        paragraph(text, "  ") for text in protocol_text.explain_missing_user_bound(flow, public)
+    )
     text = [
-        f"Federated flow ({found['title']}) of {flow.mechanism.name} on {_size(found)} clicks,"
+        f"Federated flow ({document['title']}) of {flow.mechanism.name} on"
+        f" {_format_size(document)} clicks,"
         f" {flow.parties} parties, {flow.rounds} rounds of {flow.local} local solves",
-        metrics_text({scenario: found["metrics"]} | found["baselines"]),
-        _traffic(found["communication"]),
+        format_metrics({scenario: document["metrics"]} | document["baselines"]),
+        _format_traffic(document["communication"]),
         "\n".join((budget_table, *explanations)),
     ]
-    return _with_messages(found, text, run.transcript)
+    return _add_messages(document, text, run.transcript)
 
 
-def _problem(data: str, task: Task, play_options: PlayOptions) -> Problem:
+def _build_problem(data: str, task: Task, play_options: PlayOptions) -> Problem:
     return build_problem(play_options.reading.load(data), task, seed=play_options.seed)
 
 
-def _size(document: Plain) -> str:
+def _format_size(document: JsonObject) -> str:
     data = document["data"]
     users, items, ratings = data["users"], data["items"], data["ratings"]
     return f"{data['name']}: {users:,} users x {items:,} items, {ratings:,}"
 
 
-def scenario_from(scenario: str, play_options: PlayOptions) -> Scenario:
+def scenario_from_options(scenario: str, play_options: PlayOptions) -> Scenario:
     """The scenario's settings from the options. Raises InvalidSetting."""
     if play_options.mechanism is not None:
         raise InvalidSetting(
@@ -167,57 +184,57 @@ def scenario_from(scenario: str, play_options: PlayOptions) -> Scenario:
             play_options.mechanism,
         )
     cls = simulate.SCENARIOS[scenario]
-    settings = options.settings(
+    settings = options.parse_settings(
         play_options.set, ("--epsilon",), lambda _: cls, f"scenario {scenario}", str
     )
     return cls(epsilon=play_options.epsilon, **settings)
 
 
-def federation_from(play_options: PlayOptions) -> Federation:
+def federation_from_options(play_options: PlayOptions) -> Federation:
     """The flow from the options; `rounds` is its own setting. Raises InvalidSetting."""
     variant = play_options.mechanism or "dpimf-optimal"
     if variant not in federated.VARIANTS:
-        raise unknown_name("--mechanism", variant, federated.VARIANTS)
-    flow_settings = [s.name for s in settings_of(Federation)]
+        raise unknown_name_error("--mechanism", variant, federated.VARIANTS)
+    flow_settings = [s.name for s in list_settings(Federation)]
     flow_hint = "".join(f", {name}" for name in flow_settings if name != "rounds")
-    settings = options.settings(
+    settings = options.parse_settings(
         play_options.set,
         ("--epsilon",),
-        lambda name: Federation if name in flow_settings else registry.get(variant),
+        lambda name: Federation if name in flow_settings else registry.get_mechanism(variant),
         f"the flow or of {variant}",
         lambda variant_hint: variant_hint + flow_hint,
     )
-    return federated.build(variant, play_options.epsilon, **settings)
+    return federated.build_federation(variant, play_options.epsilon, **settings)
 
 
-def _traffic(traffic: Plain) -> str:
+def _format_traffic(traffic: JsonObject) -> str:
     """Counted messages and bytes by kind and together, and by formula where there is one."""
     traffic_by_kind = traffic["by kind"] | {
         "together": traffic,
         "by formula": traffic["by formula"],
     }
     rows = [{"message": kind} | count for kind, count in traffic_by_kind.items() if count]
-    return listed(rows, "  ", message="message", messages="messages", bytes="bytes")
+    return format_document_table(rows, "  ", message="message", messages="messages", bytes="bytes")
 
 
-def _with_messages(document: Plain, text: list[str], transcript: Transcript) -> CommandReport:
+def _add_messages(document: JsonObject, text: list[str], transcript: Transcript) -> CommandReport:
     """The report with the first messages of the watched item or profile."""
     if len(transcript):
         messages = document["transcript"] = [message.as_dict() for message in transcript]
         lines = [
             f"  round {m['round']}: {m['sender']} -> {m['receiver']}, {m['kind']},"
             f" {m['bytes']:,} bytes: {m['payload']}"
-            for m in messages[:_SHOWN]
+            for m in messages[:_MAX_MESSAGES]
         ]
-        if len(messages) > _SHOWN:
-            lines.append(f"  ... {len(messages) - _SHOWN} more: --json has all")
+        if len(messages) > _MAX_MESSAGES:
+            lines.append(f"  ... {len(messages) - _MAX_MESSAGES} more: --json has all")
         text.append("\n".join(lines))
     return CommandReport(document, text)
 
 
-def _attacks(found: Plain) -> str:
-    d, a = found["difference"], found["attendance"]
-    passive = "too few rounds" if found["passive"] is None else f"{found['passive']:.2g}"
+def _format_attacks(attacks: JsonObject) -> str:
+    d, a = attacks["difference"], attacks["attendance"]
+    passive = "too few rounds" if attacks["passive"] is None else f"{attacks['passive']:.2g}"
     return "\n".join(
         (
             f"difference attack by the third party: {d['recovered']} of {d['users']} users'"
@@ -226,7 +243,7 @@ def _attacks(found: Plain) -> str:
             f" {a['users']} users who missed rounds of their own recovered"
             + (", up to one vector common to all" if a["centred"] else ""),
             f"passive recommender: A = sum u u' off by {passive} (largest entry"
-            f" {found['largest entry of A']:.3g})",
-            f"active recommender, choosing what it sends: A off by {found['active']:.2g}",
+            f" {attacks['largest entry of A']:.3g})",
+            f"active recommender, choosing what it sends: A off by {attacks['active']:.2g}",
         )
     )

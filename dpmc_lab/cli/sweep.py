@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core import registry
-from dpmc_core.data.synthetic import DRAWN
-from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name
-from dpmc_core.stopping import Stop
+from dpmc_core.data.synthetic import GENERATORS
+from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name_error
+from dpmc_core.stopping import StopCheck
 from dpmc_lab import shipped
 from dpmc_lab import sweep as core
 from dpmc_lab.cli.interface import (
@@ -29,40 +29,40 @@ from dpmc_lab.cli.interface import (
     Option,
     Plugins,
     Progress,
-    present,
+    has_packages,
 )
 from dpmc_lab.cli.options import (
     DATA,
-    HeldOut,
+    HeldOutOptions,
     Published,
-    Reading,
+    ReadingOptions,
     Seeds,
+    SettingListTexts,
     Steps,
-    Tried,
-    tell_columns,
-    values_to_try,
+    parse_setting_lists,
+    print_columns,
 )
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import presets
 
-_OVER = 0  # no number of a signal: nothing more to listen to
+_END_SIGNAL = 0  # no number of a signal: nothing more to listen to
 
 
-def _of_papers() -> Mapping[str, presets.Preset]:
+def _load_paper_presets() -> Mapping[str, presets.Preset]:
     """The grids behind the papers' experiments; none where their package is taken out, or that of
     the protocol, which they import."""
-    if not present("papers", "protocol"):
+    if not has_packages("papers", "protocol"):
         return {}
     from dpmc_lab import papers
 
     return papers.presets()
 
 
-PRESETS: Mapping[str, presets.Preset] = {**presets.PRESETS, **_of_papers()}
+PRESETS: Mapping[str, presets.Preset] = {**presets.PRESETS, **_load_paper_presets()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldOutOrTests(HeldOut):
+class HeldOutOrTests(HeldOutOptions):
     """Or files to test on.
 
     Args:
@@ -90,29 +90,29 @@ class GridOptions:
         Option(
             "DATA",
             f"{DATA}, an official fold such as ml-100k/u1, or SAMPLE:NAME=VALUE,... of"
-            f" {', '.join(DRAWN)} (seed=each: drawn anew for each seed)",
+            f" {', '.join(GENERATORS)} (seed=each: drawn anew for each seed)",
         ),
     ] = None
     mechanisms: list[str] | None = None
     epsilons: list[str] | None = None
     seeds: Seeds = None
-    set: Tried = ()
+    set: SettingListTexts = ()
     as_published: Published = False
     prepare: Steps = ()
     held_out: HeldOutOrTests
-    reading: Reading
+    reading: ReadingOptions
 
     def grid(self) -> core.Grid:
         """The grid the options ask for. Raises InvalidSetting before any data is read."""
         grid_values: dict[str, Any] = {}
         if self.preset is not None:
             if self.preset not in PRESETS:
-                raise unknown_name("preset", self.preset, PRESETS)
+                raise unknown_name_error("preset", self.preset, PRESETS)
             grid_values = dict(vars(PRESETS[self.preset].grid))
         if self.data:
             grid_values["data"] = self.data
         if self.mechanisms:
-            grid_values["mechanisms"] = dict.fromkeys(core.pieces(self.mechanisms))
+            grid_values["mechanisms"] = dict.fromkeys(core.split_values(self.mechanisms))
         for name in ("data", "mechanisms"):
             if not grid_values.get(name):
                 raise InvalidSetting(f"--{name}", "given: the grid is empty", "none")
@@ -125,18 +125,18 @@ class GridOptions:
         grid_values |= {name: value for name, value in parsed.items() if value}
         grid_values["settings"] = {
             **grid_values.get("settings", {}),
-            **values_to_try(self.set, "--epsilons"),
+            **parse_setting_lists(self.set, "--epsilons"),
         }
         grid_values["tests"] = self.held_out.test or ()
         for text in grid_values["data"]:
-            grid_values["reading"] = self.reading.of(text)
+            grid_values["reading"] = self.reading.load_options(text)
         grid = core.Grid(**grid_values)
         return grid.as_published() if self.as_published else grid
 
 
-def sweep(
+def run_sweep(
     *,
-    asked: GridOptions,
+    grid_options: GridOptions,
     plugin: Plugins = (),
     jobs: int | None = None,
     cluster: str | None = None,
@@ -167,36 +167,36 @@ def sweep(
 
     presets:
     """
-    grid = asked.grid()  # a wrong word is told before anything is read or started
-    processes = core.processes(jobs, "--jobs")
+    grid = grid_options.grid()  # a wrong word is told before anything is read or started
+    processes = core.resolve_jobs(jobs, "--jobs")
     if cluster is None:
         core.warm_up()
     else:
         from dpmc_lab.sweep import cluster as clusters  # no other sweep needs it
 
-        clusters.check_address(cluster)
+        clusters.check_scheduler_address(cluster)
         if plugin:
             limit = "left out with --cluster, whose workers know installed packages alone"
             raise InvalidSetting("--plugin", limit, plugin[0])
     with Store(store) as rows:
-        plan = core.plan(grid)
+        plan = core.build_plan(grid)
         if skip_shipped:
             plan = _without_shipped(plan)
         for source in plan.sources.values():
-            tell_columns(core.ratings_of(source), json)
+            print_columns(core.load_training_ratings(source), json)
 
         def open_pool() -> core.Pool:
             if cluster is not None:
                 print(f"dpmc: connecting to {cluster} ...", file=sys.stderr, flush=True)
                 return clusters.ClusterPool(cluster, plan.sources)
-            return pool_of(plan, processes)
+            return open_local_pool(plan, processes)
 
         run_plan(plan, rows, open_pool, json)
 
 
-sweep.__doc__ = "\n".join(
+run_sweep.__doc__ = "\n".join(
     [
-        (sweep.__doc__ or "").rstrip(),
+        (run_sweep.__doc__ or "").rstrip(),
         *(f"      {name:<17}{preset.summary}" for name, preset in PRESETS.items()),
     ]
 )
@@ -209,15 +209,21 @@ def _without_shipped(plan: core.Plan) -> core.Plan:
     curves are compared with its lists, which are in no shipped file.
     """
     sources_and_tasks = {(unit.name, unit.mechanism.task) for unit in plan.units}
-    keys = {key for source_and_task in sources_and_tasks for key in shipped.units(*source_and_task)}
-    shipped_curves = {unit.curve for unit in plan.units if unit.key in keys}
-    first_units = [unit for unit in plan.units if unit.seed == core.LISTS_OF]
-    if any(unit.curve not in shipped_curves for unit in first_units):
-        keys -= {u.key for u in first_units if u.mechanism.id in registry.REFERENCES.values()}
+    keys = {
+        key
+        for source_and_task in sources_and_tasks
+        for key in shipped.list_shipped_run_keys(*source_and_task)
+    }
+    shipped_curves = {unit.curve_key for unit in plan.units if unit.key in keys}
+    first_units = [unit for unit in plan.units if unit.seed == core.LISTS_SEED]
+    if any(unit.curve_key not in shipped_curves for unit in first_units):
+        keys -= {
+            u.key for u in first_units if u.mechanism.id in registry.NONPRIVATE_REFERENCES.values()
+        }
     return plan._replace(units=tuple(unit for unit in plan.units if unit.key not in keys))
 
 
-def pool_of(plan: core.Plan, processes: int) -> core.LocalPool:
+def open_local_pool(plan: core.Plan, processes: int) -> core.LocalPool:
     return core.LocalPool(plan.sources, min(processes, max(len(plan.units), 1)))
 
 
@@ -231,18 +237,19 @@ def run_plan(
 
     Raises KeyboardInterrupt where it was stopped, DpmcError for failures.
     """
-    with watched(as_json) as (on_progress, stop):
+    with watch_progress(as_json) as (on_progress, stop):
         report = core.run(plan.units, store, open_pool, on_progress=on_progress, stop=stop)
-    kept = report.done + report.skipped
+    n_stored = report.done + report.skipped
     if report.stopped:
         print(
-            f"dpmc: {kept:,} of {report.total:,} rows are kept in {store.path}; the same command"
+            f"dpmc: {n_stored:,} of {report.total:,} rows are kept in {store.path}; the same"
+            " command"
             " goes on from there",
             file=sys.stderr,
         )
         raise KeyboardInterrupt
     if not as_json:
-        print(f"{kept:,} rows ({report.done:,} new) in {store.path}")
+        print(f"{n_stored:,} rows ({report.done:,} new) in {store.path}")
     if report.failed:
         reasons = Counter(report.failed.values())
         first = {reason: unit for unit, reason in reversed(report.failed.items())}
@@ -254,32 +261,38 @@ def run_plan(
         raise DpmcError(f"{count:,} of {report.total:,} units failed: {'; '.join(lines)}")
 
 
-class _Bar:
+class _ProgressBar:
     """Progress on standard error, and what went wrong as soon as it did."""
 
     def __init__(self) -> None:
-        self._progress, self._said = Progress(), {""}
-        self._before: int | None = None
+        self._progress, self._printed = Progress(), {""}
+        self._skipped_at_start: int | None = None
         self.close = self._progress.close
 
     def __call__(self, report: core.SweepReport) -> None:
-        if self._before is None:  # one more comes with every row of another sweep on the store
-            self._before = report.skipped
-        n_done, total = report.ended, report.total - report.skipped
-        task = "sweep" if not self._before else f"sweep ({self._before:,} rows there before)"
+        if (
+            self._skipped_at_start is None
+        ):  # one more comes with every row of another sweep on the store
+            self._skipped_at_start = report.skipped
+        n_done, total = report.n_ended, report.total - report.skipped
+        task = (
+            "sweep"
+            if not self._skipped_at_start
+            else f"sweep ({self._skipped_at_start:,} rows there before)"
+        )
         for unit, reason in (("", report.note), *report.failed.items()):
-            if reason not in self._said:
-                self._said.add(reason)
+            if reason not in self._printed:
+                self._printed.add(reason)
                 self.close()
                 print(f"dpmc: {unit}{unit and ': '}{reason}", file=sys.stderr)
         if total:
             self._progress.update(task, n_done, total)
 
 
-_GROUND = 5  # units, or seconds, before which nobody can tell how long the others take
+_MIN_SAMPLE = 5  # units, or seconds, before which nobody can tell how long the others take
 
 
-class SweepLines:
+class ProgressLines:
     """The same for programs: a JSON object per line, whenever something changed."""
 
     def __init__(self) -> None:
@@ -287,7 +300,7 @@ class SweepLines:
         self._last: dict[str, Any] = {}
 
     def __call__(self, report: core.SweepReport) -> None:
-        n_done = report.ended
+        n_done = report.n_ended
         left = report.total - report.skipped - n_done
         state = vars(report) | {"failed": len(report.failed)}
         del state["stopped"]
@@ -295,7 +308,7 @@ class SweepLines:
             return
         self._last = state
         spent = time.monotonic() - self._start
-        grounded = n_done and (n_done >= _GROUND or spent >= _GROUND or not left)
+        grounded = n_done and (n_done >= _MIN_SAMPLE or spent >= _MIN_SAMPLE or not left)
         seconds = spent / n_done * left if grounded else None
         sys.stdout.write(plain_json.dumps(state | {"seconds_left": seconds}) + "\n")
         sys.stdout.flush()
@@ -305,14 +318,14 @@ class SweepLines:
 
 
 @contextmanager
-def watched(as_json: bool) -> Iterator[tuple[_Bar | SweepLines, Stop]]:
+def watch_progress(as_json: bool) -> Iterator[tuple[_ProgressBar | ProgressLines, StopCheck]]:
     """Progress of long work, and whether it has been asked to stop.
 
     as_json: a JSON object per line on standard output, for programs.
     """
-    show = SweepLines() if as_json else _Bar()
+    show = ProgressLines() if as_json else _ProgressBar()
     try:
-        with _stop_button(show) as stop:
+        with _handle_stop_signals(show) as stop:
             yield show, stop
     finally:
         show.close()
@@ -326,7 +339,7 @@ ENDED = "ended at once; every row stored before is kept, and the same command go
 
 
 @contextmanager
-def _stop_button(show: _Bar | SweepLines) -> Iterator[Stop]:
+def _handle_stop_signals(show: _ProgressBar | ProgressLines) -> Iterator[StopCheck]:
     """Ctrl-C and SIGTERM ask to stop, and are answered at once; a second one ends the process.
 
     A thread of its own listens: a main thread that waits for a locked store does not.
@@ -335,8 +348,8 @@ def _stop_button(show: _Bar | SweepLines) -> Iterator[Stop]:
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
 
-    def listen() -> None:
-        while (signum := receiver.recv(1)[0]) != _OVER:
+    def listen_for_signals() -> None:
+        while (signum := receiver.recv(1)[0]) != _END_SIGNAL:
             if signum not in signals:
                 continue
             show.close()
@@ -349,7 +362,7 @@ def _stop_button(show: _Bar | SweepLines) -> Iterator[Stop]:
             print(f"dpmc: {STOPPING}", file=sys.stderr, flush=True)
 
     signals = [signal.SIGINT, signal.SIGTERM]
-    listener = threading.Thread(target=listen, daemon=True)
+    listener = threading.Thread(target=listen_for_signals, daemon=True)
     listener.start()
     previous_handlers = [signal.signal(signum, lambda *_: None) for signum in signals]
     previous_fd = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
@@ -359,7 +372,7 @@ def _stop_button(show: _Bar | SweepLines) -> Iterator[Stop]:
         signal.set_wakeup_fd(previous_fd)
         for signum, handler in zip(signals, previous_handlers, strict=True):
             signal.signal(signum, handler)
-        sender.send(bytes([_OVER]))
+        sender.send(bytes([_END_SIGNAL]))
         listener.join()
         receiver.close()
         sender.close()

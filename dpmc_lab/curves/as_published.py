@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
-from dpmc_core.arrays import Plain
-from dpmc_core.errors import sentence
-from dpmc_core.experiment import settings_dict
+from dpmc_core.arrays import JsonObject
+from dpmc_core.errors import format_sentence
+from dpmc_core.experiment import serialise_settings
 from dpmc_core.privacy import Certified, Guarantee
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import setting_text, show_setting
+from dpmc_core.settings import format_setting, serialise_setting
 from dpmc_lab.curves import cards
 
 
-class Switched(NamedTuple):
+class PublishedComparison(NamedTuple):
     """A mechanism beside itself as published. changes: of each setting that differs, before and
-    after; kept: settings of the paper's that were given otherwise, and so stay.
+    after; overridden: settings of the paper's that were given otherwise, and so stay.
     """
 
     changes: Mapping[str, tuple[Any, Any]]
-    kept: Mapping[str, Any]
+    overridden: Mapping[str, Any]
     before: Guarantee
     after: Guarantee
     note: str
@@ -32,72 +32,79 @@ class Switched(NamedTuple):
         return self.before.certified(), self.after.certified()
 
 
-def switched(
+def compare_with_published(
     id: str,
-    user_settings: Plain,
+    user_settings: JsonObject,
     public: PublicFacts,
     *,
     epsilon: float | None,
     delta: float | None = None,
-) -> Switched:
+) -> PublishedComparison:
     """What the paper's settings change of a method with the settings given. Raises DpmcError."""
 
-    def made(settings: Plain) -> tuple[Plain, Guarantee]:
+    def build(settings: JsonObject) -> tuple[JsonObject, Guarantee]:
         mechanism = registry.create(id, epsilon=epsilon, delta=delta, **settings)
-        return settings_dict(mechanism), mechanism.guarantee(public)
+        return serialise_settings(mechanism), mechanism.guarantee(public)
 
-    paper = registry.published(id)
+    paper = registry.get_published_settings(id)
     (before, guarantee), (after, published_guarantee) = (
-        made(user_settings),
-        made(with_published(id, user_settings)),
+        build(user_settings),
+        build(merge_published_settings(id, user_settings)),
     )
     overridden = {
         n: user_settings[n]
         for n, v in paper.settings.items()
         if n in user_settings and user_settings[n] != v
     }
-    return Switched(
+    return PublishedComparison(
         {name: (before[name], new) for name, new in after.items() if before[name] != new},
-        {name: show_setting(value) for name, value in overridden.items()},
+        {name: serialise_setting(value) for name, value in overridden.items()},
         guarantee,
         published_guarantee,
         paper.note,
     )
 
 
-def with_published(id: str, user_settings: Mapping[str, Any]) -> Plain:
+def merge_published_settings(id: str, user_settings: Mapping[str, Any]) -> JsonObject:
     """The settings given, and for the others those of the paper."""
-    return {**registry.published(id).settings, **user_settings}
+    return {**registry.get_published_settings(id).settings, **user_settings}
 
 
-def words(comparison: Switched) -> tuple[str, ...]:
+def describe_published_changes(comparison: PublishedComparison) -> tuple[str, ...]:
     """What changes; what it costs; what stays open: a sentence each, where there is one."""
     if not comparison.changes:
         sentences = [
             "as published nothing changes: it has the paper's settings, or it is no paper's"
         ]
     else:
-        parts = [f"{name} {_text(a)} → {_text(b)}" for name, (a, b) in comparison.changes.items()]
-        sentences = [f"as published: {', '.join(parts)}", _cost(comparison)]
-    if comparison.kept:
-        given = (f"{name} = {_text(value)}" for name, value in comparison.kept.items())
-        sentences.append(f"not as published, because you set it: {', '.join(given)}")
-    return tuple(sentence(text) for text in (*sentences, comparison.note) if text)
+        changes = [
+            f"{name} {_format_setting(a)} → {_format_setting(b)}"
+            for name, (a, b) in comparison.changes.items()
+        ]
+        sentences = [f"as published: {', '.join(changes)}", _describe_certified_change(comparison)]
+    if comparison.overridden:
+        overridden = (
+            f"{name} = {_format_setting(value)}" for name, value in comparison.overridden.items()
+        )
+        sentences.append(f"not as published, because you set it: {', '.join(overridden)}")
+    return tuple(format_sentence(text) for text in (*sentences, comparison.note) if text)
 
 
-def _cost(comparison: Switched) -> str:
+def _describe_certified_change(comparison: PublishedComparison) -> str:
     before, after = comparison.certified
     if (before.finite, before.epsilon) == (after.finite, after.epsilon):
-        return f"what is certified stays, {_short(after)}"
-    return f"certified before: {_short(before)}; as published: {cards.certified(after)}"
+        return f"what is certified stays, {_format_bound(after)}"
+    return (
+        f"certified before: {_format_bound(before)}; as published: {cards.format_certified(after)}"
+    )
 
 
-def _short(proved: Certified) -> str:
+def _format_bound(proved: Certified) -> str:
     """Without the reason, which the card tells."""
-    return cards.certified(proved).partition(": ")[0]
+    return cards.format_certified(proved).partition(": ")[0]
 
 
-def _text(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    return setting_text(value)
+    return format_setting(value)

@@ -12,32 +12,32 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.privacy import Change
 from dpmc_core.ratings import Ratings
-from dpmc_lab.audit import ChangedRow, Measured, Report, one_rating_apart
-from dpmc_lab.audit.probe import run
-from dpmc_lab.audit.report import TIGHT
+from dpmc_lab.audit import AuditFinding, AuditReport, ChangedRow, generate_one_rating_example
+from dpmc_lab.audit.probe import record_history
+from dpmc_lab.audit.report import ROUNDING_FACTOR
 from dpmc_lab.curves import cards
-from dpmc_lab.curves.measurements import METHODS
-from dpmc_lab.curves.text import Table, columns
-from dpmc_lab.measured import Method, Refuted
+from dpmc_lab.curves.measurements import METHOD_LABELS
+from dpmc_lab.curves.text import Table, build_table
+from dpmc_lab.measured import AuditMethod, Refuted
 
-NOT_YET = "Not yet a bound."
+NO_BOUND_YET = "Not yet a bound."
 
 
-def verdict(report: Report) -> str:
+def describe_audit(report: AuditReport) -> str:
     """One sentence on all findings."""
-    passed, least = "", cards.epsilon_text(report.measured, least=True)
+    excess, bound_text = "", cards.format_epsilon(report.measured, round_down=True)
     for limit, word in ((report.claimed, "claimed"), (report.certified.epsilon, "certified")):
-        if limit is not None and report.measured > limit * TIGHT:
-            passed = f" least {least} where {cards.epsilon_text(limit)} is {word}"
+        if limit is not None and report.measured > limit * ROUNDING_FACTOR:
+            excess = f" least {bound_text} where {cards.format_epsilon(limit)} is {word}"
     if report.refuted is Refuted.NOTHING:
         if not report.valid:
-            return NOT_YET
-        if passed:
-            return f"At{passed}; chance does that in 1 of 20 audits: try other seeds."
-        return f"No contradiction found (at least {least}); privacy is not confirmed by this."
-    if passed:
-        return f"Refuted: at{passed}."
-    (first, *more) = [
+            return NO_BOUND_YET
+        if excess:
+            return f"At{excess}; chance does that in 1 of 20 audits: try other seeds."
+        return f"No contradiction found (at least {bound_text}); privacy is not confirmed by this."
+    if excess:
+        return f"Refuted: at{excess}."
+    (first, *remaining) = [
         f"'{release.name}' moves by {release.measured:.4g} where the card allows"
         f" {release.allowed:.4g}"
         for finding in report.findings
@@ -45,68 +45,73 @@ def verdict(report: Report) -> str:
         for release in finding.releases
         if not release.fits
     ]
-    others = f" (and {len(more)} more)" if more else ""
-    return f"Refuted: {first}{others}."
+    remaining_text = f" (and {len(remaining)} more)" if remaining else ""
+    return f"Refuted: {first}{remaining_text}."
 
 
-def finding(found: Measured, change: Change) -> str:
+def describe_finding(result: AuditFinding, change: Change) -> str:
     """One sentence on what one method found."""
-    if not found.valid:
-        return NOT_YET
-    least = f"At least {cards.epsilon_text(found.epsilon, least=True)} {change.label}"
-    if found.method is Method.CANARIES:
-        least += (
-            f" ({100 * (found.confidence or 0):g} %): {found.right} of {found.guesses} guesses"
-            f" right, {found.canaries} canaries"
+    if not result.valid:
+        return NO_BOUND_YET
+    text = f"At least {cards.format_epsilon(result.epsilon, round_down=True)} {change.label}"
+    if result.method is AuditMethod.CANARIES:
+        text += (
+            f" ({100 * (result.confidence or 0):g} %): {result.right} of {result.guesses} guesses"
+            f" right, {result.canaries} canaries"
         )
-    elif found.pair is not None:
-        least += f", exact: {pair(found.pair)}"
-    return f"{least}.{f' Given {found.given}.' if found.given else ''}"
+    elif result.pair is not None:
+        text += f", exact: {describe_changed_row(result.pair)}"
+    return f"{text}.{f' Given {result.given}.' if result.given else ''}"
 
 
-def pair(found: ChangedRow) -> str:
+def describe_changed_row(changed_row: ChangedRow) -> str:
     """What differs between the two data sets of a probe."""
-    disappears = [value is None for value in found.after]
-    appears = [value is None for value in found.before]
-    who, count = f"user {found.user}", len(found.items)
+    disappears = [value is None for value in changed_row.after]
+    appears = [value is None for value in changed_row.before]
+    user, count = f"user {changed_row.user}", len(changed_row.items)
     if count == 1:
-        change = f"from {_rating(found.before[0])} to {_rating(found.after[0])}"
-        what, does = f"item {found.items[0]} of {who}", f"goes {change}"
+        change = (
+            f"from {_format_rating(changed_row.before[0])} to"
+            f" {_format_rating(changed_row.after[0])}"
+        )
+        subject, verb = f"item {changed_row.items[0]} of {user}", f"goes {change}"
     else:
-        what = f"{count} ratings of {who}"
-        does = "disappear" if all(disappears) else "appear" if all(appears) else "become others"
-    stay = "1 other stays" if found.rest == 1 else f"{found.rest or 'no'} others stay"
-    return f"{what} {does}, {stay}"
+        subject = f"{count} ratings of {user}"
+        verb = "disappear" if all(disappears) else "appear" if all(appears) else "become others"
+    unchanged = (
+        "1 other stays" if changed_row.rest == 1 else f"{changed_row.rest or 'no'} others stay"
+    )
+    return f"{subject} {verb}, {unchanged}"
 
 
-def _rating(value: float | None) -> str:
+def _format_rating(value: float | None) -> str:
     return "missing" if value is None else f"{value:g}"
 
 
-def table(report: Report) -> Table:
+def tabulate_audit(report: AuditReport) -> Table:
     """Every release of every method in columns of text."""
     rows = [
         (
-            METHODS[finding.method],
+            METHOD_LABELS[finding.method],
             release.name + ("" if release.counts else " (after earlier answers)"),
             f"{release.measured:.4g}",
-            cards.epsilon_text(release.allowed),
+            cards.format_epsilon(release.allowed),
             release.norm,
         )
         for finding in report.findings
         for release in finding.releases
     ]
-    return columns(("method", "release", "moves", "card allows", "norm"), rows)
+    return build_table(("method", "release", "moves", "card allows", "norm"), rows)
 
 
-_SEEN = 1e-3  # of the bound: a cell that moves by less is not counted
+_MIN_COUNTED_CHANGE = 1e-3  # of the bound: a cell that moves by less is not counted
 
 
 @dataclass(frozen=True, eq=False)
-class Lights:
+class RatingInfluence:
     """How far each cell moves when one rating turns to the other sign.
 
-    user, item: of the rating, counted from 0. moved: users x items, |difference| of the matrices
+    user, item: of the rating, counted from 0. changes: users x items, |difference| of the matrices
     that get the noise. allowed: 2 bound, the most that the paper's proof lets them sum to; total:
     the sum; epsilon: total over the noise scale, so no smaller one holds; claimed: the card's.
     cells: how many move by a thousandth of the bound or more.
@@ -115,7 +120,7 @@ class Lights:
     mechanism: Output
     user: int
     item: int
-    moved: Floats
+    changes: Floats
     allowed: float
     total: float
     epsilon: float
@@ -123,34 +128,36 @@ class Lights:
     cells: int
 
 
-def known_instance(epsilon: float = 1.0) -> tuple[Output, Ratings, int]:
+def build_known_instance(epsilon: float = 1.0) -> tuple[Output, Ratings, int]:
     """A mechanism solved to tolerance, ratings, and the position of the one that lights it up.
 
     Its matrix moves by about 51 where the proof of LWHM22, Theorem 4 allows 2.
     """
     mechanism = Output(epsilon=epsilon, bound=1.0, radius=1.2, tolerance=1e-7, iterations=500)
-    return mechanism, *one_rating_apart()
+    return mechanism, *generate_one_rating_example()
 
 
-def lights(mechanism: Output, ratings: Ratings, position: int) -> Lights:
+def measure_rating_influence(mechanism: Output, ratings: Ratings, position: int) -> RatingInfluence:
     """What the rating at a position of `ratings` moves; two solves. Raises InvalidSetting."""
     if not 0 <= position < len(ratings):
         raise InvalidSetting("position of the rating", f"in 0..{len(ratings) - 1}", position)
     values = ratings.values.copy()
     values[position] *= -1
     changed_ratings = dataclasses.replace(ratings, values=values)
-    (before,), (after,) = (run(mechanism, data, 0) for data in (ratings, changed_ratings))
+    (before,), (after,) = (
+        record_history(mechanism, data, 0) for data in (ratings, changed_ratings)
+    )
     guarantee = mechanism.guarantee(ratings.public)
     changes: Floats = np.abs(before.private - after.private)
     total = guarantee.releases.matrix.distance(before.private, after.private)
-    return Lights(
+    return RatingInfluence(
         mechanism=mechanism,
         user=int(ratings.users[position]),
         item=int(ratings.items[position]),
-        moved=changes,
+        changes=changes,
         allowed=2 * mechanism.bound,
         total=total,
         epsilon=guarantee.releases.matrix.loss(total).epsilon,
         claimed=mechanism.epsilon,
-        cells=int((changes >= _SEEN * mechanism.bound).sum()),
+        cells=int((changes >= _MIN_COUNTED_CHANGE * mechanism.bound).sum()),
     )

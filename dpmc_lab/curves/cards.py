@@ -8,10 +8,10 @@ import math
 import re
 from typing import NamedTuple
 
-from dpmc_core.errors import sentence
+from dpmc_core.errors import format_sentence
 from dpmc_core.privacy import (
     CELL,
-    DELTA,
+    DEFAULT_DELTA,
     RATING,
     ROW_VALUES,
     USER_EMPTIED,
@@ -29,15 +29,15 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.ratings import ColumnRoles
-from dpmc_lab.curves.text import Table, columns, many
+from dpmc_lab.curves.text import Table, build_table, format_count
 
-_TRUST = {
+_TRUST_PHRASES = {
     Trust.CURATOR: "from whoever sees what is published; the server itself sees raw ratings",
     Trust.LOCAL: "from everyone, the server included",
     Trust.AGGREGATOR: "from the recommender, as long as the third party does not side with it",
     Trust.FEDERATED: "from the server; each party sees the raw ratings of its own users",
 }
-_NOISE = {
+_NOISE_NAMES = {
     Laplace: "Laplace",
     SampledLaplace: "Laplace",
     NormLaplace: "norm-Laplace",
@@ -46,15 +46,15 @@ _NOISE = {
 }
 
 
-TYPICAL = 20  # ratings of the person whose values together are counted
+TYPICAL_RATINGS = 20  # ratings of the person whose values together are counted
 PER_RATING = "per rating: other value, certified"
-PERSON = f"one person's {TYPICAL} ratings, certified"
+PER_PERSON = f"one person's {TYPICAL_RATINGS} ratings, certified"
 PER_USER = "per user: empty row, certified"
 PER_USER_OTHER = "per user: any other row, certified"
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
 
-class State(enum.Enum):
+class ClaimState(enum.Enum):
     """What is known of a claim, with its mark."""
 
     PROVED = "● proved"
@@ -66,7 +66,7 @@ class State(enum.Enum):
         return self.value[2:]
 
 
-class CardRow(NamedTuple):
+class GuaranteeRow(NamedTuple):
     """One mechanism in the table of guarantees. Epsilons are math.inf where nothing is proved."""
 
     mechanism: str
@@ -76,8 +76,8 @@ class CardRow(NamedTuple):
     per_rating: float
     per_user: float  # the row becomes empty
     per_user_other: float  # the row becomes any other
-    why: str  # where a number is infinite, or above the claim
-    state: State
+    reason: str  # where a number is infinite, or above the claim
+    state: ClaimState
     measured: float | None  # a lower bound at this epsilon
 
 
@@ -93,9 +93,9 @@ class LedgerRow(NamedTuple):
     epsilon: float
 
 
-def card_row(
+def build_guarantee_row(
     name: str, guarantee: Guarantee, *, refuted: bool = False, measured: float | None = None
-) -> CardRow:
+) -> GuaranteeRow:
     """The row of one mechanism: its claim beside what its releases prove, in three units."""
     proved, proved_per_user = guarantee.certified(), guarantee.certified(USER_EMPTIED)
     claimed = guarantee.claimed.epsilon if guarantee.claimed else None
@@ -103,13 +103,13 @@ def card_row(
     if not proved.finite:
         reasons.append(proved.reason)
     elif claimed is not None and proved.epsilon > claimed * _SLACK:
-        factor = epsilon_text(proved.epsilon / claimed)
+        factor = format_epsilon(proved.epsilon / claimed)
         reasons.append(f"the releases prove only {factor} times the claim")
     elif claimed is not None and proved.epsilon * _SLACK < claimed:
         reasons.append("the releases prove a smaller epsilon than is claimed")
     if proved.finite and not proved_per_user.finite:
         reasons.append(proved_per_user.reason)
-    return CardRow(
+    return GuaranteeRow(
         mechanism=name,
         guarantee=guarantee,
         claimed=claimed,
@@ -117,13 +117,13 @@ def card_row(
         per_rating=guarantee.certified(RATING).epsilon,
         per_user=proved_per_user.epsilon,
         per_user_other=guarantee.certified(USER_REPLACED).epsilon,
-        why="; ".join((*reasons, *guarantee.caveats)),
-        state=state_of(guarantee, refuted=refuted),
+        reason="; ".join((*reasons, *guarantee.caveats)),
+        state=determine_claim_state(guarantee, refuted=refuted),
         measured=measured,
     )
 
 
-def ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[LedgerRow, ...]:
+def build_ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[LedgerRow, ...]:
     """Every release with its noise and its cost for a change (default: the claim's own).
 
     Uncovered accesses cost infinity.
@@ -134,19 +134,19 @@ def ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[LedgerRo
             release.sensitivity, change or guarantee.change, guarantee.public
         )
         size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape)
-        scale, size_of = "", getattr(release, "scale", None)
+        scale, noise_scale = "", getattr(release, "scale", None)
         if isinstance(release, RandomizedResponse):
             flips = 1 - release.matrix.diagonal()
             scale = "flips " + " / ".join(dict.fromkeys(f"{100 * p:.1f} %" for p in flips))
         rows.append(
             LedgerRow(
                 query=release.query,
-                noise=_NOISE.get(type(release), type(release).__name__),
-                scale=scale if size_of is None else f"{size_of:.4g}",
+                noise=_NOISE_NAMES.get(type(release), type(release).__name__),
+                scale=scale if noise_scale is None else f"{noise_scale:.4g}",
                 answers=size or "one number",
                 times=release.times,
                 sensitivity=sensitivity,
-                epsilon=release.loss(sensitivity).epsilon_at(_delta(guarantee)),
+                epsilon=release.loss(sensitivity).epsilon_at(_claimed_delta(guarantee)),
             )
         )
     for access in guarantee.unaccounted:
@@ -154,267 +154,306 @@ def ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[LedgerRo
     return tuple(rows)
 
 
-def table(rows: list[CardRow]) -> Table:
+def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
     """Claims and proofs as columns of text; a filled mark is certified, a hollow one claimed.
 
     What a phone has room for comes first.
     """
     names = ("mechanism", "claimed", "certified", "measured", PER_USER, "delta", "status")
-    counts = ("claimed and certified count", PER_RATING, PERSON, PER_USER_OTHER)
-    return columns(
+    counts = ("claimed and certified count", PER_RATING, PER_PERSON, PER_USER_OTHER)
+    return build_table(
         (*names, *counts, "notion", "trust", "publishes"),
         (
             (
                 row.mechanism,
-                *map(epsilon_text, (row.claimed, row.certified)),
-                "" if row.measured is None else f"≥ {epsilon_text(row.measured, least=True)}",
-                epsilon_text(row.per_user),
-                delta_text(_delta(card)),
+                *map(format_epsilon, (row.claimed, row.certified)),
+                ""
+                if row.measured is None
+                else f"≥ {format_epsilon(row.measured, round_down=True)}",
+                format_epsilon(row.per_user),
+                format_delta(_claimed_delta(guarantee)),
                 row.state.value,
-                _counts(card),
-                epsilon_text(row.per_rating),
-                epsilon_text(row_of_ratings(card, TYPICAL).epsilon),
-                epsilon_text(row.per_user_other),
-                *(attribute.value for attribute in (card.notion, card.trust, card.publishes)),
+                _format_change(guarantee),
+                format_epsilon(row.per_rating),
+                format_epsilon(certify_ratings(guarantee, TYPICAL_RATINGS).epsilon),
+                format_epsilon(row.per_user_other),
+                *(
+                    attribute.value
+                    for attribute in (guarantee.notion, guarantee.trust, guarantee.publishes)
+                ),
             )
             for row in rows
-            for card in [row.guarantee]
+            for guarantee in [row.guarantee]
         ),
     )
 
 
-def ledger_table(rows: tuple[LedgerRow, ...]) -> Table:
+def tabulate_ledger(rows: tuple[LedgerRow, ...]) -> Table:
     """The ledger as columns of text."""
     names = ("asked of the data", "noise", "its size", "numbers released", "times")
-    return columns(
+    return build_table(
         (*names, "one change moves it by", "epsilon"),
         (
             (
                 *row[:4],
                 str(row.times),
-                "any amount" if math.isinf(row.sensitivity) else epsilon_text(row.sensitivity),
-                epsilon_text(row.epsilon),
+                "any amount" if math.isinf(row.sensitivity) else format_epsilon(row.sensitivity),
+                format_epsilon(row.epsilon),
             )
             for row in rows
         ),
     )
 
 
-class Card(NamedTuple):
+class PrivacyCard(NamedTuple):
     """A guarantee for people, wherever it is shown: a sentence, a verdict, and named facts."""
 
     protects: str
     upheld: bool
-    facts: tuple[tuple[str, str], ...]
+    details: tuple[tuple[str, str], ...]
 
 
-def card(
+def build_privacy_card(
     guarantee: Guarantee, *, sampled: bool = False, columns: ColumnRoles | None = None
-) -> Card:
+) -> PrivacyCard:
     """What is protected, claimed and certified, and what that means for people and attackers.
 
     sampled: the noise is sampled exactly, and the guarantee counts that. columns: of the file that
     the ratings come from.
     """
     proved, claim = guarantee.certified(), guarantee.claimed
-    told = "nothing" if claim is None else f"epsilon {budget_text(claim.epsilon, claim.delta)}"
-    claimed = f"{told} ({guarantee.source})" if claim else told
-    details = [("claimed", claimed), ("certified", certified(proved) + ", as sampled" * sampled)]
+    claim_text = (
+        "nothing" if claim is None else f"epsilon {format_budget(claim.epsilon, claim.delta)}"
+    )
+    claimed = f"{claim_text} ({guarantee.source})" if claim else claim_text
+    details = [
+        ("claimed", claimed),
+        ("certified", format_certified(proved) + ", as sampled" * sampled),
+    ]
     if proved.finite:
-        details.append(("one person", person(guarantee)))
+        details.append(("one person", describe_person_guarantee(guarantee)))
         if not guarantee.certified(USER_EMPTIED).finite:
             details.append(("not protected", "which items somebody rated: no epsilon covers it"))
-    details.append(("attacker", attacker(guarantee)))
+    details.append(("attacker", describe_attacker(guarantee)))
     if columns is not None and columns.names:
-        details.append(("users", f"each value of {named(columns)['user']} counts as one person"))
+        details.append(
+            ("users", f"each value of {label_columns(columns)['user']} counts as one person")
+        )
     details += [("note", caveat) for caveat in guarantee.caveats]
-    return Card(protects(guarantee), upheld(guarantee), tuple(details))
+    return PrivacyCard(describe_protection(guarantee), is_upheld(guarantee), tuple(details))
 
 
-def named(columns: ColumnRoles) -> dict[str, str]:
+def label_columns(columns: ColumnRoles) -> dict[str, str]:
     """The columns of a file by their role, marked where they are guesses."""
     return {role: name + " (guessed)" * (role in columns.guessed) for role, name in columns.names}
 
 
-def promise(guarantee: Guarantee) -> str:
+def describe_promise(guarantee: Guarantee) -> str:
     """What a release promises and under which condition, in one sentence."""
-    own = guarantee.certified()
+    proved = guarantee.certified()
     conditions = [text for text in guarantee.caveats if text.startswith("certified given")]
-    what = protects(guarantee).rstrip(".")
-    summary = f"{certified(own)} ({guarantee.change.relation}): {what[:1].lower()}{what[1:]}"
-    return sentence("; ".join([summary, *conditions]))
+    protection = describe_protection(guarantee).rstrip(".")
+    summary = (
+        f"{format_certified(proved)} ({guarantee.change.relation}):"
+        f" {protection[:1].lower()}{protection[1:]}"
+    )
+    return format_sentence("; ".join([summary, *conditions]))
 
 
-def certified(proved: Certified) -> str:
+def format_certified(proved: Certified) -> str:
     """'epsilon 1 per rating', or 'no bound per user: ...' with the reason."""
     if proved.finite:
-        return f"epsilon {budget_text(proved.epsilon, proved.delta)} {proved.change.label}"
+        return f"epsilon {format_budget(proved.epsilon, proved.delta)} {proved.change.label}"
     return f"no bound {proved.change.label}: {proved.reason}"
 
 
-def _delta(guarantee: Guarantee) -> float:
+def _claimed_delta(guarantee: Guarantee) -> float:
     """Of all that is certified: the claim's."""
     return guarantee.claimed.delta if guarantee.claimed else 0.0
 
 
-def _counts(guarantee: Guarantee) -> str:
+def _format_change(guarantee: Guarantee) -> str:
     return f"{guarantee.change.label}: {guarantee.change.relation}"
 
 
-def table_words(rows: list[CardRow]) -> str:
+def describe_guarantees(rows: list[GuaranteeRow]) -> str:
     """Claims and proofs as text."""
     return "; ".join(
-        f"{row.mechanism}: claimed epsilon {epsilon_text(row.claimed)}, certified"
-        f" {epsilon_text(row.certified)} {_counts(row.guarantee)}"
+        f"{row.mechanism}: claimed epsilon {format_epsilon(row.claimed)}, certified"
+        f" {format_epsilon(row.certified)} {_format_change(row.guarantee)}"
         for row in rows
     )
 
 
-def protects(guarantee: Guarantee) -> str:
+def describe_protection(guarantee: Guarantee) -> str:
     """What is protected and from whom, in one sentence; a claim not upheld is told as a claim."""
     if guarantee.notion is Notion.NONE:
         return "Protects nothing: it reads the raw ratings and adds no noise."
-    verb = "Protects" if upheld(guarantee) else "Claims to protect"
+    verb = "Protects" if is_upheld(guarantee) else "Claims to protect"
     joint = (
         "; each person's own recommendations go only to them"
         if guarantee.notion is Notion.JOINT
         else ""
     )
-    return f"{verb} {guarantee.change.protects}, {_TRUST[guarantee.trust]}{joint}."
+    return f"{verb} {guarantee.change.protects}, {_TRUST_PHRASES[guarantee.trust]}{joint}."
 
 
 # What an attacker asks, who knows everything else and holds both answers for equally likely.
-_SETS = "Which of two sets of {} is this person's?"
+_SETS_QUESTION = "Which of two sets of {} is this person's?"
 _QUESTIONS = {
     RATING: "Is this rating high or low?",
-    ROW_VALUES: _SETS.format("ratings"),
+    ROW_VALUES: _SETS_QUESTION.format("ratings"),
     CELL: "Did this person rate this item?",
     USER_EMPTIED: "Were this person's data used?",
-    USER_REPLACED: _SETS.format("ratings"),
+    USER_REPLACED: _SETS_QUESTION.format("ratings"),
 }
-_OF_CLICKS = {CELL: "Did this person click this item?", USER_REPLACED: _SETS.format("clicks")}
-MOST = 0.999  # right more often: a limit that limits nothing
-LIMIT = "An attacker who asks “{}” {} of the time; a coin flip gets 50 %."
+_CLICK_QUESTIONS = {
+    CELL: "Did this person click this item?",
+    USER_REPLACED: _SETS_QUESTION.format("clicks"),
+}
+MAX_INFORMATIVE_RATE = 0.999  # right more often: a limit that limits nothing
+LIMIT_SENTENCE = "An attacker who asks “{}” {} of the time; a coin flip gets 50 %."
 
 
-def question(change: Change, *, clicks: bool = False) -> str:
+def format_attacker_question(change: Change, *, clicks: bool = False) -> str:
     """What an attacker asks who wants to know of a change."""
-    return (_OF_CLICKS if clicks else {}).get(change, _QUESTIONS[change])
+    return (_CLICK_QUESTIONS if clicks else {}).get(change, _QUESTIONS[change])
 
 
-def limit(question: str, success_rate: float, *, proved: bool = True) -> str:
+def describe_attacker_limit(question: str, success_rate: float, *, proved: bool = True) -> str:
     """How often an attacker who asks something is right, beside a coin: one form everywhere."""
     if not proved:
         return f"No limit is proved for an attacker who asks “{question}”"
-    return LIMIT.format(question, right_text(success_rate))
+    return LIMIT_SENTENCE.format(question, format_success_rate(success_rate))
 
 
-def right_text(right: float) -> str:
+def format_success_rate(success_rate: float) -> str:
     """'is right at most 55 %'."""
-    return f"is right at most {percent(right)}" if right <= MOST else "may be right over 99.9 %"
+    return (
+        f"is right at most {format_chance(success_rate)}"
+        if success_rate <= MAX_INFORMATIVE_RATE
+        else "may be right over 99.9 %"
+    )
 
 
-def percent(share: float) -> str:
+def format_chance(share: float) -> str:
     """A chance, with a decimal where it would look like a coin, or like certainty."""
-    return f"{of_hundred(share, int(f'{100 * share:.0f}' in ('50', '100')))} %"
+    return f"{format_limit_percent(share, int(f'{100 * share:.0f}' in ('50', '100')))} %"
 
 
-def attacker(guarantee: Guarantee) -> str:
+def describe_attacker(guarantee: Guarantee) -> str:
     """How often the best attacker is right about one protected unit. Of a person two things may be
     asked, whether the data were there and what they were."""
     unit = guarantee.change
     changes = (USER_EMPTIED, USER_REPLACED) if unit.per_user else (unit,)
     proved = guarantee.certified().finite
     sentences = (
-        limit(question(change), guarantee.attacker(change), proved=proved) for change in changes
+        describe_attacker_limit(
+            format_attacker_question(change), guarantee.attacker_accuracy(change), proved=proved
+        )
+        for change in changes
     )
-    return " ".join(map(sentence, sentences))
+    return " ".join(map(format_sentence, sentences))
 
 
-def of_hundred(share: float, digits: int = 1) -> str:
+def format_limit_percent(share: float, digits: int = 1) -> str:
     """How many times in 100, of a limit: never rounded up to always, which none proves."""
-    least = 10.0**-digits
-    if 100 * share >= 100 - least / 2:
-        return f">{100 - least:.{digits}f}"
+    step = 10.0**-digits
+    if 100 * share >= 100 - step / 2:
+        return f">{100 - step:.{digits}f}"
     return f"{100 * share:.{digits}f}"
 
 
-def hundred(share: float) -> str:
+def format_share_percent(share: float) -> str:
     """A chance as so many of 100; never rounded to all or none of them."""
     minority = 100 * min(share, 1 - share)
     if minority <= 0:
         return f"{100 * share:.0f}"
-    digits = min(max(0, math.ceil(-math.log10(minority))), _DIGITS)
-    least = 10.0**-digits
-    return f"{min(max(100 * share, least), 100 - least):.{digits}f}"
+    digits = min(max(0, math.ceil(-math.log10(minority))), _MAX_DIGITS)
+    step = 10.0**-digits
+    return f"{min(max(100 * share, step), 100 - step):.{digits}f}"
 
 
-_DIGITS = 6
+_MAX_DIGITS = 6
 
 
-def person(guarantee: Guarantee) -> str:
+def describe_person_guarantee(guarantee: Guarantee) -> str:
     """What is certified for all of one person's ratings together, in the same words everywhere.
 
     Where a rating is the unit, it grows with each of them: finite for so many ratings, and bounded
     by a cap alone, or by the number of items.
     """
     if guarantee.change.per_user:
-        proved, other = guarantee.certified(), guarantee.certified(USER_REPLACED)
+        proved, replaced = guarantee.certified(), guarantee.certified(USER_REPLACED)
         if not proved.finite:
-            return certified(proved)
+            return format_certified(proved)
         return (
-            f"epsilon {epsilon_text(guarantee.certified(USER_EMPTIED).epsilon)} where a row becomes"
-            f" empty, {budget_text(other.epsilon, other.delta)} where it becomes any other row"
+            f"epsilon {format_epsilon(guarantee.certified(USER_EMPTIED).epsilon)} where a row"
+            " becomes"
+            f" empty, {format_budget(replaced.epsilon, replaced.delta)} where it becomes any"
+            " other row"
         )
     cap, items = guarantee.public.cap, guarantee.public.items
-    most = min(cap or items, items)
-    ratings = min(TYPICAL, most)
-    row_bound = row_of_ratings(guarantee, ratings)
+    max_ratings = min(cap or items, items)
+    ratings = min(TYPICAL_RATINGS, max_ratings)
+    row_bound = certify_ratings(guarantee, ratings)
     if not row_bound.finite:
-        return certified(row_bound)
+        return format_certified(row_bound)
     if row_bound.epsilon <= guarantee.certified().epsilon * _SLACK and ratings > 1:
         return "all ratings together: the same, for one may already move all that is published"
-    text = f"{many(ratings, 'rating')} together: {spent(capped(guarantee, ratings), ROW_VALUES)}"
-    end = row_of_ratings(guarantee, most).epsilon
-    if end > row_bound.epsilon * _SLACK:
+    text = (
+        f"{format_count(ratings, 'rating')} together:"
+        f" {format_spent_budget(cap_guarantee(guarantee, ratings), ROW_VALUES)}"
+    )
+    max_epsilon = certify_ratings(guarantee, max_ratings).epsilon
+    if max_epsilon > row_bound.epsilon * _SLACK:
         limit = "up to the cap of" if cap else "without a cap up to"
-        text += f"; it grows with each, {limit} {most:,} ratings: epsilon {epsilon_text(end)}"
+        text += (
+            f"; it grows with each, {limit} {max_ratings:,} ratings: epsilon"
+            f" {format_epsilon(max_epsilon)}"
+        )
     return text
 
 
-def spent(guarantee: Guarantee, change: Change) -> str:
+def format_spent_budget(guarantee: Guarantee, change: Change) -> str:
     """'epsilon 20 (or 15.1, delta 1e-6)': what is certified for a change, and composed exactly."""
-    here, weaker = guarantee.certified(change), guarantee.certified(change, DELTA).epsilon
-    text = f"epsilon {budget_text(here.epsilon, here.delta)}"
-    return text + f" (or {budget_text(weaker, DELTA)})" * (weaker < 0.95 * here.epsilon)
+    proved, composed = (
+        guarantee.certified(change),
+        guarantee.certified(change, DEFAULT_DELTA).epsilon,
+    )
+    text = f"epsilon {format_budget(proved.epsilon, proved.delta)}"
+    return text + f" (or {format_budget(composed, DEFAULT_DELTA)})" * (
+        composed < 0.95 * proved.epsilon
+    )
 
 
-def row_of_ratings(guarantee: Guarantee, ratings: int) -> Certified:
+def certify_ratings(guarantee: Guarantee, ratings: int) -> Certified:
     """What the releases prove for all values of one person with so many ratings."""
-    return capped(guarantee, ratings).certified(ROW_VALUES)
+    return cap_guarantee(guarantee, ratings).certified(ROW_VALUES)
 
 
-def capped(guarantee: Guarantee, ratings: int) -> Guarantee:
+def cap_guarantee(guarantee: Guarantee, ratings: int) -> Guarantee:
     """The same for persons with at most so many ratings."""
     public = dataclasses.replace(guarantee.public, cap=ratings)
     return dataclasses.replace(guarantee, public=public)
 
 
-def budget_text(epsilon: float | None, delta: float = 0.0) -> str:
+def format_budget(epsilon: float | None, delta: float = 0.0) -> str:
     """An epsilon for people, with its delta where there is one: '1, delta 1e-6'."""
     finite = epsilon is not None and math.isfinite(epsilon)
-    return epsilon_text(epsilon) + (f", delta {delta_text(delta)}" if delta and finite else "")
+    return format_epsilon(epsilon) + (f", delta {format_delta(delta)}" if delta and finite else "")
 
 
-def delta_text(delta: float) -> str:
+def format_delta(delta: float) -> str:
     """'1e-6', everywhere."""
     return re.sub(r"e-0*", "e-", f"{delta:g}")
 
 
-def epsilon_text(epsilon: float | None, *, least: bool = False) -> str:
+def format_epsilon(epsilon: float | None, *, round_down: bool = False) -> str:
     """An epsilon for people: three digits, or a sign for none and for no bound.
 
-    Rounded up, against whoever promises it. least: of what must not be overstated, rounded down.
+    Rounded up, against whoever promises it. round_down: of what must not be overstated, rounded
+    down.
     """
     if epsilon is None:
         return "none"
@@ -424,18 +463,18 @@ def epsilon_text(epsilon: float | None, *, least: bool = False) -> str:
         return f"{epsilon:g}"
     unit = 10.0 ** min(0, math.floor(math.log10(epsilon * (1 + 1e-9))) - 2)
     steps = epsilon / unit
-    shown = unit * (math.floor(steps + 1e-6) if least else math.ceil(steps - 1e-6))
-    return f"{shown:,.0f}" if shown >= 1000 else f"{shown:.3g}"
+    rounded = unit * (math.floor(steps + 1e-6) if round_down else math.ceil(steps - 1e-6))
+    return f"{rounded:,.0f}" if rounded >= 1000 else f"{rounded:.3g}"
 
 
-def upheld(guarantee: Guarantee) -> bool:
+def is_upheld(guarantee: Guarantee) -> bool:
     """Whether what is certified, in the claim's own unit, is at most what is claimed."""
     claimed = guarantee.claimed
     return claimed is not None and guarantee.certified().epsilon <= claimed.epsilon * _SLACK
 
 
-def state_of(guarantee: Guarantee, *, refuted: bool = False) -> State:
+def determine_claim_state(guarantee: Guarantee, *, refuted: bool = False) -> ClaimState:
     """Where a claim stands. refuted: an attack found more than is claimed."""
     if refuted:
-        return State.REFUTED
-    return State.PROVED if upheld(guarantee) else State.CLAIMED
+        return ClaimState.REFUTED
+    return ClaimState.PROVED if is_upheld(guarantee) else ClaimState.CLAIMED

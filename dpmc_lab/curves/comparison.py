@@ -13,20 +13,20 @@ from dpmc_lab.curves.lines import (
     AS_CLAIMED,
     LEVEL,
     Line,
-    Placed,
-    interval,
-    short,
+    PlottedLine,
+    compute_interval,
+    format_short_number,
 )
-from dpmc_lab.curves.numbers import FEWEST, complete
-from dpmc_lab.curves.text import Table, columns
+from dpmc_lab.curves.numbers import MIN_SEEDS, find_complete_seeds
+from dpmc_lab.curves.text import Table, build_table
 
-HOW = (
+COMPARISON_NOTE = (
     "Pairs are compared seed by seed: in each seed all mechanisms train and are tested on the same"
     " split. A winner is named only where the 95 % interval of the difference leaves out zero, at"
     " all epsilons together."
 )
 TOO_FEW = "Choose two mechanisms or more to see which is better where."
-APART = (
+NOT_COMPARABLE = (
     "Nothing here can be compared: the epsilons count different things or do not overlap, or there"
     " are fewer than three seeds."
 )
@@ -36,34 +36,34 @@ _SLACK = 1 + 1e-9  # of epsilons
 # --- who is better, and where ------------------------------------------------------------
 
 
-class Duel(NamedTuple):
-    """Two lines at the epsilons x that both cover. signs: at each x +1 where `one` is better beyond
-    doubt, -1 where `other` is, else 0; empty where there are too few seeds."""
+class PairComparison(NamedTuple):
+    """Two lines at the epsilons x that both cover. signs: at each x +1 where `first` is better
+    beyond doubt, -1 where `second` is, else 0; empty where there are too few seeds."""
 
-    one: Line
-    other: Line
+    first: Line
+    second: Line
     x: Floats
     seeds: int
     signs: tuple[int, ...] = ()
 
 
-def duels(plotted_lines: Sequence[Placed]) -> list[Duel]:
+def compare_pairs(plotted_lines: Sequence[PlottedLine]) -> list[PairComparison]:
     """Every pair of lines whose epsilons count the same: units are never mixed."""
     return [
-        duel(a, b)
+        compare_pair(a, b)
         for a, b in itertools.combinations(plotted_lines, 2)
-        if a.counts == b.counts and a.line.metric == b.line.metric
+        if a.unit == b.unit and a.line.metric == b.line.metric
     ]
 
 
-class Standing(NamedTuple):
+class LineComparison(NamedTuple):
     """How a line stands at each of its epsilons among those whose epsilons count the same.
 
     ahead, behind: at each epsilon the labels of those it is better and worse than beyond doubt.
     rivals: at each epsilon, how many it was compared with.
     """
 
-    placed: Placed
+    plotted: PlottedLine
     ahead: tuple[tuple[str, ...], ...]
     behind: tuple[tuple[str, ...], ...]
     rivals: tuple[int, ...]
@@ -75,24 +75,28 @@ class Standing(NamedTuple):
         return tuple(0 < rivals == len(ahead) for ahead, rivals in pairs)
 
 
-def standings(plotted_lines: Sequence[Placed], pair_comparisons: Sequence[Duel]) -> list[Standing]:
+def compare_lines(
+    plotted_lines: Sequence[PlottedLine], pair_comparisons: Sequence[PairComparison]
+) -> list[LineComparison]:
     """Every line among the others, those whose epsilons count the same side by side.
 
     pair_comparisons: their duels.
     """
-    units = list(dict.fromkeys(plotted.counts for plotted in plotted_lines))
+    units = list(dict.fromkeys(plotted.unit for plotted in plotted_lines))
     line_comparisons = []
-    for plotted in sorted(plotted_lines, key=lambda plotted: units.index(plotted.counts)):
+    for plotted in sorted(plotted_lines, key=lambda plotted: units.index(plotted.unit)):
         signs: list[dict[str, int]] = [{} for _ in plotted.x]  # by the label of the rival
-        for duel in pair_comparisons:
-            if plotted.line in (duel.one, duel.other) and duel.signs:
+        for comparison in pair_comparisons:
+            if plotted.line in (comparison.first, comparison.second) and comparison.signs:
                 opponent, orientation = (
-                    (duel.other, 1) if duel.one is plotted.line else (duel.one, -1)
+                    (comparison.second, 1)
+                    if comparison.first is plotted.line
+                    else (comparison.first, -1)
                 )
                 for sign_by_rival, x in zip(signs, plotted.x, strict=True):
-                    matches = np.flatnonzero(np.isclose(duel.x, x, rtol=1e-8, atol=0))
+                    matches = np.flatnonzero(np.isclose(comparison.x, x, rtol=1e-8, atol=0))
                     if len(matches):
-                        sign_by_rival[opponent.label] = orientation * duel.signs[matches[0]]
+                        sign_by_rival[opponent.label] = orientation * comparison.signs[matches[0]]
         ahead, behind = (
             tuple(
                 tuple(label for label, sign in sign_by_rival.items() if sign == target_sign)
@@ -100,65 +104,75 @@ def standings(plotted_lines: Sequence[Placed], pair_comparisons: Sequence[Duel])
             )
             for target_sign in (1, -1)
         )
-        line_comparisons.append(Standing(plotted, ahead, behind, tuple(map(len, signs))))
+        line_comparisons.append(LineComparison(plotted, ahead, behind, tuple(map(len, signs))))
     return line_comparisons
 
 
-def standing_words(one: Standing, k: int) -> str:
+def describe_line_comparison(comparison: LineComparison, index: int) -> str:
     """How it stands at its k-th epsilon."""
-    if not one.rivals[k]:
+    if not comparison.rivals[index]:
         return "nothing to compare with"
-    if one.best[k]:
+    if comparison.best[index]:
         return "clearly better than all others"
-    if one.behind[k]:
-        return f"clearly worse than {', '.join(one.behind[k])}"
+    if comparison.behind[index]:
+        return f"clearly worse than {', '.join(comparison.behind[index])}"
     return "nothing is clearly better"
 
 
-def standings_table(comparisons: Sequence[Standing]) -> Table:
+def tabulate_line_comparisons(comparisons: Sequence[LineComparison]) -> Table:
     """Every epsilon of every line with what is clearly better and worse there."""
     rows = [
         (
-            comparison.placed.line.label,
+            comparison.plotted.line.label,
             float(f"{x:.4g}"),
-            comparison.placed.counts,
-            standing_words(comparison, index),
+            comparison.plotted.unit,
+            describe_line_comparison(comparison, index),
             ", ".join(comparison.ahead[index]),
         )
         for comparison in comparisons
-        for index, x in enumerate(comparison.placed.x)
+        for index, x in enumerate(comparison.plotted.x)
     ]
-    return columns(("mechanism", "epsilon", "counts", "stands", "clearly better than"), rows)
+    return build_table(("mechanism", "epsilon", "counts", "stands", "clearly better than"), rows)
 
 
-def leader_words(found: Sequence[Standing]) -> str:
+def describe_leader(comparisons: Sequence[LineComparison]) -> str:
     """Which of several is clearly best, and where, in a few words; '' where nothing can be said."""
-    if not any(rivals for one in found for rivals in one.rivals):
+    if not any(rivals for comparison in comparisons for rivals in comparison.rivals):
         return ""
-    leading = [one for one in found if any(one.best)]
-    unbeaten = [one for one in found if any(one.rivals) and not any(one.behind)]
+    leading = [comparison for comparison in comparisons if any(comparison.best)]
+    unbeaten = [
+        comparison
+        for comparison in comparisons
+        if any(comparison.rivals) and not any(comparison.behind)
+    ]
     sole = (leading or unbeaten)[0] if len(leading or unbeaten) == 1 else None
-    claimed = AS_CLAIMED if sole is not None and not sole.placed.solid else ""
+    claimed = AS_CLAIMED if sole is not None and not sole.plotted.is_certified else ""
     if not leading and len(unbeaten) == 1:
-        text = f"{unbeaten[0].placed.line.label} is never clearly beaten"
+        text = f"{unbeaten[0].plotted.line.label} is never clearly beaten"
     elif not leading and not unbeaten:
         text = "Each is clearly beaten somewhere"
     elif not leading:
-        text = f"{len(unbeaten)} of {len(found)} are never clearly beaten"
+        text = f"{len(unbeaten)} of {len(comparisons)} are never clearly beaten"
     elif len(leading) == 1:
-        (one,) = leading
-        positions = np.flatnonzero(one.best)
-        first, last = (short(float(one.placed.x[index])) for index in (positions[0], positions[-1]))
+        (comparison,) = leading
+        positions = np.flatnonzero(comparison.best)
+        first, last = (
+            format_short_number(float(comparison.plotted.x[index]))
+            for index in (positions[0], positions[-1])
+        )
         unbroken = len(positions) == positions[-1] - positions[0] + 1
-        where = f"from epsilon {first} to {last}" if first != last else f"at epsilon {first}"
-        text = f"{one.placed.line.label} is clearly best {'' if unbroken else 'in places '}{where}"
+        location = f"from epsilon {first} to {last}" if first != last else f"at epsilon {first}"
+        text = (
+            f"{comparison.plotted.line.label} is clearly best"
+            f" {'' if unbroken else 'in places '}{location}"
+        )
     else:
         text = f"{len(leading)} are each clearly best somewhere"
-    mixes_units = len({one.placed.counts for one in found}) > 1
+    mixes_units = len({comparison.plotted.unit for comparison in comparisons}) > 1
     return text + claimed + (", among those counted alike" if mixes_units else "")
 
 
-def duel(a: Placed, b: Placed) -> Duel:
+def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
     """Compare two lines seed by seed: all mechanisms of a seed share its split.
 
     At each epsilon the 95 % t interval of the mean difference decides, widened so that it holds
@@ -169,23 +183,23 @@ def duel(a: Placed, b: Placed) -> Duel:
     # Two units may give epsilons that differ in the last digits only.
     x = x[np.concatenate([[True], np.diff(np.log(x)) > 1e-9])]
     x = x[(x >= low / _SLACK) & (x <= high * _SLACK)]
-    difference, seeds = _differences(a, b, x)
-    if not len(x) or seeds < FEWEST:
-        return Duel(a.line, b.line, x, seeds)
+    difference, seeds = _compute_differences(a, b, x)
+    if not len(x) or seeds < MIN_SEEDS:
+        return PairComparison(a.line, b.line, x, seeds)
     level = 1 - (1 - LEVEL) / len(x)
-    intervals = [interval(row, level) for row in difference]
+    intervals = [compute_interval(row, level) for row in difference]
     signs = [
         int(np.sign(estimate.mean) * (abs(estimate.mean) > estimate.half_width))
         for estimate in intervals
     ]
-    return Duel(a.line, b.line, x, seeds, tuple(signs))
+    return PairComparison(a.line, b.line, x, seeds, tuple(signs))
 
 
-def _differences(a: Placed, b: Placed, x: Floats) -> tuple[Floats, int]:
+def _compute_differences(a: PlottedLine, b: PlottedLine, x: Floats) -> tuple[Floats, int]:
     """a - b in the direction of better, at x, for the seeds that both have everywhere: X x S."""
     by_line = []
-    common = set(a.line.seeds[complete(a.line.values)].tolist())
-    common &= set(b.line.seeds[complete(b.line.values)].tolist())
+    common = set(a.line.seeds[find_complete_seeds(a.line.values)].tolist())
+    common &= set(b.line.seeds[find_complete_seeds(b.line.values)].tolist())
     for plotted in (a, b):
         seed_values = plotted.line.values[:, np.isin(plotted.line.seeds, sorted(common))]
         log_x, log_own = np.log(x), np.log(plotted.x)  # linear in log epsilon between neighbours

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.ratings import Ratings
-from dpmc_lab.curves.text import Table, columns, many
+from dpmc_lab.curves.text import Table, build_table, format_count
 
 
-def title(ratings: Ratings, item: int) -> str:
+def format_item_title(ratings: Ratings, item: int) -> str:
     """The item's title, else its name in the source, else its number."""
     for names in (ratings.titles, ratings.item_ids):
         if names is not None:
@@ -21,13 +21,13 @@ def title(ratings: Ratings, item: int) -> str:
     return f"item {item + 1}"
 
 
-def somebody(many: int, data: str, *, clicks: bool) -> str:
+def describe_anonymous_user(n_rated: int, data: str, *, clicks: bool) -> str:
     """Somebody of a data set, by how much they rated: never a row number."""
     items = SAMPLES[data].items if data in SAMPLES else "titles"
-    return f"somebody who {'clicked' if clicks else 'rated'} {many} {items}"
+    return f"somebody who {'clicked' if clicks else 'rated'} {n_rated} {items}"
 
 
-def user_name(ratings: Ratings, user: int) -> str:
+def format_user_name(ratings: Ratings, user: int) -> str:
     """The user's name in the source, else its number."""
     return str(ratings.user_ids[user]) if ratings.user_ids is not None else str(user + 1)
 
@@ -35,7 +35,7 @@ def user_name(ratings: Ratings, user: int) -> str:
 # --- a part of a data set ---------------------------------------------------------------------
 
 
-def inside(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints]:
+def locate_ratings(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints]:
     """Row, column and index of each rating among some users and items."""
     column_of = np.full(ratings.public.items, -1)
     column_of[items] = np.arange(len(items))
@@ -48,7 +48,9 @@ def inside(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints
     return rows[is_inside], block_columns[is_inside], rating_index[is_inside]
 
 
-def grid(values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints) -> Floats | None:
+def extract_block(
+    values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints
+) -> Floats | None:
     """Some users x items of a matrix, or of one value per rating; None for any other shape.
 
     NaN where there is no value: what a sparse matrix does not store is not reported.
@@ -60,7 +62,7 @@ def grid(values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints) -> Fl
         entries = selection.tocoo()
         rows, block_columns, block_values = entries.row, entries.col, entries.data
     elif values.shape == ratings.values.shape:
-        rows, block_columns, rating_index = inside(ratings, users, items)
+        rows, block_columns, rating_index = locate_ratings(ratings, users, items)
         block_values = values[rating_index]
     else:
         return None
@@ -69,7 +71,7 @@ def grid(values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints) -> Fl
     return filled
 
 
-def busiest(n_ratings: Ints, n_largest: int) -> Ints:
+def rank_by_count(n_ratings: Ints, n_largest: int) -> Ints:
     """Users or items from most to least ratings, by their counts."""
     return np.argsort(-n_ratings, kind="stable")[:n_largest]
 
@@ -89,7 +91,7 @@ class Tail(NamedTuple):
     ratings: Ints
 
 
-def histogram(ratings: Ratings, bins: int = 40) -> Histogram:
+def compute_histogram(ratings: Ratings, bins: int = 40) -> Histogram:
     """One bar per value where the scale has few values, else `bins` equal bins of the range."""
     values, counts = np.unique(ratings.values, return_counts=True)
     if len(values) <= bins:
@@ -100,44 +102,44 @@ def histogram(ratings: Ratings, bins: int = 40) -> Histogram:
     return Histogram((edges[:-1] + edges[1:]) / 2, (high - low) / bins, counts.astype(np.int64))
 
 
-def tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
+def compute_tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
     """Ratings per user and per item by rank, thinned to `points` log-spaced ranks."""
-    users, items = (_tail(n_ratings, points) for n_ratings in counts(ratings))
+    users, items = (_compute_tail(n_ratings, points) for n_ratings in count_ratings(ratings))
     return users, items
 
 
-def histogram_words(view: Histogram) -> str:
+def describe_histogram(view: Histogram) -> str:
     """The histogram as text."""
     top = int(np.argmax(view.counts))
     return (
-        f"{many(int(view.counts.sum()), 'rating')}; most often around {view.centers[top]:g}"
+        f"{format_count(int(view.counts.sum()), 'rating')}; most often around {view.centers[top]:g}"
         f" ({view.counts[top] / view.counts.sum():.0%})."
     )
 
 
-def tails_words(users: Tail, items: Tail) -> str:
+def describe_tails(users: Tail, items: Tail) -> str:
     """The long tails as text."""
     return (
-        f"The busiest user has {many(users.ratings[0], 'rating')}, the least busy"
+        f"The busiest user has {format_count(users.ratings[0], 'rating')}, the least busy"
         f" {users.ratings[-1]:,}; the most rated item has {items.ratings[0]:,}, the least rated"
         f" {items.ratings[-1]:,}."
     )
 
 
-def tails_table(users: Tail, items: Tail) -> Table:
+def tabulate_tails(users: Tail, items: Tail) -> Table:
     """Both tails as columns."""
     ends = (("user", users), ("item", items))
     rows = (
         (axis_name, *map(int, row)) for axis_name, tail in ends for row in zip(*tail, strict=True)
     )
-    return columns(("of", "rank", "ratings"), rows)
+    return build_table(("of", "rank", "ratings"), rows)
 
 
-def counts(ratings: Ratings) -> tuple[Ints, Ints]:
+def count_ratings(ratings: Ratings) -> tuple[Ints, Ints]:
     """Ratings of each user and of each item."""
     return np.diff(ratings.indptr), np.bincount(ratings.items, minlength=ratings.public.items)
 
 
-def _tail(counts: Ints, points: int) -> Tail:
+def _compute_tail(counts: Ints, points: int) -> Tail:
     rank = np.unique(np.geomspace(1, len(counts), points).round().astype(np.int64))
     return Tail(rank, np.sort(counts)[::-1][rank - 1].astype(np.int64))

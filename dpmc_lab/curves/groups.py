@@ -18,27 +18,29 @@ from dpmc_core.privacy import (
     Publishes,
     Trust,
 )
-from dpmc_core.problem import prepared_facts
+from dpmc_core.problem import prepare_public_facts
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import cards, measurements, text
-from dpmc_lab.curves.cards import State
-from dpmc_lab.study.advice import Protect, advised
+from dpmc_lab.curves.cards import ClaimState
+from dpmc_lab.study.advice import PrivacyUnit, find_recommended_id
 from dpmc_lab.sweep.presets import EPSILONS
 
-PROTECT: Mapping[Protect, str] = {
-    Protect.RATING: "each rating, even from the server",
-    Protect.PERSON: "the whole person, server trusted",
+PRIVACY_UNIT_LABELS: Mapping[PrivacyUnit, str] = {
+    PrivacyUnit.RATING: "each rating, even from the server",
+    PrivacyUnit.PERSON: "the whole person, server trusted",
 }
-PREDICTS = {Task.BINARY: "likes", Task.RATINGS: "ratings", Task.RANKING: "top lists"}
-ANY = PublicFacts(users=100, items=100, low=0, high=1)  # to group by, where no data are at hand
-_PROTECTS = {  # in the order of the groups
+TASK_LABELS = {Task.BINARY: "likes", Task.RATINGS: "ratings", Task.RANKING: "top lists"}
+ANY_PUBLIC_FACTS = PublicFacts(
+    users=100, items=100, low=0, high=1
+)  # to group by, where no data are at hand
+_CHANGE_LABELS = {  # in the order of the groups
     RATING: "Each rating's value",
     ROW_VALUES: "All values of one person",
     CELL: "Each rating and that it exists",
     USER_EMPTIED: "The whole person",
     USER_REPLACED: "The whole person",
 }
-_TRUST = {
+_TRUST_LABELS = {
     Trust.LOCAL: "even from the server",
     Trust.CURATOR: "server trusted",
     Trust.AGGREGATOR: "third party trusted",
@@ -46,7 +48,7 @@ _TRUST = {
 }
 
 
-class Choice(NamedTuple):
+class MechanismChoice(NamedTuple):
     """One mechanism of a group. state: where its claim stands.
 
     recommended: for which epsilons the rule advises it, in words; empty where for none.
@@ -56,28 +58,28 @@ class Choice(NamedTuple):
     name: str
     predicts: str
     publishes: str
-    state: State
+    state: ClaimState
     recommended: str
 
 
-class Group(NamedTuple):
+class MechanismGroup(NamedTuple):
     """Mechanisms that protect the same and trust the same, those recommended first."""
 
     protects: str
     trust: str
-    choices: tuple[Choice, ...]
+    choices: tuple[MechanismChoice, ...]
 
     @property
     def rank(self) -> int:
         """Of its trust: from what asks for none to what asks for most."""
-        return list(_TRUST.values()).index(self.trust)
+        return list(_TRUST_LABELS.values()).index(self.trust)
 
     @property
     def title(self) -> str:
         return f"{self.protects}, {self.trust}"
 
 
-def cards_of(
+def build_guarantees(
     ids: Iterable[str], public: PublicFacts, epsilon: float = 1.0
 ) -> tuple[dict[str, Guarantee], tuple[DpmcError, ...]]:
     """The cards on public facts, and what hinders the others, each problem once."""
@@ -85,69 +87,73 @@ def cards_of(
     problems: dict[str, DpmcError] = {}
     for id in ids:
         try:
-            public_facts = prepared_facts(public, registry.get(id).task)
+            public_facts = prepare_public_facts(public, registry.get_mechanism(id).task)
             guarantees[id] = registry.create(id, epsilon=epsilon).guarantee(public_facts)
         except DpmcError as error:
             problems.setdefault(str(error), error)
     return guarantees, tuple(problems.values())
 
 
-def grouped(
+def group_mechanisms(
     guarantees: Mapping[str, Guarantee], refuted: Callable[[str], bool] | None = None
-) -> tuple[Group, ...]:
+) -> tuple[MechanismGroup, ...]:
     """Mechanisms by their cards, from what protects least to what protects most.
 
     refuted: whether an attack found more than a mechanism claims (default: by what ships).
     """
-    refuted = refuted or (lambda id: measurements.refuted(measurements.shipped_of(id)))
-    groups: dict[tuple[str, Trust], list[Choice]] = {}
-    order = {protects: k for k, protects in enumerate(dict.fromkeys(_PROTECTS.values()))}
+    refuted = refuted or (
+        lambda id: measurements.is_refuted(measurements.find_default_measured_bound(id))
+    )
+    groups: dict[tuple[str, Trust], list[MechanismChoice]] = {}
+    order = {protects: k for k, protects in enumerate(dict.fromkeys(_CHANGE_LABELS.values()))}
     for id, guarantee in guarantees.items():
-        cls = registry.get(id)
+        cls = registry.get_mechanism(id)
         query = cls.task, guarantee.change, guarantee.public
-        here = [e for e in EPSILONS if advised(*query, e, guarantee.trust) == id]
-        recommended = "recommended" if here else ""
-        if here and here[-1] < EPSILONS[-1]:
-            recommended += f" up to epsilon {here[-1]:g}"
-        elif here and here[0] > EPSILONS[0]:
-            recommended += f" from epsilon {here[0]:g} on"
-        choice = Choice(
+        recommended_epsilons = [
+            e for e in EPSILONS if find_recommended_id(*query, e, guarantee.trust) == id
+        ]
+        recommended = "recommended" if recommended_epsilons else ""
+        if recommended_epsilons and recommended_epsilons[-1] < EPSILONS[-1]:
+            recommended += f" up to epsilon {recommended_epsilons[-1]:g}"
+        elif recommended_epsilons and recommended_epsilons[0] > EPSILONS[0]:
+            recommended += f" from epsilon {recommended_epsilons[0]:g} on"
+        choice = MechanismChoice(
             id=id,
             name=cls.name,
-            predicts=PREDICTS[cls.task],
-            publishes=published(guarantee.publishes),
-            state=cards.state_of(guarantee, refuted=refuted(id)),
+            predicts=TASK_LABELS[cls.task],
+            publishes=format_publication(guarantee.publishes),
+            state=cards.determine_claim_state(guarantee, refuted=refuted(id)),
             recommended=recommended,
         )
-        groups.setdefault((_PROTECTS[guarantee.change], guarantee.trust), []).append(choice)
-    task_labels = list(PREDICTS.values())
+        groups.setdefault((_CHANGE_LABELS[guarantee.change], guarantee.trust), []).append(choice)
+    task_labels = list(TASK_LABELS.values())
     for choices in groups.values():
         choices.sort(
             key=lambda option: (task_labels.index(option.predicts), not option.recommended)
         )
-    group_keys = sorted(groups, key=lambda g: (order[g[0]], list(_TRUST).index(g[1])))
+    group_keys = sorted(groups, key=lambda g: (order[g[0]], list(_TRUST_LABELS).index(g[1])))
     return tuple(
-        Group(group_key[0], _TRUST[group_key[1]], tuple(groups[group_key]))
+        MechanismGroup(group_key[0], _TRUST_LABELS[group_key[1]], tuple(groups[group_key]))
         for group_key in group_keys
     )
 
 
-def summary(groups: Iterable[Group], epsilon: float) -> str:
+def describe_claim_states(groups: Iterable[MechanismGroup], epsilon: float) -> str:
     """The finding: how many claims are proved, only claimed, or refuted."""
     states = [choice.state for group in groups for choice in group.choices]
-    counts = [(states.count(state), state.word) for state in State]
+    counts = [(states.count(state), state.word) for state in ClaimState]
     phrases = [f"{count} {'is' if count == 1 else 'are'} {word}" for count, word in counts if count]
-    told = ", ".join([*phrases[:-2], " and ".join(phrases[-2:])])
-    return f"Of {text.many(len(states), 'claim')} at epsilon {epsilon:g}, {told}"
+    joined_phrases = ", ".join([*phrases[:-2], " and ".join(phrases[-2:])])
+    return f"Of {text.format_count(len(states), 'claim')} at epsilon {epsilon:g}, {joined_phrases}"
 
 
-def published(publishes: Publishes) -> str:
+def format_publication(publishes: Publishes) -> str:
     """What leaves the trusted side, in a few words."""
     return publishes.value.split(";")[0].split(",")[0]
 
 
-def promised(card: Guarantee) -> str:
+def format_group_promise(guarantee: Guarantee) -> str:
     """What one card protects and whom it trusts, in a few words."""
-    what = _PROTECTS[card.change]
-    claimed = "" if cards.upheld(card) else " (claimed only)"
-    return f"{what[:1].lower()}{what[1:]}, {_TRUST[card.trust]}{claimed}"
+    protection = _CHANGE_LABELS[guarantee.change]
+    claimed = "" if cards.is_upheld(guarantee) else " (claimed only)"
+    return f"{protection[:1].lower()}{protection[1:]}, {_TRUST_LABELS[guarantee.trust]}{claimed}"

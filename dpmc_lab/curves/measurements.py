@@ -5,66 +5,67 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dpmc_core import registry
-from dpmc_core.experiment import settings_dict
+from dpmc_core.experiment import serialise_settings
 from dpmc_lab.curves import cards
 from dpmc_lab.curves.lines import Line
-from dpmc_lab.measured import Method, Refuted, Shipped, shipped
+from dpmc_lab.measured import AuditMethod, MeasuredBound, Refuted, find_measured_bound
 
-METHODS = {
-    Method.PROBE: "One change traced",
-    Method.CANARIES: "Planted ratings",
+METHOD_LABELS = {
+    AuditMethod.PROBE: "One change traced",
+    AuditMethod.CANARIES: "Planted ratings",
 }
 
 
-def tick(found: Shipped) -> str:
+def format_measured_bound(bound: MeasuredBound) -> str:
     """What was measured beforehand, as it stands beside claimed and certified."""
-    how = "exact" if found.confidence is None else f"{100 * found.confidence:g} %"
-    least = cards.epsilon_text(found.measured, least=True)
-    return f"at least {least} ({METHODS[Method(found.method)]}, {how})"
+    confidence = "exact" if bound.confidence is None else f"{100 * bound.confidence:g} %"
+    bound_text = cards.format_epsilon(bound.measured, round_down=True)
+    return f"at least {bound_text} ({METHOD_LABELS[AuditMethod(bound.method)]}, {confidence})"
 
 
-def refuted(bound: Shipped | None) -> bool:
+def is_refuted(bound: MeasuredBound | None) -> bool:
     """Whether an attack found more than is promised."""
     return bound is not None and bound.refuted != Refuted.NOTHING.value
 
 
-def counterexample(found: Shipped) -> str:
+def describe_counterexample(bound: MeasuredBound) -> str:
     """How much an attack found, and the command that shows it."""
-    promised = "certified" if found.refuted == Refuted.CERTIFICATE.value else "claimed"
+    promised = "certified" if bound.refuted == Refuted.CERTIFICATE.value else "claimed"
     return (
-        f"an attack found an epsilon of at least {cards.epsilon_text(found.measured, least=True)}"
-        f" where {found.epsilon:g} is {promised}: dpmc audit {found.mechanism}"
-        f" --epsilon {found.epsilon:g} --seed {found.seed}"
+        "an attack found an epsilon of at least"
+        f" {cards.format_epsilon(bound.measured, round_down=True)}"
+        f" where {bound.epsilon:g} is {promised}: dpmc audit {bound.mechanism}"
+        f" --epsilon {bound.epsilon:g} --seed {bound.seed}"
     )
 
 
-class Tick(NamedTuple):
-    """What was measured at one setting of epsilon: at least so much; words: and how."""
+class MeasuredPoint(NamedTuple):
+    """What was measured at one setting of epsilon: at least so much; label: and how."""
 
     epsilon: float
     measured: float
-    counts: str
-    words: str
+    unit: str
+    label: str
 
 
-def tick_of(line: Line) -> Tick | None:
+def find_measured_point(line: Line) -> MeasuredPoint | None:
     """What ships of a curve; None where nothing was measured at its settings."""
-    bound = shipped_of(line.mechanism)
-    if bound is None or line.at(bound.epsilon) is None:
+    bound = find_default_measured_bound(line.mechanism)
+    if bound is None or line.interval_at(bound.epsilon) is None:
         return None
-    default_settings = settings_dict(registry.create(line.mechanism, epsilon=bound.epsilon))
+    default_settings = serialise_settings(registry.create(line.mechanism, epsilon=bound.epsilon))
     if any(default_settings.get(name) != value for name, value in line.info.settings.items()):
         return None
-    return as_tick(bound)
+    return build_measured_point(bound)
 
 
-def as_tick(found: Shipped) -> Tick:
+def build_measured_point(bound: MeasuredBound) -> MeasuredPoint:
     """The same of what was measured."""
-    label = f"set to {found.epsilon:g}, measured {tick(found)}"
-    return Tick(found.epsilon, found.measured, found.change.label, label)
+    label = f"set to {bound.epsilon:g}, measured {format_measured_bound(bound)}"
+    return MeasuredPoint(bound.epsilon, bound.measured, bound.change.label, label)
 
 
-def shipped_of(id: str) -> Shipped | None:
+def find_default_measured_bound(id: str) -> MeasuredBound | None:
     """What ships of a mechanism with its default settings at epsilon 1."""
-    private = id in registry.MECHANISMS and registry.adds_noise(registry.get(id))
-    return shipped(registry.create(id, epsilon=1.0)) if private else None
+    private = id in registry.MECHANISMS and registry.adds_noise(registry.get_mechanism(id))
+    return find_measured_bound(registry.create(id, epsilon=1.0)) if private else None

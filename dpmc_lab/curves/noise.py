@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dpmc_core import registry
 from dpmc_core.arrays import Floats
-from dpmc_core.errors import DpmcError, capital
-from dpmc_core.experiment import publications
+from dpmc_core.errors import DpmcError, capitalise
+from dpmc_core.experiment import collect_publications
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     CELL,
@@ -31,32 +31,45 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_lab.curves.cards import of_hundred
-from dpmc_lab.curves.data import busiest, counts, grid, inside, title, user_name
-from dpmc_lab.curves.lines import short
-from dpmc_lab.curves.text import Table, columns, many
+from dpmc_lab.curves.cards import format_limit_percent
+from dpmc_lab.curves.data import (
+    count_ratings,
+    extract_block,
+    format_item_title,
+    format_user_name,
+    locate_ratings,
+    rank_by_count,
+)
+from dpmc_lab.curves.lines import format_short_number
+from dpmc_lab.curves.text import Table, build_table, format_count
 
 
-def main_release(guarantee: Guarantee) -> Release | None:
+def find_main_release(guarantee: Guarantee) -> Release | None:
     """The release that carries most values: the one worth a picture; None without releases."""
     releases = [release for _, release in guarantee.releases]
     return max(releases, key=lambda r: (len(r.shape), r.times), default=None)
 
 
-def describe(release: Release) -> str:
+def describe_noise(release: Release) -> str:
     """The noise of a release in one sentence."""
     times = f", {release.times} times" if release.times > 1 else ""
     if isinstance(release, RandomizedResponse):
-        kept = ", ".join(dict.fromkeys(f"{of_hundred(p)} %" for p in release.matrix.diagonal()))
-        return f"{capital(release.query)}: kept with chance {kept}, else changed{times}."
+        chances = ", ".join(
+            dict.fromkeys(f"{format_limit_percent(p)} %" for p in release.matrix.diagonal())
+        )
+        return f"{capitalise(release.query)}: kept with chance {chances}, else changed{times}."
     if isinstance(release, LocalChannel):
         rated, missing = 100 * release.reported_if_rated, 100 * release.reported_if_missing
-        how, ends = "as itself or another symbol", ", as any symbol alike"
+        reported_as, missing_as = "as itself or another symbol", ", as any symbol alike"
         if isinstance(release, ModifiedLaplace):
-            how, ends = f"with Laplace noise of scale {release.scale:.4g}", ", as noise alone"
+            reported_as, missing_as = (
+                f"with Laplace noise of scale {release.scale:.4g}",
+                ", as noise alone",
+            )
         return (
-            f"{capital(release.query)}: a rated one is reported with chance {rated:.3g} %, {how}; a"
-            f" missing one with chance {missing:.3g} %{ends}."
+            f"{capitalise(release.query)}: a rated one is reported with chance {rated:.3g} %,"
+            f" {reported_as}; a"
+            f" missing one with chance {missing:.3g} %{missing_as}."
         )
     if isinstance(release, Additive):
         kind = "Laplace" if isinstance(release, Laplace) else type(release).__name__
@@ -64,15 +77,15 @@ def describe(release: Release) -> str:
     return f"Noise on the {release.query}{times}."
 
 
-def two_values(task: Task) -> tuple[str, str] | None:
+def name_binary_values(task: Task) -> tuple[str, str] | None:
     """What 0 and 1 (or -1 and +1) stand for; None where a task's values are numbers."""
-    return _TWO.get(task)
+    return _BINARY_NAMES.get(task)
 
 
-_TWO = {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked", "clicked")}
+_BINARY_NAMES = {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked", "clicked")}
 
 
-class Axes(NamedTuple):
+class DensityAxes(NamedTuple):
     """The axes of a density, the same for every epsilon: the noise from -reach to reach, and the
     density up to top."""
 
@@ -81,10 +94,11 @@ class Axes(NamedTuple):
 
 
 class Density(NamedTuple):
-    """Additive noise of one coordinate inside a frame: exact density on a grid (None where it has
+    """Additive noise of one coordinate inside a axes: exact density on a grid (None where it has
     no closed form) and a histogram of draws, as a density too.
 
-    half: half of the noise is no larger. beyond: the share of draws outside the frame.
+    median_size: half of the noise is no larger. share_outside: the share of draws outside the
+    frame.
     """
 
     query: str
@@ -93,35 +107,35 @@ class Density(NamedTuple):
     density: Floats | None
     bar_centers: Floats
     bar_heights: Floats
-    frame: Axes
-    half: float
-    beyond: float
+    axes: DensityAxes
+    median_size: float
+    share_outside: float
 
 
-_TALL = 5.25  # how much higher than the density at epsilon 1 a frame reaches
-_BARS = 48
+_AXIS_HEADROOM = 5.25  # how much higher than the density at epsilon 1 a frame reaches
+_N_BARS = 48
 
 
-def density(
+def compute_density(
     release: Additive | ModifiedLaplace,
     seed: int = 0,
     draws: int = 5_000,
-    within: Axes | None = None,
+    axes: DensityAxes | None = None,
 ) -> Density:
     """Exact density within a frame (default: its own), with `draws` fresh samples."""
     noise = release
     if isinstance(noise, ModifiedLaplace):  # the noise on a reported value, on its own
         noise = Laplace(query=noise.query, shape=(None,), sensitivity={}, scale=noise.scale)
-    reach = within.reach if within else 6 * noise.scale
+    reach = axes.reach if axes else 6 * noise.scale
     fine_grid = np.linspace(
         -6 * noise.scale, 6 * noise.scale, 201
     )  # where a narrow density is bent
     x = np.linspace(-reach, reach, 401)
     x = np.union1d(x, fine_grid[np.abs(fine_grid) <= reach])
     sample = noise.sample(draws, np.random.default_rng(seed))
-    bar_counts, edges = np.histogram(sample, bins=_BARS, range=(-reach, reach))
+    bar_counts, edges = np.histogram(sample, bins=_N_BARS, range=(-reach, reach))
     heights = bar_counts / (len(sample) * (edges[1] - edges[0]))
-    exact = _density(noise, x)
+    exact = _exact_density(noise, x)
     size = np.abs(sample)
     return Density(
         query=release.query,
@@ -130,36 +144,36 @@ def density(
         density=exact,
         bar_centers=(edges[:-1] + edges[1:]) / 2,
         bar_heights=heights,
-        frame=within or Axes(reach, 1.1 * float((heights if exact is None else exact).max())),
-        half=_half(noise, size),
-        beyond=float((size > reach).mean()),
+        axes=axes or DensityAxes(reach, 1.1 * float((heights if exact is None else exact).max())),
+        median_size=_median_noise(noise, size),
+        share_outside=float((size > reach).mean()),
     )
 
 
-def frame(release: Additive | ModifiedLaplace) -> Axes:
+def choose_axes(release: Additive | ModifiedLaplace) -> DensityAxes:
     """The axes on which a release is drawn at every epsilon; release: at epsilon 1."""
-    unframed = density(release)
-    return Axes(unframed.frame.reach, _TALL * unframed.frame.top / 1.1)
+    unframed = compute_density(release)
+    return DensityAxes(unframed.axes.reach, _AXIS_HEADROOM * unframed.axes.top / 1.1)
 
 
-def _density(noise: Additive, x: Floats) -> Floats | None:
+def _exact_density(noise: Additive, x: Floats) -> Floats | None:
     try:
         return noise.density(x)
     except NotImplementedError:
         return None
 
 
-def _half(noise: Additive, size: Floats) -> float:
+def _median_noise(noise: Additive, size: Floats) -> float:
     """The median size of the noise: by its density, or else that of draws."""
     x = np.linspace(0, 8 * noise.scale, 2001)
-    exact = _density(noise, x)
+    exact = _exact_density(noise, x)
     if exact is None:
         return float(np.median(size))
-    inside = np.concatenate([[0.0], np.cumsum((exact[1:] + exact[:-1]) * np.diff(x))])
-    return float(np.interp(0.5, inside, x))
+    cumulative = np.concatenate([[0.0], np.cumsum((exact[1:] + exact[:-1]) * np.diff(x))])
+    return float(np.interp(0.5, cumulative, x))
 
 
-def view(
+def compute_noise_view(
     release: Release, default_release: Release, public: PublicFacts
 ) -> Density | ChannelChances:
     """A release's noise on the axes of every epsilon; default_release: the same release at epsilon
@@ -168,20 +182,20 @@ def view(
     Raises DpmcError for noise that has no picture.
     """
     if isinstance(release, RandomizedResponse | SymbolChannel):
-        return channel(release, symbols(release, public))
+        return sample_channel(release, list_symbols(release, public))
     if isinstance(release, Additive | ModifiedLaplace) and isinstance(
         default_release, type(release)
     ):
-        return density(release, within=frame(default_release))
+        return compute_density(release, axes=choose_axes(default_release))
     raise DpmcError(f"'{release.query}' has no noise to draw")
 
 
-def shape_table(views: Mapping[float, Density | ChannelChances]) -> Table:
+def tabulate_noise_shape(views: Mapping[float, Density | ChannelChances]) -> Table:
     """The noise of a release at one or two epsilons as columns."""
     table: Table = {}
-    for epsilon, one in views.items():
-        if isinstance(one, ChannelChances):
-            channel_columns = channel_table(one)
+    for epsilon, noise_view in views.items():
+        if isinstance(noise_view, ChannelChances):
+            channel_columns = tabulate_channel(noise_view)
             table |= (
                 {f"chance at epsilon {epsilon:g}": channel_columns["chance"]}
                 if table
@@ -189,21 +203,21 @@ def shape_table(views: Mapping[float, Density | ChannelChances]) -> Table:
             )
         else:
             table |= {
-                "release": [one.query],
-                f"scale at epsilon {epsilon:g}": [float(f"{one.scale:.4g}")],
-                f"half within, at epsilon {epsilon:g}": [float(f"{one.half:.4g}")],
+                "release": [noise_view.query],
+                f"scale at epsilon {epsilon:g}": [float(f"{noise_view.scale:.4g}")],
+                f"half within, at epsilon {epsilon:g}": [float(f"{noise_view.median_size:.4g}")],
             }
     return table
 
 
-class Ruler(NamedTuple):
+class SensitivityRuler(NamedTuple):
     """How far one rating, or one person, can move one released number; in the release's unit."""
 
     length: float
-    words: str
+    label: str
 
 
-def ruler(release: Release, public: PublicFacts) -> Ruler | None:
+def measure_sensitivity(release: Release, public: PublicFacts) -> SensitivityRuler | None:
     """One rating step in a release's own unit; None where no bound is known.
 
     On a collected rating it is one point of the range. Else it is what the release's sensitivity
@@ -211,16 +225,18 @@ def ruler(release: Release, public: PublicFacts) -> Ruler | None:
     """
     if isinstance(release, ModifiedLaplace):
         point = 2 / (public.high - public.low)
-        return Ruler(point, f"one point on the scale {public.low:g} to {public.high:g}")
-    for change, what in _MOVES.items():
+        return SensitivityRuler(point, f"one point on the scale {public.low:g} to {public.high:g}")
+    for change, subject in _CHANGE_SUBJECTS.items():
         if change in release.sensitivity:
             length = sensitivity_at(release.sensitivity, change, public)
-            whole = " in all" if release.shape == (public.users, public.items) else ""
-            return Ruler(length, f"{what} moves it by at most {short(length, 3)}{whole}")
+            suffix = " in all" if release.shape == (public.users, public.items) else ""
+            return SensitivityRuler(
+                length, f"{subject} moves it by at most {format_short_number(length, 3)}{suffix}"
+            )
     return None
 
 
-_MOVES = {
+_CHANGE_SUBJECTS = {
     RATING: "one rating",
     CELL: "one rating",
     USER_EMPTIED: "one person",
@@ -228,40 +244,45 @@ _MOVES = {
 }
 
 
-def shape_words(views: Mapping[float, Density | ChannelChances]) -> str:
+def describe_noise_shape(views: Mapping[float, Density | ChannelChances]) -> str:
     """What the noise of a release is at one epsilon, or how it differs at another.
 
     The first epsilon is the chosen one, the second the pinned one.
     """
     epsilon, *pinned = views
-    own = views[epsilon]
-    if isinstance(own, ChannelChances):
-        words = f"At epsilon {epsilon:g}, {_flips(own)} of the answers are changed"
+    chosen = views[epsilon]
+    if isinstance(chosen, ChannelChances):
+        text = f"At epsilon {epsilon:g}, {_format_flip_chance(chosen)} of the answers are changed"
     else:
-        words = f"At epsilon {epsilon:g}, half of the noise is within ±{short(own.half, 3)}"
-    for other in pinned:
-        there = views[other]
-        if isinstance(there, ChannelChances):
-            words += f"; at epsilon {other:g}, {_flips(there)}"
-        elif isinstance(own, Density):
-            ratio = there.half / own.half
-            words += (
-                f"; at epsilon {other:g}, within ±{short(there.half, 3)}:"
-                f" {short(max(ratio, 1 / ratio), 3)} times {'larger' if ratio > 1 else 'smaller'}"
+        text = (
+            f"At epsilon {epsilon:g}, half of the noise is within"
+            f" ±{format_short_number(chosen.median_size, 3)}"
+        )
+    for pinned_epsilon in pinned:
+        pinned_view = views[pinned_epsilon]
+        if isinstance(pinned_view, ChannelChances):
+            text += f"; at epsilon {pinned_epsilon:g}, {_format_flip_chance(pinned_view)}"
+        elif isinstance(chosen, Density):
+            ratio = pinned_view.median_size / chosen.median_size
+            text += (
+                f"; at epsilon {pinned_epsilon:g}, within"
+                f" ±{format_short_number(pinned_view.median_size, 3)}:"
+                f" {format_short_number(max(ratio, 1 / ratio), 3)} times"
+                f" {'larger' if ratio > 1 else 'smaller'}"
             )
-    return f"{words}."
+    return f"{text}."
 
 
-def _flips(view: ChannelChances) -> str:
-    return f"{of_hundred(float(1 - view.matrix.diagonal().min()))} %"
+def _format_flip_chance(view: ChannelChances) -> str:
+    return f"{format_limit_percent(float(1 - view.matrix.diagonal().min()))} %"
 
 
-def symbols(release: RandomizedResponse | SymbolChannel, public: PublicFacts) -> Sequence[str]:
+def list_symbols(release: RandomizedResponse | SymbolChannel, public: PublicFacts) -> Sequence[str]:
     """What comes in and out of a channel, in the data's own scale. public: as prepared for it."""
     if isinstance(release, SymbolChannel):
         values = (public.middle + public.half_width * level for level in release.levels)
         return "no rating", *(f"{value:.3g}" for value in values)
-    return _TWO[Task.BINARY if public.low < 0 else Task.RANKING]
+    return _BINARY_NAMES[Task.BINARY if public.low < 0 else Task.RANKING]
 
 
 class ChannelChances(NamedTuple):
@@ -270,10 +291,10 @@ class ChannelChances(NamedTuple):
     query: str
     symbols: Sequence[str]
     matrix: Floats
-    drawn: Floats
+    sampled: Floats
 
 
-def channel(
+def sample_channel(
     release: RandomizedResponse | SymbolChannel,
     symbols: Sequence[str] = (),
     seed: int = 0,
@@ -283,12 +304,12 @@ def channel(
     rng = np.random.default_rng(seed)
     sampled = np.empty_like(release.matrix)
     for symbol in range(len(sampled)):
-        outputs = _outputs(release, symbol, draws, rng)
+        outputs = _draw_outputs(release, symbol, draws, rng)
         sampled[symbol] = np.bincount(outputs, minlength=sampled.shape[1]) / draws
     return ChannelChances(release.query, symbols, release.matrix, sampled)
 
 
-def _outputs(
+def _draw_outputs(
     release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: np.random.Generator
 ) -> NDArray[np.integer]:
     """Fresh outputs for one input by the release; of a symbol channel 0 is a missing cell."""
@@ -304,17 +325,17 @@ def _outputs(
     return np.concatenate([reported, np.zeros(draws - len(reported), dtype=np.int64)])
 
 
-def channel_table(view: ChannelChances) -> Table:
+def tabulate_channel(view: ChannelChances) -> Table:
     """Every chance of the channel as a row: input, output, exact chance, share of draws."""
     _, names, *matrices = view
     rows = [
         (names[true], names[answer], *(round(float(v[true, answer]), 5) for v in matrices))
         for true, answer in np.ndindex(view.matrix.shape)
     ]
-    return columns(("true value", "answer", "chance", "share of draws"), rows)
+    return build_table(("true value", "answer", "chance", "share of draws"), rows)
 
 
-class Scale(NamedTuple):
+class NoiseScale(NamedTuple):
     """Noise of one release against epsilon; unit says what is measured."""
 
     query: str
@@ -323,14 +344,14 @@ class Scale(NamedTuple):
     scale: Floats
 
 
-def scales(
+def compute_noise_scales(
     id: str,
     epsilons: Sequence[float],
     public: PublicFacts,
     settings: dict[str, Any],
     *,
     main: bool = False,
-) -> tuple[Scale, ...]:
+) -> tuple[NoiseScale, ...]:
     """The noise of each release of a mechanism on a grid of epsilons, all else fixed.
 
     main: only of the release that carries most values.
@@ -338,20 +359,20 @@ def scales(
     scales_by_release: dict[str, tuple[str, str, list[tuple[float, float]]]] = {}
     for epsilon in epsilons:
         guarantee = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
-        main_only = main_release(guarantee) if main else None
+        main_only = find_main_release(guarantee) if main else None
         for name, release in guarantee.releases:
             if main_only is None or release is main_only:
-                unit, size = _size(release)
+                unit, size = _measure_noise(release)
                 scales_by_release.setdefault(name, (release.query, unit, []))[2].append(
                     (epsilon, size)
                 )
     return tuple(
-        Scale(query, unit, *np.array(points).T)
+        NoiseScale(query, unit, *np.array(points).T)
         for query, unit, points in scales_by_release.values()
     )
 
 
-def _size(release: Release) -> tuple[str, float]:
+def _measure_noise(release: Release) -> tuple[str, float]:
     """What is measured against epsilon, and how large it is."""
     if isinstance(release, Additive | ModifiedLaplace):
         return "noise scale", release.scale
@@ -363,16 +384,18 @@ def _size(release: Release) -> tuple[str, float]:
     raise DpmcError(f"'{release.query}' has no single noise scale to draw")
 
 
-def scales_words(views: Sequence[tuple[str, str, Scale]], epsilon: float) -> str:
+def describe_noise_scales(views: Sequence[tuple[str, str, NoiseScale]], epsilon: float) -> str:
     """Noise against epsilon as text; views: (id, name, scale)."""
     phrases = []
     for _, name, view in views:
-        k = int(np.argmin(np.abs(view.epsilon - epsilon)))
-        phrases.append(f"{name}: {view.unit} {view.scale[k]:.3g} at epsilon {view.epsilon[k]:g}")
+        nearest = int(np.argmin(np.abs(view.epsilon - epsilon)))
+        phrases.append(
+            f"{name}: {view.unit} {view.scale[nearest]:.3g} at epsilon {view.epsilon[nearest]:g}"
+        )
     return "; ".join(phrases) + "."
 
 
-def scales_table(views: Sequence[tuple[str, str, Scale]]) -> Table:
+def tabulate_noise_scales(views: Sequence[tuple[str, str, NoiseScale]]) -> Table:
     """Noise against epsilon as columns, one per release."""
     table: Table = {"epsilon": views[0][2].epsilon.tolist()} if views else {}
     return table | {
@@ -380,8 +403,8 @@ def scales_table(views: Sequence[tuple[str, str, Scale]]) -> Table:
     }
 
 
-def scales_caption(ids: set[str], others: Sequence[str], unit: str) -> str:
-    """What the picture of scales shows. ids: drawn; others: names of methods measured otherwise;
+def describe_scale_chart(ids: set[str], unscaled: Sequence[str], unit: str) -> str:
+    """What the picture of scales shows. ids: drawn; unscaled: names of methods measured otherwise;
     unit: what the chosen epsilon counts."""
     sentences = [f"The rule is the chosen epsilon, counted {unit}."]
     if len(ids) > 1:
@@ -390,8 +413,8 @@ def scales_caption(ids: set[str], others: Sequence[str], unit: str) -> str:
             "Bold: each release of the chosen mechanism; of the others the main one. A scale counts"
             " in the units of what it is added to, so compare slopes, not heights.",
         )
-    if others:
-        sentences.append(f"Measured otherwise, so not drawn here: {', '.join(others)}.")
+    if unscaled:
+        sentences.append(f"Measured otherwise, so not drawn here: {', '.join(unscaled)}.")
     return " ".join(sentences)
 
 
@@ -407,11 +430,11 @@ class BeforeAfter(NamedTuple):
     rows: str = "users"
 
 
-def block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
+def select_block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
     """The corner of the busiest users and most rated items, as ratings of their own."""
-    by_user, by_item = counts(ratings)
-    chosen_users, chosen_items = busiest(by_user, users), busiest(by_item, items)
-    row, column, rating_index = inside(ratings, chosen_users, chosen_items)
+    by_user, by_item = count_ratings(ratings)
+    chosen_users, chosen_items = rank_by_count(by_user, users), rank_by_count(by_item, items)
+    row, column, rating_index = locate_ratings(ratings, chosen_users, chosen_items)
     order = np.lexsort((column, row))
     return dataclasses.replace(
         ratings,
@@ -422,13 +445,13 @@ def block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
         public=dataclasses.replace(
             ratings.public, users=len(chosen_users), items=len(chosen_items)
         ),
-        user_ids=tuple(user_name(ratings, int(u)) for u in chosen_users),
-        item_ids=tuple(title(ratings, int(i)) for i in chosen_items),
+        user_ids=tuple(format_user_name(ratings, int(u)) for u in chosen_users),
+        item_ids=tuple(format_item_title(ratings, int(i)) for i in chosen_items),
         titles=None,
     )
 
 
-def before_after(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ...]:
+def run_on_block(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ...]:
     """The mechanism run on a small block, each release's first publication before and after.
 
     The values before noise are raw ratings, or computed from them: for looking at only.
@@ -436,11 +459,14 @@ def before_after(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
     """
     queries = {r.query for _, r in mechanism.guarantee(corner.public).releases}
     pictures: dict[str, BeforeAfter] = {}
-    foreign = _foreign(mechanism, corner.public)
-    for publication in publications(mechanism, corner, queries):
+    foreign = _find_foreign_queries(mechanism, corner.public)
+    for publication in collect_publications(mechanism, corner, queries):
         if publication.release.query in pictures or publication.release.query in foreign:
             continue
-        before, after = _cells(publication.private, corner), _cells(publication.published, corner)
+        before, after = (
+            _as_block(publication.private, corner),
+            _as_block(publication.published, corner),
+        )
         if before is not None and after is not None:
             items = tuple(corner.item_ids or ())
             row_kind, shape = "users", publication.private.shape
@@ -457,7 +483,7 @@ def before_after(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
     return tuple(pictures.values())
 
 
-def _foreign(mechanism: Mechanism, public: PublicFacts) -> set[str]:
+def _find_foreign_queries(mechanism: Mechanism, public: PublicFacts) -> set[str]:
     """Queries of releases as large as items x items by chance: one more item shows it."""
     n = public.items
     larger_releases = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases
@@ -469,20 +495,23 @@ def _foreign(mechanism: Mechanism, public: PublicFacts) -> set[str]:
     }
 
 
-def _cells(values: NDArray[Any], ratings: Ratings) -> Floats | None:
-    selection, items = grid(values, ratings, *map(np.arange, ratings.shape)), ratings.public.items
+def _as_block(values: NDArray[Any], ratings: Ratings) -> Floats | None:
+    selection, items = (
+        extract_block(values, ratings, *map(np.arange, ratings.shape)),
+        ratings.public.items,
+    )
     if selection is None and values.shape in ((items,), (items, items)):
         return np.atleast_2d(values).astype(float)
     return selection
 
 
-def coded(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
+def find_value_names(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
     """The names of a block's two values, where it has no others before and after."""
     observed = np.concatenate([v[~np.isnan(v)] for v in (view.before, view.after)])
-    return two_values(task) if np.isin(observed, (0, 1)).all() else None
+    return name_binary_values(task) if np.isin(observed, (0, 1)).all() else None
 
 
-def limits(view: BeforeAfter, release: Release) -> tuple[float, float] | None:
+def find_value_range(view: BeforeAfter, release: Release) -> tuple[float, float] | None:
     """The values between which a block is drawn at every epsilon; None where they are two names.
 
     view, release: at epsilon 1, as a later release may be asked of what earlier ones have said.
@@ -495,7 +524,7 @@ def limits(view: BeforeAfter, release: Release) -> tuple[float, float] | None:
     return float(np.nanmin(view.before)) - room, float(np.nanmax(view.before)) + room
 
 
-def row_title(view: BeforeAfter, row: int = 0) -> str:
+def format_row_title(view: BeforeAfter, row: int = 0) -> str:
     """Whose values a row of the picture holds."""
     if view.rows == "users":
         return f"Row {row + 1} of {len(view.users)}: one person's values, before and after"
@@ -504,22 +533,23 @@ def row_title(view: BeforeAfter, row: int = 0) -> str:
     return "One value for each item, of all users together"
 
 
-def block_caption(view: BeforeAfter) -> str:
+def describe_block_colours(view: BeforeAfter) -> str:
     """What the colours of the block say."""
     empty = bool(np.isnan(view.before).any() or np.isnan(view.after).any())
     return "Both halves share their colours" + ("; grey cells hold no value." if empty else ".")
 
 
-def block_words(view: BeforeAfter) -> str:
+def describe_block(view: BeforeAfter) -> str:
     """The block as text."""
     return (
-        f"{len(view.users)} x {many(len(view.items), 'item')} ({view.rows}), before and after:"
+        f"{len(view.users)} x {format_count(len(view.items), 'item')} ({view.rows}), before and"
+        " after:"
         f" values of size {np.nanmean(np.abs(view.before)):.2g} change by"
         f" {np.nanmean(np.abs(view.after - view.before)):.2g} on average."
     )
 
 
-def block_table(view: BeforeAfter) -> Table:
+def tabulate_block(view: BeforeAfter) -> Table:
     """The block's mean change per user as columns."""
     change = np.abs(view.after - view.before)
     return {
@@ -531,25 +561,27 @@ def block_table(view: BeforeAfter) -> Table:
     }
 
 
-def row_words(view: BeforeAfter, user: int = 0) -> str:
+def describe_row(view: BeforeAfter, user: int = 0) -> str:
     """One row of the picture as text."""
     row, noisy = view.before[user], view.after[user]
-    seen = ~np.isnan(row)
-    moved = np.abs(noisy[seen] - row[seen])
-    lost, moved = int(np.isnan(moved).sum()), moved[~np.isnan(moved)]
-    if lost or np.isnan(row[~np.isnan(noisy)]).any():
-        made = int((~np.isnan(noisy) & ~seen).sum())
+    is_present = ~np.isnan(row)
+    differences = np.abs(noisy[is_present] - row[is_present])
+    n_missing, differences = int(np.isnan(differences).sum()), differences[~np.isnan(differences)]
+    if n_missing or np.isnan(row[~np.isnan(noisy)]).any():
+        n_invented = int((~np.isnan(noisy) & ~is_present).sum())
         return (
-            f"{many(int(seen.sum()), 'rating')} of one row: left out {lost}, reported with noise"
-            f" {len(moved)}; cells without a rating that report one: {made}."
+            f"{format_count(int(is_present.sum()), 'rating')} of one row: left out {n_missing},"
+            " reported with noise"
+            f" {len(differences)}; cells without a rating that report one: {n_invented}."
         )
     return (
-        f"{many(int(seen.sum()), 'released value')} of one row, before and after the noise:"
-        f" {int((moved > 1e-12).sum())} changed, by {moved.mean():.2g} on average."
+        f"{format_count(int(is_present.sum()), 'released value')} of one row, before and after"
+        " the noise:"
+        f" {int((differences > 1e-12).sum())} changed, by {differences.mean():.2g} on average."
     )
 
 
-def row_table(view: BeforeAfter, user: int = 0) -> Table:
+def tabulate_row(view: BeforeAfter, user: int = 0) -> Table:
     """One row of the picture as columns."""
     released_columns = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
     return {"item": [view.items[i] for i in released_columns]} | {

@@ -19,7 +19,7 @@ import numpy as np
 from dpmc_core import experiment, registry
 from dpmc_core.arrays import Floats, Ints, Rng
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.errors import DpmcError, capital
+from dpmc_core.errors import DpmcError, capitalise
 from dpmc_core.model import Mechanism, Model, Task
 from dpmc_core.privacy import (
     Guarantee,
@@ -29,19 +29,19 @@ from dpmc_core.privacy import (
     SymbolChannel,
     Trust,
 )
-from dpmc_core.problem import build_problem, prepare_all, prepared_facts
+from dpmc_core.problem import build_problem, prepare_all_ratings, prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import shipped
-from dpmc_lab.curves.data import somebody, title, user_name
-from dpmc_lab.curves.lines import LEVEL, interval
-from dpmc_lab.curves.noise import main_release
-from dpmc_lab.store import Store, curves, top_lists
-from dpmc_lab.sweep import LISTS_OF, toplists
+from dpmc_lab.curves.data import describe_anonymous_user, format_item_title, format_user_name
+from dpmc_lab.curves.lines import LEVEL, compute_interval
+from dpmc_lab.curves.noise import find_main_release
+from dpmc_lab.store import Store, list_curves, load_top_lists
+from dpmc_lab.sweep import LISTS_SEED, toplists
 
 YOU = "you"  # the visitor, where people stand by their numbers
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
 _RANKS = (0.0, 0.03, 0.1, 0.3)  # of the items by number of ratings, whose numbers are shown
-_RATED, _MISSING = 6, 2  # cells of a person that are shown
+_N_RATED, _N_MISSING = 6, 2  # cells of a person that are shown
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class People:
 
 
 @dataclass(frozen=True)
-class Lists:
+class TopLists:
     """What people are shown at one epsilon, with one seed.
 
     items: of the list of each person. shared: how many of them are in that person's list without
@@ -86,69 +86,80 @@ class Lists:
     everyone: float
 
 
-Shown = tuple[People, Mapping[float, Lists]]  # lists by epsilon
+PeopleWithLists = tuple[People, Mapping[float, TopLists]]  # lists by epsilon
 
 
-def people(train: Ratings, plain: Sequence[Sequence[int]], items: Collection[int]) -> People:
+def select_people(train: Ratings, plain: Sequence[Sequence[int]], items: Collection[int]) -> People:
     """People by the number of their ratings: the median first, then the quarters and the tenths.
 
     plain: what the users of the sample are shown without privacy. items: others to be named.
     """
-    users, counts = toplists.sample(train), np.diff(train.indptr)
+    users, counts = toplists.sample_users(train), np.diff(train.indptr)
     order = np.argsort(counts[users], kind="stable")
     positions = dict.fromkeys(int(order[round(q * (len(order) - 1))]) for q in QUANTILES)
-    item_counts = _counts(train)
-    popular = toplists.popular(train)
+    item_counts = _count_item_ratings(train)
+    popular = toplists.list_popular_items(train)
     selected = []
     for position in positions:
         user = int(users[position])
         row = slice(train.indptr[user], train.indptr[user + 1])
         items_of, values = train.items[row], train.values[row]
         # the best known items that somebody rated, and some without a rating
-        best = np.argsort(-item_counts[items_of], kind="stable")[:_RATED]
-        rated = [(title(train, int(items_of[n])), float(values[n])) for n in best]
-        cells = (*rated, *((title(train, item), None) for item in popular[position][:_MISSING]))
+        best = np.argsort(-item_counts[items_of], kind="stable")[:_N_RATED]
+        rated = [(format_item_title(train, int(items_of[n])), float(values[n])) for n in best]
+        cells = (
+            *rated,
+            *((format_item_title(train, item), None) for item in popular[position][:_N_MISSING]),
+        )
         selected.append(
             Person(
-                user_name(train, user), int(counts[user]), cells, tuple(plain[position]), position
+                format_user_name(train, user),
+                int(counts[user]),
+                cells,
+                tuple(plain[position]),
+                position,
             )
         )
     listed_items = {*items, *(item for person in selected for item in person.plain)}
-    titles = {item: title(train, item) for item in sorted(listed_items)}
-    return People(tuple(selected), titles, _mean(toplists.shared(popular, plain)))
+    titles = {item: format_item_title(train, item) for item in sorted(listed_items)}
+    return People(
+        tuple(selected), titles, _rounded_mean(toplists.count_shared_items(popular, plain))
+    )
 
 
-def _mean(values: Sequence[int]) -> float:
+def _rounded_mean(values: Sequence[int]) -> float:
     return round(float(np.mean(values)), 3) if values else 0.0
 
 
 # --- out of a store, and as a file that ships with the samples --------------------------------
 
 
-def of_store(
+def load_people_from_store(
     store: Store, keys: Collection[str], reference: str, train: Ratings
-) -> tuple[People, dict[str, dict[float, Lists]]] | None:
+) -> tuple[People, dict[str, dict[float, TopLists]]] | None:
     """The people of some curves, and their lists by the curve's key and epsilon.
 
     reference: key of the curve without privacy. train: what the first seed was trained on. None
     where no lists were kept.
     """
-    ids = {info.key: info.id for info in curves(store, keys={*keys, reference}, count=False)}
-    plain = top_lists(store, ids[reference]).get(None) if reference in ids else None
-    if plain is None or len(plain) != len(toplists.sample(train)):
+    ids = {info.key: info.id for info in list_curves(store, keys={*keys, reference}, count=False)}
+    plain = load_top_lists(store, ids[reference]).get(None) if reference in ids else None
+    if plain is None or len(plain) != len(toplists.sample_users(train)):
         return None
-    stored = {key: top_lists(store, ids[key]) for key in keys if key in ids and key != reference}
-    selected = people(train, plain, ())
+    stored = {
+        key: load_top_lists(store, ids[key]) for key in keys if key in ids and key != reference
+    }
+    selected = select_people(train, plain, ())
     positions = [person.place for person in selected.people]
-    lists_by_curve: dict[str, dict[float, Lists]] = {}
+    lists_by_curve: dict[str, dict[float, TopLists]] = {}
     for key, by_epsilon in stored.items():
         for epsilon, lists in by_epsilon.items():
             if epsilon is not None:
-                common = toplists.shared(lists, plain)
-                lists_by_curve.setdefault(key, {})[epsilon] = Lists(
+                common = toplists.count_shared_items(lists, plain)
+                lists_by_curve.setdefault(key, {})[epsilon] = TopLists(
                     tuple(tuple(lists[k]) for k in positions),
                     tuple(common[k] for k in positions),
-                    _mean(common),
+                    _rounded_mean(common),
                 )
     listed_items = {
         i
@@ -157,16 +168,17 @@ def of_store(
         for person_items in epsilon_lists.items
         for i in person_items
     }
-    return people(train, plain, listed_items), lists_by_curve
+    return select_people(train, plain, listed_items), lists_by_curve
 
 
-def write(
+def write_people(
     people: People,
-    lists_by_curve: Mapping[str, Mapping[float, Lists]],
-    joined: Mapping[str, Yours],
+    lists_by_curve: Mapping[str, Mapping[float, TopLists]],
+    visitor_lists: Mapping[str, VisitorLists],
     stream: IO[str],
 ) -> None:
-    """The file that lies beside the curves of a data set and task; joined: by a curve's key."""
+    """The file that lies beside the curves of a data set and task; visitor_lists: by a curve's
+    key."""
     document = {
         "people": [dataclasses.asdict(person) for person in people.people],
         "titles": people.titles,
@@ -175,14 +187,14 @@ def write(
             key: {f"{e:g}": dataclasses.astuple(lists) for e, lists in by_epsilon.items()}
             for key, by_epsilon in lists_by_curve.items()
         },
-    } | ({"yours": joined} if joined else {})
+    } | ({"yours": visitor_lists} if visitor_lists else {})
     json.dump(document, stream, separators=(",", ":"))
     stream.write("\n")
 
 
-def load(data: str, task: Task, key: str) -> Shown | None:
+def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
     """What ships with the samples for a curve; None where there is nothing of this very curve."""
-    document = _text(data, task, key)
+    document = _read_people_file(data, task, key)
     if document is None:
         return None
     persons = [
@@ -194,35 +206,35 @@ def load(data: str, task: Task, key: str) -> Shown | None:
     ]
     titles = {int(item): name for item, name in document["titles"].items()}
     lists = {
-        float(epsilon): Lists(tuple(map(tuple, items)), tuple(common), everyone)
+        float(epsilon): TopLists(tuple(map(tuple, items)), tuple(common), everyone)
         for epsilon, (items, common, everyone) in document["curves"][key].items()
     }
     return People(tuple(persons), titles, document["popular"]), lists
 
 
-def _text(data: str, task: Task, key: str) -> Any:
+def _read_people_file(data: str, task: Task, key: str) -> Any:
     names = (
-        shipped.file_name(data, task, facts=with_item_features)
+        shipped.build_curve_file_name(data, task, with_item_features=with_item_features)
         for with_item_features in (False, True)
     )
-    paths = ((shipped.FOLDER / name).with_suffix(".json") for name in names)
+    paths = ((shipped.CURVE_FOLDER / name).with_suffix(".json") for name in names)
     texts = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
     return next((text for text in texts if key in text["curves"]), None)
 
 
-def joined(data: str, task: Task, key: str) -> Yours | None:
+def load_visitor_lists(data: str, task: Task, key: str) -> VisitorLists | None:
     """What ships with the samples for a visitor's lists; None where nothing of this very curve."""
-    document = _text(data, task, key)
+    document = _read_people_file(data, task, key)
     if document is None or key not in document.get("yours", ()):
         return None
-    *values, judged = document["yours"][key]
-    return Yours._make([*values, [Worth(*quality) for quality in judged]])
+    *values, qualities = document["yours"][key]
+    return VisitorLists._make([*values, [ListQuality(*quality) for quality in qualities]])
 
 
 # --- what the server gets of a person ----------------------------------------------------------
 
 
-class Served(NamedTuple):
+class ServerView(NamedTuple):
     """What the server gets of the cells of a person at one epsilon; NaN where nothing is told.
 
     changed: whether a cell is told otherwise than it is.
@@ -232,21 +244,23 @@ class Served(NamedTuple):
     changed: tuple[bool, ...]
 
 
-def served(mechanism: Mechanism, person: Person, public: PublicFacts) -> Served | None:
+def draw_server_view(
+    mechanism: Mechanism, person: Person, public: PublicFacts
+) -> ServerView | None:
     """One draw of the release behind a local mechanism; None for one that trusts the server.
 
     The same random numbers are behind every epsilon, so a report that was kept stays kept as
     epsilon grows.
     """
     guarantee = mechanism.guarantee(public)
-    release = main_release(guarantee)
+    release = find_main_release(guarantee)
     if guarantee.trust is not Trust.LOCAL or release is None:
         return None
     rng = np.random.default_rng(person.place)
     chances = rng.random((len(person.cells), 2))
     true_values = np.array([math.nan if v is None else v for _, v in person.cells])
     reported = np.array(
-        [_told(release, v, u, public) for v, u in zip(true_values, chances, strict=True)]
+        [_randomise_cell(release, v, u, public) for v, u in zip(true_values, chances, strict=True)]
     )
     unchanged = (reported == true_values) | (np.isnan(reported) & np.isnan(true_values))
     if isinstance(release, RandomizedResponse) and mechanism.task is Task.BINARY:
@@ -254,10 +268,10 @@ def served(mechanism: Mechanism, person: Person, public: PublicFacts) -> Served 
             true_values
         )  # which ratings exist is public: nothing is told of the others
         reported, unchanged = reported[is_rated], unchanged[is_rated]
-    return Served(tuple(map(float, reported)), tuple(map(bool, ~unchanged)))
+    return ServerView(tuple(map(float, reported)), tuple(map(bool, ~unchanged)))
 
 
-def _told(release: Release, value: float, uniforms: Floats, public: PublicFacts) -> float:
+def _randomise_cell(release: Release, value: float, uniforms: Floats, public: PublicFacts) -> float:
     """What a release makes of one cell, by two random numbers; NaN is no rating, or no report."""
     missing = math.isnan(value)
     unit = 0.0 if missing else (value - public.middle) / public.half_width
@@ -271,17 +285,17 @@ def _told(release: Release, value: float, uniforms: Floats, public: PublicFacts)
     if isinstance(release, SymbolChannel):
         levels = np.array(release.levels)
         true_symbol = 0 if missing else 1 + int(np.argmin(np.abs(levels - unit)))
-        symbol = _passed(release.matrix[true_symbol], true_symbol, uniforms)
+        symbol = _pass_channel(release.matrix[true_symbol], true_symbol, uniforms)
         return math.nan if symbol == 0 else public.middle + public.half_width * levels[symbol - 1]
     if isinstance(release, RandomizedResponse):
         true_symbol = int(not missing and value > 0)
-        symbol = _passed(release.matrix[true_symbol], true_symbol, uniforms)
+        symbol = _pass_channel(release.matrix[true_symbol], true_symbol, uniforms)
         clicks = public.low == 0
         return (1.0 if symbol else math.nan) if clicks else (1.0 if symbol else -1.0)
     raise DpmcError(f"'{release.query}' tells nothing cell by cell")
 
 
-def _passed(row: Floats, true_symbol: int, uniforms: Floats) -> int:
+def _pass_channel(row: Floats, true_symbol: int, uniforms: Floats) -> int:
     """The symbol that comes out for one that goes in: itself first, then the others in order."""
     if uniforms[0] < row[true_symbol]:
         return true_symbol
@@ -296,7 +310,7 @@ def _passed(row: Floats, true_symbol: int, uniforms: Floats) -> int:
     )
 
 
-class Scores(NamedTuple):
+class ReleasedScores(NamedTuple):
     """A number per item that leaves a trusted server: before the noise, and after at each stop."""
 
     title: str
@@ -305,24 +319,26 @@ class Scores(NamedTuple):
     after: tuple[float, ...]
 
 
-def scores(mechanisms: Sequence[Mechanism], train: Ratings) -> tuple[Scores, ...]:
+def release_item_scores(
+    mechanisms: Sequence[Mechanism], train: Ratings
+) -> tuple[ReleasedScores, ...]:
     """The first number per item that a method releases, for items from often to seldom rated.
 
     mechanisms: the method at every stop. The same draw is behind all of them, at their scales.
     Empty where a method releases nothing item by item.
     """
-    per_item = [mechanism.guarantee(train.public).per_item for mechanism in mechanisms]
+    per_item = [mechanism.guarantee(train.public).per_item_release for mechanism in mechanisms]
     releases = [release for release in per_item if release is not None]
     if len(releases) < len(mechanisms):
         return ()
     items, query = train.public.items, releases[0].query
-    publication = experiment.publications(mechanisms[0], train, {query})[-1]
+    publication = experiment.collect_publications(mechanisms[0], train, {query})[-1]
     standard_noise = (publication.published - publication.private) / releases[0].scale
-    order = np.argsort(-_counts(train), kind="stable")
+    order = np.argsort(-_count_item_ratings(train), kind="stable")
     chosen = dict.fromkeys(int(order[int(rank * (items - 1))]) for rank in _RANKS)
     return tuple(
-        Scores(
-            title(train, item),
+        ReleasedScores(
+            format_item_title(train, item),
             query,
             float(publication.private[item]),
             tuple(
@@ -340,12 +356,15 @@ def scores(mechanisms: Sequence[Mechanism], train: Ratings) -> tuple[Scores, ...
 # answers move them along the directions in which users differ, by ridge regression with the users'
 # own spread for a prior. Which titles are asked for is a matter of public facts alone.
 
-_ASKED = 6
-_WELL_KNOWN, _LISTED = 60, 300  # most rated items to choose from: to ask for, and for lists
-_PARTS = 3  # of the users: each judges lists made without it
-_OTHERS, _JUDGES = 10, 30  # fewest ratings of somebody who judges beside the six, and fewest judges
-_COINS = 3  # reports of each of them
-_LEAST = 0.05  # variance of a sign about its score
+_N_PROMPTS = 6
+_N_WELL_KNOWN, _N_LISTED = 60, 300  # most rated items to choose from: to ask for, and for lists
+_N_FOLDS = 3  # of the users: each judges lists made without it
+_MIN_OTHER_RATINGS, _MIN_JUDGES = (
+    10,
+    30,
+)  # fewest ratings of somebody who judges beside the six, and fewest judges
+_N_REPORTS = 3  # reports of each of them
+_MIN_VARIANCE = 0.05  # variance of a sign about its score
 
 
 class Prompt(NamedTuple):
@@ -357,17 +376,17 @@ class Prompt(NamedTuple):
     rated: int
 
 
-class Around(NamedTuple):
-    """What public facts say of people. who: each in words; six: what a visitor is asked, if
-    anything."""
+class PeopleDescription(NamedTuple):
+    """What public facts say of people. descriptions: each in words; prompts: what a visitor is
+    asked, if anything."""
 
-    who: tuple[str, ...] = ()
-    six: tuple[Prompt, ...] = ()
+    descriptions: tuple[str, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
 
 
-def around(people: People, data: Dataset, mechanism: Mechanism) -> Around:
+def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> PeopleDescription:
     """The people of a data set as somebody, and whether a visitor can join them."""
-    ratings, (names, categories) = data.ratings, _kinds(data)
+    ratings, (names, categories) = data.ratings, _load_categories(data)
     descriptions = []
     for person in people.people:
         user_ids = ratings.user_ids
@@ -375,79 +394,83 @@ def around(people: People, data: Dataset, mechanism: Mechanism) -> Around:
         rated_categories = (
             categories[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
         )
-        descriptions.append(somebody(person.rated, data.name, clicks=ratings.clicks))
+        descriptions.append(
+            describe_anonymous_user(person.rated, data.name, clicks=ratings.has_only_clicks)
+        )
         if rated_categories.any():
             category_shares = rated_categories.mean(axis=0)
-            most = int(np.argmax(category_shares))
-            how = "mostly" if category_shares[most] > 0.5 else "most often"
-            descriptions[-1] += f", {how} {names[most].lower()}"
-    return Around(tuple(descriptions), asked(mechanism, data))
+            top_category = int(np.argmax(category_shares))
+            adverb = "mostly" if category_shares[top_category] > 0.5 else "most often"
+            descriptions[-1] += f", {adverb} {names[top_category].lower()}"
+    return PeopleDescription(tuple(descriptions), choose_prompts(mechanism, data))
 
 
-def _kinds(data: Dataset) -> tuple[Sequence[str], Floats]:
+def _load_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
     """The categories of items and which item is of which; of none where none are known."""
-    for feature in data.facts:
+    for feature in data.item_features:
         if feature.columns is not None and feature.names:
             return feature.names, feature.columns
     return (), np.zeros((data.ratings.public.items, 0))
 
 
-def asked(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
+def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
     """Six well-known titles of kinds as different as can be.
 
     Empty where a visitor's answers would not be reported sign by sign and then folded into item
     factors, and where no kinds are known: nobody likes an invented title for its name.
     """
-    guarantee = mechanism.guarantee(prepared_facts(data.ratings.public, mechanism.task))
+    guarantee = mechanism.guarantee(prepare_public_facts(data.ratings.public, mechanism.task))
     signs = (
-        isinstance(main_release(guarantee), RandomizedResponse) and mechanism.task is Task.BINARY
+        isinstance(find_main_release(guarantee), RandomizedResponse)
+        and mechanism.task is Task.BINARY
     )
-    if not signs or guarantee.trust is not Trust.LOCAL or mechanism.id == mechanism.floor:
+    if not signs or guarantee.trust is not Trust.LOCAL or mechanism.id == mechanism.baseline:
         return ()
-    (names, categories), counts = _kinds(data), _counts(data.ratings)
-    best = np.argsort(-counts, kind="stable")[:_WELL_KNOWN]
+    (names, categories), counts = _load_categories(data), _count_item_ratings(data.ratings)
+    best = np.argsort(-counts, kind="stable")[:_N_WELL_KNOWN]
     return tuple(
         Prompt(
             int(item),
-            capital(", ".join(names[k] for k in np.flatnonzero(categories[item]).tolist())),
-            f"such as {title(data.ratings, int(item))}",
+            capitalise(", ".join(names[k] for k in np.flatnonzero(categories[item]).tolist())),
+            f"such as {format_item_title(data.ratings, int(item))}",
             int(counts[item]),
         )
-        for item in _apart(best, categories)
+        for item in _choose_dissimilar_items(best, categories)
     )
 
 
-def _counts(ratings: Ratings) -> Ints:
+def _count_item_ratings(ratings: Ratings) -> Ints:
     return np.bincount(ratings.items, minlength=ratings.public.items)
 
 
-def _apart(items: Ints, categories: Floats) -> Ints:
+def _choose_dissimilar_items(items: Ints, categories: Floats) -> Ints:
     """Six of the items: the first, then each the least like those before; empty where it cannot be.
 
     items: best known first, which decides between equals.
     """
     items = items[categories[items].any(axis=1)]
-    if len(items) < _ASKED:
+    if len(items) < _N_PROMPTS:
         return items[:0]
     similarity = categories[items] @ categories[items].T
     chosen = [0]
-    while len(chosen) < _ASKED:
+    while len(chosen) < _N_PROMPTS:
         nearest = similarity[:, chosen].max(axis=1)
         nearest[chosen] = np.inf
         chosen.append(int(np.argmin(nearest)))
     return items[chosen]
 
 
-class Newcomer(NamedTuple):
-    """What a run makes of somebody new. base: scores before any answer; along: items x r, how they
-    move with a standard deviation in each direction; spread: variance of a sign about its score."""
+class VisitorModel(NamedTuple):
+    """What a run makes of somebody new. base: scores before any answer; projections: items x r, how
+    they move with a standard deviation in each direction; residual_variance: variance of a sign
+    about its score."""
 
     base: Floats
-    along: Floats
-    spread: float
+    projections: Floats
+    residual_variance: float
 
     @classmethod
-    def of(cls, model: Model, train: Ratings) -> Newcomer:
+    def from_model(cls, model: Model, train: Ratings) -> VisitorModel:
         if model.factors is None:
             raise DpmcError("answers fold into item factors, which this method does not have")
         left, right = model.factors.left[np.unique(train.users)], model.factors.right
@@ -455,53 +478,54 @@ class Newcomer(NamedTuple):
         _, sizes, directions = np.linalg.svd(left - mean, full_matrices=False)
         projections = right @ (directions.T * (sizes / math.sqrt(len(left))))
         explained = float(np.mean(model.predict(train.users, train.items) ** 2))
-        return cls(right @ mean, projections, max(1 - explained, _LEAST))
+        return cls(right @ mean, projections, max(1 - explained, _MIN_VARIANCE))
 
-    def scores(self, items: Ints, prompt_items: Ints, values: Floats, noise: float) -> Floats:
+    def score_items(self, items: Ints, prompt_items: Ints, values: Floats, noise: float) -> Floats:
         """Of the items, given values about the signs of the six with that variance of noise."""
-        prompt_projections = self.along[prompt_items]
-        gram = prompt_projections @ prompt_projections.T + (self.spread + noise) * np.eye(
-            len(prompt_items)
-        )
+        prompt_projections = self.projections[prompt_items]
+        gram = prompt_projections @ prompt_projections.T + (
+            self.residual_variance + noise
+        ) * np.eye(len(prompt_items))
         weights = np.linalg.solve(gram, values - self.base[prompt_items])
-        return self.base[items] + self.along[items] @ (prompt_projections.T @ weights)
+        return self.base[items] + self.projections[items] @ (prompt_projections.T @ weights)
 
 
-class Worth(NamedTuple):
+class ListQuality(NamedTuple):
     """What people like of five titles put first, of those that they rated.
 
-    mine: by lists from reports of six answers; same: by one list for everybody, of the same run;
-    rated: by the most rated. ahead: how much better than either the first is at least, at all stops
-    together; below 0 where too few people judge.
+    personal: by lists from reports of six answers; common: by one list for everybody, of the same
+    run; most_rated: by the most rated. lead: how much better than either the first is at least, at
+    all stops together; below 0 where too few people judge.
     """
 
-    people: int
-    mine: float
-    same: float
-    rated: float
-    ahead: float
+    n_people: int
+    personal: float
+    common: float
+    most_rated: float
+    lead: float
 
     @property
-    def yours(self) -> bool:
+    def is_personal(self) -> bool:
         """Whether such a list may be called the visitor's own."""
-        return self.ahead > 0
+        return self.lead > 0
 
     @property
     def name(self) -> str:
         """What such a list is called."""
-        return "yours" if self.yours else "a popular list, barely changed"
+        return "yours" if self.is_personal else "a popular list, barely changed"
 
     @property
-    def words(self) -> str:
-        if self.people < _JUDGES:
+    def summary(self) -> str:
+        if self.n_people < _MIN_JUDGES:
             return "too few people rated enough to judge."
         return (
-            f"{self.people} people outside the run, six answers each, like {100 * self.mine:.1f} %"
-            f" of such lists, {100 * self.same:.1f} % of one list for all."
+            f"{self.n_people} people outside the run, six answers each, like"
+            f" {100 * self.personal:.1f} %"
+            f" of such lists, {100 * self.common:.1f} % of one list for all."
         )
 
 
-class Yours(NamedTuple):
+class VisitorLists(NamedTuple):
     """What a browser folds answers with, at each stop and at last without privacy.
 
     titles: of the best known items; places: of the six among them. numbers: base64 of 16-bit whole
@@ -513,70 +537,78 @@ class Yours(NamedTuple):
     numbers: str
     unit: float
     spread: Sequence[float]
-    judged: Sequence[Worth]
+    judged: Sequence[ListQuality]
 
 
-def yours(
+def build_visitor_lists(
     mechanisms: Sequence[Mechanism], data: Dataset, report_progress: Callable[[int, int, str], None]
-) -> Yours:
+) -> VisitorLists:
     """The runs of the curve's first seed as a visitor needs them, and what judges say of its lists.
 
     mechanisms: at every stop. Each third of the users judges runs without it. Raises DpmcError.
     """
-    task, counts = mechanisms[0].task, _counts(data.ratings)
-    methods = [*mechanisms, registry.create(registry.REFERENCES[task])]
-    problem, prepared = build_problem(data, task, seed=LISTS_OF), prepare_all(data.ratings, task)[0]
-    listed = np.argsort(-counts, kind="stable")[:_LISTED]
-    prompt_items = np.array([prompt.item for prompt in asked(mechanisms[0], data)])
+    task, counts = mechanisms[0].task, _count_item_ratings(data.ratings)
+    methods = [*mechanisms, registry.create(registry.NONPRIVATE_REFERENCES[task])]
+    problem, prepared = (
+        build_problem(data, task, seed=LISTS_SEED),
+        prepare_all_ratings(data.ratings, task)[0],
+    )
+    listed = np.argsort(-counts, kind="stable")[:_N_LISTED]
+    prompt_items = np.array([prompt.item for prompt in choose_prompts(mechanisms[0], data)])
     users = np.arange(problem.train.public.users)
     score_tables: list[Floats] = []
     residual_variances: list[float] = []
     liked: list[list[Floats]] = [[] for _ in methods]
-    for fold in range(_PARTS + 1):
-        held_out_users = users[users % _PARTS == fold - 1]  # nobody at first
+    for fold in range(_N_FOLDS + 1):
+        held_out_users = users[users % _N_FOLDS == fold - 1]  # nobody at first
         train = problem.train.select(~np.isin(problem.train.users, held_out_users))
         judges = [
-            _Judge.of(prepared, user, listed, _kinds(data)[1]) for user in held_out_users.tolist()
+            _Judge.from_ratings(prepared, user, listed, _load_categories(data)[1])
+            for user in held_out_users.tolist()
         ]
         for k, method in enumerate(methods):
             report_progress(
-                fold * len(methods) + k, (_PARTS + 1) * len(methods), "lists from six answers"
+                fold * len(methods) + k, (_N_FOLDS + 1) * len(methods), "lists from six answers"
             )
             reduced_problem = dataclasses.replace(problem, train=train)
-            run = experiment.run(method, reduced_problem, LISTS_OF, with_baselines=False)
-            visitor, rng = Newcomer.of(run.model, train), np.random.default_rng(fold)
+            run = experiment.run(method, reduced_problem, LISTS_SEED, with_baselines=False)
+            visitor, rng = VisitorModel.from_model(run.model, train), np.random.default_rng(fold)
             if fold == 0:
-                products = visitor.along @ visitor.along[prompt_items].T
+                products = visitor.projections @ visitor.projections[prompt_items].T
                 score_tables.append(np.column_stack([visitor.base, products])[listed])
-                residual_variances.append(visitor.spread)
-            flips = Flips.of(run.guarantee)
-            liked[k] += [judge.likes(visitor, counts, flips, rng) for judge in judges if judge]
+                residual_variances.append(visitor.residual_variance)
+            flips = FlipChances.from_guarantee(run.guarantee)
+            liked[k] += [
+                judge.share_liked(visitor, counts, flips, rng) for judge in judges if judge
+            ]
     unit = float(np.abs(score_tables).max()) / (2**15 - 1)
-    return Yours(
-        tuple(title(prepared, item) for item in listed.tolist()),
+    return VisitorLists(
+        tuple(format_item_title(prepared, item) for item in listed.tolist()),
         tuple(listed.tolist().index(item) for item in prompt_items.tolist()),
         base64.b64encode(np.rint(np.array(score_tables) / unit).astype("<i2").tobytes()).decode(
             "ascii"
         ),
         unit,
         tuple(residual_variances),
-        tuple(judged(np.reshape(shares, (-1, 3)), len(methods)) for shares in liked),
+        tuple(
+            summarise_list_quality(np.reshape(shares, (-1, 3)), len(methods)) for shares in liked
+        ),
     )
 
 
-def judged(liked: Floats, n_epsilons: int) -> Worth:
-    """liked: people x the three shares of `Worth`."""
-    if len(liked) < _JUDGES:
-        return Worth(len(liked), 0.0, 0.0, 0.0, -1.0)
+def summarise_list_quality(liked: Floats, n_epsilons: int) -> ListQuality:
+    """liked: people x the three shares of `ListQuality`."""
+    if len(liked) < _MIN_JUDGES:
+        return ListQuality(len(liked), 0.0, 0.0, 0.0, -1.0)
     level = 1 - (1 - LEVEL) / n_epsilons
-    leads = [interval(liked[:, 0] - other, level) for other in liked[:, 1:].T]
+    leads = [compute_interval(liked[:, 0] - other, level) for other in liked[:, 1:].T]
     personal, common, most_rated = liked.mean(axis=0).tolist()
-    return Worth(
+    return ListQuality(
         len(liked), personal, common, most_rated, min(lead.mean - lead.half_width for lead in leads)
     )
 
 
-class Flips(NamedTuple):
+class FlipChances(NamedTuple):
     """The chances that a dislike, and a like, is told as the other; none without privacy.
 
     gain: what is left of a sign; noise: variance of a report made unbiased, of values -1 and 1.
@@ -588,8 +620,8 @@ class Flips(NamedTuple):
     noise: float
 
     @classmethod
-    def of(cls, guarantee: Guarantee) -> Flips:
-        release = main_release(guarantee)
+    def from_guarantee(cls, guarantee: Guarantee) -> FlipChances:
+        release = find_main_release(guarantee)
         if not isinstance(release, RandomizedResponse):
             return cls(0.0, 0.0, 1.0, 0.0)
         (_, no), (yes, _) = release.channel
@@ -600,37 +632,45 @@ class Flips(NamedTuple):
 class _Judge(NamedTuple):
     """Somebody with six items, chosen among the own as a visitor's among all, and the others."""
 
-    six: Ints
+    prompt_items: Ints
     signs: Floats
-    others: Ints
+    other_items: Ints
     truth: Floats
 
     @classmethod
-    def of(cls, ratings: Ratings, user: int, listed: Ints, categories: Floats) -> _Judge | None:
+    def from_ratings(
+        cls, ratings: Ratings, user: int, listed: Ints, categories: Floats
+    ) -> _Judge | None:
         row = slice(ratings.indptr[user], ratings.indptr[user + 1])
         signs = np.zeros(len(categories))
         signs[ratings.items[row]] = ratings.values[row]
         rated = listed[signs[listed] != 0]
-        prompt_items = _apart(rated, categories)
+        prompt_items = _choose_dissimilar_items(rated, categories)
         other_items = rated[~np.isin(rated, prompt_items)]
-        enough = len(prompt_items) and len(other_items) >= _OTHERS
+        enough = len(prompt_items) and len(other_items) >= _MIN_OTHER_RATINGS
         return (
             cls(prompt_items, signs[prompt_items], other_items, signs[other_items])
             if enough
             else None
         )
 
-    def likes(self, visitor: Newcomer, counts: Ints, flips: Flips, rng: Rng) -> Floats:
+    def share_liked(
+        self, visitor: VisitorModel, counts: Ints, flips: FlipChances, rng: Rng
+    ) -> Floats:
         no, yes, debias_factor, noise = flips
 
         def share(scores: Floats | Ints) -> float:
-            best = np.argsort(-scores, kind="stable")[: toplists.LENGTH]
+            best = np.argsort(-scores, kind="stable")[: toplists.LIST_LENGTH]
             return float(np.mean(self.truth[best] > 0))
 
-        def mine(chance: Floats) -> float:
+        def share_with_answers(chance: Floats) -> float:
             flipped = chance < np.where(self.signs > 0, yes, no)
             values = (np.where(flipped, -self.signs, self.signs) + yes - no) / debias_factor
-            return share(visitor.scores(self.others, self.six, values, noise))
+            return share(visitor.score_items(self.other_items, self.prompt_items, values, noise))
 
-        personal = np.mean([mine(chance) for chance in rng.random((_COINS, _ASKED))])
-        return np.array([personal, share(visitor.base[self.others]), share(counts[self.others])])
+        personal = np.mean(
+            [share_with_answers(chance) for chance in rng.random((_N_REPORTS, _N_PROMPTS))]
+        )
+        return np.array(
+            [personal, share(visitor.base[self.other_items]), share(counts[self.other_items])]
+        )

@@ -14,30 +14,30 @@ from dpmc_core.errors import BadRatings
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, Shares, sensitivity_at
-from dpmc_core.privacy.shares import fewest_sharing
+from dpmc_core.privacy.shares import min_group_size
 from dpmc_core.problem import check_varied
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_lab.curves.cards import epsilon_text
-from dpmc_lab.curves.data import counts, title, user_name
-from dpmc_lab.curves.noise import block
-from dpmc_lab.curves.text import Table, columns, many
+from dpmc_lab.curves.cards import format_epsilon
+from dpmc_lab.curves.data import count_ratings, format_item_title, format_user_name
+from dpmc_lab.curves.noise import select_block
+from dpmc_lab.curves.text import Table, build_table, format_count
 from dpmc_lab.protocol import (
     RECOMMENDER,
     THIRD_PARTY,
     Message,
     Traffic,
     attacks,
-    vector_words,
+    format_vector,
 )
 from dpmc_lab.protocol.federated import (
-    AVERAGE,
-    NOISY,
-    PAPER,
+    AVERAGE_PROFILES,
+    NOISY_PROFILES,
+    PAPER_SETTINGS,
     SERVER,
     FederatedBudget,
     FederatedRun,
     Federation,
-    count,
+    count_profiles,
 )
 from dpmc_lab.protocol.scenarios import (
     ANSWER,
@@ -49,14 +49,14 @@ from dpmc_lab.protocol.scenarios import (
     RESTART,
     SETUP,
     SUM,
+    Departures,
     DynamicUsers,
-    Leaves,
     ProtocolAborted,
     Scenario,
     ScenarioRun,
     StaticUsers,
 )
-from dpmc_lab.protocol.simulate import SCENARIOS, Gap, Spread
+from dpmc_lab.protocol.simulate import SCENARIOS, Gap, MeanWithError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,28 +75,31 @@ class MessagePlay:
     ending: str = ""
 
 
-def place_words(play: MessagePlay, at: int) -> str:
-    """Where the play stands after `at` messages."""
-    if at == 0:
+def format_position(play: MessagePlay, position: int) -> str:
+    """Where the play stands after `position` messages."""
+    if position == 0:
         return f"{play.opening}: no message yet"
-    m = play.messages[at - 1]
-    when = "set-up" if m.round == 0 else f"round {m.round}"
-    return f"Message {at} of {len(play.messages)}, {when}: {m.kind}, {m.sender} to {m.receiver}"
+    message = play.messages[position - 1]
+    when = "set-up" if message.round == 0 else f"round {message.round}"
+    return (
+        f"Message {position} of {len(play.messages)}, {when}: {message.kind}, {message.sender}"
+        f" to {message.receiver}"
+    )
 
 
-def seen(play: MessagePlay, party: str, n_messages: int) -> Table:
+def tabulate_received(play: MessagePlay, party: str, n_messages: int) -> Table:
     """What a party has received among the first `n_messages` messages, as columns."""
     received = (m for m in play.messages[:n_messages] if m.receiver == party)
     rows = ((m.round, m.sender, m.kind, m.summary or "(nothing)") for m in received)
-    return columns(("round", "from", "message", "content"), rows)
+    return build_table(("round", "from", "message", "content"), rows)
 
 
-def bytes_text(count: float) -> str:
+def format_bytes(count: float) -> str:
     """An amount of data in units of a thousand: 512 bytes, 1.5 kB, 20 MB."""
     for unit, size in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= 0.9995 * size:
             return f"{float(f'{count / size:.3g}'):,g} {unit}"
-    return many(round(count), "byte")
+    return format_count(round(count), "byte")
 
 
 # --- scenarios 2 and 3 ---------------------------------------------------------------------------
@@ -121,25 +124,27 @@ class ScenarioPlay(MessagePlay):
     """One demonstration: the run, and the ratings of the users who play."""
 
     run: ScenarioRun
-    part: Ratings
+    ratings: Ratings
 
 
-def small_items(ratings: Ratings) -> dict[int, str]:
+def find_small_items(ratings: Ratings) -> dict[int, str]:
     """Items whose raters fit on a screen, by index, with their titles. Raises BadRatings."""
     check_varied(Task.RATINGS, ratings)
-    _, raters = counts(ratings)
+    _, raters = count_ratings(ratings)
     enough = np.flatnonzero(raters >= 2)
     if len(enough) == 0:
         raise BadRatings("no item has two raters, so nobody could hide behind another")
     nearest = enough[np.argsort(np.abs(raters[enough] - USERS_SHOWN), kind="stable")]
-    return {int(i): f"{title(ratings, int(i))} ({raters[i]})" for i in nearest[:ITEMS_SHOWN]}
+    return {
+        int(i): f"{format_item_title(ratings, int(i))} ({raters[i]})" for i in nearest[:ITEMS_SHOWN]
+    }
 
 
-def cast(ratings: Ratings, item: int) -> Ratings:
+def select_raters(ratings: Ratings, item: int) -> Ratings:
     """A few raters of an item with all their ratings, as ratings of their own."""
     raters = ratings.users[ratings.items == item][:USERS_SHOWN]
     selected = ratings.select(np.isin(ratings.users, raters))
-    names = tuple(user_name(ratings, int(u)) for u in raters)
+    names = tuple(format_user_name(ratings, int(u)) for u in raters)
     return dataclasses.replace(
         selected,
         users=np.searchsorted(raters, selected.users).astype(np.int32),
@@ -165,7 +170,7 @@ def play_scenario(
 
     masks: of scenario 2; picked: how many raters the recommender of scenario 3 picks, 0: all.
     """
-    player_ratings = cast(ratings, item)
+    player_ratings = select_raters(ratings, item)
     cls = SCENARIOS[scenario]
     variant_settings: dict[str, Any] = (
         {"masks": masks} if cls is StaticUsers else {"picked": picked}
@@ -176,7 +181,7 @@ def play_scenario(
         iterations=ROUNDS,
         phases=phases,
         shares=shares,
-        leaves=Leaves(() if leaver is None else ((LEAVING_ROUND, leaver),)),
+        leaves=Departures(() if leaver is None else ((LEAVING_ROUND, leaver),)),
         **variant_settings,
     )
     run = ScenarioRun(settings, player_ratings, np.random.default_rng(seed), watch=item)
@@ -186,34 +191,35 @@ def play_scenario(
             pass
     except ProtocolAborted as error:
         aborted = str(error)
-    users = [run.wire.name(int(u)) for u in run.who[run.what == item]]
-    meanings = _meanings(settings)
+    users = [run.wire.get_user_name(int(u)) for u in run.user_of_pair[run.item_of_pair == item]]
+    meanings = _explain_messages(settings)
     return ScenarioPlay(
         messages=tuple(run.transcript),
         parties=(RECOMMENDER, THIRD_PARTY, *users),
-        opening=f"{many(len(users), 'user')} who rated {title(ratings, item)}, a recommender and a"
+        opening=f"{format_count(len(users), 'user')} who rated"
+        f" {format_item_title(ratings, item)}, a recommender and a"
         " third party",
         meanings=tuple(meanings[message.kind] for message in run.transcript),
         units=f"P is 2 to the {settings.modulus_bits}.",
         ending=aborted,
         run=run,
-        part=player_ratings,
+        ratings=player_ratings,
     )
 
 
-def _meanings(settings: Scenario) -> dict[str, str]:
+def _explain_messages(settings: Scenario) -> dict[str, str]:
     """What each kind of message is for, in one sentence."""
     dynamic = isinstance(settings, DynamicUsers)
     masked = dynamic or (isinstance(settings, StaticUsers) and settings.masks)
     mixing = ", and the random H that sets its size" if settings.shares is Shares.GAUSSIAN else ""
     mask = ", with a fresh mask" if masked else ""
-    piece = " and a piece of the hidden noise" if dynamic else ""
+    noise_note = " and a piece of the hidden noise" if dynamic else ""
     noise_phrase = "the piece of the hidden noise" if dynamic else "the own share of noise"
     hidden = noise_phrase + (" and the mask" if masked else ", unmasked,")
     secret = ", takes off its secret" if dynamic else ""
     return {
         SETUP: f"The recommender tells each user how many share an item's noise{mixing}.",
-        MODEL: f"The recommender sends the item's factors as they stand{mask}{piece}.",
+        MODEL: f"The recommender sends the item's factors as they stand{mask}{noise_note}.",
         ANSWER: f"The user computes the own gradient, adds {hidden} and sends it to the third"
         " party.",
         SUM: f"The third party adds up all answers mod P{secret} and passes on nothing but the"
@@ -229,12 +235,12 @@ def _meanings(settings: Scenario) -> dict[str, str]:
     }
 
 
-def difference_table(play: ScenarioPlay) -> Table:
+def tabulate_difference_attack(play: ScenarioPlay) -> Table:
     """The third party's difference attack on every user, as columns; empty without two rounds."""
-    return _attack_table(attacks.difference_attack(play.run), "true difference of gradients")
+    return _tabulate_attack(attacks.run_difference_attack(play.run), "true difference of gradients")
 
 
-def attendance_table(play: ScenarioPlay) -> Table:
+def tabulate_attendance_attack(play: ScenarioPlay) -> Table:
     """The recommender's attendance attack on every user of scenario 3, as columns.
 
     On a longer run of the same users in one phase, in which each one leaves in one round, or the
@@ -243,88 +249,95 @@ def attendance_table(play: ScenarioPlay) -> Table:
     """
     settings, item = play.run.settings, play.run.wire.watch
     assert item is not None
-    recovered: Sequence[attacks.Recovered] = ()
+    recovered: Sequence[attacks.RecoveredGradient] = ()
     if isinstance(settings, DynamicUsers):
-        leaves = tuple((2 * user + 3, user) for user in range(play.part.public.users))
+        leaves = tuple((2 * user + 3, user) for user in range(play.ratings.public.users))
         longer = dataclasses.replace(
             settings,
             phases=1,
             iterations=PICKED_ROUNDS if settings.picked else ATTENDED_ROUNDS,
-            leaves=Leaves(() if settings.picked else leaves),
+            leaves=Departures(() if settings.picked else leaves),
         )
-        run = ScenarioRun(longer, play.part, np.random.default_rng(0), watch=item)
+        run = ScenarioRun(longer, play.ratings, np.random.default_rng(0), watch=item)
         for _ in run.play():
             pass
-        recovered = attacks.attendance_attack(run, item)
-    return _attack_table(recovered, "true gradient")
+        recovered = attacks.run_attendance_attack(run, item)
+    return _tabulate_attack(recovered, "true gradient")
 
 
-def _attack_table(recovered: Sequence[attacks.Recovered], truth: str) -> Table:
+def _tabulate_attack(recovered: Sequence[attacks.RecoveredGradient], truth: str) -> Table:
     rows = (
         (
             attack.user,
-            *map(vector_words, (attack.found, attack.truth)),
+            *map(format_vector, (attack.estimate, attack.truth)),
             "yes" if attack.succeeds else "no",
         )
         for attack in recovered
     )
-    return columns(("user", "computed", truth, "recovered"), rows)
+    return build_table(("user", "computed", truth, "recovered"), rows)
 
 
-def scenario_traffic(ratings: Ratings, shares: Shares, phases: int = 1, picked: int = 0) -> Table:
+def tabulate_scenario_traffic(
+    ratings: Ratings, shares: Shares, phases: int = 1, picked: int = 0
+) -> Table:
     """What both scenarios send in a whole run on these ratings, by formula, as columns.
 
     Everybody is online; rank 3, 20 rounds in each phase.
     """
-    _, raters = counts(ratings)
+    _, raters = count_ratings(ratings)
     rows = []
     for number, cls in SCENARIOS.items():
         variant_settings: dict[str, Any] = {"picked": picked} if cls is DynamicUsers else {}
         settings = cls(
             epsilon=1.0, rank=3, iterations=20, phases=phases, shares=shares, **variant_settings
         )
-        sent = Traffic.total(settings.cost(raters, ratings.public.users).values())
+        sent = Traffic.total(settings.predict_traffic(raters, ratings.public.users).values())
         rows.append((f"scenario {number}", sent.messages, sent.bytes))
-    return columns(("protocol", "messages", "bytes"), rows)
+    return build_table(("protocol", "messages", "bytes"), rows)
 
 
-def gap_words(gap: Gap) -> str:
+def describe_gap(gap: Gap) -> str:
     """How far scenario 2 is from scenario 1 on test ratings, and why, in sentences."""
-    more = Spread(gap.refit.mean + gap.split.mean, gap.distributed.error + gap.trusted.error)
-    many = "one phase" if gap.phases == 1 else f"{gap.phases} phases"
+    total_gap = MeanWithError(
+        gap.refit.mean + gap.split.mean, gap.distributed.error + gap.trusted.error
+    )
+    phases_text = "one phase" if gap.phases == 1 else f"{gap.phases} phases"
     causes = "gradient steps end, user factors being held"
     if not gap.held:
         causes = "users fit their factors to published item factors, each alone"
         causes += (
-            f", and {_spread(gap.split)} because epsilon is divided over {many}"
+            f", and {_format_spread(gap.split)} because epsilon is divided over {phases_text}"
             if gap.phases > 1
             else ", nothing because epsilon is divided: there is one phase"
         )
     return (
-        f"Test RMSE {_spread(gap.distributed)} in {many}, everybody online; a trusted server with"
-        f" the same form of noise (scenario 1) has {_spread(gap.trusted)}. That is"
-        f" {_spread(more)} more: {_spread(gap.refit)} of it because {causes}. Means of {gap.draws}"
+        f"Test RMSE {_format_spread(gap.distributed)} in {phases_text}, everybody online; a"
+        " trusted server with"
+        f" the same form of noise (scenario 1) has {_format_spread(gap.trusted)}. That is"
+        f" {_format_spread(total_gap)} more: {_format_spread(gap.refit)} of it because {causes}."
+        f" Means of {gap.draws}"
         " draws of start and noise, ± twice the standard error."
     )
 
 
-def _spread(value: Spread) -> str:
+def _format_spread(value: MeanWithError) -> str:
     return f"{value.mean:.3f} ± {value.error:.3f}"
 
 
-def picked_words(ratings: Ratings, settings: DynamicUsers) -> str:
+def describe_picking(ratings: Ratings, settings: DynamicUsers) -> str:
     """What it does on these ratings that the recommender picks some of an item's raters."""
     picked = settings.picked
-    _, raters = counts(ratings)
-    raters = raters[raters >= fewest_sharing(settings.colluding)]
-    most, asked = int(raters.max()), np.minimum(raters, picked)
-    share = raters.sum() / asked.sum()
+    _, raters = count_ratings(ratings)
+    raters = raters[raters >= min_group_size(settings.colluding)]
+    max_raters, n_asked = int(raters.max()), np.minimum(raters, picked)
+    share = raters.sum() / n_asked.sum()
     return (
-        f"With {picked} picked of each item's raters, a round asks for {asked.sum():,} of"
+        f"With {picked} picked of each item's raters, a round asks for {n_asked.sum():,} of"
         f" {raters.sum():,} gradients, so the same way takes about {share:.3g} times as many"
         " rounds. The noise is as large as before and the sums are smaller: for the most rated item"
-        f" it counts {most / min(most, picked):.3g} times as much beside the gradients. At least"
-        f" {fewest_sharing(settings.colluding)} must be picked, or masks hide nothing and noise is"
+        f" it counts {max_raters / min(max_raters, picked):.3g} times as much beside the"
+        " gradients. At least"
+        f" {min_group_size(settings.colluding)} must be picked, or masks hide nothing and noise is"
         " not shared. And other people are summed in every round, which the attendance attack lives"
         " on."
     )
@@ -332,7 +345,7 @@ def picked_words(ratings: Ratings, settings: DynamicUsers) -> str:
 
 # --- the federated flow --------------------------------------------------------------------------
 
-CORNER = 400, 200  # of the corner that plays: every move of a slider plays it anew
+CORNER_SHAPE = 400, 200  # of the corner that plays: every move of a slider plays it anew
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -343,9 +356,9 @@ class FederatedPlay(MessagePlay):
     name: str
 
 
-def corner(ratings: Ratings) -> Ratings:
+def select_busiest_corner(ratings: Ratings) -> Ratings:
     """The busiest users and the most clicked items; ratings: all of value 1."""
-    return block(ratings, *CORNER)
+    return select_block(ratings, *CORNER_SHAPE)
 
 
 def play_federation(
@@ -355,22 +368,26 @@ def play_federation(
     run = FederatedRun(flow, ratings, np.random.default_rng(seed), watch=watched)
     for _ in run.play():
         pass
-    name = (title if flow.owned is Profiles.USERS else user_name)(ratings, watched)
-    users = count(ratings.public, flow.owned)
-    few, most = users // flow.parties, -(-users // flow.parties)
-    each = f"{few}" if few == most else f"{few} or {most}"
+    name = (format_item_title if flow.owned_axis is Profiles.USERS else format_user_name)(
+        ratings, watched
+    )
+    users = count_profiles(ratings.public, flow.owned_axis)
+    min_users, max_users = users // flow.parties, -(-users // flow.parties)
+    users_text = f"{min_users}" if min_users == max_users else f"{min_users} or {max_users}"
     messages = []
     for message in run.transcript:
         profiles = message.payload["profiles"]
-        summary = f"profile of {name} {vector_words(profiles[watched], '.3g')}"
+        summary = f"profile of {name} {format_vector(profiles[watched], '.3g')}"
         summary += f", and {len(profiles) - 1:,} more"
         messages.append(dataclasses.replace(message, summary=summary))
     return FederatedPlay(
         messages=tuple(messages),
         parties=(SERVER, *(party.name for party in run.parties)),
-        opening=f"a server and {many(flow.parties, 'party')} with {each} {flow.owned.value} each",
+        opening=f"a server and {format_count(flow.parties, 'party')} with {users_text}"
+        f" {flow.owned_axis.value} each",
         meanings=tuple(
-            _meaning(flow, sent_message.kind, sent_message.round) for sent_message in messages
+            _explain_federated_message(flow, sent_message.kind, sent_message.round)
+            for sent_message in messages
         ),
         units="Each number takes 8 bytes.",
         run=run,
@@ -378,20 +395,24 @@ def play_federation(
     )
 
 
-def counted_words(run: FederatedRun) -> str:
+def describe_traffic(run: FederatedRun) -> str:
     """Messages and bytes of a run, counted and by formula, in one sentence."""
-    flow, found = run.flow, run.transcript.total
-    formula, profiles = flow.cost(run.public), count(run.public, flow.mechanism.profiles)
+    flow, total = run.flow, run.transcript.total
+    formula, profiles = (
+        flow.predict_traffic(run.public),
+        count_profiles(run.public, flow.mechanism.profiles),
+    )
     return (
-        f"Counted: {many(found.messages, 'message')}, {found.bytes:,} bytes. By formula: 2"
-        f" x {many(flow.parties, 'party')} x {many(flow.rounds, 'round')} = {formula.messages:,}"
+        f"Counted: {format_count(total.messages, 'message')}, {total.bytes:,} bytes. By formula: 2"
+        f" x {format_count(flow.parties, 'party')} x {format_count(flow.rounds, 'round')} ="
+        f" {formula.messages:,}"
         f" messages"
         f" of {profiles:,} profiles x {flow.mechanism.rank} numbers x 8 bytes ="
-        f" {formula.bytes:,} bytes" + (": the same." if found == formula else ": NOT the same.")
+        f" {formula.bytes:,} bytes" + (": the same." if total == formula else ": NOT the same.")
     )
 
 
-def budget_rows(budget: FederatedBudget) -> dict[str, float]:
+def list_budget_rows(budget: FederatedBudget) -> dict[str, float]:
     """The budget from what is claimed to what is certified; infinite where nothing is."""
     return {
         "claimed, per solve": budget.claimed,
@@ -402,29 +423,30 @@ def budget_rows(budget: FederatedBudget) -> dict[str, float]:
     }
 
 
-def budget_table(flow: Federation, public: PublicFacts) -> Table:
+def tabulate_budget(flow: Federation, public: PublicFacts) -> Table:
     """The budget of these rounds beside that of the paper's, as columns of text."""
-    flows = {"here": flow, "in the paper": dataclasses.replace(flow, **PAPER)}
-    return {"what counts": list(budget_rows(flow.budget(public)))} | {
-        f"epsilon {name}: {one.rounds:,} x {one.local:,} solves": [
-            *map(epsilon_text, budget_rows(one.budget(public)).values())
+    flows = {"here": flow, "in the paper": dataclasses.replace(flow, **PAPER_SETTINGS)}
+    return {"what counts": list(list_budget_rows(flow.account_budget(public)))} | {
+        f"epsilon {name}: {variant.rounds:,} x {variant.local:,} solves": [
+            *map(format_epsilon, list_budget_rows(variant.account_budget(public)).values())
         ]
-        for name, one in flows.items()
+        for name, variant in flows.items()
     }
 
 
-def why_not_per_user(flow: Federation, public: PublicFacts) -> tuple[str, ...]:
+def explain_missing_user_bound(flow: Federation, public: PublicFacts) -> tuple[str, ...]:
     """Why a claim of epsilon per user is not what the flow gives, in sentences."""
     cap = min(public.cap or public.items, public.items)
     limit = f"a cap keeps k at {cap:,}" if public.cap else f"nothing caps k below all {cap:,} items"
-    budget = flow.budget(public)
+    budget = flow.account_budget(public)
     cells = sensitivity_at({CELL: 1}, budget.change, public)
-    moved = (
+    changed_phrase = (
         "k item profiles" if flow.mechanism.profiles is Profiles.ITEMS else "k cells of a profile"
     )
     sentences = [
         "The noise of one solve hides one click: whether one user chose one item.",
-        f"A user with k clicks moves {moved}, and any other row moves as many again: the budget"
+        f"A user with k clicks moves {changed_phrase}, and any other row moves as many again: the"
+        " budget"
         f" counts up to {cells:,.0f} times ({limit}).",
     ]
     if budget.solves > 1:
@@ -447,29 +469,30 @@ def why_not_per_user(flow: Federation, public: PublicFacts) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def federation_traffic(flow: Federation, public: PublicFacts) -> Table:
+def tabulate_federation_traffic(flow: Federation, public: PublicFacts) -> Table:
     """What the flow sends in a whole run on data of this size, by formula, for either profiles."""
     rows = []
     for profiles in Profiles:
         mechanism = dataclasses.replace(flow.mechanism, profiles=profiles)
-        sent = dataclasses.replace(flow, mechanism=mechanism).cost(public)
+        sent = dataclasses.replace(flow, mechanism=mechanism).predict_traffic(public)
         rows.append((f"{profiles.value} sent", sent.messages, sent.bytes))
-    return columns(("protocol", "messages", "bytes"), rows)
+    return build_table(("protocol", "messages", "bytes"), rows)
 
 
-def _meaning(flow: Federation, kind: str, round: int) -> str:
-    own, theirs = flow.owned.value[:-1], flow.mechanism.profiles.value[:-1]
+def _explain_federated_message(flow: Federation, kind: str, round: int) -> str:
+    private_kind, shared_kind = flow.owned_axis.value[:-1], flow.mechanism.profiles.value[:-1]
     times = "once" if flow.local == 1 else f"{flow.local} times in turn"
-    if kind == NOISY:
-        first = f"starts from random {own} factors"
-        start = first if round == 1 else f"refits its {own} factors to the average"
+    if kind == NOISY_PROFILES:
+        first = f"starts from random {private_kind} factors"
+        start = first if round == 1 else f"refits its {private_kind} factors to the average"
         return (
-            f"The party {start}, then solves the {theirs} profiles with noise on their loss"
-            f" ({times}). Only the last profiles leave; clicks and {own} factors stay."
+            f"The party {start}, then solves the {shared_kind} profiles with noise on their loss"
+            f" ({times}). Only the last profiles leave; clicks and {private_kind} factors stay."
         )
-    assert kind == AVERAGE
+    assert kind == AVERAGE_PROFILES
     last = (
-        f" Each party refines its {own} factors once more, without noise, and sends nothing."
+        f" Each party refines its {private_kind} factors once more, without noise, and sends"
+        " nothing."
         if round == flow.rounds
         else ""
     )

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from dpmc_core.errors import printable
+from dpmc_core.errors import make_printable
 
 Table = dict[str, list[Any]]  # columns by their heads
 
 # Readers of Markdown look for addresses, emoji and arrows once more in what they have read, where
 # a backslash no longer helps: what must not be found then is parted by something unseen.
-_PART = "\0"
-_FOUND_LATER = re.compile(r"@|:(?=//|material|[\w+-]+:)|www(?=\.)", re.IGNORECASE)
+_SEPARATOR = "\0"
+_PARSED_LATER = re.compile(r"@|:(?=//|material|[\w+-]+:)|www(?=\.)", re.IGNORECASE)
 _ARROW = re.compile(r"(?<![^\s\0])(?:<->|->|<-|--|>=|<=|~=)(?![^\s\0])")
 _SIGN = re.compile(r"[\\`*_{}\[\]<>#|~$:&@]|^[-+=]")
 _NUMBER = re.compile(r"^(\d+)([.)])")
@@ -25,24 +25,24 @@ def escape_markdown(text: str, invisible: str = "<!-- -->") -> str:
 
     What cannot be shown becomes what `printable` says. invisible: Markdown of nothing at all.
     """
-    text = printable(" ".join(text.split()))
-    text = _FOUND_LATER.sub(rf"\g<0>{_PART}", text)
-    text = _ARROW.sub(lambda arrow: _PART.join(arrow[0]), text)
+    text = make_printable(" ".join(text.split()))
+    text = _PARSED_LATER.sub(rf"\g<0>{_SEPARATOR}", text)
+    text = _ARROW.sub(lambda arrow: _SEPARATOR.join(arrow[0]), text)
     text = _NUMBER.sub(r"\1\\\2", _SIGN.sub(r"\\\g<0>", text))
-    return text.replace(_PART, invisible)
+    return text.replace(_SEPARATOR, invisible)
 
 
-def columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+def build_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     """A table of rows by its columns."""
     row_list = list(rows)
     return {name: [row[index] for row in row_list] for index, name in enumerate(names)}
 
 
-def many(count: int, what: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """'1 seed', '2,000 seeds', '3 parties'."""
     if count != 1:
-        what = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{count:,} {what}"
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun}"
 
 
 # --- HTML documents that open anywhere ---------------------------------------------------------
@@ -56,7 +56,7 @@ table { border-collapse: collapse; } td, th { padding: .3rem .8rem; text-align: 
 """
 
 
-def page(title: str, sections: Sequence[str], style: str = "") -> str:
+def render_page(title: str, sections: Sequence[str], style: str = "") -> str:
     """A page with its title as its head. sections: HTML; style: CSS after the common one."""
     head = (
         "<!doctype html><html lang='en'><meta charset='utf-8'>"
@@ -66,20 +66,22 @@ def page(title: str, sections: Sequence[str], style: str = "") -> str:
     return "\n".join([head, *sections, "</html>"])
 
 
-def heading(text: str) -> str:
+def render_heading(text: str) -> str:
     return f"<h2>{escape(text)}</h2>" if text else ""
 
 
-def paragraphs(*texts: str) -> str:
+def render_paragraphs(*texts: str) -> str:
     return "\n".join(f"<p>{escape(text)}</p>" for text in texts)
 
 
-def table(columns: Mapping[str, Sequence[object]]) -> str:
+def render_table(columns: Mapping[str, Sequence[object]]) -> str:
     """Columns by their heads; a truth value reads yes or no."""
-    words = {True: "yes", False: "no"}
+    truth_labels = {True: "yes", False: "no"}
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = (
-        "".join(f"<td>{escape(words[v] if isinstance(v, bool) else str(v))}</td>" for v in row)
+        "".join(
+            f"<td>{escape(truth_labels[v] if isinstance(v, bool) else str(v))}</td>" for v in row
+        )
         for row in zip(*columns.values(), strict=True)
     )
     return f"<table><tr>{head}</tr>" + "".join(f"<tr>{row}</tr>" for row in body) + "</table>"

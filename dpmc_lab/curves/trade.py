@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from dpmc_core.errors import InvalidSetting, capital, sentence
+from dpmc_core.errors import InvalidSetting, capitalise, format_sentence
 from dpmc_core.model import Task
 from dpmc_core.privacy import (
     CELL,
@@ -35,15 +35,24 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_lab.curves import cards
-from dpmc_lab.curves.cards import MOST, TYPICAL, capped, of_hundred
-from dpmc_lab.curves.lines import Interval, Line, Picture
-from dpmc_lab.curves.measurements import Tick, shipped_of, tick_of
-from dpmc_lab.curves.noise import symbols
-from dpmc_lab.curves.text import Table, columns
-from dpmc_lab.store import restored
+from dpmc_lab.curves.cards import (
+    MAX_INFORMATIVE_RATE,
+    TYPICAL_RATINGS,
+    cap_guarantee,
+    format_limit_percent,
+)
+from dpmc_lab.curves.lines import CurveChart, Interval, Line
+from dpmc_lab.curves.measurements import (
+    MeasuredPoint,
+    find_default_measured_bound,
+    find_measured_point,
+)
+from dpmc_lab.curves.noise import list_symbols
+from dpmc_lab.curves.text import Table, build_table
+from dpmc_lab.store import restore_mechanism
 
 
-class About(enum.Enum):
+class QuestionScope(enum.Enum):
     """What is asked about."""
 
     RATING = "this rating"
@@ -57,14 +66,14 @@ class Relation(enum.Enum):
     REMOVED = "removed"
 
 
-class Seat(enum.Enum):
+class AttackerPosition(enum.Enum):
     """Where the attacker sits."""
 
     READER = "reads what is published"
     SERVER = "runs the server"
 
 
-class Stand(enum.Enum):
+class BoundState(enum.Enum):
     """What is known of an attacker, in words."""
 
     BOUND = "at most"
@@ -73,7 +82,7 @@ class Stand(enum.Enum):
     RAW = "sees it raw"
 
 
-class Question(NamedTuple):
+class AttackerQuestion(NamedTuple):
     """What an attacker asks. short: on a switch. answers: that it is so, and that it is not.
 
     change: what the two differ in. rated: of a person, whose ratings are asked for all at once;
@@ -86,37 +95,40 @@ class Question(NamedTuple):
     change: Change
     rated: int | None = None
 
-    def right(self, guarantee: Guarantee) -> float:
+    def success_rate(self, guarantee: Guarantee) -> float:
         """How often the best attacker is right; a coin is right half of the time."""
-        return self.of(guarantee).attacker(self.change)
+        return self.guarantee_for(guarantee).attacker_accuracy(self.change)
 
-    def bounded(self, guarantee: Guarantee) -> bool:
+    def is_bounded(self, guarantee: Guarantee) -> bool:
         """Whether any limit on the attacker is proved; certainty is not what replaces it."""
-        return math.isfinite(self.of(guarantee).loss(self.change).epsilon)
+        return math.isfinite(self.guarantee_for(guarantee).loss(self.change).epsilon)
 
-    def answer(self, card: Guarantee) -> str:
+    def describe_answer(self, guarantee: Guarantee) -> str:
         """How often the attacker is right, and the epsilon where it is not the card's own."""
-        if not self.bounded(card):
-            return sentence(cards.limit(self.text, 1.0, proved=False))
-        told = cards.limit(self.text, self.right(card))
+        if not self.is_bounded(guarantee):
+            return format_sentence(cards.describe_attacker_limit(self.text, 1.0, proved=False))
+        text = cards.describe_attacker_limit(self.text, self.success_rate(guarantee))
         if self.change is not USER_REPLACED and self.rated is None:
-            return told
-        name = capital(self.short) if self.rated else "Between two such sets"
-        return f"{told} {name}: {cards.spent(self.of(card), self.change)}."
+            return text
+        name = capitalise(self.short) if self.rated else "Between two such sets"
+        return (
+            f"{text} {name}:"
+            f" {cards.format_spent_budget(self.guarantee_for(guarantee), self.change)}."
+        )
 
-    def of(self, guarantee: Guarantee) -> Guarantee:
+    def guarantee_for(self, guarantee: Guarantee) -> Guarantee:
         """The card for a person of so many ratings, where all of them are asked for at once."""
-        return guarantee if self.rated is None else capped(guarantee, self.rated)
+        return guarantee if self.rated is None else cap_guarantee(guarantee, self.rated)
 
 
-class Switches(NamedTuple):
+class QuestionSwitches(NamedTuple):
     """The question of three switches."""
 
-    about: About = About.RATING
+    scope: QuestionScope = QuestionScope.RATING
     relation: Relation = Relation.REPLACED
-    seat: Seat = Seat.READER
+    position: AttackerPosition = AttackerPosition.READER
 
-    def question(self, task: Task, rated: int | None = TYPICAL) -> Question:
+    def build_question(self, task: Task, rated: int | None = TYPICAL_RATINGS) -> AttackerQuestion:
         """What is asked of every card alike.
 
         rated: how many ratings the person gave, which counts where single ones are protected. A
@@ -124,68 +136,80 @@ class Switches(NamedTuple):
         """
         clicks, removed = task is Task.RANKING, self.relation is Relation.REMOVED
         name, yes = "click" if clicks else "rating", ("yes", "no")
-        if self.about is About.RATING:
+        if self.scope is QuestionScope.RATING:
             change = CELL if removed or clicks else RATING
             answers = ("high", "low") if change is RATING else yes
-            return Question(f"this {name}", cards.question(change, clicks=clicks), answers, change)
+            return AttackerQuestion(
+                f"this {name}",
+                cards.format_attacker_question(change, clicks=clicks),
+                answers,
+                change,
+            )
         if removed:
-            text = cards.question(USER_EMPTIED)
-            return Question("in the data?", text, yes, USER_EMPTIED, rated)
+            text = cards.format_attacker_question(USER_EMPTIED)
+            return AttackerQuestion("in the data?", text, yes, USER_EMPTIED, rated)
         short = f"all {rated} {name}s" if rated else f"which {name}s?"
         other = ROW_VALUES if rated and not clicks else USER_REPLACED
-        return Question(short, cards.question(other, clicks=clicks), yes, other, rated)
+        return AttackerQuestion(
+            short, cards.format_attacker_question(other, clicks=clicks), yes, other, rated
+        )
 
 
-def questions(guarantee: Guarantee, task: Task, rated: int) -> tuple[Question, Question]:
+def list_questions(
+    guarantee: Guarantee, task: Task, rated: int
+) -> tuple[AttackerQuestion, AttackerQuestion]:
     """What may be asked of a person: something small, and everything.
 
     rated: how many ratings the person gave.
     """
     if guarantee.change.per_user:
-        small, count = Switches(About.PERSON, Relation.REMOVED), None
+        small, count = QuestionSwitches(QuestionScope.PERSON, Relation.REMOVED), None
     else:
-        small, count = Switches(About.RATING), rated
-    return small.question(task, count), Switches(About.PERSON).question(task, count)
+        small, count = QuestionSwitches(QuestionScope.RATING), rated
+    return small.build_question(task, count), QuestionSwitches(QuestionScope.PERSON).build_question(
+        task, count
+    )
 
 
-class Bead(NamedTuple):
+class TradePoint(NamedTuple):
     """A method at one epsilon.
 
-    right: how often the attacker is right at most. alone: the same by epsilon and delta of the
-    certificate alone; claimed: by those of the paper, None where it claims nothing about this;
-    delta: of the certificate.
+    success_rate: how often the attacker is right at most. certificate_rate: the same by epsilon and
+    delta of the certificate alone; claimed_rate: by those of the paper, None where it claims
+    nothing about this; delta: of the certificate.
     """
 
     epsilon: float
     value: Interval
-    stand: Stand
-    right: float
-    alone: float
-    claimed: float | None
+    state: BoundState
+    success_rate: float
+    certificate_rate: float
+    claimed_rate: float | None
     delta: float = 0.0
 
 
-class Track(NamedTuple):
-    """A line of the trade. tick: what was measured of it; no proof can put it left of `least`."""
+class TradeLine(NamedTuple):
+    """A line of the trade. measured_point: what was measured of it; no proof can put it left of
+    `min_success_rate`."""
 
     line: Line
-    beads: tuple[Bead, ...]
-    tick: Tick | None = None
-    least: float = 0.5
+    points: tuple[TradePoint, ...]
+    measured_point: MeasuredPoint | None = None
+    min_success_rate: float = 0.5
 
-    def at(self, epsilon: float) -> Bead:
+    def point_at(self, epsilon: float) -> TradePoint:
         """The bead at an epsilon, or at the nearest computed."""
-        return min(self.beads, key=lambda point: abs(math.log(point.epsilon / epsilon)))
+        return min(self.points, key=lambda point: abs(math.log(point.epsilon / epsilon)))
 
 
-class Trade(NamedTuple):
-    """All lines under one question, and what they run between. guesses: private ones."""
+class TradeChart(NamedTuple):
+    """All lines under one question, and what they run between. private_baselines: private ones."""
 
-    seat: Seat
-    question: Question
-    picture: Picture
-    tracks: tuple[Track, ...]
-    guesses: tuple[Track, ...]
+    position: AttackerPosition
+    question: AttackerQuestion
+    chart: CurveChart
+    lines: tuple[TradeLine, ...]
+    private_baselines: tuple[TradeLine, ...]
 
 
 def log_odds(success_rate: float) -> float:
@@ -193,55 +217,67 @@ def log_odds(success_rate: float) -> float:
     return math.log(success_rate / (1 - success_rate))
 
 
-def trade(chart: Picture, task: Task, switches: Switches) -> Trade:
+def build_trade_chart(chart: CurveChart, task: Task, switches: QuestionSwitches) -> TradeChart:
     """The lines of a picture under the question of three switches. Raises DpmcError."""
-    question, position = switches.question(task), switches.seat
+    question, position = switches.build_question(task), switches.position
     trade_lines, baseline_lines = (
-        tuple(_track(line, question, position) for line in curve_lines)
-        for curve_lines in (chart.lines, chart.guesses)
+        tuple(_build_trade_line(line, question, position) for line in curve_lines)
+        for curve_lines in (chart.lines, chart.private_baselines)
     )
-    return Trade(position, question, chart, trade_lines, baseline_lines)
+    return TradeChart(position, question, chart, trade_lines, baseline_lines)
 
 
-def _track(line: Line, question: Question, position: Seat) -> Track:
-    def card(epsilon: float) -> Guarantee:
+def _build_trade_line(
+    line: Line, question: AttackerQuestion, position: AttackerPosition
+) -> TradeLine:
+    def build_guarantee(epsilon: float) -> Guarantee:
         settings = {**line.info.settings, "epsilon": epsilon}
-        return restored(line.mechanism, settings).guarantee(line.info.public)
+        return restore_mechanism(line.mechanism, settings).guarantee(line.info.public)
 
     points = tuple(
-        _bead(epsilon, value, question.of(card(epsilon)), question, position)
+        _build_trade_point(
+            epsilon, value, question.guarantee_for(build_guarantee(epsilon)), question, position
+        )
         for epsilon, value in zip(line.epsilon.tolist(), line.intervals, strict=True)
     )
-    raw = any(point.stand is Stand.RAW for point in points)
-    return Track(line, points, *(() if raw else _measured(line, question, card)))
+    raw = any(point.state is BoundState.RAW for point in points)
+    return TradeLine(
+        line, points, *(() if raw else _measured_success_rate(line, question, build_guarantee))
+    )
 
 
-def _bead(
-    epsilon: float, value: Interval, guarantee: Guarantee, question: Question, position: Seat
-) -> Bead:
-    proved, is_reader = guarantee.certified(question.change), position is Seat.READER
+def _build_trade_point(
+    epsilon: float,
+    value: Interval,
+    guarantee: Guarantee,
+    question: AttackerQuestion,
+    position: AttackerPosition,
+) -> TradePoint:
+    proved, is_reader = guarantee.certified(question.change), position is AttackerPosition.READER
     if not is_reader and guarantee.trust is Trust.CURATOR:
-        return Bead(epsilon, value, Stand.RAW, 1.0, 1.0, None)
+        return TradePoint(epsilon, value, BoundState.RAW, 1.0, 1.0, None)
     # A recommender that sees shares is held off only while the third party does not side with it,
     # and by the paper's Gaussian shares not even then. Of a federation the server gets what the
     # releases cover; each party, which sees its own users' ratings, is not the server.
     if not proved.finite or not (is_reader or guarantee.trust is not Trust.AGGREGATOR):
-        return Bead(epsilon, value, Stand.NONE, 1.0, 1.0, _claimed(guarantee, question))
-    success_rate = guarantee.attacker(question.change)
-    state = Stand.BOUND if success_rate <= MOST else Stand.USELESS
+        return TradePoint(
+            epsilon, value, BoundState.NONE, 1.0, 1.0, _claimed_success_rate(guarantee, question)
+        )
+    success_rate = guarantee.attacker_accuracy(question.change)
+    state = BoundState.BOUND if success_rate <= MAX_INFORMATIVE_RATE else BoundState.USELESS
     certificate_rate = attacker_certainty(proved.epsilon, proved.delta)
-    return Bead(
+    return TradePoint(
         epsilon,
         value,
         state,
         success_rate,
         certificate_rate,
-        _claimed(guarantee, question),
+        _claimed_success_rate(guarantee, question),
         proved.delta,
     )
 
 
-def _claimed(guarantee: Guarantee, question: Question) -> float | None:
+def _claimed_success_rate(guarantee: Guarantee, question: AttackerQuestion) -> float | None:
     """By the paper's epsilon and delta alone; None where it claims less than is asked about."""
     steps = sensitivity_at({guarantee.change: 1.0}, question.change, guarantee.public)
     if guarantee.claimed is None or steps > 1:
@@ -249,23 +285,23 @@ def _claimed(guarantee: Guarantee, question: Question) -> float | None:
     return attacker_certainty(guarantee.claimed.epsilon, guarantee.claimed.delta)
 
 
-def _measured(
-    line: Line, question: Question, build_guarantee: Callable[[float], Guarantee]
-) -> tuple[Tick, float] | tuple[()]:
+def _measured_success_rate(
+    line: Line, question: AttackerQuestion, build_guarantee: Callable[[float], Guarantee]
+) -> tuple[MeasuredPoint, float] | tuple[()]:
     """What an audit found, where what it changed is within what is asked about.
 
     It stands where the method itself would with as much noise as the audit allows at most.
     """
-    bound, point = shipped_of(line.mechanism), tick_of(line)
+    bound, point = find_default_measured_bound(line.mechanism), find_measured_point(line)
     if bound is None or point is None:
         return ()
-    public_facts = question.of(build_guarantee(bound.epsilon)).public
+    public_facts = question.guarantee_for(build_guarantee(bound.epsilon)).public
     if sensitivity_at({question.change: 1.0}, bound.change, public_facts) > 1:
         return ()
     success_rate = attacker_certainty(bound.measured, bound.delta)
     with suppress(InvalidSetting):  # nothing is certified, so the law of the noise tells nothing
         setting = calibrate(build_guarantee, Budget(bound.measured, bound.delta), bound.change)
-        success_rate = build_guarantee(setting).attacker(bound.change)
+        success_rate = build_guarantee(setting).attacker_accuracy(bound.change)
     return point, success_rate
 
 
@@ -278,80 +314,88 @@ LEGEND = (
 # --- in words and numbers ----------------------------------------------------------------------
 
 
-def said(bead: Bead) -> str:
+def format_success(point: TradePoint) -> str:
     """'is right at most 55 % of the time', or why there is no number."""
-    if bead.stand is not Stand.BOUND:
-        return str(bead.stand.value)
-    return f"{cards.right_text(bead.right)} of the time"
+    if point.state is not BoundState.BOUND:
+        return str(point.state.value)
+    return f"{cards.format_success_rate(point.success_rate)} of the time"
 
 
-def sentences(trade: Trade, epsilon: float) -> list[str]:
+def describe_trade(trade: TradeChart, epsilon: float) -> list[str]:
     """The question, what it counts, and what each method lets an attacker know at an epsilon."""
-    question, metric = trade.question, trade.picture.metric
+    question, metric = trade.question, trade.chart.metric
     counts = f"{question.change.protects}: {question.change.relation}"
-    many = f"; of a person {question.rated} ratings are counted" if question.rated else ""
+    ratings_note = f"; of a person {question.rated} ratings are counted" if question.rated else ""
     text_lines = [
-        f"The attacker asks “{question.text}”, {trade.seat.value} and knows everything else."
-        f" The question is about {counts}{many}. A coin flip gets 50 %."
+        f"The attacker asks “{question.text}”, {trade.position.value} and knows everything else."
+        f" The question is about {counts}{ratings_note}. A coin flip gets 50 %."
     ]
-    for track in trade.tracks:
-        bead = track.at(epsilon)
+    for trade_line in trade.lines:
+        point = trade_line.point_at(epsilon)
         text_lines.append(
-            f"{track.line.label} at epsilon {bead.epsilon:g}: {metric.text(bead.value.mean)},"
-            f" attacker {said(bead)}."
+            f"{trade_line.line.label} at epsilon {point.epsilon:g}:"
+            f" {metric.format_value(point.value.mean)},"
+            f" attacker {format_success(point)}."
         )
-    states = {bead.stand for track in trade.tracks for bead in track.beads}
-    if states & {Stand.NONE, Stand.USELESS}:
+    states = {point.state for trade_line in trade.lines for point in trade_line.points}
+    if states & {BoundState.NONE, BoundState.USELESS}:
         text_lines.append("No bound is a proof that is missing, not an attacker who is right.")
-    if Stand.RAW in states:
+    if BoundState.RAW in states:
         text_lines.append("A server that is trusted with raw ratings need not guess.")
     return text_lines
 
 
-def words(trade: Trade, epsilon: float) -> str:
+def describe_trade_chart(trade: TradeChart, epsilon: float) -> str:
     """The chart as text."""
-    metric = trade.picture.metric
-    levels = [f"{name}: {metric.text(at.mean)}" for name, at in trade.picture.between(epsilon)]
+    metric = trade.chart.metric
+    levels = [
+        f"{name}: {metric.format_value(interval.mean)}"
+        for name, interval in trade.chart.list_endpoints(epsilon)
+    ]
     ticks = [
-        f"{track.line.label}: {track.tick.words}, so no proof below {cards.percent(track.least)}"
-        for track in trade.tracks
-        if track.tick is not None
+        f"{trade_line.line.label}: {trade_line.measured_point.label}, so no proof below"
+        f" {cards.format_chance(trade_line.min_success_rate)}"
+        for trade_line in trade.lines
+        if trade_line.measured_point is not None
     ]
     head = f"{metric.title} against how often an attacker is right at most"
-    return " ".join(map(sentence, [head, *sentences(trade, epsilon), *levels, *ticks]))
+    return " ".join(map(format_sentence, [head, *describe_trade(trade, epsilon), *levels, *ticks]))
 
 
-def table(trade: Trade) -> Table:
+def tabulate_trade(trade: TradeChart) -> Table:
     """Every bead of every line."""
     rows = (
         (
             trade_line.line.label,
             point.epsilon,
-            of_hundred(point.right) if point.stand is Stand.BOUND else point.stand.value,
-            of_hundred(point.alone) if point.stand is Stand.BOUND else "",
-            "" if point.claimed is None else of_hundred(point.claimed),
+            format_limit_percent(point.success_rate)
+            if point.state is BoundState.BOUND
+            else point.state.value,
+            format_limit_percent(point.certificate_rate) if point.state is BoundState.BOUND else "",
+            "" if point.claimed_rate is None else format_limit_percent(point.claimed_rate),
             *map(
-                trade_line.line.metric.text, (point.value.mean, point.value.low, point.value.high)
+                trade_line.line.metric.format_value,
+                (point.value.mean, point.value.low, point.value.high),
             ),
         )
-        for trade_line in trade.tracks
-        for point in trade_line.beads
+        for trade_line in trade.lines
+        for point in trade_line.points
     )
     names = ("mechanism", "epsilon", "right at most (%)", "by epsilon and delta alone (%)")
-    return columns((*names, "as claimed (%)", "mean", "from", "to"), rows)
+    return build_table((*names, "as claimed (%)", "mean", "from", "to"), rows)
 
 
 # --- to be played in a browser -----------------------------------------------------------------
 
 
-def guess(guarantee: Guarantee, question: Question) -> dict[str, Any] | None:
+def build_guessing_game(guarantee: Guarantee, question: AttackerQuestion) -> dict[str, Any] | None:
     """What an attacker sees in each of the two worlds of a question, to be played in a browser.
 
     {"symbols": names, "no": chances, "yes": chances}, or {"shift": of a number whose noise has the
     scale 1, "law": "gaussian" or "laplace"}. None where nothing is proved, so nothing is a fair
     game. The releases are those of the card; a number is the one that tells most.
     """
-    if question.rated is not None or not 0.5 <= question.right(guarantee) < 1:
+    if question.rated is not None or not 0.5 <= question.success_rate(guarantee) < 1:
         return None
     releases = [release for _, release in guarantee.releases]
     single_release = releases[0] if len(releases) == 1 else None
@@ -359,7 +403,7 @@ def guess(guarantee: Guarantee, question: Question) -> dict[str, Any] | None:
         no, yes = single_release.matrix[
             [int(isinstance(single_release, SymbolChannel)), -1]
         ].tolist()
-        return {"symbols": symbols(single_release, guarantee.public), "no": no, "yes": yes}
+        return {"symbols": list_symbols(single_release, guarantee.public), "no": no, "yes": yes}
     if isinstance(single_release, ModifiedLaplace):
         return {"law": "laplace", "shift": 2 / single_release.scale}
     loss = guarantee.loss(question.change)

@@ -13,20 +13,26 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.links import LOGISTIC, Link
-from dpmc_core.metrics import Metric, error_cdf, headline
+from dpmc_core.metrics import Metric, choose_headline_metric, error_cdf
 from dpmc_core.model import Mechanism, Model, Step, Task
 from dpmc_core.privacy import Publication
 from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_lab.curves.data import busiest, counts, grid, somebody, title
-from dpmc_lab.curves.lines import GUESSING, WITHOUT, guess_name
-from dpmc_lab.curves.text import Table, columns
+from dpmc_lab.curves.data import (
+    count_ratings,
+    describe_anonymous_user,
+    extract_block,
+    format_item_title,
+    rank_by_count,
+)
+from dpmc_lab.curves.lines import BASELINE, NO_PRIVACY, format_baseline_name
+from dpmc_lab.curves.text import Table, build_table
 from dpmc_lab.sweep import toplists
 
-_TOP = 10  # items shown of a user
-SIDE = 25  # users and items of the corner; odd, so that one of the users is the middle one
-FRAMES = 60  # kept of a run, however long it is
-_LARGEST = 5_000_000  # numbers of a release that is looked at while it is published
+_N_TOP_ITEMS = 10  # items shown of a user
+CORNER_SIZE = 25  # users and items of the corner; odd, so that one of the users is the middle one
+MAX_FRAMES = 60  # kept of a run, however long it is
+_MAX_RELEASE_SIZE = 5_000_000  # numbers of a release that is looked at while it is published
 
 
 class ErrorCdf(NamedTuple):
@@ -44,12 +50,12 @@ class TopItem(NamedTuple):
     score: float
 
 
-def link_of(mechanism: Mechanism) -> Link:
+def find_link(mechanism: Mechanism) -> Link:
     """How a binary mechanism's score becomes the chance of +1; logistic where it does not say."""
     return getattr(mechanism, "link", LOGISTIC)
 
 
-def errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> Floats:
+def compute_errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> Floats:
     """|prediction - truth| per held-out rating: rating points, or for BINARY |P(+1) - 1{Y=+1}|."""
     if task is Task.BINARY:
         return np.abs(link.probability(model.predict(test.users, test.items)) - (test.values > 0))
@@ -57,40 +63,42 @@ def errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> Fl
     return np.abs(clipped - test.values)
 
 
-def cdf(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> ErrorCdf:
+def compute_error_cdf(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> ErrorCdf:
     """The error CDF on a grid over all possible errors."""
     grid = np.linspace(0.0, 1.0 if task is Task.BINARY else test.public.width, 101)
-    return ErrorCdf(grid, error_cdf(errors(model, task, test, link), grid))
+    return ErrorCdf(grid, error_cdf(compute_errors(model, task, test, link), grid))
 
 
-def top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
+def list_top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
     """The ten highest-scored items a user has not rated in training (ties: the lower index)."""
-    ranked = zip(*toplists.best(model, train, user, _TOP), strict=True)
-    return tuple(TopItem(int(i), title(train, int(i)), float(score)) for i, score in ranked)
+    ranked = zip(*toplists.rank_items(model, train, user, _N_TOP_ITEMS), strict=True)
+    return tuple(
+        TopItem(int(i), format_item_title(train, int(i)), float(score)) for i, score in ranked
+    )
 
 
-def cdf_words(private: ErrorCdf, clear: ErrorCdf | None) -> str:
+def describe_error_cdf(private: ErrorCdf, nonprivate: ErrorCdf | None) -> str:
     """The error CDF as text."""
-    text = f"Half of the held-out ratings have an error of at most {_median(private):.2g}"
-    return text + (f", without privacy {_median(clear):.2g}." if clear else ".")
+    text = f"Half of the held-out ratings have an error of at most {_median_error(private):.2g}"
+    return text + (f", without privacy {_median_error(nonprivate):.2g}." if nonprivate else ".")
 
 
-def _median(view: ErrorCdf) -> float:
+def _median_error(view: ErrorCdf) -> float:
     return float(view.error[np.argmax(view.share >= 0.5)])
 
 
-class Corner(NamedTuple):
+class MatrixCorner(NamedTuple):
     """A few users and items of a problem: what a picture of the matrix has room for.
 
     users, items: indices. The users are spread evenly from the busiest to the one with the fewest
-    ratings, the items are the most rated ones. who: the person in the middle, in words. rated:
-    users x items, each training rating as its place in the range (0 lowest, 1 highest; 1 for a
-    click), NaN where there is none.
+    ratings, the items are the most rated ones. person_label: the person in the middle, in words.
+    rated: users x items, each training rating as its place in the range (0 lowest, 1 highest; 1 for
+    a click), NaN where there is none.
     """
 
     users: Ints
     items: Ints
-    who: str
+    person_label: str
     rated: Floats
 
     @property
@@ -104,7 +112,7 @@ class Corner(NamedTuple):
         return int(self.users[self.middle])
 
 
-class Frame(NamedTuple):
+class RecordedRound(NamedTuple):
     """One round: predictions for the corner as places in the range, the headline metric (None
     where it was not measured) and the list of the person in the middle.
 
@@ -118,32 +126,32 @@ class Frame(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Film:
+class RunRecording:
     """A run to watch, of at most FRAMES rounds, evenly thinned; it holds no ratings but the corner.
 
     id: of the run; mechanism: its id. axis: what the metric is drawn on from the first round to the
-    last. floor, reference: of the guess and without privacy, once they are known; guess, best: what
-    these are. total: announced rounds. released: of the corner, where something per rating is
-    released, as `Corner.rated`, and its query.
+    last. baseline, reference: of the guess and without privacy, once they are known; baseline_name,
+    best: what these are. total: announced rounds. released: of the corner, where something per
+    rating is released, as `Corner.rated`, and its query.
     """
 
     id: str
     mechanism: str
     task: Task
-    corner: Corner
+    corner: MatrixCorner
     metric: Metric
     axis: tuple[float, float]
     total: int = 0
-    floor: float | None = None
-    guess: str = GUESSING
+    baseline: float | None = None
+    baseline_name: str = BASELINE
     reference: float | None = None
-    best: str = WITHOUT
+    best: str = NO_PRIVACY
     released: Floats | None = None
     query: str = ""
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[RecordedRound, ...] = ()
 
 
-class Camera:
+class RunRecorder:
     """Makes a film of a run while it trains."""
 
     def __init__(
@@ -151,124 +159,138 @@ class Camera:
         mechanism: Mechanism,
         problem: Problem,
         id: str = "",
-        floor: float | None = None,
+        baseline: float | None = None,
         reference: float | None = None,
-        best: str = WITHOUT,
+        best: str = NO_PRIVACY,
         data: str = "",
-        floor_id: str = "",
+        baseline_id: str = "",
     ) -> None:
         self._mechanism, self._problem, self._every = mechanism, problem, 1
-        metric = headline(mechanism.task).on(problem.train.public)
-        self.film = Film(
+        metric = choose_headline_metric(mechanism.task).in_units_of(problem.train.public)
+        self.recording = RunRecording(
             id=id,
             mechanism=mechanism.id,
             task=mechanism.task,
-            corner=corner(mechanism.task, problem, data),
+            corner=select_corner(mechanism.task, problem, data),
             metric=metric,
-            axis=axis(metric, floor, reference),
-            floor=floor,
-            guess=guess_name(floor_id or registry.floor_of(type(mechanism), problem.steps)),
+            axis=choose_metric_axis(metric, baseline, reference),
+            baseline=baseline,
+            baseline_name=format_baseline_name(
+                baseline_id or registry.choose_baseline(type(mechanism), problem.steps)
+            ),
             reference=reference,
             best=best,
         )
         shapes = [r.shape for _, r in mechanism.guarantee(problem.train.public).releases]
         sizes = {(None,): len(problem.train), problem.train.shape: math.prod(problem.train.shape)}
-        self.witnesses = 0 < sum(sizes.get(shape, 0) for shape in shapes) <= _LARGEST
+        self.witnesses = 0 < sum(sizes.get(shape, 0) for shape in shapes) <= _MAX_RELEASE_SIZE
         if self.witnesses:  # there will be something to show
-            self.tell(released=np.full(self.film.corner.rated.shape, np.nan))
+            self.update_recording(released=np.full(self.recording.corner.rated.shape, np.nan))
 
-    def wants(self, step: Step) -> bool:
+    def needs_round(self, step: Step) -> bool:
         """Whether this round will be in the film."""
-        first = not self.film.frames
+        first = not self.recording.frames
         return step.model is not None and (
             first or step.final or step.index == step.total or step.index % self._every == 0
         )
 
-    def see(self, round: int, model: Model, metric: float | None) -> None:
+    def add_round(self, round: int, model: Model, metric: float | None) -> None:
         """Add a round; one that is there already is replaced."""
-        recording, train = self.film, self._problem.train
-        predictions = predicted(self._mechanism, model, recording.corner, train.public)
-        top = top_items(model, train, recording.corner.person)
+        recording, train = self.recording, self._problem.train
+        predictions = predict_corner(self._mechanism, model, recording.corner, train.public)
+        top = list_top_items(model, train, recording.corner.person)
         if not recording.query:  # whatever was released, it was not the ratings
-            self.tell(released=None)
+            self.update_recording(released=None)
         earlier = [f for f in recording.frames if f.round < round]
-        if len(earlier) == FRAMES:
+        if len(earlier) == MAX_FRAMES:
             self._every *= 2
         earlier = [f for f in earlier if f.round % self._every == 0]
-        frames = [*earlier, Frame(round, predictions, metric, top)]
-        self.tell(frames=tuple(frames))
+        frames = [*earlier, RecordedRound(round, predictions, metric, top)]
+        self.update_recording(frames=tuple(frames))
 
-    def hear(self, publications: Iterable[Publication]) -> None:
+    def add_publications(self, publications: Iterable[Publication]) -> None:
         """Keep what the first release per rating says of the corner."""
-        if self.film.query:
+        if self.recording.query:
             return
         for publication in publications:
-            released_corner = released(publication, self.film.corner, self._problem.train)
+            released_corner = extract_released_corner(
+                publication, self.recording.corner, self._problem.train
+            )
             if released_corner is not None:
-                self.tell(released=released_corner, query=publication.release.query)
+                self.update_recording(released=released_corner, query=publication.release.query)
                 return
 
-    def tell(self, **values: Any) -> None:
+    def update_recording(self, **values: Any) -> None:
         """Add what is known of the whole run: total, reference."""
-        self.film = dataclasses.replace(self.film, **values)
+        self.recording = dataclasses.replace(self.recording, **values)
 
 
-def axis(metric: Metric, baseline: float | None, reference: float | None) -> tuple[float, float]:
+def choose_metric_axis(
+    metric: Metric, baseline: float | None, reference: float | None
+) -> tuple[float, float]:
     """A range that holds the way from the floor to the reference, and room for what is worse.
 
     Where one of them is not known, the metric's own limit stands for it.
     """
-    best, worst = (0.0, 1.0) if metric.lower else (1.0, 0.0)
+    best, worst = (0.0, 1.0) if metric.lower_is_better else (1.0, 0.0)
     start = worst if baseline is None else baseline
     end = best if reference is None else reference
     ends = sorted((start, end))
     gap = max(ends[1] - ends[0], 0.05 * max(map(abs, ends)), 1e-3)
-    margin_below, margin_above = (0.15, 0.5) if metric.lower else (0.5, 0.15)
+    margin_below, margin_above = (0.15, 0.5) if metric.lower_is_better else (0.5, 0.15)
     low, high = ends[0] - margin_below * gap, ends[1] + margin_above * gap
-    return max(0.0, low), high if metric.lower else min(1.0, high)
+    return max(0.0, low), high if metric.lower_is_better else min(1.0, high)
 
 
-def corner(task: Task, problem: Problem, data: str = "") -> Corner:
+def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
     """Which users and items are shown; held-out ratings count too, so no split changes them."""
     train = problem.train
-    by_user, by_item = map(np.add, counts(train), counts(problem.test))
-    active_users = busiest(by_user, int(np.count_nonzero(by_user)))
+    by_user, by_item = map(np.add, count_ratings(train), count_ratings(problem.test))
+    active_users = rank_by_count(by_user, int(np.count_nonzero(by_user)))
     positions = (
-        np.linspace(0, len(active_users) - 1, min(SIDE, len(active_users))).round().astype(np.int64)
+        np.linspace(0, len(active_users) - 1, min(CORNER_SIZE, len(active_users)))
+        .round()
+        .astype(np.int64)
     )
-    users, items = active_users[positions], busiest(by_item, SIDE)
+    users, items = active_users[positions], rank_by_count(by_item, CORNER_SIZE)
     scaled_values = (train.values - train.public.low) / train.public.width
-    rated = grid(
+    rated = extract_block(
         np.ones_like(scaled_values) if task is Task.RANKING else scaled_values, train, users, items
     )
     assert rated is not None  # a value per rating
-    return Corner(
+    return MatrixCorner(
         users,
         items,
-        somebody(counts(train)[0][users[len(users) // 2]], data, clicks=train.clicks),
+        describe_anonymous_user(
+            count_ratings(train)[0][users[len(users) // 2]], data, clicks=train.has_only_clicks
+        ),
         rated,
     )
 
 
-def predicted(mechanism: Mechanism, model: Model, corner: Corner, public: PublicFacts) -> Floats:
-    """What a model says of the corner, 0..1: see `Frame`; chances of +1 for BINARY."""
+def predict_corner(
+    mechanism: Mechanism, model: Model, corner: MatrixCorner, public: PublicFacts
+) -> Floats:
+    """What a model says of the corner, 0..1: see `RecordedRound`; chances of +1 for BINARY."""
     scores = model.predict(corner.users[:, None], corner.items[None, :])
     if mechanism.task is Task.BINARY:
-        return np.asarray(link_of(mechanism).probability(scores))
+        return np.asarray(find_link(mechanism).probability(scores))
     if mechanism.task is Task.RANKING:
         order = scores.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
         return np.asarray(order / max(1, scores.shape[1] - 1))
     return np.clip((scores - public.low) / public.width, 0.0, 1.0)
 
 
-def released(publication: Publication, corner: Corner, train: Ratings) -> Floats | None:
+def extract_released_corner(
+    publication: Publication, corner: MatrixCorner, train: Ratings
+) -> Floats | None:
     """A publication in the corner, in the units of its ratings; None where it is not of ratings.
 
     Methods write a rating in many ways (0 and 1, a symbol, scaled to -1..1). Whatever went in as a
     straight function of the rating comes out on the same scale.
     """
     before, after = (
-        grid(values, train, corner.users, corner.items)
+        extract_block(values, train, corner.users, corner.items)
         for values in (publication.private, publication.published)
     )
     if before is None or after is None:
@@ -284,19 +306,22 @@ def released(publication: Publication, corner: Corner, train: Ratings) -> Floats
     return np.asarray(offset + slope * after)
 
 
-def film_words(recording: Film) -> str:
+def describe_recording(recording: RunRecording) -> str:
     """The film's curve as text."""
     metric = recording.metric
     measured = [
         (frame.round, frame.metric) for frame in recording.frames if frame.metric is not None
     ]
     ends = dict([measured[0], measured[-1]]) if measured else {}
-    told = ", ".join(f"{metric.text(value)} in round {k}" for k, value in ends.items())
-    phrases = [f"{metric.title}: {told or 'none yet'}"]
+    ends_text = ", ".join(
+        f"{metric.format_value(value)} in round {round_number}"
+        for round_number, value in ends.items()
+    )
+    phrases = [f"{metric.title}: {ends_text or 'none yet'}"]
     phrases += [
-        f"{name} {metric.text(value)}"
+        f"{name} {metric.format_value(value)}"
         for name, value in (
-            (recording.guess, recording.floor),
+            (recording.baseline_name, recording.baseline),
             (recording.best, recording.reference),
         )
         if value is not None
@@ -304,11 +329,11 @@ def film_words(recording: Film) -> str:
     return "; ".join(phrases) + "."
 
 
-def film_table(recording: Film) -> Table:
+def tabulate_recording(recording: RunRecording) -> Table:
     """The film's rounds as columns: the metric, and what leads the list of the middle person."""
-    text = recording.metric.text
-    return columns(
-        ("round", recording.metric.spoken, "first in the list"),
+    text = recording.metric.format_value
+    return build_table(
+        ("round", recording.metric.label, "first in the list"),
         (
             (
                 frame.round,

@@ -22,38 +22,46 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from dpmc_core.facts import into, load
+from dpmc_core.facts import build_from_table, load_toml
 from dpmc_lab.classroom import EPSILON, numbers
 from dpmc_lab.classroom.numbers import NUMBERS
-from dpmc_lab.classroom.pictures import Bend, Cells, Dots, Picture, Spans, Worlds, percent
+from dpmc_lab.classroom.pictures import (
+    CellGrid,
+    CurvePlot,
+    IntervalPlot,
+    OutcomeBars,
+    PeopleDots,
+    Picture,
+    format_percent,
+)
 from dpmc_lab.classroom.room import View
-from dpmc_lab.curves.cards import epsilon_text, hundred
+from dpmc_lab.curves.cards import format_epsilon, format_share_percent
 from dpmc_lab.sweep.presets import EPSILONS
 
-Moved = Mapping[str, Any]
+ControlValues = Mapping[str, Any]
 Table = Mapping[str, Any]
 
 
-def odds(share: float) -> str:
+def format_odds(share: float) -> str:
     """For and against, the smaller one as one."""
     ratio = share / (1 - share)
     return f"{ratio:,.3g} : 1" if ratio >= 1 else f"1 : {1 / ratio:,.3g}"
 
 
 FORMS: Mapping[str, Callable[[float], str]] = {
-    "hundred": hundred,
-    "%": percent,
+    "hundred": format_share_percent,
+    "%": format_percent,
     ".1%": lambda share: f"{100 * share:.1f} %",
     "points": lambda share: f"{100 * share:.0f}",
-    "odds": odds,
+    "odds": format_odds,
     "times": lambda ratio: f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2g}",
-    "epsilon": epsilon_text,
-    "least": lambda epsilon: epsilon_text(epsilon, least=True),
-    "power": lambda power: epsilon_text(10**power),
+    "epsilon": format_epsilon,
+    "least": lambda epsilon: format_epsilon(epsilon, round_down=True),
+    "power": lambda power: format_epsilon(10**power),
 }
 
 
-class _Text(Formatter):
+class _TextFormatter(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         if "|" in format_spec:
             texts = format_spec.split("|")
@@ -62,32 +70,38 @@ class _Text(Formatter):
         return form(value) if form else str(super().format_field(value, format_spec))
 
 
-def _text(text: str, *values: Any, now: Table = MappingProxyType({})) -> str:
-    return _Text().vformat(text, values, now)
+def _fill_text(text: str, *values: Any, current_values: Table = MappingProxyType({})) -> str:
+    return _TextFormatter().vformat(text, values, current_values)
 
 
-def _named(value: Any, current_values: Table) -> Any:
+def _resolve_value(value: Any, current_values: Table) -> Any:
     """A number as it is written, or by its name."""
-    return _Text().get_field(value, (), current_values)[0] if isinstance(value, str) else value
+    return (
+        _TextFormatter().get_field(value, (), current_values)[0]
+        if isinstance(value, str)
+        else value
+    )
 
 
 @cache
-def _asked(name: str) -> tuple[str, ...]:
+def _parameter_names(name: str) -> tuple[str, ...]:
     return tuple(signature(NUMBERS[name]).parameters)
 
 
-class Now(dict[str, Any]):
+class LessonValues(dict[str, Any]):
     """What a text may name: what is moved, phrases, and numbers, which are computed when asked."""
 
-    def __init__(self, moved: Moved, phrases: Table = MappingProxyType({})) -> None:
-        super().__init__(moved)
+    def __init__(
+        self, control_values: ControlValues, phrases: Table = MappingProxyType({})
+    ) -> None:
+        super().__init__(control_values)
         self._phrases = phrases
 
     def __missing__(self, name: str) -> Any:
         if phrase := self._phrases.get(name):
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
-            return _text(text, now=self)
-        number, parameters = NUMBERS[name], _asked(name)
+            return _fill_text(text, current_values=self)
+        number, parameters = NUMBERS[name], _parameter_names(name)
         self[name] = number(
             **{
                 parameter: self[parameter]
@@ -112,9 +126,9 @@ class Control:
     form: str = "{:g}"
     ends: tuple[str, str] = ("", "")
 
-    def name(self, value: Any) -> str:
+    def format_value(self, value: Any) -> str:
         """A value as people read it."""
-        return self.options[value] if self.options else _text(self.form, value)
+        return self.options[value] if self.options else _fill_text(self.form, value)
 
 
 _CONTROLS: Mapping[str, Table] = {
@@ -134,13 +148,13 @@ class Reveal(NamedTuple):
     note: what the picture is a picture of, where it needs saying ("Simulated: ...").
     """
 
-    says: tuple[str, ...]
+    sentences: tuple[str, ...]
     picture: Picture | None = None
     note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class SlideTemplate:
     """What a slide shows, as it is written. of: the function of a room's numbers."""
 
     says: tuple[str, ...]
@@ -151,70 +165,79 @@ class Written:
     def __call__(self, view: View) -> Reveal | None:
         """By a room that is open, where it has something to say."""
         values = getattr(numbers, self.of)(view)
-        return None if values is None else self.told(Now(values))
+        return None if values is None else self.build_reveal(LessonValues(values))
 
-    def told(
+    def build_reveal(
         self,
         current_values: Table,
         control: Control | None = None,
         stop_values: tuple[Table, ...] = (),
     ) -> Reveal:
         """By numbers. stop_values: the same ones at every stop of the control `control`."""
-        sentences = tuple(_text(template, now=current_values) for template in self.says)
+        sentences = tuple(
+            _fill_text(template, current_values=current_values) for template in self.says
+        )
         return Reveal(
             sentences,
-            self._drawn(current_values, control, stop_values),
-            _text(self.note, now=current_values),
+            self._build_picture(current_values, control, stop_values),
+            _fill_text(self.note, current_values=current_values),
         )
 
-    def _drawn(
+    def _build_picture(
         self, current_values: Table, control: Control | None, stop_values: tuple[Table, ...]
     ) -> Picture | None:
         spec = self.picture
         scale = math.log10 if spec.get("log") else float
 
-        def named(texts: str) -> dict[str, Any]:
+        def fill_keys(texts: str) -> dict[str, Any]:
             return {
-                _text(text, now=current_values): content
+                _fill_text(text, current_values=current_values): content
                 for text, content in spec.get(texts, {}).items()
             }
 
         match spec.get("kind"):
             case "worlds":
                 shares = {
-                    text: tuple(_named(k, current_values) for k in row)
-                    for text, row in named("shares").items()
+                    text: tuple(_resolve_value(k, current_values) for k in row)
+                    for text, row in fill_keys("shares").items()
                 }
-                return Worlds(
-                    tuple(_text(entry, now=current_values) for entry in spec["outcomes"]), shares
+                return OutcomeBars(
+                    tuple(
+                        _fill_text(entry, current_values=current_values)
+                        for entry in spec["outcomes"]
+                    ),
+                    shares,
                 )
             case "dots":
-                dots: Dots = _named(spec["of"], current_values)
+                dots: PeopleDots = _resolve_value(spec["of"], current_values)
                 return dots
             case "spans":
-                rows = {text: _named(row, current_values) for text, row in named("rows").items()}
-                return Spans(rows, _named(spec.get("truth"), current_values))
+                rows = {
+                    text: _resolve_value(row, current_values)
+                    for text, row in fill_keys("rows").items()
+                }
+                return IntervalPlot(rows, _resolve_value(spec.get("truth"), current_values))
             case "bend" if control is not None:
                 form, high = spec.get("form", "{:hundred}"), spec.get("high")
-                return Bend(
+                return CurvePlot(
                     spec.get("across", control.label),
-                    tuple(map(control.name, control.values)),
+                    tuple(map(control.format_value, control.values)),
                     {
-                        text: tuple(scale(_named(k, entry)) for entry in stop_values)
-                        for text, k in named("lines").items()
+                        text: tuple(scale(_resolve_value(k, entry)) for entry in stop_values)
+                        for text, k in fill_keys("lines").items()
                     },
                     control.values.index(current_values[control.key]),
-                    _text(spec["up"], now=current_values),
-                    lambda value: _text(form, value),
-                    scale(_named(spec.get("low", 0.0), current_values)),
-                    high if high is None else scale(_named(high, current_values)),
+                    _fill_text(spec["up"], current_values=current_values),
+                    lambda value: _fill_text(form, value),
+                    scale(_resolve_value(spec.get("low", 0.0), current_values)),
+                    high if high is None else scale(_resolve_value(high, current_values)),
                     {
-                        text: _named(level, current_values)
-                        for text, level in named("levels").items()
+                        text: _resolve_value(level, current_values)
+                        for text, level in fill_keys("levels").items()
                     },
                 )
             case "cells":
-                return Cells(
+                return CellGrid(
                     current_values["squares"].rows, spec["says"], current_values["squares"].marked
                 )
         return None
@@ -232,15 +255,22 @@ class Predict:
     numbers: tuple[str | float, ...] = ()
     form: str = "{:g}"
 
-    def at(self, current_values: Table) -> Predict:
+    def with_numbers(self, current_values: Table) -> Predict:
         """The question with its numbers."""
-        resolved = [_named(entry, current_values) for entry in self.numbers]
-        options, right = [_text(entry, now=current_values) for entry in self.options], self.right
+        resolved = [_resolve_value(entry, current_values) for entry in self.numbers]
+        options, right = (
+            [_fill_text(entry, current_values=current_values) for entry in self.options],
+            self.right,
+        )
         if resolved:
-            options = list(dict.fromkeys(_text(self.form, entry) for entry in sorted(resolved)))
-            right = options.index(_text(self.form, resolved[0]))
+            options = list(
+                dict.fromkeys(_fill_text(self.form, entry) for entry in sorted(resolved))
+            )
+            right = options.index(_fill_text(self.form, resolved[0]))
         return Predict(
-            question=_text(self.question, now=current_values), options=tuple(options), right=right
+            question=_fill_text(self.question, current_values=current_values),
+            options=tuple(options),
+            right=right,
         )
 
 
@@ -266,10 +296,10 @@ class Slide:
     title: str
     said: str
     teacher: str
-    shows: Written
+    shows: SlideTemplate
     predict: Predict | None = None
     move: tuple[Control, ...] = ()
-    in_class: Written | None = None
+    in_class: SlideTemplate | None = None
     after: Elsewhere | None = None
     given: Table = field(default_factory=dict)
     phrases: Table
@@ -279,34 +309,43 @@ class Slide:
         """What is moved, before anything has been."""
         return {control.key: control.start for control in self.move}
 
-    def numbers(self, control_values: Moved) -> Now:
+    def compute_values(self, control_values: ControlValues) -> LessonValues:
         """What the texts may name."""
         names = {
-            f"{one.key}_name": one.name(control_values[one.key]) for one in self.move if one.options
+            f"{control.key}_name": control.format_value(control_values[control.key])
+            for control in self.move
+            if control.options
         }
-        return Now({**self.given, **control_values, **names}, self.phrases)
+        return LessonValues({**self.given, **control_values, **names}, self.phrases)
 
-    def reveal(self, control_values: Moved) -> Reveal:
+    def reveal(self, control_values: ControlValues) -> Reveal:
         """What comes out, by what is moved."""
         control_key = self.shows.picture.get("over", "epsilon")
         stop_control = next((control for control in self.move if control.key == control_key), None)
         stops = (
             stop_control.values if stop_control and self.shows.picture.get("kind") == "bend" else ()
         )
-        stop_values = tuple(self.numbers({**control_values, control_key: stop}) for stop in stops)
-        return self.shows.told(self.numbers(control_values), stop_control, stop_values)
+        stop_values = tuple(
+            self.compute_values({**control_values, control_key: stop}) for stop in stops
+        )
+        return self.shows.build_reveal(
+            self.compute_values(control_values), stop_control, stop_values
+        )
 
-    def opened(self) -> Slide:
+    def at_start(self) -> Slide:
         """The slide with its numbers at the start."""
-        current_values, after = self.numbers(self.start), self.after
+        current_values, after = self.compute_values(self.start), self.after
         return replace(
             self,
-            said=_text(self.said, now=current_values),
-            teacher=_text(self.teacher, now=current_values),
-            predict=self.predict and self.predict.at(current_values),
+            said=_fill_text(self.said, current_values=current_values),
+            teacher=_fill_text(self.teacher, current_values=current_values),
+            predict=self.predict and self.predict.with_numbers(current_values),
             after=after
             and replace(
-                after, query={k: _text(v, now=current_values) for k, v in after.query.items()}
+                after,
+                query={
+                    k: _fill_text(v, current_values=current_values) for k, v in after.query.items()
+                },
             ),
         )
 
@@ -326,13 +365,13 @@ class Lesson:
 
     @cached_property
     def slides(self) -> tuple[Slide, ...]:
-        return tuple(map(self._slide, self.written))
+        return tuple(map(self._build_slide, self.written))
 
-    def slide(self, key: str) -> Slide:
+    def get_slide(self, key: str) -> Slide:
         """Raises KeyError."""
         return {slide.key: slide for slide in self.slides}[key]
 
-    def _slide(self, table: Table) -> Slide:
+    def _build_slide(self, table: Table) -> Slide:
         control_tables = {**_CONTROLS, **self.controls}
         move = []
         for move_table in table["move"]:
@@ -343,19 +382,20 @@ class Lesson:
             first_option = next(iter(control_tables[name].get("options", [0])))
             move.append({"key": name, "start": first_option, **control_tables[name], **overrides})
         slide_table = {**table, "move": move, "phrases": self.phrases}
-        return into(Slide, slide_table, f"lesson {self.id}").opened()
+        return build_from_table(Slide, slide_table, f"lesson {self.id}").at_start()
 
 
-def _lesson(file: str) -> Lesson:
-    table = load(__name__, file)
+def _load_lesson(file: str) -> Lesson:
+    table = load_toml(__name__, file)
     id = file.removesuffix(".toml")
-    return into(Lesson, {"id": id, "written": table.pop("slides")} | table, file)
+    return build_from_table(Lesson, {"id": id, "written": table.pop("slides")} | table, file)
 
 
 _FILES = (path.name for path in resources.files(__name__).iterdir())
 LESSONS: dict[str, Lesson] = {
     lesson.id: lesson
     for lesson in sorted(
-        (_lesson(name) for name in _FILES if name.endswith(".toml")), key=lambda one: one.number
+        (_load_lesson(name) for name in _FILES if name.endswith(".toml")),
+        key=lambda loaded: loaded.number,
     )
 }

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core.facts import into, load
+from dpmc_core.facts import build_from_table, load_toml
 from dpmc_lab import glossary
 from dpmc_lab.classroom import pictures
-from dpmc_lab.classroom.numbers import listed
+from dpmc_lab.classroom.numbers import join_names
 from dpmc_lab.curves import text
 from dpmc_lab.lessons import LESSONS, Lesson, Slide
 
@@ -51,65 +51,69 @@ ul.options li::before { content: ""; display: inline-block; width: .8em; height:
 # --- what the class gets -------------------------------------------------------------------------
 
 
-def worksheet() -> str:
+def render_worksheet() -> str:
     """Every question with room to write, and no answer."""
     sections = ['<div class="name"><span>Name</span><span>Date</span></div>']
     for lesson in LESSONS.values():
-        sections += [_head(lesson), *map(_asked, lesson.slides)]
+        sections += [_lesson_heading(lesson), *map(_render_question, lesson.slides)]
         sections.append(f"<section><h3>To take home, in my own words</h3>{_LINES}</section>")
-    return text.page("Differential privacy: worksheet", sections, _STYLE)
+    return text.render_page("Differential privacy: worksheet", sections, _STYLE)
 
 
 _LINES = '<div class="lines"><div></div><div></div></div>'
 
 
-def _head(lesson: Lesson) -> str:
+def _lesson_heading(lesson: Lesson) -> str:
     return f'<h2 class="lesson">{lesson.number}. {escape(lesson.title)}</h2>'
 
 
-def _asked(slide: Slide) -> str:
-    parts = [f"<h3>{escape(slide.title)}</h3>", text.paragraphs(slide.said)]
+def _render_question(slide: Slide) -> str:
+    blocks = [f"<h3>{escape(slide.title)}</h3>", text.render_paragraphs(slide.said)]
     if slide.predict is not None:
         options = "".join(f"<li>{escape(option)}</li>" for option in slide.predict.options)
-        parts.append(f"<p><b>{escape(slide.predict.question)}</b></p>")
-        parts.append(f'<ul class="options">{options}</ul>')
-    moved = listed([f"“{control.label}”" for control in slide.move])
-    asked = "What do you see?" if slide.predict else "Write yours:"
-    parts.append(f"<p>{escape(f'Then try {moved}. {asked}')}</p>{_LINES}")
-    return f"<section>{''.join(parts)}</section>"
+        blocks.append(f"<p><b>{escape(slide.predict.question)}</b></p>")
+        blocks.append(f'<ul class="options">{options}</ul>')
+    control_names = join_names([f"“{control.label}”" for control in slide.move])
+    prompt = "What do you see?" if slide.predict else "Write yours:"
+    blocks.append(f"<p>{escape(f'Then try {control_names}. {prompt}')}</p>{_LINES}")
+    return f"<section>{''.join(blocks)}</section>"
 
 
 # --- what the teacher gets -----------------------------------------------------------------------
 
 
-def answers() -> str:
+def render_answer_key() -> str:
     """The right options, what is revealed before anything is moved, and the teacher's lines."""
     blocks = [
-        text.paragraphs(
+        text.render_paragraphs(
             "Text and pictures are those before anything has been moved. Where a button throws,"
             " every visitor sees another throw than the one printed here."
         )
     ]
     for lesson in LESSONS.values():
-        *slides, last = map(_answered, lesson.slides)
+        *slides, last = map(_render_answer, lesson.slides)
         take_home = f"<p><b>To take home:</b> {escape(lesson.take_home)}</p>"
-        sections = [f"<section>{one}</section>" for one in (*slides, last + take_home)]
-        blocks += [_head(lesson), *sections]
-    return text.page("Differential privacy: answer key", blocks, _STYLE + pictures.STYLE)
+        sections = [
+            f"<section>{section_html}</section>" for section_html in (*slides, last + take_home)
+        ]
+        blocks += [_lesson_heading(lesson), *sections]
+    return text.render_page(
+        "Differential privacy: answer key", blocks, _STYLE + pictures.STYLE_SHEET
+    )
 
 
-def _answered(slide: Slide) -> str:
-    blocks, asked = [f"<h3>{escape(slide.title)}</h3>"], slide.predict
-    if asked is not None:
+def _render_answer(slide: Slide) -> str:
+    blocks, question = [f"<h3>{escape(slide.title)}</h3>"], slide.predict
+    if question is not None:
         right = "there is no right answer; a reason counts."
-        right = right if asked.right is None else asked.options[asked.right]
-        blocks.append(f"<p>{escape(asked.question)} <b>{escape(right)}</b></p>")
-    found = slide.reveal(slide.start)
-    blocks.append(text.paragraphs(*found.says))
-    if found.picture is not None:
-        blocks.append(f'<div class="picture">{pictures.drawn(found.picture)}</div>')
-    if found.note:
-        blocks.append(f"<p><small>{escape(found.note)}</small></p>")
+        right = right if question.right is None else question.options[question.right]
+        blocks.append(f"<p>{escape(question.question)} <b>{escape(right)}</b></p>")
+    reveal = slide.reveal(slide.start)
+    blocks.append(text.render_paragraphs(*reveal.sentences))
+    if reveal.picture is not None:
+        blocks.append(f'<div class="picture">{pictures.render_picture(reveal.picture)}</div>')
+    if reveal.note:
+        blocks.append(f"<p><small>{escape(reveal.note)}</small></p>")
     blocks.append(f'<p class="teacher">{escape(slide.teacher)}</p>')
     return "".join(blocks)
 
@@ -135,18 +139,18 @@ class PlanPart:
         return [slide for slide in slides if not self.keys or slide.key in self.keys]
 
     @property
-    def alone(self) -> float:
+    def solo_minutes(self) -> float:
         """Minutes that the slides take somebody alone."""
         lesson = LESSONS.get(self.lesson)
         return lesson.minutes * len(self.slides) / len(lesson.slides) if lesson else 0.0
 
 
-def _plans() -> dict[int, tuple[PlanPart, ...]]:
-    named_parts = load("dpmc_lab.classroom", "plans.toml")
+def _load_plans() -> dict[int, tuple[PlanPart, ...]]:
+    named_parts = load_toml("dpmc_lab.classroom", "plans.toml")
     plans = named_parts.pop("plans")
     return {
         int(minutes): tuple(
-            into(
+            build_from_table(
                 PlanPart,
                 named_parts[part_table] if isinstance(part_table, str) else part_table,
                 f"plan {minutes}",
@@ -157,19 +161,21 @@ def _plans() -> dict[int, tuple[PlanPart, ...]]:
     }
 
 
-_PLANS = _plans()
+_PLANS = _load_plans()
 HOURS = tuple(_PLANS)
 
 
-def plan(minutes: int) -> str:
+def render_plan(minutes: int) -> str:
     """What the teacher and the class do, minute by minute."""
     plan_slides = [slide for plan_part in _PLANS[minutes] for slide in plan_part.slides]
-    alone = []
+    left_lessons = []
     for lesson in LESSONS.values():
-        left = [slide.title for slide in lesson.slides if slide not in plan_slides]
-        if left:
-            some = "" if len(left) == len(lesson.slides) else f": {listed(left)}"
-            alone.append(f"{lesson.title}{some}")
+        left_titles = [slide.title for slide in lesson.slides if slide not in plan_slides]
+        if left_titles:
+            detail = (
+                "" if len(left_titles) == len(lesson.slides) else f": {join_names(left_titles)}"
+            )
+            left_lessons.append(f"{lesson.title}{detail}")
     instructions = [
         "Before: start the server with make class, print a worksheet for everybody and the answer"
         " key for yourself, and open the page Learn with Projector on. Try one phone in the network"
@@ -177,12 +183,12 @@ def plan(minutes: int) -> str:
         " page Class says how.",
         "Ask nothing that you would not ask by show of hands.",
     ]
-    if alone:
-        instructions.append(f"Left for home, alone on the page Learn: {'; '.join(alone)}.")
-    rows = [(f"{turn.start}-{turn.end}", *turn[2:]) for turn in schedule(minutes)]
+    if left_lessons:
+        instructions.append(f"Left for home, alone on the page Learn: {'; '.join(left_lessons)}.")
+    rows = [(f"{turn.start}-{turn.end}", *turn[2:]) for turn in schedule_turns(minutes)]
     columns = zip(("Minute", "Step", "Teacher", "Class"), zip(*rows, strict=True), strict=True)
-    blocks = [text.paragraphs(*instructions), text.table(dict(columns))]
-    return text.page(f"Differential privacy in {minutes} minutes", blocks, _STYLE)
+    blocks = [text.render_paragraphs(*instructions), text.render_table(dict(columns))]
+    return text.render_page(f"Differential privacy in {minutes} minutes", blocks, _STYLE)
 
 
 class Turn(NamedTuple):
@@ -196,73 +202,77 @@ class Turn(NamedTuple):
     all: str
 
 
-def schedule(minutes: int) -> Iterator[Turn]:
+def schedule_turns(minutes: int) -> Iterator[Turn]:
     """A plan row by row, the last one ending after so many minutes; what is done on the page Class
     takes its time, and slides share the rest by how long their lessons are. Raises KeyError."""
     plan_parts = _PLANS[minutes]
     spent = sum(plan_part.minutes for plan_part in plan_parts)
-    pace = (minutes - spent) / sum(plan_part.alone for plan_part in plan_parts)
+    pace = (minutes - spent) / sum(plan_part.solo_minutes for plan_part in plan_parts)
     end, elapsed, locked = 0, 0.0, False
     for plan_part in plan_parts:
-        start, elapsed = end, elapsed + plan_part.minutes + pace * plan_part.alone
+        start, elapsed = end, elapsed + plan_part.minutes + pace * plan_part.solo_minutes
         end, locked = round(elapsed), locked or plan_part.step == "Lock"
         if not plan_part.lesson:
             yield Turn(start, end, plan_part.step, plan_part.teacher, plan_part.all)
             continue
         lesson = LESSONS[plan_part.lesson]
-        asks = [
+        slide_steps = [
             f"{slide.title}: “{slide.predict.question}”" if slide.predict else slide.title
             for slide in plan_part.slides
         ]
         sees_reports = locked and any(slide.in_class for slide in plan_part.slides)
-        own = "looks at its own reports, " if sees_reports else ""
+        report_text = "looks at its own reports, " if sees_reports else ""
         yield Turn(
             start,
             end,
             f"{lesson.number}. {lesson.title}",
-            f"On the page Learn. {'; '.join(asks)}. Reads aloud: {lesson.take_home}",
-            f"Predicts by show of hands, {own}moves, writes.",
+            f"On the page Learn. {'; '.join(slide_steps)}. Reads aloud: {lesson.take_home}",
+            f"Predicts by show of hands, {report_text}moves, writes.",
         )
 
 
 # --- to click on ---------------------------------------------------------------------------------
 
-THROWS = 5  # of every button, where nothing can be drawn anew
-_PIECES = re.compile(r"(?<=>)(?=<(?:div|i class=.yes))")
+N_THROWS = 5  # of every button, where nothing can be drawn anew
+_HTML_BOUNDARIES = re.compile(r"(?<=>)(?=<(?:div|i class=.yes))")
 
 
 @cache
-def alone() -> str:
+def render_lessons_page() -> str:
     """All lessons as one page that needs no server: by the same slides, whatever their controls can
     reveal. Each text, and each piece of a picture, is in it once."""
     index_by_text: dict[Any, int] = {}
 
-    def hold(element: Any) -> int:
+    def store_once(element: Any) -> int:
         return index_by_text.setdefault(element, len(index_by_text))
 
-    def shown(slide: Slide, stops: list[list[Any]]) -> Iterator[tuple[tuple[int, ...], list[int]]]:
+    def encode_reveals(
+        slide: Slide, stops: list[list[Any]]
+    ) -> Iterator[tuple[tuple[int, ...], list[int]]]:
         """The picture, the note and each sentence, at all stops of those controls that change it:
         how many those are, 1 for the others, and what is held there, the last control first."""
         rows = []
         for stop in product(*stops):
             reveal = slide.reveal(dict(zip(slide.start, stop, strict=True)))
-            drawing = pictures.drawn(reveal.picture) if reveal.picture else ""
-            piece_indices = tuple(map(hold, _PIECES.split(drawing)))
-            rows.append((piece_indices, reveal.note, *reveal.says))
-        for positions in zip(*(map(hold, row) for row in rows), strict=True):
+            drawing = pictures.render_picture(reveal.picture) if reveal.picture else ""
+            piece_indices = tuple(map(store_once, _HTML_BOUNDARIES.split(drawing)))
+            rows.append((piece_indices, reveal.note, *reveal.sentences))
+        for positions in zip(*(map(store_once, row) for row in rows), strict=True):
             grid = np.reshape(positions, [*map(len, stops)])
             for axis in range(grid.ndim):
                 first = grid.take([0], axis)
                 grid = first if (grid == first).all() else grid
             yield grid.shape, grid.ravel().tolist()
 
-    def step(slide: Slide) -> dict[str, Any]:
-        stops = [[*(control.values or control.options or range(THROWS))] for control in slide.move]
+    def encode_slide(slide: Slide) -> dict[str, Any]:
+        stops = [
+            [*(control.values or control.options or range(N_THROWS))] for control in slide.move
+        ]
         move = [
             {
                 "label": control.label,
                 "kind": "range" if control.values else "radio" if control.options else "button",
-                "names": list(map(control.name, control_stops)),
+                "names": list(map(control.format_value, control_stops)),
                 "ends": control.ends,
                 "start": control_stops.index(control.start),
             }
@@ -270,18 +280,23 @@ def alone() -> str:
         ]
         fields = {name: getattr(slide, name) for name in ("key", "title", "said", "teacher")}
         question = slide.predict and asdict(slide.predict)
-        return {**fields, "asked": question, "move": move, "shown": list(shown(slide, stops))}
+        return {
+            **fields,
+            "asked": question,
+            "move": move,
+            "shown": list(encode_reveals(slide, stops)),
+        }
 
     lessons = [
         {name: getattr(lesson, name) for name in ("id", "number", "title", "minutes", "take_home")}
-        | {"slides": list(map(step, lesson.slides))}
+        | {"slides": list(map(encode_slide, lesson.slides))}
         for lesson in LESSONS.values()
     ]
-    definitions = {term.name: term.words for term in glossary.find()}
+    definitions = {term.name: term.words for term in glossary.search_terms()}
     content = {"lessons": lessons, "words": definitions, "held": list(index_by_text)}
     page = resources.files(__package__).joinpath("lessons.html").read_text("utf-8")
     content_json = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
-    page = page.replace("/* pictures */", pictures.STYLE)
+    page = page.replace("/* pictures */", pictures.STYLE_SHEET)
     return page.replace("{content}", content_json.replace("</", "<\\/"))
 
 
@@ -292,15 +307,15 @@ class Sheet(NamedTuple):
     """A file. title: on a button."""
 
     title: str
-    make: Callable[[], str]
+    render: Callable[[], str]
 
 
 SHEETS: Mapping[str, Sheet] = {
-    "worksheet.html": Sheet("Worksheet", worksheet),
-    "answer-key.html": Sheet("Answer key", answers),
+    "worksheet.html": Sheet("Worksheet", render_worksheet),
+    "answer-key.html": Sheet("Answer key", render_answer_key),
     **{
-        f"plan-{minutes}.html": Sheet(f"Plan, {minutes} minutes", partial(plan, minutes))
+        f"plan-{minutes}.html": Sheet(f"Plan, {minutes} minutes", partial(render_plan, minutes))
         for minutes in HOURS
     },
 }
-FILES = {**SHEETS, "lessons.html": Sheet("All lessons, without a server", alone)}
+FILES = {**SHEETS, "lessons.html": Sheet("All lessons, without a server", render_lessons_page)}

@@ -19,7 +19,7 @@ from typing import Any
 
 from dpmc_core import facts
 from dpmc_core.data import public_sets
-from dpmc_core.errors import unknown_name
+from dpmc_core.errors import unknown_name_error
 from dpmc_core.privacy import Change
 from dpmc_core.problem import RandomShare
 from dpmc_core.ratings import PublicFacts
@@ -43,9 +43,11 @@ _FIELDS = {field.name for field in dataclasses.fields(Experiment)}
 def _read(module: ModuleType) -> Paper:
     """A paper from its file. Raises ValueError where that is not as it has to be."""
     name = module.__name__.rpartition(".")[2]
-    table = facts.load(__name__, f"{name}.toml")
+    table = facts.load_toml(__name__, f"{name}.toml")
     shared, likes = table.pop("shared"), table.pop("likes", {})
-    rows = [facts.into(TheoryRow, row, f"{name}.toml") for row in table.pop("theorems", ())]
+    rows = [
+        facts.build_from_table(TheoryRow, row, f"{name}.toml") for row in table.pop("theorems", ())
+    ]
     found = []
 
     def made(given: Mapping[str, Any]) -> Experiment:
@@ -62,7 +64,7 @@ def _read(module: ModuleType) -> Paper:
             at_size = whole.pop("at_size", None)
             size = at_size and made({**whole, **at_size})
             found.append(dataclasses.replace(made(whole), at_size=size))
-    return facts.into(Paper, {**table, "experiments": found, "theorems": rows}, name)
+    return facts.build_from_table(Paper, {**table, "experiments": found, "theorems": rows}, name)
 
 
 def _filled(value: Any, names: Mapping[str, Any]) -> Any:
@@ -86,7 +88,7 @@ def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
     at: Callable[..., TrialRecipe]
     table.setdefault("needs", [name for name in public_sets.SETS if f"'{name}" in str(recipe)])
     if recipe and "grid" in recipe:
-        made = facts.into(GridRecipe, {**recipe, "grid": _grid(recipe["grid"])}, "grid")
+        made = facts.build_from_table(GridRecipe, {**recipe, "grid": _grid(recipe["grid"])}, "grid")
         table["recipe"], at = made, partial(engine.at_setting, made, module)
     elif recipe:
         make = recipe.pop("make")
@@ -107,7 +109,7 @@ def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
         for words, place, *checks in table.get("statements", ())
     ]
     table["promises"] = [
-        facts.into(
+        facts.build_from_table(
             Promise,
             {
                 **one,
@@ -121,7 +123,7 @@ def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
         for one in table.get("promises", ())
         for id in one.pop("methods")
     ]
-    return facts.into(Experiment, table, table["id"])
+    return facts.build_from_table(Experiment, table, table["id"])
 
 
 def _grid(table: dict[str, Any]) -> Grid:
@@ -153,7 +155,7 @@ def find(id: str) -> tuple[Paper, Experiment]:
     known = {one.id: (paper, one) for paper, one in experiments(settings=True)}
     if id.lower() not in known:
         names = [*map(str.lower, PAPERS), *known]
-        raise unknown_name("paper or experiment", id, names, listed="dpmc papers")
+        raise unknown_name_error("paper or experiment", id, names, listing_command="dpmc papers")
     return known[id.lower()]
 
 

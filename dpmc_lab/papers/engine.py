@@ -27,20 +27,20 @@ import numpy as np
 
 from dpmc_core import experiment as core
 from dpmc_core import facts, paths, registry
-from dpmc_core.archives import read_json
+from dpmc_core.archives import parse_json
 from dpmc_core.data import datasets, public_sets
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy import Change
 from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import parse_setting, setting_text
-from dpmc_core.stopping import Stop, Stopped, stopping
+from dpmc_core.settings import format_setting, parse_setting
+from dpmc_core.stopping import StopCheck, Stopped, stop_when
 from dpmc_lab import locks, store, sweep
 from dpmc_lab.citation import CitedPaper
-from dpmc_lab.curves.lines import interval
-from dpmc_lab.store import Store, digest
-from dpmc_lab.sweep import Grid, Plan, Unit, seeds_text
+from dpmc_lab.curves.lines import compute_interval
+from dpmc_lab.store import Store, digest_values
+from dpmc_lab.sweep import Grid, Plan, Unit, format_seeds
 from dpmc_lab.sweep.engine import shared_solve
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
@@ -77,7 +77,7 @@ class Point(NamedTuple):
     @classmethod
     def of(cls, values: Sequence[float]) -> Point:
         """From the value of each seed, in an order that all curves of a result share."""
-        return cls(*interval(values), tuple(map(float, values)))
+        return cls(*compute_interval(values), tuple(map(float, values)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +175,7 @@ class Made:
     @property
     def mark(self) -> str:
         """Eight digits for what made it: version, settings, seeds and revisions."""
-        return digest(self.stamp._replace(seconds=0.0)._asdict())[:8]
+        return digest_values(self.stamp._replace(seconds=0.0)._asdict())[:8]
 
     @property
     def current(self) -> bool:
@@ -252,7 +252,7 @@ class GridRecipe:
 
     def label(self, unit: Unit) -> str | None:
         """Of the curve that a run belongs to, None to leave it out."""
-        settings = {name: setting_text(value) for name, value in unit.settings.items()}
+        settings = {name: format_setting(value) for name, value in unit.settings.items()}
         for rule, label in self.curves.items():
             id, *wanted = rule.split()
             if (
@@ -434,14 +434,14 @@ class Experiment:
     def makes(self, made: Made) -> bool:
         """Whether its recipe has the settings of a result still; of a grid its rows tell."""
         one = self.recipe
-        return not isinstance(one, TrialRecipe) or digest(one.settings) == digest(
+        return not isinstance(one, TrialRecipe) or digest_values(one.settings) == digest_values(
             made.stamp.settings
         )
 
     @property
     def absent(self) -> str:
         """What brings the data that is not here, empty where all is."""
-        there = public_sets.available
+        there = public_sets.is_downloaded
         return ", ".join(f"dpmc data get {name}" for name in self.needs if not there(name))
 
     @property
@@ -536,7 +536,7 @@ class Paper(CitedPaper):
 
 def parsed(mechanism: str, texts: Mapping[str, str]) -> dict[str, Any]:
     """Settings of a mechanism from their texts, those that it has not left out."""
-    cls = registry.get(mechanism)
+    cls = registry.get_mechanism(mechanism)
     return {
         name: parse_setting(cls, name, text)
         for name, text in texts.items()
@@ -575,15 +575,15 @@ def _made(
     seconds: float,
 ) -> Made:
     usual = experiment.recipe and experiment.recipe.seeds == recipe.seeds
-    typed = seeds_text(recipe.seeds)
+    typed = format_seeds(recipe.seeds)
     command = experiment.command + ("" if usual else f" --seeds {typed}")
-    stamp = Stamp(paths.version(), command, settings, typed, revisions, round(seconds, 1))
+    stamp = Stamp(paths.get_version(), command, settings, typed, revisions, round(seconds, 1))
     return Made(id=experiment.id, series=tuple(series), stamp=stamp)
 
 
 def planned(recipe: GridRecipe) -> Plan:
     """The runs behind curves. Raises DpmcError where the data cannot be read, OSError."""
-    plan = sweep.plan(recipe.grid)
+    plan = sweep.build_plan(recipe.grid)
     units = (unit for unit in plan.units if recipe.label(unit) is not None)
     return plan._replace(units=tuple(units))
 
@@ -612,9 +612,9 @@ def at_setting(
         plan, found = planned(replace(recipe, grid=replace(grid, seeds=(seed,)))), []
         for unit in plan.units:
             if unit.mechanism.id in only:
-                problem = sweep.problem_of(unit, plan.sources[unit.source])
+                problem = sweep.build_unit_problem(unit, plan.sources[unit.source])
                 model = how(unit.mechanism, problem, seed)
-                metrics = core.measure(unit.mechanism, model, problem, seed)
+                metrics = core.measure_model(unit.mechanism, model, problem, seed)
                 found.append((recipe.label(unit), recipe.place(unit), metrics[recipe.metric]))
         return found
 
@@ -622,7 +622,10 @@ def at_setting(
         return {x: value for name, x, value in found if name == label}
 
     key = {"fit": fit, "only": [*only], "epsilons": [*epsilons], "settings": dict(grid.settings)}
-    mark, known = digest(key), [(rule.split()[0], label) for rule, label in recipe.curves.items()]
+    mark, known = (
+        digest_values(key),
+        [(rule.split()[0], label) for rule, label in recipe.curves.items()],
+    )
     return TrialRecipe(
         trials=[
             Trial(label, id, None, mark, make, partial(told, label))
@@ -650,8 +653,8 @@ def joined(recipes: Mapping[str, TrialRecipe]) -> TrialRecipe:
 
 def of_rows(experiment: Experiment, recipe: GridRecipe, plan: Plan, opened: Store) -> Made:
     """The curves of a plan's rows, as far as they are there. Raises DpmcError where none is."""
-    ids = [info.id for info in store.curves(opened, keys=plan.keys.curves, count=False)]
-    rows = {row["key"]: row for row in store.records(opened, ids)}
+    ids = [info.id for info in store.list_curves(opened, keys=plan.keys.curves, count=False)]
+    rows = {row["key"]: row for row in store.iterate_records(opened, ids)}
     values: Any = defaultdict(lambda: defaultdict(dict))
     lines: dict[tuple[str, float | None], str] = {}
     settings: dict[str, Any] = {}
@@ -662,13 +665,13 @@ def of_rows(experiment: Experiment, recipe: GridRecipe, plan: Plan, opened: Stor
         if label is None or row is None or row["metrics"].get(recipe.metric) is None:
             continue
         id, x = unit.mechanism.id, recipe.place(unit)
-        if lines.setdefault((label, x), unit.curve) != unit.curve:
+        if lines.setdefault((label, x), unit.curve_key) != unit.curve_key:
             if registry.adds_noise(type(unit.mechanism)):
                 raise DpmcError(f"{label} of {experiment.id} stands for more than one setting")
             continue  # what two methods share without privacy: as the first of them has it
         values[label, id][x][unit.seed] = float(row["metrics"][recipe.metric])
         settings[label] = {
-            name: setting_text(one) for name, one in unit.settings.items() if name != "epsilon"
+            name: format_setting(one) for name, one in unit.settings.items() if name != "epsilon"
         }
         revisions[id] = unit.mechanism.revision
         seconds += float(row["seconds"])
@@ -692,20 +695,20 @@ def of_pieces(
     *,
     folder: Path | None = None,
     tell: Callable[[Way], None] = lambda _: None,
-    stop: Stop | None = None,
+    stop: StopCheck | None = None,
 ) -> Made:
     """Do the pieces that are not done yet, then make the curves of all.
 
     folder: where pieces are kept (default: one's own). Raises Stopped, DpmcError where another
     process makes the same, OSError.
     """
-    revisions = {id: registry.get(id).revision for id in recipe.mechanisms}
+    revisions = {id: registry.get_mechanism(id).revision for id in recipe.mechanisms}
     # Pieces of other seeds have other keys: they stay beside these.
     usual = recipe if experiment.recipe is None else experiment.recipe
     name, *rest = recipe.pool or (experiment.id, recipe.settings, list(usual.seeds), revisions)
     path = (folder or own_folder()) / f"{name}.pieces.jsonl"
     pieces = recipe.pieces()
-    with _kept(path, digest(name, *rest)[:16]) as kept, stopping(stop):
+    with _kept(path, digest_values(name, *rest)[:16]) as kept, stop_when(stop):
         tell(Way(len(pieces.keys() & kept), len(pieces)))
         for key, make in pieces.items():
             if key in kept:
@@ -728,7 +731,7 @@ def _kept(path: Path, mark: str) -> Iterator[dict[str, tuple[Any, float]]]:
     """Results and seconds of the pieces in a file that begins with a mark, by key; of a file with
     another mark none: it was made with other settings."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = locks.hold(path.with_suffix(".lock"))
+    lock = locks.acquire_lock(path.with_suffix(".lock"))
     if lock is None:
         raise DpmcError(f"{path.stem.partition('.')[0]} is being made by another process already")
     with lock:
@@ -748,7 +751,7 @@ def _kept(path: Path, mark: str) -> Iterator[dict[str, tuple[Any, float]]]:
 
 def own_folder() -> Path:
     """Where one's own results lie."""
-    return paths.home() / "papers"
+    return paths.find_home_folder() / "papers"
 
 
 def as_dict(made: Made) -> dict[str, Any]:
@@ -782,7 +785,7 @@ def write(made: Made, folder: Path) -> Path:
         f'{{\n "id": {json.dumps(id)},\n "stamp": {json.dumps(stamp)},\n'
         f' "series": [\n{lines}\n ]\n}}\n'
     )
-    with paths.whole_file(path) as part:
+    with paths.write_atomically(path) as part:
         part.write_text(text, encoding="utf-8")
     return path
 
@@ -799,7 +802,7 @@ def _short(value: Any) -> Any:
 def read(path: Path) -> Made:
     """The result in a file. Raises BadRatings where it is not one of ours, OSError."""
     try:
-        found = read_json(path.read_text(encoding="utf-8"))
+        found = parse_json(path.read_text(encoding="utf-8"))
         series = tuple(map(_series, found["series"]))
         return Made(id=found["id"], series=series, stamp=Stamp(**found["stamp"]))
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -809,7 +812,7 @@ def read(path: Path) -> Made:
 
 
 def _series(found: Mapping[str, Any]) -> Series:
-    one = facts.into(Series, found, "a curve")
+    one = facts.build_from_table(Series, found, "a curve")
     seeds = [len(draws) for draws in one.draws] or list(one.seeds)
     columns = (one.x, one.mean, one.low, one.high, seeds)
     if not one.x or {len(column) for column in columns} != {len(seeds)} or seeds != [*one.seeds]:
@@ -829,7 +832,7 @@ def own(id: str) -> Made | None:
 
 def there(experiment: Experiment, recipe: Recipe, folder: Path | None) -> bool:
     """Whether a recipe would make a result once more: one in a folder, one's own or the shipped."""
-    id, seeds = experiment.id, seeds_text(recipe.seeds)
+    id, seeds = experiment.id, format_seeds(recipe.seeds)
     made = _there(folder / f"{id}.json") if folder else own(id) or shipped(id)
     return bool(made and made.stamp.seeds == seeds and made.current and experiment.makes(made))
 

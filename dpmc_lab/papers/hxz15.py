@@ -14,9 +14,9 @@ import numpy as np
 
 from dpmc_core import metrics, registry
 from dpmc_core.model import Model, Task
-from dpmc_core.problem import Problem, build_problem, generator
+from dpmc_core.problem import Problem, build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.rows import with_offsets
+from dpmc_core.solvers.rows import factors_with_offsets
 from dpmc_core.stopping import check_cancelled
 from dpmc_lab.papers.engine import Trial, TrialRecipe, exact, parsed
 from dpmc_lab.protocol import Traffic, simulate
@@ -42,7 +42,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 @lru_cache(maxsize=1)
 def _problem() -> Problem:
     """The official split u1 of MovieLens 100K. Raises DpmcError, OSError."""
-    return build_problem(open_source(_DATA).at(0), Task.RATINGS)
+    return build_problem(open_source(_DATA).for_seed(0), Task.RATINGS)
 
 
 def errors(model: Model, problem: Problem) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def errors(model: Model, problem: Problem) -> dict[str, Any]:
 
 def _fitted(id: str, seed: int, **settings: Any) -> dict[str, Any]:
     problem = _problem()
-    rng = generator(seed, f"{id} on {problem.train.fingerprint}")
+    rng = create_generator(seed, f"{id} on {problem.train.fingerprint}")
     *_, last = registry.create(id, **settings).fit(problem.train, rng)
     assert last.model is not None
     return errors(last.model, problem)
@@ -65,11 +65,13 @@ def _in_phases(epsilon: float, seed: int) -> dict[str, Any]:
     """Scenario 2 by its law, without messages."""
     problem, settings = _problem(), StaticUsers(epsilon=epsilon, shrink=False)
     public, mechanism = problem.train.public, settings.mechanism
-    sides = mechanism.sides(problem.train)
-    rng = generator(seed, f"scenario 2 on {problem.train.fingerprint}")
-    items = simulate.in_phases(settings, settings.parts(public.users), sides, public, rng)
+    sides = mechanism.build_matrices(problem.train)
+    rng = create_generator(seed, f"scenario 2 on {problem.train.fingerprint}")
+    items = simulate.simulate_phases(
+        settings, settings.phase_mechanisms(public.users), sides, public, rng
+    )
     users = mechanism.fit_users(sides, items)
-    return errors(with_offsets(users, items, public.middle), problem)
+    return errors(factors_with_offsets(users, items, public.middle), problem)
 
 
 def _free(label: str, value: Any) -> Trial:
@@ -112,7 +114,9 @@ def increases(forms: Forms) -> TrialRecipe:
     for e in _EPSILONS:
         key, make = f"{_IN_PHASES} epsilon {e:g}", partial(_in_phases, e)
         trials.append(Trial(_IN_PHASES, "dpmf", e, key, make, mae))
-        budgets[f"{e:g}"] = [part.epsilon for part in StaticUsers(epsilon=e).parts(_USERS)]
+        budgets[f"{e:g}"] = [
+            part.epsilon for part in StaticUsers(epsilon=e).phase_mechanisms(_USERS)
+        ]
     settings = {"parts of epsilon by phase": budgets}
     return _recipe(trials, [*forms, _IN_PHASES], less=_free("PMF", mae), settings=settings)
 
@@ -133,7 +137,7 @@ def bytes_counted(settings: Scenario, users: int) -> int:
 
 def bytes_by_formula(settings: Scenario, users: int) -> int:
     """The same without a run."""
-    return Traffic.total(settings.cost(np.array([users]), users).values()).bytes
+    return Traffic.total(settings.predict_traffic(np.array([users]), users).values()).bytes
 
 
 def traffic(counted: Sequence[int], by_formula: Sequence[int]) -> TrialRecipe:
@@ -149,5 +153,5 @@ def traffic(counted: Sequence[int], by_formula: Sequence[int]) -> TrialRecipe:
             for label, (name, users, size) in lines.items()
         },
         dict.fromkeys(lines),
-        settings={name: simulate.shown_settings(one) for name, one in SCENARIOS.items()},
+        settings={name: simulate.collect_settings(one) for name, one in SCENARIOS.items()},
     )

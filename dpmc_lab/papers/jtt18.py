@@ -24,12 +24,12 @@ from dpmc_core.mechanisms.cleansing import (
     CleansingStatistics,
     SvdAfterCleansing,
 )
-from dpmc_core.mechanisms.per_user import enforced_cap
+from dpmc_core.mechanisms.per_user import effective_cap
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import USER_EMPTIED, Gaussian, Guarantee
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import setting_text
+from dpmc_core.settings import format_setting
 from dpmc_lab.papers.engine import (
     Trial,
     TrialRecipe,
@@ -91,7 +91,7 @@ class ByRating(SvdAfterCleansing):
     """
 
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
-        card, k = super().guarantee(public), enforced_cap(self.cap, public)
+        card, k = super().guarantee(public), effective_cap(self.cap, public)
         found, mu, root = card.releases, self.budget().mu, math.sqrt(k)
         rating = self.epsilon / _RATINGS / math.sqrt(2 * math.log(2 / self.delta))
 
@@ -140,7 +140,7 @@ def run(
         left, right = problem.truth.left, problem.truth.right  # of rank one
         nuclear = np.linalg.norm(left) * np.linalg.norm(right)
         texts["radius"] = f"{nuclear / math.sqrt(len(left) * len(right)):.3g}"
-    given = {**registry.published(id).settings, **parsed(id, texts), "delta": 1e-6}
+    given = {**registry.get_published_settings(id).settings, **parsed(id, texts), "delta": 1e-6}
     create: Callable[..., Mechanism] = partial(registry.create, id)
     if method == BY_RATING:
         create = ByRating
@@ -174,9 +174,9 @@ def compared(
     ]
     ids = tuple(method for method in methods if method != BY_RATING)
     published = {
-        f"{id}.{name}": setting_text(value)
+        f"{id}.{name}": format_setting(value)
         for id in ids
-        for name, value in registry.published(id).settings.items()
+        for name, value in registry.get_published_settings(id).settings.items()
     }
     return TrialRecipe(
         trials=trials,

@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from dpmc_core.experiment import key_of
+from dpmc_core.experiment import format_run_key
 from dpmc_core.mechanisms.one_bit import Gradient
 from dpmc_core.model import Factors, Mechanism, Model
-from dpmc_core.problem import Problem, generator
-from dpmc_core.solvers.one_bit import feasible_set, likelihood, positive
+from dpmc_core.problem import Problem, create_generator
+from dpmc_core.solvers.one_bit import build_feasible_set, likelihood_loss, positive_labels
 from dpmc_lab.papers.engine import fitted
 
 
@@ -26,10 +26,10 @@ def cut(mechanism: Mechanism, problem: Problem, seed: int) -> Factors:
 
 def one_round(step: float, mechanism: Gradient, problem: Problem, seed: int) -> Model:
     """One round of gradient perturbation with a first step of that length, in scores."""
-    ratings, rng = problem.train, generator(seed, key_of(mechanism, problem))
-    feasible = feasible_set(ratings, mechanism.radius, mechanism.bound, rng)
+    ratings, rng = problem.train, create_generator(seed, format_run_key(mechanism, problem))
+    feasible = build_feasible_set(ratings, mechanism.radius, mechanism.bound, rng)
     start = feasible.origin()
-    _, gradient = likelihood(mechanism.link, positive(ratings))(start.observed)
+    _, gradient = likelihood_loss(mechanism.link, positive_labels(ratings))(start.observed)
     clamped = np.clip(gradient, -mechanism.clamp, mechanism.clamp)
     noisy = mechanism.guarantee(ratings.public).releases.gradient.publish(clamped, rng)
     found: Model = feasible.project(start, step, noisy, 1e-4).model()

@@ -22,9 +22,9 @@ from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.privacy.accounting import bisect
 from dpmc_core.privacy.sampled import importance_weights
-from dpmc_core.problem import LeaveLast, Problem, build_problem, generator
+from dpmc_core.problem import LeaveLast, Problem, build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import setting_text
+from dpmc_core.settings import format_setting
 from dpmc_core.stopping import check_cancelled
 from dpmc_lab.papers.engine import (
     Trial,
@@ -33,7 +33,7 @@ from dpmc_lab.papers.engine import (
     parsed,
 )
 from dpmc_lab.protocol import federated
-from dpmc_lab.protocol.simulate import measured
+from dpmc_lab.protocol.simulate import evaluate_with_baselines
 
 # --- figures 5 and 6 ---------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ _ROUNDS = 5  # of the fit behind figure 6: the norms hardly move after it
 
 def figure_5_settings(id: str) -> dict[str, float]:
     """What figure 5 sets of a variant, by name."""
-    cls = registry.get(id)
+    cls = registry.get_mechanism(id)
     return {name: value for name, value in FIGURE_5.items() if registry.has_setting(cls, name)}
 
 
@@ -140,7 +140,7 @@ NAMES = {  # as the paper calls them
     "ials": "GT",
     "popularity": "most popular",
 }
-PARTIES = federated.PAPER["parties"]
+PARTIES = federated.PAPER_SETTINGS["parties"]
 LOOKS = (1, 3, 10, 30, 100)  # rounds after which the ranking is measured
 NO_NOISE = 1e6  # an epsilon at which noise is no longer seen
 # What a run depends on beside its key: every figure and table takes a run that another one made.
@@ -177,7 +177,7 @@ class Ranking:
     @property
     def key(self) -> str:
         at = "" if self.epsilon is None else f" epsilon {self.epsilon:g}"
-        revision = f"revision {registry.get(self.id).revision}"
+        revision = f"revision {registry.get_mechanism(self.id).revision}"
         if self.alone:
             texts = ",".join(f"{name}={text}" for name, text in self.settings.items())
             return " ".join(filter(None, (f"{self.data} {self.id}{at}", texts, revision)))
@@ -195,7 +195,7 @@ class Ranking:
             return self.among_parties(problem, seed)
         settings = parsed(self.id, self.settings)
         mechanism = registry.create(self.id, epsilon=self.epsilon, **settings)
-        rng = generator(seed, f"{self.id} on {problem.train.fingerprint}")
+        rng = create_generator(seed, f"{self.id} on {problem.train.fingerprint}")
         *_, last = mechanism.fit(problem.train, rng)
         assert last.model is not None
         return _metrics(last.model, problem, seed)
@@ -208,7 +208,7 @@ class Ranking:
         """
         rounds, local = self.size
         assert self.epsilon is not None
-        flow = federated.build(
+        flow = federated.build_federation(
             self.id,
             self.epsilon,
             parties=self.parties,
@@ -221,17 +221,17 @@ class Ranking:
             # Alpha and the shares of the budget are printed for that figure only.
             **figure_5_settings(self.id),
         )
-        run = federated.start(flow, problem, seed)
+        run = federated.start_federated_run(flow, problem, seed)
         after = {}
         for round in run.play():
             check_cancelled()
             if round in LOOKS or round == rounds:
-                after[str(round)] = _metrics(run.model(), problem, seed)
+                after[str(round)] = _metrics(run.build_model(), problem, seed)
         return {**after[str(rounds)], "after": after}
 
 
 def _metrics(model: Model, problem: Problem, seed: int) -> dict[str, float]:
-    report = measured(Task.RANKING, model, problem, seed, ())
+    report = evaluate_with_baselines(Task.RANKING, model, problem, seed, ())
     return {name: float(value) for name, value in report["metrics"].items()}
 
 
@@ -257,8 +257,8 @@ def ranked(
         named = {"epsilons", "methods", "suffix", "published"}
         more = {**usual, **{name: one for name, one in own.items() if name not in named}}
         for id, epsilon in product(own["methods"], own.get("epsilons", [None])):
-            paper = registry.published(id).settings if "published" in own else {}
-            texts = {n: own["published"].get(n, setting_text(v)) for n, v in paper.items()}
+            paper = registry.get_published_settings(id).settings if "published" in own else {}
+            texts = {n: own["published"].get(n, format_setting(v)) for n, v in paper.items()}
             run = Ranking(
                 id=id, epsilon=epsilon, profiles=Profiles(profiles), settings=texts, **more
             )

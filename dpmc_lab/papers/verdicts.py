@@ -30,10 +30,10 @@ import numpy as np
 from scipy.special import stdtrit
 
 from dpmc_core import registry
-from dpmc_core.archives import read_json
-from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.archives import parse_json
+from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.privacy import Certified
-from dpmc_core.settings import setting_text
+from dpmc_core.settings import format_setting
 from dpmc_lab.curves import as_published, cards
 from dpmc_lab.curves.lines import LEVEL
 from dpmc_lab.papers.engine import (
@@ -339,7 +339,7 @@ class Upheld(NamedTuple):
     @property
     def name(self) -> str:
         """The method's short name."""
-        return registry.short_name(self.mechanism)
+        return registry.get_short_name(self.mechanism)
 
 
 def at_settings(made: Made, tried: Made | None) -> dict[str, Made]:
@@ -356,7 +356,7 @@ def at_settings(made: Made, tried: Made | None) -> dict[str, Made]:
     return found
 
 
-FLOORS = {cls.floor for cls in registry.MECHANISMS.values()}
+FLOORS = {cls.baseline for cls in registry.MECHANISMS.values()}
 
 
 def idle(experiment: Experiment, made: Made) -> bool:
@@ -381,7 +381,7 @@ def judge(
         reason = experiment.not_run or f"nobody has run it here yet: {experiment.command}{first}"
         nothing = tuple(Compared(one, None, None) for one in experiment.printed)
         unknown: Any = tuple((one, {}) for one in experiment.statements)
-        return Judged(Accuracy.NOT_RUN, sentence(reason), nothing, unknown)
+        return Judged(Accuracy.NOT_RUN, format_sentence(reason), nothing, unknown)
     found = {name: _judged(experiment, one) for name, one in at_settings(made, tried).items()}
     compared = found[OURS].compared
     told = tuple(
@@ -389,7 +389,7 @@ def judge(
         for k, said in enumerate(experiment.statements)
     )
     if paper.unjudged:
-        return Judged(Accuracy.UNJUDGED, sentence(paper.unjudged), compared, told)
+        return Judged(Accuracy.UNJUDGED, format_sentence(paper.unjudged), compared, told)
     if not (experiment.printed or experiment.statements):
         return Judged(Accuracy.UNJUDGED, "The paper says nothing about this one.", (), ())
     helds, each = [held for _, held in told], {name: one.verdict for name, one in found.items()}
@@ -501,7 +501,7 @@ def _reason(
     if len(each) > 1:
         good = [name for name, one in each.items() if one in _GOOD]
         parts.append("; ".join([f"all at {len(good)} of {len(each)} settings", *good]))
-    return sentence("; ".join(parts))
+    return format_sentence("; ".join(parts))
 
 
 # --- promises ----------------------------------------------------------------------------------
@@ -511,7 +511,7 @@ def promises(experiment: Experiment) -> tuple[Upheld, ...]:
     """What becomes of each promise of an experiment."""
     command = f"dpmc papers {experiment.id}"
     return tuple(
-        Upheld(promise.mechanism, verdict, sentence(words), shown or command)
+        Upheld(promise.mechanism, verdict, format_sentence(words), shown or command)
         for promise in experiment.promises
         for verdict, words, shown in (_kept(promise),)
     )
@@ -520,7 +520,7 @@ def promises(experiment: Experiment) -> tuple[Upheld, ...]:
 def _kept(promise: Promise) -> tuple[Privacy, str, str]:
     """The verdict on a promise, why, and the command that shows it where it has one of its own."""
     id, change, epsilon = promise.mechanism, promise.change, promise.epsilon
-    settings = as_published.with_published(id, promise.settings)
+    settings = as_published.merge_published_settings(id, promise.settings)
     try:
         made = registry.create(id, epsilon=epsilon, delta=promise.delta, **settings)
         card = made.guarantee(promise.public)
@@ -534,19 +534,19 @@ def _kept(promise: Promise) -> tuple[Privacy, str, str]:
         return found.finite and found.epsilon <= epsilon * _SLACK
 
     if upheld(proved):
-        return Privacy.PROVED, f"epsilon {cards.epsilon_text(proved.epsilon)} {change.label}", ""
+        return Privacy.PROVED, f"epsilon {cards.format_epsilon(proved.epsilon)} {change.label}", ""
     command = audit_command(promise)
     measured = _audits().get(command)
     if measured and measured["revision"] == made.revision and measured["epsilon"] > epsilon:
-        least = cards.epsilon_text(measured["epsilon"], least=True)
+        least = cards.format_epsilon(measured["epsilon"], round_down=True)
         words = (
             f"as published at least {least} is lost where {epsilon:g} is promised"
             f" {change.label} ({change.relation}): {measured['pair']}"
         )
         if promise.note:
-            words = f"{sentence(words)} {promise.note[0].upper()}{promise.note[1:]}"
+            words = f"{format_sentence(words)} {promise.note[0].upper()}{promise.note[1:]}"
         return Privacy.COUNTEREXAMPLE, words, command
-    there = cards.certified(proved)
+    there = cards.format_certified(proved)
     if card.change is not change and upheld(own):
         words = f"proved {card.change.label}, promised {change.label}: there {there}"
         return Privacy.NARROWER, words, ""
@@ -555,8 +555,8 @@ def _kept(promise: Promise) -> tuple[Privacy, str, str]:
 
 def audit_command(promise: Promise) -> str:
     """What looks for neighbours that a method tells apart, set as its paper has it."""
-    settings = as_published.with_published(promise.mechanism, promise.settings)
-    given = [f"--set {name}={setting_text(value)}" for name, value in settings.items()]
+    settings = as_published.merge_published_settings(promise.mechanism, promise.settings)
+    given = [f"--set {name}={format_setting(value)}" for name, value in settings.items()]
     words = ["dpmc audit", promise.mechanism, f"--epsilon {promise.epsilon:g}", *given]
     return " ".join([*words, "--method probe --runs 12"])
 
@@ -565,5 +565,5 @@ def audit_command(promise: Promise) -> str:
 def _audits() -> Mapping[str, Any]:
     """What those found that found something, by command; benchmarks/audits.py makes them."""
     text = files(__package__).joinpath("audits.json").read_text(encoding="utf-8")
-    found: Mapping[str, Any] = read_json(text)
+    found: Mapping[str, Any] = parse_json(text)
     return found

@@ -8,14 +8,14 @@ from html import escape
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
-from dpmc_core.errors import sentence
+from dpmc_core.errors import format_sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.paths import version
-from dpmc_core.registry import style
+from dpmc_core.paths import get_version
+from dpmc_core.registry import get_style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
-from dpmc_lab.curves.cards import delta_text
-from dpmc_lab.curves.lines import Interval, short
-from dpmc_lab.curves.text import Table, columns, page, paragraphs
+from dpmc_lab.curves.cards import format_delta
+from dpmc_lab.curves.lines import Interval, format_short_number
+from dpmc_lab.curves.text import Table, build_table, render_page, render_paragraphs
 from dpmc_lab.papers import engine, verdicts
 from dpmc_lab.papers.engine import Experiment, Made, Paper, Point, Series
 from dpmc_lab.papers.verdicts import HOLDS, SOME, Accuracy, Judged, Privacy, Upheld
@@ -103,7 +103,7 @@ def all_looks(chosen: Iterable[Paper]) -> list[Look]:
 def overview(found: Sequence[Look]) -> Columns:
     """All of them as a table, verdicts first."""
     heads = ("accuracy", "privacy", "paper", "place", "what it shows", "run time", "preset")
-    return columns(
+    return build_table(
         heads,
         (
             (
@@ -142,7 +142,7 @@ def standing(found: Sequence[Look]) -> Columns:
     )
     keys = *dict.fromkeys(one.paper.key for one in found), "all"
     rows = ((key, *(str(told[key, word]) for word in _STANDS)) for key in keys)
-    return columns(("paper", *_STANDS.values()), rows)
+    return build_table(("paper", *_STANDS.values()), rows)
 
 
 def opening(found: Sequence[Look]) -> str:
@@ -150,14 +150,14 @@ def opening(found: Sequence[Look]) -> str:
     (_, (*keys, _)), (_, (*_, total)), *parts = standing(found).items()
     whose = f"{len(keys)} papers" if len(keys) > 1 else keys[0]
     told = ", ".join(f"{n} {words}" for words, (*_, n) in parts if n != "0")
-    return sentence(f"{whose}, {total} statements: {told or 'none can be compared'}")
+    return format_sentence(f"{whose}, {total} statements: {told or 'none can be compared'}")
 
 
 def count(found: Sequence[Look]) -> str:
     """How many there are of each verdict, in a line."""
     there = [one.judged.verdict for one in found]
     parts = [f"{one.value} {there.count(one)}" for one in Accuracy if one in there]
-    return sentence(f"{len(found)} figures and tables: {', '.join(parts)}")
+    return format_sentence(f"{len(found)} figures and tables: {', '.join(parts)}")
 
 
 def duration(seconds: float) -> str:
@@ -174,8 +174,8 @@ def facts(found: Look) -> list[tuple[str, str]]:
     listed = {
         "we see": "" if one.x.names else we_see(found),  # a table says it itself
         "why": " ".join(why(one)) if made else "",
-        "changed": " ".join(map(sentence, one.changed)),
-        "unknown": " ".join(map(sentence, one.unknown)),
+        "changed": " ".join(map(format_sentence, one.changed)),
+        "unknown": " ".join(map(format_sentence, one.unknown)),
         "tried": _tried(found),
         "command": command(found),
         "made": f"{whose}{made_text(made)}" if made else "",
@@ -187,7 +187,7 @@ def facts(found: Look) -> list[tuple[str, str]]:
 def why(one: Experiment) -> list[str]:
     """Why ours differs: what was found, with what shows it, and what is supposed."""
     told = [f"Found: {words} (shown by {shown})." for words, shown in one.found]
-    return [*told, f"Supposed: {sentence(one.why)}"] if one.why else told
+    return [*told, f"Supposed: {format_sentence(one.why)}"] if one.why else told
 
 
 def draws(found: Look) -> str:
@@ -202,7 +202,7 @@ def draws(found: Look) -> str:
         if ours < one.draws:
             seconds = made.stamp.seconds * one.draws / ours
             text += f"; all of them would take {duration(seconds)} of computing"
-    return sentence(text)
+    return format_sentence(text)
 
 
 def _tried(found: Look) -> str:
@@ -211,7 +211,7 @@ def _tried(found: Look) -> str:
     if not one.tried:
         return ""
     how = made_text(found.tried) if found.tried else "Nobody has run them here yet."
-    reasons = (sentence(f"{name}: {why}") for name, why in one.tried.items())
+    reasons = (format_sentence(f"{name}: {why}") for name, why in one.tried.items())
     return " ".join([*reasons, how, f"Again: {one.at_settings.command}"])
 
 
@@ -226,17 +226,19 @@ def made_text(made: Made) -> str:
     stamp = made.stamp
     text = f"version {stamp.version}, seeds {stamp.seeds}, {duration(stamp.seconds)} of computing"
     later = "" if made.current else " Made by an earlier version: a method has been revised since."
-    return sentence(text) + later
+    return format_sentence(text) + later
 
 
 def we_see(found: Look) -> str:
     """Each curve's ends in a sentence."""
     parts = []
     for one in found.series:
-        first, last, *at = (short(v, 3) for v in (one.mean[0], one.mean[-1], one.x[0], one.x[-1]))
+        first, last, *at = (
+            format_short_number(v, 3) for v in (one.mean[0], one.mean[-1], one.x[0], one.x[-1])
+        )
         long = "" if one.level or len(one.x) == 1 else f" to {last} (at {' to '.join(at)})"
         parts.append(f"{one.label} {first}{long}")
-    return sentence("; ".join(parts)) if parts else ""
+    return format_sentence("; ".join(parts)) if parts else ""
 
 
 def legend(found: Look) -> str:
@@ -250,7 +252,7 @@ def legend(found: Look) -> str:
         parts.append("Wide bands: from the lowest to the highest mean of the settings tried.")
     if found.experiment.printed:
         parts.append("Hollow: printed, with the error of reading it.")
-    return " ".join([*parts, sentence(EVALUATION_ONLY)] if many else parts)
+    return " ".join([*parts, format_sentence(EVALUATION_ONLY)] if many else parts)
 
 
 def numbers(found: Look) -> Columns:
@@ -279,18 +281,18 @@ def numbers(found: Look) -> Columns:
             )
         )
     heads = ("curve", axis.title or "quantity", "ours", "printed", "within", "printed in")
-    return {name: texts for name, texts in columns(heads, rows).items() if any(texts)}
+    return {name: texts for name, texts in build_table(heads, rows).items() if any(texts)}
 
 
 def _with_error(value: float, error: float) -> str:
-    return short(value) + (f" ± {short(error, 2)}" if error else "")
+    return format_short_number(value) + (f" ± {format_short_number(error, 2)}" if error else "")
 
 
 def statements(found: Look) -> Columns:
     """What the paper says and, before it with a result, whether it holds here."""
     told = found.judged.statements
-    rows = [(verdicts.told_text(held), sentence(one.words), one.place) for one, held in told]
-    told_here = columns(("here", "the paper says", "in"), rows)
+    rows = [(verdicts.told_text(held), format_sentence(one.words), one.place) for one, held in told]
+    told_here = build_table(("here", "the paper says", "in"), rows)
     if not found.made:
         del told_here["here"]
     return told_here
@@ -303,7 +305,7 @@ def promises_table(found: Look) -> Columns:
     for one in sorted(found.promises, key=lambda one: order.index(one.verdict), reverse=True):
         alike.setdefault((one.verdict.value, one.words, one.command), []).append(one.name)
     rows = ((", ".join(names), *told) for told, names in alike.items())
-    return columns(("method", "promise", "why", "command"), rows)
+    return build_table(("method", "promise", "why", "command"), rows)
 
 
 def theory_table(paper: Paper) -> Columns:
@@ -318,22 +320,28 @@ def theory_table(paper: Paper) -> Columns:
             (
                 row.theorem,
                 row.quantity,
-                *("" if n is None else short(n, 3) for n in (*numbers, row.measured, row.factor)),
+                *(
+                    "" if n is None else format_short_number(n, 3)
+                    for n in (*numbers, row.measured, row.factor)
+                ),
                 "contradicted" if row.counterexample else told,
                 row.setting,
             )
         )
-    return columns((*heads, "instance"), rows)
+    return build_table((*heads, "instance"), rows)
 
 
 def theory_notes(paper: Paper) -> list[str]:
     """What is wrong with printed theorems, each with the instance that contradicts it."""
     found = []
     for row in paper.theorems:
-        said = [sentence(text) for text in (row.note, row.silence) if text]
+        said = [format_sentence(text) for text in (row.note, row.silence) if text]
         if row.counterexample and row.printed is not None:
-            both = f"{short(row.printed, 3)} is printed, {short(row.measured, 3)} is measured"
-            said.insert(0, sentence(f"{both} ({row.setting})"))
+            both = (
+                f"{format_short_number(row.printed, 3)} is printed,"
+                f" {format_short_number(row.measured, 3)} is measured"
+            )
+            said.insert(0, format_sentence(f"{both} ({row.setting})"))
         if said:
             found.append(f"{row.theorem}: {' '.join(said)}")
     return list(dict.fromkeys(found))
@@ -352,7 +360,7 @@ def exact_numbers(found: Look) -> Table:
     for series, x, value, error, place in found.experiment.printed:
         ends = value - error, value + error
         rows.append((id, "printed", series, "", x, value, *ends, "", place))
-    return columns(_HEADS, rows)
+    return build_table(_HEADS, rows)
 
 
 def as_dict(found: Look) -> dict[str, Any]:
@@ -449,8 +457,10 @@ def _base(mechanism: str | None, level: bool, place: int) -> Style:
     if mechanism is None:
         color, mark = _UNNAMED[place % len(_UNNAMED)], _MARKS[place % len(_MARKS)]
         return Style(color, mark, _MORE_DASHES[(place + 1) % len(_MORE_DASHES)])
-    if mechanism not in registry.MECHANISMS or registry.adds_noise(registry.get(mechanism)):
-        base = style(mechanism)
+    if mechanism not in registry.MECHANISMS or registry.adds_noise(
+        registry.get_mechanism(mechanism)
+    ):
+        base = get_style(mechanism)
         return base._replace(dash="dash") if level else base
     return GUESS if mechanism in verdicts.FLOORS else OPEN
 
@@ -466,7 +476,7 @@ def titles(found: Look) -> tuple[str, str]:
     across, units = one.x.title, {promise.change.label for promise in one.promises}
     if across == EPSILON and len(units) == 1:
         deltas = {promise.delta for promise in one.promises if promise.delta}
-        also = f", delta {delta_text(deltas.pop())}" if len(deltas) == 1 else ""
+        also = f", delta {format_delta(deltas.pop())}" if len(deltas) == 1 else ""
         across = f"{across} {units.pop()}{also}"
     return across, one.y.title
 
@@ -517,15 +527,16 @@ summary { cursor: pointer; } details { margin: .4rem 0; } p { margin: .5rem 0; }
 
 def html(found: Sequence[Look]) -> str:
     """The page of these experiments."""
-    meant = paragraphs(*verdicts.meanings(one.judged.verdict for one in found))
+    meant = render_paragraphs(*verdicts.meanings(one.judged.verdict for one in found))
     parts = [
         _paragraph(opening(found)),
         _table(standing(found)),
         _paragraph(count(found)),
         _paragraph(
-            f"Made by dpmc papers --report, version {version()}, from stored results. Ours: mean"
+            f"Made by dpmc papers --report, version {get_version()}, from stored results. Ours:"
+            " mean"
             " over seeds, and half of its 95 % interval. Printed: with the error of reading it. The"
-            f" page Papers of the app draws the same numbers. {sentence(EVALUATION_ONLY)}",
+            f" page Papers of the app draws the same numbers. {format_sentence(EVALUATION_ONLY)}",
             "small",
         ),
         f"<details><summary>What the verdicts on accuracy mean</summary>{meant}</details>",
@@ -534,14 +545,14 @@ def html(found: Sequence[Look]) -> str:
     for key, paper in {one.paper.key: one.paper for one in found}.items():
         parts.append(f"<h2>{escape(key)}: {escape(paper.title)}</h2>")
         parts.append(_paragraph(f"{', '.join(paper.authors)}. {paper.venue}, {paper.year}."))
-        parts.append(_paragraph(paper.unjudged and sentence(paper.unjudged)))
+        parts.append(_paragraph(paper.unjudged and format_sentence(paper.unjudged)))
         parts += [_experiment(one) for one in found if one.paper.key == key]
         if paper.theorems:
             parts.append(f"<h3>{escape(key)}: theorems beside measurements</h3>")
             parts.append(_table(theory_table(paper)))
             parts += [_paragraph(text, "small") for text in theory_notes(paper)]
         parts.append(f"<pre>{escape(paper.bibtex)}</pre>")
-    return page("Five papers: what is printed beside what is measured", parts, _STYLE) + "\n"
+    return render_page("Five papers: what is printed beside what is measured", parts, _STYLE) + "\n"
 
 
 def _experiment(found: Look) -> str:

@@ -81,7 +81,7 @@ def _known(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
 
 
 def _collection(id: str, **settings: Any) -> Collection:
-    if not issubclass(registry.get(id), Collection):
+    if not issubclass(registry.get_mechanism(id), Collection):
         raise InvalidSetting("mechanism", "one that collects whole rows", id)
     return cast(Collection, registry.create(id, **settings))
 
@@ -96,8 +96,8 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
         create = partial(_collection, id, epsilon=epsilon, intrinsic=misfit / 2)
         mechanism = create()
         channel = mechanism.guarantee(public).releases.rows
-        out = channel.publish(mechanism.rows(ratings, channel), rng)
-        reports = mechanism.reports(out, channel, public)
+        out = channel.publish(mechanism.encode_rows(ratings, channel), rng)
+        reports = mechanism.build_reports(out, channel, public)
         rho = float(norm(scaled[reports.pattern.users, reports.pattern.items] - reports.values))
         errors = []
         for recovery, rule in (

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.arrays import Floats, Ints, Rng, Words
+from dpmc_core.arrays import Floats, Ints, Rng, Uint64s
 from dpmc_core.errors import InvalidSetting, check_number
 
 RECOMMENDER, THIRD_PARTY, USERS = "recommender", "third party", "users"
-WORD = 8  # bytes of a number: a float, a count or an integer mod P
-HEADER = 8  # bytes that say which item and which round a message on a wire is about
+WORD_BYTES = 8  # bytes of a number: a float, a count or an integer mod P
+HEADER_BYTES = 8  # bytes that say which item and which round a message on a wire is about
 
 
 class Traffic(NamedTuple):
@@ -27,9 +27,9 @@ class Traffic(NamedTuple):
     bytes: int
 
     @classmethod
-    def on_wire(cls, messages: int, n_words: int) -> Traffic:
+    def from_messages(cls, messages: int, n_words: int) -> Traffic:
         """Messages of so many numbers each."""
-        return cls(messages, messages * (HEADER + WORD * n_words))
+        return cls(messages, messages * (HEADER_BYTES + WORD_BYTES * n_words))
 
     @classmethod
     def total(cls, traffic: Iterable[Traffic]) -> Traffic:
@@ -69,7 +69,7 @@ class Transcript(list[Message]):
         super().__init__()
         self.traffic: dict[str, Traffic] = {}
 
-    def tally(self, kind: str, sent: Traffic) -> None:
+    def count_messages(self, kind: str, sent: Traffic) -> None:
         """Count messages of one kind."""
         self.traffic[kind] = Traffic.total((self.traffic.get(kind, Traffic(0, 0)), sent))
 
@@ -106,46 +106,46 @@ class Wire:
         payload: arrays whose first axis runs along `indices`, by name.
         """
         n_words = sum(int(np.prod(array.shape[1:])) for array in payload.values())
-        self.transcript.tally(kind, Traffic.on_wire(len(indices), n_words))
+        self.transcript.count_messages(kind, Traffic.from_messages(len(indices), n_words))
         if self.watch is None:
             return
         with_user = USERS in (sender, receiver)
         subjects = self.items[indices] if with_user else indices
         for k in np.flatnonzero(subjects == self.watch):
-            user_name = self.name(int(self.users[indices[k]])) if with_user else ""
+            user_name = self.get_user_name(int(self.users[indices[k]])) if with_user else ""
             content = {name: np.array(array[k]) for name, array in payload.items()}
             self.transcript.append(
                 Message(
                     sender=user_name if sender == USERS else sender,
                     receiver=user_name if receiver == USERS else receiver,
                     kind=kind,
-                    bytes=Traffic.on_wire(1, n_words).bytes,
-                    summary=_in_words(content),
+                    bytes=Traffic.from_messages(1, n_words).bytes,
+                    summary=_format_payload(content),
                     round=round,
                     payload=content,
                 )
             )
 
-    def name(self, user: int) -> str:
+    def get_user_name(self, user: int) -> str:
         """A user's name in messages."""
         return self.names[user] if self.names is not None else f"user {user}"
 
 
-def _in_words(content: Mapping[str, NDArray[Any]]) -> str:
+def _format_payload(content: Mapping[str, NDArray[Any]]) -> str:
     """A payload in words; integers mod P as they travel."""
     texts = []
     for name, array in content.items():
         numbers = np.atleast_1d(array)
         is_integer = numbers.dtype == np.uint64
-        shown, end = (
-            vector_words(numbers, "d" if is_integer else ".4g"),
+        numbers_text, suffix = (
+            format_vector(numbers, "d" if is_integer else ".4g"),
             " mod P" if is_integer else "",
         )
-        texts.append(f"{name} {shown if numbers.size > 1 else shown[1:-1]}{end}")
+        texts.append(f"{name} {numbers_text if numbers.size > 1 else numbers_text[1:-1]}{suffix}")
     return "; ".join(texts)
 
 
-def vector_words(numbers: NDArray[Any], form: str = ".4g") -> str:
+def format_vector(numbers: NDArray[Any], form: str = ".4g") -> str:
     """A vector as text: (1, 2.5, -3)."""
     return "(" + ", ".join(f"{n:{form}}" for n in numbers.tolist()) + ")"
 
@@ -177,17 +177,17 @@ class FixedPoint:
         return 2.0**-self.fraction_bits
 
     @property
-    def largest(self) -> float:
+    def max_sum(self) -> float:
         """The largest sum that is told apart from a negative one: P/2 steps."""
         return 2.0 ** (self.modulus_bits - 1 - self.fraction_bits)
 
-    def encode(self, values: ArrayLike, addends: ArrayLike, value_name: str) -> Words:
+    def encode(self, values: ArrayLike, addends: ArrayLike, value_name: str) -> Uint64s:
         """Values as integers mod P, each one of `addends` numbers to be summed.
 
         Raises InvalidSetting where the sum of that many such values could wrap around.
         """
         array = np.asarray(values, dtype=float)
-        headroom = self.largest / np.asarray(addends, dtype=float) - self.step
+        headroom = self.max_sum / np.asarray(addends, dtype=float) - self.step
         out_of_range = ~(np.abs(array) < headroom)
         if out_of_range.any():
             limit = np.broadcast_to(headroom, array.shape)[out_of_range][0]
@@ -199,21 +199,21 @@ class FixedPoint:
             )
         return self.reduce(np.rint(array / self.step).astype(np.int64).astype(np.uint64))
 
-    def decode(self, integers: Words) -> Floats:
+    def decode(self, integers: Uint64s) -> Floats:
         """Integers mod P as the numbers of least absolute value they stand for."""
         unused_bits = np.uint64(64 - self.modulus_bits)
         signed = (integers << unused_bits).view(np.int64) >> unused_bits.astype(np.int64)
         return np.asarray(signed * self.step, dtype=np.float64)
 
-    def reduce(self, integers: Words) -> Words:
+    def reduce(self, integers: Uint64s) -> Uint64s:
         """Any 64-bit integers mod P."""
         return integers & np.uint64(2**self.modulus_bits - 1)
 
-    def uniform(self, shape: tuple[int, ...], rng: Rng) -> Words:
+    def draw_uniform(self, shape: tuple[int, ...], rng: Rng) -> Uint64s:
         """Uniform integers mod P: a mask."""
         return self.reduce(rng.integers(0, 2**64 - 1, shape, dtype=np.uint64, endpoint=True))
 
-    def sums(self, integers: Words, groups: Ints, count: int) -> Words:
+    def sum_groups(self, integers: Uint64s, groups: Ints, count: int) -> Uint64s:
         """Sum of the rows of each group, mod P; rows x d -> count x d."""
         totals = np.zeros((count, integers.shape[1]), dtype=np.uint64)
         np.add.at(totals, groups, integers)

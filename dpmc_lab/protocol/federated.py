@@ -16,19 +16,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Ints, Plain, Rng
-from dpmc_core.errors import InvalidSetting, check_number, unknown_name
-from dpmc_core.experiment import baselines_of
+from dpmc_core.arrays import Floats, Ints, JsonObject, Rng
+from dpmc_core.errors import InvalidSetting, check_number, unknown_name_error
+from dpmc_core.experiment import build_baselines
 from dpmc_core.mechanisms.dpimf import Coefficients, Dpimf, Profiles
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import CELL, Change
-from dpmc_core.problem import Problem, generator
+from dpmc_core.problem import Problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.registry import MECHANISMS, create
-from dpmc_core.settings import check_settings, setting, settings_of
-from dpmc_core.solvers.factorization import binary_matrix, solve_rows
-from dpmc_lab.protocol import WORD, Message, Traffic, Transcript, vector_words
-from dpmc_lab.protocol.simulate import communication, data_facts, measured, shown_settings
+from dpmc_core.settings import check_settings, list_settings, setting
+from dpmc_core.solvers.factorization import binary_matrix, solve_implicit_rows
+from dpmc_lab.protocol import WORD_BYTES, Message, Traffic, Transcript, format_vector
+from dpmc_lab.protocol.simulate import (
+    collect_settings,
+    describe_problem_data,
+    evaluate_with_baselines,
+    report_communication,
+)
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -37,9 +42,9 @@ if TYPE_CHECKING:
 FLOW = "federated"
 TITLE = "parties send noisy profiles, a server averages them"
 SERVER = "server"
-NOISY, AVERAGE = "noisy profiles", "average profiles"  # kinds of messages
+NOISY_PROFILES, AVERAGE_PROFILES = "noisy profiles", "average profiles"  # kinds of messages
 VARIANTS = tuple(id for id, cls in MECHANISMS.items() if issubclass(cls, Dpimf))
-PAPER: Plain = {"parties": 10, "rounds": 100, "local": 20}  # RYHH24, section VI-A
+PAPER_SETTINGS: JsonObject = {"parties": 10, "rounds": 100, "local": 20}  # RYHH24, section VI-A
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +67,17 @@ class Federation:
             raise InvalidSetting("rounds x local", "at most 10,000", self.rounds * self.local)
 
     @property
-    def owned(self) -> Profiles:
+    def owned_axis(self) -> Profiles:
         """What the parties share out, where they send profiles of the other."""
         return Profiles.USERS if self.mechanism.profiles is Profiles.ITEMS else Profiles.ITEMS
 
-    def cost(self, public: PublicFacts) -> Traffic:
+    def predict_traffic(self, public: PublicFacts) -> Traffic:
         """Messages and bytes of the whole run by formula: profiles up and their average down."""
         messages = 2 * self.parties * self.rounds
-        profiles = count(public, self.mechanism.profiles)
-        return Traffic(messages, messages * WORD * self.mechanism.rank * profiles)
+        profiles = count_profiles(public, self.mechanism.profiles)
+        return Traffic(messages, messages * WORD_BYTES * self.mechanism.rank * profiles)
 
-    def budget(self, public: PublicFacts) -> FederatedBudget:
+    def account_budget(self, public: PublicFacts) -> FederatedBudget:
         """What is claimed for one solve, and what the solves of all rounds add up to.
 
         Every cell is with one party, so the parties run side by side, and its solves add up. The
@@ -85,7 +90,7 @@ class Federation:
         guarantee = dataclasses.replace(self.mechanism, rounds=solves).guarantee(public)
         single_guarantee = dataclasses.replace(self.mechanism, rounds=1).guarantee(public)
         one_solve = dataclasses.replace(single_guarantee, unaccounted=())  # given the fixed factors
-        all_solves = one_solve.repeated(solves)
+        all_solves = one_solve.repeat(solves)
         return FederatedBudget(
             claimed=self.mechanism.epsilon,
             solves=solves,
@@ -98,12 +103,14 @@ class Federation:
 
     def split(self, ratings: Ratings, rng: Rng) -> list[Ints]:
         """The users (or items) of each party: a random even split."""
-        owned = count(ratings.public, self.owned)
-        if self.parties > owned:
+        n_owned = count_profiles(ratings.public, self.owned_axis)
+        if self.parties > n_owned:
             raise InvalidSetting(
-                "parties", f"at most the {owned} {self.owned.value} to share out", self.parties
+                "parties",
+                f"at most the {n_owned} {self.owned_axis.value} to share out",
+                self.parties,
             )
-        return [np.sort(share) for share in np.array_split(rng.permutation(owned), self.parties)]
+        return [np.sort(share) for share in np.array_split(rng.permutation(n_owned), self.parties)]
 
 
 class FederatedRun:
@@ -123,10 +130,10 @@ class FederatedRun:
     ) -> None:
         self.flow, self.public, self.watch = flow, ratings.public, watch
         if watch is not None:
-            last_index = count(ratings.public, flow.mechanism.profiles) - 1
+            last_index = count_profiles(ratings.public, flow.mechanism.profiles) - 1
             check_number("watched profile", watch, at_least=0, at_most=last_index, integer=True)
         matrix = binary_matrix(ratings)
-        if flow.owned is Profiles.ITEMS:
+        if flow.owned_axis is Profiles.ITEMS:
             matrix = matrix.T.tocsr()
         self.parties = [
             _Party(
@@ -138,7 +145,7 @@ class FederatedRun:
             )
             for k, owned_indices in enumerate(flow.split(ratings, rng))
         ]
-        self.releases = flow.mechanism.releases(matrix.shape[1])
+        self.releases = flow.mechanism.build_releases(matrix.shape[1])
         self.transcript = Transcript()
         self.finished = 0  # rounds
         self.shared: Floats | None = None  # the profiles that the server returned last
@@ -149,41 +156,43 @@ class FederatedRun:
             sent = []
             for party in self.parties:
                 sent.append(party.update(self.shared, self.releases, self.flow.local))
-                self._tell(party.name, SERVER, NOISY, sent[-1], round)
+                self._send(party.name, SERVER, NOISY_PROFILES, sent[-1], round)
             self.shared = np.mean(sent, axis=0)
             for party in self.parties:
-                self._tell(SERVER, party.name, AVERAGE, self.shared, round)
+                self._send(SERVER, party.name, AVERAGE_PROFILES, self.shared, round)
             self.finished = round
             yield round
 
-    def model(self) -> Factors:
+    def build_model(self) -> Factors:
         """Everybody's refined own factors beside the shared profiles, after a round at least.
 
         For evaluation; nobody holds it.
         """
         assert self.shared is not None
-        local_factors = np.zeros((count(self.public, self.flow.owned), self.flow.mechanism.rank))
+        local_factors = np.zeros(
+            (count_profiles(self.public, self.flow.owned_axis), self.flow.mechanism.rank)
+        )
         for party in self.parties:
-            local_factors[party.owned] = party.refine(self.shared)
-        owns_users = self.flow.owned is Profiles.USERS
+            local_factors[party.owned_indices] = party.refine(self.shared)
+        owns_users = self.flow.owned_axis is Profiles.USERS
         return (
             Factors(local_factors, self.shared)
             if owns_users
             else Factors(self.shared, local_factors)
         )
 
-    def _tell(self, sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
-        n_bytes = WORD * profiles.size
-        self.transcript.tally(kind, Traffic(1, n_bytes))
+    def _send(self, sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
+        n_bytes = WORD_BYTES * profiles.size
+        self.transcript.count_messages(kind, Traffic(1, n_bytes))
         if self.watch is not None:
-            summary = f"profile {self.watch}: {vector_words(profiles[self.watch], '.3g')}"
+            summary = f"profile {self.watch}: {format_vector(profiles[self.watch], '.3g')}"
             content = {"profiles": profiles}
             self.transcript.append(
                 Message(sender, receiver, kind, n_bytes, summary, round, content)
             )
 
 
-def count(public: PublicFacts, axis: Profiles) -> int:
+def count_profiles(public: PublicFacts, axis: Profiles) -> int:
     """How many users or items there are."""
     return public.users if axis is Profiles.USERS else public.items
 
@@ -205,7 +214,7 @@ class FederatedBudget(NamedTuple):
     certified: bool
     change: Change
 
-    def as_dict(self) -> Plain:
+    def as_dict(self) -> JsonObject:
         """Plain JSON values, null for what is infinite."""
         numbers = self._asdict()
         change = numbers.pop("change")
@@ -218,7 +227,7 @@ class _Party:
     """One party: its own users (or items), their rows, and factors that never leave it."""
 
     name: str
-    owned: Ints
+    owned_indices: Ints
     rows: csr_array
     rng: Rng
     mechanism: Dpimf
@@ -227,7 +236,7 @@ class _Party:
 
     def __post_init__(self) -> None:
         self.columns = self.rows.T.tocsr()
-        self.factors = self.rng.random((len(self.owned), self.mechanism.rank))
+        self.factors = self.rng.random((len(self.owned_indices), self.mechanism.rank))
 
     def update(self, shared: Floats | None, releases: Coefficients, local: int) -> Floats:
         """Local rounds of the party's own factors and noisy profiles; the last profiles leave."""
@@ -235,7 +244,7 @@ class _Party:
         for _ in range(local):
             if profiles is not None:
                 self.factors = self.refine(profiles)
-            profiles = self.mechanism.private_profiles(
+            profiles = self.mechanism.solve_private_profiles(
                 self.columns, self.factors, releases, self.rng
             )
         assert profiles is not None
@@ -243,17 +252,17 @@ class _Party:
 
     def refine(self, shared: Floats) -> Floats:
         """The party's own factors, fitted to its rows without noise."""
-        return solve_rows(self.rows, shared, self.mechanism.loss)
+        return solve_implicit_rows(self.rows, shared, self.mechanism.loss)
 
 
-def build(variant: str, epsilon: float, **settings: Any) -> Federation:
+def build_federation(variant: str, epsilon: float, **settings: Any) -> Federation:
     """The flow with a variant of DPIMF; its card counts the solves of all rounds.
 
     settings: of the flow and of the variant; `rounds` is the flow's. Raises InvalidSetting.
     """
     if variant not in VARIANTS:
-        raise unknown_name("mechanism", variant, VARIANTS)
-    names = [s.name for s in settings_of(Federation) if s.name in settings]
+        raise unknown_name_error("mechanism", variant, VARIANTS)
+    names = [s.name for s in list_settings(Federation) if s.name in settings]
     flow_settings = {name: settings.pop(name) for name in names}
     mechanism = create(variant, epsilon=epsilon, **settings)
     assert isinstance(mechanism, Dpimf)
@@ -262,27 +271,29 @@ def build(variant: str, epsilon: float, **settings: Any) -> Federation:
     return dataclasses.replace(flow, mechanism=accounted)
 
 
-def start(
+def start_federated_run(
     flow: Federation, problem: Problem, seed: int, *, watch: int | None = None
 ) -> FederatedRun:
     """A run on the training ratings, before its first message. Raises DpmcError."""
-    rng = generator(seed, f"federated flow on {problem.train.fingerprint}")
+    rng = create_generator(seed, f"federated flow on {problem.train.fingerprint}")
     return FederatedRun(flow, problem.train, rng, watch=watch)
 
 
-def report(run: FederatedRun, problem: Problem, seed: int) -> Plain:
+def report_federated_run(run: FederatedRun, problem: Problem, seed: int) -> JsonObject:
     """What a run found, as plain JSON values; everything about raw ratings is evaluation only."""
     mechanism, public = run.flow.mechanism, run.public
     return {
         "scenario": FLOW,
         "title": TITLE,
         "mechanism": mechanism.id,
-        "data": data_facts(problem),
-        "settings": shown_settings(mechanism, run.flow),
+        "data": describe_problem_data(problem),
+        "settings": collect_settings(mechanism, run.flow),
         "seed": seed,
         "guarantee": mechanism.guarantee(public).as_dict(),
-        "budget": run.flow.budget(public).as_dict(),
+        "budget": run.flow.account_budget(public).as_dict(),
         "rounds": run.finished,
-        **measured(Task.RANKING, run.model(), problem, seed, baselines_of(mechanism)),
-        "communication": communication(run.transcript, run.flow.cost(public)),
+        **evaluate_with_baselines(
+            Task.RANKING, run.build_model(), problem, seed, build_baselines(mechanism)
+        ),
+        "communication": report_communication(run.transcript, run.flow.predict_traffic(public)),
     }

@@ -33,17 +33,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Rng, Words
+from dpmc_core.arrays import Bools, Floats, Ints, Rng, Uint64s
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Guarantee, Releases, SharedLaplace, Shares, Trust, Unaccounted
 from dpmc_core.privacy.accounting import Loss
-from dpmc_core.privacy.shares import fewest_sharing
+from dpmc_core.privacy.shares import min_group_size
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, same_setting, setting
-from dpmc_core.solvers.factorization import PublicUserFactors, Sides
-from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
+from dpmc_core.settings import check_settings, inherit_setting, setting
+from dpmc_core.solvers.factorization import PublicUserFactors, RatingMatrices
+from dpmc_core.solvers.rows import clip_dense_rows, factors_with_offsets
 from dpmc_lab.protocol import (
     RECOMMENDER,
     THIRD_PARTY,
@@ -63,19 +63,19 @@ PUBLISHED = "published factors"
 
 # Chosen on generated ratings with the errors on movie-night seen; kept after a comparison
 # on shapes that were not used before.
-MOST = 14  # phases by the rule
-_WORTH = 1270.0  # epsilon x users / sqrt(rank) up to which one phase is best
-_MORE = 2.0  # phases for each doubling of it
+MAX_PHASES = 14  # phases by the rule
+_ONE_PHASE_LIMIT = 1270.0  # epsilon x users / sqrt(rank) up to which one phase is best
+_PHASES_PER_DOUBLING = 2.0  # phases for each doubling of it
 GROWTH = 1.3  # of a phase's part of epsilon over that of the one before
 
 
-def affordable(epsilon: float, users: int, rank: int) -> int:
+def choose_phase_count(epsilon: float, users: int, rank: int) -> int:
     """How many phases a budget per rating is best split over.
 
     An item's noise grows with sqrt(rank) / epsilon, and no more than all users share it.
     """
-    doublings = math.log2(epsilon * users / (_WORTH * math.sqrt(rank)))
-    return min(max(1 + round(_MORE * doublings), 1), MOST)
+    doublings = math.log2(epsilon * users / (_ONE_PHASE_LIMIT * math.sqrt(rank)))
+    return min(max(1 + round(_PHASES_PER_DOUBLING * doublings), 1), MAX_PHASES)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class HeldUserFactors:
         return None if self.source == "pmf" else PublicUserFactors(self.source)
 
     def load(
-        self, mechanism: DPMF, rating_matrices: Sides, public: PublicFacts, rng: Rng
+        self, mechanism: DPMF, rating_matrices: RatingMatrices, public: PublicFacts, rng: Rng
     ) -> Floats:
         """users x rank, rows of length 1 at most. Raises InvalidSetting where a file won't fit."""
         if self.public is not None:
@@ -131,7 +131,7 @@ class Users:
 
     factors: Floats
     deviations: Floats
-    fixed: FixedPoint
+    fixed_point: FixedPoint
     linear: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -146,13 +146,15 @@ class Users:
         )
         return slope
 
-    def answer(self, pairs: Ints, items: Floats, addends: Ints, *masks: Words) -> Words:
+    def answer_gradients(
+        self, pairs: Ints, items: Floats, addends: Ints, *masks: Uint64s
+    ) -> Uint64s:
         """The gradient in fixed point plus masks or pieces, mod P."""
-        message = self.fixed.encode(
+        message = self.fixed_point.encode(
             self.gradient(pairs, items), addends[:, None], "a user's gradient"
         )
         for mask in masks:
-            message = self.fixed.reduce(message + mask)
+            message = self.fixed_point.reduce(message + mask)
         return message
 
 
@@ -166,27 +168,29 @@ class Recommender:
     items: Floats
     raters: Ints
     penalty: float
-    fixed: FixedPoint
+    fixed_point: FixedPoint
     rng: Rng
-    noise: Words | None = None  # scenario 3: noise + the third party's secret, mod P
+    noise: Uint64s | None = None  # scenario 3: noise + the third party's secret, mod P
 
-    def mask(self, count: int) -> Words:
+    def draw_masks(self, count: int) -> Uint64s:
         """Uniform numbers mod P, a row for each of `count` users."""
-        return self.fixed.uniform((count, self.items.shape[1]), self.rng)
+        return self.fixed_point.draw_uniform((count, self.items.shape[1]), self.rng)
 
-    def pieces(self, groups: Ints) -> Words:
+    def split_noise(self, groups: Ints) -> Uint64s:
         """The hidden noise of each item split at random among the users in `groups`."""
         assert self.noise is not None
-        shares = self.mask(len(groups))
+        shares = self.draw_masks(len(groups))
         present, first = np.unique(groups, return_index=True)
         shares[first] = 0
-        remainder = self.fixed.sums(shares, groups, len(self.items))
-        shares[first] = self.fixed.reduce(self.noise[present] - remainder[present])
+        remainder = self.fixed_point.sum_groups(shares, groups, len(self.items))
+        shares[first] = self.fixed_point.reduce(self.noise[present] - remainder[present])
         return shares
 
-    def unmask(self, sums: Words, masks: Words, groups: Ints) -> Words:
+    def unmask(self, sums: Uint64s, masks: Uint64s, groups: Ints) -> Uint64s:
         """Sums (one row per item) without the masks that this party sent to the groups' users."""
-        return self.fixed.reduce(sums - self.fixed.sums(masks, groups, len(self.items)))
+        return self.fixed_point.reduce(
+            sums - self.fixed_point.sum_groups(masks, groups, len(self.items))
+        )
 
     def step(self, gradients: Floats, indices: Ints) -> None:
         """One gradient step on the items in `indices`; 2 (k + penalty) bounds the curvature."""
@@ -201,13 +205,13 @@ class Recommender:
 class ThirdParty:
     """Adds up what users send, and knows neither the masks nor the ratings."""
 
-    secret: Words  # scenario 3: alpha, items x d
-    fixed: FixedPoint
+    secret: Uint64s  # scenario 3: alpha, items x d
+    fixed_point: FixedPoint
     rng: Rng
 
-    def add(self, integers: Words, groups: Ints) -> Words:
+    def add_answers(self, integers: Uint64s, groups: Ints) -> Uint64s:
         """The sum of each group, mod P."""
-        return self.fixed.sums(integers, groups, len(self.secret))
+        return self.fixed_point.sum_groups(integers, groups, len(self.secret))
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -218,16 +222,16 @@ class ProtocolAborted(DpmcError):
 
 
 @dataclass(frozen=True)
-class Leaves:
+class Departures:
     """Who leaves in the middle of which round, after receiving and before answering."""
 
-    who: tuple[tuple[int, int], ...] = ()  # (round, user)
+    departures: tuple[tuple[int, int], ...] = ()  # (round, user)
 
     def __str__(self) -> str:
-        return ",".join(f"{round}:{user}" for round, user in self.who) or "nobody"
+        return ",".join(f"{round}:{user}" for round, user in self.departures) or "nobody"
 
     @classmethod
-    def parse(cls, text: str) -> Leaves:
+    def parse(cls, text: str) -> Departures:
         """ROUND:USER,... or 'nobody'. Raises InvalidSetting."""
         if text.strip().lower() in ("", "nobody"):
             return cls()
@@ -246,10 +250,10 @@ class Leaves:
 class Skipped(NamedTuple):
     """Who and what takes no part, and why."""
 
-    unrated: Ints  # items without a rating
-    too_few: Ints  # items with too few raters to share noise or hide behind one another
-    silent: Ints  # users without a rating
-    unmade: Ints  # items for which too few users were there to make noise
+    unrated_items: Ints  # items without a rating
+    rare_items: Ints  # items with too few raters to share noise or hide behind one another
+    silent_users: Ints  # users without a rating
+    noiseless_items: Ints  # items for which too few users were there to make noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,11 +263,11 @@ class Scenario:
     number: ClassVar[str]
     title: ClassVar[str]
     addends: ClassVar[int] = 1  # numbers of a user in one sum
-    epsilon: float = same_setting(DPMF, "epsilon")
-    rank: int = same_setting(DPMF, "rank")
-    user_penalty: float = same_setting(DPMF, "user_penalty")
-    item_penalty: float = same_setting(DPMF, "item_penalty")
-    shrink: bool = same_setting(DPMF, "shrink")
+    epsilon: float = inherit_setting(DPMF, "epsilon")
+    rank: int = inherit_setting(DPMF, "rank")
+    user_penalty: float = inherit_setting(DPMF, "user_penalty")
+    item_penalty: float = inherit_setting(DPMF, "item_penalty")
+    shrink: bool = inherit_setting(DPMF, "shrink")
     iterations: int = setting(20, "rounds of gradients in a phase", at_least=1, at_most=10_000)
     phases: int | None = setting(
         None,
@@ -289,8 +293,8 @@ class Scenario:
     )
     modulus_bits: int = setting(48, "P = 2^bits", at_least=8, at_most=64)
     fraction_bits: int = setting(20, "numbers are multiples of 2^-bits", at_least=0, at_most=62)
-    leaves: Leaves = setting(
-        Leaves(), "users who leave mid-round: ROUND:USER,... or nobody", parse=Leaves.parse
+    leaves: Departures = setting(
+        Departures(), "users who leave mid-round: ROUND:USER,... or nobody", parse=Departures.parse
     )
 
     def __post_init__(self) -> None:
@@ -298,10 +302,10 @@ class Scenario:
         self.shares.check_colluding(self.colluding)
         if self.user_factors is not None and self.phases not in (None, 1):
             raise InvalidSetting("phases", "1 where user factors are passed in", self.phases)
-        _ = self.fixed
+        _ = self.fixed_point
 
     @property
-    def fixed(self) -> FixedPoint:
+    def fixed_point(self) -> FixedPoint:
         return FixedPoint(modulus_bits=self.modulus_bits, fraction_bits=self.fraction_bits)
 
     @property
@@ -321,9 +325,9 @@ class Scenario:
         """How many phases there are."""
         if self.user_factors is not None:
             return 1
-        return self.phases or affordable(self.epsilon, users, self.rank)
+        return self.phases or choose_phase_count(self.epsilon, users, self.rank)
 
-    def parts(self, users: int) -> tuple[DPMF, ...]:
+    def phase_mechanisms(self, users: int) -> tuple[DPMF, ...]:
         """Scenario 1 with each phase's part of epsilon."""
         weights = (self.growth**k for k in range(self.phase_count(users)))
         budgets = Loss(self.epsilon).split(*weights)
@@ -353,17 +357,19 @@ class Scenario:
             caveats=(
                 *base_guarantee.caveats,
                 gaussian_caveat if self.shares is Shares.GAUSSIAN else hardened_caveat,
-                *((_A_SHOWS,) if base_guarantee.unaccounted else ()),
+                *((_A_CAVEAT,) if base_guarantee.unaccounted else ()),
                 "recommender and third party must not collude",
             ),
         )
-        return dataclasses.replace(combined, caveats=(*_paid(combined, terms), *combined.caveats))
+        return dataclasses.replace(
+            combined, caveats=(*_describe_cost(combined, terms), *combined.caveats)
+        )
 
     def releases(self, public: PublicFacts) -> tuple[SharedLaplace, ...]:
         """Scenario 1's Laplace release in every phase, drawn by the users."""
         base_terms = [
             phase_mechanism.guarantee(public).releases.linear_term
-            for phase_mechanism in self.parts(public.users)
+            for phase_mechanism in self.phase_mechanisms(public.users)
         ]
         return tuple(
             SharedLaplace(
@@ -377,27 +383,27 @@ class Scenario:
             for k, term in enumerate(base_terms, 1)
         )
 
-    def rounds(self, run: ScenarioRun) -> Iterator[int]:
+    def play_rounds(self, run: ScenarioRun) -> Iterator[int]:
         """Exchange the messages of the phase under way, yielding the number of each finished round.
 
         Raises ProtocolAborted where a round cannot go on.
         """
-        members, n_prior = self._make_noise(run), run.phase.before
+        members, n_prior = self._make_noise(run), run.phase.n_prior_rounds
         for t in range(n_prior + 1, n_prior + self.iterations + 1):
-            pairs = self._attending(run, t, members)
+            pairs = self._select_attending(run, t, members)
             sums, summed = np.zeros_like(run.items), [pairs[:0]]
-            for queried, is_gone, is_summed in self._attempts(run, pairs, t):
-                group = run.what[queried]
-                payload = self._hidden(run, group)
+            for queried, is_gone, is_summed in self._iterate_attempts(run, pairs, t):
+                group = run.item_of_pair[queried]
+                payload = self._draw_hiding_payload(run, group)
                 answers = run.exchange(
                     t, queried, is_gone, self.addends * run.raters[group], payload
                 )
-                self._left(run, t, queried[is_gone])
+                self._handle_departures(run, t, queried[is_gone])
                 masks, secret = payload.get("mask", np.zeros_like(answers)), run.third_party.secret
                 total = run.add_up(
                     SUM, t, group[is_summed], answers[is_summed], masks[is_summed], -secret
                 )
-                sums += self.fixed.decode(total)
+                sums += self.fixed_point.decode(total)
                 summed.append(queried[is_summed])
             run.finish_round(sums, np.concatenate(summed))
             yield t
@@ -406,59 +412,59 @@ class Scenario:
         """The set-up of a phase; returns the pairs that take part in its rounds."""
         raise NotImplementedError
 
-    def _attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:  # noqa: ARG002
+    def _select_attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:  # noqa: ARG002
         """The pairs that are asked in a round."""
         return pairs
 
-    def _attempts(
+    def _iterate_attempts(
         self, run: ScenarioRun, pairs: Ints, t: int
     ) -> Iterator[tuple[Ints, Bools, Bools]]:
         """(pairs asked, which of them leave, which are summed), till all is in."""
-        is_gone = run.leaving(pairs, t)
+        is_gone = run.find_leaving(pairs, t)
         yield pairs, is_gone, ~is_gone
 
-    def _hidden(self, run: ScenarioRun, groups: Ints) -> dict[str, Words]:
+    def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
         """What users get to hide their gradients, a row for each."""
         raise NotImplementedError
 
-    def _left(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
+    def _handle_departures(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
         """What happens where these left in the middle of a round."""
 
-    def cost(self, raters: Ints, users: int) -> dict[str, Traffic]:
+    def predict_traffic(self, raters: Ints, users: int) -> dict[str, Traffic]:
         """The traffic of a whole run by kind of message, everybody being there all the time.
 
         raters: users per item; items with too few of them cost nothing. users: all there are.
         """
-        shared_raters = raters[raters >= fewest_sharing(self.colluding)]
+        shared_raters = raters[raters >= min_group_size(self.colluding)]
         pairs, n_queried, items = (
             int(shared_raters.sum()),
-            int(self.asked(shared_raters).sum()),
+            int(self.count_queried(shared_raters).sum()),
             len(shared_raters),
         )
         p, d = self.phase_count(users), self.rank
         t = p * self.iterations
         mixing = d if self.shares is Shares.GAUSSIAN else 0
-        setup, model = self._words()
+        setup, model = self._message_sizes()
         return {
-            SETUP: Traffic.on_wire(p * n_queried, setup + mixing),
-            MODEL: Traffic.on_wire(t * n_queried, model),
-            ANSWER: Traffic.on_wire(t * n_queried, d),
-            SUM: Traffic.on_wire(t * items, d),
-            PUBLISHED: Traffic.on_wire(p * pairs, d),
+            SETUP: Traffic.from_messages(p * n_queried, setup + mixing),
+            MODEL: Traffic.from_messages(t * n_queried, model),
+            ANSWER: Traffic.from_messages(t * n_queried, d),
+            SUM: Traffic.from_messages(t * items, d),
+            PUBLISHED: Traffic.from_messages(p * pairs, d),
         }
 
-    def asked(self, raters: Ints) -> Ints:
+    def count_queried(self, raters: Ints) -> Ints:
         """How many of each item's raters are asked in a round where all are online."""
         return raters
 
-    def _words(self) -> tuple[int, int]:
+    def _message_sizes(self) -> tuple[int, int]:
         """Numbers of a message of the set-up, without H, and of one with item factors."""
         raise NotImplementedError
 
     @property
-    def known_attendance(self) -> bool:
-        """Whether everybody is there all the time, as `cost` has it."""
-        return not self.leaves.who
+    def has_full_attendance(self) -> bool:
+        """Whether everybody is there all the time, as `predict_traffic` has it."""
+        return not self.leaves.departures
 
 
 @dataclass(frozen=True)
@@ -474,30 +480,30 @@ _REFITTED = (
         "the proof holds them constant; through them one rating moves every item its user rated",
     ),
 )
-_A_SHOWS = (
+_A_CAVEAT = (
     "the recommender sees the noisy sum of every round of a phase with the same noise, and"
     " differences of them give A, the sum of u u' over the factors u of an item's raters"
 )
 
 
-def _paid(guarantee: Guarantee, terms: tuple[SharedLaplace, ...]) -> tuple[str, ...]:
+def _describe_cost(guarantee: Guarantee, terms: tuple[SharedLaplace, ...]) -> tuple[str, ...]:
     """What the phases cost, each and together, where the card itself proves nothing."""
 
-    def held(*releases: SharedLaplace) -> float:
+    def certify_releases(*releases: SharedLaplace) -> float:
         partial_guarantee = dataclasses.replace(
             guarantee, unaccounted=(), releases=LinearTerms(releases)
         )
         return partial_guarantee.certified().epsilon
 
-    within = "with user factors held constant, as the paper's proof has them, {} epsilon"
+    template = "with user factors held constant, as the paper's proof has them, {} epsilon"
     if len(terms) > 1:
-        parts = " + ".join(f"{held(term):.3g}" for term in terms)
+        epsilons = " + ".join(f"{certify_releases(term):.3g}" for term in terms)
         return (
             f"{len(terms)} phases publish item factors, each with fresh noise:"
-            f" {within.format('they spend')} {parts} = {held(*terms):.4g}",
+            f" {template.format('they spend')} {epsilons} = {certify_releases(*terms):.4g}",
         )
     if guarantee.unaccounted:
-        return (f"{within.format('the release spends')} {held(*terms):.4g}",)
+        return (f"{template.format('the release spends')} {certify_releases(*terms):.4g}",)
     return ()
 
 
@@ -506,9 +512,9 @@ class Phase:
     """One phase of a run, as the simulation remembers it: no party holds all of this.
 
     user_factors: users x rank, of length 1 at most. noise: what the users' shares add up to, items
-    x rank. active: items that take part. before: how many rounds went before it. Of each round:
-    steps, the pairs summed and items stepped; sums, what the recommender reads off it, items x
-    rank; models, the item factors before it, and last those after all.
+    x rank. active: items that take part. n_prior_rounds: how many rounds went before it. Of each
+    round: steps, the pairs summed and items stepped; sums, what the recommender reads off it, items
+    x rank; models, the item factors before it, and last those after all.
     """
 
     release: SharedLaplace
@@ -516,7 +522,7 @@ class Phase:
     user_factors: Floats
     noise: Floats
     active: Ints
-    before: int
+    n_prior_rounds: int
     models: list[Floats]
     steps: list[tuple[Ints, Ints]] = field(default_factory=list)
     sums: list[Floats] = field(default_factory=list)
@@ -540,50 +546,56 @@ class ScenarioRun:
         *,
         watch: int | None = None,
     ) -> None:
-        public, fixed_point = ratings.public, settings.fixed
+        public, fixed_point = ratings.public, settings.fixed_point
         self.settings, self.public, self.mechanism = settings, public, settings.mechanism
         user_rng, self.rng, masks, secrets = rng.spawn(4)
-        self.sides: Sides = self.mechanism.sides(ratings)
-        first_items = self.mechanism.first_items(public.items, user_rng)
+        self.rating_matrices: RatingMatrices = self.mechanism.build_matrices(ratings)
+        first_items = self.mechanism.draw_item_factors(public.items, user_rng)
         held_factors = settings.user_factors
-        self._held = (
+        self._held_factors = (
             None
             if held_factors is None
-            else held_factors.load(self.mechanism, self.sides, public, user_rng)
+            else held_factors.load(self.mechanism, self.rating_matrices, public, user_rng)
         )
-        self.parts, self.releases = settings.parts(public.users), settings.releases(public)
+        self.phase_mechanisms, self.releases = (
+            settings.phase_mechanisms(public.users),
+            settings.releases(public),
+        )
         self.raters = raters = np.bincount(ratings.items, minlength=public.items)
-        fewest = self.releases[0].fewest
-        self._silent = np.flatnonzero(np.diff(ratings.indptr) == 0)
-        is_included = raters[ratings.items] >= fewest
+        min_raters = self.releases[0].min_sharing_users
+        self._silent_users = np.flatnonzero(np.diff(ratings.indptr) == 0)
+        is_included = raters[ratings.items] >= min_raters
         if not is_included.any():
             raise BadRatings(
-                f"every item has fewer than {fewest} raters, so nobody can hide: nothing is left to"
+                f"every item has fewer than {min_raters} raters, so nobody can hide: nothing is"
+                " left to"
                 " factorize"
             )
-        last = settings.iterations * len(self.parts)
-        for t, user in settings.leaves.who:
-            if t > last or user >= public.users:
-                limit = f"ROUND:USER with rounds 0..{last} and users 0..{public.users - 1}"
+        last_round = settings.iterations * len(self.phase_mechanisms)
+        for t, user in settings.leaves.departures:
+            if t > last_round or user >= public.users:
+                limit = f"ROUND:USER with rounds 0..{last_round} and users 0..{public.users - 1}"
                 raise InvalidSetting("leaves", limit, str(settings.leaves))
-        if watch is not None and (not 0 <= watch < len(raters) or raters[watch] < fewest):
-            raise InvalidSetting("watched item", f"an item with at least {fewest} raters", watch)
+        if watch is not None and (not 0 <= watch < len(raters) or raters[watch] < min_raters):
+            raise InvalidSetting(
+                "watched item", f"an item with at least {min_raters} raters", watch
+            )
         # user and item of each pair that takes part, and the items
-        self.who, self.what = (
+        self.user_of_pair, self.item_of_pair = (
             ids[is_included].astype(np.int64) for ids in (ratings.users, ratings.items)
         )
-        self._shared: Ints = np.flatnonzero(raters >= fewest)
+        self._shared_items: Ints = np.flatnonzero(raters >= min_raters)
         ids = ratings.user_ids
         names = None if ids is None else [f"user {id}" for id in ids]
-        self.wire = Wire(self.who, self.what, watch, names)
+        self.wire = Wire(self.user_of_pair, self.item_of_pair, watch, names)
         self._deviations = ratings.values[is_included] - self.public.middle
-        penalty = self.parts[0].noisy_penalty(self.public)
+        penalty = self.phase_mechanisms[0].noisy_penalty(self.public)
         self.recommender = Recommender(first_items.copy(), raters, penalty, fixed_point, masks)
         self.third_party = ThirdParty(
             np.zeros(first_items.shape, dtype=np.uint64), fixed_point, secrets
         )
         self.phases: list[Phase] = []
-        self._begin(first_items)
+        self._begin_phase(first_items)
 
     @property
     def phase(self) -> Phase:
@@ -593,7 +605,7 @@ class ScenarioRun:
     @property
     def rounds(self) -> int:
         """How many rounds are finished."""
-        return self.phase.before + len(self.phase.steps)
+        return self.phase.n_prior_rounds + len(self.phase.steps)
 
     @property
     def transcript(self) -> Transcript:
@@ -606,80 +618,90 @@ class ScenarioRun:
 
     @property
     def skipped(self) -> Skipped:
-        min_raters = self.releases[0].fewest
+        min_raters = self.releases[0].min_sharing_users
         return Skipped(
             np.flatnonzero(self.raters == 0),
             np.flatnonzero((self.raters > 0) & (self.raters < min_raters)),
-            self._silent,
-            np.setdiff1d(self._shared, self._reached),
+            self._silent_users,
+            np.setdiff1d(self._shared_items, self._items_with_noise),
         )
 
     @property
-    def _reached(self) -> Ints:
+    def _items_with_noise(self) -> Ints:
         """The items that some phase had noise for."""
         return np.unique(np.concatenate([phase.active for phase in self.phases]))
 
     def play(self) -> Iterator[int]:
         """Exchange the messages, yielding the number of each finished round."""
-        all_pairs = np.arange(len(self.who))
-        for k in range(len(self.parts)):
+        all_pairs = np.arange(len(self.user_of_pair))
+        for k in range(len(self.phase_mechanisms)):
             if k:
-                self._begin(self.published(self.items))
-            yield from self.settings.rounds(self)
-            content = {"v": self.published(self.items)[self.what]}
+                self._begin_phase(self.mask_unpublished(self.items))
+            yield from self.settings.play_rounds(self)
+            content = {"v": self.mask_unpublished(self.items)[self.item_of_pair]}
             self.wire.send(PUBLISHED, RECOMMENDER, USERS, content, all_pairs, self.rounds)
 
-    def published(self, items: Floats) -> Floats:
+    def mask_unpublished(self, items: Floats) -> Floats:
         """Item factors as published after a phase: zeros for items that nobody has noise for."""
         factors = np.zeros_like(items)
-        factors[self._reached] = items[self._reached]
+        factors[self._items_with_noise] = items[self._items_with_noise]
         return factors
 
-    def refit(self, items: Floats) -> Floats:
+    def refit_users(self, items: Floats) -> Floats:
         """The factors that users hold, each fitted to published item factors and own ratings."""
-        return self._held if self._held is not None else self.mechanism.fit_users(self.sides, items)
+        return (
+            self._held_factors
+            if self._held_factors is not None
+            else self.mechanism.fit_users(self.rating_matrices, items)
+        )
 
-    def model(self) -> Factors:
+    def build_model(self) -> Factors:
         """What users predict with: the published item factors and own factors refitted to them."""
-        items = self.published(self.items)
-        return with_offsets(self.mechanism.fit_users(self.sides, items), items, self.public.middle)
+        items = self.mask_unpublished(self.items)
+        return factors_with_offsets(
+            self.mechanism.fit_users(self.rating_matrices, items), items, self.public.middle
+        )
 
-    def leaving(self, pairs: Ints, t: int) -> Bools:
+    def find_leaving(self, pairs: Ints, t: int) -> Bools:
         """Which of the pairs leave in a round, or in the set-up (0) of the first phase."""
-        leaving_users = [user for round, user in self.settings.leaves.who if round == t]
-        return np.isin(self.who[pairs], leaving_users if t or not self.phase.before else [])
+        leaving_users = [user for round, user in self.settings.leaves.departures if round == t]
+        return np.isin(
+            self.user_of_pair[pairs], leaving_users if t or not self.phase.n_prior_rounds else []
+        )
 
     def set_up(self, pairs: Ints, payload: dict[str, NDArray[Any]]) -> Floats | None:
         """The recommender tells the users how many share an item's noise, and Gaussian ones H."""
-        group = self.what[pairs]
+        group = self.item_of_pair[pairs]
         sizes = np.bincount(group, minlength=len(self.items))[group]
         content: dict[str, NDArray[Any]] = {"users": sizes[:, None]}
-        mixing = self.phase.release.mixing(self.recommender.rng)
+        mixing = self.phase.release.draw_mixing(self.recommender.rng)
         if mixing is not None:
             content["H"] = mixing[group]
         self.wire.send(SETUP, RECOMMENDER, USERS, content | payload, pairs, 0)
         return mixing
 
     def exchange(
-        self, t: int, queried: Ints, is_gone: Bools, addends: Ints, payload: dict[str, Words]
-    ) -> Words:
+        self, t: int, queried: Ints, is_gone: Bools, addends: Ints, payload: dict[str, Uint64s]
+    ) -> Uint64s:
         """What the users asked answer in a round, who get item factors and what hides gradients;
         those who are gone compute, and send nothing."""
-        items = self.items[self.what[queried]]
+        items = self.items[self.item_of_pair[queried]]
         self.wire.send(MODEL, RECOMMENDER, USERS, {"v": items, **payload}, queried, t)
-        answers = self.users.answer(queried, items, addends, *payload.values())
+        answers = self.users.answer_gradients(queried, items, addends, *payload.values())
         self.wire.send(
             ANSWER, USERS, THIRD_PARTY, {"answer": answers[~is_gone]}, queried[~is_gone], t
         )
         return answers
 
     def add_up(
-        self, kind: str, t: int, group: Ints, integers: Words, masks: Words, secret: Words
-    ) -> Words:
+        self, kind: str, t: int, group: Ints, integers: Uint64s, masks: Uint64s, secret: Uint64s
+    ) -> Uint64s:
         """Sums by item, with a secret of the third party, go to the recommender, which takes its
         masks off; 0 where there is none."""
         summed_items = np.unique(group)
-        total = self.settings.fixed.reduce(self.third_party.add(integers, group) + secret)
+        total = self.settings.fixed_point.reduce(
+            self.third_party.add_answers(integers, group) + secret
+        )
         self.wire.send(
             kind, THIRD_PARTY, RECOMMENDER, {"sum": total[summed_items]}, summed_items, t
         )
@@ -689,7 +711,7 @@ class ScenarioRun:
 
     def finish_round(self, sums: Floats, pairs: Ints) -> None:
         """The recommender reads the sums and steps; the simulation remembers."""
-        steps, summed_items = self.phase.steps, np.unique(self.what[pairs])
+        steps, summed_items = self.phase.steps, np.unique(self.item_of_pair[pairs])
         if steps and np.array_equal(steps[-1][0], pairs):
             pairs, summed_items = steps[-1]  # held once
         steps.append((pairs, summed_items))
@@ -697,22 +719,24 @@ class ScenarioRun:
         self.recommender.step(sums[summed_items], summed_items)
         self.phase.models.append(self.items.copy())
 
-    def _begin(self, items: Floats) -> None:
+    def _begin_phase(self, items: Floats) -> None:
         """The next phase, whose users fit the own factors to these item factors at home."""
         k = len(self.phases)
-        user_factors, _ = clip_dense_rows(self.refit(items), 1.0)
-        penalty = self.parts[k].noisy_penalty(self.public)
+        user_factors, _ = clip_dense_rows(self.refit_users(items), 1.0)
+        penalty = self.phase_mechanisms[k].noisy_penalty(self.public)
         n_prior_rounds = self.rounds if k else 0
         self.recommender.penalty = penalty
-        self.users = Users(user_factors[self.who], self._deviations, self.settings.fixed)
+        self.users = Users(
+            user_factors[self.user_of_pair], self._deviations, self.settings.fixed_point
+        )
         self.phases.append(
             Phase(
                 release=self.releases[k],
                 penalty=penalty,
                 user_factors=user_factors,
                 noise=np.zeros_like(self.items),
-                active=self._shared,
-                before=n_prior_rounds,
+                active=self._shared_items,
+                n_prior_rounds=n_prior_rounds,
                 models=[self.items.copy()],
             )
         )
@@ -730,30 +754,30 @@ class StaticUsers(Scenario):
     title = "untrusted recommender, static users"
     masks: bool = setting(True, "hide each gradient from the third party by a mask")
 
-    def _words(self) -> tuple[int, int]:
+    def _message_sizes(self) -> tuple[int, int]:
         return 1, self.rank * (1 + self.masks)
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
-        pairs, phase = np.arange(len(run.who)), run.phase
+        pairs, phase = np.arange(len(run.user_of_pair)), run.phase
         mixing = run.set_up(pairs, {})
-        self._left(run, 0, pairs[run.leaving(pairs, 0)])
-        noisy = phase.release.publish_shares(run.users.linear, run.what, mixing, run.rng)
-        np.add.at(phase.noise, run.what, noisy - run.users.linear)
+        self._handle_departures(run, 0, pairs[run.find_leaving(pairs, 0)])
+        noisy = phase.release.publish_shares(run.users.linear, run.item_of_pair, mixing, run.rng)
+        np.add.at(phase.noise, run.item_of_pair, noisy - run.users.linear)
         run.users.linear = noisy
         return pairs
 
-    def _hidden(self, run: ScenarioRun, groups: Ints) -> dict[str, Words]:
-        return {"mask": run.recommender.mask(len(groups))} if self.masks else {}
+    def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
+        return {"mask": run.recommender.draw_masks(len(groups))} if self.masks else {}
 
-    def _left(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
+    def _handle_departures(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
         """Without a share the noise is too small; with other shares it is another draw."""
         if not len(pairs):
             return
-        user, item = int(run.who[pairs[0]]), int(run.what[pairs[0]])
+        user, item = int(run.user_of_pair[pairs[0]]), int(run.item_of_pair[pairs[0]])
         k = int(run.raters[item])
         raise ProtocolAborted(
             (f"round {t} is aborted" if t else "the set-up is aborted")
-            + f": {run.wire.name(user)} left before answering for item {item},"
+            + f": {run.wire.get_user_name(user)} left before answering for item {item},"
             f" and with the own share of noise gone only ({k}-1)/{k} of its variance would be left;"
             " starting again with the users who stay draws fresh noise on the same ratings, "
             + (
@@ -799,29 +823,31 @@ class DynamicUsers(Scenario):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fewest = fewest_sharing(self.colluding)
-        if 0 < self.picked < fewest:
+        min_raters = min_group_size(self.colluding)
+        if 0 < self.picked < min_raters:
             raise InvalidSetting(
-                "picked", f"0 (all who are online) or >= {fewest}, to hide and share", self.picked
+                "picked",
+                f"0 (all who are online) or >= {min_raters}, to hide and share",
+                self.picked,
             )
 
     @property
-    def known_attendance(self) -> bool:
-        return super().known_attendance and self.online == 1
+    def has_full_attendance(self) -> bool:
+        return super().has_full_attendance and self.online == 1
 
-    def asked(self, raters: Ints) -> Ints:
+    def count_queried(self, raters: Ints) -> Ints:
         return np.minimum(raters, self.picked) if self.picked else raters
 
-    def _words(self) -> tuple[int, int]:
+    def _message_sizes(self) -> tuple[int, int]:
         return 1 + self.rank, 3 * self.rank
 
-    def cost(self, raters: Ints, users: int) -> dict[str, Traffic]:
-        traffic = super().cost(raters, users)
+    def predict_traffic(self, raters: Ints, users: int) -> dict[str, Traffic]:
+        traffic = super().predict_traffic(raters, users)
         d = self.rank
         return traffic | {
-            HIDDEN_SHARE: Traffic.on_wire(traffic[ANSWER].messages // self.iterations, d),
-            HIDDEN_NOISE: Traffic.on_wire(traffic[SUM].messages // self.iterations, d),
-            ONLINE: Traffic.on_wire(traffic[PUBLISHED].messages * self.iterations, 0),
+            HIDDEN_SHARE: Traffic.from_messages(traffic[ANSWER].messages // self.iterations, d),
+            HIDDEN_NOISE: Traffic.from_messages(traffic[SUM].messages // self.iterations, d),
+            ONLINE: Traffic.from_messages(traffic[PUBLISHED].messages * self.iterations, 0),
         }
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
@@ -840,31 +866,36 @@ class DynamicUsers(Scenario):
             caveats=(*base_guarantee.caveats, caveat),
         )
 
-    def _attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:
-        online = self._present(run, pairs)
+    def _select_attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:
+        online = self._select_online(run, pairs)
         run.wire.send(ONLINE, USERS, RECOMMENDER, {}, online, t)
-        return self._picked(run, online)
+        return self._pick_raters(run, online)
 
-    def _hidden(self, run: ScenarioRun, groups: Ints) -> dict[str, Words]:
+    def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
         recommender = run.recommender
-        return {"mask": recommender.mask(len(groups)), "piece": recommender.pieces(groups)}
+        return {
+            "mask": recommender.draw_masks(len(groups)),
+            "piece": recommender.split_noise(groups),
+        }
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
         """The set-up of a phase; returns the pairs of items whose noise could be made."""
         phase, size = run.phase, run.items.shape
-        present = self._picked(run, self._present(run, np.arange(len(run.who))))
-        run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)
+        present = self._pick_raters(run, self._select_online(run, np.arange(len(run.user_of_pair))))
+        run.third_party.secret = self.fixed_point.draw_uniform(size, run.third_party.rng)
         run.recommender.noise = np.zeros(size, dtype=np.uint64)
         has_noise = np.zeros(size[0], dtype=bool)
-        for queried, is_gone, is_summed in self._attempts(run, present, 0):
-            group, masks = run.what[queried], run.recommender.mask(len(queried))
+        for queried, is_gone, is_summed in self._iterate_attempts(run, present, 0):
+            group, masks = run.item_of_pair[queried], run.recommender.draw_masks(len(queried))
             mixing = run.set_up(queried, {"mask": masks})
             shares = phase.release.publish_shares(
                 np.zeros((len(queried), self.rank)), group, mixing, run.rng
             )
             members = np.bincount(group, minlength=size[0])[group]
-            integers = self.fixed.encode(shares, 2 * members[:, None], "a user's share of noise")
-            masked_shares = self.fixed.reduce(integers + masks)
+            integers = self.fixed_point.encode(
+                shares, 2 * members[:, None], "a user's share of noise"
+            )
+            masked_shares = self.fixed_point.reduce(integers + masks)
             payload = {"answer": masked_shares[~is_gone]}
             run.wire.send(HIDDEN_SHARE, USERS, THIRD_PARTY, payload, queried[~is_gone], 0)
             group, secret = group[is_summed], run.third_party.secret
@@ -874,9 +905,9 @@ class DynamicUsers(Scenario):
             np.add.at(phase.noise, group, shares[is_summed])
             has_noise[group] = True
         phase.active = np.flatnonzero(has_noise)
-        return np.flatnonzero(has_noise[run.what])
+        return np.flatnonzero(has_noise[run.item_of_pair])
 
-    def _attempts(
+    def _iterate_attempts(
         self, run: ScenarioRun, pairs: Ints, t: int
     ) -> Iterator[tuple[Ints, Bools, Bools]]:
         """(pairs asked, which of them leave, which are of items that lose nobody), till all is in.
@@ -884,34 +915,34 @@ class DynamicUsers(Scenario):
         Where somebody leaves, the third party forgets what it got for the item, and the users who
         stay are asked again: for fresh shares of noise, or with fresh masks and pieces of it.
         """
-        is_gone = run.leaving(pairs, t)
+        is_gone = run.find_leaving(pairs, t)
         while len(pairs):
-            group = run.what[pairs]
+            group = run.item_of_pair[pairs]
             is_summed = ~np.isin(group, group[is_gone])
             yield pairs, is_gone, is_summed
             items = np.unique(group[is_gone])
             missing = {"missing": np.ones((len(items), 1))}
             run.wire.send(RESTART, THIRD_PARTY, RECOMMENDER, missing, items, t)
-            pairs = self._enough(run, pairs[~is_summed & ~is_gone])
+            pairs = self._drop_small_items(run, pairs[~is_summed & ~is_gone])
             is_gone = np.zeros(len(pairs), dtype=bool)
 
-    def _present(self, run: ScenarioRun, pairs: Ints) -> Ints:
+    def _select_online(self, run: ScenarioRun, pairs: Ints) -> Ints:
         """The pairs whose user is online now, of items with enough of them."""
         if self.online < 1:
             is_online = run.rng.random(run.public.users) < self.online
-            pairs = pairs[is_online[run.who[pairs]]]
-        return self._enough(run, pairs)
+            pairs = pairs[is_online[run.user_of_pair[pairs]]]
+        return self._drop_small_items(run, pairs)
 
-    def _picked(self, run: ScenarioRun, pairs: Ints) -> Ints:
+    def _pick_raters(self, run: ScenarioRun, pairs: Ints) -> Ints:
         """Of these pairs, those whose user the recommender picks for the item."""
         if not self.picked:
             return pairs
-        order = pairs[np.lexsort((run.recommender.rng.random(len(pairs)), run.what[pairs]))]
-        group = run.what[order]
+        order = pairs[np.lexsort((run.recommender.rng.random(len(pairs)), run.item_of_pair[pairs]))]
+        group = run.item_of_pair[order]
         rank = np.arange(len(order)) - np.searchsorted(group, group)
         return np.sort(order[rank < self.picked])
 
-    def _enough(self, run: ScenarioRun, pairs: Ints) -> Ints:
+    def _drop_small_items(self, run: ScenarioRun, pairs: Ints) -> Ints:
         """Without the items for which too few users are there to hide behind one another."""
-        sizes = np.bincount(run.what[pairs], minlength=len(run.items))
-        return pairs[sizes[run.what[pairs]] >= run.phase.release.fewest]
+        sizes = np.bincount(run.item_of_pair[pairs], minlength=len(run.items))
+        return pairs[sizes[run.item_of_pair[pairs]] >= run.phase.release.min_sharing_users]

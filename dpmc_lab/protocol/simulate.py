@@ -12,33 +12,33 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core import experiment, metrics
-from dpmc_core.arrays import Floats, Plain, Rng
+from dpmc_core.arrays import Floats, JsonObject, Rng
 from dpmc_core.mechanisms.factorization import DPMF
 from dpmc_core.model import Mechanism, Model, Task
-from dpmc_core.privacy.shares import fewest_sharing
-from dpmc_core.problem import Problem, generator
+from dpmc_core.privacy.shares import min_group_size
+from dpmc_core.problem import Problem, create_generator
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.registry import create
-from dpmc_core.settings import settings_of, show_setting
-from dpmc_core.solvers.factorization import Sides
-from dpmc_core.solvers.rows import normal_equations, with_offsets
+from dpmc_core.settings import list_settings, serialise_setting
+from dpmc_core.solvers.factorization import RatingMatrices
+from dpmc_core.solvers.rows import factors_with_offsets, normal_equations
 from dpmc_lab.protocol import Traffic, Transcript, attacks
 from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 
-Tell = Callable[[int, int], None]
+GapProgress = Callable[[int, int], None]
 
 SCENARIOS: dict[str, type[Scenario]] = {cls.number: cls for cls in (StaticUsers, DynamicUsers)}
 
 
-def start(
+def start_scenario_run(
     settings: Scenario, problem: Problem, seed: int, *, watch: int | None = None
 ) -> ScenarioRun:
     """A run on the training ratings, before its first message. Raises DpmcError."""
-    rng = generator(seed, f"scenario {settings.number} on {problem.train.fingerprint}")
+    rng = create_generator(seed, f"scenario {settings.number} on {problem.train.fingerprint}")
     return ScenarioRun(settings, problem.train, rng, watch=watch)
 
 
-def report(run: ScenarioRun, problem: Problem, seed: int, gap: Gap) -> Plain:
+def report_scenario_run(run: ScenarioRun, problem: Problem, seed: int, gap: Gap) -> JsonObject:
     """What a run found, as plain JSON values; everything about raw ratings is evaluation only.
 
     gap: from scenario 1, on the same problem.
@@ -47,41 +47,43 @@ def report(run: ScenarioRun, problem: Problem, seed: int, gap: Gap) -> Plain:
     return {
         "scenario": settings.number,
         "title": settings.title,
-        "data": data_facts(problem),
-        "settings": shown_settings(settings),
+        "data": describe_problem_data(problem),
+        "settings": collect_settings(settings),
         "seed": seed,
         "guarantee": settings.guarantee(public).as_dict(),
         "rounds": run.rounds,
         "phases": len(run.phases),
         "skipped": {
-            "items nobody rated": len(run.skipped.unrated),
-            "items with too few raters": len(run.skipped.too_few),
-            "items too few were there to make noise for": len(run.skipped.unmade),
-            "users without ratings": len(run.skipped.silent),
+            "items nobody rated": len(run.skipped.unrated_items),
+            "items with too few raters": len(run.skipped.rare_items),
+            "items too few were there to make noise for": len(run.skipped.noiseless_items),
+            "users without ratings": len(run.skipped.silent_users),
         },
-        **measured(Task.RATINGS, run.model(), problem, seed, map(create, ("global-mean", "pmf"))),
+        **evaluate_with_baselines(
+            Task.RATINGS, run.build_model(), problem, seed, map(create, ("global-mean", "pmf"))
+        ),
         "gap": gap.as_dict(),
-        "communication": communication(run.transcript, formula(run))
+        "communication": report_communication(run.transcript, predict_run_traffic(run))
         | {"bytes per user": run.transcript.total.bytes / public.users},
     }
 
 
-def formula(run: ScenarioRun) -> Traffic | None:
+def predict_run_traffic(run: ScenarioRun) -> Traffic | None:
     """The whole traffic from the number of raters; None where attendance was left to chance."""
-    if not run.settings.known_attendance:
+    if not run.settings.has_full_attendance:
         return None
-    return Traffic.total(run.settings.cost(run.raters, run.public.users).values())
+    return Traffic.total(run.settings.predict_traffic(run.raters, run.public.users).values())
 
 
-def attack(run: ScenarioRun) -> Plain:
+def run_attacks(run: ScenarioRun) -> JsonObject:
     """Every attack on the watched item of a finished run, as plain JSON values."""
     item = run.wire.watch
     assert item is not None
     difference_results, attendance_results = (
-        attacks.difference_attack(run),
-        attacks.attendance_attack(run, item),
+        attacks.run_difference_attack(run),
+        attacks.run_attendance_attack(run, item),
     )
-    sums = attacks.sum_attacks(run)
+    sums = attacks.run_sum_attacks(run)
     return {
         "difference": {
             "users": len(difference_results),
@@ -102,7 +104,7 @@ def attack(run: ScenarioRun) -> Plain:
     }
 
 
-def data_facts(problem: Problem) -> Plain:
+def describe_problem_data(problem: Problem) -> JsonObject:
     """The data of a report."""
     train = problem.train
     return {
@@ -114,27 +116,27 @@ def data_facts(problem: Problem) -> Plain:
     }
 
 
-def shown_settings(*sources: Any) -> Plain:
+def collect_settings(*sources: Any) -> JsonObject:
     """The settings of dataclasses as plain JSON values, by name; later ones count."""
     return {
-        s.name: show_setting(getattr(source, s.name))
+        s.name: serialise_setting(getattr(source, s.name))
         for source in sources
-        for s in settings_of(type(source))
+        for s in list_settings(type(source))
     }
 
 
-def measured(
+def evaluate_with_baselines(
     task: Task, model: Model, problem: Problem, seed: int, baselines: Iterable[Mechanism]
-) -> Plain:
+) -> JsonObject:
     """Metrics of a model and of what stands beside it, on the test ratings."""
 
     def evaluate(model: Model) -> dict[str, float]:
-        rng = generator(seed, f"evaluate on {problem.test.fingerprint}")
+        rng = create_generator(seed, f"evaluate on {problem.test.fingerprint}")
         return metrics.evaluate(task, model, problem.train, problem.test, rng)
 
     baseline_metrics = {}
     for baseline in baselines:
-        *_, final_step = baseline.fit(problem.train, generator(seed, baseline.id))
+        *_, final_step = baseline.fit(problem.train, create_generator(seed, baseline.id))
         assert final_step.model is not None
         baseline_metrics[baseline.id] = evaluate(final_step.model)
     return {
@@ -144,7 +146,7 @@ def measured(
     }
 
 
-def communication(transcript: Transcript, expected: Traffic | None) -> Plain:
+def report_communication(transcript: Transcript, expected: Traffic | None) -> JsonObject:
     """Counted messages and bytes, by kind and together, beside those by formula."""
     return transcript.total._asdict() | {
         "by kind": {kind: sent._asdict() for kind, sent in transcript.traffic.items()},
@@ -154,17 +156,17 @@ def communication(transcript: Transcript, expected: Traffic | None) -> Plain:
 
 # --- beside a trusted server ----------------------------------------------------------------------
 
-DRAWS = 5  # of start and noise
+N_DRAWS = 5  # of start and noise
 
 
-class Spread(NamedTuple):
+class MeanWithError(NamedTuple):
     """A mean over draws of the noise, and twice its standard error."""
 
     mean: float
     error: float
 
     @classmethod
-    def of(cls, values: Floats) -> Spread:
+    def from_values(cls, values: Floats) -> MeanWithError:
         """Of one value for each draw."""
         return cls(float(values.mean()), float(2 * values.std(ddof=1) / np.sqrt(len(values))))
 
@@ -178,47 +180,52 @@ class Gap(NamedTuple):
     user factors are not fitted in phases but held.
     """
 
-    trusted: Spread
-    distributed: Spread
-    refit: Spread
-    split: Spread
+    trusted: MeanWithError
+    distributed: MeanWithError
+    refit: MeanWithError
+    split: MeanWithError
     draws: int
     phases: int
     held: bool
 
-    def as_dict(self) -> Plain:
+    def as_dict(self) -> JsonObject:
         """As plain JSON values; errors are twice the standard error of a mean."""
         return {
-            name: value._asdict() if isinstance(value, Spread) else value
+            name: value._asdict() if isinstance(value, MeanWithError) else value
             for name, value in self._asdict().items()
         }
 
 
-def gap(
+def measure_gap(
     settings: Scenario,
     problem: Problem,
     seed: int,
-    on_progress: Tell | None = None,
-    draws: int = DRAWS,
+    on_progress: GapProgress | None = None,
+    draws: int = N_DRAWS,
 ) -> Gap:
     """The difference from scenario 1, taken apart on a problem; raw test ratings are read.
 
     on_progress: told (finished draws, draws) after each; what it raises ends the work.
     """
     train, public, mechanism = problem.train, problem.train.public, settings.mechanism
-    rating_matrices, phase_mechanisms = mechanism.sides(train), settings.parts(public.users)
-    start = generator(seed, f"scenario 1 on {train.fingerprint}")
+    rating_matrices, phase_mechanisms = (
+        mechanism.build_matrices(train),
+        settings.phase_mechanisms(public.users),
+    )
+    start_rng = create_generator(seed, f"scenario 1 on {train.fingerprint}")
     held_factors = fitted = None
     if settings.user_factors is not None:
         held_factors = fitted = settings.user_factors.load(
-            mechanism, rating_matrices, public, start
+            mechanism, rating_matrices, public, start_rng
         )
     else:
-        *_, (fitted, _) = mechanism.alternate(rating_matrices, start)
+        *_, (fitted, _) = mechanism.alternate(rating_matrices, start_rng)
 
-    def error(items: Floats) -> float:
-        model = with_offsets(mechanism.fit_users(rating_matrices, items), items, public.middle)
-        return metrics.evaluate(Task.RATINGS, model, train, problem.test, start)["rmse"]
+    def measure_rmse(items: Floats) -> float:
+        model = factors_with_offsets(
+            mechanism.fit_users(rating_matrices, items), items, public.middle
+        )
+        return metrics.evaluate(Task.RATINGS, model, train, problem.test, start_rng)["rmse"]
 
     plans = [
         (mechanism,) * len(phase_mechanisms),
@@ -227,31 +234,33 @@ def gap(
     errors = np.empty((3, draws))
     for k in range(draws):
         key = f"draw {k} on {train.fingerprint}"  # the same noise, whatever epsilon
-        items = mechanism.private_items(rating_matrices, fitted, public, generator(seed, key))
-        errors[0, k] = error(items)
+        items = mechanism.fit_private_items(
+            rating_matrices, fitted, public, create_generator(seed, key)
+        )
+        errors[0, k] = measure_rmse(items)
         for row, plan in enumerate(plans, 1):
-            rng = generator(seed, key)
-            errors[row:, k] = error(
-                in_phases(settings, plan, rating_matrices, public, rng, held_factors)
+            rng = create_generator(seed, key)
+            errors[row:, k] = measure_rmse(
+                simulate_phases(settings, plan, rating_matrices, public, rng, held_factors)
             )
         if on_progress is not None:
             on_progress(k + 1, draws)
     trusted, undivided, divided = errors
     return Gap(
-        trusted=Spread.of(trusted),
-        distributed=Spread.of(divided),
-        refit=Spread.of(undivided - trusted),
-        split=Spread.of(divided - undivided),
+        trusted=MeanWithError.from_values(trusted),
+        distributed=MeanWithError.from_values(divided),
+        refit=MeanWithError.from_values(undivided - trusted),
+        split=MeanWithError.from_values(divided - undivided),
         draws=draws,
         phases=len(phase_mechanisms),
         held=held_factors is not None,
     )
 
 
-def in_phases(
+def simulate_phases(
     settings: Scenario,
     plan: Sequence[DPMF],
-    rating_matrices: Sides,
+    rating_matrices: RatingMatrices,
     public: PublicFacts,
     rng: Rng,
     held_factors: Floats | None = None,
@@ -262,7 +271,7 @@ def in_phases(
     throughout.
     """
     mechanism, raters = settings.mechanism, np.diff(rating_matrices.by_item.indptr)
-    items = mechanism.first_items(public.items, rng)
+    items = mechanism.draw_item_factors(public.items, rng)
     for phase_mechanism in plan:
         users = (
             mechanism.fit_users(rating_matrices, items) if held_factors is None else held_factors
@@ -273,5 +282,5 @@ def in_phases(
         for _ in range(settings.iterations):
             gradient = 2 * np.einsum("jkl,jl->jk", squares, items) + linear + 2 * penalty * items
             items -= gradient / (2 * (raters + penalty))[:, None]
-        items[raters < fewest_sharing(settings.colluding)] = 0.0
+        items[raters < min_group_size(settings.colluding)] = 0.0
     return items

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
-from dpmc_core.model import Mechanism, Task, Wanted
+from dpmc_core.model import Mechanism, PrivacyRequest, Task
 from dpmc_core.privacy import (
     CELL,
-    DELTA,
+    DEFAULT_DELTA,
     RATING,
     USER_EMPTIED,
     Budget,
@@ -26,14 +26,14 @@ from dpmc_core.privacy.guarantee import calibrate
 from dpmc_core.ratings import PublicFacts
 
 
-class Protect(enum.Enum):
+class PrivacyUnit(enum.Enum):
     """Whom: one rating at a time and from everybody, or a person's all and from readers."""
 
     PERSON = "person"
     RATING = "rating"
 
     @classmethod
-    def of(cls, guarantee: Guarantee) -> Protect | None:
+    def from_guarantee(cls, guarantee: Guarantee) -> PrivacyUnit | None:
         """Whom a guarantee protects; a method that somebody chose may protect neither."""
         query = guarantee.trust, guarantee.change.per_user
         return next(
@@ -47,15 +47,15 @@ class Protect(enum.Enum):
 
     @property
     def trust(self) -> Trust:
-        return Trust.CURATOR if self is Protect.PERSON else Trust.LOCAL
+        return Trust.CURATOR if self is PrivacyUnit.PERSON else Trust.LOCAL
 
-    def possible(self, task: Task) -> bool:
+    def is_possible(self, task: Task) -> bool:
         """Whether there is a method: where likes are told, which ratings exist is public."""
-        return self is Protect.RATING or task is not Task.BINARY
+        return self is PrivacyUnit.RATING or task is not Task.BINARY
 
     def change(self, task: Task) -> Change:
         """The unit that the epsilon counts."""
-        if self is Protect.PERSON:
+        if self is PrivacyUnit.PERSON:
             return USER_EMPTIED
         return RATING if task is Task.BINARY else CELL
 
@@ -78,13 +78,13 @@ class Advice(NamedTuple):
     reason: str
 
 
-def recommend(
+def recommend_method(
     task: Task,
     change: Change,
     public: PublicFacts,
     *,
     epsilon: float,
-    delta: float = DELTA,
+    delta: float = DEFAULT_DELTA,
     trust: Trust = Trust.CURATOR,
 ) -> Advice:
     """The method for a task under a promise, certified at (epsilon, delta) for the change.
@@ -93,39 +93,41 @@ def recommend(
     Raises InvalidSetting where no method certifies it, with the nearest that one does.
     """
     check_number("epsilon", epsilon, above=0)
-    id, reason = _chosen(task, change, public, epsilon, trust)
+    id, reason = _choose_method(task, change, public, epsilon, trust)
 
-    def made(epsilon_setting: float) -> Mechanism:
+    def create_at(epsilon_setting: float) -> Mechanism:
         return registry.create(id, epsilon=epsilon_setting, delta=delta)
 
-    def card(epsilon_setting: float) -> Guarantee:
-        return made(epsilon_setting).guarantee(public)
+    def guarantee_at(epsilon_setting: float) -> Guarantee:
+        return create_at(epsilon_setting).guarantee(public)
 
-    if not registry.has_setting(registry.get(id), "delta"):
+    if not registry.has_setting(registry.get_mechanism(id), "delta"):
         delta = 0.0
-    exact = calibrate(card, Budget(epsilon, delta), change)
+    exact = calibrate(guarantee_at, Budget(epsilon, delta), change)
     # A few digits less, never more: a setting that can be typed.
     unit = 10.0 ** (math.floor(math.log10(exact)) - 3)
     setting = float(f"{math.floor(exact / unit * (1 + 1e-12)) * unit:.4g}")
-    return Advice(made(setting), card(setting).certified(change, delta), reason)
+    return Advice(create_at(setting), guarantee_at(setting).certified(change, delta), reason)
 
 
-def advised(
+def find_recommended_id(
     task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
 ) -> str | None:
     """The id of the method alone, which needs no calibration; None where no method certifies it."""
     try:
-        return _chosen(task, change, public, epsilon, trust)[0]
+        return _choose_method(task, change, public, epsilon, trust)[0]
     except InvalidSetting:
         return None
 
 
-def _chosen(
+def _choose_method(
     task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
 ) -> tuple[str, str]:
-    query = Wanted(change, epsilon, trust, public)
-    for id in reversed(registry.noisy(task)):
-        reason = getattr(registry.get(id), "recommended", Mechanism.recommended)(query)
+    query = PrivacyRequest(change, epsilon, trust, public)
+    for id in reversed(registry.list_private_mechanisms(task)):
+        reason = getattr(
+            registry.get_mechanism(id), "recommendation_reason", Mechanism.recommendation_reason
+        )(query)
         if reason:
             return id, reason
     if task is Task.BINARY:
@@ -139,8 +141,10 @@ def _chosen(
     )  # fmt: skip
 
 
-def method_for(
-    privacy_unit: Protect, tasks: Sequence[Task], public_facts_for: Callable[[Task], PublicFacts]
+def recommend_for_unit(
+    privacy_unit: PrivacyUnit,
+    tasks: Sequence[Task],
+    public_facts_for: Callable[[Task], PublicFacts],
 ) -> str | None:
     """The id of the method recommended for whom one protects, of the first task that has one.
 
@@ -149,7 +153,7 @@ def method_for(
     """
     for task in tasks:
         with suppress(DpmcError):  # ratings that cannot be prepared for it
-            id = advised(
+            id = find_recommended_id(
                 task, privacy_unit.change(task), public_facts_for(task), 1.0, privacy_unit.trust
             )
             if id is not None:

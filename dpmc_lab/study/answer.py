@@ -23,14 +23,14 @@ import numpy as np
 
 from dpmc_core import archives, metrics, registry
 from dpmc_core.arrays import Floats
-from dpmc_core.data.transforms import UseFacts
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
-from dpmc_core.experiment import Result, publications
+from dpmc_core.data.transforms import UseItemFeatures
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, format_number
+from dpmc_core.experiment import Result, collect_publications
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.paths import whole_file
+from dpmc_core.paths import write_atomically
 from dpmc_core.privacy import (
-    DELTA,
+    DEFAULT_DELTA,
     USER_REPLACED,
     Budget,
     Certified,
@@ -42,39 +42,45 @@ from dpmc_core.privacy import (
     Release,
 )
 from dpmc_core.privacy.guarantee import calibrate
-from dpmc_core.problem import GIVEN, Split, options_text, prepare_all, prepared_facts
+from dpmc_core.problem import (
+    OFFICIAL_SPLIT,
+    Split,
+    format_command_options,
+    prepare_all_ratings,
+    prepare_public_facts,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
+from dpmc_core.stopping import StopCheck, Stopped, check_cancelled, stop_when
 from dpmc_lab.store import Record, Store
-from dpmc_lab.study.advice import Advice, Protect, recommend
-from dpmc_lab.study.paired import Bracket, Paired
-from dpmc_lab.sweep import Grid, LocalPool, SweepData, Unit, run_here, seeds_text
-from dpmc_lab.sweep.engine import TICK
+from dpmc_lab.study.advice import Advice, PrivacyUnit, recommend_method
+from dpmc_lab.study.paired import IntervalEstimate, PairedMetrics
+from dpmc_lab.sweep import Grid, LocalPool, SweepData, Unit, format_seeds, run_unit_locally
+from dpmc_lab.sweep.engine import POLL_SECONDS
 
 SEEDS = (1, 2, 3, 4, 5)
-CURVE = 3  # the first of them, over all epsilons
-CLEAR = 2.0  # standard deviations of the noise that a count told from it must exceed
-FEW = 10  # ratings of a user who gave few
-HEAD = 100  # most rated items, of many
-_RARE = 0.05  # share of held-out ratings below which a group says nothing
-_GROUPS = 2  # questions asked of one set of runs: who pays most, users or items
+N_CURVE_SEEDS = 3  # the first of them, over all epsilons
+MIN_NOISE_DEVIATIONS = 2.0  # standard deviations of the noise that a count told from it must exceed
+FEW_RATINGS = 10  # ratings of a user who gave few
+N_HEAD_ITEMS = 100  # most rated items, of many
+_MIN_GROUP_SHARE = 0.05  # share of held-out ratings below which a group says nothing
+_N_GROUPS = 2  # questions asked of one set of runs: who pays most, users or items
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inquiry:
     """What is asked. times: publications in a year; keep: the share of what personalisation adds
     that must be left, in 0..1; reference: what one's own model reaches on the same split, in the
-    task's counted metric; facts: with what is publicly known of the items.
+    task's counted metric; with_item_features: with what is publicly known of the items.
     """
 
     task: Task
-    protect: Protect = Protect.PERSON
+    privacy_unit: PrivacyUnit = PrivacyUnit.PERSON
     epsilon: float = 1.0
-    delta: float = DELTA
+    delta: float = DEFAULT_DELTA
     times: int = 1
     keep: float = 0.8
     reference: float | None = None
-    facts: bool = False
+    with_item_features: bool = False
 
     def __post_init__(self) -> None:
         check_number("epsilon", self.epsilon, above=0)
@@ -82,41 +88,43 @@ class Inquiry:
         check_number("times a year", self.times, at_least=1, at_most=100_000, integer=True)
         check_number("share of the gain to keep", self.keep, above=0, at_most=1)
         if self.reference is not None:
-            upper_limit = 1 if self.metric.share else None
-            check_number(self._reference, self.reference, at_least=0, at_most=upper_limit)
+            upper_limit = 1 if self.metric.is_share else None
+            check_number(self._reference_label, self.reference, at_least=0, at_most=upper_limit)
 
     @property
     def metric(self) -> Metric:
-        return metrics.counted(self.task)
+        return metrics.choose_per_rating_metric(self.task)
 
     @property
-    def _reference(self) -> str:
-        return f"reference ({self.metric.spoken})"
+    def _reference_label(self) -> str:
+        return f"reference ({self.metric.label})"
 
     @property
     def change(self) -> Change:
-        return self.protect.change(self.task)
+        return self.privacy_unit.change(self.task)
 
-    def prepared(self, public: PublicFacts) -> PublicFacts:
+    def prepare_public_facts(self, public: PublicFacts) -> PublicFacts:
         """Public facts of the ratings as the runs meet them."""
-        return prepared_facts(public, self.task, [UseFacts()] * self.facts)
+        return prepare_public_facts(
+            public, self.task, [UseItemFeatures()] * self.with_item_features
+        )
 
-    def advice(self, public: PublicFacts) -> Advice:
+    def find_advice(self, public: PublicFacts) -> Advice:
         """The recommended method, calibrated. public: of the ratings as they come."""
-        prepared = self.prepared(public)
+        prepared = self.prepare_public_facts(public)
         if self.reference is not None and self.reference > prepared.width:
             limit = f"at most {prepared.width:g}, the width of the rating range"
-            raise InvalidSetting(self._reference, limit, self.reference)
-        return recommend(
+            raise InvalidSetting(self._reference_label, limit, self.reference)
+        return recommend_method(
             self.task,
             self.change,
             prepared,
             epsilon=self.epsilon,
             delta=self.delta,
-            trust=self.protect.trust,
+            trust=self.privacy_unit.trust,
         )
 
-    def grid(
+    def build_grid(
         self,
         advice: Advice,
         data: str,
@@ -130,25 +138,34 @@ class Inquiry:
         They are rows of What if and Compare too.
         """
         method = advice.mechanism
-        has_own_delta = self.delta != DELTA and registry.has_setting(type(method), "delta")
+        has_own_delta = self.delta != DEFAULT_DELTA and registry.has_setting(type(method), "delta")
         return Grid(
             data=[data],
             mechanisms=[method.id],
-            epsilons=epsilons or [_epsilon(method)],
+            epsilons=epsilons or [_read_epsilon(method)],
             seeds=seeds,
-            settings={"delta": [number_text(self.delta)]} if has_own_delta else {},
-            steps=[str(UseFacts())] * self.facts,
+            settings={"delta": [format_number(self.delta)]} if has_own_delta else {},
+            steps=[str(UseItemFeatures())] * self.with_item_features,
             split=split,
         )
 
 
-def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) -> list[str]:
+def build_child_command(
+    question: Inquiry, data: str, store: Path, *, curve: bool = True
+) -> list[str]:
     """The command line of a child process that runs what an answer needs into a store."""
-    arguments = [sys.executable, "-m", "dpmc_lab", *argv(question, data), "--store", str(store)]
+    arguments = [
+        sys.executable,
+        "-m",
+        "dpmc_lab",
+        *build_arguments(question, data),
+        "--store",
+        str(store),
+    ]
     return [*arguments, *["--no-curve"] * (not curve), "--progress"]
 
 
-def argv(
+def build_arguments(
     question: Inquiry,
     data: str,
     seeds: Sequence[int] = SEEDS,
@@ -158,73 +175,88 @@ def argv(
 
     reading: how a file is read, as `data.load` takes it.
     """
-    arguments = ["answer", data, "--protect", question.protect.value, "--task", question.task.value]
+    arguments = [
+        "answer",
+        data,
+        "--protect",
+        question.privacy_unit.value,
+        "--task",
+        question.task.value,
+    ]
     arguments += [
         "--epsilon",
-        number_text(question.epsilon),
+        format_number(question.epsilon),
         "--delta",
-        number_text(question.delta),
+        format_number(question.delta),
     ]
-    arguments += ["--often", str(question.times), "--keep", number_text(question.keep)]
+    arguments += ["--often", str(question.times), "--keep", format_number(question.keep)]
     if question.reference is not None:
-        arguments += ["--reference", number_text(question.reference)]
-    arguments += ["--seeds", seeds_text(seeds), *options_text(reading or {}, (), None)]
-    return [*arguments, *["--facts"] * question.facts]
+        arguments += ["--reference", format_number(question.reference)]
+    arguments += ["--seeds", format_seeds(seeds), *format_command_options(reading or {}, (), None)]
+    return [*arguments, *["--facts"] * question.with_item_features]
 
 
-class Told(NamedTuple):
-    """How many of the items noise does not hide. query: whose noise; typical: its median standard
-    deviation over items."""
+class DistinguishableItems(NamedTuple):
+    """How many of the items noise does not hide. query: whose noise; median_std: its median
+    standard deviation over items."""
 
-    items: int
-    of: int
+    n_distinguishable: int
+    n_items: int
     query: str
-    typical: float
+    median_std: float
 
 
-def told_apart(mechanism: Mechanism, ratings: Ratings) -> Told | None:
+def count_distinguishable_items(
+    mechanism: Mechanism, ratings: Ratings
+) -> DistinguishableItems | None:
     """Items whose count exceeds twice the standard deviation of the noise it is released with.
 
     The release is the first one on the card with a number per item, or else the randomised reports,
     of which counts are estimated; reports of signs: the difference between likes and dislikes.
     None: nothing is released of items. Reads raw ratings: for the owner's eyes. No model is fitted.
     """
-    ratings, _ = prepare_all(ratings, mechanism.task)
+    ratings, _ = prepare_all_ratings(ratings, mechanism.task)
     guarantee = mechanism.guarantee(ratings.public)
     items = ratings.public.items
     rated = np.bincount(ratings.items, minlength=items).astype(float)
-    if (per_item := guarantee.per_item) is not None:
-        counts = publications(mechanism, ratings, {per_item.query})[-1].private
+    if (per_item := guarantee.per_item_release) is not None:
+        counts = collect_publications(mechanism, ratings, {per_item.query})[-1].private
         scale = per_item.scale * (math.sqrt(2) if isinstance(per_item, Laplace) else 1.0)
-        return _told(counts, np.full(items, scale), per_item)
+        return _count_above_noise(counts, np.full(items, scale), per_item)
     for _, release in guarantee.releases:
         if isinstance(release, LocalChannel):
             if_missing, if_rated = release.reported_if_missing, release.reported_if_rated
-            return _told(
-                rated, _spread(ratings.public.users, if_missing, if_rated - if_missing), release
+            return _count_above_noise(
+                rated,
+                _estimated_count_std(ratings.public.users, if_missing, if_rated - if_missing),
+                release,
             )
         if isinstance(release, RandomizedResponse) and len(release.channel) == 2:
             flip = release.channel[0][1]
             if release.shape == ratings.public.shape:
-                return _told(rated, _spread(ratings.public.users, flip, 1 - 2 * flip), release)
+                return _count_above_noise(
+                    rated, _estimated_count_std(ratings.public.users, flip, 1 - 2 * flip), release
+                )
             balance = np.bincount(ratings.items, ratings.values, minlength=items)
-            return _told(np.abs(balance), 2 * _spread(rated, flip, 1 - 2 * flip), release)
+            return _count_above_noise(
+                np.abs(balance), 2 * _estimated_count_std(rated, flip, 1 - 2 * flip), release
+            )
     return None
 
 
-def _spread(n_reports: Floats | int, chance: float, debias_factor: float) -> Floats:
+def _estimated_count_std(n_reports: Floats | int, chance: float, debias_factor: float) -> Floats:
     """The standard deviation of a count estimated from so many randomised reports."""
     return np.sqrt(np.asarray(n_reports) * chance * (1 - chance)) / debias_factor
 
 
-def _told(counts: Floats, noise_std: Floats, release: Release) -> Told:
+def _count_above_noise(counts: Floats, noise_std: Floats, release: Release) -> DistinguishableItems:
     noise_std = np.broadcast_to(noise_std, counts.shape)
-    n_clear = int(np.count_nonzero(counts > CLEAR * noise_std))
-    return Told(n_clear, len(counts), release.query, float(np.median(noise_std)))
+    n_clear = int(np.count_nonzero(counts > MIN_NOISE_DEVIATIONS * noise_std))
+    return DistinguishableItems(n_clear, len(counts), release.query, float(np.median(noise_std)))
 
 
 @dataclass(frozen=True, eq=False)
-class ByUser:
+class UserScores:
     """What one run found, by user and by whether an item is one of the most rated.
 
     totals, counts: users x 2 (most rated items, all others), sums over held-out ratings of what
@@ -236,15 +268,15 @@ class ByUser:
     given: Floats
 
     @classmethod
-    def of(cls, result: Result) -> ByUser:
+    def from_result(cls, result: Result) -> UserScores:
         problem = result.problem
         train, test = problem.train, problem.test
-        values = metrics.each(result.mechanism.task, result.model, train, test)
+        values = metrics.score_test_ratings(result.mechanism.task, result.model, train, test)
         is_measured = ~np.isnan(values)
         users, items = train.public.shape
         rated = np.bincount(train.items, minlength=items)
         tail = np.ones(items, dtype=np.int64)
-        tail[np.argsort(-rated, kind="stable")[: head(items)]] = 0
+        tail[np.argsort(-rated, kind="stable")[: count_head_items(items)]] = 0
         group_index = 2 * test.users[is_measured].astype(np.int64) + tail[test.items[is_measured]]
         totals, counts = (
             np.bincount(group_index, weights, 2 * users).reshape(users, 2).astype(float)
@@ -253,12 +285,12 @@ class ByUser:
         return cls(totals, counts, np.bincount(train.users, minlength=users).astype(float))
 
 
-def head(items: int) -> int:
+def count_head_items(items: int) -> int:
     """How many items count as the most rated: a hundred, of few items a tenth."""
-    return HEAD if items >= 2 * HEAD else max(1, items // 10)
+    return N_HEAD_ITEMS if items >= 2 * N_HEAD_ITEMS else max(1, items // 10)
 
 
-class Kept:
+class UserScoreCache:
     """What runs found, by the key of their unit: in memory, and in a folder where one is given.
 
     The folder lies beside a store and is as private: it holds measures of single users.
@@ -266,19 +298,19 @@ class Kept:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._found: dict[str, ByUser] = {}
+        self._found: dict[str, UserScores] = {}
 
     @classmethod
-    def beside(cls, store: Path) -> Kept:
+    def from_store_path(cls, store: Path) -> UserScoreCache:
         return cls(store.with_name(f"{store.stem}-users"))
 
-    def get(self, key: str) -> ByUser | None:
+    def get(self, key: str) -> UserScores | None:
         if key not in self._found and self._folder is not None:
             with suppress(archives.BadArchive, TypeError):  # or it holds other arrays
-                self._found[key] = ByUser(**archives.arrays(self._folder / f"{key}.npz"))
+                self._found[key] = UserScores(**archives.read_npz(self._folder / f"{key}.npz"))
         return self._found.get(key)
 
-    def put(self, key: str, scores: ByUser) -> None:
+    def save(self, key: str, scores: UserScores) -> None:
         """Raises DpmcError where the folder cannot be written."""
         self._found[key] = scores
         if self._folder is None:
@@ -286,7 +318,7 @@ class Kept:
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             with (
-                whole_file(self._folder / f"{key}.npz") as partial_path,
+                write_atomically(self._folder / f"{key}.npz") as partial_path,
                 partial_path.open("wb") as file,
             ):
                 np.savez_compressed(file, **vars(scores))
@@ -295,61 +327,62 @@ class Kept:
             raise DpmcError(f"{self._folder} cannot be written ({error.strerror})") from None
 
 
-def collect(
+def run_missing_units(
     units: Sequence[Unit],
     source: SweepData,
-    kept: Kept,
+    cache: UserScoreCache,
     *,
     store: Store | None = None,
-    tell: Callable[[int, int], None] = lambda *_: None,
-    stop: Stop | None = None,
+    report_progress: Callable[[int, int], None] = lambda *_: None,
+    stop: StopCheck | None = None,
     jobs: int = 0,
 ) -> None:
     """Run every unit that is not kept yet; rows go to the store at once.
 
-    A run that a store has a row of already is the same release again, number by number. tell:
-    (runs done, runs needed). jobs: how many at a time, in processes of their own; 0: one after the
-    other, in this one. Raises Stopped once `stop()` is true, DpmcError where one fails.
+    A run that a store has a row of already is the same release again, number by number.
+    report_progress: (runs done, runs needed). jobs: how many at a time, in processes of their own;
+    0: one after the other, in this one. Raises Stopped once `stop()` is true, DpmcError where one
+    fails.
     """
 
-    def left() -> list[Unit]:
-        return [unit for unit in units if kept.get(unit.key) is None]
+    def list_missing() -> list[Unit]:
+        return [unit for unit in units if cache.get(unit.key) is None]
 
-    tell(len(units) - len(left()), len(units))
+    report_progress(len(units) - len(list_missing()), len(units))
     for at_once in (jobs, 1) if jobs else (0,):  # where one is killed, again with nothing beside it
-        runs = _runs(left(), source, at_once)
-        with stopping(stop), suppress(BrokenExecutor), closing(runs):
+        runs = _run_units(list_missing(), source, at_once)
+        with stop_when(stop), suppress(BrokenExecutor), closing(runs):
             for unit, record, scores in runs:
-                kept.put(unit.key, scores)
+                cache.save(unit.key, scores)
                 if store is not None:
                     store.add([record])
-                tell(len(units) - len(left()), len(units))
-    if left():
+                report_progress(len(units) - len(list_missing()), len(units))
+    if list_missing():
         raise DpmcError(
             "a run was killed twice, the second time with nothing beside it: is there enough"
             " memory?"
         )
 
 
-def _runs(
+def _run_units(
     units: Sequence[Unit], source: SweepData, jobs: int
-) -> Generator[tuple[Unit, Record, ByUser]]:
+) -> Generator[tuple[Unit, Record, UserScores]]:
     """What units find as it is found. Raises BrokenExecutor where a process is killed."""
     for unit in units if jobs == 0 else ():
         check_cancelled()
-        result, record = run_here(unit, source)
+        result, record = run_unit_locally(unit, source)
         if result.stopped:
             raise Stopped("stopped before there was an answer")
-        yield unit, record, ByUser.of(result)
+        yield unit, record, UserScores.from_result(result)
     if jobs == 0 or not units:
         return
     pool = LocalPool({unit.source: source for unit in units}, min(jobs, len(units)))
     running: dict[Future[Record | str], Unit] = {}
     try:
-        running.update((pool.submit(unit, ByUser.of), unit) for unit in units)
+        running.update((pool.submit(unit, UserScores.from_result), unit) for unit in units)
         while running:
             check_cancelled()
-            for future in wait(running, TICK, FIRST_COMPLETED).done:
+            for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
                 unit, outcome = running.pop(future), future.result()
                 if isinstance(outcome, str):
                     raise DpmcError(outcome)
@@ -372,13 +405,13 @@ class Verdict(enum.Enum):
 
 class Cost(NamedTuple):
     """What is certified of one publication. Epsilons: replaced: where a row becomes any other, None
-    where the unit is no row; year: of all publications, at the delta asked for; each: what each may
-    spend so that a year costs what was asked."""
+    where the unit is no row; year: of all publications, at the delta asked for; per_release: what
+    each may spend so that a year costs what was asked."""
 
     certified: Certified
     replaced: float | None
     year: float
-    each: float
+    per_release: float
 
 
 class Attack(NamedTuple):
@@ -396,16 +429,16 @@ class Payer(NamedTuple):
 
     by: str
     limit: int
-    loss: Bracket
-    others: Bracket
+    loss: IntervalEstimate
+    others: IntervalEstimate
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Everything the sentences need. keeps: the share of the gain that is left, None where there is
-    no gain; beaten: the method is clearly better than the reference. guess: the id of the floor.
-    users, seeds: that were measured; provisional: more seeds are to come; fits: private runs behind
-    it."""
+    """Everything the sentences need. gain_share: the share of the gain that is left, None where
+    there is no gain; beaten: the method is clearly better than the reference. baseline_id: the id
+    of the floor. users, seeds: that were measured; provisional: more seeds are to come;
+    n_private_fits: private runs behind it."""
 
     question: Inquiry
     mechanism: Mechanism
@@ -413,22 +446,26 @@ class Finding:
     split: str
     verdict: Verdict
     beaten: bool
-    method: Bracket
-    reference: Bracket
-    floor: Bracket
-    guess: str
-    keeps: Bracket | None
-    pays: tuple[Payer, ...]
+    method: IntervalEstimate
+    reference: IntervalEstimate
+    baseline: IntervalEstimate
+    baseline_id: str
+    gain_share: IntervalEstimate | None
+    payers: tuple[Payer, ...]
     cost: Cost
     attack: Attack
     users: int
     seeds: int
     provisional: bool
-    fits: int
+    n_private_fits: int
 
 
-def answer(
-    question: Inquiry, advice: Advice, units: Sequence[Unit], cache: Kept, ratings: Ratings
+def compute_finding(
+    question: Inquiry,
+    advice: Advice,
+    units: Sequence[Unit],
+    cache: UserScoreCache,
+    ratings: Ratings,
 ) -> Finding | None:
     """The answer from the seeds that are through; None before the first.
 
@@ -438,11 +475,11 @@ def answer(
     method, task, public = advice.mechanism, question.task, ratings.public
     split = units[0].split
     steps = units[0].steps
-    baselines = registry.baselines_of(type(method), steps)
+    baselines = registry.list_baselines(type(method), steps)
     ids = [method.id, *baselines]
     if question.reference is None:
-        ids.append(registry.REFERENCES[task])
-    seeds: dict[int, dict[str, ByUser]] = {}
+        ids.append(registry.NONPRIVATE_REFERENCES[task])
+    seeds: dict[int, dict[str, UserScores]] = {}
     for unit in units:
         scores = cache.get(unit.key) if unit.mechanism.id in ids else None
         if scores is not None:
@@ -451,11 +488,11 @@ def answer(
         scores_by_method for scores_by_method in seeds.values() if len(scores_by_method) == len(ids)
     ]
     errors = {
-        id: _error([scores_by_method[id] for scores_by_method in complete])
+        id: _mean_error([scores_by_method[id] for scores_by_method in complete])
         for id in baselines
         if complete
     }
-    ids[1 : 1 + len(baselines)] = [registry.floor_of(type(method), steps, errors)]
+    ids[1 : 1 + len(baselines)] = [registry.choose_baseline(type(method), steps, errors)]
     runs = [[scores_by_method[id] for id in ids] for scores_by_method in complete]
     if not runs or not any(scores.counts.any() for scores in runs[0]):
         return None
@@ -465,46 +502,51 @@ def answer(
         )
         for name in ("totals", "counts")
     )
-    paired = Paired.of(totals, counts, root=task is Task.RATINGS)
+    paired = PairedMetrics.from_totals(totals, counts, root=task is Task.RATINGS)
     if question.reference is not None:
         paired = paired.with_constant(question.reference)
     basis, sign = np.eye(3), question.metric.sign
-    gain_share = paired.share(sign * (basis[0] - basis[1]), sign * (basis[2] - basis[1]))
-    beaten = question.reference is None and paired.interval(sign * (basis[0] - basis[2])).sign > 0
+    gain_share = paired.estimate_share(sign * (basis[0] - basis[1]), sign * (basis[2] - basis[1]))
+    beaten = (
+        question.reference is None
+        and paired.estimate_interval(sign * (basis[0] - basis[2])).sign > 0
+    )
     has_interval = paired.seeds > 1 and paired.users > 1
-    noisy = [id for id in (method.id, *baselines) if registry.adds_noise(registry.get(id))]
-    guarantee = method.guarantee(question.prepared(public))
+    noisy = [
+        id for id in (method.id, *baselines) if registry.adds_noise(registry.get_mechanism(id))
+    ]
+    guarantee = method.guarantee(question.prepare_public_facts(public))
     return Finding(
         question=question,
         mechanism=method,
         public=public,
-        split=GIVEN if split is None else split.told(ratings),
-        verdict=verdict(gain_share, question.keep, beaten=beaten)
+        split=OFFICIAL_SPLIT if split is None else split.describe(ratings),
+        verdict=decide_verdict(gain_share, question.keep, beaten=beaten)
         if has_interval
         else Verdict.TOO_EARLY,
         beaten=beaten,
-        method=paired.interval(basis[0]),
-        floor=paired.interval(basis[1]),
-        guess=ids[1],
-        reference=paired.interval(basis[2]),
-        keeps=gain_share,
-        pays=() if question.reference is not None else _payers(runs, question, public),
-        cost=_cost(question, advice, guarantee),
-        attack=_attack(question, guarantee),
+        method=paired.estimate_interval(basis[0]),
+        baseline=paired.estimate_interval(basis[1]),
+        baseline_id=ids[1],
+        reference=paired.estimate_interval(basis[2]),
+        gain_share=gain_share,
+        payers=() if question.reference is not None else _find_payers(runs, question, public),
+        cost=_compute_cost(question, advice, guarantee),
+        attack=_compute_attack(question, guarantee),
         users=paired.users,
         seeds=paired.seeds,
         provisional=has_interval and paired.seeds < len({unit.seed for unit in units}),
-        fits=sum(cache.get(u.key) is not None for u in units if u.mechanism.id in noisy),
+        n_private_fits=sum(cache.get(u.key) is not None for u in units if u.mechanism.id in noisy),
     )
 
 
-def _error(runs: Sequence[ByUser]) -> float:
+def _mean_error(runs: Sequence[UserScores]) -> float:
     """The mean of what held-out ratings add to the metric; of predicted ratings their squares."""
     total = sum(float(run.counts.sum()) for run in runs)
     return sum(float(run.totals.sum()) for run in runs) / max(total, 1.0)
 
 
-def verdict(gain_share: Bracket | None, limit: float, *, beaten: bool) -> Verdict:
+def decide_verdict(gain_share: IntervalEstimate | None, limit: float, *, beaten: bool) -> Verdict:
     """What the share that is kept says of a limit. beaten: as in `Finding`."""
     if beaten:
         return Verdict.BEATEN
@@ -515,14 +557,14 @@ def verdict(gain_share: Bracket | None, limit: float, *, beaten: bool) -> Verdic
     return Verdict.NOT_AFFORDABLE if gain_share.high < limit else Verdict.CANNOT_TELL
 
 
-def _payers(
-    runs: Sequence[Sequence[ByUser]], question: Inquiry, public: PublicFacts
+def _find_payers(
+    runs: Sequence[Sequence[UserScores]], question: Inquiry, public: PublicFacts
 ) -> tuple[Payer, ...]:
     """Groups that lose more than the others by a clear margin, the level shared by all asked."""
     n_training = np.array([run[0].given for run in runs])  # seeds x users
     n_tested = np.array([run[0].counts for run in runs])  # seeds x users x (head, tail)
-    few = FEW
-    if not _some(n_tested.sum(axis=2)[n_training < few].sum(), n_tested.sum()):
+    few = FEW_RATINGS
+    if not _is_substantial(n_tested.sum(axis=2)[n_training < few].sum(), n_tested.sum()):
         weights = n_tested.sum(axis=2).ravel()
         order = np.argsort(n_training.ravel(), kind="stable")
         half = np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)
@@ -530,11 +572,11 @@ def _payers(
     outside_head = np.array([0.0, 1.0])  # of items: those outside the head
     candidates = (
         ("users", few, (n_training < few)[:, :, None] * np.ones(2)),
-        ("items", head(public.items), np.broadcast_to(outside_head, n_tested.shape)),
+        ("items", count_head_items(public.items), np.broadcast_to(outside_head, n_tested.shape)),
     )
     payers = []
     for group_kind, limit, group_mask in candidates:
-        if not _some((n_tested * group_mask).sum(), n_tested.sum()):
+        if not _is_substantial((n_tested * group_mask).sum(), n_tested.sum()):
             continue
         sums = [
             (
@@ -547,47 +589,54 @@ def _payers(
         if any((counts.sum(axis=1) == 0).any() for _, counts in sums):
             continue
         totals, counts = (np.stack(arrays, axis=2) for arrays in zip(*sums, strict=True))
-        paired = Paired.of(totals, counts, root=question.task is Task.RATINGS)
+        paired = PairedMetrics.from_totals(totals, counts, root=question.task is Task.RATINGS)
         loss = question.metric.sign * np.array([-1.0, 1.0, 0.0, 0.0])
         other_loss = np.roll(loss, 2)
-        level = 1 - 0.05 / _GROUPS
-        is_clear = paired.interval(loss - other_loss, level).sign > 0
-        if is_clear and paired.interval(loss, level).sign > 0:
+        level = 1 - 0.05 / _N_GROUPS
+        is_clear = paired.estimate_interval(loss - other_loss, level).sign > 0
+        if is_clear and paired.estimate_interval(loss, level).sign > 0:
             payers.append(
-                Payer(group_kind, limit, paired.interval(loss), paired.interval(other_loss))
+                Payer(
+                    group_kind,
+                    limit,
+                    paired.estimate_interval(loss),
+                    paired.estimate_interval(other_loss),
+                )
             )
     return tuple(payers)
 
 
-def _some(group_total: float, total: float) -> bool:
-    return _RARE <= group_total / max(total, 1.0) <= 1 - _RARE
+def _is_substantial(group_total: float, total: float) -> bool:
+    return _MIN_GROUP_SHARE <= group_total / max(total, 1.0) <= 1 - _MIN_GROUP_SHARE
 
 
-def _cost(question: Inquiry, advice: Advice, guarantee: Guarantee) -> Cost:
+def _compute_cost(question: Inquiry, advice: Advice, guarantee: Guarantee) -> Cost:
     change, delta = question.change, question.delta
     replaced = guarantee.certified(USER_REPLACED, delta).epsilon if change.per_user else None
     if question.times == 1:
         single_epsilon = advice.certified.epsilon
         return Cost(advice.certified, replaced, single_epsilon, single_epsilon)
 
-    def at(setting: float) -> Guarantee:
+    def guarantee_at(setting: float) -> Guarantee:
         method = registry.create(advice.mechanism.id, epsilon=setting, delta=delta)
         return method.guarantee(guarantee.public)
 
     budget = Budget(question.epsilon, delta)
-    repeated = repeats(at, _epsilon(advice.mechanism), question.times, budget, change)
+    repeated = certify_repeats(
+        guarantee_at, _read_epsilon(advice.mechanism), question.times, budget, change
+    )
     return Cost(advice.certified, replaced, *repeated)
 
 
 class Repeats(NamedTuple):
-    """Certified epsilons. total: of all publications; each: what one may spend so that they come
-    to the target."""
+    """Certified epsilons. total: of all publications; per_release: what one may spend so that they
+    come to the target."""
 
     total: float
-    each: float
+    per_release: float
 
 
-def repeats(
+def certify_repeats(
     guarantee_at: Callable[[float], Guarantee],
     setting: float,
     times: int,
@@ -599,22 +648,22 @@ def repeats(
     guarantee_at: of a setting of epsilon. Raises InvalidSetting where the certified value is
     infinite.
     """
-    total = guarantee_at(setting).repeated(times).certified(change, target.delta).epsilon
+    total = guarantee_at(setting).repeat(times).certified(change, target.delta).epsilon
     single_setting = calibrate(
-        lambda epsilon_setting: guarantee_at(epsilon_setting).repeated(times), target, change
+        lambda epsilon_setting: guarantee_at(epsilon_setting).repeat(times), target, change
     )
     return Repeats(total, guarantee_at(single_setting).certified(change).epsilon)
 
 
-def _attack(question: Inquiry, guarantee: Guarantee) -> Attack:
+def _compute_attack(question: Inquiry, guarantee: Guarantee) -> Attack:
     (_, first), *remaining = guarantee.releases
     is_single_bit = (
         not remaining and isinstance(first, RandomizedResponse) and len(first.channel) == 2
     )
     exact = is_single_bit or guarantee.loss(question.change).epsilon == 0
-    return Attack(guarantee.attacker(question.change), exact)
+    return Attack(guarantee.attacker_accuracy(question.change), exact)
 
 
-def _epsilon(method: Mechanism) -> float:
+def _read_epsilon(method: Mechanism) -> float:
     epsilon: float = method.epsilon  # type: ignore[attr-defined]  # every private method has one
     return epsilon

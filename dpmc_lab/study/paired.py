@@ -21,10 +21,10 @@ from scipy.special import stdtrit
 from dpmc_core.arrays import Floats
 
 LEVEL = 0.95
-_FARTHEST = 1e6  # a share beyond is no share
+_MAX_SHARE = 1e6  # a share beyond is no share
 
 
-class Bracket(NamedTuple):
+class IntervalEstimate(NamedTuple):
     """A value with the ends of its interval; both infinite where nothing is known of them."""
 
     value: float
@@ -38,7 +38,7 @@ class Bracket(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Paired:
+class PairedMetrics:
     """Metrics of M methods (mean over seeds) and how they vary together.
 
     by_user, by_seed, by_both: M x M covariances of that mean, as the mean squares over users, over
@@ -53,7 +53,7 @@ class Paired:
     seeds: int
 
     @classmethod
-    def of(cls, totals: Floats, counts: Floats, *, root: bool = False) -> Paired:
+    def from_totals(cls, totals: Floats, counts: Floats, *, root: bool = False) -> PairedMetrics:
         """totals, counts: seeds x users x methods, sums over a user's held-out ratings and how
         many those are. A metric is the sum of totals over that of counts, or its root.
 
@@ -81,34 +81,40 @@ class Paired:
             by_both = residuals.T @ residuals / (seeds * (seeds - 1) * users * (users - 1))
         return cls(values.mean(axis=0), by_user, by_seed, by_both, users, seeds)
 
-    def with_constant(self, value: float) -> Paired:
+    def with_constant(self, value: float) -> PairedMetrics:
         """One more method, whose metric is known: it does not vary."""
         user, seed, interaction = (
             np.pad(matrix, ((0, 1), (0, 1)))
             for matrix in (self.by_user, self.by_seed, self.by_both)
         )
-        return Paired(np.append(self.mean, value), user, seed, interaction, self.users, self.seeds)
+        return PairedMetrics(
+            np.append(self.mean, value), user, seed, interaction, self.users, self.seeds
+        )
 
-    def interval(self, weights: Floats, level: float = LEVEL) -> Bracket:
+    def estimate_interval(self, weights: Floats, level: float = LEVEL) -> IntervalEstimate:
         """Of a weighted sum of the metrics."""
         value = float(weights @ self.mean)
-        half = self._half(weights, level)
-        return Bracket(value, value - half, value + half)
+        half = self._half_width(weights, level)
+        return IntervalEstimate(value, value - half, value + half)
 
-    def share(self, numerator: Floats, denominator: Floats) -> Bracket | None:
+    def estimate_share(self, numerator: Floats, denominator: Floats) -> IntervalEstimate | None:
         """Of one weighted sum in another; None where the other is not clearly above 0."""
-        total = self.interval(denominator)
+        total = self.estimate_interval(denominator)
         if total.sign < 1:
             return None
         share = float(numerator @ self.mean) / total.value
 
         def possible(r: float) -> bool:
             weights = numerator - r * denominator
-            return abs(float(weights @ self.mean)) <= self._half(weights, LEVEL)
+            return abs(float(weights @ self.mean)) <= self._half_width(weights, LEVEL)
 
-        return Bracket(share, _end(possible, share, -1.0), _end(possible, share, 1.0))
+        return IntervalEstimate(
+            share,
+            _find_interval_end(possible, share, -1.0),
+            _find_interval_end(possible, share, 1.0),
+        )
 
-    def _half(self, weights: Floats, level: float) -> float:
+    def _half_width(self, weights: Floats, level: float) -> float:
         """Half the width of an interval: t times the standard error, degrees of freedom by
         Satterthwaite."""
         if self.seeds < 2 or self.users < 2:
@@ -124,12 +130,12 @@ class Paired:
         return float(stdtrit(degrees_of_freedom, 0.5 + level / 2)) * math.sqrt(variance)
 
 
-def _end(possible: Callable[[float], bool], start: float, sign: float) -> float:
+def _find_interval_end(possible: Callable[[float], bool], start: float, sign: float) -> float:
     """How far a condition that holds at the start holds in one direction."""
     lower, upper = 0.0, 1e-6
     while possible(start + sign * upper):
         lower, upper = upper, 2 * upper
-        if upper > _FARTHEST:
+        if upper > _MAX_SHARE:
             return sign * math.inf
     while upper - lower > 1e-9 * upper:
         middle = (lower + upper) / 2

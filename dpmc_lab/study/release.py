@@ -1,10 +1,10 @@
 """A model that may leave the house: fitted with exact noise, cut to what its card publishes.
 
-`export` fits a mechanism with a `SecureSource` and returns the published arrays with their card,
-which certifies them with the rounding of the exact samplers in it, or refuses what no proof covers.
-What the card does not count is not in the result: no user factors where the card keeps them with
-the users, no measures, times or counts of the raw ratings. The card follows from the mechanism,
-public facts, preparation, catalogue and arrays alone, so `verify` can make it again.
+`export_release` fits a mechanism with a `SecureSource` and returns the published arrays with their
+card, which certifies them with the rounding of the exact samplers in it, or refuses what no proof
+covers. What the card does not count is not in the result: no user factors where the card keeps them
+with the users, no measures, times or counts of the raw ratings. The card follows from the
+mechanism, public facts, preparation, catalogue and arrays alone, so `verify` can make it again.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core import registry
-from dpmc_core.arrays import Plain
-from dpmc_core.data.features import CATEGORIES, digest, is_coded
-from dpmc_core.data.transforms import CapPerUser, UseFacts, is_free, parse_step
-from dpmc_core.errors import CannotRelease, InvalidSetting, shown
-from dpmc_core.experiment import settings_dict
-from dpmc_core.model import ArrayPart, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
-from dpmc_core.paths import check_new, version, whole_file
+from dpmc_core.arrays import JsonObject
+from dpmc_core.data.features import CATEGORIES, hash_features, is_encoded
+from dpmc_core.data.transforms import CapPerUser, UseItemFeatures, parse_step, preserves_neighbours
+from dpmc_core.errors import CannotRelease, InvalidSetting, format_value
+from dpmc_core.experiment import serialise_settings
+from dpmc_core.model import ArraySpec, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
+from dpmc_core.paths import check_new_file, get_version, write_atomically
 from dpmc_core.privacy import (
     Additive,
     Gaussian,
@@ -47,19 +47,19 @@ from dpmc_core.privacy import (
     SymbolChannel,
     Trust,
     exact_noise,
+    record_publications,
     sensitivity_at,
-    witness,
 )
-from dpmc_core.problem import prepared_facts
+from dpmc_core.problem import prepare_public_facts
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
 
 # What has an exact sampler. By exact type: another kind of noise may well be a subclass.
 ADDITIVE = (Laplace, Gaussian, SampledLaplace)
 CHANNELS = (RandomizedResponse, SymbolChannel)
 
-LARGEST = 100_000_000  # draws of exact noise
-SECONDS = 15e-6  # that one draw takes, roughly
-_LARGEST_CHANNEL = 10_000_000_000  # cells, at 8 random bytes each
+MAX_DRAWS = 100_000_000  # draws of exact noise
+SECONDS_PER_DRAW = 15e-6  # that one draw takes, roughly
+_MAX_CHANNEL_CELLS = 10_000_000_000  # cells, at 8 random bytes each
 
 LIMITS = (
     "not covered: the rounding of floating point inside a query, before its noise, and how long"
@@ -67,37 +67,37 @@ LIMITS = (
     "every release of the same ratings spends its budget again: this card counts one",
 )
 
-_FLAVOR = {
+_FLAVOR_NAMES = {
     Notion.PURE: "pure differential privacy",
     Notion.APPROX: "approximate differential privacy",
     Notion.JOINT: "joint differential privacy, approximate",
 }
-_MODEL = {
+_MODEL_NAMES = {
     Trust.CURATOR: "central: a trusted server holds the ratings",
     Trust.LOCAL: "local: each user randomises first",
     Trust.AGGREGATOR: "distributed: an untrusted recommender, a third party that does not collude",
     Trust.FEDERATED: "distributed: each party is trusted with its own users alone",
 }
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 PACKAGES = ("opendp", "numpy", "scipy")  # whose versions the card has besides its own
 _NO_FACTORS = "with these settings {} has no factors that could be written"
-_MOST_FACTORS = 20  # of a completed matrix, however small: ten of the pattern, taste and effects
-_LONGEST_NAME = 100  # characters of a feature or column
-NAMES = ("item_ids", "user_ids")
-FEATURES = "item_features"
-USER_ROWS = frozenset({"users", "left", "matrix"})  # arrays that have a place for every user
+_MAX_FACTORS = 20  # of a completed matrix, however small: ten of the pattern, taste and effects
+_MAX_NAME_LENGTH = 100  # characters of a feature or column
+ID_ARRAYS = ("item_ids", "user_ids")
+FEATURES_ARRAY = "item_features"
+PER_USER_ARRAYS = frozenset({"users", "left", "matrix"})  # arrays that have a place for every user
 
-Found = Mapping[str, NDArray[Any]]
-Parts = Mapping[str, ArrayPart]
+Arrays = Mapping[str, NDArray[Any]]
+ArraySpecs = Mapping[str, ArraySpec]
 
 
-def coordinates(release: Release, observed: int) -> int:
+def count_coordinates(release: Release, observed: int) -> int:
     """How many numbers one publication has; observed: the number of ratings."""
     return math.prod(observed if n is None else n for n in release.shape)
 
 
-def secured(guarantee: Guarantee, observed: int) -> Guarantee:
+def secure_guarantee(guarantee: Guarantee, observed: int) -> Guarantee:
     """The card of the same releases, sampled by a `SecureSource`.
 
     Each sensitivity is raised to the one at which the release's own formula gives the epsilon, or
@@ -105,37 +105,41 @@ def secured(guarantee: Guarantee, observed: int) -> Guarantee:
     rounded no more often than one. Every release must be of a type in ADDITIVE or CHANNELS.
     """
 
-    def exact(release: Release) -> Release:
-        count, table = coordinates(release, observed), release.sensitivity
-        raised = {change: max(s, _raised(release, count, s)) for change, s in table.items()}
+    def secure_release(release: Release) -> Release:
+        count, table = count_coordinates(release, observed), release.sensitivity
+        raised = {
+            change: max(s, _raise_sensitivity(release, count, s)) for change, s in table.items()
+        }
         return dataclasses.replace(release, sensitivity=raised)
 
-    return dataclasses.replace(guarantee, releases=guarantee.releases.each(exact))
+    return dataclasses.replace(guarantee, releases=guarantee.releases.map_releases(secure_release))
 
 
-def _raised(release: Release, count: int, sensitivity: float) -> float:
+def _raise_sensitivity(release: Release, count: int, sensitivity: float) -> float:
     if type(release) is Laplace:
-        return release.scale * exact_noise.laplace_epsilon(release.scale, count, sensitivity)
+        return release.scale * exact_noise.discrete_laplace_epsilon(
+            release.scale, count, sensitivity
+        )
     if type(release) is SampledLaplace:
         # A drawn term is rounded with the sum: its e^{aw} grows by e^r at most, and so does
         # 1 + q (e^{aw} - 1). One grid step more than the rounding itself pays for the floats here.
-        step = 2.0 ** exact_noise.grid(release.scale, count)
-        rounding = exact_noise.laplace_epsilon(release.scale, count, step)
+        step = 2.0 ** exact_noise.grid_exponent(release.scale, count)
+        rounding = exact_noise.discrete_laplace_epsilon(release.scale, count, step)
         return sensitivity * (1 + rounding / release.term_epsilon)
     if type(release) is Gaussian:
-        return release.scale * exact_noise.gaussian_mu(release.scale, count, sensitivity)
+        return release.scale * exact_noise.discrete_gaussian_mu(release.scale, count, sensitivity)
     assert isinstance(release, CHANNELS)
     single_loss = dataclasses.replace(release, times=1).loss(1.0).epsilon
     return sensitivity * (
-        exact_noise.channel_epsilon(release.matrix) / single_loss if single_loss > 0 else 1
+        exact_noise.discrete_channel_epsilon(release.matrix) / single_loss if single_loss > 0 else 1
     )
 
 
-def counted(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, int]]:
+def count_draws(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, int]]:
     """What a `SecureSource` may draw under the card, as its `drawn` counts it."""
     draws: Counter[tuple[str, float, int]] = Counter()
     for _, release in guarantee.releases:
-        count = coordinates(release, observed)
+        count = count_coordinates(release, observed)
         if isinstance(release, ADDITIVE):
             kind = "laplace" if isinstance(release, Laplace) else "gaussian"
             draws[kind, release.scale, count] += release.times
@@ -146,24 +150,24 @@ def counted(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, in
     return draws
 
 
-def _draws(guarantee: Guarantee, observed: int) -> tuple[int, int]:
+def _sum_draws(guarantee: Guarantee, observed: int) -> tuple[int, int]:
     """(values of Laplace and Gaussian noise, cells of channels and coins) that are drawn."""
-    draws = counted(guarantee, observed)
+    draws = count_draws(guarantee, observed)
     cells = draws.pop(("channel", 0.0, 1), 0) + draws.pop(("coin", 0.0, 1), 0)
     return sum(count * times for (_, _, count), times in draws.items()), cells
 
 
 @dataclass(frozen=True, eq=False)
 class Export:
-    """arrays: what is published; card: plain JSON values; guarantee: as sampled, its sensitivities
-    raised by what rounding costs."""
+    """arrays: what is published; release_card: plain JSON values; guarantee: as sampled, its
+    sensitivities raised by what rounding costs."""
 
-    arrays: Found
-    card: Mapping[str, Any]
+    arrays: Arrays
+    release_card: Mapping[str, Any]
     guarantee: Guarantee
 
 
-def check(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str] = ()) -> None:
+def check_releasable(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str] = ()) -> None:
     """Raise CannotRelease, with the reason, where these ratings may not be released so.
 
     steps: the preparation, as command-line text.
@@ -171,8 +175,8 @@ def check(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str] = ()) -> 
     if registry.MECHANISMS.get(mechanism.id) is not type(mechanism):
         raise CannotRelease(f"this {mechanism.id} is no method that readers have: a planted fault?")
     guarantee = mechanism.guarantee(ratings.public)
-    check_facts(mechanism, ratings.public, steps)
-    if fault := coding_fault(ratings.public, ratings.features):
+    check_public_facts(mechanism, ratings.public, steps)
+    if fault := find_coding_fault(ratings.public, ratings.features):
         raise CannotRelease(fault)
     if "user" in ratings.columns.guessed:
         raise CannotRelease(
@@ -180,15 +184,18 @@ def check(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str] = ()) -> 
             " with --read user=NAME"
         )
     for _, name in ratings.columns.names:
-        if not is_name(name):
-            raise CannotRelease(f"the name of the column {shown(name)} cannot be published")
-    check_steps((*ratings.prepared, *reads_of(steps)), guarantee)
-    check_covered(mechanism, guarantee)
-    draws, cells = _draws(guarantee, len(ratings))
-    if draws > LARGEST or cells > _LARGEST_CHANNEL:
-        many, most = (draws, LARGEST) if draws > LARGEST else (cells, _LARGEST_CHANNEL)
+        if not is_publishable_name(name):
+            raise CannotRelease(f"the name of the column {format_value(name)} cannot be published")
+    check_steps((*ratings.prepared, *list_reads(steps)), guarantee)
+    check_all_covered(mechanism, guarantee)
+    draws, cells = _sum_draws(guarantee, len(ratings))
+    if draws > MAX_DRAWS or cells > _MAX_CHANNEL_CELLS:
+        n_draws, max_draws = (
+            (draws, MAX_DRAWS) if draws > MAX_DRAWS else (cells, _MAX_CHANNEL_CELLS)
+        )
         raise CannotRelease(
-            f"{mechanism.id} would draw {many:,} exact noise values here, and at most {most:,} are"
+            f"{mechanism.id} would draw {n_draws:,} exact noise values here, and at most"
+            f" {max_draws:,} are"
             " drawn (about half an hour): take fewer items, users or rounds"
         )
     if ratings.catalogue.origin is Origin.READ:
@@ -199,32 +206,32 @@ def check(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str] = ()) -> 
         )
 
 
-def reads_of(steps: Iterable[str]) -> tuple[str, ...]:
+def list_reads(steps: Iterable[str]) -> tuple[str, ...]:
     """What the steps read off the ratings, in words."""
-    return tuple(reads for text in steps if (reads := parse_step(text).reads))
+    return tuple(reads for text in steps if (reads := parse_step(text).dependency))
 
 
-def is_name(name: object) -> bool:
+def is_publishable_name(name: object) -> bool:
     """Whether a feature or a column of a file may have this name in a card."""
-    return isinstance(name, str) and name.isprintable() and 0 < len(name) <= _LONGEST_NAME
+    return isinstance(name, str) and name.isprintable() and 0 < len(name) <= _MAX_NAME_LENGTH
 
 
 def uses_features(mechanism: Mechanism, public: PublicFacts) -> bool:
     """Whether what is published depends on item features; what users report themselves does not."""
     local = mechanism.guarantee(public).trust is Trust.LOCAL
-    return registry.takes_facts(type(mechanism)) and not local
+    return registry.can_use_item_features(type(mechanism)) and not local
 
 
-def check_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str]) -> None:
+def check_public_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str]) -> None:
     """Raise CannotRelease unless the public facts are those that the preparation leads to, and the
     mechanism uses the item features."""
     parsed = [parse_step(text) for text in steps]
-    shaping = [step for step in parsed if not isinstance(step, UseFacts)]
+    shaping = [step for step in parsed if not isinstance(step, UseItemFeatures)]
     caps = [step.count for step in parsed if isinstance(step, CapPerUser)]
     follows = dataclasses.replace(public, cap=min(caps, default=None))
     for step in shaping:
-        follows = step.facts(follows)
-    for expected in (follows, prepared_facts(follows, mechanism.task)):
+        follows = step.transform_facts(follows)
+    for expected in (follows, prepare_public_facts(follows, mechanism.task)):
         for name, value in expected.as_dict().items():
             if getattr(public, name) != value:
                 raise CannotRelease(
@@ -237,63 +244,65 @@ def check_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str])
         fault = (
             "" if 1 <= columns <= CATEGORIES else f"has {columns} columns, not 1 to {CATEGORIES}"
         )
-        if not is_name(name) or set(name) & set(",#") or name != name.strip():
-            fault = f"needs a name of 1 to {_LONGEST_NAME} printable characters without comma and #"
+        if not is_publishable_name(name) or set(name) & set(",#") or name != name.strip():
+            fault = (
+                f"needs a name of 1 to {_MAX_NAME_LENGTH} printable characters without comma and #"
+            )
         if fault:
-            raise CannotRelease(f"the item feature {shown(name)} {fault}")
+            raise CannotRelease(f"the item feature {format_value(name)} {fault}")
     if len(set(names)) < len(names):
         raise CannotRelease(f"two item features have one name, among {', '.join(names)}")
-    if bool(names) != any(isinstance(step, UseFacts) for step in parsed):
+    if bool(names) != any(isinstance(step, UseItemFeatures) for step in parsed):
         raise CannotRelease("item features and the preparation step features belong together")
 
 
-def by_name(public: PublicFacts, columns: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def split_features(public: PublicFacts, columns: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """The columns of each item feature."""
     ends = np.cumsum([count for _, count in public.features])[:-1]
     blocks = np.split(columns, ends, axis=1) if public.features else []
     return {n: block for (n, _), block in zip(public.features, blocks, strict=True)}
 
 
-def coding_fault(public: PublicFacts, columns: NDArray[Any]) -> str:
+def find_coding_fault(public: PublicFacts, columns: NDArray[Any]) -> str:
     """Why some columns are no item features: others than `features.coded` makes could hold
     anything. "": all are."""
-    bad = [name for name, block in by_name(public, columns).items() if not is_coded(block)]
+    bad = [name for name, block in split_features(public, columns).items() if not is_encoded(block)]
     return f"the item feature {bad[0]} is neither a number nor categories" if bad else ""
 
 
-def canonical(
+def canonicalise_steps(
     steps: Sequence[str], public: PublicFacts, columns: NDArray[Any]
 ) -> tuple[list[str], str]:
     """The preparation, in which item features have their names and digest; and the condition on
     which a certificate rests then."""
-    features = by_name(public, columns)
-    step = str(UseFacts(tuple(features), mark := digest(features)))
-    positions = [k for k, text in enumerate(steps) if isinstance(parse_step(text), UseFacts)]
+    features = split_features(public, columns)
+    step = str(UseItemFeatures(tuple(features), mark := hash_features(features)))
+    positions = [k for k, text in enumerate(steps) if isinstance(parse_step(text), UseItemFeatures)]
     canonical_steps = [
         step if k in positions else t for k, t in enumerate(steps) if k not in positions[:-1]
     ]
-    known = ", ".join(f"{name} ({count})" for name, count in public.features)
+    feature_list = ", ".join(f"{name} ({count})" for name, count in public.features)
     condition = "certified given that these features of the items (and their columns) are public:"
-    return canonical_steps, f"{condition} {known}; digest {mark}"
+    return canonical_steps, f"{condition} {feature_list}; digest {mark}"
 
 
 def check_steps(reads: Iterable[str], guarantee: Guarantee) -> None:
     """Raise CannotRelease unless all that preparation reads, in words, is free for the card."""
     for step in reads:
-        if not is_free(step, guarantee.change):
+        if not preserves_neighbours(step, guarantee.change):
             raise CannotRelease(
                 f"no noise covers {step}: prepare with values that are public, for example"
                 " binarise=3.5, or leave the step out"
             )
 
 
-def check_covered(mechanism: Mechanism, guarantee: Guarantee) -> None:
+def check_all_covered(mechanism: Mechanism, guarantee: Guarantee) -> None:
     """Raise CannotRelease unless the card is finite and all of its noise can be sampled exactly."""
-    found = guarantee.certified()
-    if not found.finite:
+    certified = guarantee.certified()
+    if not certified.finite:
         raise CannotRelease(
-            f"{mechanism.id} has no finite certified epsilon {found.change.label}, so it is not"
-            f" released as private: {found.reason}"
+            f"{mechanism.id} has no finite certified epsilon {certified.change.label}, so it is not"
+            f" released as private: {certified.reason}"
         )
     for _, release in guarantee.releases:
         if type(release) not in (*ADDITIVE, *CHANNELS):
@@ -304,12 +313,12 @@ def check_covered(mechanism: Mechanism, guarantee: Guarantee) -> None:
             )
 
 
-def waiting(mechanism: Mechanism, ratings: Ratings) -> float:
+def estimate_noise_seconds(mechanism: Mechanism, ratings: Ratings) -> float:
     """Roughly how many seconds the exact Laplace and Gaussian noise takes."""
-    return SECONDS * _draws(mechanism.guarantee(ratings.public), len(ratings))[0]
+    return SECONDS_PER_DRAW * _sum_draws(mechanism.guarantee(ratings.public), len(ratings))[0]
 
 
-def export(
+def export_release(
     mechanism: Mechanism,
     ratings: Ratings,
     steps: Sequence[str] = (),
@@ -317,48 +326,54 @@ def export(
 ) -> Export:
     """Fit all prepared ratings with exact noise; steps: the preparation, for the card.
 
-    Raises CannotRelease (see `check`), also where opendp is not installed.
+    Raises CannotRelease (see `check_releasable`), also where opendp is not installed.
     """
-    check(mechanism, ratings, steps)
+    check_releasable(mechanism, ratings, steps)
     source = exact_noise.SecureSource()
     plain = mechanism.guarantee(ratings.public)
-    expected, model = counted(plain, len(ratings)), None
+    expected, model = count_draws(plain, len(ratings)), None
     local = plain.trust is Trust.LOCAL
     with ExitStack() as stack:
-        outputs = stack.enter_context(witness()) if local else []
+        outputs = stack.enter_context(record_publications()) if local else []
         for step in mechanism.fit(ratings, source):
             model = step.model or model
             if on_step is not None:
                 on_step(mechanism, step)
-            if local and source.drawn == expected:
+            if local and source.draw_counts == expected:
                 break  # all that is published is there
-    if not source.drawn <= expected:
+    if not source.draw_counts <= expected:
         raise CannotRelease(f"{mechanism.id} drew other noise than its card counts: a fault here")
-    arrays = _reports(ratings, outputs) if local else _of_model(mechanism, plain, model)
-    specs, formula = parts_of(mechanism, plain, ratings.catalogue, len(ratings), arrays)
+    arrays = (
+        _extract_reports(ratings, outputs)
+        if local
+        else _extract_model_arrays(mechanism, plain, model)
+    )
+    specs, formula = specify_arrays(mechanism, plain, ratings.catalogue, len(ratings), arrays)
     arrays |= {
         name: np.array(ids, dtype=str)
-        for name, ids in zip(NAMES, (ratings.item_ids, ratings.user_ids), strict=True)
+        for name, ids in zip(ID_ARRAYS, (ratings.item_ids, ratings.user_ids), strict=True)
         if name in specs and ids is not None
     }
     if ratings.public.features:
-        arrays[FEATURES] = ratings.features
-    faults = array_faults(specs, arrays)
+        arrays[FEATURES_ARRAY] = ratings.features
+    faults = find_array_faults(specs, arrays)
     if faults:
         raise CannotRelease("; ".join(faults))
-    guarantee, release_card = card_of(
+    guarantee, release_card = build_release_card(
         *(mechanism, ratings.public, len(ratings), steps, ratings.catalogue),
         *(arrays, specs, formula),
     )
     if ratings.columns.names:
         release_card["columns"] = dict(ratings.columns.names)
-    release_card["versions"] = {"dpmc-lab": version()} | {p: metadata.version(p) for p in PACKAGES}
-    return Export(arrays, release_card | {"sha256": card_digest(release_card)}, guarantee)
+    release_card["versions"] = {"dpmc-lab": get_version()} | {
+        p: metadata.version(p) for p in PACKAGES
+    }
+    return Export(arrays, release_card | {"sha256": digest_release_card(release_card)}, guarantee)
 
 
-def parts_of(
-    mechanism: Mechanism, plain: Guarantee, catalogue: Catalogue, observed: int, arrays: Found
-) -> tuple[Parts, str]:
+def specify_arrays(
+    mechanism: Mechanism, plain: Guarantee, catalogue: Catalogue, observed: int, arrays: Arrays
+) -> tuple[ArraySpecs, str]:
     """What a release of the mechanism consists of, and the formula of a user's own predictions.
 
     arrays: its arrays, of which only the columns of item factors are looked at, and the form of a
@@ -366,56 +381,56 @@ def parts_of(
     """
     users, items = plain.public.shape
     named_specs = {
-        "item_ids": ArrayPart((items,), "id of each item", "text", optional=True),
-        "user_ids": ArrayPart((users,), "id of each user", "text", optional=True),
+        "item_ids": ArraySpec((items,), "id of each item", "text", optional=True),
+        "user_ids": ArraySpec((users,), "id of each user", "text", optional=True),
     }
-    if catalogue.origin is Origin.GIVEN:  # which has them all
+    if catalogue.origin is Origin.LISTED:  # which has them all
         named_specs = {
             name: dataclasses.replace(spec, optional=False) for name, spec in named_specs.items()
         }
     formula, specs = "", {}
     if plain.trust is Trust.LOCAL:
-        specs = _report_parts(mechanism, plain, observed)
+        specs = _specify_reports(mechanism, plain, observed)
     elif plain.publishes is Publishes.ONE_NUMBER:
-        specs = {"number": ArrayPart((1,), "the prediction for every cell")}
+        specs = {"number": ArraySpec((1,), "the prediction for every cell")}
         formula = "everybody's prediction is the number"
         del named_specs["item_ids"]
     elif plain.publishes is Publishes.MATRIX:
         if getattr(mechanism, "dense", "matrix" in arrays):
-            specs = {"matrix": ArrayPart((users, items), "completed matrix, users x items")}
+            specs = {"matrix": ArraySpec((users, items), "completed matrix, users x items")}
             formula = "the prediction for user i and item j is matrix_ij"
         else:
-            max_rank = max(_MOST_FACTORS, min(users, items))
-            words = "users x r: the completed matrix is left right'"
+            max_rank = max(_MAX_FACTORS, min(users, items))
+            note = "users x r: the completed matrix is left right'"
             specs = {
-                "left": ArrayPart((users, "r"), words, most=max_rank),
-                "right": ArrayPart((items, "r"), "items x r", most=max_rank),
+                "left": ArraySpec((users, "r"), note, max_size=max_rank),
+                "right": ArraySpec((items, "r"), "items x r", max_size=max_rank),
             }
             formula = "the prediction for user i and item j is left_i . right_j"
     else:
         shape = arrays["items"].shape if "items" in arrays else ()
         columns = shape[-1] if shape else 0
-        own_side = _own_side(mechanism, plain.public, columns)
+        own_side = _find_own_side(mechanism, plain.public, columns)
         if columns not in own_side.columns:
             if not own_side.columns:
                 raise CannotRelease(_NO_FACTORS.format(mechanism.id))
             columns = max(own_side.columns)
-            own_side = _own_side(mechanism, plain.public, columns)
-        words = "a user's scores are the own factors times these; the own ones stay with the user"
-        words = words if plain.notion is Notion.JOINT else plain.publishes.value
-        specs = {"items": ArrayPart((items, columns), f"items x r: {words}"), **own_side.arrays}
+            own_side = _find_own_side(mechanism, plain.public, columns)
+        note = "a user's scores are the own factors times these; the own ones stay with the user"
+        note = note if plain.notion is Notion.JOINT else plain.publishes.value
+        specs = {"items": ArraySpec((items, columns), f"items x r: {note}"), **own_side.arrays}
         formula = own_side.formula
-    if not catalogue.named:
+    if not catalogue.has_public_names:
         named_specs = {}
-    elif not (catalogue.users_listed and USER_ROWS & set(specs)):
+    elif not (catalogue.users_listed and PER_USER_ARRAYS & set(specs)):
         named_specs.pop("user_ids")
     if plain.public.features:
         description = "features of each item that the method used, public"
-        named_specs[FEATURES] = ArrayPart((items, plain.public.columns), description)
+        named_specs[FEATURES_ARRAY] = ArraySpec((items, plain.public.columns), description)
     return {**specs, **named_specs}, formula
 
 
-def _own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> OwnSide:
+def _find_own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> OwnSide:
     no_formula = "the method gives no formula for the own predictions"
     build_own_side = getattr(
         mechanism, "own_side", lambda *_: OwnSide(no_formula, range(1, public.items + 1))
@@ -424,7 +439,7 @@ def _own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> OwnSid
     return own_side
 
 
-def _report_parts(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, ArrayPart]:
+def _specify_reports(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, ArraySpec]:
     """The reports of users: the local mechanisms publish exactly these."""
     ((_, release),) = plain.releases
     public = plain.public
@@ -446,10 +461,10 @@ def _report_parts(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict
         "items": (f"item {cells}, counted from 0", "int32", 0, public.items - 1),
         "symbols": (f"randomised symbol {cells}; {meaning}", "uint8", first, last),
     }
-    return {name: ArrayPart((count,), *row) for name, row in rows.items()}
+    return {name: ArraySpec((count,), *row) for name, row in rows.items()}
 
 
-def array_faults(specs: Parts, arrays: Found) -> list[str]:
+def find_array_faults(specs: ArraySpecs, arrays: Arrays) -> list[str]:
     """What keeps arrays from being exactly these parts; names first, and then alone."""
     faults = [
         f"arrays.{name} is in the file and does not belong there" for name in arrays.keys() - specs
@@ -463,39 +478,39 @@ def array_faults(specs: Parts, arrays: Found) -> list[str]:
     return faults or [
         f"arrays.{name} {fault}"
         for name, spec in specs.items()
-        if name in arrays and (fault := _fault(spec, arrays[name], sizes))
+        if name in arrays and (fault := _find_array_fault(spec, arrays[name], sizes))
     ]
 
 
-def _fault(part: ArrayPart, array: NDArray[Any], sizes: dict[str, int]) -> str:
+def _find_array_fault(spec: ArraySpec, array: NDArray[Any], sizes: dict[str, int]) -> str:
     """What keeps an array from being this part; sizes: those of letters, found so far."""
     shape = tuple(
-        sizes.setdefault(n, min(size, part.most)) if isinstance(n, str) else n
-        for n, size in zip(part.shape, (*array.shape, *part.shape), strict=False)
+        sizes.setdefault(n, min(size, spec.max_size)) if isinstance(n, str) else n
+        for n, size in zip(spec.shape, (*array.shape, *spec.shape), strict=False)
     )
-    text = part.type == "text"
-    plain = array.dtype.kind == "U" if text else array.dtype == np.dtype(part.type)
+    text = spec.type == "text"
+    plain = array.dtype.kind == "U" if text else array.dtype == np.dtype(spec.type)
     if array.shape != shape or not plain:
-        got, want = (" x ".join(map(str, s)) or "()" for s in (array.shape, shape))
-        return f"must be {part.type} of shape {want}, got {array.dtype} of shape {got}"
+        actual, expected = (" x ".join(map(str, s)) or "()" for s in (array.shape, shape))
+        return f"must be {spec.type} of shape {expected}, got {array.dtype} of shape {actual}"
     if text:
         ids = array.tolist()
         if np.array(ids).dtype != array.dtype:
             return f"must be {np.array(ids).dtype}, got {array.dtype}"
         if len(set(ids)) < len(ids):
             return "has an id twice"
-        bad = next(filter(_CONTROL.search, ids), None)
-        return "" if bad is None else f"has an id with control characters, {shown(bad)}"
+        bad = next(filter(_CONTROL_CHARACTERS.search, ids), None)
+        return "" if bad is None else f"has an id with control characters, {format_value(bad)}"
     if array.dtype.kind == "f":
         return "" if np.isfinite(array).all() else "has values that are not finite"
-    high = part.high if isinstance(part.high, int) else sizes[part.high]
-    if array.size and (array.min() < part.low or array.max() > high):
-        return f"has values outside {part.low}..{high}"
-    rises = bool((np.diff(array) > 0).all()) and (part.high == high or int(array[-1]) == high)
-    return "" if rises or not part.rising else "must rise to its end"
+    high = spec.high if isinstance(spec.high, int) else sizes[spec.high]
+    if array.size and (array.min() < spec.low or array.max() > high):
+        return f"has values outside {spec.low}..{high}"
+    rises = bool((np.diff(array) > 0).all()) and (spec.high == high or int(array[-1]) == high)
+    return "" if rises or not spec.increasing else "must rise to its end"
 
 
-def _reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[str, NDArray[Any]]:
+def _extract_reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[str, NDArray[Any]]:
     """What users reported."""
     (publication,) = outputs
     release, published = publication.release, publication.published
@@ -518,7 +533,7 @@ def _reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[str, NDAr
     }
 
 
-def _of_model(
+def _extract_model_arrays(
     mechanism: Mechanism, guarantee: Guarantee, model: Model | None
 ) -> dict[str, NDArray[Any]]:
     """The parts of a model that its card publishes: user factors only with a completed matrix."""
@@ -535,54 +550,56 @@ def _of_model(
     return {"items": factors.right, **factors.own}
 
 
-def direct(guarantee: Guarantee, name: str) -> Additive | None:
+def find_direct_release(guarantee: Guarantee, name: str) -> Additive | None:
     """The release whose noisy answer an array is, unchanged; None where it is computed from it."""
     if guarantee.trust is Trust.LOCAL:
         return None
     if name == "items" and guarantee.publishes is Publishes.ITEM_COUNTS:
-        return None if guarantee.public.features else guarantee.per_item  # logarithms, with them
+        # With item features the scores are logarithms, which lie on no grid.
+        return None if guarantee.public.features else guarantee.per_item_release
     shape = guarantee.public.shape if name == "matrix" else None
     candidates = (release for _, release in guarantee.releases if release.shape == shape)
     return next((release for release in candidates if isinstance(release, Additive)), None)
 
 
-def on_grid(release: Additive, array: NDArray[Any]) -> bool:
+def is_on_grid(release: Additive, array: NDArray[Any]) -> bool:
     """Whether all numbers are multiples of the step on which exact noise is drawn."""
     with np.errstate(over="ignore"):  # what is beyond the floats is a multiple, too
-        steps = array / 2.0 ** exact_noise.grid(release.scale, array.size)
+        steps = array / 2.0 ** exact_noise.grid_exponent(release.scale, array.size)
     return bool(np.array_equal(steps, np.rint(steps)))
 
 
-def card_of(
+def build_release_card(
     mechanism: Mechanism,
     public: PublicFacts,
     observed: int,
     steps: Sequence[str],
     catalogue: Catalogue,
-    arrays: Found,
-    specs: Parts,
+    arrays: Arrays,
+    specs: ArraySpecs,
     formula: str,
-) -> tuple[Guarantee, Plain]:
+) -> tuple[Guarantee, JsonObject]:
     """The guarantee and the card but for what only its writer knows: versions and a digest.
 
     No seed, no measure, no fingerprint, which would all tell of raw ratings. observed: the number
-    of ratings, which matters where it is public; specs, formula: of `parts_of`, which arrays fit.
+    of ratings, which matters where it is public; specs, formula: of `specify_arrays`, which arrays
+    fit.
     """
     plain = mechanism.guarantee(public)
     existence = plain.change.covers_existence
     conditions = [catalogue.condition] if existence else []
     if public.features:
-        steps, condition = canonical(steps, public, arrays[FEATURES])
+        steps, condition = canonicalise_steps(steps, public, arrays[FEATURES_ARRAY])
         conditions.append(condition)
     guarantee = dataclasses.replace(
-        secured(plain, observed), caveats=(*plain.caveats, *conditions, *LIMITS)
+        secure_guarantee(plain, observed), caveats=(*plain.caveats, *conditions, *LIMITS)
     )
     release_card = {
         "mechanism": mechanism.id,
         "revision": mechanism.revision,
         "task": mechanism.task.value,
         "data": public.as_dict() | {"prepare": list(steps)},
-        "settings": settings_dict(mechanism),
+        "settings": serialise_settings(mechanism),
         "catalogue": {
             "origin": catalogue.origin.value,
             "source": catalogue.source,
@@ -593,7 +610,7 @@ def card_of(
         },
         "guarantee": guarantee.as_dict(),
         "releases": [
-            _line(name, release, exact, guarantee, observed)
+            _describe_release(name, release, exact, guarantee, observed)
             for (name, release), (_, exact) in zip(plain.releases, guarantee.releases, strict=True)
         ],
         "randomness": "operating system; no seed",
@@ -601,24 +618,26 @@ def card_of(
             name: {
                 "shape": list(array.shape),
                 "type": str(array.dtype),
-                "what": specs[name].what,
+                "what": specs[name].description,
                 "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest(),
             }
             for name, array in arrays.items()
         },
-        "rows": _rows(catalogue, set(arrays), existence),
+        "rows": _describe_row_order(catalogue, set(arrays), existence),
         "predictions": formula,
     }
     return guarantee, release_card
 
 
-def card_digest(release_card: Mapping[str, Any]) -> str:
+def digest_release_card(release_card: Mapping[str, Any]) -> str:
     """SHA-256 of a card without its own entry, so that no edit goes unnoticed."""
     content = {name: value for name, value in release_card.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _rows(catalogue: Catalogue, arrays: Collection[str], existence: bool) -> dict[str, str]:
+def _describe_row_order(
+    catalogue: Catalogue, arrays: Collection[str], existence: bool
+) -> dict[str, str]:
     """Whose the rows of users and of items are, for those that are published."""
     sorted_ids = "by id: as numbers where all are whole numbers, else as text"
     order = {
@@ -628,10 +647,10 @@ def _rows(catalogue: Catalogue, arrays: Collection[str], existence: bool) -> dic
     row_orders = {}
     if "number" not in arrays:
         row_orders["items"] = "in the order of item_ids" if "item_ids" in arrays else order
-    if USER_ROWS & set(arrays):
+    if PER_USER_ARRAYS & set(arrays):
         if "user_ids" in arrays:
             order = "in the order of user_ids"
-        elif catalogue.origin is Origin.GIVEN:
+        elif catalogue.origin is Origin.LISTED:
             order = f"{sorted_ids}, then the others"
             if existence:  # see `on_catalogue`
                 order = "at places drawn at random, which nobody kept"
@@ -639,11 +658,13 @@ def _rows(catalogue: Catalogue, arrays: Collection[str], existence: bool) -> dic
     return row_orders
 
 
-def _line(name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int) -> Plain:
+def _describe_release(
+    name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int
+) -> JsonObject:
     """One release: its noise as sampled, and what it spends in the card's own unit."""
     change, public = guarantee.change, guarantee.public
-    count = coordinates(plain, observed)
-    line: Plain = {
+    count = count_coordinates(plain, observed)
+    line: JsonObject = {
         "name": name,
         "query": plain.query,
         "coordinates": count,
@@ -652,9 +673,9 @@ def _line(name: str, plain: Release, exact: Release, guarantee: Guarantee, obser
     }
     spent = sensitivity_at(exact.sensitivity, change, public)
     if isinstance(plain, Laplace | Gaussian):
-        k = exact_noise.grid(plain.scale, count)
-        law = "Laplace" if isinstance(plain, Laplace) else "Gaussian"
-        noise: Plain = {"noise": f"discrete {law} on multiples of 2^{k}"}
+        k = exact_noise.grid_exponent(plain.scale, count)
+        noise_name = "Laplace" if isinstance(plain, Laplace) else "Gaussian"
+        noise: JsonObject = {"noise": f"discrete {noise_name} on multiples of 2^{k}"}
         noise |= {"scale": plain.scale, "grid": k}
         if isinstance(plain, SampledLaplace):
             noise["coins"] = "chances 1/weight, rounded down to multiples of 2^-62"
@@ -668,34 +689,36 @@ def _line(name: str, plain: Release, exact: Release, guarantee: Guarantee, obser
     return line | noise | loss_entry
 
 
-def check_path(path: Path) -> None:
+def check_output_path(path: Path) -> None:
     """Raise where an export cannot be written there: told before the work."""
     if path.suffix.lower() != ".npz":
         raise InvalidSetting("--out", "a file named .npz", path.name)
-    check_new(path)
+    check_new_file(path)
 
 
-def write(exported: Export, path: Path) -> None:
+def write_release(exported: Export, path: Path) -> None:
     """Write an .npz file without pickles: the arrays, and `card` as JSON text; whole or not at all.
 
     Row k of an array belongs to the k-th of `item_ids` or `user_ids`, where these are written; else
     the card says in which order rows are. Read it with numpy.load(path);
     json.loads(str(file["card"])) is the card.
     """
-    check_path(path)
-    card_text = np.array(json.dumps(exported.card, allow_nan=False))
-    with whole_file(path) as partial_path, partial_path.open("wb") as stream:
+    check_output_path(path)
+    card_text = np.array(json.dumps(exported.release_card, allow_nan=False))
+    with write_atomically(path) as partial_path, partial_path.open("wb") as stream:
         np.savez_compressed(stream, allow_pickle=False, card=card_text, **exported.arrays)
 
 
-def reading_lines(exported: Export, path: Path) -> list[str]:
+def list_reading_lines(exported: Export, path: Path) -> list[str]:
     """Lines of Python that read a release and recommend for one user; none where the formula on the
     card takes more than ten."""
-    arrays, formula = exported.arrays, exported.card["predictions"]
-    scores = next((lines for start, lines in _LINES.items() if formula.startswith(start)), ())
+    arrays, formula = exported.arrays, exported.release_card["predictions"]
+    scores = next(
+        (lines for start, lines in _LINES_BY_FORMULA.items() if formula.startswith(start)), ()
+    )
     if not scores:
         return []
-    data = exported.card["data"]
+    data = exported.release_card["data"]
     ids = 'file["item_ids"][best]' if "item_ids" in arrays else "best"
     return [
         "import numpy as np",
@@ -718,28 +741,28 @@ _REGRESSION = (
     'gram = Z[rated].T @ Z[rated] + file["ridge"]',
     "scores = base + Z @ np.linalg.solve(gram, Z[rated].T @ (x - base[rated]))",
 )
-_TASTE = (
+_FEATURE_RANKING = (
     'features, V = file["features"], file["items"]',
     "f, d = features[rated].sum(axis=0), 1 + features.shape[1]",
     'own_side = np.concatenate([[1.0], f / (np.linalg.norm(f) or 1.0) - file["centre"]])',
     "facts = V[:, d:] @ V[rated, d:].sum(axis=0) / (len(rated) + 20)",
     "scores = V[:, :d] @ own_side + facts",
 )
-_LINES: Mapping[str, tuple[str, ...]] = {  # by how the formula begins
+_LINES_BY_FORMULA: Mapping[str, tuple[str, ...]] = {  # by how the formula begins
     "items is [Z, e]": _REGRESSION,
-    "f is the sum": _TASTE,
+    "f is the sum": _FEATURE_RANKING,
     "everybody's score of item j": _POPULARITY,
     "the score of item j is items_j": _POPULARITY,
 }
 
 
-def deployment_card(card: Mapping[str, Any], guarantee: Guarantee) -> Plain:
+def build_deployment_card(release_card: Mapping[str, Any], guarantee: Guarantee) -> JsonObject:
     """A release's card in the sections of the OpenDP deployments registry (arXiv 2509.13509).
 
     What a card cannot know, such as who publishes and why, stays null. guarantee: as sampled.
     """
     certified, change, public = guarantee.certified(), guarantee.change, guarantee.public
-    catalogue = card["catalogue"]
+    catalogue = release_card["catalogue"]
     unprotected = ["the numbers of users and items", "the range of the ratings"]
     if not change.covers_existence:
         unprotected.append("which ratings exist, and how many")
@@ -749,15 +772,15 @@ def deployment_card(card: Mapping[str, Any], guarantee: Guarantee) -> Plain:
         unprotected.append(f"the features of the items: {', '.join(n for n, _ in public.features)}")
     if guarantee.notion is Notion.JOINT:
         unprotected.append("from each user: the own predictions")
-    versions = dict(card["versions"])
+    versions = dict(release_card["versions"])
     return {
         "product": dict.fromkeys(("name", "publisher", "date", "intended_use", "region"))
         | {
-            "description": f"{guarantee.publishes.value}, by {card['mechanism']}"
-            f" (revision {card['revision']})"
+            "description": f"{guarantee.publishes.value}, by {release_card['mechanism']}"
+            f" (revision {release_card['revision']})"
         },
         "dp_flavor": {
-            "name": _FLAVOR.get(guarantee.notion),
+            "name": _FLAVOR_NAMES.get(guarantee.notion),
             "input_metric": f"users x items ratings that differ in {change.protects}:"
             f" {change.relation}",
             "bound_on_input_distance": 1,
@@ -775,23 +798,24 @@ def deployment_card(card: Mapping[str, Any], guarantee: Guarantee) -> Plain:
             "unit": f"{change.label}: {change.relation}",
             "descriptions": list(guarantee.caveats),
         },
-        "model": {"name": _MODEL[guarantee.trust], "actors": None},
+        "model": {"name": _MODEL_NAMES[guarantee.trust], "actors": None},
         "accounting": {
             "composition": "of the Gaussian releases exactly, of pure ones by their epsilons;"
-            f" {sum(line['times'] for line in card['releases'])} publications in all. What other"
+            f" {sum(line['times'] for line in release_card['releases'])} publications in all."
+            " What other"
             " releases of the same ratings spend is not in it",
             "post_processing": "everything in the file but directly published noisy answers:"
-            f" {card['predictions'] or 'none'}",
-            "releases": list(card["releases"]),
+            f" {release_card['predictions'] or 'none'}",
+            "releases": list(release_card["releases"]),
         },
         "implementation": {
             "library": "dpmc-lab",
             "version": versions.pop("dpmc-lab"),
-            "sampler": sorted({line["noise"] for line in card["releases"]}),
-            "randomness": card["randomness"],
+            "sampler": sorted({line["noise"] for line in release_card["releases"]}),
+            "randomness": release_card["randomness"],
             "dependencies": versions,
-            "settings": dict(card["settings"]),
-            "preparation": list(card["data"]["prepare"]),
+            "settings": dict(release_card["settings"]),
+            "preparation": list(release_card["data"]["prepare"]),
         },
         "resources": {"documentation": None, "code": None, "data": catalogue["source"] or None},
     }

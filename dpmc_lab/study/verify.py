@@ -3,7 +3,7 @@
 The card names the mechanism with its revision and settings, the public facts and the catalogue:
 from these everything else follows but the numbers themselves, and whatever is more, less or worded
 otherwise is refused. A file proves what its numbers are worth if they were drawn as it says, not
-that they were, nor by whom: `unnoticed`.
+that they were, nor by whom: `list_unverifiable`.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ import numpy as np
 
 from dpmc_core import archives, registry
 from dpmc_core.data import parse_step
-from dpmc_core.data.datasets import public_sources
-from dpmc_core.data.transforms import MOST
-from dpmc_core.errors import DpmcError, InvalidSetting, NotVerified, check_number, shown
+from dpmc_core.data.datasets import list_public_sources
+from dpmc_core.data.transforms import MAX_USERS
+from dpmc_core.errors import DpmcError, InvalidSetting, NotVerified, check_number, format_value
 from dpmc_core.model import Mechanism
-from dpmc_core.paths import version
+from dpmc_core.paths import get_version
 from dpmc_core.privacy import Guarantee, Trust
 from dpmc_core.privacy.channels import MatrixChannel
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts
-from dpmc_core.settings import parse_setting, settings_of
+from dpmc_core.settings import list_settings, parse_setting
 from dpmc_lab.study.release import (
-    FEATURES,
-    NAMES,
+    FEATURES_ARRAY,
+    ID_ARRAYS,
     PACKAGES,
-    USER_ROWS,
-    Found,
-    array_faults,
-    card_digest,
-    card_of,
-    check_covered,
-    check_facts,
+    PER_USER_ARRAYS,
+    Arrays,
+    build_release_card,
+    check_all_covered,
+    check_public_facts,
     check_steps,
-    coding_fault,
-    direct,
-    is_name,
-    on_grid,
-    parts_of,
-    reads_of,
+    digest_release_card,
+    find_array_faults,
+    find_coding_fault,
+    find_direct_release,
+    is_on_grid,
+    is_publishable_name,
+    list_reads,
+    specify_arrays,
 )
 
 NAMESPACE = "dpmc-release"  # of signatures: one for something else is none for a release
-_CLOSE = 1e-9  # relative: another release of SciPy may calibrate the last digits otherwise
-_LONGEST = 400  # characters of a fault
-_NEVER = 2.0**-45  # a chance
-ROLES = {"user", "item", "rating", "time"}  # of a file's columns
+_TOLERANCE = 1e-9  # relative: another release of SciPy may calibrate the last digits otherwise
+_MAX_FAULT_LENGTH = 400  # characters of a fault
+_NEGLIGIBLE_CHANCE = 2.0**-45  # a chance
+COLUMN_ROLES = {"user", "item", "rating", "time"}  # of a file's columns
 _VERSION = re.compile(  # in JSON
     r'"\d{1,6}(\.\d{1,6}){0,3}((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,6})?'
     r'(\+[a-z0-9]{1,20}(\.[a-z0-9]{1,20}){0,2})?"',
@@ -64,41 +64,47 @@ _VERSION = re.compile(  # in JSON
 
 
 @dataclass(frozen=True, eq=False)
-class Verified:
+class VerifiedRelease:
     """A file that holds what its card says. notes: what a reader should know of it."""
 
     mechanism: Mechanism
     guarantee: Guarantee
-    card: Mapping[str, Any]
+    release_card: Mapping[str, Any]
     notes: tuple[str, ...]
 
 
-def verify(path: str | Path) -> Verified:
+def verify_release(path: str | Path) -> VerifiedRelease:
     """Compute the certificate of a released file again and check its arrays.
 
     Raises NotVerified with every field that is not as it follows from the others, DpmcError where
     the file is no release at all.
     """
     file_path = Path(path)
-    card, arrays = _read(file_path)
+    release_card, arrays = _read_release(file_path)
     try:
-        mechanism, guarantee, faults = _held(card, arrays)
+        mechanism, guarantee, faults = _check_card(release_card, arrays)
     except NotVerified as error:
         faults = list(error.faults)
-    if not faults and card.get("sha256") != card_digest(card):
-        faults = [f"sha256 is {shown(card.get('sha256'))}, which is not that of the card"]
+    if not faults and release_card.get("sha256") != digest_release_card(release_card):
+        faults = [
+            f"sha256 is {format_value(release_card.get('sha256'))}, which is not that of the card"
+        ]
     if faults:
-        raise NotVerified(file_path.name, [_escaped(fault) for fault in faults])
-    written = str(card["versions"]["dpmc-lab"])
-    notes = () if written == version() else (f"written by version {written}, this is {version()}",)
-    return Verified(mechanism, guarantee, card, notes)
+        raise NotVerified(file_path.name, [_escape(fault) for fault in faults])
+    writer_version = str(release_card["versions"]["dpmc-lab"])
+    notes = (
+        ()
+        if writer_version == get_version()
+        else (f"written by version {writer_version}, this is {get_version()}",)
+    )
+    return VerifiedRelease(mechanism, guarantee, release_card, notes)
 
 
-def unnoticed(verified: Verified) -> tuple[str, ...]:
+def list_unverifiable(verified: VerifiedRelease) -> tuple[str, ...]:
     """What no look at a file can tell, a sentence each; the first is void where it is signed."""
-    arrays, guarantee = verified.card["arrays"], verified.guarantee
-    only_answers = all(name in NAMES or direct(guarantee, name) for name in arrays)
-    users = "" if USER_ROWS & set(arrays) else ", of whom no row here is one's own"
+    arrays, guarantee = verified.release_card["arrays"], verified.guarantee
+    only_answers = all(name in ID_ARRAYS or find_direct_release(guarantee, name) for name in arrays)
+    users = "" if PER_USER_ARRAYS & set(arrays) else ", of whom no row here is one's own"
     sentences = (
         "digests notice accidents, not forgers: sign the file",
         "whether the noise was drawn as the card says: less of it, or noise from a seed that"
@@ -115,7 +121,7 @@ def unnoticed(verified: Verified) -> tuple[str, ...]:
     return tuple(filter(None, sentences))
 
 
-def sign_lines(name: str) -> tuple[str, str]:
+def list_signing_commands(name: str) -> tuple[str, str]:
     """The commands that sign a file, and that check its signature."""
     tool = "ssh-keygen -Y"
     return (
@@ -124,42 +130,44 @@ def sign_lines(name: str) -> tuple[str, str]:
     )
 
 
-def signed(path: Path, allowed: Path, signer: str | None = None) -> str:
+def verify_signature(path: Path, allowed: Path, signer: str | None = None) -> str:
     """Who signed a file, by its signature beside it, FILE.sig.
 
     allowed: the signers, as ssh-keygen reads them; signer: which of them, None: whose key it is.
     Raises NotVerified where it is none of them, DpmcError where that cannot be found out.
     """
     signature = path.with_name(f"{path.name}.sig")
-    for place, what in (
+    for required_path, description in (
         (path, "file"),
         (allowed, "list of allowed signers"),
         (signature, "signature beside the file,"),
     ):
-        if not place.is_file():
-            raise DpmcError(f"there is no {what} {place}")
+        if not required_path.is_file():
+            raise DpmcError(f"there is no {description} {required_path}")
     status, fault = 0, f"signature is of no key that {allowed.name} lists"
     if signer is None:
-        status, told = _keygen("find-principals", signature, allowed)
-        signer, *others = re.split("[,\n]", told)
-        if not status and (others or set(signer) & set("*?!")):
-            limit = f"given, for the key is that of {_escaped(', '.join([signer, *others]))}"
+        status, output = _run_ssh_keygen("find-principals", signature, allowed)
+        signer, *other_signers = re.split("[,\n]", output)
+        if not status and (other_signers or set(signer) & set("*?!")):
+            limit = f"given, for the key is that of {_escape(', '.join([signer, *other_signers]))}"
             raise InvalidSetting("--signer", limit, None)
     if not status:
         fault = f"signature is none of {signer} for this file in the namespace {NAMESPACE}"
-        status, told = _keygen("verify", signature, allowed, "-I", signer, "-n", NAMESPACE, of=path)
+        status, output = _run_ssh_keygen(
+            "verify", signature, allowed, "-I", signer, "-n", NAMESPACE, signed_file=path
+        )
     if status:
-        raise NotVerified(_escaped(path.name), [_escaped(f"{fault} ({told})")])
+        raise NotVerified(_escape(path.name), [_escape(f"{fault} ({output})")])
     return signer
 
 
-def _keygen(
-    command: str, signature: Path, allowed: Path, *options: str, of: Path | None = None
+def _run_ssh_keygen(
+    command: str, signature: Path, allowed: Path, *options: str, signed_file: Path | None = None
 ) -> tuple[int, str]:
     """Exit status and words of ssh-keygen. Raises DpmcError where it does not run."""
     arguments = ("ssh-keygen", "-Y", command, "-s", str(signature), "-f", str(allowed), *options)
     try:
-        with Path(of or os.devnull).open("rb") as content:
+        with Path(signed_file or os.devnull).open("rb") as content:
             process = subprocess.run(
                 arguments, stdin=content, capture_output=True, timeout=60, check=False
             )
@@ -171,14 +179,14 @@ def _keygen(
     return process.returncode, output.decode(errors="backslashreplace").strip()
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Found]:
+def _read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
     if not path.is_file():
         raise DpmcError(f"there is no file {path}")
     wrong = f"{path} is no file that 'dpmc release' wrote: it has no card to verify"
     try:
-        arrays = archives.arrays(path, alone=True)
+        arrays = archives.read_npz(path, no_extra_bytes=True)
         text = arrays.pop("card", np.array(""))
-        release_card = archives.read_json(str(text))
+        release_card = archives.parse_json(str(text))
         if np.array(json.dumps(release_card)).tobytes() != text.tobytes():
             raise ValueError("it is not written as there")
     except archives.BadArchive as error:
@@ -190,17 +198,21 @@ def _read(path: Path) -> tuple[dict[str, Any], Found]:
     return release_card, arrays
 
 
-def _held(release_card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee, list[str]]:
+def _check_card(
+    release_card: Mapping[str, Any], arrays: Arrays
+) -> tuple[Mechanism, Guarantee, list[str]]:
     """The mechanism and guarantee that the card names, and what does not follow from them.
 
     Raises NotVerified where nothing can be computed.
     """
-    mechanism = _part("mechanism", lambda: _mechanism(release_card))
-    public = _part("data", lambda: _facts(release_card["data"]))
-    catalogue = _part("catalogue", lambda: _catalogue(release_card["catalogue"], public))
-    steps = _part("data.prepare", lambda: _steps(release_card["data"]))
-    _part("data", lambda: check_facts(mechanism, public, steps))
-    if public.features and FEATURES not in arrays:
+    mechanism = _parse_field("mechanism", lambda: _parse_mechanism(release_card))
+    public = _parse_field("data", lambda: _parse_public_facts(release_card["data"]))
+    catalogue = _parse_field(
+        "catalogue", lambda: _parse_catalogue(release_card["catalogue"], public)
+    )
+    steps = _parse_field("data.prepare", lambda: _parse_steps(release_card["data"]))
+    _parse_field("data", lambda: check_public_facts(mechanism, public, steps))
+    if public.features and FEATURES_ARRAY not in arrays:
         raise NotVerified(
             "",
             [
@@ -208,21 +220,21 @@ def _held(release_card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Gu
                 " they are: former versions wrote such files, release again"
             ],
         )
-    plain = _part("settings", lambda: mechanism.guarantee(public))
-    _part("data.prepare", lambda: check_steps(reads_of(steps), plain))
-    _part("mechanism", lambda: check_covered(mechanism, plain))
-    observed = _part("releases", lambda: _observed(release_card, plain, arrays))
-    specs, formula = _part(
-        "settings", lambda: parts_of(mechanism, plain, catalogue, observed, arrays)
+    plain = _parse_field("settings", lambda: mechanism.guarantee(public))
+    _parse_field("data.prepare", lambda: check_steps(list_reads(steps), plain))
+    _parse_field("mechanism", lambda: check_all_covered(mechanism, plain))
+    observed = _parse_field("releases", lambda: _count_observed(release_card, plain, arrays))
+    specs, formula = _parse_field(
+        "settings", lambda: specify_arrays(mechanism, plain, catalogue, observed, arrays)
     )
-    array_problems = array_faults(specs, arrays)
+    array_problems = find_array_faults(specs, arrays)
     if public.features:
-        array_problems = array_problems or [*_feature_faults(public, arrays)]
+        array_problems = array_problems or [*_find_feature_faults(public, arrays)]
     if not arrays.keys() <= specs.keys() or (public.features and array_problems):
         raise NotVerified("", array_problems)
     card_inputs = (steps, catalogue, arrays, specs, formula)
-    guarantee, expected = _part(
-        "releases", lambda: card_of(mechanism, public, observed, *card_inputs)
+    guarantee, expected = _parse_field(
+        "releases", lambda: build_release_card(mechanism, public, observed, *card_inputs)
     )
     # Of the versions any is right that can be one.
     claimed_versions = release_card.get("versions")
@@ -234,27 +246,29 @@ def _held(release_card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Gu
         for name in ("dpmc-lab", *PACKAGES)
     }
     columns = release_card.get("columns")
-    if isinstance(columns, dict) and columns and columns.keys() <= ROLES:
-        expected["columns"] = {role: n if is_name(n) else "a name" for role, n in columns.items()}
+    if isinstance(columns, dict) and columns and columns.keys() <= COLUMN_ROLES:
+        expected["columns"] = {
+            role: n if is_publishable_name(n) else "a name" for role, n in columns.items()
+        }
     claimed = {name: value for name, value in release_card.items() if name != "sha256"}
-    faults = [*_differences(claimed, json.loads(json.dumps(expected)), ""), *array_problems]
+    faults = [*_find_differences(claimed, json.loads(json.dumps(expected)), ""), *array_problems]
     if not array_problems:
         for name, array in arrays.items():
-            release = direct(guarantee, name)
-            if release is not None and not on_grid(release, array):
+            release = find_direct_release(guarantee, name)
+            if release is not None and not is_on_grid(release, array):
                 faults.append(f"arrays.{name} has values off the grid of '{release.query}'")
         if guarantee.trust is Trust.LOCAL:
-            faults += _report_faults(plain, arrays)
+            faults += _find_report_faults(plain, arrays)
     return mechanism, guarantee, faults
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Text of a stranger, its control characters shown and its length cut."""
-    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_LONGEST])
-    return plain if len(text) <= _LONGEST else f"{plain}..."
+    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_MAX_FAULT_LENGTH])
+    return plain if len(text) <= _MAX_FAULT_LENGTH else f"{plain}..."
 
 
-def _part(field: str, parse: Any) -> Any:
+def _parse_field(field: str, parse: Any) -> Any:
     """What a part of the card gives. Raises NotVerified that names the field."""
     try:
         return parse()
@@ -268,63 +282,67 @@ def _part(field: str, parse: Any) -> Any:
         raise NotVerified("", [f"{field} is not as a release writes it"]) from None
 
 
-def _mechanism(card: Mapping[str, Any]) -> Mechanism:
-    cls = registry.get(str(card["mechanism"]))
-    if card["revision"] != cls.revision:
-        written = shown(dict(card.get("versions") or {}).get("dpmc-lab", "unknown"))
+def _parse_mechanism(release_card: Mapping[str, Any]) -> Mechanism:
+    cls = registry.get_mechanism(str(release_card["mechanism"]))
+    if release_card["revision"] != cls.revision:
+        writer_version = format_value(
+            dict(release_card.get("versions") or {}).get("dpmc-lab", "unknown")
+        )
         raise NotVerified(
             "",
             [
-                f"revision of {cls.id} is {shown(card['revision'])}, and this version computes"
-                f" revision {cls.revision} alone: verify with the version that wrote it ({written})"
+                f"revision of {cls.id} is {format_value(release_card['revision'])}, and this"
+                " version computes"
+                f" revision {cls.revision} alone: verify with the version that wrote it"
+                f" ({writer_version})"
             ],
         )
-    declared = {s.name: s for s in settings_of(cls)}
-    if set(card["settings"]) != set(declared):
-        name = min(set(card["settings"]) ^ set(declared))
+    declared = {s.name: s for s in list_settings(cls)}
+    if set(release_card["settings"]) != set(declared):
+        name = min(set(release_card["settings"]) ^ set(declared))
         raise InvalidSetting(
             name, "a setting that is on the card" if name in declared else "known", name
         )
-    values = dict(card["settings"])
+    values = dict(release_card["settings"])
     for name, value in values.items():
         if isinstance(value, str) and declared[name].type is not str:
             values[name] = parse_setting(cls, name, value)
     return registry.create(cls.id, **values)
 
 
-def _facts(data: Mapping[str, Any]) -> PublicFacts:
+def _parse_public_facts(data: Mapping[str, Any]) -> PublicFacts:
     for name in ("users", "items"):
-        check_number(name, data[name], at_least=1, at_most=MOST, integer=True)
+        check_number(name, data[name], at_least=1, at_most=MAX_USERS, integer=True)
     fields = {name: data[name] for name in ("users", "items", "low", "high", "cap")}
     return PublicFacts(**fields, features=data.get("features", ()))
 
 
-def _steps(data: Mapping[str, Any]) -> list[str]:
+def _parse_steps(data: Mapping[str, Any]) -> list[str]:
     """The preparation, each step as it is written."""
     return [str(parse_step(text)) for text in data["prepare"]]
 
 
-def _catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogue:
+def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogue:
     origin, source, listed = (record[name] for name in ("origin", "source", "users_listed"))
     catalogue = Catalogue(Origin(origin), source, listed)
     if catalogue.origin is Origin.READ:
         raise DpmcError(
             "its users and items were read off the ratings, and nobody said they may be"
         )
-    known = public_sources() if catalogue.origin is Origin.PUBLIC else {"": None}
-    if source not in known:
-        raise DpmcError(f"source is {shown(source)}, which names no such set")
+    sources = list_public_sources() if catalogue.origin is Origin.PUBLIC else {"": None}
+    if source not in sources:
+        raise DpmcError(f"source is {format_value(source)}, which names no such set")
     if any(
         count > max_count
-        for count, max_count in zip(public.shape, known[source] or (), strict=False)
+        for count, max_count in zip(public.shape, sources[source] or (), strict=False)
     ):
-        raise DpmcError(f"{source} has {known[source]} users and items, got {public.shape}")
-    if listed is not True and (listed is not False or catalogue.origin is not Origin.GIVEN):
-        raise DpmcError(f"users_listed is {shown(listed)}")
+        raise DpmcError(f"{source} has {sources[source]} users and items, got {public.shape}")
+    if listed is not True and (listed is not False or catalogue.origin is not Origin.LISTED):
+        raise DpmcError(f"users_listed is {format_value(listed)}")
     return catalogue
 
 
-def _observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: Found) -> int:
+def _count_observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: Arrays) -> int:
     """The number of ratings, where the shape of a release shows it; else any number does."""
     for (_, release), line in zip(plain.releases, release_card["releases"], strict=True):
         if None in release.shape:
@@ -336,51 +354,51 @@ def _observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: Found) 
     return 1
 
 
-def _differences(told: Any, wanted: Any, place: str) -> Iterator[str]:
+def _find_differences(claimed: Any, expected: Any, location: str) -> Iterator[str]:
     """Each field that is another than it is when it is made again."""
-    if isinstance(wanted, dict) and isinstance(told, dict):
-        for name in [*wanted, *(name for name in told if name not in wanted)]:
-            at = f"{place}.{name}" if place else str(name)
-            if name not in told:
-                yield f"{at} is missing"
-            elif name not in wanted:
-                yield f"{at} does not belong there"
+    if isinstance(expected, dict) and isinstance(claimed, dict):
+        for name in [*expected, *(name for name in claimed if name not in expected)]:
+            field_path = f"{location}.{name}" if location else str(name)
+            if name not in claimed:
+                yield f"{field_path} is missing"
+            elif name not in expected:
+                yield f"{field_path} does not belong there"
             else:
-                yield from _differences(told[name], wanted[name], at)
-    elif isinstance(wanted, list) and isinstance(told, list) and len(wanted) == len(told):
-        for k, (claimed_item, expected_item) in enumerate(zip(told, wanted, strict=True)):
+                yield from _find_differences(claimed[name], expected[name], field_path)
+    elif isinstance(expected, list) and isinstance(claimed, list) and len(expected) == len(claimed):
+        for k, (claimed_item, expected_item) in enumerate(zip(claimed, expected, strict=True)):
             name = expected_item.get("name", k) if isinstance(expected_item, dict) else k
-            yield from _differences(claimed_item, expected_item, f"{place}[{name}]")
-    elif not _same(told, wanted):
-        yield f"{place} is {shown(told)} where {shown(wanted)} follows"
+            yield from _find_differences(claimed_item, expected_item, f"{location}[{name}]")
+    elif not _is_same_value(claimed, expected):
+        yield f"{location} is {format_value(claimed)} where {format_value(expected)} follows"
 
 
-def _same(claimed: Any, expected: Any) -> bool:
+def _is_same_value(claimed: Any, expected: Any) -> bool:
     """Equal, of one type: 3.0 is not 3, and True not 1. Numbers that were calibrated may differ a
     little."""
     if type(claimed) is not type(expected):
         return False
-    is_close = isinstance(expected, float) and math.isclose(claimed, expected, rel_tol=_CLOSE)
+    is_close = isinstance(expected, float) and math.isclose(claimed, expected, rel_tol=_TOLERANCE)
     return is_close or bool(claimed == expected)
 
 
-def _feature_faults(public: PublicFacts, arrays: Found) -> Iterator[str]:
+def _find_feature_faults(public: PublicFacts, arrays: Arrays) -> Iterator[str]:
     """What keeps the item features from being some, and those that the item factors were made of.
 
     These have at least as many columns that are sums of the features and a constant.
     """
-    if fault := coding_fault(public, arrays[FEATURES]):
-        yield f"arrays.{FEATURES}: {fault}"
+    if fault := find_coding_fault(public, arrays[FEATURES_ARRAY]):
+        yield f"arrays.{FEATURES_ARRAY}: {fault}"
     if "items" in arrays and arrays["items"].ndim == 2:
-        basis = np.column_stack([np.ones(public.items), arrays[FEATURES]])
+        basis = np.column_stack([np.ones(public.items), arrays[FEATURES_ARRAY]])
         items = arrays["items"]
         residuals = items - basis @ np.linalg.lstsq(basis, items, rcond=None)[0]
         norms = (np.linalg.norm(matrix, axis=0) for matrix in (residuals, items))
         if sum(a <= 1e-6 * b for a, b in zip(*norms, strict=True)) < public.columns:
-            yield f"arrays.items was made of other features than arrays.{FEATURES} holds"
+            yield f"arrays.items was made of other features than arrays.{FEATURES_ARRAY} holds"
 
 
-def _report_faults(plain: Guarantee, arrays: Found) -> Iterator[str]:
+def _find_report_faults(plain: Guarantee, arrays: Arrays) -> Iterator[str]:
     """Reports of users under local privacy: cells in order, and as many as there can be."""
     ((_, release),) = plain.releases
     users, items = plain.public.shape
@@ -388,16 +406,22 @@ def _report_faults(plain: Guarantee, arrays: Found) -> Iterator[str]:
     if not (np.diff(cells) > 0).all():
         yield "arrays.users and arrays.items: cells are repeated or out of order"
     if None in release.shape:
-        most = int(np.bincount(arrays["users"]).max(initial=0))
-        if plain.public.cap is not None and most > plain.public.cap:
-            yield f"arrays.users has {most} ratings of one user where the cap is {plain.public.cap}"
+        max_ratings = int(np.bincount(arrays["users"]).max(initial=0))
+        if plain.public.cap is not None and max_ratings > plain.public.cap:
+            yield (
+                f"arrays.users has {max_ratings} ratings of one user where the cap is"
+                f" {plain.public.cap}"
+            )
     elif isinstance(release, MatrixChannel):
         # Each cell reports on its own, whatever is in it, with a chance between these.
         from scipy.stats import binom
 
         chances = [math.fsum(row[1:]) for row in release.channel]
-        few = binom.cdf(len(cells), users * items, min(chances))
-        many = binom.sf(len(cells) - 1, users * items, max(chances))
-        if min(few, many) < _NEVER:
-            told = f"{len(cells):,} reports of {users:,} users and {items:,} items"
-            yield f"data.users and data.items: {told} are too {'few' if few < many else 'many'}"
+        lower_tail = binom.cdf(len(cells), users * items, min(chances))
+        upper_tail = binom.sf(len(cells) - 1, users * items, max(chances))
+        if min(lower_tail, upper_tail) < _NEGLIGIBLE_CHANCE:
+            summary = f"{len(cells):,} reports of {users:,} users and {items:,} items"
+            yield (
+                f"data.users and data.items: {summary} are too"
+                f" {'few' if lower_tail < upper_tail else 'many'}"
+            )

@@ -33,23 +33,23 @@ from typing import Any, Protocol, TypeVar
 from dpmc_core import experiment, plugins
 from dpmc_core.data import parse_step
 from dpmc_core.errors import DpmcError, check_number
-from dpmc_core.experiment import Result, settings_dict
+from dpmc_core.experiment import Result, serialise_settings
 from dpmc_core.model import Rounds
-from dpmc_core.paths import version
+from dpmc_core.paths import get_version
 from dpmc_core.problem import (
     Problem,
     build_problem,
 )
 from dpmc_core.ratings import Ratings
-from dpmc_core.stopping import Stop
+from dpmc_core.stopping import StopCheck
 from dpmc_lab.locks import Claims
 from dpmc_lab.store import (
     Record,
     Store,
     StoreError,
     StoreLocked,
-    digest,
-    every_unit,
+    digest_values,
+    list_certified_units,
     without_epsilon,
 )
 from dpmc_lab.sweep import toplists
@@ -64,30 +64,30 @@ _LARGE = 2_000_000  # ratings from which on a process keeps one split: 32 MB
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
-class Memory:
+class RecentCache:
     """The most recent problems and solves of a process, which may run units in several threads."""
 
     def __init__(self, size: int) -> None:
         self.size, self._lock = size, threading.RLock()
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._cached: OrderedDict[Hashable, Any] = OrderedDict()
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
         with self._lock:
-            if key not in self._kept:
-                while len(self._kept) >= self.size:  # before the new one takes its room
-                    self._kept.popitem(last=False)
-                self._kept[key] = compute()
-            self._kept.move_to_end(key)
-            value: T = self._kept[key]
+            if key not in self._cached:
+                while len(self._cached) >= self.size:  # before the new one takes its room
+                    self._cached.popitem(last=False)
+                self._cached[key] = compute()
+            self._cached.move_to_end(key)
+            value: T = self._cached[key]
             return value
 
 
 _sources: dict[str, SweepData] = {}
-_problems = Memory(4)
-_solves = Memory(2)
+_problems = RecentCache(4)
+_solves = RecentCache(2)
 
 
-class Shared:
+class SharedSources:
     """Data sets whose arrays all processes of a pool have in common, instead of a copy each.
 
     The memory has no name, so nothing of it is left where processes are killed. It may travel only
@@ -96,7 +96,7 @@ class Shared:
 
     def __init__(self, sources: Mapping[str, SweepData], context: Any) -> None:
         buffers: list[pickle.PickleBuffer] = []
-        self._rest = pickle.dumps(dict(sources), 5, buffer_callback=buffers.append)
+        self._pickled = pickle.dumps(dict(sources), 5, buffer_callback=buffers.append)
         self._arrays = [context.RawArray("b", buffer.raw().nbytes) for buffer in buffers]
         for array, buffer in zip(self._arrays, buffers, strict=True):
             memoryview(array).cast("B")[:] = buffer.raw()
@@ -104,23 +104,25 @@ class Shared:
     def open(self) -> dict[str, SweepData]:
         """The data sets; what reads their arrays reads the common memory, and cannot write it."""
         buffers = [memoryview(array).toreadonly() for array in self._arrays]
-        sources: dict[str, SweepData] = pickle.loads(self._rest, buffers=buffers)
+        sources: dict[str, SweepData] = pickle.loads(self._pickled, buffers=buffers)
         return sources
 
 
-def start(sources: Shared, lifeline: Connection, files: Mapping[str, bytes]) -> None:
+def initialise_worker(
+    sources: SharedSources, lifeline: Connection, files: Mapping[str, bytes]
+) -> None:
     """Make ready a process that lives only as long as the other end of its lifeline is open."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches everybody; the parent decides
 
-    def follow() -> None:
+    def watch_lifeline() -> None:
         with suppress(EOFError, OSError):
             lifeline.recv_bytes()
         os._exit(1)
 
-    threading.Thread(target=follow, daemon=True).start()
+    threading.Thread(target=watch_lifeline, daemon=True).start()
     _sources.update(sources.open())
     for path, source in files.items():  # the same text in every worker, whatever is on disk by now
-        plugins.run(path, source)
+        plugins.run_plugin(path, source)
 
 
 def run_unit(
@@ -131,14 +133,14 @@ def run_unit(
 ) -> Record | str:
     """The record of a unit, or the sentence that says why there is none.
 
-    source: None in a process that `start` gave the data.
+    source: None in a process that `initialise_worker` gave the data.
     pin: hold linear algebra to one thread, where the environment has not done so already.
     also: what else of the result is wanted, in the record as "also".
     """
     try:
         if pin:
-            _pin()
-        result, record = run_here(unit, source or _sources[unit.source])
+            _limit_threads()
+        result, record = run_unit_locally(unit, source or _sources[unit.source])
         return record if also is None else {**record, "also": also(result)}
     except DpmcError as error:
         return str(error)
@@ -148,11 +150,11 @@ def run_unit(
         return f"unexpected {type(error).__name__}: {error}"
 
 
-def run_here(unit: Unit, source: SweepData) -> tuple[Result, Record]:
+def run_unit_locally(unit: Unit, source: SweepData) -> tuple[Result, Record]:
     """What a unit finds in this process, and its record. Raises DpmcError."""
     key = unit.source, unit.steps, unit.split, unit.mechanism.task
     seed = unit.seed if source.per_seed or unit.split is not None else 0
-    problem = _problems.get((*key, seed), lambda: problem_of(unit, source))
+    problem = _problems.get((*key, seed), lambda: build_unit_problem(unit, source))
     if len(problem.train) > _LARGE:
         _problems.size = 1  # units come seed by seed, and a split is as large as its data
     result = experiment.run(
@@ -165,20 +167,20 @@ def run_here(unit: Unit, source: SweepData) -> tuple[Result, Record]:
         **public.as_dict(),
         "source": unit.source,
         "title": source.title,
-        "split": unit.tested,
+        "split": unit.split_text,
         "prepared": list(problem.train.prepared),
     }
-    record["guarantee"] |= every_unit(result.guarantee)
-    if unit.seed == toplists.LISTS_OF:
-        record["lists"] = toplists.of(result.model, problem.train)
-    return result, {"key": unit.key, "version": version(), **record}
+    record["guarantee"] |= list_certified_units(result.guarantee)
+    if unit.seed == toplists.LISTS_SEED:
+        record["lists"] = toplists.list_recommendations(result.model, problem.train)
+    return result, {"key": unit.key, "version": get_version(), **record}
 
 
-def problem_of(unit: Unit, source: SweepData) -> Problem:
+def build_unit_problem(unit: Unit, source: SweepData) -> Problem:
     """What a unit is trained and tested on."""
     steps = [parse_step(step) for step in unit.steps]
     return build_problem(
-        source.at(unit.seed),
+        source.for_seed(unit.seed),
         unit.mechanism.task,
         steps=steps,
         split=unit.split,
@@ -189,12 +191,12 @@ def problem_of(unit: Unit, source: SweepData) -> Problem:
 
 def shared_solve(mechanism: Any, ratings: Ratings) -> Rounds:
     """The solve of a mechanism that adds its noise last, once for all its epsilons and seeds."""
-    settings = without_epsilon(settings_dict(mechanism))
-    key = digest(mechanism.id, mechanism.revision, settings, ratings.fingerprint)
-    return _solves.get(key, lambda: tuple(mechanism.before_noise(ratings)))
+    settings = without_epsilon(serialise_settings(mechanism))
+    key = digest_values(mechanism.id, mechanism.revision, settings, ratings.fingerprint)
+    return _solves.get(key, lambda: tuple(mechanism.solve_without_noise(ratings)))
 
 
-def _pin() -> None:
+def _limit_threads() -> None:
     if all(os.environ.get(name) == "1" for name in THREADS[:2]):
         return
     with suppress(ImportError):
@@ -214,7 +216,7 @@ def default_jobs() -> int:
     return os.cpu_count() or 1
 
 
-def processes(jobs: int | None, name: str = "jobs") -> int:
+def resolve_jobs(jobs: int | None, name: str = "jobs") -> int:
     """How many processes: those given, else one per core. Raises InvalidSetting.
 
     name: what people know the number by.
@@ -245,19 +247,23 @@ class LocalPool:
     """
 
     def __init__(self, sources: Mapping[str, SweepData], jobs: int | None = None) -> None:
-        self.size = processes(jobs)
-        context = _context()
+        self.size = resolve_jobs(jobs)
+        context = _process_context()
         self._reader, self._lifeline = context.Pipe(duplex=False)
-        arguments = Shared(sources, context), self._reader, dict(plugins.loaded())
+        arguments = (
+            SharedSources(sources, context),
+            self._reader,
+            dict(plugins.list_loaded_plugins()),
+        )
         self._executor = ProcessPoolExecutor(
-            self.size, context, initializer=start, initargs=arguments
+            self.size, context, initializer=initialise_worker, initargs=arguments
         )
 
     def submit(
         self, unit: Unit, also: Callable[[Result], Any] | None = None
     ) -> Future[Record | str]:
         try:
-            with _birth():
+            with _prepare_children():
                 return self._executor.submit(run_unit, unit, also=also)
         except (EOFError, OSError) as error:  # no process can be started
             raise BrokenExecutor(str(error)) from None
@@ -272,14 +278,14 @@ class LocalPool:
 
 def warm_up() -> None:
     """Begin to load the library in the process that workers are forked from, in the background."""
-    if _context().get_start_method() == "forkserver":
+    if _process_context().get_start_method() == "forkserver":
         from multiprocessing import forkserver
 
-        with _birth():
+        with _prepare_children():
             forkserver.ensure_running()
 
 
-def _context() -> Any:
+def _process_context() -> Any:
     # Never a fork of this process: it may hold locks and threads. A fork server has loaded the
     # library once and hands out copies in milliseconds; elsewhere each worker loads it anew.
     if sys.platform != "linux":
@@ -290,7 +296,7 @@ def _context() -> Any:
 
 
 @contextmanager
-def _birth() -> Iterator[None]:
+def _prepare_children() -> Iterator[None]:
     """Processes started inside the block have one thread of linear algebra, and no Ctrl-C."""
     if os.name == "posix":
         resource_tracker.ensure_running()  # first, because its start lets Ctrl-C through again
@@ -314,13 +320,17 @@ def _birth() -> Iterator[None]:
 
 # --- running all of them -------------------------------------------------------------------------
 
-TICK = 0.2  # seconds between two looks at the stop button
-COMPANY = 2  # times a unit may lose its worker beside others, before it runs on its own
-ALONE = 2  # times it may on its own, before it is given up
-BREAKS = 8  # broken pools in a row without one finished unit
-SPARING = 10  # how long the looks for others' rows rest, in their own times: there may be 100,000
+POLL_SECONDS = 0.2  # seconds between two looks at the stop button
+MAX_LOSSES_TOGETHER = 2  # times a unit may lose its worker beside others, before it runs on its own
+MAX_LOSSES_ALONE = 2  # times it may on its own, before it is given up
+MAX_BREAKS = 8  # broken pools in a row without one finished unit
+POLL_PAUSE_FACTOR = (
+    10  # how long the looks for others' rows rest, in their own times: there may be 100,000
+)
 PATIENCE = 60.0  # seconds to go on trying a locked store once everything else is done
-ELSEWHERE = "what is left is being computed by another sweep on this store; waiting for its rows"
+ELSEWHERE_NOTE = (
+    "what is left is being computed by another sweep on this store; waiting for its rows"
+)
 
 
 @dataclass
@@ -340,7 +350,7 @@ class SweepReport:
     note: str = ""
 
     @property
-    def ended(self) -> int:
+    def n_ended(self) -> int:
         """Units of this sweep that are over, written or failed."""
         return self.done + len(self.failed)
 
@@ -351,7 +361,7 @@ def run(
     open_pool: Callable[[], Pool],
     *,
     on_progress: Callable[[SweepReport], None] = lambda _: None,
-    stop: Stop = lambda: False,
+    stop: StopCheck = lambda: False,
     patience: float = PATIENCE,
 ) -> SweepReport:
     """Run every unit that the store has no row of; each finished one is written as it comes.
@@ -361,7 +371,7 @@ def run(
     own, and reported as failed if that kills its worker too. Once `stop()` is true the units
     running are dropped. Raises StoreError where rows cannot be written; what was written stays.
     """
-    stored_keys = store.present(unit.key for unit in units)
+    stored_keys = store.find_stored_keys(unit.key for unit in units)
     report = SweepReport(total=len(units), skipped=sum(unit.key in stored_keys for unit in units))
     todo = deque(unit for unit in units if unit.key not in stored_keys)
     on_progress(report)
@@ -372,7 +382,7 @@ def run(
         sweep = _Sweep(todo, store, report, claims, on_progress, stop)
         try:
             while todo and not report.stopped:
-                prior_counts = sweep.finished, len(report.failed)
+                prior_counts = sweep.n_finished, len(report.failed)
                 pool = open_pool()
                 try:
                     broken = sweep.drain(pool)
@@ -380,21 +390,22 @@ def run(
                     pool.close(at_once=True)
                     raise
                 pool.close(at_once=report.stopped or broken)
-                sweep.sort_out()
-                finished = sweep.finished
+                sweep.requeue_suspects()
+                finished = sweep.n_finished
                 made_progress = finished > prior_counts[0] or (
                     finished and len(report.failed) > prior_counts[1]
                 )
                 breaks = breaks + 1 if broken and not made_progress else 0
-                if breaks == BREAKS:
+                if breaks == MAX_BREAKS:
                     raise DpmcError(
-                        f"the worker processes ended {BREAKS} times before any unit was through:"
+                        f"the worker processes ended {MAX_BREAKS} times before any unit was"
+                        " through:"
                         " is there enough memory? The rows so far are kept"
                     )
-                sweep.tell()
+                sweep.report_progress()
         finally:
             sweep.write_all(patience)
-        sweep.tell(at_once=True)
+        sweep.report_progress(at_once=True)
     return report
 
 
@@ -411,21 +422,21 @@ class _Sweep:
     _report: SweepReport
     _claims: Claims
     _on_progress: Callable[[SweepReport], None]
-    _stop: Stop
-    _lost: Counter[str] = field(default_factory=Counter)
+    _stop: StopCheck
+    _losses: Counter[str] = field(default_factory=Counter)
     _suspects: list[Unit] = field(default_factory=list)
     _waiting: list[Record] = field(default_factory=list)
-    _again: float = 0.0
-    _look: float = 0.0
-    _seen: int = -1
+    _next_write: float = 0.0
+    _next_poll: float = 0.0
+    _last_stamp: int = -1
 
     @property
-    def finished(self) -> int:
+    def n_finished(self) -> int:
         """How many units of this sweep have a result, written or waiting."""
         return self._report.done + len(self._waiting)
 
-    def tell(self, *, at_once: bool = False) -> None:
-        self._find_others(at_once=at_once)
+    def report_progress(self, *, at_once: bool = False) -> None:
+        self._count_other_rows(at_once=at_once)
         self._on_progress(self._report)
 
     def drain(self, pool: Pool) -> bool:
@@ -441,7 +452,8 @@ class _Sweep:
                     candidates = (todo[0], *running.values())
                     fragile = (
                         running
-                        and max(self._lost[candidate.key] for candidate in candidates) >= COMPANY
+                        and max(self._losses[candidate.key] for candidate in candidates)
+                        >= MAX_LOSSES_TOGETHER
                     )
                     # One more than there are workers, so that none waits while a row is written.
                     if len(running) > pool.size or fragile:
@@ -451,7 +463,7 @@ class _Sweep:
                         continue
                     stored = set[str]()
                     with suppress(StoreLocked):  # at worst it is computed twice
-                        stored = self._store.present([todo[0].key])
+                        stored = self._store.find_stored_keys([todo[0].key])
                     if stored:  # looked up once nobody else can write it
                         self._claims.drop(todo[0].key)
                         report.skipped += 1
@@ -462,8 +474,10 @@ class _Sweep:
                 broken = True
             elsewhere = bool(todo) and not running and not broken and not report.stopped
             if elsewhere:
-                time.sleep(TICK)
-            finished_futures, _ = wait(running, 0 if report.stopped else TICK, FIRST_COMPLETED)
+                time.sleep(POLL_SECONDS)
+            finished_futures, _ = wait(
+                running, 0 if report.stopped else POLL_SECONDS, FIRST_COMPLETED
+            )
             cut_off = False
             for future in finished_futures:
                 unit = running.pop(future)
@@ -478,36 +492,36 @@ class _Sweep:
                     todo.appendleft(unit)
                     continue
                 except Exception as error:  # the executor itself could not run it
-                    first = (str(error) or type(error).__name__).splitlines()[0]
-                    outcome = f"its worker was lost: {first}"
+                    first_line = (str(error) or type(error).__name__).splitlines()[0]
+                    outcome = f"its worker was lost: {first_line}"
                 if isinstance(outcome, str):
-                    self._fail(unit, outcome)
+                    self._record_failure(unit, outcome)
                 else:
                     self._waiting.append(outcome)
             if cut_off:  # one handed over meanwhile would never answer
                 todo.extendleft(running.values())
                 running.clear()
-            self._write()
+            self._write_waiting()
             if not self._waiting:
-                report.note = ELSEWHERE if elsewhere else ""
-            self.tell()
+                report.note = ELSEWHERE_NOTE if elsewhere else ""
+            self.report_progress()
             if report.stopped:  # unless that was the last of it
                 todo.extendleft(running.values())
                 report.stopped = bool(todo)
                 break
         return broken
 
-    def sort_out(self) -> None:
+    def requeue_suspects(self) -> None:
         """Put units whose pool broke back to the front, except those that break it on their own."""
         while self._suspects:
             unit = self._suspects.pop()
-            self._lost[unit.key] += 1
-            if self._lost[unit.key] < COMPANY + ALONE:
+            self._losses[unit.key] += 1
+            if self._losses[unit.key] < MAX_LOSSES_TOGETHER + MAX_LOSSES_ALONE:
                 self._todo.appendleft(unit)
             else:
-                self._fail(
+                self._record_failure(
                     unit,
-                    f"its worker process was killed {self._lost[unit.key]} times, the last times"
+                    f"its worker process was killed {self._losses[unit.key]} times, the last times"
                     " with nothing else running: out of memory, perhaps",
                 )
 
@@ -515,56 +529,56 @@ class _Sweep:
         """Write what still waits, for as long as `patience` in seconds allows."""
         end = time.monotonic() + patience
         while self._waiting:
-            self._again = 0.0
-            self._write()
-            self.tell()
+            self._next_write = 0.0
+            self._write_waiting()
+            self.report_progress()
             if not self._waiting:
                 break
             if time.monotonic() > end or self._stop():
-                lost = _rows(self._waiting)
+                unwritten = _format_row_count(self._waiting)
                 self._waiting.clear()
                 raise StoreError(
                     f"the result store {self._store.path} stayed locked by another program, so"
-                    f" {lost} could not be written: run the same command again"
+                    f" {unwritten} could not be written: run the same command again"
                 )
-            time.sleep(TICK)
+            time.sleep(POLL_SECONDS)
 
-    def _fail(self, unit: Unit, reason: str) -> None:
+    def _record_failure(self, unit: Unit, reason: str) -> None:
         self._report.failed[unit] = reason
         self._claims.drop(unit.key)
 
-    def _find_others(self, *, at_once: bool) -> None:
+    def _count_other_rows(self, *, at_once: bool) -> None:
         """Count the rows that other sweeps have written since, so that nothing runs twice and the
         count is the store's."""
         start = time.monotonic()
-        if start < self._look and not at_once:
+        if start < self._next_poll and not at_once:
             return
         with suppress(StoreLocked):
             stamp = self._store.stamp()
-            if stamp == self._seen:
+            if stamp == self._last_stamp:
                 return
-            stored_keys = self._store.present(unit.key for unit in self._todo)
+            stored_keys = self._store.find_stored_keys(unit.key for unit in self._todo)
             remaining = [unit for unit in self._todo if unit.key not in stored_keys]
             self._report.skipped += len(self._todo) - len(remaining)
             self._todo.clear()
             self._todo.extend(remaining)
-            self._seen = stamp
-        self._look = start + SPARING * (time.monotonic() - start)
+            self._last_stamp = stamp
+        self._next_poll = start + POLL_PAUSE_FACTOR * (time.monotonic() - start)
 
-    def _write(self) -> None:
+    def _write_waiting(self) -> None:
         """Write what waits. Raises StoreError unless the store is merely locked."""
-        if not self._waiting or time.monotonic() < self._again:
+        if not self._waiting or time.monotonic() < self._next_write:
             return
         try:
             n_new = self._store.add(self._waiting)
         except StoreLocked as error:
-            self._report.note = f"{error}; waiting with {_rows(self._waiting)}"
-            self._again = time.monotonic() + 1.0
+            self._report.note = f"{error}; waiting with {_format_row_count(self._waiting)}"
+            self._next_write = time.monotonic() + 1.0
             return
         except StoreError as error:
-            lost = _rows(self._waiting)
+            unwritten = _format_row_count(self._waiting)
             self._waiting.clear()
-            raise StoreError(f"{error} ({lost} could not be written)") from None
+            raise StoreError(f"{error} ({unwritten} could not be written)") from None
         for record in self._waiting:
             self._claims.drop(record["key"])
         self._report.done += n_new
@@ -573,5 +587,5 @@ class _Sweep:
         self._report.note = ""
 
 
-def _rows(waiting: Sequence[Record]) -> str:
+def _format_row_count(waiting: Sequence[Record]) -> str:
     return f"{len(waiting)} finished row{'' if len(waiting) == 1 else 's'}"

@@ -18,24 +18,30 @@ from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,
     check_number,
-    number_text,
-    parsed,
-    unknown_name,
+    format_number,
+    parse_number,
+    unknown_name_error,
 )
-from dpmc_core.experiment import baselines_of, settings_dict
+from dpmc_core.experiment import build_baselines, serialise_settings
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.problem import Split, build_problem, default_split, options_text, ranks_only
-from dpmc_core.registry import uses_facts
-from dpmc_core.settings import parse_setting, setting_text, settings_of
-from dpmc_lab.store import digest, unit_key, without_epsilon
+from dpmc_core.problem import (
+    Split,
+    build_problem,
+    choose_default_split,
+    format_command_options,
+    is_ranking_only,
+)
+from dpmc_core.registry import has_features_step
+from dpmc_core.settings import format_setting, list_settings, parse_setting
+from dpmc_lab.store import digest_values, unit_key, without_epsilon
 from dpmc_lab.sweep.sources import SweepData, open_source
 
-MOST_UNITS = 200_000
-MOST_VALUES = 10_000  # of a list that is typed in
-_TRIES = 5
-NUMBERS = "numbers > 0 separated by commas, or LO:HI:COUNT"
-INTEGERS = "integers separated by commas, or {}"
-LARGEST_SEED = 2**63 - 1  # what a database column holds
+MAX_UNITS = 200_000
+MAX_VALUES = 10_000  # of a list that is typed in
+_MAX_TRIES = 5
+NUMBERS_LIMIT = "numbers > 0 separated by commas, or LO:HI:COUNT"
+INTEGERS_LIMIT = "integers separated by commas, or {}"
+MAX_SEED = 2**63 - 1  # what a database column holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,19 +74,19 @@ class Grid:
             if not getattr(self, name):
                 raise InvalidSetting(name, "at least one: the grid is empty", "none")
         for id in self.mechanisms:
-            registry.get(id)
-        if not self.epsilons and any(_noisy(id) for id in self.mechanisms):
+            registry.get_mechanism(id)
+        if not self.epsilons and any(_adds_noise(id) for id in self.mechanisms):
             raise InvalidSetting("epsilons", "at least one: the grid is empty", "none")
         for epsilon in self.epsilons:
             check_number("epsilon", epsilon, above=0)
         for seed in self.seeds:
-            check_number("seed", seed, at_least=0, at_most=LARGEST_SEED, integer=True)
+            check_number("seed", seed, at_least=0, at_most=MAX_SEED, integer=True)
         for step in self.steps:
             parse_step(step)
         for name, texts in self.settings.items():
             self._check_setting(name, texts)
         for id in self.mechanisms:
-            self.values_of(id)
+            self.parse_values(id)
         if self.tests and len(self.tests) != len(self.data):
             raise InvalidSetting("--test", "one file for each DATA", f"{len(self.tests)}")
 
@@ -88,26 +94,28 @@ class Grid:
         """The arguments of `dpmc sweep`, as a researcher would type them."""
         arguments = ["--data", *self.data, "--mechanisms", ",".join(self.mechanisms)]
         if self.epsilons:
-            arguments += ["--epsilons", ",".join(map(number_text, self.epsilons))]
-        arguments += ["--seeds", seeds_text(self.seeds)]
+            arguments += ["--epsilons", ",".join(map(format_number, self.epsilons))]
+        arguments += ["--seeds", format_seeds(self.seeds)]
         for name, texts in self.settings.items():
             arguments += ["--set", f"{name}={','.join(texts)}"]
-        arguments += options_text(self.reading, self.steps, self.split)
+        arguments += format_command_options(self.reading, self.steps, self.split)
         return [*arguments, "--test", *self.tests] if self.tests else arguments
 
     def as_published(self) -> Grid:
         """The same with the settings of the papers, but for those that are given."""
         settings = dict(self.settings)
         for id in self.mechanisms:
-            for name, value in registry.published(id).settings.items():
+            for name, value in registry.get_published_settings(id).settings.items():
                 if not {name, f"{id}.{name}"} & set(self.settings):
-                    settings[f"{id}.{name}"] = (setting_text(value),)
+                    settings[f"{id}.{name}"] = (format_setting(value),)
         return replace(self, settings=settings)
 
-    def opened(self) -> list[SweepData]:
+    def open_sources(self) -> list[SweepData]:
         """The data, read. Raises DpmcError or OSError."""
         tests: Sequence[str | None] = self.tests or [None] * len(self.data)
-        ranking = ranks_only((registry.get(id).task for id in self.mechanisms), self.steps)
+        ranking = is_ranking_only(
+            (registry.get_mechanism(id).task for id in self.mechanisms), self.steps
+        )
         return [
             open_source(text, test, **self.reading, for_ranking=ranking)
             for text, test in zip(self.data, tests, strict=True)
@@ -116,31 +124,35 @@ class Grid:
     def _check_setting(self, name: str, texts: Sequence[str]) -> None:
         mechanism_id, _, setting_name = name.rpartition(".")
         if mechanism_id and mechanism_id not in self.mechanisms:
-            raise unknown_name("mechanism of a setting", mechanism_id, self.mechanisms)
-        if not any(_applies(name, id) for id in self.mechanisms):
+            raise unknown_name_error("mechanism of a setting", mechanism_id, self.mechanisms)
+        if not any(_has_setting(name, id) for id in self.mechanisms):
             ids = [mechanism_id] if mechanism_id else self.mechanisms
-            setting_names = {s.name for id in ids for s in settings_of(registry.get(id))} - {
-                "epsilon"
-            }
-            raise unknown_name(
+            setting_names = {
+                s.name for id in ids for s in list_settings(registry.get_mechanism(id))
+            } - {"epsilon"}
+            raise unknown_name_error(
                 f"setting of {' or '.join(ids)}", setting_name, sorted(setting_names)
             )
         if not texts:
             raise InvalidSetting(name, "given at least one value", "none")
 
-    def values_of(self, id: str) -> dict[str, list[Any]]:
+    def parse_values(self, id: str) -> dict[str, list[Any]]:
         """The values to try of a mechanism's settings: its own, else those given for all."""
         values = {}
         for name, texts in self.settings.items():
-            mechanism_id, _, plain = name.rpartition(".")
-            if _applies(name, id) and (mechanism_id or f"{id}.{plain}" not in self.settings):
-                values[plain] = [parse_setting(registry.get(id), plain, text) for text in texts]
+            mechanism_id, _, setting_name = name.rpartition(".")
+            if _has_setting(name, id) and (
+                mechanism_id or f"{id}.{setting_name}" not in self.settings
+            ):
+                values[setting_name] = [
+                    parse_setting(registry.get_mechanism(id), setting_name, text) for text in texts
+                ]
         return values
 
-    def variants(self, id: str) -> Iterator[Mechanism]:
+    def create_variants(self, id: str) -> Iterator[Mechanism]:
         """A mechanism at every epsilon, where it has one, and all its settings to try."""
-        values = self.values_of(id)
-        epsilons: Sequence[float | None] = list(self.epsilons) if _noisy(id) else [None]
+        values = self.parse_values(id)
+        epsilons: Sequence[float | None] = list(self.epsilons) if _adds_noise(id) else [None]
         for epsilon, *combination in itertools.product(epsilons, *values.values()):
             settings = dict(zip(values, combination, strict=True))
             budget = None if epsilon is None else float(epsilon)
@@ -152,46 +164,46 @@ class Unit:
     """What a worker needs to know beside the data; `key` decides the result, times aside.
 
     source: fingerprint of the data; name: what it is called. steps: the whole preparation as
-    command-line text. split: None where the test ratings are given; tested: these in words.
+    command-line text. split: None where the test ratings are given; split_text: these in words.
     """
 
     source: str
     name: str
     steps: tuple[str, ...]
     split: Split | None
-    tested: str
+    split_text: str
     mechanism: Mechanism
     seed: int
 
     @cached_property
     def key(self) -> str:
         """Content hash: data, preparation, split, mechanism, revision, settings and seed."""
-        return unit_key(*self._fixed, self.settings, self.seed)
+        return unit_key(*self._key_columns, self.settings, self.seed)
 
     @cached_property
-    def curve(self) -> str:
+    def curve_key(self) -> str:
         """Key of the curve it is a point of: the same without epsilon and seed."""
-        return unit_key(*self._fixed, without_epsilon(self.settings))
+        return unit_key(*self._key_columns, without_epsilon(self.settings))
 
     @property
     def settings(self) -> dict[str, Any]:
-        return settings_dict(self.mechanism)
+        return serialise_settings(self.mechanism)
 
     @property
     def epsilon(self) -> float | None:
         return getattr(self.mechanism, "epsilon", None)
 
     @property
-    def _fixed(self) -> tuple[str, list[str], str, str, int]:
+    def _key_columns(self) -> tuple[str, list[str], str, str, int]:
         mechanism = self.mechanism
-        return self.source, list(self.steps), self.tested, mechanism.id, mechanism.revision
+        return self.source, list(self.steps), self.split_text, mechanism.id, mechanism.revision
 
     def __str__(self) -> str:
-        at = "" if self.epsilon is None else f" at epsilon {self.epsilon:g}"
-        return f"{self.mechanism.id} on {self.name}{at}, seed {self.seed}"
+        epsilon_text = "" if self.epsilon is None else f" at epsilon {self.epsilon:g}"
+        return f"{self.mechanism.id} on {self.name}{epsilon_text}, seed {self.seed}"
 
 
-class Keys(NamedTuple):
+class PlanKeys(NamedTuple):
     """What a plan asks of a result store. name: of all of it; curves: mechanism id by key."""
 
     name: str
@@ -206,44 +218,48 @@ class Plan(NamedTuple):
     sources: Mapping[str, SweepData]
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> PlanKeys:
         """The same without the data: small enough to be kept."""
         units = tuple(unit.key for unit in self.units)
-        curves = {unit.curve: unit.mechanism.id for unit in self.units}
-        return Keys(digest(sorted(units))[:16], units, curves)
+        curves = {unit.curve_key: unit.mechanism.id for unit in self.units}
+        return PlanKeys(digest_values(sorted(units))[:16], units, curves)
 
 
-def plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
+def build_plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
     """The units of work, in an order that shows the whole curve early and then fills it.
 
     Seed by seed: first what needs no epsilon, then the ends of the epsilons, their middle, the
     quarters. data: what the grid names, where it has been read already. Raises DpmcError where the
     data cannot be read or the preparation does not fit them, OSError.
     """
-    source_by_fingerprint = {s.fingerprint: s for s in (grid.opened() if data is None else data)}
-    methods = [list(grid.variants(id)) for id in grid.mechanisms]
+    source_by_fingerprint = {
+        s.fingerprint: s for s in (grid.open_sources() if data is None else data)
+    }
+    methods = [list(grid.create_variants(id)) for id in grid.mechanisms]
     count = sum(map(len, methods)) * len(grid.seeds) * len(source_by_fingerprint)
-    if count > MOST_UNITS:
-        raise InvalidSetting("size of the grid", f"<= {MOST_UNITS:,} units", f"{count:,}")
-    ordered_methods = list(_spread([m for variants in methods for m in variants], grid))
+    if count > MAX_UNITS:
+        raise InvalidSetting("size of the grid", f"<= {MAX_UNITS:,} units", f"{count:,}")
+    ordered_methods = list(_order_methods([m for variants in methods for m in variants], grid))
 
     @cache
-    def settled(
+    def try_preparation(
         fingerprint: str, task: Task, takes_item_features: bool
     ) -> tuple[tuple[str, ...], Split | None, str]:
-        return _settle(grid, source_by_fingerprint[fingerprint], task, takes_item_features)
+        return _try_preparation(grid, source_by_fingerprint[fingerprint], task, takes_item_features)
 
     units: dict[str, Unit] = {}
     for seed, (fingerprint, source), mechanism in itertools.product(
         grid.seeds, source_by_fingerprint.items(), ordered_methods
     ):
-        preparation = settled(fingerprint, mechanism.task, registry.takes_facts(type(mechanism)))
+        preparation = try_preparation(
+            fingerprint, mechanism.task, registry.can_use_item_features(type(mechanism))
+        )
         unit = Unit(fingerprint, source.name, *preparation, mechanism, seed)
         units.setdefault(unit.key, unit)
     return Plan(tuple(units.values()), source_by_fingerprint)
 
 
-def _settle(
+def _try_preparation(
     grid: Grid, source: SweepData, task: Task, takes_item_features: bool
 ) -> tuple[tuple[str, ...], Split | None, str]:
     """The whole preparation of a task, the split and its words, tried out before anything runs.
@@ -252,14 +268,16 @@ def _settle(
     prepared: a few seeds get their chance.
     """
     first_error: DpmcError | None = None
-    for seed in grid.seeds[:_TRIES]:
-        ratings = source.at(seed)
-        split = None if isinstance(ratings, tuple) else grid.split or default_split(task)
+    for seed in grid.seeds[:_MAX_TRIES]:
+        ratings = source.for_seed(seed)
+        split = None if isinstance(ratings, tuple) else grid.split or choose_default_split(task)
         if isinstance(ratings, tuple) and grid.split is not None:
             limit = f"left out: {source.name} has test ratings"
             raise InvalidSetting("split", limit, str(grid.split))
         steps = [
-            parse_step(step) for step in grid.steps if takes_item_features or not uses_facts([step])
+            parse_step(step)
+            for step in grid.steps
+            if takes_item_features or not has_features_step([step])
         ]
         try:
             problem = build_problem(ratings, task, steps=steps, split=split, seed=seed)
@@ -271,24 +289,24 @@ def _settle(
     raise first_error
 
 
-def _applies(name: str, id: str) -> bool:
+def _has_setting(name: str, id: str) -> bool:
     mechanism_id, _, setting_name = name.rpartition(".")
     if setting_name == "epsilon" or mechanism_id not in ("", id):
         return False
-    return registry.has_setting(registry.get(id), setting_name)
+    return registry.has_setting(registry.get_mechanism(id), setting_name)
 
 
-def _noisy(id: str) -> bool:
-    return registry.adds_noise(registry.get(id))
+def _adds_noise(id: str) -> bool:
+    return registry.adds_noise(registry.get_mechanism(id))
 
 
-def _spread(methods: Sequence[Mechanism], grid: Grid) -> Iterator[Mechanism]:
+def _order_methods(methods: Sequence[Mechanism], grid: Grid) -> Iterator[Mechanism]:
     """Whatever has no epsilon, then the others from coarse to fine, each behind its floor."""
     by_epsilon: dict[float, list[Mechanism]] = {}
     for method in itertools.chain.from_iterable(
-        (*baselines_of(method, grid.steps), method) for method in methods
+        (*build_baselines(method, grid.steps), method) for method in methods
     ):
-        if not _noisy(method.id):
+        if not _adds_noise(method.id):
             yield method
         else:
             by_epsilon.setdefault(method.epsilon, []).append(method)  # type: ignore[attr-defined]
@@ -315,11 +333,11 @@ def parse_epsilons(texts: Sequence[str], name: str = "--epsilons") -> tuple[floa
     name: what people know the list by. Raises InvalidSetting.
     """
     epsilons: list[float] = []
-    for word in pieces(texts):
+    for word in split_values(texts):
         if ":" in word:
             epsilons += _log_spaced(word, name)
         else:
-            epsilons.append(parsed(float, word, name, NUMBERS))
+            epsilons.append(parse_number(float, word, name, NUMBERS_LIMIT))
             check_number("epsilon", epsilons[-1], above=0)
     if not epsilons:
         raise InvalidSetting(name, "at least one number", " ".join(texts))
@@ -330,13 +348,13 @@ def parse_seeds(texts: Sequence[str]) -> tuple[int, ...]:
     """--seeds 1,2,3 or FIRST:LAST, both included. Raises InvalidSetting."""
     name = "--seeds"
     seeds: list[int] = []
-    for word in pieces(texts):
+    for word in split_values(texts):
         first, colon, last = word.partition(":")
-        limit = INTEGERS.format("FIRST:LAST")
-        low = parsed(int, first, name, limit)
-        high = parsed(int, last, name, limit) if colon else low
-        if not low <= high < low + MOST_VALUES:
-            limit = f"FIRST:LAST with FIRST <= LAST, {MOST_VALUES:,} at most"
+        limit = INTEGERS_LIMIT.format("FIRST:LAST")
+        low = parse_number(int, first, name, limit)
+        high = parse_number(int, last, name, limit) if colon else low
+        if not low <= high < low + MAX_VALUES:
+            limit = f"FIRST:LAST with FIRST <= LAST, {MAX_VALUES:,} at most"
             raise InvalidSetting(name, limit, word)
         seeds += range(low, high + 1)
     if not seeds:
@@ -344,7 +362,7 @@ def parse_seeds(texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(seeds))
 
 
-def pieces(texts: Sequence[str]) -> list[str]:
+def split_values(texts: Sequence[str]) -> list[str]:
     """What is separated by commas or spaces."""
     return [value for text in texts for value in text.replace(",", " ").split()]
 
@@ -353,23 +371,25 @@ def _log_spaced(word: str, name: str) -> list[float]:
     texts = word.split(":")
     if len(texts) != 3:
         raise InvalidSetting(name, "numbers or LO:HI:COUNT, for example 0.1:10:11", word)
-    low, high = (parsed(float, text, name, NUMBERS) for text in texts[:2])
-    count = parsed(int, texts[2], name, INTEGERS.format("LO:HI:COUNT"))
+    low, high = (parse_number(float, text, name, NUMBERS_LIMIT) for text in texts[:2])
+    count = parse_number(int, texts[2], name, INTEGERS_LIMIT.format("LO:HI:COUNT"))
     check_number("epsilon", low, above=0)
     check_number("epsilon", high, above=0)
-    check_number(f"COUNT of {name}", count, at_least=2, at_most=MOST_VALUES, integer=True)
+    check_number(f"COUNT of {name}", count, at_least=2, at_most=MAX_VALUES, integer=True)
     if low >= high:
         raise InvalidSetting(name, "LO:HI:COUNT with LO < HI", word)
     return [low, *(float(f"{x:.3g}") for x in np.geomspace(low, high, count)[1:-1]), high]
 
 
-def seeds_text(seeds: Sequence[int]) -> str:
+def format_seeds(seeds: Sequence[int]) -> str:
     """Seeds as they are typed: the inverse of `parse_seeds`."""
     is_range = len(seeds) > 1 and tuple(seeds) == tuple(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]}:{seeds[-1]}" if is_range else ",".join(map(str, seeds))
 
 
-def command(grid: Grid, *, store: Path | None = None, jobs: int | None = None) -> list[str]:
+def build_sweep_command(
+    grid: Grid, *, store: Path | None = None, jobs: int | None = None
+) -> list[str]:
     """The command line of a child process that sweeps a grid and reports on standard output."""
     options = {"--store": store, "--jobs": jobs}
     arguments = (

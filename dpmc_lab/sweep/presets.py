@@ -12,7 +12,9 @@ from dpmc_lab.sweep.grid import Grid
 
 # After a change run `make rows`: until then the shipped curves have no point at a new epsilon.
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
-BOTH = {"estimator": tuple(one.value for one in Estimator)}  # of methods that have two
+BOTH_ESTIMATORS = {
+    "estimator": tuple(estimator.value for estimator in Estimator)
+}  # of methods that have two
 
 
 class Preset(NamedTuple):
@@ -22,38 +24,45 @@ class Preset(NamedTuple):
     grid: Grid
 
 
-def _able(task: Task) -> list[str]:
+def _list_feature_mechanisms(task: Task) -> list[str]:
     """Ids of the mechanisms of a task that use what is publicly known of the items."""
-    return [id for id in registry.noisy(task) if registry.takes_facts(registry.get(id))]
+    return [
+        id
+        for id in registry.list_private_mechanisms(task)
+        if registry.can_use_item_features(registry.get_mechanism(id))
+    ]
 
 
-_RATED = [id for id, sample in SAMPLES.items() if not sample.clicks]
-_LARGE = "jokes"
+_RATING_SAMPLES = [id for id, sample in SAMPLES.items() if not sample.clicks]
+_LARGE_SAMPLE = "jokes"
 PRESETS: Mapping[str, Preset] = {
     "samples": Preset(
         "the curves that ship with the sample data",
         Grid(
-            data=[id for id in _RATED if id != _LARGE],
-            mechanisms=registry.noisy(Task.BINARY),
+            data=[id for id in _RATING_SAMPLES if id != _LARGE_SAMPLE],
+            mechanisms=registry.list_private_mechanisms(Task.BINARY),
             epsilons=EPSILONS,
-            settings=BOTH,
+            settings=BOTH_ESTIMATORS,
         ),
     ),
     "samples-ratings": Preset(
         "the same for mechanisms that predict ratings",
         Grid(
-            data=[id for id in _RATED if id != _LARGE and not id.startswith("one-bit")],
-            mechanisms=registry.noisy(Task.RATINGS),
+            data=[
+                id for id in _RATING_SAMPLES if id != _LARGE_SAMPLE and not id.startswith("one-bit")
+            ],
+            mechanisms=registry.list_private_mechanisms(Task.RATINGS),
             epsilons=EPSILONS,
             seeds=(1, 2, 3),
-            settings=BOTH,
+            settings=BOTH_ESTIMATORS,
         ),
     ),
-    _LARGE: Preset(
+    _LARGE_SAMPLE: Preset(
         "the same for the largest sample: fewer epsilons, default estimators",
         Grid(
-            data=[_LARGE],
-            mechanisms=registry.noisy(Task.BINARY) + registry.noisy(Task.RATINGS),
+            data=[_LARGE_SAMPLE],
+            mechanisms=registry.list_private_mechanisms(Task.BINARY)
+            + registry.list_private_mechanisms(Task.RATINGS),
             epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
             seeds=(1, 2, 3),
         ),
@@ -61,8 +70,8 @@ PRESETS: Mapping[str, Preset] = {
     "facts": Preset(
         "the same for those that use public facts about items, with these",
         Grid(
-            data=[id for id in _RATED if SAMPLES[id].facts],
-            mechanisms=_able(Task.RATINGS),
+            data=[id for id in _RATING_SAMPLES if SAMPLES[id].facts],
+            mechanisms=_list_feature_mechanisms(Task.RATINGS),
             epsilons=EPSILONS,
             seeds=(1, 2, 3),
             steps=["features"],
@@ -72,7 +81,7 @@ PRESETS: Mapping[str, Preset] = {
         "the same for clicks",
         Grid(
             data=[id for id, sample in SAMPLES.items() if sample.clicks],
-            mechanisms=_able(Task.RANKING),
+            mechanisms=_list_feature_mechanisms(Task.RANKING),
             epsilons=EPSILONS,
             steps=["features"],
         ),
@@ -81,9 +90,9 @@ PRESETS: Mapping[str, Preset] = {
         "the curves that ship with the sample data of clicks",
         Grid(
             data=[id for id, sample in SAMPLES.items() if sample.clicks],
-            mechanisms=registry.noisy(Task.RANKING),
+            mechanisms=registry.list_private_mechanisms(Task.RANKING),
             epsilons=EPSILONS,
-            settings=BOTH,
+            settings=BOTH_ESTIMATORS,
         ),
     ),
 }

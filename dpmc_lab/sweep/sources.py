@@ -25,18 +25,18 @@ import numpy as np
 
 from dpmc_core import archives
 from dpmc_core.data import Dataset, datasets, public_sets, read_pair, synthetic
-from dpmc_core.data.datasets import EACH
+from dpmc_core.data.datasets import EACH_SEED
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import locks
-from dpmc_lab.store import digest
+from dpmc_lab.store import digest_values
 
-SNAPSHOT = ".dpmc.npz"  # how the name of a private file of ratings ends
+SNAPSHOT_SUFFIX = ".dpmc.npz"  # how the name of a private file of ratings ends
 _COLUMNS = ("users", "items", "values", "times")
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class SplitSource:
     """One data set, split by each unit."""
 
     dataset: Dataset
@@ -53,15 +53,17 @@ class Whole:
     @cached_property
     def fingerprint(self) -> str:
         truth = self.dataset.truth
-        truth_hashes = None if truth is None else [_hash(truth.left), _hash(truth.right)]
-        return digest("whole", _content(self.dataset.ratings), truth_hashes)[:16]
+        truth_hashes = (
+            None if truth is None else [_hash_array(truth.left), _hash_array(truth.right)]
+        )
+        return digest_values("whole", _hash_content(self.dataset.ratings), truth_hashes)[:16]
 
-    def at(self, seed: int) -> Dataset:  # noqa: ARG002
+    def for_seed(self, seed: int) -> Dataset:  # noqa: ARG002
         return self.dataset
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class PairSource:
     """Official training and test ratings over one index space."""
 
     train: Ratings
@@ -72,14 +74,14 @@ class Pair:
 
     @cached_property
     def fingerprint(self) -> str:
-        return digest("pair", _content(self.train), _content(self.test))[:16]
+        return digest_values("pair", _hash_content(self.train), _hash_content(self.test))[:16]
 
-    def at(self, seed: int) -> tuple[Ratings, Ratings]:  # noqa: ARG002
+    def for_seed(self, seed: int) -> tuple[Ratings, Ratings]:  # noqa: ARG002
         return self.train, self.test
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class GeneratedSource:
     """Generated ratings, a new draw for each seed. sample: one of `synthetic.DRAWN`; options: of
     its generator, all but its seed."""
 
@@ -89,33 +91,33 @@ class Drawn:
 
     @property
     def name(self) -> str:
-        words = "".join(f",{name}={value}" for name, value in self.options.items())
-        return f"{self.sample}:seed={EACH}{words}"
+        options_text = "".join(f",{name}={value}" for name, value in self.options.items())
+        return f"{self.sample}:seed={EACH_SEED}{options_text}"
 
     @property
     def title(self) -> str:
-        known = {**synthetic.SAMPLES, **synthetic.ON_DEMAND}
-        return f"{known[self.sample].title}, drawn anew for each seed"
+        samples = {**synthetic.SAMPLES, **synthetic.ON_DEMAND}
+        return f"{samples[self.sample].title}, drawn anew for each seed"
 
     @cached_property
     def fingerprint(self) -> str:
         # One draw stands for the generator: were that changed, old results would not be mixed in.
         option_texts = {name: str(value) for name, value in self.options.items()}
-        return digest("drawn", option_texts, _content(self.at(0).ratings))[:16]
+        return digest_values("drawn", option_texts, _hash_content(self.for_seed(0).ratings))[:16]
 
-    def at(self, seed: int) -> Dataset:
+    def for_seed(self, seed: int) -> Dataset:
         return datasets.load(self.sample, seed=seed, **self.options)
 
 
 # Where the ratings of a unit come from; small enough to travel to a worker process. fingerprint:
 # content hash of everything that results can depend on. per_seed: whether the ratings, before any
 # split, depend on the seed. at(seed): a data set to split, or (training, test) ratings.
-SweepData = Whole | Pair | Drawn
+SweepData = SplitSource | PairSource | GeneratedSource
 
 
-def ratings_of(source: SweepData, seed: int = 0) -> Ratings:
+def load_training_ratings(source: SweepData, seed: int = 0) -> Ratings:
     """What is learned from, of a data set or of an official pair."""
-    loaded = source.at(seed)
+    loaded = source.for_seed(seed)
     return loaded.ratings if isinstance(loaded, Dataset) else loaded[0]
 
 
@@ -127,33 +129,39 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
     for the seed of each unit.
     test: official test ratings. options: of reading a file. Raises DpmcError or OSError.
     """
-    fold = None if test else _fold(data)
+    fold = None if test else _find_fold(data)
     if test is not None or fold is not None:
-        train, tested_on = (_located(data), _located(test or "")) if fold is None else fold
-        pair = read_pair(train, tested_on, **options)
-        name = f"{train.resolve().parent.name}/{train.stem if fold else train.name}"
-        return lean(Pair(*pair, name, f"{name}, tested on {tested_on.name}"))
-    if (generated := datasets.drawn(data)) is not None:
+        train_path, test_path = (
+            (_locate_file(data), _locate_file(test or "")) if fold is None else fold
+        )
+        pair = read_pair(train_path, test_path, **options)
+        name = f"{train_path.resolve().parent.name}/{train_path.stem if fold else train_path.name}"
+        return drop_names(PairSource(*pair, name, f"{name}, tested on {test_path.name}"))
+    if (generated := datasets.parse_drawn_sample(data)) is not None:
         sample, sample_options = generated
-        if sample_options.get("seed") == EACH:
+        if sample_options.get("seed") == EACH_SEED:
             del sample_options["seed"]
-            source = Drawn(sample, sample_options)
-            source.at(0)  # a wrong option is told now
+            source = GeneratedSource(sample, sample_options)
+            source.for_seed(0)  # a wrong option is told now
             return source
-        plain = ",".join(f"{name}={value}" for name, value in sample_options.items())
+        options_text = ",".join(f"{name}={value}" for name, value in sample_options.items())
         dataset = datasets.load(sample, **sample_options)
-        return lean(Whole(dataclasses.replace(dataset, name=f"{sample}:{plain}")))
-    if data.endswith(SNAPSHOT) and Path(data).is_file():
-        return lean(Whole(read_snapshot(Path(data))))
-    return lean(Whole(datasets.load(data, **options)))
+        return drop_names(
+            SplitSource(dataclasses.replace(dataset, name=f"{sample}:{options_text}"))
+        )
+    if data.endswith(SNAPSHOT_SUFFIX) and Path(data).is_file():
+        return drop_names(SplitSource(read_snapshot(Path(data))))
+    return drop_names(SplitSource(datasets.load(data, **options)))
 
 
-def lean(source: Whole | Pair) -> Whole | Pair:
+def drop_names(source: SplitSource | PairSource) -> SplitSource | PairSource:
     """The same without names of users and items, which no result depends on."""
-    if isinstance(source, Pair):
-        train, test = _nameless(source.train), _nameless(source.test)
-        return Pair(train, test, source.name, source.title)
-    return Whole(dataclasses.replace(source.dataset, ratings=_nameless(source.dataset.ratings)))
+    if isinstance(source, PairSource):
+        train, test = _without_names(source.train), _without_names(source.test)
+        return PairSource(train, test, source.name, source.title)
+    return SplitSource(
+        dataclasses.replace(source.dataset, ratings=_without_names(source.dataset.ratings))
+    )
 
 
 def write_snapshot(dataset: Dataset, path: Path) -> None:
@@ -164,10 +172,10 @@ def write_snapshot(dataset: Dataset, path: Path) -> None:
     """
     ratings = dataset.ratings
     metadata: dict[str, Any] = {"name": dataset.name, "title": dataset.title}
-    metadata |= {"prepared": ratings.prepared, "told": ratings.told}
+    metadata |= {"prepared": ratings.prepared, "told": ratings.features_digest}
     optional_arrays = {name: getattr(ratings, name) for name in _COLUMNS}
     arrays = {name: array for name, array in optional_arrays.items() if array is not None}
-    arrays |= {f"known {name}": columns for name, columns in ratings.known.items()}
+    arrays |= {f"known {name}": columns for name, columns in ratings.item_features.items()}
     arrays["facts"] = np.array(json.dumps(metadata | ratings.public.as_dict()))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -177,8 +185,8 @@ def write_snapshot(dataset: Dataset, path: Path) -> None:
 def read_snapshot(path: Path) -> Dataset:
     """The inverse of `write_snapshot`. Raises BadRatings where the file is not one of ours."""
     try:
-        arrays = archives.arrays(path)
-        metadata = dict(archives.read_json(str(arrays["facts"])))
+        arrays = archives.read_npz(path)
+        metadata = dict(archives.parse_json(str(arrays["facts"])))
         name, title, prepared = (metadata.pop(key) for key in ("name", "title", "prepared"))
         table_digest = metadata.pop("told")
         columns: dict[str, Any] = {name: arrays.get(name) for name in _COLUMNS}
@@ -187,7 +195,7 @@ def read_snapshot(path: Path) -> Dataset:
         item_features = {
             name.removeprefix("known "): arrays[name] for name in arrays if " " in name
         }
-        ratings = ratings.knowing(item_features, told=table_digest)
+        ratings = ratings.with_item_features(item_features, digest=table_digest)
     except BadRatings:
         raise
     except (archives.BadArchive, LookupError, TypeError, ValueError, ArithmeticError) as error:
@@ -195,9 +203,9 @@ def read_snapshot(path: Path) -> Dataset:
     return Dataset(ratings, name, title, "a snapshot", "as its source", ())
 
 
-def _fold(data: str) -> tuple[Path, Path] | None:
+def _find_fold(data: str) -> tuple[Path, Path] | None:
     """The two files of an official split, where `data` is their common stem."""
-    path = _located(data)
+    path = _locate_file(data)
     if not path.exists():
         for train in (path.with_name(f"{path.name}.{end}") for end in ("base", "train")):
             test = path.with_name(f"{path.name}.test")
@@ -206,31 +214,33 @@ def _fold(data: str) -> tuple[Path, Path] | None:
     return None
 
 
-def _located(data: str) -> Path:
+def _locate_file(data: str) -> Path:
     """The path itself, or below the folder of a downloaded set that its first part names."""
     path = Path(data)
     if path.parent.exists() or path.parts[0] not in public_sets.ARCHIVES:
         return path
-    return public_sets.downloaded(path.parts[0]).joinpath(*path.parts[1:])
+    return public_sets.find_downloaded_folder(path.parts[0]).joinpath(*path.parts[1:])
 
 
-def _nameless(ratings: Ratings) -> Ratings:
+def _without_names(ratings: Ratings) -> Ratings:
     return dataclasses.replace(ratings, user_ids=None, item_ids=None, titles=None)
 
 
-def _content(ratings: Ratings) -> list[str | None]:
-    return [ratings.fingerprint, None if ratings.times is None else _hash(ratings.times)]
+def _hash_content(ratings: Ratings) -> list[str | None]:
+    return [ratings.fingerprint, None if ratings.times is None else _hash_array(ratings.times)]
 
 
-def _hash(array: np.ndarray[Any, Any]) -> str:
+def _hash_array(array: np.ndarray[Any, Any]) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
 # --- a folder for one upload -------------------------------------------------------------------
 
-_NAME = "dpmc-private-{}"
-_WATCH = "import pathlib, sys; from dpmc_lab import locks; locks.outlive(pathlib.Path(sys.argv[1]))"
-_NAMES = re.compile(_NAME.format("[0-9a-f]{16}"))
+_FOLDER_NAME = "dpmc-private-{}"
+_WATCH_CODE = (
+    "import pathlib, sys; from dpmc_lab import locks; locks.outlive(pathlib.Path(sys.argv[1]))"
+)
+_FOLDER_PATTERN = re.compile(_FOLDER_NAME.format("[0-9a-f]{16}"))
 
 
 class PrivateFolder:
@@ -239,27 +249,31 @@ class PrivateFolder:
     Nothing is on disk before `write`, and nothing after `close`. This process holds a lock in the
     folder for as long as it lives: where it is killed its children end (`locks.end_with_owner`),
     and a process that does nothing else removes the folder; what is left where the whole machine
-    stopped is known: see `orphans`.
+    stopped is known: see `claim_orphans`.
     Pass `environment` to the child, and its command `data` and `store`; end it before `close`.
     """
 
     def __init__(self, dataset: Dataset | None, name: str | None = None) -> None:
         self.dataset = dataset
-        self.path = Path(tempfile.gettempdir(), name or _NAME.format(secrets.token_hex(8)))
-        self.data = self.path / f"ratings{SNAPSHOT}"
+        self.path = Path(tempfile.gettempdir(), name or _FOLDER_NAME.format(secrets.token_hex(8)))
+        self.data = self.path / f"ratings{SNAPSHOT_SUFFIX}"
         self.store = self.path / "results.sqlite"
         self._lock: IO[str] | None = None
-        self._watch: subprocess.Popen[bytes] | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
 
     @classmethod
-    def orphans(cls) -> list[PrivateFolder]:
+    def claim_orphans(cls) -> list[PrivateFolder]:
         """The folders that killed processes of this user left, held by this one from now on."""
         folders = []
-        for path in Path(tempfile.gettempdir()).glob(_NAME.format("*")):
+        for path in Path(tempfile.gettempdir()).glob(_FOLDER_NAME.format("*")):
             folder = cls(None, path.name)
             with suppress(OSError):
-                if locks.AVAILABLE and _NAMES.fullmatch(path.name) and _is_mine(path):
-                    folder._lock = locks.hold(_owner(path))
+                if (
+                    locks.AVAILABLE
+                    and _FOLDER_PATTERN.fullmatch(path.name)
+                    and _belongs_to_user(path)
+                ):
+                    folder._lock = locks.acquire_lock(_owner_lock_path(path))
             if folder._lock is not None:
                 folders.append(folder)
         return folders
@@ -268,7 +282,7 @@ class PrivateFolder:
     def environment(self) -> dict[str, str]:
         """The variables of the child: its home and its temporary files are here too."""
         folder = str(self.path)
-        names = (locks.OWNED, "DPMC_HOME", "TMPDIR", "TEMP", "TMP")
+        names = (locks.FOLDER_VARIABLE, "DPMC_HOME", "TMPDIR", "TEMP", "TMP")
         return {**os.environ, **dict.fromkeys(names, folder)}
 
     def write(self) -> None:
@@ -278,17 +292,17 @@ class PrivateFolder:
         staging = self.path.with_name(f".{self.path.name}")  # no orphan before it is locked
         staging.mkdir(mode=0o700)
         try:
-            self._lock = locks.hold(_owner(staging))
+            self._lock = locks.acquire_lock(_owner_lock_path(staging))
             staging.rename(self.path)
             write_snapshot(self.dataset, self.data)
             self.store.touch(mode=0o600, exist_ok=False)  # SQLite's other files take its mode
         except BaseException:
             self.close()
-            locks.remove(staging)
+            locks.remove_folder(staging)
             raise
         if locks.AVAILABLE:
-            self._watch = subprocess.Popen(
-                (sys.executable, "-c", _WATCH, str(self.path)),
+            self._watcher = subprocess.Popen(
+                (sys.executable, "-c", _WATCH_CODE, str(self.path)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -299,18 +313,18 @@ class PrivateFolder:
         """Remove the folder with everything in it."""
         if self._lock is None:
             return
-        locks.remove(self.path)
+        locks.remove_folder(self.path)
         self._lock.close()
         self._lock = None
-        if self._watch is not None:
-            self._watch.kill()
-            self._watch.wait()
+        if self._watcher is not None:
+            self._watcher.kill()
+            self._watcher.wait()
 
 
-def _owner(folder: Path) -> Path:
-    return folder / locks.OWNER
+def _owner_lock_path(folder: Path) -> Path:
+    return folder / locks.OWNER_LOCK
 
 
-def _is_mine(folder: Path) -> bool:
+def _belongs_to_user(folder: Path) -> bool:
     status = folder.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()

@@ -11,51 +11,56 @@ from dpmc_core.model import Model
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import check_cancelled
 
-LISTS_OF = 1  # the seed whose lists are kept
-LENGTH = 5  # items of a list that is kept
-MOST_USERS = 300  # whose lists are kept
+LISTS_SEED = 1  # the seed whose lists are kept
+LIST_LENGTH = 5  # items of a list that is kept
+MAX_USERS = 300  # whose lists are kept
 
 
-def best(model: Model, train: Ratings, user: int, length: int) -> tuple[Ints, Floats]:
+def rank_items(model: Model, train: Ratings, user: int, length: int) -> tuple[Ints, Floats]:
     """The highest-scored items a user has not rated in training, and their scores.
 
     The best first; of equals the lower index.
     """
     items = np.arange(train.public.items)
     scores = np.array(model.predict(np.full(len(items), user), items), dtype=float)
-    best_items = _unrated(scores, train, user, length)
+    best_items = _rank_unrated(scores, train, user, length)
     return best_items, scores[best_items]
 
 
-def sample(train: Ratings) -> Ints:
+def sample_users(train: Ratings) -> Ints:
     """Users with ratings whose lists are kept: at most 300, spread evenly over all of them."""
     raters = np.flatnonzero(np.diff(train.indptr))
-    return raters[np.linspace(0, len(raters) - 1, min(MOST_USERS, len(raters))).astype(np.int64)]
+    return raters[np.linspace(0, len(raters) - 1, min(MAX_USERS, len(raters))).astype(np.int64)]
 
 
-def of(model: Model, train: Ratings) -> list[list[int]]:
+def list_recommendations(model: Model, train: Ratings) -> list[list[int]]:
     """The lists of the sampled users, in their order."""
     lists = []
-    for user in sample(train):
+    for user in sample_users(train):
         check_cancelled()
-        lists.append(best(model, train, int(user), LENGTH)[0].tolist())
+        lists.append(rank_items(model, train, int(user), LIST_LENGTH)[0].tolist())
     return lists
 
 
-def popular(train: Ratings) -> list[list[int]]:
+def list_popular_items(train: Ratings) -> list[list[int]]:
     """What the sampled users would be shown if everybody were shown what most rated."""
     counts = np.bincount(train.items, minlength=train.public.items).astype(float)
-    return [_unrated(counts, train, int(user), LENGTH).tolist() for user in sample(train)]
+    return [
+        _rank_unrated(counts, train, int(user), LIST_LENGTH).tolist()
+        for user in sample_users(train)
+    ]
 
 
-def _unrated(scores: Floats, train: Ratings, user: int, length: int) -> Ints:
+def _rank_unrated(scores: Floats, train: Ratings, user: int, length: int) -> Ints:
     scores = scores.copy()
     scores[train.items[train.indptr[user] : train.indptr[user + 1]]] = -np.inf
     ranked = np.argsort(-scores, kind="stable")[:length]
     return ranked[scores[ranked] > -np.inf]
 
 
-def shared(lists: Iterable[Sequence[int]], other_lists: Iterable[Sequence[int]]) -> list[int]:
+def count_shared_items(
+    lists: Iterable[Sequence[int]], other_lists: Iterable[Sequence[int]]
+) -> list[int]:
     """How many items each user's two lists have in common."""
     return [
         len({*items} & {*other_items})

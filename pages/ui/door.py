@@ -19,7 +19,7 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dpmc_core.errors import shown
+from dpmc_core.errors import format_value
 from pages.ui import classroom
 from pages.ui.classroom import NotServed
 
@@ -35,17 +35,17 @@ PAGE = """<!DOCTYPE html>
 _HOST = re.compile(r"(?:\[([0-9a-f.]*:[0-9a-f:.]*)\]|([a-z0-9_.-]+))(?::[0-9]{0,5})?", re.ASCII)
 
 
-def host_of(text: str) -> str | None:
+def parse_host(text: str) -> str | None:
     """The name or address in `name`, `name:port` or `[address]:port`; None where there is none."""
     match = _HOST.fullmatch(text.lower())
     if match is None:
         return None
     name = match[1] or match[2].removesuffix(".")
-    address = _address(name)
+    address = _parse_address(name)
     return str(address) if address else (not match[1] and name) or None
 
 
-def _address(text: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     """An address in its one form; without the name of the network card that some end with."""
     try:
         parsed = ip_address(text.partition("%")[0])
@@ -54,88 +54,97 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
     return getattr(parsed, "ipv4_mapped", None) or parsed
 
 
-def named() -> Iterator[str]:
+def list_server_names() -> Iterator[str]:
     """What is said to be this server: where it listens, in a class its address, and DPMC_HOSTS."""
     yield str(st.get_option("server.address") or "")
-    if classroom.on():
+    if classroom.is_class_mode():
         yield urlsplit(os.environ.get("DPMC_CLASS_URL", "")).netloc
     for text in re.split(r"[\s,]+", os.environ.get(HOSTS, "")):
-        if text and host_of(_bracketed(text)) is None:
-            classroom.say(f"{HOSTS}: {shown(text)} is not used: it must be a name or an address.")
+        if text and parse_host(_bracket_ipv6(text)) is None:
+            classroom.print_line(
+                f"{HOSTS}: {format_value(text)} is not used: it must be a name or an address."
+            )
         yield text
 
 
-def _bracketed(text: str) -> str:
-    return f"[{text}]" if isinstance(_address(text), IPv6Address) else text
+def _bracket_ipv6(text: str) -> str:
+    return f"[{text}]" if isinstance(_parse_address(text), IPv6Address) else text
 
 
-class Door:
+class HostGuard:
     """Middleware around everything: a visit under a name that is not this server's, or by a page
     of another site, is refused with a sentence and gets no further."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._own = {"localhost", *(host_of(_bracketed(text)) for text in named())} - {None}
+        self._own = {
+            "localhost",
+            *(parse_host(_bracket_ipv6(text)) for text in list_server_names()),
+        } - {None}
         self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def unframed(message: Message) -> None:
+        async def send_with_policy(message: Message) -> None:
             if message["type"].endswith("http.response.start"):  # of a websocket too
                 message = {**message, "headers": [*message.get("headers", ()), POLICY]}
             await send(message)
 
         try:
             if scope["type"] in ("http", "websocket"):
-                self._check(scope)
+                self._check_request(scope)
         except NotServed as error:
             self._log(str(error))
             if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
-                await _refusal(error, scope)(scope, receive, unframed)
+                await _build_refusal(error, scope)(scope, receive, send_with_policy)
             else:
                 await send({"type": "websocket.close", "code": 1008})
             return
-        await self._app(scope, receive, unframed)
+        await self._app(scope, receive, send_with_policy)
 
     def _log(self, message: str) -> None:
         """Write a refusal down, once, though every script of a page is refused."""
         if message not in self._logged and len(self._logged) < MAX_LOGGED:
             self._logged.add(message)
-            classroom.say(f"Refused: {message}")
+            classroom.print_line(f"Refused: {message}")
 
-    def _check(self, scope: Scope) -> None:
+    def _check_request(self, scope: Scope) -> None:
         """Raises NotServed."""
         headers = Headers(scope=scope)
-        told = ", ".join(headers.getlist("host"))  # several are none
-        host = host_of(told)
-        if host is None or not self._is_own(host, scope):
+        host_header = ", ".join(headers.getlist("host"))  # several are none
+        host = parse_host(host_header)
+        if host is None or not self._is_server_host(host, scope):
             raise NotServed(
                 421,
-                f"This server does not answer to the name {shown(told)}. Open the address that it"
+                f"This server does not answer to the name {format_value(host_header)}. Open the"
+                " address that it"
                 f" printed, or add the name to {HOSTS} and start the server again.",
             )
         if not scope["path"].startswith("/"):
             raise NotServed(400, "This server is asked for a path, not for a whole address.")
         for origin in headers.getlist("origin"):
             scheme, _, site = origin.lower().partition("://")
-            if scheme not in ("http", "https") or site != told.lower():
+            if scheme not in ("http", "https") or site != host_header.lower():
                 raise NotServed(
                     403,
-                    f"A page from {shown(origin)} asked for {shown(told)} and was refused. A proxy"
+                    f"A page from {format_value(origin)} asked for {format_value(host_header)}"
+                    " and was refused. A proxy"
                     f" in between must pass on the Host header with its port. {HOSTS} must name"
                     " that host; docs/hosting.md shows how.",
                 )
 
-    def _is_own(self, host: str, scope: Scope) -> bool:
+    def _is_server_host(self, host: str, scope: Scope) -> bool:
         """Whether it is a name of this server, or the address at which the visit arrived."""
-        address = _address(host)
+        address = _parse_address(host)
         if host in self._own or address is None:
             return host in self._own
-        return address.is_loopback or address == _address((scope.get("server") or ("",))[0] or "")
+        return address.is_loopback or address == _parse_address(
+            (scope.get("server") or ("",))[0] or ""
+        )
 
 
-def _refusal(why: NotServed, scope: Scope) -> Response:
+def _build_refusal(error: NotServed, scope: Scope) -> Response:
     """A page where a browser asks for one, else a line of text."""
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     if "text/html" not in Headers(scope=scope).get("accept", ""):
-        return PlainTextResponse(f"{why}\n", why.status, headers)
-    return HTMLResponse(PAGE.format(html.escape(str(why))), why.status, headers)
+        return PlainTextResponse(f"{error}\n", error.status, headers)
+    return HTMLResponse(PAGE.format(html.escape(str(error))), error.status, headers)

@@ -25,79 +25,82 @@ from typing import Any
 from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.data.synthetic import SAMPLES
-from dpmc_core.errors import DpmcError, capital, sentence
+from dpmc_core.errors import DpmcError, capitalise, format_sentence
 from dpmc_core.privacy import Guarantee
-from dpmc_core.problem import prepared_facts
+from dpmc_core.problem import prepare_public_facts
 from dpmc_lab.curves import cards, lines, text
-from dpmc_lab.curves.groups import PROTECT
-from dpmc_lab.study.advice import Protect, method_for
+from dpmc_lab.curves.groups import PRIVACY_UNIT_LABELS
+from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import scene
 from pages.ui.charts import DARK, LIGHT
 from pages.ui.scene import Scene
 
-_HERE = Path(__file__)
-_CONFIG = _HERE.parents[2] / ".streamlit" / "config.toml"
-START = {"stop": EPSILONS.index(1.0), "person": 0, "asked": 0, "wanted": None}
+_MODULE_PATH = Path(__file__)
+_CONFIG = _MODULE_PATH.parents[2] / ".streamlit" / "config.toml"
+INITIAL_STATE = {"stop": EPSILONS.index(1.0), "person": 0, "asked": 0, "wanted": None}
 # Nothing may be asked for, from wherever: a picture that is saved is made in the browser.
-_ALONE = (
+_CONTENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
     " img-src data: blob:; font-src data:; form-action 'none'; base-uri 'none'"
 )
-_SPENT = "On real data every run spends its epsilon again: publish none of it."
+_REPEAT_WARNING = "On real data every run spends its epsilon again: publish none of it."
 
 
-def sample(data: str, ids: Sequence[str] = ()) -> str:
+def render_sample(data: str, ids: Sequence[str] = ()) -> str:
     """The file of a sample; ids: of the methods, else the recommended one of each promise.
 
     Raises DpmcError, OSError.
     """
-    scenes = [_came(data, id) for id in ids or _recommended(data)]
+    scenes = [_load_shipped_scene(data, id) for id in ids or _list_recommended(data)]
     if not scenes:
         raise DpmcError(f"no curve of a recommended method came with '{data}'")
-    return html(data, SAMPLES[data].title, scenes, START)
+    return render_explorable(data, SAMPLES[data].title, scenes, INITIAL_STATE)
 
 
-def others(data: str, displayed_scene: Scene) -> list[Scene]:
+def load_other_scenes(data: str, displayed_scene: Scene) -> list[Scene]:
     """Beside what is displayed_scene: the recommended methods of the other promises, as they came.
 
     Raises DpmcError, OSError.
     """
     if data not in SAMPLES:
         return []
-    displayed_unit = _protects(displayed_scene)
-    candidates = (_came(data, id) for id in _recommended(data))
+    displayed_unit = _get_privacy_unit(displayed_scene)
+    candidates = (_load_shipped_scene(data, id) for id in _list_recommended(data))
     return [
         candidate
         for candidate in candidates
-        if displayed_unit is not None and _protects(candidate) is not displayed_unit
+        if displayed_unit is not None and _get_privacy_unit(candidate) is not displayed_unit
     ]
 
 
-def _came(data: str, id: str) -> Scene:
-    shipped_scene = scene.came(data, id)
+def _load_shipped_scene(data: str, id: str) -> Scene:
+    shipped_scene = scene.load_shipped_scene(data, id)
     if shipped_scene is None:
         raise DpmcError(f"no curve of '{id}' came with the sample '{data}'")
     return shipped_scene
 
 
-def _recommended(data: str) -> list[str]:
+def _list_recommended(data: str) -> list[str]:
     """The method of each promise that came with a curve."""
     public, sample = datasets.load(data).ratings.public, SAMPLES[data]
-    tasks = registry.tasks(registry.offered(clicks=sample.clicks))
-    get_public_facts = functools.partial(prepared_facts, public)
-    method_ids = (method_for(privacy_unit, tasks, get_public_facts) for privacy_unit in PROTECT)
-    return [id for id in dict.fromkeys(method_ids) if id and lines.shipped(data, id)]
+    tasks = registry.list_tasks(registry.list_suitable_mechanisms(clicks=sample.clicks))
+    get_public_facts = functools.partial(prepare_public_facts, public)
+    method_ids = (
+        recommend_for_unit(privacy_unit, tasks, get_public_facts)
+        for privacy_unit in PRIVACY_UNIT_LABELS
+    )
+    return [id for id in dict.fromkeys(method_ids) if id and lines.load_shipped_charts(data, id)]
 
 
-def _protects(displayed_scene: Scene) -> Protect | None:
-    return Protect.of(displayed_scene.cards()[0])
+def _get_privacy_unit(displayed_scene: Scene) -> PrivacyUnit | None:
+    return PrivacyUnit.from_guarantee(displayed_scene.cards()[0])
 
 
 # --- the file --------------------------------------------------------------------------------
 
 
-def html(
+def render_explorable(
     data: str,
     title: str,
     scenes: Sequence[Scene],
@@ -110,63 +113,63 @@ def html(
     data: as the command line takes them. private: an upload, whose file has no name to type.
     """
     content = {
-        "views": [_view(displayed_scene) for displayed_scene in scenes],
+        "views": [_build_view(displayed_scene) for displayed_scene in scenes],
         "stands": dict(state),
     }
-    asked = "What does privacy cost?"
+    question = "What does privacy cost?"
     notes = [
-        _note(displayed_scene, data="YOUR_FILE" if private else data, private=private)
+        _render_note(displayed_scene, data="YOUR_FILE" if private else data, private=private)
         for displayed_scene in scenes
     ]
     return _PAGE.format(
-        head=escape(f"{asked} {title}"),
-        alone=_ALONE,
-        font=_font(),
-        colors=_colors(),
-        look=scene.LOOK.read_text("utf-8"),
-        frame=_HERE.with_suffix(".css").read_text("utf-8"),
-        asked=escape(asked),
+        head=escape(f"{question} {title}"),
+        alone=_CONTENT_POLICY,
+        font=_render_font(),
+        colors=_render_colors(),
+        look=scene.STYLESHEET.read_text("utf-8"),
+        frame=_MODULE_PATH.with_suffix(".css").read_text("utf-8"),
+        asked=escape(question),
         title=escape(title),
-        switch=_switch(_labels(scenes)),
+        switch=_render_switch(_label_scenes(scenes)),
         notes="\n".join(notes),
         content=json.dumps(content, allow_nan=False).replace("<", "\\u003c"),
-        plotly=_base64(gzip.compress(scene.plotly().read_bytes(), mtime=0)),
-        code=scene.code(),
-        own=_HERE.with_suffix(".js").read_text("utf-8"),
+        plotly=_encode_base64(gzip.compress(scene.find_plotly_bundle().read_bytes(), mtime=0)),
+        code=scene.read_javascript(),
+        own=_MODULE_PATH.with_suffix(".js").read_text("utf-8"),
     )
 
 
-def _view(displayed_scene: Scene) -> dict[str, Any]:
+def _build_view(displayed_scene: Scene) -> dict[str, Any]:
     """What the instrument draws by day, what differs by night, and the card at each stop."""
-    light, dark = scene.view(displayed_scene, LIGHT), scene.view(displayed_scene, DARK)
+    light, dark = scene.build_view(displayed_scene, LIGHT), scene.build_view(displayed_scene, DARK)
     return {
         "mechanism": displayed_scene.id,
         "light": light,
         "dark": {name: value for name, value in dark.items() if value != light[name]},
-        "cards": [_card(guarantee) for guarantee in displayed_scene.cards()],
+        "cards": [_list_guarantee_facts(guarantee) for guarantee in displayed_scene.cards()],
     }
 
 
-def _card(guarantee: Guarantee) -> list[tuple[str, str]]:
+def _list_guarantee_facts(guarantee: Guarantee) -> list[tuple[str, str]]:
     """The sentence of a card and its facts: what is covered, and what is not."""
-    description = cards.card(guarantee)
+    description = cards.build_privacy_card(guarantee)
     unit_text = f"{guarantee.change.label}: {guarantee.change.relation}"
-    rows = [("the promise", description.protects), ("counts", unit_text), *description.facts]
+    rows = [("the promise", description.protects), ("counts", unit_text), *description.details]
     if description.upheld:
         rows = [(name, text) for name, text in rows if name != "claimed"]  # the same number
-    return [(capital(name), sentence(text)) for name, text in rows]
+    return [(capitalise(name), format_sentence(text)) for name, text in rows]
 
 
-def _labels(scenes: Iterable[Scene]) -> list[str]:
+def _label_scenes(scenes: Iterable[Scene]) -> list[str]:
     """Whom each protects, where that tells them apart; else the methods' names."""
     scene_list = list(scenes)
-    privacy_units = [_protects(one) for one in scene_list]
+    privacy_units = [_get_privacy_unit(entry) for entry in scene_list]
     if None in privacy_units or len(set(privacy_units)) < len(scene_list):
-        return [registry.get(one.id).name for one in scene_list]
-    return [f"Protect {PROTECT[one]}" for one in privacy_units if one is not None]
+        return [registry.get_mechanism(entry.id).name for entry in scene_list]
+    return [f"Protect {PRIVACY_UNIT_LABELS[entry]}" for entry in privacy_units if entry is not None]
 
 
-def _switch(names: Sequence[str]) -> str:
+def _render_switch(names: Sequence[str]) -> str:
     if len(names) < 2:
         return "".join(f"<p>{escape(name)}</p>" for name in names)
     radios = (
@@ -176,27 +179,27 @@ def _switch(names: Sequence[str]) -> str:
     return f"<fieldset><legend>Whom to protect</legend>{''.join(radios)}</fieldset>"
 
 
-def _note(displayed_scene: Scene, *, data: str, private: bool) -> str:
+def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:
     """Below the instrument: what the numbers are, how they were made, and all of them."""
     picture = displayed_scene.picture
     line = picture.lines[0]
     seeds = line.seeds.tolist()
-    grid = scene.grid(data, displayed_scene.id, seeds)
+    grid = scene.build_curve_grid(data, displayed_scene.id, seeds)
     if not any("estimator" in curve_line.info.settings for curve_line in picture.lines):
         grid = replace(grid, settings={})
     command = shlex.join(["dpmc", "sweep", *grid.argv()])
-    said = [*lines.measured_words(picture), *([_SPENT] if private else [])]
-    made = f"Seeds {', '.join(map(str, seeds))}. Computed by"
+    sentences = [*lines.describe_measurement(picture), *([_REPEAT_WARNING] if private else [])]
+    seeds_text = f"Seeds {', '.join(map(str, seeds))}. Computed by"
     return (
-        f'<section class="note" hidden>{text.paragraphs(*said)}'
-        f"<p>{escape(made)} <code>{escape(command)}</code></p>"
+        f'<section class="note" hidden>{text.render_paragraphs(*sentences)}'
+        f"<p>{escape(seeds_text)} <code>{escape(command)}</code></p>"
         "<details><summary>What the promise covers</summary><dl></dl></details>"
         "<details><summary>The curve in numbers</summary><div class='wide'>"
-        f"{text.table(lines.table_of(line))}</div></details></section>"
+        f"{text.render_table(lines.tabulate_line(line))}</div></details></section>"
     )
 
 
-def _font() -> str:
+def _render_font() -> str:
     """The app's own typeface, as Streamlit brings it: names and numbers have their room in it.
 
     Source Sans, SIL Open Font License 1.1. Where Streamlit keeps it elsewhere, the browser's own.
@@ -210,16 +213,17 @@ def _font() -> str:
         return (
             "/* Source Sans, (c) Adobe, SIL Open Font License 1.1 */\n"
             '@font-face { font-family: "Source Sans"; font-weight: 200 900;'
-            f' src: url(data:font/woff2;base64,{_base64(file.read_bytes())}) format("woff2"); }}'
+            f" src: url(data:font/woff2;base64,{_encode_base64(file.read_bytes())})"
+            ' format("woff2"); }}'
         )
     return ""
 
 
-def _base64(content: bytes) -> str:
+def _encode_base64(content: bytes) -> str:
     return base64.b64encode(content).decode("ascii")
 
 
-def _colors() -> str:
+def _render_colors() -> str:
     """The app's own surface, light and dark, under the names that Streamlit gives it."""
     theme = tomllib.loads(_CONFIG.read_text("utf-8"))["theme"]
     names = {
@@ -231,13 +235,13 @@ def _colors() -> str:
         "link-color": "linkColor",
     }
 
-    def of(kind: str) -> str:
+    def format_declarations(kind: str) -> str:
         return " ".join(f"--st-{name}: {theme[kind][key]};" for name, key in names.items())
 
     fixed = f"--st-base-radius: {theme['baseRadius']};"
     return (
-        f":root {{ {fixed} {of('light')} }}\n"
-        f"@media (prefers-color-scheme: dark) {{ :root {{ {of('dark')} }} }}"
+        f":root {{ {fixed} {format_declarations('light')} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {format_declarations('dark')} }} }}"
     )
 
 
@@ -278,7 +282,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the file of a sample to standard output; 1 with a sentence where there is none."""
     data, *ids = sys.argv[1:] if argv is None else argv
     try:
-        file = sample(data, ids)
+        file = render_sample(data, ids)
     except (DpmcError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

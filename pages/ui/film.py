@@ -11,14 +11,19 @@ import streamlit as st
 
 from dpmc_core.arrays import Floats
 from dpmc_core.model import Task
-from dpmc_lab.curves.noise import two_values
-from dpmc_lab.curves.training import Film, Frame, film_table, film_words
+from dpmc_lab.curves.noise import name_binary_values
+from dpmc_lab.curves.training import (
+    RecordedRound,
+    RunRecording,
+    describe_recording,
+    tabulate_recording,
+)
 from pages.ui import blocks, state
-from pages.ui.charts import ENDS, Theme, style
+from pages.ui.charts import VALUE_COLORS, Theme, get_style
 
-PACE = 3000  # milliseconds that a short run is shown for
+DURATION_MS = 3000  # milliseconds that a short run is shown for
 _MISSING = 255  # the byte of a cell without a value
-_HERE = Path(__file__)
+_MODULE_PATH = Path(__file__)
 _HTML = """
 <div class="film">
   <div class="stage">
@@ -36,30 +41,30 @@ _HTML = """
 _player = st.components.v2.component(
     "dpmc_film",
     html=_HTML,
-    css=_HERE.with_suffix(".css").read_text(encoding="utf-8"),
-    js=_HERE.with_suffix(".js").read_text(encoding="utf-8"),
+    css=_MODULE_PATH.with_suffix(".css").read_text(encoding="utf-8"),
+    js=_MODULE_PATH.with_suffix(".js").read_text(encoding="utf-8"),
 )
 
 
-def show(film: Film, *, live: bool = False) -> None:
+def show_film(film: RunRecording, *, live: bool = False) -> None:
     """A film that plays when it is new, and can be replayed and scrubbed.
 
     One that has the id of the last goes on where that is. live: rounds still come.
     """
-    _player(key="film", data=data_of(film, live, state.theme()))
-    blocks.numbers(film_words(film), film_table(film), "film")
+    _player(key="film", data=build_player_data(film, live, state.get_theme()))
+    blocks.show_chart_numbers(describe_recording(film), tabulate_recording(film), "film")
 
 
-def data_of(film: Film, live: bool, theme: Theme) -> dict[str, Any]:
+def build_player_data(film: RunRecording, live: bool, theme: Theme) -> dict[str, Any]:
     """What the player is told, as plain JSON values."""
-    metric, shown, frames = film.metric, film.corner, film.frames
+    metric, corner, frames = film.metric, film.corner, film.frames
     last = frames[-1].round if frames else film.total
     titles = {item.item: item.title for frame in frames for item in frame.top}
-    rated, released = shown.rated, film.released
+    rated, released = corner.rated, film.released
     if film.task is Task.RANKING:  # what was not clicked is known not to have been
         rated = np.nan_to_num(rated)
     panels = [
-        {"name": name, "help": help, "cells": cells if cells is None else _bytes(cells)}
+        {"name": name, "help": help, "cells": cells if cells is None else _encode_cells(cells)}
         for name, help, cells in (
             ("Rated", "the training ratings of a corner of the matrix", rated),
             ("Released", f"released with noise: {film.query}", released),
@@ -70,62 +75,68 @@ def data_of(film: Film, live: bool, theme: Theme) -> dict[str, Any]:
     return {
         "id": film.id,
         "live": live,
-        "pace": PACE,
-        "rows": len(shown.users),
-        "columns": len(shown.items),
+        "pace": DURATION_MS,
+        "rows": len(corner.users),
+        "columns": len(corner.items),
         "panels": panels,
-        "legend": _legend(film.task, theme),
-        "frames": [_frame(film, frame) for frame in frames],
+        "legend": _build_legend(film.task, theme),
+        "frames": [_build_frame(film, frame) for frame in frames],
         "names": titles,
-        "person": f"For {shown.who}",
+        "person": f"For {corner.person_label}",
         "total": film.total,
         "of": last,
         "waits": "before round 1" if frames or not film.total else "no model before the noise",
-        "metric": metric.panel + (", lower is better" if metric.lower else ""),
+        "metric": metric.panel_title + (", lower is better" if metric.lower_is_better else ""),
         "axis": film.axis,
-        "ticks": [(tick, format(tick, metric.ticks or ".3g")) for tick in _ticks(film.axis)],
-        "lines": _lines(film, theme),
-        "words": film_words(film),
+        "ticks": [
+            (tick, format(tick, metric.tick_format or ".3g")) for tick in _choose_ticks(film.axis)
+        ],
+        "lines": _build_levels(film, theme),
+        "words": describe_recording(film),
         "colors": {
             "missing": theme.missing,
-            "scale": _scale(film.task, theme),
-            "line": style(film.mechanism).color,
+            "scale": _build_color_scale(film.task, theme),
+            "line": get_style(film.mechanism).color,
             "grid": theme.grid,
             "paper": theme.paper,
         },
     }
 
 
-def _frame(film: Film, frame: Frame) -> dict[str, Any]:
+def _build_frame(film: RunRecording, frame: RecordedRound) -> dict[str, Any]:
     value = frame.metric
-    levels = [level for level in (film.floor, film.reference) if level is not None]
+    levels = [level for level in (film.baseline, film.reference) if level is not None]
     nearest_level = min(levels, key=lambda level: abs(level - (value or 0.0)), default=0.0)
     return {
         "round": frame.round,
-        "cells": _bytes(frame.predicted),
+        "cells": _encode_cells(frame.predicted),
         "value": value,
-        "text": "" if value is None else film.metric.text(value),
+        "text": "" if value is None else film.metric.format_value(value),
         "below": value is not None and value < nearest_level,  # its label keeps clear of the line
         "top": [item.item for item in frame.top],
     }
 
 
-def _bytes(cells: Floats) -> str:
+def _encode_cells(cells: Floats) -> str:
     """Places in the range as one byte each."""
     scaled = np.clip(np.nan_to_num(cells), 0, 1) * (_MISSING - 1)
     codes = np.where(np.isnan(cells), _MISSING, scaled.round()).astype(np.uint8)
     return base64.b64encode(codes.tobytes()).decode("ascii")
 
 
-def _colors(task: Task, theme: Theme) -> tuple[str, ...]:
+def _get_scale_ends(task: Task, theme: Theme) -> tuple[str, ...]:
     """From the lowest place to the highest; nobody dislikes what was merely not clicked."""
-    return (theme.paper, ENDS[1]) if task is Task.RANKING else (ENDS[0], theme.paper, ENDS[1])
+    return (
+        (theme.paper, VALUE_COLORS[1])
+        if task is Task.RANKING
+        else (VALUE_COLORS[0], theme.paper, VALUE_COLORS[1])
+    )
 
 
-def _scale(task: Task, theme: Theme) -> list[str]:
+def _build_color_scale(task: Task, theme: Theme) -> list[str]:
     """The colour of each byte."""
     anchors = np.array(
-        [[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in _colors(task, theme)]
+        [[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in _get_scale_ends(task, theme)]
     )
     positions = np.linspace(0, len(anchors) - 1, _MISSING)
     interpolated = np.stack(
@@ -134,14 +145,14 @@ def _scale(task: Task, theme: Theme) -> list[str]:
     return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in interpolated.round().astype(int)]
 
 
-def _legend(task: Task, theme: Theme) -> list[tuple[str, str]]:
-    low, high = two_values(task) or ("lowest rating", "highest")
+def _build_legend(task: Task, theme: Theme) -> list[tuple[str, str]]:
+    low, high = name_binary_values(task) or ("lowest rating", "highest")
     if task is Task.RANKING:
-        return [(high, ENDS[1]), (low, theme.paper)]
-    return [(low, ENDS[0]), (high, ENDS[1]), ("no rating", theme.missing)]
+        return [(high, VALUE_COLORS[1]), (low, theme.paper)]
+    return [(low, VALUE_COLORS[0]), (high, VALUE_COLORS[1]), ("no rating", theme.missing)]
 
 
-def _ticks(axis: tuple[float, float]) -> list[float]:
+def _choose_ticks(axis: tuple[float, float]) -> list[float]:
     """Three round numbers or more within an axis."""
     low, high = axis
     size = 10.0 ** np.floor(np.log10(high - low))
@@ -150,20 +161,20 @@ def _ticks(axis: tuple[float, float]) -> list[float]:
     return [float(k * step) for k in np.arange(first, np.floor(high / step) + 1)]
 
 
-def _lines(film: Film, theme: Theme) -> list[dict[str, Any]]:
+def _build_levels(film: RunRecording, theme: Theme) -> list[dict[str, Any]]:
     """Guessing and no privacy, each named on its outer side."""
-    baseline, reference = film.floor, film.reference
+    baseline, reference = film.baseline, film.reference
     baseline_above = baseline is not None and (
-        baseline > reference if reference is not None else film.metric.lower
+        baseline > reference if reference is not None else film.metric.lower_is_better
     )
     levels = (
-        (film.guess, baseline, theme.muted, "2 4", baseline_above),
+        (film.baseline_name, baseline, theme.muted, "2 4", baseline_above),
         (film.best, reference, theme.ink, "7 5", not baseline_above),
     )
     return [
         {
             "at": value,
-            "text": f"{name} {film.metric.text(value)}",
+            "text": f"{name} {film.metric.format_value(value)}",
             "color": color,
             "dash": dash,
             "above": above,

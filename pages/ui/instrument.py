@@ -19,13 +19,13 @@ STATES = ("stop", "person", "asked", "wanted")
 _component = st.components.v2.component(
     "instrument",
     html='<div class="dpmc-what"></div>',
-    css=scene.LOOK.read_text("utf-8"),
-    js=scene.code(),
+    css=scene.STYLESHEET.read_text("utf-8"),
+    js=scene.read_javascript(),
     isolate_styles=False,  # Plotly's own styles lie in the document
 )
 
 
-def show(view: Mapping[str, Any], *, key: str, on_change: Callable[[], None]) -> None:
+def show_instrument(view: Mapping[str, Any], *, key: str, on_change: Callable[[], None]) -> None:
     """The instrument over a view; where it stands is in the session under the key, by `STATES`."""
     callbacks = {f"on_{name}_change": on_change for name in STATES}
     _component(data=dict(view), key=key, **callbacks)

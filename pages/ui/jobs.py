@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.errors import DpmcError, format_sentence
 
-AT_ONCE = 2  # jobs share one interpreter; more would only slow each other down
-_GROUND = 3, 2.0  # units of work and seconds before there is ground for an estimate
+MAX_RUNNING_JOBS = 2  # jobs share one interpreter; more would only slow each other down
+_MIN_PROGRESS = 3, 2.0  # units of work and seconds before there is ground for an estimate
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Snapshot:
     """What a page may know of a job at one moment.
 
     state: queued, running, done, stopped or failed. ahead: jobs before it in the queue. points:
-    what the work reported so far, in order. result: what it returned, or has so far. shown: what it
-    shows of itself by now. message: why it failed or stopped, in a sentence. stopping: asked to
-    end, which it does at its next look. held: asked to wait at its next halt; paused: waits there.
-    since: seconds and units done when the work that `total` counts began.
+    what the work reported so far, in order. result: what it returned, or has so far. display: what
+    it shows of itself by now. message: why it failed or stopped, in a sentence. stopping: asked to
+    end, which it does at its next look. is_held: asked to wait at its next halt; paused: waits
+    there. work_start: seconds and units done when the work that `total` counts began.
     """
 
     state: str = "queued"
@@ -36,12 +36,12 @@ class Snapshot:
     points: tuple[Any, ...] = ()
     seconds: float = 0.0
     result: Any = None
-    shown: Any = None
+    display: Any = None
     message: str = ""
     stopping: bool = False
-    held: bool = False
+    is_held: bool = False
     paused: bool = False
-    since: tuple[float, int] = (0.0, 0)
+    work_start: tuple[float, int] = (0.0, 0)
 
     @property
     def active(self) -> bool:
@@ -52,35 +52,35 @@ class Snapshot:
         return min(1.0, self.done / self.total) if self.total else 0.0
 
     @property
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds left at the pace so far; None while there is no ground for an estimate."""
-        seconds, n_done = self.seconds - self.since[0], self.done - self.since[1]
-        if not self.total or n_done < _GROUND[0] or seconds < _GROUND[1]:
+        seconds, n_done = self.seconds - self.work_start[0], self.done - self.work_start[1]
+        if not self.total or n_done < _MIN_PROGRESS[0] or seconds < _MIN_PROGRESS[1]:
             return None
         return max(0.0, seconds * (self.total - self.done) / n_done)
 
 
-Tell = Callable[..., None]  # how work says where it is, see Job._report
-Work = Callable[[Tell, Callable[[], bool]], Any]
+ProgressReporter = Callable[..., None]  # how work says where it is, see Job._report
+Work = Callable[[ProgressReporter, Callable[[], bool]], Any]
 
 
-class Places:
+class WorkerSlots:
     """Room for so much work at once; beyond that, first come, first served.
 
     Work that waits for a person leaves its place to others: a class that goes step by step would
     otherwise stop the whole server.
     """
 
-    def __init__(self, at_once: int = AT_ONCE) -> None:
-        self._free = at_once
+    def __init__(self, n_slots: int = MAX_RUNNING_JOBS) -> None:
+        self._free = n_slots
         self._waiting: deque[Job] = deque()
         self.turn = threading.Condition()
 
-    def queue(self, job: Job, *, first: bool = False) -> None:
+    def enqueue(self, job: Job, *, first: bool = False) -> None:
         with self.turn:
             (self._waiting.appendleft if first else self._waiting.append)(job)
 
-    def enter(self, job: Job, stopped: Callable[[], bool]) -> None:
+    def acquire(self, job: Job, stopped: Callable[[], bool]) -> None:
         """Wait for the job's place; one that is stopped only has to end, and goes in at once."""
         with self.turn:
             self.turn.wait_for(lambda: stopped() or (self._free > 0 and self._waiting[0] is job))
@@ -88,21 +88,21 @@ class Places:
             self._free -= 1
             self.turn.notify_all()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         with self.turn:
             self._free += 1
             self.turn.notify_all()
 
-    def empty(self) -> None:
+    def cancel_jobs(self) -> None:
         """Stop every job that has a place here or waits for one."""
         for job in list(_active):
-            if job.places is self:
+            if job.slots is self:
                 job.cancel()
 
 
-PLACES = Places()
-READERS = Places()  # no file waits for a training
-VISITORS = Places()  # of a class: its teacher does not wait for them
+TRAINING_SLOTS = WorkerSlots()
+READING_SLOTS = WorkerSlots()  # no file waits for a training
+VISITOR_SLOTS = WorkerSlots()  # of a class: its teacher does not wait for them
 _active: list[Job] = []  # queued or running, in the order they begin
 
 
@@ -113,25 +113,32 @@ class Job:
     """
 
     def __init__(
-        self, work: Work, about: str = "", places: Places = PLACES, held: bool = False
+        self,
+        work: Work,
+        data_id: str = "",
+        slots: WorkerSlots = TRAINING_SLOTS,
+        start_paused: bool = False,
     ) -> None:
-        """held: it waits at its first halt, however soon that is."""
-        self.about, self.places = about, places
+        """start_paused: it waits at its first halt, however soon that is."""
+        self.data_id, self.slots = data_id, slots
         self._work: Work | None = work
         self._stop = threading.Event()
         self._turn = threading.Condition()
-        self._free, self._once = not held, False  # to go on, and to go on up to the next halt
+        self._free, self._single_step = (
+            not start_paused,
+            False,
+        )  # to go on, and to go on up to the next halt
         self._now = Snapshot()
         self._started = 0.0
         _active.append(self)
-        places.queue(self)
+        slots.enqueue(self)
         self._thread = threading.Thread(target=self._run, name="dpmc-job")
         self._thread.start()
 
     def cancel(self) -> None:
         """Ask the work to end, which it does at its next report; in the queue it never begins."""
         self._stop.set()
-        for turn in (self._turn, self.places.turn):
+        for turn in (self._turn, self.slots.turn):
             with turn:
                 turn.notify_all()
 
@@ -149,17 +156,17 @@ class Job:
     def step(self) -> None:
         """Let the work go on up to its next halt, and give it a moment to get there."""
         with self._turn:
-            self._free, self._once = False, self._now.paused
+            self._free, self._single_step = False, self._now.paused
             self._turn.notify_all()
-        self.halt()
+        self.wait_for_halt()
 
-    def halt(self, seconds: float = 0.3) -> None:
+    def wait_for_halt(self, seconds: float = 0.3) -> None:
         """Give the work a moment to get to its next halt."""
         with self._turn:
-            self._turn.wait_for(self._halted, seconds)
+            self._turn.wait_for(self._is_halted, seconds)
 
-    def _halted(self) -> bool:
-        return not self._now.active or (self._now.paused and not self._once)
+    def _is_halted(self) -> bool:
+        return not self._now.active or (self._now.paused and not self._single_step)
 
     def wait(self, seconds: float) -> None:
         """Give short work the time to end."""
@@ -171,12 +178,12 @@ class Job:
             now = replace(now, seconds=time.monotonic() - self._started)
         elif now.state == "queued":
             earlier_jobs = itertools.takewhile(lambda job: job is not self, list(_active))
-            waiting = [job for job in earlier_jobs if job.places is self.places]
+            waiting = [job for job in earlier_jobs if job.slots is self.slots]
             now = replace(now, ahead=sum(job._now.state == "queued" for job in waiting))
         stopping, is_held = self._stop.is_set(), not self._free
-        return replace(now, stopping=now.active and stopping, held=now.active and is_held)
+        return replace(now, stopping=now.active and stopping, is_held=now.active and is_held)
 
-    def _change(self, **values: Any) -> None:
+    def _update_snapshot(self, **values: Any) -> None:
         self._now = replace(self._now, **values)
 
     def _report(
@@ -187,60 +194,60 @@ class Job:
         point: Any = None,
         result: Any = None,
         *,
-        shown: Any = None,
+        display: Any = None,
         halt: bool = False,
     ) -> None:
         """How much of how much is done, and what there is so far. halt: a good moment to wait."""
         now = self._now
         if total != now.total or done < now.done:
-            self._change(since=(time.monotonic() - self._started, done))
-        self._change(
+            self._update_snapshot(work_start=(time.monotonic() - self._started, done))
+        self._update_snapshot(
             done=done,
             total=total,
             label=label,
             points=now.points if point is None else (*now.points, point),
             result=now.result if result is None else result,
-            shown=now.shown if shown is None else shown,
+            display=now.display if display is None else display,
         )
         if halt and not self._free:
-            self._wait()
+            self._wait_for_resume()
 
-    def _wait(self) -> None:
+    def _wait_for_resume(self) -> None:
         """Wait for a person: to go on, to go on once, or to stop; that time is not counted."""
         wait_start = time.monotonic()
-        self.places.leave()
+        self.slots.release()
         with self._turn:
-            self._change(paused=True, seconds=wait_start - self._started)
+            self._update_snapshot(paused=True, seconds=wait_start - self._started)
             self._turn.notify_all()
-            self._turn.wait_for(lambda: self._free or self._once or self._stop.is_set())
-            self._once = False
+            self._turn.wait_for(lambda: self._free or self._single_step or self._stop.is_set())
+            self._single_step = False
             self._started += time.monotonic() - wait_start
-            self._change(paused=False)
-        self.places.queue(self, first=True)
-        self.places.enter(self, self._stop.is_set)
+            self._update_snapshot(paused=False)
+        self.slots.enqueue(self, first=True)
+        self.slots.acquire(self, self._stop.is_set)
 
     def _run(self) -> None:
         """Wait for a place, work, and let go of the work and the data in it."""
-        self.places.enter(self, self._stop.is_set)
+        self.slots.acquire(self, self._stop.is_set)
         try:
             if self._stop.is_set():
-                self._change(state="stopped", message="Stopped before it began.")
+                self._update_snapshot(state="stopped", message="Stopped before it began.")
             else:
-                self._try()
+                self._run_work()
         finally:
-            self.places.leave()
+            self.slots.release()
             _active.remove(self)
             self._work = None
 
-    def _try(self) -> None:
+    def _run_work(self) -> None:
         self._started = time.monotonic()
-        self._change(state="running")
+        self._update_snapshot(state="running")
         try:
             result = self._work(self._report, self._stop.is_set)
             self._finish(state="stopped" if self._stop.is_set() else "done", result=result)
             return
         except DpmcError as error:
-            message = sentence(str(error))
+            message = format_sentence(str(error))
             if self._stop.is_set():
                 self._finish(state="stopped", message=message)
                 return
@@ -253,16 +260,16 @@ class Job:
 
     def _finish(self, **values: Any) -> None:
         with self._turn:
-            self._change(seconds=time.monotonic() - self._started, **values)
+            self._update_snapshot(seconds=time.monotonic() - self._started, **values)
             self._turn.notify_all()
 
 
-def look(job: Job | None) -> Snapshot:
+def get_snapshot(job: Job | None) -> Snapshot:
     """Where a job is, to draw a whole page from; over, where there is none."""
     return Snapshot("done") if job is None else job.snapshot()
 
 
-def cancel_all() -> None:
+def cancel_all_jobs() -> None:
     """Stop every job there is: Python does not end before their threads do."""
     for job in list(_active):
         job.cancel()
@@ -278,14 +285,14 @@ class Jobs:
         self,
         name: str,
         work: Work,
-        about: str = "",
-        places: Places = PLACES,
+        data_id: str = "",
+        slots: WorkerSlots = TRAINING_SLOTS,
         start_paused: bool = False,
     ) -> Job:
-        """about: the data it works on, so that it can be forgotten with it."""
+        """data_id: the data it works on, so that it can be forgotten with it."""
         if name in self._jobs:
             self._jobs[name].cancel()
-        self._jobs[name] = Job(work, about, places, start_paused)
+        self._jobs[name] = Job(work, data_id, slots, start_paused)
         return self._jobs[name]
 
     def drop(self, name: str) -> None:
@@ -296,9 +303,9 @@ class Jobs:
     def get(self, name: str) -> Job | None:
         return self._jobs.get(name)
 
-    def forget_about(self, data: str) -> None:
+    def forget_data(self, data: str) -> None:
         """Cancel and drop the jobs on a data set, their results included."""
-        for name in [name for name, job in self._jobs.items() if job.about == data]:
+        for name in [name for name, job in self._jobs.items() if job.data_id == data]:
             self.drop(name)
 
     def cancel(self) -> None:

@@ -6,13 +6,13 @@ import streamlit as st
 
 from dpmc_core.data.transforms import Binarise, CapPerUser, TopItems, Transform
 from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast, RandomShare, Split, default_split, split_words
+from dpmc_core.problem import LeaveLast, RandomShare, Split, choose_default_split, format_split
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
 from pages.ui import widgets
 
 
-def controls(
+def show_preparation_controls(
     public: PublicFacts, task: Task, *, timed: bool = True
 ) -> tuple[list[Transform], Split]:
     """The chosen steps, in order, and the hold-out; each step says what it does to privacy.
@@ -21,57 +21,58 @@ def controls(
     The same choices on every page and in the address.
     """
     grid = st.grid(4, min_column_width=200)
-    cap = widgets.number(
+    cap = widgets.choose_number(
         "Cap on ratings per user",
         "the cap",
         1,
         public.items,
         None,
         "cap",
-        place=grid,
+        container=grid,
         placeholder="no cap",
-        help=f"{glossary.help('cap')} They are chosen without a look at their values; test ratings"
+        help=f"{glossary.explain_terms('cap')} They are chosen without a look at their values;"
+        " test ratings"
         " are not capped.",
     )
-    top = widgets.number(
+    top = widgets.choose_number(
         "Most rated items only",
         "the number of items",
         1,
         public.items,
         None,
         "top_items",
-        place=grid,
+        container=grid,
         placeholder="all items",
         help="Which items are rated most is read off the data without noise: the guarantee then"
         " holds only if that choice is public.",
     )
     threshold = None
     if task is Task.BINARY and (public.low, public.high) != (-1, 1):
-        threshold = widgets.number(
+        threshold = widgets.choose_number(
             "Like starts at",
             "the threshold",
             public.low,
             public.high,
             None,
             "binarise",
-            place=grid,
+            container=grid,
             placeholder="above the middle",
             help="Ratings from here on become +1, the others -1; left empty, those strictly above"
             " the middle of the range. Neither reads a rating.",
         )
     # Clicks come in time, ratings at any time: each kind has its default, so each has its choice.
-    default = "last" if default_split(task) == LeaveLast() else "share"
-    holdout = widgets.choose(
+    default = "last" if choose_default_split(task) == LeaveLast() else "share"
+    holdout = widgets.choose_option(
         "Held out for testing",
         "the hold-out",
         {
-            "share": split_words(str(RandomShare())),
+            "share": format_split(str(RandomShare())),
             "last": "each user's latest rating" if timed else "one random rating of each user",
         },
         "holdout" if default == "share" else "ranking_holdout",
         default,
-        place=grid,
-        help=glossary.help("held_out"),
+        container=grid,
+        help=glossary.explain_terms("held_out"),
     )
     requested_steps = ((TopItems, top), (CapPerUser, cap), (Binarise, threshold))
     steps: list[Transform] = [step(value) for step, value in requested_steps if value is not None]

@@ -10,17 +10,17 @@ from dpmc_core.data.datasets import Dataset
 from dpmc_lab.sweep import PrivateFolder
 from pages.ui import sweeps
 
-sessions: weakref.WeakSet[Private] = weakref.WeakSet()
+upload_folders: weakref.WeakSet[UploadFolder] = weakref.WeakSet()
 
 
-class Private:
+class UploadFolder:
     """The private folder of the session's upload, on disk once a sweep on it has begun."""
 
     def __init__(self) -> None:
         self._folder: PrivateFolder | None = None
-        sessions.add(self)
+        upload_folders.add(self)
 
-    def folder(self, dataset: Dataset) -> PrivateFolder:
+    def open_folder(self, dataset: Dataset) -> PrivateFolder:
         """The folder of this upload; that of an earlier one is removed."""
         if self._folder is None or self._folder.dataset is not dataset:
             self.close()
@@ -35,23 +35,23 @@ class Private:
     def close(self) -> None:
         """End every sweep on the upload and remove all of it."""
         if self._folder is not None:
-            _remove(self._folder)
+            _remove_folder(self._folder)
         self._folder = None
 
 
 @atexit.register
-def end() -> None:
+def close_all_uploads() -> None:
     """The end of the server is the end of every upload."""
-    for upload_folder in list(sessions):
+    for upload_folder in list(upload_folders):
         upload_folder.close()
 
 
 def remove_orphans() -> None:
     """End and remove what servers that were killed have left of uploads."""
-    for folder in PrivateFolder.orphans():
-        _remove(folder)
+    for folder in PrivateFolder.claim_orphans():
+        _remove_folder(folder)
 
 
-def _remove(folder: PrivateFolder) -> None:
-    sweeps.cancel_all(folder.path / "sweeps", grace=0.0)  # its rows go too
+def _remove_folder(folder: PrivateFolder) -> None:
+    sweeps.cancel_folder_sweeps(folder.path / "sweeps", grace=0.0)  # its rows go too
     folder.close()

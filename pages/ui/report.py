@@ -9,11 +9,11 @@ from html import escape
 from typing import Any, NamedTuple
 
 from dpmc_core import paths, registry
-from dpmc_core.problem import split_words
+from dpmc_core.problem import format_split
 from dpmc_lab import citation
 from dpmc_lab.curves import cards, lines, text
-from dpmc_lab.curves.lines import Count, Picture
-from dpmc_lab.store import guarded
+from dpmc_lab.curves.lines import CurveChart, EpsilonUnit
+from dpmc_lab.store import guard_formula
 from pages.ui.charts import LIGHT, Figure
 
 
@@ -32,7 +32,7 @@ class Exhibit(NamedTuple):
     table: Mapping[str, Sequence[Any]] | None = None
 
 
-def comparison(
+def render_comparison(
     title: str,
     titled_figures: Sequence[tuple[str, Figure]],
     sentences: Sequence[str],
@@ -40,78 +40,88 @@ def comparison(
     command: str,
 ) -> str:
     """A comparison as one file: charts by their titles, sentences, numbers and the command."""
-    sections = text.paragraphs(*sentences), text.heading("Numbers"), text.table(table)
-    return page(title, [*charts(titled_figures), *sections], command)
+    sections = (
+        text.render_paragraphs(*sentences),
+        text.render_heading("Numbers"),
+        text.render_table(table),
+    )
+    return render_report_page(title, [*render_charts(titled_figures), *sections], command)
 
 
 # --- what a curve is taken along as -----------------------------------------------------------
 
-SAVES = "The camera above the chart saves it as a picture (SVG)."
+SAVE_HINT = "The camera above the chart saves it as a picture (SVG)."
 
 
-def picture_page(picture: Picture, command: str) -> str:
+def render_picture_page(picture: CurveChart, command: str) -> str:
     """The curves on a page of their own, with what protects and what is measured beneath them."""
     from pages.ui.charts import compare  # a page that shows no such chart need not load it
 
     first, metric = picture.lines[0], picture.metric
     placed_lines, baseline_lines = (
-        [lines.place(curve_line, Count.PAPER) for curve_line in line_group]
-        for line_group in (picture.lines, picture.guesses)
+        [lines.place_on_axis(curve_line, EpsilonUnit.PAPER) for curve_line in line_group]
+        for line_group in (picture.lines, picture.private_baselines)
     )
     epsilons = [float(x) for curve_line in placed_lines for x in curve_line.x]
     ends = min(epsilons), max(epsilons)
     title = f"{first.info.title}: {metric.title} against epsilon"
     promises = {
-        registry.get(curve_line.mechanism).name: cards.protects(
+        registry.get_mechanism(curve_line.mechanism).name: cards.describe_protection(
             registry.create(curve_line.mechanism, epsilon=1.0).guarantee(curve_line.info.public)
         )
         for curve_line in picture.lines
     }
     sentences = [f"{name}: {promise}" for name, promise in promises.items()]
-    measured = f"Tested on {split_words(first.info.split)}; {lines.band_words(first.band)}."
-    sentences += [f"{measured} Filled: certified; hollow: only claimed.", SAVES]
-    fig = compare.roomy(compare.compare(picture, placed_lines, ends, guesses=baseline_lines))
-    return page(title, [*charts([("", fig)]), text.paragraphs(*sentences)], command)
+    measured = f"Tested on {format_split(first.info.split)}; {lines.describe_band(first.band)}."
+    sentences += [f"{measured} Filled: certified; hollow: only claimed.", SAVE_HINT]
+    fig = compare.widen_margin(
+        compare.plot_comparison(picture, placed_lines, ends, baselines=baseline_lines)
+    )
+    return render_report_page(
+        title, [*render_charts([("", fig)]), text.render_paragraphs(*sentences)], command
+    )
 
 
-def csv(table: Mapping[str, Sequence[object]]) -> str:
+def format_csv(table: Mapping[str, Sequence[object]]) -> str:
     """A table as a file that no spreadsheet runs."""
     stream = io.StringIO()
     rows = (tuple(table), *zip(*table.values(), strict=True))
-    csv_files.writer(stream, lineterminator="\n").writerows(map(guarded, row) for row in rows)
+    csv_files.writer(stream, lineterminator="\n").writerows(map(guard_formula, row) for row in rows)
     return stream.getvalue()
 
 
-def cited(picture: Picture, command: str) -> str:
+def format_citation(picture: CurveChart, command: str) -> str:
     """How to cite a curve: the program with what makes it, and the papers that have its methods."""
     methods = {line.mechanism for line in picture.lines}
     names = ", ".join(line.label for line in picture.lines)
     fields = {
-        "title": f"DPMC Lab: {names}, {picture.metric.spoken} against epsilon",
+        "title": f"DPMC Lab: {names}, {picture.metric.label} against epsilon",
         "author": "{DPMC Lab contributors}",
-        "version": paths.version(),
+        "version": paths.get_version(),
         "note": command,
     }
-    own = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
-    papers = (paper.bibtex for paper in citation.citing(methods))
-    entries = [f"@software{{dpmc-lab,\n{own}\n}}", *papers]
+    software_fields = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
+    papers = (paper.bibtex for paper in citation.find_papers_running(methods))
+    entries = [f"@software{{dpmc-lab,\n{software_fields}\n}}", *papers]
     return "\n\n".join(entries)
 
 
-def page(title: str, sections: Sequence[str], command: str, note: str = "") -> str:
+def render_report_page(title: str, sections: Sequence[str], command: str, note: str = "") -> str:
     """A page that opens anywhere, without a network. sections: HTML; the rest plain text."""
-    repeat = f"{text.heading('Repeat it')}<pre>{escape(command)}</pre>"
-    return text.page(title, [*sections, repeat, text.paragraphs(note) if note else ""])
+    repeat = f"{text.render_heading('Repeat it')}<pre>{escape(command)}</pre>"
+    return text.render_page(
+        title, [*sections, repeat, text.render_paragraphs(note) if note else ""]
+    )
 
 
-def charts(titled_figures: Sequence[tuple[str, Figure]]) -> list[str]:
+def render_charts(titled_figures: Sequence[tuple[str, Figure]]) -> list[str]:
     """Headed charts; the first brings the library along."""
     import plotly.io as pio  # no first page need wait for it
 
     return [
-        text.heading(title)
+        text.render_heading(title)
         + pio.to_html(
-            fig.on(LIGHT),
+            fig.to_plotly(LIGHT),
             include_plotlyjs=number == 0,
             full_html=False,
             config={"displaylogo": False, "toImageButtonOptions": {"format": "svg"}},

@@ -22,18 +22,24 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee, Trust
-from dpmc_core.problem import build_problem, prepared_facts
+from dpmc_core.problem import build_problem, prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.curves import cards, lines, numbers, people, trade
-from dpmc_lab.curves.lines import Line, Picture
-from dpmc_lab.curves.people import Around, Person, Scores, Shown, Yours
+from dpmc_lab.curves.lines import CurveChart, Line
+from dpmc_lab.curves.people import (
+    PeopleDescription,
+    PeopleWithLists,
+    Person,
+    ReleasedScores,
+    VisitorLists,
+)
 from dpmc_lab.sweep import Grid
-from dpmc_lab.sweep.presets import BOTH, EPSILONS
+from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
 from pages.ui.charts import Figure, Theme
 from pages.ui.charts import curve as charts_curve
-from pages.ui.text import in_chart
+from pages.ui.text import escape_for_chart
 
-LOOK = Path(__file__).with_name("instrument.css")
+STYLESHEET = Path(__file__).with_name("instrument.css")
 PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
 _STEP = 0.005  # between two qualities that may be asked for
 
@@ -41,18 +47,19 @@ _STEP = 0.005  # between two qualities that may be asked for
 class Scene(NamedTuple):
     """One curve with what belongs to it.
 
-    mechanisms: one at each stop of the slider. public: facts about the prepared ratings. shown:
-    people and their lists, where they may be shown. scores: what leaves a server that is trusted.
-    around: what public facts say of the people; yours: what a visitor's lists are made of.
+    mechanisms: one at each stop of the slider. public: facts about the prepared ratings.
+    displayed_people: people and their lists, where they may be shown. scores: what leaves a server
+    that is trusted. public_context: what public facts say of the people; yours: what a visitor's
+    lists are made of.
     """
 
     mechanisms: tuple[Mechanism, ...]
-    picture: Picture
+    picture: CurveChart
     public: PublicFacts
-    shown: Shown | None = None
-    scores: Sequence[Scores] = ()
-    around: Around = Around()
-    yours: Yours | None = None
+    displayed_people: PeopleWithLists | None = None
+    scores: Sequence[ReleasedScores] = ()
+    public_context: PeopleDescription = PeopleDescription()
+    yours: VisitorLists | None = None
 
     @property
     def id(self) -> str:
@@ -61,71 +68,78 @@ class Scene(NamedTuple):
     def cards(self) -> list[Guarantee]:
         """The guarantee at each stop, given what the curve's ratings were prepared by."""
         prepared = self.picture.lines[0].prepared if self.picture.lines else ()
-        return [mechanism.guarantee(self.public).given(prepared) for mechanism in self.mechanisms]
+        return [
+            mechanism.guarantee(self.public).with_preparation(prepared)
+            for mechanism in self.mechanisms
+        ]
 
 
-def came(data: str, id: str) -> Scene | None:
+def load_shipped_scene(data: str, id: str) -> Scene | None:
     """What came with the program for a sample and a method; None where there is no curve.
 
     Raises DpmcError, OSError.
     """
-    shipped_curve = lines.shipped(data, id)
+    shipped_curve = lines.load_shipped_charts(data, id)
     if shipped_curve is None:
         return None
-    line, methods = shipped_curve[0].lines[0], at_stops(id)
+    line, methods = shipped_curve[0].lines[0], create_mechanisms(id)
     curve_scene = Scene(methods, shipped_curve[0], line.info.public)
-    displayed_people = people.load(data, methods[0].task, line.key)
+    displayed_people = people.load_people(data, methods[0].task, line.key)
     if displayed_people is None:
         return curve_scene
     dataset = datasets.load(data)
-    scores = leaving(methods, dataset.ratings)
-    public_context = people.around(displayed_people[0], dataset, methods[0])
-    yours = people.joined(data, methods[0].task, line.key)
+    scores = compute_released_scores(methods, dataset.ratings)
+    public_context = people.describe_people(displayed_people[0], dataset, methods[0])
+    yours = people.load_visitor_lists(data, methods[0].task, line.key)
     return curve_scene._replace(
-        shown=displayed_people, scores=scores, around=public_context, yours=yours
+        displayed_people=displayed_people, scores=scores, public_context=public_context, yours=yours
     )
 
 
-def at_stops(id: str) -> tuple[Mechanism, ...]:
+def create_mechanisms(id: str) -> tuple[Mechanism, ...]:
     """A method at each stop of the slider."""
     return tuple(registry.create(id, epsilon=epsilon) for epsilon in EPSILONS)
 
 
-def leaving(mechanisms: Sequence[Mechanism], ratings: Ratings) -> tuple[Scores, ...]:
+def compute_released_scores(
+    mechanisms: Sequence[Mechanism], ratings: Ratings
+) -> tuple[ReleasedScores, ...]:
     """What leaves a server that is trusted with raw ratings."""
     first = mechanisms[0]
-    if first.guarantee(prepared_facts(ratings.public, first.task)).trust is Trust.LOCAL:
+    if first.guarantee(prepare_public_facts(ratings.public, first.task)).trust is Trust.LOCAL:
         return ()
-    return people.scores(mechanisms, build_problem((ratings, ratings), first.task).train)
+    return people.release_item_scores(
+        mechanisms, build_problem((ratings, ratings), first.task).train
+    )
 
 
-def grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[str] = ()) -> Grid:
+def build_curve_grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[str] = ()) -> Grid:
     """The runs behind a curve: for each estimator, of the same reports and certificate; with public
     facts the usual one alone."""
-    with_estimators = registry.has_setting(registry.get(id), "estimator") and not steps
+    with_estimators = registry.has_setting(registry.get_mechanism(id), "estimator") and not steps
     return Grid(
         data=[data],
         mechanisms=[id],
         epsilons=EPSILONS,
         seeds=seeds,
-        settings=BOTH if with_estimators else {},
+        settings=BOTH_ESTIMATORS if with_estimators else {},
         steps=steps,
     )
 
 
-def code() -> str:
+def read_javascript() -> str:
     """The instrument's JavaScript, with that of a visitor."""
     return "".join(
-        LOOK.with_name(f"{name}.js").read_text("utf-8") for name in ("you", "instrument")
+        STYLESHEET.with_name(f"{name}.js").read_text("utf-8") for name in ("you", "instrument")
     )
 
 
-def plotly() -> Path:
+def find_plotly_bundle() -> Path:
     """Plotly's code for browsers, as its Python package brings it."""
     return Path(plotly_package.__file__).parent / "package_data" / "plotly.min.js"
 
 
-SERVED = {  # to whom raw ratings go
+RAW_DATA_FLOW = {  # to whom raw ratings go
     Trust.CURATOR: "raw to the server, noisy from it",
     Trust.LOCAL: "",
     Trust.AGGREGATOR: "noisy and masked to the server",
@@ -133,70 +147,84 @@ SERVED = {  # to whom raw ratings go
 }
 
 
-def view(scene: Scene, theme: Theme) -> dict[str, Any]:
+def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     """Everything the instrument draws, as JSON, but where it stands."""
     mechanisms, picture, public, displayed_people, scores, public_context, yours = scene
     first, line = mechanisms[0], picture.lines[0] if picture.lines else None
     guarantees = [mechanism.guarantee(public) for mechanism in mechanisms]
     people_view, lists = displayed_people or (None, {})
-    curve = charts_curve.instrument(picture, EPSILONS, certified=cards.upheld(guarantees[0]))
-    rated = [person.rated for person in people_view.people] if people_view else [cards.TYPICAL]
-    attacker_questions = [trade.questions(guarantees[0], first.task, count) for count in rated]
-    stops = [_stop(picture, epsilon) for epsilon in EPSILONS]
-    summary = numbers.finding(picture, line) if line else "No point of this curve is there yet."
+    curve = charts_curve.plot_instrument(
+        picture, EPSILONS, certified=cards.is_upheld(guarantees[0])
+    )
+    rated = (
+        [person.rated for person in people_view.people] if people_view else [cards.TYPICAL_RATINGS]
+    )
+    attacker_questions = [trade.list_questions(guarantees[0], first.task, count) for count in rated]
+    stops = [_describe_stop(picture, epsilon) for epsilon in EPSILONS]
+    summary = (
+        numbers.describe_curve(picture, line) if line else "No point of this curve is there yet."
+    )
     body: dict[str, Any] = {
         "plotly": PLOTLY,
-        "title": picture.metric.axis,
+        "title": picture.metric.axis_title,
         "finding": summary,
-        "picture": _moving(charts_curve.standing(curve, stops), theme),
-        "room": charts_curve.ROOM,
-        "colors": charts_curve.colors(theme, first.id),
-        "method": registry.get(first.id).name,
-        "data": in_chart(line.info.title) if line else "",
-        "promise": cards.protects(guarantees[0]),
-        "told": "<br>".join(textwrap.wrap(cards.protects(guarantees[0]), 110)),
+        "picture": _split_by_stop(charts_curve.build_stop_figures(curve, stops), theme),
+        "room": charts_curve.EDGE_ROOM,
+        "colors": charts_curve.get_instrument_colors(theme, first.id),
+        "method": registry.get_mechanism(first.id).name,
+        "data": escape_for_chart(line.info.title) if line else "",
+        "promise": cards.describe_protection(guarantees[0]),
+        "told": "<br>".join(textwrap.wrap(cards.describe_protection(guarantees[0]), 110)),
         "unit": guarantees[0].change.label,
         "stops": stops,
-        "needed": None if line is None else _needed(line, curve.layout["yaxis"]["range"]),
+        "needed": None
+        if line is None
+        else _list_needed_epsilons(line, curve.layout["yaxis"]["range"]),
         "questions": [
             [
                 {
                     **{name: getattr(entry, name) for name in ("short", "text", "answers")},
-                    "limit": cards.LIMIT.format(entry.text, "{}"),
+                    "limit": cards.LIMIT_SENTENCE.format(entry.text, "{}"),
                 }
                 for entry in pair
             ]
             for pair in attacker_questions
         ],
         "right": [
-            [[*map(entry.answer, guarantees)] for entry in pair] for pair in attacker_questions
+            [[*map(entry.describe_answer, guarantees)] for entry in pair]
+            for pair in attacker_questions
         ],
         "games": [
-            [trade.guess(guarantee, entry) for guarantee in guarantees]
+            [trade.build_guessing_game(guarantee, entry) for guarantee in guarantees]
             for entry in attacker_questions[0]
         ],
         "people": None,
         "lists": None,
-        "six": [guarantee._asdict() for guarantee in public_context.six],
-        "flips": [people.Flips.of(guarantee)._asdict() for guarantee in guarantees]
-        if public_context.six
+        "six": [guarantee._asdict() for guarantee in public_context.prompts],
+        "flips": [
+            people.FlipChances.from_guarantee(guarantee)._asdict() for guarantee in guarantees
+        ]
+        if public_context.prompts
         else [],
     }
     if people_view:
         body |= {
             "people": [
-                _person(mechanisms, entry, name, public)
-                for entry, name in zip(people_view.people, public_context.who, strict=True)
+                _describe_person(mechanisms, entry, name, public)
+                for entry, name in zip(people_view.people, public_context.descriptions, strict=True)
             ],
             "titles": {str(item): name for item, name in people_view.titles.items()},
             "popular": people_view.popular,
             "lists": [entry and asdict(entry) for entry in map(lists.get, EPSILONS)]
             if lists
             else None,
-            "served": SERVED[guarantees[0].trust],
+            "served": RAW_DATA_FLOW[guarantees[0].trust],
             "scores": [
                 entry._asdict()
-                | {"before": _short(entry.before), "after": [*map(_short, entry.after)]}
+                | {
+                    "before": _format_score(entry.before),
+                    "after": [*map(_format_score, entry.after)],
+                }
                 for entry in scores
             ],
         }
@@ -205,24 +233,24 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     if yours:
         body["yours"] = yours._asdict() | {
             "names": [entry.name for entry in yours.judged],
-            "said": [entry.words for entry in yours.judged],
+            "said": [entry.summary for entry in yours.judged],
         }
     return body | {"id": id}
 
 
-_short = partial(lines.short, digits=3)
+_format_score = partial(lines.format_short_number, digits=3)
 
 
-def _moving(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
+def _split_by_stop(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
     """A figure, and at each stop of the slider what of it is otherwise."""
-    plotly_figures = [fig.on(theme) for fig in figures]
+    plotly_figures = [fig.to_plotly(theme) for fig in figures]
     first = plotly_figures[0]
     traces = range(len(first["data"]))
     trace_differences = {
         k: {
             name
             for plotly_figure in plotly_figures
-            for name in _differing(first["data"][k], plotly_figure["data"][k])
+            for name in _list_differing(first["data"][k], plotly_figure["data"][k])
         }
         for k in traces
     }
@@ -233,7 +261,7 @@ def _moving(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
     layout_names = {
         name
         for plotly_figure in plotly_figures
-        for name in _differing(first["layout"], plotly_figure["layout"])
+        for name in _list_differing(first["layout"], plotly_figure["layout"])
     }
     stops = [
         {
@@ -251,38 +279,40 @@ def _moving(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
     return {"figure": first, "stops": stops}
 
 
-def _differing(first: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
+def _list_differing(first: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
     return {name for name in {*first, *other} if first.get(name) != other.get(name)}
 
 
-def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:
+def _describe_stop(picture: CurveChart, epsilon: float) -> dict[str, Any]:
     line = picture.lines[0] if picture.lines else None
-    point, metric = line.at(epsilon) if line else None, picture.metric
+    point, metric = line.interval_at(epsilon) if line else None, picture.metric
     name = f"{epsilon:g}"
     if line is None or point is None:
         return {"epsilon": name, "text": "-", "half": "not computed", "kept": "", "value": None}
-    kept_share = numbers.kept(picture, line, epsilon)
+    kept_share = numbers.compute_gain_share(picture, line, epsilon)
     return {
         "epsilon": name,
-        "text": metric.text(point.mean),
-        "half": numbers.around(metric, point),
-        "kept": kept_share.words if kept_share else "",
+        "text": metric.format_value(point.mean),
+        "half": numbers.format_margin(metric, point),
+        "kept": kept_share.label if kept_share else "",
         "value": point.mean,
     }
 
 
-def _needed(line: Line, axis: Sequence[float]) -> dict[str, Any]:
+def _list_needed_epsilons(line: Line, axis: Sequence[float]) -> dict[str, Any]:
     """What each quality on the axis takes, from its lowest step on."""
     first, last = math.ceil(axis[0] / _STEP - 1e-9), math.floor(axis[1] / _STEP + 1e-9)
-    needed = numbers.needed(line, EPSILONS, [k * _STEP for k in range(first, last + 1)])
+    needed = numbers.locate_targets(line, EPSILONS, [k * _STEP for k in range(first, last + 1)])
     return {"step": _STEP, "first": first, "answers": [answer._asdict() for answer in needed]}
 
 
-def _person(
+def _describe_person(
     mechanisms: Sequence[Mechanism], person: Person, name: str, public: PublicFacts
 ) -> dict[str, Any]:
     task = mechanisms[0].task
-    served_reports = [people.served(mechanism, person, public) for mechanism in mechanisms]
+    served_reports = [
+        people.draw_server_view(mechanism, person, public) for mechanism in mechanisms
+    ]
     rated = [cell for cell in person.cells if cell[1] is not None][:4]
     cells = (
         person.cells[: len(served_reports[0].values)] if served_reports[0] else rated
@@ -290,20 +320,20 @@ def _person(
     return {
         "name": name,
         "plain": person.plain,
-        "cells": [{"title": title, "text": _sign(value, task)} for title, value in cells],
+        "cells": [{"title": title, "text": _format_rating(value, task)} for title, value in cells],
         "told": [
             {
-                "texts": [_sign(value, task) for value in one.values],
-                "changed": one.changed,
-                "words": f"{sum(one.changed)} of {len(one.changed)} changed",
+                "texts": [_format_rating(value, task) for value in report.values],
+                "changed": report.changed,
+                "words": f"{sum(report.changed)} of {len(report.changed)} changed",
             }
-            for one in served_reports
-            if one
+            for report in served_reports
+            if report
         ],
     }
 
 
-def _sign(value: float | None, task: Task) -> str:
+def _format_rating(value: float | None, task: Task) -> str:
     if value is None or value != value:
         return "·"
     if task is Task.BINARY:

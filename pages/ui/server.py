@@ -30,34 +30,34 @@ from pages.ui import classroom, jobs, private, scene, sweeps
 
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.curve", "instrument", "rows", "scene", "sources", "widgets")
-TIDY = 20.0  # seconds between two collections of what ended sessions leave behind
+COLLECT_SECONDS = 20.0  # seconds between two collections of what ended sessions leave behind
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
 
 @asynccontextmanager
-async def ready(_: st.App) -> AsyncIterator[None]:
+async def manage_lifespan(_: st.App) -> AsyncIterator[None]:
     """Around the life of the server: what a killed one left goes first, what this one began last.
 
     SIGTERM ends the server without Python's own last steps, so nothing is left to them.
     """
     private.remove_orphans()
-    hang_up_as_terminate()
+    treat_hangup_as_terminate()
     # A file on its way here waits in memory, where it is going anyway, and never on the disk.
     MultiPartParser.spool_max_size = st.get_option("server.maxUploadSize") * 2**20
-    send_at_once()
+    disable_send_delay()
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
-    if classroom.on():
-        classroom.start()
-    collecting = asyncio.create_task(tidy())
+    if classroom.is_class_mode():
+        classroom.start_class()
+    collecting = asyncio.create_task(collect_garbage())
     yield
     collecting.cancel()
-    jobs.cancel_all()  # they stop at their next report
-    private.end()
-    sweeps.end()
+    jobs.cancel_all_jobs()  # they stop at their next report
+    private.close_all_uploads()
+    sweeps.terminate_children()
 
 
-def hang_up_as_terminate() -> None:
+def treat_hangup_as_terminate() -> None:
     """A closed terminal ends the server as SIGTERM does, unless it was told to live on (nohup)."""
     hang_up = getattr(signal, "SIGHUP", None)
     main = threading.current_thread() is threading.main_thread()
@@ -65,18 +65,18 @@ def hang_up_as_terminate() -> None:
         signal.signal(hang_up, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
-async def tidy() -> None:
+async def collect_garbage() -> None:
     """Let go of sessions that Streamlit has forgotten, uploads and all.
 
     They end when they are collected, which could take until somebody comes. Streamlit would
     collect after every rerun (runner.postScriptGC), and everybody would wait for it.
     """
     while True:
-        await asyncio.sleep(TIDY)
+        await asyncio.sleep(COLLECT_SECONDS)
         gc.collect()
 
 
-def send_at_once() -> int:
+def disable_send_delay() -> int:
     """Let the server's connections send small packets without delay; how many sockets listen.
 
     Streamlit opens its socket in a way that keeps asyncio from asking for this (TCP_NODELAY), and
@@ -97,7 +97,7 @@ def send_at_once() -> int:
     return listening
 
 
-class ChartsAhead:
+class ChartPreloader:
     """Middleware: the browser fetches the drawing code with the page, not with its first chart.
 
     The start page draws with Plotly itself, the others with Streamlit's. Where Streamlit keeps its
@@ -113,7 +113,7 @@ class ChartsAhead:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         link = self._start if scope.get("path", "/").endswith("/") else self._other
 
-        async def add(message: Message) -> None:
+        async def send_with_link(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 names = dict(headers)
@@ -122,15 +122,15 @@ class ChartsAhead:
                     message = {**message, "headers": [*headers, (b"link", link)]}
             await send(message)
 
-        await self._app(scope, receive, add if link else send)
+        await self._app(scope, receive, send_with_link if link else send)
 
 
-async def _start(request: Request) -> RedirectResponse:
+async def _redirect_to_start(request: Request) -> RedirectResponse:
     prefix = "../" if request.url.path.endswith("/") else "./"
     return RedirectResponse(prefix + (f"?{request.url.query}" if request.url.query else ""))
 
 
-async def _page(request: Request) -> HTMLResponse:
+async def _serve_page(request: Request) -> HTMLResponse:
     """Streamlit's page, told where its server is: at `/train` it would ask `/train/_stcore/` first,
     be told 404, and wait before it asks one level up.
 
@@ -138,30 +138,30 @@ async def _page(request: Request) -> HTMLResponse:
     stay white: it then shows the sentence with which the door refuses it.
     """
     html = (SCRIPTS.parents[1] / "index.html").read_text("utf-8")
-    told = "window.__streamlit = { BACKEND_BASE_URL: new URL('.', location).href };"
-    told += f"if (location.host !== {json.dumps(request.headers.get('host', '').lower())})"
-    told += """
+    script = "window.__streamlit = { BACKEND_BASE_URL: new URL('.', location).href };"
+    script += f"if (location.host !== {json.dumps(request.headers.get('host', '').lower())})"
+    script += """
       fetch('.', { method: 'POST', headers: { accept: 'text/html' } }).then(async (answer) => {
         if (answer.status === 403) document.documentElement.innerHTML = await answer.text();
       });"""
-    html = html.replace("<head>", f"<head><script>{told}</script>", 1)
+    html = html.replace("<head>", f"<head><script>{script}</script>", 1)
     return HTMLResponse(html, headers={"cache-control": "no-cache"})
 
 
-async def _plotly(_: Request) -> FileResponse:
+async def _serve_plotly(_: Request) -> FileResponse:
     """Plotly; a new version has a new address."""
     headers = {"cache-control": "public, max-age=31536000, immutable"}
-    return FileResponse(scene.plotly(), headers=headers)
+    return FileResponse(scene.find_plotly_bundle(), headers=headers)
 
 
 # The name of the first page's file leads to the bare address, links and all: every other page opens
 # under its file's name, and Streamlit calls this one not found.
 ROUTES = [
-    Route(f"/{st.get_option('server.baseUrlPath').strip('/')}/".replace("//", "/"), _page),
-    Route(f"/{{base:path}}{scene.PLOTLY}", _plotly),
-    *(Route(f"/{{base:path}}what_if{end}", _start) for end in ("", "/")),
+    Route(f"/{st.get_option('server.baseUrlPath').strip('/')}/".replace("//", "/"), _serve_page),
+    Route(f"/{{base:path}}{scene.PLOTLY}", _serve_plotly),
+    *(Route(f"/{{base:path}}what_if{end}", _redirect_to_start) for end in ("", "/")),
     *(
-        Route(f"{base}/{file.stem}", _page)
+        Route(f"{base}/{file.stem}", _serve_page)
         for base in ("", "/{base:path}")
         for file in Path(__file__).parents[1].glob("*.py")
     ),

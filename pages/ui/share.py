@@ -74,7 +74,7 @@ export default function ({ parentElement }) {
 _component = st.components.v2.component("share", html=_HTML, css=_CSS, js=_JS)
 
 
-def control() -> None:
+def show_share_button() -> None:
     """The button; all that it does happens in the browser, which knows the address."""
     with st.container(key="share", width="content"):
         _component(key="the share control")

@@ -6,10 +6,10 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # every page has a shelf, only Train the machinery to fill it
-    from dpmc_lab.curves.run_card import KeptRun
+    from dpmc_lab.curves.run_card import RememberedRun
 
 
-class Shelf:
+class RunHistory:
     """The runs that a session remembers, the oldest first: no more than LIMIT.
 
     One more pushes out the oldest that is not pinned. Two of them may be ticked, to be compared.
@@ -18,12 +18,12 @@ class Shelf:
     LIMIT = 8
 
     def __init__(self) -> None:
-        self.runs: list[KeptRun] = []
+        self.runs: list[RememberedRun] = []
         self.pinned: set[int] = set()
         self.ticked: list[int] = []
         self.number = count(1).__next__  # of the next run
 
-    def put(self, run: KeptRun) -> None:
+    def add_run(self, run: RememberedRun) -> None:
         """Remember a run, or what more is known of it; a new one is ticked."""
         numbers = [remembered.number for remembered in self.runs]
         if run.number in numbers:
@@ -58,18 +58,18 @@ class Shelf:
             self.ticked = [*self.ticked[-1:], number]
 
     @property
-    def pair(self) -> tuple[KeptRun, KeptRun] | None:
+    def pair(self) -> tuple[RememberedRun, RememberedRun] | None:
         """The two ticked runs, the older one first."""
         ticked_runs = [run for run in self.runs if run.number in self.ticked]
         return (ticked_runs[0], ticked_runs[1]) if len(ticked_runs) == 2 else None
 
-    def clear(self) -> None:
+    def forget_unpinned(self) -> None:
         """Forget all that are not pinned."""
         self._drop({run.number for run in self.runs} - self.pinned)
 
-    def forget_about(self, data: str) -> None:
+    def forget_data(self, data: str) -> None:
         """Forget the runs on a data set."""
-        self._drop({run.number for run in self.runs if run.about == data})
+        self._drop({run.number for run in self.runs if run.data_key == data})
 
     def _drop(self, numbers: set[int]) -> None:
         self.runs = [run for run in self.runs if run.number not in numbers]

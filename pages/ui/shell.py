@@ -19,7 +19,7 @@ _ICON = (
     '<circle cx="15.5" cy="16.5" r="4" fill="#fff"/></svg>'
 )
 # Share stands in the bar with the navigation, where it takes no room from a page.
-_LOOK = (
+_STYLESHEET = (
     "<style>"
     ".st-key-share.st-key-share { position: fixed; top: .65rem; right: 3.5rem; width: auto;"
     " z-index: 999991; }"
@@ -52,14 +52,14 @@ _ON_ACCENT = (
 class Entry(NamedTuple):
     """A page in the navigation. file: its name in pages/; help: what one finds there.
 
-    after: the page that naturally follows, by its file's name, and the words of the link to it.
+    next_page: the page that naturally follows, by its file's name, and the words of the link to it.
     """
 
     file: str
     title: str
     icon: str
     help: str
-    after: tuple[str, str]
+    next_page: tuple[str, str]
 
 
 def run(sections: Mapping[str, Sequence[Entry]]) -> None:
@@ -77,22 +77,22 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
         name: [pages[entry.file] for entry in section] for name, section in sections.items()
     }
     page = st.navigation(navigation, position="top")
-    st.html(_LOOK if state.theme() is LIGHT else _LOOK + _ON_ACCENT)
-    share.control()
+    st.html(_STYLESHEET if state.get_theme() is LIGHT else _STYLESHEET + _ON_ACCENT)
+    share.show_share_button()
     notes = st.container()
     st.session_state["inside"] = True
-    state.turned(page.url_path)
+    state.record_page_change(page.url_path)
     try:
         page.run()
-        next_file, label = next(e.after for e in entries if pages[e.file] is page)
+        next_file, label = next(e.next_page for e in entries if pages[e.file] is page)
         st.page_link(pages[next_file], label=label, icon=":material/arrow_forward:")
     finally:
-        state.settle()
+        state.save_bound_choices()
     with notes:
         state.show_notes()
 
 
-def enter() -> None:
+def enter_through_app() -> None:
     """Call first in every page.
 
     Until st.navigation has run once in the server, Streamlit takes pages/ for its older kind of

@@ -11,19 +11,25 @@ import streamlit as st
 from dpmc_core import registry
 from dpmc_core.data import datasets, parse_step, public_sets
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.synthetic import DRAWN, ON_DEMAND, SAMPLES, cells_of, options_of
+from dpmc_core.data.synthetic import (
+    GENERATORS,
+    ON_DEMAND,
+    SAMPLES,
+    count_sample_cells,
+    list_sample_options,
+)
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.problem import build_problem, prepared_facts
+from dpmc_core.problem import build_problem, prepare_public_facts
 from dpmc_core.ratings import ColumnRoles, PublicFacts, Ratings
 from dpmc_lab.curves import noise
 from pages.ui import state
 
 UPLOAD = "upload"
-MAX_DRAWN = 4_000_000  # cells, users x items, of a set that is generated for a page
+MAX_GENERATED_CELLS = 4_000_000  # cells, users x items, of a set that is generated for a page
 
 
-def names() -> dict[str, str]:
+def list_names() -> dict[str, str]:
     """Ids and titles of the data sets this session can open."""
     titles = {id: sample.title for id, sample in SAMPLES.items()}
     titles["rank-one"] = ON_DEMAND["rank-one"].title
@@ -31,31 +37,33 @@ def names() -> dict[str, str]:
     titles |= {
         id: public_set.title
         for id, public_set in public_sets_by_id.items()
-        if public_sets.available(id)
+        if public_sets.is_downloaded(id)
     }
     for id in (st.session_state.get("data"), st.query_params.get("data")):
-        if id and id not in titles and may_draw(id) is None:
+        if id and id not in titles and find_generation_error(id) is None:
             titles[id] = id
     if UPLOAD in st.session_state:
         titles[UPLOAD] = "Your upload"
     return titles
 
 
-def may_draw(text: str) -> DpmcError | None:
+def find_generation_error(text: str) -> DpmcError | None:
     """Why a sample is not drawn anew from such a text, None where it is."""
     try:
-        generator_request = datasets.drawn(text)
+        generator_request = datasets.parse_drawn_sample(text)
         if generator_request is None:
-            names = ", ".join(f"{name}:..." for name in DRAWN)
+            names = ", ".join(f"{name}:..." for name in GENERATORS)
             raise InvalidSetting("sample drawn anew", f"one of {names}", text)
         name, options = generator_request
-        known = options_of(name)
-        unknown = [option for option in options if option not in known]
+        supported_options = list_sample_options(name)
+        unknown = [option for option in options if option not in supported_options]
         if unknown:
-            raise InvalidSetting(f"option of {name}", f"one of {', '.join(known)}", unknown)
-        cells = cells_of(name, options)
-        if not 0 < cells <= MAX_DRAWN:
-            limit = f"at most {MAX_DRAWN:,} (the command line takes more)"
+            raise InvalidSetting(
+                f"option of {name}", f"one of {', '.join(supported_options)}", unknown
+            )
+        cells = count_sample_cells(name, options)
+        if not 0 < cells <= MAX_GENERATED_CELLS:
+            limit = f"at most {MAX_GENERATED_CELLS:,} (the command line takes more)"
             raise InvalidSetting("users x items of a generated set", limit, f"{cells:,.0f}")
     except DpmcError as error:
         return error
@@ -64,14 +72,14 @@ def may_draw(text: str) -> DpmcError | None:
     return None
 
 
-def pick(label: str = "Data", **options: Any) -> str:
+def choose_data(label: str = "Data", **options: Any) -> str:
     """Which data set; the same choice on every page and in the address."""
-    available_names = names()
+    available_names = list_names()
     if "next data" in st.session_state:
         st.session_state["data"] = st.session_state.pop("next data")
     if st.session_state.get("data", UPLOAD) not in available_names:
         st.session_state.pop("data", None)  # an upload that is gone
-    state.from_link("data", "the data", available_names)
+    state.apply_link_choice("data", "the data", available_names)
     chosen: str = st.selectbox(
         label,
         list(available_names),
@@ -84,25 +92,25 @@ def pick(label: str = "Data", **options: Any) -> str:
     return chosen
 
 
-def get(id: str) -> Dataset:
+def get_dataset(id: str) -> Dataset:
     """The data set by its id. Raises DpmcError."""
     if id == UPLOAD:
         if UPLOAD not in st.session_state:
             raise InvalidSetting("data", "uploaded again: uploads end with their session", id)
         upload: Dataset = st.session_state[UPLOAD]
         return upload
-    return _shared(id)
+    return _load_shared(id)
 
 
-def columns() -> ColumnRoles:
+def get_column_roles() -> ColumnRoles:
     """Those of the file that the page is about."""
     with suppress(DpmcError, OSError):
-        return get(st.session_state.get("data", "")).ratings.columns
+        return get_dataset(st.session_state.get("data", "")).ratings.columns
     return ColumnRoles()
 
 
 @st.cache_resource(max_entries=6, show_spinner="Reading the data")
-def _shared(id: str) -> Dataset:
+def _load_shared(id: str) -> Dataset:
     return datasets.load(id)
 
 
@@ -115,65 +123,69 @@ def keep_upload(dataset: Dataset) -> None:
 
 def forget_upload() -> None:
     """Drop an upload and what was computed from it."""
-    state.jobs().forget_about(UPLOAD)
-    state.shelf().forget_about(UPLOAD)
-    state.private().close()
-    state.drop_kept()
+    state.get_jobs().forget_data(UPLOAD)
+    state.get_run_history().forget_data(UPLOAD)
+    state.get_upload_folder().close()
+    state.clear_memoized()
     for key in (UPLOAD, "upload looks", "answer found"):
         st.session_state.pop(key, None)
 
 
-def look(id: str, compute: Callable[[Ratings], Any], name: str = "") -> Any:
+def compute_once(id: str, compute: Callable[[Ratings], Any], name: str = "") -> Any:
     """A picture of a data set, computed once: shared for samples, in the session for an upload.
 
     name: of the picture, else that of the function. Raises DpmcError, OSError.
     """
     name = name or compute.__name__
     if id != UPLOAD:
-        return _shared_look(id, name, compute)
+        return _compute_shared(id, name, compute)
     results: dict[str, Any] = st.session_state.setdefault("upload looks", {})
     if name not in results:
-        results[name] = compute(get(id).ratings)
+        results[name] = compute(get_dataset(id).ratings)
     return results[name]
 
 
 @st.cache_resource(max_entries=250, show_spinner=False)
-def _shared_look(id: str, name: str, _compute: Callable[[Ratings], Any]) -> Any:  # noqa: ARG001
-    return _compute(get(id).ratings)
+def _compute_shared(id: str, name: str, _compute: Callable[[Ratings], Any]) -> Any:  # noqa: ARG001
+    return _compute(get_dataset(id).ratings)
 
 
-def mechanisms(id: str) -> tuple[str, ...]:
+def list_available_mechanisms(id: str) -> tuple[str, ...]:
     """Ids of the mechanisms that make sense for a data set; samples need not be read for it."""
     if id in SAMPLES:
-        return registry.offered(clicks=SAMPLES[id].clicks)
+        return registry.list_suitable_mechanisms(clicks=SAMPLES[id].clicks)
     try:
-        clicks: bool = look(id, lambda ratings: ratings.clicks, "clicks")
+        clicks: bool = compute_once(id, lambda ratings: ratings.has_only_clicks, "clicks")
     except (DpmcError, OSError):  # the page says so where it needs the data
-        return registry.noisy(Task.BINARY)
-    return registry.offered(clicks=clicks)
+        return registry.list_private_mechanisms(Task.BINARY)
+    return registry.list_suitable_mechanisms(clicks=clicks)
 
 
-def tasks(id: str) -> list[Task]:
+def list_available_tasks(id: str) -> list[Task]:
     """The tasks that make sense for a data set, in the order of its mechanisms."""
-    return registry.tasks(mechanisms(id))
+    return registry.list_tasks(list_available_mechanisms(id))
 
 
-def before_after(id: str, mechanism: Mechanism) -> Any:
+def compute_before_after(id: str, mechanism: Mechanism) -> Any:
     """Releases of a mechanism on the busiest users and most rated items of a data set.
 
     Raises DpmcError, OSError.
     """
     task = mechanism.task
 
-    def corner(ratings: Ratings) -> Ratings:
-        return noise.block(build_problem((ratings, ratings), task).train)
+    def select_corner(ratings: Ratings) -> Ratings:
+        return noise.select_block(build_problem((ratings, ratings), task).train)
 
-    def made(_: Ratings) -> Any:
-        return noise.before_after(mechanism, look(id, corner, f"corner for {task.value}"))
+    def release_corner(_: Ratings) -> Any:
+        return noise.run_on_block(
+            mechanism, compute_once(id, select_corner, f"corner for {task.value}")
+        )
 
-    return look(id, made, repr(mechanism))
+    return compute_once(id, release_corner, repr(mechanism))
 
 
-def facts(id: str, task: Task, steps: Sequence[str] = ()) -> PublicFacts:
+def get_public_facts(id: str, task: Task, steps: Sequence[str] = ()) -> PublicFacts:
     """Public facts after these steps and the task's default preparation."""
-    return prepared_facts(get(id).ratings.public, task, [parse_step(step) for step in steps])
+    return prepare_public_facts(
+        get_dataset(id).ratings.public, task, [parse_step(step) for step in steps]
+    )

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 # The figure grows with the window: 60 in 100 of its height. On a phone everything lies below
 # each other, and the page scrolls.
-_LOOK = """<style>
+_STYLESHEET = """<style>
 .stMainBlockContainer { padding: 4.1rem 2rem 2rem; }
 .st-key-choices h1 { font-size: 1.2rem; padding: .55rem 0; white-space: nowrap; }
 .st-key-quiet { position: absolute; width: 1px; height: 1px; overflow: hidden;
@@ -40,29 +40,29 @@ _LOOK = """<style>
 
 class Stage(NamedTuple):
     """Where the parts of a page go. choices: a line; figure: with its slider under it; panel: the
-    number, one sentence, what to do next; below: all else."""
+    number, one sentence, what to do next; details: all else."""
 
     choices: DeltaGenerator
     figure: DeltaGenerator
     panel: DeltaGenerator
-    below: DeltaGenerator
+    details: DeltaGenerator
 
 
-def stage(title: str) -> Stage:
+def lay_out_stage(title: str) -> Stage:
     """The frame of a page. title: its name."""
-    return body(line(title))
+    return lay_out_body(lay_out_choices(title))
 
 
-def body(choices: DeltaGenerator | None = None) -> Stage:
+def lay_out_body(choices: DeltaGenerator | None = None) -> Stage:
     """What lies below the line of choices, for a part of the page that looks again by itself."""
     with st.container(horizontal=True, key="stage"):
         figure, panel = st.container(key="figure"), st.container(key="panel", border=True)
     return Stage(choices or st.container(), figure, panel, st.container(key="below"))
 
 
-def line(title: str, *, quiet: bool = False) -> DeltaGenerator:
+def lay_out_choices(title: str, *, quiet: bool = False) -> DeltaGenerator:
     """The line of choices alone, with the page's name; quiet: for screen readers alone."""
-    st.html(_LOOK)
+    st.html(_STYLESHEET)
     choices = st.container(horizontal=True, vertical_alignment="bottom", key="choices")
     with choices.container(key="quiet") if quiet else choices:
         st.title(title, anchor=False, width="content")

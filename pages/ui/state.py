@@ -12,15 +12,15 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.ui.charts import DARK, LIGHT, Theme
 from pages.ui.jobs import Jobs
-from pages.ui.private import Private
-from pages.ui.shelf import Shelf
+from pages.ui.private import UploadFolder
+from pages.ui.shelf import RunHistory
 from pages.ui.text import escape
 
 T = TypeVar("T")
 
 
 @st.cache_resource(scope="session", on_release=lambda jobs: jobs.cancel(), show_spinner=False)
-def jobs() -> Jobs:
+def get_jobs() -> Jobs:
     """The background jobs of this session; a closed tab stops them."""
     return Jobs()
 
@@ -28,23 +28,23 @@ def jobs() -> Jobs:
 @st.cache_resource(
     scope="session", on_release=lambda upload_folder: upload_folder.close(), show_spinner=False
 )
-def private() -> Private:
+def get_upload_folder() -> UploadFolder:
     """Where sweeps on this session's upload happen; a closed tab removes it."""
-    return Private()
+    return UploadFolder()
 
 
-def shelf() -> Shelf:
+def get_run_history() -> RunHistory:
     """The training runs that this session remembers."""
-    kept: Shelf = st.session_state.setdefault("shelf", Shelf())
-    return kept
+    run_history: RunHistory = st.session_state.setdefault("shelf", RunHistory())
+    return run_history
 
 
-def theme() -> Theme:
+def get_theme() -> Theme:
     """The chart colours that fit the surface the person looks at."""
     return DARK if st.context.theme.type == "dark" else LIGHT
 
 
-def from_link(key: str, what: str, names: Mapping[Any, str]) -> None:
+def apply_link_choice(key: str, description: str, names: Mapping[Any, str]) -> None:
     """Prepare a bound choice, of one or of several, before its widget: accept ids in the address,
     note junk and leave it out.
 
@@ -58,11 +58,13 @@ def from_link(key: str, what: str, names: Mapping[Any, str]) -> None:
         accepted_labels.setdefault(id.lower(), label)
     requested = st.query_params.get_all(key)
     accepted = []
-    for one in requested:
-        bare_text = one.partition(" · ")[0]  # once there were remarks behind names
-        label = accepted_labels.get(one.lower()) or accepted_labels.get(bare_text.lower())
+    for text in requested:
+        bare_text = text.partition(" · ")[0]  # once there were remarks behind names
+        label = accepted_labels.get(text.lower()) or accepted_labels.get(bare_text.lower())
         if label is None:
-            note(f"The link asks for {what} “{one[:40]}”, which is not here; it is left out.")
+            add_note(
+                f"The link asks for {description} “{text[:40]}”, which is not here; it is left out."
+            )
         else:
             accepted.append(label)
     if accepted and accepted != requested:
@@ -70,35 +72,37 @@ def from_link(key: str, what: str, names: Mapping[Any, str]) -> None:
         st.rerun()
 
 
-def only_among(key: str, options: Collection[Any], default: Any) -> None:
+def reset_unavailable_choice(key: str, options: Collection[Any], default: Any) -> None:
     """Forget a choice that is not to be had any more: it was made for other data."""
     if st.session_state.get(key, default) not in options:
         st.session_state[key] = default
 
 
-def stand_in(key: str, options: Collection[Any], nearest: Callable[[Any], Any]) -> Any | None:
+def substitute_choice(
+    key: str, options: Collection[Any], nearest: Callable[[Any], Any]
+) -> Any | None:
     """A choice that this page cannot show is kept: its nearest stands in for it until one leaves.
 
     Returns what was put away just now, if anything.
     """
-    kept = f"{key} put away"
+    memory_key = f"{key} put away"
     now = st.session_state.get(key)
-    if kept in st.session_state and now is not None:
-        original, substitute = st.session_state[kept]
+    if memory_key in st.session_state and now is not None:
+        original, substitute = st.session_state[memory_key]
         if now != substitute:  # somebody has chosen anew
-            del st.session_state[kept]
+            del st.session_state[memory_key]
         elif original in options:
             now = st.session_state[key] = original
-            del st.session_state[kept]
+            del st.session_state[memory_key]
     if now is None or now in options:
         return None
-    original, _ = st.session_state.get(kept, (now, None))
+    original, _ = st.session_state.get(memory_key, (now, None))
     substitute = st.session_state[key] = nearest(now)
-    st.session_state[kept] = (original, substitute)
+    st.session_state[memory_key] = (original, substitute)
     return now
 
 
-def only_possible(key: str, description: str, is_possible: Callable[[str], bool]) -> None:
+def check_link_value(key: str, description: str, is_possible: Callable[[str], bool]) -> None:
     """Note a value in the address that its widget will not take, and take it away from there.
 
     Streamlit would stop at an infinity where it wants an integer. is_possible: may raise
@@ -109,37 +113,39 @@ def only_possible(key: str, description: str, is_possible: Callable[[str], bool]
     with suppress(ValueError):
         if is_possible(st.query_params[key]):
             return
-    impossible(key, description)
+    note_impossible_value(key, description)
     del st.query_params[key]  # from the next run on
     st.rerun()
 
 
-def impossible(key: str, what: str) -> None:
+def note_impossible_value(key: str, description: str) -> None:
     """Note a value in the address that its widget will not take."""
-    asked = st.query_params[key][:40]
-    note(f"The link asks for {what} “{asked}”, which is not possible; using the default.")
+    requested = st.query_params[key][:40]
+    add_note(
+        f"The link asks for {description} “{requested}”, which is not possible; using the default."
+    )
 
 
 def note_removed(key: str, sentence: str) -> None:
     """Note a choice in the address that the app no longer offers, and take it away from there."""
     if key in st.query_params:
-        note(sentence)
+        add_note(sentence)
         del st.query_params[key]
 
 
-def turned(page: str) -> None:
+def record_page_change(page: str) -> None:
     """A page was opened: what another wrote into the address is no matter of going back there."""
     if st.session_state.get("page") != page:
         st.session_state["page"] = page
-        st.session_state.pop(WRITTEN, None)
+        st.session_state.pop(LAST_WRITTEN_PARAMS, None)
         if "mechanism" in st.query_params:  # a link inside the app that brings its own along
             st.session_state.pop("mechanism", None)
 
 
-WRITTEN = "written"  # what a page without bound widgets has put into the address
+LAST_WRITTEN_PARAMS = "written"  # what a page without bound widgets has put into the address
 
 
-def settle() -> None:
+def save_bound_choices() -> None:
     """Put the choices of this run where a change of page finds them; call at the end of a run.
 
     Streamlit carries bound choices over from what it has put away, and puts away what a run has
@@ -151,7 +157,7 @@ def settle() -> None:
         context.session_state.on_script_will_rerun(None)
 
 
-def kept(name: str, dependencies: object, make: Callable[[], T]) -> T:
+def memoize(name: str, dependencies: object, make: Callable[[], T]) -> T:
     """What was made last under this name, while nothing it depends on (marks) has changed."""
     cache: dict[str, tuple[object, T]] = st.session_state.setdefault("kept", {})
     last = cache.get(name)
@@ -160,12 +166,12 @@ def kept(name: str, dependencies: object, make: Callable[[], T]) -> T:
     return last[1]
 
 
-def drop_kept() -> None:
-    """Forget all that `kept` holds, whatever it was made from."""
+def clear_memoized() -> None:
+    """Forget all that `memoize` holds, whatever it was made from."""
     st.session_state.pop("kept", None)
 
 
-def note(sentence: str) -> None:
+def add_note(sentence: str) -> None:
     """Keep a sentence to show at the top of the page."""
     notes = st.session_state.setdefault("notes", [])
     if sentence not in notes:

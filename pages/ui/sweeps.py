@@ -22,11 +22,11 @@ from typing import IO, Any
 from dpmc_core.errors import DpmcError
 from dpmc_lab import locks
 
-AT_ONCE = 2  # sweeps of one folder; each has a worker for every core
+MAX_RUNNING_SWEEPS = 2  # sweeps of one folder; each has a worker for every core
 GRACE = 5.0  # seconds a cancelled sweep has to put its finished rows away
-LAST = 1.0  # seconds they have at the end of the server
-_TAIL = 8192
-_KEEP = 7 * 24 * 3600.0  # seconds after which the traces of an old sweep are removed
+SHUTDOWN_SECONDS = 1.0  # seconds they have at the end of the server
+_TAIL_BYTES = 8192
+_KEEP_SECONDS = 7 * 24 * 3600.0  # seconds after which the traces of an old sweep are removed
 _children: set[subprocess.Popen[bytes]] = set()
 
 
@@ -34,24 +34,24 @@ _children: set[subprocess.Popen[bytes]] = set()
 class Sweep:
     """What is known of a sweep at one moment.
 
-    about: what its starter wrote down. counts: total, skipped, done, failed, seconds_left as far as
-    it has told. message: its last words where it failed.
+    description: what its starter wrote down. counts: total, skipped, done, failed, seconds_left as
+    far as it has told. message: its last words where it failed.
     """
 
     key: str
     running: bool
     started: float
-    about: Mapping[str, Any] = field(default_factory=dict)
+    description: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, Any] = field(default_factory=dict)
     message: str = ""
 
     @property
-    def done(self) -> int:
+    def n_done(self) -> int:
         """Of the total, before it and by it."""
         return sum(self.counts.get(name, 0) for name in ("skipped", "done"))
 
 
-def check() -> None:
+def check_can_start() -> None:
     """Raise DpmcError where no sweep can be started from here."""
     if not locks.AVAILABLE:
         raise DpmcError(
@@ -60,42 +60,47 @@ def check() -> None:
         )
 
 
-def start(
+def start_sweep(
     folder: Path,
     key: str,
     command: Sequence[str],
     *,
-    about: Mapping[str, Any],
+    description: Mapping[str, Any],
     environment: Mapping[str, str] | None = None,
 ) -> bool:
     """Start a sweep unless it runs already; False where it does. Raises DpmcError.
 
     environment: of a child whose files are for this user alone; None: what this process has.
     """
-    check()
-    with _sentences(folder):
+    check_can_start()
+    with _explain_write_errors(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for sweep in found(folder):
-            if not sweep.running and time.time() - sweep.started > _KEEP:
+        for sweep in list_sweeps(folder):
+            if not sweep.running and time.time() - sweep.started > _KEEP_SECONDS:
                 for kind in ("json", "out", "err"):
-                    _path(folder, sweep.key, kind).unlink(missing_ok=True)
+                    _trace_path(folder, sweep.key, kind).unlink(missing_ok=True)
         if (
             len(
                 [
                     running_sweep
-                    for running_sweep in found(folder)
+                    for running_sweep in list_sweeps(folder)
                     if running_sweep.running and running_sweep.key != key
                 ]
             )
-            >= AT_ONCE
+            >= MAX_RUNNING_SWEEPS
         ):
-            raise DpmcError(f"{AT_ONCE} other sweeps run already: wait for one or cancel it")
-        lock = locks.hold(_path(folder, key, "lock"))
+            raise DpmcError(
+                f"{MAX_RUNNING_SWEEPS} other sweeps run already: wait for one or cancel it"
+            )
+        lock = locks.acquire_lock(_trace_path(folder, key, "lock"))
         if lock is None:
             return False
         with lock:
-            _path(folder, key, "json").unlink(missing_ok=True)  # names a process that is gone
-            with _writing(folder, key, "out") as out, _writing(folder, key, "err") as err:
+            _trace_path(folder, key, "json").unlink(missing_ok=True)  # names a process that is gone
+            with (
+                _open_for_writing(folder, key, "out") as out,
+                _open_for_writing(folder, key, "err") as err,
+            ):
                 child = subprocess.Popen(
                     list(command),
                     stdin=subprocess.DEVNULL,
@@ -109,91 +114,93 @@ def start(
                 )
             status = {
                 "process": child.pid,
-                "born": _born(child.pid),
+                "born": _read_start_ticks(child.pid),
                 "started": time.time(),
-                "about": dict(about),
+                "about": dict(description),
             }
-            with _writing(folder, key, "json") as file:
+            with _open_for_writing(folder, key, "json") as file:
                 file.write(json.dumps(status).encode())
     _children.add(child)
     threading.Thread(target=_reap, args=(child,), daemon=True).start()
     return True
 
 
-def look(folder: Path, key: str) -> Sweep | None:
+def load_sweep(folder: Path, key: str) -> Sweep | None:
     """The sweep of that key, running or over; None where there was none."""
     try:
-        status = json.loads(_path(folder, key, "json").read_text(encoding="utf-8"))
+        status = json.loads(_trace_path(folder, key, "json").read_text(encoding="utf-8"))
         started, description = float(status["started"]), status["about"]
     except (OSError, ValueError, KeyError):
         return None
-    is_alive = _runs(folder, key)
-    message = "" if is_alive else _last_words(_path(folder, key, "err"))
-    return Sweep(key, is_alive, started, description, _counts(_path(folder, key, "out")), message)
+    is_alive = _is_running(folder, key)
+    message = "" if is_alive else _read_error_message(_trace_path(folder, key, "err"))
+    return Sweep(
+        key, is_alive, started, description, _read_counts(_trace_path(folder, key, "out")), message
+    )
 
 
-def found(folder: Path) -> list[Sweep]:
+def list_sweeps(folder: Path) -> list[Sweep]:
     """Every sweep that has left a trace in the folder, the newest first."""
-    sweeps = [look(folder, path.stem) for path in folder.glob("*.json")]
+    sweeps = [load_sweep(folder, path.stem) for path in folder.glob("*.json")]
     return sorted((s for s in sweeps if s is not None), key=lambda s: -s.started)
 
 
-def cancel(folder: Path, key: str, grace: float = GRACE) -> None:
+def cancel_sweep(folder: Path, key: str, grace: float = GRACE) -> None:
     """End a sweep with all its processes, whichever server started it.
 
     Every finished row stays in the store; grace: seconds to write the last. Raises DpmcError.
     """
-    if not _runs(folder, key):
+    if not _is_running(folder, key):
         return
     try:
-        status = json.loads(_path(folder, key, "json").read_text(encoding="utf-8"))
+        status = json.loads(_trace_path(folder, key, "json").read_text(encoding="utf-8"))
         process, start_ticks = int(status["process"]), status["born"]
     except (OSError, ValueError, KeyError):
         return  # it has only just been started by somebody else
     if (
-        _born(process) != start_ticks
+        _read_start_ticks(process) != start_ticks
     ):  # the lock is held, but not by the process of that number here
         raise DpmcError("this sweep was started in another container: cancel it from there")
     if grace:
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
-    _wait(folder, key, grace)
-    if _runs(folder, key):  # so its number is its own still
-        _end_group(process)
-        _wait(folder, key, GRACE)
+    _wait_until_ended(folder, key, grace)
+    if _is_running(folder, key):  # so its number is its own still
+        _kill_group(process)
+        _wait_until_ended(folder, key, GRACE)
 
 
-def cancel_all(folder: Path, grace: float = GRACE) -> None:
+def cancel_folder_sweeps(folder: Path, grace: float = GRACE) -> None:
     """End every sweep of the folder that can be ended from here."""
-    for sweep in found(folder):
+    for sweep in list_sweeps(folder):
         with suppress(DpmcError):
-            cancel(folder, sweep.key, grace)
+            cancel_sweep(folder, sweep.key, grace)
 
 
-def _writing(folder: Path, key: str, kind: str) -> IO[bytes]:
-    return open(_path(folder, key, kind), "wb", opener=locks.own)
+def _open_for_writing(folder: Path, key: str, kind: str) -> IO[bytes]:
+    return open(_trace_path(folder, key, kind), "wb", opener=locks.open_private_file)
 
 
-def _runs(folder: Path, key: str) -> bool:
-    return locks.is_held(_path(folder, key, "lock"))
+def _is_running(folder: Path, key: str) -> bool:
+    return locks.is_held(_trace_path(folder, key, "lock"))
 
 
-def _wait(folder: Path, key: str, seconds: float) -> None:
+def _wait_until_ended(folder: Path, key: str, seconds: float) -> None:
     end = time.monotonic() + seconds
-    while _runs(folder, key) and time.monotonic() < end:
+    while _is_running(folder, key) and time.monotonic() < end:
         time.sleep(0.02)
 
 
-def _born(process: int) -> str:
+def _read_start_ticks(process: int) -> str:
     """When a process began, in ticks of the machine's clock; empty where the system is silent."""
     with suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     return ""
 
 
-def _counts(path: Path) -> dict[str, Any]:
+def _read_counts(path: Path) -> dict[str, Any]:
     """The last whole line of progress."""
-    for line in reversed(_tail(path).split("\n")[:-1]):
+    for line in reversed(_read_tail(path).split("\n")[:-1]):
         with suppress(ValueError):
             counts = json.loads(line)
             if isinstance(counts, dict):
@@ -201,9 +208,9 @@ def _counts(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _last_words(path: Path) -> str:
+def _read_error_message(path: Path) -> str:
     """What a failed sweep said, without the name of the program; nothing for a cancelled one."""
-    messages = [line.removeprefix("dpmc: ").strip() for line in _tail(path).splitlines()]
+    messages = [line.removeprefix("dpmc: ").strip() for line in _read_tail(path).splitlines()]
     messages = [
         s for s in messages if s and not s.endswith(" left") and not s.startswith("columns: ")
     ]
@@ -214,17 +221,17 @@ def _last_words(path: Path) -> str:
     return " ".join(dict.fromkeys(messages[-4:]))
 
 
-def _tail(path: Path) -> str:
+def _read_tail(path: Path) -> str:
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _TAIL))
+            file.seek(max(0, file.tell() - _TAIL_BYTES))
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
 
 
-def _path(folder: Path, key: str, kind: str) -> Path:
+def _trace_path(folder: Path, key: str, kind: str) -> Path:
     return folder / f"{key}.{kind}"
 
 
@@ -233,27 +240,27 @@ def _reap(child: subprocess.Popen[bytes]) -> None:
     _children.discard(child)
 
 
-def _end_group(process: int) -> None:
+def _kill_group(process: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
 
 
 @atexit.register
-def end() -> None:
+def terminate_children() -> None:
     """The end of the server is the end of what it started."""
     for child in list(_children):
         with suppress(ProcessLookupError):
             child.terminate()
-    limit = time.monotonic() + LAST
+    limit = time.monotonic() + SHUTDOWN_SECONDS
     for child in list(_children):
         try:
             child.wait(max(0.0, limit - time.monotonic()))
         except subprocess.TimeoutExpired:
-            _end_group(child.pid)
+            _kill_group(child.pid)
 
 
 @contextmanager
-def _sentences(folder: Path) -> Iterator[None]:
+def _explain_write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

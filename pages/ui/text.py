@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 
-from dpmc_core.errors import printable
+from dpmc_core.errors import make_printable
 from dpmc_lab.curves.text import escape_markdown
-from dpmc_lab.curves.text import many as many
+from dpmc_lab.curves.text import format_count as format_count
 
 
 def escape(text: str) -> str:
@@ -14,6 +14,6 @@ def escape(text: str) -> str:
     return escape_markdown(text, ":color[]")
 
 
-def in_chart(text: str) -> str:
+def escape_for_chart(text: str) -> str:
     """Plain text in a chart, where tags and entities are obeyed; of quotes Plotly knows nothing."""
-    return html.escape(printable(text), quote=False)
+    return html.escape(make_printable(text), quote=False)

@@ -12,29 +12,29 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.errors import DpmcError, format_sentence
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
-from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
+from dpmc_core.settings import Setting, list_settings, parse_setting, serialise_setting
 from dpmc_lab import glossary
 from dpmc_lab.curves import groups
-from dpmc_lab.curves.groups import Choice
+from dpmc_lab.curves.groups import MechanismChoice
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import blocks, rows, sources, state
 
 T = TypeVar("T")
-_MOST = 2.0**53 - 1  # of a number without limits: what browsers count exactly
-WIDE = (0.01, 0.02, 0.03, 0.05, 0.07, *EPSILONS, 15.0, 20.0, 30.0, 50.0, 100.0)
+_MAX_NUMBER = 2.0**53 - 1  # of a number without limits: what browsers count exactly
+WIDE_EPSILONS = (0.01, 0.02, 0.03, 0.05, 0.07, *EPSILONS, 15.0, 20.0, 30.0, 50.0, 100.0)
 
 
-def choose(
+def choose_option(
     label: str,
     description: str,
     names: Mapping[T, str],
     key: str,
     default: T,
     *,
-    place: Any = st,
+    container: Any = st,
     shared: bool = True,
     **options: Any,
 ) -> T:
@@ -46,18 +46,18 @@ def choose(
     """
     storage = {"bind": "query-params"} if shared else {"persist_state": "session"}
     options |= storage | {"index": list(names).index(default)}
-    return _among(place.selectbox, label, description, names, key, default, **options)
+    return _show_choice(container.selectbox, label, description, names, key, default, **options)
 
 
-def switch(
+def choose_segment(
     label: str, description: str, names: Mapping[T, str], key: str, default: T, **options: Any
 ) -> T:
     """The same with all of them in sight."""
     options |= {"bind": "query-params", "required": True, "default": default}
-    return _among(st.segmented_control, label, description, names, key, default, **options)
+    return _show_choice(st.segmented_control, label, description, names, key, default, **options)
 
 
-def _among(
+def _show_choice(
     make: Callable[..., T],
     label: str,
     description: str,
@@ -67,12 +67,12 @@ def _among(
     **options: Any,
 ) -> T:
     if "bind" in options:
-        state.from_link(key, description, names)
-    state.only_among(key, names, first)
+        state.apply_link_choice(key, description, names)
+    state.reset_unavailable_choice(key, names, first)
     return make(label, list(names), format_func=names.__getitem__, key=key, **options)
 
 
-def number(
+def choose_number(
     label: str,
     description: str,
     low: Any,
@@ -80,91 +80,99 @@ def number(
     default: Any,
     key: str,
     *,
-    place: Any = st,
+    container: Any = st,
     kind: str = "number_input",
     **options: Any,
 ) -> Any:
     """A number, kept in the address: one that cannot be is noted, or forgotten with its data."""
 
-    def possible(value: Any) -> bool:
-        ends = -_MOST if low is None else low, _MOST if high is None else high
+    def is_possible(value: Any) -> bool:
+        ends = -_MAX_NUMBER if low is None else low, _MAX_NUMBER if high is None else high
         return ends[0] <= float(value) <= ends[1]
 
-    state.only_possible(key, description, possible)
+    state.check_link_value(key, description, is_possible)
     current = st.session_state.get(key)
-    if current is not None and not possible(current):
+    if current is not None and not is_possible(current):
         st.session_state[key] = default  # chosen for other data
-    make = getattr(place, kind)
+    make = getattr(container, kind)
     try:
         return make(label, low, high, default, key=key, bind="query-params", **options)
     except OverflowError:  # the browser went back to an infinity, which only Streamlit may remove
-        state.impossible(key, description)
+        state.note_impossible_value(key, description)
         return make(label, low, high, default, **options)
 
 
-slider = partial(number, kind="slider")
+choose_on_slider = partial(choose_number, kind="slider")
 
 
-def tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]:
+def show_tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]:
     """Tabs, the open one kept in the address; what is in the others need not be drawn."""
     labels = {name: blocks.escape(name) for name in names}
-    state.from_link(key, description, labels)
-    state.only_among(key, {label: label for label in labels.values()}, labels[names[0]])
+    state.apply_link_choice(key, description, labels)
+    state.reset_unavailable_choice(
+        key, {label: label for label in labels.values()}, labels[names[0]]
+    )
     return st.tabs(list(labels.values()), key=key, bind="query-params")
 
 
-def toggle(
+def choose_toggle(
     label: str,
     description: str,
     key: str,
     default: bool = False,
     *,
-    place: Any = st,
+    container: Any = st,
     **options: Any,
 ) -> bool:
     """On or off, kept in the address."""
-    state.only_possible(key, description, lambda text: text.lower() in ("true", "false"))
-    chosen: bool = place.toggle(label, default, key=key, bind="query-params", **options)
+    state.check_link_value(key, description, lambda text: text.lower() in ("true", "false"))
+    chosen: bool = container.toggle(label, default, key=key, bind="query-params", **options)
     return chosen
 
 
-def mechanism(data: str) -> str:
+def choose_mechanism(data: str) -> str:
     """Which mechanism; the same choice on every page and in the address."""
-    ids = sources.mechanisms(data)
+    ids = sources.list_available_mechanisms(data)
     try:
-        public = sources.get(data).ratings.public
+        public = sources.get_dataset(data).ratings.public
     except (DpmcError, OSError):  # the page says so where it needs the data
-        public = groups.ANY
+        public = groups.ANY_PUBLIC_FACTS
     # Where these sizes ask for other settings, it can be chosen all the same.
     (default_guarantees, _), (data_guarantees, _) = (
-        groups.cards_of(ids, facts) for facts in (groups.ANY, public)
+        groups.build_guarantees(ids, public_facts)
+        for public_facts in (groups.ANY_PUBLIC_FACTS, public)
     )
-    return picker(default_guarantees | data_guarantees, rows.ready(data))
+    return choose_by_guarantee(
+        default_guarantees | data_guarantees, rows.list_ready_mechanisms(data)
+    )
 
 
-def picker(cards: Mapping[str, Guarantee], ready_ids: Collection[str] = ()) -> str:
+def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[str] = ()) -> str:
     """The same by their cards: grouped by promise. ready_ids: ids whose curve came with the app."""
     headings, choices = {}, {}
-    for group in groups.grouped(cards):
+    for group in groups.group_mechanisms(cards):
         headings[len(choices) + 1] = group.title
         choices |= {choice.id: choice for choice in group.choices}
     names = {id: choice.name for id, choice in choices.items()}
     first = next(iter(cards))
-    state.from_link("mechanism", "the mechanism", names)
-    away = state.stand_in("mechanism", names, lambda id: _nearest(id, cards))
+    state.apply_link_choice("mechanism", "the mechanism", names)
+    unavailable = state.substitute_choice("mechanism", names, lambda id: _find_nearest(id, cards))
     requested = st.query_params.get("mechanism", names[first])
-    now = names.get(st.session_state.get("mechanism"), requested)
-    if away in registry.MECHANISMS:
-        state.note(f"{registry.get(away).name} is not to be had here; {now} stands in for it.")
-    with st.popover(f"Mechanism: **{blocks.escape(now)}**"):
+    displayed_name = names.get(st.session_state.get("mechanism"), requested)
+    if unavailable in registry.MECHANISMS:
+        state.add_note(
+            f"{registry.get_mechanism(unavailable).name} is not to be had here; {displayed_name}"
+            " stands in for it."
+        )
+    with st.popover(f"Mechanism: **{blocks.escape(displayed_name)}**"):
         st.caption("● certified, ○ only claimed; what it predicts; what it publishes.")
-        st.html(_headed("mechanism", headings))
+        st.html(_build_heading_style("mechanism", headings))
         chosen = st.radio(
             "Mechanism",
             list(names),
             index=list(names).index(first),
             format_func=names.__getitem__,
-            captions=[_caption(choice, ready_ids) for choice in choices.values()],
+            captions=[_format_caption(choice, ready_ids) for choice in choices.values()],
             key="mechanism",
             bind="query-params",
             label_visibility="collapsed",
@@ -172,26 +180,28 @@ def picker(cards: Mapping[str, Guarantee], ready_ids: Collection[str] = ()) -> s
     return chosen if chosen in names else first
 
 
-def _nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
+def _find_nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
     """The one of these that promises and predicts most alike."""
-    target_guarantees, _ = groups.cards_of([id] if id in registry.MECHANISMS else [], groups.ANY)
+    target_guarantees, _ = groups.build_guarantees(
+        [id] if id in registry.MECHANISMS else [], groups.ANY_PUBLIC_FACTS
+    )
     if id not in target_guarantees:
         return next(iter(cards))
-    target_guarantee, task = target_guarantees[id], registry.get(id).task
+    target_guarantee, task = target_guarantees[id], registry.get_mechanism(id).task
 
-    def alike(other: str) -> tuple[bool, bool, bool]:
+    def similarity(other: str) -> tuple[bool, bool, bool]:
         guarantee = cards[other]
-        same_task = registry.get(other).task is task
+        same_task = registry.get_mechanism(other).task is task
         return (
             guarantee.change.per_user is target_guarantee.change.per_user,
             guarantee.trust is target_guarantee.trust,
             same_task,
         )
 
-    return max(cards, key=alike)  # the first of those alike
+    return max(cards, key=similarity)  # the first of those alike
 
 
-def _caption(choice: Choice, ready_ids: Collection[str]) -> str:
+def _format_caption(choice: MechanismChoice, ready_ids: Collection[str]) -> str:
     curve_state = ("curve ready" if choice.id in ready_ids else "no curve yet") if ready_ids else ""
     recommendation = choice.recommended and f"**{choice.recommended}**"
     return " · ".join(
@@ -202,7 +212,7 @@ def _caption(choice: Choice, ready_ids: Collection[str]) -> str:
     )
 
 
-def _headed(key: str, headings: Mapping[int, str]) -> str:
+def _build_heading_style(key: str, headings: Mapping[int, str]) -> str:
     """A style of a radio with captions: headings between its options, captions beside their labels.
 
     headings: number of the option (from 1) that a heading stands above, and the heading.
@@ -223,9 +233,9 @@ def _headed(key: str, headings: Mapping[int, str]) -> str:
     return f"<style>{' '.join(rules)}</style>"
 
 
-def wide() -> bool:
+def choose_wide_range() -> bool:
     """Whether epsilon may leave 0.1..10."""
-    return toggle(
+    return choose_toggle(
         "Wide range",
         "the wide range",
         "wide",
@@ -234,22 +244,22 @@ def wide() -> bool:
     )
 
 
-def grid(wide: bool) -> list[float]:
+def list_epsilons(wide: bool) -> list[float]:
     """The epsilons of the slider: rounded, spread over the logarithmic scale."""
-    return list(WIDE if wide else EPSILONS)
+    return list(WIDE_EPSILONS if wide else EPSILONS)
 
 
-def epsilon(wide: bool = False) -> float:
+def show_epsilon_slider(wide: bool = False) -> float:
     """The privacy budget on a logarithmic slider, the same on every page and in the address."""
-    epsilons = grid(wide)
+    epsilons = list_epsilons(wide)
     names = {value: f"{value:g}" for value in epsilons}
-    state.from_link("epsilon", "epsilon", names)
+    state.apply_link_choice("epsilon", "epsilon", names)
     current = st.session_state.get("epsilon", 1.0)
     if current not in epsilons:  # chosen on the wide range
         st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - current))
     with st.container(horizontal=True, vertical_alignment="center", key="epsilon line"):
         caption = "**epsilon** \u2190 more private"
-        st.caption(caption, width="content", help=glossary.help("epsilon"))
+        st.caption(caption, width="content", help=glossary.explain_terms("epsilon"))
         chosen = st.select_slider(
             "epsilon",
             epsilons,
@@ -263,20 +273,22 @@ def epsilon(wide: bool = False) -> float:
     return float(chosen)
 
 
-def settings(cls: type[Mechanism]) -> dict[str, Any] | None:
+def choose_settings(cls: type[Mechanism]) -> dict[str, Any] | None:
     """A widget for each public setting of a mechanism; what differs from the defaults.
 
     None where one of them makes no sense: a sentence says why.
     """
     chosen, possible = {}, True
     with st.grid(3, min_column_width=240):
-        for setting in settings_of(cls):
+        for setting in list_settings(cls):
             if setting.name in ("epsilon", "delta"):
                 continue
             try:
-                value = _setting(cls, setting)
+                value = _choose_setting(cls, setting)
             except DpmcError as error:
-                state.note(sentence(str(error)))  # seen also while the settings are closed
+                state.add_note(
+                    format_sentence(str(error))
+                )  # seen also while the settings are closed
                 possible = False
                 continue
             if value != setting.default:
@@ -284,9 +296,9 @@ def settings(cls: type[Mechanism]) -> dict[str, Any] | None:
     return chosen if possible else None
 
 
-def as_published() -> bool:
+def choose_as_published() -> bool:
     """Whether every setting is the paper's; the same choice on every page and in the address."""
-    return toggle(
+    return choose_toggle(
         "As published",
         "the papers' settings",
         "published",
@@ -294,64 +306,66 @@ def as_published() -> bool:
     )
 
 
-def facts(data: str, ids: Collection[str]) -> tuple[str, ...]:
+def choose_item_features(data: str, ids: Collection[str]) -> tuple[str, ...]:
     """The step that uses what is publicly known of the items, where somebody wants it and there is
     something that one of these methods uses."""
-    ratings = sources.get(data).ratings
-    item_features = ratings.public.known
-    if not item_features or not any(registry.takes_facts(registry.get(id)) for id in ids):
+    ratings = sources.get_dataset(data).ratings
+    item_features = ratings.public.available_features
+    if not item_features or not any(
+        registry.can_use_item_features(registry.get_mechanism(id)) for id in ids
+    ):
         return ()
     names = ", ".join(name for name, _ in item_features)
-    use_features = toggle(
+    use_features = choose_toggle(
         "Public facts",
         "the public facts",
         "known",
-        bool(ratings.told),
+        bool(ratings.features_digest),
         help="What an outsider already knows about items costs no epsilon: here "
         f"{names}. Each user's own side takes it along.",
     )
     return ("features",) * use_features
 
 
-def _setting(cls: type[Mechanism], s: Setting) -> Any:
-    key, label = f"{cls.id}.{s.name}", s.name.replace("_", " ").capitalize()
-    description, i = f"the setting {s.name}", s.info
-    term = glossary.named(s.name)
-    help_text = " ".join(filter(None, (sentence(i.help), term and term.words))) or None
-    if s.type is bool:
-        return toggle(label, description, key, s.default, help=help_text)
-    if issubclass(s.type, enum.Enum):
-        names = {member: str(member.value) for member in s.type}
-        return choose(label, description, names, key, s.default, help=help_text)
-    if s.type in (int, float):
+def _choose_setting(cls: type[Mechanism], setting: Setting) -> Any:
+    key, label = f"{cls.id}.{setting.name}", setting.name.replace("_", " ").capitalize()
+    description, info = f"the setting {setting.name}", setting.info
+    term = glossary.find_term(setting.name)
+    help_text = " ".join(filter(None, (format_sentence(info.help), term and term.words))) or None
+    if setting.type is bool:
+        return choose_toggle(label, description, key, setting.default, help=help_text)
+    if issubclass(setting.type, enum.Enum):
+        names = {member: str(member.value) for member in setting.type}
+        return choose_option(label, description, names, key, setting.default, help=help_text)
+    if setting.type in (int, float):
         # an open end is checked by the core, with a sentence
-        low = i.at_least if i.at_least is not None else i.above
-        high = i.at_most if i.at_most is not None else i.below
-        return number(
+        low = info.at_least if info.at_least is not None else info.above
+        high = info.at_most if info.at_most is not None else info.below
+        return choose_number(
             label,
             description,
-            None if low is None else s.type(low),
-            None if high is None else s.type(high),
-            s.default,
+            None if low is None else setting.type(low),
+            None if high is None else setting.type(high),
+            setting.default,
             key,
-            step=1 if s.type is int else None,
-            format=None if s.type is int else "%g",
-            placeholder="none" if s.optional else None,
+            step=1 if setting.type is int else None,
+            format=None if setting.type is int else "%g",
+            placeholder="none" if setting.optional else None,
             help=help_text,
         )
     text = st.selectbox(
         label,
-        [choice for choice in i.choices if _parses(cls, s.name, choice)],
+        [choice for choice in info.choices if _can_parse(cls, setting.name, choice)],
         accept_new_options=True,
-        placeholder=str(show_setting(s.default)),
+        placeholder=str(serialise_setting(setting.default)),
         key=key,
         bind="query-params",
-        help=f"{i.help}. One of {', '.join(i.choices)}: type your own.",
+        help=f"{info.help}. One of {', '.join(info.choices)}: type your own.",
     )
-    return s.default if text is None else parse_setting(cls, s.name, text)
+    return setting.default if text is None else parse_setting(cls, setting.name, text)
 
 
-def _parses(cls: type[Mechanism], name: str, text: str) -> bool:
+def _can_parse(cls: type[Mechanism], name: str, text: str) -> bool:
     try:
         parse_setting(cls, name, text)
     except DpmcError:
@@ -359,17 +373,17 @@ def _parses(cls: type[Mechanism], name: str, text: str) -> bool:
     return True
 
 
-def build(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanism | None:
+def build_mechanism(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanism | None:
     """The mechanism with its settings; on a bad one a sentence is shown and None returned."""
     if chosen is None:
         return None
     try:
         return registry.create(id, epsilon=epsilon, **chosen)
     except DpmcError as error:
-        blocks.problem(error)
+        blocks.show_error(error)
         return None
 
 
-def address(values: Mapping[str, object]) -> str:
+def build_address(values: Mapping[str, object]) -> str:
     """Where this page opens with these choices."""
     return f"{(st.context.url or '').split('?')[0]}?{urlencode(values, doseq=True)}"

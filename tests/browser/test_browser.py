@@ -13,8 +13,8 @@ from dpmc_core.data import datasets
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
-from tests.browser_helpers import DOWNLOAD, settle, turn_to, upload_ratings, visit
-from tests.slow_helpers import rest_slow
+from tests.browser_helpers import DOWNLOAD, navigate_to, open_and_settle, settle, upload_ratings
+from tests.slow_helpers import mark_rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -26,14 +26,14 @@ FIRST = [("", "dark"), ("train", "light"), ("compare", "dark")]
 @pytest.mark.slow
 def test_the_first_visit_may_be_a_link_into_the_middle(page, server):
     """Must stay first: a fresh server has not yet seen the list of pages."""
-    visit(page, server + "train?data=restaurants&epsilon=4")
+    open_and_settle(page, server + "train?data=restaurants&epsilon=4")
     assert page.get_by_role("heading", name="Train one mechanism").is_visible()
     assert page.get_by_test_id("stTopNavSection").filter(has_text="Evidence").is_visible()
     assert page.get_by_label("Data", exact=True).input_value() == "Neighbourhood restaurants"
 
 
 def test_the_first_page_opens_under_its_own_name_with_all_that_the_link_asks_for(page, server):
-    visit(page, server + "what_if?data=restaurants&mechanism=gradient&epsilon=3")
+    open_and_settle(page, server + "what_if?data=restaurants&mechanism=gradient&epsilon=3")
     assert page.get_by_role("heading", name="What does privacy cost?").is_visible()
     assert page.get_by_label("Data", exact=True).input_value() == "Neighbourhood restaurants"
     assert page.get_by_role("button", name="Mechanism: Gradient perturbation").is_visible()
@@ -41,12 +41,12 @@ def test_the_first_page_opens_under_its_own_name_with_all_that_the_link_asks_for
 
 
 @pytest.mark.parametrize(
-    ("path", "theme"), rest_slow(sorted(BOTH, key=lambda one: one not in FIRST), len(FIRST))
+    ("path", "theme"), mark_rest_slow(sorted(BOTH, key=lambda one: one not in FIRST), len(FIRST))
 )
 def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
     tab = context.new_page()
-    visit(tab, f"{server}{path}?data=one-bit-lab")
+    open_and_settle(tab, f"{server}{path}?data=one-bit-lab")
     assert tab.locator("h1").is_visible()
     main = tab.locator('[data-testid="stMain"]')
     assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
@@ -58,7 +58,7 @@ def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
 
 @pytest.mark.slow
 def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, server):
-    visit(page, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
+    open_and_settle(page, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
     page.get_by_role("button", name="Train", exact=True).click()
     page.get_by_role("button", name=DOWNLOAD).wait_for()
     settle(page)
@@ -73,11 +73,11 @@ def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, serve
     assert card["metrics"] == pytest.approx(dict(alone.metrics))
     assert card["guarantee"]["claimed"]["epsilon"] == 4
     shown = page.locator('[data-testid="stMetricValue"]').first.inner_text()
-    assert shown == METRICS["accuracy"].text(alone.metrics["accuracy"])
+    assert shown == METRICS["accuracy"].format_value(alone.metrics["accuracy"])
     # Results wait while one looks elsewhere.
-    turn_to(page, "Noise")
+    navigate_to(page, "Noise")
     settle(page)
-    turn_to(page, "Train")
+    navigate_to(page, "Train")
     page.get_by_role("button", name=DOWNLOAD).wait_for()
 
 
@@ -86,12 +86,12 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     upload_ratings(page, server, tmp_path)
     settle(page)
     assert page.locator('[data-testid="stMetricValue"]').all_inner_texts()[:2] == ["30", "20"]
-    turn_to(page, "Train")
+    navigate_to(page, "Train")
     settle(page)
     page.get_by_role("button", name="Train", exact=True).click()
     page.get_by_role("button", name=DOWNLOAD).wait_for()
     other = browser.new_context().new_page()
-    visit(other, server + "data?data=upload")
+    open_and_settle(other, server + "data?data=upload")
     assert other.get_by_text("which is not here").is_visible()
     other.context.close()
 
@@ -116,7 +116,7 @@ def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     assert chosen.all_inner_texts() == ["genre"]  # the mean rating is marked
     page.get_by_role("button", name="Know these of the items").click()
     page.get_by_text("What is publicly known of the items: genre").wait_for()
-    turn_to(page, "The answer")
+    navigate_to(page, "The answer")
     settle(page)
     assert page.get_by_text("Public facts").is_visible()
 
@@ -124,7 +124,7 @@ def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
 def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(browser, server):
     context = browser.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()
-    visit(page, server + "guarantees?every=true")
+    open_and_settle(page, server + "guarantees?every=true")
     page.locator(".js-plotly-plot .textpoint").first.wait_for(state="attached")
     edge = page.locator(".js-plotly-plot").first.bounding_box()
     for number in page.locator(".js-plotly-plot .textpoint").all():
@@ -138,7 +138,7 @@ def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(b
     for one, other in itertools.pairwise(ticks):
         assert other["x"] - one["x"] - one["width"] >= 10
     for path in ("guarantees", "noise", "answer"):
-        visit(page, server + path)
+        open_and_settle(page, server + path)
         line = page.locator(".st-key-epsilon-line")
         ends = [line.get_by_text(end).bounding_box() for end in ("more private", "more accurate")]
         assert all(box["height"] < 30 for box in ends)
@@ -149,7 +149,7 @@ def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(b
 def test_a_table_that_goes_on_at_the_right_says_so_until_it_is_scrolled_there(page, server):
     look = "() => getComputedStyle(document.querySelector('.stDataFrame'), '::after').opacity"
     page.set_viewport_size({"width": 390, "height": 844})
-    visit(page, server + "papers")
+    open_and_settle(page, server + "papers")
     page.locator(".stDataFrame .dvn-scroller").first.wait_for(state="attached")
     page.wait_for_function(f"{look[6:]} === '1'")
     page.evaluate("() => { document.querySelector('.dvn-scroller').scrollLeft = 9999 }")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dpmc_lab.study.answer import SEEDS
-from tests.browser_helpers import DOWNLOAD, settle, upload_ratings, visit
+from tests.browser_helpers import DOWNLOAD, open_and_settle, settle, upload_ratings
 
 pytestmark = pytest.mark.browser
 
@@ -42,12 +42,14 @@ def test_an_upload_leads_to_the_answer(page, server, temporary, tmp_path):
     (folder,) = temporary.glob("dpmc-private-*")
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / "results-users").is_dir()
-    visit(page, server + "data")  # a new session: the upload and its folder go with the old one
+    open_and_settle(
+        page, server + "data"
+    )  # a new session: the upload and its folder go with the old one
 
 
 @pytest.mark.slow
 def test_the_question_is_in_the_address_and_stop_keeps_what_is_there(page, server):
-    visit(page, server + "answer?data=long-tail&answer_often=daily&answer_keep=50")
+    open_and_settle(page, server + "answer?data=long-tail&answer_often=daily&answer_keep=50")
     page.get_by_text("of the 1,200 items from noise").wait_for()
     page.get_by_text("each rating, even from the server").click()
     settle(page)
@@ -65,5 +67,5 @@ def test_the_question_is_in_the_address_and_stop_keeps_what_is_there(page, serve
     ).first.wait_for()
     assert page.get_by_test_id("stAlert").count() == 0
     page.get_by_text("Predictions are off by").wait_for()
-    visit(page, address)  # by whoever opens the link: runs are there, nothing starts
+    open_and_settle(page, address)  # by whoever opens the link: runs are there, nothing starts
     page.get_by_text("Predictions are off by").wait_for()

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from app import SECTIONS
-from dpmc_lab.classroom.room import TWICE
+from dpmc_lab.classroom.room import KEY_BOUNCE_SECONDS
 from dpmc_lab.lessons import LESSONS
-from tests.browser_helpers import DOWNLOAD, settle, visit
-from tests.class_helpers import in_class, opened
-from tests.slow_helpers import rest_slow
+from tests.browser_helpers import DOWNLOAD, open_and_settle, settle
+from tests.class_helpers import open_asked_room, serve_class
+from tests.slow_helpers import mark_rest_slow
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
@@ -51,7 +51,7 @@ def grave(tab):
 def test_a_lesson_has_no_grave_violation(browser, server, lesson, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
-    visit(tab, f"{server}learn?lesson={lesson.id}")
+    open_and_settle(tab, f"{server}learn?lesson={lesson.id}")
     for slide in lesson.slides:
         for _ in range(2 if slide.predict else 1):
             assert grave(tab) == [], slide.key
@@ -62,12 +62,12 @@ def test_a_lesson_has_no_grave_violation(browser, server, lesson, theme):
 
 
 @pytest.mark.parametrize(
-    ("path", "theme"), rest_slow(sorted(EACH, key=lambda one: one not in FIRST), len(FIRST))
+    ("path", "theme"), mark_rest_slow(sorted(EACH, key=lambda one: one not in FIRST), len(FIRST))
 )
 def test_a_page_has_no_grave_violation(browser, server, path, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
-    visit(tab, server + path)
+    open_and_settle(tab, server + path)
     assert grave(tab) == []
     headings_go_down(tab)
     for fold in tab.get_by_test_id("stExpander").all():
@@ -83,7 +83,7 @@ def test_a_page_has_no_grave_violation(browser, server, path, theme):
 def test_a_trained_model_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
-    visit(tab, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
+    open_and_settle(tab, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
     tab.get_by_role("button", name="Train", exact=True).click()
     tab.get_by_role("button", name=DOWNLOAD).wait_for()
     settle(tab)
@@ -91,10 +91,10 @@ def test_a_trained_model_has_no_grave_violation(browser, server, theme):
     context.close()
 
 
-@pytest.mark.parametrize("theme", rest_slow(["light", "dark"]))
+@pytest.mark.parametrize("theme", mark_rest_slow(["light", "dark"]))
 def test_the_phones_page_has_no_violation(browser, theme):
-    with in_class() as server:
-        room = opened()
+    with serve_class() as server:
+        room = open_asked_room()
         context = browser.new_context(viewport={"width": 320, "height": 640}, color_scheme=theme)
         tab = context.new_page()
         tab.emulate_media(reduced_motion="reduce")
@@ -125,7 +125,7 @@ def headings_go_down(page):
 def test_the_open_picker_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
-    visit(tab, server + "noise?mechanism=output")
+    open_and_settle(tab, server + "noise?mechanism=output")
     tab.get_by_role("button", name="Mechanism").click()
     settle(tab)
     assert tab.get_by_role("radio", checked=True).count()
@@ -138,12 +138,12 @@ def test_the_open_picker_has_no_grave_violation(browser, server, theme):
 def test_an_open_room_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
-    visit(tab, server + "room")
+    open_and_settle(tab, server + "room")
     asked = ("Ask 30 simulated phones", "Lock")
     for label in ("Open the room", *asked, "Ask again", "Lock", "Next question", *asked):
         tab.get_by_role("button", name=label).click()
         settle(tab)
-        tab.wait_for_timeout(1000 * TWICE)  # pressed at once, a button counts once
+        tab.wait_for_timeout(1000 * KEY_BOUNCE_SECONDS)  # pressed at once, a button counts once
     tab.get_by_text("All questions so far").wait_for()
     tab.get_by_text("The chart in words and numbers").click()
     settle(tab)

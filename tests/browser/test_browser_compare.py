@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser_helpers import DOWNLOAD, settle, turn_to, visit
+from tests.browser_helpers import DOWNLOAD, navigate_to, open_and_settle, settle
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -48,15 +48,15 @@ def runs(page):
 def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_downloaded(
     page, server
 ):
-    visit(page, server + GRID)
+    open_and_settle(page, server + GRID)
     assert page.evaluate(POINTS) == 0
     button(page, "Start").click()
     wait_for(lambda: page.evaluate(POINTS) >= 2)
     few = page.evaluate(POINTS)
     wait_for(lambda: page.evaluate(POINTS) > few)  # by themselves
-    turn_to(page, "Noise")
+    navigate_to(page, "Noise")
     page.get_by_role("heading", name="Noise").first.wait_for()
-    turn_to(page, "Compare")
+    navigate_to(page, "Compare")
     page.get_by_role(
         "heading", name="Compare mechanisms"
     ).wait_for()  # the other page has charts too
@@ -97,7 +97,7 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
 
 @pytest.mark.slow
 def test_the_address_holds_the_choices_and_opens_them(page, server):
-    visit(page, server + "compare?data=restaurants")
+    open_and_settle(page, server + "compare?data=restaurants")
     page.get_by_role("button", name="Gradient perturbation", exact=True).click()
     settings = page.get_by_role("button", name="Settings")
     settings.click()
@@ -107,7 +107,7 @@ def test_the_address_holds_the_choices_and_opens_them(page, server):
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("seeds=7"))
     settle(page)
-    visit(page, page.url)
+    open_and_settle(page, page.url)
     settings.click()
     seeds = page.get_by_role("spinbutton", name="Seeds")
     wait_for(lambda: seeds.input_value() == "7")
@@ -129,7 +129,7 @@ def command(page):
 def test_the_figure_takes_its_share_of_the_window_and_none_of_it_is_cut(browser, server, size):
     context = browser.new_context(viewport=dict(zip(("width", "height"), size, strict=True)))
     tab = context.new_page()
-    visit(tab, server + "compare?data=movie-night")
+    open_and_settle(tab, server + "compare?data=movie-night")
     chart, frame = tab.locator(".js-plotly-plot").first, tab.locator(".st-key-figure")
     drawn, room = chart.bounding_box(), frame.bounding_box()
     assert drawn["height"] >= 0.59 * size[1]
@@ -162,7 +162,7 @@ LINKS = ["data=bookshop-clicks", "data=movie-night&task=ratings"]
 def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
     context = browser.new_context(viewport={"width": width, "height": 900})
     tab = context.new_page()
-    visit(tab, f"{server}compare?{link}")
+    open_and_settle(tab, f"{server}compare?{link}")
     charts = tab.evaluate(NAMES)
     assert len(charts) == 3
     for chart in charts:
@@ -176,7 +176,7 @@ def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
 @pytest.mark.slow
 def test_the_smallest_epsilon_for_a_wanted_accuracy_by_keyboard(page, server):
     """Only the slider is moved; the answer stands in the panel and over the dots."""
-    visit(page, server + "compare?data=restaurants")
+    open_and_settle(page, server + "compare?data=restaurants")
     slider = page.get_by_role("slider", name="Wanted accuracy")
     slider.focus()
     while float(slider.input_value()) < 70:
@@ -189,5 +189,5 @@ def test_the_smallest_epsilon_for_a_wanted_accuracy_by_keyboard(page, server):
     assert least in drawn.all_text_contents()
     page.wait_for_url(re.compile("wanted"))
     address = page.url
-    visit(page, address)
+    open_and_settle(page, address)
     assert page.get_by_role("heading", level=2).first.inner_text() == said

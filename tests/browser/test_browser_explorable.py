@@ -12,7 +12,7 @@ from dpmc_core.data import datasets
 from dpmc_lab.curves import people
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, scene
-from tests.browser_helpers import DOWNLOAD, offline, visit
+from tests.browser_helpers import DOWNLOAD, open_and_settle, open_offline_tabs
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -22,13 +22,13 @@ PLOTTED = ".dpmc-plot .scatterlayer .trace"
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     path = tmp_path_factory.mktemp("file") / "what-if.html"
-    path.write_text(explorable.sample("movie-night"), encoding="utf-8")
+    path.write_text(explorable.render_sample("movie-night"), encoding="utf-8")
     return path.as_uri()
 
 
 @pytest.fixture
 def opened_file(browser):
-    with offline(browser, PLOTTED) as open_:
+    with open_offline_tabs(browser, PLOTTED) as open_:
         yield open_
 
 
@@ -130,7 +130,7 @@ def test_it_follows_the_surface(opened):
 def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands(
     page, server, opened_file, tmp_path
 ):
-    visit(page, server + "?data=one-bit-lab&epsilon=3")
+    open_and_settle(page, server + "?data=one-bit-lab&epsilon=3")
     page.wait_for_selector(PLOTTED, state="attached")
     number = text(page, "number")
     page.get_by_role("button", name=DOWNLOAD).click()
@@ -173,8 +173,10 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
 def test_a_visitor_joins_without_a_network(opened_file, tmp_path, look):
     """In a file that was taken away while a visitor stood in the picture."""
     axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
-    shown = scene.came("restaurants", "input-flip")
-    made = people.yours(shown.mechanisms[:1], datasets.load("restaurants"), lambda *_: None)
+    shown = scene.load_shipped_scene("restaurants", "input-flip")
+    made = people.build_visitor_lists(
+        shown.mechanisms[:1], datasets.load("restaurants"), lambda *_: None
+    )
     made = made._replace(  # the first stop stands for all, which takes fewer runs
         **{
             name: (getattr(made, name)[:1] * len(EPSILONS) + getattr(made, name)[1:])
@@ -183,8 +185,8 @@ def test_a_visitor_joins_without_a_network(opened_file, tmp_path, look):
         numbers=repeated(made.numbers, len(EPSILONS)),
     )
     path = tmp_path / "what-if.html"
-    stands = explorable.START | {"person": people.YOU}
-    text = explorable.html("restaurants", "x", [shown._replace(yours=made)], stands)
+    stands = explorable.INITIAL_STATE | {"person": people.YOU}
+    text = explorable.render_explorable("restaurants", "x", [shown._replace(yours=made)], stands)
     path.write_text(text, encoding="utf-8")
     tab = opened_file(path.as_uri(), color_scheme=look)
     tab.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))

@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from dpmc_lab.lessons import LESSONS
-from tests.browser_helpers import settle, visit
-from tests.slow_helpers import rest_slow
+from tests.browser_helpers import open_and_settle, settle
+from tests.slow_helpers import mark_rest_slow
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -60,7 +60,7 @@ def press(page, key):
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    rest_slow(
+    mark_rest_slow(
         [("coin", "laptop")] + [(name, mode) for name in LESSONS for mode in ("phone", "projector")]
     ),
 )
@@ -69,7 +69,7 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
     size, scheme, link = MODES[mode]
     page.set_viewport_size(size)
     page.emulate_media(color_scheme=scheme)
-    visit(page, f"{server}learn?lesson={lesson.id}{link}")
+    open_and_settle(page, f"{server}learn?lesson={lesson.id}{link}")
     for at, slide in enumerate(lesson.slides):
         page.get_by_role("heading", name=slide.title, level=2).wait_for()
         assert query(page).get("step", lesson.slides[0].key) == slide.key
@@ -84,7 +84,7 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
         found, thrown = slide.reveal(slide.start), any(c.key == "throw" for c in slide.move)
         if found.picture is not None:
             told = page.locator(".st-key-drawing [role=img]").get_attribute("aria-label")
-            assert thrown or told == found.picture.words
+            assert thrown or told == found.picture.description
         assert page.evaluate(WIDER) <= 0
         if slide.move and slide.move[0].values:
             moved = slide.move[0]
@@ -97,7 +97,7 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
             after = moved.values[before + (1 if way == "ArrowRight" else -1)]
             new = slide.reveal(slide.start | {moved.key: after})
             if not thrown:
-                page.locator(".st-key-finding", has_text=new.says[0]).wait_for()
+                page.locator(".st-key-finding", has_text=new.sentences[0]).wait_for()
         tab_to(page, "Next")
         press(page, "Enter")
     focused(page, "To take home")
@@ -107,7 +107,7 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
 @pytest.mark.slow
 def test_arrows_turn_the_steps_and_so_does_a_clicker_in_front_of_a_class(page, server):
     slides = LESSONS["coin"].slides
-    visit(page, server + "learn?lesson=coin")
+    open_and_settle(page, server + "learn?lesson=coin")
     press(page, "PageDown")  # scrolls
     assert page.get_by_role("button", name="Show without predicting").is_visible()
     press(page, "ArrowRight")
@@ -118,7 +118,7 @@ def test_arrows_turn_the_steps_and_so_does_a_clicker_in_front_of_a_class(page, s
     assert query(page)["step"] == slides[0].key
     press(page, "ArrowLeft")
     assert query(page)["step"] == slides[0].key
-    visit(page, server + "learn?lesson=coin&projector=true")
+    open_and_settle(page, server + "learn?lesson=coin&projector=true")
     for key in [slide.key for slide in slides[1:]] + ["end"]:
         press(page, "PageDown")
         press(page, "PageDown")
@@ -128,7 +128,7 @@ def test_arrows_turn_the_steps_and_so_does_a_clicker_in_front_of_a_class(page, s
 
 
 def test_the_projector_shows_nothing_for_the_teacher_alone(page, server):
-    visit(page, server + "learn?lesson=coin")
+    open_and_settle(page, server + "learn?lesson=coin")
     slide = LESSONS["coin"].slides[0]
     page.get_by_text("For the teacher").click()
     assert page.get_by_text(slide.teacher).is_visible()
@@ -146,7 +146,7 @@ def test_the_projector_shows_nothing_for_the_teacher_alone(page, server):
 def test_the_question_and_the_way_on_are_seen_without_scrolling(page, server):
     page.set_viewport_size({"width": 1366, "height": 650})
     for lesson in LESSONS.values():
-        visit(page, f"{server}learn?lesson={lesson.id}")
+        open_and_settle(page, f"{server}learn?lesson={lesson.id}")
         for slide in lesson.slides:
             shown = [page.locator(".st-key-next button").first]
             if slide.predict is not None:
@@ -168,7 +168,7 @@ def test_the_question_and_the_way_on_are_seen_without_scrolling(page, server):
 @pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
 def test_a_class_sees_all_of_a_step_without_scrolling(page, server, lesson):
     page.set_viewport_size({"width": 1366, "height": 768})
-    visit(page, f"{server}learn?lesson={lesson.id}&projector=true")
+    open_and_settle(page, f"{server}learn?lesson={lesson.id}&projector=true")
     for slide in lesson.slides:
         if slide.predict is not None:
             assert page.evaluate(COVERED, 768) == []
@@ -178,7 +178,7 @@ def test_a_class_sees_all_of_a_step_without_scrolling(page, server, lesson):
             page.locator(".st-key-drawing [role=img]").wait_for()
         seen = page.locator("[data-testid=stMain]").inner_text()
         if not any(control.key == "throw" for control in slide.move):
-            assert all(said in seen for said in (*found.says, found.note))
+            assert all(said in seen for said in (*found.sentences, found.note))
         assert slide.said in seen
         assert page.evaluate(COVERED, 768) == []
         press(page, "PageDown")
@@ -188,7 +188,7 @@ def test_a_class_sees_all_of_a_step_without_scrolling(page, server, lesson):
 @pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
 def test_on_a_phone_the_finding_begins_in_sight_of_what_is_moved(page, server, lesson):
     page.set_viewport_size({"width": 390, "height": 844})
-    visit(page, f"{server}learn?lesson={lesson.id}")
+    open_and_settle(page, f"{server}learn?lesson={lesson.id}")
     for slide in lesson.slides:
         if slide.predict is not None:
             assert page.get_by_text(slide.said).is_visible()
@@ -203,17 +203,17 @@ def test_on_a_phone_the_finding_begins_in_sight_of_what_is_moved(page, server, l
 
 @pytest.mark.slow
 def test_back_in_the_browser_goes_back_a_step(page, server):
-    visit(page, server + "learn?lesson=coin&step=deny")
+    open_and_settle(page, server + "learn?lesson=coin&step=deny")
     press(page, "ArrowRight")
     press(page, "ArrowRight")
     assert query(page)["step"] == "evidence"
     page.go_back()
-    page.get_by_role("heading", name=LESSONS["coin"].slide("deny").title).wait_for()
+    page.get_by_role("heading", name=LESSONS["coin"].get_slide("deny").title).wait_for()
 
 
 @pytest.mark.slow
 def test_a_shared_step_opens_elsewhere_as_it_is(page, server, browser):
-    visit(page, server + "learn?lesson=attacker&step=suspicion&suspicion.epsilon=3")
+    open_and_settle(page, server + "learn?lesson=attacker&step=suspicion&suspicion.epsilon=3")
     press(page, "ArrowRight")
     assert "99.4 %" in page.locator(".st-key-finding").inner_text()
     tab_to(page, slider=True)
@@ -222,7 +222,7 @@ def test_a_shared_step_opens_elsewhere_as_it_is(page, server, browser):
     address = page.url
     other = browser.new_page()
     try:
-        visit(other, address)
+        open_and_settle(other, address)
         press(other, "ArrowRight")
         wanted = page.locator(".st-key-finding").inner_text()
         assert other.locator(".st-key-finding").inner_text() == wanted

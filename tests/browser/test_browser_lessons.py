@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.lessons import worksheets as paper
-from tests.browser_helpers import offline
+from tests.browser_helpers import open_offline_tabs
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -18,13 +18,13 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     path = tmp_path_factory.mktemp("lessons") / "lessons.html"
-    path.write_text(paper.alone(), encoding="utf-8")
+    path.write_text(paper.render_lessons_page(), encoding="utf-8")
     return path.as_uri()
 
 
 @pytest.fixture
 def opened(browser, address):
-    with offline(browser, "#here > *") as open_:
+    with open_offline_tabs(browser, "#here > *") as open_:
         yield lambda fragment="", **look: open_(address, fragment, **look)
 
 
@@ -36,7 +36,7 @@ def shows(tab, slide, moved):
     """What stands there is what the slide reveals."""
     found = slide.reveal(moved)
     said = [tab.locator(".first"), *tab.locator(".shows > div:not(.picture) > p").all()]
-    assert [one.text_content() for one in said] == list(found.says)
+    assert [one.text_content() for one in said] == list(found.sentences)
     note, drawing = tab.locator(".shows small"), tab.locator(".picture > .drawing")
     assert note.text_content() == found.note
     if found.picture is None:
@@ -73,12 +73,12 @@ def walk(tab, lesson):
                 tab.get_by_label(control.options[moved[control.key]], exact=True).check()
                 shows(tab, slide, moved)
             else:
-                for throw in (*range(1, paper.THROWS), 0):
+                for throw in (*range(1, paper.N_THROWS), 0):
                     press(tab, control.label)
                     moved[control.key] = throw
                     shows(tab, slide, moved)
                 expect(
-                    tab.get_by_text(f"throw 1 of the {paper.THROWS} in this file")
+                    tab.get_by_text(f"throw 1 of the {paper.N_THROWS} in this file")
                 ).to_be_visible()
         assert f"step={slide.key}" in tab.url or k == 0
         press(tab, "Next")
@@ -131,9 +131,9 @@ def test_arrows_turn_no_step_where_they_move_something(opened):
 
 def test_a_reload_and_a_copied_address_stand_at_the_step(opened):
     tab = opened("#lesson=claim&step=sum")
-    expect(tab.locator("h1")).to_have_text(LESSONS["claim"].slide("sum").title)
+    expect(tab.locator("h1")).to_have_text(LESSONS["claim"].get_slide("sum").title)
     tab.reload()
-    expect(tab.locator("h1")).to_have_text(LESSONS["claim"].slide("sum").title)
+    expect(tab.locator("h1")).to_have_text(LESSONS["claim"].get_slide("sum").title)
 
 
 @pytest.mark.parametrize(

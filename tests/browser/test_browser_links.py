@@ -6,8 +6,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from app import SECTIONS
-from tests.browser_helpers import settle, turn_to, upload_ratings, visit
-from tests.slow_helpers import by_turns
+from tests.browser_helpers import navigate_to, open_and_settle, settle, upload_ratings
+from tests.slow_helpers import pair_by_turns
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -45,7 +45,7 @@ def shared(page, title):
 
 def walked(page, title):
     """Turn to a page by mouse, and look: controls and address say the same, and nothing less."""
-    turn_to(page, title)
+    navigate_to(page, title)
     page.wait_for_timeout(300)
     settle(page)
     wanted = {key: SHARED[key] for key in HAS.get(title, SHARED)}
@@ -64,7 +64,7 @@ def walked(page, title):
 )
 @pytest.mark.slow
 def test_a_link_is_walked_through_page_by_page(page, server, path, own):
-    visit(page, f"{server}{path}?{LINK}&{'&'.join(f'{k}={v}' for k, v in own.items())}")
+    open_and_settle(page, f"{server}{path}?{LINK}&{'&'.join(f'{k}={v}' for k, v in own.items())}")
     first = next(title for title in TITLES if title.lower() == path or not path)
     for title in [one for one in TITLES if one != first]:
         walked(page, title)
@@ -112,15 +112,15 @@ def look_of(page):
 @pytest.mark.slow
 def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, path):
     own = OWN[path]
-    visit(page, f"{server}{path}&{urlencode(own)}")
+    open_and_settle(page, f"{server}{path}&{urlencode(own)}")
     assert not page.get_by_role("alert").filter(has_text="The link asks for").count()
     asked = query(page)
     assert asked | own == asked
     before = look_of(page)
-    turn_to(page, "Guarantees")
+    navigate_to(page, "Guarantees")
     page.get_by_role("heading", name="Which promises hold?").wait_for()
     settle(page)
-    turn_to(page, path.partition("?")[0].title())
+    navigate_to(page, path.partition("?")[0].title())
     page.wait_for_url("**message=**" if "message" in own else f"**{next(iter(own))}=**")
     settle(page)
     assert query(page) == asked
@@ -129,7 +129,7 @@ def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, p
 
 @pytest.mark.slow
 def test_what_is_chosen_by_mouse_joins_the_address(page, server):
-    visit(page, server + "protocol?data=restaurants")
+    open_and_settle(page, server + "protocol?data=restaurants")
     page.get_by_role("button", name="Next").click()
     page.wait_for_url("**message=2**")
     page.get_by_text("What each party has seen so far", exact=True).click()
@@ -141,14 +141,14 @@ def test_what_is_chosen_by_mouse_joins_the_address(page, server):
     page.wait_for_url("**masks=false**")
     settle(page)
     here = look_of(page)
-    visit(page, page.url)  # with a choice in it, a part is unfolded
+    open_and_settle(page, page.url)  # with a choice in it, a part is unfolded
     assert look_of(page) == here
 
 
 @pytest.mark.slow
 def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
-    turn_to(page, "Protocol")
+    navigate_to(page, "Protocol")
     page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
     settle(page)
     page.get_by_role("button", name="Rules").click()
@@ -159,10 +159,10 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     settle(page)
     chosen = field.input_value()
     assert "item=" not in page.url
-    turn_to(page, "Noise")
+    navigate_to(page, "Noise")
     page.get_by_role("heading", name="What the noise looks like").wait_for()
     settle(page)
-    turn_to(page, "Protocol")
+    navigate_to(page, "Protocol")
     page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
     settle(page)
     page.get_by_role("button", name="Rules").click()
@@ -170,7 +170,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "plain_http"), by_turns([1024, 390], [True, False]))
+@pytest.mark.parametrize(("width", "plain_http"), pair_by_turns([1024, 390], [True, False]))
 def test_copy_link_copies_the_whole_address(browser, server, width, plain_http):
     context = browser.new_context(viewport={"width": width, "height": 800})
     if plain_http:  # where browsers have no clipboard to offer
@@ -178,7 +178,7 @@ def test_copy_link_copies_the_whole_address(browser, server, width, plain_http):
     else:
         context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab = context.new_page()
-    visit(tab, server + "compare?data=restaurants&grid=own&seeds=7")
+    open_and_settle(tab, server + "compare?data=restaurants&grid=own&seeds=7")
     assert tab.evaluate("'clipboard' in navigator") != plain_http
     tab.get_by_role("button", name="Settings").click()
     tab.get_by_role("spinbutton", name="Seeds").fill("8")
@@ -213,8 +213,8 @@ def test_every_page_ends_with_the_next_step_which_keeps_the_choices(page, server
     """From page to page by the links at their ends."""
     entries = {entry.file: entry for section in SECTIONS.values() for entry in section}
     for file, entry in entries.items():
-        onwards, words = entry.after
-        visit(page, f"{server}{file}?{LINK}")
+        onwards, words = entry.next_page
+        open_and_settle(page, f"{server}{file}?{LINK}")
         link = page.get_by_test_id("stMain").get_by_role("link", name=words)
         link.click()
         page.wait_for_timeout(300)
@@ -230,9 +230,9 @@ def test_a_link_asks_for_nothing_that_is_not_there(browser, server):
     page, missed = browser.new_page(), []
     page.on("response", lambda answer: answer.status < 400 or missed.append(answer.url))
     page.on("console", lambda said: said.type != "error" or missed.append(said.text))
-    visit(page, f"{server}compare?data=restaurants&task=likes")
+    open_and_settle(page, f"{server}compare?data=restaurants&task=likes")
     assert page.get_by_label("Data", exact=True).input_value() == SHARED["data"]
-    turn_to(page, "Train")
+    navigate_to(page, "Train")
     settle(page)
     assert urlsplit(page.url).path == "/train"
     page.reload()

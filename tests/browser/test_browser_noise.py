@@ -7,7 +7,7 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_lab.curves import groups
-from tests.browser_helpers import settle, turn_to, visit
+from tests.browser_helpers import navigate_to, open_and_settle, settle
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -21,18 +21,18 @@ def query(page):
 
 
 def name(id):
-    return registry.get(id).name
+    return registry.get_mechanism(id).name
 
 
 def test_the_picker_shows_its_groups_and_what_is_picked_is_in_the_address(page, server):
-    visit(page, server + "noise?mechanism=output")
+    open_and_settle(page, server + "noise?mechanism=output")
     opener = page.get_by_role("button", name="Mechanism")
     assert name("output") in opener.inner_text()
     opener.click()
     settle(page)
-    found, _ = groups.cards_of(registry.offered(), groups.ANY)
+    found, _ = groups.build_guarantees(registry.list_suitable_mechanisms(), groups.ANY_PUBLIC_FACTS)
     shown = [head.strip('"') for head in page.evaluate(HEADS)]
-    assert shown == [group.title for group in groups.grouped(found)]
+    assert shown == [group.title for group in groups.group_mechanisms(found)]
     assert page.get_by_role("radio", name=name("output"), exact=True).is_checked()
     page.get_by_text(name("dpals"), exact=True).click()
     settle(page)
@@ -47,7 +47,7 @@ def test_the_picker_shows_its_groups_and_what_is_picked_is_in_the_address(page, 
     assert not chosen.is_visible()
     again = query(page)["mechanism"][0]
     assert again in opener.inner_text()
-    turn_to(page, "Train")
+    navigate_to(page, "Train")
     settle(page)
     assert again in page.get_by_role("button", name="Mechanism").inner_text()
 
@@ -58,7 +58,7 @@ def pinned(page):
 
 def test_the_noise_at_two_epsilons_is_compared_by_following_the_screen(page, server):
     """Pin one, move the slider: the axes stay, a ghost is there, a sentence says by how much."""
-    visit(page, server + "noise?mechanism=objective&epsilon=1")
+    open_and_settle(page, server + "noise?mechanism=objective&epsilon=1")
     before = ranges(page)
     page.get_by_role("button", name="Pin this epsilon").click()
     settle(page)
@@ -74,7 +74,7 @@ def test_the_noise_at_two_epsilons_is_compared_by_following_the_screen(page, ser
     assert ranges(page) == before
     address = page.url
     again = page.context.new_page()
-    visit(again, address)
+    open_and_settle(again, address)
     assert pinned(again).input_value() == "1"
     assert again.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
     again.close()
@@ -101,7 +101,7 @@ def test_the_figure_grows_with_the_window_and_is_seen_whole(
     browser, server, path, width, height, least
 ):
     tab = browser.new_page(viewport={"width": width, "height": height})
-    visit(tab, server + path)
+    open_and_settle(tab, server + path)
     box, reach = figure(tab)
     assert box["height"] >= least * height - 1
     assert reach <= width
@@ -120,10 +120,10 @@ def test_the_figure_grows_with_the_window_and_is_seen_whole(
 
 def test_a_click_on_a_line_of_the_claims_takes_its_mechanism_up(browser, server):
     tab = browser.new_page(viewport={"width": 1366, "height": 768})
-    visit(tab, server + "guarantees?mechanism=input-flip")
+    open_and_settle(tab, server + "guarantees?mechanism=input-flip")
     for id in ("output", "gradient", "output"):
         line = tab.locator(".st-key-figure .yaxislayer-above text, .st-key-figure .ytick text")
-        box = line.filter(has_text=re.compile(f"^{registry.short_name(id)}$")).bounding_box()
+        box = line.filter(has_text=re.compile(f"^{registry.get_short_name(id)}$")).bounding_box()
         tab.mouse.click(box["x"] + 500, box["y"] + box["height"] / 2)
         tab.wait_for_url(f"**mechanism={name(id).replace(' ', '+')}**")
         settle(tab)
@@ -133,7 +133,7 @@ def test_a_click_on_a_line_of_the_claims_takes_its_mechanism_up(browser, server)
 
 def test_the_protocol_plays_by_itself_until_it_is_stopped(browser, server):
     tab = browser.new_page(viewport={"width": 1366, "height": 768})
-    visit(tab, server + "protocol?data=restaurants")
+    open_and_settle(tab, server + "protocol?data=restaurants")
     tab.get_by_role("button", name="Play").click()
     tab.get_by_text("Message 4 of").wait_for()
     tab.get_by_role("button", name="Stop").click()

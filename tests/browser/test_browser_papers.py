@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.browser_helpers import FIRST_SCREEN, settle, visit
+from tests.browser_helpers import FIRST_SCREEN_SCRIPT, open_and_settle, settle
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -33,8 +33,8 @@ def done(page, more=0):
 @pytest.mark.parametrize("paper", ["all", "lwhm22", "ryhh24", "jtt18"])
 def test_the_first_screen_opens_with_what_holds_in_few_words(page, server, paper):
     page.set_viewport_size({"width": 1366, "height": 768})
-    visit(page, f"{server}papers?paper={paper}")
-    words, controls, _ = page.evaluate(FIRST_SCREEN)
+    open_and_settle(page, f"{server}papers?paper={paper}")
+    words, controls, _ = page.evaluate(FIRST_SCREEN_SCRIPT)
     assert words <= 120
     assert controls <= 20
     said = page.get_by_text(re.compile(r"\d+ statements: \d+ hold")).bounding_box()
@@ -43,7 +43,7 @@ def test_the_first_screen_opens_with_what_holds_in_few_words(page, server, paper
 
 
 def test_a_click_on_a_row_shows_its_figure(page, server):
-    visit(page, server + "papers?paper=z16")
+    open_and_settle(page, server + "papers?paper=z16")
     table = page.get_by_test_id("stDataFrame").first  # drawn on a canvas
     for x, row, title in ((20, 1, "Z16, theorem 3"), (400, 0, "Z16, figure 1")):
         table.click(position={"x": x, "y": ROW * (row + 1.5)})
@@ -54,7 +54,7 @@ def test_a_click_on_a_row_shows_its_figure(page, server):
 
 
 def test_a_run_is_stopped_and_goes_on_and_its_link_opens_the_same(page, server):
-    visit(page, f"{server}papers?experiment={SHORT}")
+    open_and_settle(page, f"{server}papers?experiment={SHORT}")
     page.get_by_text("Came with the app").wait_for()
     button(page, "Run it again").dblclick()  # once more does no harm
     before = done(page)
@@ -70,7 +70,7 @@ def test_a_run_is_stopped_and_goes_on_and_its_link_opens_the_same(page, server):
     assert not page.get_by_role("alert").count()
     link = page.get_by_test_id("stCode").filter(has_text=f"experiment={SHORT}").inner_text()
     heading = page.get_by_role("heading", level=2).first.inner_text()
-    visit(page, link.strip())
+    open_and_settle(page, link.strip())
     assert page.get_by_role("heading", level=2).first.inner_text() == heading
     page.get_by_text("Your own run").wait_for()
     assert not page.get_by_text("another result").count()

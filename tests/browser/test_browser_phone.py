@@ -12,9 +12,9 @@ from scipy.stats import binom
 from dpmc_lab.classroom import room as rooms
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import classroom
-from tests.browser_helpers import serving
-from tests.class_helpers import QUESTIONS, SECRET, forget_visits, in_class, opened
-from tests.slow_helpers import rest_slow
+from tests.browser_helpers import serve_app
+from tests.class_helpers import QUESTIONS, SECRET, open_asked_room, reset_rate_limits, serve_class
+from tests.slow_helpers import mark_rest_slow
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -22,20 +22,20 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 FORCED = """draw => { const real = crypto.getRandomValues.bind(crypto); window.draws = 0;
   crypto.getRandomValues = array => array instanceof Uint32Array
     ? (window.draws += array.length, array.fill(draw)) : real(array); }"""
-BELOW = rooms.lies_below(2.0)
-LIE, TRUTH = 0, rooms.DRAWS - 1
+BELOW = rooms.flip_threshold(2.0)
+LIE, TRUTH = 0, rooms.N_PHONE_DRAWS - 1
 
 
 @pytest.fixture(scope="module")
 def server():
-    with in_class() as address:
+    with serve_class() as address:
         yield address
 
 
 @pytest.fixture
 def room():
-    forget_visits()
-    return opened()
+    reset_rate_limits()
+    return open_asked_room()
 
 
 def force(page, draw):
@@ -105,8 +105,8 @@ def test_another_epsilon_is_shown_and_spent_and_the_way_back_draws_nothing(page,
     press(page, "No")
     page.get_by_text("2 answers: 3 in all").wait_for()
     arrived(page)
-    assert room.view().most == pytest.approx(3, abs=1e-3)
-    room._pressed = 0.0
+    assert room.view().max_reports == pytest.approx(3, abs=1e-3)
+    room._last_press = 0.0
     room.press(0)
     page.get_by_role("heading", name=QUESTIONS[0]).wait_for()
     arrived(page)
@@ -118,11 +118,11 @@ def test_another_epsilon_is_shown_and_spent_and_the_way_back_draws_nothing(page,
 
 def test_plain_http_in_a_network_is_enough(browser):
     """Where browsers withhold what they give to this machine's own pages and to TLS."""
-    host, *_ = [*classroom._outwards(), ""]
+    host, *_ = [*classroom._list_outgoing_addresses(), ""]
     if not host:
         pytest.skip("this machine has no address in a network")
-    with in_class(host=host) as server:
-        room = opened()
+    with serve_class(host=host) as server:
+        room = open_asked_room()
         context = browser.new_context()
         page = context.new_page()
         answer(page, server, "Yes")
@@ -252,7 +252,7 @@ def test_late_closed_and_over_are_said(page, server, room):
     press(page, "Delete what this phone remembers")
     page.get_by_text("remembers nothing of the class").wait_for()
     assert page.evaluate("localStorage.length") == 0
-    opened(questions=("Another?",))
+    open_asked_room(questions=("Another?",))
     page.get_by_role("heading", name="Another?").wait_for()
 
 
@@ -292,8 +292,8 @@ def test_a_browser_that_keeps_no_more_forgets_nothing_while_the_page_is_there(pa
 
 
 def test_a_phone_beyond_the_class_waits_and_joins_by_itself(page, server):
-    forget_visits()
-    room = opened(expected=1)
+    reset_rate_limits()
+    room = open_asked_room(expected=1)
     for token in ("0" * 32, "1" * 32):
         room.report(room.view().id, 0, token, 1)
     force(page, LIE)
@@ -312,18 +312,18 @@ def test_a_phone_beyond_the_class_waits_and_joins_by_itself(page, server):
 
 @pytest.mark.usefixtures("room")
 def test_before_and_after_a_class(page, server):
-    classroom._server.put(None)
+    classroom._server.replace_room(None)
     page.goto(server + "phone")
     page.get_by_text("No class is open").wait_for()
     made = rooms.Room(QUESTIONS)
-    classroom._server.put(made)
+    classroom._server.replace_room(made)
     page.get_by_text("The first question will appear here").wait_for()
     assert made.view().tested
     made.ask(0)
     press(page, "Yes")
     arrived(page)
     was = page.evaluate("localStorage.getItem(KEY)")
-    opened(questions=("Another?",))  # a new room, a new token
+    open_asked_room(questions=("Another?",))  # a new room, a new token
     page.get_by_role("heading", name="Another?").wait_for()
     press(page, "Yes")
     arrived(page)
@@ -336,7 +336,7 @@ def test_before_and_after_a_class(page, server):
     "change", [{"below": BELOW - 2}, {"epsilon": 1.0}, {"below": 0}, {"below": 1.5}, {"epsilon": 0}]
 )
 def test_a_phone_does_not_answer_a_server_that_asks_for_more(page, server, room, change):
-    told = json.dumps(room.view().public() | change)
+    told = json.dumps(room.view().describe_for_phones() | change)
     page.route("**/asking", lambda r: r.fulfill(body=told, content_type="application/json"))
     page.goto(server + "phone")
     page.get_by_text("more of the truth than epsilon").wait_for()
@@ -349,17 +349,19 @@ def test_a_phone_does_not_answer_a_server_that_asks_for_more(page, server, room,
 def test_a_phone_wants_the_exact_threshold_at_every_epsilon(page, server):
     """From one draw less than a room's, which tells more, to the fair coin, which tells nothing."""
     page.goto(server + "phone")
-    exact = [(e, rooms.lies_below(e)) for e in (*EPSILONS, *np.geomspace(0.1, 10, 500).tolist())]
+    exact = [
+        (e, rooms.flip_threshold(e)) for e in (*EPSILONS, *np.geomspace(0.1, 10, 500).tolist())
+    ]
     for epsilon, below in exact:
-        assert below == math.ceil(rooms.DRAWS / (1 + math.exp(epsilon)))
+        assert below == math.ceil(rooms.N_PHONE_DRAWS / (1 + math.exp(epsilon)))
     huge = [(e, 1) for e in (22.2, 25.0, 29.0, 100.0, 709.0, 1e3, 1e300)]
     table = [*exact, *huge]
-    ends = [(-1, False), (0, True), (1, True), (rooms.DRAWS, False), (0.5, False)]
+    ends = [(-1, False), (0, True), (1, True), (rooms.N_PHONE_DRAWS, False), (0.5, False)]
     for more, taken in ends:
         rows = [[epsilon, below + more] for epsilon, below in table]
         found = page.evaluate("rows => rows.map(([e, b]) => keepsItsWord(e, b))", rows)
         assert set(found) == {taken}, more
-    half = rooms.DRAWS // 2
+    half = rooms.N_PHONE_DRAWS // 2
     found = page.evaluate("half => [half - 1, half].map(b => keepsItsWord(0.1, b))", half)
     assert found == [True, False]
 
@@ -372,7 +374,7 @@ def test_the_epsilon_that_is_shown_is_never_less_than_what_is_spent(page, server
     assert all(e - 1e-8 <= s < e + 0.01 for e, s in zip(wanted, shown, strict=True))
     # where it rounds a trace away, the trace is not granted either
     trace = 2 + 9e-9
-    below = math.ceil(rooms.DRAWS / (1 + math.exp(trace)))
+    below = math.ceil(rooms.N_PHONE_DRAWS / (1 + math.exp(trace)))
     assert page.evaluate("e => round(e)", trace) == "2"
     assert below < BELOW
     assert not page.evaluate("([e, b]) => keepsItsWord(e, b)", [trace, below])
@@ -393,7 +395,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("field", rest_slow(HOSTILE, 2))
+@pytest.mark.parametrize("field", mark_rest_slow(HOSTILE, 2))
 def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
     """It says why it does not answer, and neither draws nor keeps nor sends anything."""
 
@@ -401,7 +403,9 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
         body = value
         if field != "all":
             change = value if field in ("both", "coined guess") else {field: value}
-            body = json.dumps(room.view().public() | change).replace("Infinity", "1e999")
+            body = json.dumps(room.view().describe_for_phones() | change).replace(
+                "Infinity", "1e999"
+            )
         route.fulfill(body=body, content_type="application/json")
 
     force(page, TRUTH)
@@ -431,16 +435,16 @@ def test_a_browser_that_keeps_nothing_says_so_and_answers(page, server, room):
 
 
 def test_questions_are_text(page, server):
-    forget_visits()
-    opened(questions=("<img src=x onerror=alert(1)> & <b>you</b>?",))
+    reset_rate_limits()
+    open_asked_room(questions=("<img src=x onerror=alert(1)> & <b>you</b>?",))
     page.goto(server + "phone")
     page.get_by_role("heading", name="<img src=x onerror=alert(1)> & <b>you</b>?").wait_for()
 
 
-@pytest.mark.parametrize("epsilon", rest_slow(EPSILONS, 3))
+@pytest.mark.parametrize("epsilon", mark_rest_slow(EPSILONS, 3))
 def test_a_phone_tells_of_one_tilted_coin(page, server, epsilon):
     """The opposite so many times in 100, and what two coins would do: right to the last digit."""
-    opened(epsilon)
+    open_asked_room(epsilon)
     page.goto(server + "phone")
     page.get_by_role("button", name="Yes", exact=True).wait_for()
     lie = 100 / (1 + math.exp(epsilon))
@@ -470,7 +474,7 @@ def test_the_coin_is_the_law(page, server, said):
         """([edges, said, below]) => edges.map(u => {
           crypto.getRandomValues = array => array.fill(u);
           return drawn(said, below); })""",
-        [[0, BELOW - 1, BELOW, 2 * BELOW - 1, 2 * BELOW, rooms.DRAWS - 1], said, BELOW],
+        [[0, BELOW - 1, BELOW, 2 * BELOW - 1, 2 * BELOW, rooms.N_PHONE_DRAWS - 1], said, BELOW],
     )
     assert found == [1 - said] * 2 + [said] * 4
 
@@ -479,7 +483,7 @@ def test_the_coin_is_the_law(page, server, said):
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_a_phone_lies_as_often_as_it_says(page, server, epsilon):
     """200,000 draws of the page's own function; false alarm: 1 in a million."""
-    below, draws = rooms.lies_below(epsilon), 200_000
+    below, draws = rooms.flip_threshold(epsilon), 200_000
     page.goto(server + "phone")
     lies = page.evaluate(
         """([draws, below]) => { let lies = 0;
@@ -489,7 +493,7 @@ def test_a_phone_lies_as_often_as_it_says(page, server, epsilon):
           return lies; }""",
         [draws, below],
     )
-    low, high = binom.interval(1 - 1e-6, draws, below / rooms.DRAWS)
+    low, high = binom.interval(1 - 1e-6, draws, below / rooms.N_PHONE_DRAWS)
     assert low <= lies <= high
 
 
@@ -520,7 +524,7 @@ def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
         "    app = st.App(__file__, routes=classroom.routes(''))\n"
     )
     own = {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET}
-    with serving(tmp_path, script, **own) as (server, _):
+    with serve_app(tmp_path, script, **own) as (server, _):
         context = browser.new_context()
         page = context.new_page()
         page.goto(server)

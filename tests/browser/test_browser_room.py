@@ -6,12 +6,12 @@ from functools import partial, reduce
 
 import pytest
 
-from dpmc_lab.classroom.room import READY
-from tests.browser_helpers import serving, settle, turn_to, visit
-from tests.class_helpers import SECRET, Phone, together
+from dpmc_lab.classroom.room import EXAMPLE_QUESTIONS
+from tests.browser_helpers import navigate_to, open_and_settle, serve_app, settle
+from tests.class_helpers import SECRET, Phone, run_concurrently
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
-FIRST, SECOND, _ = READY["Warm-up"]
+FIRST, SECOND, _ = EXAMPLE_QUESTIONS["Warm-up"]
 # Every address and every text that the tab has shown.
 SEEN = """() => {
   window.seen = [];
@@ -30,7 +30,7 @@ BOUNCE = """() => {
 def server(tmp_path_factory):
     """A server in class mode."""
     home = tmp_path_factory.mktemp("home")
-    with serving(home, DPMC_CLASS="1", DPMC_CLASS_SECRET=SECRET) as (address, process):
+    with serve_app(home, DPMC_CLASS="1", DPMC_CLASS_SECRET=SECRET) as (address, process):
         yield address
         process.terminate()
         process.wait(60)
@@ -87,14 +87,16 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     assert scanned(page) == [f"{server}phone"]
     assert page.get_by_text(f"{server}phone".removeprefix("http://")).is_visible()
     page.get_by_text("Waiting for the first phone").wait_for()
-    phones[0].ask()
+    phones[0].fetch_question()
     page.get_by_text("A phone has arrived").wait_for()
 
     page.keyboard.press("n")
     page.get_by_role("heading", name=FIRST).wait_for()
     settle(page)
     assert scanned(page) == [f"{server}phone"]  # in its corner
-    answers = together(*(partial(one.send, int(k < 12)) for k, one in enumerate(phones[:30])))
+    answers = run_concurrently(
+        *(partial(one.send_report, int(k < 12)) for k, one in enumerate(phones[:30]))
+    )
     assert answers == [(200, {"receipt": "new"})] * 30
     assert "30 answered" in " ".join(reports(page, 30).split())
     page.locator(".counted", has_text="30 connected").wait_for()
@@ -106,14 +108,14 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     assert "This class (30 phones): 37 %, 95 % interval 20 to 53" in words
     assert "People like this class: 37 %, 95 % interval 14 to 62" in words
     assert "Reports as sent: 40 %" in words
-    assert phones[30].send(1)[0] == 409
+    assert phones[30].send_report(1)[0] == 409
     press(page, "Unlock")
-    phones[30].send(1)
+    phones[30].send_report(1)
     reports(page, 31)
 
     page.evaluate(BOUNCE)  # at once: it counts once
     page.get_by_role("heading", name=SECOND).wait_for()
-    together(*(partial(one.send, int(k < 20)) for k, one in enumerate(phones[:30])))
+    run_concurrently(*(partial(one.send_report, int(k < 20)) for k, one in enumerate(phones[:30])))
     reports(page, 30)
     press(page, "Lock")
     page.get_by_role("heading", name="All questions so far").wait_for()
@@ -129,7 +131,7 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
 
     press(page, "Ask again")
     page.get_by_text(", round 2").wait_for()
-    together(*(partial(one.send, int(k < 18)) for k, one in enumerate(phones[:12])))
+    run_concurrently(*(partial(one.send_report, int(k < 18)) for k, one in enumerate(phones[:12])))
     page.get_by_text("of 30 have answered again").wait_for()
     reports(page, 12)
     page.get_by_text("The shares are those before it").wait_for()
@@ -138,7 +140,9 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     page.get_by_text("24 reports of 12 phones that answered the last time").first.wait_for()
     page.get_by_text("42 reports of 30 phones, all that answered").first.wait_for()
     press(page, "Unlock")
-    together(*(partial(one.send, int(k < 18)) for k, one in enumerate(phones[12:30])))
+    run_concurrently(
+        *(partial(one.send_report, int(k < 18)) for k, one in enumerate(phones[12:30]))
+    )
     reports(page, 30)
     press(page, "Lock")
     page.get_by_text("60 reports of 30 phones").first.wait_for()
@@ -150,7 +154,7 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     press(page, "End")
     press(page, "End the class")
     page.get_by_text("the class is over").wait_for()
-    assert phones[30].send(1)[0] == 409
+    assert phones[30].send_report(1)[0] == 409
     assert scanned(page) == []
     with page.expect_download() as taken:
         page.get_by_role("button", name="Results as CSV").filter(visible=True).click()
@@ -185,7 +189,7 @@ def test_the_code_covers_nothing(teacher, server, width):
     press(teacher, "Open the room")
     press(teacher, "Ask the first question")
     teacher.set_viewport_size({"width": width, "height": 650})
-    together(*(partial(Phone(server, k).send, k % 2) for k in range(30)))
+    run_concurrently(*(partial(Phone(server, k).send_report, k % 2) for k in range(30)))
     reports(teacher, 30)
     settle(teacher)
     corner = teacher.locator(".phone-link.corner")
@@ -211,7 +215,7 @@ def test_the_code_covers_nothing(teacher, server, width):
 def test_the_page_stands_still_while_reports_arrive(teacher, server):
     press(teacher, "Open the room")
     press(teacher, "Ask the first question")
-    Phone(server, 0).send(1)
+    Phone(server, 0).send_report(1)
     reports(teacher, 1)
     settle(teacher)
     teacher.evaluate("""() => {
@@ -219,7 +223,7 @@ def test_the_page_stands_still_while_reports_arrive(teacher, server):
       picture.dataset.mine = 'kept';
       document.querySelector('[data-testid="stMain"]').scrollTop = 40;
     }""")
-    together(*(partial(Phone(server, k).send, 0) for k in range(1, 5)))
+    run_concurrently(*(partial(Phone(server, k).send_report, 0) for k in range(1, 5)))
     reports(teacher, 5)
     kept = "document.querySelector('.shares').closest('[data-testid=\"stHtml\"]').dataset.mine"
     assert teacher.evaluate(kept) == "kept"  # not mounted anew
@@ -232,12 +236,12 @@ def test_a_stranger_is_led_to_the_phones_page(teacher, browser, server):
     press(teacher, "Ask the first question")
     context = browser.new_context()
     tab = context.new_page()
-    visit(tab, server)
-    turn_to(tab, "Class")
+    open_and_settle(tab, server)
+    navigate_to(tab, "Class")
     link = tab.get_by_role("link", name="Open the page for phones")
     link.wait_for()
     assert link.get_attribute("href") == f"{server}phone"
     assert tab.get_by_text(FIRST).count() == 0
-    visit(tab, f"{server}data?way=upload")
+    open_and_settle(tab, f"{server}data?way=upload")
     tab.get_by_text("only the teacher may upload files").wait_for()
     context.close()

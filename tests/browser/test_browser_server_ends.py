@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit
-from tests.processes import members, needs_proc, wait_until
+from tests.browser_helpers import navigate_to, open_and_settle, serve_app, settle, upload_ratings
+from tests.processes import count_members, needs_proc, wait_until
 
 pytestmark = [pytest.mark.browser, needs_proc]
 
@@ -31,7 +31,7 @@ def button(page, name):
 
 
 def serve(folder):
-    return serving(folder, TMPDIR=str(folder / "temporary"))
+    return serve_app(folder, TMPDIR=str(folder / "temporary"))
 
 
 def start(page):
@@ -43,7 +43,7 @@ def start_both(browser, server, folder):
     """A shared sweep and one on an upload: their process groups."""
     mine, shared = (browser.new_context().new_page() for _ in range(2))
     upload_ratings(mine, server, folder)
-    turn_to(mine, "Compare")
+    navigate_to(mine, "Compare")
     mine.get_by_role("button", name="Settings").click()
     mine.get_by_role("spinbutton", name="Seeds").fill("100")
     mine.keyboard.press("Enter")
@@ -52,12 +52,12 @@ def start_both(browser, server, folder):
     mine.keyboard.press("Escape")
     assert not list((folder / "temporary").iterdir())  # looking writes nothing
     start(mine)
-    visit(shared, server + SHARED)
+    open_and_settle(shared, server + SHARED)
     start(shared)
     traces = [*folder.glob("temporary/dpmc-private-*/sweeps/*.json"), *folder.glob("sweeps/*.json")]
     groups = [json.loads(path.read_text())["process"] for path in traces]
     assert len(groups) == 2
-    assert all(map(members, groups))
+    assert all(map(count_members, groups))
     return groups
 
 
@@ -77,7 +77,7 @@ def test_a_server_that_is_told_to_end_ends_its_sweeps_and_removes_uploads(browse
         groups = start_both(browser, server, folder)
         process.send_signal(getattr(signal, name))
         process.wait(60)
-        assert wait_until(lambda: not any(map(members, groups)), 2)
+        assert wait_until(lambda: not any(map(count_members, groups)), 2)
         assert not list(folder.glob("temporary/dpmc-private-*"))
 
 
@@ -89,9 +89,9 @@ def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_c
         private, shared = start_both(browser, server, folder)
         process.kill()
         process.wait(60)
-    assert wait_until(lambda: not members(private), 3)  # by itself: no server is there
+    assert wait_until(lambda: not count_members(private), 3)  # by itself: no server is there
     assert wait_until(lambda: not list((folder / "temporary").iterdir()), 10)
-    assert members(shared)
+    assert count_members(shared)
     with serve(folder) as (server, _):
         page = browser.new_context().new_page()
         page.goto(server + SHARED)
@@ -99,4 +99,4 @@ def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_c
         assert not button(page, "Start").count()  # while it goes on there is Stop in its place
         button(page, "Stop").click()
         button(page, "Go on").wait_for()
-        assert wait_until(lambda: not members(shared), 2)
+        assert wait_until(lambda: not count_members(shared), 2)

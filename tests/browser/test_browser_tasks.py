@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser_helpers import DOWNLOAD, FIRST_SCREEN, settle, turn_to, visit
+from tests.browser_helpers import (
+    DOWNLOAD,
+    FIRST_SCREEN_SCRIPT,
+    navigate_to,
+    open_and_settle,
+    settle,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -28,7 +34,7 @@ def start(page, server):
     """The start page, on a usual laptop, with clicks counted from here."""
     page.set_viewport_size({"width": 1366, "height": 768})
     page.add_init_script(COUNT)
-    visit(page, server)
+    open_and_settle(page, server)
     page.locator(".dpmc-plot .scatterlayer .trace").first.wait_for(state="attached")
     return page
 
@@ -36,8 +42,8 @@ def start(page, server):
 @pytest.mark.parametrize("name", ["", "compare", "compare?layer=Trade", "train", "noise"])
 @pytest.mark.slow
 def test_a_first_screen_has_few_words_and_controls_and_a_large_figure(start, server, name):
-    visit(start, server + name)
-    words, controls, share = start.evaluate(FIRST_SCREEN)
+    open_and_settle(start, server + name)
+    words, controls, share = start.evaluate(FIRST_SCREEN_SCRIPT)
     assert words <= 120
     assert controls <= 20
     assert share >= 50
@@ -49,7 +55,7 @@ def clicks(page):
 
 def turned(page, title, heading):
     """On another page, once it stands there under its heading."""
-    turn_to(page, title)
+    navigate_to(page, title)
     page.get_by_role("heading", name=heading, level=1).wait_for()
     settle(page)
 

@@ -7,8 +7,8 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from pages.ui.text import escape
-from tests.browser_helpers import serving, settle, visit
-from tests.hostile import HOSTILE, PIECES, shown
+from tests.browser_helpers import open_and_settle, serve_app, settle
+from tests.hostile import FRAGMENTS, HOSTILE, render_text
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -41,20 +41,20 @@ FIRST += (":material/home: :red[x]", "<img src=//host/x.png>")
 def test_escaped_text_is_read_as_it_was(browser, tmp_path):
     """Every text by itself, between stars, and as a label."""
     draw = random.Random(1)
-    soups = ["".join(draw.choices(PIECES, k=draw.randint(1, 14))) for _ in range(200)]
+    soups = ["".join(draw.choices(FRAGMENTS, k=draw.randint(1, 14))) for _ in range(200)]
     texts = [text for text in (*HOSTILE, *soups) if text.strip()]
     both = [escape(text) for text in texts]
     (tmp_path / "texts.json").write_text(json.dumps([(e, f"**{e}**", e) for e in both]))
     (tmp_path / "app.py").write_text(APP)
-    with serving(tmp_path, tmp_path / "app.py") as (address, _):
+    with serve_app(tmp_path, tmp_path / "app.py") as (address, _):
         tab = browser.new_page()
-        visit(tab, address)
+        open_and_settle(tab, address)
         tab.locator(f".st-key-text{len(texts) - 1} details").wait_for(state="attached")
         settle(tab)
         found = tab.evaluate(LOOK, len(texts))
         tab.close()
     for text, parts in zip(texts, found, strict=True):
-        assert [part[0].strip() for part in parts] == [shown(text)] * 3, text
+        assert [part[0].strip() for part in parts] == [render_text(text)] * 3, text
         for _, tags in parts:
             assert set(tags.split()) <= {"P", "SPAN", "STRONG"}, (text, tags)
 
@@ -62,11 +62,11 @@ def test_escaped_text_is_read_as_it_was(browser, tmp_path):
 @pytest.mark.parametrize("path", PAGES)
 @pytest.mark.slow
 def test_a_link_shows_its_text_and_fetches_nothing(page, server, path):
-    visit(page, server + path)
+    open_and_settle(page, server + path)
     main = page.locator('[data-testid="stMain"]')
     links = main.locator("a").count()
     asked = dict(zip(PAGES[path], FIRST, strict=False))
-    visit(page, f"{server}{path}?{urlencode(asked)}")
+    open_and_settle(page, f"{server}{path}?{urlencode(asked)}")
     alerts = main.locator('[data-testid="stAlert"]')
     for text in asked.values():
         alerts.filter(has_text=text).first.wait_for()  # one thing left out may lead to another run
@@ -77,8 +77,8 @@ def test_a_link_shows_its_text_and_fetches_nothing(page, server, path):
 
 @pytest.mark.slow
 def test_going_back_to_an_absurd_link_shows_the_page(page, server):
-    visit(page, server + "train?data=one-bit-lab")
-    visit(page, server + "train?seed=inf&cap=1e400")
+    open_and_settle(page, server + "train?data=one-bit-lab")
+    open_and_settle(page, server + "train?seed=inf&cap=1e400")
     assert urlsplit(page.url).query == ""
     while "seed" not in page.url or "cap" not in page.url:
         page.go_back()

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser_helpers import DOWNLOAD, settle, turn_to, visit
+from tests.browser_helpers import DOWNLOAD, navigate_to, open_and_settle, settle
 
 pytestmark = pytest.mark.browser
 
@@ -35,7 +35,7 @@ def at_end(page, rounds):
 
 @pytest.mark.slow
 def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
-    visit(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
+    open_and_settle(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
     at_end(page, 15)
     expect(page.get_by_role("button", name="Replay")).to_be_visible()
     assert page.get_by_role("img", name=re.compile("^RMSE: .*guessing")).count() == 1
@@ -61,7 +61,7 @@ def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
 
 @pytest.mark.slow
 def test_a_short_run_takes_its_time_and_can_be_skipped(page, server):
-    visit(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
+    open_and_settle(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
     press(page, "Train")
     done(page)
     press(page, "Reset")
@@ -80,7 +80,7 @@ def test_a_short_run_takes_its_time_and_can_be_skipped(page, server):
 @pytest.mark.slow
 def test_step_pause_go_on_stop_and_reset(page, server):
     """Task: train, stop, train again, compare both."""
-    visit(page, server + "train?data=movie-night&mechanism=private-frank-wolfe&epsilon=3")
+    open_and_settle(page, server + "train?data=movie-night&mechanism=private-frank-wolfe&epsilon=3")
     for rounds in (1, 2):
         press(page, "Step")
         expect(page.get_by_text(f"paused · Private Frank-Wolfe: round {rounds} of")).to_be_visible()
@@ -106,9 +106,9 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     for column in ("Run 1", "Run 2"):
         expect(page.get_by_text(column, exact=True).first).to_be_visible()
     # They wait while one looks elsewhere.
-    turn_to(page, "Noise")
+    navigate_to(page, "Noise")
     settle(page)
-    turn_to(page, "Train")
+    navigate_to(page, "Train")
     expect(page.locator(".st-key-card-2")).to_be_visible()
     at_end(page, 15)
     assert chart.count() == 1
@@ -119,7 +119,7 @@ def test_step_pause_go_on_stop_and_reset(page, server):
 def test_a_run_and_two_cards_fit_the_screen(browser, server, width):
     context = browser.new_context(viewport={"width": width, "height": 844})
     tab = context.new_page()
-    visit(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
+    open_and_settle(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
     for _ in range(2):
         press(tab, "Train")
         done(tab)
@@ -135,6 +135,6 @@ def test_a_run_and_two_cards_fit_the_screen(browser, server, width):
 def test_with_reduced_motion_nothing_plays(browser, server):
     context = browser.new_context(reduced_motion="reduce")
     tab = context.new_page()
-    visit(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
+    open_and_settle(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
     assert told(tab).inner_text() == "round 4 of 4"
     context.close()

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from dpmc_lab.sweep.presets import EPSILONS
-from tests.browser_helpers import settle, visit
-from tests.slow_helpers import rest_slow
+from tests.browser_helpers import open_and_settle, settle
+from tests.slow_helpers import mark_rest_slow
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -26,7 +26,7 @@ def instrument(page, server):
     page.set_viewport_size({"width": 1366, "height": 650})
 
     def opened(query=""):
-        visit(page, server + query)
+        open_and_settle(page, server + query)
         page.wait_for_selector(PLOTTED, state="attached")
         return page
 
@@ -117,8 +117,8 @@ def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, serv
     assert (asked["epsilon"], asked["person"], asked["asked"]) == ("3", "1", "1")
     shown = [text(page, n) for n in ("number", "who", "attack", "answer")]
     link = page.url
-    visit(page, server + "guarantees")
-    visit(page, link)
+    open_and_settle(page, server + "guarantees")
+    open_and_settle(page, link)
     page.wait_for_selector(PLOTTED, state="attached")
     assert [text(page, n) for n in ("number", "who", "attack", "answer")] == shown
 
@@ -208,7 +208,7 @@ def test_a_saved_picture_says_what_it_shows(instrument):
 
 def test_on_a_phone_the_slider_s_last_stop_has_its_number(page, server):
     page.set_viewport_size({"width": 390, "height": 844})
-    visit(page, server)
+    open_and_settle(page, server)
     page.wait_for_selector(PLOTTED, state="attached")
     marks = page.locator(".dpmc-plot .xtick text").all()
     told = [one for one in marks if one.is_visible() and one.text_content()]
@@ -224,7 +224,7 @@ def test_titles_are_text(instrument):
 def test_nothing_is_fetched_from_elsewhere(page, server):
     asked = []
     page.on("request", lambda request: asked.append(request.url))
-    visit(page, server)
+    open_and_settle(page, server)
     page.wait_for_selector(PLOTTED, state="attached")
     assert all(url.startswith((server, "data:", "blob:", "ws:")) for url in asked)
     assert sum("plotly" in url and "Plotly" not in url for url in asked) == 1
@@ -233,7 +233,7 @@ def test_nothing_is_fetched_from_elsewhere(page, server):
 @pytest.mark.slow
 def test_on_a_phone_the_number_comes_first_then_slider_lists_and_card(page, server):
     page.set_viewport_size({"width": 390, "height": 844})
-    visit(page, server)
+    open_and_settle(page, server)
     page.wait_for_selector(PLOTTED, state="attached")
     names = ("number", "chart", "who", "rest", "lists")
     tops = [page.locator(f".dpmc-{name}").bounding_box()["y"] for name in names]
@@ -245,7 +245,7 @@ def test_on_a_phone_the_number_comes_first_then_slider_lists_and_card(page, serv
 @pytest.mark.slow
 def test_before_the_first_point_the_axis_stands_on_a_phone_too(page, server):
     page.set_viewport_size({"width": 390, "height": 844})
-    visit(page, server + "?mechanism=private-taste")
+    open_and_settle(page, server + "?mechanism=private-taste")
     page.locator(".dpmc-plot .xtick").first.wait_for(state="attached")
     assert page.get_by_role("button", name="Compute the curve").is_visible()
 
@@ -323,7 +323,9 @@ def test_a_visitor_s_lists_meet_where_reports_tell_the_truth(instrument, page):
     assert "barely changed" in text(page, "lists")  # too few judge
 
 
-@pytest.mark.parametrize(("width", "height"), rest_slow([(1366, 768), (1920, 1080), (1366, 540)]))
+@pytest.mark.parametrize(
+    ("width", "height"), mark_rest_slow([(1366, 768), (1920, 1080), (1366, 540)])
+)
 def test_names_stand_at_their_lines_in_a_window_of_any_height(instrument, width, height):
     page = instrument()
     page.set_viewport_size({"width": width, "height": height})

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser_helpers import serving, visit
-from tests.class_helpers import SECRET, ask
+from tests.browser_helpers import open_and_settle, serve_app
+from tests.class_helpers import SECRET, send_request
 
 pytestmark = pytest.mark.browser
 
@@ -71,7 +71,7 @@ def behind(tmp_path_factory):
     secrets.write_text(f'DPMC_HOSTS = "{NAME}"\n')
     own = {"STREAMLIT_SECRETS_FILES": str(secrets), "STREAMLIT_SERVER_BASE_URL_PATH": "lab"}
     own |= {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET, "DPMC_CLASS_QUESTIONS": str(questions)}
-    with serving(home, **own) as (address, _):
+    with serve_app(home, **own) as (address, _):
         yield address.split(":")[2].split("/")[0], (home / "server.log").read_text
 
 
@@ -79,16 +79,18 @@ def test_the_block_of_the_document_serves_app_and_phones(behind, browser, tmp_pa
     upstream, printed = behind
     with nginx(tmp_path, BLOCK.replace("8501", upstream)) as port:
         site, page = f"http://{NAME}:{port}/lab/", browser.new_page()
-        visit(page, f"{site}teacher/{SECRET}")  # leads to the page of the class
+        open_and_settle(page, f"{site}teacher/{SECRET}")  # leads to the page of the class
         assert page.url.startswith(site + "room")
-        visit(page, site)
+        open_and_settle(page, site)
         assert page.locator(".dpmc-knob").count() == 1
         page.close()
         with browser.new_context() as context:  # a phone
             phone = context.new_page()
             phone.goto(site + "phone")
             phone.get_by_text("Tea?").wait_for()
-        status, answer = ask(f"http://127.0.0.1:{port}/lab/", "report", {}, Host=f"{NAME}:{port}")
+        status, answer = send_request(
+            f"http://127.0.0.1:{port}/lab/", "report", {}, Host=f"{NAME}:{port}"
+        )
         assert (status, "error" in answer) == (400, True)  # it arrived: it is no report
     assert "Refused" not in printed()
 

@@ -14,10 +14,10 @@ import pytest
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy.accounting import (
-    _NOISE,
+    _TRANSFORM_ERROR,
     Loss,
-    Pure,
-    _Grid,
+    PureReleases,
+    _GridLoss,
     attacker_certainty,
     channel_epsilon,
     gaussian_delta,
@@ -107,21 +107,21 @@ def composed(mus: list[float]) -> Loss:
 
 # --- pure releases together, and with Gaussian ones ------------------------------------------
 
-STUDIES: dict[str, tuple[tuple[Pure, ...], float]] = {
-    "one number": ((Pure(1.0, 1, laplace=True),), 0.0),
-    "numbers": ((Pure(0.2, 30, laplace=True),), 0.0),
-    "many numbers": ((Pure(0.01, 2000, laplace=True),), 0.0),
-    "bits": ((Pure(0.05, 80),), 0.0),
-    "few bits": ((Pure(1.0, 3),), 0.0),
-    "bits of two kinds": ((Pure(0.3, 7), Pure(0.07, 40)), 0.0),
-    "bits and numbers": ((Pure(0.5, 3), Pure(0.2, 10, laplace=True)), 0.0),
-    "a bit and a Gaussian": ((Pure(1.0, 1),), 0.19),
-    "numbers and a Gaussian": ((Pure(0.1, 40, laplace=True),), 0.5),
-    "large": ((Pure(3.0, 2), Pure(0.5, 4, laplace=True)), 1.5),
+STUDIES: dict[str, tuple[tuple[PureReleases, ...], float]] = {
+    "one number": ((PureReleases(1.0, 1, laplace=True),), 0.0),
+    "numbers": ((PureReleases(0.2, 30, laplace=True),), 0.0),
+    "many numbers": ((PureReleases(0.01, 2000, laplace=True),), 0.0),
+    "bits": ((PureReleases(0.05, 80),), 0.0),
+    "few bits": ((PureReleases(1.0, 3),), 0.0),
+    "bits of two kinds": ((PureReleases(0.3, 7), PureReleases(0.07, 40)), 0.0),
+    "bits and numbers": ((PureReleases(0.5, 3), PureReleases(0.2, 10, laplace=True)), 0.0),
+    "a bit and a Gaussian": ((PureReleases(1.0, 1),), 0.19),
+    "numbers and a Gaussian": ((PureReleases(0.1, 40, laplace=True),), 0.5),
+    "large": ((PureReleases(3.0, 2), PureReleases(0.5, 4, laplace=True)), 1.5),
 }
 
 
-def peer(pure: tuple[Pure, ...], mu: float, *, above: bool) -> Any:
+def peer(pure: tuple[PureReleases, ...], mu: float, *, above: bool) -> Any:
     """The same by dp-accounting, rounded up or down."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -151,7 +151,7 @@ def peer(pure: tuple[Pure, ...], mu: float, *, above: bool) -> Any:
 def test_pure_releases_lie_between_two_roundings_of_dp_accounting(name: str) -> None:
     pure, mu = STUDIES[name]
     high, low = peer(pure, mu, above=True), peer(pure, mu, above=False)
-    loss = sum((Loss.of(part) for part in pure), Loss(mu=mu))
+    loss = sum((Loss.from_pure(part) for part in pure), Loss(mu=mu))
     for delta in (1e-3, 1e-6, 1e-9):
         ours = loss.epsilon_at(delta)
         above = high.get_epsilon_for_delta(delta)
@@ -198,7 +198,7 @@ def chance_that(bits: dict[float, int], mu: float, epsilon: float, lies: int = 2
 
 @pytest.mark.parametrize(("epsilon", "times"), [(0.05, 80), (0.3, 80), (1.0, 5), (2.0, 1)])
 def test_randomised_responses_are_summed_exactly(epsilon: float, times: int) -> None:
-    loss = Loss.of(Pure(epsilon, times))
+    loss = Loss.from_pure(PureReleases(epsilon, times))
     for at in (0.0, 0.4 * epsilon * times, 0.8 * epsilon * times):
         exact = float(chance_that({epsilon: times}, 0.0, at))
         assert loss.delta_at(at) == pytest.approx(exact, rel=1e-9)
@@ -220,7 +220,7 @@ def test_delta_is_not_understated_far_out(bits: dict[float, int], mu: float) -> 
 
     Planted bug: what a transform may lose is not added, and delta is 0 where it is 1e-73.
     """
-    loss = Loss.of(*(Pure(*one) for one in bits.items())) + Loss(mu=mu)
+    loss = Loss.from_pure(*(PureReleases(*one) for one in bits.items())) + Loss(mu=mu)
     for share in (0.97, 0.99, 0.9999, *((1.01, 1.02) if mu else ())):
         at = share * loss.epsilon
         exact = chance_that(bits, mu, at, lies=30)
@@ -231,25 +231,30 @@ def test_delta_is_not_understated_far_out(bits: dict[float, int], mu: float) -> 
 @pytest.mark.parametrize("at", [1.0, 10.0, 30.0])
 def test_a_mass_that_a_transform_loses_is_counted_wherever_it_lies(mu: float, at: float) -> None:
     """Of all that the grid's rounding may hide, no place makes more of delta than is added."""
-    grid = _Grid.of((Pure(0.5, 60), Pure(0.02, 30)), mu, epsilon=at)
+    grid = _GridLoss.from_releases((PureReleases(0.5, 60), PureReleases(0.02, 30)), mu, epsilon=at)
     none = np.zeros_like(grid.masses)
     added = replace(grid, masses=none).delta(at)
     for k in range(0, len(none), 97):
         lost = none.copy()
-        lost[k] = _NOISE
+        lost[k] = _TRANSFORM_ERROR
         assert replace(grid, masses=lost).delta(at) - added <= added * (1 + 1e-9)
 
 
 def test_losses_of_any_order_and_size_are_told() -> None:
-    one, other = Loss.of(Pure(0.1, 3)), Loss.of(Pure(0.1, 4), Pure(0.2, 1, laplace=True))
+    one, other = (
+        Loss.from_pure(PureReleases(0.1, 3)),
+        Loss.from_pure(PureReleases(0.1, 4), PureReleases(0.2, 1, laplace=True)),
+    )
     assert set((one + other).pure) == set((other + one).pure)
-    assert (one + one).pure == Loss.of(Pure(0.1, 6)).pure
+    assert (one + one).pure == Loss.from_pure(PureReleases(0.1, 6)).pure
     assert (one + other).epsilon_at(1e-6) == (other + one).epsilon_at(1e-6)
-    many = Loss.of(Pure(1.0, 10**6)).epsilon_at(1e-6)
+    many = Loss.from_pure(PureReleases(1.0, 10**6)).epsilon_at(1e-6)
     assert 10**6 * math.tanh(0.5) < many < 10**6
-    assert Loss.of(Pure(1e-4, 10**9, laplace=True)).epsilon_at(1e-6) < 1e5
-    assert Loss.of(Pure(5000.0, 1, laplace=True)).epsilon_at(1e-6) == pytest.approx(5000)
-    assert (Loss.of(Pure(5000.0, 2, laplace=True))).delta_at(1.0) == pytest.approx(1)
+    assert Loss.from_pure(PureReleases(1e-4, 10**9, laplace=True)).epsilon_at(1e-6) < 1e5
+    assert Loss.from_pure(PureReleases(5000.0, 1, laplace=True)).epsilon_at(1e-6) == pytest.approx(
+        5000
+    )
+    assert (Loss.from_pure(PureReleases(5000.0, 2, laplace=True))).delta_at(1.0) == pytest.approx(1)
     assert Loss(math.inf).epsilon_at(1e-6) == math.inf
     assert Loss(math.inf).delta_at(3.0) == 1.0
 
@@ -338,15 +343,17 @@ def test_the_best_attacker_from_any_prior(prior: float) -> None:
             one = ways * (1 - flip) ** yes * flip ** (times - yes)
             other = ways * flip**yes * (1 - flip) ** (times - yes)
             exact += max(prior * one, (1 - prior) * other)
-        assert Loss.of(Pure(epsilon, times)).right(prior) == pytest.approx(exact, abs=1e-12)
+        assert Loss.from_pure(PureReleases(epsilon, times)).attacker_accuracy(
+            prior
+        ) == pytest.approx(exact, abs=1e-12)
     mu = 0.7
     density = functools.partial(mpmath.npdf, mu=0), functools.partial(mpmath.npdf, mu=mu)
     one, other = density
     found = mpmath.quad(
         lambda x: max(prior * one(x), (1 - prior) * other(x)), np.linspace(-10, 11, 43).tolist()
     )
-    assert Loss(0.0, mu).right(prior) == pytest.approx(float(found), abs=1e-4)
-    assert Loss(math.inf).right(prior) == 1.0
+    assert Loss(0.0, mu).attacker_accuracy(prior) == pytest.approx(float(found), abs=1e-4)
+    assert Loss(math.inf).attacker_accuracy(prior) == 1.0
 
 
 def test_attacker_certainty_in_plain_figures() -> None:
@@ -407,7 +414,9 @@ def test_composition_matches_dp_accounting() -> None:
 def test_one_laplace_number_tells_more_than_two_that_move_as_far_in_all(
     s: float, share: float
 ) -> None:
-    one, *parts = (Loss.of(Pure(e, 1, laplace=True)) for e in (s, share * s, (1 - share) * s))
+    one, *parts = (
+        Loss.from_pure(PureReleases(e, 1, laplace=True)) for e in (s, share * s, (1 - share) * s)
+    )
     two = parts[0] + parts[1]
     for epsilon in np.linspace(0, s, 6)[:-1]:
         assert two.delta_at(float(epsilon)) <= one.delta_at(float(epsilon)) * (1 + 1e-3)

@@ -27,8 +27,8 @@ from dpmc_core.privacy.audit import (
     canary_bound,
     canary_p_value,
     clopper_pearson,
+    count_right_guesses,
     gaussian_canary_bound,
-    right_guesses,
 )
 
 Floats = NDArray[np.float64]
@@ -109,7 +109,7 @@ def bounds_of(
     found = []
     for _ in range(runs):
         planted = rng.random(1000) < 0.5
-        right = right_guesses(mechanism(planted, rng), planted, guesses)
+        right = count_right_guesses(mechanism(planted, rng), planted, guesses)
         found.append(canary_bound(1000, guesses, right, delta=delta))
     return np.array(found)
 
@@ -142,7 +142,7 @@ def test_the_gaussian_bound_holds_its_confidence(mu: float, guesses: int) -> Non
     misses = 0
     for _ in range(200):
         planted = rng.random(1000) < 0.5
-        right = right_guesses(gaussian(mu)(planted, rng), planted, guesses)
+        right = count_right_guesses(gaussian(mu)(planted, rng), planted, guesses)
         misses += gaussian_canary_bound(1000, guesses, right) > mu
     assert misses <= 21
 
@@ -151,7 +151,7 @@ def test_the_gaussian_bound_holds_its_confidence(mu: float, guesses: int) -> Non
 def test_the_gaussian_bound_shows_more_than_that_for_epsilon_and_delta() -> None:
     rng = np.random.default_rng(1)
     planted = rng.random(10_000) < 0.5
-    right = right_guesses(gaussian(0.9)(planted, rng), planted, 500)
+    right = count_right_guesses(gaussian(0.9)(planted, rng), planted, 500)
     sharp = gaussian_epsilon(gaussian_canary_bound(10_000, 500, right), 1e-5)
     assert sharp > 1.2 * canary_bound(10_000, 500, right, delta=1e-5)
 
@@ -164,7 +164,9 @@ def test_clopper_pearson_is_the_interval_of_a_share() -> None:
         for alternative, lower in (("greater", True), ("less", False)):
             found = stats.binomtest(count, of, alternative=alternative).proportion_ci(0.99)
             expected = found.low if lower else found.high
-            assert clopper_pearson(count, of, lower=lower, alarm=0.01) == pytest.approx(expected)
+            assert clopper_pearson(count, of, lower=lower, error_probability=0.01) == pytest.approx(
+                expected
+            )
 
 
 # What an answer says of the value behind it
@@ -197,7 +199,7 @@ def test_the_likelihood_of_a_channel_is_its_matrix_also_where_nothing_is_stored(
     private, told = csr_array([[0, 1, 2, 2]]), csr_array([[1, 0, 2, 1]])
     expected = np.log(symbols.matrix[[0, 1, 2, 2], [1, 0, 2, 1]])
     assert symbols.log_likelihood(told, private).ravel() == pytest.approx(expected)
-    row = ModifiedLaplace.calibrated(1.0, query="q", shape=shape, sensitivity={CELL: 1})
+    row = ModifiedLaplace.from_epsilon(1.0, query="q", shape=shape, sensitivity={CELL: 1})
     stored_zero = csr_array((np.array([0.0, 1.0]), ([0, 0], [0, 1])), shape=shape)
     told = csr_array((np.array([0.5, 0.5]), ([0, 0], [0, 2])), shape=shape)
     found = row.log_likelihood(told, stored_zero).ravel()

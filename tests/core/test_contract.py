@@ -14,7 +14,7 @@ from dpmc_core.mechanisms.factorization import NoiseForm
 from dpmc_core.mechanisms.frank_wolfe import StepRule
 from dpmc_core.mechanisms.one_bit import OutputBound
 from dpmc_core.mechanisms.plain import Similarity
-from dpmc_core.mechanisms.user_ranking import Per
+from dpmc_core.mechanisms.user_ranking import ProtectedUnit
 from dpmc_core.model import Estimator, Task
 from dpmc_core.privacy import (
     USER_EMPTIED,
@@ -27,13 +27,13 @@ from dpmc_core.privacy import (
     SampledLaplace,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import parse_setting, settings_of, show_setting
-from dpmc_core.solvers.factorization import Over, PublicUserFactors
+from dpmc_core.settings import list_settings, parse_setting, serialise_setting
+from dpmc_core.solvers.factorization import PenalisedCells, PublicUserFactors
 from dpmc_core.solvers.recovery import Regress
 
 USERS, ITEMS = 24, 16
 METHODS = sorted(registry.MECHANISMS)
-PRIVATE = [id for id in METHODS if registry.adds_noise(registry.get(id))]
+PRIVATE = [id for id in METHODS if registry.adds_noise(registry.get_mechanism(id))]
 
 _PUBLISHED = {"estimator": Estimator.PUBLISHED}
 _EVEN = {"user_penalty": 0.4, "item_penalty": 0.4}  # as iALS without frequency weights
@@ -72,17 +72,17 @@ NEVER = {
     "private-effects": "taste is no part of its twin: see test_private_effects.py",
     "private-taste": "its profiles are directions, not least squares: see test_private_taste.py",
 }
-_DPIMF = {"rank": 2, "regularisation": 0.004, "rounds": 150, "over": Over.MISSING}
+_DPIMF = {"rank": 2, "regularisation": 0.004, "rounds": 150, "over": PenalisedCells.MISSING}
 # What a twin must be told to solve the same problem there.
 TWIN_AT_LIMIT = {
     "private-frank-wolfe": {"step": StepRule.FIXED, "rounds": 15, "tolerance": 0},
     "private-frank-wolfe-oja": {"step": StepRule.FIXED, "rounds": 1, "tolerance": 0},
     "private-pgd": {"rounds": 5},
-    "dpimf-strawman": _DPIMF | {"alpha": 0.8, "over": Over.ALL},
+    "dpimf-strawman": _DPIMF | {"alpha": 0.8, "over": PenalisedCells.ALL},
     "dpimf-complementary": _DPIMF | {"alpha": 0.8},
     "dpimf-symmetric": _DPIMF | {"alpha": 0.8},
     "dpimf-optimal": _DPIMF | {"alpha": 1.0},
-    "dpmf-clicks": {"rank": 2, "regularisation": 0.4, "rounds": 150, "over": Over.MISSING}
+    "dpmf-clicks": {"rank": 2, "regularisation": 0.4, "rounds": 150, "over": PenalisedCells.MISSING}
     | {"alpha": 1.0, "frequency": False},
     "dplcf": {"similarity": Similarity.JACCARD},
     "ldpicf": {"similarity": Similarity.COSINE},
@@ -94,7 +94,8 @@ OTHERWISE = [
     *(
         (id, _PUBLISHED)
         for id in PRIVATE
-        if id != "gradient" and any(s.name == "estimator" for s in settings_of(registry.get(id)))
+        if id != "gradient"
+        and any(s.name == "estimator" for s in list_settings(registry.get_mechanism(id)))
     ),
     ("gradient", {"rounds": 3} | _PUBLISHED),  # one round shows nothing of how they are counted
     ("objective", {"link": Probit(), "bound": 1.0} | _PUBLISHED),
@@ -104,7 +105,7 @@ OTHERWISE = [
     ("dpmf-clicks", {"noise": NoiseForm.COORDINATE}),
     ("dpmf-clicks", {"user_factors": PublicUserFactors("random:7")}),
     ("private-popularity", {"delta": 0.0}),
-    ("private-popularity", {"per": Per.CELL}),
+    ("private-popularity", {"per": ProtectedUnit.CELL}),
     *((id, {"profiles": Profiles.USERS}) for id in PRIVATE if id.startswith("dpimf")),
 ]
 VARIANTS = [*((id, {}) for id in METHODS), *OTHERWISE]
@@ -151,12 +152,12 @@ def private_id(request):
 
 
 def test_is_a_frozen_keyword_only_record_of_public_settings(id):
-    cls = registry.get(id)
+    cls = registry.get_mechanism(id)
     mechanism = make(id)
     assert cls.id == id
     assert cls.__doc__
     assert all(f.kw_only for f in dataclasses.fields(cls))
-    assert {s.name for s in settings_of(cls)} == {f.name for f in dataclasses.fields(cls)}
+    assert {s.name for s in list_settings(cls)} == {f.name for f in dataclasses.fields(cls)}
     with pytest.raises(dataclasses.FrozenInstanceError):
         mechanism.epsilon = 9.0
     assert cls.revision >= 1
@@ -164,22 +165,25 @@ def test_is_a_frozen_keyword_only_record_of_public_settings(id):
 
 def test_names_a_twin_and_a_floor_of_its_own_task(id):
     """The twin has no noise. The floor may have some, beside a method that has some itself."""
-    cls = registry.get(id)
-    for other in (cls.twin, cls.floor):
-        assert registry.get(other).task is cls.task
-    assert cls.twin not in PRIVATE
-    assert registry.get(cls.twin).twin == cls.twin
-    assert cls.floor not in PRIVATE or id in PRIVATE
-    assert registry.get(cls.floor).floor == cls.floor
+    cls = registry.get_mechanism(id)
+    for other in (cls.nonprivate_counterpart, cls.baseline):
+        assert registry.get_mechanism(other).task is cls.task
+    assert cls.nonprivate_counterpart not in PRIVATE
+    assert (
+        registry.get_mechanism(cls.nonprivate_counterpart).nonprivate_counterpart
+        == cls.nonprivate_counterpart
+    )
+    assert cls.baseline not in PRIVATE or id in PRIVATE
+    assert registry.get_mechanism(cls.baseline).baseline == cls.baseline
 
 
 def test_a_private_floor_keeps_the_promise_that_the_method_claims(private_id):
-    cls = registry.get(private_id)
-    if cls.floor not in PRIVATE:
+    cls = registry.get_mechanism(private_id)
+    if cls.baseline not in PRIVATE:
         pytest.skip("its floor has no noise")
     public = ratings_for(cls.task).public
     card = make(private_id, epsilon=0.7).guarantee(public)
-    floor = make(cls.floor, epsilon=0.7).guarantee(public)
+    floor = make(cls.baseline, epsilon=0.7).guarantee(public)
     # Popularity counts rows that become empty, also beside a claim for rows that become any other.
     change = USER_EMPTIED if card.change is USER_REPLACED else card.change
     assert floor.certified(change, 1e-6).epsilon <= card.claimed.epsilon * (1 + 1e-9)
@@ -188,16 +192,16 @@ def test_a_private_floor_keeps_the_promise_that_the_method_claims(private_id):
 def test_settings_survive_their_text_form(id):
     mechanism = make(id)
     cls = type(mechanism)
-    for s in settings_of(cls):
+    for s in list_settings(cls):
         value = getattr(mechanism, s.name)
-        shown = show_setting(value)
+        shown = serialise_setting(value)
         text = "none" if shown is None else str(shown).lower()
         assert parse_setting(cls, s.name, text) == value
         assert s.info.help, f"{id}.{s.name} has no help"
 
 
 def test_same_seed_same_result_and_global_randomness_untouched(id):
-    ratings = ratings_for(registry.get(id).task)
+    ratings = ratings_for(registry.get_mechanism(id).task)
     before_numpy, before_python = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     first, second = (scores(fit(make(id), ratings)) for _ in range(2))
     assert np.array_equal(first, second)
@@ -206,13 +210,13 @@ def test_same_seed_same_result_and_global_randomness_untouched(id):
 
 
 def test_another_seed_gives_other_noise(private_id):
-    ratings = ratings_for(registry.get(private_id).task)
+    ratings = ratings_for(registry.get_mechanism(private_id).task)
     first, second = (scores(fit(make(private_id), ratings, seed)) for seed in (1, 2))
     assert not np.array_equal(first, second)
 
 
 def test_ratings_are_left_as_they_were(id):
-    ratings = ratings_for(registry.get(id).task)
+    ratings = ratings_for(registry.get_mechanism(id).task)
     cells = [array.copy() for array in (ratings.users, ratings.items, ratings.values)]
     fit(make(id), ratings)
     for before, after in zip(cells, (ratings.users, ratings.items, ratings.values), strict=True):
@@ -220,7 +224,7 @@ def test_ratings_are_left_as_they_were(id):
 
 
 def test_steps_count_up_to_the_announced_total(id):
-    steps = fit(make(id), ratings_for(registry.get(id).task))
+    steps = fit(make(id), ratings_for(registry.get_mechanism(id).task))
     assert [s.index for s in steps] == list(range(1, len(steps) + 1))
     assert len({s.total for s in steps}) == 1
     assert steps[-1].final or steps[-1].index == steps[-1].total
@@ -229,7 +233,7 @@ def test_steps_count_up_to_the_announced_total(id):
 
 
 def test_the_last_model_predicts_finite_numbers_everywhere(id):
-    found = scores(fit(make(id), ratings_for(registry.get(id).task)))
+    found = scores(fit(make(id), ratings_for(registry.get_mechanism(id).task)))
     assert found.shape == (USERS, ITEMS)
     assert np.isfinite(found).all()
 
@@ -241,7 +245,7 @@ def test_what_is_published_are_the_records_of_the_card_as_often_as_they_say(id, 
     ratings = ratings_for(mechanism.task)
     releases = mechanism.guarantee(ratings.public).releases
     due = [release for _, release in releases for _ in range(release.times)]
-    with privacy.witness() as published:
+    with privacy.record_publications() as published:
         fit(mechanism, ratings)
     for seen in published:
         assert seen.release in due, f"not on the card, or too often: {seen.release}"
@@ -269,7 +273,7 @@ def test_no_two_cells_rounds_or_runs_share_their_noise(id, settings):
     """At most 60,000 numbers: independent ones come so near with a chance below 2e-4."""
     mechanism = make(id, **settings)
     ratings = ratings_for(mechanism.task)
-    with privacy.witness() as publications:
+    with privacy.record_publications() as publications:
         for seed in (1, 2):
             fit(mechanism, ratings, seed)
     noise = standardised(publications)
@@ -288,7 +292,7 @@ def test_that_check_sees(planted):
 
 def test_no_model_is_yielded_before_the_first_release(private_id):
     mechanism = make(private_id)
-    with privacy.witness() as published:
+    with privacy.record_publications() as published:
         for step in mechanism.fit(ratings_for(mechanism.task), np.random.default_rng(0)):
             assert step.model is None or published
 
@@ -313,7 +317,7 @@ def test_certified_is_finite_or_says_why(id):
 
 
 def test_certified_grows_with_epsilon_and_noise_shrinks(private_id):
-    public = ratings_for(registry.get(private_id).task).public
+    public = ratings_for(registry.get_mechanism(private_id).task).public
     cards = [make(private_id, epsilon=e).guarantee(public) for e in (0.5, 1.0, 4.0)]
     proved = [card.certified().epsilon for card in cards]
     assert proved == sorted(proved)
@@ -339,7 +343,7 @@ def test_fit_uses_the_releases_of_the_guarantee(private_id, monkeypatch):
 
     def doctored(self, public):
         card = honest(self, public)
-        return dataclasses.replace(card, releases=card.releases.each(_louder))
+        return dataclasses.replace(card, releases=card.releases.map_releases(_louder))
 
     monkeypatch.setattr(type(mechanism), "guarantee", doctored)
     second = _first_noise(mechanism, ratings)
@@ -369,7 +373,7 @@ def _only_release(card):
 
 
 def _first_noise(mechanism, ratings):
-    with privacy.witness() as publications:
+    with privacy.record_publications() as publications:
         fit(mechanism, ratings)
     change = publications[0].published - publications[0].private
     return change.toarray() if hasattr(change, "toarray") else change  # sparse rows
@@ -380,10 +384,10 @@ def test_meets_its_twin_where_epsilon_is_huge(private_id):
         pytest.skip(NEVER[private_id])
     mechanism = make(private_id, epsilon=1e5, **LIMIT.get(private_id, {}))
     ratings = ratings_for(mechanism.task)
-    twin = mechanism.twin
+    twin = mechanism.nonprivate_counterpart
     shared = {
         s.name: getattr(mechanism, s.name)
-        for s in settings_of(registry.get(twin))
+        for s in list_settings(registry.get_mechanism(twin))
         if s.name in ("link", "radius") and hasattr(mechanism, s.name)
     }
     plain = registry.create(twin, **shared | TWIN_AT_LIMIT.get(private_id, {}))

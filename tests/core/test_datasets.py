@@ -16,7 +16,7 @@ from dpmc_core.data import BadRows, Duplicates, datasets, public_sets
 from dpmc_core.data.source import FileShape
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
-from tests.reading_helpers import cells, upload
+from tests.reading_helpers import ratings_by_pair, read_upload
 
 ROWS = [("ann", "tea", 4.0, 100), ("ann", "milk", 2.5, 300), ("bob", "tea", 5.0, 200)]
 
@@ -39,12 +39,12 @@ def test_movielens_100k(shared_data: Path) -> None:
     assert ratings.titles is not None
     assert ratings.titles[0] == "Toy Story (1995)"
     assert any("é" in title for title in ratings.titles)  # u.item is Latin-1
-    assert [(fact.name, fact.made) for fact in data.facts] == [
+    assert [(fact.name, fact.summary) for fact in data.item_features] == [
         ("genre", "18 categories"),
         ("year", "a number"),
     ]
     # The first line of u.data, independently.
-    assert cells(ratings)[("196", "242")] == 3
+    assert ratings_by_pair(ratings)[("196", "242")] == 3
     raw = np.loadtxt(shared_data / "ml-100k" / "u.data", dtype=np.int64)
     order = np.lexsort((raw[:, 1], raw[:, 0]))
     assert np.array_equal(ratings.users, raw[order, 0] - 1)
@@ -62,8 +62,8 @@ def test_official_split_shares_one_index_space(shared_data: Path) -> None:
     assert train.public == test.public
     assert train.shape == (943, 1682)
     whole = datasets.load(folder).ratings
-    together = {**cells(train), **cells(test)}
-    assert together == cells(whole)
+    together = {**ratings_by_pair(train), **ratings_by_pair(test)}
+    assert together == ratings_by_pair(whole)
     alone = datasets.load(folder / "u1.base")
     assert alone.ratings.fingerprint == train.fingerprint
     assert alone.name == "ml-100k/u1.base"
@@ -74,7 +74,7 @@ def test_restaurants(shared_data: Path) -> None:
     assert ratings.shape == (138, 130)
     assert np.unique(ratings.values, return_counts=True)[1].tolist() == [254, 421, 486]
     assert (ratings.public.low, ratings.public.high) == (0, 2)
-    assert cells(ratings)[("U1077", "135060")] == 1
+    assert ratings_by_pair(ratings)[("U1077", "135060")] == 1
 
 
 @pytest.mark.slow
@@ -104,8 +104,8 @@ def test_separators_with_and_without_header(separator: str, header: bool) -> Non
     lines = [separator.join(map(str, row)) for row in ROWS]
     if header:
         lines.insert(0, separator.join(("userId", "itemId", "rating", "timestamp")))
-    ratings = upload("\n".join(lines) + "\n").ratings
-    assert cells(ratings) == EXPECTED
+    ratings = read_upload("\n".join(lines) + "\n").ratings
+    assert ratings_by_pair(ratings) == EXPECTED
     assert ratings.times is not None
     assert ratings.times.tolist() == [300, 100, 200]  # by user, then item: milk before tea
 
@@ -113,8 +113,8 @@ def test_separators_with_and_without_header(separator: str, header: bool) -> Non
 def test_index_follows_the_ids_whatever_the_order_of_rows() -> None:
     text = [f"{u},{i},{1 + (u + i) % 5}\n" for u in (1, 2, 10, 30) for i in (5, 100, 20)]
     rng = np.random.default_rng(0)
-    first = upload("".join(text)).ratings
-    shuffled = upload("".join(rng.permutation(text))).ratings
+    first = read_upload("".join(text)).ratings
+    shuffled = read_upload("".join(rng.permutation(text))).ratings
     assert first.fingerprint == shuffled.fingerprint
     assert first.user_ids == ("1", "2", "10", "30")
     assert first.item_ids == ("5", "20", "100")
@@ -151,7 +151,7 @@ def test_movielens_1m_and_10m_are_told_apart_by_their_neighbours(tmp_path: Path)
     data = datasets.load(tmp_path)
     assert (data.name, data.ratings.public.low) == ("ml-1m", 1)
     assert data.ratings.titles == ("Amélie (2001)", "Heat (1995)")
-    assert [fact.name for fact in data.facts] == ["genre", "year"]
+    assert [fact.name for fact in data.item_features] == ["genre", "year"]
     (tmp_path / "users.dat").unlink()
     unpacked(tmp_path, "ml-10m")
     assert datasets.load(tmp_path).ratings.public.low == 0.5
@@ -164,7 +164,7 @@ def test_movielens_25m_layout(tmp_path: Path) -> None:
     assert data.name == "ml-25m"
     assert (data.ratings.public.low, data.ratings.public.high) == (0.5, 5)
     assert data.ratings.titles == ("Kid, The (1921)", "Heat (1995)")
-    assert [fact.name for fact in data.facts] == ["genre", "year"]
+    assert [fact.name for fact in data.item_features] == ["genre", "year"]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str
 def test_jester_counts_must_agree() -> None:
     text = jester([{0: 1.0}, {1: 2.0, 2: 3.0}], counts=[1, 3])
     with pytest.raises(BadRatings, match=r"line 2 of x\.csv says 3 jokes were rated, but 2 are"):
-        upload(text)
+        read_upload(text)
 
 
 # Bad input: each a clear sentence -------------------------------------------------------------
@@ -252,7 +252,7 @@ GOOD = "user,item,rating\nann,tea,4\nann,milk,2\nbob,tea,5\n"
 def test_the_range_is_never_taken_from_the_data() -> None:
     with pytest.raises(BadRatings, match=r"public rating range is not known: give"):
         datasets.load_upload(GOOD.encode(), "x.csv")
-    assert upload(GOOD, low=0, high=10).ratings.public.high == 10
+    assert read_upload(GOOD, low=0, high=10).ratings.public.high == 10
 
 
 @pytest.mark.slow
@@ -264,19 +264,19 @@ def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> N
     with pytest.raises(BadRatings, match=r"large\.csv has 300\.0 MB, the limit is 200 MB"):
         datasets.load(path, low=1, high=5)
     with pytest.raises(BadRatings, match="more than 2 rows, the limit"):
-        upload(GOOD, max_rows=2)
+        read_upload(GOOD, max_rows=2)
 
 
 def test_duplicates_can_be_resolved() -> None:
     text = "user,item,rating,time\nann,tea,5,30\nbob,tea,3,1\nann,tea,1,20\nann,tea,3,10\n"
-    last = upload(text, duplicates=Duplicates.LAST)
-    assert cells(last.ratings) == {("ann", "tea"): 5, ("bob", "tea"): 3}
+    last = read_upload(text, duplicates=Duplicates.LAST)
+    assert ratings_by_pair(last.ratings) == {("ann", "tea"): 5, ("bob", "tea"): 3}
     assert last.ratings.times is not None
     assert last.ratings.times.tolist() == [30, 1]
     assert any("2 rows repeat a user-item pair" in line for line in last.report)
-    assert cells(upload(text, duplicates="mean").ratings)[("ann", "tea")] == 3
+    assert ratings_by_pair(read_upload(text, duplicates="mean").ratings)[("ann", "tea")] == 3
     untimed = "\n".join(line.rsplit(",", 1)[0] for line in text.splitlines())
-    assert cells(upload(untimed, duplicates="last").ratings)[("ann", "tea")] == 3
+    assert ratings_by_pair(read_upload(untimed, duplicates="last").ratings)[("ann", "tea")] == 3
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -291,8 +291,8 @@ def test_duplicates_against_brute_force(seed: int) -> None:
         groups.setdefault((str(u), str(i)), []).append((t, r))
     last = {cell: max(group)[1] for cell, group in groups.items()}
     mean = {cell: sum(r for _, r in group) / len(group) for cell, group in groups.items()}
-    assert cells(upload(text, duplicates="last").ratings) == last
-    assert cells(upload(text, duplicates="mean").ratings) == pytest.approx(mean)
+    assert ratings_by_pair(read_upload(text, duplicates="last").ratings) == last
+    assert ratings_by_pair(read_upload(text, duplicates="mean").ratings) == pytest.approx(mean)
 
 
 # Opening by name --------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_samples_come_with_what_is_known_about_them() -> None:
         assert "generated" in data.source
         assert "CC0" in data.licence
     assert datasets.load("one-bit-lab").truth is not None
-    assert datasets.load("movie-night").facts
+    assert datasets.load("movie-night").item_features
     with pytest.raises(InvalidSetting, match="samples are as they are"):
         datasets.load("jokes", user="a")
     assert datasets.load("jokes", low=-10, high=10).ratings.public.high == 10
@@ -316,10 +316,10 @@ def test_samples_come_with_what_is_known_about_them() -> None:
 def test_generated_sets_are_drawn_anew_by_name() -> None:
     data = datasets.load("rank-one:users=50,items=20,per_user=5,seed=4")
     assert (data.ratings.shape, len(data.ratings)) == ((50, 20), 250)
-    assert data.name == data.opened == "rank-one:users=50,items=20,per_user=5,seed=4"
+    assert data.name == data.loaded_name == "rank-one:users=50,items=20,per_user=5,seed=4"
     again = datasets.load("rank-one", users=50, items=20, per_user=5, seed=4)
     assert again.ratings.fingerprint == data.ratings.fingerprint
-    reopened = datasets.load(data.opened, **data.reading)
+    reopened = datasets.load(data.loaded_name, **data.reading)
     assert reopened.ratings.fingerprint == data.ratings.fingerprint
     paper = datasets.load("jtt18-synthetic:users=600,per_user=20")  # 400 items, as in the paper
     assert paper.ratings.shape == (600, 400)
@@ -338,8 +338,8 @@ def test_a_pair_keeps_users_and_items_of_the_test_file(tmp_path: Path) -> None:
     train, test = datasets.read_pair(tmp_path / "a.csv", tmp_path / "b.csv", low=1, high=5)
     assert train.public == test.public
     assert train.shape == (3, 2)
-    assert cells(train) == {("1", "x"): 3, ("2", "x"): 4}
-    assert cells(test) == {("10", "x"): 5, ("1", "y"): 1}
+    assert ratings_by_pair(train) == {("1", "x"): 3, ("2", "x"): 4}
+    assert ratings_by_pair(test) == {("10", "x"): 5, ("1", "y"): 1}
 
 
 def test_a_pair_must_not_overlap(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
     file = shared_data / "restaurant" / "rating_final.csv"
     real = datasets.preview_upload(file.read_bytes(), file.name)
     assert real.known is not None
-    assert real.known.words == "Restaurant and consumer data, by its checksum"
+    assert real.known.description == "Restaurant and consumer data, by its checksum"
     assert (real.known.low, real.known.high) == (0, 2)
     file = shared_data / "jester" / "jester-data-1.csv"
     dense = datasets.preview_upload(file.read_bytes(), file.name)
@@ -392,7 +392,7 @@ def test_titles_are_kept_raw(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_broken_note_says_nothing(tmp_path: Path, note: str) -> None:
     path = write_movielens(tmp_path, "ratings.csv", ",", LATER)
-    (tmp_path / public_sets.NOTE).write_text(note, encoding="latin-1")
+    (tmp_path / public_sets.NOTE_FILE).write_text(note, encoding="latin-1")
     with pytest.raises(BadRatings, match="range is not known"):
         datasets.load(path)
 
@@ -403,32 +403,32 @@ def test_parquet(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     frame.to_parquet(path)
     data = datasets.load(path, low=1, high=5)
-    assert cells(data.ratings) == EXPECTED
-    assert cells(upload(path.read_bytes(), "x.parquet").ratings) == EXPECTED
+    assert ratings_by_pair(data.ratings) == EXPECTED
+    assert ratings_by_pair(read_upload(path.read_bytes(), "x.parquet").ratings) == EXPECTED
     with pytest.raises(BadRatings, match="more than 2 rows"):
         datasets.load(path, low=1, high=5, max_rows=2)
     with pytest.raises(BadRatings, match="not a readable Parquet file"):
-        upload(path.read_bytes()[:200], "x.parquet")
+        read_upload(path.read_bytes()[:200], "x.parquet")
     numbers = pandas.DataFrame({"user": [1, None, 3], "item": [1, 1, 2], "rating": [1, 2, 3]})
     buffer = io.BytesIO()
     numbers.to_parquet(buffer)
     with pytest.raises(BadRatings, match="1 row without a user, first 2 in row 2"):
-        upload(buffer.getvalue(), "y.parquet")
-    left = upload(buffer.getvalue(), "y.parquet", bad_rows="leave-out").ratings
-    assert set(cells(left)) == {("1", "1"), ("3", "2")}
+        read_upload(buffer.getvalue(), "y.parquet")
+    left = read_upload(buffer.getvalue(), "y.parquet", bad_rows="leave-out").ratings
+    assert set(ratings_by_pair(left)) == {("1", "1"), ("3", "2")}
 
 
 def test_jester_with_a_user_who_rated_nothing() -> None:
-    data = upload(jester([{0: -7.82, 99: 10}, {}, {5: 0}]), low=-10, high=10)
+    data = read_upload(jester([{0: -7.82, 99: 10}, {}, {5: 0}]), low=-10, high=10)
     assert data.ratings.shape == (3, 100)
-    assert cells(data.ratings) == {("1", "1"): -7.82, ("1", "100"): 10, ("3", "6"): 0}
+    assert ratings_by_pair(data.ratings) == {("1", "1"): -7.82, ("1", "100"): 10, ("3", "6"): 0}
     assert any(line.startswith("1 user has no ratings") for line in data.report)
 
 
 def test_wrong_encoding_far_down_the_file() -> None:
     content = b"".join(b"user%d,tea,3\n" % k for k in range(20_000)) + b"Zo\xeb,tea,3\n"
     with pytest.raises(BadRatings, match="not UTF-8 text"):
-        upload(content)
+        read_upload(content)
 
 
 @pytest.mark.parametrize(
@@ -441,24 +441,24 @@ def test_wrong_encoding_far_down_the_file() -> None:
 )
 def test_wrong_columns_are_a_sentence(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(BadRatings, match=sentence):
-        upload(GOOD, **options)
+        read_upload(GOOD, **options)
 
 
 def test_bad_rows_can_be_left_out_and_are_reported() -> None:
     text = GOOD + "eve,tea,7\neve,milk,\n,tea,3\nzed,cola,great\n"
-    data = upload(text, bad_rows=BadRows.LEAVE_OUT)
-    assert set(cells(data.ratings)) == {("ann", "tea"), ("ann", "milk"), ("bob", "tea")}
+    data = read_upload(text, bad_rows=BadRows.LEAVE_OUT)
+    assert set(ratings_by_pair(data.ratings)) == {("ann", "tea"), ("ann", "milk"), ("bob", "tea")}
     report = "\n".join(data.report)
     for found in ("1 row without a user", "first 'great' in line 8", "1 row without a rating",
                   "outside 1..5, first 7 in line 5"):  # fmt: skip
         assert found in report
     assert data.ratings.user_ids == ("ann", "bob")
     with pytest.raises(BadRatings, match=r"no row of it can be used"):
-        upload("user,item,rating\na,x,9\n", bad_rows="leave-out")
+        read_upload("user,item,rating\na,x,9\n", bad_rows="leave-out")
 
 
 def test_equal_ratings_are_a_warning() -> None:
-    data = upload("a,x,3\nb,x,3\nb,y,3\n")
+    data = read_upload("a,x,3\nb,x,3\nb,y,3\n")
     assert any("all ratings are equal (3)" in line for line in data.report)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from dpmc_core.data import datasets, public_sets
-from dpmc_core.data.public_sets import DownloadError, Known
+from dpmc_core.data.public_sets import DownloadError, PublicSet
 from dpmc_core.errors import BadRatings
 
 
@@ -79,7 +79,7 @@ GOOD = packed(
 )
 
 
-def archive(server: Server, content: bytes = GOOD, md5: str | None = "") -> Known:
+def archive(server: Server, content: bytes = GOOD, md5: str | None = "") -> PublicSet:
     server.files["ml-latest-small.zip"] = content
     if md5 == "":
         md5 = hashlib.md5(content).hexdigest()
@@ -94,7 +94,9 @@ def left_behind(home: Path) -> list[str]:
 def test_download_check_unpack_and_keep(server: Server, tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     small = archive(server)
-    folder = public_sets.fetch(small, tmp_path, lambda done, total: seen.append((done, total)))
+    folder = public_sets.download_public_set(
+        small, tmp_path, lambda done, total: seen.append((done, total))
+    )
     assert (folder / "extra" / "noise.bin").read_bytes() == NOISE
     assert left_behind(tmp_path) == ["ml-latest-small"]
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
@@ -106,13 +108,13 @@ def test_download_check_unpack_and_keep(server: Server, tmp_path: Path) -> None:
         "from MovieLens latest, small, by its checksum in the note of its download" in data.report
     )
     requests = len(server.asked)
-    assert public_sets.fetch(small, tmp_path) == folder
+    assert public_sets.download_public_set(small, tmp_path) == folder
     assert len(server.asked) == requests  # cached: no request at all
 
 
 def test_a_cut_connection_is_tried_again(server: Server, tmp_path: Path) -> None:
     server.cuts = [1_000_000, 1_200_000]
-    folder = public_sets.fetch(archive(server), tmp_path)
+    folder = public_sets.download_public_set(archive(server), tmp_path)
     assert (folder / "extra" / "noise.bin").read_bytes() == NOISE
     assert left_behind(tmp_path) == ["ml-latest-small"]
     assert len(server.asked) == 3
@@ -122,9 +124,9 @@ def test_many_cuts_are_a_sentence_and_leave_nothing(server: Server, tmp_path: Pa
     small = archive(server)
     server.cuts = [500_000] * public_sets.ATTEMPTS
     with pytest.raises(DownloadError, match=r"cannot be downloaded .* cut after 0\.5 of 3\.0 MB"):
-        public_sets.fetch(small, tmp_path)
+        public_sets.download_public_set(small, tmp_path)
     assert left_behind(tmp_path) == []
-    assert public_sets.fetch(small, tmp_path).is_dir()
+    assert public_sets.download_public_set(small, tmp_path).is_dir()
 
 
 def test_stopped_half_way_it_leaves_nothing(server: Server, tmp_path: Path) -> None:
@@ -132,7 +134,7 @@ def test_stopped_half_way_it_leaves_nothing(server: Server, tmp_path: Path) -> N
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        public_sets.fetch(archive(server), tmp_path, stop)
+        public_sets.download_public_set(archive(server), tmp_path, stop)
     assert left_behind(tmp_path) == []
 
 
@@ -140,17 +142,17 @@ def test_of_two_at_a_time_the_first_one_counts(server: Server, tmp_path: Path) -
     small = archive(server)
 
     def meanwhile(*_: object) -> None:
-        if not public_sets.folder_of("ml-latest-small", tmp_path).is_dir():
-            public_sets.fetch(small, tmp_path)
+        if not public_sets.get_set_folder("ml-latest-small", tmp_path).is_dir():
+            public_sets.download_public_set(small, tmp_path)
 
-    folder = public_sets.fetch(small, tmp_path, meanwhile)
+    folder = public_sets.download_public_set(small, tmp_path, meanwhile)
     assert (folder / "extra" / "noise.bin").read_bytes() == NOISE
     assert left_behind(tmp_path) == ["ml-latest-small"]
 
 
 def test_a_wrong_checksum_unpacks_nothing(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="checksum"):
-        public_sets.fetch(archive(server, md5="0" * 32), tmp_path)
+        public_sets.download_public_set(archive(server, md5="0" * 32), tmp_path)
     assert left_behind(tmp_path) == []
 
 
@@ -158,26 +160,26 @@ def test_a_wrong_checksum_unpacks_nothing(server: Server, tmp_path: Path) -> Non
 def test_the_checksum_is_read_beside_the_archive(server: Server, tmp_path: Path, text: str) -> None:
     small = archive(server, md5=None)
     server.files["ml-latest-small.zip.md5"] = text.format(hashlib.md5(GOOD).hexdigest()).encode()
-    assert public_sets.fetch(small, tmp_path).is_dir()
+    assert public_sets.download_public_set(small, tmp_path).is_dir()
 
 
 def test_no_published_checksum_no_download(server: Server, tmp_path: Path) -> None:
     small = archive(server, md5=None)
     with pytest.raises(DownloadError, match="cannot be downloaded"):
-        public_sets.fetch(small, tmp_path)
+        public_sets.download_public_set(small, tmp_path)
     server.files["ml-latest-small.zip.md5"] = b"moved"
     with pytest.raises(DownloadError, match="holds no checksum"):
-        public_sets.fetch(small, tmp_path)
+        public_sets.download_public_set(small, tmp_path)
 
 
 def test_a_busy_server_is_asked_again_a_missing_file_is_not(server: Server, tmp_path: Path) -> None:
     small = archive(server)
     server.fail = [404]
     with pytest.raises(DownloadError, match=r"cannot be downloaded from http.*Not Found"):
-        public_sets.fetch(small, tmp_path)
+        public_sets.download_public_set(small, tmp_path)
     assert len(server.asked) == 1
     server.fail = [503, 503]
-    assert public_sets.fetch(small, tmp_path).is_dir()
+    assert public_sets.download_public_set(small, tmp_path).is_dir()
 
 
 def test_another_address_is_asked_where_the_first_does_not_answer(
@@ -185,14 +187,14 @@ def test_another_address_is_asked_where_the_first_does_not_answer(
 ) -> None:
     small = archive(server)
     moved = dataclasses.replace(small, url=f"{server.base}gone.zip", also=(small.url,))
-    assert public_sets.fetch(moved, tmp_path).is_dir()
+    assert public_sets.download_public_set(moved, tmp_path).is_dir()
     assert server.asked == ["/gone.zip", "/ml-latest-small.zip"]
     nowhere = dataclasses.replace(moved, also=(f"{server.base}lost.zip",))
     with pytest.raises(DownloadError, match=r"cannot be downloaded from .*gone\.zip: Not Found"):
-        public_sets.fetch(nowhere, tmp_path / "other")
+        public_sets.download_public_set(nowhere, tmp_path / "other")
     other = dataclasses.replace(moved, md5="0" * 32)  # what arrives there is checked alike
     with pytest.raises(DownloadError, match="checksum"):
-        public_sets.fetch(other, tmp_path / "third")
+        public_sets.download_public_set(other, tmp_path / "third")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_another_address_is_asked_where_the_first_does_not_answer(
 def test_an_archive_cannot_write_elsewhere(server: Server, tmp_path: Path, name: str) -> None:
     bad = archive(server, packed({"ml-small/ratings.csv": b"1", name: b"evil"}))
     with pytest.raises(DownloadError, match="would land elsewhere"):
-        public_sets.fetch(bad, tmp_path / "home")
+        public_sets.download_public_set(bad, tmp_path / "home")
     assert not list(tmp_path.rglob("evil*"))
     assert left_behind(tmp_path / "home") == []
 
@@ -215,28 +217,28 @@ def test_links_and_bombs_are_refused(
         link.external_attr = 0o120777 << 16
         file.writestr(link, "/etc/passwd")
     with pytest.raises(DownloadError, match="would land elsewhere"):
-        public_sets.fetch(archive(server, buffer.getvalue()), tmp_path)
+        public_sets.download_public_set(archive(server, buffer.getvalue()), tmp_path)
     monkeypatch.setattr(public_sets, "UNPACKED_LIMIT", 1000)
     with pytest.raises(DownloadError, match="would unpack to more"):
-        public_sets.fetch(archive(server), tmp_path / "other")
+        public_sets.download_public_set(archive(server), tmp_path / "other")
     assert left_behind(tmp_path) == left_behind(tmp_path / "other") == []
 
 
 def test_not_a_zip(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="not a readable ZIP"):
-        public_sets.fetch(archive(server, b"<html>login</html>"), tmp_path)
+        public_sets.download_public_set(archive(server, b"<html>login</html>"), tmp_path)
 
 
 def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where the folder should be")
     with pytest.raises(DownloadError, match="ml-latest-small cannot be saved in"):
-        public_sets.fetch(archive(server), tmp_path)
+        public_sets.download_public_set(archive(server), tmp_path)
 
 
 # Sets that are not MovieLens ---------------------------------------------------------------------
 
 
-def served(server: Server, name: str, content: bytes, **checked: Any) -> Known:
+def served(server: Server, name: str, content: bytes, **checked: Any) -> PublicSet:
     """The archive of that name, as this program knows it, at the local server."""
     known = public_sets.ARCHIVES[name]
     server.files["set.zip"] = content
@@ -258,7 +260,7 @@ def test_restaurants_are_told_by_their_contents(
             server, "restaurant",
             packed({f"{folder}rating_final.csv": content, f"{folder}README": b"1. Title"}),
         )  # fmt: skip
-        data = datasets.load(public_sets.fetch(archive, home))
+        data = datasets.load(public_sets.download_public_set(archive, home))
         assert data.title == "Restaurant and consumer data"
         assert data.ratings.shape == (138, 130)
         assert len(data.ratings) == 1161
@@ -272,10 +274,10 @@ def test_other_contents_than_the_known_ones_are_not_kept(
     for content in (ratings[:-1], ratings.replace(b",2,2,1", b",1,2,1", 1)):
         archive = served(server, "restaurant", packed({"rating_final.csv": content}))
         with pytest.raises(DownloadError, match="without the ratings this program knows"):
-            public_sets.fetch(archive, tmp_path)
+            public_sets.download_public_set(archive, tmp_path)
     archive = served(server, "restaurant", packed({"userprofile.csv": b"x"}))
     with pytest.raises(DownloadError, match="without the ratings this program knows"):
-        public_sets.fetch(archive, tmp_path)
+        public_sets.download_public_set(archive, tmp_path)
     assert left_behind(tmp_path) == []
 
 
@@ -298,7 +300,7 @@ def test_jester_comes_as_a_workbook(server: Server, tmp_path: Path, shared_data:
         lines = [next(file) for _ in range(600)]
     content = packed({"jester-data-1.xls": sheet([[*map(float, x.split(","))] for x in lines])})
     archive = served(server, "jester", content, sha256=hashlib.sha256(content).hexdigest())
-    folder = public_sets.fetch(archive, tmp_path)
+    folder = public_sets.download_public_set(archive, tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == [
         "dpmc-source.json", "jester-data-1.csv",
     ]  # fmt: skip
@@ -307,7 +309,7 @@ def test_jester_comes_as_a_workbook(server: Server, tmp_path: Path, shared_data:
     assert (data.title, data.ratings.shape) == ("Jester jokes", (600, 100))
     assert (data.ratings.public.low, data.ratings.public.high) == (-10, 10)
     with pytest.raises(DownloadError, match="checksum"):
-        public_sets.fetch(served(server, "jester", content), tmp_path / "other")
+        public_sets.download_public_set(served(server, "jester", content), tmp_path / "other")
 
 
 def test_numbers_of_a_workbook_are_exact(tmp_path: Path) -> None:
@@ -332,15 +334,15 @@ def test_a_set_fetched_by_hand(
 ) -> None:
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    for act in (datasets.load, public_sets.get):
+    for act in (datasets.load, public_sets.get_public_set):
         with pytest.raises(BadRatings, match=r"put your copy of Amazon_Instant_Video_5\.txt into"):
             act("amazon")
-    assert not public_sets.available("amazon")
-    folder = public_sets.folder_of("amazon")
+    assert not public_sets.is_downloaded("amazon")
+    folder = public_sets.get_set_folder("amazon")
     folder.mkdir(parents=True)
     shutil.copy(shared_data / "amazon-instant-video" / "Amazon_Instant_Video_5.txt", folder)
-    assert public_sets.available("amazon")
-    assert public_sets.get("amazon") == folder
+    assert public_sets.is_downloaded("amazon")
+    assert public_sets.get_public_set("amazon") == folder
     assert datasets.load("amazon").ratings.shape == (5130, 1685)
 
 
@@ -348,4 +350,4 @@ def test_no_server(tmp_path: Path) -> None:
     known = public_sets.SETS["ml-1m"]
     nobody = dataclasses.replace(known, url="http://127.0.0.1:9/x.zip")
     with pytest.raises(DownloadError, match="ml-1m cannot be downloaded"):
-        public_sets.fetch(nobody, tmp_path)
+        public_sets.download_public_set(nobody, tmp_path)

@@ -10,8 +10,8 @@ from scipy import integrate
 
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.dpimf import Dpimf, Norms, Profiles
-from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Sums, witness
+from dpmc_core.mechanisms.dpimf import Dpimf, FactorNorms, Profiles
+from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Sums, record_publications
 from dpmc_core.privacy.sampled import importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import binary_matrix
@@ -44,9 +44,9 @@ def private_terms(mechanism: Dpimf, cells: np.ndarray, factors: np.ndarray) -> d
     """What goes into each release of one solve, by query; factors are fixed."""
     rng = np.random.default_rng(0)
     columns = binary_matrix(ratings_of(cells)).T.tocsr()
-    releases = mechanism.releases(columns.shape[0])
-    with witness() as seen:
-        mechanism.private_profiles(columns, factors, releases, rng)
+    releases = mechanism.build_releases(columns.shape[0])
+    with record_publications() as seen:
+        mechanism.solve_private_profiles(columns, factors, releases, rng)
     return {p.release.query: (p.release, p.private) for p in seen}
 
 
@@ -68,7 +68,7 @@ def factor_sets(rng) -> list[np.ndarray]:
 def test_one_cell_moves_no_release_further_than_stated_and_reaches_it(variant: str) -> None:
     rng = np.random.default_rng(1)
     mechanism = make(variant)
-    stated = {r.query: r.sensitivity for _, r in mechanism.releases(ITEMS)}
+    stated = {r.query: r.sensitivity for _, r in mechanism.build_releases(ITEMS)}
     most = dict.fromkeys(stated, 0.0)
     for factors in factor_sets(rng):
         for _ in range(30):
@@ -125,12 +125,12 @@ def test_certified_per_cell_for_one_solve_with_a_public_clip_only() -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_clip_read_off_the_data_scales_the_noise_by_the_largest_norm(variant: str) -> None:
     factors = np.random.default_rng(3).normal(size=(USERS, RANK))
-    norms = Norms.read_off(factors)
+    norms = FactorNorms.from_factors(factors)
     outer = factors[:, :, None] * factors[:, None, :]
     assert norms.full == pytest.approx(np.abs(outer).sum(axis=(1, 2)).max())
     assert norms.upper == pytest.approx(np.abs(np.triu(outer)).sum(axis=(1, 2)).max())
     mechanism = make(variant, clip=None)
-    stated = mechanism.noised(norms, ITEMS)
+    stated = mechanism.build_coefficients(norms, ITEMS)
     used = [release for release, _ in private_terms(mechanism, cells_of(), factors).values()]
     assert [r.scale for r in used] == pytest.approx([release.scale for _, release in stated])
     assert not any(r.sensitivity for r in used)
@@ -140,7 +140,7 @@ def test_a_clip_read_off_the_data_scales_the_noise_by_the_largest_norm(variant: 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_noise_is_fresh_in_every_coefficient_of_every_round(variant: str) -> None:
     rng = np.random.default_rng(4)
-    for _, release in make(variant).releases(3):
+    for _, release in make(variant).build_releases(3):
         assert_release_noise(release, rng, runs=1500)
 
 
@@ -148,7 +148,7 @@ def test_clipping_keeps_short_rows_and_bounds_both_norms() -> None:
     mechanism = make("optimal", clip=0.3, clip_l2=0.2)
     rows = np.random.default_rng(6).normal(size=(200, RANK)) * 0.2
     rows[0] = 0.0
-    clipped = mechanism.clipped(rows)
+    clipped = mechanism.clip_factors(rows)
     assert np.abs(clipped).sum(axis=1).max() <= 0.3 * (1 + 1e-12)
     assert np.linalg.norm(clipped, axis=1).max() <= 0.2 * (1 + 1e-12)
     within = (np.abs(rows).sum(axis=1) <= 0.3) & (np.linalg.norm(rows, axis=1) <= 0.2)
@@ -159,7 +159,7 @@ def test_clipping_keeps_short_rows_and_bounds_both_norms() -> None:
 def test_noise_that_would_not_fit_in_memory_is_refused() -> None:
     mechanism = make("complementary", rank=256)
     with pytest.raises(InvalidSetting, match="rank must be small enough"):
-        mechanism.check_size(10_000)
+        mechanism.check_noise_fits(10_000)
 
 
 @pytest.mark.parametrize("variant", [*VARIANTS, "sampled"])
@@ -209,12 +209,16 @@ def test_a_sampled_cell_loses_epsilon_and_not_more() -> None:
 def test_sampled_sums_are_unbiased() -> None:
     mechanism = make("sampled", epsilon=1.0)
     cells = cells_of(8)
-    factors = mechanism.clipped(np.abs(np.random.default_rng(9).normal(size=(USERS, RANK))) * 0.03)
+    factors = mechanism.clip_factors(
+        np.abs(np.random.default_rng(9).normal(size=(USERS, RANK))) * 0.03
+    )
     columns = binary_matrix(ratings_of(cells)).T.tocsr()
-    releases = mechanism.releases(ITEMS)
+    releases = mechanism.build_releases(ITEMS)
     rng = np.random.default_rng(10)
     sums = Sums(columns, 2 * factors)
-    runs = np.array([releases.first._counted(sums, np.asarray(sums), rng) for _ in range(1000)])
+    runs = np.array(
+        [releases.first._apply_sampling(sums, np.asarray(sums), rng) for _ in range(1000)]
+    )
     exact = 2 * columns @ factors
     error = runs.std(axis=0) / math.sqrt(len(runs))
     # 36 cells within 5 standard errors: false alarm rate about 2e-5.
@@ -251,16 +255,16 @@ def test_parallel_composition_over_items_is_not_privacy_per_user() -> None:
 
 
 def test_planted_bug_a_clip_that_is_not_applied_is_caught(monkeypatch) -> None:
-    monkeypatch.setattr(Dpimf, "clipped", lambda self, factors: factors)  # noqa: ARG005
+    monkeypatch.setattr(Dpimf, "clip_factors", lambda self, factors: factors)  # noqa: ARG005
     with pytest.raises(AssertionError):
         test_one_cell_moves_no_release_further_than_stated_and_reaches_it("optimal")
 
 
 def test_symmetric_noise_needs_the_clip_of_the_second_norm() -> None:
     """One-hot rows have upper = full, so under an l1 clip alone mirrored noise is no smaller."""
-    loose = make("symmetric", clip=0.2, clip_l2=0.2).norms()
+    loose = make("symmetric", clip=0.2, clip_l2=0.2).public_norms()
     assert loose.upper == pytest.approx(loose.full)
-    tight = make("symmetric", clip=0.2, clip_l2=0.08).norms()
+    tight = make("symmetric", clip=0.2, clip_l2=0.08).public_norms()
     assert tight.upper < 0.65 * tight.full
 
 

@@ -13,7 +13,7 @@ from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.factorization import PublicUserFactors
-from dpmc_core.solvers.rows import normal_equations, ridge
+from dpmc_core.solvers.rows import normal_equations, solve_ridge
 from tests.ratings_helpers import random_stars
 from tests.statistics_helpers import assert_release_noise
 
@@ -34,10 +34,10 @@ def test_the_ball_solution_meets_its_kkt_conditions():
     rng = np.random.default_rng(1)
     factors = rng.normal(size=(12, 3))
     pmf = registry.create("pmf", rank=3, user_penalty=0.5)
-    sides = pmf.sides(ratings_of(rng))
+    sides = pmf.build_matrices(ratings_of(rng))
     squares, moments = normal_equations(sides.by_user, factors)
     found = pmf.fit_users(sides, factors)
-    free = ridge(squares, moments, 0.5)
+    free = solve_ridge(squares, moments, 0.5)
     lengths = np.linalg.norm(found, axis=1)
     inside = np.linalg.norm(free, axis=1) <= 1
     assert np.allclose(found[inside], free[inside])
@@ -68,7 +68,7 @@ def test_sensitivity_covers_the_worst_neighbours(form, rank):
     users = mechanism.user_factors.load(8, rank)
 
     def query(data):
-        return -2 * normal_equations(mechanism.sides(data).by_item, users)[1]
+        return -2 * normal_equations(mechanism.build_matrices(data).by_item, users)[1]
 
     worst = 0.0
     for k in range(len(ratings)):
@@ -113,10 +113,12 @@ def test_item_factors_see_ratings_through_the_release_alone(monkeypatch):
     other = dataclasses.replace(ratings, values=6 - ratings.values)
     users = RANDOM.load(20, 3)
     monkeypatch.setattr(
-        privacy.Additive, "publish", lambda self, value, rng: self._noise(np.shape(value), rng)
+        privacy.Additive, "publish", lambda self, value, rng: self._draw_noise(np.shape(value), rng)
     )
     one, two = (
-        mechanism.private_items(mechanism.sides(data), users, data.public, np.random.default_rng(0))
+        mechanism.fit_private_items(
+            mechanism.build_matrices(data), users, data.public, np.random.default_rng(0)
+        )
         for data in (ratings, other)
     )
     assert np.array_equal(one, two)
@@ -125,9 +127,9 @@ def test_item_factors_see_ratings_through_the_release_alone(monkeypatch):
 def test_the_noisy_solution_minimises_the_perturbed_objective():
     mechanism = DPMF(epsilon=1.0, user_factors=RANDOM)
     ratings = ratings_of(np.random.default_rng(5))
-    sides, users = mechanism.sides(ratings), RANDOM.load(20, 3)
-    with privacy.witness() as seen:
-        items = mechanism.private_items(sides, users, ratings.public, np.random.default_rng(0))
+    sides, users = mechanism.build_matrices(ratings), RANDOM.load(20, 3)
+    with privacy.record_publications() as seen:
+        items = mechanism.fit_private_items(sides, users, ratings.public, np.random.default_rng(0))
     eta = seen[0].published - seen[0].private
     squares, moments = normal_equations(sides.by_item, users)
     penalty = mechanism.noisy_penalty(ratings.public)
@@ -182,7 +184,7 @@ def test_the_probe_catches_factors_that_were_not_cut_to_the_ball():
         users = length * RANDOM.load(8, 2)
 
         def query(data, users=users):
-            return -2 * normal_equations(mechanism.sides(data).by_item, users)[1]
+            return -2 * normal_equations(mechanism.build_matrices(data).by_item, users)[1]
 
         moved = release.distance(*map(query, neighbours))
         worst[length] = release.loss(moved).epsilon

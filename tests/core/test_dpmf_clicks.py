@@ -27,7 +27,7 @@ def drawn(seed: int = 0, share: float = 0.3) -> NDArray[np.bool_]:
 
 def linear_term(mechanism: ClickDPMF, matrix: NDArray[np.bool_]) -> Floats:
     """What the noise is put on."""
-    with privacy.witness() as seen:
+    with privacy.record_publications() as seen:
         list(mechanism.fit(clicks(matrix), np.random.default_rng(0)))
     (one,) = seen
     return np.asarray(one.private)
@@ -56,7 +56,7 @@ def test_nothing_else_of_the_clicks_reaches_what_is_published() -> None:
     users = RANDOM.load(USERS, 3)
     quadratic = users.T @ users + mechanism.noisy_penalty(public) * np.eye(3)
     for seed in (1, 2):
-        with privacy.witness() as seen:
+        with privacy.record_publications() as seen:
             *_, last = mechanism.fit(clicks(drawn(seed)), np.random.default_rng(seed))
         noisy = np.asarray(seen[0].published)
         expected = np.linalg.solve(quadratic, -noisy.T / 2).T
@@ -92,7 +92,7 @@ def test_an_item_that_nobody_chose_gets_noise_as_the_others_do() -> None:
 def test_the_two_half_steps_are_least_squares_over_every_cell() -> None:
     matrix = drawn().astype(float)
     model = ClickDPMF(epsilon=1.0, rank=3, user_penalty=0.3, item_penalty=2.0, unit_ball=False)
-    sides = model.sides(clicks(drawn()))
+    sides = model.build_matrices(clicks(drawn()))
     rng = np.random.default_rng(1)
     users, items = rng.normal(size=(USERS, 3)), rng.normal(size=(ITEMS, 3))
 

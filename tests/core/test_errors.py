@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number, unknown_name
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, unknown_name_error
 
 
 def sentence(value: Any, field: str = "epsilon", **limits: Any) -> str:
@@ -69,10 +69,10 @@ def test_enormous_integers_are_refused_in_a_short_sentence() -> None:
 
 def test_unknown_names_suggest_near_ones() -> None:
     known = ("input-flip", "objective", "objective-statistic", "output")
-    assert "did you mean output" in str(unknown_name("mechanism", "ouput", known))
-    assert "objective-statistic" in str(unknown_name("mechanism", "obj", known))
-    assert "did you mean" not in str(unknown_name("mechanism", "zzzzzz", known))
-    assert "did you mean" not in str(unknown_name("mechanism", "", known))
+    assert "did you mean output" in str(unknown_name_error("mechanism", "ouput", known))
+    assert "objective-statistic" in str(unknown_name_error("mechanism", "obj", known))
+    assert "did you mean" not in str(unknown_name_error("mechanism", "zzzzzz", known))
+    assert "did you mean" not in str(unknown_name_error("mechanism", "", known))
 
 
 def test_errors_survive_a_worker_process() -> None:

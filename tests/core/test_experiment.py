@@ -9,9 +9,16 @@ import pytest
 from dpmc_core import metrics, registry
 from dpmc_core.data import datasets, synthetic
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.transforms import Binarise, CapPerUser, Cut, Implicit, Rescale, TopItems
+from dpmc_core.data.transforms import (
+    Binarise,
+    CapPerUser,
+    Implicit,
+    Rescale,
+    ThresholdRule,
+    TopItems,
+)
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
-from dpmc_core.experiment import baselines_of, measure, run
+from dpmc_core.experiment import build_baselines, measure_model, run
 from dpmc_core.links import Probit
 from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.privacy import releases
@@ -20,8 +27,8 @@ from dpmc_core.problem import (
     RandomShare,
     SharePerUser,
     build_problem,
-    generator,
-    prepared_facts,
+    create_generator,
+    prepare_public_facts,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 
@@ -71,7 +78,7 @@ def cells(ratings):
 
 
 def test_a_cut_at_the_mean_is_learnt_on_the_training_part(stars):
-    problem = build_problem(stars, Task.BINARY, steps=[Binarise(Cut.MEAN)])
+    problem = build_problem(stars, Task.BINARY, steps=[Binarise(ThresholdRule.MEAN)])
     assert problem.steps == ("binarise=mean",)
     assert set(np.unique(problem.train.values)) == {-1.0, 1.0}
     # One threshold, learnt on the training part alone, for both parts.
@@ -105,7 +112,7 @@ def test_public_facts_after_preparation_follow_from_those_before(name, task):
         except BadRatings:  # all ratings are alike: only a ranking can be learnt
             assert task is not Task.RANKING
             continue
-        assert prepared_facts(sample.ratings.public, task, chosen) == train.public
+        assert prepare_public_facts(sample.ratings.public, task, chosen) == train.public
 
 
 def test_the_split_depends_on_data_kind_and_seed_only(stars):
@@ -174,7 +181,10 @@ def test_all_methods_are_ranked_among_the_same_candidates(stars):
     problem, rng = build_problem(wide, Task.RANKING), np.random.default_rng(0)
     model = Factors(rng.normal(size=(USERS, 3)), rng.normal(size=(400, 3)))
     found, other = (
-        {seed: measure(registry.create(id), model, problem, seed)["ndcg@10"] for seed in range(5)}
+        {
+            seed: measure_model(registry.create(id), model, problem, seed)["ndcg@10"]
+            for seed in range(5)
+        }
         for id in ("popularity", "ials")
     )
     assert found == other
@@ -182,10 +192,10 @@ def test_all_methods_are_ranked_among_the_same_candidates(stars):
 
 
 def test_noise_is_keyed_by_everything_that_names_a_run():
-    draws = {key: generator(0, key).random() for key in ("a", "b")}
+    draws = {key: create_generator(0, key).random() for key in ("a", "b")}
     assert draws["a"] != draws["b"]
-    assert draws["a"] == generator(0, "a").random()
-    assert draws["a"] != generator(1, "a").random()
+    assert draws["a"] == create_generator(0, "a").random()
+    assert draws["a"] != create_generator(1, "a").random()
 
 
 def test_are_is_measured_where_the_truth_is_known():
@@ -208,30 +218,30 @@ def test_are_is_measured_where_the_truth_is_known():
 def test_baselines_share_the_settings_that_mean_the_same():
     solver = {"link": Probit(), "radius": 0.5, "bound": 1.0}
     objective = registry.create("objective", epsilon=0.3, estimator=Estimator.PUBLISHED, **solver)
-    guess, best, clear = baselines_of(objective)
+    guess, best, clear = build_baselines(objective)
     assert guess == registry.create("private-majority", epsilon=0.3)  # the same promise
     assert best == registry.create("reference-binary")
     assert (clear.id, clear.link, clear.radius, clear.bound) == ("clear", Probit(), 0.5, 1.0)
     # Three noisy rounds and the noise's bound are no settings of the solver without privacy.
     default = registry.create("clear")
     paper_s = registry.create("gradient", epsilon=1.0, estimator=Estimator.PUBLISHED)
-    assert baselines_of(paper_s)[2] == default
-    assert baselines_of(registry.create("output", epsilon=1.0, bound=2.0))[2] == default
+    assert build_baselines(paper_s)[2] == default
+    assert build_baselines(registry.create("output", epsilon=1.0, bound=2.0))[2] == default
 
 
 @pytest.mark.parametrize("id", sorted(registry.MECHANISMS))
 def test_a_guess_a_reference_and_the_paper_s_twin_stand_beside_a_method(id):
-    cls = registry.get(id)
+    cls = registry.get_mechanism(id)
     for estimator in Estimator if registry.has_setting(cls, "estimator") else (None,):
         settings = {} if estimator is None else {"estimator": estimator}
         mechanism = registry.create(id, epsilon=0.3, **settings)
         # Of a baseline per user there are several, each with the one by which it is chosen.
         several = ["private-constant", "private-own-mean", "mean-of-users", "own-mean"]
-        floors = several if cls.floor == "private-own-mean" else [cls.floor]
-        expected = [*floors, registry.REFERENCES[cls.task]]
+        floors = several if cls.baseline == "private-own-mean" else [cls.baseline]
+        expected = [*floors, registry.NONPRIVATE_REFERENCES[cls.task]]
         if estimator is not Estimator.NOISE_AWARE:
-            expected.append(cls.twin)
-        beside = baselines_of(mechanism)
+            expected.append(cls.nonprivate_counterpart)
+        beside = build_baselines(mechanism)
         assert [m.id for m in beside] == [i for i in dict.fromkeys(expected) if i != id]
         assert {getattr(m, "epsilon", 0.3) for m in beside} <= {0.3}
 
@@ -260,7 +270,7 @@ def test_stopped_before_the_noise_there_is_no_result(stars):
 
 def standard_noise(mechanism, problem, seed):
     """The noise of a run in units of its scale."""
-    with releases.witness() as seen:
+    with releases.record_publications() as seen:
         run(mechanism, problem, seed, with_baselines=False)
     (one,) = seen
     return (one.published - one.private) / one.release.scale

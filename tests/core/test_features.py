@@ -9,28 +9,28 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.data import datasets, features
 from dpmc_core.data.source import Source
-from dpmc_core.data.transforms import UseFacts, parse_step
+from dpmc_core.data.transforms import UseItemFeatures, parse_step
 from dpmc_core.errors import BadRatings
-from dpmc_core.mechanisms.user_ranking import Per
+from dpmc_core.mechanisms.user_ranking import ProtectedUnit
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Task
-from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, witness
+from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, record_publications
 from dpmc_core.problem import build_problem
-from dpmc_core.ratings import Here, PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts, Ratings, UserData
 from dpmc_core.solvers import ranking as ranking_solver
 from dpmc_core.solvers import sizes
-from dpmc_core.solvers.rows import Rows
+from dpmc_core.solvers.rows import ResidualRows
 from tests.ratings_helpers import clicks
-from tests.replay import moves
+from tests.replay import measure_changes
 from tests.user_level_helpers import (
     FAMILY,
     ITEMS,
     RANKING,
     USERS,
-    build,
-    make,
-    neighbouring,
-    rows_of,
+    build_ratings,
+    create_mechanism,
+    list_neighbours,
+    make_rows,
 )
 
 PER_USER = [
@@ -55,12 +55,12 @@ def ratings():
 def table(tmp_path, text):
     path = tmp_path / "items.csv"
     path.write_text(text)
-    return Source.file(path)
+    return Source.from_file(path)
 
 
 def using(ratings, known):
-    known = ratings.knowing(known)
-    return UseFacts().apply(known, known)
+    known = ratings.with_item_features(known)
+    return UseItemFeatures().apply(known, known)
 
 
 def shuffled(ratings, seed=1):
@@ -84,8 +84,8 @@ def shuffled(ratings, seed=1):
     ],
 )
 def test_a_column_becomes(texts, made, columns):
-    fact = features.coded("it", texts)
-    assert fact.made.startswith(made)
+    fact = features.encode_column("it", texts)
+    assert fact.summary.startswith(made)
     assert (fact.columns is None) == (columns is None)
     if columns is not None:
         assert fact.columns.shape == (5, columns)
@@ -93,9 +93,9 @@ def test_a_column_becomes(texts, made, columns):
 
 
 def test_columns_are_of_mean_square_one_where_an_item_has_them():
-    rows = features.coded("kind", ["a|b", "a", "b", "", "a|b"]).columns
+    rows = features.encode_column("kind", ["a|b", "a", "b", "", "a|b"]).columns
     assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 1, 1, 0, 1])
-    line = features.coded("price", [str(k) for k in range(2_000)]).columns
+    line = features.encode_column("price", [str(k) for k in range(2_000)]).columns
     assert line.mean(axis=0) == pytest.approx([0, 0], abs=1e-3)
     assert (line**2).mean(axis=0) == pytest.approx([0.5, 0.5], rel=1e-2)
 
@@ -105,7 +105,7 @@ def test_a_table_is_matched_by_the_items_ids(tmp_path, ratings):
     text = f"row,film,kind\n{rows}0,unknown,1\n"
     facts = features.read_items(table(tmp_path, text), ratings)
     assert [fact.name for fact in facts] == ["film", "row", "kind"]
-    assert facts[0].made == "names the items; 1 of 12 are not in the table"
+    assert facts[0].summary == "names the items; 1 of 12 are not in the table"
     kind = facts[2].columns
     assert not kind[0].any()
     assert np.array_equal(kind[1], kind[4])
@@ -131,14 +131,14 @@ def test_what_goes_along_with_what_users_did_is_marked(tmp_path, ratings):
 def test_a_step_uses_them_and_names_them(ratings):
     known = {"genre": np.eye(12)[:, :3], "year": np.ones((12, 2))}
     step = parse_step("features=year")
-    given = ratings.knowing(known)
+    given = ratings.with_item_features(known)
     used = step.apply(given, given)
     assert used.public.features == (("year", 2),)
     assert str(step) == "features=year"
     assert used.features.shape == (12, 2)
     assert used.fingerprint != given.fingerprint == ratings.fingerprint
     card = registry.create("private-effects", epsilon=1.0).guarantee(used.public)
-    (caveat,) = card.given(used.prepared).caveats[-1:]
+    (caveat,) = card.with_preparation(used.prepared).caveats[-1:]
     assert caveat == "certified given that what is known of the items (year) is public"
     with pytest.raises(BadRatings, match="by the name 'price'; known: genre, year"):
         parse_step("features=price").apply(given, given)
@@ -152,9 +152,11 @@ def test_results_name_a_table_that_somebody_gave(tmp_path, ratings):
     for shift in (0, 1):
         rows = "".join(f"i{k},{(k + shift) % 3}\n" for k in range(12))
         facts = features.read_items(table(tmp_path, "id,kind\n" + rows), ratings)
-        known = features.knowing(ratings, facts, told=True)
+        known = features.attach_features(ratings, facts, with_digest=True)
         assert known.fingerprint == ratings.fingerprint
-        found.append((known, build_problem((known, known), Task.RATINGS, steps=[UseFacts()])))
+        found.append(
+            (known, build_problem((known, known), Task.RATINGS, steps=[UseItemFeatures()]))
+        )
     (first, one), (second, other) = found
     assert one.steps != other.steps
     assert parse_step(one.steps[0]).apply(first, first).public.features == (("kind", 2),)
@@ -184,11 +186,11 @@ HALF = np.where(np.arange(ITEMS) < ITEMS // 2, 1.0, -1.0)[:, None]
 @pytest.mark.parametrize("id", FAMILY)
 def test_no_row_moves_what_facts_are_worth_further_than_the_card_says(id, relation):
     """Each release of the family where facts are used; rows that follow the fact come near."""
-    mechanism, used = make(id), {}
-    for pair in neighbouring(relation):
+    mechanism, used = create_mechanism(id), {}
+    for pair in list_neighbours(relation):
         one, other = (using(side, {"half": HALF}) for side in pair)
         for a, b in ((one, other), (other, one)):
-            for moved in moves(mechanism, a, b, relation):
+            for moved in measure_changes(mechanism, a, b, relation):
                 used[moved.query] = max(used.get(moved.query, 0.0), moved.change / moved.allowed)
     (told,) = (share for query, share in used.items() if "public fact" in query)
     assert max(used.values()) <= 1 + 1e-9
@@ -198,10 +200,10 @@ def test_no_row_moves_what_facts_are_worth_further_than_the_card_says(id, relati
 @pytest.mark.parametrize("id", [*FAMILY, *RANKERS])
 def test_where_facts_are_used_what_is_published_is_on_the_card(id):
     """Every release of the card as often as it says, and nothing else."""
-    mechanism = make(id) if id in FAMILY else registry.create(id, epsilon=2.0)
+    mechanism = create_mechanism(id) if id in FAMILY else registry.create(id, epsilon=2.0)
     cells = np.random.default_rng(3).random((USERS, ITEMS)) < 0.4
-    train = using(build(rows_of()) if id in FAMILY else clicks(cells), {"half": HALF})
-    with witness() as published:
+    train = using(build_ratings(make_rows()) if id in FAMILY else clicks(cells), {"half": HALF})
+    with record_publications() as published:
         list(mechanism.fit(train, np.random.default_rng(0)))
     card = mechanism.guarantee(train.public)
     said = Counter({release.query: release.times for _, release in card.releases})
@@ -223,7 +225,7 @@ def test_no_click_and_no_user_moves_what_facts_are_worth_to_rankings_further(id,
         if (kind == 2) != (change is CELL) or (kind == 0) != (change is USER_EMPTIED):
             continue
         pair = (using(clicks(side), {"half": HALF}) for side in (cells, other))
-        for moved in moves(mechanism, *pair, change):
+        for moved in measure_changes(mechanism, *pair, change):
             used[moved.query] = max(used.get(moved.query, 0.0), moved.change / moved.allowed)
     assert used
     assert max(used.values()) <= 1 + 1e-9
@@ -267,7 +269,7 @@ def test_alone_learns_nothing_from_anybody_else(films):
 
 @pytest.mark.parametrize("id", PER_USER)
 def test_what_is_known_and_not_used_changes_nothing(id, ratings):
-    unused = ratings.knowing({"genre": np.eye(12)[:, :3]})
+    unused = ratings.with_item_features({"genre": np.eye(12)[:, :3]})
     found = []
     for one in (ratings, unused):
         *_, last = registry.create(id, epsilon=1.0).fit(one, np.random.default_rng(0))
@@ -309,8 +311,8 @@ DIRECTED = [
     ("private-popularity", {"delta": 1e-6}, USER_EMPTIED),
     ("private-popularity", {"delta": 1e-6}, USER_REPLACED),
     ("private-popularity", {"delta": 0.0}, USER_EMPTIED),
-    ("private-popularity", {"per": Per.CELL}, CELL),
-    ("private-popularity", {"per": Per.CELL, "delta": 0.0}, CELL),
+    ("private-popularity", {"per": ProtectedUnit.CELL}, CELL),
+    ("private-popularity", {"per": ProtectedUnit.CELL, "delta": 0.0}, CELL),
     ("private-taste", {}, USER_EMPTIED),
     ("private-taste", {}, USER_REPLACED),
 ]
@@ -320,7 +322,9 @@ DIRECTED = [
 def test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says(id, settings, change):
     mechanism = registry.create(id, epsilon=1e3, **settings)
     for pair in (tuple(ends(change)), tuple(ends(change))[::-1]):
-        (moved,) = (m for m in moves(mechanism, *pair, change) if "public fact" in m.query)
+        (moved,) = (
+            m for m in measure_changes(mechanism, *pair, change) if "public fact" in m.query
+        )
         assert 0.95 <= moved.change / moved.allowed <= 1 + 1e-9
 
 
@@ -347,7 +351,7 @@ def test_what_facts_are_worth_is_what_its_definition_says():
             )
         expected[k] = np.clip(np.subtract(*worth), -1, 1).sum()
     known = {str(k): fact for k, fact in enumerate(facts)}
-    ratings = clicks(cells).knowing(known).using(list(known))
+    ratings = clicks(cells).with_item_features(known).use_features(list(known))
     found = ranking_solver.facts_apart(ratings, counts)
     assert found == pytest.approx(expected, rel=1e-9)
 
@@ -371,7 +375,9 @@ def test_what_users_are_asked_follows_from_what_was_published(id, settings, monk
     """Two data sets without a row in common meet the same answers: everybody is asked the same,
     the same items are kept, and features are taken over the same counts."""
     monkeypatch.setattr(sizes, "GRAM_LIMIT", 8)
-    mechanism = make(id, **settings) if id in FAMILY else registry.create(id, **settings)
+    mechanism = (
+        create_mechanism(id, **settings) if id in FAMILY else registry.create(id, **settings)
+    )
     asked = []
 
     def spy(owner, name, first):
@@ -383,17 +389,17 @@ def test_what_users_are_asked_follows_from_what_was_published(id, settings, monk
 
         monkeypatch.setattr(owner, name, spying)
 
-    for name in ("total", "map", "model"):
-        spy(Here, name, 2)
-    spy(Rows, "on", 1)
+    for name in ("sum_over_users", "map_users", "build_model"):
+        spy(UserData, name, 2)
+    spy(ResidualRows, "select_columns", 1)
     spy(ranking_solver, "uncorrelated", 1)
     seen, published = [], None
     for seed in (1, 9):
         if id in FAMILY:
-            data = build(rows_of(seed))
+            data = build_ratings(make_rows(seed))
         else:
             data = clicks(np.random.default_rng(seed).random((USERS, ITEMS)) < 0.4)
-        with witness(answers=published) as publications:
+        with record_publications(replayed=published) as publications:
             list(mechanism.fit(using(data, {"half": HALF}), np.random.default_rng(0)))
         published = published or publications
         seen.append(list(asked))
@@ -404,5 +410,5 @@ def test_what_users_are_asked_follows_from_what_was_published(id, settings, monk
         assert len(mine) == len(theirs), name
         for a, b in zip(mine, theirs, strict=True):
             assert np.array_equal(a, b), name
-    holds_gram = getattr(registry.get(id), "holds_gram", id == "svd-after-cleansing")
-    assert any(name == "on" for name, _ in one) == holds_gram
+    holds_gram = getattr(registry.get_mechanism(id), "holds_gram", id == "svd-after-cleansing")
+    assert any(name == "select_columns" for name, _ in one) == holds_gram

@@ -10,17 +10,17 @@ from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
-    Over,
+    PenalisedCells,
     binary_matrix,
     minimise_in_ball,
-    solve_rows,
+    solve_implicit_rows,
 )
 from tests.ratings_helpers import clicks
 
 LOSSES = [
     ImplicitLoss(0.3, 0.02),
-    ImplicitLoss(0.3, 0.02, Over.MISSING),
-    ImplicitLoss(1.0, 0.05, Over.MISSING),
+    ImplicitLoss(0.3, 0.02, PenalisedCells.MISSING),
+    ImplicitLoss(1.0, 0.05, PenalisedCells.MISSING),
     ImplicitLoss(0.0, 0.05),
     ImplicitLoss(0.4, 0.7, frequency=False),
 ]
@@ -33,7 +33,7 @@ def interactions(seed: int = 0, users: int = 30, items: int = 20, density: float
 def dense_loss(loss: ImplicitLoss, cells, left, right) -> float:
     """The loss written out cell by cell."""
     scores = left @ right.T
-    pull = np.ones_like(cells) if loss.over is Over.ALL else 1 - cells
+    pull = np.ones_like(cells) if loss.penalised_cells is PenalisedCells.ALL else 1 - cells
     value = np.sum(cells * (scores - 1) ** 2) + loss.alpha * np.sum(pull * scores**2)
     for axis, factors in ((1, left), (0, right)):
         weight = cells.sum(axis=axis) + loss.alpha * pull.sum(axis=axis)
@@ -57,9 +57,9 @@ def test_a_row_solve_is_the_direct_dense_solve(loss: ImplicitLoss) -> None:
     rng = np.random.default_rng(2)
     matrix = binary_matrix(interactions())
     cells, right = matrix.toarray(), rng.normal(size=(20, 4))
-    found = solve_rows(matrix, right, loss)
+    found = solve_implicit_rows(matrix, right, loss)
     for u, row in enumerate(cells):
-        rest = np.ones(20) if loss.over is Over.ALL else 1 - row
+        rest = np.ones(20) if loss.penalised_cells is PenalisedCells.ALL else 1 - row
         own = right.T @ ((row + loss.alpha * rest)[:, None] * right)
         weight = np.sum(row + loss.alpha * rest) if loss.frequency else 1.0
         if row.sum() == 0:
@@ -167,7 +167,7 @@ def test_same_loss_as_the_implicit_package() -> None:
     from scipy.sparse import csr_matrix
 
     rng = np.random.default_rng(8)
-    loss = ImplicitLoss(0.2, 0.3, Over.MISSING, frequency=False)
+    loss = ImplicitLoss(0.2, 0.3, PenalisedCells.MISSING, frequency=False)
     matrix = binary_matrix(interactions(9, users=200, items=80))
     columns = matrix.T.tocsr()
     left, right = rng.normal(0, 0.1, (200, 6)), rng.normal(0, 0.1, (80, 6))
@@ -175,8 +175,8 @@ def test_same_loss_as_the_implicit_package() -> None:
     weights = csr_matrix(matrix.toarray().astype(np.float32) / 0.2)
     turned = weights.T.tocsr()
     for _ in range(10):
-        left = solve_rows(matrix, right, loss)
-        right = solve_rows(columns, left, loss)
+        left = solve_implicit_rows(matrix, right, loss)
+        right = solve_implicit_rows(columns, left, loss)
         peer.least_squares(weights, x, y, 0.3 / 0.2, num_threads=1)
         peer.least_squares(turned, y, x, 0.3 / 0.2, num_threads=1)
         ours, theirs = (
@@ -194,10 +194,10 @@ def test_an_empty_row_a_full_row_and_an_unseen_item_are_solved() -> None:
     matrix = binary_matrix(ratings)
     right = np.random.default_rng(0).normal(size=(7, 2))
     for loss in LOSSES:
-        left = solve_rows(matrix, right, loss)
+        left = solve_implicit_rows(matrix, right, loss)
         assert np.isfinite(left).all()
         assert not left[2].any()
-        unseen = solve_rows(matrix.T.tocsr(), left, loss)
+        unseen = solve_implicit_rows(matrix.T.tocsr(), left, loss)
         assert not unseen[6].any()
 
 

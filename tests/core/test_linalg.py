@@ -18,7 +18,7 @@ def pattern(rows, columns, share, seed=0):
     rng = np.random.default_rng(seed)
     users, items = np.nonzero(rng.random((rows, columns)) < share)
     public = PublicFacts(users=rows, items=columns, low=-1, high=1)
-    return Pattern.of(Ratings.build(users, items, np.ones(len(users)), public))
+    return Pattern.from_ratings(Ratings.build(users, items, np.ones(len(users)), public))
 
 
 @pytest.mark.parametrize("share", [0.002, 0.3])  # gathered and blocked routes
@@ -27,7 +27,7 @@ def test_sampled_product_is_the_dense_one_on_the_cells(share):
     rng = np.random.default_rng(1)
     left, right = rng.normal(size=(400, 5)), rng.normal(size=(300, 5))
     want = (left @ right.T)[cells.users, cells.items]
-    assert np.allclose(cells.sample(left, right), want, atol=1e-12)
+    assert np.allclose(cells.sample_product(left, right), want, atol=1e-12)
 
 
 def test_sparse_views_agree_with_the_dense_matrix():
@@ -35,8 +35,8 @@ def test_sparse_views_agree_with_the_dense_matrix():
     values = np.random.default_rng(2).normal(size=len(cells.users))
     dense = np.zeros((30, 20))
     dense[cells.users, cells.items] = values
-    assert np.array_equal(cells.by_user(values).toarray(), dense)
-    assert np.array_equal(cells.by_item(values).toarray(), dense.T)
+    assert np.array_equal(cells.build_matrix(values).toarray(), dense)
+    assert np.array_equal(cells.build_transpose(values).toarray(), dense.T)
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ MISSING = None
 
 
 def laplace_channel(epsilon, shape=(200, 500)):
-    return ModifiedLaplace.calibrated(epsilon, query="rows", shape=shape, sensitivity={CELL: 1})
+    return ModifiedLaplace.from_epsilon(epsilon, query="rows", shape=shape, sensitivity={CELL: 1})
 
 
 def symbol_channel(epsilon, d=5, shape=(200, 500)):
@@ -189,13 +189,13 @@ def test_spurious_cells_are_as_many_as_stated_in_every_row(channel, expected):
 def test_hits_leave_the_taken_places_alone_and_find_all_others():
     rng = np.random.default_rng(0)
     taken = np.array([0, 1, 5, 9])
-    assert np.array_equal(noise.hits(taken, 10, 1.0, rng), [2, 3, 4, 6, 7, 8])
-    assert len(noise.hits(taken, 10, 0.0, rng)) == 0
-    assert len(noise.hits(np.arange(10), 10, 0.5, rng)) == 0
+    assert np.array_equal(noise.draw_hits(taken, 10, 1.0, rng), [2, 3, 4, 6, 7, 8])
+    assert len(noise.draw_hits(taken, 10, 0.0, rng)) == 0
+    assert len(noise.draw_hits(np.arange(10), 10, 0.5, rng)) == 0
     counts = np.zeros(10)
     pairs = np.zeros(4)
     for _ in range(20_000):
-        found = noise.hits(taken, 10, 0.3, rng)
+        found = noise.draw_hits(taken, 10, 0.3, rng)
         counts[found] += 1
         pairs[2 * (2 in found) + (3 in found)] += 1
     free = np.setdiff1d(np.arange(10), taken)
@@ -245,20 +245,24 @@ def test_gain_and_energy_are_the_moments_of_a_report(id):
         cells, density = 200_000, 0.0 if x is MISSING else 1.0
         mean, square = out.sum() / cells, np.square(out).sum() / cells
         error = 6 * math.sqrt(square / cells)
-        assert abs(mean - channel.gain * (x or 0.0)) < error
-        expected = channel.energy((x or 0.0) ** 2, density)
+        assert abs(mean - channel.debias_factor * (x or 0.0)) < error
+        expected = channel.second_moment((x or 0.0) ** 2, density)
         assert abs(square - expected) < 6 * np.sqrt((out**4).sum() / cells / cells)
 
 
 def test_a_missing_cell_reports_with_its_own_chance_at_any_epsilon(monkeypatch):
     """One minus the chance of silence would lose its digits: 38.35 where 38 is certified."""
     chances = []
-    monkeypatch.setattr(noise, "hits", lambda *given: chances.append(given[2]) or np.empty(0, int))
+    monkeypatch.setattr(
+        noise, "draw_hits", lambda *given: chances.append(given[2]) or np.empty(0, int)
+    )
     for epsilon in (1.0, 30.0, 38.0, 45.0):
         release = SymbolChannel.symmetric(
             epsilon, (-1.0, 0.0, 1.0), query="rows", shape=(3, 4), sensitivity={CELL: 1}
         )
-        noise.channel_of_missing(release.matrix[0], np.empty(0, int), 12, np.random.default_rng(0))
+        noise.pass_missing_channel(
+            release.matrix[0], np.empty(0, int), 12, np.random.default_rng(0)
+        )
         assert chances[-1] == pytest.approx(3 / (math.exp(epsilon) + 3), rel=1e-12)
         assert release.cell_epsilon == pytest.approx(epsilon, rel=1e-12)
 
@@ -271,13 +275,13 @@ def test_the_tests_catch_half_noise_and_skipped_or_shared_draws(monkeypatch):
         assert_laplace(dataclasses.replace(good, flip=good.flip / 1.05), 1.0)
     with pytest.raises(AssertionError):
         assert_symbols(symbol_channel(1.05))
-    honest = noise.laplace
+    honest = noise.draw_laplace
     monkeypatch.setattr(
-        noise, "laplace", lambda scale, shape, rng: np.full(shape, honest(scale, (), rng))
+        noise, "draw_laplace", lambda scale, shape, rng: np.full(shape, honest(scale, (), rng))
     )
     with pytest.raises(AssertionError):
         assert_laplace(good, 1.0)
-    monkeypatch.setattr(noise, "hits", lambda *_: np.empty(0, dtype=np.int64))
+    monkeypatch.setattr(noise, "draw_hits", lambda *_: np.empty(0, dtype=np.int64))
     with pytest.raises(AssertionError):
         assert_symbols(symbol_channel(1.0))
 
@@ -292,7 +296,7 @@ def test_the_estimated_density_is_unbiased(id, epsilon):
     slope = channel.reported_if_rated - channel.reported_if_missing
     found = []
     for _ in range(40):
-        out = channel.publish(mechanism.rows(ratings, channel), rng)
+        out = channel.publish(mechanism.encode_rows(ratings, channel), rng)
         found.append((out.nnz / 60_000 - channel.reported_if_missing) / slope)
     error = np.std(found) / math.sqrt(len(found))
     assert abs(np.mean(found) - ratings.density) < 5 * error

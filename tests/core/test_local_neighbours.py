@@ -14,7 +14,7 @@ from dpmc_core import registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.mechanisms.plain import Similarity
 from dpmc_core.model import Estimator
-from dpmc_core.privacy import USER_EMPTIED, witness
+from dpmc_core.privacy import USER_EMPTIED, record_publications
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import ranking as ranks
 from dpmc_core.solvers.factorization import binary_matrix
@@ -61,7 +61,7 @@ def test_rows_of_bits_pass_the_stated_channel_a_byte_each(epsilon: float) -> Non
     line, error = flips.ravel() - chance, math.sqrt(flips.size) * chance * (1 - chance)
     for lag in (1, 2, 4, 8, items):  # of a word, of a row
         assert abs(float(line[lag:] @ line[:-lag])) < 4.9 * error
-    with witness() as seen:
+    with record_publications() as seen:
         again = release.publish_rows(sparse.csr_array(truth), np.random.default_rng(2))
     assert np.array_equal(again, packed)
     assert np.array_equal(seen[0].private, truth)

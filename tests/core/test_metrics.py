@@ -74,7 +74,7 @@ def test_are_in_blocks_smaller_than_the_matrix(monkeypatch: pytest.MonkeyPatch) 
     truth = Factors(rng.normal(size=(23, 2)), rng.normal(size=(17, 2)))
     model = Dense(rng.normal(size=(23, 17)))
     whole = metrics.model_are(model, truth)
-    monkeypatch.setattr(metrics, "BLOCK", 50)
+    monkeypatch.setattr(metrics, "CELLS_PER_BLOCK", 50)
     assert metrics.model_are(model, truth) == pytest.approx(whole)
 
 
@@ -83,11 +83,11 @@ def test_are_in_blocks_smaller_than_the_matrix(monkeypatch: pytest.MonkeyPatch) 
 def test_full_ranking_equals_brute_force(
     seed: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "BLOCK", block)
+    monkeypatch.setattr(metrics, "CELLS_PER_BLOCK", block)
     rng = np.random.default_rng(seed)
     train, test = RandomShare(0.2)(interactions(seed), rng)
     scores = rng.integers(0, 6, train.shape).astype(float)  # plenty of ties
-    got = metrics.ranking(Dense(scores), train, test, rng, k=5, negatives=None)
+    got = metrics.evaluate_ranking(Dense(scores), train, test, rng, k=5, negatives=None)
     assert got == pytest.approx(brute_full(scores, train, test, 5))
 
 
@@ -102,16 +102,18 @@ def test_items_with_the_same_factors_tie_whatever_the_order_of_a_sum(negatives: 
     train = Ratings.build(users, items - 10, np.ones(50), facts)
     for rank in (2, 7, 30):
         alike = Factors(rng.normal(size=(50, rank)), np.tile(rng.normal(size=rank), (399, 1)))
-        assert metrics.ranking(alike, train, test, rng, negatives=negatives) == (0, 0)
+        assert metrics.evaluate_ranking(alike, train, test, rng, negatives=negatives) == (0, 0)
         half = 50 if negatives else 200
         apart = Factors(alike.left, alike.right * (1 + 1e-9 * rng.random((399, 1))))
-        assert metrics.ranking(apart, train, test, rng, k=half, negatives=negatives).hr > 0.1
+        assert (
+            metrics.evaluate_ranking(apart, train, test, rng, k=half, negatives=negatives).hr > 0.1
+        )
 
 
 def test_sampled_candidates_are_distinct_unseen_and_uniform() -> None:
     rng = np.random.default_rng(0)
     ratings = interactions(0, users=5, items=12, density=0.4)
-    seen = metrics._Seen(ratings, ratings)
+    seen = metrics._SeenItems(ratings, ratings)
     users = np.repeat(np.arange(5, dtype=np.int32), 3000)
     drawn, real = seen.sample_unseen(users, 4, rng)
     assert real.all()
@@ -146,12 +148,14 @@ def test_who_has_too_few_items_left_is_left_out_of_the_means(negatives: int | No
     assert min(few) < 8 <= max(few)
     train, test = LeaveLast()(ratings, rng)
     for value in (0.0, math.nan):
-        found = metrics.ranking(Constant(value), train, test, rng, k=8, negatives=negatives)
+        found = metrics.evaluate_ranking(
+            Constant(value), train, test, rng, k=8, negatives=negatives
+        )
         assert found == (0, 0)
     model = Dense(rng.normal(size=train.shape))
     kept = test.select([k for k, n in enumerate(brute_unseen(train, test)) if n >= 8])
     assert 0 < len(kept) < len(test)
-    got = metrics.ranking(model, train, test, rng, k=8, negatives=negatives)
+    got = metrics.evaluate_ranking(model, train, test, rng, k=8, negatives=negatives)
     # who is left out still counts as seen: the others' candidates stay as they were
     hits = gains = 0.0
     for u, i in zip(kept.users.tolist(), kept.items.tolist(), strict=True):
@@ -172,10 +176,13 @@ def test_a_k_above_the_catalogue_is_refused_in_a_sentence(negatives: int | None)
     rng = np.random.default_rng(0)
     for k in (6, 50):
         with pytest.raises(BadRatings, match=rf"at most 5 items .* hr@{k} needs users with"):
-            metrics.ranking(Constant(0.0), train, test, rng, k=k, negatives=negatives)
-    assert metrics.ranking(Constant(0.0), train, test, rng, k=5, negatives=negatives) == (0, 0)
+            metrics.evaluate_ranking(Constant(0.0), train, test, rng, k=k, negatives=negatives)
+    assert metrics.evaluate_ranking(Constant(0.0), train, test, rng, k=5, negatives=negatives) == (
+        0,
+        0,
+    )
     with pytest.raises(BadRatings, match="at most 4 items"):  # 99 wanted, 4 drawn
-        metrics.ranking(Constant(0.0), train, test, rng, k=5, negatives=4)
+        metrics.evaluate_ranking(Constant(0.0), train, test, rng, k=5, negatives=4)
 
 
 def test_what_cannot_be_measured_is_refused_before_anything_is_trained() -> None:
@@ -206,7 +213,7 @@ def test_evaluate_measures_lists_among_a_hundred_and_among_all() -> None:
     model = Dense(np.random.default_rng(1).normal(size=train.shape))
     found = metrics.evaluate(Task.RANKING, model, train, test, np.random.default_rng(2))
     sampled, full = (
-        metrics.ranking(model, train, test, np.random.default_rng(2), negatives=negatives)
+        metrics.evaluate_ranking(model, train, test, np.random.default_rng(2), negatives=negatives)
         for negatives in (99, None)
     )
     assert sampled.hr > full.hr
@@ -215,18 +222,18 @@ def test_evaluate_measures_lists_among_a_hundred_and_among_all() -> None:
 
 def test_a_metric_knows_which_way_is_better() -> None:
     """By what is measured: errors are, whatever they are called, better where they are smaller."""
-    lower = {name for name, metric in metrics.METRICS.items() if metric.lower}
+    lower = {name for name, metric in metrics.METRICS.items() if metric.lower_is_better}
     assert lower == {"are", "rmse", "mae"}
     rmse, accuracy = metrics.METRICS["rmse"], metrics.METRICS["accuracy"]
-    assert rmse.reached(0.9, 1.0)
-    assert rmse.reached(1.0, 1.0)
-    assert not rmse.reached(1.1, 1.0)
-    assert accuracy.reached(0.8, 0.7)
-    assert (accuracy.distance(-0.0312), rmse.distance(0.0312)) == (
+    assert rmse.is_reached(0.9, 1.0)
+    assert rmse.is_reached(1.0, 1.0)
+    assert not rmse.is_reached(1.1, 1.0)
+    assert accuracy.is_reached(0.8, 0.7)
+    assert (accuracy.format_difference(-0.0312), rmse.format_difference(0.0312)) == (
         "3.1 points",
         "0.031 rating points",
     )
-    assert accuracy.distance(0.0001) == rmse.distance(0.0001) == ""
+    assert accuracy.format_difference(0.0001) == rmse.format_difference(0.0001) == ""
 
 
 def test_ranks_are_counted_once_for_a_model_and_its_data():
@@ -243,7 +250,7 @@ def test_ranks_are_counted_once_for_a_model_and_its_data():
             return super().predict(users, items)
 
     def hits(model, train, test):
-        return metrics.each(Task.RANKING, model, train, test)
+        return metrics.score_test_ratings(Task.RANKING, model, train, test)
 
     scores = rng.normal(size=public.shape)
     model, fresh = Watched(scores), lambda: Dense(scores)
@@ -266,15 +273,19 @@ def test_factors_and_their_matrix_rank_alike() -> None:
     dense = Dense(factors.left @ factors.right.T)
     for negatives in (None, 10):
         a, b = (
-            metrics.ranking(m, train, test, np.random.default_rng(0), negatives=negatives)
+            metrics.evaluate_ranking(m, train, test, np.random.default_rng(0), negatives=negatives)
             for m in (factors, dense)
         )
         assert a == pytest.approx(b)
 
 
 def test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline() -> None:
-    assert {metrics.headline(task).name for task in Task} == {"accuracy", "rmse", "hr@10"}
-    panels = [metric.panel for metric in metrics.RANKING]
+    assert {metrics.choose_headline_metric(task).name for task in Task} == {
+        "accuracy",
+        "rmse",
+        "hr@10",
+    }
+    panels = [metric.panel_title for metric in metrics.RANKING_METRICS]
     assert len(set(panels)) == len(panels) == 4
 
 
@@ -283,12 +294,17 @@ def test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline() -> None
 def test_a_constant_model_hits_nothing(negatives: int | None, value: float) -> None:
     rng = np.random.default_rng(0)
     train, test = LeaveLast()(interactions(0), rng)
-    assert metrics.ranking(Constant(value), train, test, rng, negatives=negatives) == (0, 0)
+    assert metrics.evaluate_ranking(Constant(value), train, test, rng, negatives=negatives) == (
+        0,
+        0,
+    )
 
 
 def test_with_few_unseen_items_sampled_and_full_ranking_agree() -> None:
     rng = np.random.default_rng(5)
     train, test = LeaveLast()(interactions(5, items=30, density=0.6), rng)
     model = Dense(rng.normal(size=train.shape))
-    sampled = metrics.ranking(model, train, test, rng, k=3, negatives=99)
-    assert sampled == pytest.approx(metrics.ranking(model, train, test, rng, k=3, negatives=None))
+    sampled = metrics.evaluate_ranking(model, train, test, rng, k=3, negatives=99)
+    assert sampled == pytest.approx(
+        metrics.evaluate_ranking(model, train, test, rng, k=3, negatives=None)
+    )

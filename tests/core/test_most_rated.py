@@ -6,7 +6,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.metrics import rmse
-from dpmc_core.privacy.releases import witness
+from dpmc_core.privacy.releases import record_publications
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers import sizes
 from sample_data import generate
@@ -20,7 +20,7 @@ FACTS = PublicFacts(users=3_000, items=150, low=1, high=5)
 
 @pytest.fixture(scope="module")
 def ratings():
-    return generate.long_tail(3, users=3_000, items=150, ratings=120_000).ratings
+    return generate.generate_long_tail(3, users=3_000, items=150, ratings=120_000).ratings
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_card_says_so_and_certifies_the_same(id):
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("id", HELD)
 def test_every_item_is_predicted_and_taste_is_that_of_items_with_large_released_counts(id, ratings):
-    with witness() as seen:
+    with record_publications() as seen:
         model = fitted(id, ratings)
     assert error(model, ratings) < error(means(ratings), ratings)
     (counts,) = [p for p in seen if p.release.query.startswith("ratings of each item")]

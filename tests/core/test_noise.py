@@ -66,7 +66,7 @@ def test_the_scale_of_noise_is_exact(kind: type[Additive]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 2, 3, 10, 50])
 def test_norm_laplace_norms_and_directions(length: int) -> None:
-    assert_norm_laplace(noise.norm_laplace(0.7, (20_000, length), RNG(3)), 0.7)
+    assert_norm_laplace(noise.draw_norm_laplace(0.7, (20_000, length), RNG(3)), 0.7)
 
 
 # Symmetric matrices by their products
@@ -88,9 +88,9 @@ def test_products_have_the_law_of_the_whole_matrix(published: bool) -> None:
     made = np.empty((runs, n, n))
     for whole in made:
         if published:
-            times = grams(n).products(nothing, rng)
+            times = grams(n).publish_products(nothing, rng)
         else:
-            times = noise.SymmetricGaussian(nothing, n, 3.0, rng).times
+            times = noise.SymmetricGaussian(nothing, n, 3.0, rng).multiply
             first = times(np.ones((n, 1)))
             times(np.hstack([first, times(first)]))  # directions that follow from the noise
         whole[:] = times(np.eye(n))
@@ -111,7 +111,7 @@ def test_products_that_follow_from_earlier_ones_have_the_law_of_the_ensemble(ask
     rng, n, steps, s = RNG(4), 320, 30, 3.0
     inner, beside, before = [], [], None
     for _ in range(20):
-        times = grams(n, s).products(nothing, rng)
+        times = grams(n, s).publish_products(nothing, rng)
         q, last, size = np.eye(n)[0], np.zeros(n), 0.0
         for _ in range(steps):
             found = times(np.column_stack([q] * ask))[:, -1]
@@ -133,11 +133,11 @@ def test_products_that_follow_from_earlier_ones_have_the_law_of_the_ensemble(ask
 def test_products_add_the_noise_to_the_private_ones_and_refuse_what_is_not_finite() -> None:
     n = 310
     private = np.diag(np.arange(float(n)))
-    noisy = grams(n).products(private.__matmul__, RNG(1))(np.eye(n))
-    alone = grams(n).products(nothing, RNG(1))(np.eye(n))
+    noisy = grams(n).publish_products(private.__matmul__, RNG(1))(np.eye(n))
+    alone = grams(n).publish_products(nothing, RNG(1))(np.eye(n))
     assert np.allclose(noisy - alone, private)
     with pytest.raises(InvalidSetting, match="finite"):
-        grams(n).products(lambda block: block * np.nan, RNG(1))(np.eye(n, 1))
+        grams(n).publish_products(lambda block: block * np.nan, RNG(1))(np.eye(n, 1))
 
 
 @pytest.mark.parametrize("e", [float(f"{lead}e{ten}") for ten in range(-14, 0) for lead in (1, 9)])
@@ -151,7 +151,7 @@ def test_no_difference_of_two_products_is_without_noise(e: float) -> None:
     basis = np.linalg.qr(RNG(5).normal(size=(n, 4)))[0]
     private = (basis * [1e3, 4e2, -5e2, 2e2]) @ basis.T
     q, p = (basis @ np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [1.0, -1.0]]) / 2).T[:, :, None]
-    times = grams(n, s).products(private.__matmul__, RNG(6))
+    times = grams(n, s).publish_products(private.__matmul__, RNG(6))
     first, near = times(q), times(q + e * p)
     left = (near - first) / e - private @ p
     assert np.sqrt(np.mean(left**2)) >= 0.8 * s / math.sqrt(2)
@@ -161,7 +161,7 @@ def test_no_difference_of_two_products_is_without_noise(e: float) -> None:
 def test_a_mirrored_triangle_has_the_noise_of_that_triangle() -> None:
     n = 5
     whole = grams(n).publish(np.zeros((n, n)), RNG(2))
-    found = grams(n).products(nothing, RNG(2), mirrored=True)(np.eye(n))
+    found = grams(n).publish_products(nothing, RNG(2), mirrored=True)(np.eye(n))
     assert np.array_equal(np.triu(found), np.triu(whole))
     assert np.array_equal(found, found.T)
 
@@ -180,49 +180,49 @@ def test_publishing_leaves_the_value_and_the_global_generator_alone() -> None:
 
 
 class HalvedLaplace(Laplace):
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return noise.laplace(self.scale / 2, shape, rng)
+    def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        return noise.draw_laplace(self.scale / 2, shape, rng)
 
 
 class TenPercentShort(Gaussian):
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return noise.gaussian(0.9 * self.scale, shape, rng)
+    def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        return noise.draw_gaussian(0.9 * self.scale, shape, rng)
 
 
 class OneDrawForAll(Laplace):
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return np.full(shape, float(rng.laplace(0.0, self.scale)))
 
 
 class OneDrawPerRow(Gaussian):
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return np.broadcast_to(noise.gaussian(self.scale, (*shape[:-1], 1), rng), shape)
+    def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        return np.broadcast_to(noise.draw_gaussian(self.scale, (*shape[:-1], 1), rng), shape)
 
 
 class SameNoiseEveryTime(Laplace):
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:  # noqa: ARG002
-        return noise.laplace(self.scale, shape, RNG(0))
+    def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:  # noqa: ARG002
+        return noise.draw_laplace(self.scale, shape, RNG(0))
 
 
 class NoNoiseInOneCellOfAThousand(Laplace):
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        drawn = noise.laplace(self.scale, shape, rng)
+    def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        drawn = noise.draw_laplace(self.scale, shape, rng)
         return np.where(rng.random(shape) < 0.001, 0.0, drawn)
 
 
 class GaussianInsteadOfLaplace(Laplace):
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return noise.gaussian(self.scale * math.sqrt(2), shape, rng)
+    def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        return noise.draw_gaussian(self.scale * math.sqrt(2), shape, rng)
 
 
 class CoordinateLaplaceForNormLaplace(NormLaplace):
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return noise.laplace(self.scale, shape, rng)
+    def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        return noise.draw_laplace(self.scale, shape, rng)
 
 
 class NormOfTheWrongShape(NormLaplace):
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        rows = noise.norm_laplace(self.scale, shape, rng)
+    def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        rows = noise.draw_norm_laplace(self.scale, shape, rng)
         norms = np.linalg.norm(rows, axis=-1, keepdims=True)
         return rows / norms * rng.exponential(self.scale * shape[-1], norms.shape)
 
@@ -394,7 +394,7 @@ def test_ordinary_draws_of_a_channel_are_those_of_the_inverse_transform() -> Non
     for a in range(6):
         here = symbols == a
         wanted[here] = np.searchsorted(np.cumsum(matrix[a])[:-1], rng.random(here.sum()), "right")
-    np.testing.assert_array_equal(noise.channel(matrix, symbols, RNG(3)), wanted)
+    np.testing.assert_array_equal(noise.pass_channel(matrix, symbols, RNG(3)), wanted)
 
 
 @pytest.mark.parametrize("symbols", [[0, 1, 2], [-1, 1], [0.0, 0.5], [math.nan, 1.0]], ids=str)
@@ -414,7 +414,7 @@ class FlipsInPairs(RandomizedResponse):
 class FlipsTooRarely(RandomizedResponse):
     def publish(self, value: Any, rng: np.random.Generator) -> NDArray[np.int64]:
         short = 0.9 * self.matrix + 0.1 * np.eye(len(self.matrix))
-        return noise.channel(short, np.asarray(value), rng)
+        return noise.pass_channel(short, np.asarray(value), rng)
 
 
 class OneFlipForAll(RandomizedResponse):

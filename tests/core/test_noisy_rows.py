@@ -20,7 +20,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import noisy_reports as noisy_rows
 from dpmc_core.solvers import rows
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.sizes import check_reports
+from dpmc_core.solvers.sizes import check_report_count
 from sample_data import generate
 from tests.statistics_helpers import FALSE_ALARM, assert_frequencies
 
@@ -31,7 +31,7 @@ PUBLIC = PublicFacts(users=30, items=40, low=1, high=5)
 
 def law_of(id, epsilon, public=PUBLIC, **settings):
     mechanism = registry.create(id, epsilon=epsilon, **settings)
-    return mechanism.law(mechanism.channel(public))
+    return mechanism.build_noise_model(mechanism.channel(public))
 
 
 def moments(id, epsilon, x, **settings):
@@ -93,7 +93,7 @@ def test_the_noise_is_that_of_the_channel(monkeypatch, id, epsilon):
 
 
 def long_tail(seed=1, users=600, items=1200, ratings=60_000):
-    found = generate.long_tail(seed, users=users, items=items, ratings=ratings).ratings
+    found = generate.generate_long_tail(seed, users=users, items=items, ratings=ratings).ratings
     return RandomShare(0.2)(found, np.random.default_rng(seed))
 
 
@@ -130,8 +130,8 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
     for epsilon in (1.0, 3.0):
         mechanism = registry.create(id, epsilon=epsilon)
         channel = mechanism.channel(public)
-        reported = channel.publish(mechanism.rows(ratings, channel), rng)
-        reports = noisy_rows._Reports(reported, mechanism.law(channel))
+        reported = channel.publish(mechanism.encode_rows(ratings, channel), rng)
+        reports = noisy_rows._Reports(reported, mechanism.build_noise_model(channel))
         sides = np.full(m, chance), np.ones(n), np.full(m, 0.1), np.zeros(n)
         _, y, w = noisy_rows._left_over(reports, *sides)
         assert len(y) == reported.nnz
@@ -144,14 +144,14 @@ def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
     train, _ = long_tail()
     mechanism = registry.create("randomised-response", epsilon=1.0)
     channel = mechanism.channel(train.public)
-    reported = channel.publish(mechanism.rows(train, channel), np.random.default_rng(0))
+    reported = channel.publish(mechanism.encode_rows(train, channel), np.random.default_rng(0))
     monkeypatch.setattr(noisy_rows, "CELLS", 30_000)
     rng = np.random.default_rng(1)
     u, i = rng.random(600), rng.random(1200)
-    reports = noisy_rows._Reports(reported, mechanism.law(channel))
+    reports = noisy_rows._Reports(reported, mechanism.build_noise_model(channel))
     pattern, _, _ = noisy_rows._left_over(reports, u, i, np.zeros(600), np.zeros(1200))
     assert 0.9 * 30_000 < len(pattern.users) <= 30_000
-    product = np.sort(Pattern.of_matrix(reported).by_user(np.ones(reported.nnz)).multiply(
+    product = np.sort(Pattern.from_matrix(reported).build_matrix(np.ones(reported.nnz)).multiply(
         np.outer(u, i)).data)  # fmt: skip
     assert u[pattern.users] @ i[pattern.items] == pytest.approx(
         product[-len(pattern.users) :].sum(), rel=1e-9
@@ -237,11 +237,13 @@ def test_the_block_decides_memory_and_nothing_else(monkeypatch, id, epsilon):
     train, _ = long_tail(users=300, items=400, ratings=15_000)
     mechanism = registry.create(id, epsilon=epsilon)
     channel = mechanism.channel(train.public)
-    reported = channel.publish(mechanism.rows(train, channel), np.random.default_rng(0))
+    reported = channel.publish(mechanism.encode_rows(train, channel), np.random.default_rng(0))
     found = []
     for block in (10**9, 5_000, 300):
         monkeypatch.setattr(noisy_rows, "BLOCK", block)
-        steps = list(noisy_rows.recovered(reported, mechanism.law(channel), train.public))
+        steps = list(
+            noisy_rows.recovered(reported, mechanism.build_noise_model(channel), train.public)
+        )
         found.append(steps[-1].model.predict(np.arange(300)[:, None], np.arange(400)))
     assert np.allclose(found[0], found[1], rtol=1e-9)
     assert np.allclose(found[0], found[2], rtol=1e-9)
@@ -254,9 +256,9 @@ def test_rows_published_block_by_block_meet_the_same_law(id, monkeypatch):
     train, _ = long_tail(users=300, items=400, ratings=15_000)
     mechanism = registry.create(id, epsilon=1.0)
     channel = mechanism.channel(train.public)
-    rows = mechanism.rows(train, channel)
+    rows = mechanism.encode_rows(train, channel)
     for block in (1, 3_000, 10**9):
-        monkeypatch.setattr(channels, "_BLOCK", block)
+        monkeypatch.setattr(channels, "_REPORTS_PER_BLOCK", block)
         out = channel.publish(rows, np.random.default_rng(4))
         assert out.has_canonical_format
         both = np.zeros(train.shape, dtype=int)
@@ -272,21 +274,21 @@ def test_a_secure_source_counts_every_cell_once_whatever_the_block(monkeypatch):
     pytest.importorskip("opendp")
     from dpmc_core.privacy.exact_noise import SecureSource
 
-    monkeypatch.setattr(channels, "_BLOCK", 500)
+    monkeypatch.setattr(channels, "_REPORTS_PER_BLOCK", 500)
     train, _ = long_tail(users=60, items=50, ratings=1_400)
     source = SecureSource()
     mechanism = registry.create("randomised-response", epsilon=1.0)
     channel = mechanism.channel(train.public)
-    channel.publish(mechanism.rows(train, channel), source)
-    assert source.drawn == {("channel", 0.0, 1): 60 * 50}
+    channel.publish(mechanism.encode_rows(train, channel), source)
+    assert source.draw_counts == {("channel", 0.0, 1): 60 * 50}
 
 
 def test_rows_too_many_to_hold_are_refused_before_they_are_drawn():
     public = PublicFacts(users=1_000_000, items=1_000, low=1, high=5)
     with pytest.raises(BadRatings, match="keep fewer items"):
-        check_reports(public, 0.6, regressed=False)
+        check_report_count(public, 0.6, for_regression=False)
     million = PublicFacts(users=6_040, items=3_706, low=1, high=5)
-    check_reports(million, 5 / 6, regressed=False)
+    check_report_count(million, 5 / 6, for_regression=False)
     ratings = Ratings.build([0], [0], [3.0], public)
     mechanism = registry.create("modified-laplace", epsilon=1.0)
     with pytest.raises(BadRatings, match="are reported"):
@@ -297,7 +299,7 @@ def test_rows_too_many_to_hold_are_refused_before_they_are_drawn():
 @pytest.mark.parametrize("id", BOTH)
 def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
     train, _ = long_tail(users=2_000, items=1_500, ratings=60_000)
-    monkeypatch.setattr(channels, "_BLOCK", 40_000)
+    monkeypatch.setattr(channels, "_REPORTS_PER_BLOCK", 40_000)
     monkeypatch.setattr(noisy_rows, "CELLS", 40_000)
     monkeypatch.setattr(noisy_rows, "BLOCK", 40_000)
     monkeypatch.setattr(rows, "MANY", 40_000)
@@ -315,7 +317,7 @@ def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(("id", "epsilon"), [(BOTH[0], 0.1), (BOTH[1], 4.0)])
 def test_a_million_ratings_fit_in_400_megabytes(id, epsilon, tmp_path):
-    ratings = generate.long_tail(1).ratings
+    ratings = generate.generate_long_tail(1).ratings
     file = tmp_path / "ratings.npz"
     np.savez(file, users=ratings.users, items=ratings.items, values=ratings.values)
     code = f"""

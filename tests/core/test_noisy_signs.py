@@ -56,7 +56,7 @@ def fitted(mechanism, ratings, seed=0):
 )
 def test_debiased_flips_have_the_sign_as_mean_and_the_stated_second_moment(plus, minus):
     """By enumeration, also where the sign is flipped more often than not."""
-    up, down = SignReports.of_flips(np.array([1.0, 0.0]), plus, minus).values
+    up, down = SignReports.from_flipped_signs(np.array([1.0, 0.0]), plus, minus).values
     chances = {1: (1 - plus, plus), -1: (minus, 1 - minus)}
     for sign, (of_up, of_down) in chances.items():
         assert of_up * up + of_down * down == pytest.approx(sign)
@@ -65,7 +65,9 @@ def test_debiased_flips_have_the_sign_as_mean_and_the_stated_second_moment(plus,
     told = share * chances[1][0] + (1 - share) * chances[-1][0]
     flipped = (np.arange(100_000) < told * 100_000).astype(float)
     second = told * up**2 + (1 - told) * down**2
-    assert SignReports.of_flips(flipped, plus, minus).second == pytest.approx(second, rel=1e-3)
+    assert SignReports.from_flipped_signs(flipped, plus, minus).second_moment == pytest.approx(
+        second, rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -76,11 +78,11 @@ def test_clipped_laplace_has_the_sign_as_mean_and_the_stated_second_moment(epsil
     edge = min(0.5, 40 / epsilon)  # further in, the density is nothing
     for bit in (0, 1):
         law = stats.laplace(loc=bit, scale=1 / epsilon)
-        told = SignReports.of_laplace(np.array([-1.0, 2.0]), epsilon).values
+        told = SignReports.from_laplace(np.array([-1.0, 2.0]), epsilon).values
         moments = law.cdf(0) * told[0] ** powers + law.sf(1) * told[1] ** powers
         for low in (0.0, 1 - edge):
             z = low + edge * (nodes + 1) / 2
-            x = SignReports.of_laplace(z, epsilon).values
+            x = SignReports.from_laplace(z, epsilon).values
             moments += [np.sum(edge / 2 * weights * law.pdf(z) * x**k) for k in powers]
         assert moments[0] == pytest.approx(2 * bit - 1, rel=1e-6)
         assert moments[1] == pytest.approx(1 / clipped_information(epsilon), rel=1e-6)
@@ -97,7 +99,7 @@ def test_effect_variances_maximise_the_marginal_likelihood():
     users, items = np.nonzero(rng.random((m, n)) < 0.7)
     a, b = rng.normal(size=m), 0.7 * rng.normal(size=n)
     x = a[users] + b[items] + math.sqrt(noise) * rng.normal(size=len(users))
-    pattern = Pattern.of(ratings_of(users, items, np.ones(len(users)), (m, n)))
+    pattern = Pattern.from_ratings(ratings_of(users, items, np.ones(len(users)), (m, n)))
     same_user = (users[:, None] == users).astype(float)
     same_item = (items[:, None] == items).astype(float)
     grid = np.exp(np.linspace(math.log(0.05), 0.0, 6))
@@ -152,7 +154,7 @@ def test_features_help_where_active_users_are_stricter():
     users, items = np.nonzero(rng.random((m, n)) < activity[:, None])
     truth = 0.5 - 2.5 * (activity - 0.1)
     signs = np.where(rng.random(len(users)) < (1 + np.clip(truth, -1, 1)[users]) / 2, 1.0, -1.0)
-    pattern = Pattern.of(ratings_of(users, items, signs, (m, n)))
+    pattern = Pattern.from_ratings(ratings_of(users, items, signs, (m, n)))
     noise = 8.0
     x = signs - signs.mean() + math.sqrt(noise) * rng.normal(size=len(signs))
     assert features_share(pattern, x, noise) >= 0.7
@@ -202,7 +204,7 @@ def test_the_channel_is_read_off_the_card():
     mechanism = registry.create("input-flip", epsilon=1.5, p_plus=0.3, p_minus=0.25)
     releases = mechanism.guarantee(ratings.public).releases
     assert isinstance(releases.signs, RandomizedResponse)
-    flipped, reports = releases.reports(ratings, np.random.default_rng(0))
+    flipped, reports = releases.publish_reports(ratings, np.random.default_rng(0))
     assert np.allclose(reports.values, (2 * flipped - 1 + 0.3 - 0.25) / 0.45)
 
 
@@ -238,7 +240,9 @@ def test_taste_is_found_where_there_is_any():
 @pytest.mark.slow
 def test_nothing_to_learn_gives_guessing():
     """Fair coins: predictions near zero, and less so the more noise there is to fit."""
-    lab = synthetic.one_bit_lab(observed=0.5, alpha=0.01, rng=np.random.default_rng(2)).ratings
+    lab = synthetic.generate_one_bit_lab(
+        observed=0.5, alpha=0.01, rng=np.random.default_rng(2)
+    ).ratings
     for epsilon in (1.0, 10.0):
         second = 1 / math.tanh(epsilon / 2) ** 2
         scores = fitted(registry.create("input-flip", epsilon=epsilon), lab)

@@ -73,7 +73,7 @@ def make(case, **changes):
 
 def noise_in_fit(mechanism, seed=1):
     """What each publication of a real run added, in order."""
-    with releases.witness() as seen:
+    with releases.record_publications() as seen:
         for _ in mechanism.fit(RATINGS, np.random.default_rng(seed)):
             pass
     return [p.published - p.private for p in seen]
@@ -102,7 +102,7 @@ def test_flips_happen_as_often_as_stated(plus, minus):
     flip = 1 / (1 + math.exp(EPSILON))
     flipped = {1: [0, 0], 0: [0, 0]}
     for seed in range(20):
-        with releases.witness() as seen:
+        with releases.record_publications() as seen:
             next(iter(mechanism.fit(RATINGS, np.random.default_rng(seed))))
         private, published = seen[0].private, seen[0].published
         for sign in (0, 1):
@@ -179,7 +179,7 @@ def test_output_publishes_nothing_outside_its_diameter(within):
             "output", epsilon=1.0, bound=bound, radius=radius, tolerance=0.1, within=within
         )
         release = mechanism.guarantee(public).releases.matrix
-        with releases.witness() as seen:
+        with releases.record_publications() as seen:
             list(mechanism.fit(data, np.random.default_rng(1)))
         private = seen[0].private
         diameter = release.sensitivity[RATING]
@@ -192,11 +192,11 @@ def test_output_publishes_nothing_outside_its_diameter(within):
 @pytest.mark.parametrize("estimator", Estimator)
 def test_gradient_sensitivity_bounds_every_flip(link, clamp, estimator):
     """At any score; the noise-aware estimator asks at zero alone."""
-    from dpmc_core.solvers.one_bit import likelihood
+    from dpmc_core.solvers.one_bit import likelihood_loss
 
     aware = estimator is Estimator.NOISE_AWARE
     x = np.zeros(1) if aware else np.linspace(-6, 6, 2001)
-    zeros, ones = (likelihood(link, np.full_like(x, s))(x)[1] for s in (0.0, 1.0))
+    zeros, ones = (likelihood_loss(link, np.full_like(x, s))(x)[1] for s in (0.0, 1.0))
     moved = np.abs(np.clip(zeros, -clamp, clamp) - np.clip(ones, -clamp, clamp)).max()
     settings = {"rounds": 1, "clamp": clamp, "link": link, "estimator": estimator}
     mechanism = registry.create("gradient", epsilon=1.0, **settings)
@@ -213,7 +213,7 @@ def test_gradients_are_clamped_before_the_noise(clamp, estimator):
     """At zero every logistic gradient is 1/2 in size; later rounds reach further."""
     options = {"rounds": 4, "radius": 5.0, "clamp": clamp, "estimator": estimator}
     mechanism = registry.create("gradient", epsilon=5.0, **options)
-    with releases.witness() as seen:
+    with releases.record_publications() as seen:
         list(mechanism.fit(RATINGS, np.random.default_rng(0)))
     sizes = [np.abs(one.private).max() for one in seen]
     reached = clamp if estimator is Estimator.PUBLISHED else min(clamp, 0.5)
@@ -332,7 +332,7 @@ def test_accuracy_on_movielens(movielens_u1, id, epsilon, at_least):
 @pytest.mark.parametrize("fault", ["halved", "shared between cells", "skipped once"])
 @pytest.mark.parametrize("case", ADDITIVE)
 def test_planted_faults_of_the_noise_are_caught(case, fault, monkeypatch):
-    real, calls = noise.laplace, []
+    real, calls = noise.draw_laplace, []
 
     def faulty(scale, shape, rng):
         calls.append(1)
@@ -343,7 +343,7 @@ def test_planted_faults_of_the_noise_are_caught(case, fault, monkeypatch):
         drawn = real(scale, shape, rng)
         return np.zeros(shape) if len(calls) == ADDITIVE[case][2] else drawn
 
-    monkeypatch.setattr(noise, "laplace", faulty)
+    monkeypatch.setattr(noise, "draw_laplace", faulty)
     with pytest.raises(AssertionError):
         assert_noise(case, noise_in_fit(make(case)))
 

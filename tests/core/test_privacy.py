@@ -39,8 +39,8 @@ from dpmc_core.privacy import (
     Unaccounted,
     accounting,
     calibrate,
+    record_publications,
     sensitivity_at,
-    witness,
 )
 from dpmc_core.ratings import PublicFacts
 
@@ -264,12 +264,12 @@ def test_derivation_does_not_depend_on_the_order_of_the_table() -> None:
 @pytest.mark.parametrize("change", [RATING, ROW_VALUES, CELL])
 def test_a_rating_cannot_be_emptied(change: Change) -> None:
     with pytest.raises(InvalidSetting, match=f"neighbours {change.label} must be replace"):
-        Change.of(change.unit, "empty")
+        Change.from_json(change.unit, "empty")
 
 
 def test_an_unknown_unit_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="unit must be one of value, row-values, entry, user"):
-        Change.of("rating", "replace")
+        Change.from_json("rating", "replace")
 
 
 # Sensitivity tables
@@ -417,7 +417,7 @@ def test_the_wrong_shape_is_refused(
 ) -> None:
     release = kind(query="item sums", shape=shape, sensitivity={RATING: 1}, scale=1.0)
     match = "shape of 'item sums' must be"
-    with witness() as published, pytest.raises(InvalidSetting, match=match):
+    with record_publications() as published, pytest.raises(InvalidSetting, match=match):
         release.publish(value, np.random.default_rng(0))
     assert published == []
 
@@ -435,7 +435,7 @@ def test_what_noise_cannot_hide_is_not_published(bad: float) -> None:
 
 def test_a_witness_leaves_the_block_once_it_has_seen_what_it_waits_for() -> None:
     rng, after = np.random.default_rng(0), False
-    with witness(until=["laplace", "gaussian"]) as published:
+    with record_publications(until_queries=["laplace", "gaussian"]) as published:
         laplace(rating=1).publish(np.zeros(3), rng)
         laplace(rating=1).publish(np.zeros(3), rng)
         gaussian(rating=1).publish(np.zeros(3), rng)
@@ -449,7 +449,7 @@ def test_a_witness_leaves_the_block_once_it_has_seen_what_it_waits_for() -> None
 def test_the_witness_sees_copies_and_only_inside_its_block() -> None:
     rng = np.random.default_rng(0)
     private = np.arange(3.0)
-    with witness() as seen:
+    with record_publications() as seen:
         published = laplace(rating=1).publish(private, rng)
         response(rating=1).publish([0, 1, 1], rng)
     laplace(rating=1).publish(private, rng)
@@ -491,8 +491,8 @@ def test_mixed_releases_cost_less_than_the_pure_and_the_gaussian_epsilon() -> No
 
 def test_values_that_move_their_own_numbers_cost_what_so_many_answers_do() -> None:
     """Eighty ratings of one person: forty times as far in one number would cost far more."""
-    one = Laplace(query="signs", shape=(None,), sensitivity={RATING: 1}, scale=20, alone=True)
-    other = dataclasses.replace(one, alone=False)
+    one = Laplace(query="signs", shape=(None,), sensitivity={RATING: 1}, scale=20, disjoint=True)
+    other = dataclasses.replace(one, disjoint=False)
     each, sum_ = (card(release).certified(ROW_VALUES, 1e-6).epsilon for release in (one, other))
     assert sum_ == pytest.approx(card(one).certified(ROW_VALUES, 0.0).epsilon, rel=1e-4)
     from dp_accounting.pld import privacy_loss_distribution as pld
@@ -624,7 +624,7 @@ def test_releases_are_named_by_fields_in_their_order_and_rounds_are_numbered() -
 
 def test_prepared_steps_become_caveats() -> None:
     guarantee = card(laplace(rating=1), caveats=("first",))
-    given = guarantee.given(("the threshold 3.5", "the choice of 100 items"))
+    given = guarantee.with_preparation(("the threshold 3.5", "the choice of 100 items"))
     assert given.caveats == (
         "first",
         "certified given that the threshold 3.5 is public",

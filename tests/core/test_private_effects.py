@@ -12,7 +12,7 @@ from dpmc_core.data import datasets
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.privacy.accounting import gaussian_epsilon
-from dpmc_core.problem import build_problem, generator
+from dpmc_core.problem import build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import effects
 from dpmc_core.solvers.effects import (
@@ -28,7 +28,7 @@ from dpmc_core.solvers.effects import (
     without_noise,
 )
 from dpmc_core.solvers.linalg import Pattern
-from tests.replay import distance, moves
+from tests.replay import l2_distance, measure_changes
 
 USERS, ITEMS, ONE = 60, 12, 7  # ONE: whose row changes
 PUBLIC = PublicFacts(users=USERS, items=ITEMS, low=1, high=5)
@@ -76,7 +76,7 @@ def used_up(mechanism, change, pairs):
     """The largest part of its stated sensitivity that each query used."""
     used = {}
     for one, other in pairs:
-        for moved in moves(mechanism, ratings_with(one), ratings_with(other), change):
+        for moved in measure_changes(mechanism, ratings_with(one), ratings_with(other), change):
             used[moved.query] = max(used.get(moved.query, 0.0), moved.change / moved.allowed)
     return used
 
@@ -139,7 +139,7 @@ def test_the_worst_rows_come_within_five_percent_of_every_bound(id):
     sensitivity of the own statistics, or of the moments of a round, below the truth.
     """
     mechanism = make(id, epsilon=1e4, **({"rank": 2, "rounds": 2} if id == OURS[0] else {}))
-    with privacy.witness() as answers:
+    with privacy.record_publications() as answers:
         list(mechanism.fit(among_quiet_users("...."), np.random.default_rng(0)))
     counts = np.where(POPULAR, 1e4, 1.0)
     sums = np.where(LIKED, 1.6, -1.6) * np.sqrt(counts * counts.mean())
@@ -147,7 +147,7 @@ def test_the_worst_rows_come_within_five_percent_of_every_bound(id):
     answers[:3] = [replace(p, published=t) for p, t in zip(answers, told, strict=False)]
     seen = {}
     for row in WORST:
-        with privacy.witness(answers=answers) as seen[row]:
+        with privacy.record_publications(replayed=answers) as seen[row]:
             list(mechanism.fit(among_quiet_users(row), np.random.default_rng(0)))
     # The second gain of a round is of equal weights: no more than a row may be stretched by.
     gain = (_LARGEST_FACTOR / MOST) ** 2
@@ -159,7 +159,7 @@ def test_the_worst_rows_come_within_five_percent_of_every_bound(id):
             if change is USER_REPLACED or one == "....":
                 for p, q in zip(seen[one], seen[other], strict=True):
                     query = p.release.query
-                    most[query] = max(most[query], distance(p.private, q.private))
+                    most[query] = max(most[query], l2_distance(p.private, q.private))
         for query, moved in most.items():
             bound = stated[query][change]
             if query.startswith("products"):
@@ -173,9 +173,9 @@ def test_a_row_moves_nothing_of_items_it_does_not_hold(settings):
     """Also in the rounds, given the same answers before."""
     mechanism = make(**settings)
     for row in ROWS[4:]:
-        with privacy.witness() as publications:
+        with privacy.record_publications() as publications:
             list(mechanism.fit(ratings_with(row), np.random.default_rng(0)))
-        with privacy.witness(answers=publications) as seen:
+        with privacy.record_publications(replayed=publications) as seen:
             list(mechanism.fit(ratings_with({}), np.random.default_rng(0)))
         others = [i for i in range(ITEMS) if i not in row]
         by_item = [
@@ -193,7 +193,7 @@ def test_shapes_and_scales_are_fixed_before_any_rating_is_read():
     """With much noise nothing goes into taste, with little it does: the card is the same."""
     scales = []
     for seed in (0, 1):
-        with privacy.witness() as publications:
+        with privacy.record_publications() as publications:
             list(make(**TASTE).fit(ratings_with(None, seed), np.random.default_rng(seed)))
         scales.append([(p.release.query, p.release.scale, p.private.shape) for p in publications])
     assert scales[0] == scales[1]
@@ -279,8 +279,8 @@ def test_no_method_falls_below_the_users_own_means(epsilon):
         problem = build_problem(data, Task.RATINGS, seed=seed)
         for id in ids:
             mechanism = make(id, epsilon=epsilon)
-            *_, last = mechanism.fit(problem.train, generator(seed, id))
-            rmse = experiment.measure(mechanism, last.model, problem, seed)["rmse"]
+            *_, last = mechanism.fit(problem.train, create_generator(seed, id))
+            rmse = experiment.measure_model(mechanism, last.model, problem, seed)["rmse"]
             found[id] = found.get(id, 0.0) + rmse / 10
     floor = found.pop("user-mean")
     assert all(rmse <= floor + 0.005 for rmse in found.values()), (floor, found)
@@ -293,7 +293,7 @@ def test_the_regression_without_a_cell_is_the_one_on_the_others():
     rng = np.random.default_rng(3)
     design = Design(rng.normal(size=(9, 3)), np.diag([1.0, 2.0, 3.0]), 0.7)
     ratings = tiny(6, 9, 30, seed=3)
-    cells, values = Pattern.of(ratings), rng.normal(size=30)
+    cells, values = Pattern.from_ratings(ratings), rng.normal(size=30)
     found = [block.left_out() for block in design.blocks(cells, values)]
     residual, others = (np.concatenate(part) for part in zip(*found, strict=True))
     for k in range(30):
@@ -310,7 +310,7 @@ def test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers(monke
     precision = np.diag(rng.uniform(0.5, 40.0, 16))
     design = Design(rng.normal(size=(9, 16)), precision, 0.7, rng.normal(size=9))
     ratings = tiny(40, 9, 120, seed=5)
-    cells, values = Pattern.of(ratings), 2 * rng.normal(size=120)
+    cells, values = Pattern.from_ratings(ratings), 2 * rng.normal(size=120)
     assert {0, 1, 2, 3, 4} <= set(cells.counts.tolist())
     assert cells.counts.max() > 4
 
@@ -343,7 +343,7 @@ def test_what_users_differ_by_is_estimated_without_bias():
     rng = np.random.default_rng(4)
     users, items, x = 4000, 30, np.array([0.5, 0.05, 1.0])
     ratings = tiny(users, items, 60_000, seed=4)
-    cells = Pattern.of(ratings)
+    cells = Pattern.from_ratings(ratings)
     design = Design(rng.normal(size=(items, 3)), np.diag([4.0, 9.0, 16.0]), 0.5)
     own = rng.normal(size=(users, 3)) * np.sqrt(x / np.diag(design.precision))
     exact = np.einsum("kd,kd->k", own[cells.users], design.features[cells.items])
@@ -364,17 +364,17 @@ def test_what_one_user_tells_of_the_own_regression_is_bounded():
     ratings = tiny(1, 12, 12)
     for size in (0.0, 1.0, 1e3):
         for values in (np.full(12, size), size * np.resize([1.0, -1.0], 12)):
-            shown = design.differences(Pattern.of(ratings), values, 3)
+            shown = design.differences(Pattern.from_ratings(ratings), values, 3)
             assert (shown >= -1 / 16).all()
             assert (shown <= 1).all()
     even = Design(np.ones((1, 1)), np.eye(1), 1.0)  # of which one rating halves the doubt
-    assert even.differences(Pattern.of(tiny(1, 1, 1)), np.zeros(1), 1)[0, 0] == -1 / 16
+    assert even.differences(Pattern.from_ratings(tiny(1, 1, 1)), np.zeros(1), 1)[0, 0] == -1 / 16
     assert bounded_gain(np.array([1e6, MOST / 2, MOST])) == 2.5
 
 
 def test_weighted_rows_have_the_stated_length():
     ratings = tiny(40, 30, 500)
-    cells, rng = Pattern.of(ratings), np.random.default_rng(0)
+    cells, rng = Pattern.from_ratings(ratings), np.random.default_rng(0)
     values, weights = 5 * rng.normal(size=500), rng.uniform(0.1, 9.0, 500)
     scaled, gains = weighted_rows(cells, values, weights, 1.3)
     lengths = np.sqrt(np.bincount(cells.users, scaled**2, minlength=40))

@@ -11,16 +11,16 @@ from benchmarks import generated
 from dpmc_core import metrics, registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.mechanisms import user_ranking
-from dpmc_core.mechanisms.user_ranking import Per, PrivateTaste
-from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Change, Gaussian, witness
+from dpmc_core.mechanisms.user_ranking import PrivateTaste, ProtectedUnit
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Change, Gaussian, record_publications
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import Audiences, cross_moments, profiles
-from dpmc_core.solvers.rows import contributions
+from dpmc_core.solvers.rows import contribution_weights
 from tests.ratings_helpers import clicks
-from tests.replay import moves
+from tests.replay import measure_changes
 from tests.statistics_helpers import assert_release_noise
 
 USERS, ITEMS = 14, 10
@@ -34,7 +34,7 @@ def cells_of(seed: int, density: float = 0.4) -> np.ndarray:
 
 @pytest.fixture(params=[True, False], ids=["taste", "counts"])
 def branch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    monkeypatch.setattr(user_ranking, "_heard", lambda _: request.param)
+    monkeypatch.setattr(user_ranking, "_is_signal_detectable", lambda _: request.param)
     rounds = tuple((asks, 0.0) for asks, _ in user_ranking._ROUNDS)
     monkeypatch.setattr(user_ranking, "_ROUNDS", rounds)
     return request.param
@@ -60,7 +60,7 @@ def test_no_user_moves_a_release_further_than_stated(change, epsilon) -> None:
     most: dict[str, float] = {}
     for trial in range(24):
         pair = (clicks(cells) for cells in neighbours(change, trial))
-        found = moves(mechanism, *pair, change, seed=trial)
+        found = measure_changes(mechanism, *pair, change, seed=trial)
         assert len(found) == 1 + 2 * ASKS
         for moved in found:
             most[moved.query] = max(most.get(moved.query, 0.0), moved.change / moved.allowed)
@@ -80,9 +80,9 @@ def test_the_stated_bounds_are_approached_by_profiles_that_turn_round() -> None:
         cells = np.zeros((1, items))
         cells[0, : items - 2] = cells[0, last] = 1
         ratings = clicks(cells)
-        weights = contributions(ratings, 1)
+        weights = contribution_weights(ratings, 1)
         rows = np.bincount(ratings.items, weights, minlength=items)
-        sums = cross_moments(Pattern.of(ratings), weights, features)
+        sums = cross_moments(Pattern.from_ratings(ratings), weights, features)
         ends.append(np.hstack([math.sqrt(0.2) * rows[:, None], math.sqrt(0.8) * sums]))
     stated = PrivateTaste(epsilon=1.0, rank=1).guarantee(FACTS).releases.rounds
     assert stated.sensitivity[USER_REPLACED] == pytest.approx(math.sqrt(3.2))
@@ -102,7 +102,7 @@ def test_nothing_leaks_onto_items_the_user_does_not_have(branch) -> None:
     after[3] = 0
     values = []
     for cells in (before, after):
-        with witness() as seen:
+        with record_publications() as seen:
             next(mechanism.fit(clicks(cells), np.random.default_rng(0)))
         values.append([p.private for p in seen])
     assert np.array_equal(values[0][0][4:], values[1][0][4:])
@@ -110,7 +110,7 @@ def test_nothing_leaks_onto_items_the_user_does_not_have(branch) -> None:
         assert np.array_equal(values[0][1][4:], values[1][1][4:])
     features = np.random.default_rng(2).normal(size=(ITEMS, 3))
     sums = [
-        cross_moments(Pattern.of(r), contributions(r, 1), features)
+        cross_moments(Pattern.from_ratings(r), contribution_weights(r, 1), features)
         for r in map(clicks, (before, after))
     ]
     assert sums[0][4:] == pytest.approx(sums[1][4:], abs=1e-12)
@@ -119,7 +119,7 @@ def test_nothing_leaks_onto_items_the_user_does_not_have(branch) -> None:
 def test_both_branches_publish_what_is_on_the_card(branch) -> None:
     mechanism = PrivateTaste(epsilon=2.0, rank=3)
     ratings = clicks(cells_of(1))
-    with witness() as seen:
+    with record_publications() as seen:
         steps = list(mechanism.fit(ratings, np.random.default_rng(0)))
     assert len(steps) == ASKS
     releases = mechanism.guarantee(ratings.public).releases
@@ -137,7 +137,7 @@ def test_both_branches_publish_what_is_on_the_card(branch) -> None:
 
 def test_counts_alone_are_the_mean_of_all_answers_by_precision() -> None:
     mechanism = PrivateTaste(epsilon=0.5, rank=3)
-    with witness() as seen:
+    with record_publications() as seen:
         *_, last = mechanism.fit(clicks(cells_of(1)), np.random.default_rng(0))
     heard = [seen[0].published, *(p.published[:, 0] for p in seen[1::2])]
     weights = [p.release.scale**-2 for p in (seen[0], *seen[1::2])]
@@ -194,14 +194,16 @@ def test_a_profile_leaves_the_item_out() -> None:
         total = others @ features
         if others.any():
             expected[i] += w * total / np.linalg.norm(total)
-    assert cross_moments(Pattern.of(ratings), weights, features) == pytest.approx(expected)
-    lengths = np.linalg.norm(profiles(Pattern.of(ratings), features), axis=1)
+    assert cross_moments(Pattern.from_ratings(ratings), weights, features) == pytest.approx(
+        expected
+    )
+    lengths = np.linalg.norm(profiles(Pattern.from_ratings(ratings), features), axis=1)
     assert lengths == pytest.approx(cells.any(axis=1).astype(float))
 
 
 def test_features_that_cancel_have_no_direction() -> None:
     """Their sum is 5.6e-17, which is rounding: a direction would be of length 1."""
-    pattern = Pattern.of(clicks(np.ones((1, 3))))
+    pattern = Pattern.from_ratings(clicks(np.ones((1, 3))))
     assert not profiles(pattern, np.array([[0.1], [0.2], [-0.3]])).any()
 
 
@@ -244,7 +246,7 @@ def test_noise_alone_tells_nothing(second_noise) -> None:
 
 def hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, seed: int = 0):
     *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(seed))
-    return metrics.ranking(last.model, train, test, np.random.default_rng(0)).hr
+    return metrics.evaluate_ranking(last.model, train, test, np.random.default_rng(0)).hr
 
 
 @pytest.mark.slow
@@ -258,7 +260,7 @@ def test_in_a_large_shop_it_beats_private_popularity_by_ten_points_at_epsilon_1(
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("per", ["user", "cell"])
 def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str) -> None:
-    kind = registry.get("private-popularity")
+    kind = registry.get_mechanism("private-popularity")
     mechanism = registry.create(
         "private-popularity",
         epsilon=0.7,
@@ -281,7 +283,7 @@ def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str
                 continue
         values = []
         for cells in (before, after):
-            with witness() as seen:
+            with record_publications() as seen:
                 list(mechanism.fit(clicks(cells), np.random.default_rng(0)))
             values.append(seen[0].private)
         bound = release.sensitivity[card.change]
@@ -292,11 +294,11 @@ def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str
 def test_contributions_bound_every_user_by_the_own_row_alone() -> None:
     ratings = clicks(cells_of(6, density=0.8))
     for norm, power in ((1, 1), (2, 2)):
-        weights = contributions(ratings, 3, norm)
+        weights = contribution_weights(ratings, 3, norm)
         lengths = np.bincount(ratings.users, weights**power, minlength=USERS)
         assert lengths.max() <= 3 * (1 + 1e-12)
     short = np.diff(ratings.indptr)[ratings.users] <= 3
-    assert (contributions(ratings, 3)[short] == 1).all()
+    assert (contribution_weights(ratings, 3)[short] == 1).all()
 
 
 def test_bad_input_is_a_sentence() -> None:
@@ -328,12 +330,14 @@ def row_3_full_and_empty():
 
 def moved(before, after):
     pair = (clicks(cells) for cells in (before, after))
-    return moves(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
+    return measure_changes(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
 
 
 @pytest.mark.usefixtures("branch")
 def test_planted_bug_rows_that_are_not_scaled_are_caught(monkeypatch) -> None:
-    monkeypatch.setattr(user_ranking, "contributions", lambda ratings, _: np.ones(len(ratings)))
+    monkeypatch.setattr(
+        user_ranking, "contribution_weights", lambda ratings, _: np.ones(len(ratings))
+    )
     found = moved(*row_3_full_and_empty())
     assert found[0].change > 2 * found[0].allowed
     assert any(m.change > 2 * m.allowed for m in found[1:])
@@ -344,14 +348,14 @@ def test_planted_bug_a_choice_by_the_private_counts_is_caught(monkeypatch) -> No
     before, after = row_3_full_and_empty()
     of = {c.sum(): bool(c[3].any()) for c in (before, after)}
     private: list[bool] = []
-    honest = user_ranking.contributions
+    honest = user_ranking.contribution_weights
 
     def spying(ratings, count):
         private.append(of[len(ratings)])
         return honest(ratings, count)
 
-    monkeypatch.setattr(user_ranking, "contributions", spying)
-    monkeypatch.setattr(user_ranking, "_heard", lambda _: private[-1])
+    monkeypatch.setattr(user_ranking, "contribution_weights", spying)
+    monkeypatch.setattr(user_ranking, "_is_signal_detectable", lambda _: private[-1])
     found = moved(before, after)
     assert any(m.change > m.allowed for m in found)
 
@@ -368,5 +372,5 @@ def test_another_answer_agrees_with_taste_and_not_with_noise_taken_for_it() -> N
 
 def test_a_delta_per_cell_may_be_larger_than_one_over_the_users() -> None:
     public = PublicFacts(users=40, items=12, low=0, high=1)
-    cell = registry.create("private-popularity", epsilon=1.0, delta=0.05, per=Per.CELL)
+    cell = registry.create("private-popularity", epsilon=1.0, delta=0.05, per=ProtectedUnit.CELL)
     assert cell.guarantee(public).certified().finite

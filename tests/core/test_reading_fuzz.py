@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.reading_files import File, disagreement, generate, killed, taken, wanted
+from tests.reading_files import (
+    File,
+    find_disagreement,
+    find_killing_signal,
+    generate,
+    read_with_oracle,
+    read_with_program,
+)
 from tests.reading_oracle import Refused, Table
 
 PARTS, EACH = 8, 250
@@ -96,7 +103,7 @@ BY_HAND: list[tuple[str | bytes, dict[str, Any], str]] = [
 def test_by_hand(content: str | bytes, options: dict[str, Any], expected: str) -> None:
     text = content.encode() if isinstance(content, str) else content
     file = File(text, {"low": 1, "high": 5, **options})
-    right = wanted(file, options.get("bad_rows", "error"))
+    right = read_with_oracle(file, options.get("bad_rows", "error"))
     if isinstance(right, Refused):
         assert f"refused: {' '.join(sorted(right.reasons))}" == expected
     else:
@@ -162,12 +169,12 @@ def test_most_kinds_are_read_and_refused() -> None:
         files = [
             file for file in map(generate, map(random.Random, range(600))) if file.kind == kind
         ]
-        outcomes = [type(wanted(file, "leave-out")) for file in files]
+        outcomes = [type(read_with_oracle(file, "leave-out")) for file in files]
         assert min(outcomes.count(Table), outcomes.count(Refused)) >= len(outcomes) // 6, kind
 
 
 def check(file: File) -> None:
     for bad_rows in ("error", "leave-out"):
-        problem = killed(file, bad_rows)
-        problem = problem or disagreement(file, bad_rows, taken(file, bad_rows))
+        problem = find_killing_signal(file, bad_rows)
+        problem = problem or find_disagreement(file, bad_rows, read_with_program(file, bad_rows))
         assert not problem, f"{problem}\nbad_rows={bad_rows} {file.options}\n{file.content!r}"

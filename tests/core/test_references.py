@@ -9,9 +9,9 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import TopItems
 from dpmc_core.mechanisms import plain, references
-from dpmc_core.metrics import ranking, rmse
+from dpmc_core.metrics import evaluate_ranking, rmse
 from dpmc_core.model import Factors, Task
-from dpmc_core.problem import LeaveLast, RandomShare, build_problem, generator
+from dpmc_core.problem import LeaveLast, RandomShare, build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores, ease_weights
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.slow
 
 
 def model_of(id, ratings, seed=0, **settings):
-    *_, last = registry.create(id, **settings).fit(ratings, generator(seed, id))
+    *_, last = registry.create(id, **settings).fit(ratings, create_generator(seed, id))
     return last.model
 
 
 def clicks(seed, users=300, items=60, count=6_000):
     shop = generate.Shop(users=users, items=items, clicks=count)
-    return generate.shop(seed, shop).ratings
+    return generate.generate_clicks(seed, shop).ratings
 
 
 def whole(model, shape):
@@ -48,8 +48,8 @@ def test_no_trivial_method_and_no_other_twin_is_better_than_the_reference_of_rat
     ahead = {id: [] for id in rivals}
     for seed in range(seeds):
         if name == "small-tail":
-            data = generate.long_tail(seed, users=600, items=1_200, ratings=50_000).ratings
-            train, test = RandomShare()(data, generator(seed, name))
+            data = generate.generate_long_tail(seed, users=600, items=1_200, ratings=50_000).ratings
+            train, test = RandomShare()(data, create_generator(seed, name))
         else:
             problem = build_problem(datasets.load(name), Task.RATINGS, seed=seed)
             train, test = problem.train, problem.test
@@ -91,10 +91,12 @@ def test_the_reference_of_clicks_is_no_worse_than_any_of_its_families():
     """Over four seeds of 600 held-out hits: two standard errors of a paired mean are .02 or so."""
     hits = {id: [] for id in ("reference-ranking", "ials", "ease", "item-knn", "popularity")}
     for seed in range(4):
-        train, test = LeaveLast()(clicks(seed, 600, 250, 12_000), generator(seed, "split"))
+        train, test = LeaveLast()(clicks(seed, 600, 250, 12_000), create_generator(seed, "split"))
         for id, found in hits.items():
             model = model_of(id, train, seed)
-            found.append(ranking(model, train, test, generator(seed, "negatives")).hr)
+            found.append(
+                evaluate_ranking(model, train, test, create_generator(seed, "negatives")).hr
+            )
     means = {id: np.mean(found) for id, found in hits.items()}
     best = means.pop("reference-ranking")
     assert best > max(means.values()) - 0.01
@@ -106,9 +108,9 @@ def test_settings_are_chosen_on_training_data_alone(judges, monkeypatch):
     """What the choice saw: every rating of the training data and nothing else. Whatever is held
     out of them is not learnt from while it judges, and learnt from in the end."""
     data = clicks(3)
-    train, test = LeaveLast()(data, generator(3, "split"))
+    train, test = LeaveLast()(data, create_generator(3, "split"))
     seen = []
-    honest = references.ranking
+    honest = references.evaluate_ranking
 
     def watched(model, learnt, judged, rng, **settings):
         seen.append((learnt, judged))
@@ -116,7 +118,7 @@ def test_settings_are_chosen_on_training_data_alone(judges, monkeypatch):
 
     monkeypatch.setattr(references, "ranking", watched)
     method = registry.create("reference-ranking", judges=judges)
-    steps = list(method.fit(train, generator(3, "fit")))
+    steps = list(method.fit(train, create_generator(3, "fit")))
     assert len(seen) == len(steps) - 1
 
     def cells(ratings):
@@ -133,7 +135,7 @@ def test_settings_are_chosen_on_training_data_alone(judges, monkeypatch):
             assert len(mine) <= max(1, len(own) // 5)
         assert 0 < len(judged) <= judges
     # The same training data with other test data: the same model, to the last digit.
-    again = list(method.fit(train, generator(3, "fit")))[-1]
+    again = list(method.fit(train, create_generator(3, "fit")))[-1]
     assert np.array_equal(whole(steps[-1].model, data.shape), whole(again.model, data.shape))
     assert all(step.model is None for step in steps[:-1])
     assert steps[-1].raw == set(steps[-1].trace)
@@ -147,8 +149,8 @@ def test_of_many_cells_one_of_each_kind_is_tried_and_then_the_best_kind(monkeypa
         tried.append(rival)
         return worth[getattr(rival, "ridge", None)]
 
-    monkeypatch.setattr(references, "_RIVALS", rivals)
-    monkeypatch.setattr(references, "_hit_ratio", judged)
+    monkeypatch.setattr(references, "_CANDIDATES", rivals)
+    monkeypatch.setattr(references, "_measure_hit_ratio", judged)
     data = clicks(4)
     for many, popular, asked in (
         (math.prod(data.shape), 0.5, rivals),
@@ -157,7 +159,7 @@ def test_of_many_cells_one_of_each_kind_is_tried_and_then_the_best_kind(monkeypa
     ):
         tried.clear()
         worth[None] = popular
-        monkeypatch.setattr(references, "_MANY", many)
+        monkeypatch.setattr(references, "_LARGE_CELLS", many)
         *_, last = registry.create("reference-ranking").fit(data, np.random.default_rng(0))
         assert tuple(tried) == asked
         assert last.final
@@ -178,8 +180,8 @@ def test_leading_vectors_of_the_sparse_matrix_are_those_of_the_dense_one(m, n, c
     indptr = np.concatenate(([0], np.cumsum(np.bincount(users, minlength=m))))
     cells = Pattern(items.astype(np.int32), indptr, (m, n))
     values = rng.normal(size=len(users))
-    dense = cells.by_user(values).toarray()
-    found, basis = leading_eigenpairs(gram_products(cells.by_user(values)), n, count)
+    dense = cells.build_matrix(values).toarray()
+    found, basis = leading_eigenpairs(gram_products(cells.build_matrix(values)), n, count)
     assert np.allclose(
         np.sqrt(found[::-1]), np.linalg.svd(dense, compute_uv=False)[:count], atol=1e-9
     )
@@ -189,7 +191,7 @@ def test_leading_vectors_of_the_sparse_matrix_are_those_of_the_dense_one(m, n, c
 
 @pytest.mark.parametrize("id", ["pgd", "cleansed-svd"])
 def test_beyond_the_limit_the_most_rated_items_are_solved_and_others_have_means(id, monkeypatch):
-    data = generate.restaurants(3).ratings
+    data = generate.generate_restaurants(3).ratings
     means = whole(model_of("item-mean", data), data.shape)
     counts = np.bincount(data.items, minlength=130)
     kept = np.sort(np.argsort(-counts, kind="stable")[:90])
@@ -220,7 +222,7 @@ def test_the_unit_of_the_ratings_does_not_matter():
 
 def test_the_winner_learns_from_all_training_data(monkeypatch):
     data = clicks(4)
-    monkeypatch.setattr(references, "_RIVALS", (plain.Ease(ridge=300.0), plain.Popularity()))
+    monkeypatch.setattr(references, "_CANDIDATES", (plain.Ease(ridge=300.0), plain.Popularity()))
     found = whole(model_of("reference-ranking", data), data.shape)
     scores = ItemScores(data.matrix, ease_weights(data, 300.0))
     assert np.allclose(found, whole(scores, data.shape))

@@ -5,7 +5,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.one_bit import InputFlip
-from dpmc_core.mechanisms.plain import Clear
+from dpmc_core.mechanisms.plain import MaximumLikelihood
 
 
 def test_ids_are_those_of_the_classes():
@@ -16,15 +16,15 @@ def test_ids_are_those_of_the_classes():
 
 def test_an_unknown_id_comes_with_the_nearest_names():
     with pytest.raises(InvalidSetting, match="did you mean input-flip") as caught:
-        registry.get("input-flop")
+        registry.get_mechanism("input-flop")
     assert "'input-flop'" in str(caught.value)
     with pytest.raises(InvalidSetting, match="did you mean objective or objective-statistic"):
-        registry.get("Objective-")
+        registry.get_mechanism("Objective-")
 
 
 def test_create_passes_epsilon_only_where_it_means_something():
     assert registry.create("input-flip", epsilon=2.0) == InputFlip(epsilon=2.0)
-    assert registry.create("clear", epsilon=2.0, delta=1e-6) == Clear()
+    assert registry.create("clear", epsilon=2.0, delta=1e-6) == MaximumLikelihood()
 
 
 def test_an_unknown_setting_is_named_with_the_nearest():
@@ -40,7 +40,7 @@ def test_text_is_only_where_a_method_is_looked_for_first(monkeypatch):
 
     for told in (without, lambda *_: None, lambda *_: b'id = "input-flip"'):
         monkeypatch.setattr(registry.pkgutil, "get_data", told)
-        fresh = registry._Mechanisms(registry._of_files)
-        assert fresh["input-flip"] is registry.get("input-flip")
+        fresh = registry._Mechanisms(registry._find_in_files)
+        assert fresh["input-flip"] is registry.get_mechanism("input-flip")
         assert "input-flop" not in fresh
         assert list(fresh) == list(registry.MECHANISMS)

@@ -42,7 +42,7 @@ def sign_matrix(changed):
 @pytest.fixture
 def deaf(monkeypatch):
     def additive(self, value, rng):
-        return self._noise(np.shape(value), rng)
+        return self._draw_noise(np.shape(value), rng)
 
     def channel(self, value, rng):
         return rng.integers(0, len(self.channel[0]), np.shape(value))

@@ -15,7 +15,7 @@ from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, Ratings
-from tests.replay import replayed
+from tests.replay import replay_run
 from tests.user_level_helpers import (
     COLLECTED,
     FAMILY,
@@ -23,10 +23,10 @@ from tests.user_level_helpers import (
     ITEMS,
     RANKING,
     VARIANTS,
-    build,
-    extreme_rows,
-    make,
-    rows_of,
+    build_ratings,
+    create_mechanism,
+    make_extreme_rows,
+    make_rows,
 )
 
 USER = 4  # whose row differs
@@ -41,8 +41,8 @@ def clicks(rows):
 
 def pairs(task):
     """Data sets with an extreme row of the user's, beside an empty one and another one."""
-    make_of = clicks if task is Task.RANKING else build
-    rows, kinds = rows_of(), extreme_rows()
+    make_of = clicks if task is Task.RANKING else build_ratings
+    rows, kinds = make_rows(), make_extreme_rows()
     for row in (kinds[0], kinds[3], kinds[6]):
         for other in ({}, kinds[1], {11: 5.0}):
             yield tuple(make_of([*rows[:USER], r, *rows[USER + 1 :]]) for r in (row, other))
@@ -51,11 +51,11 @@ def pairs(task):
 def assert_nothing_but_answers_counts(mechanism):
     moved = False
     for one, other in pairs(mechanism.task):
-        first, second = replayed(mechanism, one, other, USER)
-        assert first.shown == second.shown, "a trace shows a raw value"
-        for a, b in zip(first.others, second.others, strict=True):
+        first, second = replay_run(mechanism, one, other, USER)
+        assert first.public_traces == second.public_traces, "a trace shows a raw value"
+        for a, b in zip(first.other_predictions, second.other_predictions, strict=True):
             assert np.array_equal(a, b), f"others see a raw value: {np.abs(a - b).max():.3g}"
-        moved = moved or not np.array_equal(first.own[-1], second.own[-1])
+        moved = moved or not np.array_equal(first.user_predictions[-1], second.user_predictions[-1])
     return moved
 
 
@@ -63,7 +63,7 @@ def assert_nothing_but_answers_counts(mechanism):
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_others_see_nothing_of_a_row_but_the_published_answers(id, settings):
     # the own row does reach the user's own predictions, so the data sets do differ
-    differ = assert_nothing_but_answers_counts(make(id, **settings))
+    differ = assert_nothing_but_answers_counts(create_mechanism(id, **settings))
     assert differ or id == "private-constant"  # which predicts one number for everybody
 
 
@@ -79,7 +79,7 @@ def test_user_profiles_show_a_row_to_others_and_certify_nothing(variant):
     with pytest.raises(AssertionError, match="others see a raw value"):
         assert_nothing_but_answers_counts(mechanism)
     for unit in (CELL, USER_EMPTIED):
-        assert not mechanism.guarantee(build(rows_of()).public).certified(unit).finite
+        assert not mechanism.guarantee(build_ratings(make_rows()).public).certified(unit).finite
 
 
 def test_every_certified_mechanism_of_whole_rows_is_held_to_it():
@@ -99,10 +99,10 @@ PLANTED = [
     (id, settings, name)
     for id, settings in [
         # nearly without noise, where nothing is left out for it
-        *((id, make(id, **{"epsilon": 1e3} | s)) for id, s in VARIANTS[: len(FAMILY)]),
+        *((id, create_mechanism(id, **{"epsilon": 1e3} | s)) for id, s in VARIANTS[: len(FAMILY)]),
         *((id, registry.create(id, **s)) for id, s in RANKING + COLLECTED),
     ]
-    for name, _ in settings.guarantee(build(rows_of()).public).releases
+    for name, _ in settings.guarantee(build_ratings(make_rows()).public).releases
     # so noisy that it asks for counts alone, and no moments
     if (id, settings.epsilon, name) != ("private-taste", 2.0, "moments")
 ]

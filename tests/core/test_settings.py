@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.settings import check_settings, parse_setting, setting, settings_of, show_setting
+from dpmc_core.settings import (
+    check_settings,
+    list_settings,
+    parse_setting,
+    serialise_setting,
+    setting,
+)
 
 
 class Kind(enum.Enum):
@@ -58,7 +64,7 @@ class Child(Method):
 
 
 def test_settings_are_listed_in_order_with_their_facts() -> None:
-    found = {s.name: s for s in settings_of(Method)}
+    found = {s.name: s for s in list_settings(Method)}
     assert list(found) == ["epsilon", "rank", "clip", "kind", "debias", "shape", "note"]
     assert found["epsilon"].default is dataclasses.MISSING
     assert found["clip"].optional
@@ -71,7 +77,7 @@ def test_settings_are_listed_in_order_with_their_facts() -> None:
 
 
 def test_a_subclass_overrides_and_adds() -> None:
-    found = {s.name: s for s in settings_of(Child)}
+    found = {s.name: s for s in list_settings(Child)}
     assert list(found)[-1] == "extra"
     assert found["rank"].default == 3
     assert found["rank"].info.help == "rank of the child"
@@ -148,10 +154,10 @@ def test_json_and_text_forms_come_back() -> None:
     method = Method(
         epsilon=np.float64(0.1), rank=np.int64(3), kind=Kind.ROUNDED, debias=True, shape=Shape(6)
     )
-    for s in settings_of(Method):
+    for s in list_settings(Method):
         value = getattr(method, s.name)
-        shown = show_setting(value)
+        shown = serialise_setting(value)
         json.dumps(shown, allow_nan=False)
         assert parse_setting(Method, s.name, str(shown)) == value
-    assert json.dumps(show_setting(np.int64(3))) == "3"
-    assert json.dumps(show_setting(np.float32(0.5))) == "0.5"
+    assert json.dumps(serialise_setting(np.int64(3))) == "3"
+    assert json.dumps(serialise_setting(np.float32(0.5))) == "0.5"

@@ -27,7 +27,7 @@ def sums(shared, sizes, rng, keep=None):
     """Row sums of the shares of groups of those sizes; keep: only the first so many shares."""
     groups = np.repeat(np.arange(len(sizes)), sizes)
     values = np.zeros((len(groups), shared.shape[1]))
-    drawn = shared.publish_shares(values, groups, shared.mixing(rng), rng)
+    drawn = shared.publish_shares(values, groups, shared.draw_mixing(rng), rng)
     rank = np.arange(len(groups)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     total = np.zeros((len(sizes), shared.shape[1]))
     for g, row, r in zip(groups, drawn, rank, strict=True):
@@ -50,7 +50,7 @@ def test_the_scale_of_the_sums_is_exact(shares):
     """Planted bug: shares that are 3 % short."""
     shared, rng = release(shares, rows=40_000), np.random.default_rng(3)
     groups = np.repeat(np.arange(40_000), 2)
-    drawn = shared.publish_shares(np.zeros((80_000, 3)), groups, shared.mixing(rng), rng)
+    drawn = shared.publish_shares(np.zeros((80_000, 3)), groups, shared.draw_mixing(rng), rng)
     total = drawn[::2] + drawn[1::2]
     assert_scale(total, shared)
     with pytest.raises(AssertionError, match="scale off"):
@@ -69,7 +69,7 @@ def test_hardened_shares_without_those_of_t_users_still_sum_to_laplace_noise(t):
 def test_given_its_mixing_variable_the_gaussian_sum_has_the_variance_the_recommender_knows():
     shared = release(Shares.GAUSSIAN, rows=3000)
     rng = np.random.default_rng(0)
-    mixing = shared.mixing(rng)
+    mixing = shared.draw_mixing(rng)
     groups = np.repeat(np.arange(3000), 5)
     drawn = shared.publish_shares(np.zeros((15_000, 3)), groups, mixing, rng)
     total = np.zeros((3000, 3))
@@ -92,12 +92,12 @@ def test_values_are_added_and_the_witness_sees_one_publication():
     shared, rng = release(Shares.GAMMA, rows=2), np.random.default_rng(0)
     groups = np.array([0, 0, 1, 1, 1])
     values = np.arange(15.0).reshape(5, 3)
-    with privacy.witness() as published:
+    with privacy.record_publications() as published:
         noisy = shared.publish_shares(values, groups, None, np.random.default_rng(4))
     bare = shared.publish_shares(np.zeros((5, 3)), groups, None, np.random.default_rng(4))
     assert np.allclose(noisy - bare, values)
     assert [seen.release.query for seen in published] == ["linear term"]
-    assert shared.mixing(rng) is None
+    assert shared.draw_mixing(rng) is None
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_bad_shares_are_refused_in_a_sentence(call, message):
 
 
 def test_the_test_catches_planted_bugs(monkeypatch):
-    honest = noise.gamma_shares
+    honest = noise.draw_gamma_shares
 
     def check():
         found = sums(release(Shares.GAMMA, 2000), np.full(2000, 5), np.random.default_rng(2))
@@ -126,6 +126,6 @@ def test_the_test_catches_planted_bugs(monkeypatch):
         lambda scale, parts, length, rng: honest(scale, parts + 1, length, rng),
         lambda scale, parts, length, rng: 0 * honest(scale, parts, length, rng),
     ):
-        monkeypatch.setattr(noise, "gamma_shares", planted)
+        monkeypatch.setattr(noise, "draw_gamma_shares", planted)
         with pytest.raises(AssertionError):
             check()

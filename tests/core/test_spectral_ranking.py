@@ -14,7 +14,7 @@ from dpmc_core.solvers import ranking
 from dpmc_core.solvers.ranking import ClickTaste, FlippedBits, _Edge
 from sample_data import generate
 from tests.ratings_helpers import clicks
-from tests.replay import replayed
+from tests.replay import replay_run
 
 
 def flipped(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
@@ -106,15 +106,15 @@ def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its
     changed = truth.copy()
     changed[7] = ~changed[7]
     mechanism = registry.create("dplcf", epsilon=2.0)
-    first, second = replayed(mechanism, clicks(truth), clicks(changed), 7)
-    assert first.shown == second.shown
-    assert np.array_equal(first.others[-1], second.others[-1])
-    assert not np.array_equal(first.own[-1], second.own[-1])
+    first, second = replay_run(mechanism, clicks(truth), clicks(changed), 7)
+    assert first.public_traces == second.public_traces
+    assert np.array_equal(first.other_predictions[-1], second.other_predictions[-1])
+    assert not np.array_equal(first.user_predictions[-1], second.user_predictions[-1])
 
 
 @pytest.mark.slow
 def test_a_million_ratings_stay_below_400_megabytes():
-    ratings = generate.long_tail(0).ratings
+    ratings = generate.generate_long_tail(0).ratings
     ratings = Ratings.build(
         ratings.users,
         ratings.items,

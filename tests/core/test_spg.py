@@ -11,9 +11,9 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import (
     NuclearBall,
     NuclearBox,
-    flipped_likelihood,
-    likelihood,
-    minimise,
+    flipped_likelihood_loss,
+    likelihood_loss,
+    minimise_loss,
 )
 
 pytestmark = pytest.mark.slow
@@ -31,15 +31,15 @@ def instance(rows=14, columns=10, seed=0):
 def ball(ratings, radius, bound=None):
     rng = np.random.default_rng(1)
     if bound is None:
-        return NuclearBall(Pattern.of(ratings), radius, rng)
-    return NuclearBox(Pattern.of(ratings), radius, bound, rng)
+        return NuclearBall(Pattern.from_ratings(ratings), radius, rng)
+    return NuclearBox(Pattern.from_ratings(ratings), radius, bound, rng)
 
 
 ITERATIONS = 3000
 
 
 def solve(loss, feasible, tolerance=1e-6, iterations=ITERATIONS):
-    *_, last = minimise(loss, feasible, iterations=iterations, tolerance=tolerance)
+    *_, last = minimise_loss(loss, feasible, iterations=iterations, tolerance=tolerance)
     return last
 
 
@@ -79,7 +79,7 @@ def test_a_block_outside_the_first_answer_joins_it():
 
     slope = brentq(lambda t: sizes @ levels(t) - radius, 1e-6, sizes.max())
     optimum = np.square(sizes) @ np.log1p(np.exp(-levels(slope)))
-    last = solve(likelihood(LOGISTIC, np.ones(len(users))), ball(ratings, radius), 1e-5)
+    last = solve(likelihood_loss(LOGISTIC, np.ones(len(users))), ball(ratings, radius), 1e-5)
     assert last.index < ITERATIONS  # the tolerance was met
     assert last.objective <= optimum * (1 + 1e-6)
 
@@ -89,7 +89,7 @@ def test_logistic_optimum_equals_cvxpy(bound):
     ratings = instance()
     radius = 0.6 * np.sqrt(np.prod(ratings.shape))
     want, _ = cvxpy_optimum(ratings, LOGISTIC, radius, bound)
-    loss = likelihood(LOGISTIC, (ratings.values > 0).astype(float))
+    loss = likelihood_loss(LOGISTIC, (ratings.values > 0).astype(float))
     found = solve(loss, ball(ratings, radius, bound))
     assert found.objective == pytest.approx(want, rel=1e-4)
     matrix = whole(found.point, ratings.shape)
@@ -104,7 +104,7 @@ def test_probit_optimum_equals_cvxpy(bound):
     ratings = instance(seed=3)
     radius = 0.6 * np.sqrt(np.prod(ratings.shape))
     link = Probit(0.9)
-    loss = likelihood(link, (ratings.values > 0).astype(float))
+    loss = likelihood_loss(link, (ratings.values > 0).astype(float))
     _, x = cvxpy_optimum(ratings, link, radius, bound)
     want, _ = loss(x[ratings.users, ratings.items])
     found = solve(loss, ball(ratings, radius, bound))
@@ -142,7 +142,7 @@ def test_projection_is_the_nearest_feasible_point(bound):
 def test_stationary_for_the_loss_of_flipped_signs():
     """That loss is not convex, so the fixed point itself is checked, with a full decomposition."""
     ratings = instance(30, 25, seed=8)
-    loss = flipped_likelihood(LOGISTIC, (ratings.values > 0).astype(float), 0.27, 0.27)
+    loss = flipped_likelihood_loss(LOGISTIC, (ratings.values > 0).astype(float), 0.27, 0.27)
     radius = 0.7 * np.sqrt(np.prod(ratings.shape))
     feasible = ball(ratings, radius)
     last = solve(loss, feasible)
@@ -158,12 +158,14 @@ def test_reference_optimum_on_movielens(movielens_u1):
     train, _ = movielens_u1
     threshold = train.values.mean()
     labels = (train.values >= threshold).astype(float)
-    loss = likelihood(LOGISTIC, labels)
+    loss = likelihood_loss(LOGISTIC, labels)
     radius = 0.7 * np.sqrt(np.prod(train.shape))
     last = solve(loss, ball(train, radius), tolerance=1e-3, iterations=100)
     assert last.objective == pytest.approx(42537.7, rel=1e-3)
     _, gradient = loss(last.point.observed)
-    top = svds(Pattern.of(train).by_user(gradient), k=1, return_singular_vectors=False)[0]
+    top = svds(
+        Pattern.from_ratings(train).build_matrix(gradient), k=1, return_singular_vectors=False
+    )[0]
     gap = gradient @ last.point.observed + radius * top
     assert 0 <= gap <= 1e-3 * last.objective
 
@@ -172,7 +174,7 @@ def test_flipped_loss_gradient_and_its_negative_curvature():
     x = np.linspace(-1, 1, 201)
     p = 1 / (1 + np.e)
     for label in (0.0, 1.0):
-        loss = flipped_likelihood(LOGISTIC, np.array([label]), p, p)
+        loss = flipped_likelihood_loss(LOGISTIC, np.array([label]), p, p)
         values = np.array([loss(np.array([t]))[0] for t in x])
         slopes = np.array([loss(np.array([t]))[1][0] for t in x])
         assert np.allclose(np.gradient(values, x)[1:-1], slopes[1:-1], atol=1e-4)

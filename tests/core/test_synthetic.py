@@ -16,18 +16,20 @@ from sample_data import generate
 
 @pytest.mark.slow
 def test_the_stored_samples_are_what_the_generator_writes(tmp_path: Path) -> None:
-    written = generate.write(tmp_path)
-    stored = [path for kind in ("*.npz", "*-items.csv") for path in synthetic.FOLDER.glob(kind)]
+    written = generate.write_samples(tmp_path)
+    stored = [
+        path for kind in ("*.npz", "*-items.csv") for path in synthetic.SAMPLE_FOLDER.glob(kind)
+    ]
     assert {path.name for path in written} == {path.name for path in stored}
     for path in written:
-        assert path.read_bytes() == (synthetic.FOLDER / path.name).read_bytes(), path.name
+        assert path.read_bytes() == (synthetic.SAMPLE_FOLDER / path.name).read_bytes(), path.name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", synthetic.SAMPLES)
 def test_a_stored_sample_reads_back_exactly(name: str) -> None:
-    stored, genres, truth = synthetic.read(name)
-    fresh = generate.MAKERS[name](synthetic.SEED)
+    stored, genres, truth = synthetic.load_sample(name)
+    fresh = generate.SAMPLE_GENERATORS[name](synthetic.SAMPLE_SEED)
     assert stored.public == fresh.ratings.public
     assert stored.fingerprint == fresh.ratings.fingerprint
     assert stored.titles == (None if fresh.ratings.titles is None else tuple(fresh.ratings.titles))
@@ -43,7 +45,7 @@ def test_a_stored_sample_reads_back_exactly(name: str) -> None:
 @pytest.mark.parametrize("link", [LOGISTIC, Probit(0.5)])
 @pytest.mark.parametrize(("rank", "alpha"), [(1, 1.0), (3, 2.5)])
 def test_one_bit_lab_follows_its_model(link, rank: int, alpha: float) -> None:
-    ratings, _, truth = synthetic.one_bit_lab(
+    ratings, _, truth = synthetic.generate_one_bit_lab(
         d1=300,
         d2=200,
         rank=rank,
@@ -65,7 +67,9 @@ def test_one_bit_lab_follows_its_model(link, rank: int, alpha: float) -> None:
 
 
 def test_rank_one_ratings_are_drawn_in_blocks_and_exact():
-    made = synthetic.rank_one(users=9_000, items=30, per_user=7, rng=np.random.default_rng(3))
+    made = synthetic.generate_rank_one(
+        users=9_000, items=30, per_user=7, rng=np.random.default_rng(3)
+    )
     ratings, truth = made.ratings, made.truth
     assert truth is not None
     assert (np.bincount(ratings.users, minlength=9_000) == 7).all()

@@ -11,9 +11,9 @@ from dpmc_core import registry
 from dpmc_core.data.transforms import (
     Binarise,
     CapPerUser,
-    Cut,
     Implicit,
     Rescale,
+    ThresholdRule,
     TopItems,
     apply_steps,
     parse_step,
@@ -51,7 +51,7 @@ def cells(ratings: Ratings) -> dict[tuple[int, int], float]:
 @pytest.mark.parametrize("seed", range(5))
 def test_binarise_uses_the_training_mean_on_both_sides(seed: int) -> None:
     train, test = some_ratings(seed), some_ratings(seed + 100)
-    signs, test_signs = apply_steps([Binarise(Cut.MEAN)], train, test)
+    signs, test_signs = apply_steps([Binarise(ThresholdRule.MEAN)], train, test)
     mean = sum(cells(train).values()) / len(train)
     assert test_signs is not None
     for before, after in ((train, signs), (test, test_signs)):
@@ -100,7 +100,11 @@ def test_an_implicit_limit_makes_the_pattern_private_and_the_card_says_so() -> N
     assert len(liked_other) == len(liked) + 1
     (phrase,) = liked.prepared
     assert phrase == "which ratings are 4 or more (matters per rating only)"
-    card = registry.create("dplcf", epsilon=1.0).guarantee(liked.public).given(liked.prepared)
+    card = (
+        registry.create("dplcf", epsilon=1.0)
+        .guarantee(liked.public)
+        .with_preparation(liked.prepared)
+    )
     assert card.caveats[-1] == f"certified given that {phrase} is public"
     # Per rating this card is proved through cells, so it holds for the raw ratings too.
     assert card.certified(RATING).epsilon == card.certified(CELL).epsilon

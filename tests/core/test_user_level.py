@@ -17,8 +17,8 @@ from dpmc_core.model import Estimator
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Notion
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.rows import cap_key, capped
-from tests.replay import moves
+from dpmc_core.solvers.rows import cap_ratings, draw_cap_key
+from tests.replay import measure_changes
 from tests.statistics_helpers import FALSE_ALARM, assert_drawn_from
 from tests.user_level_helpers import (
     CAP,
@@ -28,11 +28,11 @@ from tests.user_level_helpers import (
     PUBLIC,
     USERS,
     VARIANTS,
-    build,
-    extreme_rows,
-    make,
-    neighbouring,
-    rows_of,
+    build_ratings,
+    create_mechanism,
+    list_neighbours,
+    make_extreme_rows,
+    make_rows,
 )
 
 JESTER = PublicFacts(users=24983, items=100, low=0, high=5)
@@ -41,9 +41,9 @@ JESTER = PublicFacts(users=24983, items=100, low=0, high=5)
 def assert_sensitivities_hold(mechanism, relation):
     """No release moves more than its card allows; returns the largest share of it each used."""
     used = defaultdict(float)
-    for one, other in neighbouring(relation):
+    for one, other in list_neighbours(relation):
         for a, b in ((one, other), (other, one)):
-            for moved in moves(mechanism, a, b, relation):
+            for moved in measure_changes(mechanism, a, b, relation):
                 assert moved.change <= moved.allowed * (1 + 1e-9), moved
                 used[moved.query] = max(used[moved.query], moved.change / moved.allowed)
     return used
@@ -53,20 +53,22 @@ def assert_sensitivities_hold(mechanism, relation):
 @pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_no_row_moves_a_release_further_than_its_card_says(id, settings, relation):
-    used = assert_sensitivities_hold(make(id, **settings), relation)
-    assert len(used) == len({r.query for _, r in make(id, **settings).guarantee(PUBLIC).releases})
+    used = assert_sensitivities_hold(create_mechanism(id, **settings), relation)
+    assert len(used) == len(
+        {r.query for _, r in create_mechanism(id, **settings).guarantee(PUBLIC).releases}
+    )
 
 
 def test_the_worst_rows_nearly_use_the_bounds_up():
     """The stated sensitivities are not padded: a full row of extremes comes close to them."""
-    tight = make("private-frank-wolfe", clip=0.3, residual=1.0, item_share=0.1)
+    tight = create_mechanism("private-frank-wolfe", clip=0.3, residual=1.0, item_share=0.1)
     used = assert_sensitivities_hold(tight, USER_EMPTIED)
     # a gain, and what a user differs by, is near its bound for rows that do not occur
     assert sum(share > 0.9 for share in used.values()) == len(used) - 2, used
-    used = assert_sensitivities_hold(make("dpals", factor_clip=0.01), USER_EMPTIED)
+    used = assert_sensitivities_hold(create_mechanism("dpals", factor_clip=0.01), USER_EMPTIED)
     assert sum(share > 0.6 for share in used.values()) >= len(used) - 2, used
     # with its diagonal, which the noise-aware estimator leaves out
-    clipped = make("private-svd", clip=0.2, estimator=Estimator.PUBLISHED)
+    clipped = create_mechanism("private-svd", clip=0.2, estimator=Estimator.PUBLISHED)
     used = assert_sensitivities_hold(clipped, USER_EMPTIED)
     assert used[clipped.guarantee(PUBLIC).releases.gram.query] > 0.99, used
 
@@ -94,9 +96,9 @@ def without(releases, dropped):
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_certified_is_what_dp_accounting_finds_for_everything_published(id, settings, relation):
     """Fails if any one release is left out of the card, or counted too rarely."""
-    mechanism = make(id, **settings)
-    with privacy.witness() as publications:
-        list(mechanism.fit(build(rows_of()), np.random.default_rng(0)))
+    mechanism = create_mechanism(id, **settings)
+    with privacy.record_publications() as publications:
+        list(mechanism.fit(build_ratings(make_rows()), np.random.default_rng(0)))
     card = mechanism.guarantee(PUBLIC)
     found = composed_epsilon(publications, relation, 1e-6)
     certified = card.certified(relation).epsilon
@@ -110,14 +112,16 @@ def test_certified_is_what_dp_accounting_finds_for_everything_published(id, sett
             assert less.epsilon < certified * (1 - 1e-5), f"{name} would not be missed"
         if release.times > 1:
             rare = dataclasses.replace(release, times=1)
-            once = card.releases.each(lambda r, one=release, rare=rare: rare if r is one else r)
+            once = card.releases.map_releases(
+                lambda r, one=release, rare=rare: rare if r is one else r
+            )
             less = dataclasses.replace(card, releases=once).certified(relation)
             assert less.epsilon < certified * (1 - 1e-5)
 
 
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_a_release_that_is_not_on_the_card_cannot_be_made(id, settings, monkeypatch):
-    mechanism = make(id, **settings)
+    mechanism = create_mechanism(id, **settings)
     honest = type(mechanism).guarantee
     for name, _ in honest(mechanism, PUBLIC).releases:
 
@@ -128,7 +132,7 @@ def test_a_release_that_is_not_on_the_card_cannot_be_made(id, settings, monkeypa
 
         monkeypatch.setattr(type(mechanism), "guarantee", forgetful)
         with pytest.raises((AttributeError, KeyError, UnboundLocalError)):
-            list(mechanism.fit(build(rows_of()), np.random.default_rng(0)))
+            list(mechanism.fit(build_ratings(make_rows()), np.random.default_rng(0)))
 
 
 @pytest.mark.slow_unless_planted
@@ -136,20 +140,24 @@ def test_a_release_that_is_not_on_the_card_cannot_be_made(id, settings, monkeypa
 def test_tight_calibration_spends_the_budget_and_no_more(id):
     for epsilon in (0.1, 1.0, 5.0):
         for public in (PUBLIC, JESTER):
-            certified = make(id, epsilon=epsilon).guarantee(public).certified()
+            certified = create_mechanism(id, epsilon=epsilon).guarantee(public).certified()
             assert epsilon * (1 - 1e-6) <= certified.epsilon <= epsilon
             assert certified.delta == 1e-6
 
 
 @pytest.mark.parametrize("id", PAPERS)
 def test_the_published_estimator_spends_the_budget_and_no_more(id):
-    certified = make(id, epsilon=1.0, estimator=Estimator.PUBLISHED).guarantee(PUBLIC).certified()
+    certified = (
+        create_mechanism(id, epsilon=1.0, estimator=Estimator.PUBLISHED)
+        .guarantee(PUBLIC)
+        .certified()
+    )
     assert 1 - 1e-6 <= certified.epsilon <= 1
 
 
 def test_the_card_is_joint_per_user_for_everyone():
     for id in FAMILY:
-        card = make(id).guarantee(JESTER)
+        card = create_mechanism(id).guarantee(JESTER)
         assert card.change is USER_EMPTIED
         assert card.notion is Notion.JOINT
         assert card.change.protects == "everything one person rated"
@@ -164,7 +172,9 @@ PAPER = {"calibration": Calibration.PAPER, "item_share": 0.0, "cap": None}
 
 def test_the_papers_constant_certifies_what_was_worked_out_by_hand():
     """Epsilon 1, delta 1e-6: 0.545 against the empty row, 0.790 against another (JTT18)."""
-    card = make("private-frank-wolfe", epsilon=1.0, residual=2.0, **PAPER).guarantee(JESTER)
+    card = create_mechanism("private-frank-wolfe", epsilon=1.0, residual=2.0, **PAPER).guarantee(
+        JESTER
+    )
     assert card.certified().epsilon == pytest.approx(0.545, abs=1e-3)
     assert card.certified(USER_REPLACED).epsilon == pytest.approx(0.790, abs=1e-3)
     scale = card.releases.gram[0].scale
@@ -175,7 +185,7 @@ def test_the_papers_constant_certifies_what_was_worked_out_by_hand():
 
 @pytest.mark.parametrize(("rounds", "certified"), [(1, 0.26), (10, 0.89), (20, 1.30), (50, 2.13)])
 def test_ojas_noise_leaves_out_the_rounds(rounds, certified):
-    mechanism = make(
+    mechanism = create_mechanism(
         "private-frank-wolfe-oja", epsilon=1.0, rounds=rounds, updates=20, residual=2.0, **PAPER
     )
     card = mechanism.guarantee(JESTER)
@@ -188,9 +198,9 @@ def test_ojas_noise_leaves_out_the_rounds(rounds, certified):
 
 def assert_noise_as_carded(mechanism):
     """Every cell of every publication differs from its private value by N(0, scale^2)."""
-    with privacy.witness() as publications:
+    with privacy.record_publications() as publications:
         for seed in range(30):
-            list(mechanism.fit(build(rows_of()), np.random.default_rng(seed)))
+            list(mechanism.fit(build_ratings(make_rows()), np.random.default_rng(seed)))
     card = mechanism.guarantee(PUBLIC)
     scales = {r.query: r.scale for _, r in card.releases}
     rounds = defaultdict(list)
@@ -206,7 +216,7 @@ def assert_noise_as_carded(mechanism):
 @pytest.mark.slow
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_every_publication_carries_the_noise_of_its_card(id, settings):
-    assert_noise_as_carded(make(id, **settings))
+    assert_noise_as_carded(create_mechanism(id, **settings))
 
 
 def _unclipped(cells, values, norm):  # noqa: ARG001
@@ -233,7 +243,7 @@ def _never(norms, norm):  # noqa: ARG001
     ],
 )  # fmt: skip
 def test_planted_missing_clip_is_caught(id, where, name, broken, settings, monkeypatch):
-    mechanism = make(id, **settings)
+    mechanism = create_mechanism(id, **settings)
     assert_sensitivities_hold(mechanism, USER_EMPTIED)
     monkeypatch.setattr(where, name, broken)
     with pytest.raises(AssertionError):
@@ -241,7 +251,7 @@ def test_planted_missing_clip_is_caught(id, where, name, broken, settings, monke
 
 
 def test_planted_unclipped_iterate_of_projected_gradient_is_caught(monkeypatch):
-    mechanism = make("private-pgd", clip=0.1, radius=5.0, step=1.0)
+    mechanism = create_mechanism("private-pgd", clip=0.1, radius=5.0, step=1.0)
     assert_sensitivities_hold(mechanism, USER_EMPTIED)
     monkeypatch.setattr(frank_wolfe, "shrinkage", _never)
     with pytest.raises(AssertionError):
@@ -252,16 +262,16 @@ def test_planted_unclipped_iterate_of_projected_gradient_is_caught(monkeypatch):
 
 
 def test_the_cap_is_drawn_by_each_users_own_randomness():
-    rows = rows_of()
-    changed = [*rows[:4], extreme_rows()[0], *rows[5:]]
-    one = capped(build(rows), CAP, cap_key(np.random.default_rng(3)))
-    two = capped(build(changed), CAP, cap_key(np.random.default_rng(3)))
+    rows = make_rows()
+    changed = [*rows[:4], make_extreme_rows()[0], *rows[5:]]
+    one = cap_ratings(build_ratings(rows), CAP, draw_cap_key(np.random.default_rng(3)))
+    two = cap_ratings(build_ratings(changed), CAP, draw_cap_key(np.random.default_rng(3)))
     assert np.bincount(one.users).max() == np.bincount(two.users)[4] == CAP
     others = [
         {tuple(c) for c in zip(r.users, r.items, strict=True) if c[0] != 4} for r in (one, two)
     ]
     assert others[0] == others[1]
-    again = capped(build(rows), CAP, cap_key(np.random.default_rng(4)))
+    again = cap_ratings(build_ratings(rows), CAP, draw_cap_key(np.random.default_rng(4)))
     assert not np.array_equal(one.items, again.items)
 
 
@@ -271,11 +281,11 @@ def test_the_cap_is_drawn_by_each_users_own_randomness():
 @pytest.mark.parametrize("id", FAMILY)
 def test_a_delta_of_one_over_the_users_is_refused(id):
     with pytest.raises(InvalidSetting, match=r"delta must be < 1/users = 0.0333, got 0.05"):
-        make(id, delta=0.05).guarantee(PUBLIC)
+        create_mechanism(id, delta=0.05).guarantee(PUBLIC)
     with pytest.raises(InvalidSetting, match=r"delta must be < 1/users"):
-        make(id, delta=1 / USERS).guarantee(PUBLIC)
+        create_mechanism(id, delta=1 / USERS).guarantee(PUBLIC)
     with pytest.raises(InvalidSetting, match="delta must be"):
-        make(id, delta=0.0)
+        create_mechanism(id, delta=0.0)
 
 
 @pytest.mark.parametrize(
@@ -283,38 +293,40 @@ def test_a_delta_of_one_over_the_users_is_refused(id):
 )
 def test_the_papers_constant_needs_a_small_epsilon(id):
     with pytest.raises(InvalidSetting, match=r"<= 2 ln\(1/delta\) = 27.63 with the paper's"):
-        make(id, epsilon=30.0, calibration=Calibration.PAPER)
-    make(id, epsilon=30.0)
-    make(id, epsilon=27.0, calibration=Calibration.PAPER)
+        create_mechanism(id, epsilon=30.0, calibration=Calibration.PAPER)
+    create_mechanism(id, epsilon=30.0)
+    create_mechanism(id, epsilon=27.0, calibration=Calibration.PAPER)
 
 
 @pytest.mark.parametrize("id", ["private-svd", "svd-after-cleansing", "dpals"])
 def test_a_rank_above_the_number_of_items_is_refused(id):
     with pytest.raises(InvalidSetting, match="rank must be <= items = 12, got 13"):
-        make(id, rank=13).guarantee(PUBLIC)
+        create_mechanism(id, rank=13).guarantee(PUBLIC)
 
 
 def test_other_impossible_settings_are_sentences():
     with pytest.raises(InvalidSetting, match="line search reads every user's ratings"):
-        make("private-frank-wolfe", step=StepRule.LINE_SEARCH)
+        create_mechanism("private-frank-wolfe", step=StepRule.LINE_SEARCH)
     with pytest.raises(InvalidSetting, match="item_share must be > 0 for tail or adaptive"):
-        make("dpals", items=ItemBudget.TAIL, item_share=0.0)
+        create_mechanism("dpals", items=ItemBudget.TAIL, item_share=0.0)
     huge = PublicFacts(users=10_000, items=6_000, low=1, high=5)
     with pytest.raises(InvalidSetting, match=r"items must be <= 5000.*item_share above 0"):
-        make("private-frank-wolfe", item_share=0.0).guarantee(huge)
-    assert make("private-frank-wolfe").guarantee(huge).certified().finite
-    assert make("private-frank-wolfe-oja").guarantee(huge).certified().finite
+        create_mechanism("private-frank-wolfe", item_share=0.0).guarantee(huge)
+    assert create_mechanism("private-frank-wolfe").guarantee(huge).certified().finite
+    assert create_mechanism("private-frank-wolfe-oja").guarantee(huge).certified().finite
 
 
 @pytest.mark.parametrize(("epsilon", "holds"), [(8.2, True), (8.4, False)])
 def test_under_replacement_the_paper_overspends_above_eight(epsilon, holds):
-    card = make("private-frank-wolfe", epsilon=epsilon, residual=2.0, **PAPER).guarantee(JESTER)
+    card = create_mechanism(
+        "private-frank-wolfe", epsilon=epsilon, residual=2.0, **PAPER
+    ).guarantee(JESTER)
     assert (card.certified(USER_REPLACED).epsilon <= epsilon) is holds
 
 
 def test_private_svd_by_the_paper_is_four_times_noisier_than_its_rows_need():
-    tight = make("private-svd", density=0.7).guarantee(JESTER).releases.gram
-    paper = make("private-svd", density=0.7, **PAPER).guarantee(JESTER).releases.gram
+    tight = create_mechanism("private-svd", density=0.7).guarantee(JESTER).releases.gram
+    paper = create_mechanism("private-svd", density=0.7, **PAPER).guarantee(JESTER).releases.gram
     norm = 0.45 * 2.5 * 10
     assert paper.scale == pytest.approx(norm**2 * math.sqrt(64 * math.log(1e6)) / 2.0, rel=1e-12)
     assert paper.scale > 4 * tight.scale * CAP / 100
@@ -323,7 +335,7 @@ def test_private_svd_by_the_paper_is_four_times_noisier_than_its_rows_need():
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["halved", "shared between cells", "skipped once"])
 def test_planted_faults_of_the_noise_are_caught(fault, monkeypatch):
-    honest, calls = privacy.Gaussian._noise, []
+    honest, calls = privacy.Gaussian._draw_noise, []
 
     def faulty(self, shape, rng):
         calls.append(self)
@@ -333,17 +345,17 @@ def test_planted_faults_of_the_noise_are_caught(fault, monkeypatch):
             return np.full(shape, honest(self, (), rng))
         return np.zeros(shape) if len(calls) == 4 else honest(self, shape, rng)
 
-    monkeypatch.setattr(privacy.Gaussian, "_noise", faulty)
+    monkeypatch.setattr(privacy.Gaussian, "_draw_noise", faulty)
     rounds = ["private-frank-wolfe", "private-frank-wolfe-oja", "private-pgd", "dpals"]
     match = "without noise" if fault == "skipped once" else None
     for id in FAMILY if fault == "halved" else rounds:
         calls.clear()
         with pytest.raises(AssertionError, match=match):
-            assert_noise_as_carded(make(id))
+            assert_noise_as_carded(create_mechanism(id))
 
 
 def test_clips_are_counted_in_the_trace():
-    ratings = build(rows_of())
+    ratings = build_ratings(make_rows())
     for id, settings, keys in [
         ("private-frank-wolfe", {"clip": 0.05}, ["rows clipped"]),
         ("private-frank-wolfe", {"residual": 0.05}, ["residual rows clipped"]),
@@ -355,7 +367,7 @@ def test_clips_are_counted_in_the_trace():
         ("dpals", {"residual_clip": 0.05}, ["ratings clipped"]),
         ("dpals", {"factor_clip": 0.001}, ["user factors clipped"]),
     ]:
-        steps = list(make(id, **settings).fit(ratings, np.random.default_rng(0)))
+        steps = list(create_mechanism(id, **settings).fit(ratings, np.random.default_rng(0)))
         for key in keys:
             assert max(s.trace[key] for s in steps) > 0, (id, key)
             assert all(key in s.raw for s in steps)
@@ -364,5 +376,8 @@ def test_clips_are_counted_in_the_trace():
 @pytest.mark.parametrize("id", FAMILY)
 def test_fewer_users_than_items_is_a_warning_in_words(id):
     wide = PublicFacts(users=30, items=40, low=1, high=5)
-    assert any("fewer users (30) than items (40)" in c for c in make(id).guarantee(wide).caveats)
-    assert not any("fewer users" in c for c in make(id).guarantee(PUBLIC).caveats)
+    assert any(
+        "fewer users (30) than items (40)" in c
+        for c in create_mechanism(id).guarantee(wide).caveats
+    )
+    assert not any("fewer users" in c for c in create_mechanism(id).guarantee(PUBLIC).caveats)

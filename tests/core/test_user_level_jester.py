@@ -10,7 +10,7 @@ from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Rescale
 from dpmc_core.model import Task
 from dpmc_core.privacy import Calibration
-from dpmc_core.problem import RandomShare, build_problem, generator
+from dpmc_core.problem import RandomShare, build_problem, create_generator
 
 pytestmark = pytest.mark.slow
 
@@ -31,9 +31,9 @@ def rmse(problem, id, epsilon=1.0, **settings):
     if registry.adds_noise(type(mechanism)):
         certified = mechanism.guarantee(problem.train.public).certified()
         assert certified.epsilon <= epsilon
-    rng = generator(1, experiment.key_of(mechanism, problem))
+    rng = create_generator(1, experiment.format_run_key(mechanism, problem))
     *_, last = mechanism.fit(problem.train, rng)
-    return experiment.measure(mechanism, last.model, problem, 1)["rmse"]
+    return experiment.measure_model(mechanism, last.model, problem, 1)["rmse"]
 
 
 def test_private_frank_wolfe_beats_the_papers_constant_and_the_private_means(problem):

@@ -7,14 +7,14 @@ import pytest
 
 from dpmc_core import privacy, registry
 from dpmc_core.data import datasets
-from dpmc_core.mechanisms.cleansing import Predictor, shrunken_covariance
+from dpmc_core.mechanisms.cleansing import Predictor, shrink_covariance
 from dpmc_core.mechanisms.frank_wolfe import (
     StepRule,
-    exact_top_pair,
-    frank_wolfe,
-    oja,
-    onto_nuclear_ball,
-    projected_gradient,
+    build_exact_top_pair,
+    build_nuclear_projection,
+    iterate_frank_wolfe,
+    iterate_projected_gradient,
+    run_oja,
 )
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Estimator
@@ -26,20 +26,20 @@ from dpmc_core.solvers.linalg import (
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import (
-    cap_key,
-    capped,
-    centred,
+    cap_ratings,
+    centre_ratings,
     clip_dense_rows,
     clip_rows,
+    draw_cap_key,
     gram,
     gram_products,
-    item_equations,
+    item_normal_equations,
     item_sums,
-    low_rank_gram,
-    nearest_positive,
+    low_rank_gram_products,
     normal_equations,
-    ridge_rows,
+    project_to_semidefinite,
     row_sums,
+    solve_ridge_rows,
 )
 from tests.ratings_helpers import random_stars
 
@@ -66,8 +66,10 @@ def dense(cells, values):
 
 
 def run(cells, target, radius, rounds, rule=StepRule.LINE_SEARCH):
-    top_pair = exact_top_pair(cells.shape[1], np.random.default_rng(1))
-    steps = list(frank_wolfe(cells, target, radius, rounds=rounds, step=rule, top_pair=top_pair))
+    top_pair = build_exact_top_pair(cells.shape[1], np.random.default_rng(1))
+    steps = list(
+        iterate_frank_wolfe(cells, target, radius, rounds=rounds, step=rule, top_pair=top_pair)
+    )
     factors = steps[-1].factors
     return steps, factors.left @ factors.right.T
 
@@ -102,7 +104,7 @@ def test_the_top_pair_is_found_from_a_start_that_the_matrix_takes_to_zero(items)
     cells = pattern(mask)
     matrix = np.zeros(mask.shape)
     matrix[mask] = rng.normal(size=int(mask.sum()))
-    exact = gram_products(cells.by_user(matrix[mask]))
+    exact = gram_products(cells.build_matrix(matrix[mask]))
     (square,), (v,) = (p.T for p in leading_eigenpairs(exact, items, 1, 1e-4, np.eye(items)[-1]))
     sigma = math.sqrt(square)
     assert sigma == pytest.approx(np.linalg.norm(matrix, 2), rel=1e-3)
@@ -120,7 +122,7 @@ def test_the_duality_gap_bounds_the_distance_to_the_optimum_of_an_independent_so
     best = cp.Problem(cp.Minimize(fit), [cp.normNuc(variable) <= radius]).solve(solver="SCS")
     steps, found = run(cells, target, radius, rounds=300)
     for step in steps:
-        assert objective(step) - step.gap <= best * (1 + 1e-3)
+        assert objective(step) - step.duality_gap <= best * (1 + 1e-3)
         assert objective(step) >= best * (1 - 1e-3)
     objectives = [objective(s) for s in steps]
     assert objectives == sorted(objectives, reverse=True)
@@ -133,11 +135,11 @@ def test_projected_gradient_reaches_the_same_optimum():
     _, _, cells, target = problem(rank=3, noise=0.3)
     radius = 12.0
     steps, _ = run(cells, target, radius, rounds=600)
-    project = onto_nuclear_ball(radius, 1e-6, np.random.default_rng(0))
-    rounds = list(projected_gradient(cells, target, [1.0] * 400, project))
-    assert not any(found.clipped for found in rounds)
+    project = build_nuclear_projection(radius, 1e-6, np.random.default_rng(0))
+    rounds = list(iterate_projected_gradient(cells, target, [1.0] * 400, project))
+    assert not any(found.n_clipped for found in rounds)
     left, right = rounds[-1].factors.left, rounds[-1].factors.right
-    reached = 0.5 * rmse(cells.sample(left, right), target) ** 2 * len(target)
+    reached = 0.5 * rmse(cells.sample_product(left, right), target) ** 2 * len(target)
     assert reached == pytest.approx(objective(steps[-1]), rel=5e-3)
     assert reached <= objective(steps[-1])
     assert np.linalg.norm(left @ right.T, "nuc") <= radius * (1 + 1e-6)
@@ -152,7 +154,7 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     def top_pair(*_):
         return rng.normal(size=shape[1]), 2.0, True
 
-    rounds = frank_wolfe(
+    rounds = iterate_frank_wolfe(
         *(cells, target, 3.0),
         rounds=5,
         step=StepRule.DECREASING,
@@ -165,11 +167,11 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
         new = np.outer(dense(cells, before) @ v * (-3.0 / 2.0), v)
         matrix = (1 - found.share) * matrix + found.share * new
         seen = np.linalg.norm(matrix * mask, axis=1)
-        assert found.scaled == (seen > norm).sum()
+        assert found.n_scaled == (seen > norm).sum()
         matrix *= (norm / np.maximum(seen, norm))[:, None]
         assert np.allclose(found.factors.left @ found.factors.right.T, matrix)
         assert np.allclose(found.residual, matrix[mask] - target)
-        assert np.allclose(found.squares, [before @ before, found.residual @ found.residual])
+        assert np.allclose(found.squared_norms, [before @ before, found.residual @ found.residual])
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -181,8 +183,8 @@ def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
     _, _, cells, values = problem(m, n, 2, density)
     matrix = dense(cells, values)
     square, block = matrix.T @ matrix, np.random.default_rng(1).normal(size=(n, 3))
-    assert np.allclose(gram(cells.by_user(values)), square)
-    rows = cells.by_user(values)
+    assert np.allclose(gram(cells.build_matrix(values)), square)
+    rows = cells.build_matrix(values)
     assert np.allclose(gram_products(rows)(block), square @ block)
     assert np.allclose(gram_products(rows)(np.eye(n)), square)
     factor = np.random.default_rng(2).uniform(size=m)
@@ -203,15 +205,15 @@ def test_parts_are_whole_rows_and_each_cell_once():
     _, mask, cells, values = problem(60, 20, 2, 0.3)
     found = np.full(mask.shape, np.nan)
     sizes = []
-    for rows, k, part in cells.parts(40):
+    for rows, k, part in cells.iter_chunks(40):
         found[rows][part.users, part.items] = values[k]
-        assert np.array_equal(part.along(np.arange(60)[rows]), cells.users[k])
+        assert np.array_equal(part.expand_rows(np.arange(60)[rows]), cells.users[k])
         sizes.append(len(part.items))
     assert np.array_equal(found[mask], values)
     assert np.isnan(found[~mask]).all()
     assert max(sizes) <= 40
     assert len(sizes) > 5
-    assert len(list(cells.parts(1))) == 60  # a long row is a part of its own
+    assert len(list(cells.iter_chunks(1))) == 60  # a long row is a part of its own
 
 
 def test_clipped_rows_have_the_norm_and_the_direction():
@@ -244,11 +246,11 @@ def test_rows_are_centred_on_their_own_mean_also_after_item_means():
     users, items = np.nonzero(rng.random((20, 8)) < 0.4)
     public = PublicFacts(users=21, items=8, low=1, high=5)
     ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
-    rows = centred(ratings)
-    assert np.abs(row_sums(rows.cells, rows.values)).max() < 1e-9
+    rows = centre_ratings(ratings)
+    assert np.abs(row_sums(rows.entries, rows.values)).max() < 1e-9
     assert rows.base.predict(20, 0) == 3.0  # nothing rated: the middle of the range
-    again = centred(ratings, rng.normal(size=8))
-    assert np.abs(row_sums(again.cells, again.values)).max() < 1e-9
+    again = centre_ratings(ratings, rng.normal(size=8))
+    assert np.abs(row_sums(again.entries, again.values)).max() < 1e-9
     back = again.values + again.base.predict(ratings.users, ratings.items)
     assert np.allclose(back, ratings.values)
 
@@ -274,17 +276,17 @@ def test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_
     seen, grams = [], []
 
     def project(*stepped):
-        seen.append(low_rank_plus_sparse(*stepped).times(np.eye(15)))
-        grams.append(low_rank_gram(*stepped)(np.eye(15)))
+        seen.append(low_rank_plus_sparse(*stepped).multiply(np.eye(15)))
+        grams.append(low_rank_gram_products(*stepped)(np.eye(15)))
         return basis, np.array([0.9, 0.5])
 
     whole, norm = np.zeros(cells.shape), 1.2
-    for found in projected_gradient(cells, target, [0.7] * 3, project, norm):
+    for found in iterate_projected_gradient(cells, target, [0.7] * 3, project, norm):
         whole += 0.7 * np.where(mask, dense(cells, target) - whole, 0.0)
         whole, clipped = clip_dense_rows(whole, norm)
         assert np.allclose(seen[-1], whole)
         assert np.allclose(grams[-1], whole.T @ whole)
-        assert found.clipped == clipped > 0
+        assert found.n_clipped == clipped > 0
         whole = whole @ basis * [0.9, 0.5] @ basis.T
         assert np.allclose(found.factors.left @ found.factors.right.T, whole)
 
@@ -299,9 +301,14 @@ def test_normal_equations_are_the_weighted_sums(rank):
     left, weights = rng.normal(size=(40, rank)), rng.random(len(values))
     w, x = dense(cells, weights), dense(cells, values)
     for bound, (squares, moments) in (
-        (math.inf, normal_equations(cells.by_item(values * weights), left, cells.by_item(weights))),
-        (math.inf, item_equations(cells, values, left, weights)),
-        (0.1, item_equations(cells, values, left, weights, 0.1)),
+        (
+            math.inf,
+            normal_equations(
+                cells.build_transpose(values * weights), left, cells.build_transpose(weights)
+            ),
+        ),
+        (math.inf, item_normal_equations(cells, values, left, weights)),
+        (0.1, item_normal_equations(cells, values, left, weights, 0.1)),
     ):
         for j in range(15):
             assert np.allclose(squares[j], (left * w[:, j, None]).T @ left)
@@ -312,7 +319,7 @@ def test_nearest_positive_is_the_projection():
     rng = np.random.default_rng(2)
     for matrix in rng.normal(size=(5, 4, 4)):
         symmetric = matrix + matrix.T
-        found = nearest_positive(symmetric[None])[0]
+        found = project_to_semidefinite(symmetric[None])[0]
         assert np.linalg.eigvalsh(found).min() >= -1e-12
         # The residual of a projection to a cone is negative semidefinite and orthogonal to it.
         assert np.linalg.eigvalsh(symmetric - found).max() <= 1e-12
@@ -351,12 +358,12 @@ def test_ojas_answers_are_those_of_the_residual_rows():
     ratings = random_stars(300, 40, 0.3, rng)
     made = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, item_share=0.0,
                            estimator=Estimator.PUBLISHED, updates=5, cap=None)  # fmt: skip
-    with privacy.witness() as publications:
+    with privacy.record_publications() as publications:
         (step,) = made.fit(ratings, np.random.default_rng(2))
-    rows = centred(ratings)
+    rows = centre_ratings(ratings)
     for share in (1.0, made.residual):
-        clip_rows(rows.cells, rows.values, share * made.row_norm(ratings.public))
-    matrix = dense(rows.cells, rows.values)
+        clip_rows(rows.entries, rows.values, share * made.row_norm(ratings.public))
+    matrix = dense(rows.entries, rows.values)
     *products, norm = publications
     v = harmless_start(40, 2)
     for product in products:
@@ -398,7 +405,9 @@ def test_the_ridge_of_rows_is_every_users_exact_solution():
     right = np.random.default_rng(1).normal(size=(15, 3))
     penalties = (0.7, 20.0)
     matrix = dense(cells, values)
-    for penalty, found in zip(penalties, ridge_rows(cells, values, right, *penalties), strict=True):
+    for penalty, found in zip(
+        penalties, solve_ridge_rows(cells, values, right, *penalties), strict=True
+    ):
         for u in range(40):
             v = right[mask[u]]
             exact = np.linalg.solve(v.T @ v + penalty * np.eye(3), v.T @ matrix[u, mask[u]])
@@ -407,9 +416,9 @@ def test_the_ridge_of_rows_is_every_users_exact_solution():
 
 def test_ojas_vector_has_nearly_the_top_rayleigh_quotient():
     _, _, cells, values = problem(200, 25, 3, noise=1.0)
-    square = gram(cells.by_user(values))
+    square = gram(cells.build_matrix(values))
     top = np.linalg.eigvalsh(square)[-1]
-    v = oja(lambda x: square @ x, 25, 60, 10 / top, np.random.default_rng(0))
+    v = run_oja(lambda x: square @ x, 25, 60, 10 / top, np.random.default_rng(0))
     assert np.linalg.norm(v) == pytest.approx(1)
     assert v @ square @ v >= (1 - 1e-2) * top
 
@@ -419,13 +428,13 @@ def test_ojas_vector_on_jester_is_within_a_hundredth_of_the_eigenvectors_quotien
     ratings = datasets.load(shared_data / "jester").ratings
     made = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, item_share=0.0,
                            estimator=Estimator.PUBLISHED, updates=20)  # fmt: skip
-    with privacy.witness() as publications:
+    with privacy.record_publications() as publications:
         (step,) = made.fit(ratings, np.random.default_rng(0))
     v = step.model.factors.right[:, 0]
-    rows = centred(capped(ratings, made.cap, cap_key(np.random.default_rng(0))))
+    rows = centre_ratings(cap_ratings(ratings, made.cap, draw_cap_key(np.random.default_rng(0))))
     for share in (1.0, made.residual):
-        clip_rows(rows.cells, rows.values, share * made.row_norm(ratings.public))
-    square = gram(rows.cells.by_user(rows.values))
+        clip_rows(rows.entries, rows.values, share * made.row_norm(ratings.public))
+    square = gram(rows.entries.build_matrix(rows.values))
     top = np.linalg.eigvalsh(square)[-1]
     assert v @ square @ v >= (1 - 1e-2) * top
     assert float(publications[-1].published) == pytest.approx(top, rel=0.05)
@@ -435,9 +444,9 @@ def test_covariances_shrink_towards_their_average():
     rng = np.random.default_rng(0)
     products, weights = rng.normal(size=(6, 6)), 1 + rng.random((6, 6))
     products, weights = products + products.T, weights + weights.T
-    assert np.allclose(shrunken_covariance(products, weights, 0.0), products / weights)
+    assert np.allclose(shrink_covariance(products, weights, 0.0), products / weights)
     average = products.mean() / weights.mean()
-    assert np.allclose(shrunken_covariance(products, weights, 1e9), average, atol=1e-6)
+    assert np.allclose(shrink_covariance(products, weights, 1e9), average, atol=1e-6)
 
 
 @pytest.mark.parametrize("predictor", Predictor)

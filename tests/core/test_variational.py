@@ -136,13 +136,13 @@ def off_rows(found, truth, rows):
 def test_taste_never_costs_more_than_it_is_worth(make, seed):
     """On generated ratings it may miss by two thousandths of effects alone, never by more."""
     if make == "small_tail":
-        ratings = generate.long_tail(seed, users=600, items=800, ratings=25_000).ratings
+        ratings = generate.generate_long_tail(seed, users=600, items=800, ratings=25_000).ratings
     else:
         ratings = getattr(generate, make)(seed).ratings
     train, test = RandomShare()(ratings, np.random.default_rng(seed))
     values = (train.values - train.values.mean()) / train.public.half_width
     held = (test.values - train.values.mean()) / train.public.half_width
-    cells, other = Pattern.of(train), Pattern.of(test)
+    cells, other = Pattern.from_ratings(train), Pattern.from_ratings(test)
 
     def error(**settings):
         found = last(cells, values, **settings)

@@ -13,8 +13,8 @@ COMMAND_LINE = (
         "command line", "errors.py",
         ("the upper control characters reach the terminal", OTHER, r"\x7f-\x9f", r"\x7f", _SHOWN),
         ("a sentence has the lines of a name in it", OTHER,
-         "super().__init__(printable(sentence) +",
-         "super().__init__(printable(sentence, lines=True) +",
+         "super().__init__(make_printable(message) +",
+         "super().__init__(make_printable(message, keep_newlines=True) +",
          named("absurd_options", "test_a_name_in_two_lines_is_one_line_of_a_sentence")),
     )
     + family_of(
@@ -22,17 +22,17 @@ COMMAND_LINE = (
         ("reports are written as they are", OTHER,
          "contextlib.redirect_stdout(cast(Any, Printable(sys.stdout)))",
          "contextlib.nullcontext(cast(Any, Printable(sys.stdout)))", _SHOWN),
-        ("what nobody read is done", OTHER, "status = UNREAD", "status = DONE",
+        ("what nobody read is done", OTHER, "status = UNREAD", "status = EXIT_DONE",
          named("cli", "test_a_reader_that_leaves_early_sees_no_traceback")),
         ("what cannot be written is tried again at the end", OTHER,
-         "if status in (UNREAD, FAILED):", "if status == INTERRUPTED:",
+         "if status in (UNREAD, EXIT_FAILED):", "if status == INTERRUPTED:",
          named("absurd_options", f"{_BEFALLS}[disk full]")),
-        ("interrupted is done", OTHER, "return INTERRUPTED", "return DONE",
+        ("interrupted is done", OTHER, "return INTERRUPTED", "return EXIT_DONE",
          named("cli", "test_ctrl_c_ends_cleanly")),
     )
     + family_of(
         "command line", "dpmc_lab/cli/interface.py",
-        ("wrong usage is told as it was typed", OTHER, "super().error(printable(message))",
+        ("wrong usage is told as it was typed", OTHER, "super().error(make_printable(message))",
          "super().error(message)", _SHOWN),
     )
     + family_of(

@@ -23,8 +23,8 @@ ELSEWHERE = [
         ("HR@10 of all items is that of a hundred", REUSED, '"hr@10_full": full.hr',
          '"hr@10_full": sampled.hr',
          named("metrics", "test_evaluate_measures_lists_among_a_hundred_and_among_all")),
-        ("HR@10 of all items is the headline", OTHER, "METRICS[_HEADLINE[task]]",
-         "METRICS[_COUNTED[task]]",
+        ("HR@10 of all items is the headline", OTHER, "METRICS[_HEADLINE_METRICS[task]]",
+         "METRICS[_PER_RATING_METRICS[task]]",
          named("metrics", "test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline")),
     ),
     *family_of(
@@ -41,8 +41,8 @@ ELSEWHERE = [
          named("sweep", "test_what_is_told_is_what_the_store_has")),
         ("an export takes any kind of file", OTHER, 'if path.suffix.lower() != ".csv":',
          "if not path.suffix:", named("store", "test_an_export_needs_a_known_kind_and_a_folder")),
-        ("a store knows one of its rows", OTHER, 'return self._keys("")',
-         'return self._keys("LIMIT 1")', named("pages_compare",
+        ("a store knows one of its rows", OTHER, 'return self._select_keys("")',
+         'return self._select_keys("LIMIT 1")', named("pages_compare",
          "test_start_runs_only_what_is_missing_and_its_progress_never_goes_back")),
     ),
     *family_of(
@@ -57,8 +57,8 @@ ELSEWHERE = [
     ),
     *family_of(
         "elsewhere", "dpmc_lab/curves/noise.py",
-        ("the axes of the noise cut off its peak", UNIT, "_TALL * unframed.frame.top / 1.1",
-         "unframed.frame.top / 1.1 / _TALL",
+        ("the axes of the noise cut off its peak", UNIT,
+         "_AXIS_HEADROOM * unframed.axes.top / 1.1", "unframed.axes.top / 1.1 / _AXIS_HEADROOM",
          named("page_noise", "test_the_frame_is_that_of_epsilon_one_and_what_it_cuts_off_is_said")),
         ("grey cells are explained only if both halves have some", OTHER,
          "np.isnan(view.before).any() or np", "np.isnan(view.before).any() and np",
@@ -88,8 +88,9 @@ ELSEWHERE = [
          "run_every=None",
          named("browser_noise", "test_the_protocol_plays_by_itself_until_it_is_stopped")),
         ("the protocol lacks its privacy card", SKIPPED,
-         'blocks.folded("What is promised", lambda: blocks.guarantee(card, id), key="promised")',
-         'blocks.folded("What is promised", lambda: None, key="promised")',
+         "blocks.show_expander(\n"
+         '        "What is promised", lambda: blocks.show_guarantee(card, id), key="promised"\n'
+         "    )", 'blocks.show_expander("What is promised", lambda: None, key="promised")',
          named("page_protocol", "test_phases_are_played_and_paid_for_on_the_card")),
     ),
     *family_of(
@@ -108,22 +109,25 @@ ELSEWHERE = [
          "        return type(self).__name__\n\n    @property\n    def options",
          named("experiment", "test_every_split_says_what_it_is")),
         ("the first ratings of each user are held out", REUSED,
-         "position = place_in_row(ratings, rng.random(len(ratings)))",
-         "position = place_in_row(ratings, np.arange(len(ratings)))",
+         "position = rank_within_user(ratings, rng.random(len(ratings)))",
+         "position = rank_within_user(ratings, np.arange(len(ratings)))",
          named("splits", "test_per_user_share_is_exact_on_average_and_leaves_one_in_training")),
     ),
     *family_of(
         "elsewhere", "pages/ui/rows.py",
         ("visitors of a class are invited to start runs", OTHER,
-         'barred = blocks.reserved("compute it", "What is there is drawn for everybody.")',
-         "barred = False",
+         "is_reserved = blocks.is_reserved_for_teacher(\n"
+         '            "compute it", "What is there is drawn for everybody."\n'
+         "        )", "is_reserved = False",
          named("page_room", "test_in_a_class_only_the_teacher_uploads_computes_and_downloads")),
     ),
     *family_of(
         "elsewhere", "pages/ui/private.py",
         ("uploads of a killed server stay on the disk", SKIPPED,
-         "    for folder in PrivateFolder.orphans():\n        _remove(folder)",
-         "    for _ in PrivateFolder.orphans():\n        pass",
+         "    for folder in PrivateFolder.claim_orphans():\n"
+         "        _remove_folder(folder)",
+         "    for _ in PrivateFolder.claim_orphans():\n"
+         "        pass",
          named("sweep_children", "test_uploads_of_a_server_whose_machine_stopped_are_removed")),
     ),
     *family_of(
@@ -134,8 +138,9 @@ ELSEWHERE = [
         ("the grid repeats an epsilon and skips another", OTHER, "yield ordered[middle]",
          "yield ordered[high]", named("sweep", "test_the_curve_is_seen_early_and_then_filled")),
         ("a setting for all overrides the setting of one mechanism", OTHER,
-         ' and (mechanism_id or f"{id}.{plain}" not in self.settings)', "",
-         named("sweep", "test_settings_reach_the_mechanisms_that_have_them")),
+         "and (\n"
+         '                mechanism_id or f"{id}.{setting_name}" not in self.settings\n'
+         "            )", "", named("sweep", "test_settings_reach_the_mechanisms_that_have_them")),
         ("a grid as published keeps the usual settings", SKIPPED,
          "return replace(self, settings=settings)",
          "return replace(self, settings=dict(self.settings))",
@@ -152,21 +157,27 @@ ELSEWHERE = [
         ("a sweep takes every core of the machine", OTHER, "return len(os.sched_getaffinity(0))",
          "return os.cpu_count() or 1",
          named("sweep", "test_there_are_as_many_processes_as_cores_that_may_be_used")),
-        ("workers of a sweep lack plug-ins", SKIPPED, "self._reader, dict(plugins.loaded())",
-         "self._reader, {}",
+        ("workers of a sweep lack plug-ins", SKIPPED,
+         "self._reader,\n"
+         "           "
+         " dict(plugins.list_loaded_plugins())", "self._reader, {}",
          named("plugins", "test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it")),
     ),
     *family_of(
         "elsewhere", "dpmc_lab/curves/data.py",
         ("the busiest user has as many ratings as the least busy", OTHER,
-         "{many(users.ratings[0], 'rating')}", "{many(users.ratings[-1], 'rating')}",
-         named("views", "test_tails_fall")),
+         "{format_count(users.ratings[0], 'rating')}",
+         "{format_count(users.ratings[-1],"
+         " 'rating')}", named("views", "test_tails_fall")),
     ),
     *family_of(
         "elsewhere", "dpmc_lab/curves/lines.py",
         ("public facts alone are no baseline", OTHER,
-         "baselines |= {registry.ALONE[cls.task] for cls in classes if "
-         "registry.takes_facts(cls)}", "pass", named("page_facts",
+         "baselines |= {\n"
+         "            registry.WITHOUT_OTHERS_BASELINES[cls.task]\n"
+         "            for cls in classes\n"
+         "            if registry.can_use_item_features(cls)\n"
+         "        }", "pass", named("page_facts",
          "test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone")),
         ("a line has the ends of its own epsilons in every unit", UNIT,
          "epsilons = line.epsilon if x is None else x", "epsilons = line.epsilon",
@@ -194,7 +205,7 @@ ELSEWHERE = [
     *family_of(
         "elsewhere", "pages/compare.py",
         ("the CSV file holds curves that are not drawn", OTHER,
-         "store.curves(file, keys=asked.keys.curves, count=False)",
+         "store.list_curves(file, keys=asked.keys.curves, count=False)",
          "store.curves(file, count=False)",
          named("pages_compare", "test_chart_and_numbers_are_one_file_that_stands_alone")),
     ),
@@ -245,7 +256,7 @@ ELSEWHERE = [
     *family_of(
         "elsewhere", "dpmc_lab/curves/trade.py",
         ("baselines of a trade-off are the mechanisms again", OTHER,
-         "for curve_lines in (chart.lines, chart.guesses)",
+         "for curve_lines in (chart.lines, chart.private_baselines)",
          "for curve_lines in (chart.lines, chart.lines)",
          named("trade", "test_every_method_of_a_sample_is_there_once")),
     ),
@@ -258,7 +269,7 @@ ELSEWHERE = [
     *family_of(
         "elsewhere", "dpmc_lab/curves/comparison.py",
         ("a mechanism is worse than the first of its rivals only", OTHER,
-         "', '.join(one.behind[k])", "one.behind[k][0]",
+         "', '.join(comparison.behind[index])", "comparison.behind[index][0]",
          named("compare", "test_each_line_stands_at_each_epsilon_as_the_duels_say")),
     ),
     *family_of(
@@ -282,7 +293,7 @@ ELSEWHERE = [
     ),
     *family_of(
         "elsewhere", "dpmc_lab/sweep/cluster.py",
-        ("a cluster of another version computes rows", OTHER, "if there != {version()}:",
-         "if not there:", named("sweep_cli", "test_a_cluster_of_another_version_is_refused")),
+        ("a cluster of another version computes rows", OTHER, "if versions != {get_version()}:",
+         "if not versions:", named("sweep_cli", "test_a_cluster_of_another_version_is_refused")),
     ),
 ]

@@ -56,15 +56,18 @@ FEATURES = [
         ("a replaced row counts as an emptied one", UNIT,
          "sensitivities[USER_REPLACED] = replaced_sensitivity",
          "sensitivities[USER_REPLACED] = sensitivity", _WORST),
-        ("facts are white over raw counts", OTHER, "ratings.total(facts_apart, posterior_counts)",
-         f"ratings.total(facts_apart, {_RAW})",
+        ("facts are white over raw counts", OTHER,
+         "ratings.sum_over_users(facts_apart,"
+         " posterior_counts)",
+         "ratings.sum_over_users(facts_apart, 1.0 + "
+         "__import__('numpy').bincount(ratings.items, minlength=ratings.public.items))",
          named("features", f"{_FOLLOWS}[private-popularity-settings11]")),
         ("what facts are worth is asked by raw counts", OTHER,
          "counts.believed, rng)\n        model", f"{_RAW}, rng)\n        model",
          named("features", f"{_FOLLOWS}[private-popularity-settings11]")),
         ("facts are added by raw counts", OTHER,
-         "    return _with_facts(model, ratings, gain_probabilities, counts.believed)",
-         "    return _with_facts(model, ratings, gain_probabilities, 1.0 + "
+         "    return _add_feature_scores(model, ratings, gain_probabilities, counts.believed)",
+         "    return _add_feature_scores(model, ratings, gain_probabilities, 1.0 + "
          "__import__('numpy').bincount(ratings.items, minlength=ratings.public.items))",
          named("features", f"{_FOLLOWS}[private-popularity-settings11]")),
         ("features are centred by raw counts", OTHER,
@@ -73,7 +76,8 @@ FEATURES = [
          named("features", f"{_FOLLOWS}[private-taste-settings10]")),
         ("everybody's scores are raw counts", SKIPPED,
          "scores = counts.noisy / divisor if gain_probabilities",
-         "scores = _rows(ratings) / divisor if gain_probabilities", named("replayed_answers",
+         "scores = _sum_unit_rows(ratings) / divisor if gain_probabilities",
+         named("replayed_answers",
          "test_rankings_and_collected_ratings_show_nothing_but_the_answers"
          "[private-popularity-settings2]")),
         ("profiles count in full", CLIP, "math.sqrt(1 - count_share) * profile_sums",
@@ -98,13 +102,14 @@ FEATURES = [
          "            check_delta",
          named("private_taste", "test_a_delta_of_one_over_the_users_is_refused")),
         ("facts cost taste nothing", SCALE,
-         "budget, features_budget = budget.split(1 - _FACTS, _FACTS)",
-         "_, features_budget = budget.split(1 - _FACTS, _FACTS)",
+         "budget, features_budget = budget.split(1 - _FEATURES_SHARE, _FEATURES_SHARE)",
+         "_, features_budget = budget.split(1 - _FEATURES_SHARE, _FEATURES_SHARE)",
          named("features", f"{_CERTIFICATE}[private-taste]")),
         ("facts cost popularity nothing", SCALE,
-         "total_budget.split(1 - _FACTS, _FACTS) if n_features",
-         "(total_budget, total_budget.split(1 - _FACTS, _FACTS)[1]) if n_features",
-         named("features", f"{_CERTIFICATE}[private-popularity]")),
+         "total_budget.split(1 - _FEATURES_SHARE, _FEATURES_SHARE)\n"
+         "            if n_features",
+         "(total_budget, total_budget.split(1 - _FEATURES_SHARE, _FEATURES_SHARE)[1]) if "
+         "n_features", named("features", f"{_CERTIFICATE}[private-popularity]")),
     ),
     *family_of(
         "features", "mechanisms/per_user.py",
@@ -112,8 +117,10 @@ FEATURES = [
          "own_budget, features_budget = own_budget.split(0.5, 0.5)",
          "features_budget = own_budget", named("features", f"{_CERTIFICATE}[private-item-mean]")),
         ("the items kept are those with the most raw ratings", OTHER,
-         "rows.on(item_effects.most_rated(gram_items(public)))", _RAW_KEPT,
-         named("features", f"{_FOLLOWS}[private-svd-settings2]")),
+         "rows.select_columns(item_effects.most_rated(count_gram_items(public)))",
+         "rows.select_columns(np.sort(np.argsort(-(1.0 + "
+         "__import__('numpy').bincount(ratings.items, minlength=ratings.public.items)))[: "
+         "count_gram_items(public)]))", named("features", f"{_FOLLOWS}[private-svd-settings2]")),
         ("a delta of one over the users passes", OTHER, "if delta >= 1 / public.users:",
          "if delta > 1 / public.users:",
          named("user_level", "test_a_delta_of_one_over_the_users_is_refused[private-svd]")),
@@ -124,9 +131,12 @@ FEATURES = [
     *family_of(
         "features", "mechanisms/cleansing.py",
         ("the items kept are those with the most raw ratings, after cleansing", OTHER,
-         "rows.on(item_effects.most_rated(gram_items(public)))", _RAW_KEPT,
+         "rows.select_columns(item_effects.most_rated(count_gram_items(public)))",
+         "rows.select_columns(np.sort(np.argsort(-(1.0 + "
+         "__import__('numpy').bincount(ratings.items, minlength=ratings.public.items)))[: "
+         "count_gram_items(public)]))",
          named("features", f"{_FOLLOWS}[svd-after-cleansing-settings4]")),
-        ("users' equations may be singular", OTHER, "_LEAST_RIDGE * float(positive_values.max())",
+        ("users' equations may be singular", OTHER, "_MIN_RIDGE * float(positive_values.max())",
          "0.0", named("user_level_solvers", "test_cleansing_as_published_has_no_singular_system")),
     ),
     *family_of(
@@ -140,8 +150,8 @@ FEATURES = [
     *family_of(
         "features", "solvers/rows.py",
         ("only the first 50,000 cells are clipped", CLIP,
-         "values[span] *= chunk.along(factors[rows])",
-         "values[span] *= chunk.along(factors[rows]) if span.start == 0 else 1.0",
+         "values[span] *= chunk.expand_rows(factors[rows])",
+         "values[span] *= chunk.expand_rows(factors[rows]) if span.start == 0 else 1.0",
          named("user_level_solvers", "test_rows_beyond_the_first_part_are_clipped_too")),
         ("weights are short in l2 whatever the norm", CLIP,
          "np.sqrt(share) if norm == 2 else share", "np.sqrt(share)", named(*_COUNTED)),
@@ -167,8 +177,8 @@ FEATURES = [
     ),
     *family_of(
         "products", "privacy/noise.py",
-        ("directions asked nearly before take the answers of those", OTHER, "_NOTHING_NEW = 1e-10",
-         "_NOTHING_NEW = 1e-3", _NEAR),
+        ("directions asked nearly before take the answers of those", OTHER,
+         "_MIN_NEW_NORM = 1e-10", "_MIN_NEW_NORM = 1e-3", _NEAR),
         ("what is left of a column is answered without noise", SKIPPED,
          "images.T @ (directions @ block)\n",
          "images.T @ (directions @ block) + self._private(\n"
@@ -195,7 +205,7 @@ PARTITIONS = (
         ("the last two sums are not added", OTHER, "while len(sums) > 1:", "while len(sums) > 2:",
          named("cluster_sums", f"{_SUMS}[private-popularity-8]")),
         ("the mean square stands for its root", OTHER,
-         "float(np.sqrt(mean) if metric.lower else mean)", "float(mean)",
+         "float(np.sqrt(mean) if metric.lower_is_better else mean)", "float(mean)",
          named("cluster_sums", "test_the_error_of_partitions_is_that_of_all_their_test_ratings")),
     )
     + family_of(
@@ -203,16 +213,17 @@ PARTITIONS = (
         ("the earliest rating of a partition is held out", OTHER, "(-ratings.times,)",
          "(ratings.times,)",
          named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition")),
-        ("users are numbered anew in each partition", OTHER, "times=ratings.times, places=places",
-         "times=ratings.times, places=None", _HELD_OUT),
+        ("users are numbered anew in each partition", OTHER,
+         "times=ratings.times, user_positions=places", "times=ratings.times, places=None",
+         _HELD_OUT),
         ("of several sums the first partition's stand for all", OTHER,
-         "return tuple(map(added, one, *other))", "return one",
+         "return tuple(map(add_results, one, *other))", "return one",
          named("cluster_sums", f"{_SUMS}[private-item-mean-0]")),
         ("a partition without test ratings counts one", OTHER,
          "return 0, np.zeros(1, dtype=np.uint64)", "return 1, np.zeros(1, dtype=np.uint64)",
          named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition")),
         ("a user's last rating may be held out in a partition", OTHER,
-         "(place_in_row(ratings, ~number) > 0)", "(place_in_row(ratings, ~number) >= 0)",
+         "(rank_within_user(ratings, ~number) > 0)", "(rank_within_user(ratings, ~number) >= 0)",
          named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition")),
         ("half of the share is held out", SCALE, "share * 2.0**64", "share * 2.0**63", _HELD_OUT),
         ("a file written anew with the same size is read on", OTHER,
@@ -222,8 +233,8 @@ PARTITIONS = (
     + family_of(
         "partitions", "ratings.py",
         ("hashes hang on where a user is in the partition", OTHER,
-         "user_indices = users if ratings.places is None else ratings.places[users]",
-         "user_indices = users", _HELD_OUT),
+         "user_indices = users if ratings.user_positions is None else "
+         "ratings.user_positions[users]", "user_indices = users", _HELD_OUT),
     )
 )
 

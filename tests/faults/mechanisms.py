@@ -35,26 +35,30 @@ ONE_BIT = family_of(
     ("objective: scale", SCALE, "scale=self.delta_h / self.epsilon,",
      "scale=0.97 * self.delta_h / self.epsilon,", named("one_bit", f"{_CLAIMED}[objective]")),
     ("signs at less than the card's scale", SCALE,
-     "noisy_signs = releases.signs.publish(positive(ratings), rng)\n"
+     "noisy_signs = releases.signs.publish(positive_labels(ratings), rng)\n"
      "            ",
-     'noisy_signs = releases.each(lambda r: __import__("dataclasses").replace(r, '
-     "scale=0.97 * r.scale)).signs.publish(positive(ratings), rng)\n"
+     'noisy_signs = releases.map_releases(lambda r: __import__("dataclasses").replace(r, '
+     "scale=0.97 * r.scale)).signs.publish(positive_labels(ratings), rng)\n"
      "            ", records("objective")),
     ("objective-statistic: scale", SCALE, "scale=1 / self.epsilon,", "scale=0.97 / self.epsilon,",
      named("one_bit", f"{_CLAIMED}[objective-statistic]")),
-    ("gradient: scale", SCALE, "scale=self.rounds_taken * sensitivity / self.epsilon,",
-     "scale=0.97 * self.rounds_taken * sensitivity / self.epsilon,",
+    ("gradient: scale", SCALE, "scale=self.n_rounds * sensitivity / self.epsilon,",
+     "scale=0.97 * self.n_rounds * sensitivity / self.epsilon,",
      named("one_bit", f"{_CLAIMED}[gradient]")),
     ("output: scale", SCALE, "scale=2 * self.bound / self.epsilon,",
      "scale=1.94 * self.bound / self.epsilon,", named("one_bit", _DIAMETER)),
-    ("input-flip: flips too rare", SCALE, "p = flip_chance(self.epsilon)\n            return p",
-     "p = 0.97 * flip_chance(self.epsilon)\n            return p",
-     named("one_bit", f"{_CLAIMED}[input-flip]")),
+    ("input-flip: flips too rare", SCALE,
+     "p = flip_probability(self.epsilon)\n"
+     "            return p",
+     "p = 0.97 * flip_probability(self.epsilon)\n"
+     "            return p", named("one_bit", f"{_CLAIMED}[input-flip]")),
     ("private-majority: flips too rare", SCALE,
-     "p = flip_chance(self.epsilon)\n        return self.pure_card(",
-     "p = 0.97 * flip_chance(self.epsilon)\n        return self.pure_card(", floor("input-flip")),
-    ("flips left out", SKIPPED, "self.signs.publish(positive(ratings), rng).astype(float)",
-     "positive(ratings)", records("input-flip", "private-majority")),
+     "p = flip_probability(self.epsilon)\n"
+     "        return self.pure_guarantee(",
+     "p = 0.97 * flip_probability(self.epsilon)\n"
+     "        return self.pure_guarantee(", floor("input-flip")),
+    ("flips left out", SKIPPED, "self.signs.publish(positive_labels(ratings), rng).astype(float)",
+     "positive_labels(ratings)", records("input-flip", "private-majority")),
     ("output: published without noise", SKIPPED, "Dense(releases.matrix.publish(clipped, rng))",
      "Dense(clipped)", records("output")),
     ("gradient: one round without noise", SKIPPED,
@@ -66,18 +70,22 @@ ONE_BIT = family_of(
      "                noisy_gradient = releases.gradient.publish(noisy_gradient, rng)",
      records("gradient-rounds-estimator")),
     ("gradient at zero: without noise", SKIPPED,
-     "noisy_gradient = releases.gradient.publish(sensitivity * (0.5 - positive(ratings)), "
-     "rng)", "noisy_gradient = sensitivity * (0.5 - positive(ratings))", records("gradient")),
+     "noisy_gradient = releases.gradient.publish(\n"
+     "                sensitivity * (0.5 - positive_labels(ratings)), rng\n"
+     "            )", "noisy_gradient = sensitivity * (0.5 - positive_labels(ratings))",
+     records("gradient")),
     ("gradient at zero: the same noise in every run", REUSED,
-     "(sensitivity * (0.5 - positive(ratings)), rng)",
-     "(sensitivity * (0.5 - positive(ratings)), np.random.default_rng(0))", other_seed("gradient")),
+     "(\n"
+     "                sensitivity * (0.5 - positive_labels(ratings)), rng\n"
+     "            )", "(sensitivity * (0.5 - positive_labels(ratings)), np.random.default_rng(0))",
+     other_seed("gradient")),
     ("gradient at zero: twice as far apart as its record says", CLIP,
      "sensitivity = releases.gradient.sensitivity[RATING]",
      "sensitivity = 2 * releases.gradient.sensitivity[RATING]", named("one_bit", _CLAMPED)),
     ("gradient at zero: raw signs go on after their release", OTHER,
-     "SignReports.of_laplace(\n"
+     "SignReports.from_laplace(\n"
      "                0.5 - noisy_gradient / sensitivity,",
-     "SignReports.of_laplace(positive(ratings),",
+     "SignReports.from_laplace(positive_labels(ratings),",
      named("releases_only", "test_no_value_reaches_the_model_past_its_releases[gradient]")),
     ("a rating's epsilon for a user's", UNIT, f"{ALIAS}RATING,", f"{ALIAS}ROW_VALUES as RATING,",
      named("one_bit", f"{_CLAIMED}[objective]")),
@@ -97,13 +105,15 @@ ONE_BIT = family_of(
      fresh("gradient-rounds-estimator")),
     ("output: the same noise in every run", REUSED, "matrix.publish(clipped, rng)",
      f"matrix.publish(clipped, {SEEDED})", fresh("output")),
-    ("flips: the same in every run", REUSED, "publish(positive(ratings), rng).astype(float)",
-     f"publish(positive(ratings), {SEEDED}).astype(float)",
+    ("flips: the same in every run", REUSED,
+     "publish(positive_labels(ratings), rng).astype(float)",
+     "publish(positive_labels(ratings), np.random.default_rng(0)).astype(float)",
      other_seed("input-flip", "private-majority")),
     ("a raw sign goes on after its release", OTHER,
-     "reports = SignReports.of_laplace(noisy_signs, 1 / releases.signs.scale)\n"
+     "reports = SignReports.from_laplace(noisy_signs, 1 / releases.signs.scale)\n"
      "            yield from",
-     "reports = SignReports.of_laplace(positive(ratings), 1 / releases.signs.scale)\n"
+     "reports = SignReports.from_laplace(positive_labels(ratings), 1 / "
+     "releases.signs.scale)\n"
      "            yield from",
      named("releases_only", "test_no_value_reaches_the_model_past_its_releases[objective]")),
     ("gradient: the objective's trace is not marked raw", OTHER, 'frozenset({"objective"})',
@@ -121,21 +131,23 @@ COLLECTION = family_of(
     "collection", "privacy/channels.py",
     ("modified Laplace: scale", SCALE, "scale=2 / epsilon, **release)",
      "scale=1.94 / epsilon, **release)", named("local", _PER_CELL)),
-    ("modified Laplace: flips too rare", SCALE, "flip=flip_chance(epsilon / 2), ",
-     "flip=0.97 * flip_chance(epsilon / 2), ", named("local", _PER_CELL)),
+    ("modified Laplace: flips too rare", SCALE, "flip=flip_probability(epsilon / 2), ",
+     "flip=0.97 * flip_probability(epsilon / 2), ", named("local", _PER_CELL)),
     ("randomised response: other symbols too rare", SCALE,
-     "other_probability = flip_chance(epsilon, d)",
-     "other_probability = 0.97 * flip_chance(epsilon, d)", named("local", _PER_CELL)),
+     "other_probability = flip_probability(epsilon, d)",
+     "other_probability = 0.97 * flip_probability(epsilon, d)", named("local", _PER_CELL)),
     ("noise of rated cells is short", SCALE,
-     "noise.laplace(\n"
+     "noise.draw_laplace(\n"
      "            self.scale, (int(is_reported.sum()),), rng\n"
-     "        )", "noise.laplace(0.97 * self.scale, (int(is_reported.sum()),), rng)",
+     "        )", "noise.draw_laplace(0.97 * self.scale, (int(is_reported.sum()),), rng)",
      named("local", "test_the_scale_of_reports_is_exact")),
-    ("noise of missing cells is short", SCALE, "noise.laplace(self.scale, (len(cells),), rng)",
-     "noise.laplace(0.97 * self.scale, (len(cells),), rng)",
+    ("noise of missing cells is short", SCALE,
+     "noise.draw_laplace(self.scale, (len(cells),), rng)",
+     "noise.draw_laplace(0.97 * self.scale, (len(cells),), rng)",
      named("local", "test_the_scale_of_reports_is_exact")),
-    ("missing cells speak too rarely", SCALE, "noise.hits(given, total, self.flip, rng)",
-     "noise.hits(given, total, 0.97 * self.flip, rng)",
+    ("missing cells speak too rarely", SCALE,
+     "noise.draw_hits(rated_cells, total, self.flip, rng)",
+     "noise.draw_hits(rated_cells, total, 0.97 * self.flip, rng)",
      named("local", "test_modified_laplace_meets_its_law_for_every_input")),
     ("values outside the range pass", CLIP, "is_invalid = ~(np.abs(values) <= 1)",
      "is_invalid = np.abs(values) < 0",
@@ -144,30 +156,37 @@ COLLECTION = family_of(
      "is_invalid = ~np.isin(values, np.arange(1, len(self.levels) + 1))",
      "is_invalid = values < 0", named("local", "test_symbols_that_are_none_are_refused")),
     ("one draw for all rated cells", REUSED,
-     "noise.laplace(\n"
+     "noise.draw_laplace(\n"
      "            self.scale, (int(is_reported.sum()),), rng\n"
-     "        )", "noise.laplace(self.scale, (1,), rng)",
+     "        )", "noise.draw_laplace(self.scale, (1,), rng)",
      named("local", "test_modified_laplace_meets_its_law_for_every_input")),
-    ("missing cells never speak", SKIPPED, "cells = noise.hits(given, total, self.flip, rng)",
-     "cells = given[:0]", named("local", "test_modified_laplace_meets_its_law_for_every_input")),
+    ("missing cells never speak", SKIPPED,
+     "cells = noise.draw_hits(rated_cells, total,"
+     " self.flip, rng)", "cells = rated_cells[:0]",
+     named("local", "test_modified_laplace_meets_its_law_for_every_input")),
     ("a missing cell costs nothing", UNIT, "max(2 / self.scale, odds + 1 / self.scale)",
      "2 / self.scale", named("local", "test_a_channel_with_too_little_noise_is_certified_as_such")),
 ) + family_of(
     "collection", "mechanisms/collection.py",
     ("rows reported as they are", SKIPPED,
-     "channel.publish(self.rows(ratings, channel), rng), self.law(channel), public",
-     "self.rows(ratings, channel), self.law(channel), public",
+     "channel.publish(self.encode_rows(ratings, channel), rng),\n"
+     "                self.build_noise_model(channel),\n"
+     "                public",
+     "self.encode_rows(ratings, channel), self.build_noise_model(channel), public",
      records("modified-laplace", "randomised-response")),
     ("rows reported as they are (published estimator)", SKIPPED,
-     "channel.publish(self.rows(ratings, channel), rng), channel, public",
-     "self.rows(ratings, channel), channel, public",
+     "channel.publish(self.encode_rows(ratings, channel), rng), channel, public",
+     "self.encode_rows(ratings, channel), channel, public",
      records("modified-laplace-estimator", "randomised-response-estimator")),
     ("a cell's epsilon for a user's", UNIT, f"{ALIAS}CELL,", f"{ALIAS}USER_EMPTIED as CELL,",
      named("local", _PER_CELL)),
     ("local mean: the same reports in every run", REUSED,
-     "(ratings, channel), rng),\n            self.law(channel),\n        )",
-     "(ratings, channel), np.random.default_rng(0)),\n            self.law(channel),\n        )",
-     other_seed("local-mean")),
+     "(ratings, channel), rng),\n"
+     "            self.build_noise_model(channel),\n"
+     "        )",
+     "(ratings, channel), np.random.default_rng(0)),\n"
+     "            self.build_noise_model(channel),\n"
+     "        )", other_seed("local-mean")),
 )
 
 _FACTORS = "test_certified_with_public_factors_and_infinite_as_published"
@@ -175,16 +194,16 @@ _CLICK = "test_a_click_that_comes_or_goes_moves_the_linear_term_within_the_card"
 
 FACTORIZATION = family_of(
     "factorization", "mechanisms/factorization.py",
-    ("dpmf: scale", SCALE, "norm_scale = 2 * self.spread(public) / self.epsilon",
-     "norm_scale = 1.94 * self.spread(public) / self.epsilon",
+    ("dpmf: scale", SCALE, "norm_scale = 2 * self.rating_sensitivity(public) / self.epsilon",
+     "norm_scale = 1.94 * self.rating_sensitivity(public) / self.epsilon",
      (*named("dpmf", _FACTORS), *named("dpmf_clicks", _CLICK))),
     ("private-mean: scale", SCALE, "scale=public.width / self.epsilon,",
      "scale=0.97 * public.width / self.epsilon,", floor("dpmf")),
     ("dpmf: no noise", SKIPPED, "releases.linear_term.publish(-2 * moments, rng)", "-2 * moments",
      records("dpmf")),
     ("dpmf: less than the card's scale", SCALE, "releases = self.guarantee(public).releases\n",
-     "releases = self.guarantee(public).releases.each(lambda r: "
-     '__import__("dataclasses").replace(r, norm_scale=0.97 * r.scale))\n', records("dpmf")),
+     "releases = self.guarantee(public).releases.map_releases(lambda r: "
+     '__import__("dataclasses").replace(r, scale=0.97 * r.scale))\n', records("dpmf")),
     ("private-mean: no noise", SKIPPED,
      "float(self.guarantee(public).releases.total.publish(total, rng))", "total",
      records("private-mean")),
@@ -236,16 +255,18 @@ DPIMF = family_of(
      "self.regularisation * ridge", records("dpimf-strawman")),
     ("all rounds at less than the card's scale", SCALE,
      "releases = self.guarantee(ratings.public).releases\n",
-     f"releases = self.guarantee(ratings.public).releases.each({QUIETER})\n",
+     f"releases = self.guarantee(ratings.public).releases.map_releases({QUIETER})\n",
      records("dpimf-optimal")),
     ("second moments without noise", SKIPPED, "moments = releases.second.publish(moments, rng)",
      "pass", records("dpimf-complementary")),
     ("a cell's epsilon for a user's", UNIT, f"{ALIAS}CELL,", f"{ALIAS}USER_EMPTIED as CELL,",
      named("dpimf", _ONE_SOLVE)),
-    ("fixed factors are not clipped", CLIP, "clipped_factors = self.clipped(factors)",
+    ("fixed factors are not clipped", CLIP, "clipped_factors = self.clip_factors(factors)",
      "clipped_factors = factors", named("dpimf", f"{_ONE_CELL}[optimal]")),
-    ("fixed factors are clipped 3 % too wide", CLIP, "clipped_factors = self.clipped(factors)",
-     "clipped_factors = 1.03 * self.clipped(factors)", named("dpimf", f"{_ONE_CELL}[optimal]")),
+    ("fixed factors are clipped 3 % too wide", CLIP,
+     "clipped_factors = self.clip_factors(factors)",
+     "clipped_factors = 1.03 * self.clip_factors(factors)",
+     named("dpimf", f"{_ONE_CELL}[optimal]")),
     ("a clip read off the data certifies", CLIP,
      "return release if self.clip is not None else release.at_scale(scale)", "return release",
      named("dpimf", _ONE_SOLVE)),
@@ -264,11 +285,11 @@ DPIMF = family_of(
      "return importance_weights(lengths / self.scale, self.budget)",
      "return importance_weights(0.5 * lengths / self.scale, self.budget)",
      named("coins", _WEIGHED)),
-    ("sampled: the same coins in every run", REUSED, "noise.coins(entry_weights, rng)",
-     "noise.coins(entry_weights, np.random.default_rng(0))",
+    ("sampled: the same coins in every run", REUSED, "noise.flip_coins(entry_weights, rng)",
+     "noise.flip_coins(entry_weights, np.random.default_rng(0))",
      named("dpimf", "test_sampled_sums_are_unbiased")),
     ("sampled: every cell counts its weight", SKIPPED,
-     "np.where(noise.coins(entry_weights, rng), entry_weights, 0.0)",
+     "np.where(noise.flip_coins(entry_weights, rng), entry_weights, 0.0)",
      "np.where(np.isfinite(entry_weights), entry_weights, 0.0)",
      named("dpimf", "test_sampled_sums_are_unbiased")),
 )
@@ -277,8 +298,10 @@ _FW = "private-frank-wolfe"
 
 FRANK_WOLFE = family_of(
     "frank_wolfe", "mechanisms/frank_wolfe.py",
-    ("Gram matrix: scale", SCALE, "row_norm(public) ** 2 if method.paper else sensitivity",
-     "row_norm(public) ** 2 if method.paper else 0.97 * sensitivity", spends(_FW)),
+    ("Gram matrix: scale", SCALE,
+     "row_norm(public) ** 2 if method.uses_paper_constant else"
+     " sensitivity", "row_norm(public) ** 2 if method.uses_paper_constant else 0.97 * sensitivity",
+     spends(_FW)),
     ("Oja: scale", SCALE,
      "sensitivity,\n"
      "                    self.rounds * self.updates,\n"
@@ -289,7 +312,7 @@ FRANK_WOLFE = family_of(
      "calibrated_sensitivity = 0.97 * self.row_norm(public) ** 2",
      named("user_level", "test_ojas_noise_leaves_out_the_rounds")),
     ("Gram matrix without noise", SKIPPED,
-     "return release.products(exact_products, rng, mirrored=not symmetric), n, edge",
+     "return release.publish_products(exact_products, rng, mirrored=not symmetric), n, edge",
      "return exact_products, n, edge", records(_FW, "private-svd", "private-pgd")),
     ("Oja: squared norm without noise", SKIPPED,
      "float(\n"
@@ -298,7 +321,7 @@ FRANK_WOLFE = family_of(
     ("SVD: number of ratings without noise", SKIPPED,
      "float(releases.ratings.publish(n_ratings, rng))", "float(n_ratings)", records("private-svd")),
     ("a cell's epsilon for a user's", UNIT,
-     "return user_gaussian(\n"
+     "return build_gaussian_release(\n"
      "        query,\n"
      "        shape,\n"
      "        budget,\n"
@@ -308,8 +331,8 @@ FRANK_WOLFE = family_of(
      "        calibrated_sensitivity,\n"
      "    )",
      "from dpmc_core.privacy import CELL\n"
-     "    found = user_gaussian(query, shape, budget, sensitivity, replaced_sensitivity, "
-     "n_publications, calibrated_sensitivity)\n"
+     "    found = build_gaussian_release(query, shape, budget, sensitivity, "
+     "replaced_sensitivity, n_publications, calibrated_sensitivity)\n"
      '    return __import__("dataclasses").replace(found, sensitivity={CELL: sensitivity})',
      spends(_FW)),
     ("a replaced row counts as an emptied one", UNIT, "* 2, math.sqrt(2) * sensitivity",
@@ -329,8 +352,8 @@ FRANK_WOLFE = family_of(
      named("user_level_solvers",
      "test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_is")),
     ("Gram matrix: the same noise in every round", REUSED,
-     "release.products(exact_products, rng, mirrored",
-     "release.products(exact_products, np.random.default_rng(0), mirrored", fresh(_FW)),
+     "release.publish_products(exact_products, rng, mirrored",
+     "release.publish_products(exact_products, np.random.default_rng(0), mirrored", fresh(_FW)),
     ("Oja: the same noise in every update", REUSED,
      "releases.products.publish(exact_products(v[:, None])[:, 0], rng)",
      "releases.products.publish(exact_products(v[:, None])[:, 0], np.random.default_rng(0))",
@@ -348,15 +371,18 @@ PER_USER = (
         ("scale", SCALE, "scale=(calibrated_sensitivity or emptied_sensitivity) / budget.mu,",
          "scale=0.97 * (calibrated_sensitivity or emptied_sensitivity) / budget.mu,",
          spends(_ITEMS)),
-        ("users' means without noise", SKIPPED, "release.publish(ratings.total(user_means), rng)",
-         "ratings.total(user_means)", records(_ITEMS)),
+        ("users' means without noise", SKIPPED,
+         "release.publish(ratings.sum_over_users(sum_user_means), rng)",
+         "ratings.sum_over_users(sum_user_means)", records(_ITEMS)),
         ("item sums without noise", SKIPPED, "releases.sums.publish(sums, rng)", "sums",
          records(_ITEMS)),
         ("what users differ by without noise", SKIPPED, "releases.own.publish(variation, rng)",
          "variation", records(_ITEMS)),
         ("what facts are worth without noise", SKIPPED,
-         "releases.facts.publish(ratings.total(told_apart, item_effects), rng)",
-         "ratings.total(told_apart, item_effects)", named("features", f"{_ON_CARD}[{_ITEMS}]")),
+         "releases.facts.publish(\n"
+         "            ratings.sum_over_users(told_apart, item_effects), rng\n"
+         "        )", "ratings.sum_over_users(told_apart, item_effects)",
+         named("features", f"{_ON_CARD}[{_ITEMS}]")),
         ("what facts are worth with half the noise", SCALE,
          "(n_features,), features_budget, math.sqrt(n_features), 2 * math.sqrt(n_features)\n"
          "        )",
@@ -372,22 +398,27 @@ PER_USER = (
          "    USER_EMPTIED,\n    USER_REPLACED,\n    Budget,",
          "    CELL as USER_EMPTIED,\n    USER_REPLACED,\n    Budget,",
          named("user_level", "test_the_card_is_joint_per_user_for_everyone")),
-        ("weighted rows are not clipped", CLIP, "0.0, effects_clip(ratings.public)",
-         "0.0, 10 * effects_clip(ratings.public)", moves(f"{_ITEMS}-6-EMPTIED")),
-        ("weighted rows are clipped 3 % too wide", CLIP, "0.0, effects_clip(ratings.public)",
-         "0.0, 1.03 * effects_clip(ratings.public)", moves(f"{_ITEMS}-6-EMPTIED")),
-        ("a long row counts in full", CLIP, "factor=1.0 / np.sqrt(np.maximum(entries.counts, 1))",
-         "factor=1.0", moves(f"{_ITEMS}-6-EMPTIED")),
-        ("rows are not clipped", CLIP, "clip_rows(rows.cells, rows.values, self.row_norm(public))",
-         "np.ones(public.users)", named("user_level", "test_planted_missing_clip_is_caught")),
+        ("weighted rows are not clipped", CLIP, "0.0, effects_row_clip(ratings.public)",
+         "0.0, 10 * effects_row_clip(ratings.public)", moves(f"{_ITEMS}-6-EMPTIED")),
+        ("weighted rows are clipped 3 % too wide", CLIP, "0.0, effects_row_clip(ratings.public)",
+         "0.0, 1.03 * effects_row_clip(ratings.public)", moves(f"{_ITEMS}-6-EMPTIED")),
+        ("a long row counts in full", CLIP,
+         "row_factors=1.0 / np.sqrt(np.maximum(entries.counts,"
+         " 1))", "row_factors=1.0", moves(f"{_ITEMS}-6-EMPTIED")),
+        ("rows are not clipped", CLIP,
+         "clip_rows(rows.entries, rows.values,"
+         " self.row_norm(public))", "np.ones(public.users)",
+         named("user_level", "test_planted_missing_clip_is_caught")),
         ("rows are clipped 3 % too wide", CLIP,
-         "clip_rows(rows.cells, rows.values, self.row_norm(public))",
-         "clip_rows(rows.cells, rows.values, 1.03 * self.row_norm(public))",
+         "clip_rows(rows.entries, rows.values, self.row_norm(public))",
+         "clip_rows(rows.entries, rows.values, 1.03 * self.row_norm(public))",
          named("user_level", "test_the_worst_rows_nearly_use_the_bounds_up")),
         ("gains: the same noise in every run", REUSED, "releases.gain.publish(gains, rng)",
          f"releases.gain.publish(gains, {SEEDED})", fresh(_ITEMS)),
-        ("counts: the same noise in every run", REUSED, "publish(ratings.total(_counts), rng)",
-         f"publish(ratings.total(_counts), {SEEDED})", fresh(_ITEMS)),
+        ("counts: the same noise in every run", REUSED,
+         "publish(ratings.sum_over_users(_sum_rating_weights), rng)",
+         "publish(ratings.sum_over_users(_sum_rating_weights), np.random.default_rng(0))",
+         fresh(_ITEMS)),
         ("any delta will do", OTHER, "if delta >= 1 / public.users:", "if delta >= 1:",
          named("user_level", f"test_a_delta_of_one_over_the_users_is_refused[{_ITEMS}]")),
     )
@@ -420,7 +451,8 @@ PRIVATE_EFFECTS = family_of(
     ("residuals without noise", SKIPPED, "releases.rounds.residuals.publish(sums, rng)", "sums",
      records("private-effects")),
     ("less than the card's scale", SCALE, "releases = self.guarantee(public).releases\n",
-     f"releases = self.guarantee(public).releases.each({QUIETER})\n", records("private-effects")),
+     f"releases = self.guarantee(public).releases.map_releases({QUIETER})\n",
+     records("private-effects")),
     ("moments without noise", SKIPPED, "releases.rounds.moments.publish(moments, rng)", "moments",
      records("private-effects")),
     ("a replaced row counts as an emptied one", UNIT, "clip, 2 * clip, self.rounds),",
@@ -460,37 +492,44 @@ USER_RANKING = family_of(
      "popularity_budget * 1.0609, 1.0, math.sqrt(2)",
      named("private_taste", f"{_ACCOUNTANT}[private-taste-1.0]")),
     ("popularity without noise", SKIPPED,
-     "releases.counts.publish(ratings.total(self._counts), rng)", "ratings.total(self._counts)",
-     records("private-popularity")),
+     "releases.counts.publish(ratings.sum_over_users(self._count_users), rng)",
+     "ratings.sum_over_users(self._count_users)", records("private-popularity")),
     ("what facts are worth to rankings without noise", SKIPPED,
-     "release.publish(ratings.total(facts_apart, posterior_counts), rng)",
-     "ratings.total(facts_apart, posterior_counts)",
+     "release.publish(ratings.sum_over_users(facts_apart, posterior_counts), rng)",
+     "ratings.sum_over_users(facts_apart, posterior_counts)",
      named("features", f"{_ON_CARD}[private-popularity]")),
     ("taste: moments without noise", SKIPPED,
      "(releases.moments.publish(exact_moments, rng) - moments)", "(exact_moments - moments)",
      records("private-taste")),
     ("a cell's counts for a user's", UNIT,
-     "{USER_EMPTIED if self.per is Per.USER else CELL: sensitivity}",
+     "{USER_EMPTIED if self.per is ProtectedUnit.USER else CELL: sensitivity}",
      "{USER_EMPTIED: sensitivity}", named("private_taste", _POPULAR)),
     ("a user's counts for a cell's", UNIT, "change=USER_EMPTIED if per_user else CELL,",
      "change=USER_EMPTIED,", named("private_taste", _POPULAR)),
     ("popularity: long rows count in full", CLIP,
-     "values = contributions(ratings, self.contributions, norm)", "values = values * norm / norm",
-     named("private_taste", _POPULAR)),
+     "values = contribution_weights(ratings, self.contributions, norm)",
+     "values = values * norm"
+     " / norm", named("private_taste", _POPULAR)),
     ("popularity: long rows count 3 % too much", CLIP,
-     "contributions(ratings, self.contributions, norm)",
-     "1.03 * contributions(ratings, self.contributions, norm)", named("private_taste", _POPULAR)),
-    ("taste: long rows count in full", CLIP, "(Pattern.of(ratings), contributions(ratings, 1))",
-     "(Pattern.of(ratings), np.ones(len(ratings)))", named("private_taste", _TASTE)),
+     "contribution_weights(ratings, self.contributions, norm)",
+     "1.03 * contribution_weights(ratings, self.contributions, norm)",
+     named("private_taste", _POPULAR)),
+    ("taste: long rows count in full", CLIP,
+     "(Pattern.from_ratings(ratings),"
+     " contribution_weights(ratings, 1))",
+     "(Pattern.from_ratings(ratings), np.ones(len(ratings)))", named("private_taste", _TASTE)),
     ("taste: long rows count 3 % too much", CLIP,
-     "(Pattern.of(ratings), contributions(ratings, 1))",
-     "(Pattern.of(ratings), 1.03 * contributions(ratings, 1))", named("private_taste", _TASTE)),
-    ("popularity: the same noise in every run", REUSED, "ratings.total(self._counts), rng)",
-     f"ratings.total(self._counts), {SEEDED})", fresh("private-popularity")),
+     "(Pattern.from_ratings(ratings), contribution_weights(ratings, 1))",
+     "(Pattern.from_ratings(ratings), 1.03 * contribution_weights(ratings, 1))",
+     named("private_taste", _TASTE)),
+    ("popularity: the same noise in every run", REUSED,
+     "ratings.sum_over_users(self._count_users), rng)",
+     "ratings.sum_over_users(self._count_users), np.random.default_rng(0))",
+     fresh("private-popularity")),
     ("taste: the same noise in every ask", REUSED, "releases.rounds.publish(exact_sums, rng)",
      "releases.rounds.publish(exact_sums, np.random.default_rng(0))", fresh("private-taste")),
-    ("taste: chosen by raw counts", OTHER, "is_detectable = _heard(counts)\n",
-     "is_detectable = _heard(counts._replace(noisy=exact_counts))\n",
+    ("taste: chosen by raw counts", OTHER, "is_detectable = _is_signal_detectable(counts)\n",
+     "is_detectable = _is_signal_detectable(counts._replace(noisy=exact_counts))\n",
      named("coins", "test_what_is_asked_next_follows_from_answers_and_not_from_raw_counts")),
 )
 
@@ -499,8 +538,8 @@ _SHOWN = "test_rankings_and_collected_ratings_show_nothing_but_the_answers"
 
 LOCAL_RANKING = family_of(
     "local_ranking", "mechanisms/local_ranking.py",
-    ("flips too rare", SCALE, "return flip_chance(self.epsilon)",
-     "return 0.97 * flip_chance(self.epsilon)", named("local_neighbours", _BITS)),
+    ("flips too rare", SCALE, "return flip_probability(self.epsilon)",
+     "return 0.97 * flip_probability(self.epsilon)", named("local_neighbours", _BITS)),
     ("bits reported as they are", SKIPPED,
      "releases.bits.publish_rows(binary_matrix(ratings), rng)",
      "np.packbits(binary_matrix(ratings).toarray() > 0, axis=1)",
@@ -524,13 +563,12 @@ CLEANSING = family_of(
     ("products and weights spend 3 % more", SCALE, "remainder.split(0.99, 0.01)",
      "(remainder * 1.0609).split(0.99, 0.01)", spends(_CLEANSED)),
     ("less than the card's scale", SCALE, "releases = self.guarantee(public).releases\n",
-     f"releases = self.guarantee(public).releases.each({QUIETER})\n", records(_CLEANSED)),
+     f"releases = self.guarantee(public).releases.map_releases({QUIETER})\n", records(_CLEANSED)),
     ("published: products spend 3 % more", SCALE, "sqrt_cap, budget * 0.7",
      "sqrt_cap, budget * 0.7427", named("user_level",
      f"test_the_published_estimator_spends_the_budget_and_no_more[{_CLEANSED}]")),
     ("products without noise", SKIPPED,
-     "noisy_products, n = releases.products.products(exact_products, rng), "
-     "gram_items(public)", "noisy_products, n = exact_products, gram_items(public)",
+     "releases.products.publish_products(exact_products, rng),\n", "exact_products,\n",
      records(_CLEANSED)),
     ("weights without noise", SKIPPED, "n_pairs = releases.weights.publish(float(",
      "n_pairs = (lambda weights, _: weights)(float(", records(_CLEANSED)),
@@ -551,13 +589,17 @@ CLEANSING = family_of(
      "residuals = np.clip(rows.values, -1.03 * bound, 1.03 * bound)",
      moves(f"{_CLEANSED}-4-EMPTIED")),
     ("no cap on ratings", CLIP,
-     "own_model(ratings, item_effects), within(ratings, cap, cap_key(rng))\n"
-     "        )", "own_model(ratings, item_effects), within(ratings, 10**6, cap_key(rng)))",
-     moves(f"{_CLEANSED}-4-EMPTIED")),
-    ("published: no cap on ratings", CLIP, "capped_ratings = capped(ratings, cap, cap_key(rng))",
-     "capped_ratings = capped(ratings, 10**6, cap_key(rng))", moves(f"{_CLEANSED}-16-EMPTIED")),
+     "fit_user_regressions(ratings, item_effects),\n"
+     "            cap_mask(ratings, cap, draw_cap_key(rng)),\n"
+     "        )",
+     "fit_user_regressions(ratings, item_effects), cap_mask(ratings, 10**6, "
+     "draw_cap_key(rng)))", moves(f"{_CLEANSED}-4-EMPTIED")),
+    ("published: no cap on ratings", CLIP,
+     "capped_ratings = cap_ratings(ratings, cap,"
+     " draw_cap_key(rng))", "capped_ratings = cap_ratings(ratings, 10**6, draw_cap_key(rng))",
+     moves(f"{_CLEANSED}-16-EMPTIED")),
     ("products: the same noise in every run", REUSED,
-     "releases.products.products(exact_products, rng)",
+     "releases.products.publish_products(exact_products, rng)",
      "releases.products.products(exact_products, np.random.default_rng(0))", fresh(_CLEANSED)),
     ("published: the same noise in every answer", REUSED,
      "releases_by_name[name].publish(value, rng)",
@@ -588,22 +630,26 @@ DPALS = family_of(
      "sqrt_cap * c * g, sqrt_cap * c * g, n_publications",
      moves("dpals-5-REPLACED", "dpals-17-REPLACED")),
     ("user factors are not clipped", CLIP,
-     "clipped_factors, n_factors_clipped = clip_dense_rows(self.asked, clip)",
-     "clipped_factors, n_factors_clipped = self.asked, clip_dense_rows(self.asked, clip)[1]",
+     "clipped_factors, n_factors_clipped = clip_dense_rows(self.query_factors, clip)",
+     "clipped_factors, n_factors_clipped = self.query_factors, "
+     "clip_dense_rows(self.query_factors, clip)[1]",
      named("user_level", "test_planted_missing_clip_is_caught")),
-    ("user factors are clipped 3 % too wide", CLIP, "clip_dense_rows(self.asked, clip)",
-     "clip_dense_rows(self.asked, 1.03 * clip)",
+    ("user factors are clipped 3 % too wide", CLIP, "clip_dense_rows(self.query_factors, clip)",
+     "clip_dense_rows(self.query_factors, 1.03 * clip)",
      named("user_level", "test_the_worst_rows_nearly_use_the_bounds_up")),
-    ("ratings are not clipped", CLIP, "clipped_factors, self.weights, bound)",
-     "clipped_factors, self.weights)", moves("dpals-5-EMPTIED")),
-    ("ratings are clipped 3 % too wide", CLIP, "clipped_factors, self.weights, bound)",
-     "clipped_factors, self.weights, 1.03 * bound)", moves("dpals-5-EMPTIED")),
+    ("ratings are not clipped", CLIP,
+     "clipped_factors, self.weights, bound\n"
+     "        )", "clipped_factors, self.weights)", moves("dpals-5-EMPTIED")),
+    ("ratings are clipped 3 % too wide", CLIP,
+     "clipped_factors, self.weights, bound\n"
+     "        )", "clipped_factors, self.weights, 1.03 * bound)", moves("dpals-5-EMPTIED")),
     ("item weights are not scaled", CLIP,
-     "return weights, clip_rows(Pattern.of(ratings), weights, math.sqrt(max_ratings))",
-     "return weights, np.ones(ratings.public.users)", moves("dpals-20-EMPTIED")),
+     "return weights, clip_rows(Pattern.from_ratings(ratings), weights, "
+     "math.sqrt(max_ratings))", "return weights, np.ones(ratings.public.users)",
+     moves("dpals-20-EMPTIED")),
     ("item weights are scaled 3 % too little", CLIP,
-     "clip_rows(Pattern.of(ratings), weights, math.sqrt(max_ratings))",
-     "clip_rows(Pattern.of(ratings), weights, 1.03 * math.sqrt(max_ratings))",
+     "clip_rows(Pattern.from_ratings(ratings), weights, math.sqrt(max_ratings))",
+     "clip_rows(Pattern.from_ratings(ratings), weights, 1.03 * math.sqrt(max_ratings))",
      moves("dpals-20-EMPTIED")),
     ("squares: the same noise in every round", REUSED, "release.squares.publish(squares, rng)",
      f"release.squares.publish(squares, {SEEDED})", fresh("dpals")),

@@ -21,11 +21,16 @@ SECURE = (
     family_of(
         "secure path", "privacy/exact_noise.py",
         ("NumPy's noise rounded to the grid", OTHER,
-         "measurement(kind, scale, chunk.size, k)(chunk.tolist())",
+         "build_measurement(\n"
+         "                kind, scale, chunk.size, k\n"
+         "            )(chunk.tolist())",
          "(np.rint((chunk + getattr(np.random.default_rng(), kind.replace('gaussian', "
          "'normal'))(0.0, scale, chunk.size)) / 2.0**k) * 2.0**k)", named("secure_noise", _OPENDP)),
-        ("scale", SCALE, "measurement(kind, scale, chunk.size, k)(chunk.tolist())",
-         "measurement(kind, 0.97 * scale, chunk.size, k)(chunk.tolist())",
+        ("scale", SCALE,
+         "build_measurement(\n"
+         "                kind, scale, chunk.size, k\n"
+         "            )(chunk.tolist())",
+         "build_measurement(kind, 0.97 * scale, chunk.size, k)(chunk.tolist())",
          named("secure_noise", _OPENDP)),
         ("Laplace: scale in the measurement", SCALE, "dp.l1_distance(T=float), scale=scale, k=k)",
          "dp.l1_distance(T=float), scale=0.97 * scale, k=k)", named("secure_noise",
@@ -33,40 +38,50 @@ SECURE = (
         ("Gaussian: scale in the measurement", SCALE, "dp.l2_distance(T=float), scale=scale, k=k)",
          "dp.l2_distance(T=float), scale=0.97 * scale, k=k)", named("secure_noise",
          "test_a_measurement_is_opendps_own_at_the_scale_asked_for[gaussian]")),
-        ("a channel's chances", SCALE, "integers = [round(float(p) * 2**_BITS) for p in row]",
-         "integers = [round(float(p) * (0.97 if p < max(row) else 1) * 2**_BITS) for p in row]",
-         named("secure_noise", "test_a_channel_certifies_what_is_sampled")),
+        ("a channel's chances", SCALE,
+         "integers = [\n"
+         "        round(float(p) * 2**_PROBABILITY_BITS) for p in"
+         " row\n"
+         "    ]",
+         "integers = [round(float(p) * (0.97 if p < max(row) else 1) * 2**_PROBABILITY_BITS) "
+         "for p in row]", named("secure_noise", "test_a_channel_certifies_what_is_sampled")),
         ("a long answer's later blocks without noise", SKIPPED,
-         "out[start : start + _BLOCK] = measurement(kind, scale, chunk.size, k)(chunk.tolist())",
-         "out[start : start + _BLOCK] = chunk if start else measurement(kind, scale, "
-         "chunk.size, k)(chunk.tolist())",
+         "out[start : start + _COORDINATES_PER_BLOCK] = build_measurement(\n"
+         "                kind, scale, chunk.size, k\n"
+         "            )(chunk.tolist())",
+         "out[start : start + _COORDINATES_PER_BLOCK] = chunk if start else "
+         "build_measurement(kind, scale, chunk.size, k)(chunk.tolist())",
          named("secure_noise", "test_long_answers_are_sampled_in_blocks_and_counted_once")),
         ("one draw for all coordinates", REUSED,
-         "measurement(kind, scale, chunk.size, k)(chunk.tolist())",
-         "chunk + measurement(kind, scale, 1, k)([0.0])[0]",
+         "build_measurement(\n"
+         "                kind, scale, chunk.size, k\n"
+         "            )(chunk.tolist())", "chunk + build_measurement(kind, scale, 1, k)([0.0])[0]",
          named("secure_noise", "test_noise_has_the_law_its_release_states")),
         ("one word for all symbols", REUSED,
          "np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >>",
          "np.repeat(np.frombuffer(os.urandom(8), dtype=np.uint64), count) >>",
          named("secure_noise", "test_a_channel_has_the_chances_its_release_states")),
         ("rounding is not counted", OTHER,
-         "loss = measurement(kind, scale, count, grid(scale, count)).map(sensitivity)",
+         "loss = build_measurement(kind, scale, count, grid_exponent(scale, "
+         "count)).map(sensitivity)",
          "loss = sensitivity / scale\n"
          '    loss = loss if kind == "laplace" else 0.5 * loss**2',
          named("secure_noise", "test_the_rounding_is_counted_and_costs_nearly_nothing")),
-        ("a coarse grid", OTHER, "_FINE = 40 ", "_FINE = 20 ",
+        ("a coarse grid", OTHER, "_ROUNDING_BITS = 40 ", "_ROUNDING_BITS = 20 ",
          named("secure_noise", "test_outputs_lie_on_the_grid_and_textbook_noise_does_not")),
-        ("chances too small to sample pass", CLIP, "if ((row > 0) & (row < _LEAST)).any():",
-         "if False:", named("secure_noise", "test_a_chance_too_small_to_sample_is_refused")),
+        ("chances too small to sample pass", CLIP,
+         "if ((row > 0) & (row <"
+         " _MIN_PROBABILITY)).any():", "if False:",
+         named("secure_noise", "test_a_chance_too_small_to_sample_is_refused")),
     )
     + family_of(
         "secure path", "dpmc_lab/study/release.py",
         ("sensitivities are not raised by the rounding", OTHER,
-         "max(s, _raised(release, count, s))", "s", named("secure_noise", _ROUNDED)),
+         "max(s, _raise_sensitivity(release, count, s))", "s", named("secure_noise", _ROUNDED)),
         ("more answers than the card counts are written", OTHER,
-         "if not source.drawn <= expected:", "if False:",
+         "if not source.draw_counts <= expected:", "if False:",
          named("secure_noise", "test_more_answers_than_the_card_counts_are_never_written")),
-        ("an infinite certificate is released", UNIT, "    if not found.finite:\n",
+        ("an infinite certificate is released", UNIT, "    if not certified.finite:\n",
          "    if False:\n", named("secure_noise", "test_what_cannot_be_released_says_why[dpmf]")),
     )
     + family_of(
@@ -74,16 +89,17 @@ SECURE = (
     )
     + family_of(
         "secure path", "privacy/noise.py",
-        ("coins from NumPy", OTHER, "return rng.coins(weights)",
+        ("coins from NumPy", OTHER, "return rng.flip_coins(weights)",
          "return rng._plain.random(len(weights)) * weights < 1.0",
          named("coins", "test_an_exact_release_tosses_the_coins_it_counts")),
     )
     + family_of(
         "secure path", "privacy/exact_noise.py",
-        ("plain draws are served", OTHER, "setattr(SecureSource, _draw, _refused(_draw))", "pass",
-         named("coins", "test_a_secure_source_refuses_every_plain_draw")),
-        ("a coin's chance rounded up", OTHER, "(1 - _LESS) / weights", "(1 + _LESS) / weights",
-         named("coins", "test_a_coins_chance_is_never_above_one_over_its_weight")),
+        ("plain draws are served", OTHER, "setattr(SecureSource, _draw, _refuse_draw(_draw))",
+         "pass", named("coins", "test_a_secure_source_refuses_every_plain_draw")),
+        ("a coin's chance rounded up", OTHER, "(1 - _COIN_MARGIN) / weights",
+         "(1 + _COIN_MARGIN)"
+         " / weights", named("coins", "test_a_coins_chance_is_never_above_one_over_its_weight")),
     )
 )
 
@@ -120,11 +136,12 @@ _BYTES = tuple(
 
 BYTES = family_of(
     "local", "privacy/noise.py",
-    ("a byte alone decides a flip", SCALE, "flips[tied] = channel", "_ = channel", _BYTES),
+    ("a byte alone decides a flip", SCALE, "flips[tied] = pass_channel", "_ = pass_channel",
+     _BYTES),
     ("eight cells share a coin", REUSED, "flips = random_bytes < int(threshold_byte)",
      "flips = np.repeat(random_bytes[::8], 8)[:count] < int(threshold_byte)", _BYTES),
-    ("bits keep to themselves", SKIPPED, "return symbols ^ _flips(matrix[0, 1]",
-     "return symbols ^ 0 * _flips(matrix[0, 1]", _BYTES),
+    ("bits keep to themselves", SKIPPED, "return symbols ^ _draw_flips(matrix[0, 1]",
+     "return symbols ^ 0 * _draw_flips(matrix[0, 1]", _BYTES),
 )
 
 _UNITS = "test_derived_sensitivities_are_never_below_the_truth"
@@ -132,14 +149,14 @@ _UNITS = "test_derived_sensitivities_are_never_below_the_truth"
 KERNEL = [
     *family_of(
         "kernel", "privacy/releases.py",
-        ("Laplace: scale", SCALE, "return noise.laplace(self.scale, shape, rng)",
-         "return noise.laplace(0.97 * self.scale, shape, rng)",
+        ("Laplace: scale", SCALE, "return noise.draw_laplace(self.scale, shape, rng)",
+         "return noise.draw_laplace(0.97 * self.scale, shape, rng)",
          named("noise", "test_the_scale_of_noise_is_exact[Laplace]")),
-        ("NormLaplace: scale", SCALE, "return noise.norm_laplace(self.scale, shape, rng)",
-         "return noise.norm_laplace(0.97 * self.scale, shape, rng)",
+        ("NormLaplace: scale", SCALE, "return noise.draw_norm_laplace(self.scale, shape, rng)",
+         "return noise.draw_norm_laplace(0.97 * self.scale, shape, rng)",
          named("noise", "test_the_scale_of_noise_is_exact[NormLaplace]")),
-        ("Gaussian: scale", SCALE, "return noise.gaussian(self.scale, shape, rng)",
-         "return noise.gaussian(0.97 * self.scale, shape, rng)",
+        ("Gaussian: scale", SCALE, "return noise.draw_gaussian(self.scale, shape, rng)",
+         "return noise.draw_gaussian(0.97 * self.scale, shape, rng)",
          named("noise", "test_the_scale_of_noise_is_exact[Gaussian]")),
         ("Gaussian: repeats are not counted", OTHER, "math.sqrt(self.times) * sensitivity",
          "sensitivity", named("privacy", "test_gaussian_mu")),

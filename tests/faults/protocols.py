@@ -18,7 +18,7 @@ PROTOCOL = (
         "protocol", "dpmc_lab/protocol/scenarios.py",
         ("scale", SCALE, "scale=term.scale,", "scale=0.97 * term.scale,", named("protocol", _LAW)),
         ("scenario 2: no shares of noise", SKIPPED,
-         "phase.release.publish_shares(run.users.linear, run.what, mixing, run.rng)",
+         "phase.release.publish_shares(run.users.linear, run.item_of_pair, mixing, run.rng)",
          "run.users.linear", named("protocol", f"{_ONCE}[StaticUsers]")),
         ("scenario 3: no shares of noise", SKIPPED,
          "shares = phase.release.publish_shares(\n"
@@ -31,11 +31,12 @@ PROTOCOL = (
          "unaccounted=base_guarantee.unaccounted", named("protocol",
          "test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothing")),
         ("user factors are not cut to the ball", CLIP,
-         "user_factors, _ = clip_dense_rows(self.refit(items), 1.0)",
-         "user_factors = self.refit(items)",
+         "user_factors, _ = clip_dense_rows(self.refit_users(items), 1.0)",
+         "user_factors = self.refit_users(items)",
          named("protocol", "test_long_user_factors_move_no_linear_term_further_than_stated")),
-        ("user factors are cut 3 % too wide", CLIP, "clip_dense_rows(self.refit(items), 1.0)",
-         "clip_dense_rows(self.refit(items), 1.03)",
+        ("user factors are cut 3 % too wide", CLIP,
+         "clip_dense_rows(self.refit_users(items), 1.0)",
+         "clip_dense_rows(self.refit_users(items), 1.03)",
          named("protocol", "test_long_user_factors_move_no_linear_term_further_than_stated")),
         ("users share the recommender's generator", REUSED,
          "user_rng, self.rng, masks, secrets = rng.spawn(4)",
@@ -46,56 +47,61 @@ PROTOCOL = (
          "fixed_point, secrets\n"
          "        )", "fixed_point, masks)",
          named("protocol", "test_the_parties_draw_from_generators_of_their_own")),
-        ("the third party's secret is 0", OTHER, "self.fixed.uniform(size, run.third_party.rng)",
-         "np.zeros(size, dtype=np.uint64)", named("protocol", _VIEWS)),
+        ("the third party's secret is 0", OTHER,
+         "self.fixed_point.draw_uniform(size,"
+         " run.third_party.rng)", "np.zeros(size, dtype=np.uint64)", named("protocol", _VIEWS)),
         ("the secret is the start of the mask stream", OTHER,
-         "self.fixed.uniform(size, run.third_party.rng)",
-         'self.fixed.uniform(size, __import__("copy").deepcopy(run.recommender.rng))',
+         "self.fixed_point.draw_uniform(size, run.third_party.rng)",
+         'self.fixed_point.draw_uniform(size, __import__("copy").deepcopy(run.recommender.rng))',
          named("protocol", f"{_OWN_STREAM}[DynamicUsers]")),
         ("the recommender draws the secret", OTHER,
-         "self.fixed.uniform(size, run.third_party.rng)",
-         "self.fixed.uniform(size, run.recommender.rng)",
+         "self.fixed_point.draw_uniform(size, run.third_party.rng)",
+         "self.fixed_point.draw_uniform(size, run.recommender.rng)",
          named("protocol", f"{_OWN_STREAM}[DynamicUsers]")),
         ("scenario 2: gradients without masks", OTHER,
-         '{"mask": run.recommender.mask(len(groups))} if',
-         '{"mask": np.uint64(0) * run.recommender.mask(len(groups))} if',
+         '{"mask": run.recommender.draw_masks(len(groups))} if',
+         '{"draw_masks": np.uint64(0) * run.recommender.mask(len(groups))} if',
          named("protocol", "test_the_third_party_sees_uniform_numbers_whatever_the_ratings")),
         ("scenario 3: shares without masks", OTHER,
-         "run.what[queried], run.recommender.mask(len(queried))",
-         "run.what[queried], np.uint64(0) * run.recommender.mask(len(queried))",
+         "run.item_of_pair[queried], run.recommender.draw_masks(len(queried))",
+         "run.item_of_pair[queried], np.uint64(0) * run.recommender.draw_masks(len(queried))",
          named("protocol", _VIEWS)),
-        ("scenario 3: gradients without masks", OTHER, '{"mask": recommender.mask(len(groups)),',
-         '{"mask": np.uint64(0) * recommender.mask(len(groups)),', named("protocol", _VIEWS)),
+        ("scenario 3: gradients without masks", OTHER,
+         "{\n"
+         '            "mask":'
+         ' recommender.draw_masks(len(groups)),',
+         '{"draw_masks": np.uint64(0) * recommender.mask(len(groups)),', named("protocol", _VIEWS)),
         ("every phase spends all of epsilon", SCALE,
          "dataclasses.replace(self.mechanism, epsilon=budget.epsilon) for budget in budgets",
          "self.mechanism for budget in budgets", named("phases", _ADD_UP)),
         ("later phases have half the noise", SCALE,
-         "np.add.at(phase.noise, run.what, noisy - run.users.linear)",
-         "noisy = noisy - (noisy - run.users.linear) / 2 * (phase.before > 0)\n"
-         "        np.add.at(phase.noise, run.what, noisy - run.users.linear)",
+         "np.add.at(phase.noise, run.item_of_pair, noisy - run.users.linear)",
+         "noisy = noisy - (noisy - run.users.linear) / 2 * (phase.n_prior_rounds > 0)\n"
+         "        np.add.at(phase.noise, run.item_of_pair, noisy - run.users.linear)",
          named("phases", _OF_PHASES)),
         ("later phases have no noise", SKIPPED,
-         "phase.release.publish_shares(run.users.linear, run.what, mixing, run.rng)",
+         "phase.release.publish_shares(run.users.linear, run.item_of_pair, mixing, run.rng)",
          "(\n"
-         "            run.users.linear if phase.before else\n"
+         "            run.users.linear if phase.n_prior_rounds else\n"
          "            phase.release.publish_shares(\n"
-         "                run.users.linear, run.what, mixing, run.rng\n"
+         "                run.users.linear, run.item_of_pair, mixing, run.rng\n"
          "            )\n"
          "        )", named("phases", f"{_ADD_UP}[StaticUsers]")),
         ("scenario 2: the phases share their noise", REUSED,
-         "phase.release.publish_shares(run.users.linear, run.what, mixing, run.rng)",
+         "phase.release.publish_shares(run.users.linear, run.item_of_pair, mixing, run.rng)",
          "phase.release.publish_shares(\n"
-         f"            run.users.linear, run.what, mixing, {SEEDED}\n"
+         "            run.users.linear, run.item_of_pair, mixing, np.random.default_rng(0)\n"
          "        )", named("phases", f"{_NO_TWO}[StaticUsers-Shares.GAMMA]")),
         ("scenario 3: the phases share their secret", OTHER,
-         "run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)",
+         "run.third_party.secret = self.fixed_point.draw_uniform(size, run.third_party.rng)",
          "if not run.third_party.secret.any():\n"
-         "            run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)",
+         "            run.third_party.secret = self.fixed_point.draw_uniform(size, "
+         "run.third_party.rng)",
          named("phases", "test_the_secret_of_the_third_party_is_another_in_every_phase")),
         ("fitted user factors count as public", UNIT,
          "unaccounted=_REFITTED + base_guarantee.unaccounted[1:]", "unaccounted=()",
          named("phases", _ADD_UP)),
-        ("one picked user is enough to hide", OTHER, "if 0 < self.picked < fewest:",
+        ("one picked user is enough to hide", OTHER, "if 0 < self.picked < min_raters:",
          "if 0 > self.picked:", named("phases", "test_fewer_picked_than_can_hide_are_refused")),
         ("scenario 3: the same shares in every run", REUSED,
          "np.zeros((len(queried), self.rank)), group, mixing, run.rng",
@@ -130,13 +136,14 @@ _PARTIES = "test_no_two_parties_rounds_or_cells_share_their_noise"
 
 FEDERATED = family_of(
     "federated", "dpmc_lab/protocol/federated.py",
-    ("scale", SCALE, "self.releases = flow.mechanism.releases(matrix.shape[1])",
-     "self.releases = flow.mechanism.releases(matrix.shape[1]).each(\n"
+    ("scale", SCALE, "self.releases = flow.mechanism.build_releases(matrix.shape[1])",
+     "self.releases = flow.mechanism.build_releases(matrix.shape[1]).map_releases(\n"
      "            lambda r: dataclasses.replace(r, scale=0.97 * r.scale)\n"
      "        )", named("federated", _SOLVES)),
     ("the last solve is without noise", SKIPPED,
      "        assert profiles is not None\n        return profiles",
-     "        profiles = solve_rows(self.columns, self.factors, self.mechanism.loss)\n"
+     "        profiles = solve_implicit_rows(self.columns, self.factors, "
+     "self.mechanism.loss)\n"
      "        return profiles", named("federated",
      "test_what_a_party_sends_in_the_first_round_is_made_of_its_published_answers")),
     ("only the first local solve has noise", SKIPPED, "        for _ in range(local):\n",
@@ -145,9 +152,10 @@ FEDERATED = family_of(
      "user_composed=all_solves.certified(guarantee.change).epsilon,",
      "user_composed=all_solves.certified(CELL).epsilon,",
      named("federated", "test_the_budget_line_is_honest")),
-    ("a party's factors are not clipped", CLIP, "profiles = self.mechanism.private_profiles(",
-     "profiles = __import__('dataclasses').replace("
-     "self.mechanism, clip=900.0, clip_l2=900.0).private_profiles(", named("federated",
+    ("a party's factors are not clipped", CLIP,
+     "profiles = self.mechanism.solve_private_profiles(",
+     "profiles = __import__('dataclasses').replace(self.mechanism, clip=900.0, "
+     "clip_l2=900.0).solve_private_profiles(", named("federated",
      "test_one_cell_of_a_party_moves_its_first_answer_as_far_as_stated_at_most")),
     ("all parties have one generator", REUSED,
      "rng.spawn(1)[0],\n"

@@ -64,8 +64,9 @@ READING = (
          'if "user" in ratings.columns.names:',
          named("columns", "test_a_guessed_person_is_promised_nothing")),
         ("a table of items is left aside without --prepare", OTHER,
-         "if not table or registry.uses_facts(steps):", "if table or registry.uses_facts(steps):",
-         named("columns", "test_items_alone_are_used")),
+         "if not table or registry.has_features_step(steps):",
+         "if table or"
+         " registry.has_features_step(steps):", named("columns", "test_items_alone_are_used")),
     )
     + family_of(
         "reading", "data/reading.py",
@@ -91,8 +92,9 @@ READING = (
     )
     + family_of(
         "reading", "pages/data.py",
-        ("the upload page asks for clicks by itself", UNIT, 'NONE if role == "time" else None)',
-         "NONE if role in NO_COLUMN else None)",
+        ("the upload page asks for clicks by itself", UNIT,
+         'NO_COLUMN if role == "time" else'
+         ' None)', "NO_COLUMN if role in OPTIONAL_ROLE_LABELS else None)",
          named("pages", "test_with_a_range_an_upload_is_read_as_clicks_only_if_asked")),
         ("the upload page reads a guessed column of users", UNIT, "disabled=not sure)",
          "disabled=False)",

@@ -10,11 +10,13 @@ _WITHIN = "test_no_share_lies_outside_0_to_100_and_each_interval_holds_its_share
 # fmt: off
 ROOM = family_of(
     "room", "dpmc_lab/classroom/room.py",
-    ("a phone: the opposite too rarely", SCALE, "math.ceil(flip_chance(epsilon) * DRAWS)",
-     "math.ceil(0.97 * flip_chance(epsilon) * DRAWS)",
+    ("a phone: the opposite too rarely", SCALE,
+     "math.ceil(flip_probability(epsilon) *"
+     " N_PHONE_DRAWS)", "math.ceil(0.97 * flip_probability(epsilon) * N_PHONE_DRAWS)",
      named("room", "test_a_phone_lies_as_often_as_its_epsilon_asks")),
     ("a phone: rounded to the side that tells more", OTHER,
-     "math.ceil(flip_chance(epsilon) * DRAWS)", "math.floor(flip_chance(epsilon) * DRAWS)",
+     "math.ceil(flip_probability(epsilon) * N_PHONE_DRAWS)",
+     "math.floor(flip_probability(epsilon) * N_PHONE_DRAWS)",
      named("room", "test_a_phone_lies_as_often_as_its_epsilon_asks")),
     ("coins tell more than a phone", CLIP, "min_chance <= rule.chance < 0.5",
      "0.9 * min_chance <= rule.chance < 0.5",
@@ -27,31 +29,32 @@ ROOM = family_of(
      ".publish(answers.astype(np.uint8), np.random.default_rng(0))",
      named("room", "test_simulated_phones_draw_anew")),
     ("asked again, spent once", UNIT,
-     "return sum(coin(asking.epsilon).loss(1).epsilon for asking in self.askings)",
-     "return max((coin(asking.epsilon).loss(1).epsilon for asking in self.askings), "
-     "default=0.0)", named("room", "test_asking_again_spends_again_and_makes_the_attacker_surer")),
+     "return sum(build_phone_channel(asking.epsilon).loss(1).epsilon for asking in "
+     "self.askings)",
+     "return max((build_phone_channel(asking.epsilon).loss(1).epsilon for asking in "
+     "self.askings), default=0.0)",
+     named("room", "test_asking_again_spends_again_and_makes_the_attacker_surer")),
     ("unanimous reports make a class certain", CLIP,
      "(\n"
-     "        min(_fewest(side_groups, tail), _fewest_supported(side_groups))\n"
-     "        for side_groups in", "(_fewest(side_groups, tail) for side_groups in",
+     "        min(_min_count(side_groups, tail), _min_supported_count(side_groups))\n"
+     "        for side_groups in", "(_min_count(side_groups, tail) for side_groups in",
      named("room", _UNANIMOUS)),
     ("unanimous reports make a population certain", CLIP,
-     "low, high = min(low, _least_supported(groups)), max", "low, high = low, max",
-     named("room", _UNANIMOUS)),
+     "min(low, _min_supported_share(groups)),", "low,", named("room", _UNANIMOUS)),
     ("the likelihood-ratio interval of no yes is forgotten", OTHER,
-     "max(high, 1 - _least_supported(mirrored))", "high", named("room", _UNANIMOUS)),
+     "max(high, 1 - _min_supported_share(mirrored))", "high", named("room", _UNANIMOUS)),
     ("a share is shown past its end", CLIP, "return min(max(self.share, 0.0), 1.0)",
      "return self.share", named("room", _UNANIMOUS)),
     ("rounding errors of a transform are taken for likelihoods", OTHER,
      "    statistic = min(statistic, np.flatnonzero(best > _ROUNDING)[-1])\n", "",
      named("room", _WITHIN + "[100-0.5-1]")),
     ("more phones resolve without the coin", SKIPPED,
-     "yes = round(phones * (chance + self.shown_share * (1 - 2 * chance)))",
-     "yes = round(phones * self.shown_share)",
+     "yes = round(phones * (chance + self.clamped_share * (1 - 2 * chance)))",
+     "yes = round(phones * self.clamped_share)",
      named("room", "test_more_phones_resolve_more_around_the_share_of_the_class[9]")),
     ("equal reports tell what one report tells", UNIT,
-     "opposite, honest = _flips(channel) ** times, (1 - _flips(channel)) ** times",
-     "opposite, honest = _flips(channel), (1 - _flips(channel))",
+     "_flip_probability(channel) ** times,\n        (1 - _flip_probability(channel)) ** times,",
+     "_flip_probability(channel),\n        (1 - _flip_probability(channel)),",
      named("room", "test_what_equal_reports_tell_an_attacker[2-0.5]")),
     ("equal reports tell the same whatever was believed before", OTHER,
      "cases = (prior * honest, (1 - prior) * opposite),",
@@ -61,16 +64,19 @@ ROOM = family_of(
      "if isinstance(view.open, Asking) and not view.locked:", "if False:",
      named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is")),
     ("what is on is locked in place of a guess", OTHER,
-     "self._view.ballots[-1 - ballot] if ballot else self._view.open", "self._view.open",
+     "self._view.guess_polls[-1 - guess_poll] if guess_poll else self._view.open",
+     "self._view.open",
      named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is")),
     ("a guess against an option counts", OTHER, "type(bit) is int and bit == 1",
      "type(bit) is int", named("room", "test_what_is_no_guess_is_refused[picks7]")),
     ("guesses take the places of phones", OTHER, "is_guess = asking < 0", "is_guess = False",
      named("room", "test_guesses_take_no_place_from_phones_and_have_an_end")),
     ("the end keeps a question from being shown", OTHER,
-     "            else:\n                self._set(on=rounds[-1].number, beside=0)",
-     "            else:\n                self._unended()\n"
-     "                self._set(on=rounds[-1].number, beside=0)",
+     "            else:\n"
+     "                self._update_view(current_number=rounds[-1].number, guess_poll_number=0)",
+     "            else:\n"
+     "                self._open_view()\n"
+     "                self._update_view(current_number=rounds[-1].number, guess_poll_number=0)",
      named("room", "test_after_the_end_every_question_that_was_asked_can_be_reached")),
 )
 
@@ -99,25 +105,25 @@ WALL = [
         "class", "pages/ui/blocks.py",
         ("a part that fails takes the page away", OTHER, "        return None\n\n\ndef log_once",
          "        raise\n\n\ndef log_once", named("page_room", f"{_FAILS}[chart]")),
-        ("a fault is logged every second", OTHER, "if fault not in _logged:", "if True:",
+        ("a fault is logged every second", OTHER, "if fault not in _logged_faults:", "if True:",
          named("page_room", f"{_FAILS}[chart]")),
     ),
     *family_of(
         "class", "pages/room.py",
         ("a key asks a question again that is not on the wall", OTHER,
-         "disabled=bool(view.ballot),", "disabled=False,", named("page_room", _GUESSED)),
+         "disabled=bool(view.guess_poll),", "disabled=False,", named("page_room", _GUESSED)),
         ("the code takes the way to the first question away", OTHER,
          'show_safely("The QR code", phones_link, True)', "phones_link(True)",
          named("page_room", "test_the_way_to_the_first_question_stays_without_a_code")),
         ("after the end only questions that follow each other in the list are reached", OTHER,
-         "places = words.asked(view) if view.ended else range(len(view.questions))",
-         "places = [] if view.ended else range(len(view.questions))",
+         "places = words.list_asked_questions(view) if view.ended else "
+         "range(len(view.questions))", "places = [] if view.ended else range(len(view.questions))",
          named("page_room", "test_after_the_end_every_question_can_be_reached")),
     ),
     *family_of(
         "class", "pages/learn.py",
         ("a guess that is revealed replaces the open question", OTHER,
-         "room.lock(ballot=ballot.number)", "room.show(ballot.number)",
+         "room.lock(guess_poll=ballot.number)", "room.show(guess_poll.number)",
          named("page_room", _GUESSED)),
     ),
 ]
@@ -178,7 +184,7 @@ _DOOR = "test_the_door_by_itself"
 
 SERVER = family_of(
     "server", "pages/ui/door.py",
-    ("any name is its own", SKIPPED, "if host is None or not self._is_own(host, scope):",
+    ("any name is its own", SKIPPED, "if host is None or not self._is_server_host(host, scope):",
      "if host is None:", named("door", _DOOR)),
     ("any address is its own", CLIP, "return address.is_loopback or", "return True or",
      named("door", _DOOR)),
@@ -189,8 +195,8 @@ SERVER = family_of(
      '[*message.get("headers", ()), POLICY]',
      '[h for h in message.get("headers", ()) if h[0] != POLICY[0]] + [POLICY]',
      named("door", "test_no_response_may_be_shown_in_a_frame_of_another_site")),
-    ("a stranger's text is code on the page that refuses it", SKIPPED, "html.escape(str(why))",
-     "str(why)",
+    ("a stranger's text is code on the page that refuses it", SKIPPED, "html.escape(str(error))",
+     "str(error)",
      named("door", "test_a_browser_is_refused_with_a_page_and_everything_else_with_a_line")),
     ("a stranger fills the log", CLIP, "and len(self._logged) < MAX_LOGGED:",
      "and len(self._logged) >= 0:",
@@ -198,45 +204,56 @@ SERVER = family_of(
     ("a name that begins with its own", CLIP, "_HOST.fullmatch(", "_HOST.match(",
      named("door", _DOOR)),
     ("pages of other sites are answered", SKIPPED,
-     'if scheme not in ("http", "https") or site != told.lower():',
+     'if scheme not in ("http", "https") or site != host_header.lower():',
      'if scheme not in ("http", "https"):', named("door", _DOOR)),
     ("websockets pass by", SKIPPED, 'if scope["type"] in ("http", "websocket"):',
      'if scope["type"] == "http":', named("door", _DOOR)),
-    ("a class's address without a class", OTHER, "if classroom.on():", "if True:",
+    ("a class's address without a class", OTHER, "if classroom.is_class_mode():", "if True:",
      named("door", "test_it_answers_to_the_address_it_was_bound_to")),
 ) + family_of(
     "server", "dpmc_lab/locks.py",
-    ("an upload's folder stays", SKIPPED, "            remove(folder)\n", "            pass\n",
-     named("sweep_kills",
+    ("an upload's folder stays", SKIPPED, "            remove_folder(folder)\n",
+     "           "
+     " pass\n", named("sweep_kills",
      "test_a_private_sweep_ends_with_its_owner_and_its_folder_goes[SIGKILL-False]")),
 )
 
 CLASSROOM = family_of(
     "class", "pages/ui/classroom.py",
     ("the right link counts as a guess", OTHER,
-     '    if not _is_secret(request.path_params["secret"]):\n        _pace(_guesses, request)',
-     '    _pace(_guesses, request)\n    if not _is_secret(request.path_params["secret"]):',
+     '    if not _matches_secret(request.path_params["secret"]):\n'
+     "        _check_rate(_secret_limit, request)",
+     "    _check_rate(_secret_limit, request)\n"
+     '    if not _matches_secret(request.path_params["secret"]):',
      named("classroom", "test_secrets_cannot_be_tried_one_after_the_other")),
     ("the beginning of the secret opens", CLIP,
-     "hmac.compare_digest(text.encode(), secret().encode())", "secret().startswith(text)",
+     "hmac.compare_digest(\n"
+     "        text.encode(), get_teacher_secret().encode()\n"
+     "    )", "get_teacher_secret().startswith(text)",
      named("classroom", "test_a_wrong_secret_is_refused")),
-    ("everybody uploads", SKIPPED, "if upload and on() and not _is_secret(",
-     "if upload and not on() and not _is_secret(",
+    ("everybody uploads", SKIPPED,
+     "            and is_class_mode()\n            and not"
+     " _matches_secret(",
+     "            and not is_class_mode()\n            and not _matches_secret(",
      named("classroom", "test_nobody_but_the_teacher_uploads")),
     ("visitors take the teacher's places", OTHER,
-     "return jobs.PLACES if teacher() else jobs.VISITORS", "return jobs.PLACES",
-     named("classroom", "test_strangers_open_no_room")),
+     "return jobs.TRAINING_SLOTS if is_teacher() else jobs.VISITOR_SLOTS",
+     "return"
+     " jobs.TRAINING_SLOTS", named("classroom", "test_strangers_open_no_room")),
     ("visitors switch themselves on", SKIPPED,
-     "    _only_the_teacher()\n    _server.visitors = may", "    _server.visitors = may",
+     "    _require_teacher()\n"
+     "    _server.visitors = is_allowed", "    _server.visitors = is_allowed",
      named("classroom", "test_strangers_open_no_room")),
 ) + family_of(
     "class", "dpmc_lab/classroom/room.py",
     ("nobody waits to be let in", SKIPPED,
-     "if token not in self._inside and len(self._inside) < self._places:",
-     "if token not in self._inside:", named("room", "test_one_address_fills_no_room")),
+     "if token not in self._admitted and len(self._admitted) < self._n_places:",
+     "if token not in self._admitted:", named("room", "test_one_address_fills_no_room")),
     ("one address fills the queue", CLIP,
-     "token not in self._waiting and n_waiting < self._places and",
-     "token not in self._waiting and", named("room", "test_one_address_fills_no_room")),
+     "token not in self._waiting\n"
+     "            and n_waiting < self._n_places\n"
+     "            and", "token not in self._waiting and",
+     named("room", "test_one_address_fills_no_room")),
     ("all that wait are let in", OTHER, "list(self._waiting)[:phones]", "list(self._waiting)",
      named("room", "test_no_more_are_let_in_than_were_seen_to_wait")),
 )

@@ -17,12 +17,13 @@ STORE = (
          "mechanism, revision, settings)",
          named("sweep", "test_everything_that_decides_a_result_is_in_its_key")),
         ("rows of an older revision are found", OTHER,
-         "return digest(source, list(prepare), split, mechanism, revision, settings, *seed)",
-         "return digest(source, list(prepare), split, mechanism, settings, *seed)",
+         "return digest_values(source, list(prepare), split, mechanism, revision, settings, "
+         "*seed)",
+         "return digest_values(source, list(prepare), split, mechanism, settings, *seed)",
          named("sweep", "test_a_raised_revision_is_another_unit")),
         ("the split is not in the key of a row", OTHER,
-         "return digest(source, list(prepare), split, mechanism,",
-         "return digest(source, list(prepare), mechanism,",
+         "return digest_values(source, list(prepare), split, mechanism,",
+         "return digest_values(source, list(prepare), mechanism,",
          named("sweep", "test_everything_that_decides_a_result_is_in_its_key")),
     )
     + family_of(
@@ -53,7 +54,8 @@ STORE = (
     + family_of(
         "store", "registry.py",
         ("a shipped curve comes without its line without privacy", OTHER,
-         "cls.twin, REFERENCES[cls.task]", "cls.twin",
+         "cls.nonprivate_counterpart, NONPRIVATE_REFERENCES[cls.task]",
+         "cls.nonprivate_counterpart",
          named("shipped", "test_a_line_is_looked_at_from_one_epsilon")),
     )
     + family_of(
@@ -70,7 +72,7 @@ SWEEP = (
     family_of(
         "sweep", "dpmc_lab/cli/sweep.py",
         ("a new curve has no lists without privacy to be compared with", OTHER,
-         "if any(unit.curve not in shipped_curves for unit in first_units):",
+         "if any(unit.curve_key not in shipped_curves for unit in first_units):",
          "if not first_units:", named("pages_compare",
          "test_with_a_new_curve_the_reference_runs_once_more_for_its_lists")),
     )
@@ -94,12 +96,12 @@ SWEEP = (
          "unit.seed if source.per_seed else 0",
          named("sweep", "test_all_mechanisms_of_a_seed_share_its_split")),
         ("a solve is taken for that of other data", REUSED,
-         "key = digest(mechanism.id, mechanism.revision, settings, ratings.fingerprint)",
-         "key = digest(mechanism.id, mechanism.revision, settings)",
+         "key = digest_values(mechanism.id, mechanism.revision, settings, ratings.fingerprint)",
+         "key = digest_values(mechanism.id, mechanism.revision, settings)",
          named("sweep", "test_a_row_is_what_a_run_of_its_own_gives")),
         ("a solve is taken for that of other settings", REUSED,
-         "key = digest(mechanism.id, mechanism.revision, settings, ratings",
-         "key = digest(mechanism.id, mechanism.revision, ratings",
+         "key = digest_values(mechanism.id, mechanism.revision, settings, ratings",
+         "key = digest_values(mechanism.id, mechanism.revision, ratings",
          named("sweep", "test_two_radii_of_a_sweep_have_a_solve_each")),
     )
     + family_of(
@@ -113,22 +115,23 @@ SWEEP = (
          'metadata | ratings.public.as_dict() | {"cap": None}',
          named("sweep_data", "test_a_snapshot_gives_the_same_ratings_back")),
         ("times do not name the data", OTHER,
-         "None if ratings.times is None else _hash(ratings.times)", "None",
+         "None if ratings.times is None else _hash_array(ratings.times)", "None",
          named("sweep_data", "test_the_fingerprint_knows_all_that_results_depend_on")),
     )
     + family_of(
         "sweep", "dpmc_lab/sweep/engine.py",
         ("rows that wait for a locked store are dropped", OTHER,
-         "self._again = time.monotonic() + 1.0",
-         "self._again = time.monotonic() + 1.0\n            self._waiting.clear()",
+         "self._next_write = time.monotonic() + 1.0",
+         "self._next_write = time.monotonic() + 1.0\n"
+         "            self._waiting.clear()",
          named("sweep", "test_a_store_that_stays_locked_is_a_sentence")),
     )
     + family_of(
         "sweep", "dpmc_lab/sweep/cluster.py",
         ("the last partition is left out of sums", OTHER,
-         "sums = self.map(function, *state).parts\n",
-         "sums = self.map(function, *state).parts[: max(1, len(self.parts) - 1)]\n",
-         named("cluster_sums", _PARTITIONS)),
+         "sums = self.map_users(function, *state).partitions\n",
+         "sums = self.map_users(function, *state).partitions[: max(1, len(self.partitions) - "
+         "1)]\n", named("cluster_sums", _PARTITIONS)),
     )
     + family_of(
         "sweep", "dpmc_lab/sweep/partitions.py",
@@ -137,23 +140,24 @@ SWEEP = (
          named("cluster_sums", "test_a_user_of_two_files_is_refused_on_a_cluster_alone")),
         ("a partition counts twice in sums", OTHER, "return sum(other, one)",
          "return sum(other, one) + (0 if other else one)", named("cluster_sums", _PARTITIONS)),
-        ("what is held out hangs on the partition", OTHER, "times=ratings.times, places=places)",
-         "times=ratings.times)", named("cluster_sums",
+        ("what is held out hangs on the partition", OTHER,
+         "times=ratings.times, user_positions=places)", "times=ratings.times)",
+         named("cluster_sums",
          "test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions")),
     )
     + family_of(
         "sweep", "mechanisms/per_user.py",
         ("each partition has noise of its own", REUSED,
-         "releases.counts.publish(ratings.total(_counts), rng)",
-         "ratings.total(lambda features_budget: "
-         "releases.counts.publish(_counts(features_budget), rng))",
+         "releases.counts.publish(ratings.sum_over_users(_sum_rating_weights), rng)",
+         "ratings.sum_over_users(lambda features_budget: "
+         "releases.counts.publish(_sum_rating_weights(features_budget), rng))",
          named("cluster_sums", _PARTITIONS)),
         ("a partition forgets to clip", CLIP,
          "weighted, gains = weighted_rows(chunk, values, weights, clip)",
-         "weighted, gains = weighted_rows(chunk, values, weights, clip if ratings.places is "
-         "None else math.inf)", named("cluster_sums", _PARTITIONS)),
+         "weighted, gains = weighted_rows(chunk, values, weights, clip if "
+         "ratings.user_positions is None else math.inf)", named("cluster_sums", _PARTITIONS)),
         ("a sum is drawn where users are", OTHER,
-         "return item_sums(entries, factor=1.0 / np.sqrt(np.maximum(entries.counts, 1)))",
+         "return item_sums(entries, row_factors=1.0 / np.sqrt(np.maximum(entries.counts, 1)))",
          "return item_sums(entries) + np.random.random(entries.shape[1])",
          named("cluster_sums", "test_what_is_run_again_changes_nothing_and_draws_nothing")),
     )

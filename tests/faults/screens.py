@@ -12,8 +12,8 @@ VIEWS = family_of(
     ("a band of seeds and not of their mean", OTHER, "ddof=1)) / math.sqrt(n), n)", "ddof=1)), n)",
      named("compare", "test_the_band_is_the_t_interval_of_each_row")),
     ("per rating and per user change places", UNIT,
-     "{Count.RATING: RATING, Count.USER: USER_EMPTIED}[epsilon_unit]",
-     "{Count.RATING: USER_EMPTIED, Count.USER: RATING}[epsilon_unit]",
+     "{EpsilonUnit.RATING: RATING, EpsilonUnit.USER: USER_EMPTIED}[epsilon_unit]",
+     "{EpsilonUnit.RATING: USER_EMPTIED, EpsilonUnit.USER: RATING}[epsilon_unit]",
      named("compare", "test_in_the_same_unit_the_crossover_moves_with_the_certified_values")),
     ("a line without a bound in a unit is certified there", OTHER, "if np.isfinite(x).all():",
      "if np.isfinite(claimed_epsilons).all():",
@@ -22,23 +22,26 @@ VIEWS = family_of(
      "seeds=np.array(seeds[:-1]),",
      named("compare", "test_lines_come_from_the_store_with_what_they_certify")),
     ("epsilons that were not asked for are drawn", OTHER,
-     "if place[0] is None or epsilons is None or place[0] in epsilons", "if True",
+     "if epsilon_and_seed[0] is None\n"
+     "                or epsilons is None\n"
+     "                or epsilon_and_seed[0] in epsilons", "if True",
      named("compare", "test_lines_come_from_the_store_with_what_they_certify")),
 ) + family_of(
     "views", "dpmc_lab/curves/comparison.py",
     ("many epsilons are as sure as one", OTHER, "level = 1 - (1 - LEVEL) / len(x)",
      "level = LEVEL", named("compare", "test_equal_lines_cannot_be_told_apart")),
     ("seeds are not compared in pairs", OTHER,
-     "intervals = [interval(row, level) for row in difference]",
+     "intervals = [compute_interval(row, level) for row in difference]",
      "intervals = [estimate._replace(half_width=estimate.half_width * "
      "difference.std(ddof=1) / row.std(ddof=1)) for row in difference for estimate in "
-     "[interval(row, level)]]",
+     "[compute_interval(row, level)]]",
      named("compare", "test_each_line_stands_at_each_epsilon_as_the_duels_say")),
 )
 VIEWS += family_of(
     "views", "dpmc_lab/curves/trade.py",
-    ("all ratings together cost what one costs", UNIT, "cards.spent(self.of(card), self.change)",
-     "cards.spent(card, card.change)",
+    ("all ratings together cost what one costs", UNIT,
+     "cards.format_spent_budget(self.guarantee_for(guarantee), self.change)",
+     "cards.format_spent_budget(guarantee, guarantee.change)",
      named("page_guarantees", "test_the_question_decides_what_may_change")),
     ("who is removed is asked about as replaced", UNIT, "yes, USER_EMPTIED, rated)",
      "yes, USER_REPLACED, rated)",
@@ -65,8 +68,9 @@ VIEWS += family_of(
 
 VIEWS += family_of(
     "pages", "pages/ui/charts/compare.py",
-    ("the filled bead stands where the paper's claim does", OTHER, "_odds(bead.right)",
-     "_odds(bead.claimed or bead.right)",
+    ("the filled bead stands where the paper's claim does", OTHER,
+     "_attacker_position(bead.success_rate)",
+     "_attacker_position(bead.claimed_rate or bead.success_rate)",
      named("trade", "test_hollow_where_the_paper_puts_it_and_filled_where_the_releases_do")),
 )
 
@@ -102,7 +106,7 @@ PAGES = (
     )
     + family_of(
         "pages", "pages/ui/sources.py",
-        ("what was made of a forgotten upload stays", REUSED, "    state.drop_kept()\n", "",
+        ("what was made of a forgotten upload stays", REUSED, "    state.clear_memoized()\n", "",
          named("pages", "test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it")),
     )
     + family_of(
@@ -117,11 +121,11 @@ PAGES = (
          "seeds=range(1, int(seeds) + 1)", "seeds=range(1, int(seeds))",
          named("pages_compare", "test_more_seeds_are_computed_beside_the_shipped_ones")),
         ("the hold-out that was chosen is not the one compared on", OTHER,
-         "split=None if split == default_split(task) else split", "split=None",
+         "split=None if split == choose_default_split(task) else split", "split=None",
          named("pages_compare", "test_the_hold_out_is_the_one_chosen_for_every_task")),
         ("the unit that was chosen is not the one drawn", UNIT,
-         "[lines.place(line, count) for line in side]",
-         "[lines.place(line, Count.PAPER) for line in side]",
+         "[lines.place_on_axis(line, count) for line in side]",
+         "[lines.place_on_axis(line, EpsilonUnit.PAPER) for line in side]",
          named("pages_compare", "test_the_same_unit_uses_certified_values_and_drops_nothing")),
     )
     + family_of(
@@ -142,10 +146,11 @@ PAGES += family_of(
      "dataset.reading if where.private else {}", "{}",
      named("page_answer", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict")),
     ("the answer asks for a task before the data are read", OTHER,
-     "            dataset = sources.get(data)  # without it there is no task to choose\n"
+     "            dataset = sources.get_dataset(data)  # without it there is no task to "
+     "choose\n"
      "            task = predicted(data, protect)\n",
-     "            task = predicted(data, protect)\n            dataset = sources.get(data)\n",
-     named("absurd_links",
+     "            task = predicted(data, protect)\n"
+     "            dataset = sources.get_dataset(data)\n", named("absurd_links",
      "test_the_answer_on_data_that_cannot_be_read_is_the_sentence_of_other_pages")),
 )
 
@@ -154,8 +159,10 @@ PAGES += family_of(
     ("what ships with the samples is computed again", OTHER, '[*command, "--skip-shipped"]',
      "command", named("pages_compare",
      "test_start_runs_only_what_is_missing_and_its_progress_never_goes_back")),
-    ("progress counts what was there as missing", OTHER, "progress(current, there.done, total)",
-     "progress(current, there.present, total)", named("pages_compare",
+    ("progress counts what was there as missing", OTHER,
+     "show_sweep_progress(current,"
+     " grid_rows.available, total)", "show_sweep_progress(current, grid_rows.present, total)",
+     named("pages_compare",
      "test_start_runs_only_what_is_missing_and_its_progress_never_goes_back")),
 )
 
@@ -168,7 +175,7 @@ VIEWS += [
     *family_of(
         "views", "dpmc_lab/curves/comparison.py",
         ("lines whose epsilons count other things are compared", UNIT,
-         "if a.counts == b.counts and a.line.metric == b.line.metric",
+         "if a.unit == b.unit and a.line.metric == b.line.metric",
          "if a.line.metric == b.line.metric",
          named("compare", "test_lines_in_different_units_are_never_compared")),
         ("better than one is best of all", OTHER,
@@ -183,20 +190,21 @@ VIEWS += [
         ("an interval from the quarters", OTHER, "tail = (1 - LEVEL) / 2", "tail = 0.25",
          named("compare", "test_a_percentile_interval_holds_95_percent_of_what_is_drawn")),
         ("errors are planned as if more were better", OTHER,
-         "isotonic(np.nanmean(direction * observed, axis=1), weights)",
-         "isotonic(np.nanmean(observed, axis=1), weights)",
+         "fit_isotonic(np.nanmean(direction * observed, axis=1), weights)",
+         "fit_isotonic(np.nanmean(observed, axis=1), weights)",
          named("compare", "test_errors_shrink_as_epsilon_grows")),
         ("the largest epsilon of the fit and not the smallest", OTHER,
          "k = np.argmax(above, axis=1)\n",
          "k = above.shape[1] - 1 - np.argmax(above[:, ::-1], axis=1)\n",
          named("compare", "test_the_smallest_epsilon_is_near_the_true_one")),
         ("what is only claimed is named before what is certified", OTHER,
-         "proved = [answer for answer in reached if answer.placed.solid]", "proved = reached",
-         named("compare", "test_the_title_names_what_a_wanted_quality_costs")),
+         "proved = [answer for answer in reached if answer.plotted.is_certified]",
+         "proved ="
+         " reached", named("compare", "test_the_title_names_what_a_wanted_quality_costs")),
     ),
     *family_of(
         "views", "dpmc_lab/curves/cards.py",
-        ("a proved limit is rounded up to certainty", OTHER, "if 100 * share >= 100 - least / 2:",
+        ("a proved limit is rounded up to certainty", OTHER, "if 100 * share >= 100 - step / 2:",
          "if share > 1:", named("people", "test_certainty_is_not_rounded_up")),
     ),
     *family_of(
@@ -229,8 +237,10 @@ VIEWS += [
     *family_of(
         "views", "dpmc_lab/curves/cards.py",
         ("a refuted claim is called claimed only", OTHER,
-         "    if refuted:\n        return State.REFUTED",
-         "    if False:\n        return State.REFUTED",
+         "    if refuted:\n"
+         "        return ClaimState.REFUTED",
+         "    if False:\n"
+         "        return ClaimState.REFUTED",
          named("page_guarantees", "test_a_refuted_claim_is_told_from_one_that_is_not_proved")),
         ("the epsilon of a year is rounded in one's favour", OTHER, "math.ceil(steps - 1e-6)",
          "math.floor(steps + 1e-6)",

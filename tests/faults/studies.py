@@ -9,14 +9,14 @@ ANSWER = (
     family_of(
         "answer", "dpmc_lab/study/answer.py",
         ("the command of an answer has a rounded limit", OTHER,
-         '"--keep", number_text(question.keep)', '"--keep", f"{question.keep:.2f}"',
+         '"--keep", format_number(question.keep)', '"--keep", f"{question.keep:.2f}"',
          named("page_answer", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict")),
         ("affordable by the value and not by its interval", OTHER, "if gain_share.low >= limit:",
          "if gain_share.value >= limit:",
          named("answer", "test_the_verdict_is_where_the_interval_lies")),
         ("the share kept is of the reference and not of its gain", OTHER,
-         "gain_share = paired.share(sign * (basis[0] - basis[1]), sign * (basis[2] - basis[1]))",
-         "gain_share = paired.share(sign * basis[0], sign * basis[2])",
+         "gain_share = paired.estimate_share(sign * (basis[0] - basis[1]), sign * (basis[2] - "
+         "basis[1]))", "gain_share = paired.estimate_share(sign * basis[0], sign * basis[2])",
          named("answer", "test_the_share_kept_is_between_floor_and_reference")),
         ("a smaller error is a loss", OTHER, "basis, sign = np.eye(3), question.metric.sign",
          "basis, sign = np.eye(3), 1.0",
@@ -26,8 +26,9 @@ ANSWER = (
          "loss = question.metric.sign * np.array([1.0, -1.0, 0.0, 0.0])",
          named("answer", "test_who_pays_most_is_said_where_it_is_clear")),
         ("one standard deviation tells a count from noise", OTHER,
-         "np.count_nonzero(counts > CLEAR * noise_std)", "np.count_nonzero(counts > noise_std)",
-         named("answer", "test_items_told_from_noise_are_those_counted_above_it")),
+         "np.count_nonzero(counts > MIN_NOISE_DEVIATIONS * noise_std)",
+         "np.count_nonzero(counts"
+         " > noise_std)", named("answer", "test_items_told_from_noise_are_those_counted_above_it")),
         ("the noise of a debiased count is not debiased", OTHER,
          "chance * (1 - chance)) / debias_factor", "chance * (1 - chance))",
          named("answer", "test_locally_the_noise_is_that_of_a_debiased_count")),
@@ -66,8 +67,8 @@ ANSWER = (
     + family_of(
         "answer", "mechanisms/collection.py",
         ("rounded ratings for few users below three and not from there", OTHER,
-         "request.epsilon >= _HEARD and public.users < public.items",
-         "request.epsilon < _HEARD and public.users < public.items",
+         "request.epsilon >= _COLLECTION_MIN_EPSILON and public.users < public.items",
+         "request.epsilon < _COLLECTION_MIN_EPSILON and public.users < public.items",
          named("recommend", "test_the_rule")),
     )
 )

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.command_line import (
+    ARGUMENTS,
+    CONDITIONS,
     FAILED,
     FILE,
     INTERRUPTED,
     RANGE,
-    RUN,
-    WAYS,
-    absurd,
-    befallen,
-    parsers,
-    prepare,
-    refused,
-    run,
+    check_refusal,
+    check_under_condition,
+    list_absurd_values,
+    list_parsers,
+    run_command,
+    write_inputs,
 )
 from dpmc_lab.cli import main
 
@@ -34,7 +34,7 @@ SHORT = [*DPMC, "data", "check", FILE, *RANGE]
 def files(tmp_path_factory):
     pytest.importorskip("opendp")
     folder = tmp_path_factory.mktemp("files")
-    prepare(folder, DPMC)
+    write_inputs(folder, DPMC)
     return folder
 
 
@@ -48,21 +48,25 @@ def _elsewhere(tmp_path, monkeypatch, files):
 
 
 def test_the_table_holds_every_command():
-    assert parsers().keys() == RUN.keys()
+    assert list_parsers().keys() == ARGUMENTS.keys()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [" ".join(c) for c in RUN if absurd(c)])
+@pytest.mark.parametrize("command", [" ".join(c) for c in ARGUMENTS if list_absurd_values(c)])
 def test_absurd_numbers_are_refused_in_a_sentence(command):
     words = tuple(command.split())
-    faults = [fault for option, number in absurd(words) for fault in refused(words, option, number)]
+    faults = [
+        fault
+        for option, number in list_absurd_values(words)
+        for fault in check_refusal(words, option, number)
+    ]
     assert not faults
 
 
 @pytest.mark.slow_unless_planted
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", CONDITIONS)
 def test_whatever_befalls_a_command_ends_in_its_status(way, files):
-    assert not befallen(SHORT, files, WAYS[way], run(SHORT, files))
+    assert not check_under_condition(SHORT, files, CONDITIONS[way], run_command(SHORT, files))
 
 
 @pytest.mark.slow
@@ -97,8 +101,8 @@ def test_ctrl_c_leaves_no_traceback(files):
     for after in (0.3, 0.6, 0.9):
         words = [*DPMC, "fit", "jokes", "objective", "--epsilon", "1"]  # half a minute
         words += ["--set=tolerance=1e-12", "--set=iterations=10000", "--set=estimator=published"]
-        done = run(words, files, after=after)
-        assert not done.faults({INTERRUPTED})
+        done = run_command(words, files, after=after)
+        assert not done.list_faults({INTERRUPTED})
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from scipy.stats import norm
 from dpmc_core import metrics, registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.experiment import measure, run
+from dpmc_core.experiment import measure_model, run
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, Change
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
@@ -31,14 +31,14 @@ from dpmc_lab.curves import answer as words
 from dpmc_lab.curves import cards
 from dpmc_lab.store import Store
 from dpmc_lab.study import answer as core
-from dpmc_lab.study.advice import Protect
-from dpmc_lab.study.answer import ByUser, Inquiry, Kept, Verdict
-from dpmc_lab.study.paired import Bracket
+from dpmc_lab.study.advice import PrivacyUnit
+from dpmc_lab.study.answer import Inquiry, UserScoreCache, UserScores, Verdict
+from dpmc_lab.study.paired import IntervalEstimate
 from dpmc_lab.sweep.engine import run_unit
 from dpmc_lab.sweep.presets import EPSILONS
 
 FACTS = PublicFacts(users=600, items=200, low=1, high=5)
-DONE = Kept()  # by earlier tests: a run is the same whoever asks
+DONE = UserScoreCache()  # by earlier tests: a run is the same whoever asks
 
 
 @pytest.fixture(scope="module")
@@ -48,16 +48,16 @@ def restaurants():
 
 def runs_of(question, dataset, kept=None, seeds=core.SEEDS):
     """The plan of a question on a data set, with its runs done."""
-    advice = question.advice(dataset.ratings.public)
-    source = sweep.lean(sweep.Whole(dataset))
-    plan = sweep.plan(question.grid(advice, dataset.name, seeds=seeds), [source])
+    advice = question.find_advice(dataset.ratings.public)
+    source = sweep.drop_names(sweep.SplitSource(dataset))
+    plan = sweep.build_plan(question.build_grid(advice, dataset.name, seeds=seeds), [source])
     kept = kept or DONE
-    core.collect(plan.units, source, kept)
+    core.run_missing_units(plan.units, source, kept)
     return advice, plan.units, kept
 
 
 def found(question, dataset, **options):
-    return core.answer(question, *runs_of(question, dataset, **options), dataset.ratings)
+    return core.compute_finding(question, *runs_of(question, dataset, **options), dataset.ratings)
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def found(question, dataset, **options):
 def test_each_rating_adds_up_to_the_metric(data, method, metric):
     result = run(registry.create(method, epsilon=1.0), datasets.load(data), with_baselines=False)
     task, problem = result.mechanism.task, result.problem
-    values = metrics.each(task, result.model, problem.train, problem.test)
+    values = metrics.score_test_ratings(task, result.model, problem.train, problem.test)
     mean = float(np.nanmean(values))
-    whole = measure(result.mechanism, result.model, problem, 0)[metric]
-    assert metrics.counted(task).name == metric
+    whole = measure_model(result.mechanism, result.model, problem, 0)[metric]
+    assert metrics.choose_per_rating_metric(task).name == metric
     assert (math.sqrt(mean) if metric == "rmse" else mean) == pytest.approx(whole, rel=1e-12)
-    scores = ByUser.of(result)
+    scores = UserScores.from_result(result)
     assert scores.totals.sum() / scores.counts.sum() == pytest.approx(mean)
     assert scores.given.sum() == len(problem.train)
     rated = np.bincount(problem.train.items, minlength=problem.train.public.items)
-    popular = np.argsort(-rated, kind="stable")[: core.head(len(rated))]
+    popular = np.argsort(-rated, kind="stable")[: core.count_head_items(len(rated))]
     held = problem.test.items[~np.isnan(values)]
     assert scores.counts.sum(axis=0).tolist() == [m := np.isin(held, popular).sum(), len(held) - m]
 
@@ -94,30 +94,32 @@ def test_interactions_among_too_few_others_are_not_counted():
     all_of = Ratings.build(users, items, np.ones(7), public)
     problem = build_problem((all_of.select(~held), all_of.select(held)), Task.RANKING)
     result = run(registry.create("popularity"), problem, with_baselines=False)
-    values = metrics.each(Task.RANKING, result.model, problem.train, problem.test)
+    values = metrics.score_test_ratings(Task.RANKING, result.model, problem.train, problem.test)
     assert np.isnan(values).tolist() == [True, False]
 
 
 def test_a_repeated_release_is_composed_exactly():
     card = registry.create("private-effects", epsilon=1.0).guarantee(FACTS)
-    year = card.repeated(52).certified(USER_EMPTIED, 1e-6).epsilon
+    year = card.repeat(52).certified(USER_EMPTIED, 1e-6).epsilon
     assert year == pytest.approx(gaussian_epsilon(math.sqrt(52) * gaussian_mu(1.0, 1e-6), 1e-6))
     assert year == pytest.approx(9.0946, abs=1e-3)
     flips = registry.create("input-flip", epsilon=0.5).guarantee(FACTS)
-    assert flips.repeated(12).certified().epsilon == pytest.approx(6.0)
+    assert flips.repeat(12).certified().epsilon == pytest.approx(6.0)
 
 
 def test_what_each_of_many_may_spend_costs_the_budget_in_a_year(restaurants):
-    for protect, times in ((Protect.PERSON, 52), (Protect.RATING, 12)):
-        question = Inquiry(task=Task.RATINGS, protect=protect, times=times)
-        advice = question.advice(restaurants.ratings.public)
-        cost = core._cost(question, advice, advice.mechanism.guarantee(restaurants.ratings.public))
-        again = registry.create(advice.mechanism.id, epsilon=cost.each)
-        card = again.guarantee(restaurants.ratings.public).repeated(times)
+    for protect, times in ((PrivacyUnit.PERSON, 52), (PrivacyUnit.RATING, 12)):
+        question = Inquiry(task=Task.RATINGS, privacy_unit=protect, times=times)
+        advice = question.find_advice(restaurants.ratings.public)
+        cost = core._compute_cost(
+            question, advice, advice.mechanism.guarantee(restaurants.ratings.public)
+        )
+        again = registry.create(advice.mechanism.id, epsilon=cost.per_release)
+        card = again.guarantee(restaurants.ratings.public).repeat(times)
         spent = card.certified(question.change, 1e-6).epsilon
         assert spent == pytest.approx(1.0, rel=1e-4)
         assert cost.year > 5.0
-        assert (cost.replaced is None) == (protect is Protect.RATING)
+        assert (cost.replaced is None) == (protect is PrivacyUnit.RATING)
 
 
 def test_the_attacker_is_right_as_often_as_the_trade_off_says(restaurants):
@@ -125,12 +127,14 @@ def test_the_attacker_is_right_as_often_as_the_trade_off_says(restaurants):
 
     def attack(**asked):
         question = Inquiry(**asked)
-        return core._attack(question, question.advice(public).mechanism.guarantee(public))
+        return core._compute_attack(
+            question, question.find_advice(public).mechanism.guarantee(public)
+        )
 
     person = attack(task=Task.RATINGS)
     assert person == (pytest.approx(norm.cdf(gaussian_mu(1.0, 1e-6) / 2)), True)
     assert round(100 * person.right) == 55
-    local = {"protect": Protect.RATING}
+    local = {"privacy_unit": PrivacyUnit.RATING}
     assert attack(task=Task.BINARY, **local) == (pytest.approx(math.e / (1 + math.e)), True)
     assert attack(task=Task.RATINGS, **local) == (pytest.approx(math.e / (1 + math.e)), False)
 
@@ -138,16 +142,16 @@ def test_the_attacker_is_right_as_often_as_the_trade_off_says(restaurants):
 @pytest.mark.parametrize(
     ("task", "protect", "change", "method"),
     [
-        (Task.RANKING, Protect.PERSON, "user_empty", "private-taste"),
-        (Task.RATINGS, Protect.PERSON, "user_empty", "private-effects"),
-        (Task.BINARY, Protect.RATING, "value", "input-flip"),
-        (Task.RANKING, Protect.RATING, "entry", "dplcf"),
-        (Task.RATINGS, Protect.RATING, "entry", "modified-laplace"),
+        (Task.RANKING, PrivacyUnit.PERSON, "user_empty", "private-taste"),
+        (Task.RATINGS, PrivacyUnit.PERSON, "user_empty", "private-effects"),
+        (Task.BINARY, PrivacyUnit.RATING, "value", "input-flip"),
+        (Task.RANKING, PrivacyUnit.RATING, "entry", "dplcf"),
+        (Task.RATINGS, PrivacyUnit.RATING, "entry", "modified-laplace"),
     ],
 )
 def test_whom_to_protect_chooses_unit_and_method(task, protect, change, method):
-    question = Inquiry(task=task, protect=protect, epsilon=0.7)
-    advice = question.advice(FACTS)
+    question = Inquiry(task=task, privacy_unit=protect, epsilon=0.7)
+    advice = question.find_advice(FACTS)
     assert (question.change, advice.mechanism.id) == (Change(change), method)
     assert advice.mechanism.epsilon == 0.7  # as on other pages, so that their runs are shared
     assert advice.certified.epsilon <= 0.7 * (1 + 1e-12)
@@ -157,13 +161,13 @@ def test_items_told_from_noise_are_those_counted_above_it(restaurants):
     """By hand: counts of 1/sqrt(k), against twice the scale on the card."""
     ratings = restaurants.ratings
     method = registry.create("private-effects", epsilon=30.0)
-    told = core.told_apart(method, ratings)
+    told = core.count_distinguishable_items(method, ratings)
     given = np.bincount(ratings.users)
     counts = np.bincount(ratings.items, 1 / np.sqrt(given[ratings.users]))
     scale = method.guarantee(ratings.public).releases.effects.counts.scale
-    assert told.items == np.count_nonzero(counts > 2 * scale)
-    assert 0 < told.items < told.of == 130
-    assert told.typical == pytest.approx(scale)
+    assert told.n_distinguishable == np.count_nonzero(counts > 2 * scale)
+    assert 0 < told.n_distinguishable < told.n_items == 130
+    assert told.median_std == pytest.approx(scale)
 
 
 def test_locally_the_noise_is_that_of_a_debiased_count(restaurants):
@@ -172,31 +176,35 @@ def test_locally_the_noise_is_that_of_a_debiased_count(restaurants):
     flip = 1 / (1 + math.exp(epsilon))
     each = math.sqrt(flip * (1 - flip)) / (1 - 2 * flip)
     rated = np.bincount(ratings.items, minlength=130)
-    rows = core.told_apart(registry.create("dplcf", epsilon=epsilon), ratings)
-    assert rows.items == np.count_nonzero(rated > 2 * each * math.sqrt(138))
-    signs = core.told_apart(registry.create("input-flip", epsilon=epsilon), ratings)
+    rows = core.count_distinguishable_items(registry.create("dplcf", epsilon=epsilon), ratings)
+    assert rows.n_distinguishable == np.count_nonzero(rated > 2 * each * math.sqrt(138))
+    signs = core.count_distinguishable_items(
+        registry.create("input-flip", epsilon=epsilon), ratings
+    )
     liked = np.bincount(ratings.items, np.where(ratings.values > 1, 1, -1), minlength=130)
-    assert signs.items == np.count_nonzero(np.abs(liked) > 2 * 2 * each * np.sqrt(rated))
-    assert core.told_apart(registry.create("global-mean"), ratings) is None
+    assert signs.n_distinguishable == np.count_nonzero(
+        np.abs(liked) > 2 * 2 * each * np.sqrt(rated)
+    )
+    assert core.count_distinguishable_items(registry.create("global-mean"), ratings) is None
 
 
 def test_the_share_kept_is_between_floor_and_reference(restaurants):
-    question = Inquiry(task=Task.RATINGS, protect=Protect.RATING, epsilon=10.0)
+    question = Inquiry(task=Task.RATINGS, privacy_unit=PrivacyUnit.RATING, epsilon=10.0)
     advice, units, kept = runs_of(question, restaurants, seeds=(1, 2, 3))
-    answer = core.answer(question, advice, units, kept, restaurants.ratings)
-    source = sweep.Whole(restaurants)
+    answer = core.compute_finding(question, advice, units, kept, restaurants.ratings)
+    source = sweep.SplitSource(restaurants)
     means = {}
     for unit in units:
-        metric = sweep.run_here(unit, source)[0].metrics["rmse"]
+        metric = sweep.run_unit_locally(unit, source)[0].metrics["rmse"]
         means.setdefault(unit.mechanism.id, []).append(metric)
     mean = {id: np.mean(values) for id, values in means.items()}
     method, floor, best = (
         mean[id] for id in (advice.mechanism.id, "local-mean", "reference-ratings")
     )
     assert answer.method.value == pytest.approx(method)
-    assert answer.keeps.value == pytest.approx((floor - method) / (floor - best))
-    assert answer.keeps.low < answer.keeps.value < answer.keeps.high
-    assert (answer.seeds, answer.fits) == (3, 6)
+    assert answer.gain_share.value == pytest.approx((floor - method) / (floor - best))
+    assert answer.gain_share.low < answer.gain_share.value < answer.gain_share.high
+    assert (answer.seeds, answer.n_private_fits) == (3, 6)
 
 
 @pytest.mark.parametrize(
@@ -209,10 +217,10 @@ def test_the_share_kept_is_between_floor_and_reference(restaurants):
     ],
 )
 def test_the_verdict_is_where_the_interval_lies(keep, verdict):
-    share = Bracket(0.31, 0.24, 0.39)
+    share = IntervalEstimate(0.31, 0.24, 0.39)
 
-    assert core.verdict(share, keep, beaten=False) is verdict
-    assert core.verdict(share, keep, beaten=True) is Verdict.BEATEN
+    assert core.decide_verdict(share, keep, beaten=False) is verdict
+    assert core.decide_verdict(share, keep, beaten=True) is Verdict.BEATEN
 
 
 @pytest.mark.slow
@@ -220,18 +228,18 @@ def test_no_gain_is_said_and_one_seed_is_too_early(restaurants):
     question = Inquiry(task=Task.RATINGS)
     advice, units, kept = runs_of(question, restaurants)
     ratings = restaurants.ratings
-    floor = core.answer(question, advice, units, kept, ratings).floor.value
+    floor = core.compute_finding(question, advice, units, kept, ratings).baseline.value
     own = Inquiry(task=Task.RATINGS, reference=floor + 0.1)
-    worse = core.answer(own, advice, units, kept, ratings)
+    worse = core.compute_finding(own, advice, units, kept, ratings)
     assert worse.verdict is Verdict.NO_GAIN
-    assert worse.keeps is None
-    assert "adds nothing measurable" in words.said(worse).verdict
-    assert "You keep" not in words.said(worse).found
-    assert "by your own model" in words.said(worse).found
-    one = core.answer(question, advice, [u for u in units if u.seed == 1], kept, ratings)
+    assert worse.gain_share is None
+    assert "adds nothing measurable" in words.format_answer(worse).verdict
+    assert "You keep" not in words.format_answer(worse).found
+    assert "by your own model" in words.format_answer(worse).found
+    one = core.compute_finding(question, advice, [u for u in units if u.seed == 1], kept, ratings)
     assert one.verdict is Verdict.TOO_EARLY
-    assert "(" not in words.said(one).found.partition("RMSE")[0].rstrip(" (")
-    assert core.answer(question, advice, units, Kept(), ratings) is None
+    assert "(" not in words.format_answer(one).found.partition("RMSE")[0].rstrip(" (")
+    assert core.compute_finding(question, advice, units, UserScoreCache(), ratings) is None
 
 
 def test_who_pays_most_is_said_where_it_is_clear():
@@ -244,18 +252,18 @@ def test_who_pays_most_is_said_where_it_is_clear():
         chance = np.full((users, 2), 0.8)
         chance[:, 1] *= rare
         chance[given < 10] *= few
-        return ByUser((rng.random((users, 2)) < chance).astype(float), counts, given)
+        return UserScores((rng.random((users, 2)) < chance).astype(float), counts, given)
 
     question = Inquiry(task=Task.RANKING)
     public = PublicFacts(users=users, items=1000, low=0, high=1)
     even = [[scores(1, 1), scores(1, 1), scores(1, 1)] for _ in range(5)]
-    assert core._payers(even, question, public) == ()
+    assert core._find_payers(even, question, public) == ()
     runs = [[scores(0.5, 0.6), scores(1, 1), scores(1, 1)] for _ in range(5)]
-    by_user, by_item = core._payers(runs, question, public)
+    by_user, by_item = core._find_payers(runs, question, public)
     assert (by_user.by, by_user.limit) == ("users", 10)
     assert (by_item.by, by_item.limit) == ("items", 100)
     assert by_item.loss.value > by_item.others.value > 0
-    assert words._payer(by_user) == "users under 10 ratings"
+    assert words._format_payer(by_user) == "users under 10 ratings"
 
 
 @pytest.mark.slow
@@ -266,10 +274,12 @@ def test_a_false_alarm_about_who_pays_is_rare():
     public = PublicFacts(users=users, items=1000, low=0, high=1)
 
     def scores(chance):
-        return ByUser((rng.random((users, 2)) < chance).astype(float), np.ones((users, 2)), given)
+        return UserScores(
+            (rng.random((users, 2)) < chance).astype(float), np.ones((users, 2)), given
+        )
 
     named = [
-        bool(core._payers([[scores(p) for p in (0.3, 0.2, 0.5)] for _ in range(3)],
+        bool(core._find_payers([[scores(p) for p in (0.3, 0.2, 0.5)] for _ in range(3)],
                           Inquiry(task=Task.RANKING), public))
         for _ in range(200)
     ]  # fmt: skip
@@ -278,7 +288,7 @@ def test_a_false_alarm_about_who_pays_is_rare():
 
 def test_a_reference_must_be_a_value_of_the_metric():
     with pytest.raises(InvalidSetting, match="width of the rating range"):
-        Inquiry(task=Task.RATINGS, reference=47.0).advice(FACTS)
+        Inquiry(task=Task.RATINGS, reference=47.0).find_advice(FACTS)
     with pytest.raises(InvalidSetting, match="<= 1"):
         Inquiry(task=Task.RANKING, reference=47.0)
 
@@ -286,52 +296,60 @@ def test_a_reference_must_be_a_value_of_the_metric():
 @pytest.mark.slow
 def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
     question = Inquiry(task=Task.RATINGS)
-    kept = Kept.beside(tmp_path / "results.sqlite")
+    kept = UserScoreCache.from_store_path(tmp_path / "results.sqlite")
     _, units, _ = runs_of(question, restaurants, kept, seeds=(1,))
     folder = tmp_path / "results-users"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
-    again = Kept.beside(tmp_path / "results.sqlite")
+    again = UserScoreCache.from_store_path(tmp_path / "results.sqlite")
     for unit in units:
         assert np.array_equal(again.get(unit.key).totals, kept.get(unit.key).totals)
     (folder / f"{units[0].key}.npz").write_bytes(b"broken")
-    assert Kept.beside(tmp_path / "results.sqlite").get(units[0].key) is None
+    assert UserScoreCache.from_store_path(tmp_path / "results.sqlite").get(units[0].key) is None
 
 
 @pytest.mark.slow
 def test_runs_are_rows_that_a_sweep_need_not_compute(tmp_path, restaurants):
     """The answer first, then Compare's sweep: nothing is spent twice."""
     question = Inquiry(task=Task.RATINGS)
-    advice = question.advice(restaurants.ratings.public)
-    source = sweep.lean(sweep.Whole(restaurants))
-    plan = sweep.plan(question.grid(advice, "restaurants", seeds=(1, 2)), [source])
+    advice = question.find_advice(restaurants.ratings.public)
+    source = sweep.drop_names(sweep.SplitSource(restaurants))
+    plan = sweep.build_plan(question.build_grid(advice, "restaurants", seeds=(1, 2)), [source])
     with Store(tmp_path / "results.sqlite") as store:
-        core.collect(plan.units, source, Kept(), store=store)
+        core.run_missing_units(plan.units, source, UserScoreCache(), store=store)
         alone = {"mechanisms": ["private-effects"], "epsilons": [1.0], "seeds": [1, 2]}
         grid = sweep.Grid(data=["restaurants"], **alone)
-        units = sweep.plan(grid).units
-        assert store.present(unit.key for unit in units) == {unit.key for unit in units}
+        units = sweep.build_plan(grid).units
+        assert store.find_stored_keys(unit.key for unit in units) == {unit.key for unit in units}
 
 
 def planned_of(restaurants, seeds):
     question = Inquiry(task=Task.RATINGS)
-    advice = question.advice(restaurants.ratings.public)
-    source = sweep.lean(sweep.Whole(restaurants))
-    grid = question.grid(advice, "restaurants", seeds=seeds)
-    return question, advice, source, sweep.plan(grid, [source]).units
+    advice = question.find_advice(restaurants.ratings.public)
+    source = sweep.drop_names(sweep.SplitSource(restaurants))
+    grid = question.build_grid(advice, "restaurants", seeds=seeds)
+    return question, advice, source, sweep.build_plan(grid, [source]).units
 
 
 @pytest.mark.slow
 def test_runs_side_by_side_find_the_same(restaurants, tmp_path):
     question, advice, source, units = planned_of(restaurants, (1, 2))
-    alone, beside, told = Kept(), Kept(), []
-    core.collect(units, source, alone)
+    alone, beside, told = UserScoreCache(), UserScoreCache(), []
+    core.run_missing_units(units, source, alone)
     with Store(tmp_path / "results.sqlite") as store:
-        core.collect(units, source, beside, store=store, jobs=2, tell=lambda *now: told.append(now))
-        assert store.present(unit.key for unit in units) == {unit.key for unit in units}
+        core.run_missing_units(
+            units,
+            source,
+            beside,
+            store=store,
+            jobs=2,
+            report_progress=lambda *now: told.append(now),
+        )
+        assert store.find_stored_keys(unit.key for unit in units) == {unit.key for unit in units}
     assert told == [(k, len(units)) for k in range(len(units) + 1)]
     found = (
-        core.answer(question, advice, units, kept, restaurants.ratings) for kept in (alone, beside)
+        core.compute_finding(question, advice, units, kept, restaurants.ratings)
+        for kept in (alone, beside)
     )
     assert next(found) == next(found)
 
@@ -356,9 +374,9 @@ def test_a_run_that_is_killed_goes_on_alone_and_is_then_given_up(restaurants, mo
             pass
 
     monkeypatch.setattr(core, "LocalPool", Killed)
-    kept = Kept()
+    kept = UserScoreCache()
     with pytest.raises(DpmcError, match="killed twice"):
-        core.collect(units, source, kept, jobs=2)
+        core.run_missing_units(units, source, kept, jobs=2)
     assert asked == [2, 1]
     assert kept.get(units[-1].key) is None
 
@@ -366,25 +384,25 @@ def test_a_run_that_is_killed_goes_on_alone_and_is_then_given_up(restaurants, mo
 @pytest.mark.slow
 def test_an_answer_is_provisional_until_all_seeds_are_through(restaurants):
     question, advice, source, units = planned_of(restaurants, (1, 2, 3))
-    kept = Kept()
-    core.collect([unit for unit in units if unit.seed < 3], source, kept)
-    early = core.answer(question, advice, units, kept, restaurants.ratings)
-    assert words.said(early).verdict.startswith("Provisional, more seeds are to come: ")
-    assert words.as_dict(early)["provisional"]
-    core.collect(units, source, kept)
-    whole = core.answer(question, advice, units, kept, restaurants.ratings)
+    kept = UserScoreCache()
+    core.run_missing_units([unit for unit in units if unit.seed < 3], source, kept)
+    early = core.compute_finding(question, advice, units, kept, restaurants.ratings)
+    assert words.format_answer(early).verdict.startswith("Provisional, more seeds are to come: ")
+    assert words.serialise_finding(early)["provisional"]
+    core.run_missing_units(units, source, kept)
+    whole = core.compute_finding(question, advice, units, kept, restaurants.ratings)
     assert not whole.provisional
-    assert not words.said(whole).verdict.startswith("Provisional")
+    assert not words.format_answer(whole).verdict.startswith("Provisional")
 
 
 def test_stopped_runs_are_not_kept(restaurants):
     question = Inquiry(task=Task.RATINGS)
-    advice = question.advice(restaurants.ratings.public)
-    source = sweep.lean(sweep.Whole(restaurants))
-    units = sweep.plan(question.grid(advice, "restaurants"), [source]).units
-    kept = Kept()
+    advice = question.find_advice(restaurants.ratings.public)
+    source = sweep.drop_names(sweep.SplitSource(restaurants))
+    units = sweep.build_plan(question.build_grid(advice, "restaurants"), [source]).units
+    kept = UserScoreCache()
     with pytest.raises(DpmcError, match="stopped"):
-        core.collect(units, source, kept, stop=lambda: kept.get(units[1].key) is not None)
+        core.run_missing_units(units, source, kept, stop=lambda: kept.get(units[1].key) is not None)
     assert [kept.get(unit.key) is not None for unit in units[:3]] == [True, True, False]
 
 
@@ -392,14 +410,14 @@ def test_stopped_runs_are_not_kept(restaurants):
 
 
 def test_epsilons_are_rounded_against_the_one_who_promises():
-    text = cards.epsilon_text
+    text = cards.format_epsilon
     assert text(9.09457) == "9.1"
     assert text(2.01107) == "2.02"
     assert text(1.0) == text(1.0000000000001) == text(0.9999999999989) == "1"
-    assert text(0.1206, least=True) == "0.12"
-    assert text(0.0192399, least=True) == "0.0192"
+    assert text(0.1206, round_down=True) == "0.12"
+    assert text(0.0192399, round_down=True) == "0.0192"
     assert (text(52.0), text(99.91), text(999.2), text(12345.2)) == ("52", "100", "1,000", "12,346")
-    assert text(1234.9, least=True) == "1,234"
+    assert text(1234.9, round_down=True) == "1,234"
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -32,14 +32,14 @@ WHOLE = {
 @pytest.mark.parametrize("written", [np.savez, np.savez_compressed])
 def test_arrays_come_as_numpy_reads_them(written, tmp_path):
     written(tmp_path / "a.npz", allow_pickle=False, **WHOLE)
-    found = archives.arrays(tmp_path / "a.npz", alone=True)
+    found = archives.read_npz(tmp_path / "a.npz", no_extra_bytes=True)
     with np.load(tmp_path / "a.npz") as file:
         assert list(found) == file.files
         for name in file.files:
             assert found[name].dtype == file[name].dtype
             np.testing.assert_array_equal(found[name], file[name])
     np.save(tmp_path / "a.npy", WHOLE["b"])
-    np.testing.assert_array_equal(archives.array(tmp_path / "a.npy"), WHOLE["b"])
+    np.testing.assert_array_equal(archives.read_npy(tmp_path / "a.npy"), WHOLE["b"])
 
 
 def zipped(path, *members, comment=b"", **change):
@@ -77,7 +77,7 @@ SHAPED = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }"
         ([("a.npy", npy())], {"method": 99}, "method 99"),
         ([("a.npy", npy())], {"size": 50_000_000}, "more bytes than it can hold"),
         ([("a.npy", npy())] * 2, {}, "two files of one name"),
-        ([(f"{k}.npy", b"") for k in range(archives.MEMBERS + 1)], {}, "more than 1,000 files"),
+        ([(f"{k}.npy", b"") for k in range(archives.MAX_MEMBERS + 1)], {}, "more than 1,000 files"),
         ([("a.txt", b"hello")], {}, "'a.txt', which is no array"),
         ([("a\x1b.txt", b"hello")], {}, r"a\\x1b\.txt"),
         ([("a.npy", b"PK\x03\x04")], {}, "no plain array"),
@@ -100,7 +100,7 @@ def test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory(
     zipped(path, *members, **change)
     tracemalloc.start()
     with pytest.raises(BadArchive, match=words) as error:
-        archives.arrays(path)
+        archives.read_npz(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 5e6
@@ -111,13 +111,13 @@ def test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory(
 def test_a_bomb_of_zeros_is_refused_before_it_is_unpacked(tmp_path):
     path = tmp_path / "a.npz"
     np.savez_compressed(path, allow_pickle=False, a=np.zeros(20_000_000, dtype=np.uint8))
-    np.testing.assert_array_equal(archives.arrays(path)["a"], 0)
+    np.testing.assert_array_equal(archives.read_npz(path)["a"], 0)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for k in range(6):
             file.writestr(f"{k}.npy", npy(np.zeros(20_000_000, dtype=np.uint8)))
     tracemalloc.start()
     with pytest.raises(BadArchive, match="would unpack to more than"):
-        archives.arrays(path)
+        archives.read_npz(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 5e6
@@ -134,10 +134,10 @@ def test_no_byte_beside_the_arrays_where_they_are_to_be_alone(tmp_path):
     for content in (b"abc" + whole, comment, bytes(extra), whole[:entry] + b"abc" + whole[entry:]):
         path.write_bytes(content)
         with pytest.raises(BadArchive):
-            archives.arrays(path, alone=True)
+            archives.read_npz(path, no_extra_bytes=True)
     zipped(path, ("a.npy", npy()), ("b/", b""))
     with pytest.raises(BadArchive):
-        archives.arrays(path, alone=True)
+        archives.read_npz(path, no_extra_bytes=True)
 
 
 def test_a_stream_that_goes_on_behind_its_end_is_damaged(tmp_path):
@@ -158,19 +158,21 @@ def test_a_stream_that_goes_on_behind_its_end_is_damaged(tmp_path):
         (tmp_path / "a.npz").write_bytes(body + entry + end)
         if more:
             with pytest.raises(BadArchive, match="damaged"):
-                archives.arrays(tmp_path / "a.npz")
+                archives.read_npz(tmp_path / "a.npz")
         else:
-            np.testing.assert_array_equal(archives.arrays(tmp_path / "a.npz")["a"], WHOLE["a"])
+            np.testing.assert_array_equal(archives.read_npz(tmp_path / "a.npz")["a"], WHOLE["a"])
 
 
-@pytest.mark.parametrize("depth", [1, archives.DEPTH, archives.DEPTH + 1, 1000, 100_000])
+@pytest.mark.parametrize(
+    "depth", [1, archives.MAX_JSON_DEPTH, archives.MAX_JSON_DEPTH + 1, 1000, 100_000]
+)
 def test_json_is_read_to_a_depth(depth):
     text = "[" * depth + "]" * depth
-    if depth <= archives.DEPTH:
-        assert archives.read_json(text) == json.loads(text)
+    if depth <= archives.MAX_JSON_DEPTH:
+        assert archives.parse_json(text) == json.loads(text)
     else:
         with pytest.raises(ValueError, match="nested"):
-            archives.read_json(text)
+            archives.parse_json(text)
 
 
 @pytest.mark.slow
@@ -189,7 +191,7 @@ def test_every_reader_ends_in_its_own_sentence(tmp_path):
         with pytest.raises(BadRatings, match="not a snapshot"):
             read_snapshot(path)
         with suppress(BadArchive):
-            for _, pieces in archives.contents(path):
+            for _, pieces in archives.iterate_members(path):
                 list(pieces)
         flipped = bytearray(plain)
         flipped[draw.randrange(128)] ^= 1 << draw.randrange(8)
@@ -204,7 +206,7 @@ def test_the_note_beside_a_set_may_be_anything(tmp_path):
 
     (tmp_path / "a.csv").write_text("user,item,rating\na,b,3\n")
     for text in ("[" * 100_000, '{"set": []}', '{"set": "ml-1m", "files": {"a.csv": 3}}'):
-        (tmp_path / public_sets.NOTE).write_text(text)
+        (tmp_path / public_sets.NOTE_FILE).write_text(text)
         found = datasets.load(tmp_path / "a.csv", low=1, high=5)
         assert len(found.ratings) == 1
 
@@ -215,14 +217,14 @@ def test_the_note_beside_a_set_may_be_anything(tmp_path):
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory):
     pytest.importorskip("opendp", reason="needs the extra 'release'")
-    from dpmc_lab.study.release import export, write
-    from tests.release_helpers import make, ratings_for
+    from dpmc_lab.study.release import export_release, write_release
+    from tests.release_helpers import create_mechanism, make_ratings
 
     folder, found = tmp_path_factory.mktemp("whole"), []
     for id in ("private-item-mean", "private-pgd", "input-flip"):
-        mechanism = make(id, {})
+        mechanism = create_mechanism(id, {})
         found.append(folder / f"{id}.npz")
-        write(export(mechanism, ratings_for(mechanism.task)), found[-1])
+        write_release(export_release(mechanism, make_ratings(mechanism.task)), found[-1])
     return found
 
 
@@ -230,8 +232,10 @@ def releases(tmp_path_factory):
 @pytest.mark.parametrize("way", range(9))
 def test_a_damaged_release_is_refused_in_a_sentence_or_holds_the_same(way, releases, tmp_path):
     """`benchmarks/release_fuzz.py` goes on with 20,000."""
-    from tests.damaged import WAYS, outcome
+    from tests.damaged import DAMAGES, verify_damaged
 
     for seed in range(40):
         whole = releases[seed % len(releases)]
-        outcome(whole, WAYS[way](whole.read_bytes(), Random(seed)), tmp_path / "damaged.npz")
+        verify_damaged(
+            whole, DAMAGES[way](whole.read_bytes(), Random(seed)), tmp_path / "damaged.npz"
+        )

@@ -18,16 +18,16 @@ from dpmc_core.privacy import (
     NormLaplace,
     SampledLaplace,
     Trust,
-    witness,
+    record_publications,
 )
-from dpmc_core.problem import prepared_facts
+from dpmc_core.problem import prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import parse_setting, setting_text
+from dpmc_core.settings import format_setting, parse_setting
 from dpmc_lab.curves import as_published
 from dpmc_lab.sweep import Grid
 
 RATED = PublicFacts(users=943, items=200, low=1, high=5)
-OF_PAPERS = [id for id in registry.MECHANISMS if registry.published(id).settings]
+OF_PAPERS = [id for id in registry.MECHANISMS if registry.get_published_settings(id).settings]
 IN_PAPERS = {
     *("input-flip", "objective", "gradient", "output"),
     *("modified-laplace", "randomised-response", "dpmf", "dpmf-clicks"),
@@ -38,54 +38,58 @@ IN_PAPERS = {
 
 
 def facts(id: str) -> PublicFacts:
-    return prepared_facts(RATED, registry.get(id).task)
+    return prepare_public_facts(RATED, registry.get_mechanism(id).task)
 
 
 def test_every_method_of_the_five_papers_has_its_settings() -> None:
     assert set(OF_PAPERS) >= IN_PAPERS
     for id in OF_PAPERS:
-        assert registry.adds_noise(registry.get(id))
-        assert "epsilon" not in registry.published(id).settings
+        assert registry.adds_noise(registry.get_mechanism(id))
+        assert "epsilon" not in registry.get_published_settings(id).settings
 
 
 @pytest.mark.parametrize("id", OF_PAPERS)
 def test_the_paper_s_settings_make_a_mechanism_with_a_card(id: str) -> None:
-    found = as_published.switched(id, {}, facts(id), epsilon=1.0)
-    method = registry.create(id, epsilon=1.0, **as_published.with_published(id, {}))
-    for name, value in registry.published(id).settings.items():
+    found = as_published.compare_with_published(id, {}, facts(id), epsilon=1.0)
+    method = registry.create(id, epsilon=1.0, **as_published.merge_published_settings(id, {}))
+    for name, value in registry.get_published_settings(id).settings.items():
         assert getattr(method, name) == value
-        assert parse_setting(registry.get(id), name, setting_text(value)) == value
+        assert parse_setting(registry.get_mechanism(id), name, format_setting(value)) == value
     assert found.changes
     assert found.after.claimed == found.before.claimed
     assert found.certified == (found.before.certified(), found.after.certified())
-    told = as_published.words(found)
+    told = as_published.describe_published_changes(found)
     assert all(name in told[0] for name in found.changes)
-    assert not found.kept
+    assert not found.overridden
 
 
 def test_what_it_costs_is_computed() -> None:
-    dpimf = as_published.switched("dpimf-optimal", {"rounds": 1}, facts("dpimf-optimal"),
-                                  epsilon=1.0)  # fmt: skip
-    assert dpimf.kept == {"rounds": 1}
+    dpimf = as_published.compare_with_published(
+        "dpimf-optimal", {"rounds": 1}, facts("dpimf-optimal"), epsilon=1.0
+    )
+    assert dpimf.overridden == {"rounds": 1}
     cell = [card.releases.first.sensitivity for card in (dpimf.before, dpimf.after)]
     assert cell[0]  # a public clip bounds it
     assert not cell[1]  # the norm is read off the data
-    wider = as_published.switched("output", {}, facts("output"), epsilon=1.0)
+    wider = as_published.compare_with_published("output", {}, facts("output"), epsilon=1.0)
     scales = [card.releases.matrix.scale for card in (wider.before, wider.after)]
     assert scales[1] == pytest.approx(10 * scales[0])  # bound 1 instead of .1
-    noisier = as_published.switched("private-frank-wolfe", {}, RATED, epsilon=1.0)
+    noisier = as_published.compare_with_published("private-frank-wolfe", {}, RATED, epsilon=1.0)
     proved = [one.epsilon for one in noisier.certified]
     assert proved[1] < proved[0] <= 1 + 1e-9  # the paper's constant is a bound, not the curve
 
 
 def test_what_is_set_wins_and_is_said() -> None:
-    published = registry.published("private-frank-wolfe").settings
+    published = registry.get_published_settings("private-frank-wolfe").settings
     given = {"slack": 0.5, "rounds": 3, "estimator": published["estimator"]}
-    found = as_published.switched("private-frank-wolfe", given, RATED, epsilon=1.0)
-    assert found.kept == {"slack": 0.5}
+    found = as_published.compare_with_published("private-frank-wolfe", given, RATED, epsilon=1.0)
+    assert found.overridden == {"slack": 0.5}
     assert "slack" not in found.changes
-    assert any("because you set it: slack = 0.5" in text for text in as_published.words(found))
-    settings = as_published.with_published("private-frank-wolfe", given)
+    assert any(
+        "because you set it: slack = 0.5" in text
+        for text in as_published.describe_published_changes(found)
+    )
+    settings = as_published.merge_published_settings("private-frank-wolfe", given)
     method = registry.create("private-frank-wolfe", epsilon=1.0, **settings)
     assert isinstance(method, PrivateFrankWolfe)
     assert (method.slack, method.rounds, method.estimator) == (0.5, 3, Estimator.PUBLISHED)
@@ -107,14 +111,14 @@ def test_a_grid_as_published_is_the_grid_with_these_settings() -> None:
         "output.within": ("solver",),
     }
     assert grid.as_published() == grid
-    for method in grid.variants("gradient"):
+    for method in grid.create_variants("gradient"):
         assert (method.rounds, method.radius, method.bound) == (3, 0.5, 1.0)
     for task in Task:  # settings as text, of every kind, come back
-        ids = [id for id in OF_PAPERS if registry.get(id).task is task]
+        ids = [id for id in OF_PAPERS if registry.get_mechanism(id).task is task]
         both = Grid(data=["x"], mechanisms=ids, epsilons=[1]).as_published()
         for id in ids:
-            (method,) = both.variants(id)
-            settings = as_published.with_published(id, {})
+            (method,) = both.create_variants(id)
+            settings = as_published.merge_published_settings(id, {})
             assert method == registry.create(id, epsilon=1.0, **settings)
 
 
@@ -146,12 +150,12 @@ def small(id: str) -> Ratings:
     """Ratings for the method's task."""
     rng = np.random.default_rng(1)
     low, high = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}[
-        registry.get(id).task
+        registry.get_mechanism(id).task
     ]
     public = PublicFacts(users=40, items=220, low=low, high=high)
     users, items = np.nonzero(rng.random(public.shape) < 0.5)
     values = rng.choice([low, high], len(users)).astype(float)
-    if registry.get(id).task is Task.RANKING:
+    if registry.get_mechanism(id).task is Task.RANKING:
         values[:] = 1.0
     return Ratings.build(users, items, values, public)
 
@@ -162,7 +166,7 @@ def assert_noise_of_the_card(method: Mechanism, card: Guarantee, ratings: Rating
     Each is off by 6 sd with chance 2e-9, and there are less than 500. What a run publishes is on
     the card; but a norm that is read off the data sets another scale than the card can know.
     """
-    with witness() as seen:
+    with record_publications() as seen:
         list(method.fit(ratings, np.random.default_rng(1)))
     records = {release.query: release for _, release in card.releases}
     large = 0
@@ -195,11 +199,11 @@ def test_as_published_the_card_sets_the_noise(id: str, monkeypatch) -> None:
     ratings, given = small(id), {}
     if id.startswith("dpimf"):  # its lambda suits no matrix as small as this
         given = {"rounds": 2, "regularisation": 1e-3}
-    method = registry.create(id, epsilon=1.0, **as_published.with_published(id, given))
+    method = registry.create(id, epsilon=1.0, **as_published.merge_published_settings(id, given))
     card = method.guarantee(ratings.public)
     if assert_noise_of_the_card(method, card, ratings):
         for kind in (Laplace, Gaussian, NormLaplace):
-            monkeypatch.setattr(kind, "_noise", halved(kind._noise))
+            monkeypatch.setattr(kind, "_draw_noise", halved(kind._draw_noise))
         with pytest.raises(AssertionError):
             assert_noise_of_the_card(method, card, ratings)
     else:  # reports of each user, by a channel that the audits draw from

@@ -14,10 +14,10 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import shipped, sweep
 from dpmc_lab.curves import answer as answer_words
 from dpmc_lab.curves import lines, numbers
-from dpmc_lab.study.answer import Inquiry, Kept, answer, collect
+from dpmc_lab.study.answer import Inquiry, UserScoreCache, compute_finding, run_missing_units
 from tests.statistics_helpers import assert_release_noise
 
-FAMILY = registry.BASELINES["private-own-mean"]
+FAMILY = registry.BASELINE_ALTERNATIVES["private-own-mean"]
 ITEMS = 120
 
 
@@ -37,12 +37,12 @@ def drawn(counts, seed=0, *, person=0.4, facts=0):
     public = PublicFacts(users=m, items=ITEMS, low=1, high=5)
     both = [Ratings.build(users[k], items[k], values[k], public) for k in (~held, held)]
     if facts:
-        both = [one.knowing({"facts": known}).using(["facts"]) for one in both]
+        both = [one.with_item_features({"facts": known}).use_features(["facts"]) for one in both]
     return tuple(both)
 
 
 def fitted(id, ratings, seed=0, **settings):
-    noise = {"epsilon": 1.0} | settings if registry.adds_noise(registry.get(id)) else {}
+    noise = {"epsilon": 1.0} | settings if registry.adds_noise(registry.get_mechanism(id)) else {}
     *_, last = registry.create(id, **noise).fit(ratings, np.random.default_rng(seed))
     return last.model
 
@@ -59,10 +59,10 @@ def test_no_constant_beats_the_baseline_on_a_long_tail(median, person):
         method = registry.create("private-effects", epsilon=epsilon)
         found = {
             one.id: experiment.run(one, (train, test), with_baselines=False).metrics["rmse"]
-            for one in experiment.baselines_of(method)
-            if one.id not in registry.REFERENCES.values()
+            for one in experiment.build_baselines(method)
+            if one.id not in registry.NONPRIVATE_REFERENCES.values()
         }
-        chosen = registry.floor_of(type(method), [], found)
+        chosen = registry.choose_baseline(type(method), [], found)
         assert found[chosen] <= float(test.values.std()) + 0.005
 
 
@@ -87,7 +87,7 @@ def test_own_means_are_shrunk_by_three_ratings_to_the_released_mean():
 def test_features_are_used_by_one_baseline_alone():
     """The others find the same with them as without."""
     train, test = drawn([6] * 400, facts=2)
-    bare = train.using([])
+    bare = train.use_features([])
     for id in ("private-constant", "private-own-mean", "mean-of-users", "own-mean"):
         a, b = (fitted(id, one).predict(test.users, test.items) for one in (train, bare))
         assert np.array_equal(a, b)
@@ -106,7 +106,7 @@ def test_features_are_used_by_one_baseline_alone():
 
 
 def published(id, ratings, seed, **settings):
-    with privacy.witness() as found:
+    with privacy.record_publications() as found:
         fitted(id, ratings, seed, **settings)
     return found
 
@@ -169,7 +169,7 @@ def test_nothing_but_the_release_and_the_own_row_reaches_a_prediction(id):
     told = dataclasses.replace(answer, published=np.array([3.0, 17.0]))
     predicted = []
     for values in (train.values, np.where(train.users == 1, 1.0, train.values)):
-        with privacy.witness(answers=[told]):
+        with privacy.record_publications(replayed=[told]):
             ratings = dataclasses.replace(train, values=values)
             predicted.append(fitted(id, ratings).predict(0, np.arange(ITEMS)))
     assert np.array_equal(*predicted)
@@ -179,32 +179,38 @@ def test_nothing_but_the_release_and_the_own_row_reaches_a_prediction(id):
 
 
 def test_the_kind_is_the_best_one_without_noise():
-    cls = registry.get("private-effects")
+    cls = registry.get_mechanism("private-effects")
     errors = {"mean-of-users": 1.1, "own-mean": 1.0, "own-features": 0.9}
-    assert registry.floor_of(cls, [], errors) == "private-own-mean"
-    assert registry.floor_of(cls, ["features"], errors) == "private-alone"
-    assert registry.floor_of(cls, ["features"], errors | {"mean-of-users": 0.8}) == FAMILY[0]
-    assert registry.floor_of(cls, ["features"]) == "private-alone"
-    assert registry.floor_of(registry.get("dpmf"), [], errors) == "private-mean"
+    assert registry.choose_baseline(cls, [], errors) == "private-own-mean"
+    assert registry.choose_baseline(cls, ["features"], errors) == "private-alone"
+    assert registry.choose_baseline(cls, ["features"], errors | {"mean-of-users": 0.8}) == FAMILY[0]
+    assert registry.choose_baseline(cls, ["features"]) == "private-alone"
+    assert registry.choose_baseline(registry.get_mechanism("dpmf"), [], errors) == "private-mean"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", ["movie-night", "restaurants", "long-tail", "jokes"])
 def test_every_shipped_curve_per_user_has_one_baseline_and_names_it(data):
     """Every line is measured against the same kind at every epsilon, and words name it."""
-    ids = [id for id in shipped.ready(data, Task.RATINGS) if registry.get(id).floor in FAMILY]
-    (picture,) = {p.metric.name: p for id in ids for p in lines.shipped(data, id)}.values()
+    ids = [
+        id
+        for id in shipped.list_shipped_mechanisms(data, Task.RATINGS)
+        if registry.get_mechanism(id).baseline in FAMILY
+    ]
+    (picture,) = {
+        p.metric.name: p for id in ids for p in lines.load_shipped_charts(data, id)
+    }.values()
     for id in set(ids) - {*FAMILY}:
-        (found,) = lines.shipped(data, id)
+        (found,) = lines.load_shipped_charts(data, id)
         (line, *_) = found.lines
-        kind = found.baseline(line)
-        assert kind == picture.baseline(line)
+        kind = found.baseline_id(line)
+        assert kind == picture.baseline_id(line)
         for epsilon in line.epsilon.tolist():
-            start, _ = numbers.ends(found, line, epsilon)
-            kept = numbers.kept(found, line, epsilon)
+            start, _ = numbers.find_gain_ends(found, line, epsilon)
+            kept = numbers.compute_gain_share(found, line, epsilon)
             assert start is not None
-            assert not kept.clear or lines.guess_name(kind) in kept.words
-    assert lines.guess_name(kind) != lines.GUESSING
+            assert not kept.is_clear or lines.format_baseline_name(kind) in kept.label
+    assert lines.format_baseline_name(kind) != lines.BASELINE
 
 
 @pytest.mark.slow
@@ -213,8 +219,8 @@ def test_a_run_and_its_data_have_the_same_baseline_at_every_epsilon():
     runs = [
         experiment.run(registry.create("private-item-mean", epsilon=e), data, 1) for e in (0.1, 10)
     ]
-    assert len({run.guess for run in runs}) == 1
-    assert runs[0].guess in runs[0].baselines
+    assert len({run.baseline_id for run in runs}) == 1
+    assert runs[0].baseline_id in runs[0].baselines
 
 
 @pytest.mark.slow
@@ -227,16 +233,16 @@ def test_the_answer_counts_from_the_best_kind_of_the_data(person, kind):
         for pair in zip(*((one.users, one.items, one.values) for one in (train, test)), strict=True)
     ]
     ratings = Ratings.build(*both, train.public)
-    source = sweep.Whole(datasets.Dataset(ratings, "drawn", "", "", "", ()))
+    source = sweep.SplitSource(datasets.Dataset(ratings, "drawn", "", "", "", ()))
     kinds = []
     for epsilon in (0.5, 5.0):
         question = Inquiry(task=Task.RATINGS, epsilon=epsilon)
-        advice, kept = question.advice(ratings.public), Kept()
-        units = sweep.plan(question.grid(advice, "drawn", seeds=(1, 2)), [source]).units
-        collect(units, source, kept)
-        found = answer(question, advice, units, kept, ratings)
-        told = answer_words.as_dict(found)
-        assert told["baseline"] == found.guess
-        assert told["floor"]["value"] == found.floor.value
-        kinds.append(found.guess)
+        advice, kept = question.find_advice(ratings.public), UserScoreCache()
+        units = sweep.build_plan(question.build_grid(advice, "drawn", seeds=(1, 2)), [source]).units
+        run_missing_units(units, source, kept)
+        found = compute_finding(question, advice, units, kept, ratings)
+        told = answer_words.serialise_finding(found)
+        assert told["baseline"] == found.baseline_id
+        assert told["floor"]["value"] == found.baseline.value
+        kinds.append(found.baseline_id)
     assert kinds == [kind, kind]

@@ -10,21 +10,21 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.data import (
-    Outside,
-    from_data,
+    OutsideRatings,
+    align_to_catalogue,
+    declare_catalogue_public,
     load,
-    on_catalogue,
     parse_step,
     read_ids,
 )
-from dpmc_core.data.transforms import is_free
+from dpmc_core.data.transforms import preserves_neighbours
 from dpmc_core.errors import BadRatings, CannotRelease, InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, Change
-from dpmc_core.problem import prepare_all
+from dpmc_core.problem import prepare_all_ratings
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
-from dpmc_lab.study.release import check
+from dpmc_lab.study.release import check_releasable
 from tests.ratings_helpers import random_stars
 
 ITEMS = [f"film-{k}" for k in (7, 2, 9, 4, 30, 1)]
@@ -80,13 +80,13 @@ def test_ids_of_a_file_are_its_lines(lists, tmp_path):
 
 def test_every_listed_user_and_item_has_a_row_in_the_order_of_the_lists(file):
     ratings = read(file)
-    placed, told = on_catalogue(ratings, ITEMS, USERS)
+    placed, told = align_to_catalogue(ratings, ITEMS, USERS)
     assert told == ""
     assert placed.shape == (12, 6)
     assert list(placed.item_ids) == ITEMS
     assert list(placed.user_ids) == USERS
     assert triples(placed) == set(rows())
-    assert placed.catalogue == Catalogue(Origin.GIVEN)
+    assert placed.catalogue == Catalogue(Origin.LISTED)
     assert np.diff(placed.indptr).tolist() == [0, 0, *[4] * 8, 0, 0]
     assert not np.isin(placed.items, [0, 5]).any()  # nobody rated these two
 
@@ -98,14 +98,14 @@ def test_two_files_that_differ_by_one_item_have_one_shape(tmp_path):
     )
     assert without.shape != with_it.shape
     for users in (USERS, 12):
-        one, other = (on_catalogue(r, ITEMS, users)[0] for r in (without, with_it))
+        one, other = (align_to_catalogue(r, ITEMS, users)[0] for r in (without, with_it))
         assert one.public == other.public
 
 
 def test_without_names_of_users_places_are_drawn_and_rows_stay_whole(file):
     """20 draws give the same places with chance (12!/4!)^-19."""
     ratings = read(file)
-    found = [on_catalogue(ratings, ITEMS, 12, shuffle=random.Random(k))[0] for k in range(20)]
+    found = [align_to_catalogue(ratings, ITEMS, 12, shuffle=random.Random(k))[0] for k in range(20)]
     assert len({tuple(np.diff(r.indptr)) for r in found}) > 1
     whole = {tuple(row) for row in ratings.matrix.toarray().tolist()}
     columns = [ITEMS.index(id) for id in ratings.item_ids]
@@ -115,27 +115,27 @@ def test_without_names_of_users_places_are_drawn_and_rows_stay_whole(file):
         matrix = placed.matrix.toarray()
         assert len(matrix) == 12
         assert {tuple(row) for row in matrix[:, columns].tolist() if any(row)} == whole
-    by_id, _ = on_catalogue(ratings, ITEMS, 12)
+    by_id, _ = align_to_catalogue(ratings, ITEMS, 12)
     assert np.diff(by_id.indptr).tolist() == [*[4] * 8, *[0] * 4]
 
 
 def test_ratings_outside_are_refused_or_left_out_and_told(file):
     ratings = read(file)
     with pytest.raises(BadRatings, match=r"8 ratings are outside .* lacks 1 item \('film-2'\)"):
-        on_catalogue(ratings, ITEMS[2:], USERS)
-    placed, told = on_catalogue(ratings, ITEMS[2:], USERS[3:], Outside.LEAVE_OUT)
+        align_to_catalogue(ratings, ITEMS[2:], USERS)
+    placed, told = align_to_catalogue(ratings, ITEMS[2:], USERS[3:], OutsideRatings.LEAVE_OUT)
     assert triples(placed) == {r for r in rows() if r[1] != "film-2" and r[0] != "u2"}
     assert "11 ratings" in told
     assert "'film-2'" in told
     assert "'u2'" in told
     with pytest.raises(BadRatings, match="twice, first 'a'"):
-        on_catalogue(ratings, ["a", "a"], USERS)
+        align_to_catalogue(ratings, ["a", "a"], USERS)
     with pytest.raises(InvalidSetting, match="number of users must be >= 8"):
-        on_catalogue(ratings, ITEMS, 7)
+        align_to_catalogue(ratings, ITEMS, 7)
     with pytest.raises(InvalidSetting, match="number of users must be >= 1 and <= 2"):
-        on_catalogue(ratings, ITEMS, 10**12)
+        align_to_catalogue(ratings, ITEMS, 10**12)
     with pytest.raises(BadRatings, match="no names"):
-        on_catalogue(dataclasses.replace(ratings, item_ids=None), ITEMS, USERS)
+        align_to_catalogue(dataclasses.replace(ratings, item_ids=None), ITEMS, USERS)
 
 
 # The command
@@ -284,7 +284,7 @@ def test_a_step_is_free_just_where_neighbours_stay_neighbours(text, change):
         if not change.covers_existence:
             allowed &= patterns[0] == patterns[1]
         broken += not allowed
-    free = not step.reads or is_free(step.reads, change)
+    free = not step.dependency or preserves_neighbours(step.dependency, change)
     assert free == (broken == 0)
 
 
@@ -304,27 +304,27 @@ def test_a_step_is_free_just_where_neighbours_stay_neighbours(text, change):
     ],
 )
 def test_preparation_is_refused_just_where_it_costs_something(id, settings, steps, refused):
-    cls = registry.get(id)
+    cls = registry.get_mechanism(id)
     values = {name: parse_setting(cls, name, text) for name, text in settings.items()}
     mechanism = registry.create(id, epsilon=1.0, delta=1e-6, **values)
     ratings = random_stars(6, 9, 0.7, np.random.default_rng(0))
-    prepared, texts = prepare_all(ratings, mechanism.task, [parse_step(s) for s in steps])
+    prepared, texts = prepare_all_ratings(ratings, mechanism.task, [parse_step(s) for s in steps])
     if refused:
         with pytest.raises(CannotRelease, match="no noise covers"):
-            check(mechanism, prepared, texts)
+            check_releasable(mechanism, prepared, texts)
     else:
-        check(mechanism, prepared, texts)
+        check_releasable(mechanism, prepared, texts)
 
 
 def test_the_facts_of_a_release_do_not_tell_whether_all_ratings_are_alike():
     public = PublicFacts(users=2, items=2, low=0, high=5)
     ones, others = (Ratings.build([0, 1], [0, 1], v, public) for v in ([1, 1], [1, 3]))
-    found = [prepare_all(r, Task.RANKING) for r in (ones, others)]
+    found = [prepare_all_ratings(r, Task.RANKING) for r in (ones, others)]
     assert found[0][0].public == found[1][0].public
     assert found[0][1] == found[1][1] == ("implicit=all",)
     signed = dataclasses.replace(public, low=-1, high=1)
     found = [
-        prepare_all(Ratings.build([0, 1], [0, 1], v, signed), Task.BINARY)
+        prepare_all_ratings(Ratings.build([0, 1], [0, 1], v, signed), Task.BINARY)
         for v in ([1, -1], [1, 0])
     ]
     for one, other in pairwise(found):
@@ -346,7 +346,7 @@ def test_a_public_set_has_a_public_catalogue_and_says_whether_the_file_is_its_ow
 
 def test_where_the_lists_come_from_is_known_of_everything_that_is_read(file):
     assert read(file).catalogue.origin is Origin.READ
-    assert from_data(read(file)).catalogue.origin is Origin.FROM_DATA
+    assert declare_catalogue_public(read(file)).catalogue.origin is Origin.FROM_DATA
     assert load("one-bit-lab").ratings.catalogue.origin is Origin.PUBLIC
     public = PublicFacts(users=2, items=2, low=1, high=5)
     assert Ratings.build([0], [1], [3], public).catalogue.origin is Origin.DECLARED

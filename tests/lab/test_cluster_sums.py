@@ -19,13 +19,13 @@ from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.experiment import run
 from dpmc_core.mechanisms.dpals import ItemBudget
 from dpmc_core.model import Estimator, Factors, Task
-from dpmc_core.privacy import witness
-from dpmc_core.problem import RandomShare, prepare_all
+from dpmc_core.privacy import record_publications
+from dpmc_core.problem import RandomShare, prepare_all_ratings
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.cli import main
 from dpmc_lab.sweep import cluster as clusters
 from dpmc_lab.sweep import partitions
-from dpmc_lab.sweep.cluster import partitioned
+from dpmc_lab.sweep.cluster import open_partitioned_problem
 
 METHODS = [
     ("private-item-mean", {}),
@@ -95,7 +95,7 @@ def write(folder, rows, count, of=lambda _, row: int(row[0]) * 7 % 11):
 
 def spread(folder, task, client=None):
     files = sorted(folder.glob("*.parquet"))
-    return clusters.spread(client or Immediate(), files, task, {"low": 1, "high": 5})
+    return clusters.load_partitions(client or Immediate(), files, task, {"low": 1, "high": 5})
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def made(id, settings):
 
 
 def fitted(mechanism, ratings, answers=None):
-    with witness(answers=answers) as found:
+    with record_publications(replayed=answers) as found:
         *_, last = mechanism.fit(ratings, np.random.default_rng(8))
     return found, last
 
@@ -117,12 +117,12 @@ def fitted(mechanism, ratings, answers=None):
 @pytest.mark.parametrize(("id", "settings"), METHODS, ids=IDS)
 def test_sums_over_partitions_are_those_of_one_machine(id, settings, folders):
     mechanism = made(id, settings)
-    whole, _ = prepare_all(load(folders[3], low=1, high=5).ratings, mechanism.task)
+    whole, _ = prepare_all_ratings(load(folders[3], low=1, high=5).ratings, mechanism.task)
     releases = [release for _, release in mechanism.guarantee(whole.public).releases]
     expected, step = fitted(mechanism, whole)
     for count, folder in folders.items():
         parts = spread(folder, mechanism.task)
-        assert len(parts.parts) == count
+        assert len(parts.partitions) == count
         assert parts.public == whole.public
         assert (
             mechanism.guarantee(parts.public).as_dict()
@@ -140,9 +140,9 @@ def test_sums_over_partitions_are_those_of_one_machine(id, settings, folders):
             far = np.linalg.norm(mine.published - one.published)
             assert far <= 1e-9 * np.linalg.norm(one.published), (count, one.release.query)
         model, left = step.model.factors, np.full(step.model.factors.left.shape, np.nan)
-        for held, ratings in zip(last.model.parts.parts, parts.parts, strict=True):
+        for held, ratings in zip(last.model.partitions.partitions, parts.partitions, strict=True):
             own = last.model.function(held.result(), *last.model.state)
-            left[ratings.result().places] = own.left
+            left[ratings.result().user_positions] = own.left
             assert np.allclose(own.right, model.right, rtol=1e-7, atol=1e-8)
         assert np.allclose(left, model.left, rtol=1e-7, atol=1e-8)
 
@@ -165,17 +165,17 @@ def test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions(task, 
     seen = set()
     for folder in folders.values():
         whole = spread(folder, task)
-        problem = clusters.problem(whole, "here", task, None, 3)
+        problem = clusters.build_partitioned_problem(whole, "here", task, None, 3)
         train, test = problem.train, problem.test
         assert len(train) + len(test) == len(whole) == len(people())
-        for part in test.parts:
+        for part in test.partitions:
             left, held = part.result()
             assert (np.diff(left.indptr) > 0).all()  # one rating stays with every user
             if task is Task.RANKING:
                 assert np.bincount(held.users, minlength=1).max() == 1
         if task is Task.RATINGS:
             assert 0.15 < len(test) / len(whole) < 0.25
-        metric = problem.evaluate(task, train.model(_same_for_all), np.random.default_rng(0))
+        metric = problem.evaluate(task, train.build_model(_same_for_all), np.random.default_rng(0))
         seen.add((train.fingerprint, len(test), *(round(v, 12) for v in metric.values())))
     assert len(seen) == 1
 
@@ -189,8 +189,8 @@ def test_the_latest_rating_is_held_out_in_a_partition():
     assert len(train) == 3
     train, _ = partitions.split_ratings(ratings, 1.0, 1)  # all but one of each user
     assert train.users.tolist() == [0, 1]
-    assert partitions.content_of(None)[0] == 0
-    assert partitions.content_of(train)[0] == 2
+    assert partitions.summarise_content(None)[0] == 0
+    assert partitions.summarise_content(train)[0] == 2
 
 
 def _same_for_all(ratings):
@@ -199,11 +199,13 @@ def _same_for_all(ratings):
 
 
 def test_the_error_of_partitions_is_that_of_all_their_test_ratings(folders):
-    problem = clusters.problem(spread(folders[7], Task.RATINGS), "here", Task.RATINGS, None, 3)
-    found = problem.evaluate(
-        Task.RATINGS, problem.train.model(_same_for_all), np.random.default_rng(0)
+    problem = clusters.build_partitioned_problem(
+        spread(folders[7], Task.RATINGS), "here", Task.RATINGS, None, 3
     )
-    held = [part.result()[1] for part in problem.test.parts]
+    found = problem.evaluate(
+        Task.RATINGS, problem.train.build_model(_same_for_all), np.random.default_rng(0)
+    )
+    held = [part.result()[1] for part in problem.test.partitions]
     errors = np.concatenate([1 + one.items % 5 - one.values for one in held if one is not None])
     assert found["rmse"] == pytest.approx(float(np.sqrt(np.mean(errors**2))), rel=1e-12)
 
@@ -237,7 +239,9 @@ def test_files_with_other_ranges_are_refused_by_name(other, folders, monkeypatch
 
     monkeypatch.setattr(partitions, "read_file", read)
     with pytest.raises(BadRatings, match=r"part-0\.parquet and part-1\.parquet .* ranges"):
-        clusters.spread(Immediate(), sorted(folders[2].glob("*.parquet")), Task.RATINGS, {})
+        clusters.load_partitions(
+            Immediate(), sorted(folders[2].glob("*.parquet")), Task.RATINGS, {}
+        )
 
 
 def test_a_folder_is_read_as_one_file_would_be(tmp_path, folders, capsys):
@@ -287,28 +291,31 @@ def test_files_with_other_columns_are_refused_by_name(tmp_path):
 def test_what_a_cluster_does_not_do_is_told_before_it_is_reached(data, id, words, folders):
     mechanism = registry.create(id, epsilon=1)
     asked = data or str(folders[3]), mechanism, {"low": 1, "high": 5}, None, 1
-    with pytest.raises(InvalidSetting, match=words), partitioned("tcp://127.0.0.1:9", *asked):
+    with (
+        pytest.raises(InvalidSetting, match=words),
+        open_partitioned_problem("tcp://127.0.0.1:9", *asked),
+    ):
         pass
 
 
 def test_a_file_that_changed_is_not_read_again(tmp_path):
     folder = write(tmp_path / "data", people(), 1)
     path, options = folder / "part-0.parquet", ReadOptions(low=1, high=5)
-    stamp = partitions.stamp(path)
+    stamp = partitions.read_file_stamp(path)
     assert len(partitions.read_file(str(path), options, stamp)) == len(people())
     write(tmp_path / "other", people()[:-1], 1)
     (tmp_path / "other" / "part-0.parquet").replace(path)
     with pytest.raises(BadRatings, match=r"part-0\.parquet has changed while it was used"):
         partitions.read_file(str(path), options, stamp)
-    stamp = partitions.stamp(path)
+    stamp = partitions.read_file_stamp(path)
     os.utime(path, ns=(0, stamp[1] + 1))  # as large as before
-    assert partitions.stamp(path) != stamp
+    assert partitions.read_file_stamp(path) != stamp
 
 
 def test_what_cannot_be_finished_is_one_sentence(folders):
     parts = spread(folders[3], Task.RATINGS)
     with pytest.raises(DpmcError, match="the cluster could not finish: division by zero"):
-        parts.total(_broken)
+        parts.sum_over_users(_broken)
 
 
 def _broken(_):
@@ -316,7 +323,7 @@ def _broken(_):
 
 
 def test_every_method_for_partitions_is_tested_here():
-    known = {id for id, cls in registry.MECHANISMS.items() if cls.partitioned}
+    known = {id for id, cls in registry.MECHANISMS.items() if cls.supports_partitions}
     assert known == {id for id, _ in METHODS}
 
 
@@ -331,14 +338,14 @@ def _killing(part, marker, function, state):
     return function(part, *state)
 
 
-class Deadly(clusters.Parts):
+class Deadly(clusters.PartitionedUsers):
     """Each sum loses a worker once."""
 
-    def total(self, function, *state):
+    def sum_over_users(self, function, *state):
         Deadly.asked += 1
         marker = str(Deadly.folder / f"{Deadly.asked}")
-        whole = clusters.Parts(self.client, self.parts, self.public)
-        return whole.total(_killing, marker, function, state)
+        whole = clusters.PartitionedUsers(self.client, self.partitions, self.public)
+        return whole.sum_over_users(_killing, marker, function, state)
 
 
 @pytest.mark.slow
@@ -350,11 +357,11 @@ def test_a_killed_worker_changes_nothing_of_what_is_published(id, cluster, tmp_p
     two, folder = cluster(), write(tmp_path / "data", people(), 3)
     mechanism = registry.create(id, epsilon=2.0)
     expected, _ = fitted(mechanism, spread(folder, mechanism.task))
-    client = clusters.connect(two.address)
+    client = clusters.connect_to_cluster(two.address)
     try:
         parts = spread(folder, mechanism.task, client)
         Deadly.folder, Deadly.asked = tmp_path, 0
-        found, _ = fitted(mechanism, Deadly(client, parts.parts, parts.public))
+        found, _ = fitted(mechanism, Deadly(client, parts.partitions, parts.public))
     finally:
         client.close()
         for one in two.processes[1:]:
@@ -381,7 +388,9 @@ def test_a_fit_outlives_a_worker_between_its_rounds(cluster, tmp_path):
             if lost and step.index == 1:
                 two.processes[-1].kill()
 
-        with partitioned(two.address, str(folder), mechanism, reading, RandomShare(0.2), 1) as one:
+        with open_partitioned_problem(
+            two.address, str(folder), mechanism, reading, RandomShare(0.2), 1
+        ) as one:
             results.append(run(mechanism, one, 1, on_step=lose, with_baselines=False))
     assert results[0].metrics == pytest.approx(results[1].metrics, rel=1e-12)
     assert results[0].as_dict()["data"] == results[1].as_dict()["data"]

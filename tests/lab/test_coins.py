@@ -34,11 +34,24 @@ from dpmc_core.privacy.sampled import amplified_losses, importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
 from dpmc_core.solvers.factorization import binary_matrix
-from dpmc_lab.study.release import ADDITIVE, CHANNELS, check, export, secured
+from dpmc_lab.study.release import (
+    ADDITIVE,
+    CHANNELS,
+    check_releasable,
+    export_release,
+    secure_guarantee,
+)
 from tests.ratings_helpers import clicks
-from tests.replay import replayed
+from tests.replay import replay_run
 from tests.statistics_helpers import assert_frequencies
-from tests.user_level_helpers import COLLECTED, RANKING, VARIANTS, build, make, rows_of
+from tests.user_level_helpers import (
+    COLLECTED,
+    RANKING,
+    VARIANTS,
+    build_ratings,
+    create_mechanism,
+    make_rows,
+)
 
 DRAWS = {
     name
@@ -70,12 +83,12 @@ def test_a_harmless_choice_is_drawn_apart_and_counted():
     plain = harmless(source, Harmless.CAP)
     assert type(plain) is np.random.Generator
     assert 0 <= plain.random() < 1
-    assert source.named == {Harmless.CAP: 1}
-    assert not source.drawn
+    assert source.harmless_counts == {Harmless.CAP: 1}
+    assert not source.draw_counts
 
 
 def one_bit():
-    probit = parse_setting(registry.get("objective"), "link", "probit")
+    probit = parse_setting(registry.get_mechanism("objective"), "link", "probit")
     found = [("objective", {"link": probit, "bound": 1.0, "estimator": Estimator.PUBLISHED})]
     for id, cls in sorted(registry.MECHANISMS.items()):
         if registry.adds_noise(cls) and cls.task is Task.BINARY:
@@ -109,12 +122,12 @@ EXACT = [  # at epsilon 50 a flip is too rare to be sampled
 @pytest.mark.parametrize(("id", "settings"), EXACT, ids=str)
 def test_with_a_secure_source_no_fit_draws_plainly_and_only_whole_users_are_capped(id, settings):
     mechanism = (
-        make(id, **settings)
+        create_mechanism(id, **settings)
         if (id, settings) in VARIANTS
         else registry.create(id, **{"epsilon": 2.0} | settings)
     )
     task = mechanism.task
-    ratings = signs() if task is Task.BINARY else build(rows_of())
+    ratings = signs() if task is Task.BINARY else build_ratings(make_rows())
     if task is Task.RANKING:
         ratings = some_clicks()
     card, source = mechanism.guarantee(ratings.public), SecureSource()
@@ -122,8 +135,8 @@ def test_with_a_secure_source_no_fit_draws_plainly_and_only_whole_users_are_capp
         pytest.skip("has no exact sampler")
     steps = list(mechanism.fit(ratings, source))
     assert steps[-1].model is not None
-    assert source.drawn
-    if source.named[Harmless.CAP]:
+    assert source.draw_counts
+    if source.harmless_counts[Harmless.CAP]:
         assert card.change.per_user
 
 
@@ -140,7 +153,7 @@ def test_a_coins_chance_is_never_above_one_over_its_weight(seed):
             np.exp(rng.uniform(0, 43, 500)),
         ]
     )
-    found = exact_noise.inclusions(weights)
+    found = exact_noise.quantise_inclusions(weights)
     assert int(found[0]) == 2**62  # always drawn
     assert int(found[7]) == 0  # never
     assert len(found) == len(weights)
@@ -149,27 +162,27 @@ def test_a_coins_chance_is_never_above_one_over_its_weight(seed):
         assert chance < wanted
         assert wanted - chance <= wanted * Fraction(2) ** -39 + Fraction(1, 2**62)
     with pytest.raises(InvalidSetting, match="weight of a sampled term must be >= 1"):
-        exact_noise.inclusions(np.array([0.5]))
+        exact_noise.quantise_inclusions(np.array([0.5]))
 
 
 @needs_opendp
 def test_coins_are_the_operating_systems_and_counted(monkeypatch):
     weights = np.array([1.0, 2.0, 2.0, 4.0, math.inf])
-    limits = exact_noise.inclusions(weights)
+    limits = exact_noise.quantise_inclusions(weights)
     words = np.array([2**62 - 1, limits[1] - 1, limits[2], 0, 0], dtype=np.uint64)
     monkeypatch.setattr(exact_noise.os, "urandom", lambda n: (words << np.uint64(2)).tobytes()[:n])
     source = SecureSource()
-    assert noise.coins(weights, source).tolist() == [True, True, False, True, False]
-    assert source.drawn == {("coin", 0.0, 1): 5}
-    assert not source.named
+    assert noise.flip_coins(weights, source).tolist() == [True, True, False, True, False]
+    assert source.draw_counts == {("coin", 0.0, 1): 5}
+    assert not source.harmless_counts
 
 
 @needs_opendp
 def test_coins_fall_with_the_chance_of_their_weight(monkeypatch):
-    monkeypatch.setattr(exact_noise, "_CELLS", 7_000)
+    monkeypatch.setattr(exact_noise, "_CELLS_PER_BLOCK", 7_000)
     for w in (1.25, 3.0, 20.0):
         for rng in (SecureSource(), np.random.default_rng(0)):
-            heads = int(noise.coins(np.full(20_000, w), rng).sum())
+            heads = int(noise.flip_coins(np.full(20_000, w), rng).sum())
             assert_frequencies([heads, 20_000 - heads], [1 / w, 1 - 1 / w])
 
 
@@ -328,7 +341,11 @@ def test_weights_that_let_a_term_spend_more_are_refused_or_stand_on_the_card(mon
     with pytest.raises(InvalidSetting, match="length of a term of 'sums'"):
         release.publish(Sums(rows, 2 * terms), rng)
     with monkeypatch.context() as fault:
-        fault.setattr(SampledLaplace, "weights", lambda self, s: half(s / self.scale, self.budget))
+        fault.setattr(
+            SampledLaplace,
+            "weights",
+            lambda self, s: half(s / self.scale, self.budget),
+        )
         with pytest.raises(InvalidSetting, match="length of a term of 'sums'"):
             release.publish(Sums(rows, terms), rng)
     monkeypatch.setattr(sampled, "importance_weights", half)
@@ -347,9 +364,9 @@ def used_weights(mechanism, ratings, monkeypatch):
         found.append(weights)
         return honest(weights, rng)
 
-    honest = noise.coins
-    monkeypatch.setattr(noise, "coins", coins)
-    with privacy.witness() as seen:
+    honest = noise.flip_coins
+    monkeypatch.setattr(noise, "flip_coins", coins)
+    with privacy.record_publications() as seen:
         list(mechanism.fit(ratings, np.random.default_rng(5)))
     return found[0], seen[0]
 
@@ -362,7 +379,7 @@ def test_the_mechanism_weighs_each_cell_by_twice_its_factor(monkeypatch):
     ratings = some_clicks()
     weights, seen = used_weights(mechanism, ratings, monkeypatch)
     start = np.random.default_rng(5).random((USERS, 3))
-    factors = mechanism.clipped(start)
+    factors = mechanism.clip_factors(start)
     columns = binary_matrix(ratings).T.tocsr()
     assert np.allclose(seen.private, 2 * (columns @ factors), rtol=1e-12)
     a = (2 * np.abs(factors).sum(axis=1) / seen.release.scale)[columns.indices]
@@ -382,7 +399,7 @@ def test_one_user_of_the_mechanism_spends_epsilon_a_cell_and_not_more():
     )
     public = PublicFacts(users=3, items=1, low=0, high=1)
     release = mechanism.guarantee(public).releases.first
-    terms = 2 * mechanism.clipped(np.array([[0.9], [0.06], [0.01]]))
+    terms = 2 * mechanism.clip_factors(np.array([[0.9], [0.06], [0.01]]))
     one, other = np.array([[1, 1, 1]]), np.array([[1, 1, 0]])
     loss = np.abs(losses(release, one, other, terms, points(101, 1, 1, reach=20.0)))
     certified = mechanism.guarantee(public).certified(CELL).epsilon
@@ -396,14 +413,14 @@ def test_one_user_of_the_mechanism_spends_epsilon_a_cell_and_not_more():
 def test_an_exact_release_tosses_the_coins_it_counts():
     mechanism = registry.create("dpimf-sampled", epsilon=1.0, rounds=1)
     ratings = some_clicks()
-    check(mechanism, ratings)
+    check_releasable(mechanism, ratings)
     source = SecureSource()
     list(mechanism.fit(ratings, source))
     scale = mechanism.guarantee(ratings.public).releases.first.scale
-    assert source.drawn == {("coin", 0.0, 1): len(ratings), ("laplace", scale, ITEMS * 8): 1}
-    assert source.named == {Harmless.START: 1}
-    found = export(mechanism, ratings)
-    (line,) = found.card["releases"]
+    assert source.draw_counts == {("coin", 0.0, 1): len(ratings), ("laplace", scale, ITEMS * 8): 1}
+    assert source.harmless_counts == {Harmless.START: 1}
+    found = export_release(mechanism, ratings)
+    (line,) = found.release_card["releases"]
     assert line["coins"] == "chances 1/weight, rounded down to multiples of 2^-62"
     assert line["budget"] == 1.0
     assert 16.0 < line["epsilon"] < 16.0 * (1 + 1e-9)
@@ -416,9 +433,11 @@ def test_the_rounding_of_a_sampled_sum_is_counted(epsilon):
     mechanism = registry.create("dpimf-sampled", epsilon=epsilon, rounds=1)
     public = some_clicks().public
     plain = mechanism.guarantee(public)
-    exact = secured(plain, 100)
+    exact = secure_guarantee(plain, 100)
     release = plain.releases.first
-    rounding = ITEMS * 8 * 2.0 ** exact_noise.grid(release.scale, ITEMS * 8) / release.scale
+    rounding = (
+        ITEMS * 8 * 2.0 ** exact_noise.grid_exponent(release.scale, ITEMS * 8) / release.scale
+    )
     before, after = (card.certified(CELL).epsilon for card in (plain, exact))
     assert before + rounding <= after <= before + 1.1 * rounding
     cells = exact.certified(USER_EMPTIED).epsilon
@@ -430,9 +449,9 @@ def test_the_rounding_of_a_sampled_sum_is_counted(epsilon):
 
 def answered_alike(mechanism, one, other, seed=0):
     """The steps on two data sets, the second answered as the first was."""
-    with privacy.witness() as seen:
+    with privacy.record_publications() as seen:
         first = list(mechanism.fit(one, np.random.default_rng(seed)))
-    with privacy.witness(answers=seen) as asked:
+    with privacy.record_publications(replayed=seen) as asked:
         second = list(mechanism.fit(other, np.random.default_rng(seed)))
     return first, second, [p.release for p in seen], [p.release for p in asked]
 
@@ -490,9 +509,9 @@ def test_features_of_the_first_round_hold_no_raw_count():
     other = one.copy()
     other[4] = ~other[4]
     mechanism = registry.create("private-taste", epsilon=1e4, rank=3)
-    first, second = replayed(mechanism, clicks(one), clicks(other), 4)
-    assert first.shown[0]["taste that is heard"] > 0.5
-    for a, b in zip(first.others, second.others, strict=True):
+    first, second = replay_run(mechanism, clicks(one), clicks(other), 4)
+    assert first.public_traces[0]["taste that is heard"] > 0.5
+    for a, b in zip(first.other_predictions, second.other_predictions, strict=True):
         assert np.array_equal(a, b)
 
 
@@ -505,7 +524,7 @@ def test_two_coordinates_count_by_their_sum():
 
 
 def test_the_check_sees_a_trace_that_is_not_marked(monkeypatch):
-    cls = registry.get("gradient")
+    cls = registry.get_mechanism("gradient")
     honest = cls.fit
 
     def unmarked(self, ratings, rng):

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from dpmc_core.data import datasets, on_catalogue
+from dpmc_core.data import align_to_catalogue, datasets
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.problem import build_problem
 from dpmc_core.registry import create
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards
-from tests.reading_helpers import upload
+from tests.reading_helpers import read_upload
 
 WILD = Path(__file__).parents[3] / "shared" / "data" / "wild"
 # 40 people, 20 items, 400 ratings.
@@ -34,7 +34,7 @@ NUMBERS = list(range(1, len(ROWS) + 1))
 @pytest.mark.parametrize("name", ["id", "no", "#", "index", "rank", "No.", ""])
 @pytest.mark.parametrize("user", ["rater_id", "reader", "User ID", "customer", "voter", "Benutzer"])
 def test_a_row_number_is_never_a_user(name: str, user: str) -> None:
-    data = upload(text(f"{name},{user},title,score", NUMBERS, USERS, ITEMS, VALUES))
+    data = read_upload(text(f"{name},{user},title,score", NUMBERS, USERS, ITEMS, VALUES))
     assert data.ratings.shape == (40, 20)
     assert dict(data.ratings.columns.names)["user"] == user
     assert "user" not in data.ratings.columns.guessed
@@ -46,17 +46,17 @@ def test_a_row_number_is_never_a_user(name: str, user: str) -> None:
 def test_a_header_that_does_not_name_the_user_is_asked(head: str) -> None:
     content = text(head, NUMBERS, USERS, ITEMS, VALUES)
     with pytest.raises(BadRatings, match=r"x\.csv.*candidates are.*--user COLUMN"):
-        upload(content)
-    told = upload(content, user=2, item=3, rating=4).ratings
+        read_upload(content)
+    told = read_upload(content, user=2, item=3, rating=4).ratings
     assert told.shape == (40, 20)
     assert "user" not in told.columns.guessed
 
 
 def test_without_a_header_the_usual_order_is_a_guess() -> None:
-    ratings = upload(text("", USERS, ITEMS, VALUES)).ratings
+    ratings = read_upload(text("", USERS, ITEMS, VALUES)).ratings
     assert ratings.columns.names[0] == ("user", "column 1")
     assert ratings.columns.guessed == ("user", "item", "rating")
-    confirmed = upload(text("", USERS, ITEMS, VALUES), user=1).ratings
+    confirmed = read_upload(text("", USERS, ITEMS, VALUES), user=1).ratings
     assert confirmed.columns.guessed == ("item", "rating")
 
 
@@ -65,19 +65,19 @@ def test_without_a_header_the_usual_order_is_a_guess() -> None:
 )
 def test_without_a_header_other_columns_are_asked(columns: tuple[list[object], ...]) -> None:
     with pytest.raises(BadRatings, match=r"no column holds the user.*--user COLUMN"):
-        upload(text("", *columns))
+        read_upload(text("", *columns))
 
 
 def test_counts_that_speak_against_the_column_are_asked_about() -> None:
     once = text("user,item,rating", NUMBERS, ITEMS, VALUES)
     with pytest.raises(BadRatings, match=r"'user' have one rating.*--user COLUMN"):
-        upload(once)
-    assert upload(once, user="user").ratings.public.users == len(ROWS)
+        read_upload(once)
+    assert read_upload(once, user="user").ratings.public.users == len(ROWS)
     swapped = text("", ITEMS, USERS, VALUES)
     with pytest.raises(BadRatings, match="column 1 would be 20 users, and column 2 40 items"):
-        upload(swapped)
-    assert upload(swapped, user=2).ratings.shape == (40, 20)
-    assert upload(text("item,user,rating", ITEMS, USERS, VALUES)).ratings.shape == (40, 20)
+        read_upload(swapped)
+    assert read_upload(swapped, user=2).ratings.shape == (40, 20)
+    assert read_upload(text("item,user,rating", ITEMS, USERS, VALUES)).ratings.shape == (40, 20)
 
 
 def test_of_test_ratings_everybody_may_have_one(tmp_path: Path) -> None:
@@ -98,21 +98,21 @@ def test_other_formats_say_their_columns_too(tmp_path: Path) -> None:
         pq.write_table(pa.table(dict(zip(names, (USERS, ITEMS, VALUES), strict=True))), stream)
         return stream.getvalue()
 
-    read = upload(parquet("rater", "film", "stars"), "x.parquet").ratings
+    read = read_upload(parquet("rater", "film", "stars"), "x.parquet").ratings
     assert read.columns.names == (("user", "rater"), ("item", "film"), ("rating", "stars"))
     for wrong in (parquet("who", "film", "stars"), b'{"who": 1, "film": "x", "stars": 3}\n'):
         with pytest.raises(BadRatings, match="no column holds the user"):
-            upload(wrong, "x.parquet")
+            read_upload(wrong, "x.parquet")
     for part in ("a", "b"):
         (tmp_path / f"{part}.parquet").write_bytes(parquet(f"member_{part * 0}id", "film", "stars"))
     folder = datasets.load(tmp_path, low=1, high=5, duplicates="last").ratings
     assert dict(folder.columns.names)["user"] == "member_id"
-    wide = upload("student,x,y,z\na,3,,4\nb,,5,\n").ratings
+    wide = read_upload("student,x,y,z\na,3,,4\nb,,5,\n").ratings
     assert wide.columns.names == (("user", "student"), ("item", "every other column"))
     assert not wide.columns.guessed
     unnamed = ",x,y,z\na,3,,4\nb,,5,\n"
-    assert upload(unnamed, header="yes").ratings.columns.guessed == ("user",)
-    assert not upload(unnamed, layout="wide").ratings.columns.guessed
+    assert read_upload(unnamed, header="yes").ratings.columns.guessed == ("user",)
+    assert not read_upload(unnamed, layout="wide").ratings.columns.guessed
 
 
 @pytest.fixture
@@ -220,14 +220,16 @@ def test_files_as_people_bring_them() -> None:
 
 def test_samples_have_no_columns_and_preparation_keeps_them() -> None:
     assert not datasets.load("movie-night").ratings.columns.names
-    data = upload(text("", USERS, ITEMS, VALUES))
+    data = read_upload(text("", USERS, ITEMS, VALUES))
     method = create("private-effects", epsilon=1)
     problem = build_problem(data, method.task)
     assert problem.train.columns == problem.test.columns == data.ratings.columns
-    placed, _ = on_catalogue(data.ratings, data.ratings.item_ids or (), 50)
+    placed, _ = align_to_catalogue(data.ratings, data.ratings.item_ids or (), 50)
     assert placed.columns == data.ratings.columns
-    shown = cards.card(method.guarantee(problem.train.public), columns=problem.train.columns)
-    assert dict(shown.facts)["users"] == "each value of column 1 (guessed) counts as one person"
+    shown = cards.build_privacy_card(
+        method.guarantee(problem.train.public), columns=problem.train.columns
+    )
+    assert dict(shown.details)["users"] == "each value of column 1 (guessed) counts as one person"
 
 
 @pytest.mark.slow

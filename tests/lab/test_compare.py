@@ -12,15 +12,15 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import comparison, lines, numbers
-from dpmc_lab.curves.lines import Count, Line
+from dpmc_lab.curves.lines import EpsilonUnit, Line
 from dpmc_lab.store import Claim, CurveInfo, Store
-from tests.store_helpers import record
+from tests.store_helpers import make_record
 
 GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
 
 
 def smallest_epsilon(placed, wanted):
-    return numbers.smallest_epsilons(placed, [wanted])[0]
+    return numbers.find_required_epsilons(placed, [wanted])[0]
 
 
 def info(key):
@@ -63,7 +63,7 @@ def steep(x):
 
 
 def placed(one):
-    return lines.place(one, Count.PAPER)
+    return lines.place_on_axis(one, EpsilonUnit.PAPER)
 
 
 # --- bands -----------------------------------------------------------------------------------
@@ -83,31 +83,42 @@ def test_the_band_is_the_t_interval_of_each_row():
             low, high = student.interval(0.95, n - 1, there.mean(), there.std(ddof=1) / n**0.5)
             assert (view.low[k], view.high[k]) == (pytest.approx(low), pytest.approx(high))
     assert view.low[3] == view.mean[3] == view.high[3]
-    assert "1 to 5 seeds" in lines.band_words(view)
-    assert "one seed" in lines.band_words(line(rising, values=values[:, :1]).band)
+    assert "1 to 5 seeds" in lines.describe_band(view)
+    assert "one seed" in lines.describe_band(line(rising, values=values[:, :1]).band)
 
 
 def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
     with Store(tmp_path / "results.sqlite") as opened:
-        opened.add([record(epsilon=e, seed=s, accuracy=e + s) for e in (2.0, 1.0) for s in (1, 2)])
-        opened.add([record(epsilon=4.0, seed=2, accuracy=6.0)])
-        guess = [record("private-majority", e, s, 0.5 + s) for e in (1.0, 4.0) for s in (1, 2)]
+        opened.add(
+            [make_record(epsilon=e, seed=s, accuracy=e + s) for e in (2.0, 1.0) for s in (1, 2)]
+        )
+        opened.add([make_record(epsilon=4.0, seed=2, accuracy=6.0)])
+        guess = [make_record("private-majority", e, s, 0.5 + s) for e in (1.0, 4.0) for s in (1, 2)]
         opened.add(guess)
         for id, level in (("clear", 0.7), ("reference-binary", 0.8)):
-            opened.add([record(id, None, seed=s, accuracy=level + s) for s in (1, 2)])
-        opened.add([record("majority", None, seed=1)])  # beside methods without noise alone
-        picture = lines.read(opened, ["input-flip"], METRICS["accuracy"])
-        less = lines.read(opened, ["input-flip"], METRICS["accuracy"], epsilons=[2.0], seeds=[2])
-        assert not any(lines.read(opened, ["input-flip"], METRICS["rmse"])[1:])
-        assert not any(lines.read(opened, ["output"], METRICS["accuracy"]).lines)
-        assert not any(lines.read(opened, ["input-flip"], METRICS["accuracy"], keys=["x"])[1:])
-        plain = lines.read(opened, ["clear"], METRICS["accuracy"])
-    (found,), (guess,), (some,) = picture.lines, picture.guesses, less.lines
-    assert picture.floors == ()
-    assert [level.mechanism for level in picture.twins] == ["reference-binary", "clear"]
-    assert [level.level.mean for level in picture.twins] == pytest.approx([2.3, 2.2])
-    assert [level.mechanism for level in plain.floors] == ["majority"]
-    assert not any(plain.guesses)
+            opened.add([make_record(id, None, seed=s, accuracy=level + s) for s in (1, 2)])
+        opened.add([make_record("majority", None, seed=1)])  # beside methods without noise alone
+        picture = lines.load_curve_chart(opened, ["input-flip"], METRICS["accuracy"])
+        less = lines.load_curve_chart(
+            opened, ["input-flip"], METRICS["accuracy"], epsilons=[2.0], seeds=[2]
+        )
+        assert not any(lines.load_curve_chart(opened, ["input-flip"], METRICS["rmse"])[1:])
+        assert not any(lines.load_curve_chart(opened, ["output"], METRICS["accuracy"]).lines)
+        assert not any(
+            lines.load_curve_chart(opened, ["input-flip"], METRICS["accuracy"], keys=["x"])[1:]
+        )
+        plain = lines.load_curve_chart(opened, ["clear"], METRICS["accuracy"])
+    (found,), (guess,), (some,) = picture.lines, picture.private_baselines, less.lines
+    assert picture.baselines == ()
+    assert [level.mechanism for level in picture.nonprivate_counterparts] == [
+        "reference-binary",
+        "clear",
+    ]
+    assert [level.interval.mean for level in picture.nonprivate_counterparts] == pytest.approx(
+        [2.3, 2.2]
+    )
+    assert [level.mechanism for level in plain.baselines] == ["majority"]
+    assert not any(plain.private_baselines)
     assert found.epsilon.tolist() == [1.0, 2.0, 4.0]
     assert (found.seeds.tolist(), some.seeds.tolist()) == ([1, 2], [2])
     assert np.array_equal(found.values, [[2, 3], [3, 4], [np.nan, 6]], equal_nan=True)
@@ -126,14 +137,14 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
 
 def test_certified_as_claimed_is_solid_where_the_paper_counts():
     view = placed(line(rising))
-    assert (view.solid, view.counts, view.reason) == (True, "per rating", "")
+    assert (view.is_certified, view.unit, view.reason) == (True, "per rating", "")
     assert view.x.tolist() == GRID.tolist()
 
 
 def test_a_claim_that_is_not_upheld_is_hollow_and_stays_at_its_claim():
     loose = line(rising, certified={"value": 3 * GRID, "user_empty": GRID})
     view = placed(loose)
-    assert not view.solid
+    assert not view.is_certified
     assert view.x.tolist() == GRID.tolist()
     assert "3 times what is claimed" in view.reason
     never = line(
@@ -147,27 +158,33 @@ def test_a_claim_per_user_is_held_against_its_own_relation(relation):
     """Certified where a row becomes empty, twice the claim where it becomes any other row."""
     proved = {"user_empty": GRID, "user_replace": 2 * GRID}
     view = placed(line(rising, change=relation, certified=proved))
-    assert view.solid == (relation is USER_EMPTIED)
+    assert view.is_certified == (relation is USER_EMPTIED)
     assert ("2 times what is claimed" in view.reason) == (relation is USER_REPLACED)
 
 
 def test_the_same_unit_moves_each_line_to_its_certified_value():
     loose = line(rising, certified={"value": 3 * GRID, "user_empty": 30 * GRID})
-    rating, user = (lines.place(loose, count) for count in (Count.RATING, Count.USER))
-    assert (rating.solid, rating.counts, rating.x.tolist()) == (
+    rating, user = (
+        lines.place_on_axis(loose, count) for count in (EpsilonUnit.RATING, EpsilonUnit.USER)
+    )
+    assert (rating.is_certified, rating.unit, rating.x.tolist()) == (
         True,
         "per rating",
         (3 * GRID).tolist(),
     )
-    assert (user.solid, user.counts, user.x.tolist()) == (True, "per user", (30 * GRID).tolist())
-    assert lines.ends_words(loose, user.x).endswith(f"at epsilon {30 * GRID[-1]:.3g}")
+    assert (user.is_certified, user.unit, user.x.tolist()) == (
+        True,
+        "per user",
+        (30 * GRID).tolist(),
+    )
+    assert lines.format_curve_ends(loose, user.x).endswith(f"at epsilon {30 * GRID[-1]:.3g}")
 
 
 def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
-    view = lines.place(line(rising), Count.USER)
-    assert not view.solid
+    view = lines.place_on_axis(line(rising), EpsilonUnit.USER)
+    assert not view.is_certified
     assert view.x.tolist() == GRID.tolist()
-    assert view.counts == "per rating, as claimed"
+    assert view.unit == "per rating, as claimed"
     assert view.reason == "nothing finite is certified per user: the pattern is public"
 
 
@@ -175,7 +192,7 @@ def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
 
 
 def signs(one, other):
-    return comparison.duel(placed(one), placed(other)).signs
+    return comparison.compare_pair(placed(one), placed(other)).signs
 
 
 def test_a_line_above_the_other_is_better_everywhere():
@@ -207,21 +224,21 @@ def test_only_seeds_that_both_have_everywhere_are_compared():
     part = line(steep).values.copy()
     part[:, 4:] = np.nan
     part[3, 3] = np.nan
-    found = comparison.duel(placed(line(steep, values=part)), placed(line(rising, key="b")))
+    found = comparison.compare_pair(placed(line(steep, values=part)), placed(line(rising, key="b")))
     assert found.seeds == 3
 
 
 def test_lines_in_different_units_are_never_compared():
     per_user = line(rising, key="b", change=USER_REPLACED, certified={"user_replace": GRID})
-    assert comparison.duels([placed(line(steep)), placed(per_user)]) == []
+    assert comparison.compare_pairs([placed(line(steep)), placed(per_user)]) == []
 
 
 def test_in_the_same_unit_the_crossover_moves_with_the_certified_values():
     """B pays three times its setting: it needs a larger certified epsilon for the same value."""
     expensive = line(rising, key="b", certified={"value": 3 * GRID})
     cheap = line(rising)
-    views = [lines.place(one, Count.RATING) for one in (cheap, expensive)]
-    (found,) = comparison.duels(views)
+    views = [lines.place_on_axis(one, EpsilonUnit.RATING) for one in (cheap, expensive)]
+    (found,) = comparison.compare_pairs(views)
     assert found.x.min() == pytest.approx(0.3)
     assert found.x.max() == pytest.approx(10.0)
     assert {*found.signs} == {1}
@@ -234,7 +251,7 @@ def test_in_the_same_unit_the_crossover_moves_with_the_certified_values():
 def test_isotonic_is_the_nearest_increasing_sequence(seed):
     rng = np.random.default_rng(seed)
     values, weights = rng.normal(size=8), rng.uniform(0.5, 2.0, 8)
-    fitted = numbers.isotonic(values, weights)
+    fitted = numbers.fit_isotonic(values, weights)
     assert (np.diff(fitted) >= 0).all()
     # Optimality of a projection onto a cone: the residual is orthogonal to the fit, and no
     # increasing direction (a step at any place) improves it.
@@ -244,8 +261,8 @@ def test_isotonic_is_the_nearest_increasing_sequence(seed):
     assert steps[0] == pytest.approx(0, abs=1e-9)
     assert (steps[1:] <= 1e-9).all()
     many = rng.normal(size=(5, 8))
-    each = [numbers.isotonic(row, weights) for row in many]
-    np.testing.assert_array_equal(numbers.isotonic(many, weights), each)
+    each = [numbers.fit_isotonic(row, weights) for row in many]
+    np.testing.assert_array_equal(numbers.fit_isotonic(many, weights), each)
 
 
 def test_the_smallest_epsilon_is_near_the_true_one():
@@ -253,9 +270,9 @@ def test_the_smallest_epsilon_is_near_the_true_one():
     answer = smallest_epsilon(placed(line(rising)), wanted)
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
     assert answer.epsilon.low < answer.epsilon.value < answer.epsilon.high
-    text = numbers.answer_words(answer)
+    text = numbers.describe_required_epsilon(answer)
     assert text.startswith(
-        f"{answer.placed.line.label}: accuracy {100 * wanted:.1f} % needs epsilon 1."
+        f"{answer.plotted.line.label}: accuracy {100 * wanted:.1f} % needs epsilon 1."
     )
     assert "95 % bootstrap interval over 6 seeds, widened as a t interval" in text
     assert text.endswith("per rating.")
@@ -273,14 +290,16 @@ def test_stretched_means_of_five_seeds_cover_the_truth():
     covered = 0
     for _ in range(1000):
         values = rng.normal(size=(1, 5))
-        drawn = numbers.means(values, numbers.resamples(5))[:, 0]
-        found = numbers.estimate(float(values.mean()), drawn, 5)
+        drawn = numbers.resample_means(values, numbers.draw_resamples(5))[:, 0]
+        found = numbers.compute_estimate(float(values.mean()), drawn, 5)
         covered += found.low <= 0 <= found.high
     assert covered >= 890
 
 
 def test_a_percentile_interval_holds_95_percent_of_what_is_drawn():
-    found = numbers.estimate(500.0, np.random.default_rng(0).permutation(np.arange(1001.0)), 5)
+    found = numbers.compute_estimate(
+        500.0, np.random.default_rng(0).permutation(np.arange(1001.0)), 5
+    )
     assert (found.low, found.high) == (25.0, 975.0)
 
 
@@ -300,14 +319,14 @@ def test_errors_shrink_as_epsilon_grows():
     falling = line(lambda x: 2 - rising(x), metric="rmse")
     answer = smallest_epsilon(placed(falling), 2 - rising(np.array([1.5]))[0])
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
-    assert "RMSE 1.330 rating points needs epsilon" in numbers.answer_words(answer)
+    assert "RMSE 1.330 rating points needs epsilon" in numbers.describe_required_epsilon(answer)
 
 
 # --- who is better where ---------------------------------------------------------------------
 
 
 def compared(*placed):
-    return comparison.standings(placed, comparison.duels(placed))
+    return comparison.compare_lines(placed, comparison.compare_pairs(placed))
 
 
 def shifted(key, by, **changes):
@@ -321,7 +340,7 @@ def test_each_line_stands_at_each_epsilon_as_the_duels_say():
     b = shifted("b", [0, 0, 0, 0, 0, 0.1, 0.1])
     c = shifted("c", [-0.1, -0.1, -0.1, -0.1, -0.1, -0.1, 0.2])
     first, second, third = found = compared(a, b, c)
-    assert [list(one.placed.line.label) for one in found] == [["A"], ["B"], ["C"]]
+    assert [list(one.plotted.line.label) for one in found] == [["A"], ["B"], ["C"]]
     assert first.best == (False, False, False, True, True, False, False)
     assert first.ahead[:4] == (("C",), ("C",), ("C",), ("B", "C"))
     assert first.behind[-1] == second.behind[-1] == ("C",)
@@ -329,42 +348,42 @@ def test_each_line_stands_at_each_epsilon_as_the_duels_say():
     assert third.best == (*[False] * 6, True)
     assert third.behind[0] == ("A", "B")
     assert {rivals for one in found for rivals in one.rivals} == {2}
-    assert comparison.leader_words(found) == "2 are each clearly best somewhere"
-    words = [comparison.standing_words(first, k) for k in (0, 3, 6)]
+    assert comparison.describe_leader(found) == "2 are each clearly best somewhere"
+    words = [comparison.describe_line_comparison(first, k) for k in (0, 3, 6)]
     assert words == [
         "nothing is clearly better",
         "clearly better than all others",
         "clearly worse than C",
     ]
-    assert comparison.standing_words(third, 0) == "clearly worse than A, B"
-    table = comparison.standings_table(found)
+    assert comparison.describe_line_comparison(third, 0) == "clearly worse than A, B"
+    table = comparison.tabulate_line_comparisons(found)
     assert len(table["mechanism"]) == 3 * len(GRID)
     assert table["clearly better than"][3] == "B, C"
 
 
 def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided():
     a, b = shifted("a", [0, 0, 0, 0.1, 0.1, 0, 0]), shifted("b", [0] * 7)
-    assert comparison.leader_words(compared(a, b)) == "A is clearly best from epsilon 1 to 2"
-    hollow = comparison.leader_words(compared(a._replace(solid=False), b))
+    assert comparison.describe_leader(compared(a, b)) == "A is clearly best from epsilon 1 to 2"
+    hollow = comparison.describe_leader(compared(a._replace(is_certified=False), b))
     assert hollow == "A is clearly best from epsilon 1 to 2, as claimed"
     gap = shifted("a", [0, 0.1, 0, 0.1, 0.1, 0, 0])
-    assert "best in places from epsilon 0.2 to 2" in comparison.leader_words(compared(gap, b))
+    assert "best in places from epsilon 0.2 to 2" in comparison.describe_leader(compared(gap, b))
     once = shifted("a", [0, 0, 0, 0.1, 0, 0, 0])
-    assert comparison.leader_words(compared(once, b)) == "A is clearly best at epsilon 1"
+    assert comparison.describe_leader(compared(once, b)) == "A is clearly best at epsilon 1"
     same = shifted("c", [0] * 7)
-    assert comparison.leader_words(compared(b, same)) == "2 of 2 are never clearly beaten"
+    assert comparison.describe_leader(compared(b, same)) == "2 of 2 are never clearly beaten"
     worse = shifted("d", [-0.1, 0, 0, 0, 0, 0, 0])
-    assert comparison.leader_words(compared(b, worse, same)) == "2 of 3 are never clearly beaten"
+    assert comparison.describe_leader(compared(b, worse, same)) == "2 of 3 are never clearly beaten"
     one = shifted("e", [0, -0.1, 0, 0, 0, 0, 0])
-    first = comparison.leader_words(compared(b._replace(solid=False), one, worse))
+    first = comparison.describe_leader(compared(b._replace(is_certified=False), one, worse))
     assert first == "B is never clearly beaten, as claimed"
     turns = [
         shifted(key, [0.1 if (k + j) % 3 else 0 for k in range(7)]) for j, key in enumerate("abc")
     ]
-    assert comparison.leader_words(compared(*turns)) == "Each is clearly beaten somewhere"
-    assert comparison.leader_words(compared(a)) == ""
+    assert comparison.describe_leader(compared(*turns)) == "Each is clearly beaten somewhere"
+    assert comparison.describe_leader(compared(a)) == ""
     few = [placed(line(rising, 2, key=key)) for key in "ab"]
-    assert comparison.leader_words(compared(*few)) == ""  # two seeds decide nothing
+    assert comparison.describe_leader(compared(*few)) == ""  # two seeds decide nothing
 
 
 def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
@@ -375,11 +394,11 @@ def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
         shifted("c", [0.1] * 7),
     )
     found = compared(rating, user, other)
-    assert [one.placed.line.label for one in found] == ["A", "C", "B"]  # side by side
+    assert [one.plotted.line.label for one in found] == ["A", "C", "B"]  # side by side
     assert found[2].rivals == (0,) * 7
     assert not any(found[2].best)
-    assert comparison.standing_words(found[2], 0) == "nothing to compare with"
-    assert comparison.leader_words(found) == (
+    assert comparison.describe_line_comparison(found[2], 0) == "nothing to compare with"
+    assert comparison.describe_leader(found) == (
         "C is clearly best from epsilon 0.1 to 10, among those counted alike"
     )
 
@@ -389,17 +408,17 @@ def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
 
 def found_of(wanted, *placed, without=None):
     answers = [smallest_epsilon(one, wanted) for one in placed]
-    return numbers.cost_words(answers, without)
+    return numbers.describe_cost(answers, without)
 
 
 def test_the_title_names_what_a_wanted_quality_costs():
     a, low = shifted("a", [0] * 7), placed(line(lambda x: 0.55 + 0 * x, key="b"))
     assert found_of(0.65, a) == "A needs epsilon 1 for accuracy 65.0 %"
     assert found_of(0.65, a, low).endswith("for accuracy 65.0 %; nothing else gets there")
-    claimed = placed(line(rising, key="c"))._replace(solid=False)
+    claimed = placed(line(rising, key="c"))._replace(is_certified=False)
     assert found_of(0.65, a, claimed).endswith("; others only claim to get there")
     assert found_of(0.65, claimed, low) == "Only claims that are not proved reach accuracy 65.0 %"
-    elsewhere = claimed._replace(counts="per rating" + lines.AS_CLAIMED)
+    elsewhere = claimed._replace(unit="per rating" + lines.AS_CLAIMED)
     assert (
         found_of(0.65, elsewhere, low) == "Nothing certified in this unit reaches accuracy 65.0 %"
     )
@@ -408,7 +427,7 @@ def test_the_title_names_what_a_wanted_quality_costs():
     assert (
         found_of(0.4, a, low) == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 mechanisms"
     )
-    assert numbers.cost_words([]) == ""
+    assert numbers.describe_cost([]) == ""
     assert found_of(0.65, placed(line(rising, seeds=1))) == ""  # one seed finds nothing
 
 
@@ -438,7 +457,7 @@ def test_rows_of_ones_own_and_rows_that_came_are_one_line():
     some = rows_of("input-flip", [[0.7, 0.8], [np.nan, 0.9]], [0.2, 1.0], [2, 9], claim)
     guess = rows_of("private-majority", given, grid, range(1, 6), claim)
     came = {"input-flip": whole, "private-majority": guess}
-    joined = lines.picture({"input-flip": some}, ids, metric, came)
+    joined = lines.build_curve_chart({"input-flip": some}, ids, metric, came)
     (both,) = joined.lines
     assert both.epsilon.tolist() == grid
     assert both.seeds.tolist() == [1, 2, 3, 4, 5, 9]
@@ -448,19 +467,21 @@ def test_rows_of_ones_own_and_rows_that_came_are_one_line():
     assert np.isnan(both.values[0, 5])
     assert np.array_equal(both.values[:, [0, 2, 3, 4]], given[:, [0, 2, 3, 4]])
     assert both.claimed.tolist() == [1.0] * len(grid)
-    assert [one.mechanism for one in joined.guesses] == ["private-majority"]
-    assert np.array_equal(lines.picture({}, ids, metric, came).lines[0].values, given)
+    assert [one.mechanism for one in joined.private_baselines] == ["private-majority"]
+    assert np.array_equal(lines.build_curve_chart({}, ids, metric, came).lines[0].values, given)
     many, few = (rows_of("clear", [[0.7] * n], [None], range(n), claim) for n in (5, 1))
     for mine, theirs in ((many, few), (few, many)):
-        (level,) = lines.picture({"clear": mine}, ids, metric, {"clear": theirs}).twins
+        (level,) = lines.build_curve_chart(
+            {"clear": mine}, ids, metric, {"clear": theirs}
+        ).nonprivate_counterparts
         assert len(level.values) == 5
 
 
 def test_what_no_epsilon_reaches_is_said_plainly():
     answer = smallest_epsilon(placed(line(rising)), 0.9)
     assert math.isinf(answer.epsilon.value)
-    twin = lines.Reference("c", "clear", "No privacy", np.array([0.76, 0.77]))
-    text = numbers.answer_words(answer, without=twin)
+    twin = lines.FlatLine("c", "clear", "No privacy", np.array([0.76, 0.77]))
+    text = numbers.describe_required_epsilon(answer, nonprivate_reference=twin)
     assert "not reachable up to epsilon 10 per rating; the best is 73." in text
     assert text.endswith("Even without privacy it is 76.5 %.")
 
@@ -468,12 +489,12 @@ def test_what_no_epsilon_reaches_is_said_plainly():
 def test_one_seed_gives_a_value_without_an_interval():
     answer = smallest_epsilon(placed(line(rising, seeds=1, spread=0)), 0.65)
     assert answer.epsilon.value == pytest.approx(1.0)
-    assert "one seed: no interval" in numbers.answer_words(answer)
+    assert "one seed: no interval" in numbers.describe_required_epsilon(answer)
 
 
 def test_an_interval_that_leaves_the_grid_is_open():
-    estimate = numbers.estimate(3.0, np.array([0.0] * 30 + [3.0] * 40 + [math.inf] * 30), 5)
-    assert numbers.estimate_words(estimate, 0.1, 10.0).endswith("below 0.1 to beyond 10)")
+    estimate = numbers.compute_estimate(3.0, np.array([0.0] * 30 + [3.0] * 40 + [math.inf] * 30), 5)
+    assert numbers.format_estimate(estimate, 0.1, 10.0).endswith("below 0.1 to beyond 10)")
 
 
 def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
@@ -491,20 +512,35 @@ def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
 def test_below_which_epsilon_nothing_beats_guessing():
     metric = METRICS["accuracy"]
     late = line(rising, values=shifted("a", [0] * 7).line.values)
-    picture = lines.Picture(metric, (late,), guesses=(guess(0.64),))
-    assert numbers.guess_words(picture) == "Below epsilon 1 not clearly better than guessing"
-    chosen = lines.Picture(metric, (late, guess(0.64)))  # drawn like any other
-    assert numbers.guess_words(chosen) == numbers.guess_words(picture)
-    never = picture._replace(guesses=(guess(0.9),))
-    assert numbers.guess_words(never) == "Not clearly better than guessing at any epsilon"
-    assert numbers.guess_words(picture._replace(guesses=(guess(0.3),))) == ""  # always better
-    assert numbers.guess_words(picture._replace(guesses=())) == ""
+    picture = lines.CurveChart(metric, (late,), private_baselines=(guess(0.64),))
+    assert (
+        numbers.describe_baseline_limit(picture)
+        == "Below epsilon 1 not clearly better than guessing"
+    )
+    chosen = lines.CurveChart(metric, (late, guess(0.64)))  # drawn like any other
+    assert numbers.describe_baseline_limit(chosen) == numbers.describe_baseline_limit(picture)
+    never = picture._replace(private_baselines=(guess(0.9),))
+    assert (
+        numbers.describe_baseline_limit(never) == "Not clearly better than guessing at any epsilon"
+    )
+    assert (
+        numbers.describe_baseline_limit(picture._replace(private_baselines=(guess(0.3),))) == ""
+    )  # always better
+    assert numbers.describe_baseline_limit(picture._replace(private_baselines=())) == ""
     early = shifted("b", [0.02] * 7).line
-    assert "Below epsilon 1 " in numbers.guess_words(picture)
+    assert "Below epsilon 1 " in numbers.describe_baseline_limit(picture)
     sooner = picture._replace(lines=(late, replace(early, values=early.values + 0.05)))
-    assert numbers.guess_words(sooner) == "Below epsilon 0.2 not clearly better than guessing"
+    assert (
+        numbers.describe_baseline_limit(sooner)
+        == "Below epsilon 0.2 not clearly better than guessing"
+    )
     two = line(rising, seeds=2)
-    assert numbers.guess_words(lines.Picture(metric, (two,), guesses=(guess(0.64),))) == ""
+    assert (
+        numbers.describe_baseline_limit(
+            lines.CurveChart(metric, (two,), private_baselines=(guess(0.64),))
+        )
+        == ""
+    )
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "rmse"])
@@ -519,4 +555,4 @@ def test_a_winner_is_named_at_the_epsilons_where_the_seeds_tell_it(metric):
         for made, key in ((values, "a"), (plain, "b"))
     )
     better = pattern if metric == "accuracy" else -pattern  # of errors the lower one wins
-    assert comparison.duel(placed(one), placed(other)).signs == tuple(better)
+    assert comparison.compare_pair(placed(one), placed(other)).signs == tuple(better)

@@ -7,12 +7,12 @@ import pytest
 
 from dpmc_core import metrics, registry
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
-from dpmc_core.privacy import CELL, Publication, witness
+from dpmc_core.privacy import CELL, Publication, record_publications
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.protocol.federated import SERVER, FederatedRun, Federation
 from sample_data import generate
-from tests.protocol_helpers import received
+from tests.protocol_helpers import list_received
 from tests.ratings_helpers import clicks
 
 
@@ -30,11 +30,11 @@ def ratings_of(users: int = 30, items: int = 20) -> Ratings:
 def test_every_round_each_party_sends_and_receives_the_profiles(profiles: Profiles) -> None:
     flow = Federation(mechanism=mechanism(rank=4, profiles=profiles), parties=3, rounds=2, local=2)
     run = FederatedRun(flow, ratings_of(), np.random.default_rng(1), watch=0)
-    rounds, transcript, model = list(run.play()), run.transcript, run.model()
+    rounds, transcript, model = list(run.play()), run.transcript, run.build_model()
     exchanged = 20 if profiles is Profiles.ITEMS else 30
     assert rounds == [1, 2]
     assert transcript.total == (2 * 3 * 2, 2 * 3 * 2 * 8 * 4 * exchanged)
-    assert len(received(transcript, SERVER)) == 6
+    assert len(list_received(transcript, SERVER)) == 6
     for message in transcript:
         assert message.payload["profiles"].shape == (exchanged, 4)
         assert SERVER in (message.sender, message.receiver)  # parties never meet
@@ -55,14 +55,16 @@ def test_what_a_party_sends_does_not_show_another_partys_users() -> None:
     for data in (ratings, changed):
         run = FederatedRun(flow, data, np.random.default_rng(3), watch=0)
         assert list(run.play()) == [1]
-        sent.append({m.sender: m.payload["profiles"] for m in received(run.transcript, SERVER)})
+        sent.append(
+            {m.sender: m.payload["profiles"] for m in list_received(run.transcript, SERVER)}
+        )
     assert not np.array_equal(sent[0]["party 1"], sent[1]["party 1"])
     for other in ("party 2", "party 3"):
         assert np.array_equal(sent[0][other], sent[1][other])
 
 
 def publications_of(flow: Federation, ratings: Ratings) -> list[Publication]:
-    with witness() as seen:
+    with record_publications() as seen:
         list(FederatedRun(flow, ratings, np.random.default_rng(3)).play())
     return seen
 
@@ -89,9 +91,9 @@ def test_what_a_party_sends_in_the_first_round_is_made_of_its_published_answers(
     sent = []
     for data in (ratings, ratings.select(np.arange(len(ratings)) % 3 > 0)):
         run = FederatedRun(flow, data, np.random.default_rng(3), watch=0)
-        with witness(answers=answers):
+        with record_publications(replayed=answers):
             list(run.play())
-        sent.append([m.payload["profiles"] for m in received(run.transcript, SERVER)])
+        sent.append([m.payload["profiles"] for m in list_received(run.transcript, SERVER)])
     assert all(map(np.array_equal, *sent))
 
 
@@ -125,20 +127,24 @@ def test_one_cell_of_a_party_moves_its_first_answer_as_far_as_stated_at_most() -
 
 def test_the_budget_line_is_honest() -> None:
     public = PublicFacts(users=30, items=20, low=0, high=1)
-    line = Federation(mechanism=mechanism(2.0), parties=5, rounds=100, local=20).budget(public)
+    line = Federation(mechanism=mechanism(2.0), parties=5, rounds=100, local=20).account_budget(
+        public
+    )
     assert line.claimed == 2.0
     assert line.solves == 2000
     assert line.cell == pytest.approx(2.0)
     assert line.cell_composed == pytest.approx(4000.0)
     assert line.user_composed == pytest.approx(80_000.0)
     assert not line.certified
-    single = Federation(mechanism=mechanism(2.0, rounds=1), parties=5, rounds=1).budget(public)
+    single = Federation(mechanism=mechanism(2.0, rounds=1), parties=5, rounds=1).account_budget(
+        public
+    )
     assert single.certified
     card = mechanism(2.0, rounds=1).guarantee(public)
     assert single.cell_composed == pytest.approx(card.certified(CELL).epsilon)
     users = mechanism(2.0, rounds=1, profiles=Profiles.USERS)
-    assert not Federation(mechanism=users, parties=5, rounds=1).budget(public).certified
-    read_off = Federation(mechanism=mechanism(2.0, clip=None), rounds=1).budget(public)
+    assert not Federation(mechanism=users, parties=5, rounds=1).account_budget(public).certified
+    read_off = Federation(mechanism=mechanism(2.0, clip=None), rounds=1).account_budget(public)
     assert read_off.cell == float("inf")
     assert not read_off.certified
 
@@ -152,13 +158,13 @@ def test_parties_share_out_all_users_once() -> None:
 
 @pytest.mark.slow
 def test_one_party_learns_and_ten_pay_for_their_smaller_rows() -> None:
-    train, test = LeaveLast()(generate.shop(2).ratings, np.random.default_rng(0))
+    train, test = LeaveLast()(generate.generate_clicks(2).ratings, np.random.default_rng(0))
 
     def hit_ratio(parties: int) -> float:
         flow = Federation(mechanism=mechanism(3.0), parties=parties, rounds=5)
         run = FederatedRun(flow, train, np.random.default_rng(0))
         assert len(list(run.play())) == 5
-        return metrics.ranking(run.model(), train, test, np.random.default_rng(0)).hr
+        return metrics.evaluate_ranking(run.build_model(), train, test, np.random.default_rng(0)).hr
 
     one, ten = hit_ratio(1), hit_ratio(10)
     assert one > 0.45

@@ -13,7 +13,12 @@ from dpmc_core import registry
 from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetric
 from dpmc_core.privacy import sampled
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
+from dpmc_core.solvers.factorization import (
+    ImplicitLoss,
+    PenalisedCells,
+    binary_matrix,
+    solve_implicit_rows,
+)
 from dpmc_lab.papers import ryhh24 as views
 from tests.ratings_helpers import clicks
 from tests.theory import ryhh24 as bounds
@@ -89,11 +94,13 @@ def test_theorem_5_bounds_the_excess_loss_of_every_variant(variant, rank, alpha)
                 bound = complementary if variant == "complementary" else symmetric
                 limit = bound(*size, alpha=alpha, beta1=beta1, beta2=beta2)
             loss = mechanism.loss
-            a = loss.own_weight * factors[ones].T @ factors[ones] + alpha * factors.T @ factors
+            a = loss.observed_weight * factors[ones].T @ factors[ones] + alpha * factors.T @ factors
             a += loss.ridge(np.array([ones.sum()]), users)[0] * np.eye(rank)
             b = 2 * factors[ones].sum(axis=0)
             best = -b @ np.linalg.solve(a, b) / 4
-            q = mechanism.private_profiles(columns, factors, mechanism.releases(runs), rng)
+            q = mechanism.solve_private_profiles(
+                columns, factors, mechanism.build_releases(runs), rng
+            )
             excess = np.einsum("nd,de,ne->n", q, a, q) - q @ b - best
             assert excess.min() >= -1e-9
             assert excess.mean() <= limit, (largest, ridge, epsilon, beta1)
@@ -113,24 +120,25 @@ def test_theorem_4_bounds_what_the_complementary_loss_costs(alpha) -> None:
 
         def value(q, over, ones=ones, factors=factors, ridge=ridge, users=users):
             score = factors @ q
-            pull = np.ones(users) if over is Over.ALL else ~ones
+            pull = np.ones(users) if over is PenalisedCells.ALL else ~ones
             weight = ridge * (ones.sum() + alpha * pull.sum())
             fit = np.sum((score[ones] - 1) ** 2) + alpha * np.sum(pull * score**2)
             return fit + weight * q @ q
 
         theirs, ours = (
-            solve_rows(column, factors, ImplicitLoss(alpha, ridge, over))[0] for over in Over
+            solve_implicit_rows(column, factors, ImplicitLoss(alpha, ridge, over))[0]
+            for over in PenalisedCells
         )
         size = alpha, len(row), ridge, rank, float(np.abs(factors).max())
-        cost = value(ours, Over.ALL) - value(theirs, Over.ALL)
+        cost = value(ours, PenalisedCells.ALL) - value(theirs, PenalisedCells.ALL)
         assert -1e-9 <= cost <= bounds.loss_change(*size)
         # what is printed compares the two minima, of which the one is never above the other
-        assert value(ours, Over.MISSING) <= value(theirs, Over.ALL) + 1e-9
+        assert value(ours, PenalisedCells.MISSING) <= value(theirs, PenalisedCells.ALL) + 1e-9
         assert bounds.loss_change(*size) <= bounds.loss_change(*size, printed=True)
         # no minimiser need be taken: the cost is below the bound for every profile in the ball
         q = rng.normal(size=rank)
         q /= np.linalg.norm(q) * np.sqrt(ridge)
-        gap = value(q, Over.ALL) - value(q, Over.MISSING)
+        gap = value(q, PenalisedCells.ALL) - value(q, PenalisedCells.MISSING)
         assert gap <= bounds.loss_change(*size) * (1 + 1e-9)
 
 
@@ -160,7 +168,7 @@ def test_scales_are_those_of_the_cards() -> None:
         ),
         (Optimal(**own), bounds.scales(epsilon, d, c, bounds.BudgetSplit(**ALONE))),
     ):
-        found = {name: release.scale for name, release in mechanism.releases(1)}
+        found = {name: release.scale for name, release in mechanism.build_releases(1)}
         assert found == pytest.approx({k: v for k, v in scales._asdict().items() if v})
 
 
@@ -169,7 +177,7 @@ def test_figure_5_noise_narrows_from_variant_to_variant() -> None:
     assert list(curves) == list(views.NOISY_VARIANTS)
     scales = [1 / (2 * density[len(x) // 2]) for x, density in curves.values()]
     assert scales == sorted(scales, reverse=True)
-    norms = registry.create("dpimf-symmetric", epsilon=0.1, **views.FIGURE_5).norms()
+    norms = registry.create("dpimf-symmetric", epsilon=0.1, **views.FIGURE_5).public_norms()
     assert scales[1] == pytest.approx(0.2 * norms.full / (0.8 * 0.1))
     assert scales[2] == pytest.approx(0.2 * norms.upper / (0.8 * 0.1))
     assert scales[0] == pytest.approx((2 * norms.l1 + norms.full + 1) / 0.1)

@@ -12,11 +12,11 @@ from dpmc_lab.cli import COMMANDS, build_parser
 from dpmc_lab.cli.interface import (
     CommandGroup,
     CommandReport,
-    OneOf,
+    ExclusiveOptions,
     Option,
     add_commands,
-    arguments,
-    call,
+    collect_arguments,
+    run_command,
 )
 
 
@@ -26,7 +26,7 @@ class Size(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way(OneOf):
+class Way(ExclusiveOptions):
     """How to go.
 
     Args:
@@ -81,7 +81,7 @@ def parser():
 
 
 def given(*words):
-    return arguments(parser().parse_args(["travel", *words]))
+    return collect_arguments(parser().parse_args(["travel", *words]))
 
 
 def test_what_is_not_typed_is_the_function_s_own_default():
@@ -100,13 +100,13 @@ def test_texts_become_what_the_annotation_says():
 
 
 def test_a_report_is_written_as_asked_and_its_failure_comes_last(capsys):
-    call(parser().parse_args(["travel", "home", "--to", "x"]))
+    run_command(parser().parse_args(["travel", "home", "--to", "x"]))
     assert capsys.readouterr().out == "gone\n\nback\n"
     with pytest.raises(DpmcError, match="late"):
-        call(parser().parse_args(["all", "--json", "go", "home", "1", "--to", "x"]))
+        run_command(parser().parse_args(["all", "--json", "go", "home", "1", "--to", "x"]))
     assert capsys.readouterr().out.startswith('[\n  "home"')
     for words in (["all", "--quietly", "--json"], ["all", "--quietly", "rest", "--json"]):
-        call(parser().parse_args(words))
+        run_command(parser().parse_args(words))
         assert capsys.readouterr().out == '"quiet"\n'
 
 

@@ -22,10 +22,10 @@ from scipy.stats import t
 
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_lab.audit.probe import run
-from dpmc_lab.classroom.pictures import Bend, Dots, Spans, Worlds
+from dpmc_lab.audit.probe import record_history
+from dpmc_lab.classroom.pictures import CurvePlot, IntervalPlot, OutcomeBars, PeopleDots
 from dpmc_lab.lessons import LESSONS
-from tests.lesson_helpers import all_slides, settings_of
+from tests.lesson_helpers import list_settings, list_slides
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -203,7 +203,9 @@ def lit(whose):
         values = taste[items]
         values[at] *= sign
         facts = PublicFacts(users=40, items=400, low=-1, high=1)
-        fitted.append(run(method, Ratings.build(users, items, values, facts), 0)[0].private)
+        fitted.append(
+            record_history(method, Ratings.build(users, items, values, facts), 0)[0].private
+        )
     moved = sorted(np.abs(fitted[0] - fitted[1]).ravel().tolist(), reverse=True)
     return moved, sum(moved) / 2, int(seen.sum(axis=1).max())
 
@@ -475,11 +477,11 @@ def compare(text, wanted):
 
 
 def compare_picture(picture, wanted):
-    if isinstance(picture, Worlds):
+    if isinstance(picture, OutcomeBars):
         found = dict(picture.shares)
         if isinstance(wanted, list):
             wanted = dict(zip(found, ((share,) for share in wanted), strict=True))
-    elif isinstance(picture, Spans):
+    elif isinstance(picture, IntervalPlot):
         found = {name: tuple(row) for name, row in picture.rows.items()}
         wanted = dict(zip(found, wanted, strict=True))
     else:
@@ -494,7 +496,7 @@ def compare_picture(picture, wanted):
 
 def all_settings(slide):
     """A few of all combinations, and both ends and the middle of every control."""
-    yield from settings_of(slide)
+    yield from list_settings(slide)
     for control in slide.move:
         values = control.values
         ends = {0, len(values) // 2, len(values) - 1} if values else ()
@@ -512,11 +514,11 @@ def check_numbers(lesson, key, slide):
     options = (slide.predict.question, *slide.predict.options) if slide.predict else ()
     for moved in all_settings(slide):
         found = slide.reveal(moved)
-        shown = " | ".join([*found.says, found.note])
+        shown = " | ".join([*found.sentences, found.note])
         numbers = NUMBER.findall(shown)
         if (lesson, key) == ("crowd", "undo"):
             numbers = [found.picture.rows["Counted: people like this class"].share]
-        dots = found.picture if isinstance(found.picture, Dots) else None
+        dots = found.picture if isinstance(found.picture, PeopleDots) else None
         before, after, *more = OWN[lesson](key, moved, dots, numbers)
         teacher, picture = (*more, *([], None)[len(more) :])
         compare(" | ".join([slide.said, *options]), before)
@@ -525,7 +527,7 @@ def check_numbers(lesson, key, slide):
         if picture is not None:
             compare_picture(found.picture, picture)
         else:
-            assert not isinstance(found.picture, Worlds | Spans | Bend)
+            assert not isinstance(found.picture, OutcomeBars | IntervalPlot | CurvePlot)
 
 
 def test_no_number_stands_elsewhere_in_a_lesson():
@@ -540,7 +542,7 @@ def test_no_number_stands_elsewhere_in_a_lesson():
 def test_the_right_option_is_not_always_in_one_place():
     """Who ticks the smallest, the middle or the largest number each time is mostly wrong."""
     places = []
-    for slide in all_slides().values():
+    for slide in list_slides().values():
         asked = slide.predict
         if asked is None or asked.right is None or len(asked.options) != 3:
             continue

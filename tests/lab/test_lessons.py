@@ -11,11 +11,11 @@ import pytest
 
 from dpmc_lab import lessons
 from dpmc_lab.classroom import numbers
-from dpmc_lab.classroom.pictures import Spans, Worlds, drawn
+from dpmc_lab.classroom.pictures import IntervalPlot, OutcomeBars, render_picture
 from dpmc_lab.classroom.room import Room
-from dpmc_lab.curves.cards import hundred
+from dpmc_lab.curves.cards import format_share_percent
 from dpmc_lab.lessons import LESSONS
-from tests.lesson_helpers import all_slides, settings_of
+from tests.lesson_helpers import list_settings, list_slides
 
 FILES = sorted(Path(lessons.__file__).parent.glob("*.toml"))
 
@@ -35,7 +35,7 @@ def test_a_lesson_has_what_a_lesson_needs(lesson):
     assert 5 <= lesson.minutes <= 8
     assert re.fullmatch(r"[A-Z][^.!?]*\.", lesson.take_home)  # one sentence
     for slide in lesson.slides:
-        assert lesson.slide(slide.key) is slide
+        assert lesson.get_slide(slide.key) is slide
         assert slide.title
         assert slide.said
         assert slide.teacher
@@ -43,7 +43,7 @@ def test_a_lesson_has_what_a_lesson_needs(lesson):
         assert len(set(controls)) == len(controls)
     assert any(slide.after for slide in lesson.slides)
     with pytest.raises(KeyError):
-        lesson.slide("nothing")
+        lesson.get_slide("nothing")
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
@@ -56,14 +56,14 @@ def check_slide(slide):
     for control in slide.move:
         if control.values:
             assert control.start in control.values
-            names = [control.name(value) for value in control.values]
+            names = [control.format_value(value) for value in control.values]
             assert len(set(names)) == len(names)  # the address says them
         elif control.options:
             assert control.start in control.options
-    for moved in settings_of(slide):
+    for moved in list_settings(slide):
         found = slide.reveal(moved)
-        assert found.says
-        for sentence in found.says:
+        assert found.sentences
+        for sentence in found.sentences:
             assert sentence == sentence.strip()
             assert sentence[-1] in ".?!"
             assert not re.search(r"\bnan\b|\binf\b|-0 ", sentence)
@@ -73,8 +73,8 @@ def check_slide(slide):
 
 def check_drawing(picture):
     """Well-formed, labelled, within its width, and as many rows in its table as it says."""
-    root = ElementTree.fromstring(drawn(picture))
-    assert root.get("aria-label") == picture.words
+    root = ElementTree.fromstring(render_picture(picture))
+    assert root.get("aria-label") == picture.description
     for element in root.iter():
         for name, value in re.findall(
             r"(left|bottom|width|--lit): ([^;%]+)%", element.get("style", "")
@@ -83,8 +83,8 @@ def check_drawing(picture):
     columns = list(picture.table().values())
     assert columns
     assert len({len(column) for column in columns}) == 1
-    named = picture.shares if isinstance(picture, Worlds) else ()
-    named = picture.rows if isinstance(picture, Spans) else named
+    named = picture.shares if isinstance(picture, OutcomeBars) else ()
+    named = picture.rows if isinstance(picture, IntervalPlot) else named
     if named:
         assert columns[0] == list(named)
 
@@ -119,22 +119,22 @@ RIGHT = {
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_the_right_option_is_right(name):
-    asked = all_slides()[name].predict
+    asked = list_slides()[name].predict
     assert asked.options[asked.right] == RIGHT[name]
 
 
 def test_throws_lie_as_often_as_the_coin_says():
     """False alarms: fewer than one in a million (six standard deviations of 40,000 coins)."""
-    lies = sum(numbers.people(1.0, 100, 1.0, throw).turned for throw in range(400))
+    lies = sum(numbers.simulate_class(1.0, 100, 1.0, throw).turned for throw in range(400))
     assert abs(lies / 40_000 - lie(1)) < 6 * math.sqrt(lie(1) * (1 - lie(1)) / 40_000)
 
 
 def test_a_simulated_class_has_the_share_it_says():
     for share, many in ((0.1, 30), (0.5, 30), (1.0, 100)):
-        dots = numbers.people(share, many, 2.0, throw=3)
+        dots = numbers.simulate_class(share, many, 2.0, throw=3)
         answers = [report ^ turned for report, turned in zip(*dots, strict=True)]
         assert sum(answers) == round(share * many)
-    assert numbers.people(0.3, 30, 2.0, 1) != numbers.people(0.3, 30, 2.0, 2)
+    assert numbers.simulate_class(0.3, 30, 2.0, 1) != numbers.simulate_class(0.3, 30, 2.0, 2)
 
 
 INTERVALS = (
@@ -158,13 +158,13 @@ def room_with(yes, many, *, last=False):
 
 def test_a_room_without_reports_says_nothing():
     empty = Room(["Have you had breakfast?"]).view()
-    for slide in all_slides().values():
+    for slide in list_slides().values():
         if slide.in_class is not None:
             assert slide.in_class(empty) is None
 
 
 def test_what_a_room_shows_can_be_drawn():
-    for (yes, many), slide in product(((0, 1), (9, 30), (30, 30)), all_slides().values()):
+    for (yes, many), slide in product(((0, 1), (9, 30), (30, 30)), list_slides().values()):
         found = slide.in_class and slide.in_class(room_with(yes, many))
         if found and found.picture is not None:
             check_drawing(found.picture)
@@ -176,20 +176,25 @@ def test_a_newcomer_may_be_the_first_when_it_is_asked_again():
     for asking in range(2):
         room.ask(0)
         room.report(room.view().id, asking, f"{asking:032x}", 1)
-    speaking = {n for n, s in all_slides().items() if s.in_class and s.in_class(room.view())}
+    speaking = {n for n, s in list_slides().items() if s.in_class and s.in_class(room.view())}
     assert speaking == {"again/add"}
 
 
 def test_a_room_speaks_in_three_slides():
     view = room_with(9, 30)
-    assert "Of 30 reports 3.6 are the opposite" in all_slides()["coin/throw"].in_class(view).says[0]
-    picture = all_slides()["coin/throw"].in_class(view).picture
+    assert (
+        "Of 30 reports 3.6 are the opposite"
+        in list_slides()["coin/throw"].in_class(view).sentences[0]
+    )
+    picture = list_slides()["coin/throw"].in_class(view).picture
     assert picture.flipped == ()  # nobody knows
     assert picture.reports == (1,) * 9 + (0,) * 21
     with_last = room_with(9, 30, last=True)
-    assert all_slides()["coin/throw"].in_class(with_last).picture == picture  # nor who came when
-    assert "9 of 30 reports say yes: 30 %" in all_slides()["crowd/count"].in_class(view).says[0]
-    rows = all_slides()["crowd/undo"].in_class(view).picture.rows
+    assert list_slides()["coin/throw"].in_class(with_last).picture == picture  # nor who came when
+    assert (
+        "9 of 30 reports say yes: 30 %" in list_slides()["crowd/count"].in_class(view).sentences[0]
+    )
+    rows = list_slides()["crowd/undo"].in_class(view).picture.rows
     assert tuple(rows) == INTERVALS
     share = (0.3 - lie(2)) / (1 - 2 * lie(2))
     assert rows["Debiased: this class"].share == pytest.approx(share, abs=1e-6)
@@ -200,23 +205,23 @@ def test_a_class_without_phones_speaks_too():
     room = Room(["Have you had breakfast?"], 2.0)
     room.ask(0)
     room.simulate(30)
-    assert "simulated" in all_slides()["crowd/count"].in_class(room.view()).note
+    assert "simulated" in list_slides()["crowd/count"].in_class(room.view()).note
     room.count(8, 20)
-    found = all_slides()["crowd/undo"].in_class(room.view())
+    found = list_slides()["crowd/undo"].in_class(room.view())
     assert "1.95" in found.note
     rows = found.picture.rows
     assert rows["Debiased: this class"].share == pytest.approx((8 / 20 - 1 / 8) / (1 - 2 / 8))
     assert (
         "Of 20 reports 2.5 are the opposite"
-        in all_slides()["coin/throw"].in_class(room.view()).says[0]
+        in list_slides()["coin/throw"].in_class(room.view()).sentences[0]
     )
     for phone in range(2):
         room.report(room.view().id, 0, f"{phone:032x}", 1)
     assert (
-        "of 20 reports" in all_slides()["crowd/count"].in_class(room.view()).says[0]
+        "of 20 reports" in list_slides()["crowd/count"].in_class(room.view()).sentences[0]
     )  # too few phones
     room.report(room.view().id, 0, f"{2:032x}", 1)
-    assert "3 of 3 reports" in all_slides()["crowd/count"].in_class(room.view()).says[0]
+    assert "3 of 3 reports" in list_slides()["crowd/count"].in_class(room.view()).sentences[0]
 
 
 # --- the frame -----------------------------------------------------------------------------------
@@ -238,7 +243,7 @@ def test_a_class_without_phones_speaks_too():
     ],
 )
 def test_a_chance_is_never_rounded_to_all_or_nothing(share, wanted):
-    assert hundred(share) == wanted
+    assert format_share_percent(share) == wanted
 
 
 def texts_of(table):
@@ -266,6 +271,6 @@ def test_no_number_is_typed_in_a_text(path):
 )
 def test_a_lesson_that_is_written_wrongly_is_refused(monkeypatch, wrong, why):
     whole = tomllib.loads(FILES[0].read_text("utf-8"))
-    monkeypatch.setattr(lessons, "load", lambda *_: whole | wrong)
+    monkeypatch.setattr(lessons, "load_toml", lambda *_: whole | wrong)
     with pytest.raises(ValueError, match=why):
-        lessons._lesson(FILES[0].name)
+        lessons._load_lesson(FILES[0].name)

@@ -12,11 +12,11 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED
-from dpmc_lab.audit import one_rating_apart
+from dpmc_lab.audit import generate_one_rating_example
 from dpmc_lab.classroom import numbers
-from dpmc_lab.classroom.pictures import percent
+from dpmc_lab.classroom.pictures import format_percent
 from dpmc_lab.classroom.room import Room
-from dpmc_lab.curves.cards import epsilon_text
+from dpmc_lab.curves.cards import format_epsilon
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.sweep.presets import EPSILONS
 
@@ -27,7 +27,7 @@ CURVE = Path(__file__).resolve().parents[2] / "sample_data" / "curves" / "movie-
 
 def told(name, **moved):
     lesson, key = name.split("/")
-    slide = LESSONS[lesson].slide(key)
+    slide = LESSONS[lesson].get_slide(key)
     return slide.reveal(slide.start | moved)
 
 
@@ -55,77 +55,82 @@ def scores(mechanism):
 
 def test_a_room_says_what_it_has_spent():
     room = Room(["Have you had breakfast?"], 2.0)
-    said = LESSONS["again"].slide("add").in_class
+    said = LESSONS["again"].get_slide("add").in_class
     assert said(room.view()) is None
     room.ask(0)
-    assert "1 time at epsilon 2" in said(room.view()).says[0]
+    assert "1 time at epsilon 2" in said(room.view()).sentences[0]
     room.report(room.view().id, 0, "0" * 32, 1)
     room.ask(0)
-    assert said(room.view()).says[0].endswith("has spent 4.")
+    assert said(room.view()).sentences[0].endswith("has spent 4.")
 
 
 def test_what_one_rating_lights_up():
-    lit, card, rated = numbers.example()
-    ratings, position = one_rating_apart()
+    lit, card, rated = numbers.load_audit_example()
+    ratings, position = generate_one_rating_example()
     assert (lit.user, lit.item) == (ratings.users[position], ratings.items[position])
     assert rated == 1
-    assert lit.cells == (lit.moved >= 1e-3).sum()
+    assert lit.cells == (lit.changes >= 1e-3).sum()
     assert card.change is RATING
-    assert lit.epsilon == pytest.approx(lit.moved.sum() / card.releases.matrix.scale)
+    assert lit.epsilon == pytest.approx(lit.changes.sum() / card.releases.matrix.scale)
     assert lit.epsilon > 20 * lit.claimed
     assert card.certified().epsilon == 40 * 400 * lit.claimed
-    other, _, most = numbers.example("many")
+    other, _, most = numbers.load_audit_example("many")
     assert most == np.bincount(ratings.users).max()
     assert other.cells > 10 * lit.cells  # of other people too
     assert other.epsilon > lit.claimed
 
 
 def test_the_audit_refutes_the_claim():
-    found = numbers.audited()
+    found = numbers.load_audit()
     assert found.refuted == "claim"
-    assert found.epsilon < found.measured < numbers.example()[1].certified().epsilon
+    assert found.epsilon < found.measured < numbers.load_audit_example()[1].certified().epsilon
     assert (
-        f"found {epsilon_text(found.measured, least=True)} where 1 is claimed"
-        in told("claim/promise").says[1]
+        f"found {format_epsilon(found.measured, round_down=True)} where 1 is claimed"
+        in told("claim/promise").sentences[1]
     )
 
 
 def test_the_gain_that_is_kept_is_that_of_the_shipped_rows():
     mine, guess, clear = (
-        scores(id) for id in ("input-flip", "majority", registry.REFERENCES[Task.BINARY])
+        scores(id) for id in ("input-flip", "majority", registry.NONPRIVATE_REFERENCES[Task.BINARY])
     )
     floor = max(guess[""], scores("private-majority")["1"])
     wanted = (mine["1"] - floor) / (clear[""] - floor)
-    assert numbers.kept("input-flip", 1.0).share == pytest.approx(wanted, abs=1e-6)
-    asked = LESSONS["choose"].slide("price").predict
-    assert asked.options[asked.right] == percent(wanted)
+    assert numbers.compute_lesson_gain("input-flip", 1.0).share == pytest.approx(wanted, abs=1e-6)
+    asked = LESSONS["choose"].get_slide("price").predict
+    assert asked.options[asked.right] == format_percent(wanted)
 
 
 def test_what_is_public_costs_nothing_and_is_not_always_worth_something():
     """Words and numbers agree at every stop: the certificate, what is clear of chance, the end."""
     for epsilon in EPSILONS:
-        plain, told = (numbers.card(numbers.PER_PERSON, epsilon, known=k) for k in (False, True))
+        plain, told = (
+            numbers.build_lesson_guarantee(numbers.PER_PERSON, epsilon, with_item_features=k)
+            for k in (False, True)
+        )
         assert plain.public != told.public
         own = [card.certified() for card in (plain, told)]
         assert own[0].change is own[1].change is USER_EMPTIED
         assert own[0].epsilon == pytest.approx(own[1].epsilon, rel=1e-9)
         assert own[0].delta == own[1].delta
         found = told_at("poster", epsilon)
-        card, without = re.findall(r"epsilon [^:]*? per user", found.says[2])
+        card, without = re.findall(r"epsilon [^:]*? per user", found.sentences[2])
         assert card == without == f"epsilon {epsilon:g}, delta 1e-6 per user"
-        bought = numbers.bought(epsilon)
+        bought = numbers.epsilon_without_features(epsilon)
         assert bought > epsilon
-        assert told_at("worth", epsilon).says[0].startswith("More than 10") == math.isinf(bought)
+        assert told_at("worth", epsilon).sentences[0].startswith("More than 10") == math.isinf(
+            bought
+        )
         alone = told_at("alone", epsilon)
         line, level = alone.picture.lines["genres and others' ratings"], alone.picture.levels
-        above = line[alone.picture.at] > level["alone"]
-        assert above or "not clearly more" in alone.says[1]
-        assert ("not clearly" in alone.says[1]) == ("not worth" in alone.says[2])
-    assert "not clearly" in told_at("alone", EPSILONS[0]).says[1]
-    assert "not clearly" not in told_at("alone", 1.0).says[1]
-    assert numbers.helps("movie-night") > 10
-    assert numbers.helps("restaurants") == 0
-    asked = LESSONS["public"].slide("worth").predict
+        above = line[alone.picture.stop_index] > level["alone"]
+        assert above or "not clearly more" in alone.sentences[1]
+        assert ("not clearly" in alone.sentences[1]) == ("not worth" in alone.sentences[2])
+    assert "not clearly" in told_at("alone", EPSILONS[0]).sentences[1]
+    assert "not clearly" not in told_at("alone", 1.0).sentences[1]
+    assert numbers.count_feature_gains("movie-night") > 10
+    assert numbers.count_feature_gains("restaurants") == 0
+    asked = LESSONS["public"].get_slide("worth").predict
     assert asked.options == ("1", "2.2", "10")
     assert asked.right == 1
 

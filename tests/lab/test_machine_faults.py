@@ -15,5 +15,5 @@ def sound(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", faults.DAMAGES)
 def test_a_damaged_store_has_its_rows_or_says_what_is_wrong(tmp_path, sound, name):
-    (row,) = faults.damaged(tmp_path, sound, [name])
+    (row,) = faults.check_damages(tmp_path, sound, [name])
     assert row.wrong == ""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmc_lab.study.paired import Bracket, Paired
+from dpmc_lab.study.paired import IntervalEstimate, PairedMetrics
 
 PART, WHOLE = np.array([1.0, -1.0, 0.0]), np.array([0.0, -1.0, 1.0])  # method, floor, reference
 MIDDLE, MOVED = np.array([-0.3, -0.9, 0.0]), np.array([1.0, 0.5, 0.0])
@@ -15,7 +15,7 @@ MIDDLE, MOVED = np.array([-0.3, -0.9, 0.0]), np.array([1.0, 0.5, 0.0])
 def test_two_users_and_two_seeds_by_hand():
     """One rating each; hits of one method: seed 1 (1, 0), seed 2 (1, 1)."""
     totals = np.array([[[1.0], [0.0]], [[1.0], [1.0]]])
-    paired = Paired.of(totals, np.ones_like(totals))
+    paired = PairedMetrics.from_totals(totals, np.ones_like(totals))
     assert paired.mean == pytest.approx([0.75])
     # Influences: seed 1 (0.5, -0.5), seed 2 (0, 0); users' means (0.25, -0.25).
     assert paired.by_user == pytest.approx(np.array([[2 * 0.25**2 / 2]]))
@@ -23,66 +23,77 @@ def test_two_users_and_two_seeds_by_hand():
     assert paired.by_both == pytest.approx(np.array([[4 * 0.25**2 / (2 * 2)]]))
     # Var = 1/16 + 1/16 - 1/16, on 1/(1/1 + 1/1) = half a degree of freedom.
     half = stats.t.ppf(0.975, 0.5) / 4
-    assert paired.interval(np.array([1.0])) == pytest.approx(
-        Bracket(0.75, 0.75 - half, 0.75 + half)
+    assert paired.estimate_interval(np.array([1.0])) == pytest.approx(
+        IntervalEstimate(0.75, 0.75 - half, 0.75 + half)
     )
 
 
 def test_equal_seeds_give_the_paired_t_interval_of_users():
     rng = np.random.default_rng(0)
     one = rng.random((1, 40, 2))
-    paired = Paired.of(np.repeat(one, 3, axis=0), np.ones((3, 40, 2)))
-    found = paired.interval(np.array([1.0, -1.0]))
+    paired = PairedMetrics.from_totals(np.repeat(one, 3, axis=0), np.ones((3, 40, 2)))
+    found = paired.estimate_interval(np.array([1.0, -1.0]))
     t = stats.ttest_rel(one[0, :, 0], one[0, :, 1]).confidence_interval()
-    assert found == pytest.approx(Bracket((one[0, :, 0] - one[0, :, 1]).mean(), t.low, t.high))
+    assert found == pytest.approx(
+        IntervalEstimate((one[0, :, 0] - one[0, :, 1]).mean(), t.low, t.high)
+    )
 
 
 def test_a_root_is_the_delta_method():
     rng = np.random.default_rng(1)
     squares = 9 * rng.random((2, 500, 1))  # a root about 1.5, whose slope is 1/3
     counts = rng.integers(1, 4, (2, 500, 1)).astype(float)
-    plain, root = Paired.of(squares, counts), Paired.of(squares, counts, root=True)
+    plain, root = (
+        PairedMetrics.from_totals(squares, counts),
+        PairedMetrics.from_totals(squares, counts, root=True),
+    )
     one = np.ones(1)
     mean = (squares.sum(axis=1) / counts.sum(axis=1))[:, 0]
     assert root.mean == pytest.approx([np.sqrt(mean).mean()])
-    wide, narrow = (p.interval(one).high - p.interval(one).low for p in (plain, root))
+    wide, narrow = (
+        p.estimate_interval(one).high - p.estimate_interval(one).low for p in (plain, root)
+    )
     assert narrow == pytest.approx(wide / (2 * math.sqrt(mean.mean())), rel=0.02)
 
 
 def test_users_without_a_rating_do_not_count():
     totals, counts = np.ones((2, 3, 1)), np.ones((2, 3, 1))
     totals[:, 1] = counts[:, 1] = 0
-    assert Paired.of(totals, counts).users == 2
+    assert PairedMetrics.from_totals(totals, counts).users == 2
 
 
 def test_one_seed_or_one_user_says_nothing():
     for shape in ((1, 50, 3), (5, 1, 3)):
-        paired = Paired.of(np.random.default_rng(0).random(shape), np.ones(shape))
-        assert paired.interval(PART).sign == 0
-        assert paired.interval(PART).high == math.inf
-        assert paired.share(PART, WHOLE) is None
+        paired = PairedMetrics.from_totals(np.random.default_rng(0).random(shape), np.ones(shape))
+        assert paired.estimate_interval(PART).sign == 0
+        assert paired.estimate_interval(PART).high == math.inf
+        assert paired.estimate_share(PART, WHOLE) is None
 
 
 def test_no_share_of_a_gain_that_may_be_nothing():
     rng = np.random.default_rng(2)
     base = rng.random((5, 100, 1))
     totals = np.concatenate([base, base + rng.normal(size=(5, 100, 1)), base], axis=2)
-    assert Paired.of(totals, np.ones_like(totals)).share(PART, WHOLE) is None
+    assert (
+        PairedMetrics.from_totals(totals, np.ones_like(totals)).estimate_share(PART, WHOLE) is None
+    )
 
 
 def test_a_known_reference_does_not_vary():
     rng = np.random.default_rng(3)
-    paired = Paired.of(rng.random((3, 50, 2)), np.ones((3, 50, 2))).with_constant(0.9)
-    assert paired.interval(np.array([0.0, 0.0, 1.0])) == Bracket(0.9, 0.9, 0.9)
+    paired = PairedMetrics.from_totals(rng.random((3, 50, 2)), np.ones((3, 50, 2))).with_constant(
+        0.9
+    )
+    assert paired.estimate_interval(np.array([0.0, 0.0, 1.0])) == IntervalEstimate(0.9, 0.9, 0.9)
 
 
 def test_the_ends_of_a_share_are_where_the_difference_may_be_zero():
-    paired = Paired.of(*drawn(np.random.default_rng(4), 400, 5, 0.1, 0.5))
-    share = paired.share(PART, WHOLE)
+    paired = PairedMetrics.from_totals(*drawn(np.random.default_rng(4), 400, 5, 0.1, 0.5))
+    share = paired.estimate_share(PART, WHOLE)
     for end in share[1:]:
-        found = paired.interval(PART - end * WHOLE)
+        found = paired.estimate_interval(PART - end * WHOLE)
         assert min(abs(found.low), abs(found.high)) < 1e-6
-    inside = paired.interval(PART - share.value * WHOLE)
+    inside = paired.estimate_interval(PART - share.value * WHOLE)
     assert inside.value == pytest.approx(0, abs=1e-12)
 
 
@@ -114,8 +125,12 @@ def test_intervals_hold_as_often_as_they_say(users, seeds, by_seed, by_both):
     rng = np.random.default_rng(5)
     expected = hit_chances(by_seed, by_both)
     truth = float(PART @ expected) / float(WHOLE @ expected)
-    found = [Paired.of(*drawn(rng, users, seeds, by_seed, by_both)) for _ in range(300)]
-    shares = [share for paired in found if (share := paired.share(PART, WHOLE)) is not None]
+    found = [
+        PairedMetrics.from_totals(*drawn(rng, users, seeds, by_seed, by_both)) for _ in range(300)
+    ]
+    shares = [
+        share for paired in found if (share := paired.estimate_share(PART, WHOLE)) is not None
+    ]
     assert len(shares) > 290
     above = sum(share.low > truth for share in shares) / len(shares)
     below = sum(share.high < truth for share in shares) / len(shares)

@@ -16,7 +16,12 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import RATING
 from dpmc_core.problem import LeaveLast, Problem, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
+from dpmc_core.solvers.factorization import (
+    ImplicitLoss,
+    PenalisedCells,
+    binary_matrix,
+    solve_implicit_rows,
+)
 from dpmc_core.solvers.linalg import leading_eigenpairs
 from dpmc_core.solvers.rows import gram_products
 from dpmc_lab import papers
@@ -90,11 +95,11 @@ def test_the_ridge_takes_as_much_off_every_singular_value() -> None:
     assert values == pytest.approx(s[:39])
     assert np.sum(values > taken) == 3
     expected = u @ np.diag(np.maximum(s - taken, 0)) @ vt
-    loss = ImplicitLoss(1.0, ridge, Over.MISSING)
+    loss = ImplicitLoss(1.0, ridge, PenalisedCells.MISSING)
     right = np.random.default_rng(1).random((40, 8))
     for _ in range(2000):
-        left = solve_rows(matrix, right, loss)
-        right = solve_rows(matrix.T.tocsr(), left, loss)
+        left = solve_implicit_rows(matrix, right, loss)
+        right = solve_implicit_rows(matrix.T.tocsr(), left, loss)
     assert left @ right.T == pytest.approx(expected, abs=1e-6)
 
 
@@ -157,7 +162,7 @@ def test_curves_are_the_means_of_their_runs() -> None:
 
 def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
     public = PublicFacts(users=943, items=1682, low=1, high=5)
-    forms = facts.load("dpmc_lab.papers", "hxz15.toml")["experiments"][1]["recipe"]["forms"]
+    forms = facts.load_toml("dpmc_lab.papers", "hxz15.toml")["experiments"][1]["recipe"]["forms"]
     for name, texts in forms.items():
         mechanism = registry.create("dpmf", epsilon=1.0, **parsed("dpmf", texts))
         card = mechanism.guarantee(public)

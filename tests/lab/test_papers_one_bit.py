@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.settings import setting_text
+from dpmc_core.settings import format_setting
 from dpmc_lab import papers, sweep
 from dpmc_lab.papers import engine, verdicts
 from dpmc_lab.papers.engine import GridRecipe, Made, Point, Series, Stamp
@@ -37,11 +37,14 @@ def test_a_grid_is_as_published_but_for_what_it_says(one):
     grid = one.recipe.grid
     own = {"radius", "bound", "within", "rounds", "step", "recovery", "rule"}
     for id in grid.mechanisms:
-        values = grid.values_of(id)
-        for name, value in registry.published(id).settings.items():
+        values = grid.parse_values(id)
+        for name, value in registry.get_published_settings(id).settings.items():
             if name not in own:
-                assert [setting_text(v) for v in values[name]] == [setting_text(value)], (id, name)
-    assert registry.published("gradient").settings["rounds"] == 10
+                assert [format_setting(v) for v in values[name]] == [format_setting(value)], (
+                    id,
+                    name,
+                )
+    assert registry.get_published_settings("gradient").settings["rounds"] == 10
 
 
 @pytest.mark.parametrize("link", ["probit", "logistic"])
@@ -52,7 +55,7 @@ def test_one_clear_curve_and_one_of_each_method(link):
         recipe = papers.find(f"lwhm22-{figure}{part}")[1].recipe
         grid = replace(recipe.grid, data=data or recipe.grid.data, seeds=(1,))
         assert grid.settings["link"] == (link,)
-        return [recipe.label(unit) for unit in sweep.plan(grid).units]
+        return [recipe.label(unit) for unit in sweep.build_plan(grid).units]
 
     labels = labels_of(1, ())
     assert labels.count("Clear") == 1

@@ -16,24 +16,24 @@ from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY
 from dpmc_lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_SHARE,
-    MOST,
+    MAX_PHASES,
     ONLINE,
     PUBLISHED,
+    Departures,
     DynamicUsers,
     HeldUserFactors,
-    Leaves,
     ProtocolAborted,
     StaticUsers,
-    affordable,
+    choose_phase_count,
 )
-from dpmc_lab.protocol.simulate import gap, in_phases, start
+from dpmc_lab.protocol.simulate import measure_gap, simulate_phases, start_scenario_run
 from tests.protocol_helpers import (
-    BOTH,
+    SCENARIOS,
     assert_counts,
-    exact_items,
-    play,
-    ratings_of,
-    reference_items,
+    compute_exact_items,
+    compute_reference_items,
+    make_ratings,
+    play_scenario,
 )
 from tests.statistics_helpers import assert_drawn_from
 
@@ -43,20 +43,20 @@ THREE = {"epsilon": 1.0, "phases": 3, "iterations": 4}
 def at_item(run, rows, item_rows):
     """Rows of the users' pairs added up by item."""
     total = np.zeros_like(run.items)
-    np.add.at(total, run.what[item_rows], rows)
+    np.add.at(total, run.item_of_pair[item_rows], rows)
     return total
 
 
 @pytest.mark.parametrize("shares", list(Shares))
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_noise_of_every_phase_has_the_scale_of_the_card(scenario, shares):
     """Planted bugs: the noise of a phase halved, or skipped."""
     settings = scenario(epsilon=1.0, phases=3, iterations=1, shares=shares)
-    ratings = ratings_of(2, 6, 30, 0.9)
+    ratings = make_ratings(2, 6, 30, 0.9)
     card = settings.guarantee(ratings.public)
     noise = [[], [], []]
     for seed in range(40):
-        run, _ = play(settings, ratings, seed)
+        run, _ = play_scenario(settings, ratings, seed)
         for k, phase in enumerate(run.phases):
             noise[k].append(phase.noise[phase.active])
     for drawn, term in zip(noise, card.releases.linear_term, strict=True):
@@ -64,11 +64,11 @@ def test_the_noise_of_every_phase_has_the_scale_of_the_card(scenario, shares):
 
 
 @pytest.mark.parametrize("shares", list(Shares))
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_no_two_phases_share_noise_masks_or_secrets(scenario, shares):
     """False alarm: two of some thousand independent numbers within 1e-12, less than 1e-5."""
-    with privacy.witness() as published:
-        run, _ = play(scenario(**THREE, shares=shares), watch=0)
+    with privacy.record_publications() as published:
+        run, _ = play_scenario(scenario(**THREE, shares=shares), watch=0)
     drawn = [(seen.published - seen.private) / seen.release.scale for seen in published]
     assert len(drawn) == 3
     numbers = np.sort(np.abs(np.concatenate([np.ravel(d) for d in drawn])))
@@ -82,22 +82,24 @@ def test_no_two_phases_share_noise_masks_or_secrets(scenario, shares):
     assert len(sent) == len(set(sent))
 
 
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_secret_of_the_third_party_is_another_in_every_phase(scenario):
     if scenario is StaticUsers:
         pytest.skip("the third party has no secret")
     secrets = []
     for phases in (1, 2):
-        run, _ = play(scenario(epsilon=1.0, phases=phases, iterations=2, shares=Shares.GAMMA))
+        run, _ = play_scenario(
+            scenario(epsilon=1.0, phases=phases, iterations=2, shares=Shares.GAMMA)
+        )
         secrets.append(run.third_party.secret)
     assert not (secrets[0] == secrets[1]).any()  # false alarm: 24 numbers of 48 bits, 1e-13
 
 
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_phase_is_one_release_and_they_add_up_to_the_claim(scenario):
-    settings, public = scenario(**THREE, growth=2.0, shares=Shares.GAMMA), ratings_of().public
-    with privacy.witness() as published:
-        play(settings)
+    settings, public = scenario(**THREE, growth=2.0, shares=Shares.GAMMA), make_ratings().public
+    with privacy.record_publications() as published:
+        play_scenario(settings)
     card = settings.guarantee(public)
     terms = card.releases.linear_term
     assert [seen.release for seen in published] == list(terms)
@@ -114,7 +116,7 @@ def test_every_phase_is_one_release_and_they_add_up_to_the_claim(scenario):
 
 def neighbours():
     """Two data sets that differ in one rating, from one end of the range to the other."""
-    ratings = ratings_of()
+    ratings = make_ratings()
     k = int(np.flatnonzero((ratings.users == 1) & (ratings.items == 0))[0])
     found = []
     for value in (1.0, 5.0):
@@ -134,13 +136,13 @@ def under_one_history(settings, refits):
     for ratings, refit in zip(neighbours(), refits, strict=True):
         with pytest.MonkeyPatch.context() as patch:
             if refit is not None:
-                patch.setattr("dpmc_lab.protocol.scenarios.ScenarioRun.refit", refit)
-            with privacy.witness(answers=answers) as published:
-                run, _ = play(settings, ratings)
+                patch.setattr("dpmc_lab.protocol.scenarios.ScenarioRun.refit_users", refit)
+            with privacy.record_publications(replayed=answers) as published:
+                run, _ = play_scenario(settings, ratings)
         answers = answers or published
-        everybody = np.arange(len(run.who))
+        everybody = np.arange(len(run.user_of_pair))
         terms.append([at_item(run, seen.private, everybody) for seen in published])
-        own = [phase.user_factors[run.who[run.what == 0]] for phase in run.phases]
+        own = [phase.user_factors[run.user_of_pair[run.item_of_pair == 0]] for phase in run.phases]
         squares.append([rows.T @ rows for rows in own])
     apart = [
         [np.abs(one - other) for one, other in zip(*both, strict=True)] for both in (terms, squares)
@@ -184,7 +186,7 @@ def test_fitted_user_factors_move_other_items_and_a_so_the_card_certifies_nothin
     moved, squares, _ = under_one_history(settings, [None, None])
     assert all((change.sum(axis=1) > 1e-9).sum() > 1 for change in moved)
     assert all(change.max() > 1e-3 for change in squares)
-    card = settings.guarantee(ratings_of().public)
+    card = settings.guarantee(make_ratings().public)
     assert not card.certified().finite
     assert [u.query.split(",")[0] for u in card.unaccounted] == [
         "user factors",
@@ -193,7 +195,7 @@ def test_fitted_user_factors_move_other_items_and_a_so_the_card_certifies_nothin
 
 
 def test_with_public_user_factors_the_card_certifies_the_claim():
-    public = ratings_of().public
+    public = make_ratings().public
     for shares in Shares:
         settings = StaticUsers(epsilon=0.7, shares=shares, user_factors=HeldUserFactors("random:3"))
         card = settings.guarantee(public)
@@ -205,42 +207,42 @@ def test_with_public_user_factors_the_card_certifies_the_claim():
     assert "fitted on the same ratings" in fitted.certified().reason
 
 
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_refitted_factors_stay_at_home_and_read_the_own_ratings_alone(scenario):
-    run, _ = play(scenario(**THREE, shares=Shares.GAMMA), watch=0)
+    run, _ = play_scenario(scenario(**THREE, shares=Shares.GAMMA), watch=0)
     from_users = {m.kind for m in run.transcript if m.sender not in (RECOMMENDER, THIRD_PARTY)}
     assert from_users <= {ANSWER, HIDDEN_SHARE, ONLINE}
     told = [m for m in run.transcript if m.kind == PUBLISHED]
     assert {m.sender for m in told} == {RECOMMENDER}
     assert {m.round for m in told} == {4, 8, 12}
     (one, *_), (again, *_) = (
-        [play(scenario(**THREE), data)[0].refit(run.items)] for data in neighbours()
+        [play_scenario(scenario(**THREE), data)[0].refit_users(run.items)] for data in neighbours()
     )
     assert np.flatnonzero(np.abs(one - again).sum(axis=1) > 1e-12).tolist() == [1]
     assert np.linalg.norm(one, axis=1).max() <= 1 + 1e-12
 
 
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_phases_end_where_a_trusted_server_ends_with_the_same_noise_and_steps(scenario):
-    run, rounds = play(scenario(epsilon=1.0, phases=3, iterations=15))
+    run, rounds = play_scenario(scenario(epsilon=1.0, phases=3, iterations=15))
     assert rounds == list(range(1, 46))
     assert run.rounds == 45
     moved = np.abs(run.items - run.phases[0].models[0]).max()
-    assert np.abs(run.items - reference_items(run)).max() < 1e-4 * moved
+    assert np.abs(run.items - compute_reference_items(run)).max() < 1e-4 * moved
     # and it compares what it says: not with one phase, nor with other noise
     run.phases[1].noise = run.phases[1].noise * 0.5
-    assert np.abs(run.items - reference_items(run)).max() > 1e-3 * moved
+    assert np.abs(run.items - compute_reference_items(run)).max() > 1e-3 * moved
 
 
 def test_a_trusted_server_in_phases_follows_the_law_of_a_run():
     """Without noise to speak of and from the same start: the same item factors."""
     settings = StaticUsers(epsilon=1e6, phases=3, iterations=10)
-    ratings = ratings_of()
-    run, _ = play(settings, ratings)
+    ratings = make_ratings()
+    run, _ = play_scenario(settings, ratings)
     own = np.random.default_rng(1).spawn(4)[0]
-    parts = settings.parts(ratings.public.users)
-    items = in_phases(settings, parts, run.sides, ratings.public, own)
-    assert np.abs(items - run.published(run.items)).max() < 1e-3
+    parts = settings.phase_mechanisms(ratings.public.users)
+    items = simulate_phases(settings, parts, run.rating_matrices, ratings.public, own)
+    assert np.abs(items - run.mask_unpublished(run.items)).max() < 1e-3
 
 
 @pytest.mark.parametrize("shares", list(Shares))
@@ -250,74 +252,76 @@ def test_counts_agree_with_the_formula(shares):
         DynamicUsers(**THREE, shares=shares),
         DynamicUsers(**THREE, shares=shares, picked=3),
     ):
-        run, _ = play(settings)
-        assert_counts(run, settings.cost(run.raters, run.public.users))
+        run, _ = play_scenario(settings)
+        assert_counts(run, settings.predict_traffic(run.raters, run.public.users))
 
 
 def test_one_who_leaves_in_a_later_phase_ends_scenario_2_and_not_3():
-    leaves = Leaves(((6, 1),))
+    leaves = Departures(((6, 1),))
     with pytest.raises(ProtocolAborted, match="round 6 is aborted"):
-        play(StaticUsers(**THREE, leaves=leaves))
-    run, rounds = play(DynamicUsers(**THREE, leaves=leaves))
+        play_scenario(StaticUsers(**THREE, leaves=leaves))
+    run, rounds = play_scenario(DynamicUsers(**THREE, leaves=leaves))
     assert rounds == list(range(1, 13))
-    gone = [1 not in run.who[pairs] for phase in run.phases for pairs, _ in phase.steps]
+    gone = [1 not in run.user_of_pair[pairs] for phase in run.phases for pairs, _ in phase.steps]
     assert np.flatnonzero(gone).tolist() == [5]
     # who leaves in the last round of a phase, or in the first set-up, is there in the next set-up
     for at in (4, 0):
-        settings = DynamicUsers(**THREE, leaves=Leaves(((at, 1),)), shares=Shares.GAMMA)
-        with privacy.witness() as published:
-            play(settings)
-        assert [len(seen.private) for seen in published][-2:] == [len(run.who)] * 2
+        settings = DynamicUsers(**THREE, leaves=Departures(((at, 1),)), shares=Shares.GAMMA)
+        with privacy.record_publications() as published:
+            play_scenario(settings)
+        assert [len(seen.private) for seen in published][-2:] == [len(run.user_of_pair)] * 2
     with pytest.raises(InvalidSetting, match=r"rounds 0\.\.12 "):
-        play(DynamicUsers(**THREE, leaves=Leaves(((13, 0),))))
+        play_scenario(DynamicUsers(**THREE, leaves=Departures(((13, 0),))))
 
 
 def test_an_item_without_noise_in_one_phase_takes_part_in_another():
     settings = DynamicUsers(epsilon=1.0, phases=4, iterations=3, online=0.3)
-    ratings = ratings_of(6, 12, 10, 0.5)
-    run, _ = play(settings, ratings)
+    ratings = make_ratings(6, 12, 10, 0.5)
+    run, _ = play_scenario(settings, ratings)
     active = [set(phase.active) for phase in run.phases]
     assert len({frozenset(a) for a in active}) > 1
-    assert set(run.skipped.unmade).isdisjoint(set.union(*active))
+    assert set(run.skipped.noiseless_items).isdisjoint(set.union(*active))
     for phase in run.phases:
         assert not np.delete(phase.noise, phase.active, axis=0).any()
         for _, where in phase.steps:
             assert set(where) <= set(phase.active)
-    assert np.abs(run.items - reference_items(run)).max() < 1e-3
+    assert np.abs(run.items - compute_reference_items(run)).max() < 1e-3
 
 
 @pytest.mark.parametrize("picked", [2, 3])
 def test_the_recommender_picks_so_many_of_an_item_and_others_each_round(picked):
     settings = DynamicUsers(epsilon=1.0, iterations=6, picked=picked, shares=Shares.GAMMA)
-    with privacy.witness() as published:
-        run, _ = play(settings)
+    with privacy.record_publications() as published:
+        run, _ = play_scenario(settings)
     asked = np.minimum(run.raters[run.phase.active], picked)
     assert len(published[0].private) == asked.sum()
     groups = []
     for (pairs, where), sums, model in zip(
         run.phase.steps, run.phase.sums, run.phase.models, strict=False
     ):
-        counts = np.bincount(run.what[pairs], minlength=len(run.items))
+        counts = np.bincount(run.item_of_pair[pairs], minlength=len(run.items))
         assert counts[run.phase.active].tolist() == asked.tolist()
         groups.append(tuple(pairs))
         # the sum over few holds all of the noise
-        slope = at_item(run, run.users.gradient(pairs, model[run.what[pairs]]), pairs)
+        slope = at_item(run, run.users.gradient(pairs, model[run.item_of_pair[pairs]]), pairs)
         off = np.abs(sums - slope - run.phase.noise)[where]
-        assert off.max() <= run.raters.max() * settings.fixed.step
+        assert off.max() <= run.raters.max() * settings.fixed_point.step
     assert len(set(groups)) == 6
-    assert np.abs(run.items - reference_items(run)).max() <= 10 * settings.fixed.step
+    assert np.abs(run.items - compute_reference_items(run)).max() <= 10 * settings.fixed_point.step
 
 
 @pytest.mark.slow
 def test_a_round_goes_as_far_as_the_share_of_raters_that_is_picked():
     """So n/k times as many rounds. Means of 400 picks: off by less than a tenth, 6 deviations."""
-    ratings = ratings_of(0, 12, 8, 1.0)
+    ratings = make_ratings(0, 12, 8, 1.0)
     settings = DynamicUsers(epsilon=1e6, iterations=1, phases=1, picked=4)
-    runs = [play(settings, ratings, seed)[0] for seed in range(400)]
+    runs = [play_scenario(settings, ratings, seed)[0] for seed in range(400)]
     whole, part = [], []
     for run in runs:
-        model, everybody = run.phases[0].models[0], np.arange(len(run.who))
-        whole.append(at_item(run, run.users.gradient(everybody, model[run.what]), everybody)[0])
+        model, everybody = run.phases[0].models[0], np.arange(len(run.user_of_pair))
+        whole.append(
+            at_item(run, run.users.gradient(everybody, model[run.item_of_pair]), everybody)[0]
+        )
         part.append(run.phase.sums[0][0] - run.phase.noise[0])
     ratio = (np.ravel(whole) @ np.ravel(part)) / np.square(whole).sum()
     assert ratio == pytest.approx(4 / 11, rel=0.1)
@@ -329,7 +333,7 @@ def test_the_noise_made_by_few_has_the_same_law(shares):
     settings = DynamicUsers(epsilon=1.0, iterations=1, picked=2, shares=shares)
     noise = []
     for seed in range(60):
-        run, _ = play(settings, ratings_of(2, 6, 30, 0.9), seed)
+        run, _ = play_scenario(settings, make_ratings(2, 6, 30, 0.9), seed)
         noise.append(run.phase.noise[run.phase.active])
     assert_drawn_from(np.concatenate(noise), stats.laplace(scale=run.phase.release.scale).cdf)
 
@@ -345,23 +349,27 @@ def test_held_user_factors_are_the_ones_that_are_used(tmp_path):
     rows = 3 * np.random.default_rng(0).normal(size=(12, 3))
     file = tmp_path / "u.npy"
     np.save(file, rows)
-    run, _ = play(StaticUsers(epsilon=1.0, user_factors=HeldUserFactors(str(file))))
+    run, _ = play_scenario(StaticUsers(epsilon=1.0, user_factors=HeldUserFactors(str(file))))
     assert np.allclose(run.phase.user_factors, rows / np.linalg.norm(rows, axis=1)[:, None])
-    fitted, _ = play(StaticUsers(epsilon=1.0, user_factors=HeldUserFactors("pmf")))
+    fitted, _ = play_scenario(StaticUsers(epsilon=1.0, user_factors=HeldUserFactors("pmf")))
     assert len(fitted.phases) == 1
     assert not np.allclose(
         fitted.phase.user_factors,
-        play(StaticUsers(epsilon=1.0))[0].refit(fitted.phases[0].models[0]),
+        play_scenario(StaticUsers(epsilon=1.0))[0].refit_users(fitted.phases[0].models[0]),
     )
 
 
 def test_the_rule_gives_more_phases_to_more_epsilon_and_no_more_than_its_most():
-    counts = [affordable(epsilon, 943, 3) for epsilon in (0.01, 1, 3, 10, 30, 100, 1e5)]
+    counts = [choose_phase_count(epsilon, 943, 3) for epsilon in (0.01, 1, 3, 10, 30, 100, 1e5)]
     assert counts == sorted(counts)
     assert counts[0] == counts[1] == 1
-    assert counts[-1] == MOST
-    assert affordable(10, 943, 12) < affordable(10, 943, 3) < affordable(10, 4 * 943, 3)
-    assert StaticUsers(epsilon=100.0).phase_count(943) == affordable(100, 943, 3)
+    assert counts[-1] == MAX_PHASES
+    assert (
+        choose_phase_count(10, 943, 12)
+        < choose_phase_count(10, 943, 3)
+        < choose_phase_count(10, 4 * 943, 3)
+    )
+    assert StaticUsers(epsilon=100.0).phase_count(943) == choose_phase_count(100, 943, 3)
     assert StaticUsers(epsilon=100.0, phases=2).phase_count(943) == 2
 
 
@@ -372,15 +380,15 @@ def movie_night():
 
 @pytest.mark.slow
 def test_refit_and_split_make_up_the_difference_from_scenario_1(movie_night):
-    found = gap(StaticUsers(epsilon=3.0), movie_night, 0, draws=2)
+    found = measure_gap(StaticUsers(epsilon=3.0), movie_night, 0, draws=2)
     assert found.phases == 2
     more = found.distributed.mean - found.trusted.mean
     assert found.refit.mean + found.split.mean == pytest.approx(more)
-    one = gap(StaticUsers(epsilon=1.0), movie_night, 0, draws=2)
+    one = measure_gap(StaticUsers(epsilon=1.0), movie_night, 0, draws=2)
     assert one.phases == 1
     assert one.split == (0.0, 0.0)
     assert one.refit.mean > 5 * one.refit.error
-    held = gap(
+    held = measure_gap(
         StaticUsers(epsilon=1.0, user_factors=HeldUserFactors("pmf")), movie_night, 0, draws=2
     )
     assert held.held
@@ -390,18 +398,18 @@ def test_refit_and_split_make_up_the_difference_from_scenario_1(movie_night):
 def test_many_steps_reach_the_exact_minimum_of_the_last_phase():
     off = []
     for iterations in (5, 400):
-        run, _ = play(StaticUsers(epsilon=1.0, phases=2, iterations=iterations))
-        off.append(np.abs(run.items - exact_items(run)).max())
+        run, _ = play_scenario(StaticUsers(epsilon=1.0, phases=2, iterations=iterations))
+        off.append(np.abs(run.items - compute_exact_items(run)).max())
     assert off[1] < 1e-4 < off[0]
 
 
 @pytest.mark.slow
 def test_at_epsilon_100_scenario_2_is_within_a_hundredth_of_scenario_1(movie_night):
-    found = gap(StaticUsers(epsilon=100.0), movie_night, 0)
+    found = measure_gap(StaticUsers(epsilon=100.0), movie_night, 0)
     assert found.distributed.mean - found.trusted.mean < 0.01
-    run = start(StaticUsers(epsilon=100.0), movie_night, 0)
+    run = start_scenario_run(StaticUsers(epsilon=100.0), movie_night, 0)
     list(run.play())
     test = movie_night.test
-    predicted = np.clip(run.model().predict(test.users, test.items), 1, 5)
+    predicted = np.clip(run.build_model().predict(test.users, test.items), 1, 5)
     rmse = float(np.sqrt(np.mean((predicted - test.values) ** 2)))
     assert rmse - found.trusted.mean < 0.01

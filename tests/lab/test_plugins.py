@@ -14,15 +14,15 @@ import pytest
 import dpmc_core as dpmc
 from dpmc_core import plugins, registry
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.mechanisms.plain import Clear
+from dpmc_core.mechanisms.plain import MaximumLikelihood
 from dpmc_lab.cli import main
-from dpmc_lab.store import Store, curves, records
+from dpmc_lab.store import Store, iterate_records, list_curves
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "docs" / "adding-a-mechanism.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", SECTION, flags=re.DOTALL)
 (PYPROJECT,) = re.findall(r"```toml\n(.*?)```", SECTION, flags=re.DOTALL)
-TWIN, FLOOR = "twin: ClassVar[str]", "floor: ClassVar[str]"
+TWIN, FLOOR = "nonprivate_counterpart: ClassVar[str]", "baseline: ClassVar[str]"
 SWEEP = [
     *("sweep", "--data", "restaurants", "--mechanisms", "noisy-mean", "--epsilons", "0.1,1"),
     *("--seeds", "1:2"),
@@ -39,10 +39,10 @@ def change(old, new):
 def own_registry(monkeypatch):
     """What a test registers is gone after it."""
     monkeypatch.setattr(registry.MECHANISMS, "_classes", dict(registry.MECHANISMS))
-    before = dict(plugins.loaded())
+    before = dict(plugins.list_loaded_plugins())
     yield
-    plugins._loaded.clear()
-    plugins._loaded.update(before)
+    plugins._loaded_sources.clear()
+    plugins._loaded_sources.update(before)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def in_child(*words, **environment):
 
 def rows(path):
     with Store(path, read_only=True) as store:
-        return {row["key"]: row["metrics"] for row in records(store)}
+        return {row["key"]: row["metrics"] for row in iterate_records(store)}
 
 
 def test_the_example_of_the_readme_is_fitted(file, capsys):
@@ -99,10 +99,10 @@ def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp
     assert (info["rows"], info["current"]) == (4, False)
     assert main(["store", "prune", "--outdated", *store]) == 0  # nobody knows whether it is
     assert "0 rows deleted" in capsys.readouterr().out
-    plugins.load(file)
+    plugins.load_plugin(file)
     with Store(stores[0], read_only=True) as opened:
-        (curve,) = curves(opened, mechanism="noisy-mean")
-    assert curve.revision == registry.get("noisy-mean").revision
+        (curve,) = list_curves(opened, mechanism="noisy-mean")
+    assert curve.revision == registry.get_mechanism("noisy-mean").revision
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_the_contract_test_finds_noise_that_is_not_on_the_card(file):
     [
         ("", "it defines no mechanism"),
         ("class _Base:\n    def fit(self): ...", "it defines no mechanism"),
-        ("from dpmc_core.mechanisms.plain import Clear", "it defines no mechanism"),
+        ("from dpmc_core.mechanisms.plain import MaximumLikelihood", "it defines no mechanism"),
         ("def fit(:", r"SyntaxError: .* \(my_method.py, line 1\)"),
         ("\nraise ValueError('two\\nlines')", r"ValueError: two lines \(my_method.py, line 2\)"),
         ("import sys\nsys.exit()", "SystemExit"),
@@ -144,13 +144,19 @@ def test_the_contract_test_finds_noise_that_is_not_on_the_card(file):
         (change("Task.RATINGS", "'ratings'"), r"class variable task \(.*\), got 'ratings'"),
         (change("[int] = 1", "[int] = 0"), "class variable revision .*, got 0"),
         (change("noisy-mean", "Noisy Mean"), "must be words like my-method, got 'Noisy Mean'"),
-        (change("noisy-mean", "clear"), "the id 'clear' of NoisyMean is taken by Clear"),
+        (
+            change("noisy-mean", "clear"),
+            "the id 'clear' of NoisyMean is taken by MaximumLikelihood",
+        ),
         (change("frozen=True, ", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
         (change(", kw_only=True", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
         (change("@dataclass(frozen=True, kw_only=True)\n", ""), "must be a @dataclass"),
         (change("def guarantee", "def card"), "needs the method guarantee"),
-        (change('"global-mean"', '"nothing"'), "the twin of NoisyMean must be .*, got 'nothing'"),
-        (change(f'{FLOOR} = "global-mean"', f"{FLOOR} = 'majority'"), "the floor of"),
+        (
+            change('"global-mean"', '"nothing"'),
+            "the nonprivate_counterpart of NoisyMean must be .*, got 'nothing'",
+        ),
+        (change(f'{FLOOR} = "global-mean"', f"{FLOOR} = 'majority'"), "the baseline of"),
         (change(f'{TWIN} = "global-mean"', f"{TWIN} = 'noisy-mean'"), "without noise"),
         (change("epsilon: float = setting(", "epsilon: float = 1.0  # ("), "declared with setting"),
         (change("epsilon: float", 'epsilon: "Unknown"'), "settings of NoisyMean cannot be read"),
@@ -202,17 +208,17 @@ def test_a_cluster_knows_no_file(file, tmp_path, capsys):
 
 
 def test_a_file_may_be_named_twice_and_loaded_again_when_it_has_changed(file):
-    (first,) = plugins.load(file)
-    assert plugins.load(file) == (first,)
-    assert plugins.loaded() == {str(file): EXAMPLE.encode()}
+    (first,) = plugins.load_plugin(file)
+    assert plugins.load_plugin(file) == (first,)
+    assert plugins.list_loaded_plugins() == {str(file): EXAMPLE.encode()}
     file.write_text(change("[int] = 1", "[int] = 2"))
-    (second,) = plugins.load(file)
-    assert registry.get("noisy-mean") is second
+    (second,) = plugins.load_plugin(file)
+    assert registry.get_mechanism("noisy-mean") is second
     assert second.revision == 2
     file.write_text("broken(")
     with pytest.raises(DpmcError, match="SyntaxError"):
-        plugins.load(file)
-    assert registry.get("noisy-mean") is second
+        plugins.load_plugin(file)
+    assert registry.get_mechanism("noisy-mean") is second
 
 
 @pytest.mark.slow
@@ -223,9 +229,9 @@ def test_a_file_may_bring_its_own_twin(file):
         "@dataclass(frozen=True, kw_only=True)\n"
         "class TheirMean(GlobalMean):\n"
         '    id: ClassVar[str] = "their-mean"\n'
-        '    twin: ClassVar[str] = "their-mean"\n'
+        '    nonprivate_counterpart: ClassVar[str] = "their-mean"\n'
     )
-    assert [cls.id for cls in plugins.load(file)] == ["noisy-mean", "their-mean"]
+    assert [cls.id for cls in plugins.load_plugin(file)] == ["noisy-mean", "their-mean"]
     result = dpmc.run(dpmc.create("noisy-mean", epsilon=1.0), dpmc.load("restaurants"))
     assert set(result.baselines) == {"their-mean", "global-mean", "reference-ratings"}
 
@@ -270,7 +276,7 @@ def test_an_installed_package_takes_part_without_an_option(site, tmp_path):
 
 
 def test_packages_are_asked_when_somebody_looks(monkeypatch, file):
-    (cls,) = plugins.load(file)
+    (cls,) = plugins.load_plugin(file)
     asked = []
 
     class Point:
@@ -281,24 +287,24 @@ def test_packages_are_asked_when_somebody_looks(monkeypatch, file):
             return cls
 
     monkeypatch.setattr(metadata, "entry_points", lambda group: asked.append(group) or [Point()])
-    fresh = registry._Mechanisms(lambda _: [registry.get("global-mean")])
+    fresh = registry._Mechanisms(lambda _: [registry.get_mechanism("global-mean")])
     assert asked == []
     assert list(fresh) == ["global-mean", "noisy-mean"]
     assert len(fresh) == 2
     assert asked == ["dpmc_lab.mechanisms"]
     alone = registry._Mechanisms(lambda _: [])  # without its twin it cannot be
     assert list(alone) == []
-    assert "the twin of NoisyMean" in alone.broken[0]
+    assert "the nonprivate_counterpart of NoisyMean" in alone.broken[0]
     monkeypatch.setattr(registry, "MECHANISMS", alone)
-    with pytest.raises(InvalidSetting, match="the twin of NoisyMean"):
-        registry.get("noisy-mean")
+    with pytest.raises(InvalidSetting, match="the nonprivate_counterpart of NoisyMean"):
+        registry.get_mechanism("noisy-mean")
 
 
 def test_the_same_text_gives_the_same_run_in_every_process(file):
     """Workers are given the text: the file may have changed on disk meanwhile."""
-    (cls,) = plugins.load(file)
+    (cls,) = plugins.load_plugin(file)
     file.write_text("")
-    assert plugins.run(str(file), plugins.loaded()[str(file)]) == (cls,)
+    assert plugins.run_plugin(str(file), plugins.list_loaded_plugins()[str(file)]) == (cls,)
     ratings = dpmc.load("restaurants").ratings
     first, second = (list(cls(epsilon=1.0).fit(ratings, np.random.default_rng(0))) for _ in "ab")
     assert first[-1].model == second[-1].model
@@ -308,15 +314,15 @@ def test_two_files_of_one_name_are_two_plugins(file, tmp_path):
     other = tmp_path / "elsewhere" / file.name
     other.parent.mkdir()
     other.write_text(change("noisy-mean", "other-mean"))
-    plugins.load(file)
-    plugins.load(other)
+    plugins.load_plugin(file)
+    plugins.load_plugin(other)
     assert {"noisy-mean", "other-mean"} <= set(registry.MECHANISMS)
 
 
 def test_a_class_can_be_added_in_python(file):
-    (cls,) = plugins.load(file)
+    (cls,) = plugins.load_plugin(file)
     with pytest.raises(DpmcError, match="is taken by NoisyMean"):
-        registry.add(cls)
+        registry.add_mechanisms(cls)
     with pytest.raises(DpmcError, match="must be a class, got 3"):
-        registry.add(3)
-    assert registry.MECHANISMS["clear"] is Clear
+        registry.add_mechanisms(3)
+    assert registry.MECHANISMS["clear"] is MaximumLikelihood

@@ -24,50 +24,57 @@ from dpmc_lab.protocol.scenarios import (
     MODEL,
     RESTART,
     SUM,
+    Departures,
     DynamicUsers,
     HeldUserFactors,
-    Leaves,
     ProtocolAborted,
     ScenarioRun,
     StaticUsers,
 )
-from tests.protocol_helpers import BOTH, assert_counts, play, ratings_of, received, reference_items
+from tests.protocol_helpers import (
+    SCENARIOS,
+    assert_counts,
+    compute_reference_items,
+    list_received,
+    make_ratings,
+    play_scenario,
+)
 from tests.statistics_helpers import assert_drawn_from, assert_frequencies
 
 
 @pytest.mark.parametrize("shares", list(Shares))
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_result_is_scenario_1_with_the_same_noise_up_to_the_fixed_point_step(scenario, shares):
     settings = scenario(epsilon=1.0, shares=shares, iterations=15)
-    run, rounds = play(settings)
+    run, rounds = play_scenario(settings)
     assert rounds == list(range(1, 16))
     moved = np.abs(run.items - run.phase.models[0]).max()
     # a round's sum is off by half a step for each user (twice: gradient and noise), its step size
     # is 1 / (2 (k + penalty)), and errors of earlier rounds do not grow
-    bound = 15 * settings.fixed.step
-    assert np.abs(run.items - reference_items(run)).max() <= bound < 1e-4 * moved
+    bound = 15 * settings.fixed_point.step
+    assert np.abs(run.items - compute_reference_items(run)).max() <= bound < 1e-4 * moved
 
 
 @pytest.mark.parametrize("shares", list(Shares))
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_noise_in_the_sums_is_laplace_of_scenario_1s_scale(scenario, shares):
     settings = scenario(epsilon=1.0, shares=shares, iterations=1)
-    ratings = ratings_of(2, 6, 30, 0.9)
+    ratings = make_ratings(2, 6, 30, 0.9)
     noise, scale = [], 0.0
     for seed in range(60):
-        run, _ = play(settings, ratings, seed)
+        run, _ = play_scenario(settings, ratings, seed)
         noise.append(run.phase.noise[run.phase.active])
         scale = run.phase.release.scale
     assert scale == pytest.approx(2 * 4 * np.sqrt(3))
     assert_drawn_from(np.concatenate(noise), stats.laplace(scale=scale).cdf)
 
 
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_release_is_published_once_and_certified_as_scenario_1s(scenario):
     settings = scenario(epsilon=0.8, shares=Shares.GAMMA)
-    with privacy.witness() as published:
-        play(settings)
-    card = settings.guarantee(ratings_of().public)
+    with privacy.record_publications() as published:
+        play_scenario(settings)
+    card = settings.guarantee(make_ratings().public)
     queries = [term.query for term in card.releases.linear_term]
     assert [seen.release.query for seen in published] == queries
     assert not card.certified().finite  # user factors fitted on the same ratings
@@ -84,45 +91,45 @@ def test_scenario_2_counts_agree_with_the_formula(shares, masks, colluding):
     settings = StaticUsers(
         epsilon=1.0, shares=shares, masks=masks, colluding=colluding, iterations=4, rank=2
     )
-    run, _ = play(settings)
-    assert_counts(run, settings.cost(run.raters, run.public.users))
+    run, _ = play_scenario(settings)
+    assert_counts(run, settings.predict_traffic(run.raters, run.public.users))
 
 
 def test_scenario_3_counts_agree_with_the_formula_when_a_user_leaves():
-    settings = DynamicUsers(epsilon=1.0, iterations=3, leaves=Leaves(((2, 1),)))
-    run, _ = play(settings)
-    pairs, items = len(run.who), len(run.phase.active)
-    mine = run.what[run.who == 1]
-    again = int(np.isin(run.what, mine).sum()) - len(mine)
+    settings = DynamicUsers(epsilon=1.0, iterations=3, leaves=Departures(((2, 1),)))
+    run, _ = play_scenario(settings)
+    pairs, items = len(run.user_of_pair), len(run.phase.active)
+    mine = run.item_of_pair[run.user_of_pair == 1]
+    again = int(np.isin(run.item_of_pair, mine).sum()) - len(mine)
     d = settings.rank  # that round's items of the user who left are tried again, by all others
-    expected = settings.cost(run.raters, run.public.users) | {
-        MODEL: Traffic.on_wire(3 * pairs + again, 3 * d),
-        ANSWER: Traffic.on_wire(3 * pairs - len(mine) + again, d),
-        RESTART: Traffic.on_wire(len(mine), 1),
-        SUM: Traffic.on_wire(3 * items, d),
+    expected = settings.predict_traffic(run.raters, run.public.users) | {
+        MODEL: Traffic.from_messages(3 * pairs + again, 3 * d),
+        ANSWER: Traffic.from_messages(3 * pairs - len(mine) + again, d),
+        RESTART: Traffic.from_messages(len(mine), 1),
+        SUM: Traffic.from_messages(3 * items, d),
     }
     assert_counts(run, expected)
 
 
 def test_kept_messages_have_the_counted_sizes():
-    ratings = ratings_of(3, 5, 3, 1.0)
+    ratings = make_ratings(3, 5, 3, 1.0)
     one = ratings.select(ratings.items == 0)
     settings = StaticUsers(epsilon=1.0, iterations=2)
-    run, _ = play(settings, one, watch=0)
+    run, _ = play_scenario(settings, one, watch=0)
     assert len(run.transcript) == run.transcript.total.messages
     assert sum(m.bytes for m in run.transcript) == run.transcript.total.bytes
     assert all(m.summary for m in run.transcript)
     assert run.transcript[0].sender == RECOMMENDER
-    kinds = {m.kind for m in received(run.transcript, THIRD_PARTY)}
+    kinds = {m.kind for m in list_received(run.transcript, THIRD_PARTY)}
     assert kinds == {ANSWER}  # no ratings, no factors, no masks
 
 
 def test_the_third_party_sees_uniform_numbers_whatever_the_ratings():
     """Top bits of masked answers: uniform, and independent of the rating behind them."""
     settings = StaticUsers(epsilon=5.0, iterations=150)
-    ratings = ratings_of(4)
+    ratings = make_ratings(4)
     for data in (ratings, dataclasses.replace(ratings, values=6 - ratings.values)):
-        run, _ = play(settings, data, watch=0)
+        run, _ = play_scenario(settings, data, watch=0)
         words = np.concatenate([m.payload["answer"] for m in run.transcript if m.kind == ANSWER])
         top = (words >> np.uint64(45)).astype(int)
         assert_frequencies(np.bincount(top, minlength=8), np.full(8, 1 / 8))
@@ -141,7 +148,7 @@ def test_in_scenario_3_each_party_sees_uniform_numbers(shares):
     settings = DynamicUsers(epsilon=5.0, shares=shares, iterations=5)
     sent, sums, held = {HIDDEN_SHARE: [], ANSWER: []}, [], []
     for seed in range(40):
-        run, _ = play(settings, ratings_of(4), seed, watch=0)
+        run, _ = play_scenario(settings, make_ratings(4), seed, watch=0)
         for m in run.transcript:
             if m.kind in sent:
                 sent[m.kind].append(m.payload["answer"])
@@ -153,23 +160,25 @@ def test_in_scenario_3_each_party_sees_uniform_numbers(shares):
 
 
 @pytest.mark.parametrize("shares", list(Shares))
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_parties_draw_from_generators_of_their_own(scenario, shares):
     """None of them could replay what another draws: their streams have no number in common."""
-    run = ScenarioRun(scenario(epsilon=1.0, shares=shares), ratings_of(), np.random.default_rng(1))
+    run = ScenarioRun(
+        scenario(epsilon=1.0, shares=shares), make_ratings(), np.random.default_rng(1)
+    )
     generators = (run.rng, run.recommender.rng, run.third_party.rng)
     streams = [copy.deepcopy(rng).integers(0, 2**64, 2000, dtype=np.uint64) for rng in generators]
     assert len(np.unique(np.concatenate(streams))) == 6000  # by chance less: 1e-12
 
 
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_what_a_party_draws_depends_on_its_own_generator_alone(scenario):
     """Another recommender: the users' Gamma shares and the third party's secret are the same.
     Planted bugs: a secret drawn from the recommender's stream, or equal to its masks."""
     found = []
     for other in (False, True):
         settings = scenario(epsilon=1.0, shares=Shares.GAMMA, iterations=1)
-        run = ScenarioRun(settings, ratings_of(), np.random.default_rng(1))
+        run = ScenarioRun(settings, make_ratings(), np.random.default_rng(1))
         if other:
             run.recommender.rng = np.random.default_rng(99)
         list(run.play())
@@ -179,11 +188,11 @@ def test_what_a_party_draws_depends_on_its_own_generator_alone(scenario):
     assert found[0][1].any() == (scenario is DynamicUsers)
 
 
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_each_user_draws_a_share_of_the_own(scenario):
     """False alarm: two of some 200 independent numbers within 1e-13, less than 1e-8."""
-    with privacy.witness() as published:
-        play(scenario(epsilon=1.0, shares=Shares.GAMMA))
+    with privacy.record_publications() as published:
+        play_scenario(scenario(epsilon=1.0, shares=Shares.GAMMA))
     (seen,) = published
     added = np.abs(seen.published - seen.private).ravel()
     assert np.diff(np.sort(added)).min() > 1e-13
@@ -201,13 +210,13 @@ class Given(HeldUserFactors):
 def test_long_user_factors_move_no_linear_term_further_than_stated():
     """Every rating from one end of the range to the other. Planted bug: factors that are not cut
     to the unit ball."""
-    ratings, factors = ratings_of(), 3 * np.random.default_rng(9).normal(size=(12, 3))
+    ratings, factors = make_ratings(), 3 * np.random.default_rng(9).normal(size=(12, 3))
     settings = StaticUsers(epsilon=1.0, iterations=1, user_factors=Given(factors))
     ends = []
     for value in (1.0, 5.0):
         data = dataclasses.replace(ratings, values=np.full(len(ratings), value))
-        with privacy.witness() as published:
-            play(settings, data)
+        with privacy.record_publications() as published:
+            play_scenario(settings, data)
         ends.append(published[0].private)
     moved = np.abs(ends[0] - ends[1]).sum(axis=1).max()
     stated = published[0].release.sensitivity[RATING]
@@ -217,8 +226,8 @@ def test_long_user_factors_move_no_linear_term_further_than_stated():
 def test_the_difference_attack_works_without_masks_and_fails_with_them():
     for masks in (False, True):
         settings = StaticUsers(epsilon=1.0, iterations=3, masks=masks)
-        run, _ = play(settings, watch=0)
-        everyone = attacks.difference_attack(run)
+        run, _ = play_scenario(settings, watch=0)
+        everyone = attacks.run_difference_attack(run)
         assert len(everyone) == run.raters[0]
         for found in everyone:
             assert found.succeeds is not masks
@@ -228,35 +237,35 @@ def test_the_difference_attack_works_without_masks_and_fails_with_them():
 
 def test_the_difference_attack_fails_in_scenario_3():
     settings = DynamicUsers(epsilon=1.0, iterations=3)
-    run, _ = play(settings, watch=0)
-    found = attacks.difference_attack(run)
+    run, _ = play_scenario(settings, watch=0)
+    found = attacks.run_difference_attack(run)
     assert len(found) == run.raters[0]
     assert not any(f.succeeds for f in found)
 
 
 def test_an_active_recommender_reads_a_off_the_noisy_sums():
-    run, _ = play(StaticUsers(epsilon=0.1, iterations=20), watch=0)
-    truth = attacks.true_squares(run, 0)
-    found = attacks.active_squares(
-        attacks.asker(run, 0), truth.shape[0], attacks.longest_reach(run, 0)
+    run, _ = play_scenario(StaticUsers(epsilon=0.1, iterations=20), watch=0)
+    truth = attacks.compute_true_squares(run, 0)
+    found = attacks.recover_squares_actively(
+        attacks.build_sum_query(run, 0), truth.shape[0], attacks.longest_reach(run, 0)
     )
     assert np.abs(found - truth).max() <= 1e-8
     sums = [s[0] for s in run.phase.sums]
     models = [v[0] for v in run.phase.models[:-1]]
-    passive = attacks.passive_squares(models, sums)
+    passive = attacks.recover_squares_passively(models, sums)
     assert np.abs(passive - truth).max() > 100 * np.abs(found - truth).max()
 
 
 @pytest.mark.parametrize("shares", list(Shares))
 def test_a_listening_recommender_gets_single_gradients_where_one_round_misses_a_user(shares):
     settings = DynamicUsers(
-        epsilon=0.1, shares=shares, iterations=12, leaves=Leaves(((6, 1), (9, 2)))
+        epsilon=0.1, shares=shares, iterations=12, leaves=Departures(((6, 1), (9, 2)))
     )
-    run, _ = play(settings)
-    found = attacks.attendance_attack(run, 0)
+    run, _ = play_scenario(settings)
+    found = attacks.run_attendance_attack(run, 0)
     assert [f.user for f in found] == ["user 1", "user 2"]
-    for one, (round, user) in zip(found, settings.leaves.who, strict=True):
-        (pair,) = np.flatnonzero((run.who == user) & (run.what == 0))
+    for one, (round, user) in zip(found, settings.leaves.departures, strict=True):
+        (pair,) = np.flatnonzero((run.user_of_pair == user) & (run.item_of_pair == 0))
         due = run.users.gradient(np.array([pair]), run.phase.models[round - 1][[0]])[0]
         assert np.array_equal(one.truth, due)  # of the round the user was absent from
     assert all(f.relative_error < 1e-3 and f.succeeds for f in found)
@@ -266,27 +275,27 @@ def test_a_listening_recommender_gets_single_gradients_where_one_round_misses_a_
 @pytest.mark.slow
 def test_a_listening_recommender_gets_every_gradient_where_attendance_is_left_to_chance():
     settings = DynamicUsers(epsilon=0.5, shares=Shares.GAMMA, iterations=60, online=0.6)
-    run, _ = play(settings)
-    found = attacks.attendance_attack(run, 0)
+    run, _ = play_scenario(settings)
+    found = attacks.run_attendance_attack(run, 0)
     assert len(found) == run.raters[0]
     assert all(f.succeeds for f in found)
 
 
 def test_the_attendance_attack_finds_nothing_where_noise_is_fresh_or_all_are_there():
-    settings = DynamicUsers(epsilon=0.5, iterations=12, leaves=Leaves(((6, 1),)))
-    run, _ = play(settings)
+    settings = DynamicUsers(epsilon=0.5, iterations=12, leaves=Departures(((6, 1),)))
+    run, _ = play_scenario(settings)
     rng = np.random.default_rng(0)
     # what the repair would do: other noise wherever other people are summed
     sums, scale = run.phase.sums, run.phase.release.scale
     sums[5] = sums[5] + rng.laplace(0, scale, sums[5].shape)
-    assert not any(f.succeeds for f in attacks.attendance_attack(run, 0))
-    for scenario in BOTH:
-        run, _ = play(scenario(epsilon=0.5, iterations=12))
-        assert attacks.attendance_attack(run, 0) == []
+    assert not any(f.succeeds for f in attacks.run_attendance_attack(run, 0))
+    for scenario in SCENARIOS:
+        run, _ = play_scenario(scenario(epsilon=0.5, iterations=12))
+        assert attacks.run_attendance_attack(run, 0) == []
 
 
 def test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothing():
-    public = ratings_of().public
+    public = make_ratings().public
     for settings in (DynamicUsers(epsilon=1.0), StaticUsers(epsilon=1.0)):
         card = settings.guarantee(public)
         listed = any("gradients of single users" in u.query for u in card.unaccounted)
@@ -299,8 +308,8 @@ def test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothin
 
 
 def test_in_scenario_2_a_user_who_leaves_ends_the_run_with_a_sentence():
-    settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Leaves(((3, 2),)))
-    run = ScenarioRun(settings, ratings_of(), np.random.default_rng(0))
+    settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Departures(((3, 2),)))
+    run = ScenarioRun(settings, make_ratings(), np.random.default_rng(0))
     with pytest.raises(
         ProtocolAborted,
         match=r"round 3 is aborted: user 2 left .*-1\)/.* fresh noise .* spends epsilon again",
@@ -310,64 +319,64 @@ def test_in_scenario_2_a_user_who_leaves_ends_the_run_with_a_sentence():
 
 
 def test_in_scenario_2_a_user_who_leaves_the_set_up_ends_the_run_before_any_answer():
-    settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Leaves(((0, 2),)))
-    run = ScenarioRun(settings, ratings_of(), np.random.default_rng(0), watch=0)
+    settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Departures(((0, 2),)))
+    run = ScenarioRun(settings, make_ratings(), np.random.default_rng(0), watch=0)
     with pytest.raises(ProtocolAborted, match=r"the set-up is aborted: user 2 left .*costs nothin"):
         list(run.play())
     assert ANSWER not in run.transcript.traffic
     assert not run.phase.sums
     # who takes no part at all may go
-    play(StaticUsers(epsilon=1.0, iterations=2, leaves=Leaves(((0, 11),))))
+    play_scenario(StaticUsers(epsilon=1.0, iterations=2, leaves=Departures(((0, 11),))))
     # masked answers of a first round that is never summed tell nobody anything
     for masks, words in ((True, "costs nothing"), (False, "spends epsilon again")):
-        settings = StaticUsers(epsilon=1.0, masks=masks, leaves=Leaves(((1, 2),)))
+        settings = StaticUsers(epsilon=1.0, masks=masks, leaves=Departures(((1, 2),)))
         with pytest.raises(ProtocolAborted, match=words):
-            play(settings)
+            play_scenario(settings)
 
 
 @pytest.mark.parametrize("round", [0, 2])
 def test_in_scenario_3_a_user_who_leaves_changes_neither_noise_nor_result(round):
-    settings = DynamicUsers(epsilon=1.0, iterations=4, leaves=Leaves(((round, 1),)))
-    run, rounds = play(settings, watch=0)
+    settings = DynamicUsers(epsilon=1.0, iterations=4, leaves=Departures(((round, 1),)))
+    run, rounds = play_scenario(settings, watch=0)
     assert rounds == [1, 2, 3, 4]
     # the noise in each round's sum is the whole noise, whoever answered
-    own, group, phase = run.users.factors, run.what, run.phase
+    own, group, phase = run.users.factors, run.item_of_pair, run.phase
     for (pairs, where), sums, model in zip(phase.steps, phase.sums, phase.models, strict=False):
         slope = np.zeros_like(run.items)
         np.add.at(slope, group[pairs], run.users.gradient(pairs, model[group[pairs]]))
         gap = np.abs(sums - slope - run.phase.noise)[where]
-        assert gap.max() <= run.raters.max() * settings.fixed.step
+        assert gap.max() <= run.raters.max() * settings.fixed_point.step
         assert np.array_equal(np.unique(group[pairs]), where)
-    assert np.abs(run.items - reference_items(run)).max() <= 10 * settings.fixed.step
-    gone = run.who[run.phase.steps[round - 1][0]] if round else np.empty(0)
+    assert np.abs(run.items - compute_reference_items(run)).max() <= 10 * settings.fixed_point.step
+    gone = run.user_of_pair[run.phase.steps[round - 1][0]] if round else np.empty(0)
     assert 1 not in gone
     assert len(own) == len(group)
 
 
 @pytest.mark.slow
 def test_in_scenario_3_the_noise_has_the_same_law_with_and_without_a_user_leaving():
-    ratings = ratings_of(5, 5, 20, 1.0)
-    for leaves in (Leaves(), Leaves(((0, 1),))):
+    ratings = make_ratings(5, 5, 20, 1.0)
+    for leaves in (Departures(), Departures(((0, 1),))):
         settings = DynamicUsers(epsilon=1.0, iterations=1, leaves=leaves)
         noise = []
         for seed in range(80):
-            run, _ = play(settings, ratings, seed)
+            run, _ = play_scenario(settings, ratings, seed)
             noise.append(run.phase.noise[run.phase.active])
         assert_drawn_from(np.concatenate(noise), stats.laplace(scale=run.phase.release.scale).cdf)
 
 
 def test_in_scenario_3_nothing_of_who_left_reaches_the_others():
     """Another rating of the user who left gives the same transcript of that round."""
-    ratings = ratings_of()
+    ratings = make_ratings()
     k = int(np.flatnonzero((ratings.users == 1) & (ratings.items == 0))[0])
     values = ratings.values.copy()
     values[k] = 6 - values[k] if values[k] != 3 else 5
     held = Given(np.random.default_rng(9).normal(size=(12, 3)))
-    leaves = Leaves(((1, 1),))
+    leaves = Departures(((1, 1),))
     settings = DynamicUsers(epsilon=1.0, iterations=1, leaves=leaves, user_factors=held)
     seen = []
     for data in (ratings, dataclasses.replace(ratings, values=values)):
-        run, _ = play(settings, data, watch=0)
+        run, _ = play_scenario(settings, data, watch=0)
         seen.append([(m.sender, m.receiver, m.kind, m.summary) for m in run.transcript])
     assert seen[0] == seen[1]
     assert any(kind == RESTART for _, _, kind, _ in seen[0])
@@ -383,43 +392,45 @@ def test_in_scenario_3_nothing_of_who_left_reaches_the_others():
 
 def test_users_come_and_go_and_the_result_is_that_of_the_same_attendance():
     settings = DynamicUsers(epsilon=1.0, iterations=12, online=0.6)
-    run, rounds = play(settings, ratings_of(6, 30, 10, 0.7))
+    run, rounds = play_scenario(settings, make_ratings(6, 30, 10, 0.7))
     assert len(rounds) == 12
     assert len({len(pairs) for pairs, _ in run.phase.steps}) > 1
-    assert np.abs(run.items - reference_items(run)).max() <= 12 * settings.fixed.step
+    assert np.abs(run.items - compute_reference_items(run)).max() <= 12 * settings.fixed_point.step
 
 
 def test_items_too_few_were_there_to_make_noise_for_take_no_part_and_are_listed():
     settings = DynamicUsers(epsilon=1.0, iterations=8, online=0.3)
-    ratings = ratings_of(6, 12, 10, 0.5)
-    run, _ = play(settings, ratings)
-    unmade = set(run.skipped.unmade)
+    ratings = make_ratings(6, 12, 10, 0.5)
+    run, _ = play_scenario(settings, ratings)
+    unmade = set(run.skipped.noiseless_items)
     assert 0 < len(unmade) < 8
     assert unmade.isdisjoint(run.phase.active)
-    assert unmade.isdisjoint({*run.skipped.unrated, *run.skipped.too_few})
-    others = {*run.phase.active, *run.skipped.unrated, *run.skipped.too_few}
+    assert unmade.isdisjoint({*run.skipped.unrated_items, *run.skipped.rare_items})
+    others = {*run.phase.active, *run.skipped.unrated_items, *run.skipped.rare_items}
     assert unmade | others == set(range(10))
     for item in range(10):
         summed = any(item in where for _, where in run.phase.steps)
         assert not (item in unmade and summed)
         assert np.array_equal(run.phase.noise[item], np.zeros(3)) is (item not in run.phase.active)
-    assert not run.model().right[sorted(unmade), :3].any()  # no factors: the middle of the range
-    everybody, _ = play(DynamicUsers(epsilon=1.0, iterations=2), ratings)
-    assert len(everybody.skipped.unmade) == 0
+    assert (
+        not run.build_model().right[sorted(unmade), :3].any()
+    )  # no factors: the middle of the range
+    everybody, _ = play_scenario(DynamicUsers(epsilon=1.0, iterations=2), ratings)
+    assert len(everybody.skipped.noiseless_items) == 0
 
 
 def test_fixed_point_goes_there_and_back_and_masks_vanish():
     rng = np.random.default_rng(0)
     for bits, fraction in ((16, 4), (48, 20), (64, 30)):
         fixed = FixedPoint(modulus_bits=bits, fraction_bits=fraction)
-        values = rng.uniform(-1, 1, (50, 3)) * fixed.largest / 60
+        values = rng.uniform(-1, 1, (50, 3)) * fixed.max_sum / 60
         words = fixed.encode(values, 50, "value")
         assert np.abs(fixed.decode(words) - values).max() <= fixed.step / 2
-        masks = fixed.uniform(words.shape, rng)
+        masks = fixed.draw_uniform(words.shape, rng)
         groups = np.zeros(50, dtype=np.int64)
-        hidden = fixed.sums(fixed.reduce(words + masks), groups, 1)
-        shown = fixed.decode(fixed.reduce(hidden - fixed.sums(masks, groups, 1)))
-        slack = 25 * fixed.step + 1e-12 * fixed.largest
+        hidden = fixed.sum_groups(fixed.reduce(words + masks), groups, 1)
+        shown = fixed.decode(fixed.reduce(hidden - fixed.sum_groups(masks, groups, 1)))
+        slack = 25 * fixed.step + 1e-12 * fixed.max_sum
         assert np.abs(shown[0] - values.sum(axis=0)).max() <= slack
         assert int(masks.max()) < 2**bits
 
@@ -431,43 +442,45 @@ def test_sums_that_would_wrap_around_are_refused_never_silent():
         fixed.encode([70.0], 2, "a user's gradient")
     with pytest.raises(InvalidSetting, match="wrap around"):
         fixed.encode([np.nan], 2, "a user's gradient")
-    for scenario in BOTH:
+    for scenario in SCENARIOS:
         with pytest.raises(InvalidSetting, match="raise modulus_bits or lower fraction_bits"):
-            play(scenario(epsilon=0.01, modulus_bits=24, fraction_bits=20))
+            play_scenario(scenario(epsilon=0.01, modulus_bits=24, fraction_bits=20))
 
 
 def test_leaves_have_a_text_form_and_must_fit_the_run():
-    assert Leaves.parse("3:1,5:2") == Leaves(((3, 1), (5, 2)))
-    assert str(Leaves.parse("3:1,5:2")) == "3:1,5:2"
-    assert Leaves.parse(str(Leaves())) == Leaves()
+    assert Departures.parse("3:1,5:2") == Departures(((3, 1), (5, 2)))
+    assert str(Departures.parse("3:1,5:2")) == "3:1,5:2"
+    assert Departures.parse(str(Departures())) == Departures()
     for who in ((99, 0), (1, 99)):
         with pytest.raises(InvalidSetting, match="leaves must be ROUND:USER with rounds"):
-            play(DynamicUsers(epsilon=1.0, leaves=Leaves((who,))))
+            play_scenario(DynamicUsers(epsilon=1.0, leaves=Departures((who,))))
 
 
 def test_a_watched_item_must_have_raters_to_hide_behind():
     for item in (6, 7, 99):
         with pytest.raises(InvalidSetting, match="watched item must be"):
-            play(StaticUsers(epsilon=1.0), watch=item)
+            play_scenario(StaticUsers(epsilon=1.0), watch=item)
 
 
-@pytest.mark.parametrize("scenario", BOTH)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_finer_fixed_point_comes_closer(scenario):
     gaps = []
     for bits in (6, 14, 22):
-        run, _ = play(scenario(epsilon=1.0, fraction_bits=bits, iterations=5))
-        gaps.append(np.abs(run.items - reference_items(run)).max())
+        run, _ = play_scenario(scenario(epsilon=1.0, fraction_bits=bits, iterations=5))
+        gaps.append(np.abs(run.items - compute_reference_items(run)).max())
     assert gaps[0] > 20 * gaps[1] > 400 * gaps[2]
 
 
 def test_who_takes_no_part_is_reported():
-    run, _ = play(StaticUsers(epsilon=1.0, iterations=2))
-    assert run.skipped.unrated.tolist() == [7]
-    assert run.skipped.too_few.tolist() == [6]
-    assert run.skipped.silent.tolist() == [11]
+    run, _ = play_scenario(StaticUsers(epsilon=1.0, iterations=2))
+    assert run.skipped.unrated_items.tolist() == [7]
+    assert run.skipped.rare_items.tolist() == [6]
+    assert run.skipped.silent_users.tolist() == [11]
     assert np.array_equal(run.items[6:], run.phase.models[0][6:])  # data-free
-    hardened, _ = play(StaticUsers(epsilon=1.0, iterations=2, shares=Shares.GAMMA, colluding=5))
-    assert set(hardened.skipped.too_few) == set(
+    hardened, _ = play_scenario(
+        StaticUsers(epsilon=1.0, iterations=2, shares=Shares.GAMMA, colluding=5)
+    )
+    assert set(hardened.skipped.rare_items) == set(
         np.flatnonzero(np.isin(hardened.raters, range(1, 6)))
     )
 
@@ -475,4 +488,4 @@ def test_who_takes_no_part_is_reported():
 @pytest.mark.parametrize("text", ["3", "a:b", "1:2:3", "1:-2"])
 def test_leaves_that_cannot_be_read_are_refused(text):
     with pytest.raises(InvalidSetting, match="leaves must be ROUND:USER"):
-        Leaves.parse(text)
+        Departures.parse(text)

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpmc_core.data import Refused, datasets
-from dpmc_core.data.source import BLOCK, LineCount
+from dpmc_core.data.source import BLOCK_BYTES, LineCount
 from dpmc_core.data.text import QUOTE
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_lab.cli import main
-from tests.reading_helpers import cells, upload
+from tests.reading_helpers import ratings_by_pair, read_upload
 
 HEAD = "user,item,rating\n"
 
@@ -43,13 +43,13 @@ IDS = [
 @pytest.mark.parametrize("separator", [",", "\t", ";", "::", "|"])
 def test_two_ids_are_one_only_if_their_text_is_equal(separator: str) -> None:
     lines = [f'"{u}"{separator}"{i}"{separator}{1 + k % 5}' for k, u in enumerate(IDS) for i in IDS]
-    ratings = upload("\n".join(lines)).ratings
+    ratings = read_upload("\n".join(lines)).ratings
     assert set(ratings.user_ids or ()) == set(ratings.item_ids or ()) == set(IDS)
     assert len(ratings) == len(IDS) ** 2
 
 
 def test_blanks_around_an_id_are_no_part_of_it() -> None:
-    ratings = upload(HEAD + "ann ,tea,3\n ann,\tmilk ,4\n\u00a0ann,  cola,5\n").ratings
+    ratings = read_upload(HEAD + "ann ,tea,3\n ann,\tmilk ,4\n\u00a0ann,  cola,5\n").ratings
     assert ratings.user_ids == ("ann",)
     assert ratings.item_ids == ("cola", "milk", "tea")
 
@@ -62,36 +62,36 @@ def test_blanks_around_an_id_are_no_part_of_it() -> None:
 def test_a_line_ends_at_line_ends_alone(end: str, inside: str) -> None:
     rows = [("u1", f"a{inside}b", 3.0), ("u2", "c", 4.0)]
     text = end.join(["user,item,rating", *(f"{u},{i},{r:g}" for u, i, r in rows)])
-    data = upload(text)
-    assert cells(data.ratings) == {(u, i): r for u, i, r in rows}
+    data = read_upload(text)
+    assert ratings_by_pair(data.ratings) == {(u, i): r for u, i, r in rows}
     assert counted(data.count).lines == 3
 
 
 def test_a_stray_quote_spoils_its_own_line_alone() -> None:
     text = HEAD + 'ann,tea,3\nbob,"tea,4\neve,milk,5\nzoe,"milk,1\n'
     with pytest.raises(Refused) as refused:
-        upload(text)
+        read_upload(text)
     assert [fault.options for fault in refused.value.faults] == [("bad_rows=leave-out",)]
-    data = upload(text, bad_rows="leave-out")
-    assert cells(data.ratings) == {("ann", "tea"): 3, ("eve", "milk"): 5}
+    data = read_upload(text, bad_rows="leave-out")
+    assert ratings_by_pair(data.ratings) == {("ann", "tea"): 3, ("eve", "milk"): 5}
     assert counted(data.count).left_out == {QUOTE: 2}
 
 
 def test_a_well_formed_quoted_text_may_hold_line_ends() -> None:
     head = "user,item,rating,review\n"
     text = head + 'ann,tea,3,"good,\n""very"" good\n"\nbob,tea,4,bad\neve,tea,5,"\n"\n'
-    data = upload(text)
-    assert list(cells(data.ratings).values()) == [3, 4, 5]
+    data = read_upload(text)
+    assert list(ratings_by_pair(data.ratings).values()) == [3, 4, 5]
     assert counted(data.count).continued == 3
     with pytest.raises(BadRatings, match="quote"):
-        upload('user,item,rating\n"an\nn",tea,3\n')  # an id of two lines is a stray quote
+        read_upload('user,item,rating\n"an\nn",tea,3\n')  # an id of two lines is a stray quote
 
 
 def test_quotes_over_the_border_of_blocks() -> None:
-    rows = "".join(f"u{k},i{k},3,plain\n" for k in range(BLOCK // 12))
+    rows = "".join(f"u{k},i{k},3,plain\n" for k in range(BLOCK_BYTES // 12))
     text = "user,item,rating,review\n" + rows + 'ann,tea,4,"' + "word\n" * 9 + '"\n' + rows
-    data = upload(text, duplicates="last", user="user")
-    assert cells(data.ratings)["ann", "tea"] == 4
+    data = read_upload(text, duplicates="last", user="user")
+    assert ratings_by_pair(data.ratings)["ann", "tea"] == 4
     assert counted(data.count).continued == 9
 
 
@@ -99,16 +99,16 @@ def test_quotes_over_the_border_of_blocks() -> None:
 def test_a_first_row_without_a_usable_rating_is_no_header(first: str) -> None:
     text = f"{first}\nbob,milk,4\n"
     with pytest.raises(Refused, match="line 1"):
-        upload(text)
-    data = upload(text, bad_rows="leave-out")
-    assert cells(data.ratings) == {("bob", "milk"): 4}
+        read_upload(text)
+    data = read_upload(text, bad_rows="leave-out")
+    assert ratings_by_pair(data.ratings) == {("bob", "milk"): 4}
     assert counted(data.count).header == 0
 
 
 @pytest.mark.parametrize("text", ["4_0", "\u0664", "0x4", "1e", "--4", "4 5", "True", "४"])
 def test_a_rating_is_a_number_as_people_write_it(text: str) -> None:
     with pytest.raises(Refused, match="no number"):
-        upload(HEAD + f"ann,tea,4\nbob,tea,{text}\n")
+        read_upload(HEAD + f"ann,tea,4\nbob,tea,{text}\n")
 
 
 def test_lines_add_up_whatever_is_in_them() -> None:
@@ -116,7 +116,7 @@ def test_lines_add_up_whatever_is_in_them() -> None:
         "\n \n" + HEAD + "ann,tea,4\n,,\n\nann,tea,5\nbob,tea\nbob,tea,9\n,tea,3\n"
         'bob,"x,3\nbob,milk,\nbob,milk,x\nbob,cola,inf\nbob,cola,5'
     )
-    data = upload(text, bad_rows="leave-out", duplicates="last")
+    data = read_upload(text, bad_rows="leave-out", duplicates="last")
     count = counted(data.count)
     assert count.lines == text.count("\n") + 1
     assert (count.header, count.blank, count.rows, count.used, count.repeated) == (1, 4, 10, 2, 1)
@@ -128,7 +128,7 @@ def test_lines_add_up_whatever_is_in_them() -> None:
 
 def test_users_and_items_of_left_out_rows_are_gone(tmp_path: Path) -> None:
     text = HEAD + "ann,tea,4\nsecret,tea,9\nann,hidden,\n"
-    data = upload(text, bad_rows="leave-out")
+    data = read_upload(text, bad_rows="leave-out")
     assert data.ratings.shape == (1, 1)
     assert (data.ratings.user_ids, data.ratings.item_ids) == (("ann",), ("tea",))
     (tmp_path / "a.csv").write_text(text)
@@ -180,7 +180,7 @@ def test_times_are_seconds_or_left_alone_with_a_word(
     times: list[str], expected: list[int] | None
 ) -> None:
     text = "user,item,rating,time\n" + "".join(f"u{k},x,3,{t}\n" for k, t in enumerate(times))
-    data = upload(text)
+    data = read_upload(text)
     assert len(data.ratings) == 2
     if expected is not None:
         assert data.ratings.times is not None
@@ -189,8 +189,8 @@ def test_times_are_seconds_or_left_alone_with_a_word(
     assert data.ratings.times is None
     assert any(line.startswith("times are left alone") for line in data.report)
     with pytest.raises(Refused):
-        upload(text, time="time")
-    assert upload(text, time="none").ratings.times is None
+        read_upload(text, time="time")
+    assert read_upload(text, time="none").ratings.times is None
 
 
 # Refusals -----------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_times_are_seconds_or_left_alone_with_a_word(
 def test_a_refusal_lists_everything_at_once_with_its_options() -> None:
     text = HEAD + 'ann,tea,9\nbob,tea,x\n,tea,3\nbob,,3\nbob,milk,\na,"b,3\na,b\nx,y,3\nx,y,4\n'
     with pytest.raises(Refused) as refused:
-        upload(text)
+        read_upload(text)
     faults = refused.value.faults
     assert len(faults) == 8
     assert {fault.answer for fault in faults} == {
@@ -209,12 +209,12 @@ def test_a_refusal_lists_everything_at_once_with_its_options() -> None:
     assert "--read bad_rows=leave-out" in str(refused.value)
     assert pickle.loads(pickle.dumps(refused.value)).faults == faults
     options = dict(fault.answer for fault in faults if fault.answer)
-    assert cells(upload(text, **options).ratings) == {("x", "y"): 4}
+    assert ratings_by_pair(read_upload(text, **options).ratings) == {("x", "y"): 4}
 
 
 def test_the_range_is_asked_before_a_long_read() -> None:
     told: list[int] = []
-    text = "name,thing,points\n" + "a,b,3\n" * BLOCK
+    text = "name,thing,points\n" + "a,b,3\n" * BLOCK_BYTES
     with pytest.raises(Refused) as refused:
         datasets.load_upload(text.encode(), "x.csv", lambda done, _: told.append(done))
     assert [fault.options[0] for fault in refused.value.faults] == ["header=yes", "range=LOW:HIGH"]
@@ -248,7 +248,7 @@ def test_ids_of_any_length_keep_their_order_and_are_never_one(
     ids = [begin + end for end in {*ids, "a" * most, "a" * (most - 1), "a" * (most - 2) + "b"}]
     ids = [id for id in ids if id] * (1 if once else 5)
     text = "user,item,rating\n" + "".join(f"{id},i{k},3\n" for k, id in enumerate(ids))
-    ratings = upload(text, user="user").ratings
+    ratings = read_upload(text, user="user").ratings
     assert ratings.user_ids == tuple(sorted({*ids}, key=str.encode))
     item_ids = ratings.item_ids or ()
     told = [
@@ -261,12 +261,12 @@ def test_ids_of_any_length_keep_their_order_and_are_never_one(
 def test_ids_that_differ_by_a_null_character_are_different() -> None:
     ids = ["a", "a\0", "a\0\0", "a\0b", "b"]
     content = parquet(user=ids[::-1], item=["x"] * 5, rating=[3] * 5)
-    assert upload(content, "x.parquet").ratings.user_ids == tuple(ids)
+    assert read_upload(content, "x.parquet").ratings.user_ids == tuple(ids)
 
 
 def test_long_ids_after_short_ones_are_kept_once() -> None:
     """The first piece of the file promises ids of one row each; the rest breaks it."""
-    first = "".join(f"u{k},i{k},3\n" for k in range(BLOCK // 10))
+    first = "".join(f"u{k},i{k},3\n" for k in range(BLOCK_BYTES // 10))
     rows = 40_000
     long = "".join(f"{'y' * 900}{k % 3},j{k},3\n" for k in range(rows))
     before, held = pa.total_allocated_bytes(), []
@@ -276,7 +276,7 @@ def test_long_ids_after_short_ones_are_kept_once() -> None:
 
     content = (HEAD + first + long).encode()
     ratings = datasets.load_upload(content, "x.csv", tell, low=1, high=5, user=1).ratings
-    assert ratings.public.users == BLOCK // 10 + 3
+    assert ratings.public.users == BLOCK_BYTES // 10 + 3
     assert np.bincount(ratings.users).max() == -(-rows // 3)
     assert max(held) < 15_000_000
 
@@ -307,8 +307,8 @@ def test_json_lines_with_named_fields() -> None:
         '{"item": "7", "user": "7", "rating": "3.5", "time": 12345678901}\n\n'
         '{"user": true, "item": 12345678901234567890, "rating": 1e0, "time": 3}\n'
     )
-    data = upload(text, "x.jsonl", low=1, high=5)
-    assert cells(data.ratings) == {
+    data = read_upload(text, "x.jsonl", low=1, high=5)
+    assert ratings_by_pair(data.ratings) == {
         ("7", "007"): 4,
         ("7", "7"): 3.5,
         ("true", "12345678901234567890"): 1,
@@ -319,28 +319,32 @@ def test_json_lines_with_named_fields() -> None:
         text + '{"user": 1, "user": 2, "item": 3, "rating": 4}\n{"user": [1]}\nnonsense\n{}\n[1]\n'
     )
     with pytest.raises(Refused, match=r"4 rows without a JSON object of plain values.* in line 5"):
-        upload(bad)
-    left = upload(bad, bad_rows="leave-out")
-    assert cells(left.ratings) == cells(data.ratings)
+        read_upload(bad)
+    left = read_upload(bad, bad_rows="leave-out")
+    assert ratings_by_pair(left.ratings) == ratings_by_pair(data.ratings)
     assert counted(left.count).lines == 9
 
 
 def test_a_matrix_of_users_and_items() -> None:
     text = "user,tea,milk,cola\nann,5,,1\nbob,,3,\neve,,,\n"
-    data = upload(text)
-    assert cells(data.ratings) == {("ann", "tea"): 5, ("ann", "cola"): 1, ("bob", "milk"): 3}
+    data = read_upload(text)
+    assert ratings_by_pair(data.ratings) == {
+        ("ann", "tea"): 5,
+        ("ann", "cola"): 1,
+        ("bob", "milk"): 3,
+    }
     count = counted(data.count)
     assert (count.lines, count.rows, count.entries, count.used) == (4, 3, 3, 3)
     numbered = ",101,102,103\nann,5,,1\nbob,,9,\n"
     with pytest.raises(Refused) as refused:
-        upload(numbered)
+        read_upload(numbered)
     assert refused.value.faults[0].options == ("layout=wide", "header=no")
     with pytest.raises(Refused, match=r"outside 1\.\.5, first 9 in line 3"):
-        upload(numbered, layout="wide")
-    left = upload(numbered, layout="wide", bad_rows="leave-out")
-    assert cells(left.ratings) == {("ann", "101"): 5, ("ann", "103"): 1}
+        read_upload(numbered, layout="wide")
+    left = read_upload(numbered, layout="wide", bad_rows="leave-out")
+    assert ratings_by_pair(left.ratings) == {("ann", "101"): 5, ("ann", "103"): 1}
     with pytest.raises(Refused, match="two columns are called 'x'"):
-        upload("user,x,x,y\na,1,2,3\n", layout="wide")
+        read_upload("user,x,x,y\na,1,2,3\n", layout="wide")
 
 
 @pytest.mark.parametrize(
@@ -359,7 +363,7 @@ def test_a_matrix_of_users_and_items() -> None:
 )  # fmt: skip
 def test_other_formats_are_named_in_the_refusal(content: str | bytes, word: str) -> None:
     with pytest.raises(BadRatings, match=word):
-        upload(content)
+        read_upload(content)
 
 
 @pytest.mark.slow
@@ -367,7 +371,7 @@ def test_a_line_without_end_is_refused_in_bounded_memory() -> None:
     content = b"user,item,rating\n" + b"x" * 40_000_000
     tracemalloc.start()
     with pytest.raises(BadRatings, match=r"more than 16,000,000 characters"):
-        upload(content)
+        read_upload(content)
     assert tracemalloc.get_traced_memory()[1] < 120_000_000
     tracemalloc.stop()
 
@@ -380,8 +384,11 @@ def test_encodings(encoding: str) -> None:
     told = {"encoding": encoding} if encoding in ("cp1252", "latin-1") else {}
     if told:
         with pytest.raises(Refused, match="encoding=cp1252"):
-            upload(content)
-    assert set(cells(upload(content, **told).ratings)) == {("Zoë", "thé"), ("José", "café")}
+            read_upload(content)
+    assert set(ratings_by_pair(read_upload(content, **told).ratings)) == {
+        ("Zoë", "thé"),
+        ("José", "café"),
+    }
 
 
 # Parquet ------------------------------------------------------------------------------------------
@@ -409,18 +416,18 @@ def parquet(names: list[str] | None = None, **columns: object) -> bytes:
 )  # fmt: skip
 def test_parquet_ids_are_text(ids: object, expected: list[str]) -> None:
     made = ids() if callable(ids) else ids
-    data = upload(parquet(user=made, item=["x", "y"], rating=[3, 4]), "x.parquet")
-    assert set(cells(data.ratings)) == set(zip(expected, ["x", "y"], strict=True))
+    data = read_upload(parquet(user=made, item=["x", "y"], rating=[3, 4]), "x.parquet")
+    assert set(ratings_by_pair(data.ratings)) == set(zip(expected, ["x", "y"], strict=True))
     assert counted(data.count).lines == 2
 
 
 def test_parquet_columns_that_cannot_be_used_are_named() -> None:
     lists = parquet(user=[[1], [2]], item=["x", "y"], rating=[3, 4])
     with pytest.raises(Refused, match="'user' holds list"):
-        upload(lists, "x.parquet")
+        read_upload(lists, "x.parquet")
     twice = parquet(["user", "user", "item", "rating"], a=[1], b=[2], c=[3], d=[4])
     with pytest.raises(BadRatings, match="user"):
-        upload(twice, "x.parquet")
+        read_upload(twice, "x.parquet")
 
 
 @pytest.mark.parametrize(("bits", "digits"), [(16, 11), (32, 24), (64, 53)])
@@ -435,7 +442,7 @@ def test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type(
 
     def read(*ids: float) -> datasets.Dataset:
         column = pa.array(np.array([*ids, 1], dtype=kind))
-        return upload(parquet(user=column, item=list("xyz"), rating=[3, 4, 5]), "x.parquet")
+        return read_upload(parquet(user=column, item=list("xyz"), rating=[3, 4, 5]), "x.parquet")
 
     assert read(edge - 1, 1 - edge).ratings.user_ids == (str(1 - edge), "1", str(edge - 1))
     for wrong in (edge, -edge, edge + 2, np.inf):
@@ -462,7 +469,7 @@ def test_with_a_range_a_file_is_read_as_clicks_only_if_asked(
             datasets.load_upload(content, name, low=0, high=5, for_ranking=ranking)
         assert "rating=none" in refused.value.faults[0].options
     for asked in ({"low": 0, "high": 5, "rating": "none"}, {}):
-        assert datasets.load_upload(content, name, **asked).ratings.clicks
+        assert datasets.load_upload(content, name, **asked).ratings.has_only_clicks
 
 
 @pytest.mark.slow
@@ -477,7 +484,7 @@ def test_damaged_parquet_is_a_sentence() -> None:
         for at in rng.integers(4, len(good) - 4, size=rng.integers(1, 5)):
             bad[at] ^= 1 << int(rng.integers(0, 8))
         try:
-            upload(bytes(bad), "x.parquet")
+            read_upload(bytes(bad), "x.parquet")
         except DpmcError:  # and nothing else
             refused += 1
     assert refused > 30
@@ -493,7 +500,7 @@ def test_parquet_is_read_in_bounded_memory() -> None:
     content = parquet(user=np.arange(rows), item=long, rating=np.full(rows, 3.0))
     before = pa.total_allocated_bytes()
     pool = pa.default_memory_pool()
-    data = upload(content, "x.parquet", user="user")
+    data = read_upload(content, "x.parquet", user="user")
     assert data.ratings.shape == (rows, 4)
     assert pool.max_memory() - before < 400_000_000
 
@@ -524,7 +531,7 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
 
 
 def test_ids_that_look_like_floats_of_whole_numbers_are_kept_and_told_once() -> None:
-    data = upload(HEAD + "1.0,a,3\n2.0,b,4\n")
+    data = read_upload(HEAD + "1.0,a,3\n2.0,b,4\n")
     assert data.ratings.user_ids == ("1.0", "2.0")
     assert sum("look like 1.0" in line for line in data.report) == 1
 
@@ -537,17 +544,17 @@ def test_a_column_may_be_called_like_a_number(tmp_path: Path) -> None:
 
 
 def test_a_time_of_a_left_out_row_does_not_matter() -> None:
-    data = upload("user,item,rating,time\na,x,3,10\nb,x,9,soon\n", bad_rows="leave-out")
+    data = read_upload("user,item,rating,time\na,x,3,10\nb,x,9,soon\n", bad_rows="leave-out")
     assert data.ratings.times is not None
     assert data.ratings.times.tolist() == [10]
 
 
 def test_half_a_character_in_a_name_spoils_its_line() -> None:
     good = '{"user": "a", "item": "x", "rating": 3, "more": 1}\n'
-    data = upload(
+    data = read_upload(
         good + good.replace("more", "\\ud800").replace('"a"', '"b"'), bad_rows="leave-out"
     )
-    assert cells(data.ratings) == {("a", "x"): 3}
+    assert ratings_by_pair(data.ratings) == {("a", "x"): 3}
 
 
 def test_parquet_with_an_index_of_pandas() -> None:
@@ -555,4 +562,7 @@ def test_parquet_with_an_index_of_pandas() -> None:
     stream = io.BytesIO()
     frame = pandas.DataFrame({"user": ["a", "b"], "item": ["x", "y"], "rating": [3.5, 4]})
     frame[frame.rating > 0].set_index("user").to_parquet(stream)
-    assert cells(upload(stream.getvalue(), "x.parquet").ratings) == {("a", "x"): 3.5, ("b", "y"): 4}
+    assert ratings_by_pair(read_upload(stream.getvalue(), "x.parquet").ratings) == {
+        ("a", "x"): 3.5,
+        ("b", "y"): 4,
+    }

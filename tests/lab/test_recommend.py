@@ -16,7 +16,7 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_lab.cli import build_parser, main
 from dpmc_lab.cli.methods import TRUST
 from dpmc_lab.cli.options import UNITS
-from dpmc_lab.study.advice import recommend
+from dpmc_lab.study.advice import recommend_method
 
 RANGES = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}
 SIZES = ((40, 30, None), (300, 1_000, 20), (2_000, 100, None))
@@ -49,9 +49,9 @@ def test_a_method_certified_for_what_was_asked_or_a_sentence(task, change, trust
         public = facts(task, size)
         if refused(task, change, trust):
             with pytest.raises(InvalidSetting, match=r"^unit must be .*(take|trust)"):
-                recommend(task, change, public, epsilon=epsilon, trust=trust)
+                recommend_method(task, change, public, epsilon=epsilon, trust=trust)
             continue
-        advice = recommend(task, change, public, epsilon=epsilon, trust=trust)
+        advice = recommend_method(task, change, public, epsilon=epsilon, trust=trust)
         card = advice.mechanism.guarantee(public)
         assert advice.mechanism.task is task
         delta = 1e-6 if registry.has_setting(type(advice.mechanism), "delta") else 0.0
@@ -75,7 +75,7 @@ def test_a_method_certified_for_what_was_asked_or_a_sentence(task, change, trust
 )
 def test_the_rule(task, trust, epsilon, size, id):
     change = RATING if task is Task.BINARY else CELL
-    found = recommend(task, change, facts(task, size), epsilon=epsilon, trust=trust)
+    found = recommend_method(task, change, facts(task, size), epsilon=epsilon, trust=trust)
     assert found.mechanism.id == id
 
 
@@ -83,19 +83,19 @@ def test_what_is_named_instead_is_certified():
     """The unit that a sentence names gets a method, whoever is trusted."""
     for change, trust in itertools.product((CELL, USER_EMPTIED), Trust):
         with pytest.raises(InvalidSetting, match="take unit rating"):
-            recommend(Task.BINARY, change, facts(Task.BINARY), epsilon=1.0, trust=trust)
-        assert recommend(Task.BINARY, RATING, facts(Task.BINARY), epsilon=1.0, trust=trust)
+            recommend_method(Task.BINARY, change, facts(Task.BINARY), epsilon=1.0, trust=trust)
+        assert recommend_method(Task.BINARY, RATING, facts(Task.BINARY), epsilon=1.0, trust=trust)
     for task in (Task.RATINGS, Task.RANKING):
         with pytest.raises(InvalidSetting, match="take unit cell"):
-            recommend(task, USER_EMPTIED, facts(task), epsilon=1.0, trust=Trust.LOCAL)
-        assert recommend(task, CELL, facts(task), epsilon=1.0, trust=Trust.LOCAL)
+            recommend_method(task, USER_EMPTIED, facts(task), epsilon=1.0, trust=Trust.LOCAL)
+        assert recommend_method(task, CELL, facts(task), epsilon=1.0, trust=Trust.LOCAL)
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
 def test_the_budget_holds_at_the_delta_asked_for(delta):
     for change in (USER_EMPTIED, USER_REPLACED):
         public = facts(Task.RATINGS)
-        advice = recommend(Task.RATINGS, change, public, epsilon=1.0, delta=delta)
+        advice = recommend_method(Task.RATINGS, change, public, epsilon=1.0, delta=delta)
         assert advice.mechanism.delta == delta
         card = advice.mechanism.guarantee(public)
         assert 0.99 <= card.certified(change, delta).epsilon <= ROUNDING
@@ -105,7 +105,7 @@ def test_the_budget_holds_at_the_delta_asked_for(delta):
 def test_a_pure_method_needs_no_delta():
     for task, change in ((Task.BINARY, RATING), (Task.RATINGS, CELL), (Task.RANKING, CELL)):
         public = facts(task)
-        advice = recommend(task, change, public, epsilon=1.0, delta=0.0, trust=Trust.LOCAL)
+        advice = recommend_method(task, change, public, epsilon=1.0, delta=0.0, trust=Trust.LOCAL)
         assert advice.mechanism.guarantee(public).certified(change, 0.0).epsilon <= ROUNDING
 
 
@@ -208,4 +208,6 @@ def test_no_rating_is_read(capsys, tmp_path):
 )
 def test_a_budget_that_cannot_be_is_a_sentence(changes, words):
     with pytest.raises(InvalidSetting, match=words):
-        recommend(Task.RATINGS, USER_EMPTIED, facts(Task.RATINGS), **{"epsilon": 1.0, **changes})
+        recommend_method(
+            Task.RATINGS, USER_EMPTIED, facts(Task.RATINGS), **{"epsilon": 1.0, **changes}
+        )

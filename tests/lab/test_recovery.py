@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import metrics, registry
-from dpmc_core.mechanisms.collection import levels_of
+from dpmc_core.mechanisms.collection import count_levels
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import recovery
@@ -41,9 +41,11 @@ def test_the_solution_meets_the_optimality_conditions(gain, ridge):
     problem = regression(np.random.default_rng(1), gain=gain, ridge=ridge)
     for penalty in (0.5, 3.0):
         found = solve(problem, penalty)
-        fitted = found.offset + problem.pattern.sample(found.left * found.values, found.right)
+        fitted = found.offset + problem.pattern.sample_product(
+            found.left * found.values, found.right
+        )
         gradient = problem.gain * problem.residual(fitted)
-        dense = problem.pattern.by_user(gradient).toarray()
+        dense = problem.pattern.build_matrix(gradient).toarray()
         # the subdifferential: G = penalty (U V' + W) with W orthogonal to U, V and ||W|| <= 1
         assert np.linalg.norm(dense, 2) <= penalty * (1 + 1e-4)
         inside = found.left.T @ dense @ found.right
@@ -102,7 +104,7 @@ def test_the_moments_tell_the_residual_at_the_truth(id, epsilon):
     channel = mechanism.guarantee(ratings.public).releases.rows
     told, measured = [], []
     for seed in range(20):
-        out = channel.publish(mechanism.rows(ratings, channel), np.random.default_rng(seed))
+        out = channel.publish(mechanism.encode_rows(ratings, channel), np.random.default_rng(seed))
         found = mechanism.reports(out, channel, ratings.public)
         there = (truth[found.pattern.users, found.pattern.items] - 3) / 2
         gains = (1.0, found.gain)
@@ -126,7 +128,9 @@ def test_theorem_3_bounds_the_measured_residual(id):
         bound = mechanism.rho(public, s)
         fails = 0
         for seed in range(20):
-            out = channel.publish(mechanism.rows(ratings, channel), np.random.default_rng(seed))
+            out = channel.publish(
+                mechanism.encode_rows(ratings, channel), np.random.default_rng(seed)
+            )
             users = np.repeat(np.arange(public.users), np.diff(out.indptr))
             values = mechanism.values(out.data, channel)
             fails += np.linalg.norm(scaled[users, out.indices] - values) > bound
@@ -153,7 +157,7 @@ def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id, estimator
     mechanism = registry.create(id, epsilon=2.0, estimator=estimator)
     some, _ = low_rank_ratings(np.random.default_rng(10))
     channel = mechanism.guarantee(some.public).releases.rows
-    reports = channel.publish(mechanism.rows(some, channel), np.random.default_rng(0))
+    reports = channel.publish(mechanism.encode_rows(some, channel), np.random.default_rng(0))
     monkeypatch.setattr(type(channel), "publish", lambda *_: reports)
     models = []
     for seed, density in ((11, 0.1), (12, 0.4)):
@@ -165,7 +169,7 @@ def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id, estimator
 
 def test_levels_follow_a_whole_numbered_range():
     def levels(public):
-        return levels_of(None, public)
+        return count_levels(None, public)
 
     facts = {"users": 2, "items": 2}
     assert levels(PublicFacts(low=1, high=5, **facts)) == 5
@@ -197,7 +201,7 @@ def error(mechanism, ratings, truth, seed=0):
 
 def test_from_the_largest_penalty_upwards_nothing_is_left():
     problem = regression(np.random.default_rng(3))
-    top = np.linalg.norm(problem.pattern.by_user(problem.target).toarray(), 2)
+    top = np.linalg.norm(problem.pattern.build_matrix(problem.target).toarray(), 2)
     assert solve(problem, 1.01 * top).rank == 0
     assert solve(problem, 0.95 * top).rank >= 1
 

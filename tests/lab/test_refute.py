@@ -38,18 +38,18 @@ from dpmc_core.privacy import (
     Publishes,
     Releases,
     Trust,
-    witness,
+    record_publications,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_lab.audit import Method, Refuted, refute, small_data
-from dpmc_lab.audit.canaries import CanaryPlan, Scorer, plans
-from dpmc_lab.audit.probe import RatingTable, changed, neighbours, run
+from dpmc_lab.audit import AuditMethod, Refuted, audit_mechanism, generate_small_ratings
+from dpmc_lab.audit.canaries import CanaryPlan, Scorer, build_plans
+from dpmc_lab.audit.probe import RatingTable, generate_neighbours, mutate_pair, record_history
 from dpmc_lab.curves import audits
-from dpmc_lab.curves.audits import known_instance, lights
-from dpmc_lab.measured import _records, shipped
-from dpmc_lab.study.release import export
+from dpmc_lab.curves.audits import build_known_instance, measure_rating_influence
+from dpmc_lab.measured import _load_records, find_measured_bound
+from dpmc_lab.study.release import export_release
 from tests import noise_law
-from tests.flawed_mechanisms import Flaw, faults_of, plant
+from tests.flawed_mechanisms import PlantedFault, list_faults, plant_fault
 
 LOCAL = ["input-flip", "private-majority", "modified-laplace", "randomised-response", "dplcf"]
 ADDITIVE = ["objective", "gradient", "private-mean", "private-popularity", "private-taste"]
@@ -57,7 +57,7 @@ ADDITIVE = ["objective", "gradient", "private-mean", "private-popularity", "priv
 
 def audit(id, **options):
     mechanism = registry.create(id, epsilon=options.pop("epsilon", 1.0))
-    return refute(mechanism, **{"runs": 12} | options)
+    return audit_mechanism(mechanism, **{"runs": 12} | options)
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_an_honest_certificate_is_not_refuted(id):
     assert report.refuted is Refuted.NOTHING
     assert report.valid
     for found in report.findings:
-        if found.method is Method.PROBE:
+        if found.method is AuditMethod.PROBE:
             assert found.epsilon <= report.certified.epsilon * (1 + 1e-9)
     assert all(release.fits for found in report.findings for release in found.releases)
 
@@ -78,7 +78,7 @@ def test_an_honest_certificate_is_not_refuted(id):
 )
 def test_a_tight_certificate_is_measured_in_full(id):
     """Where the card is tight the probe shows it, with the pair."""
-    report = audit(id, methods=[Method.PROBE])
+    report = audit(id, methods=[AuditMethod.PROBE])
     assert report.measured == pytest.approx(1.0, rel=1e-6)
     assert report.best.confidence is None
     assert report.best.pair.items
@@ -88,47 +88,49 @@ def test_a_tight_certificate_is_measured_in_full(id):
 @pytest.mark.parametrize(
     ("id", "flaw"),
     [
-        *((id, Flaw.HALVED) for id in LOCAL + ADDITIVE),
+        *((id, PlantedFault.HALVED) for id in LOCAL + ADDITIVE),
         *(
-            (id, Flaw.SHARED)
+            (id, PlantedFault.SHARED)
             for id in ("input-flip", "dplcf", "objective", "gradient", "private-popularity")
         ),
-        ("private-popularity", Flaw.UNCLIPPED),
-        ("private-svd", Flaw.UNCLIPPED),
-        ("private-pgd", Flaw.UNCLIPPED),
-        ("dpals", Flaw.UNCLIPPED),
+        ("private-popularity", PlantedFault.UNCLIPPED),
+        ("private-svd", PlantedFault.UNCLIPPED),
+        ("private-pgd", PlantedFault.UNCLIPPED),
+        ("dpals", PlantedFault.UNCLIPPED),
     ],
 )
 def test_a_planted_fault_is_noticed(id, flaw):
     """At any seed but 1 in 1,000: halved noise is told from its density by 20,000 draws, one draw
     by the first two numbers, and a clip by a row that it would have cut."""
     mechanism = registry.create(id, epsilon=1.0)
-    public = small_data(mechanism).public
-    if flaw is Flaw.UNCLIPPED:
-        assert audit(id, methods=[Method.PROBE]).refuted is Refuted.NOTHING
+    public = generate_small_ratings(mechanism).public
+    if flaw is PlantedFault.UNCLIPPED:
+        assert audit(id, methods=[AuditMethod.PROBE]).refuted is Refuted.NOTHING
         assert (
-            refute(plant(mechanism, flaw, public), methods=[Method.PROBE], runs=12).refuted
+            audit_mechanism(
+                plant_fault(mechanism, flaw, public), methods=[AuditMethod.PROBE], runs=12
+            ).refuted
             is Refuted.CERTIFICATE
         )
         return
     card = mechanism.guarantee(public)
     assert not noise_law.find_misfits(card, card)
-    assert noise_law.find_misfits(card, plant(mechanism, flaw, public).guarantee(public))
+    assert noise_law.find_misfits(card, plant_fault(mechanism, flaw, public).guarantee(public))
 
 
 @pytest.mark.slow
 def test_output_perturbation_is_refuted_many_times_over():
-    report = audit("output", methods=[Method.PROBE], runs=2)
+    report = audit("output", methods=[AuditMethod.PROBE], runs=2)
     assert report.refuted is Refuted.CLAIM
     assert 3 < report.measured <= report.certified.epsilon
     shown = report.findings[0].pair
     assert len(shown.items) == 1
-    assert "where 1 is claimed" in audits.verdict(report)
+    assert "where 1 is claimed" in audits.describe_audit(report)
 
 
 @pytest.mark.slow
 def test_an_uncertified_mechanism_has_no_certificate_to_refute():
-    report = audit("dpmf", methods=[Method.PROBE], runs=2)
+    report = audit("dpmf", methods=[AuditMethod.PROBE], runs=2)
     assert math.isinf(report.certified.epsilon)
     assert report.refuted is Refuted.CLAIM
     assert report.findings[0].given  # the solver starts at random
@@ -138,12 +140,12 @@ def test_an_uncertified_mechanism_has_no_certificate_to_refute():
 def test_progress_is_told_and_nothing_is_valid_before_its_end():
     told = []
     mechanism = registry.create("private-item-mean", epsilon=1.0)
-    report = refute(mechanism, runs=6, tell=lambda *parts: told.append(parts))
+    report = audit_mechanism(mechanism, runs=6, on_progress=lambda *parts: told.append(parts))
     done = [part[0] for part in told]
     assert done == sorted(done)
     assert told[-1][:2] == (told[-1][1], told[-1][1])
-    assert {label for _, _, label, _ in told} == {method.value for method in Method}
-    seen = [f for *_, partial in told for f in partial.findings if f.method is Method.CANARIES]
+    assert {label for _, _, label, _ in told} == {method.value for method in AuditMethod}
+    seen = [f for *_, partial in told for f in partial.findings if f.method is AuditMethod.CANARIES]
     assert [f.valid for f in seen if f.done < f.total].count(True) == 0
     assert report == told[-1][3]
 
@@ -157,9 +159,9 @@ def test_stop_gives_what_there_is():
             stop.set()
 
     mechanism = registry.create("private-item-mean", epsilon=1.0)
-    report = refute(mechanism, runs=8, tell=tell, stop=stop.is_set)
+    report = audit_mechanism(mechanism, runs=8, on_progress=tell, stop=stop.is_set)
     assert report.stopped
-    assert {f.method for f in report.findings} == {Method.PROBE, Method.CANARIES}
+    assert {f.method for f in report.findings} == {AuditMethod.PROBE, AuditMethod.CANARIES}
     assert [f.valid for f in report.findings] == [True, False]
     assert report.measured == report.findings[0].epsilon
 
@@ -167,7 +169,7 @@ def test_stop_gives_what_there_is():
 def test_what_cannot_be_audited_is_refused():
     mechanism = registry.create("private-mean", epsilon=1.0)
     with pytest.raises(InvalidSetting, match="the fault in private-mean must be halved"):
-        plant(mechanism, Flaw.SHARED, small_data(mechanism).public)
+        plant_fault(mechanism, PlantedFault.SHARED, generate_small_ratings(mechanism).public)
     with pytest.raises(InvalidSetting, match="runs must be >= 2"):
         audit("private-mean", runs=1)
     public = PublicFacts(users=2, items=2, low=-1, high=1)
@@ -178,7 +180,7 @@ def test_what_cannot_be_audited_is_refused():
     with pytest.raises(InvalidSetting, match="users x items must be at most 4,000,000"):
         audit("objective", ratings=Ratings.build([0, 1], [0, 1], [1.0, -1.0], huge))
     clicks = audit("dplcf", change=RATING)
-    assert {method for method, _ in clicks.skipped} >= {Method.PROBE, Method.CANARIES}
+    assert {method for method, _ in clicks.skipped} >= {AuditMethod.PROBE, AuditMethod.CANARIES}
 
 
 # Faults
@@ -190,25 +192,25 @@ NOISY = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cl
 @pytest.mark.parametrize("id", NOISY)
 def test_a_fault_is_in_a_copy_alone_whose_card_is_the_honest_one(id):
     mechanism = registry.create(id, epsilon=1.0)
-    public = small_data(mechanism).public
-    applying = faults_of(mechanism, public)
-    assert Flaw.HALVED in applying
+    public = generate_small_ratings(mechanism).public
+    applying = list_faults(mechanism, public)
+    assert PlantedFault.HALVED in applying
     for flaw in applying:
-        copy = plant(mechanism, flaw, public)
+        copy = plant_fault(mechanism, flaw, public)
         assert type(copy) not in registry.MECHANISMS.values()
         assert copy.guarantee(public).as_dict() == mechanism.guarantee(public).as_dict()
-        assert type(mechanism) is registry.get(id)
+        assert type(mechanism) is registry.get_mechanism(id)
 
 
 @pytest.mark.parametrize(
     ("id", "flaw"),
-    [("private-popularity", flaw) for flaw in Flaw] + [("input-flip", Flaw.HALVED)],
+    [("private-popularity", flaw) for flaw in PlantedFault] + [("input-flip", PlantedFault.HALVED)],
 )
 def test_a_planted_fault_is_never_exported(id, flaw):
     mechanism = registry.create(id, epsilon=1.0)
-    ratings = small_data(mechanism)
+    ratings = generate_small_ratings(mechanism)
     with pytest.raises(CannotRelease, match="planted fault"):
-        export(plant(mechanism, flaw, ratings.public), ratings)
+        export_release(plant_fault(mechanism, flaw, ratings.public), ratings)
 
 
 # Pairs of rows
@@ -220,21 +222,21 @@ def table_of(cap=None, clicks=False):
     values = np.ones(len(users)) if clicks else rng.integers(1, 6, len(users))
     public = PublicFacts(users=8, items=6, low=0 if clicks else 1, high=1 if clicks else 5, cap=cap)
     keep = np.array([sum(users[:k] == u) < (cap or 9) for k, u in enumerate(users)])
-    return RatingTable.of(Ratings.build(users[keep], items[keep], values[keep], public))
+    return RatingTable.from_ratings(Ratings.build(users[keep], items[keep], values[keep], public))
 
 
 @pytest.mark.parametrize("change", Change)
 @pytest.mark.parametrize("cap", [None, 3])
 def test_pairs_are_neighbours_and_stay_so(change, cap):
     table, rng = table_of(cap), np.random.default_rng(1)
-    pairs = neighbours(table, change, rng)
+    pairs = generate_neighbours(table, change, rng)
     for _ in range(60):
         rows = next(pairs)
         for _ in range(3):
-            rows = changed(rows, table, change, rng)
+            rows = mutate_pair(rows, table, change, rng)
             there = [~np.isnan(row) for row in (rows.before, rows.after)]
-            assert max(map(np.count_nonzero, there)) <= table.most
-            differing = len(rows.told().items)
+            assert max(map(np.count_nonzero, there)) <= table.max_row_ratings
+            differing = len(rows.to_changed_row().items)
             if change in (RATING, ROW_VALUES):
                 assert (there[0] == there[1]).all()
             if change in (RATING, CELL):
@@ -251,13 +253,13 @@ def test_canaries_are_of_the_unit(change):
     for clicks in (False, True):
         if clicks and change in (RATING, ROW_VALUES):
             continue
-        for plan in plans(table_of(clicks=clicks), change, np.random.default_rng(0)):
+        for plan in build_plans(table_of(clicks=clicks), change, np.random.default_rng(0)):
             coins = np.random.default_rng(1).random(plan.count) < 0.5
             for canary in range(plan.count):
                 other = coins.copy()
                 other[canary] ^= True
                 one, two = (
-                    RatingTable.of(plan.planted(c)).values if c.any() else None
+                    RatingTable.from_ratings(plan.build_ratings(c)).values if c.any() else None
                     for c in (coins, other)
                 )
                 if one is None or two is None:
@@ -287,8 +289,8 @@ class Pairwise:
     id: ClassVar[str] = "pairwise"
     name: ClassVar[str] = "Pairwise"
     task: ClassVar[Task] = Task.BINARY
-    twin: ClassVar[str] = "clear"
-    floor: ClassVar[str] = "majority"
+    nonprivate_counterpart: ClassVar[str] = "clear"
+    baseline: ClassVar[str] = "majority"
     revision: ClassVar[int] = 1
     larger: bool
 
@@ -319,10 +321,10 @@ class Pairwise:
 @pytest.mark.parametrize("larger", [True, False])
 def test_answers_in_which_canaries_meet_are_told_from_the_others(larger):
     mechanism = Pairwise(larger=larger)
-    ratings = small_data(mechanism)
-    (plan,) = plans(RatingTable.of(ratings), RATING, np.random.default_rng(0))
-    history = run(mechanism, plan.planted(np.arange(plan.count) % 2 == 0), 1)
-    owners = Scorer(mechanism, plan, history, 1).owners
+    ratings = generate_small_ratings(mechanism)
+    (plan,) = build_plans(RatingTable.from_ratings(ratings), RATING, np.random.default_rng(0))
+    history = record_history(mechanism, plan.build_ratings(np.arange(plan.count) % 2 == 0), 1)
+    owners = Scorer(mechanism, plan, history, 1).answer_owners
     assert list(owners) == [0]
     where = plan.owner[ratings.users, ratings.items]
     assert (owners[0] == where).all()
@@ -330,12 +332,12 @@ def test_answers_in_which_canaries_meet_are_told_from_the_others(larger):
 
 def test_all_scores_at_once_are_those_of_one_canary_after_another():
     mechanism = registry.create("objective", epsilon=1.0)
-    ratings = small_data(mechanism)
-    (plan,) = plans(RatingTable.of(ratings), RATING, np.random.default_rng(0))
-    plan = plan.first(12)
-    history = run(mechanism, plan.planted(np.arange(12) % 3 == 0), 1)
+    ratings = generate_small_ratings(mechanism)
+    (plan,) = build_plans(RatingTable.from_ratings(ratings), RATING, np.random.default_rng(0))
+    plan = plan.keep_first(12)
+    history = record_history(mechanism, plan.build_ratings(np.arange(12) % 3 == 0), 1)
     scorer = Scorer(mechanism, plan, history, 3)
-    at_once, one_by_one = scorer.at_once([0]), list(scorer.one_by_one())
+    at_once, one_by_one = scorer.score_together([0]), list(scorer.score_each())
     # beside the others' middle, a half that the middle is not taken from
     assert at_once == pytest.approx(one_by_one, abs=1e-9)
 
@@ -346,10 +348,10 @@ def test_all_scores_at_once_are_those_of_one_canary_after_another():
 def test_a_witness_answers_as_it_is_told_and_ends_where_it_is_told():
     release = Gaussian(query="q", shape=(2,), sensitivity={RATING: 1}, scale=1.0, times=3)
     rng = np.random.default_rng(0)
-    with witness() as first:
+    with record_publications() as first:
         noisy = [release.publish([k, 0.0], rng) for k in range(3)]
     after = None
-    with witness(answers=first, most=2) as second:
+    with record_publications(replayed=first, max_publications=2) as second:
         for k in range(3):
             assert np.array_equal(release.publish([9.0, 9.0], rng), noisy[k])
         after = "reached"
@@ -364,13 +366,15 @@ def test_the_tests_of_draws_are_those_of_the_books():
     rng = np.random.default_rng(0)
     counts, chances = np.array([480.0, 310.0, 210.0, 0.0]), np.array([0.5, 0.3, 0.2, 0.0])
     book = stats.chisquare(counts[:3], 1000 * chances[:3]).pvalue
-    assert noise_law._frequencies(counts, chances) == pytest.approx(book)
-    assert noise_law._frequencies(np.array([10.0, 1.0]), np.array([1.0, 0.0])) == 0.0
-    rare = noise_law._frequencies(np.array([995.0, 3.0, 2.0]), np.array([0.996, 0.002, 0.002]))
+    assert noise_law._frequency_p_value(counts, chances) == pytest.approx(book)
+    assert noise_law._frequency_p_value(np.array([10.0, 1.0]), np.array([1.0, 0.0])) == 0.0
+    rare = noise_law._frequency_p_value(
+        np.array([995.0, 3.0, 2.0]), np.array([0.996, 0.002, 0.002])
+    )
     assert 0.01 < rare <= 1
     one, other = rng.random(4000), rng.random(4000)
-    assert noise_law._related(one, other) > 1e-4
-    assert noise_law._related(one, 0.8 * one + 0.2 * other) < 1e-12
+    assert noise_law._correlation_p_value(one, other) > 1e-4
+    assert noise_law._correlation_p_value(one, 0.8 * one + 0.2 * other) < 1e-12
 
 
 @pytest.mark.slow
@@ -399,17 +403,17 @@ def test_the_law_of_each_noise_is_known(release):
 
 def test_one_rating_lights_up_the_matrix():
     """40 x 400 signs: the matrix moves by about 51 in l1 where the proof allows 2."""
-    mechanism, ratings, position = known_instance()
-    found = lights(mechanism, ratings, position)
-    assert found.moved.shape == (40, 400)
-    assert found.total == pytest.approx(found.moved.sum()) == pytest.approx(51, rel=0.05)
+    mechanism, ratings, position = build_known_instance()
+    found = measure_rating_influence(mechanism, ratings, position)
+    assert found.changes.shape == (40, 400)
+    assert found.total == pytest.approx(found.changes.sum()) == pytest.approx(51, rel=0.05)
     assert found.allowed == 2.0
     assert found.epsilon == pytest.approx(found.total / 2)
     assert 3 * found.claimed <= found.epsilon
     assert found.epsilon <= mechanism.guarantee(ratings.public).certified().epsilon
     assert found.cells > 300
     with pytest.raises(InvalidSetting, match="position of the rating"):
-        lights(mechanism, ratings, len(ratings))
+        measure_rating_influence(mechanism, ratings, len(ratings))
 
 
 # What ships
@@ -418,41 +422,43 @@ def test_one_rating_lights_up_the_matrix():
 def test_what_was_measured_ships_for_every_mechanism_as_it_is_now():
     """After a change of results: python benchmarks/audits.py --shipped"""
     for id in NOISY:
-        found = shipped(registry.create(id, epsilon=1.0))
+        found = find_measured_bound(registry.create(id, epsilon=1.0))
         assert found is not None, id
         assert found.measured >= 0
         assert Refuted(found.refuted) is not Refuted.CERTIFICATE
         mechanism = registry.create(id, epsilon=1.0)
-        card = mechanism.guarantee(small_data(mechanism).public)
+        card = mechanism.guarantee(generate_small_ratings(mechanism).public)
         proved = card.certified(found.change, found.delta).epsilon
         assert found.measured <= proved * (1 + 1e-9), id
-    assert set(_records()) == set(NOISY)
+    assert set(_load_records()) == set(NOISY)
 
 
 def test_a_tick_is_for_these_settings_alone():
-    assert shipped(registry.create("input-flip", epsilon=2.0)) is None
-    assert shipped(registry.create("output", epsilon=1.0, bound=0.2)) is None
+    assert find_measured_bound(registry.create("input-flip", epsilon=2.0)) is None
+    assert find_measured_bound(registry.create("output", epsilon=1.0, bound=0.2)) is None
     mechanism = registry.create("output", epsilon=1.0)
-    assert shipped(mechanism).refuted == "claim"
+    assert find_measured_bound(mechanism).refuted == "claim"
     newer = type("Newer", (type(mechanism),), {"revision": 99})
-    assert shipped(newer(epsilon=1.0)) is None
-    copy = plant(mechanism, Flaw.HALVED, PublicFacts(users=5, items=5, low=-1, high=1))
-    assert shipped(copy) is None
-    assert dataclasses.is_dataclass(shipped(mechanism))
+    assert find_measured_bound(newer(epsilon=1.0)) is None
+    copy = plant_fault(
+        mechanism, PlantedFault.HALVED, PublicFacts(users=5, items=5, low=-1, high=1)
+    )
+    assert find_measured_bound(copy) is None
+    assert dataclasses.is_dataclass(find_measured_bound(mechanism))
 
 
 def test_canaries_notice_halved_noise():
     """Randomised response on bits, 1,000 canaries: 1.65 measured where 1 is certified."""
     mechanism = registry.create("dplcf", epsilon=1.0)
-    halved = plant(mechanism, Flaw.HALVED, small_data(mechanism).public)
-    report = refute(halved, methods=[Method.CANARIES], runs=12)
+    halved = plant_fault(mechanism, PlantedFault.HALVED, generate_small_ratings(mechanism).public)
+    report = audit_mechanism(halved, methods=[AuditMethod.CANARIES], runs=12)
     assert report.refuted is Refuted.CERTIFICATE
     assert report.measured > 1.3
     assert report.findings[0].canaries == 1000
 
 
 def test_a_bound_for_another_unit_is_held_against_that_unit():
-    report = audit("private-popularity", change=USER_REPLACED, methods=[Method.PROBE])
+    report = audit("private-popularity", change=USER_REPLACED, methods=[AuditMethod.PROBE])
     assert report.claimed is None
     assert 1 < report.measured <= report.certified.epsilon
 
@@ -467,17 +473,19 @@ def test_numbers_follow_the_seed_and_nothing_else():
 def test_a_bound_above_the_certificate_by_chance_refutes_nothing():
     """Found among the first 40 seeds but once in 8 (5 % each)."""
     card = registry.create("dplcf", epsilon=1.0)
-    reports = (refute(card, methods=[Method.CANARIES], seed=seed) for seed in range(1, 41))
+    reports = (
+        audit_mechanism(card, methods=[AuditMethod.CANARIES], seed=seed) for seed in range(1, 41)
+    )
     above = next(report for report in reports if report.measured > 1)
     assert above.refuted is Refuted.NOTHING
-    assert audits.verdict(above).endswith("try other seeds.")
+    assert audits.describe_audit(above).endswith("try other seeds.")
 
 
 def test_fewer_canaries_leave_the_other_cells_as_they_were():
     table = table_of()
-    for plan in plans(table, USER_EMPTIED, np.random.default_rng(0)):
-        few: CanaryPlan = plan.first(2)
-        kept = RatingTable.of(few.planted(np.zeros(2, dtype=bool))).values
+    for plan in build_plans(table, USER_EMPTIED, np.random.default_rng(0)):
+        few: CanaryPlan = plan.keep_first(2)
+        kept = RatingTable.from_ratings(few.build_ratings(np.zeros(2, dtype=bool))).values
         changed_rows = np.unique(np.nonzero(few.owner >= 0)[0])
         others = np.delete(np.arange(8), changed_rows)
         assert len(changed_rows) == 2

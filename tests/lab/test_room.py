@@ -17,14 +17,14 @@ from benchmarks import intervals
 from dpmc_core.errors import InvalidSetting
 from dpmc_lab.classroom import room, room_view
 from dpmc_lab.classroom.room import (
-    Linked,
-    Malformed,
-    NotTaken,
+    LinkedReports,
+    MalformedReport,
+    PhoneWaiting,
     Poll,
     Receipt,
+    ReportRejected,
     Room,
     Sender,
-    Waits,
 )
 
 PHONES = [f"{k:032x}" for k in range(30)]
@@ -42,16 +42,16 @@ def send(to, token, bit, asking=0, name=None):
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 10.0])
 def test_a_phone_lies_as_often_as_its_epsilon_asks(epsilon):
-    chance = room.lies_below(epsilon) / room.DRAWS
+    chance = room.flip_threshold(epsilon) / room.N_PHONE_DRAWS
     assert chance >= 1 / (1 + math.exp(epsilon))
     assert chance - 1 / (1 + math.exp(epsilon)) < 1e-9
-    spent = room.coin(epsilon, 5).loss(1).epsilon
+    spent = room.build_phone_channel(epsilon, 5).loss(1).epsilon
     assert 5 * epsilon - 1e-4 < spent <= 5 * epsilon + 1e-12
 
 
 @pytest.mark.parametrize("epsilon", [0.8, 1.0, 1.5, 2.0, 3.0, 10.0])
 def test_coins_never_tell_more_than_a_phone(epsilon):
-    rule = room.coins(epsilon)
+    rule = room.choose_coin_rule(epsilon)
     throws = np.array(np.meshgrid(*[[0, 1]] * rule.coins)).reshape(rule.coins, -1).sum(axis=0)
     assert rule.chance == (throws <= rule.heads).mean()
     assert rule.channel.cell_epsilon <= epsilon
@@ -59,7 +59,7 @@ def test_coins_never_tell_more_than_a_phone(epsilon):
 
 def coverage(share, phones, epsilon):
     """The exact chance that an interval covers a population's share."""
-    channel = room.coin(epsilon)
+    channel = room.build_phone_channel(epsilon)
     chance = channel.matrix[0, 1]
     yes = range(phones + 1)
     found = [Poll(k, phones, channel).of_people for k in yes]
@@ -82,8 +82,8 @@ def test_intervals_cover_the_share_of_a_population(share, phones, epsilon):
 def test_both_intervals_cover_what_they_are_of(phones, epsilon, times):
     """By exact chances; in two rounds that of people did in 90 to 95 of 100 classes, where linked
     reports were taken for those of so many more."""
-    assert intervals.of_class(phones, times, epsilon) >= 0.95
-    assert intervals.of_people(phones, times, epsilon) >= 0.95 - 1e-9
+    assert intervals.class_coverage(phones, times, epsilon) >= 0.95
+    assert intervals.population_coverage(phones, times, epsilon) >= 0.95 - 1e-9
 
 
 RAGGED = [((5, 2), (4, 1)), ((4, 1), (3, 2), (3, 3))]
@@ -97,7 +97,10 @@ def test_intervals_cover_where_some_have_missed_a_round(sizes, epsilon):
     people = sum(many for many, _ in sizes)
     yes = list(itertools.product(*(range(many * times + 1) for many, times in sizes)))
     polls = [
-        Poll.joined([Linked(*s, k) for s, k in zip(sizes, each, strict=True)], room.coin(epsilon))
+        Poll.from_linked(
+            [LinkedReports(*s, k) for s, k in zip(sizes, each, strict=True)],
+            room.build_phone_channel(epsilon),
+        )
         for each in yes
     ]
     found = [poll.of_class for poll in polls]
@@ -107,20 +110,23 @@ def test_intervals_cover_where_some_have_missed_a_round(sizes, epsilon):
         return whole.ravel()
 
     for told in itertools.product(*(range(many + 1) for many, _ in sizes)):
-        laws = [intervals.law(k, *s, epsilon) for k, s in zip(told, sizes, strict=True)]
-        assert law(laws)[intervals.held(found, sum(told) / people)].sum() >= 0.95, told
+        laws = [
+            intervals.yes_count_distribution(k, *s, epsilon)
+            for k, s in zip(told, sizes, strict=True)
+        ]
+        assert law(laws)[intervals.covers(found, sum(told) / people)].sum() >= 0.95, told
     found = [poll.of_people for poll in polls]
     ends = {end for bounds in found for end in bounds[1:]}
     for share in np.clip([end + side for end in ends for side in (-1e-7, 1e-7)], 0, 1):
-        laws = [intervals.mixed(share, *s, epsilon) for s in sizes]
-        assert law(laws)[intervals.held(found, share)].sum() >= 0.95 - 1e-9, share
+        laws = [intervals.population_distribution(share, *s, epsilon) for s in sizes]
+        assert law(laws)[intervals.covers(found, share)].sum() >= 0.95 - 1e-9, share
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilons", [(1.0, 1.0), (2.0, 2.0), (4.0, 4.0), (1.0, 3.0), (2.0, 2.5)])
 def test_the_interval_of_a_difference_covers_it(epsilons):
     """Whatever the same ten people say to two questions, asked at one epsilon or at two."""
-    assert intervals.of_difference(10, epsilons) >= 0.95
+    assert intervals.difference_coverage(10, epsilons) >= 0.95
 
 
 def test_a_thousand_classes():
@@ -128,8 +134,8 @@ def test_a_thousand_classes():
     rng = np.random.default_rng(7)
     covered = 0
     for share in rng.random(1000):
-        told = room.reports_of(rng.random(30) < share, room.coin(2.0), rng)
-        found = Poll(int(told.sum()), 30, room.coin(2.0)).of_people
+        told = room.simulate_reports(rng.random(30) < share, room.build_phone_channel(2.0), rng)
+        found = Poll(int(told.sum()), 30, room.build_phone_channel(2.0)).of_people
         covered += found.low <= share <= found.high
     assert covered >= 930
 
@@ -139,7 +145,10 @@ def test_simulated_phones_draw_anew():
     the same; the chance that twenty counts are alike is below 1e-13."""
     rng = np.random.default_rng(3)
     everybody = np.ones(30, dtype=bool)
-    told = [room.reports_of(everybody, room.coin(1.0), rng).sum() for _ in range(20)]
+    told = [
+        room.simulate_reports(everybody, room.build_phone_channel(1.0), rng).sum()
+        for _ in range(20)
+    ]
     assert len(set(told)) > 1
 
 
@@ -149,11 +158,11 @@ def test_simulated_phones_draw_anew():
 @pytest.mark.parametrize("phones", [3, 10, 30, 100])
 def test_no_share_lies_outside_0_to_100_and_each_interval_holds_its_share(phones, epsilon, rounds):
     polls = [
-        Poll.joined([Linked(phones, rounds, k)], room.coin(epsilon))
+        Poll.from_linked([LinkedReports(phones, rounds, k)], room.build_phone_channel(epsilon))
         for k in range(phones * rounds + 1)
     ]
     for poll in polls:
-        for bounds in (poll.of_class, poll.of_people, poll.resolved_by(300)):
+        for bounds in (poll.of_class, poll.of_people, poll.interval_for(300)):
             assert 0 <= bounds.low <= bounds.high <= 1
             assert 0 <= bounds.share <= 1
         assert poll.of_people.low <= poll.of_people.share <= poll.of_people.high
@@ -165,7 +174,7 @@ def test_no_share_lies_outside_0_to_100_and_each_interval_holds_its_share(phones
 def test_unanimous_reports_leave_the_likelihood_ratio_interval_open():
     """30 yes of 30 at epsilon 2: every share within two units of log-likelihood of 100 %, by a
     closed form here; before, both intervals were 100 to 100 and the estimate 116 %."""
-    channel = room.coin(2.0)
+    channel = room.build_phone_channel(2.0)
     chance, honest = channel.matrix[0, 1], channel.matrix[0, 0]
     for yes, mirror in ((30, False), (0, True)):
         poll = Poll(yes, 30, channel)
@@ -183,7 +192,7 @@ def test_reports_count_once():
     one = asked()
     assert send(one, PHONES[0], 1) is Receipt.NEW
     assert send(one, PHONES[0], 1) is Receipt.AGAIN
-    with pytest.raises(NotTaken, match="first report counts"):
+    with pytest.raises(ReportRejected, match="first report counts"):
         send(one, PHONES[0], 0)
     poll = one.view().poll(0)
     assert (poll.yes, poll.reports) == (1, 1)
@@ -206,7 +215,7 @@ def test_reports_count_once():
 )
 def test_junk_is_refused_in_a_sentence(change, why):
     one = asked()
-    with pytest.raises(NotTaken, match=why):
+    with pytest.raises(ReportRejected, match=why):
         send(one, **({"token": PHONES[0], "bit": 1} | change))
     assert one.view().poll(0).reports == 0
 
@@ -215,27 +224,27 @@ def test_a_question_that_is_closed_or_over_takes_no_more():
     one = asked()
     send(one, PHONES[0], 1)
     one.lock()
-    with pytest.raises(NotTaken, match="closed"):
+    with pytest.raises(ReportRejected, match="closed"):
         send(one, PHONES[1], 1)
     assert send(one, PHONES[0], 1) is Receipt.AGAIN
     one.lock(False)
     assert send(one, PHONES[1], 0) is Receipt.NEW
     one.ask(1)
-    with pytest.raises(NotTaken, match="over"):
+    with pytest.raises(ReportRejected, match="over"):
         send(one, PHONES[2], 1)
     assert send(one, PHONES[2], 1, asking=1) is Receipt.NEW
     one.end()
-    with pytest.raises(NotTaken, match="closed"):
+    with pytest.raises(ReportRejected, match="closed"):
         send(one, PHONES[3], 1, asking=1)
-    with pytest.raises(NotTaken, match="closed"):
+    with pytest.raises(ReportRejected, match="closed"):
         one.ask(0)
 
 
 def test_a_room_has_an_end():
     one = asked()
-    for k in range(room.PHONES):
+    for k in range(room.MAX_PHONES):
         send(one, f"{k:032x}", k % 2)
-    with pytest.raises(NotTaken, match="full"):
+    with pytest.raises(ReportRejected, match="full"):
         send(one, "f" * 32, 1)
 
 
@@ -243,7 +252,7 @@ def knocks(to, address, tokens, **options):
     """Phones of one address send a report; how many were taken."""
     there = 0
     for token in tokens:
-        with suppress(Waits):
+        with suppress(PhoneWaiting):
             to.report(to.view().id, options.get("asking", 0), token, 1, address)
             there += 1
     return there
@@ -278,9 +287,9 @@ def test_no_more_are_let_in_than_were_seen_to_wait():
     one.let_in(4)
     assert [knocks(one, "b", [token]) for token in PHONES[2:8]] == [1, 1, 1, 1, 0, 0]
     assert (one.view().waiting, one.view().poll(0).reports) == (2, 6)
-    for k in range(2 * room.PHONES):
+    for k in range(2 * room.MAX_PHONES):
         knocks(one, f"c{k}", [f"{k:032x}"[::-1]])
-    assert one.view().waiting == room.PHONES
+    assert one.view().waiting == room.MAX_PHONES
 
 
 def test_asking_again_spends_again_and_makes_the_attacker_surer():
@@ -292,11 +301,11 @@ def test_asking_again_spends_again_and_makes_the_attacker_surer():
         send(one, token, 0, asking=1)
     view = one.view()
     assert (view.poll(0).yes, view.poll(0).reports) == (30, 50)  # who slept loses nothing
-    twice = view.poll(0, among=view.latest(0))
+    twice = view.poll(0, among=view.latest_phones(0))
     assert (twice.yes, twice.reports, twice.people) == (20, 40, 20)
     assert (view.poll(0, 1).yes, view.poll(0, 1).reports) == (30, 30)
-    assert view.most == pytest.approx(4, abs=1e-3)
-    certainty = [(1 + room.coin(2.0, n).loss(1).delta_at(0)) / 2 for n in (1, 3, 5)]
+    assert view.max_epsilon == pytest.approx(4, abs=1e-3)
+    certainty = [(1 + room.build_phone_channel(2.0, n).loss(1).delta_at(0)) / 2 for n in (1, 3, 5)]
     assert certainty[0] == pytest.approx(math.exp(2) / (1 + math.exp(2)), abs=1e-6)
     majority = [binom.cdf(n // 2, n, 1 / (1 + math.exp(2))) for n in (1, 3, 5)]
     assert certainty == pytest.approx(majority, abs=1e-6)
@@ -326,34 +335,34 @@ def test_a_round_that_nobody_answers_takes_nothing_away():
         send(one, token, 1)
     one.ask(0)
     view = one.view()
-    assert (view.poll(0).reports, view.poll(0).people, len(view.answered(0))) == (30, 30, 1)
+    assert (view.poll(0).reports, view.poll(0).people, len(view.answered_rounds(0))) == (30, 30, 1)
     one.ask(1)
     assert one.view().poll(0).reports == 30
     one.ask(0)
     for token in PHONES[:20]:
         send(one, token, 1, asking=3)
     view = one.view()
-    assert (view.poll(0).reports, view.poll(0).people, len(view.answered(0))) == (50, 30, 2)
+    assert (view.poll(0).reports, view.poll(0).people, len(view.answered_rounds(0))) == (50, 30, 2)
 
 
 def test_a_key_that_bounces_counts_once(monkeypatch):
     one, clock = Room(("Tea?", "Coffee?", "Milk?")), [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     one.press(0)
-    clock[0] += room.TWICE
+    clock[0] += room.KEY_BOUNCE_SECONDS
     one.press(1)
-    clock[0] += 0.9 * room.TWICE
+    clock[0] += 0.9 * room.KEY_BOUNCE_SECONDS
     one.press(2)
     one.simulate(9)
     one.press(1, again=True)
     assert [asking.question for asking in one.view().askings] == [0, 1]
-    clock[0] += 0.2 * room.TWICE
+    clock[0] += 0.2 * room.KEY_BOUNCE_SECONDS
     one.press(2)
     assert one.view().now.question == 2
 
 
 def test_the_way_back_leads_to_a_question_as_it_was_left(monkeypatch):
-    monkeypatch.setattr(room, "TWICE", 0)
+    monkeypatch.setattr(room, "KEY_BOUNCE_SECONDS", 0)
     one = asked()
     send(one, PHONES[0], 1)
     before = one.view()
@@ -363,7 +372,7 @@ def test_the_way_back_leads_to_a_question_as_it_was_left(monkeypatch):
     view = one.view()
     assert (view.now, view.locked) == (before.now, False)
     assert send(one, PHONES[1], 0) is Receipt.NEW
-    with pytest.raises(NotTaken, match="over"):
+    with pytest.raises(ReportRejected, match="over"):
         send(one, PHONES[1], 1, asking=1)
     one.lock()
     one.press(1)
@@ -379,17 +388,17 @@ def test_epsilon_changes_from_the_next_question_on():
     one = asked()
     send(one, PHONES[0], 1)
     one.cost(1.0)
-    assert one.view().public()["epsilon"] == 2.0
-    assert one.view().poll(0).channel == room.coin(2.0)
+    assert one.view().describe_for_phones()["epsilon"] == 2.0
+    assert one.view().poll(0).channel == room.build_phone_channel(2.0)
     one.ask(1)
-    told = one.view().public()
-    assert (told["epsilon"], told["below"]) == (1.0, room.lies_below(1.0))
-    assert one.view().most == pytest.approx(3, abs=1e-3)
+    told = one.view().describe_for_phones()
+    assert (told["epsilon"], told["below"]) == (1.0, room.flip_threshold(1.0))
+    assert one.view().max_epsilon == pytest.approx(3, abs=1e-3)
     one.count(3, 20)
-    assert one.view().poll(1, sender=Sender.HANDS).channel == room.coins(1.0).channel
+    assert one.view().poll(1, sender=Sender.HANDS).channel == room.choose_coin_rule(1.0).channel
     one.ask(0)  # again: as it was
-    assert one.view().public()["epsilon"] == 2.0
-    assert one.view().most == pytest.approx(5, abs=1e-3)
+    assert one.view().describe_for_phones()["epsilon"] == 2.0
+    assert one.view().max_epsilon == pytest.approx(5, abs=1e-3)
     with pytest.raises(InvalidSetting, match="epsilon per answer"):
         one.cost(11)
 
@@ -402,7 +411,7 @@ def test_a_question_is_added_without_losing_the_room():
     assert view.questions[2] == "Milk or cream?"
     assert view.poll(0).reports == 1
     one.ask(2)
-    assert one.view().public()["question"] == "Milk or cream?"
+    assert one.view().describe_for_phones()["question"] == "Milk or cream?"
     for text, why in ((" ", "got 0"), ("a" * 141, "140 characters")):
         with pytest.raises(InvalidSetting, match=why):
             one.add(text)
@@ -412,7 +421,7 @@ def test_a_question_is_added_without_losing_the_room():
         one.add("6?")
     one.end()
     for call in (lambda: one.add("?"), lambda: one.cost(1.0)):
-        with pytest.raises(NotTaken, match="closed"):
+        with pytest.raises(ReportRejected, match="closed"):
             call()
 
 
@@ -424,27 +433,27 @@ def test_pages_are_connected_while_they_ask(monkeypatch):
     one.visited(PHONES[0])
     one.visited()
     assert one.view().connected == 30
-    clock[0] += room.HERE - 1
+    clock[0] += room.PRESENCE_SECONDS - 1
     one.visited(PHONES[0])
     clock[0] += 2
     assert one.view().connected == 1
-    for k in range(3 * room.PHONES):
+    for k in range(3 * room.MAX_PHONES):
         one.visited(f"{k:032x}")
-    assert one.view().connected == 2 * room.PHONES
+    assert one.view().connected == 2 * room.MAX_PHONES
 
 
 def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
     one = asked()
-    with pytest.raises(NotTaken, match="still open"):
+    with pytest.raises(ReportRejected, match="still open"):
         one.vote("How many?", ["12", "50"])
-    assert one.view().ballots == ()
+    assert one.view().guess_polls == ()
     assert send(one, PHONES[0], 1) is Receipt.NEW
     one.lock()
     one.vote("How many?", ["12", "50"])
     one.ask(1)  # on with the class, the guess unanswered
-    one.lock(ballot=-1)
+    one.lock(guess_poll=-1)
     view = one.view()
-    assert view.ballots[0].locked
+    assert view.guess_polls[0].locked
     assert (view.open.question, view.locked) == (1, False)
     assert send(one, PHONES[0], 1, asking=1) is Receipt.NEW
 
@@ -461,7 +470,7 @@ def choose(to, token, picks):
 
 
 def table(of):
-    return list(csv.DictReader(io.StringIO(room_view.export(of.view()))))
+    return list(csv.DictReader(io.StringIO(room_view.export_results(of.view()))))
 
 
 @pytest.mark.parametrize(
@@ -474,22 +483,22 @@ def table(of):
 )
 def test_what_is_no_guess_is_refused(picks):
     one = guessed()
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReport):
         choose(one, 1, picks)
-    assert one.view().ballot.reports == {}
+    assert one.view().guess_poll.reports == {}
 
 
 def test_a_guess_counts_once_and_costs_nothing():
     one = guessed()
     assert choose(one, 1, [[2, 1]]) is Receipt.NEW
     assert choose(one, 1, [[2, 1]]) is Receipt.AGAIN
-    with pytest.raises(NotTaken, match="first report counts"):
+    with pytest.raises(ReportRejected, match="first report counts"):
         choose(one, 1, [[0, 1]])
     one.lock()
-    with pytest.raises(NotTaken, match="too late"):
+    with pytest.raises(ReportRejected, match="too late"):
         choose(one, 2, [[0, 1]])
-    assert one.view().most == 0
-    told = one.view().public()
+    assert one.view().max_epsilon == 0
+    told = one.view().describe_for_phones()
     assert (told["epsilon"], told["below"]) == (0, 0)
 
 
@@ -498,12 +507,12 @@ def test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked():
     for token, place in enumerate((0, 0, 2)):
         choose(one, token, [[place, 1]])
     view = one.view()
-    assert all(row.found is None for row in room_view.of_ballot(view, view.ballot))
+    assert all(row.interval is None for row in room_view.build_guess_rows(view, view.guess_poll))
     assert table(one) == []
     one.lock()
     view = one.view()
-    rows = room_view.of_ballot(view, view.ballot)
-    assert [row.found.share for row in rows] == pytest.approx([2 / 3, 0, 1 / 3])
+    rows = room_view.build_guess_rows(view, view.guess_poll)
+    assert [row.interval.share for row in rows] == pytest.approx([2 / 3, 0, 1 / 3])
     assert ["answer" in row.note for row in rows] == [True, False, False]
     assert [
         (line["kind"], line["round"], line["people"], line["yes"], line["share"][:4])
@@ -513,7 +522,7 @@ def test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked():
         ("guess", "-1", "3", "0", "0.0"),
         ("guess", "-1", "3", "1", "0.33"),
     ]
-    out = [room_view.export(view), json.dumps(view.public()), *map(str, rows)]
+    out = [room_view.export_results(view), json.dumps(view.describe_for_phones()), *map(str, rows)]
     assert not any(f"{token:032x}" in text for text in out for token in range(3))
 
 
@@ -521,7 +530,7 @@ def test_guesses_take_no_place_from_phones_and_have_an_end():
     one = guessed(expected=2)
     for token in range(4):
         choose(one, token, [[0, 1]])
-    with pytest.raises(NotTaken, match="full"):
+    with pytest.raises(ReportRejected, match="full"):
         choose(one, 4, [[0, 1]])
     one.ask(0)
     for token in range(10, 14):
@@ -532,18 +541,18 @@ def test_questions_and_guesses_take_turns():
     one = guessed()
     one.lock()
     one.press(0)
-    assert (one.view().ballot, one.view().locked) == (None, False)
-    with pytest.raises(NotTaken, match="over"):
+    assert (one.view().guess_poll, one.view().locked) == (None, False)
+    with pytest.raises(ReportRejected, match="over"):
         choose(one, 1, [[0, 1]])
     one.show(-1)
-    assert one.view().ballot.number == -1
+    assert one.view().guess_poll.number == -1
     assert one.view().locked
     one.vote("Guess?", ["a", "b"])
-    assert one.view().ballot.number == -2
+    assert one.view().guess_poll.number == -2
 
 
 def test_after_the_end_every_question_that_was_asked_can_be_reached(monkeypatch):
-    monkeypatch.setattr(room, "TWICE", 0)
+    monkeypatch.setattr(room, "KEY_BOUNCE_SECONDS", 0)
     one = asked("Tea?", "Coffee?", "Milk?")
     one.lock()
     one.vote("How many?", ["12", "50"])
@@ -552,11 +561,11 @@ def test_after_the_end_every_question_that_was_asked_can_be_reached(monkeypatch)
     one.end()
     for question in (0, 1, 0):
         one.press(question)
-        assert (one.view().now.question, one.view().ballot) == (question, None)
+        assert (one.view().now.question, one.view().guess_poll) == (question, None)
     one.show(-1)
-    assert one.view().ballot.title == "How many?"
+    assert one.view().guess_poll.title == "How many?"
     for call in (lambda: one.press(2), lambda: one.press(0, again=True)):
-        with pytest.raises(NotTaken, match="closed"):
+        with pytest.raises(ReportRejected, match="closed"):
             call()
     assert len(one.view().askings) == 2
 
@@ -571,7 +580,11 @@ def test_hands_pass_the_coins_and_never_meet_phones():
     view = one.view()
     hands = view.poll(0, sender=Sender.HANDS)
     assert (hands.yes, hands.reports) == (7, 28)
-    assert hands.channel.matrix[0, 1] == room.coins(2.0).chance > room.coin(2.0).matrix[0, 1]
+    assert (
+        hands.channel.matrix[0, 1]
+        == room.choose_coin_rule(2.0).chance
+        > room.build_phone_channel(2.0).matrix[0, 1]
+    )
     assert (view.poll(0).yes, view.poll(0).reports) == (1, 1)
     one.count(yes=8, hands=30)  # the last count holds
     assert one.view().poll(0, sender=Sender.HANDS).reports == 30
@@ -589,7 +602,7 @@ def test_hands_that_answer_again_are_the_same_people():
     view = one.view()
     assert view.poll(0, sender=Sender.HANDS).reports == 40
     assert view.poll(0, sender=Sender.HANDS).people == 20
-    assert len(view.answered(0, Sender.HANDS)) == 2
+    assert len(view.answered_rounds(0, Sender.HANDS)) == 2
 
 
 def test_simulated_phones_answer_every_time_with_the_same_truth():
@@ -598,15 +611,15 @@ def test_simulated_phones_answer_every_time_with_the_same_truth():
     one.simulate(21)
     one.ask(0)
     view = one.view()
-    assert view.pretended == {0: 21}
-    assert view.poll(0, sender=Sender.SIMULATED).people == room.CLASS
-    assert len(view.answered(0, Sender.SIMULATED)) == 2
+    assert view.simulated_yes == {0: 21}
+    assert view.poll(0, sender=Sender.SIMULATED).people == room.CLASS_SIZE
+    assert len(view.answered_rounds(0, Sender.SIMULATED)) == 2
     assert view.poll(0).reports == 0
     one.simulate(3)  # another class: nothing of the first one stays
-    assert one.view().pretended == {0: 3}
-    assert one.view().poll(0, sender=Sender.SIMULATED).reports == 2 * room.CLASS
+    assert one.view().simulated_yes == {0: 3}
+    assert one.view().poll(0, sender=Sender.SIMULATED).reports == 2 * room.CLASS_SIZE
     with pytest.raises(InvalidSetting, match="simulated phones that say yes"):
-        one.simulate(room.CLASS + 1)
+        one.simulate(room.CLASS_SIZE + 1)
 
 
 @pytest.mark.slow
@@ -618,17 +631,17 @@ def test_simulated_phones_are_heard_as_phones_are():
     for _ in range(400):
         one.simulate(12)
         shares.append(one.view().poll(0, sender=Sender.SIMULATED).of_people.share)
-    chance = room.coin(2.0).matrix[0, 1]
-    spread = math.sqrt(chance * (1 - chance) / room.CLASS) / (1 - 2 * chance)
-    assert abs(np.mean(shares) - 12 / room.CLASS) < 4 * spread / math.sqrt(400)
+    chance = room.build_phone_channel(2.0).matrix[0, 1]
+    spread = math.sqrt(chance * (1 - chance) / room.CLASS_SIZE) / (1 - 2 * chance)
+    assert abs(np.mean(shares) - 12 / room.CLASS_SIZE) < 4 * spread / math.sqrt(400)
 
 
 @pytest.mark.parametrize("yes", [0, 9, 13, 26, 30])
 def test_more_phones_resolve_more_around_the_share_of_the_class(yes):
     """Nothing is drawn, and the half widths are those of the exact intervals."""
-    poll = Poll(yes, 30, room.coin(2.0))
-    found = [poll.resolved_by(phones) for phones in (30, 300, 3000)]
-    assert found == [poll.resolved_by(phones) for phones in (30, 300, 3000)]
+    poll = Poll(yes, 30, room.build_phone_channel(2.0))
+    found = [poll.interval_for(phones) for phones in (30, 300, 3000)]
+    assert found == [poll.interval_for(phones) for phones in (30, 300, 3000)]
     assert all(b.share == min(max(poll.share, 0), 1) for b in found)
     assert all(b.low <= b.share <= b.high for b in found)
     halves = [(b.high - b.low) / 2 for b in found]
@@ -642,7 +655,7 @@ def test_more_phones_resolve_more_around_the_share_of_the_class(yes):
 def test_what_equal_reports_tell_an_attacker(times, prior):
     """By every outcome of the coins; at epsilon 2 and from 50:50, 79 of 100 phones send two equal
     reports, and a guess is then right 98 % of the time."""
-    channel = room.coin(2.0)
+    channel = room.build_phone_channel(2.0)
     agree = right = 0.0
     for sent in ((0,) * times, (1,) * times):
         cases = [
@@ -650,35 +663,35 @@ def test_what_equal_reports_tell_an_attacker(times, prior):
             for true, before in ((0, 1 - prior), (1, prior))
         ]
         agree, right = agree + sum(cases), right + max(cases)
-    assert room.equal_reports(channel, times, prior) == pytest.approx((agree, right / agree))
+    assert room.equal_report_chances(channel, times, prior) == pytest.approx((agree, right / agree))
     if (times, prior) == (2, 0.5):
-        assert room.equal_reports(channel, 2) == pytest.approx((0.79, 0.982), abs=5e-4)
+        assert room.equal_report_chances(channel, 2) == pytest.approx((0.79, 0.982), abs=5e-4)
 
 
 def test_too_little_for_coins_is_said():
     with pytest.raises(InvalidSetting, match=r"epsilon per answer must be at least 0\.79"):
-        room.coins(0.5)
+        room.choose_coin_rule(0.5)
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
 @pytest.mark.parametrize("liked", [0, 4, 15, 30])
 def test_intervals_cover_the_share_of_the_class(liked, rounds):
     """Also where everybody is asked several times: chances are computed, not drawn."""
-    channel = room.coin(2.0)
+    channel = room.build_phone_channel(2.0)
     chance = channel.matrix[0, 1]
     of, told = 30 * rounds, liked * rounds
     law = np.convolve(
         binom.pmf(range(told + 1), told, 1 - chance),
         binom.pmf(range(of - told + 1), of - told, chance),
     )
-    polls = (Poll.joined([Linked(30, rounds, k)], channel) for k in range(of + 1))
+    polls = (Poll.from_linked([LinkedReports(30, rounds, k)], channel) for k in range(of + 1))
     found = [poll.of_class for poll in polls]
     covers = [bounds.low <= liked / 30 <= bounds.high for bounds in found]
     assert law[covers].sum() >= 0.95
 
 
 def test_an_estimate_is_right_on_average():
-    channel = room.coin(1.0)
+    channel = room.build_phone_channel(1.0)
     chance = channel.matrix[0, 1]
     weights = binom.pmf(range(31), 30, chance + 0.9 * (1 - 2 * chance))
     shares = [Poll(k, 30, channel).share for k in range(31)]
@@ -694,7 +707,7 @@ def test_an_estimate_is_right_on_average():
         (lambda: Room(("a" * 141,)), "140 characters"),
         *((lambda e=e: Room(("a?",), e), "epsilon per") for e in (0, 11, math.inf, math.nan)),
         (lambda: asked().count(0, 0), "hands must be"),
-        (lambda: asked().count(0, room.PHONES + 1), "hands must be"),
+        (lambda: asked().count(0, room.MAX_PHONES + 1), "hands must be"),
         *((lambda y=y: asked().count(y, 4), "hands that say yes") for y in (5, -1, 0.5)),
     ],
 )
@@ -705,19 +718,21 @@ def test_a_room_and_its_counts_have_limits(make, why):
 
 def test_without_a_question_or_after_the_end_nothing_is_counted():
     one = Room(("Tea?",))
-    with pytest.raises(NotTaken, match="No question"):
+    with pytest.raises(ReportRejected, match="No question"):
         one.count(1, 2)
     one.ask(0)
     one.end()
     for call in (lambda: one.count(1, 2), lambda: one.simulate(3)):
-        with pytest.raises(NotTaken, match="closed"):
+        with pytest.raises(ReportRejected, match="closed"):
             call()
 
 
 def test_an_attacker_and_the_class_by_epsilon():
-    assert room.attacker(room.coin(2.0)) == pytest.approx(math.exp(2) / (1 + math.exp(2)), abs=1e-6)
-    halves = [room.good_to(room.coin(2.0), n) for n in (30, 300, 3000)]
+    assert room.guess_probability(room.build_phone_channel(2.0)) == pytest.approx(
+        math.exp(2) / (1 + math.exp(2)), abs=1e-6
+    )
+    halves = [room.population_half_width(room.build_phone_channel(2.0), n) for n in (30, 300, 3000)]
     assert halves == sorted(halves, reverse=True)
     # Clopper and Pearson's interval is a little wider than the usual normal one of 23 points.
     assert halves == pytest.approx([0.23, 0.075, 0.0235], rel=0.1)
-    assert room.good_to(room.coin(0.1), 30) == 0.5
+    assert room.population_half_width(room.build_phone_channel(0.1), 30) == 0.5

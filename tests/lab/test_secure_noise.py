@@ -20,7 +20,7 @@ from dpmc_core import registry
 from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import CannotRelease
 from dpmc_core.mechanisms.per_user import PrivateItemMean
-from dpmc_core.model import ArrayPart, Task
+from dpmc_core.model import ArraySpec, Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -43,12 +43,12 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.accounting import gaussian_delta
 from dpmc_core.privacy.exact_noise import SecureSource
-from dpmc_core.problem import prepare_all
+from dpmc_core.problem import prepare_all_ratings
 from dpmc_core.settings import parse_setting
 from dpmc_lab.study import release as exporting
-from dpmc_lab.study.release import check, export, secured, write
-from tests.release_helpers import ITEMS, USERS, ratings_for
-from tests.slow_helpers import rest_slow
+from dpmc_lab.study.release import check_releasable, export_release, secure_guarantee, write_release
+from tests.release_helpers import ITEMS, USERS, make_ratings
+from tests.slow_helpers import mark_rest_slow
 from tests.statistics_helpers import (
     FALSE_ALARM,
     assert_channel,
@@ -111,19 +111,19 @@ def test_what_is_published_is_what_opendp_answers_and_nothing_else(kind, monkeyp
 
         return answer
 
-    monkeypatch.setattr(exact_noise, "measurement", measurement)
+    monkeypatch.setattr(exact_noise, "build_measurement", measurement)
     value = np.arange(12.0).reshape(3, 4)
     published = release(kind, (3, 4), 2.5).publish(value, SecureSource())
     assert np.array_equal(published, answers.reshape(3, 4))
     law = "laplace" if kind is Laplace else "gaussian"
-    assert asked == [(law, 2.5, 12, exact_noise.grid(2.5, 12), value.ravel().tolist())]
+    assert asked == [(law, 2.5, 12, exact_noise.grid_exponent(2.5, 12), value.ravel().tolist())]
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_a_measurement_is_opendps_own_at_the_scale_asked_for(kind):
     """By its map: in the smallest case the privacy of scale 2.5, and by its type."""
-    k = exact_noise.grid(2.5, 1)
-    found = exact_noise.measurement(kind, 2.5, 1, k)
+    k = exact_noise.grid_exponent(2.5, 1)
+    found = exact_noise.build_measurement(kind, 2.5, 1, k)
     assert type(found).__module__.startswith("opendp.")
     wanted = 1 / 2.5 if kind == "laplace" else 0.5 * (1 / 2.5) ** 2
     assert found.map(1.0) == pytest.approx(wanted, rel=1e-10, abs=0)
@@ -134,7 +134,7 @@ def test_outputs_lie_on_the_grid_and_textbook_noise_does_not(kind):
     """With five coordinates the grid is coarser than a float's last bits: those of the value, pi,
     would show in at least one of them but for a chance of 2^-30."""
     here = release(kind, (5,), 2.0)
-    step = 2.0 ** exact_noise.grid(2.0, 5)
+    step = 2.0 ** exact_noise.grid_exponent(2.0, 5)
     assert step <= 2.0**-40 * 2.0 / 5
     exact = here.publish(np.full(5, math.pi), SecureSource()) / step
     textbook = here.publish(np.full(5, math.pi), np.random.default_rng(0)) / step
@@ -143,13 +143,13 @@ def test_outputs_lie_on_the_grid_and_textbook_noise_does_not(kind):
 
 
 def test_long_answers_are_sampled_in_blocks_and_counted_once(monkeypatch):
-    monkeypatch.setattr(exact_noise, "_BLOCK", 7)
+    monkeypatch.setattr(exact_noise, "_COORDINATES_PER_BLOCK", 7)
     source = SecureSource()
     value = np.linspace(-1e4, 1e4, 30).reshape(5, 6)
     published = release(Laplace, (5, 6), 1.0).publish(value, source)
     assert np.abs(published - value).max() < 50  # by chance: 30 e^-50
     assert np.abs(published - value).min() > 0
-    assert source.drawn == {("laplace", 1.0, 30): 1}
+    assert source.draw_counts == {("laplace", 1.0, 30): 1}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_long_answers_are_sampled_in_blocks_and_counted_once(monkeypatch):
     [((0.7, 0.3), (0.3, 0.7)), ((0.9, 0.1), (0.5, 0.5)), ((0.6, 0.3, 0.1), (0.2, 0.2, 0.6))],
 )
 def test_a_channel_has_the_chances_its_release_states(channel, monkeypatch):
-    monkeypatch.setattr(exact_noise, "_CELLS", 5_000)
+    monkeypatch.setattr(exact_noise, "_CELLS_PER_BLOCK", 5_000)
     here = RandomizedResponse(
         query="signs", shape=(None,), sensitivity={RATING: 1}, channel=channel
     )
@@ -181,7 +181,7 @@ def symbols(epsilon=1.0, d=3, shape=(100, 200)):
 def test_missing_and_rated_cells_meet_their_row_of_the_channel(given, monkeypatch):
     from scipy.sparse import csr_array
 
-    monkeypatch.setattr(exact_noise, "_CELLS", 3_000)
+    monkeypatch.setattr(exact_noise, "_CELLS_PER_BLOCK", 3_000)
     channel = symbols()
     source = SecureSource()
     out = channel.publish(csr_array(np.full(channel.shape, float(given))), source)
@@ -191,7 +191,7 @@ def test_missing_and_rated_cells_meet_their_row_of_the_channel(given, monkeypatc
     by_half = [out[:50].nnz, out[50:].nnz, 20_000 - out.nnz]
     silent = channel.matrix[given, 0]
     assert_frequencies(by_half, [(1 - silent) / 2, (1 - silent) / 2, silent], FALSE_ALARM)
-    assert source.drawn == {("channel", 0.0, 1): 20_000}
+    assert source.draw_counts == {("channel", 0.0, 1): 20_000}
 
 
 def test_cells_next_to_rated_ones_keep_their_places():
@@ -205,12 +205,12 @@ def test_cells_next_to_rated_ones_keep_their_places():
 
 def test_a_channel_is_sampled_with_exactly_its_integer_chances(monkeypatch):
     """Random words at the ends of the intervals fall on the right side of each."""
-    chances = exact_noise.weights(np.array([0.3, 0.6, 0.1]))
+    chances = exact_noise.quantise_probabilities(np.array([0.3, 0.6, 0.1]))
     ends = np.cumsum(chances)
     assert int(ends[-1]) == 2**62
     words = np.array([0, ends[0] - 1, ends[0], ends[1] - 1, ends[1], 2**62 - 1], dtype=np.uint64)
     monkeypatch.setattr(exact_noise.os, "urandom", lambda n: (words << np.uint64(2)).tobytes()[:n])
-    assert exact_noise._categorical(chances, 6).tolist() == [0, 0, 1, 1, 2, 2]
+    assert exact_noise._sample_categorical(chances, 6).tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_two_sources_never_draw_the_same():
@@ -224,16 +224,16 @@ def test_two_sources_never_draw_the_same():
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda rng: noise.laplace(1.0, (3,), rng),
-        lambda rng: noise.gaussian(1.0, (3,), rng),
+        lambda rng: noise.draw_laplace(1.0, (3,), rng),
+        lambda rng: noise.draw_gaussian(1.0, (3,), rng),
         lambda rng: release(NormLaplace, (2, 3), 1.0).publish(np.zeros((2, 3)), rng),
-        lambda rng: noise.hits(np.arange(2), 10, 0.5, rng),
-        lambda rng: release(SharedLaplace, (2, 3), 1.0).mixing(rng),
-        lambda rng: noise.gaussian_shares(1.0, np.ones((2, 3)), np.ones(2), rng),
+        lambda rng: noise.draw_hits(np.arange(2), 10, 0.5, rng),
+        lambda rng: release(SharedLaplace, (2, 3), 1.0).draw_mixing(rng),
+        lambda rng: noise.draw_gaussian_shares(1.0, np.ones((2, 3)), np.ones(2), rng),
         lambda rng: release(SharedLaplace, (1, 3), 1.0, shares=Shares.GAMMA).publish_shares(
             np.zeros((2, 3)), np.zeros(2, dtype=int), None, rng
         ),
-        lambda rng: ModifiedLaplace.calibrated(
+        lambda rng: ModifiedLaplace.from_epsilon(
             1.0, query="rows", shape=(4, 5), sensitivity={CELL: 1}
         ).publish(np.ones((4, 5)), rng),
     ],
@@ -251,18 +251,18 @@ def test_simulated_noise_refuses_a_secure_source(draw):
 @pytest.mark.parametrize("scale", [0.3, 40.0])
 def test_the_rounding_is_counted_and_costs_nearly_nothing(scale, count, sensitivity):
     """Against the formulas: rounding adds N steps to the l1 and sqrt(N) to the l2 sensitivity."""
-    step = 2.0 ** exact_noise.grid(scale, count)
-    epsilon = exact_noise.laplace_epsilon(scale, count, sensitivity)
+    step = 2.0 ** exact_noise.grid_exponent(scale, count)
+    epsilon = exact_noise.discrete_laplace_epsilon(scale, count, sensitivity)
     wanted = (sensitivity + count * step) / scale
     assert epsilon == pytest.approx(wanted, rel=4e-16, abs=0)
-    mu = exact_noise.gaussian_mu(scale, count, sensitivity)
+    mu = exact_noise.discrete_gaussian_mu(scale, count, sensitivity)
     wanted = (sensitivity + math.sqrt(count) * step) / scale
     assert mu == pytest.approx(wanted, rel=1e-14, abs=0)
     if sensitivity <= 1:  # or a float hardly holds so small a part
         assert epsilon - sensitivity / scale == pytest.approx(count * step / scale, rel=1e-2, abs=0)
     for found in (epsilon, mu):
         assert sensitivity / scale <= found <= sensitivity / scale * (1 + 1e-6)
-    assert exact_noise.laplace_epsilon(scale, count, 0.0) == 0
+    assert exact_noise.discrete_laplace_epsilon(scale, count, 0.0) == 0
 
 
 @pytest.mark.parametrize("steps", [8.0, 30.0, 300.0])
@@ -274,7 +274,7 @@ def test_discrete_gaussian_noise_is_no_worse_than_the_continuous_mechanism_named
     log -= np.log(np.exp(log).sum())
     moved = -0.5 * ((x - shift) / steps) ** 2
     moved -= np.log(np.exp(moved).sum())
-    mu = exact_noise._continuous(0.5 * (shift / steps) ** 2, steps)
+    mu = exact_noise._continuous_mu(0.5 * (shift / steps) ** 2, steps)
     for epsilon in (0.01, 0.3, 1.0, 3.0):
         delta = np.maximum(np.exp(log) - np.exp(epsilon + moved), 0.0).sum()
         assert delta <= gaussian_delta(epsilon, mu) + 1e-15
@@ -287,22 +287,24 @@ def test_a_channel_certifies_what_is_sampled(epsilon):
     """Rare chances are rounded most, up or down: neither is free."""
     plain = symbols(epsilon)
     matrix = plain.matrix
-    rows = np.array([exact_noise.weights(row) for row in matrix])
+    rows = np.array([exact_noise.quantise_probabilities(row) for row in matrix])
     assert (rows.astype(object).sum(axis=1) == 2**62).all()
     assert np.abs(rows / 2.0**62 - matrix).max() < 1e-15
-    assert exact_noise.channel_epsilon(matrix) == pytest.approx(epsilon, rel=1e-6)
+    assert exact_noise.discrete_channel_epsilon(matrix) == pytest.approx(epsilon, rel=1e-6)
     with mpmath.workdps(40):
         exact = max(mpmath.log(mpmath.mpf(max(c)) / min(c)) for c in rows.T.tolist())
-    assert exact <= exact_noise.channel_epsilon(matrix) <= exact * (1 + 1e-12)
-    count = exporting.coordinates(plain, 1)
-    raised = {c: exporting._raised(plain, count, s) for c, s in plain.sensitivity.items()}
+    assert exact <= exact_noise.discrete_channel_epsilon(matrix) <= exact * (1 + 1e-12)
+    count = exporting.count_coordinates(plain, 1)
+    raised = {
+        c: exporting._raise_sensitivity(plain, count, s) for c, s in plain.sensitivity.items()
+    }
     after = dataclasses.replace(plain, sensitivity=raised)
     assert after.loss(after.sensitivity[CELL]).epsilon >= exact
 
 
 def test_a_chance_too_small_to_sample_is_refused():
     with pytest.raises(CannotRelease, match="smaller epsilon"):
-        exact_noise.weights(symbols(40.0).matrix[0])
+        exact_noise.quantise_probabilities(symbols(40.0).matrix[0])
 
 
 @pytest.mark.parametrize("scale", [1e-250, 1e250])
@@ -311,11 +313,11 @@ def test_a_scale_at_the_end_of_the_floats_is_a_sentence(scale):
         release(Laplace, (3,), scale).publish(np.zeros(3), SecureSource())
 
 
-@pytest.mark.parametrize("id", rest_slow(RELEASED, 4))
+@pytest.mark.parametrize("id", mark_rest_slow(RELEASED, 4))
 def test_the_secured_card_certifies_no_less_and_barely_more(id):
-    ratings = ratings_for(registry.get(id).task)
+    ratings = make_ratings(registry.get_mechanism(id).task)
     plain = make(id).guarantee(ratings.public)
-    exact = secured(plain, len(ratings))
+    exact = secure_guarantee(plain, len(ratings))
     for change in Change:
         before, after = (g.certified(change).epsilon for g in (plain, exact))
         assert before <= after
@@ -328,14 +330,14 @@ def test_the_secured_card_certifies_no_less_and_barely_more(id):
 def test_every_sensitivity_of_the_secured_card_holds_the_rounding(id):
     """Laplace and Gaussian answers are rounded to their grid, which moves them: by the formulas
     N and sqrt(N) steps. Planted bug: tables as they were."""
-    ratings = ratings_for(registry.get(id).task)
+    ratings = make_ratings(registry.get_mechanism(id).task)
     plain = make(id).guarantee(ratings.public)
-    exact = secured(plain, len(ratings))
+    exact = secure_guarantee(plain, len(ratings))
     for (_, before), (_, after) in zip(plain.releases, exact.releases, strict=True):
         for change, s in before.sensitivity.items():
             if isinstance(before, Laplace | Gaussian):
-                count = exporting.coordinates(before, len(ratings))
-                step = 2.0 ** exact_noise.grid(before.scale, count)
+                count = exporting.count_coordinates(before, len(ratings))
+                step = 2.0 ** exact_noise.grid_exponent(before.scale, count)
                 moved = count * step if isinstance(before, Laplace) else math.sqrt(count) * step
                 assert after.sensitivity[change] - s >= 0.5 * moved > 0
             else:
@@ -345,11 +347,11 @@ def test_every_sensitivity_of_the_secured_card_holds_the_rounding(id):
 # What is released
 
 
-@pytest.mark.parametrize("id", rest_slow(RELEASED, 4))
+@pytest.mark.parametrize("id", mark_rest_slow(RELEASED, 4))
 def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
     mechanism = make(id)
-    ratings = ratings_for(mechanism.task)
-    found = [export(mechanism, ratings) for _ in range(2)]
+    ratings = make_ratings(mechanism.task)
+    found = [export_release(mechanism, ratings) for _ in range(2)]
     arrays = [e.arrays for e in found]
     assert any(not np.array_equal(arrays[0][n], arrays[1][n]) for n in arrays[0])
     guarantee = mechanism.guarantee(ratings.public)
@@ -363,7 +365,7 @@ def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
     else:
         assert len(arrays[0]["items"]) == ITEMS
         assert not {"left", "right", "matrix", "users", "user_ids"} & set(arrays[0])
-    write(found[0], tmp_path / "found.npz")
+    write_release(found[0], tmp_path / "found.npz")
     with np.load(tmp_path / "found.npz", allow_pickle=False) as file:
         assert set(file) == {"card", *arrays[0]}
         card = json.loads(str(file["card"]))
@@ -397,48 +399,50 @@ class Deaf(SecureSource):
         super().__init__()
         self._plain = np.random.default_rng(0)
 
-    def add(self, kind, value, scale):
-        self.drawn[kind, scale, value.size] += 1
-        rng = np.random.default_rng([value.size, sum(self.drawn.values())])
+    def add_noise(self, kind, value, scale):
+        self.draw_counts[kind, scale, value.size] += 1
+        rng = np.random.default_rng([value.size, sum(self.draw_counts.values())])
         return scale * rng.normal(size=value.shape)
 
-    def channel(self, matrix, symbols):  # noqa: ARG002
-        self.drawn["channel", 0.0, 1] += symbols.size
+    def pass_channel(self, matrix, symbols):  # noqa: ARG002
+        self.draw_counts["channel", 0.0, 1] += symbols.size
         return np.ones_like(symbols)
 
-    def channel_of_zeros(self, row, count):  # noqa: ARG002
-        self.drawn["channel", 0.0, 1] += count
+    def pass_zeros(self, row, count):  # noqa: ARG002
+        self.draw_counts["channel", 0.0, 1] += count
         return np.arange(count), np.ones(count, dtype=int)
 
 
 def heard(id, monkeypatch, ratings):
     monkeypatch.setattr(exact_noise, "SecureSource", Deaf)
-    found = export(make(id), ratings)
+    found = export_release(make(id), ratings)
     return found.arrays
 
 
-@pytest.mark.parametrize("id", rest_slow(RELEASED, 4))
+@pytest.mark.parametrize("id", mark_rest_slow(RELEASED, 4))
 def test_nothing_written_depends_on_ratings_but_through_the_noise(id, monkeypatch):
     """With deaf noise, other ratings give the same file: their values change where only those are
     protected, the whole matrix changes elsewhere."""
     mechanism = make(id)
-    change = mechanism.guarantee(ratings_for(mechanism.task).public).change
+    change = mechanism.guarantee(make_ratings(mechanism.task).public).change
     other = {"seed": 8, "pattern": 7 if change is RATING else 8}
-    one = heard(id, monkeypatch, ratings_for(mechanism.task))
-    two = heard(id, monkeypatch, ratings_for(mechanism.task, **other))
+    one = heard(id, monkeypatch, make_ratings(mechanism.task))
+    two = heard(id, monkeypatch, make_ratings(mechanism.task, **other))
     assert set(one) == set(two)
     for name, array in one.items():
         np.testing.assert_allclose(array, two[name], rtol=1e-9, atol=1e-9, err_msg=name)
 
 
 def test_that_check_sees_user_factors(monkeypatch):
-    monkeypatch.setattr(exporting, "_of_model", lambda _m, _g, model: {"left": model.factors.left})
+    monkeypatch.setattr(
+        exporting, "_extract_model_arrays", lambda _m, _g, model: {"left": model.factors.left}
+    )
     with pytest.raises(CannotRelease, match=r"arrays\.left .*does not belong"):
-        heard("private-svd", monkeypatch, ratings_for(Task.RATINGS))
-    told = {"left": ArrayPart((USERS, "r"))}
-    monkeypatch.setattr(exporting, "parts_of", lambda *_: (told, ""))
+        heard("private-svd", monkeypatch, make_ratings(Task.RATINGS))
+    told = {"left": ArraySpec((USERS, "r"))}
+    monkeypatch.setattr(exporting, "specify_arrays", lambda *_: (told, ""))
     one, two = (
-        heard("private-svd", monkeypatch, ratings_for(Task.RATINGS, pattern=p)) for p in (7, 8)
+        heard("private-svd", monkeypatch, make_ratings(Task.RATINGS, pattern=p)) for p in (7, 8)
     )
     assert not np.allclose(one["left"], two["left"])
 
@@ -447,38 +451,38 @@ def test_that_check_sees_user_factors(monkeypatch):
 def test_what_cannot_be_released_says_why(id):
     mechanism = make(id)
     with pytest.raises(CannotRelease, match=REFUSED[id]):
-        export(mechanism, ratings_for(mechanism.task))
+        export_release(mechanism, make_ratings(mechanism.task))
 
 
 @pytest.mark.parametrize("id", sorted(set(registry.MECHANISMS) - set(PRIVATE)))
 def test_a_method_without_privacy_is_never_released(id):
     mechanism = registry.create(id)
     with pytest.raises(CannotRelease, match="no finite certified epsilon"):
-        export(mechanism, ratings_for(mechanism.task))
+        export_release(mechanism, make_ratings(mechanism.task))
 
 
 def test_settings_decide_whether_it_can_be_released():
-    signs, stars = ratings_for(Task.BINARY), ratings_for(Task.RATINGS)
+    signs, stars = make_ratings(Task.BINARY), make_ratings(Task.RATINGS)
     published = parsed("objective", "estimator", "published")
     with pytest.raises(CannotRelease, match="probit loss"):
-        check(make("objective", **probit("objective"), **published), signs)
+        check_releasable(make("objective", **probit("objective"), **published), signs)
     flips = {"p_plus": 1.0, "p_minus": 0.5}
     with pytest.raises(CannotRelease, match="reveal their input"):
-        check(make("input-flip", **flips), signs)
+        check_releasable(make("input-flip", **flips), signs)
     with pytest.raises(CannotRelease, match="NormLaplace"):
-        check(make("dpmf", **public_users()), stars)
+        check_releasable(make("dpmf", **public_users()), stars)
     by_coordinate = make("dpmf", **public_users(), **parsed("dpmf", "noise", "coordinate"))
-    found = export(by_coordinate, stars)
+    found = export_release(by_coordinate, stars)
     assert set(found.arrays) == {"items"}
     neighbours = make(
         "svd-after-cleansing", **parsed("svd-after-cleansing", "predictor", "neighbours")
     )
     with pytest.raises(CannotRelease, match="no factors"):
-        export(neighbours, stars)
+        export_release(neighbours, stars)
 
 
 def parsed(id, name, text):
-    return {name: parse_setting(registry.get(id), name, text)}
+    return {name: parse_setting(registry.get_mechanism(id), name, text)}
 
 
 def probit(id):
@@ -490,12 +494,12 @@ def public_users():
 
 
 def test_too_many_draws_are_refused_before_any(monkeypatch):
-    monkeypatch.setattr(exporting, "LARGEST", 100)
+    monkeypatch.setattr(exporting, "MAX_DRAWS", 100)
     with pytest.raises(CannotRelease, match="at most 100 are drawn"):
-        export(make("output"), ratings_for(Task.BINARY))
-    monkeypatch.setattr(exporting, "_LARGEST_CHANNEL", 100)
+        export_release(make("output"), make_ratings(Task.BINARY))
+    monkeypatch.setattr(exporting, "_MAX_CHANNEL_CELLS", 100)
     with pytest.raises(CannotRelease, match="at most 100 are drawn"):
-        export(make("randomised-response"), ratings_for(Task.RATINGS))
+        export_release(make("randomised-response"), make_ratings(Task.RATINGS))
 
 
 class AsksTwice(PrivateItemMean):
@@ -508,7 +512,7 @@ def test_more_answers_than_the_card_counts_are_never_written(monkeypatch):
     known = {**registry.MECHANISMS, AsksTwice.id: AsksTwice}
     monkeypatch.setattr(registry.MECHANISMS, "_classes", known)
     with pytest.raises(CannotRelease, match="other noise than its card counts"):
-        export(AsksTwice(epsilon=1.0), ratings_for(Task.RATINGS))
+        export_release(AsksTwice(epsilon=1.0), make_ratings(Task.RATINGS))
 
 
 @pytest.mark.parametrize(
@@ -525,13 +529,15 @@ def test_more_answers_than_the_card_counts_are_never_written(monkeypatch):
 )
 def test_preparation_that_reads_the_ratings_is_refused(id, step, refused):
     mechanism = make(id)
-    ratings, steps = prepare_all(ratings_for(Task.RATINGS), mechanism.task, [parse_step(step)])
+    ratings, steps = prepare_all_ratings(
+        make_ratings(Task.RATINGS), mechanism.task, [parse_step(step)]
+    )
     assert steps == (step,)
     if refused:
         with pytest.raises(CannotRelease, match="no noise covers"):
-            check(mechanism, ratings, steps)
+            check_releasable(mechanism, ratings, steps)
     else:
-        check(mechanism, ratings, steps)
+        check_releasable(mechanism, ratings, steps)
 
 
 # The command
@@ -539,7 +545,7 @@ def test_preparation_that_reads_the_ratings_is_refused(id, step, refused):
 
 @pytest.fixture
 def stars(tmp_path):
-    ratings = ratings_for(Task.RATINGS)
+    ratings = make_ratings(Task.RATINGS)
     rows = zip(ratings.users, ratings.items, ratings.values, strict=True)
     path = tmp_path / "stars.tsv"
     lines = (f"{u + 1}\t{i + 1}\t{v:g}\t{880000000 + u}\n" for u, i, v in rows)
@@ -604,7 +610,7 @@ def test_there_is_no_release_without_a_file_or_with_a_seed(dpmc, words):
 
 
 def test_without_the_package_a_sentence_says_how_to_get_it(dpmc, stars, monkeypatch):
-    exact_noise.opendp.cache_clear()
+    exact_noise.load_opendp.cache_clear()
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     out = stars.parent / "found.npz"
     words = ("release", stars, "private-item-mean", "--epsilon", 1, "--range", "1:5", "--out", out)
@@ -628,13 +634,13 @@ def test_the_samplers_agree_with_the_laws_far_out():
 
 
 class Halved(SecureSource):
-    def add(self, kind, value, scale):
-        return super().add(kind, value, scale / 2)
+    def add_noise(self, kind, value, scale):
+        return super().add_noise(kind, value, scale / 2)
 
 
 class OneDrawForAll(SecureSource):
-    def add(self, kind, value, scale):
-        return value + super().add(kind, np.zeros(1), scale)
+    def add_noise(self, kind, value, scale):
+        return value + super().add_noise(kind, np.zeros(1), scale)
 
 
 @pytest.mark.parametrize("source", [Halved, OneDrawForAll])

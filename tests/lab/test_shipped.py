@@ -11,16 +11,16 @@ from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import BadRatings
-from dpmc_core.metrics import METRICS, headline
+from dpmc_core.metrics import METRICS, choose_headline_metric
 from dpmc_core.model import Estimator, Task
-from dpmc_core.problem import build_problem, default_split
+from dpmc_core.problem import build_problem, choose_default_split
 from dpmc_lab import shipped, sweep
 from dpmc_lab.curves import lines, numbers
-from dpmc_lab.store import Store, curves, records
+from dpmc_lab.store import Store, iterate_records, list_curves
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import EPSILONS, PRESETS
-from tests.slow_helpers import rest_slow
-from tests.sweep_helpers import InThisProcess
+from tests.slow_helpers import mark_rest_slow
+from tests.sweep_helpers import InProcessPool
 
 IDS = ("input-flip", "output")
 SHIPPED = [
@@ -38,26 +38,26 @@ GRIDS = [PRESETS[name].grid for name in NAMES]
 
 def picture(data, id, metric=None):
     """A mechanism's shipped line at its defaults, with what stands beside it."""
-    task = registry.get(id).task
-    keys = sweep.plan(Grid(data=[data], mechanisms=[id], epsilons=[1.0], seeds=[1])).keys
-    with shipped.load(data, task, [id]) as store:
-        found = METRICS[metric] if metric else headline(task)
-        return lines.read(store, [id], found, keys=keys.curves)
+    task = registry.get_mechanism(id).task
+    keys = sweep.build_plan(Grid(data=[data], mechanisms=[id], epsilons=[1.0], seeds=[1])).keys
+    with shipped.load_curves(data, task, [id]) as store:
+        found = METRICS[metric] if metric else choose_headline_metric(task)
+        return lines.load_curve_chart(store, [id], found, keys=keys.curves)
 
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory):
     """A small grid on restaurants, computed here: its plan and its store."""
     grid = Grid(data=["restaurants"], mechanisms=IDS, epsilons=(0.5, 2.0), seeds=(1, 2))
-    plan = sweep.plan(grid)
+    plan = sweep.build_plan(grid)
     with Store(tmp_path_factory.mktemp("computed") / "rows.sqlite") as store:
-        sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
+        sweep.run(plan.units, store, lambda: InProcessPool(plan.sources))
         yield plan, store
 
 
 def test_a_shipped_line_equals_the_one_a_sweep_gives(computed):
     plan, store = computed
-    stored = lines.read(store, IDS, METRICS["accuracy"], keys=plan.keys.curves)
+    stored = lines.load_curve_chart(store, IDS, METRICS["accuracy"], keys=plan.keys.curves)
     assert [line.mechanism for line in stored.lines] == list(IDS)
     for other in stored.lines:
         came = picture("restaurants", other.mechanism)
@@ -73,26 +73,26 @@ def test_a_shipped_line_equals_the_one_a_sweep_gives(computed):
         assert set(line.reasons) == set(other.reasons)
         assert line.prepared == other.prepared
         assert line.values[at][:, :2] == pytest.approx(other.values, abs=1e-5)
-        ours = {one.key: one.values for one in stored.twins}
-        for level in came.twins:
+        ours = {one.key: one.values for one in stored.nonprivate_counterparts}
+        for level in came.nonprivate_counterparts:
             assert level.values[:2] == pytest.approx(ours[level.key], abs=1e-5)
-        (guess,), (own,) = came.guesses, stored.guesses
-        assert (guess.key, came.floors, stored.floors) == (own.key, (), ())
+        (guess,), (own,) = came.private_baselines, stored.private_baselines
+        assert (guess.key, came.baselines, stored.baselines) == (own.key, (), ())
         at = np.isin(guess.epsilon, own.epsilon)
         assert guess.values[at][:, :2] == pytest.approx(own.values, abs=1e-5)
 
 
 def test_shipped_rows_are_the_units_a_sweep_would_run(computed):
     plan, _ = computed
-    with shipped.load("restaurants", Task.BINARY) as store:
-        assert store.present(plan.keys.units) == set(plan.keys.units)
-        assert {info.key for info in curves(store)} >= set(plan.keys.curves)
+    with shipped.load_curves("restaurants", Task.BINARY) as store:
+        assert store.find_stored_keys(plan.keys.units) == set(plan.keys.units)
+        assert {info.key for info in list_curves(store)} >= set(plan.keys.curves)
 
 
 def test_a_row_is_what_a_single_run_measures(computed):
     plan, store = computed
     (unit,) = [u for u in plan.units if (u.mechanism.id, u.epsilon, u.seed) == ("output", 2.0, 2)]
-    (row,) = [record for record in records(store) if record["key"] == unit.key]
+    (row,) = [record for record in iterate_records(store) if record["key"] == unit.key]
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=2)
     alone = experiment.run(registry.create("output", epsilon=2.0), problem, 2)
     assert row["metrics"] == alone.metrics
@@ -106,24 +106,26 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
     name, task, facts
 ):
     source = sweep.open_source(name)
-    grids = [g for g in GRIDS if name in g.data and registry.uses_facts(g.steps) == facts]
-    with shipped.load(name, task) as store:
-        found = [info for info in curves(store) if registry.uses_facts(info.prepare) == facts]
+    grids = [g for g in GRIDS if name in g.data and registry.has_features_step(g.steps) == facts]
+    with shipped.load_curves(name, task) as store:
+        found = [
+            info for info in list_curves(store) if registry.has_features_step(info.prepare) == facts
+        ]
         keys = [info.key for info in found]
         pictures = {
-            id: lines.read(store, [id], headline(task), keys=keys)
+            id: lines.load_curve_chart(store, [id], choose_headline_metric(task), keys=keys)
             for grid in grids
             for id in grid.mechanisms
-            if registry.get(id).task is task
+            if registry.get_mechanism(id).task is task
         }
-    assert facts or pictures.keys() == set(registry.noisy(task))
+    assert facts or pictures.keys() == set(registry.list_private_mechanisms(task))
     for id, drawn in pictures.items():
-        cls, infos = registry.get(id), [info for info in found if info.mechanism == id]
+        cls, infos = registry.get_mechanism(id), [info for info in found if info.mechanism == id]
         (grid,) = [g for g in grids if id in g.mechanisms]
         for info in infos:
             assert (info.source, info.revision) == (source.fingerprint, cls.revision)
             # What a single run of the task is tested on, is what the curves were tested on.
-            assert info.split == str(default_split(task))
+            assert info.split == str(choose_default_split(task))
         # The defaults, and the paper's own estimator where there are two and its grid has both.
         two = registry.has_setting(cls, "estimator")
         both = grid.settings or not two
@@ -131,24 +133,28 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
         wanted = []
         for one in estimators:
             chosen = {} if one is None else {"estimator": one}
-            settings = experiment.settings_dict(registry.create(id, epsilon=1.0, **chosen))
+            settings = experiment.serialise_settings(registry.create(id, epsilon=1.0, **chosen))
             wanted.append({k: v for k, v in settings.items() if k != "epsilon"})
         there = [sorted(info.settings.items()) for info in infos]
         assert sorted(map(str, there)) == sorted(str(sorted(one.items())) for one in wanted)
         assert len(drawn.lines) == len(wanted)
-        guess = drawn.baseline(drawn.lines[0])
-        private = guess != id and registry.adds_noise(registry.get(guess))
-        assert {g.mechanism for g in drawn.guesses} == ({guess} if private else set())
-        public = guess if not registry.adds_noise(registry.get(guess)) else None
-        alone = {registry.ALONE[task]} if facts else set()  # drawn beside what takes more
-        assert {f.mechanism for f in drawn.floors} == ({public} - {None}) | alone
-        same = not facts or registry.takes_facts(registry.get(cls.twin))
-        beside = [registry.REFERENCES[task], *[cls.twin] * same]
-        twins = [t.mechanism for t in drawn.twins]
+        guess = drawn.baseline_id(drawn.lines[0])
+        private = guess != id and registry.adds_noise(registry.get_mechanism(guess))
+        assert {g.mechanism for g in drawn.private_baselines} == ({guess} if private else set())
+        public = guess if not registry.adds_noise(registry.get_mechanism(guess)) else None
+        alone = (
+            {registry.WITHOUT_OTHERS_BASELINES[task]} if facts else set()
+        )  # drawn beside what takes more
+        assert {f.mechanism for f in drawn.baselines} == ({public} - {None}) | alone
+        same = not facts or registry.can_use_item_features(
+            registry.get_mechanism(cls.nonprivate_counterpart)
+        )
+        beside = [registry.NONPRIVATE_REFERENCES[task], *[cls.nonprivate_counterpart] * same]
+        twins = [t.mechanism for t in drawn.nonprivate_counterparts]
         assert twins == list(dict.fromkeys(beside)) or (not both and twins == beside[:1])
-        for line in (*drawn.lines, *drawn.guesses):
+        for line in (*drawn.lines, *drawn.private_baselines):
             assert line.version[0].isdigit()
-            assert line.has(grid.epsilons, grid.seeds)
+            assert line.has_values(grid.epsilons, grid.seeds)
             assert line.band.seeds.tolist() == [len(grid.seeds)] * len(grid.epsilons)
 
 
@@ -159,15 +165,15 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
 def test_a_unit_of_every_shipped_curve_is_what_this_program_computes(preset, name, tmp_path):
     """Planted bug: results that change without a new revision, whose old rows stay."""
     grid = replace(PRESETS[preset].grid, data=[name], epsilons=[1.0], seeds=[2])
-    plan = sweep.plan(grid)
+    plan = sweep.build_plan(grid)
     with Store(tmp_path / "rows.sqlite") as store:
-        sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
-        found = {row["key"]: row["metrics"] for row in records(store)}
+        sweep.run(plan.units, store, lambda: InProcessPool(plan.sources))
+        found = {row["key"]: row["metrics"] for row in iterate_records(store)}
     named = {unit.key: unit.mechanism.id for unit in plan.units}
     came = {}
     for task in {unit.mechanism.task for unit in plan.units}:
-        with shipped.load(name, task) as store:
-            came |= {row["key"]: row["metrics"] for row in records(store)}
+        with shipped.load_curves(name, task) as store:
+            came |= {row["key"]: row["metrics"] for row in iterate_records(store)}
     for key, metrics in found.items():
         # Another BLAS kernel (OPENBLAS_CORETYPE=Haswell) moves private-pgd by 4e-5.
         # Without noise, Frank-Wolfe on few ratings stops a round earlier or later (.0017).
@@ -175,17 +181,29 @@ def test_a_unit_of_every_shipped_curve_is_what_this_program_computes(preset, nam
         assert came[key] == pytest.approx(metrics, rel=rel), named[key]
 
 
-@pytest.mark.parametrize("name", rest_slow(SAMPLES))
+@pytest.mark.parametrize("name", mark_rest_slow(SAMPLES))
 def test_what_if_finds_the_shipped_curve_by_the_key_of_its_own_grid(name):
     task = Task.RANKING if SAMPLES[name].clicks else Task.BINARY
-    for id in registry.noisy(task):
-        keys = sweep.plan(Grid(data=[name], mechanisms=[id], epsilons=EPSILONS, seeds=[1])).keys
+    for id in registry.list_private_mechanisms(task):
+        keys = sweep.build_plan(
+            Grid(data=[name], mechanisms=[id], epsilons=EPSILONS, seeds=[1])
+        ).keys
         came = picture(name, id)
-        drawn = {one.key for one in (*came.lines, *came.guesses, *came.floors, *came.twins)}
+        drawn = {
+            one.key
+            for one in (
+                *came.lines,
+                *came.private_baselines,
+                *came.baselines,
+                *came.nonprivate_counterparts,
+            )
+        }
         assert drawn == set(keys.curves)
 
 
-@pytest.mark.parametrize("path", sorted(shipped.FOLDER.glob("*.csv")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(shipped.CURVE_FOLDER.glob("*.csv")), ids=lambda path: path.stem
+)
 def test_a_file_comes_back_as_it_went(path):
     """Byte for byte: the rows in memory are those that a sweep would write again."""
     text = path.read_text()
@@ -193,8 +211,8 @@ def test_a_file_comes_back_as_it_went(path):
     dataset = datasets.load(stamp["data"])
     assert stamp["fingerprint"] == dataset.ratings.fingerprint
     stream = io.StringIO()
-    with shipped.read(io.StringIO(text)) as store:
-        shipped.write(records(store), dataset, stamp["source"], stream)
+    with shipped.read_curves(io.StringIO(text)) as store:
+        shipped.write_curves(iterate_records(store), dataset, stamp["source"], stream)
     head, _, rows = stream.getvalue().partition("\n")
     assert json.loads(head.removeprefix("# ")) == stamp
     assert sorted(rows.splitlines()) == sorted(text.splitlines()[1:])
@@ -203,53 +221,57 @@ def test_a_file_comes_back_as_it_went(path):
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "# {}\nx\n", '# {"public": 3}\n'])
 def test_a_file_that_is_not_a_curve_is_a_sentence(text):
     with pytest.raises(BadRatings, match="cannot be read"):
-        shipped.read(io.StringIO(text))
+        shipped.read_curves(io.StringIO(text))
 
 
 def test_curves_of_another_revision_or_setting_are_left_out():
-    text = (shipped.FOLDER / "restaurants.csv").read_text()
+    text = (shipped.CURVE_FOLDER / "restaurants.csv").read_text()
     head, _, rows = text.partition("\n")
     stamp = json.loads(head.removeprefix("# "))
     older = stamp | {"revisions": stamp["revisions"] | {"output": 0}}
     flips = [name for name in stamp["settings"] if name.split()[0] == "input-flip"]
     other = stamp | {"settings": stamp["settings"] | {name: {"radius": 0.123} for name in flips}}
     for changed, left in ((older, "input-flip"), (other, "output")):
-        with shipped.read(io.StringIO(f"# {json.dumps(changed)}\n{rows}")) as store:
-            drawn = lines.read(store, IDS, METRICS["accuracy"])
+        with shipped.read_curves(io.StringIO(f"# {json.dumps(changed)}\n{rows}")) as store:
+            drawn = lines.load_curve_chart(store, IDS, METRICS["accuracy"])
         assert {line.mechanism for line in drawn.lines} == {left}
 
 
 def test_a_line_is_looked_at_from_one_epsilon():
     came = picture("restaurants", "output")
     (line,) = came.lines
-    here = line.at(4.0)
+    here = line.interval_at(4.0)
     row = line.values[line.epsilon == 4.0][0]
     assert here.mean == pytest.approx(row.mean())
     assert here.seeds == len(line.seeds) == 5
-    assert len(came.guesses) == 1
-    assert len(came.twins) == 2
-    assert line.at(2.5) is None  # not computed, never interpolated
-    assert "the curve at epsilon 4:" in numbers.words_at(came, 4.0)
-    assert "the curve at" not in numbers.words_at(came, 2.5)
-    assert lines.table_of(line)["seeds"] == [5] * 14
+    assert len(came.private_baselines) == 1
+    assert len(came.nonprivate_counterparts) == 2
+    assert line.interval_at(2.5) is None  # not computed, never interpolated
+    assert "the curve at epsilon 4:" in numbers.describe_chart_at(came, 4.0)
+    assert "the curve at" not in numbers.describe_chart_at(came, 2.5)
+    assert lines.tabulate_line(line)["seeds"] == [5] * 14
 
 
 def test_what_is_missing_is_filled_with_what_came_with_the_program(computed):
     plan, store = computed
     metric = METRICS["accuracy"]
-    own = lines.stored(store, IDS[1:], [metric], keys=plan.keys.curves)
-    mine = lines.picture(own, IDS[1:], metric)
-    found = lines.shipped_rows("restaurants", "input-flip")
-    came = {key: rows for key, rows in found.items() if "(" not in lines.label(rows.info)}
-    both = lines.picture(own, IDS, metric, came)
+    own = lines.load_curve_rows(store, IDS[1:], [metric], keys=plan.keys.curves)
+    mine = lines.build_curve_chart(own, IDS[1:], metric)
+    found = lines.load_shipped_rows("restaurants", "input-flip")
+    came = {
+        key: rows for key, rows in found.items() if "(" not in lines.format_curve_label(rows.info)
+    }
+    both = lines.build_curve_chart(own, IDS, metric, came)
     assert [line.mechanism for line in both.lines] == list(IDS)
     assert np.array_equal(both.lines[1].values, mine.lines[0].values)
-    assert {g.label for g in both.guesses} == {g.label for g in mine.guesses}
-    assert both.floors == mine.floors == ()
-    whole = lines.picture(own, IDS[1:], metric, lines.shipped_rows("restaurants", "output"))
+    assert {g.label for g in both.private_baselines} == {g.label for g in mine.private_baselines}
+    assert both.baselines == mine.baselines == ()
+    whole = lines.build_curve_chart(
+        own, IDS[1:], metric, lines.load_shipped_rows("restaurants", "output")
+    )
     assert len(whole.lines[0].seeds) == 5
-    assert len(whole.twins[0].values) == 5  # those it was computed beside
-    alone = lines.picture(own, IDS[1:], metric, came)
+    assert len(whole.nonprivate_counterparts[0].values) == 5  # those it was computed beside
+    alone = lines.build_curve_chart(own, IDS[1:], metric, came)
     assert np.array_equal(alone.lines[0].values, mine.lines[0].values)
 
 
@@ -258,10 +280,14 @@ def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_te
     """Recovery is worth at least ten points where it works, none as published (ARE 1 is zero)."""
     for name, works in (("one-bit-lab-strong", True), ("one-bit-lab", False)):
         came = picture(name, "input-flip")
-        guess = came.guesses[0].band
-        with shipped.load(name, Task.BINARY, ["gradient"]) as store:
-            drawn = [lines.read(store, ["gradient"], METRICS[m]) for m in ("accuracy", "are")]
-        twin, error = ({t.mechanism: t.level for t in one.twins}["clear"] for one in drawn)
+        guess = came.private_baselines[0].band
+        with shipped.load_curves(name, Task.BINARY, ["gradient"]) as store:
+            drawn = [
+                lines.load_curve_chart(store, ["gradient"], METRICS[m]) for m in ("accuracy", "are")
+            ]
+        twin, error = (
+            {t.mechanism: t.interval for t in one.nonprivate_counterparts}["clear"] for one in drawn
+        )
         assert (error.mean < 0.5) if works else (error.mean > 1)
         gain, spread = twin.mean - guess.mean[-1], guess.high[-1] - guess.mean[-1]
         assert (gain > 0.1) if works else (gain < twin.half_width + spread)
@@ -277,18 +303,22 @@ def test_no_certified_default_is_clearly_worse_than_its_own_guess():
     worse, compared = [], 0
     for name, task in SHIPPED:
         public = datasets.load(name).ratings.public
-        for id in set(registry.noisy(task)) - {"dpimf-strawman"}:  # which is what its paper beats
-            if id in registry.BASELINES["private-own-mean"]:  # of which one is the best
+        for id in set(registry.list_private_mechanisms(task)) - {
+            "dpimf-strawman"
+        }:  # which is what its paper beats
+            if id in registry.BASELINE_ALTERNATIVES["private-own-mean"]:  # of which one is the best
                 continue
-            drawn = lines.shipped(name, id)[0]
+            drawn = lines.load_shipped_charts(name, id)[0]
             for epsilon in drawn.lines[0].epsilon:
                 card = registry.create(id, epsilon=epsilon).guarantee(public)
                 if card.certified().epsilon > epsilon * (1 + 1e-9):
                     continue
-                for guess in (g for g in drawn.guesses if epsilon in g.epsilon):
+                for guess in (g for g in drawn.private_baselines if epsilon in g.epsilon):
                     compared += 1
-                    if lines.clearly_better(
-                        drawn.metric, guess.at(epsilon), drawn.lines[0].at(epsilon)
+                    if lines.is_clearly_better(
+                        drawn.metric,
+                        guess.interval_at(epsilon),
+                        drawn.lines[0].interval_at(epsilon),
                     ):
                         worse.append((name, id, epsilon))
     assert compared > 400

@@ -21,8 +21,8 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import store
 from dpmc_lab.store import Store, StoreError, StoreLocked
-from dpmc_lab.sweep import Grid, plan
-from tests.store_helpers import as_nobody, needs_modes, open_folder, record
+from dpmc_lab.sweep import Grid, build_plan
+from tests.store_helpers import drop_privileges, make_record, needs_modes, open_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,11 +39,15 @@ def opened(path):
 
 
 def everything(opened):
-    return list(store.records(opened))
+    return list(store.iterate_records(opened))
 
 
 def test_a_record_comes_back_as_it_went_in(opened):
-    there = [record(), record("majority", None), record(epsilon=2.5, seed=7, accuracy=0.7)]
+    there = [
+        make_record(),
+        make_record("majority", None),
+        make_record(epsilon=2.5, seed=7, accuracy=0.7),
+    ]
     there[1]["guarantee"]["reasons"] = {"value": "no noise"}
     assert opened.add(there) == 3
     back = {found.pop("key"): found for found in everything(opened)}
@@ -54,81 +58,86 @@ def test_a_record_comes_back_as_it_went_in(opened):
 
 
 def test_a_unit_that_is_there_stays_as_it_is(opened):
-    first = record(accuracy=0.6)
-    assert opened.add([first, record(seed=2)]) == 2
-    assert opened.add([record(accuracy=0.1), record(seed=3)]) == 1
-    assert opened.present([first["key"], "other"]) == {first["key"]}
+    first = make_record(accuracy=0.6)
+    assert opened.add([first, make_record(seed=2)]) == 2
+    assert opened.add([make_record(accuracy=0.1), make_record(seed=3)]) == 1
+    assert opened.find_stored_keys([first["key"], "other"]) == {first["key"]}
     assert [r["metrics"]["accuracy"] for r in everything(opened)] == [0.6, 0.6, 0.6]
 
 
 def test_many_keys_are_looked_up_in_parts(opened):
-    rows = [record(seed=seed) for seed in range(1, 1203)]
+    rows = [make_record(seed=seed) for seed in range(1, 1203)]
     opened.add(rows)
     keys = [row["key"] for row in rows]
-    assert opened.present([*keys, "x", "y"]) == set(keys)
+    assert opened.find_stored_keys([*keys, "x", "y"]) == set(keys)
 
 
 def test_rows_are_written_all_or_none(opened):
-    wrong = record(seed=2)
+    wrong = make_record(seed=2)
     wrong["metrics"] = {"fame": 1.0}
     with pytest.raises(DpmcError, match="no column for the metric fame"):
-        opened.add([record(seed=1), wrong])
-    broken = record(seed=3)
+        opened.add([make_record(seed=1), wrong])
+    broken = make_record(seed=3)
     broken["rounds"] = None
     with pytest.raises(StoreError):
-        opened.add([record(seed=4), broken])
+        opened.add([make_record(seed=4), broken])
     assert everything(opened) == []
-    assert opened.add([record(seed=5)]) == 1
+    assert opened.add([make_record(seed=5)]) == 1
 
 
 def test_curves_collect_what_differs_in_epsilon_and_seed_only(opened):
-    other = record(seed=2)
+    other = make_record(seed=2)
     other["settings"] = other["settings"] | {"radius": 0.5}
-    revision = registry.get("input-flip").revision
-    newer = record(seed=3, revision=revision + 1)
-    elsewhere = record(seed=4)
+    revision = registry.get_mechanism("input-flip").revision
+    newer = make_record(seed=3, revision=revision + 1)
+    elsewhere = make_record(seed=4)
     elsewhere["data"] = elsewhere["data"] | {"source": "6" * 16, "name": "moons"}
     for k, row in enumerate((other, newer, elsewhere)):
         row["key"] = f"key {k}"
-    opened.add([record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2, 3)])
+    opened.add([make_record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2, 3)])
     opened.add([other, newer, elsewhere])
-    found = store.curves(opened)
+    found = store.list_curves(opened)
     assert [info.rows for info in found] == [6, 1, 1, 1]
     assert "epsilon" not in found[0].settings
     assert found[0].public == PublicFacts(users=40, items=30, low=-1, high=1)
-    assert [info.name for info in store.curves(opened, data="moons")] == ["moons"]
-    assert len(store.curves(opened, mechanism="input-flip", source="5" * 16)) == 3
-    assert store.curves(opened, keys=[found[1].key])[0].settings["radius"] == 0.5
+    assert [info.name for info in store.list_curves(opened, data="moons")] == ["moons"]
+    assert len(store.list_curves(opened, mechanism="input-flip", source="5" * 16)) == 3
+    assert store.list_curves(opened, keys=[found[1].key])[0].settings["radius"] == 0.5
     expected = store.unit_key(
         "5" * 16,
         ["binarise=mean"],
         "a random 0.2 of the ratings",
         "input-flip",
         revision,
-        store.without_epsilon(record()["settings"]),
+        store.without_epsilon(make_record()["settings"]),
     )
     assert found[0].key == expected
 
 
 def test_points_are_the_values_of_the_lowest_seeds(opened):
-    opened.add([record(epsilon=e, seed=s, accuracy=s / 10) for s in (5, 3, 1) for e in (2.0, 1.0)])
-    (info,) = store.curves(opened)
-    assert list(store.points(opened, info.id, "accuracy", seeds=2).items()) == [
+    opened.add(
+        [make_record(epsilon=e, seed=s, accuracy=s / 10) for s in (5, 3, 1) for e in (2.0, 1.0)]
+    )
+    (info,) = store.list_curves(opened)
+    assert list(store.load_points(opened, info.id, "accuracy", seeds=2).items()) == [
         ((1.0, 1), 0.1),
         ((1.0, 3), 0.3),
         ((2.0, 1), 0.1),
         ((2.0, 3), 0.3),
     ]
-    assert store.points(opened, info.id, "accuracy", seeds=[9, 5]) == {(1.0, 5): 0.5, (2.0, 5): 0.5}
-    assert store.points(opened, info.id, "rmse") == {}
+    assert store.load_points(opened, info.id, "accuracy", seeds=[9, 5]) == {
+        (1.0, 5): 0.5,
+        (2.0, 5): 0.5,
+    }
+    assert store.load_points(opened, info.id, "rmse") == {}
     with pytest.raises(InvalidSetting, match="did you mean accuracy"):
-        store.points(opened, info.id, "acuracy")
+        store.load_points(opened, info.id, "acuracy")
 
 
 def test_what_is_certified_comes_with_its_reasons(opened):
-    opened.add([record(epsilon=e, seed=s) for e in (2.0, 1.0) for s in (1, 2)])
-    (info,) = store.curves(opened)
-    found = store.certified(opened, info.id)
+    opened.add([make_record(epsilon=e, seed=s) for e in (2.0, 1.0) for s in (1, 2)])
+    (info,) = store.list_curves(opened)
+    found = store.load_claims(opened, info.id)
     one, two = found.values()
     assert (list(found), one.claimed, one.change.unit) == ([1.0, 2.0], 1.0, "value")
     assert (two.units["value"], two.units["row_values"], two.units["entry"]) == (2.0, 60.0, None)
@@ -143,13 +152,13 @@ def test_one_metric_of_one_curve_is_read_from_its_index_alone(opened, metric):
 
 
 def test_prune_takes_rows_and_what_only_they_used(opened):
-    opened.add([record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2)])
-    opened.add([record("majority", None)])
-    first, second = store.curves(opened)
+    opened.add([make_record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2)])
+    opened.add([make_record("majority", None)])
+    first, second = store.list_curves(opened)
     assert opened.prune([first.id], dry=True) == 4
     assert len(everything(opened)) == 5
     assert opened.prune([first.id]) == 4
-    assert [info.key for info in store.curves(opened)] == [second.key]
+    assert [info.key for info in store.list_curves(opened)] == [second.key]
     cards = opened.connection.execute("SELECT COUNT(*) FROM card").fetchone()[0]
     assert cards == 1
 
@@ -187,7 +196,7 @@ def test_the_keys_of_units_are_those_of_an_older_store(old):
         seeds=[1, 2],
         steps=["binarise=mean"],
     )
-    units = plan(grid).units
+    units = build_plan(grid).units
     known = [unit for unit in units if unit.mechanism.id in there]
     assert len(known) == 2 * 2 + 2 + 2
     with closing(sqlite3.connect(old)) as opened:
@@ -196,16 +205,22 @@ def test_the_keys_of_units_are_those_of_an_older_store(old):
             for table in ("result", "curve")
         )
     assert rows & {unit.key for unit in units} == {unit.key for unit in known}
-    assert curves >= {unit.curve for unit in known}
+    assert curves >= {unit.curve_key for unit in known}
 
 
 # --- files -----------------------------------------------------------------------------------
 
 
 def test_an_export_holds_every_row(opened, tmp_path):
-    opened.add([record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2)])
-    opened.add([record("majority", None, data=record()["data"] | {"title": "=1+1", "name": "-5"})])
-    found = store.curves(opened)
+    opened.add([make_record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2)])
+    opened.add(
+        [
+            make_record(
+                "majority", None, data=make_record()["data"] | {"title": "=1+1", "name": "-5"}
+            )
+        ]
+    )
+    found = store.list_curves(opened)
     assert store.write_file(opened, found, tmp_path / "rows.csv") == 5
     with (tmp_path / "rows.csv").open(newline="") as file:
         text = list(csv.DictReader(file))
@@ -221,12 +236,12 @@ def test_an_export_holds_every_row(opened, tmp_path):
 
 
 def test_an_export_is_complete_or_not_there(opened, tmp_path, monkeypatch):
-    opened.add([record()])
+    opened.add([make_record()])
     old = tmp_path / "rows.csv"
     old.write_text("what was here")
-    monkeypatch.setattr("dpmc_lab.store.records", lambda *_: 1 / 0)
+    monkeypatch.setattr("dpmc_lab.store.iterate_records", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        store.write_file(opened, store.curves(opened), old)
+        store.write_file(opened, store.list_curves(opened), old)
     assert old.read_text() == "what was here"
     assert {path.name for path in tmp_path.iterdir()} == {"new", "rows.csv"}
 
@@ -237,10 +252,10 @@ def test_an_export_onto_a_full_disk_names_the_file_and_leaves_nothing(
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    opened.add([record()])
-    monkeypatch.setattr("dpmc_lab.store.records", full)
+    opened.add([make_record()])
+    monkeypatch.setattr("dpmc_lab.store.iterate_records", full)
     with pytest.raises(DpmcError, match=r"rows\.csv could not be written: no space"):
-        store.write_file(opened, store.curves(opened), tmp_path / "rows.csv")
+        store.write_file(opened, store.list_curves(opened), tmp_path / "rows.csv")
     assert {path.name for path in tmp_path.iterdir()} == {"new"}
 
 
@@ -249,7 +264,7 @@ def test_an_export_onto_a_full_disk_names_the_file_and_leaves_nothing(
 
 def test_a_newer_store_is_left_alone(path):
     with Store(path) as opened:
-        opened.add([record()])
+        opened.add([make_record()])
         opened.connection.execute(f"PRAGMA user_version = {store.VERSION + 1}")
     for read_only in (False, True):
         with pytest.raises(StoreError, match="from a newer version of this program"):
@@ -276,7 +291,7 @@ def test_another_database_is_left_alone(tmp_path):
 
 def test_a_damaged_store_says_so(path):
     with Store(path) as opened:
-        opened.add([record(seed=s) for s in range(1, 400)])
+        opened.add([make_record(seed=s) for s in range(1, 400)])
     content = bytearray(path.read_bytes())
     content[8192:] = os.urandom(len(content) - 8192)
     path.write_bytes(content)
@@ -299,14 +314,14 @@ def test_a_read_only_folder_can_be_read_and_not_written():
     with open_folder() as folder:
         path = folder / "results.sqlite"
         with Store(path) as opened:
-            opened.add([record()])
+            opened.add([make_record()])
         path.chmod(0o444)
         folder.chmod(0o555)
-        with as_nobody():
+        with drop_privileges():
             with Store(path, read_only=True) as reader:
                 assert len(everything(reader)) == 1
             with pytest.raises(StoreError, match="read-only"), Store(path) as writer:
-                writer.add([record(seed=2)])
+                writer.add([make_record(seed=2)])
             with pytest.raises(StoreError, match="read-only"):
                 Store(folder / "another.sqlite")
             with pytest.raises(StoreError, match="read-only"):
@@ -318,14 +333,17 @@ def test_rows_of_a_killed_program_in_a_read_only_folder_are_not_passed_over():
     with open_folder() as folder:
         path, kept = folder / "results.sqlite", {}
         with Store(path) as opened:
-            opened.add([record()])
+            opened.add([make_record()])
             for part in (path, folder / "results.sqlite-wal"):
                 kept[part] = part.read_bytes()  # as it is before the last program closes it
         for part, content in kept.items():
             part.write_bytes(content)
             part.chmod(0o444)
         folder.chmod(0o555)
-        with as_nobody(), pytest.raises(StoreError, match="rows that a killed program left in"):
+        with (
+            drop_privileges(),
+            pytest.raises(StoreError, match="rows that a killed program left in"),
+        ):
             Store(path, read_only=True)
 
 
@@ -333,7 +351,7 @@ def fill(opened):
     """Add rows until that fails; how many went in, and the sentence."""
     for seed in range(1, 10_000):
         try:
-            opened.add([record(seed=seed)])
+            opened.add([make_record(seed=seed)])
         except StoreError as error:
             return seed - 1, str(error)
     raise AssertionError("nothing was full")
@@ -346,7 +364,7 @@ def test_a_full_disk_keeps_every_row_before_it(path):
         assert re.search("on a full disk.*every row stored before is kept", error)
     with Store(path) as opened:
         assert len(everything(opened)) == stored > 0
-        assert opened.add([record(seed=stored + 1)]) == 1
+        assert opened.add([make_record(seed=stored + 1)]) == 1
 
 
 @pytest.mark.slow
@@ -372,15 +390,15 @@ def test_a_full_file_system_keeps_every_row_before_it(tmp_path):
 def test_a_locked_store_says_so_and_takes_rows_again_later(path, monkeypatch):
     monkeypatch.setattr(store, "WAIT", 0.1)
     with Store(path) as opened:
-        opened.add([record()])
+        opened.add([make_record()])
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreLocked, match="locked by another program"):
-            opened.add([record(seed=2)])
+            opened.add([make_record(seed=2)])
         assert len(everything(opened)) == 1  # reading goes on
         other.execute("COMMIT")
         other.close()
-        assert opened.add([record(seed=2)]) == 1
+        assert opened.add([make_record(seed=2)]) == 1
 
 
 WRITER = """

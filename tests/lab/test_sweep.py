@@ -18,21 +18,21 @@ import pytest
 from dpmc_core import experiment, registry
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import AddsNoiseLast, Constant, Step, Task
-from dpmc_core.privacy import witness
+from dpmc_core.privacy import record_publications
 from dpmc_core.problem import LeaveLast, build_problem
 from dpmc_lab import locks, store, sweep
 from dpmc_lab.store import Store, StoreError
 from dpmc_lab.sweep import engine
 from dpmc_lab.sweep import grid as grids
-from dpmc_lab.sweep.engine import ALONE, BREAKS, COMPANY
+from dpmc_lab.sweep.engine import MAX_BREAKS, MAX_LOSSES_ALONE, MAX_LOSSES_TOGETHER
 from tests.sweep_helpers import (
     ExecutorPool,
-    InThisProcess,
+    InProcessPool,
     make_dataset,
     make_pair,
     make_plan,
     make_source,
-    rows_of,
+    read_rows,
 )
 
 GUESS, REFERENCE = "private-majority", "reference-binary"  # what stands beside one-bit methods
@@ -61,7 +61,7 @@ def undisturbed(plan, tmp_path_factory):
     with Store(tmp_path_factory.mktemp("undisturbed") / "results.sqlite") as opened:
         report = run(plan, opened)
         assert not report.failed
-        return rows_of(opened)
+        return read_rows(opened)
 
 
 # --- plans -----------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_everything_that_decides_a_result_is_in_its_key():
 
 def test_a_raised_revision_is_another_unit(monkeypatch):
     before = {u.key: u.mechanism.id for u in make_plan(mechanisms=["input-flip"]).units}
-    monkeypatch.setattr(registry.get("input-flip"), "revision", 99)
+    monkeypatch.setattr(registry.get_mechanism("input-flip"), "revision", 99)
     after = {u.key: u.mechanism.id for u in make_plan(mechanisms=["input-flip"]).units}
     assert len(before) == len(after)
     assert {before[key] for key in before.keys() & after.keys()} == {GUESS, REFERENCE, "clear"}
@@ -224,7 +224,7 @@ def test_rows_do_not_depend_on_order_threads_or_what_else_runs(undisturbed, open
         seeds=[3, 2, 1],
     )
     assert not run(grown, opened, units=grown.units[::-1], threads=3).failed
-    rows = rows_of(opened)
+    rows = read_rows(opened)
     assert {key: rows[key] for key in undisturbed} == undisturbed
     assert len(rows) == len(grown.units) > len(undisturbed)
 
@@ -238,7 +238,7 @@ def test_rows_do_not_depend_on_the_executor(plan, undisturbed, opened):
         on_progress=lambda r: seen.append((r.done, r.total)),
     )
     assert (report.done, report.failed, report.skipped) == (len(plan.units), {}, 0)
-    assert rows_of(opened) == undisturbed
+    assert read_rows(opened) == undisturbed
     assert seen[0] == (0, len(plan.units))
     assert seen == sorted(seen)
 
@@ -248,10 +248,10 @@ def test_workers_read_the_same_memory_and_cannot_write_it():
     sources = {source.fingerprint: source for source in (make_source(), make_pair())}
     places = {Path(tempfile.gettempdir()), Path("/dev/shm")} & set(Path("/").glob("*/*"))
     before = {path: set(path.iterdir()) for path in places}
-    shared = engine.Shared(sources, engine._context())
+    shared = engine.SharedSources(sources, engine._process_context())
     first, second = shared.open(), shared.open()
     for mark, source in sources.items():
-        data = [found[mark].at(1) for found in (first, second)]
+        data = [found[mark].for_seed(1) for found in (first, second)]
         one, two = (d[0] if isinstance(d, tuple) else d.ratings for d in data)
         assert first[mark].fingerprint == source.fingerprint
         for name in ("users", "items", "values"):
@@ -264,18 +264,18 @@ def test_workers_read_the_same_memory_and_cannot_write_it():
 
 def test_of_many_ratings_a_process_keeps_one_split(monkeypatch):
     monkeypatch.setattr(engine, "_LARGE", 10)
-    monkeypatch.setattr(engine, "_problems", engine.Memory(4))
+    monkeypatch.setattr(engine, "_problems", engine.RecentCache(4))
     source = make_source()
     plan = make_plan(sources=[source], seeds=[1, 2, 3])
     for unit in plan.units:
-        sweep.run_here(unit, source)
-        assert len(engine._problems._kept) == 1
+        sweep.run_unit_locally(unit, source)
+        assert len(engine._problems._cached) == 1
 
 
 def test_official_pairs_are_not_split_again(opened):
     plan = make_plan(sources=[make_pair()], mechanisms=["input-flip"])
     assert not run(plan, opened).failed
-    rows = rows_of(opened).values()
+    rows = read_rows(opened).values()
     assert {row["data"]["split"] for row in rows} == {"the given test ratings"}
     assert len({row["data"]["fingerprint"] for row in rows}) == 1
     noisy = [
@@ -289,12 +289,12 @@ def test_official_pairs_are_not_split_again(opened):
 def test_every_task_is_split_as_a_single_run_of_it(opened):
     plan = make_plan(mechanisms=["popularity", "majority"], epsilons=[], seeds=[1], settings={})
     assert not run(plan, opened).failed
-    for row in rows_of(opened).values():
+    for row in read_rows(opened).values():
         task = Task(row["task"])
         alone = build_problem(make_dataset(), task, seed=1)
         assert row["data"]["split"] == alone.split
         assert row["data"]["fingerprint"] == alone.train.fingerprint
-    assert {row["task"] for row in rows_of(opened).values()} == {"ranking", "binary"}
+    assert {row["task"] for row in read_rows(opened).values()} == {"ranking", "binary"}
 
 
 # --- what may be shared between units ----------------------------------------------------------
@@ -306,7 +306,7 @@ def test_output_perturbation_alone_may_share_its_solve():
         id
         for id, cls in registry.MECHANISMS.items()
         if isinstance(registry.create(id, epsilon=1.0, delta=1e-6), AddsNoiseLast)
-        or hasattr(cls, "before_noise")
+        or hasattr(cls, "solve_without_noise")
     ]
     assert sharing == ["output"]
 
@@ -317,20 +317,20 @@ def test_a_poisoned_solve_reaches_output_perturbation_alone(plan, undisturbed, o
 
     monkeypatch.setattr(engine, "shared_solve", poisoned)
     run(plan, opened)
-    rows = rows_of(opened)
+    rows = read_rows(opened)
     changed = {rows[key]["mechanism"] for key in rows if rows[key] != undisturbed[key]}
     assert changed == {"output"}
 
 
 def test_one_solve_serves_every_epsilon_and_seed_of_a_split(opened, monkeypatch):
-    cls, solves = registry.get("output"), []
-    solve = cls.before_noise
+    cls, solves = registry.get_mechanism("output"), []
+    solve = cls.solve_without_noise
 
     def counted(self, ratings):
         solves.append(ratings.fingerprint)
         yield from solve(self, ratings)
 
-    monkeypatch.setattr(cls, "before_noise", counted)
+    monkeypatch.setattr(cls, "solve_without_noise", counted)
     pair = make_plan(sources=[make_pair()], mechanisms=["output"], settings={})
     run(pair, opened)
     assert len(solves) == 1
@@ -340,9 +340,9 @@ def test_one_solve_serves_every_epsilon_and_seed_of_a_split(opened, monkeypatch)
 
 
 def test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own():
-    problem = build_problem(make_dataset(), registry.get("output").task, seed=5)
+    problem = build_problem(make_dataset(), registry.get_mechanism("output").task, seed=5)
     mechanism = registry.create("output", epsilon=2.0, iterations=6)
-    with witness() as published:
+    with record_publications() as published:
         shared = experiment.run(
             mechanism, problem, 5, with_baselines=False, solve=engine.shared_solve
         )
@@ -358,7 +358,7 @@ def test_two_radii_of_a_sweep_have_a_solve_each(opened):
         mechanisms=["output"], epsilons=[50.0], settings={"output.radius": ["0.1", "2"]}, seeds=[1]
     )
     run(plan, opened)
-    rows = [row for row in rows_of(opened).values() if row["mechanism"] == "output"]
+    rows = [row for row in read_rows(opened).values() if row["mechanism"] == "output"]
     assert len(rows) == 2
     rounds = {}
     for row in rows:
@@ -379,7 +379,7 @@ def test_what_is_there_is_not_run_again(plan, undisturbed, opened):
     run(plan, opened, units=plan.units[3:8])
     report = run(plan, opened)
     assert (report.skipped, report.done) == (5, len(plan.units) - 5)
-    assert rows_of(opened) == undisturbed
+    assert read_rows(opened) == undisturbed
     again = sweep.run(plan.units, opened, lambda: pytest.fail("there is nothing to do"))
     assert (again.skipped, again.done, again.failed) == (len(plan.units), 0, {})
 
@@ -390,10 +390,10 @@ def test_stopping_keeps_what_is_finished(plan, undisturbed, opened):
         plan, opened, on_progress=lambda r: done.append(r.done), stop=lambda: done[-1:] >= [3]
     )
     assert report.stopped
-    kept = rows_of(opened)
+    kept = read_rows(opened)
     assert 3 <= len(kept) < len(plan.units)
     assert not run(plan, opened).stopped
-    assert rows_of(opened) == undisturbed
+    assert read_rows(opened) == undisturbed
 
 
 def test_a_unit_that_fails_takes_no_other_with_it(plan, undisturbed, opened, monkeypatch):
@@ -415,9 +415,9 @@ def test_a_unit_that_fails_takes_no_other_with_it(plan, undisturbed, opened, mon
     assert reasons["output on tiny at epsilon 4, seed 2"] == (
         "unexpected ZeroDivisionError: a fault"
     )
-    assert len(rows_of(opened)) == len(plan.units) - 8
+    assert len(read_rows(opened)) == len(plan.units) - 8
     run(plan, opened)
-    assert rows_of(opened) == undisturbed
+    assert read_rows(opened) == undisturbed
 
 
 class Fragile:
@@ -464,9 +464,9 @@ def test_a_unit_that_kills_its_worker_is_given_up_alone(plan, undisturbed, opene
 
     report = sweep.run(plan.units, opened, open_pool)
     assert list(report.failed) == [killer]
-    assert f"was killed {COMPANY + ALONE} times" in report.failed[killer]
-    assert len(opening) == COMPANY + ALONE + 1
-    rows = rows_of(opened)
+    assert f"was killed {MAX_LOSSES_TOGETHER + MAX_LOSSES_ALONE} times" in report.failed[killer]
+    assert len(opening) == MAX_LOSSES_TOGETHER + MAX_LOSSES_ALONE + 1
+    rows = read_rows(opened)
     assert rows == {key: row for key, row in undisturbed.items() if key != killer.key}
 
 
@@ -474,7 +474,7 @@ def test_many_killers_are_given_up_one_by_one(plan, undisturbed, opened):
     killers = {unit.key for unit in plan.units[4:14]}
     report = sweep.run(plan.units, opened, lambda: Fragile(plan, killers))
     assert {unit.key for unit in report.failed} == killers
-    assert rows_of(opened).keys() == undisturbed.keys() - killers
+    assert read_rows(opened).keys() == undisturbed.keys() - killers
 
 
 def test_a_pool_that_never_works_is_given_up(plan, opened):
@@ -482,7 +482,7 @@ def test_a_pool_that_never_works_is_given_up(plan, opened):
         def submit(self, unit):  # noqa: ARG002
             raise BrokenExecutor("no process starts")
 
-    with pytest.raises(DpmcError, match=f"ended {BREAKS} times before any unit was through"):
+    with pytest.raises(DpmcError, match=f"ended {MAX_BREAKS} times before any unit was through"):
         sweep.run(plan.units, opened, lambda: Dead(plan, set()))
 
 
@@ -505,7 +505,7 @@ def test_a_lost_cluster_is_not_waited_for(plan, undisturbed, opened):
     report = sweep.run(plan.units, opened, lambda: pools.pop(0))
     assert not pools
     assert not report.failed
-    assert rows_of(opened) == undisturbed
+    assert read_rows(opened) == undisturbed
 
 
 def test_rows_wait_while_the_store_is_locked(plan, undisturbed, opened):
@@ -524,7 +524,7 @@ def test_rows_wait_while_the_store_is_locked(plan, undisturbed, opened):
     other.close()
     assert any("locked by another program; waiting with " in note for note in notes)
     assert report.note == ""
-    assert rows_of(opened) == undisturbed
+    assert read_rows(opened) == undisturbed
 
 
 def test_a_store_that_stays_locked_is_a_sentence(plan, undisturbed, opened):
@@ -539,43 +539,43 @@ def test_a_store_that_stays_locked_is_a_sentence(plan, undisturbed, opened):
         run(plan, opened, patience=0.2)
     other.execute("ROLLBACK")
     other.close()
-    assert len(rows_of(opened)) == 4
+    assert len(read_rows(opened)) == 4
     run(plan, opened)
-    assert rows_of(opened) == undisturbed
+    assert read_rows(opened) == undisturbed
 
 
 def test_what_is_told_is_what_the_store_has(plan, undisturbed, opened, monkeypatch):
     """Also while another sweep writes, and in the moment of the stop."""
-    monkeypatch.setattr(engine, "SPARING", 0)
+    monkeypatch.setattr(engine, "POLL_PAUSE_FACTOR", 0)
     theirs = [undisturbed_record(plan, opened.path, unit) for unit in plan.units[8:20]]
     told, there = [], []
 
     def progress(report):
         told.append(report.done + report.skipped)
-        there.append(len(rows_of(opened)))
+        there.append(len(read_rows(opened)))
         with Store(opened.path) as other:  # as another sweep does, between two looks
             other.add(theirs[:2])
             del theirs[:2]
 
     options = {"on_progress": progress, "stop": lambda: there[-1:] >= [12]}
-    report = sweep.run(plan.units, opened, lambda: InThisProcess(plan.sources), **options)
+    report = sweep.run(plan.units, opened, lambda: InProcessPool(plan.sources), **options)
     assert told == there
     assert report.stopped
     assert (report.done > 2, report.skipped > 2) == (True, True)
     del theirs[:]
     report = sweep.run(
-        plan.units, opened, lambda: InThisProcess(plan.sources), on_progress=progress
+        plan.units, opened, lambda: InProcessPool(plan.sources), on_progress=progress
     )
     assert told == there
     assert report.done + report.skipped == len(plan.units)
-    assert rows_of(opened) == undisturbed
+    assert read_rows(opened) == undisturbed
 
 
 def undisturbed_record(plan, path, unit):
     """The row of one unit, from a store of its own."""
     with Store(path.with_name(f"{unit.key}.sqlite")) as made:
         run(plan, made, units=[unit])
-        return next(store.records(made))
+        return next(store.iterate_records(made))
 
 
 def test_a_full_disk_stops_the_sweep_and_loses_nothing(plan, undisturbed, opened):
@@ -585,12 +585,12 @@ def test_a_full_disk_stops_the_sweep_and_loses_nothing(plan, undisturbed, opened
     # The free room of the pages there are takes a few more rows at most.
     with pytest.raises(StoreError, match=r"full disk.*finished row.* could not be written"):
         run(plan, opened)
-    kept = rows_of(opened)
+    kept = read_rows(opened)
     assert 4 <= len(kept) < len(plan.units)
     assert kept.items() <= undisturbed.items()
     opened.connection.execute("PRAGMA max_page_count = 100000")
     run(plan, opened)
-    assert rows_of(opened) == undisturbed
+    assert read_rows(opened) == undisturbed
 
 
 def test_jobs_must_be_a_number_of_processes(plan):
@@ -602,14 +602,14 @@ def test_jobs_must_be_a_number_of_processes(plan):
 def test_there_are_as_many_processes_as_cores_that_may_be_used(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5, 9})
-    assert engine.processes(None) == 3
+    assert engine.resolve_jobs(None) == 3
 
 
 def test_a_curve_has_its_first_point_before_the_floors_of_all_others():
     """With a floor that has an epsilon too: at every moment both reach equally far."""
     epsilons = [0.1, 0.3, 1.0, 3.0, 10.0]
     asked = {"data": ["restaurants"], "mechanisms": ["private-taste"], "seeds": [1, 2]}
-    units = sweep.plan(sweep.Grid(**asked, epsilons=epsilons)).units
+    units = sweep.build_plan(sweep.Grid(**asked, epsilons=epsilons)).units
     noisy = [(unit.mechanism.id, unit.epsilon) for unit in units if unit.epsilon is not None]
     assert [epsilon for _, epsilon in noisy[:4]] == [0.1, 0.1, 10.0, 10.0]
     assert [id for id, _ in noisy[:4]] == ["private-popularity", "private-taste"] * 2
@@ -643,7 +643,7 @@ def test_what_another_process_has_claimed_is_waited_for_and_taken_over(plan, und
     waited = [done for note, done in notes if "another sweep" in note]
     assert set(waited) == {len(plan.units) - 2}
     assert (report.done, report.skipped, report.note) == (len(plan.units), 0, "")
-    assert rows_of(opened) == undisturbed
+    assert read_rows(opened) == undisturbed
 
 
 def test_one_can_stop_waiting_for_another_sweep(plan, opened, monkeypatch):
@@ -651,7 +651,7 @@ def test_one_can_stop_waiting_for_another_sweep(plan, opened, monkeypatch):
     notes = []
     report = run(plan, opened, on_progress=lambda r: notes.append(r.note), stop=lambda: notes[1:])
     assert report.stopped
-    assert not rows_of(opened)
+    assert not read_rows(opened)
 
 
 def test_a_unit_that_fails_is_free_for_others(plan, opened, monkeypatch):

@@ -25,9 +25,9 @@ from dpmc_lab.cli import sweep as command
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid, SweepReport, cluster, parse_epsilons, parse_seeds
 from sample_data.compute import compute
-from tests.processes import alive, descendants, needs_proc, start, wait_until
-from tests.store_helpers import as_nobody, needs_modes, open_folder, record
-from tests.sweep_helpers import rows_of
+from tests.processes import is_alive, list_descendants, needs_proc, start_sweep, wait_until
+from tests.store_helpers import drop_privileges, make_record, needs_modes, open_folder
+from tests.sweep_helpers import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
@@ -66,7 +66,7 @@ def dpmc(*words, **options):
 
 def rows(path):
     with Store(path, read_only=True) as opened:
-        return rows_of(opened)
+        return read_rows(opened)
 
 
 def sentence(capsys, *words):
@@ -176,7 +176,7 @@ def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
     monkeypatch.setattr(command.time, "monotonic", lambda: now)
     for seconds_each, first in ((0.1, 5), (3.0, 2)):
         now = 0.0
-        told = command.SweepLines()
+        told = command.ProgressLines()
         for done in range(1, 9):
             now += seconds_each
             told(SweepReport(total=100, done=done))
@@ -213,7 +213,7 @@ def test_curves_are_written_when_all_is_done(finished, tmp_path, capsys):
 @pytest.mark.slow
 @posix
 def test_ctrl_c_keeps_what_is_finished(finished, file):
-    child = start(*SMALL[1:], "--store", file, "--json")
+    child = start_sweep(*SMALL[1:], "--store", file, "--json")
     while json.loads(child.stdout.readline())["done"] < 3:
         pass
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: the workers get it too
@@ -236,7 +236,7 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
 @pytest.mark.slow
 @posix
 def test_being_told_to_end_keeps_what_is_finished(file):
-    child = start(*SMALL[1:], "--store", file, "--json")
+    child = start_sweep(*SMALL[1:], "--store", file, "--json")
     while json.loads(child.stdout.readline())["done"] < 3:
         pass
     child.terminate()
@@ -272,7 +272,7 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
     )
     child.stdout.readline()  # it has begun
     time.sleep(2)  # and has rows that cannot be written
-    kin = descendants(child.pid)
+    kin = list_descendants(child.pid)
     child.send_signal(number)
     pressed = time.monotonic()
     assert child.stderr.readline().startswith("dpmc: stopping: ")
@@ -284,7 +284,7 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
     assert err.startswith("dpmc: ended at once; every row stored before is kept")
     other.execute("ROLLBACK")
     other.close()
-    assert wait_until(lambda: not any(map(alive, kin)))
+    assert wait_until(lambda: not any(map(is_alive, kin)))
     done = dpmc(*SMALL, "--store", file)
     assert done.returncode == 0, done.stderr
     assert rows(file) == rows(finished[0])
@@ -295,7 +295,7 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
 
 def test_a_cluster_that_is_not_there_is_a_sentence(capsys, monkeypatch, file):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(cluster, "REACHING", 0.5)
+    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT", 0.5)
     words = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
     said = sentence(capsys, *words)
     assert said.startswith("dpmc: connecting to tcp://127.0.0.1:9 ...\n")
@@ -336,7 +336,7 @@ def test_a_cluster_of_another_version_is_refused():
 @pytest.mark.slow
 def test_a_client_that_cannot_be_made_leaves_nothing_behind(capfd, monkeypatch, file):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(cluster, "REACHING", 0.5)
+    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT", 0.5)
     start = time.monotonic()
     main([*SMALL[:-2], "--store", str(file), "--cluster", "tls://127.0.0.1:9"])
     gc.collect()
@@ -357,7 +357,7 @@ def test_a_read_only_folder_is_a_sentence(capsys):
     importlib.import_module("multiprocessing.forkserver")  # which nobody may read
     with open_folder() as folder:
         folder.chmod(0o555)
-        with as_nobody():
+        with drop_privileges():
             said = sentence(capsys, *SMALL, "--store", folder / "results.sqlite")
     assert "read-only; choose another with --store" in said
 
@@ -410,10 +410,10 @@ def test_units_that_fail_are_told_and_the_others_kept(capsys, file, tmp_path):
 @pytest.fixture
 def filled(file):
     with Store(file) as opened:
-        opened.add([record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2)])
-        changed = record(seed=9, revision=99)
+        opened.add([make_record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2)])
+        changed = make_record(seed=9, revision=99)
         changed["settings"] = changed["settings"] | {"radius": 0.5}
-        opened.add([changed | {"key": "changed"}, record("majority", None, settings={})])
+        opened.add([changed | {"key": "changed"}, make_record("majority", None, settings={})])
     return file
 
 

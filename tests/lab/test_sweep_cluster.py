@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import pytest
 
 from dpmc_lab.store import Store
-from tests.processes import start
-from tests.sweep_helpers import rows_of
+from tests.processes import start_sweep
+from tests.sweep_helpers import read_rows
 
 NEEDED = "needs the extra 'cluster'"
 pytestmark = [
@@ -24,13 +24,13 @@ UNITS = 2 * 3 * (4 * 3 + 2)  # with the private guess; the reference and one twi
 
 def rows(path):
     with Store(path, read_only=True) as opened:
-        return rows_of(opened)
+        return read_rows(opened)
 
 
 def test_local_processes_and_a_cluster_give_identical_rows(cluster, tmp_path):
     two = cluster()
     for name, where in (("local", ["--jobs", 2]), ("cluster", ["--cluster", two.address])):
-        child = start(*GRID, *where, "--store", tmp_path / f"{name}.sqlite")
+        child = start_sweep(*GRID, *where, "--store", tmp_path / f"{name}.sqlite")
         _, err = child.communicate(timeout=200)
         assert child.returncode == 0, err
         assert "Traceback" not in err
@@ -41,7 +41,7 @@ def test_local_processes_and_a_cluster_give_identical_rows(cluster, tmp_path):
 def test_a_lost_worker_costs_nothing(cluster, tmp_path):
     two = cluster()
     path = tmp_path / "results.sqlite"
-    child = start(*GRID, "--cluster", two.address, "--store", path, "--json")
+    child = start_sweep(*GRID, "--cluster", two.address, "--store", path, "--json")
     while json.loads(child.stdout.readline())["done"] < 5:
         pass
     two.processes[-1].kill()
@@ -53,7 +53,7 @@ def test_a_lost_worker_costs_nothing(cluster, tmp_path):
 def test_a_lost_scheduler_is_a_sentence_and_the_rows_stay(cluster, tmp_path):
     two = cluster()
     path = tmp_path / "results.sqlite"
-    child = start(*GRID, "--cluster", two.address, "--store", path, "--json")
+    child = start_sweep(*GRID, "--cluster", two.address, "--store", path, "--json")
     while json.loads(child.stdout.readline())["done"] < 5:
         pass
     two.processes[0].kill()
@@ -66,7 +66,7 @@ def test_a_lost_scheduler_is_a_sentence_and_the_rows_stay(cluster, tmp_path):
 
 def test_a_scheduler_without_workers_is_a_sentence(cluster, tmp_path):
     alone = cluster(workers=0)
-    child = start(*GRID, "--cluster", alone.address, "--store", tmp_path / "results.sqlite")
+    child = start_sweep(*GRID, "--cluster", alone.address, "--store", tmp_path / "results.sqlite")
     _, err = child.communicate(timeout=200)
     assert child.returncode == 1
     assert f"has no workers: start some with 'dask worker {alone.address}'" in err

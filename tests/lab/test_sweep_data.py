@@ -22,10 +22,10 @@ from dpmc_core.model import Factors
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
 from dpmc_lab import locks, papers, store, sweep
 from dpmc_lab.cli import build_parser
-from dpmc_lab.cli.interface import arguments
+from dpmc_lab.cli.interface import collect_arguments
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid, presets, sources
-from dpmc_lab.sweep.sources import SNAPSHOT, read_snapshot, write_snapshot
+from dpmc_lab.sweep.sources import SNAPSHOT_SUFFIX, read_snapshot, write_snapshot
 from tests.store_helpers import needs_modes
 from tests.sweep_helpers import make_dataset, make_pair, make_source
 
@@ -46,7 +46,7 @@ def test_a_source_opens_what_the_command_line_names(tmp_path):
     path = write_ratings(tmp_path, make_dataset().ratings, "stars.csv")
     opened = sweep.open_source(str(path), low=1, high=5)
     assert (opened.name, opened.per_seed) == ("stars.csv", False)
-    assert len(opened.at(3).ratings) == len(make_dataset().ratings)
+    assert len(opened.for_seed(3).ratings) == len(make_dataset().ratings)
     assert sweep.open_source("movie-night").name == "movie-night"
     assert sweep.open_source("movie-night").title == "Movie night"
     with pytest.raises(BadRatings, match="no file or folder"):
@@ -66,7 +66,7 @@ def test_an_official_fold_is_named_by_its_stem(tmp_path):
     assert fold.name == "mine/u1"
     assert given.name == "mine/u1.base"
     assert fold.fingerprint == given.fingerprint
-    train, test = fold.at(0)
+    train, test = fold.for_seed(0)
     assert (len(train), len(test)) == (len(pair.train), len(pair.test))
 
 
@@ -87,11 +87,11 @@ def test_generated_data_is_one_matrix_or_a_new_one_for_each_seed():
     drawn = sweep.open_source("one-bit-lab:seed=each,observed=0.3")
     assert (fixed.per_seed, drawn.per_seed) == (False, True)
     assert fixed.name == "one-bit-lab:observed=0.3,link=probit:1,seed=4"
-    assert fixed.at(1) is fixed.at(2)
-    one, other = drawn.at(1), drawn.at(2)
+    assert fixed.for_seed(1) is fixed.for_seed(2)
+    one, other = drawn.for_seed(1), drawn.for_seed(2)
     assert len(one.ratings) == len(other.ratings) == 3000
     assert not np.array_equal(one.truth.left, other.truth.left)
-    assert drawn.at(1).ratings.fingerprint == one.ratings.fingerprint
+    assert drawn.for_seed(1).ratings.fingerprint == one.ratings.fingerprint
     again = sweep.open_source("one-bit-lab:observed=0.3,seed=each")
     assert again.fingerprint == drawn.fingerprint
     assert sweep.open_source("one-bit-lab:seed=each").fingerprint != drawn.fingerprint
@@ -122,12 +122,12 @@ def test_the_fingerprint_knows_all_that_results_depend_on():
         make_dataset(seed=4),
         dataclasses.replace(base, truth=truth),
     ]
-    marks = {sweep.Whole(one).fingerprint for one in variants}
+    marks = {sweep.SplitSource(one).fingerprint for one in variants}
     assert len(marks) == len(variants)
     renamed = dataclasses.replace(base, name="other", title="Other")
-    assert sweep.Whole(renamed).fingerprint == sweep.Whole(base).fingerprint
+    assert sweep.SplitSource(renamed).fingerprint == sweep.SplitSource(base).fingerprint
     swapped = make_pair()
-    back = sweep.Pair(swapped.test, swapped.train, "x", "x")
+    back = sweep.PairSource(swapped.test, swapped.train, "x", "x")
     assert swapped.fingerprint != back.fingerprint
 
 
@@ -148,19 +148,19 @@ def test_a_snapshot_gives_the_same_ratings_back(tmp_path, times):
     dataset = dataclasses.replace(
         make_dataset(), ratings=dataclasses.replace(ratings, public=capped)
     )
-    path = tmp_path / f"mine{SNAPSHOT}"
+    path = tmp_path / f"mine{SNAPSHOT_SUFFIX}"
     write_snapshot(dataset, path)
     back = read_snapshot(path)
     assert back.ratings.public == capped
-    assert sweep.Whole(back).fingerprint == sweep.Whole(dataset).fingerprint
+    assert sweep.SplitSource(back).fingerprint == sweep.SplitSource(dataset).fingerprint
     assert (back.name, back.title) == ("tiny", "Tiny")
-    assert sweep.open_source(str(path)).fingerprint == sweep.Whole(dataset).fingerprint
+    assert sweep.open_source(str(path)).fingerprint == sweep.SplitSource(dataset).fingerprint
     assert b"film" not in path.read_bytes()
 
 
 @needs_modes
 def test_a_snapshot_is_for_its_user_alone_and_never_replaces(tmp_path):
-    path = tmp_path / f"mine{SNAPSHOT}"
+    path = tmp_path / f"mine{SNAPSHOT_SUFFIX}"
     write_snapshot(make_dataset(), path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.raises(FileExistsError):
@@ -169,7 +169,7 @@ def test_a_snapshot_is_for_its_user_alone_and_never_replaces(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04junk"])
 def test_a_damaged_snapshot_is_a_sentence(tmp_path, content):
-    path = tmp_path / f"mine{SNAPSHOT}"
+    path = tmp_path / f"mine{SNAPSHOT_SUFFIX}"
     path.write_bytes(content)
     with pytest.raises(BadRatings, match="is not a snapshot of ratings"):
         sweep.open_source(str(path))
@@ -199,7 +199,7 @@ def test_a_private_folder_is_for_its_user_alone_and_goes():
     folder.close()  # nor this
 
 
-@pytest.mark.parametrize("where", ["locks.hold", "sweep.sources.write_snapshot"])
+@pytest.mark.parametrize("where", ["locks.acquire_lock", "sweep.sources.write_snapshot"])
 def test_a_private_folder_that_cannot_be_filled_is_not_left_behind(tmp_path, monkeypatch, where):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     full = OSError(errno.ENOSPC, "no space left on device")
@@ -223,7 +223,7 @@ def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatc
             settings={"iterations": ["5"]},
             split=RandomShare(0.3),
         )
-        words = sweep.command(grid, store=folder.store, jobs=1)
+        words = sweep.build_sweep_command(grid, store=folder.store, jobs=1)
         done = subprocess.run(
             words, cwd=ROOT, env=folder.environment, capture_output=True, text=True, check=True
         )
@@ -231,7 +231,7 @@ def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatc
         last = json.loads(done.stdout.splitlines()[-1])
         assert (last["done"], last["total"], last["failed"], last["skipped"]) == (10, 10, 0, 0)
         with Store(folder.store, read_only=True) as opened:
-            (name,) = {info.name for info in store.curves(opened)}
+            (name,) = {info.name for info in store.list_curves(opened)}
             assert name == "tiny"
     finally:
         folder.close()
@@ -239,11 +239,11 @@ def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatc
 
 
 def test_a_grid_on_ratings_in_memory_has_the_keys_of_their_snapshot(tmp_path):
-    dataset, path = make_dataset(), tmp_path / f"mine{SNAPSHOT}"
+    dataset, path = make_dataset(), tmp_path / f"mine{SNAPSHOT_SUFFIX}"
     grid = Grid(data=[str(path)], mechanisms=["output"], epsilons=[1.0], seeds=[1])
-    before = sweep.plan(grid, [sweep.Whole(dataset)]).keys
+    before = sweep.build_plan(grid, [sweep.SplitSource(dataset)]).keys
     write_snapshot(dataset, path)
-    assert sweep.plan(grid).keys == before
+    assert sweep.build_plan(grid).keys == before
 
 
 @pytest.mark.skipif(not locks.AVAILABLE, reason="needs file locks")
@@ -257,7 +257,7 @@ def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alon
     code = (
         "import sys; from tests.sweep_helpers import make_dataset; from dpmc_lab import sweep;"
         "folder = sweep.PrivateFolder(make_dataset()); folder.write();"
-        "print(folder.path.name, folder._watch.pid);"
+        "print(folder.path.name, folder._watcher.pid);"
         "sys.stdout.flush(); sys.stdin.read()"
     )
     other = subprocess.Popen(
@@ -271,13 +271,13 @@ def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alon
     name, watch = other.stdout.readline().split()
     theirs = tmp_path / name
     assert theirs.exists()
-    assert sweep.PrivateFolder.orphans() == []
+    assert sweep.PrivateFolder.claim_orphans() == []
     os.kill(int(watch), signal.SIGKILL)  # as where the whole machine stops
     other.kill()
     other.communicate()
-    (orphan,) = sweep.PrivateFolder.orphans()
+    (orphan,) = sweep.PrivateFolder.claim_orphans()
     assert orphan.path == theirs
-    assert sweep.PrivateFolder.orphans() == []  # this process has it now
+    assert sweep.PrivateFolder.claim_orphans() == []  # this process has it now
     orphan.close()
     mine.close()
     assert [path.name for path in tmp_path.iterdir()] == ["dpmc-private-notes"]
@@ -309,7 +309,7 @@ TYPED = [
 
 
 def grid_of(args):
-    return arguments(args)["asked"].grid()
+    return collect_arguments(args)["grid_options"].grid()
 
 
 @pytest.mark.parametrize("grid", TYPED)
@@ -337,23 +337,26 @@ def test_a_preset_is_a_grid_that_works(name):
         args.data = [STAND_INS[preset.data[0]]]
     if name == "samples":
         args.data = ["restaurants", "one-bit-lab"]
-    plan = sweep.plan(grid_of(args))
+    plan = sweep.build_plan(grid_of(args))
     points = len(plan.sources) * len(preset.epsilons)
     found = Counter(u.mechanism.id for u in plan.units if u.epsilon is not None)
-    for id in filter(lambda id: registry.adds_noise(registry.get(id)), preset.mechanisms):
-        variants = math.prod(map(len, preset.values_of(id).values()))
+    for id in filter(lambda id: registry.adds_noise(registry.get_mechanism(id)), preset.mechanisms):
+        variants = math.prod(map(len, preset.parse_values(id).values()))
         assert found.pop(id) == variants * points
     # Beside them the private guesses, where these are not asked for themselves.
-    beside = (registry.baselines_of(registry.get(id), preset.steps) for id in preset.mechanisms)
+    beside = (
+        registry.list_baselines(registry.get_mechanism(id), preset.steps)
+        for id in preset.mechanisms
+    )
     guesses = {id for ids in beside for id in ids} - {*preset.mechanisms}
     assert found == dict.fromkeys(
-        (id for id in guesses if registry.adds_noise(registry.get(id))), points
+        (id for id in guesses if registry.adds_noise(registry.get_mechanism(id))), points
     )
 
 
 def test_the_synthetic_presets_train_on_the_papers_share_of_cells():
     (source,) = (sweep.open_source(text) for text in NAMED["lwhm22-1b"].grid.data)
-    (unit, *_) = sweep.plan(Grid(data=[source.name], mechanisms=["clear"], seeds=[3])).units
-    train, test = unit.split(source.at(3).ratings, np.random.default_rng(0))
+    (unit, *_) = sweep.build_plan(Grid(data=[source.name], mechanisms=["clear"], seeds=[3])).units
+    train, test = unit.split(source.for_seed(3).ratings, np.random.default_rng(0))
     assert (len(train), len(test)) == (1500, 375)
     assert [text.split(",")[1] for text in NAMED["lwhm22-5"].grid.data][-1] == "observed=1"

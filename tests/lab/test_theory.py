@@ -15,7 +15,7 @@ from dpmc_core.model import Estimator
 from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import papers
-from dpmc_lab.curves.lines import short
+from dpmc_lab.curves.lines import format_short_number
 from dpmc_lab.papers import views
 from dpmc_lab.papers.jtt18 import ByRating, price_of_privacy, rank_one
 from tests.theory import jtt18 as frank_wolfe
@@ -110,7 +110,7 @@ def test_the_tight_residual_is_the_expected_one(id, epsilon):
     channel = mechanism.guarantee(public).releases.rows
     squares = []
     for seed in range(40):
-        out = channel.publish(mechanism.rows(ratings, channel), np.random.default_rng(seed))
+        out = channel.publish(mechanism.encode_rows(ratings, channel), np.random.default_rng(seed))
         users = np.repeat(np.arange(public.users), np.diff(out.indptr))
         off = (truth[users, out.indices] - 3) / 2 - mechanism.values(out.data, channel)
         squares.append(off @ off)
@@ -280,7 +280,7 @@ def test_z16s_equation_4_by_a_second_solver(id):
     ratings, truth, misfit = recovery._known(rng)
     mechanism = registry.create(id, epsilon=epsilon, intrinsic=misfit / 2)
     channel = mechanism.guarantee(ratings.public).releases.rows
-    out = channel.publish(mechanism.rows(ratings, channel), rng).tocoo()
+    out = channel.publish(mechanism.encode_rows(ratings, channel), rng).tocoo()
     seen, reports = np.zeros(truth.shape, bool), np.zeros(truth.shape)
     seen[out.row, out.col] = True
     reports[out.row, out.col] = mechanism.values(out.data, channel)
@@ -380,7 +380,8 @@ def test_every_contradiction_names_its_instance(tables):
             if row.counterexample:
                 assert row.printed is not None
                 numbers = (
-                    f"{short(row.printed, 3)} is printed, {short(row.measured, 3)} is measured"
+                    f"{format_short_number(row.printed, 3)} is printed,"
+                    f" {format_short_number(row.measured, 3)} is measured"
                 )
                 assert f"{row.theorem}: {numbers} ({row.setting})." in notes
     # a bound of the paper's, with a constant of no known size, is none of ours
@@ -506,9 +507,9 @@ def test_lemma_1_on_many_items():
     rng = np.random.default_rng(4)
     for alpha, ridge, share in product((0.0, 0.2, 1.0), (0.01, 1.0), (0.1, 0.9)):
         factors, ones = rng.normal(size=(60, 3)), rng.random(60) < share
-        for over in implicit.Over:
+        for over in implicit.PenalisedCells:
             loss = implicit.ImplicitLoss(alpha, ridge, over)
-            profile = implicit.solve_rows(implicit._column(ones), factors, loss)
+            profile = implicit.solve_implicit_rows(implicit._column(ones), factors, loss)
             assert np.linalg.norm(profile) <= math.sqrt(1 / ridge)
 
 

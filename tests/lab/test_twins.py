@@ -8,12 +8,12 @@ import pytest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.metrics import METRICS, headline
+from dpmc_core.metrics import METRICS, choose_headline_metric
 from dpmc_core.model import Task
-from dpmc_core.problem import build_problem, generator
+from dpmc_core.problem import build_problem, create_generator
 from dpmc_lab import shipped
 from dpmc_lab.curves import lines
-from dpmc_lab.curves.lines import Interval, Picture, Reference, interval
+from dpmc_lab.curves.lines import CurveChart, FlatLine, Interval, compute_interval
 
 pytestmark = pytest.mark.slow
 
@@ -26,8 +26,8 @@ def hit_ratios(id, **settings):
     for seed in (1, 2, 3):
         problem = build_problem(datasets.load(DATA), Task.RANKING, seed=seed)
         method = registry.create(id, **settings)
-        *_, last = method.fit(problem.train, generator(seed, id))
-        found.append(experiment.measure(method, last.model, problem, seed)["hr@10"])
+        *_, last = method.fit(problem.train, create_generator(seed, id))
+        found.append(experiment.measure_model(method, last.model, problem, seed)["hr@10"])
     return found
 
 
@@ -37,27 +37,30 @@ def level(at):
 
 
 def shipped_line(id):
-    with shipped.load(DATA, Task.RANKING, [id]) as store:
-        (line,) = lines.read(store, [id], headline(Task.RANKING)).lines
+    with shipped.load_curves(DATA, Task.RANKING, [id]) as store:
+        (line,) = lines.load_curve_chart(store, [id], choose_headline_metric(Task.RANKING)).lines
     return line
 
 
 def test_at_the_same_rank_the_papers_no_privacy_is_above_every_variant_on_the_bookshop():
     rank = registry.create("dpimf-optimal", epsilon=1.0).rank
-    same, own = interval(hit_ratios("ials", rank=rank)), interval(hit_ratios("ials"))
+    same, own = (
+        compute_interval(hit_ratios("ials", rank=rank)),
+        compute_interval(hit_ratios("ials")),
+    )
     for id in VARIANTS:
         line = shipped_line(id)
-        assert lines.beats(line, level(own))
+        assert lines.is_somewhere_better(line, level(own))
         assert max(line.band.mean) < same.mean - same.half_width
 
 
 def test_the_reference_is_above_every_variant_on_the_bookshop():
     """What stands above a paper's own method without privacy does not stand above the best one."""
-    best = interval(hit_ratios("reference-ranking"))
+    best = compute_interval(hit_ratios("reference-ranking"))
     for id in VARIANTS:
         line = shipped_line(id)
         assert max(line.band.mean) < best.mean
-        assert not lines.beats(line, level(best))
+        assert not lines.is_somewhere_better(line, level(best))
 
 
 def standing(metric, label, value):
@@ -71,20 +74,22 @@ def standing(metric, label, value):
 def test_only_what_is_clearly_better_than_the_reference_is_told(metric, better, side):
     metric, task = METRICS[metric], Task.RANKING if metric == "hr@10" else Task.RATINGS
     spread = np.array([0.49, 0.5, 0.51])
-    reference = Reference("r", registry.REFERENCES[task], "Best", spread)
-    papers = Reference("p", "ials", "iALS, no privacy", np.array([0.5, 0.5]))
+    reference = FlatLine("r", registry.NONPRIVATE_REFERENCES[task], "Best", spread)
+    papers = FlatLine("p", "ials", "iALS, no privacy", np.array([0.5, 0.5]))
     drawn = (standing(metric, "Good", better), standing(metric, "Level", 0.5))
-    (said,) = lines.apart_words(Picture(metric, drawn, (), (reference, papers)))
+    (said,) = lines.describe_crossings(CurveChart(metric, drawn, (), (reference, papers)))
     assert said.startswith(f"{side.capitalize()} the line without privacy")
     assert said.endswith("(Good).")
     worse = tuple(replace(line, values=1.0 - line.values) for line in drawn)
-    floor = registry.get("dpimf-optimal").floor
+    floor = registry.get_mechanism("dpimf-optimal").baseline
     guess = replace(drawn[1], info=drawn[1].info._replace(mechanism=floor))
-    (told,) = lines.apart_words(Picture(metric, worse[:1], guesses=(guess,)))
-    assert lines.POPULAR in told
-    assert not lines.apart_words(Picture(metric, worse[:1], guesses=drawn[1:]))  # not its own
+    (told,) = lines.describe_crossings(CurveChart(metric, worse[:1], private_baselines=(guess,)))
+    assert lines.POPULAR_LIST in told
+    assert not lines.describe_crossings(
+        CurveChart(metric, worse[:1], private_baselines=drawn[1:])
+    )  # not its own
     # better than the paper's own method without privacy alone: nothing to explain
-    assert not lines.apart_words(Picture(metric, drawn, (), (papers,)))
+    assert not lines.describe_crossings(CurveChart(metric, drawn, (), (papers,)))
 
 
 def test_neither_noise_nor_clip_is_what_helps_on_the_bookshop():
@@ -99,4 +104,7 @@ def test_above_is_said_only_beyond_both_bands(metric, better):
     twin = Interval(0.5, 0.02, 3)
     line = replace(shipped_line("dpimf-optimal"), metric=METRICS[metric], epsilon=np.ones(1))
     for value, above in ((better, True), (0.51, False), (0.49, False)):
-        assert lines.beats(replace(line, values=np.array([[value]])), level(twin)) == above
+        assert (
+            lines.is_somewhere_better(replace(line, values=np.array([[value]])), level(twin))
+            == above
+        )

@@ -19,26 +19,36 @@ pytest.importorskip("opendp", reason="needs the extra 'release'")
 
 from dpmc_core import registry
 from dpmc_core.data import public_sets
-from dpmc_core.data.features import knowing
-from dpmc_core.data.transforms import UseFacts
+from dpmc_core.data.features import attach_features
+from dpmc_core.data.transforms import UseItemFeatures
 from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting, NotVerified
 from dpmc_core.privacy import Publishes, Trust
 from dpmc_core.ratings import Catalogue, ColumnRoles, Origin, Ratings
 from dpmc_core.solvers import sizes
 from dpmc_core.solvers.factorization import minimise_in_ball
 from dpmc_lab.study import release
-from dpmc_lab.study.release import check, deployment_card, export, write
-from dpmc_lab.study.verify import sign_lines, signed, unnoticed, verify
-from tests.forgeries import BASES, facts, forgeries, put, released
+from dpmc_lab.study.release import (
+    build_deployment_card,
+    check_releasable,
+    export_release,
+    write_release,
+)
+from dpmc_lab.study.verify import (
+    list_signing_commands,
+    list_unverifiable,
+    verify_release,
+    verify_signature,
+)
+from tests.forgeries import BASES, forge_all, make_features, make_release, replace_at_path
 from tests.release_helpers import (
     ITEMS,
     RELEASED,
     USERS,
-    load,
-    make,
-    name_of,
-    ratings_for,
-    save,
+    create_mechanism,
+    format_case,
+    load_release,
+    make_ratings,
+    save_release,
 )
 
 
@@ -48,25 +58,25 @@ def files(tmp_path_factory):
     folder, made = tmp_path_factory.mktemp("released"), {}
 
     def file(case):
-        name = name_of(case)
+        name = format_case(case)
         if name not in made:
-            mechanism = make(*case)
+            mechanism = create_mechanism(*case)
             path = folder / f"{len(made)}.npz"
-            write(export(mechanism, ratings_for(mechanism.task)), path)
+            write_release(export_release(mechanism, make_ratings(mechanism.task)), path)
             made[name] = path
         return made[name]
 
     return file
 
 
-cases = pytest.mark.parametrize("case", RELEASED, ids=name_of)
+cases = pytest.mark.parametrize("case", RELEASED, ids=format_case)
 
 
 @cases
 def test_every_release_is_accepted(files, case):
-    found = verify(files(case))
+    found = verify_release(files(case))
     assert found.notes == ()
-    assert found.mechanism == make(*case)
+    assert found.mechanism == create_mechanism(*case)
     assert found.guarantee.certified().finite
 
 
@@ -77,7 +87,7 @@ def test_what_can_be_released_is_among_them():
         "dpmf-clicks",
         *(id for id in registry.MECHANISMS if "dpimf" in id),
     }
-    private = {id for id in registry.MECHANISMS if registry.adds_noise(registry.get(id))}
+    private = {id for id in registry.MECHANISMS if registry.adds_noise(registry.get_mechanism(id))}
     assert len(private - refused) > 20
     assert private - refused <= {id for id, given in RELEASED if not given}
     assert {"dpmf", "dpmf-clicks", "dpimf-optimal"} <= {id for id, given in RELEASED if given}
@@ -138,42 +148,42 @@ def named(path, faults):
 @cases
 def test_an_edit_of_what_follows_names_the_field(files, case, tmp_path):
     """All at once: each field is held against what the settings say, whatever the others are."""
-    card, arrays = load(files(case))
-    paths = derived(card, arrays, verify(files(case)).guarantee)
+    card, arrays = load_release(files(case))
+    paths = derived(card, arrays, verify_release(files(case)).guarantee)
     assert len(paths) > 15
     wrong = card
     for path in paths:
         wrong = edited(wrong, path)
-    save(tmp_path / "edited.npz", wrong, arrays)
+    save_release(tmp_path / "edited.npz", wrong, arrays)
     with pytest.raises(NotVerified) as error:
-        verify(tmp_path / "edited.npz")
+        verify_release(tmp_path / "edited.npz")
     assert not [path for path in paths if not named(path, error.value.faults)]
 
 
 @pytest.mark.parametrize(
-    "case", [("private-item-mean", {}), ("input-flip", {}), ("output", {})], ids=name_of
+    "case", [("private-item-mean", {}), ("input-flip", {}), ("output", {})], ids=format_case
 )
 def test_one_edit_is_enough(files, case, tmp_path):
-    card, arrays = load(files(case))
-    for path in derived(card, arrays, verify(files(case)).guarantee):
-        save(tmp_path / "edited.npz", edited(card, path), arrays)
+    card, arrays = load_release(files(case))
+    for path in derived(card, arrays, verify_release(files(case)).guarantee):
+        save_release(tmp_path / "edited.npz", edited(card, path), arrays)
         with pytest.raises(NotVerified) as error:
-            verify(tmp_path / "edited.npz")
+            verify_release(tmp_path / "edited.npz")
         assert named(path, error.value.faults), path
 
 
-@pytest.mark.parametrize("case", [("private-item-mean", {}), ("dplcf", {})], ids=name_of)
+@pytest.mark.parametrize("case", [("private-item-mean", {}), ("dplcf", {})], ids=format_case)
 def test_no_edit_of_a_card_goes_unnoticed(files, case, tmp_path):
-    card, arrays = load(files(case))
+    card, arrays = load_release(files(case))
     for path in leaves(card):
-        save(tmp_path / "edited.npz", edited(card, path), arrays, sealed=False)
+        save_release(tmp_path / "edited.npz", edited(card, path), arrays, sealed=False)
         with pytest.raises(NotVerified):
-            verify(tmp_path / "edited.npz")
+            verify_release(tmp_path / "edited.npz")
     for name in card:
         less = {key: value for key, value in card.items() if key != name}
-        save(tmp_path / "edited.npz", less, arrays, sealed=name != "sha256")
+        save_release(tmp_path / "edited.npz", less, arrays, sealed=name != "sha256")
         with pytest.raises(NotVerified, match=name):
-            verify(tmp_path / "edited.npz")
+            verify_release(tmp_path / "edited.npz")
 
 
 def with_array(card, arrays, name, array):
@@ -191,15 +201,15 @@ def with_array(card, arrays, name, array):
 @cases
 def test_an_edit_of_an_array_names_it(files, case, tmp_path):
     """A value anywhere shows in the digest; what cannot be at all shows without it."""
-    card, arrays = load(files(case))
-    guarantee = verify(files(case)).guarantee
+    card, arrays = load_release(files(case))
+    guarantee = verify_release(files(case)).guarantee
     out = tmp_path / "edited.npz"
     for name, array in arrays.items():
         other = array.copy()
         other.flat[-1] += 1
-        save(out, card, arrays | {name: other})
+        save_release(out, card, arrays | {name: other})
         with pytest.raises(NotVerified, match=rf"arrays\.{name}\.sha256"):
-            verify(out)
+            verify_release(out)
         impossible = {}
         if array.dtype == np.float64:
             infinite = array.copy()
@@ -221,34 +231,34 @@ def test_an_edit_of_an_array_names_it(files, case, tmp_path):
         if direct and array.dtype == np.float64:
             impossible["off the grid"] = array + 1e-13 * np.pi
         for words, wrong in impossible.items():
-            save(out, *with_array(card, arrays, name, wrong))
+            save_release(out, *with_array(card, arrays, name, wrong))
             with pytest.raises(NotVerified, match=words) as error:
-                verify(out)
+                verify_release(out)
             assert f"arrays.{name}" in str(error.value)
-        save(out, card, {n: a for n, a in arrays.items() if n != name})
+        save_release(out, card, {n: a for n, a in arrays.items() if n != name})
         with pytest.raises(NotVerified, match=rf"arrays\.{name} is not in the file"):
-            verify(out)
-    save(out, card, arrays | {"left_raw": np.zeros((USERS, 2))})
+            verify_release(out)
+    save_release(out, card, arrays | {"left_raw": np.zeros((USERS, 2))})
     with pytest.raises(NotVerified, match=r"arrays\.left_raw is in the file"):
-        verify(out)
+        verify_release(out)
 
 
 def resealed(path, card, arrays, name, array):
     """The file with an array that is told on the card as if it belonged there."""
     told = card | {"arrays": card["arrays"] | {name: {"what": "for the own predictions"}}}
-    save(path, *with_array(told, arrays, name, array))
+    save_release(path, *with_array(told, arrays, name, array))
 
 
 @pytest.mark.slow_unless_planted
 @cases
 def test_a_surplus_array_is_refused_by_name_though_its_digests_are_made_anew(files, case, tmp_path):
-    card, arrays = load(files(case))
-    mechanism = make(*case)
-    raw = ratings_for(mechanism.task)
+    card, arrays = load_release(files(case))
+    mechanism = create_mechanism(*case)
+    raw = make_ratings(mechanism.task)
     for name in ("raw", "columns2", "../../raw", "a\x1b[2Jb", "user_ids"):
         resealed(tmp_path / "edited.npz", card, arrays, name, raw.values)
         with pytest.raises(NotVerified, match="does not belong there") as error:
-            verify(tmp_path / "edited.npz")
+            verify_release(tmp_path / "edited.npz")
         assert str(error.value).isprintable()
         (fault,) = error.value.faults
         assert repr(name)[1:-1] in fault
@@ -258,14 +268,14 @@ def test_a_surplus_array_is_refused_by_name_though_its_digests_are_made_anew(fil
 @cases
 def test_no_column_more_than_the_settings_have(files, case, tmp_path):
     """Where the number of columns follows from the noise it has a limit."""
-    card, arrays = load(files(case))
+    card, arrays = load_release(files(case))
     for name in {"items", "left", "right"} & set(arrays):
         if arrays[name].ndim == 1:
             continue
         wide = np.hstack([arrays[name], np.ones((len(arrays[name]), 60))])
-        save(tmp_path / "edited.npz", *with_array(card, arrays, name, wide))
+        save_release(tmp_path / "edited.npz", *with_array(card, arrays, name, wide))
         with pytest.raises(NotVerified, match=rf"arrays\.{name} must be|does not belong|is not in"):
-            verify(tmp_path / "edited.npz")
+            verify_release(tmp_path / "edited.npz")
 
 
 def objects(value, *path):
@@ -278,23 +288,23 @@ def objects(value, *path):
             yield from objects(part, *path, key)
 
 
-@pytest.mark.parametrize("case", [("private-item-mean", {}), ("input-flip", {})], ids=name_of)
+@pytest.mark.parametrize("case", [("private-item-mean", {}), ("input-flip", {})], ids=format_case)
 def test_a_surplus_field_is_refused_by_name_wherever_it_stands(files, case, tmp_path):
-    card, arrays = load(files(case))
+    card, arrays = load_release(files(case))
     for path in objects(card):
         wrong = copy.deepcopy(card)
         place = wrong
         for key in path:
             place = place[key]
         place["raw\x07"] = 1
-        save(tmp_path / "edited.npz", wrong, arrays)
+        save_release(tmp_path / "edited.npz", wrong, arrays)
         with pytest.raises(NotVerified, match=r"raw\\x07|settings|data") as error:
-            verify(tmp_path / "edited.npz")
+            verify_release(tmp_path / "edited.npz")
         assert str(error.value).isprintable()
 
 
 def test_a_card_in_other_letters_is_refused(files, tmp_path):
-    card, arrays = load(files(("private-item-mean", {})))
+    card, arrays = load_release(files(("private-item-mean", {})))
     texts = (
         json.dumps(card, indent=1),
         json.dumps(card) + " ",
@@ -303,29 +313,31 @@ def test_a_card_in_other_letters_is_refused(files, tmp_path):
     for text in texts:
         np.savez(tmp_path / "a.npz", allow_pickle=False, card=np.array(text), **arrays)
         with pytest.raises(DpmcError, match="not written as there"):
-            verify(tmp_path / "a.npz")
+            verify_release(tmp_path / "a.npz")
 
 
 def test_a_file_holds_no_byte_beside_its_arrays(files, tmp_path):
     whole = files(("private-item-mean", {})).read_bytes()
     (tmp_path / "a.npz").write_bytes(whole[:-2] + b"\x0b\x00raw ratings")  # ZIP has comments
     with pytest.raises(DpmcError, match="belong to no array"):
-        verify(tmp_path / "a.npz")
+        verify_release(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(
     "version", ["newest", "1.0 <b>", "1" * 50, "1.0+the raw ratings", "", 3, None, "1.2\n"]
 )
 def test_a_version_is_one_or_refused(files, version, tmp_path):
-    card, arrays = load(files(("private-item-mean", {})))
+    card, arrays = load_release(files(("private-item-mean", {})))
     for name in card["versions"]:
         wrong = card | {"versions": card["versions"] | {name: version}}
-        save(tmp_path / "a.npz", wrong, arrays)
+        save_release(tmp_path / "a.npz", wrong, arrays)
         with pytest.raises(NotVerified, match=rf"versions\.{name}"):
-            verify(tmp_path / "a.npz")
+            verify_release(tmp_path / "a.npz")
     for name, fine in (("numpy", "2.5.0rc1"), ("scipy", "1.15.2.post1"), ("opendp", "0.14.0.dev3")):
-        save(tmp_path / "a.npz", card | {"versions": card["versions"] | {name: fine}}, arrays)
-        assert verify(tmp_path / "a.npz").card["versions"][name] == fine
+        save_release(
+            tmp_path / "a.npz", card | {"versions": card["versions"] | {name: fine}}, arrays
+        )
+        assert verify_release(tmp_path / "a.npz").release_card["versions"][name] == fine
 
 
 def forged(path, mechanism, ratings, monkeypatch, steps=(), **public):
@@ -335,28 +347,28 @@ def forged(path, mechanism, ratings, monkeypatch, steps=(), **public):
     facts = dataclasses.replace(ratings.public, **public)
     rest = (facts, ratings.catalogue, len(ratings))
     with monkeypatch.context() as patch:
-        patch.setattr(release, "check", lambda *_: None)
-        found = release.export(mechanism, ratings)
+        patch.setattr(release, "check_releasable", lambda *_: None)
+        found = release.export_release(mechanism, ratings)
     plain = mechanism.guarantee(facts)
-    parts, formula = release.parts_of(mechanism, plain, *rest[1:], found.arrays)
-    _, card = release.card_of(
+    parts, formula = release.specify_arrays(mechanism, plain, *rest[1:], found.arrays)
+    _, card = release.build_release_card(
         mechanism, facts, len(ratings), steps, ratings.catalogue, found.arrays, parts, formula
     )
-    save(path, card | {"versions": found.card["versions"]}, found.arrays)
+    save_release(path, card | {"versions": found.release_card["versions"]}, found.arrays)
 
 
 def test_nobody_writes_a_card_on_users_and_items_that_were_read_off(tmp_path, monkeypatch):
-    mechanism = make("private-item-mean", {})
+    mechanism = create_mechanism("private-item-mean", {})
     for origin in Origin:
         catalogue = Catalogue(origin, "the generated set jokes" if origin is Origin.PUBLIC else "")
-        names = {"item_ids": [f"i{k}" for k in range(ITEMS)]} if origin is Origin.GIVEN else {}
-        ratings = ratings_for(mechanism.task, catalogue=catalogue, **names)
+        names = {"item_ids": [f"i{k}" for k in range(ITEMS)]} if origin is Origin.LISTED else {}
+        ratings = make_ratings(mechanism.task, catalogue=catalogue, **names)
         forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
         if origin is Origin.READ:
             with pytest.raises(NotVerified, match=r"catalogue: .*read off"):
-                verify(tmp_path / "a.npz")
+                verify_release(tmp_path / "a.npz")
         else:
-            verify(tmp_path / "a.npz")
+            verify_release(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(
@@ -367,110 +379,113 @@ def test_nobody_writes_a_card_on_users_and_items_that_were_read_off(tmp_path, mo
         (Catalogue(Origin.DECLARED, "a word"), "source"),
         (Catalogue(Origin.DECLARED, users_listed=False), "users_listed"),
         (Catalogue(Origin.DECLARED, users_listed=1), "users_listed"),
-        (Catalogue(Origin.GIVEN, "", None), "users_listed"),
+        (Catalogue(Origin.LISTED, "", None), "users_listed"),
     ],
     ids=str,
 )
 def test_a_catalogue_names_what_there_is(catalogue, words, tmp_path, monkeypatch):
-    mechanism = make("private-item-mean", {})
-    named = {"item_ids": [f"i{k}" for k in range(ITEMS)]} if catalogue.named else {}
-    ratings = ratings_for(mechanism.task, catalogue=catalogue, **named)
+    mechanism = create_mechanism("private-item-mean", {})
+    named = {"item_ids": [f"i{k}" for k in range(ITEMS)]} if catalogue.has_public_names else {}
+    ratings = make_ratings(mechanism.task, catalogue=catalogue, **named)
     forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
     with pytest.raises(NotVerified, match=f"catalogue: .*{words}"):
-        verify(tmp_path / "a.npz")
+        verify_release(tmp_path / "a.npz")
 
 
 def test_a_public_set_has_no_more_users_and_items_than_it_has(tmp_path, monkeypatch):
-    mechanism = make("private-item-mean", {})
+    mechanism = create_mechanism("private-item-mean", {})
     known = public_sets.SETS["ml-100k"]
     source = f"the public set {known.title}"
-    ratings = ratings_for(mechanism.task, catalogue=Catalogue(Origin.PUBLIC, source))
+    ratings = make_ratings(mechanism.task, catalogue=Catalogue(Origin.PUBLIC, source))
     forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=known.catalogue[0])
-    verify(tmp_path / "a.npz")
+    verify_release(tmp_path / "a.npz")
     forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=10 * known.catalogue[0])
     with pytest.raises(NotVerified, match=r"catalogue: .* users and items"):
-        verify(tmp_path / "a.npz")
+        verify_release(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("id", ["randomised-response", "dplcf", "local-popularity", "local-mean"])
 def test_more_users_than_reports_can_be_of_are_refused(id, tmp_path, monkeypatch):
     """Every cell reports with a known chance: a false alarm is rarer than 2^-44."""
-    mechanism = make(id, {})
-    ratings = ratings_for(mechanism.task)
+    mechanism = create_mechanism(id, {})
+    ratings = make_ratings(mechanism.task)
     for users in (USERS * 10, USERS * 1000):
         forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=users)
         with pytest.raises(NotVerified, match=r"data\.users .*too few"):
-            verify(tmp_path / "a.npz")
+            verify_release(tmp_path / "a.npz")
     forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
-    verify(tmp_path / "a.npz")
+    verify_release(tmp_path / "a.npz")
 
 
 def test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap(tmp_path, monkeypatch):
-    mechanism = make("private-mean", {})
-    ratings = ratings_for(mechanism.task)
+    mechanism = create_mechanism("private-mean", {})
+    ratings = make_ratings(mechanism.task)
     forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=2**31)
     with pytest.raises(NotVerified, match="data: users"):
-        verify(tmp_path / "a.npz")
-    mechanism = make("input-flip", {})
-    ratings = ratings_for(mechanism.task)
+        verify_release(tmp_path / "a.npz")
+    mechanism = create_mechanism("input-flip", {})
+    ratings = make_ratings(mechanism.task)
     most = int(np.bincount(ratings.users).max())
     for cap in (most - 1, most):
         steps = (f"cap={cap}", "binarise=0")
         forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, steps, cap=cap)
         if cap == most:
-            verify(tmp_path / "a.npz")
+            verify_release(tmp_path / "a.npz")
         else:
             with pytest.raises(NotVerified, match=f"{most} ratings of one user"):
-                verify(tmp_path / "a.npz")
+                verify_release(tmp_path / "a.npz")
     forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, cap=most)
     with pytest.raises(NotVerified, match="data: cap is"):
-        verify(tmp_path / "a.npz")
+        verify_release(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("bad", ["a\nb", "a\x1b[2J", "\u202eabc", "a\x00b", "\x85"])
 def test_an_id_with_control_characters_is_neither_written_nor_accepted(bad, tmp_path):
     ids = [f"i{k}" for k in range(ITEMS)]
-    mechanism = make("private-item-mean", {})
-    given = {"catalogue": Catalogue(Origin.GIVEN)}
+    mechanism = create_mechanism("private-item-mean", {})
+    given = {"catalogue": Catalogue(Origin.LISTED)}
     with pytest.raises(CannotRelease, match="control characters") as error:
-        export(mechanism, ratings_for(mechanism.task, item_ids=[bad, *ids[1:]], **given))
+        export_release(mechanism, make_ratings(mechanism.task, item_ids=[bad, *ids[1:]], **given))
     assert str(error.value).isprintable()
-    write(export(mechanism, ratings_for(mechanism.task, item_ids=ids, **given)), tmp_path / "a.npz")
-    card, arrays = load(tmp_path / "a.npz")
+    write_release(
+        export_release(mechanism, make_ratings(mechanism.task, item_ids=ids, **given)),
+        tmp_path / "a.npz",
+    )
+    card, arrays = load_release(tmp_path / "a.npz")
     wrong = np.array([bad, *ids[1:]])
-    save(tmp_path / "b.npz", *with_array(card, arrays, "item_ids", wrong))
+    save_release(tmp_path / "b.npz", *with_array(card, arrays, "item_ids", wrong))
     with pytest.raises(NotVerified, match=r"arrays\.item_ids has an id with control") as error:
-        verify(tmp_path / "b.npz")
+        verify_release(tmp_path / "b.npz")
     assert str(error.value).isprintable()
     wide = arrays["item_ids"].astype("U300")  # room for a text behind an id
-    save(tmp_path / "b.npz", *with_array(card, arrays, "item_ids", wide))
+    save_release(tmp_path / "b.npz", *with_array(card, arrays, "item_ids", wide))
     with pytest.raises(NotVerified, match=r"arrays\.item_ids must be <U3"):
-        verify(tmp_path / "b.npz")
+        verify_release(tmp_path / "b.npz")
 
 
 def test_arrays_of_whole_numbers_say_what_they_must(files, tmp_path):
     """Where parts of an array begin and end, and on which items taste is looked for."""
-    card, arrays = load(files(("private-pgd", {"estimator": "published", "radius": "5"})))
+    card, arrays = load_release(files(("private-pgd", {"estimator": "published", "radius": "5"})))
     ends = arrays["ends"]
     for wrong in (ends[::-1], ends - ends[0], ends - np.arange(len(ends))[::-1] * 0 - 1):
-        save(tmp_path / "a.npz", *with_array(card, arrays, "ends", wrong))
+        save_release(tmp_path / "a.npz", *with_array(card, arrays, "ends", wrong))
         with pytest.raises(NotVerified, match=r"arrays\.ends"):
-            verify(tmp_path / "a.npz")
+            verify_release(tmp_path / "a.npz")
     more = np.hstack([arrays["bases"], np.ones((ITEMS, 1))])
-    save(tmp_path / "a.npz", *with_array(card, arrays, "bases", more))
+    save_release(tmp_path / "a.npz", *with_array(card, arrays, "bases", more))
     with pytest.raises(NotVerified, match=r"arrays\.(ratios|ends)"):
-        verify(tmp_path / "a.npz")
+        verify_release(tmp_path / "a.npz")
 
 
 def test_reports_are_cells_in_order_each_once(files, tmp_path):
-    card, arrays = load(files(("randomised-response", {})))
+    card, arrays = load_release(files(("randomised-response", {})))
     for change in (lambda a: a[::-1], lambda a: np.repeat(a, 2)):
         new, found = card, arrays
         for name in arrays:
             new, found = with_array(new, found, name, change(arrays[name]))
-        save(tmp_path / "edited.npz", new, found)
+        save_release(tmp_path / "edited.npz", new, found)
         with pytest.raises(NotVerified, match="repeated or out of order"):
-            verify(tmp_path / "edited.npz")
+            verify_release(tmp_path / "edited.npz")
 
 
 @pytest.mark.parametrize(
@@ -502,22 +517,22 @@ def test_reports_are_cells_in_order_each_once(files, tmp_path):
     ],
 )
 def test_another_claim_is_refused_with_the_field(files, path, value, field, tmp_path):
-    card, arrays = load(files(("private-item-mean", {})))
-    save(tmp_path / "edited.npz", put(card, path, value), arrays)
+    card, arrays = load_release(files(("private-item-mean", {})))
+    save_release(tmp_path / "edited.npz", replace_at_path(card, path, value), arrays)
     with pytest.raises(NotVerified, match=field):
-        verify(tmp_path / "edited.npz")
+        verify_release(tmp_path / "edited.npz")
 
 
 def test_another_version_is_a_note_and_another_revision_a_refusal(files, tmp_path):
-    card, arrays = load(files(("private-item-mean", {})))
+    card, arrays = load_release(files(("private-item-mean", {})))
     card["versions"]["dpmc-lab"] = "0.0.1"
-    save(tmp_path / "old.npz", card, arrays)
-    (note,) = verify(tmp_path / "old.npz").notes
+    save_release(tmp_path / "old.npz", card, arrays)
+    (note,) = verify_release(tmp_path / "old.npz").notes
     assert "0.0.1" in note
     card["revision"] += 1
-    save(tmp_path / "old.npz", card, arrays)
+    save_release(tmp_path / "old.npz", card, arrays)
     with pytest.raises(NotVerified, match=r"revision .*0\.0\.1"):
-        verify(tmp_path / "old.npz")
+        verify_release(tmp_path / "old.npz")
 
 
 def test_names_belong_to_the_rows_and_are_there_only_where_they_are_public(tmp_path):
@@ -525,40 +540,40 @@ def test_names_belong_to_the_rows_and_are_there_only_where_they_are_public(tmp_p
         "item_ids": [f"i{k}" for k in range(ITEMS)],
         "user_ids": [f"u{k}" for k in range(USERS)],
     }
-    given = Catalogue(Origin.GIVEN)
-    mechanism = make("gradient", {})
-    ratings = ratings_for(mechanism.task, catalogue=given, **names)
-    write(export(mechanism, ratings), tmp_path / "a.npz")
-    card, arrays = load(tmp_path / "a.npz")
-    assert verify(tmp_path / "a.npz").card == card
+    given = Catalogue(Origin.LISTED)
+    mechanism = create_mechanism("gradient", {})
+    ratings = make_ratings(mechanism.task, catalogue=given, **names)
+    write_release(export_release(mechanism, ratings), tmp_path / "a.npz")
+    card, arrays = load_release(tmp_path / "a.npz")
+    assert verify_release(tmp_path / "a.npz").release_card == card
     for name, ids in names.items():
         assert arrays[name].tolist() == ids
         twice = arrays[name].copy()
         twice[0] = twice[1]
         for wrong, words in ((twice, "twice"), (arrays[name][1:], "must be")):
-            save(tmp_path / "b.npz", *with_array(card, arrays, name, wrong))
+            save_release(tmp_path / "b.npz", *with_array(card, arrays, name, wrong))
             with pytest.raises(NotVerified, match=rf"arrays\.{name} .*{words}"):
-                verify(tmp_path / "b.npz")
-    without = make("private-item-mean", {})  # no row of it is a user's
-    found = export(without, ratings_for(without.task, catalogue=given, **names))
+                verify_release(tmp_path / "b.npz")
+    without = create_mechanism("private-item-mean", {})  # no row of it is a user's
+    found = export_release(without, make_ratings(without.task, catalogue=given, **names))
     assert set(names) & set(found.arrays) == {"item_ids"}
     card["catalogue"]["origin"] = "from-data"
-    save(tmp_path / "b.npz", card, arrays)
+    save_release(tmp_path / "b.npz", card, arrays)
     with pytest.raises(NotVerified, match=r"arrays\.item_ids .*does not belong"):
-        verify(tmp_path / "b.npz")
+        verify_release(tmp_path / "b.npz")
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut"])
 def test_what_is_no_release_is_a_sentence(tmp_path, content):
     (tmp_path / "a.npz").write_bytes(content)
     with pytest.raises(DpmcError, match="dpmc release"):
-        verify(tmp_path / "a.npz")
+        verify_release(tmp_path / "a.npz")
     with pytest.raises(DpmcError, match="there is no file"):
-        verify(tmp_path / "b.npz")
+        verify_release(tmp_path / "b.npz")
     for card in ("[]", "{", "3"):
         np.savez(tmp_path / "c.npz", card=np.array(card))
         with pytest.raises(DpmcError, match="no card"):
-            verify(tmp_path / "c.npz")
+            verify_release(tmp_path / "c.npz")
 
 
 # Forgeries of everything, with all digests made anew
@@ -567,16 +582,16 @@ def test_what_is_no_release_is_a_sentence(tmp_path, content):
 @pytest.mark.parametrize("base", BASES, ids=[f"{k}-{b[0]}" for k, b in enumerate(BASES)])
 def test_no_forgery_is_accepted(base, tmp_path):
     """On two releases every forgery, on the others one of each kind; `release_fuzz.py` runs all."""
-    write(released(base), tmp_path / "whole.npz")
-    verify(tmp_path / "whole.npz")
-    card, arrays = load(tmp_path / "whole.npz")
+    write_release(make_release(base), tmp_path / "whole.npz")
+    verify_release(tmp_path / "whole.npz")
+    card, arrays = load_release(tmp_path / "whole.npz")
     whole, seen = base in (BASES[0], BASES[8]), set()
-    for kind, wrong, others in forgeries(card, arrays):
+    for kind, wrong, others in forge_all(card, arrays):
         if whole or kind not in seen:
             seen.add(kind)
-            save(tmp_path / "a.npz", wrong, others)
+            save_release(tmp_path / "a.npz", wrong, others)
             with pytest.raises(DpmcError) as error:
-                pytest.fail(f"accepted: {kind}: {verify(tmp_path / 'a.npz').card}")
+                pytest.fail(f"accepted: {kind}: {verify_release(tmp_path / 'a.npz').release_card}")
             assert str(error.value).isprintable()
             assert len(str(error.value)) < 2_000
     assert len(seen) > 20
@@ -587,7 +602,7 @@ OLD = Path(__file__).parents[1] / "data" / "releases"  # written by the version 
 
 @pytest.mark.parametrize("name", ["catalogue", "local", "sampled", "per-user"])
 def test_releases_of_the_version_before_still_verify(name):
-    assert verify(OLD / f"{name}.npz").guarantee.certified().finite
+    assert verify_release(OLD / f"{name}.npz").guarantee.certified().finite
 
 
 @pytest.mark.parametrize(
@@ -599,7 +614,7 @@ def test_releases_of_the_version_before_still_verify(name):
 )
 def test_releases_of_the_version_before_with_features_are_refused_with_the_reason(name, words):
     with pytest.raises(NotVerified, match=words):
-        verify(OLD / f"{name}.npz")
+        verify_release(OLD / f"{name}.npz")
 
 
 # Item features
@@ -607,7 +622,7 @@ def test_releases_of_the_version_before_with_features_are_refused_with_the_reaso
 FEATURED = [
     id
     for id, cls in registry.MECHANISMS.items()
-    if registry.takes_facts(cls) and registry.adds_noise(cls)
+    if registry.can_use_item_features(cls) and registry.adds_noise(cls)
 ]
 RATED = "user_id,item_id,rating\n" + "".join(
     f"u{u},f{i},{1 + (u * i + u) % 5}\n" for u in range(30) for i in range(9) if (u + i) % 3
@@ -630,12 +645,12 @@ def listed(tmp_path):
 
 @pytest.mark.parametrize("id", FEATURED)
 def test_every_method_with_features_is_released_over_a_catalogue(dpmc, listed, id, tmp_path):
-    delta = ["--delta", "1e-6"] * registry.has_setting(registry.get(id), "delta")
+    delta = ["--delta", "1e-6"] * registry.has_setting(registry.get_mechanism(id), "delta")
     release = ["release", tmp_path / "ratings.csv", id, *listed, *delta]
     status, out, err = dpmc(*release, "--deployment-card", tmp_path / "card.json")
     assert (status, "Wrote" in out) == (0, True), err
     condition = "certified given that these features of the items (and their columns) are public:"
-    found, (card, arrays) = verify(tmp_path / "a.npz"), load(tmp_path / "a.npz")
+    found, (card, arrays) = verify_release(tmp_path / "a.npz"), load_release(tmp_path / "a.npz")
     _, text, _ = dpmc("verify", tmp_path / "a.npz")
     screens = [" ".join(one.split()) for one in (out.replace("note", ""), text)]
     screens += [json.dumps(card), (tmp_path / "card.json").read_text()]
@@ -669,50 +684,57 @@ def test_release_asks_whether_features_were_computed_from_the_ratings(dpmc, list
 
 @pytest.mark.parametrize("name", ["a,b", "a#b", "x" * 101, "a\x1bb", " a", ""])
 def test_a_feature_with_a_name_that_no_card_may_have_is_not_released(name):
-    mechanism = make("private-effects", {})
-    (fact, _) = facts()
-    ratings = ratings_for(mechanism.task).knowing({name: fact.columns}).using([name])
+    mechanism = create_mechanism("private-effects", {})
+    (fact, _) = make_features()
+    ratings = (
+        make_ratings(mechanism.task).with_item_features({name: fact.columns}).use_features([name])
+    )
     with pytest.raises(CannotRelease, match="needs a name of"):
-        check(mechanism, ratings, ["features"])
+        check_releasable(mechanism, ratings, ["features"])
 
 
 def test_features_that_no_table_gives_are_not_released():
-    mechanism = make("private-effects", {})
-    raw = ratings_for(mechanism.task).matrix.toarray().T
-    ratings = ratings_for(mechanism.task)
+    mechanism = create_mechanism("private-effects", {})
+    raw = make_ratings(mechanism.task).matrix.toarray().T
+    ratings = make_ratings(mechanism.task)
     for columns in (raw[:, :2], raw, np.ones((ITEMS, 51)), np.eye(ITEMS), raw[:, :0]):
-        known = ratings.knowing({"raw": columns.astype(float)}).using(["raw"])
+        known = ratings.with_item_features({"raw": columns.astype(float)}).use_features(["raw"])
         with pytest.raises(CannotRelease, match=r"item feature '?raw"):
-            check(mechanism, known, ["features"])
+            check_releasable(mechanism, known, ["features"])
 
 
 # Columns of a file, and the line to note
 
 
 def test_a_release_names_the_columns_and_a_guessed_user_is_refused(tmp_path):
-    mechanism = make("private-item-mean", {})
+    mechanism = create_mechanism("private-item-mean", {})
     names = (("user", "who"), ("item", "film"))
-    ratings = ratings_for(mechanism.task, columns=ColumnRoles(names, ("item",)))
-    write(export(mechanism, ratings), tmp_path / "a.npz")
-    assert verify(tmp_path / "a.npz").card["columns"] == {"user": "who", "item": "film"}
-    guessed = ratings_for(mechanism.task, columns=ColumnRoles(names, ("user",)))
+    ratings = make_ratings(mechanism.task, columns=ColumnRoles(names, ("item",)))
+    write_release(export_release(mechanism, ratings), tmp_path / "a.npz")
+    assert verify_release(tmp_path / "a.npz").release_card["columns"] == {
+        "user": "who",
+        "item": "film",
+    }
+    guessed = make_ratings(mechanism.task, columns=ColumnRoles(names, ("user",)))
     with pytest.raises(CannotRelease, match="column of users was guessed"):
-        check(mechanism, guessed)
+        check_releasable(mechanism, guessed)
     for name in ("a\x1b[2J", "x" * 101, ""):
-        wrong = ratings_for(mechanism.task, columns=ColumnRoles((("user", name),)))
+        wrong = make_ratings(mechanism.task, columns=ColumnRoles((("user", name),)))
         with pytest.raises(CannotRelease, match="name of the column"):
-            check(mechanism, wrong)
+            check_releasable(mechanism, wrong)
 
 
 def test_release_prints_one_line_to_note_by_the_card_as_sampled(dpmc, monkeypatch, tmp_path):
     """The noise on a coarse grid: what is certified as sampled is then another number."""
-    monkeypatch.setattr(release.exact_noise, "gaussian_mu", lambda scale, _, s: 2 * s / scale)
+    monkeypatch.setattr(
+        release.exact_noise, "discrete_gaussian_mu", lambda scale, _, s: 2 * s / scale
+    )
     words = ("release", "restaurants", "private-item-mean", "--epsilon", 1, "--delta", 1e-6)
     status, out, _ = dpmc(*words, "--out", tmp_path / "a.npz")
     assert status == 0
     (line,) = (line for line in out.splitlines() if line.startswith("Note this release"))
     assert "restaurants, private-item-mean, epsilon 2.13, delta 1e-6 per user, a.npz" in line
-    assert load(tmp_path / "a.npz")[0]["sha256"][:16] in line
+    assert load_release(tmp_path / "a.npz")[0]["sha256"][:16] in line
     _, text, err = dpmc(*words, "--out", tmp_path / "b.npz", "--json")
     assert "Note this release" in err
     assert json.loads(text)["mechanism"] == "private-item-mean"
@@ -745,12 +767,12 @@ OF_TEN = [
 
 
 @pytest.mark.parametrize("described", [False, True], ids=["", "features"])
-@pytest.mark.parametrize("case", OF_TEN, ids=name_of)
+@pytest.mark.parametrize("case", OF_TEN, ids=format_case)
 def test_ten_lines_recommend_for_one_user(case, described, tmp_path, monkeypatch):
     """They give the predictions of the model for a user of two items, by own ratings alone."""
-    mechanism, models = make(*case), []
+    mechanism, models = create_mechanism(*case), []
     ranks = mechanism.task.value == "ranking"
-    ratings = ratings_for(mechanism.task)
+    ratings = make_ratings(mechanism.task)
     keep = ratings.users != 0
     users, items = ([*part] for part in (ratings.users[keep], ratings.items[keep]))
     values = [1.0, 1.0] if ranks else [5.0, 1.0]
@@ -758,11 +780,13 @@ def test_ten_lines_recommend_for_one_user(case, described, tmp_path, monkeypatch
         [0, 0, *users], [0, 1, *items], [*values, *ratings.values[keep]], ratings.public
     )
     if described:
-        both = UseFacts().apply(*(knowing(both, facts()),) * 2)
+        both = UseItemFeatures().apply(*(attach_features(both, make_features()),) * 2)
     steps = ["features"] * described
-    found = export(mechanism, both, steps, on_step=lambda _, step: models.append(step.model))
-    write(found, tmp_path / "a.npz")
-    lines = release.reading_lines(found, tmp_path / "a.npz")
+    found = export_release(
+        mechanism, both, steps, on_step=lambda _, step: models.append(step.model)
+    )
+    write_release(found, tmp_path / "a.npz")
+    lines = release.list_reading_lines(found, tmp_path / "a.npz")
     assert 8 <= len(lines) <= 12
     names = recommended(lines, tmp_path, monkeypatch)
     wanted = models[-1].predict(0, np.arange(ITEMS))
@@ -877,8 +901,8 @@ def predicted(case, card, arrays, x, rated):
 
 
 def publishes_item_factors(case):
-    mechanism = make(*case)
-    card = mechanism.guarantee(ratings_for(mechanism.task).public)
+    mechanism = create_mechanism(*case)
+    card = mechanism.guarantee(make_ratings(mechanism.task).public)
     return (
         card.trust is not Trust.LOCAL
         and card.publishes not in (Publishes.MATRIX, Publishes.ONE_NUMBER)
@@ -896,7 +920,7 @@ OF_SOME_ITEMS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", OF_SOME_ITEMS, ids=name_of)
+@pytest.mark.parametrize("case", OF_SOME_ITEMS, ids=format_case)
 def test_the_formula_holds_where_taste_is_looked_for_on_some_items(case, tmp_path, monkeypatch):
     monkeypatch.setattr(sizes, "GRAM_LIMIT", 10)
     test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path)
@@ -904,11 +928,11 @@ def test_the_formula_holds_where_taste_is_looked_for_on_some_items(case, tmp_pat
 
 def taste_found_by_the_formula(case, path):
     """The strongest taste in a new release, after all users' predictions were compared."""
-    mechanism, models, tastes = make(*case), [], []
-    ratings = ratings_for(mechanism.task)
-    found = export(mechanism, ratings, on_step=lambda _, step: models.append(step.model))
-    write(found, path)
-    card, arrays = load(path)
+    mechanism, models, tastes = create_mechanism(*case), [], []
+    ratings = make_ratings(mechanism.task)
+    found = export_release(mechanism, ratings, on_step=lambda _, step: models.append(step.model))
+    write_release(found, path)
+    card, arrays = load_release(path)
     for user in range(USERS):
         own = slice(*ratings.indptr[user : user + 2])
         mine, taste = predicted(case, card, arrays, ratings.values[own], ratings.items[own])
@@ -919,7 +943,7 @@ def taste_found_by_the_formula(case, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*filter(publishes_item_factors, RELEASED)], ids=name_of)
+@pytest.mark.parametrize("case", [*filter(publishes_item_factors, RELEASED)], ids=format_case)
 def test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path):
     # So much epsilon is for taste to be heard, or nothing of it would be compared. 34 of 700
     # releases of private-taste, whose start is random, heard none: all of 20 below .15^20.
@@ -942,10 +966,10 @@ def test_the_command_says_in_one_sentence_what_a_file_promises(dpmc, files, tmp_
     status, text, _ = dpmc("verify", path, "--json")
     found = json.loads(text)
     assert found["verified"] is True
-    assert found["card"] == load(path)[0]
-    card, arrays = load(path)
+    assert found["card"] == load_release(path)[0]
+    card, arrays = load_release(path)
     card["guarantee"]["certified"]["epsilon"] = 0.1
-    save(tmp_path / "edited.npz", card, arrays)
+    save_release(tmp_path / "edited.npz", card, arrays)
     status, text, err = dpmc("verify", tmp_path / "edited.npz")
     assert (status, text) == (1, "")
     assert "guarantee.certified.epsilon is 0.1" in err
@@ -961,17 +985,20 @@ def test_the_command_says_in_one_sentence_what_a_file_promises(dpmc, files, tmp_
 def test_what_no_look_at_a_file_can_tell_is_on_the_screen(dpmc, files):
     for case in (("private-item-mean", {}), ("input-flip", {}), ("output", {})):
         path = files(case)
-        told = unnoticed(verify(path))
+        told = list_unverifiable(verify_release(path))
         _, text, _ = dpmc("verify", path)
         flat = " ".join(text.split()).lower()
         assert all(one in flat for one in map(str.lower, told))
         assert len(told) >= 5
         assert "digests notice accidents, not forgers: sign the file" in flat
-        for line in sign_lines(str(path)):
+        for line in list_signing_commands(str(path)):
             assert line in text
         assert json.loads(dpmc("verify", path, "--json")[1])["unnoticed"] == list(told)
     computed = "computed from noisy answers"
-    assert any(computed in one for one in unnoticed(verify(files(("private-item-mean", {})))))
+    assert any(
+        computed in one
+        for one in list_unverifiable(verify_release(files(("private-item-mean", {}))))
+    )
     assert not any(computed in one for one in told)  # output perturbation publishes its answer
 
 
@@ -1002,7 +1029,7 @@ def signing(files, tmp_path):
 def test_a_signature_of_an_allowed_signer_is_accepted(dpmc, signing):
     path, allowed, sign = signing
     allowed.write_text(sign("ann@example.org"))
-    assert signed(path, allowed) == "ann@example.org"
+    assert verify_signature(path, allowed) == "ann@example.org"
     status, text, err = dpmc("verify", path, "--allowed-signers", allowed)
     assert (status, err) == (0, "")
     assert "Signed by 'ann@example.org'" in text
@@ -1010,7 +1037,7 @@ def test_a_signature_of_an_allowed_signer_is_accepted(dpmc, signing):
     found = json.loads(dpmc("verify", path, "--allowed-signers", allowed, "--json")[1])
     assert found["signer"] == "ann@example.org"
     assert not any("sign the file" in one for one in found["unnoticed"])
-    assert signed(path, allowed, "ann@example.org") == "ann@example.org"
+    assert verify_signature(path, allowed, "ann@example.org") == "ann@example.org"
 
 
 def test_a_signature_that_does_not_count_is_refused(signing):
@@ -1018,52 +1045,52 @@ def test_a_signature_that_does_not_count_is_refused(signing):
     ann = sign("ann@example.org")
     allowed.write_text(ann)
     with pytest.raises(NotVerified, match=r"none of bob@example\.org"):
-        signed(path, allowed, "bob@example.org")
+        verify_signature(path, allowed, "bob@example.org")
     allowed.write_text(sign("bob@example.org", key="other"))
     sign("ann@example.org")
     with pytest.raises(NotVerified, match="no key that allowed_signers lists"):
-        signed(path, allowed)
+        verify_signature(path, allowed)
     allowed.write_text(ann)
     sign("ann@example.org", namespace="file")  # made for something else
     with pytest.raises(NotVerified, match="namespace dpmc-release"):
-        signed(path, allowed)
+        verify_signature(path, allowed)
     sign("ann@example.org")
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(NotVerified, match=r"none of ann@example\.org for this file"):
-        signed(path, allowed)
+        verify_signature(path, allowed)
     kind = ann.split(" ", 1)[1]
     allowed.write_text(f'ann@example.org valid-before="20200101" {kind}')
     with pytest.raises(NotVerified, match="signature"):
-        signed(path, allowed)
+        verify_signature(path, allowed)
 
 
 def test_why_a_signature_cannot_be_checked_is_a_sentence(dpmc, signing, monkeypatch):
     path, allowed, sign = signing
     ann = sign("ann@example.org")
     with pytest.raises(DpmcError, match="no list of allowed signers"):
-        signed(path, allowed)
+        verify_signature(path, allowed)
     kind = ann.split(" ", 1)[1]
     for names in ("*@example.org", "ann@example.org,bob@example.org"):
         allowed.write_text(f"{names} {kind}")
         with pytest.raises(InvalidSetting, match="--signer must be given"):
-            signed(path, allowed)
-        assert signed(path, allowed, "ann@example.org") == "ann@example.org"
+            verify_signature(path, allowed)
+        assert verify_signature(path, allowed, "ann@example.org") == "ann@example.org"
     allowed.write_text("\x1b[2J nonsense\n")
     with pytest.raises(NotVerified) as error:
-        signed(path, allowed)
+        verify_signature(path, allowed)
     assert str(error.value).isprintable()
     allowed.write_text(ann)
     signature = path.with_name("items.npz.sig")
     signature.write_bytes(b"-----BEGIN SSH SIGNATURE-----\nnone\n")
     with pytest.raises(NotVerified, match="signature"):
-        signed(path, allowed)
+        verify_signature(path, allowed)
     signature.unlink()
     with pytest.raises(DpmcError, match="no signature beside the file"):
-        signed(path, allowed)
+        verify_signature(path, allowed)
     signature.touch()
     monkeypatch.setenv("PATH", str(path.parent))
     with pytest.raises(DpmcError, match="ssh-keygen of OpenSSH"):
-        signed(path, allowed)
+        verify_signature(path, allowed)
     status, text, err = dpmc("verify", path, "--allowed-signers", allowed)
     assert (status, text) == (1, "")
     assert "Traceback" not in err
@@ -1082,8 +1109,8 @@ FLAVOR = {
 @pytest.mark.slow_unless_planted
 @cases
 def test_a_deployment_card_has_the_sections_of_the_registry(files, case):
-    found = verify(files(case))
-    card = deployment_card(found.card, found.guarantee)
+    found = verify_release(files(case))
+    card = build_deployment_card(found.release_card, found.guarantee)
     assert set(card) == SECTIONS
     assert set(card["dp_flavor"]) == FLAVOR
     certified = found.guarantee.certified()

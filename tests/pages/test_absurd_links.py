@@ -8,11 +8,11 @@ from streamlit.runtime.state.query_params import QueryParams
 from app import SECTIONS
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES, public_sets
-from dpmc_core.data.synthetic import DRAWN, options_of
-from dpmc_core.settings import settings_of
+from dpmc_core.data.synthetic import GENERATORS, list_sample_options
+from dpmc_core.settings import list_settings
 from tests.hostile import HOSTILE
 from tests.page_helpers import open_page
-from tests.slow_helpers import rest_slow
+from tests.slow_helpers import mark_rest_slow
 
 # A page with what else its address must hold for all of its controls to be there.
 WAYS = (
@@ -50,7 +50,7 @@ def bound(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize(("page", "way"), rest_slow(WAYS, 2))
+@pytest.mark.parametrize(("page", "way"), mark_rest_slow(WAYS, 2))
 def test_a_page_opens_whatever_its_controls_are_asked_for(page, way, bound):
     heading = open_page(page, **way).title[0].value
     kinds = {key: kind for key, kind in bound.items() if key not in way}
@@ -72,8 +72,12 @@ def test_a_page_opens_whatever_its_controls_are_asked_for(page, way, bound):
 @pytest.mark.parametrize("clicks", [False, True])
 def test_settings_of_every_method_may_be_absurd(clicks):
     data = "bookshop-clicks" if clicks else "movie-night"
-    for id in registry.offered(clicks=clicks):
-        names = [f"{id}.{s.name}" for s in settings_of(registry.get(id)) if s.name != "epsilon"]
+    for id in registry.list_suitable_mechanisms(clicks=clicks):
+        names = [
+            f"{id}.{s.name}"
+            for s in list_settings(registry.get_mechanism(id))
+            if s.name != "epsilon"
+        ]
         app = open_page("train", data=data, mechanism=id, **dict.fromkeys(names, "1e400"))
         told = [e.value for e in (*app.warning, *app.error)]
         shown = [name for name in names if not name.endswith(".delta")]
@@ -100,7 +104,7 @@ def damaged(tmp_path, monkeypatch):
     """Public sets that cannot be read lie where this program looks for them."""
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     for name, files in DAMAGED.items():
-        folder = public_sets.folder_of(name)
+        folder = public_sets.get_set_folder(name)
         folder.mkdir(parents=True)
         for file, text in files.items():
             (folder / file).write_text(text)
@@ -111,8 +115,8 @@ def data_text(draw):
     kind = draw.randrange(6)
     if kind < 3:
         return draw.choice([(*SAMPLES, "rank-one", "upload"), (*DAMAGED,), JUNK][kind])
-    name = draw.choice([*DRAWN])
-    options = draw.sample(options_of(name), draw.randint(1, 3))
+    name = draw.choice([*GENERATORS])
+    options = draw.sample(list_sample_options(name), draw.randint(1, 3))
     return f"{name}:" + ",".join(f"{option}={draw.choice(OPTIONS)}" for option in options)
 
 

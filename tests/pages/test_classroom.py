@@ -10,18 +10,18 @@ from http.client import HTTPConnection
 import pytest
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_lab.classroom.room import PHONES, lies_below
+from dpmc_lab.classroom.room import MAX_PHONES, flip_threshold
 from pages.ui import classroom, jobs
-from tests.browser_helpers import serving
+from tests.browser_helpers import serve_app
 from tests.class_helpers import (
     QUESTIONS,
     SECRET,
     Phone,
-    ask,
-    forget_visits,
-    in_class,
-    opened,
-    together,
+    open_asked_room,
+    reset_rate_limits,
+    run_concurrently,
+    send_request,
+    serve_class,
 )
 
 TOKEN = "0123456789abcdef" * 2
@@ -29,13 +29,13 @@ TOKEN = "0123456789abcdef" * 2
 
 @pytest.fixture(scope="module")
 def server():
-    with in_class() as address:
+    with serve_class() as address:
         yield address
 
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    forget_visits()
+    reset_rate_limits()
 
 
 def said(answer):
@@ -50,68 +50,86 @@ def said(answer):
 
 
 def test_thirty_phones_answer_and_nothing_counts_twice(server):
-    room = opened()
+    room = open_asked_room()
     phones = [Phone(server, k) for k in range(30)]
-    answers = together(*(partial(one.send, k % 3 == 0) for k, one in enumerate(phones)))
+    answers = run_concurrently(
+        *(partial(one.send_report, k % 3 == 0) for k, one in enumerate(phones))
+    )
     assert [said(one)[0] for one in answers] == [400] * 30  # True is no bit
-    answers = together(*(partial(one.send, int(k % 3 == 0)) for k, one in enumerate(phones)))
+    answers = run_concurrently(
+        *(partial(one.send_report, int(k % 3 == 0)) for k, one in enumerate(phones))
+    )
     assert answers == [(200, {"receipt": "new"})] * 30
-    answers = together(*(partial(one.send, int(k % 3 == 0)) for k, one in enumerate(phones)))
+    answers = run_concurrently(
+        *(partial(one.send_report, int(k % 3 == 0)) for k, one in enumerate(phones))
+    )
     assert answers == [(200, {"receipt": "again"})] * 30
     poll = room.view().poll(0)
     assert (poll.yes, poll.reports) == (10, 30)
-    status, why = said(phones[0].send(0))
+    status, why = said(phones[0].send_report(0))
     assert (status, "first report counts" in why) == (409, True)
 
     room.lock()
-    assert not phones[0].ask()["open"]
+    assert not phones[0].fetch_question()["open"]
     late = Phone(server, 99)
-    assert said(late.send(1))[0] == 409
-    assert phones[0].send(1) == (200, {"receipt": "again"})  # it had arrived: a reload may ask
+    assert said(late.send_report(1))[0] == 409
+    assert phones[0].send_report(1) == (
+        200,
+        {"receipt": "again"},
+    )  # it had arrived: a reload may ask
 
     room.ask(1)
-    assert late.ask()["question"] == QUESTIONS[1]  # whoever comes late sees what is asked now
-    status, why = said(late.send(1, asking=0))
+    assert (
+        late.fetch_question()["question"] == QUESTIONS[1]
+    )  # whoever comes late sees what is asked now
+    status, why = said(late.send_report(1, asking=0))
     assert (status, "over" in why) == (409, True)
-    assert late.send(1) == (200, {"receipt": "new"})
+    assert late.send_report(1) == (200, {"receipt": "new"})
     assert [room.view().poll(k).reports for k in range(3)] == [30, 1, 0]
 
 
 def test_two_hundred_phones_at_once_and_none_is_lost(server):
-    room = opened()
+    room = open_asked_room()
 
     def phone(k):
         one = Phone(server, k)
-        return one.ask()["question"], one.send(k % 2), one.ask()["open"]
+        return (
+            one.fetch_question()["question"],
+            one.send_report(k % 2),
+            one.fetch_question()["open"],
+        )
 
-    seen = together(*(partial(phone, k) for k in range(200)))
+    seen = run_concurrently(*(partial(phone, k) for k in range(200)))
     assert seen == [(QUESTIONS[0], (200, {"receipt": "new"}), True)] * 200
     poll = room.view().poll(0)
     assert (poll.yes, poll.reports) == (100, 200)
 
 
 def test_a_phone_is_told_what_it_may_know_and_is_noticed(server):
-    room = opened(epsilon=1.0)
+    room = open_asked_room(epsilon=1.0)
     assert not room.view().tested
-    assert ask(server, "asking") == (200, json.loads(json.dumps(room.view().public())))
-    assert ask(server, "asking")[1]["below"] == lies_below(1.0)
+    assert send_request(server, "asking") == (
+        200,
+        json.loads(json.dumps(room.view().describe_for_phones())),
+    )
+    assert send_request(server, "asking")[1]["below"] == flip_threshold(1.0)
     assert room.view().tested
 
 
 def test_without_a_room_phones_are_told(server):
-    opened()
-    classroom._server.put(None)
-    assert said(ask(server, "asking"))[0] == 404
+    open_asked_room()
+    classroom._server.replace_room(None)
+    assert said(send_request(server, "asking"))[0] == 404
     report = {"room": "x", "asking": 0, "token": TOKEN, "bit": 1}
-    assert said(ask(server, "report", report))[0] == 404
+    assert said(send_request(server, "report", report))[0] == 404
 
 
 def test_a_room_that_is_replaced_takes_no_more(server):
-    old = opened()
+    old = open_asked_room()
     phone = Phone(server, 1)
-    was = phone.ask()["room"]
-    opened()
-    status, why = said(phone.send(1, room=was))
+    was = phone.fetch_question()["room"]
+    open_asked_room()
+    status, why = said(phone.send_report(1, room=was))
     assert (status, "another room" in why) == (409, True)
     assert old.view().ended
 
@@ -142,11 +160,11 @@ def test_a_room_that_is_replaced_takes_no_more(server):
     ids=lambda value: str(value)[:40],
 )
 def test_junk_is_refused_in_a_sentence(server, body, kind, status):
-    room = opened()
+    room = open_asked_room()
     try:
-        assert said(ask(server, "report", body, **{"Content-Type": kind}))[0] == status
+        assert said(send_request(server, "report", body, **{"Content-Type": kind}))[0] == status
     except (BrokenPipeError, ConnectionResetError):  # it was told before it had said all
-        assert len(body) > classroom.LARGEST
+        assert len(body) > classroom.MAX_REPORT_BYTES
     assert room.view().poll(0).reports == 0
 
 
@@ -156,13 +174,13 @@ def test_junk_is_refused_in_a_sentence(server, body, kind, status):
     ids=str,
 )
 def test_what_is_no_report_is_refused(server, change):
-    room = opened()
-    assert said(Phone(server, 1).send(**({"bit": 1} | change)))[0] == 400
+    room = open_asked_room()
+    assert said(Phone(server, 1).send_report(**({"bit": 1} | change)))[0] == 400
     assert room.view().poll(0).reports == 0
 
 
 def test_a_report_in_pieces_has_the_same_limit(server):
-    opened()
+    open_asked_room()
     host = server.removeprefix("http://").rstrip("/")
     for pieces, status in ([b" " * 600] * 3, 413), ([b"n", b"o"], 400):
         connection = HTTPConnection(host, timeout=120)
@@ -174,16 +192,16 @@ def test_a_report_in_pieces_has_the_same_limit(server):
 
 
 def test_beyond_twice_the_class_phones_wait_for_the_teachers_nod(server):
-    room = opened(expected=2)
+    room = open_asked_room(expected=2)
     phones = [Phone(server, k) for k in range(7)]
-    answers = [one.send(1) for one in phones]
+    answers = [one.send_report(1) for one in phones]
     assert answers[:4] == [(200, {"receipt": "new"})] * 4
     for status, told in answers[4:]:
         assert (status, told["waits"]) == (409, True)
         assert re.fullmatch(r"[A-Z].+\.", told["error"])
     assert (room.view().waiting, room.view().poll(0).reports) == (3, 4)
     room.let_in(2)
-    assert [one.send(1)[0] for one in phones] == [200] * 6 + [409]
+    assert [one.send_report(1)[0] for one in phones] == [200] * 6 + [409]
     assert (room.view().waiting, room.view().poll(0).reports) == (1, 6)
 
 
@@ -191,34 +209,34 @@ def test_beyond_twice_the_class_phones_wait_for_the_teachers_nod(server):
 
 
 def test_an_address_has_a_burst_and_then_a_pace():
-    limit = classroom.Limit(burst=3, rate=2)
-    assert [limit.passes("a", 0.0) for _ in range(5)] == [True] * 3 + [False] * 2
-    assert limit.passes("b", 0.0)
-    assert [limit.passes("a", 0.5) for _ in range(2)] == [True, False]
-    assert [limit.passes("a", 100.0) for _ in range(4)] == [True] * 3 + [False]
+    limit = classroom.RateLimit(burst=3, rate=2)
+    assert [limit.allows("a", 0.0) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert limit.allows("b", 0.0)
+    assert [limit.allows("a", 0.5) for _ in range(2)] == [True, False]
+    assert [limit.allows("a", 100.0) for _ in range(4)] == [True] * 3 + [False]
 
 
 def test_addresses_do_not_pile_up(monkeypatch):
-    monkeypatch.setattr(classroom.Limit, "MOST", 3)
-    limit = classroom.Limit(burst=1, rate=0)
-    assert all(limit.passes(str(k), 0.0) for k in range(5))
+    monkeypatch.setattr(classroom.RateLimit, "MAX_ADDRESSES", 3)
+    limit = classroom.RateLimit(burst=1, rate=0)
+    assert all(limit.allows(str(k), 0.0) for k in range(5))
     assert len(limit._left) == 3
-    assert not limit.passes("4", 0.0)
-    assert limit.passes("0", 0.0)  # forgotten
+    assert not limit.allows("4", 0.0)
+    assert limit.allows("0", 0.0)  # forgotten
 
 
 def test_a_full_room_behind_one_address_can_poll_and_answer():
     """Every phone asks every two seconds, and reports in the same moment."""
-    limit = classroom._phones
-    assert all(limit.passes("school", float(2 * k)) for k in range(5) for _ in range(PHONES))
-    assert all(limit.passes("school", 8.0) for _ in range(PHONES))
+    limit = classroom._phone_limit
+    assert all(limit.allows("school", float(2 * k)) for k in range(5) for _ in range(MAX_PHONES))
+    assert all(limit.allows("school", 8.0) for _ in range(MAX_PHONES))
 
 
 def test_who_asks_too_often_is_told(server, monkeypatch):
-    opened()
+    open_asked_room()
     for name, value in (("_burst", 2), ("_rate", 0)):
-        monkeypatch.setattr(classroom._phones, name, value)
-    answers = [ask(server, "asking") for _ in range(4)]
+        monkeypatch.setattr(classroom._phone_limit, name, value)
+    answers = [send_request(server, "asking") for _ in range(4)]
     assert [status for status, _ in answers[:2]] == [200, 200]
     assert said(answers[3])[0] == 429
 
@@ -249,7 +267,7 @@ def test_the_teachers_link_leads_to_a_page_that_may_be_projected(server):
 def test_a_wrong_secret_is_refused(server, guess):
     status, headers = visit(server, f"teacher/{guess}")
     assert (status, "set-cookie" in headers) == (403, False)
-    assert said(ask(server, f"teacher/{guess}"))[0] == 403
+    assert said(send_request(server, f"teacher/{guess}"))[0] == 403
 
 
 def test_secrets_cannot_be_tried_one_after_the_other(server):
@@ -261,9 +279,9 @@ def test_secrets_cannot_be_tried_one_after_the_other(server):
 
 
 def test_under_a_base_path_everything_moves_with_it():
-    with in_class(base="/lab") as server:
-        opened()
-        assert ask(server, "asking")[0] == 200
+    with serve_class(base="/lab") as server:
+        open_asked_room()
+        assert send_request(server, "asking")[0] == 200
         status, headers = visit(server, f"teacher/{SECRET}")
         assert (status, headers["location"]) == (303, f"../{classroom.PAGE}")
         assert "path=/lab" in headers["set-cookie"].lower().split("; ")
@@ -272,7 +290,7 @@ def test_under_a_base_path_everything_moves_with_it():
 @pytest.mark.parametrize(("given", "used"), [("", False), ("short", False), (SECRET, True)])
 def test_a_secret_is_new_at_every_start_unless_it_is_given(monkeypatch, capsys, given, used):
     monkeypatch.setenv("DPMC_CLASS_SECRET", given)
-    first, second = (classroom.secret.__wrapped__() for _ in range(2))
+    first, second = (classroom.get_teacher_secret.__wrapped__() for _ in range(2))
     assert min(len(first), len(second)) >= 16
     assert (first == second == given) == used
     assert ("DPMC_CLASS_SECRET" in capsys.readouterr().out) == (given == "short")
@@ -281,32 +299,32 @@ def test_a_secret_is_new_at_every_start_unless_it_is_given(monkeypatch, capsys, 
 def test_strangers_open_no_room(monkeypatch):
     monkeypatch.setenv("DPMC_CLASS", "1")
     monkeypatch.setattr(classroom.st, "context", type("Nobody", (), {"cookies": {}}))
-    assert not classroom.teacher()
-    assert not classroom.allowed()
-    assert classroom.places() is jobs.VISITORS
-    switch = partial(classroom.let_visitors_train, may=False)
-    for act in (partial(classroom.begin, QUESTIONS), classroom.close, switch):
+    assert not classroom.is_teacher()
+    assert not classroom.has_full_access()
+    assert classroom.get_worker_slots() is jobs.VISITOR_SLOTS
+    switch = partial(classroom.allow_visitor_training, is_allowed=False)
+    for act in (partial(classroom.open_room, QUESTIONS), classroom.close_room, switch):
         with pytest.raises(classroom.NotTheTeacher):
             act()
-    cookies = {classroom.COOKIE: classroom.secret()}
+    cookies = {classroom.COOKIE: classroom.get_teacher_secret()}
     monkeypatch.setattr(classroom.st, "context", type("Teacher", (), {"cookies": cookies}))
-    assert classroom.allowed()
-    assert classroom.places() is jobs.PLACES
-    assert classroom.begin(QUESTIONS) is classroom.room()
-    classroom.close()
-    assert classroom.room() is None
+    assert classroom.has_full_access()
+    assert classroom.get_worker_slots() is jobs.TRAINING_SLOTS
+    assert classroom.open_room(QUESTIONS) is classroom.get_room()
+    classroom.close_room()
+    assert classroom.get_room() is None
 
 
 def test_outside_class_mode_each_session_has_its_own_room(monkeypatch):
     monkeypatch.delenv("DPMC_CLASS", raising=False)
     monkeypatch.setattr(classroom.st, "session_state", {})
-    assert classroom.teacher()
-    made = classroom.begin(QUESTIONS)
-    assert classroom.room() is made
+    assert classroom.is_teacher()
+    made = classroom.open_room(QUESTIONS)
+    assert classroom.get_room() is made
     assert classroom._server.room is None
     with pytest.raises(InvalidSetting):
-        classroom.begin(())
-    assert classroom.room() is made
+        classroom.open_room(())
+    assert classroom.get_room() is made
 
 
 # --- what surrounds the app -----------------------------------------------------------------------
@@ -323,14 +341,14 @@ def through_the_guard(kind, path, *headers):
 
     reached, sent = [], []
     scope = {"type": kind, "path": path, "method": "PUT", "headers": headers}
-    asyncio.run(classroom.Guard(app)(scope, None, send))
+    asyncio.run(classroom.UploadGuard(app)(scope, None, send))
     return reached, sent
 
 
 def test_nobody_but_the_teacher_uploads(monkeypatch):
     monkeypatch.delenv("DPMC_CLASS", raising=False)
     path = "/lab/_stcore/upload_file/session/file"
-    cookie = b"cookie", f"a=b; {classroom.COOKIE}={classroom.secret()}".encode()
+    cookie = b"cookie", f"a=b; {classroom.COOKIE}={classroom.get_teacher_secret()}".encode()
     wrong = b"cookie", f"{classroom.COOKIE}=wrong".encode()
     assert through_the_guard("http", path, wrong)[0] == [path]
     monkeypatch.setenv("DPMC_CLASS", "1")
@@ -342,17 +360,17 @@ def test_nobody_but_the_teacher_uploads(monkeypatch):
 
 
 def test_a_server_without_a_class_says_so(server, monkeypatch):
-    opened()
+    open_asked_room()
     monkeypatch.delenv("DPMC_CLASS")
     report = {"room": "x", "asking": 0, "token": TOKEN, "bit": 1}
     for path, body in (("phone", None), ("asking", None), ("teacher/x", None), ("report", report)):
-        assert said(ask(server, path, body))[0] == 404
+        assert said(send_request(server, path, body))[0] == 404
 
 
 def test_the_phones_page_is_small_whole_and_fetches_nothing(server):
-    page, policy = classroom.phone_page()
+    page, policy = classroom.build_phone_page()
     assert len(page.encode()) < 30_000
-    assert " ".join(classroom.HONEST.split()) in " ".join(page.split())
+    assert " ".join(classroom.PRIVACY_NOTICE.split()) in " ".join(page.split())
     for word in ("//", "src=", "@import", "url("):
         rest = re.sub(r"(?m)(^|\s)// .*$", "", page).replace("data:,", "")
         assert word not in rest, word
@@ -371,21 +389,23 @@ def test_the_phones_page_is_small_whole_and_fetches_nothing(server):
 def test_phones_are_sent_where_they_can_come(monkeypatch):
     options = {"server.address": "0.0.0.0", "server.port": 8501, "server.baseUrlPath": "/lab/"}
     monkeypatch.setattr(classroom.st, "get_option", options.get)
-    monkeypatch.setattr(classroom, "_outwards", lambda: ["10.1.2.3"])
-    monkeypatch.setattr(classroom, "_own_name", lambda: pytest.fail("it may wait for seconds"))
-    assert classroom.phone_link() == "http://10.1.2.3:8501/lab/phone"
+    monkeypatch.setattr(classroom, "_list_outgoing_addresses", lambda: ["10.1.2.3"])
+    monkeypatch.setattr(
+        classroom, "_list_hostname_addresses", lambda: pytest.fail("it may wait for seconds")
+    )
+    assert classroom.get_phone_link() == "http://10.1.2.3:8501/lab/phone"
     options["server.sslCertFile"] = "cert.pem"
-    assert classroom.phone_link() == "https://10.1.2.3:8501/lab/phone"
+    assert classroom.get_phone_link() == "https://10.1.2.3:8501/lab/phone"
     monkeypatch.setenv("DPMC_CLASS_URL", "https://class.example/")
-    assert classroom.phone_link() == "https://class.example/phone"
+    assert classroom.get_phone_link() == "https://class.example/phone"
     monkeypatch.delenv("DPMC_CLASS_URL")
-    monkeypatch.setattr(classroom, "_outwards", list)
-    monkeypatch.setattr(classroom, "_own_name", lambda: ["127.0.1.1", "10.9.9.9"])
-    assert classroom._address() == "10.9.9.9"
-    monkeypatch.setattr(classroom, "_own_name", list)
-    assert classroom._address() == "127.0.0.1"
+    monkeypatch.setattr(classroom, "_list_outgoing_addresses", list)
+    monkeypatch.setattr(classroom, "_list_hostname_addresses", lambda: ["127.0.1.1", "10.9.9.9"])
+    assert classroom._find_local_address() == "10.9.9.9"
+    monkeypatch.setattr(classroom, "_list_hostname_addresses", list)
+    assert classroom._find_local_address() == "127.0.0.1"
     options["server.address"] = "10.5.5.5"
-    assert classroom._address() == "10.5.5.5"
+    assert classroom._find_local_address() == "10.5.5.5"
 
 
 def test_the_address_is_found_without_sending(monkeypatch):
@@ -408,9 +428,9 @@ def test_the_address_is_found_without_sending(monkeypatch):
 
     monkeypatch.setattr(classroom.socket, "socket", Probe)
     unreachable = False
-    assert classroom._outwards() == ["10.0.0.7"]
+    assert classroom._list_outgoing_addresses() == ["10.0.0.7"]
     unreachable = True
-    assert classroom._outwards() == []
+    assert classroom._list_outgoing_addresses() == []
 
 
 @pytest.mark.parametrize(
@@ -426,26 +446,26 @@ def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, why
     monkeypatch.setenv("DPMC_CLASS_QUESTIONS", str(file))
     monkeypatch.setenv("DPMC_CLASS", "1")
     try:
-        classroom.start()
-        shown, room = capsys.readouterr().out, classroom.room()
-        assert room is None or room.view().public()["open"]
+        classroom.start_class()
+        shown, room = capsys.readouterr().out, classroom.get_room()
+        assert room is None or room.view().describe_for_phones()["open"]
     finally:
-        classroom._server.put(None)
-    assert classroom.phone_link() in shown
-    assert f"/teacher/{classroom.secret()}" in shown
+        classroom._server.replace_room(None)
+    assert classroom.get_phone_link() in shown
+    assert f"/teacher/{classroom.get_teacher_secret()}" in shown
     if why:
         assert room is None
         told = shown.split("No room is open yet")[1]
         assert why in told or size in told
     else:
         assert room.view().questions == ("Tea?", "Coffee?")
-        assert room._places == 2 * int(size or 30)
+        assert room._n_places == 2 * int(size or 30)
 
 
 def test_a_terminal_without_such_characters_gets_no_picture(monkeypatch):
-    assert "█" in classroom._in_the_terminal("http://10.0.0.1:8501/phone")
+    assert "█" in classroom._render_qr_code("http://10.0.0.1:8501/phone")
     monkeypatch.setattr(classroom.sys, "stdout", type("Plain", (), {"encoding": "ascii"}))
-    assert classroom._in_the_terminal("http://10.0.0.1:8501/phone") == ""
+    assert classroom._render_qr_code("http://10.0.0.1:8501/phone") == ""
 
 
 @pytest.mark.slow
@@ -454,14 +474,18 @@ def test_a_class_on_the_apps_own_server(tmp_path):
     questions = tmp_path / "questions.txt"
     questions.write_text("\n".join(QUESTIONS))
     own = {"DPMC_CLASS_SECRET": SECRET, "DPMC_CLASS_QUESTIONS": str(questions)}
-    with serving(tmp_path, DPMC_CLASS="1", **own) as (server, process):
+    with serve_app(tmp_path, DPMC_CLASS="1", **own) as (server, process):
         told = (tmp_path / "server.log").read_text()
         assert f"{server}phone" in told
         assert f"{server}teacher/{SECRET}" in told
-        answers = together(*(partial(Phone(server, k).send, k % 2) for k in range(30)))
+        answers = run_concurrently(
+            *(partial(Phone(server, k).send_report, k % 2) for k in range(30))
+        )
         assert answers == [(200, {"receipt": "new"})] * 30
-        assert said(Phone(server, 3).send(0))[0] == 409
-        assert said(ask(server, "report", b"x" * 5000, **{"Content-Type": "application/json"}))
+        assert said(Phone(server, 3).send_report(0))[0] == 409
+        assert said(
+            send_request(server, "report", b"x" * 5000, **{"Content-Type": "application/json"})
+        )
         assert visit(server, "teacher/wrong")[0] == 403
         assert visit(server, f"teacher/{SECRET}")[0] == 303
         assert "link" in visit(server, "train")[1]

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from pages.ui import classroom, door
-from tests.browser_helpers import serving
+from tests.browser_helpers import serve_app
 from tests.class_helpers import SECRET
 
 EVIL = "evil.example"
@@ -20,7 +20,7 @@ EVIL = "evil.example"
 def port(tmp_path_factory):
     """The app as it is started by hand, told one more name and one more address."""
     home = tmp_path_factory.mktemp("home")
-    with serving(home, DPMC_HOSTS="lab.example, 203.0.113.7 [2001:db8::7] https://x/") as found:
+    with serve_app(home, DPMC_HOSTS="lab.example, 203.0.113.7 [2001:db8::7] https://x/") as found:
         yield int(found[0].split(":")[2].strip("/"))
     assert "DPMC_HOSTS: 'https://x/' is not used" in (home / "server.log").read_text()
 
@@ -133,12 +133,14 @@ def test_the_page_of_another_site_is_not_answered(port, websocket):
         assert found[0] == (101 if websocket else 200)
 
 
-@pytest.mark.skipif(not classroom._outwards(), reason="this machine has no address in a network")
+@pytest.mark.skipif(
+    not classroom._list_outgoing_addresses(), reason="this machine has no address in a network"
+)
 def test_shown_to_a_network_it_answers_to_the_machines_addresses_there(tmp_path):
-    (address,) = classroom._outwards()
+    (address,) = classroom._list_outgoing_addresses()
     own = {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET}
     own |= {"DPMC_CLASS_URL": "https://class.example/x", "STREAMLIT_SERVER_ADDRESS": "0.0.0.0"}
-    with serving(tmp_path, **own) as (server, _):
+    with serve_app(tmp_path, **own) as (server, _):
         port = int(server.split(":")[2].strip("/"))
         for name, at, status in (
             (address, address, 200),
@@ -211,7 +213,7 @@ def test_a_browser_is_refused_with_a_page_and_everything_else_with_a_line():
 
 
 def test_a_refusal_is_written_down_once_and_nobody_fills_the_log(capsys):
-    visited = door.Door(None)
+    visited = door.HostGuard(None)
     for host in (EVIL, EVIL, "a\nb"):
         assert through(host, visited=visited)
     assert [line[:8] for line in capsys.readouterr().out.splitlines()] == ["Refused:"] * 2
@@ -235,5 +237,5 @@ def through(host, kind="http", at="127.0.0.1", origins=(), app=nothing, accept=b
     headers = [(b"host", host.encode("latin-1")), *((b"origin", o.encode()) for o in origins)]
     headers.append((b"accept", accept))
     scope = {"type": kind, "path": "/", "headers": headers, "server": server}
-    asyncio.run((visited or door.Door(app))(scope, None, send))
+    asyncio.run((visited or door.HostGuard(app))(scope, None, send))
     return sent

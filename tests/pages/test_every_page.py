@@ -7,7 +7,7 @@ from dpmc_core import registry
 from dpmc_core.data import SAMPLES
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import sources
-from tests.page_helpers import at_stop, open_page
+from tests.page_helpers import open_page, read_current_stop
 
 PAGES = [entry.file for section in SECTIONS.values() for entry in section]
 WITH_MECHANISM = ("what_if", "train", "noise", "guarantees")
@@ -21,7 +21,7 @@ def whole(app, what):
 
 
 def options(id):
-    return registry.offered(clicks=SAMPLES[id].clicks)
+    return registry.list_suitable_mechanisms(clicks=SAMPLES[id].clicks)
 
 
 @pytest.mark.slow
@@ -35,13 +35,13 @@ def test_with_every_mechanism(page, data):
         whole(app, id)
         assert app.session_state["mechanism"] == id
         if page == "what_if":
-            assert at_stop(app)["epsilon"] == "0.7"
+            assert read_current_stop(app)["epsilon"] == "0.7"
 
 
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in WITH_MECHANISM])
 def test_with_every_task(page, data):
-    tasks = sources.tasks(data) if page == "compare" else [None]
+    tasks = sources.list_available_tasks(data) if page == "compare" else [None]
     for task in tasks:
         link = {} if task is None else {"task": task.value}
         whole(open_page(page, data=data, **link), task)

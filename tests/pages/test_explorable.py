@@ -13,11 +13,11 @@ import streamlit as st
 from dpmc_core import registry
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_lab.cli import app as command
-from dpmc_lab.curves.groups import PROTECT
+from dpmc_lab.curves.groups import PRIVACY_UNIT_LABELS
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, instrument, scene
-from tests.page_helpers import HtmlFile, all_text, open_page
-from tests.page_helpers import instrument as shown_on_the_page
+from tests.page_helpers import HtmlFile, open_page, read_all_text
+from tests.page_helpers import read_instrument as shown_on_the_page
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 2**20
@@ -25,7 +25,7 @@ MIB = 2**20
 
 @pytest.fixture(scope="module")
 def written():
-    return explorable.sample("movie-night")
+    return explorable.render_sample("movie-night")
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_both_promises_are_there_and_can_be_chosen(file, content):
     radios = [one for one in file.all("input") if one.get("type") == "radio"]
     assert len(radios) == 2
     for words in ("each rating, even from the server", "the whole person, server trusted"):
-        assert words in file.words
+        assert words in file.full_text
 
 
 @pytest.mark.slow
@@ -82,11 +82,11 @@ def test_it_shows_by_day_and_by_night_what_the_page_shows(content, k):
 
 
 def test_the_captions_say_what_made_the_curve_and_that_it_is_no_release(file):
-    assert "evaluation only, not private" in file.words.lower()
-    assert "Version 0." in file.words
-    assert "Seeds 1, 2, 3" in file.words
-    grid = scene.grid("movie-night", "private-effects", (1, 2, 3))
-    assert f"dpmc sweep {' '.join(grid.argv())}" in file.words
+    assert "evaluation only, not private" in file.full_text.lower()
+    assert "Version 0." in file.full_text
+    assert "Seeds 1, 2, 3" in file.full_text
+    grid = scene.build_curve_grid("movie-night", "private-effects", (1, 2, 3))
+    assert f"dpmc sweep {' '.join(grid.argv())}" in file.full_text
 
 
 def test_the_card_of_each_stop_is_there(content):
@@ -97,13 +97,15 @@ def test_the_card_of_each_stop_is_there(content):
 
 
 def test_titles_that_look_like_code_stay_text():
-    text = explorable.html("x", "</title><script>alert(1)</script>", [came()], explorable.START)
+    text = explorable.render_explorable(
+        "x", "</title><script>alert(1)</script>", [came()], explorable.INITIAL_STATE
+    )
     assert HtmlFile(text).tags.count("script") == 3
     assert "<" not in text.partition('id="content">')[2].partition("</script>")[0]
 
 
 def came(data="one-bit-lab", id="input-flip"):
-    found = scene.came(data, id)
+    found = scene.load_shipped_scene(data, id)
     assert found is not None
     return found
 
@@ -111,9 +113,9 @@ def came(data="one-bit-lab", id="input-flip"):
 @pytest.mark.slow
 @pytest.mark.parametrize("data", SAMPLES)
 def test_every_sample_has_its_file(data):
-    ids = [view["mechanism"] for view in json_of(explorable.sample(data))["views"]]
+    ids = [view["mechanism"] for view in json_of(explorable.render_sample(data))["views"]]
     assert ids
-    assert all(id in registry.offered(clicks=SAMPLES[data].clicks) for id in ids)
+    assert all(id in registry.list_suitable_mechanisms(clicks=SAMPLES[data].clicks) for id in ids)
 
 
 def json_of(text):
@@ -121,9 +123,9 @@ def json_of(text):
 
 
 def test_methods_of_one_promise_are_told_apart_by_name():
-    file = HtmlFile(explorable.sample("one-bit-lab", ["input-flip", "output"]))
+    file = HtmlFile(explorable.render_sample("one-bit-lab", ["input-flip", "output"]))
     for id in ("input-flip", "output"):
-        assert registry.get(id).name in file.words
+        assert registry.get_mechanism(id).name in file.full_text
 
 
 # --- the button --------------------------------------------------------------------------------
@@ -131,7 +133,9 @@ def test_methods_of_one_promise_are_told_apart_by_name():
 
 def test_the_button_hands_out_what_the_page_shows_where_it_stands(monkeypatch):
     made = []
-    monkeypatch.setattr(explorable, "html", lambda *args, **more: made.append((args, more)) or "x")
+    monkeypatch.setattr(
+        explorable, "render_explorable", lambda *args, **more: made.append((args, more)) or "x"
+    )
     given = files_of(monkeypatch, open_page, data="one-bit-lab", mechanism="output", epsilon="3")
     assert given["This page (HTML, 3 MB, needs no network)"]() == "x"
     (args, more) = made.pop()
@@ -157,28 +161,31 @@ def files_of(monkeypatch, visit, **link):
 
 def test_beside_the_method_shown_stands_the_other_promise():
     shown = came("movie-night", "dpals")  # a person's, and not the recommended one
-    assert [one.id for one in explorable.others("movie-night", shown)] == ["input-flip"]
+    assert [one.id for one in explorable.load_other_scenes("movie-night", shown)] == ["input-flip"]
     shown = came("movie-night", "input-flip")
-    assert [one.id for one in explorable.others("movie-night", shown)] == ["private-effects"]
-    assert explorable.others("upload", shown) == []
+    assert [one.id for one in explorable.load_other_scenes("movie-night", shown)] == [
+        "private-effects"
+    ]
+    assert explorable.load_other_scenes("upload", shown) == []
 
 
 def test_before_a_curve_there_is_no_button():
     app = open_page(data="movie-night", mechanism="private-taste")
-    assert "has not been computed" in all_text(app)
+    assert "has not been computed" in read_all_text(app)
     assert not [one for one in app.get("download_button") if one.proto.label == "Download"]
 
 
 def test_an_upload_shows_no_person_and_no_place_on_the_server():
-    shown = came()._replace(shown=None, scores=())
-    text = explorable.html("/tmp/secret/data.npz", "Your upload", [shown], explorable.START,
-                           private=True)  # fmt: skip
+    shown = came()._replace(displayed_people=None, scores=())
+    text = explorable.render_explorable(
+        "/tmp/secret/data.npz", "Your upload", [shown], explorable.INITIAL_STATE, private=True
+    )
     file = HtmlFile(text)
     assert json_of(text)["views"][0]["light"]["people"] is None  # those of a sample are there
-    assert json_of(explorable.sample("one-bit-lab"))["views"][0]["light"]["people"]
-    assert "secret" not in file.words
-    assert "YOUR_FILE" in file.words
-    assert "publish none of it" in file.words
+    assert json_of(explorable.render_sample("one-bit-lab"))["views"][0]["light"]["people"]
+    assert "secret" not in file.full_text
+    assert "YOUR_FILE" in file.full_text
+    assert "publish none of it" in file.full_text
 
 
 # --- the command -------------------------------------------------------------------------------
@@ -233,7 +240,7 @@ def test_without_the_app_s_packages_the_command_says_what_to_install(
 def test_it_is_made_without_streamlit_and_without_a_word():
     code = (
         "import sys; from pages.ui import explorable;"
-        "print(len(explorable.sample('one-bit-lab')), 'streamlit' in sys.modules)"
+        "print(len(explorable.render_sample('one-bit-lab')), 'streamlit' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -250,8 +257,8 @@ def test_it_is_made_without_streamlit_and_without_a_word():
 @pytest.mark.slow
 def test_the_recommended_methods_are_those_the_page_turns_to():
     app = open_page(data="restaurants")
-    for k, view in enumerate(json_of(explorable.sample("restaurants"))["views"]):
+    for k, view in enumerate(json_of(explorable.render_sample("restaurants"))["views"]):
         (radio,) = (one for one in app.radio if one.label == "Protect")
-        radio.set_value(list(PROTECT)[k]).run()
+        radio.set_value(list(PRIVACY_UNIT_LABELS)[k]).run()
         assert not app.exception
         assert app.session_state["mechanism"] == view["mechanism"]

@@ -7,7 +7,7 @@ import pytest
 
 from dpmc_core.metrics import METRICS
 from dpmc_lab import glossary
-from dpmc_lab.glossary import LONGEST, TERMS
+from dpmc_lab.glossary import MAX_EXPLANATION_LENGTH, TERMS
 from tests.page_helpers import open_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,7 +17,7 @@ PAGES = sorted((ROOT / "pages").rglob("*.py"))
 @pytest.mark.parametrize("id", TERMS)
 def test_a_term_is_said_in_one_line(id):
     term = TERMS[id]
-    assert 0 < len(term.words) <= LONGEST
+    assert 0 < len(term.words) <= MAX_EXPLANATION_LENGTH
     assert term.words.endswith(".")
     assert (ROOT / "pages" / f"{term.page}.py").is_file()
 
@@ -42,7 +42,7 @@ def test_terms_behind_question_marks_are_there():
     asked = set()
     for place, value in helps():
         for node in ast.walk(value):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "glossary.help":
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "glossary.explain_terms":
                 for term in node.args:
                     assert term.value in TERMS, place
                     asked.add(term.value)
@@ -50,27 +50,27 @@ def test_terms_behind_question_marks_are_there():
 
 
 def test_metrics_are_explained_where_they_are_defined():
-    assert glossary.help("rmse") == METRICS["rmse"].means
+    assert glossary.explain_terms("rmse") == METRICS["rmse"].explanation
     for metric in METRICS.values():
-        assert 0 < len(metric.means) <= LONGEST
-        assert metric.means.endswith(".")
+        assert 0 < len(metric.explanation) <= MAX_EXPLANATION_LENGTH
+        assert metric.explanation.endswith(".")
 
 
 def test_a_term_is_found_by_any_of_its_words():
-    everything = glossary.find()
+    everything = glossary.search_terms()
     assert len(everything) == 30
     assert [term.name for term in everything] == sorted(
         (term.name for term in everything), key=str.casefold
     )
     for term in TERMS.values():
         for name in (term.name, *term.also):
-            assert term in glossary.find(name.upper())
-            assert glossary.named(name) is term
-    assert TERMS["flips"] in glossary.find("warner")
-    assert glossary.find("no such word") == ()
-    assert glossary.named("no such word") is None
+            assert term in glossary.search_terms(name.upper())
+            assert glossary.find_term(name) is term
+    assert TERMS["flips"] in glossary.search_terms("warner")
+    assert glossary.search_terms("no such word") == ()
+    assert glossary.find_term("no such word") is None
 
 
 def test_a_question_mark_shows_it():
     app = open_page("guarantees")
-    assert glossary.help("epsilon") in [one.help for one in app.caption]
+    assert glossary.explain_terms("epsilon") in [one.help for one in app.caption]

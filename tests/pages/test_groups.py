@@ -13,12 +13,12 @@ from dpmc_core.privacy import CELL, RATING, Trust
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import shipped
 from dpmc_lab.curves import cards, groups, measurements
-from dpmc_lab.store import curves
-from dpmc_lab.study.advice import recommend
+from dpmc_lab.store import list_curves
+from dpmc_lab.study.advice import recommend_method
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import sources
 from tests.page_helpers import open_page
-from tests.slow_helpers import by_turns
+from tests.slow_helpers import pair_by_turns
 
 FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
 
@@ -29,19 +29,19 @@ def picker_of(app):
 
 @pytest.mark.parametrize("clicks", [False, True])
 def test_every_mechanism_has_one_place_told_by_its_card(clicks):
-    ids = registry.offered(clicks=clicks)
-    found, problems = groups.cards_of(ids, FACTS)
+    ids = registry.list_suitable_mechanisms(clicks=clicks)
+    found, problems = groups.build_guarantees(ids, FACTS)
     assert not problems
-    placed = groups.grouped(found)
+    placed = groups.group_mechanisms(found)
     assert sorted(c.id for g in placed for c in g.choices) == sorted(ids)
     titles = [group.title for group in placed]
     assert len(set(titles)) == len(titles)
     for group, choice in ((g, c) for g in placed for c in g.choices):
         card = found[choice.id]
-        refuted = measurements.refuted(measurements.shipped_of(choice.id))
-        assert choice.state is cards.state_of(card, refuted=refuted)
-        assert (choice.state is cards.State.PROVED) == (cards.upheld(card) and not refuted)
-        assert choice.predicts == groups.PREDICTS[registry.get(choice.id).task]
+        refuted = measurements.is_refuted(measurements.find_default_measured_bound(choice.id))
+        assert choice.state is cards.determine_claim_state(card, refuted=refuted)
+        assert (choice.state is cards.ClaimState.PROVED) == (cards.is_upheld(card) and not refuted)
+        assert choice.predicts == groups.TASK_LABELS[registry.get_mechanism(choice.id).task]
         assert ("even from the server" in group.trust) == (card.trust is Trust.LOCAL)
         assert ("person" in group.protects) == card.change.per_user
         assert choice.publishes in card.publishes.value
@@ -49,7 +49,7 @@ def test_every_mechanism_has_one_place_told_by_its_card(clicks):
 
 def test_what_cannot_be_is_told_once_and_the_others_stay():
     huge = PublicFacts(users=10**7, items=10**7, low=1, high=5)
-    found, problems = groups.cards_of(registry.offered(), huge)
+    found, problems = groups.build_guarantees(registry.list_suitable_mechanisms(), huge)
     assert "input-flip" in found
     assert "private-effects" not in found
     assert len({str(problem) for problem in problems}) == len(problems)
@@ -64,12 +64,12 @@ def test_what_cannot_be_is_told_once_and_the_others_stay():
     ],
 )
 def test_the_mark_says_for_which_epsilons_the_rule_advises_it(task, change, trust):
-    found, _ = groups.cards_of(registry.noisy(task), FACTS)
-    marked = {c.id: c.recommended for g in groups.grouped(found) for c in g.choices}
+    found, _ = groups.build_guarantees(registry.list_private_mechanisms(task), FACTS)
+    marked = {c.id: c.recommended for g in groups.group_mechanisms(found) for c in g.choices}
     advised = {}
     for epsilon in EPSILONS:
         public = next(card.public for id, card in found.items())
-        advice = recommend(task, change, public, epsilon=epsilon, trust=trust)
+        advice = recommend_method(task, change, public, epsilon=epsilon, trust=trust)
         advised.setdefault(advice.mechanism.id, []).append(epsilon)
     for id, at in advised.items():
         words = marked[id]
@@ -79,8 +79,8 @@ def test_the_mark_says_for_which_epsilons_the_rule_advises_it(task, change, trus
 
 
 def test_those_recommended_come_first_among_those_that_predict_the_same():
-    found, _ = groups.cards_of(registry.offered(), FACTS)
-    for group in groups.grouped(found):
+    found, _ = groups.build_guarantees(registry.list_suitable_mechanisms(), FACTS)
+    for group in groups.group_mechanisms(found):
         for _, same in itertools.groupby(group.choices, key=lambda c: c.predicts):
             marks = [bool(choice.recommended) for choice in same]
             assert marks == sorted(marks, reverse=True)
@@ -90,28 +90,30 @@ def test_those_recommended_come_first_among_those_that_predict_the_same():
 @pytest.mark.parametrize("data", SAMPLES)
 def test_a_curve_is_ready_where_one_came_with_the_program(data):
     for task in Task:
-        ready = shipped.ready(data, task)
-        for id in registry.noisy(task):
-            file = shipped.load(data, task, [id])
+        ready = shipped.list_shipped_mechanisms(data, task)
+        for id in registry.list_private_mechanisms(task):
+            file = shipped.load_curves(data, task, [id])
             if file is None:
                 assert id not in ready
                 continue
             with file:
-                there = any(info.mechanism == id for info in curves(file, count=False))
+                there = any(info.mechanism == id for info in list_curves(file, count=False))
             assert (id in ready) == there, id
 
 
 # --- the picker -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("data", "page"), by_turns(SAMPLES, ["noise", "train", "guarantees"]))
+@pytest.mark.parametrize(("data", "page"), pair_by_turns(SAMPLES, ["noise", "train", "guarantees"]))
 def test_the_picker_offers_what_makes_sense_for_the_data_in_groups(page, data):
     app = open_page(page, data=data)
-    offered = registry.offered(clicks=SAMPLES[data].clicks)
-    assert sorted(picker_of(app).options) == sorted(registry.get(id).name for id in offered)
+    offered = registry.list_suitable_mechanisms(clicks=SAMPLES[data].clicks)
+    assert sorted(picker_of(app).options) == sorted(
+        registry.get_mechanism(id).name for id in offered
+    )
     assert picker_of(app).value == offered[0]
     captions = list(picker_of(app).proto.captions)
-    assert all(words.startswith(tuple(one.value for one in cards.State)) for words in captions)
+    assert all(words.startswith(tuple(one.value for one in cards.ClaimState)) for words in captions)
     if page != "guarantees":
         assert all(("curve ready" in words) != ("no curve yet" in words) for words in captions)
     for id in (offered[1], offered[-1]):
@@ -122,7 +124,7 @@ def test_the_picker_offers_what_makes_sense_for_the_data_in_groups(page, data):
 
 
 def test_a_link_may_name_it_by_id_by_name_or_as_it_once_did():
-    name = registry.get("output").name
+    name = registry.get_mechanism("output").name
     for asked in ("output", "OUTPUT", name, f"{name} · likes"):
         app = open_page("noise", data="movie-night", mechanism=asked)
         assert picker_of(app).value == "output"
@@ -135,19 +137,21 @@ def test_a_choice_that_other_data_lack_gives_way():
     app = open_page("noise", data="movie-night", mechanism="output")
     app.selectbox(key="data").set_value("bookshop-clicks").run()
     assert not app.exception
-    assert picker_of(app).value in registry.offered(clicks=True)
+    assert picker_of(app).value in registry.list_suitable_mechanisms(clicks=True)
 
 
 def test_what_needs_other_settings_for_these_sizes_can_be_chosen_all_the_same(monkeypatch):
     few = dataclasses.replace(datasets.load("one-bit-lab").ratings.public, items=2)
-    assert "dpals" not in groups.cards_of(registry.offered(), few)[0]  # of rank 3
+    assert (
+        "dpals" not in groups.build_guarantees(registry.list_suitable_mechanisms(), few)[0]
+    )  # of rank 3
     app = open_page("noise", data="one-bit-lab")
     whole = list(picker_of(app).options)
     seen = datasets.load("one-bit-lab")
     kept = seen.ratings.select(seen.ratings.items < few.items)
     kept = dataclasses.replace(kept, public=few, item_ids=None, titles=None)
     small = dataclasses.replace(seen, ratings=kept)
-    monkeypatch.setattr(sources, "get", lambda _: small)
+    monkeypatch.setattr(sources, "get_dataset", lambda _: small)
     app = open_page("guarantees", data="one-bit-lab")
     assert len(picker_of(app).options) < len(whole)  # there is a card to show, or none
     app = open_page("train", data="one-bit-lab")

@@ -12,7 +12,15 @@ from dpmc_core.model import Estimator, Task
 from dpmc_core.problem import build_problem
 from dpmc_core.stopping import Stopped
 from pages.ui import runs
-from pages.ui.jobs import PLACES, VISITORS, Job, Jobs, Places, Snapshot, cancel_all
+from pages.ui.jobs import (
+    TRAINING_SLOTS,
+    VISITOR_SLOTS,
+    Job,
+    Jobs,
+    Snapshot,
+    WorkerSlots,
+    cancel_all_jobs,
+)
 
 
 def wait_for(condition, seconds=60.0):
@@ -43,12 +51,12 @@ class Gate:
 def ended():
     """A test that fails leaves no work behind: Python does not end before it does."""
     yield
-    cancel_all()
+    cancel_all_jobs()
 
 
 def test_at_most_so_many_at_once_and_then_in_order():
-    places, gates = Places(2), [Gate() for _ in range(4)]
-    jobs = [Job(gate, places=places) for gate in gates]
+    places, gates = WorkerSlots(2), [Gate() for _ in range(4)]
+    jobs = [Job(gate, slots=places) for gate in gates]
     wait_for(lambda: [state_of(job) for job in jobs] == ["running"] * 2 + ["queued"] * 2)
     assert [job.snapshot().ahead for job in jobs] == [0, 0, 0, 1]
     gates[1].go.set()
@@ -63,11 +71,11 @@ def test_at_most_so_many_at_once_and_then_in_order():
 
 def test_progress_points_and_time_left():
     gate = Gate()
-    job = Job(gate, places=Places(1))
+    job = Job(gate, slots=WorkerSlots(1))
     wait_for(lambda: job.snapshot().done == 1)
     now = job.snapshot()
     assert (now.total, now.label, now.points, now.share) == (4, "first", ("point",), 0.25)
-    assert now.left is None  # one round is no ground for an estimate
+    assert now.seconds_left is None  # one round is no ground for an estimate
     gate.go.set()
     wait_for(lambda: state_of(job) == "done")
 
@@ -78,8 +86,8 @@ def test_progress_points_and_time_left():
 )
 def test_time_left_is_told_after_three_rounds_and_two_seconds(seconds, done, left):
     """Counted from the first round, told at second 10: what came before says nothing of a pace."""
-    now = Snapshot("running", done=done, total=34, seconds=seconds, since=(10.0, 1))
-    assert now.left == left
+    now = Snapshot("running", done=done, total=34, seconds=seconds, work_start=(10.0, 1))
+    assert now.seconds_left == left
 
 
 class Rounds:
@@ -94,9 +102,9 @@ class Rounds:
 
 
 def test_step_pause_and_resume():
-    gate, places = Gate(), Places(1)
-    first = Job(gate, places=places)
-    job = Job(Rounds(), places=places)
+    gate, places = Gate(), WorkerSlots(1)
+    first = Job(gate, slots=places)
+    job = Job(Rounds(), slots=places)
     job.pause()
     gate.go.set()
     wait_for(lambda: job.snapshot().paused)
@@ -117,21 +125,21 @@ def test_step_pause_and_resume():
 
 def test_one_that_starts_held_waits_at_its_first_halt_however_soon_that_is():
     for _ in range(50):
-        job = Job(Rounds(), held=True)
-        job.halt(10)
+        job = Job(Rounds(), start_paused=True)
+        job.wait_for_halt(10)
         assert (job.snapshot().done, job.snapshot().paused) == (1, True)
         job.cancel()
 
 
 def test_one_that_waits_for_a_person_keeps_nobody_waiting():
-    places, before = Places(1), Gate()
-    Job(before, places=places)
-    held = Job(Rounds(), places=places)
+    places, before = WorkerSlots(1), Gate()
+    Job(before, slots=places)
+    held = Job(Rounds(), slots=places)
     held.pause()
     before.go.set()
     wait_for(lambda: held.snapshot().paused)
     gates = [Gate(), Gate()]
-    others = [Job(gate, places=places) for gate in gates]
+    others = [Job(gate, slots=places) for gate in gates]
     wait_for(lambda: state_of(others[0]) == "running")
     held.resume()  # its turn comes next, not at once
     time.sleep(0.1)
@@ -143,26 +151,26 @@ def test_one_that_waits_for_a_person_keeps_nobody_waiting():
 
 
 def test_a_paused_job_stops_at_once_even_where_all_places_are_taken():
-    places, gate = Places(1), Gate()
-    first = Job(Gate(), places=places)
-    held = Job(Rounds(), places=places)
+    places, gate = WorkerSlots(1), Gate()
+    first = Job(Gate(), slots=places)
+    held = Job(Rounds(), slots=places)
     held.pause()
     first.cancel()
     wait_for(lambda: held.snapshot().paused)
-    other = Job(gate, places=places)
+    other = Job(gate, slots=places)
     wait_for(lambda: state_of(other) == "running")
     held.cancel()
     wait_for(lambda: state_of(held) == "stopped")
     assert state_of(other) == "running"
     gate.go.set()
     wait_for(lambda: state_of(other) == "done")
-    last = Job(Rounds(), places=places)  # the places are counted right afterwards
+    last = Job(Rounds(), slots=places)  # the places are counted right afterwards
     wait_for(lambda: state_of(last) == "done")
 
 
 def test_a_running_and_a_queued_job_can_be_stopped():
-    places = Places(1)
-    running, queued = Job(Gate(), places=places), Job(Gate(), places=places)
+    places = WorkerSlots(1)
+    running, queued = Job(Gate(), slots=places), Job(Gate(), slots=places)
     wait_for(lambda: state_of(running) == "running" and state_of(queued) == "queued")
     queued.cancel()
     wait_for(lambda: state_of(queued) == "stopped")
@@ -170,22 +178,22 @@ def test_a_running_and_a_queued_job_can_be_stopped():
     assert queued.snapshot().message == "Stopped before it began."
     running.cancel()
     wait_for(lambda: state_of(running) == "stopped")
-    later = Job(Gate(), places=places)
+    later = Job(Gate(), slots=places)
     wait_for(lambda: state_of(later) == "running")
     later.cancel()
 
 
 def test_all_jobs_are_stopped_when_the_server_ends():
-    places = Places(1)
-    jobs = [Job(Gate(), places=places) for _ in range(3)]
+    places = WorkerSlots(1)
+    jobs = [Job(Gate(), slots=places) for _ in range(3)]
     wait_for(lambda: state_of(jobs[0]) == "running")
-    cancel_all()
+    cancel_all_jobs()
     wait_for(lambda: [state_of(job) for job in jobs] == ["stopped"] * 3)
     wait_for(lambda: not [t for t in threading.enumerate() if t.name == "dpmc-job"])
 
 
 def test_failures_are_sentences_and_free_their_slot(caplog):
-    places = Places(1)
+    places = WorkerSlots(1)
 
     def bad_setting(*_):
         raise InvalidSetting("epsilon", "> 0", 0)
@@ -198,7 +206,7 @@ def test_failures_are_sentences_and_free_their_slot(caplog):
 
     messages = []
     for work in (bad_setting, too_large, broken):
-        job = Job(work, places=places)
+        job = Job(work, slots=places)
         wait_for(lambda job=job: state_of(job) == "failed")
         messages.append(job.snapshot().message)
     assert messages[0] == "Epsilon must be > 0, got 0."
@@ -213,8 +221,8 @@ def test_a_session_replaces_forgets_and_ends_its_jobs():
     second = jobs.start("train", Gate())
     wait_for(lambda: state_of(first) == "stopped")
     assert jobs.get("train") is second
-    other = jobs.start("curve", Gate(), about="upload")
-    jobs.forget_about("upload")
+    other = jobs.start("curve", Gate(), data_id="upload")
+    jobs.forget_data("upload")
     assert jobs.get("curve") is None
     assert jobs.get("train") is second
     wait_for(lambda: state_of(other) == "stopped")
@@ -229,7 +237,7 @@ def test_stopping_is_told_before_the_work_has_noticed():
         report(1, 2, "first")
         noticed.wait(60)
 
-    job = Job(deaf, places=Places(1))
+    job = Job(deaf, slots=WorkerSlots(1))
     wait_for(lambda: job.snapshot().done == 1)
     assert not job.snapshot().stopping
     job.cancel()
@@ -248,7 +256,7 @@ def test_a_result_may_be_there_before_the_end():
         go.wait(60)
         return "whole"
 
-    job = Job(work, places=Places(1))
+    job = Job(work, slots=WorkerSlots(1))
     wait_for(lambda: job.snapshot().result == "half")
     assert job.snapshot().active
     go.set()
@@ -272,7 +280,7 @@ def train(mechanism="gradient", stop=lambda _: False, problem=small_problem):
         said.append((label, point, result))
 
     about = {"data": "one-bit-lab", "reading": {}, "title": "", "split": None, "fresh": False}
-    work = runs.train(
+    work = runs.make_training_work(
         registry.create(mechanism, epsilon=4.0, rounds=6, estimator=Estimator.PUBLISHED),
         problem,
         1,
@@ -287,7 +295,7 @@ def test_guessing_comes_first_then_the_private_result_then_no_privacy():
     results = [result for _, _, result in said if result is not None]
     beside = ["private-majority", "reference-binary", "clear"]
     assert [list(r.result.baselines) for r in results] == [beside[:k] for k in range(1, 4)]
-    assert [r.clear is not None for r in results] == [False, True, True]
+    assert [r.nonprivate_model is not None for r in results] == [False, True, True]
     assert all(r.result.metrics == last.result.metrics for r in results)
     labels = [label for label, _, _ in said]
     guess = "Private majority, for comparison: starting"
@@ -296,8 +304,8 @@ def test_guessing_comes_first_then_the_private_result_then_no_privacy():
 
 
 def test_a_training_that_is_stopped_is_not_measured_on_the_way_nor_compared(monkeypatch):
-    looks, real = [], experiment.measure
-    monkeypatch.setattr(experiment, "measure", lambda *a: looks.append(a[0].id) or real(*a))
+    looks, real = [], experiment.measure_model
+    monkeypatch.setattr(experiment, "measure_model", lambda *a: looks.append(a[0].id) or real(*a))
     _, last = train(stop=lambda said: any(point is not None for _, point, _ in said))
     assert last.result.stopped
     assert list(last.result.baselines) == ["private-majority"]
@@ -305,14 +313,14 @@ def test_a_training_that_is_stopped_is_not_measured_on_the_way_nor_compared(monk
 
 
 def test_looking_at_held_out_ratings_takes_a_small_part_of_the_time(monkeypatch):
-    looked, real = [], experiment.measure
+    looked, real = [], experiment.measure_model
 
     def slow(*arguments):
         looked.append(arguments[0].id)
         time.sleep(0.3)
         return real(*arguments)
 
-    monkeypatch.setattr(experiment, "measure", slow)
+    monkeypatch.setattr(experiment, "measure_model", slow)
     said, _ = train()
     assert len([point for _, point, _ in said if point is not None]) > 3
     # Half a second of looks, the last round and the result: the next look would be seconds later.
@@ -323,23 +331,23 @@ def test_a_stop_during_the_comparisons_keeps_the_private_result():
     _, last = train(stop=lambda said: any(result is not None for *_, result in said))
     assert not last.result.stopped
     assert list(last.result.baselines) == ["private-majority"]
-    assert last.clear is None
+    assert last.nonprivate_model is None
 
 
 def test_a_stopped_run_has_its_last_round_in_its_film(monkeypatch):
     """Also where it was not looked at any more, and every look says to stop by then."""
-    monkeypatch.setattr(runs.Camera, "wants", lambda *_: False)
+    monkeypatch.setattr(runs.RunRecorder, "needs_round", lambda *_: False)
     one_round = lambda said: any(point is not None for _, point, _ in said)  # noqa: E731
     _, last = train("private-frank-wolfe", one_round, rating_problem)
     assert last.result.stopped
-    (frame,) = last.film.frames
+    (frame,) = last.recording.frames
     assert (frame.round, frame.metric) == (last.result.rounds, last.result.metrics["rmse"])
 
 
 def test_a_reading_can_be_stopped_after_its_last_line():
     """Sorting a million ids takes as long as a third of the reading."""
     content, asked = b"user,item,rating\n" + b"".join(b"u%d,x,3\n" % k for k in range(50)), []
-    work = runs.reading_of(content, "x.csv", {"low": 1, "high": 5})
+    work = runs.make_reading_work(content, "x.csv", {"low": 1, "high": 5})
 
     def report(done, total, label):  # noqa: ARG001
         if total and done >= total:
@@ -352,15 +360,15 @@ def test_a_reading_can_be_stopped_after_its_last_line():
 
 def test_visitors_wait_for_each_other_and_the_teacher_for_none_of_them():
     gates = [Gate() for _ in range(4)]
-    visitors = [Job(gate, places=VISITORS) for gate in gates]
+    visitors = [Job(gate, slots=VISITOR_SLOTS) for gate in gates]
     own = Gate()
-    teachers = Job(own, places=PLACES)
+    teachers = Job(own, slots=TRAINING_SLOTS)
     try:
         wait_for(lambda: state_of(teachers) == "running")
         wait_for(lambda: [state_of(job) for job in visitors[:2]] == ["running"] * 2)
         assert [state_of(job) for job in visitors[2:]] == ["queued"] * 2
         assert [job.snapshot().ahead for job in visitors[2:]] == [0, 1]
-        VISITORS.empty()
+        VISITOR_SLOTS.cancel_jobs()
         wait_for(lambda: [state_of(job) for job in visitors] == ["stopped"] * 4)
         assert state_of(teachers) == "running"
     finally:

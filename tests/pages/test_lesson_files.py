@@ -10,19 +10,19 @@ import pytest
 
 from app import SECTIONS
 from dpmc_lab import glossary
-from dpmc_lab.classroom.pictures import drawn
+from dpmc_lab.classroom.pictures import render_picture
 from dpmc_lab.cli import main
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.lessons import worksheets as paper
 from dpmc_lab.lessons.worksheets import FILES, SHEETS
 from pages.ui import classroom
-from tests.page_helpers import HtmlFile, all_text, open_page
-from tests.page_helpers import plain as plain_markdown
+from tests.page_helpers import HtmlFile, open_page, read_all_text
+from tests.page_helpers import unescape_markdown as plain_markdown
 
 
 @pytest.fixture(scope="module")
 def sheets():
-    return {name: sheet.make() for name, sheet in SHEETS.items()}
+    return {name: sheet.render() for name, sheet in SHEETS.items()}
 
 
 def plain(text):
@@ -52,7 +52,7 @@ def test_the_worksheet_asks_everything_and_answers_nothing(sheets):
         for slide in lesson.slides:
             assert slide.title in text
             assert slide.teacher not in text
-            for said in slide.reveal(slide.start).says:
+            for said in slide.reveal(slide.start).sentences:
                 assert said not in text
             if slide.predict is not None:
                 assert slide.predict.question in text
@@ -68,7 +68,7 @@ def test_the_key_answers_everything(sheets):
     for lesson in LESSONS.values():
         assert lesson.take_home in text
         for slide in lesson.slides:
-            for said in (slide.teacher, *slide.reveal(slide.start).says):
+            for said in (slide.teacher, *slide.reveal(slide.start).sentences):
                 assert " ".join(said.split()) in text
             asked = slide.predict
             if asked is not None and asked.right is not None:
@@ -83,7 +83,7 @@ def test_the_key_answers_everything(sheets):
 
 @pytest.mark.parametrize("minutes", paper.HOURS)
 def test_a_plan_adds_up(sheets, minutes):
-    turns = list(paper.schedule(minutes))
+    turns = list(paper.schedule_turns(minutes))
     assert turns[0].start == 0
     assert turns[-1].end == minutes
     for one, following in pairwise(turns):
@@ -108,7 +108,7 @@ def test_a_lesson_hour_can_be_taught():
     """Few steps, each slide with twice the time somebody alone takes; a room that is locked, and a
     second round that is locked before it is shown."""
     assert set(paper.HOURS) == {45, 90}
-    turns = list(paper.schedule(45))
+    turns = list(paper.schedule_turns(45))
     steps = [turn.step for turn in turns]
     assert len(turns) <= 8
     assert steps.index("Lock") < steps.index("Ask again")
@@ -170,7 +170,7 @@ def test_the_command_writes_them_and_overwrites_nothing(tmp_path, capsys, sheets
 
 @pytest.fixture(scope="module")
 def page():
-    return paper.alone()
+    return paper.render_lessons_page()
 
 
 @pytest.fixture(scope="module")
@@ -219,14 +219,16 @@ def test_the_page_without_server_says_what_the_slides_reveal(content):
             counts = [len(control["names"]) for control in one["move"]]
             for stops in (starts, *([rng.randrange(n) for n in counts] for _ in range(12))):
                 moved = {
-                    control.key: [*(control.values or control.options or range(paper.THROWS))][stop]
+                    control.key: [*(control.values or control.options or range(paper.N_THROWS))][
+                        stop
+                    ]
                     for control, stop in zip(slide.move, stops, strict=True)
                 }
                 drawing, note, *says = (revealed(held, slot, stops) for slot in one["shown"])
                 found = slide.reveal(moved)
-                assert says == list(found.says)
+                assert says == list(found.sentences)
                 assert note == found.note
-                assert drawing == (drawn(found.picture) if found.picture else "")
+                assert drawing == (render_picture(found.picture) if found.picture else "")
 
 
 @pytest.mark.slow
@@ -254,7 +256,7 @@ def test_titles_of_others_are_escaped():
     """Texts are plain; what looks like a tag in one stays text."""
     slide = LESSONS["again"].slides[0]
     odd = type(slide)(**{**vars(slide), "title": "<b>a & b</b>"})
-    assert "&lt;b&gt;a &amp; b&lt;/b&gt;" in paper._asked(odd)
+    assert "&lt;b&gt;a &amp; b&lt;/b&gt;" in paper._render_question(odd)
 
 
 def test_the_page_offers_them():
@@ -264,18 +266,18 @@ def test_the_page_offers_them():
 
 
 def test_in_a_class_they_are_for_the_teacher(monkeypatch):
-    monkeypatch.setattr(classroom, "teacher", lambda: False)
+    monkeypatch.setattr(classroom, "is_teacher", lambda: False)
     assert not open_page("learn").get("download_button")
 
 
 def test_words_are_searched_on_the_page():
     app = open_page("learn", word="flip")
-    said = all_text(app)
+    said = read_all_text(app)
     for term in glossary.TERMS.values():
-        assert (f"**{term.name}**" in said) == (term in glossary.find("flip"))
+        assert (f"**{term.name}**" in said) == (term in glossary.search_terms("flip"))
     (field,) = app.text_input
     field.set_value("<b>*nothing*").run()
     assert not app.exception
-    assert "No word like" in plain_markdown(all_text(app))
+    assert "No word like" in plain_markdown(read_all_text(app))
     field.set_value("").run()
-    assert "**sensitivity**" not in all_text(app)  # folded
+    assert "**sensitivity**" not in read_all_text(app)  # folded

@@ -14,11 +14,11 @@ import streamlit as st
 from dpmc_core import registry
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
-from dpmc_core.registry import noisy
+from dpmc_core.registry import list_private_mechanisms
 from dpmc_lab.curves import comparison, lines, noise, numbers
-from dpmc_lab.curves.lines import Picture, Reference
+from dpmc_lab.curves.lines import CurveChart, FlatLine
 from dpmc_lab.curves.noise import BeforeAfter
-from dpmc_lab.curves.numbers import limits
+from dpmc_lab.curves.numbers import choose_target_range
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import blocks, charts, report
@@ -26,7 +26,7 @@ from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import noise as charts_noise
 from pages.ui.charts import train as charts_train
-from tests.page_helpers import placed_line
+from tests.page_helpers import make_placed_line
 
 THEMES = (charts.LIGHT, charts.DARK)
 ROUND, DASHED = {"circle", "hexagon", "pentagon"}, {"dash", "longdash", "8px,3px"}
@@ -53,12 +53,12 @@ def kinds(style: charts.Style) -> tuple[str, str]:
 
 @pytest.mark.parametrize("task", Task)
 def test_methods_that_may_share_a_chart_differ_in_colour_or_in_marker_and_dash(task):
-    looks = {id: charts.style(id) for id in noisy(task)}
+    looks = {id: charts.get_style(id) for id in list_private_mechanisms(task)}
     for (a, one), (b, other) in itertools.combinations(looks.items(), 2):
         if one.color == other.color:
             marks = zip(kinds(one), kinds(other), strict=True)
             assert all(mine != theirs for mine, theirs in marks), (a, b)
-    first = [looks[id].color for id in noisy(task)[:6]]  # what Compare opens with
+    first = [looks[id].color for id in list_private_mechanisms(task)[:6]]  # what Compare opens with
     assert len(set(first)) == len(first)
 
 
@@ -69,7 +69,7 @@ def test_the_accent_can_be_read_as_text(name):
     for surface in (*surfaces, theme["sidebar"]["backgroundColor"]):
         assert contrast(theme["primaryColor"], surface) >= READABLE
         assert contrast(theme["linkColor"], surface) >= READABLE
-    assert theme["primaryColor"] == charts.shaded(charts.ACCENT, THEMES[name == "dark"])
+    assert theme["primaryColor"] == charts.apply_theme(charts.ACCENT, THEMES[name == "dark"])
 
 
 @pytest.mark.parametrize("name", ["light", "dark"])
@@ -89,17 +89,17 @@ def test_captions_can_be_read(name):
 def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
     colors = {cls.style.color for cls in registry.MECHANISMS.values() if cls.style}
     assert len(colors) == 6
-    looks = {color: charts.shaded(color, charts.DARK) for color in colors}
+    looks = {color: charts.apply_theme(color, charts.DARK) for color in colors}
     assert len(set(looks.values())) == len(looks)
     assert all(contrast(color, charts.DARK.paper) >= READABLE for color in looks.values())
-    fig = charts.figure()
-    blue = charts.style("objective").color
-    fig.draw("scatter", x=[1], y=[1], line={"color": blue}, marker={"line": {"color": blue}})
-    (trace,) = fig.on(charts.DARK)["data"]
+    fig = charts.create_figure()
+    blue = charts.get_style("objective").color
+    fig.add_trace("scatter", x=[1], y=[1], line={"color": blue}, marker={"line": {"color": blue}})
+    (trace,) = fig.to_plotly(charts.DARK)["data"]
     assert trace["line"]["color"] == trace["marker"]["line"]["color"] == looks[blue] != blue
-    faint = charts.faded(charts.MUTED, 0.3)
-    assert charts.shaded(faint, charts.DARK) == charts.faded(charts.DARK.muted, 0.3)
-    assert charts.shaded(blue, charts.LIGHT) == blue
+    faint = charts.with_opacity(charts.MUTED, 0.3)
+    assert charts.apply_theme(faint, charts.DARK) == charts.with_opacity(charts.DARK.muted, 0.3)
+    assert charts.apply_theme(blue, charts.LIGHT) == blue
 
 
 def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
@@ -109,7 +109,7 @@ def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
         charts.ACCENT,
         "#00334f",
         "#56b4ea",
-        *(charts.style(id).color for id in registry.MECHANISMS),
+        *(charts.get_style(id).color for id in registry.MECHANISMS),
     }
     used = set(re.findall(r"#[0-9a-f]{6}", text))
     assert used <= known
@@ -123,9 +123,9 @@ def test_cells_without_a_value_are_grey_and_apart_from_the_surface(theme):
     assert max(red, green, blue) - min(red, green, blue) < 20
 
 
-def level(mechanism: str, mean: float) -> Reference:
-    name = registry.get(mechanism).name
-    return Reference(mechanism, mechanism, name, np.array([mean]))
+def level(mechanism: str, mean: float) -> FlatLine:
+    name = registry.get_mechanism(mechanism).name
+    return FlatLine(mechanism, mechanism, name, np.array([mean]))
 
 
 def boxes(fig):
@@ -156,8 +156,8 @@ def check_names(fig):
 def test_names_stand_beside_the_frame_apart_and_in_the_order_of_their_lines():
     twins = [level(id, 0.9) for id in ("reference-ratings", "pmf", "svd")]
     floors = [level("user-mean", 1.399), level("global-mean", 1.4)]
-    picture = Picture(METRICS["rmse"], (), tuple(floors), tuple(twins))
-    fig = charts_compare.compare(picture, [], (0.1, 10), waiting=["dpmf"])
+    picture = CurveChart(METRICS["rmse"], (), tuple(floors), tuple(twins))
+    fig = charts_compare.plot_comparison(picture, [], (0.1, 10), waiting=["dpmf"])
     check_names(fig)
     texts = [" ".join(lines) for *_, lines in boxes(fig)[0]]
     assert texts[0].startswith("guessing: global")
@@ -168,47 +168,53 @@ def test_names_stand_beside_the_frame_apart_and_in_the_order_of_their_lines():
     drawn = {t["hovertemplate"].split("<")[0]: t for t in fig.data[:5]}
     assert drawn["no privacy: 0.900"]["line"]["color"] == charts.LIGHT.ink
     own = {name: trace["line"]["color"] for name, trace in drawn.items()}
-    assert next(c for n, c in own.items() if "PMF" in n) == charts.style("dpmf").color
+    assert next(c for n, c in own.items() if "PMF" in n) == charts.get_style("dpmf").color
     assert next(c for n, c in own.items() if "SVD" in n) == charts.LIGHT.muted
 
 
 @pytest.mark.parametrize("task", Task)
 def test_every_method_of_a_task_at_once_has_its_name_beside_the_frame(task):
     """Some ending alike, some waiting: nothing is covered, and the picture grows where it must."""
-    ids = noisy(task)
-    placed = [placed_line(id, [[0.3, 0.31], [0.7, 0.7 + k / 500]]) for k, id in enumerate(ids[:-2])]
-    check_names(charts_compare.compare(Picture(METRICS["accuracy"]), placed, (0.1, 10)))
-    fig = charts_compare.compare(Picture(METRICS["accuracy"]), placed, (0.1, 10), waiting=ids[-2:])
+    ids = list_private_mechanisms(task)
+    placed = [
+        make_placed_line(id, [[0.3, 0.31], [0.7, 0.7 + k / 500]]) for k, id in enumerate(ids[:-2])
+    ]
+    check_names(charts_compare.plot_comparison(CurveChart(METRICS["accuracy"]), placed, (0.1, 10)))
+    fig = charts_compare.plot_comparison(
+        CurveChart(METRICS["accuracy"]), placed, (0.1, 10), waiting=ids[-2:]
+    )
     check_names(fig)
     assert len(boxes(fig)[0]) == len(ids)
 
 
 def test_names_are_as_near_to_their_lines_as_may_be():
-    assert charts.spread([50, 10], [20, 20], 100) == [50, 10]
-    assert charts.spread([50, 50], [20, 40], 100) == [pytest.approx(40 - 10 + 5), 65]
-    assert charts.spread([100, 0], [20, 20], 100) == [90, 10]
-    assert charts.spread([100, 100, 0], [40, 40, 40], 120) == [60, 100, 20]
-    assert charts.spread([], [], 100) == []
+    assert charts.separate_labels([50, 10], [20, 20], 100) == [50, 10]
+    assert charts.separate_labels([50, 50], [20, 40], 100) == [pytest.approx(40 - 10 + 5), 65]
+    assert charts.separate_labels([100, 0], [20, 20], 100) == [90, 10]
+    assert charts.separate_labels([100, 100, 0], [40, 40, 40], 120) == [60, 100, 20]
+    assert charts.separate_labels([], [], 100) == []
 
 
 def answers(wanted, *placed):
-    return [numbers.smallest_epsilons(one, [wanted])[0] for one in placed]
+    return [numbers.find_required_epsilons(one, [wanted])[0] for one in placed]
 
 
 def test_a_price_is_filled_hollow_open_or_not_reached():
     placed = [
-        placed_line("input-flip", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]]),
-        placed_line("output", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]], solid=False),
-        placed_line("objective", [[0.8, 0.81, 0.8], [0.9, 0.91, 0.9]]),
-        placed_line("gradient", [[0.5, 0.51, 0.5], [0.6, 0.61, 0.6]]),
-        placed_line("private-majority", [[0.5, 0.4, 0.6], [0.6, 0.8, 0.65]]),
+        make_placed_line("input-flip", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]]),
+        make_placed_line("output", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]], solid=False),
+        make_placed_line("objective", [[0.8, 0.81, 0.8], [0.9, 0.91, 0.9]]),
+        make_placed_line("gradient", [[0.5, 0.51, 0.5], [0.6, 0.61, 0.6]]),
+        make_placed_line("private-majority", [[0.5, 0.4, 0.6], [0.6, 0.8, 0.65]]),
     ]
-    fig = charts_compare.price(answers(0.7, *placed), (1 / 1.15, 11.5), waiting=["dpmf"])
+    fig = charts_compare.plot_epsilon_needed(
+        answers(0.7, *placed), (1 / 1.15, 11.5), waiting=["dpmf"]
+    )
     check_names(fig)
     dots = {t["name"]: t for t in fig.data if t.get("name")}
     assert list(dots) == [one.line.label for one in placed[:3]]
     filled, hollow, _ = (dot["marker"] for dot in dots.values())
-    assert filled["color"] == charts.style("input-flip").color
+    assert filled["color"] == charts.get_style("input-flip").color
     assert hollow["color"] == charts.LIGHT.paper
     assert dots[placed[2].line.label]["x"] == [1.0]
     notes = [note["text"] for note in fig.layout["annotations"] if note.get("xref") != "paper"]
@@ -223,14 +229,14 @@ def test_a_price_is_filled_hollow_open_or_not_reached():
 
 
 def test_all_pictures_of_a_comparison_have_one_axis():
-    placed = [placed_line(id, [[0.5, 0.5], [0.9, 0.9]]) for id in ("input-flip", "output")]
+    placed = [make_placed_line(id, [[0.5, 0.5], [0.9, 0.9]]) for id in ("input-flip", "output")]
     ends = (0.1, 10.0)
-    across = charts_compare.axis(ends, placed)
-    found = comparison.standings(placed, comparison.duels(placed))
+    across = charts_compare.get_epsilon_range(ends, placed)
+    found = comparison.compare_lines(placed, comparison.compare_pairs(placed))
     figures = (
-        charts_compare.compare(Picture(METRICS["accuracy"]), placed, ends),
-        charts_compare.price(answers(0.7, *placed), across),
-        charts_compare.standing(found, across),
+        charts_compare.plot_comparison(CurveChart(METRICS["accuracy"]), placed, ends),
+        charts_compare.plot_epsilon_needed(answers(0.7, *placed), across),
+        charts_compare.plot_best_ranges(found, across),
     )
     one, *others = ({**fig.layout["xaxis"]} for fig in figures)
     assert all(axis == one for axis in others)
@@ -241,11 +247,12 @@ def test_all_pictures_of_a_comparison_have_one_axis():
 def test_thick_is_clearly_best_thin_is_open_and_worse_is_left_out():
     rows = {"input-flip": [0.5, 0.9], "objective": [0.5, 0.7], "output": [0.5, 0.6]}
     placed = [
-        placed_line(id, np.repeat([[v] for v in values], 3, axis=1)) for id, values in rows.items()
+        make_placed_line(id, np.repeat([[v] for v in values], 3, axis=1))
+        for id, values in rows.items()
     ]
-    found = comparison.standings(placed, comparison.duels(placed))
+    found = comparison.compare_lines(placed, comparison.compare_pairs(placed))
     assert [one.best for one in found] == [(False, True), (False, False), (False, False)]
-    fig = charts_compare.standing(found, (1 / 1.15, 11.5))
+    fig = charts_compare.plot_best_ranges(found, (1 / 1.15, 11.5))
     drawn = {}
     for trace in fig.data:
         if trace.get("mode") == "lines" and trace["line"].get("dash") is None:
@@ -260,8 +267,8 @@ def test_thick_is_clearly_best_thin_is_open_and_worse_is_left_out():
 @pytest.mark.parametrize("id", ["input-flip", "private-effects", "private-taste"])
 def test_names_beside_the_curve_move_no_further_than_they_must_at_any_height(id):
     data = "bookshop-clicks" if id == "private-taste" else "movie-night"
-    picture = lines.shipped(data, id)[0]
-    fig = charts_curve.instrument(picture, EPSILONS, certified=True)
+    picture = lines.load_shipped_charts(data, id)[0]
+    fig = charts_curve.plot_instrument(picture, EPSILONS, certified=True)
     low, high = fig.layout["yaxis"]["range"]
     names = [note for note in fig.layout["annotations"] if note.get("xref") == "paper"]
     assert names == fig.layout["annotations"][: len(names)]  # the component counts on it
@@ -289,14 +296,14 @@ def test_names_beside_the_curve_move_no_further_than_they_must_at_any_height(id)
 
 def test_several_guesses_are_told_apart():
     names = ("local-popularity", "private-popularity")
-    placed = [placed_line(id, [[0.3, 0.3], [0.4, 0.4]]) for id in names]
-    picture = Picture(METRICS["accuracy"], guesses=tuple(one.line for one in placed))
+    placed = [make_placed_line(id, [[0.3, 0.3], [0.4, 0.4]]) for id in names]
+    picture = CurveChart(METRICS["accuracy"], private_baselines=tuple(one.line for one in placed))
     for some in (placed, placed[:1]):
-        fig = charts_compare.compare(picture, [], (0.1, 10), guesses=some)
+        fig = charts_compare.plot_comparison(picture, [], (0.1, 10), baselines=some)
         drawn = [t for t in fig.data if t.get("name", "").startswith("a popular list: ")]
         assert len(drawn) == len(some)
         assert all(trace["line"]["dash"] == "dot" for trace in drawn)
-        own = [charts.style(one.line.mechanism).color for one in some]
+        own = [charts.get_style(one.line.mechanism).color for one in some]
         assert [t["line"]["color"] for t in drawn] == (
             own if len(some) > 1 else [charts.LIGHT.muted]
         )
@@ -307,7 +314,7 @@ def test_several_guesses_are_told_apart():
     [((0.92, 1.21), 1.0), ((18.5, 41.0), 30.0), ((3.0, 3.0), 3.0), ((0.0, 1e-9), 0.0)],
 )
 def test_wanted_values_reach_over_all_that_is_drawn_in_about_a_hundred_steps(values, wanted):
-    low, high, step = limits(values)
+    low, high, step = choose_target_range(values)
     assert low <= min(values)
     assert max(values) <= high
     assert low < high
@@ -326,32 +333,32 @@ def block(before: list[list[float]], after: list[list[float]]) -> BeforeAfter:
 def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
     view = block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
     for id, words in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
-        fig = charts_noise.heat(id, view)
+        fig = charts_noise.plot_heatmaps(id, view)
         entries = [trace["name"] for trace in fig.data if trace["type"] == "scatter"]
         assert entries == [*words, "no value"]
         assert fig.layout["coloraxis"]["showscale"] is False
         assert fig.layout["plot_bgcolor"] == charts.LIGHT.missing
-        strip = charts_noise.strip(id, view, 0)
+        strip = charts_noise.plot_user_values(id, view, 0)
         assert strip.layout["yaxis"]["ticktext"] == words
-        assert "grey" in noise.block_caption(view)
+        assert "grey" in noise.describe_block_colours(view)
     numbers = block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
-    fig = charts_noise.heat("randomised-response", numbers)
+    fig = charts_noise.plot_heatmaps("randomised-response", numbers)
     assert fig.layout["coloraxis"]["showscale"]
     assert all(trace["type"] == "heatmap" for trace in fig.data)
-    assert "grey" not in noise.block_caption(numbers)
-    assert "grey" in noise.block_caption(block([[1, 1]], [[1, math.nan]]))
+    assert "grey" not in noise.describe_block_colours(numbers)
+    assert "grey" in noise.describe_block_colours(block([[1, 1]], [[1, math.nan]]))
 
 
 def test_a_single_line_is_not_told_apart_from_others():
-    assert "Bold" not in noise.scales_caption({"output"}, ["Laplace"], "per rating")
-    assert "Bold" in noise.scales_caption({"output", "gradient"}, [], "per rating")
+    assert "Bold" not in noise.describe_scale_chart({"output"}, ["Laplace"], "per rating")
+    assert "Bold" in noise.describe_scale_chart({"output", "gradient"}, [], "per rating")
 
 
 def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_that_wraps():
     grid = Grid(data=["restaurants"], mechanisms=["output"], epsilons=[0.5, 2.0], seeds=[1, 2])
     typed = " ".join(["dpmc", "sweep", *grid.argv()])
     table = {"mechanism": ["Output"], "certified": [True], "seeds": [1]}
-    page = report.comparison("T", [("", charts.figure())], [], table, typed)
+    page = report.render_comparison("T", [("", charts.create_figure())], [], table, typed)
     assert "<td>yes</td><td>1</td>" in page
     assert "True" not in page.split("<h2>Numbers</h2>")[1]
     assert "white-space: pre-wrap" in page
@@ -361,7 +368,7 @@ def test_the_head_of_a_column_is_never_cut_off():
     head = "per user: empty row, certified"
     narrow = st.column_config.TextColumn(width=64)
     shown = Mock()
-    blocks.show_table({head: ["1"]}, place=shown, column_config={head: narrow})
+    blocks.show_table({head: ["1"]}, container=shown, column_config={head: narrow})
     assert shown.dataframe.call_args.kwargs["column_config"][head]["width"] >= 7 * len(head)
 
 
@@ -370,11 +377,11 @@ def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():
     runs = []
     for number, value in ((1, 1.03), (2, 1.02)):
         frames = [Mock(round=k, metric=value) for k in (1, 2, 3)]
-        film = Mock(frames=frames, axis=(0.0, 1.5), floor=1.05, reference=1.0)
-        run = Mock(number=number, mechanism="dpals", metric=METRICS["rmse"], film=film)
-        run.facts = {"mechanism": "DPALS"}
+        film = Mock(frames=frames, axis=(0.0, 1.5), baseline=1.05, reference=1.0)
+        run = Mock(number=number, mechanism="dpals", metric=METRICS["rmse"], recording=film)
+        run.details = {"mechanism": "DPALS"}
         runs.append(run)
-    fig = charts_train.both(*runs)
+    fig = charts_train.plot_two_runs(*runs)
     one, other = (t for t in fig.data if t.get("name", "").startswith("run "))
     assert one["line"]["dash"] != other["line"]["dash"]
     assert one["marker"]["size"] != other["marker"]["size"]

@@ -16,16 +16,16 @@ from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, lines
 from pages.ui import runs, sources
 from tests.page_helpers import (
-    all_text,
-    at_stop,
-    charts_of,
-    instrument,
+    list_charts,
     open_page,
-    press,
+    press_button,
+    read_all_text,
+    read_chart_spec,
+    read_current_stop,
+    read_instrument,
     run_until_done,
-    spec,
 )
-from tests.slow_helpers import rest_slow
+from tests.slow_helpers import mark_rest_slow
 
 pytestmark = pytest.mark.usefixtures("home")
 SITUATIONS = [  # data, method, wanted quality as the address spells it; whether with public facts
@@ -102,7 +102,7 @@ def frame(app, *columns):
 
 
 def of_what_if(said, app, metric, wanted):
-    view, here, text = instrument(app), at_stop(app), all_text(app)
+    view, here, text = read_instrument(app), read_current_stop(app), read_all_text(app)
     half = one(r"± ([\d.]+(?: %)?)", here["half"])
     assert view["title"].partition("(in ")[2].partition(",")[0] in here["half"]  # the unit
     answer = next(a for a in view["needed"]["answers"] if metric.text(wanted) in a["goal"])
@@ -154,7 +154,7 @@ def badge(app):
 
 
 def of_compare(said, app, epsilon):
-    text = all_text(app)
+    text = read_all_text(app)
     app.session_state["comparison table"] = app.session_state["price table"] = True
     app.run()
     assert not app.exception
@@ -166,7 +166,7 @@ def of_compare(said, app, epsilon):
     said.add(
         "Compare",
         value=at["mean"],
-        without=level(spec(app), "no privacy"),
+        without=level(read_chart_spec(app), "no privacy"),
         needed=price["epsilon"].iloc[0],
         unit=at["counts"],
         seeds=seeds_in(text),
@@ -185,7 +185,7 @@ def of_guarantees(said, app, id, epsilon):
     table = frame(app, "epsilon", "right at most (%)")
     right = table[table["epsilon"] == epsilon]["right at most (%)"].iloc[0]
     claims = frame(app, "mechanism", "certified", "delta")
-    name = registry.short_name(id)
+    name = registry.get_short_name(id)
     row = claims[claims["mechanism"] == name].iloc[0]
     delta = "" if row["delta"] == "0" else f", delta {row['delta']}"
     unit = row["claimed and certified count"].partition(":")[0]
@@ -202,13 +202,13 @@ def of_guarantees(said, app, id, epsilon):
         "Guarantees, its card",
         certified=one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", badge(app)),
     )
-    alt = next(c.proto.alt for c in charts_of(app) if "attacker" in c.proto.alt)
+    alt = next(c.proto.alt for c in list_charts(app) if "attacker" in c.proto.alt)
     said.add("Guarantees, in words", attacker=asked_in(alt))
 
 
 def of_train(said, app, metric):
     """What a run says of itself, on its own split, and of the curve beside it."""
-    press(app, "Train")
+    press_button(app, "Train")
     run_until_done(app)
     tiles = {tile.label: one(r"([\d.]+(?: %)?)", tile.value) for tile in app.metric}
     found, *_ = [head.value for head in app.header if head.value.startswith(metric.title)]
@@ -226,7 +226,7 @@ def of_train(said, app, metric):
     card = next(m.value for m in app.markdown if m.value.startswith(f"{metric.title} **"))
     said.add("Train, its card", run=one(rf"\*\*{number}", card))
     said.add("Train, its badge", certified=one(r"certified:? (?:epsilon )?([^\n]*)", badge(app)))
-    of_curve(said, "Train, of the curve", all_text(app), "1")
+    of_curve(said, "Train, of the curve", read_all_text(app), "1")
 
 
 def of_answer(said, document, metric, where="dpmc answer"):
@@ -236,7 +236,7 @@ def of_answer(said, document, metric, where="dpmc answer"):
         where,
         unit=unit,
         attacker=asked_in(document["said"]["attacker"]),
-        certified=f"{cards.budget_text(proved['epsilon'], proved['delta'])} {unit}",
+        certified=f"{cards.format_budget(proved['epsilon'], proved['delta'])} {unit}",
         split=re.sub(
             r"0\.(\d+) of", lambda m: f"{100 * float('0.' + m[1]):g} % of", document["split"]
         ),
@@ -247,31 +247,31 @@ def of_answer(said, document, metric, where="dpmc answer"):
         said.add(where, kept=at["said"], value=metric.text(at["value"]))
     delta = one(r"epsilon [\d.]+, (delta [\de-]+)", document["said"]["unit"])
     if proved["delta"]:
-        assert delta == f"delta {cards.delta_text(proved['delta'])}"
+        assert delta == f"delta {cards.format_delta(proved['delta'])}"
 
 
 def check_deltas(app):
     """A delta has one spelling, wherever it stands."""
-    told = all_text(app) + "".join(m.value for m in app.markdown) + badge(app)
+    told = read_all_text(app) + "".join(m.value for m in app.markdown) + badge(app)
     assert not re.search(r"\b\d(?:\.\d+)?e-0\d|0\.00000\d", told)
 
 
 def look_around(said, data, id, wanted, *, known=False):
     """What the pages say of a method at epsilon 1."""
     facts = {"known": "true"} if known else {}
-    task = registry.get(id).task
-    metric = lines.metrics_of(task)[0]
+    task = registry.get_mechanism(id).task
+    metric = lines.list_plotted_metrics(task)[0]
     app = open_page(data=data, mechanism=id, **facts)
     assert app.radio(key="protect").index is not None  # one promise is always chosen
-    of_what_if(said, app, metric, wanted / 100 if metric.share else wanted)
+    of_what_if(said, app, metric, wanted / 100 if metric.is_share else wanted)
     check_deltas(app)
     link = {"data": data, "mechanisms": [id], f"wanted {metric.name}": str(wanted), **facts}
-    if len(sources.tasks(data)) > 1:
+    if len(sources.list_available_tasks(data)) > 1:
         link["task"] = task.value
     app = open_page("compare", **link)
     half = of_compare(said, app, 1.0)
     shown = float(said.found["half"]["What if"].rstrip(" %"))
-    assert half == pytest.approx(shown, abs=0.11 if metric.share else 0.0011)  # both are rounded
+    assert half == pytest.approx(shown, abs=0.11 if metric.is_share else 0.0011)  # both are rounded
     check_deltas(app)
     for name in ("guarantees", "train", "answer"):
         app = open_page(name, data=data, mechanism=id, **facts)
@@ -282,7 +282,7 @@ def look_around(said, data, id, wanted, *, known=False):
         check_deltas(app)
 
 
-@pytest.mark.parametrize(("data", "id", "wanted", "known"), rest_slow(SITUATIONS, 0))
+@pytest.mark.parametrize(("data", "id", "wanted", "known"), mark_rest_slow(SITUATIONS, 0))
 def test_what_is_said_twice_is_said_the_same(data, id, wanted, known):
     said = Said()
     look_around(said, data, id, wanted, known=known)
@@ -291,14 +291,14 @@ def test_what_is_said_twice_is_said_the_same(data, id, wanted, known):
         *("spread_over", "run", "run_without"),
     )
     assert {*said.found["spread_over"].values()} == {*said.found["seeds"].values()}
-    for line in lines.shipped(data, id, facts=known)[0].levels:
+    for line in lines.load_shipped_charts(data, id, with_item_features=known)[0].flat_lines:
         assert str(len(line[1].values)) in said.found["seeds"].values()  # baselines: of the same
 
 
 @pytest.mark.slow
 def test_a_paper_s_proof_is_the_card_s():
     said, id = Said(), "input-flip"
-    text = all_text(open_page("papers", data="restaurants", mechanism=id))
+    text = read_all_text(open_page("papers", data="restaurants", mechanism=id))
     said.add("Papers", certified=one(r"\*\*Input[^*]*\*\*: Epsilon ([\d.]+ per \w+)", text))
     of_guarantees(said, open_page("guarantees", data="restaurants", mechanism=id), id, 1.0)
     said.check("certified")
@@ -306,7 +306,7 @@ def test_a_paper_s_proof_is_the_card_s():
 
 @pytest.mark.parametrize(
     ("data", "id", "protect"),
-    rest_slow(
+    mark_rest_slow(
         [
             ("restaurants", "private-effects", "person"),
             ("movie-night", "private-effects", "person"),
@@ -317,8 +317,8 @@ def test_a_paper_s_proof_is_the_card_s():
     ),
 )
 def test_the_command_says_what_the_pages_say(capsys, data, id, protect):
-    task, said = registry.get(id).task, Said()
-    metric = lines.metrics_of(task)[0]
+    task, said = registry.get_mechanism(id).task, Said()
+    metric = lines.list_plotted_metrics(task)[0]
     app = open_page(data=data, mechanism=id)
     of_what_if(said, app, metric, view_goal(app))
     of_guarantees(said, open_page("guarantees", data=data, mechanism=id), id, 1.0)
@@ -332,7 +332,7 @@ def test_the_command_says_what_the_pages_say(capsys, data, id, protect):
 
 def view_goal(app):
     """Some quality that its chart can show."""
-    needed = instrument(app)["needed"]
+    needed = read_instrument(app)["needed"]
     return (needed["first"] + len(needed["answers"]) // 2) * needed["step"]
 
 
@@ -363,17 +363,17 @@ def test_a_fit_says_what_the_page_of_a_run_says(capsys):
 @pytest.mark.parametrize(("seed", "own"), [("1", True), ("77", False)])
 def test_a_run_before_its_own_baseline_names_the_curve_s(monkeypatch, seed, own):
     """Of a seed that no curve has, the mean over the curve's seeds, and called so."""
-    told, work = [], runs.train
+    told, work = [], runs.make_training_work
 
     def noted(*given, reference=(), **more):
         told.extend([reference] if reference else [])  # an example on the page has none
         return work(*given, reference=reference, **more)
 
-    monkeypatch.setattr(runs, "train", noted)
-    press(open_page("train", data="restaurants", mechanism="input-flip", seed=seed), "Train")
-    (picture,) = lines.shipped("restaurants", "input-flip")
-    without = picture.without
-    mean = without.values[0] if own else without.level.mean
+    monkeypatch.setattr(runs, "make_training_work", noted)
+    press_button(open_page("train", data="restaurants", mechanism="input-flip", seed=seed), "Train")
+    (picture,) = lines.load_shipped_charts("restaurants", "input-flip")
+    without = picture.nonprivate_reference
+    mean = without.values[0] if own else without.interval.mean
     assert told == [(pytest.approx(mean), "no privacy" if own else "no privacy, curve's mean")]
 
 
@@ -382,7 +382,7 @@ def test_a_run_has_the_split_of_a_curve_s_seed():
     """One run is one split: its baselines are those of the curve's first seed, not its means."""
     task = Task.BINARY
     found = run(registry.create("input-flip", epsilon=1.0), datasets.load("restaurants"), seed=1)
-    (picture,) = lines.shipped("restaurants", "input-flip", seeds=[1])
-    without = next(level for name, level in picture.levels if name == lines.WITHOUT)
-    mine = found.baselines[registry.REFERENCES[task]]["accuracy"]
+    (picture,) = lines.load_shipped_charts("restaurants", "input-flip", seeds=[1])
+    without = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
+    mine = found.baselines[registry.NONPRIVATE_REFERENCES[task]]["accuracy"]
     assert without.values.tolist() == pytest.approx([mine], abs=1e-6)

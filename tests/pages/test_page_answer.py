@@ -20,10 +20,17 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import sweep
 from dpmc_lab.cli import main
 from dpmc_lab.study import answer as core
-from dpmc_lab.study.advice import Protect
+from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import private, report, sources, sweeps
-from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
+from tests.page_helpers import (
+    find_button,
+    list_charts,
+    open_page,
+    read_all_text,
+    read_chart_spec,
+    unescape_markdown,
+)
 
 DATA = {"data": "restaurants"}
 CAME = "Whether 80 % of the gain is kept cannot be told: the seeds show none"  # with the app
@@ -37,13 +44,13 @@ def home(tmp_path, monkeypatch):
 
 def wait_for_runs():
     end = time.monotonic() + 200
-    while any(sweep.running for own in private.sessions for sweep in found(own)):
+    while any(sweep.running for own in private.upload_folders for sweep in found(own)):
         assert time.monotonic() < end
         time.sleep(0.1)
 
 
 def found(own):
-    return [] if own.store is None else sweeps.found(own.store.parent / "sweeps")
+    return [] if own.store is None else sweeps.list_sweeps(own.store.parent / "sweeps")
 
 
 def heads(app):
@@ -52,8 +59,10 @@ def heads(app):
 
 def test_it_tells_what_noise_hides_before_any_run(home):
     app = open_page("answer", **DATA)
-    assert "Epsilon 1 can tell none of the 130 items from noise." in all_text(app).replace("**", "")
-    assert button(app, "Get the answer") is not None
+    assert "Epsilon 1 can tell none of the 130 items from noise." in read_all_text(app).replace(
+        "**", ""
+    )
+    assert find_button(app, "Get the answer") is not None
     assert heads(app) == [CAME]
     assert not list(home.iterdir())
 
@@ -61,16 +70,16 @@ def test_it_tells_what_noise_hides_before_any_run(home):
 @pytest.mark.parametrize("delta", ["1e-6", "1e-5"])  # of the usual one the curve came along
 def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta):
     public = datasets.load("restaurants").ratings.public
-    question = core.Inquiry(task=Task.RATINGS, protect=Protect.PERSON, delta=float(delta))
-    advice = question.advice(public)
-    grids = [question.grid(advice, "restaurants")]
+    question = core.Inquiry(task=Task.RATINGS, privacy_unit=PrivacyUnit.PERSON, delta=float(delta))
+    advice = question.find_advice(public)
+    grids = [question.build_grid(advice, "restaurants")]
     if delta != "1e-6":
-        few = core.SEEDS[: core.CURVE]
-        grids.append(question.grid(advice, "restaurants", seeds=few, epsilons=EPSILONS))
-    runs = {unit.key for grid in grids for unit in sweep.plan(grid).units}
+        few = core.SEEDS[: core.N_CURVE_SEEDS]
+        grids.append(question.build_grid(advice, "restaurants", seeds=few, epsilons=EPSILONS))
+    runs = {unit.key for grid in grids for unit in sweep.build_plan(grid).units}
     app = open_page("answer", **DATA, answer_delta=delta)
-    assert f"{len(runs)} short training runs: " in all_text(app)
-    assert ("then the curve" in all_text(app)) == (len(grids) > 1)
+    assert f"{len(runs)} short training runs: " in read_all_text(app)
+    assert ("then the curve" in read_all_text(app)) == (len(grids) > 1)
     assert not list(home.iterdir())
 
 
@@ -79,25 +88,26 @@ def test_runs_of_the_command_are_an_answer_with_its_curve(home):
     assert main(["answer", "restaurants", "--store", str(home / "results.sqlite"), "--json"]) == 0
     app = open_page("answer", **DATA)
     assert heads(app)[0] == "Not affordable at your limit (keep 80 % of the gain)."
-    assert "Weekly for a year: epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each." in all_text(
-        app
+    assert (
+        "Weekly for a year: epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each."
+        in read_all_text(app)
     )
-    assert len(charts_of(app)) == 1  # no epsilon of the curve has a clear share
-    names = [note["text"] for note in spec(app)["layout"]["annotations"]]
+    assert len(list_charts(app)) == 1  # no epsilon of the curve has a clear share
+    names = [note["text"] for note in read_chart_spec(app)["layout"]["annotations"]]
     assert {"own averages", "no privacy", "your limit: 80 %"} < set(names)
     assert not [b for b in app.button if b.label in ("Get the answer", "Go on", "Stop")]
     # Another limit, another frequency and a score of one's own: no run is needed for them.
     app.selectbox(key="answer_often").set_value(1).run()
-    assert "for a year" not in all_text(app)
+    assert "for a year" not in read_all_text(app)
     app.number_input(key="answer_reference").set_value(0.2).run()
-    assert "by your own model" in all_text(app)
+    assert "by your own model" in read_all_text(app)
     app.number_input(key="answer_reference").set_value(3.0).run()
     assert "width of the rating range" in app.error[0].value
     app.number_input(key="answer_reference").set_value(None).run()
     # Another epsilon of the same curve wants its own runs.
     app.select_slider(key="epsilon").set_value(2.0).run()
-    assert button(app, "Get the answer") is not None
-    assert len(charts_of(app)) == 0
+    assert find_button(app, "Get the answer") is not None
+    assert len(list_charts(app)) == 0
 
 
 @pytest.mark.slow
@@ -105,7 +115,7 @@ def test_a_half_done_answer_goes_on(home):
     words = ["answer", "restaurants", "--store", str(home / "results.sqlite"), "--no-curve"]
     assert main([*words, "--seeds", "1"]) == 0
     app = open_page("answer", **DATA)
-    assert button(app, "Go on") is not None
+    assert find_button(app, "Go on") is not None
     assert heads(app) == ["Cannot tell yet: an interval takes two seeds and two users.", CAME]
 
 
@@ -119,15 +129,15 @@ def test_a_half_done_answer_goes_on(home):
 )
 def test_absurd_questions_are_refused_with_a_sentence(link, said):
     app = open_page("answer", **DATA, **link)
-    assert plain(app.error[0].value).startswith(said)
-    assert button(app, "Get the answer") is None
+    assert unescape_markdown(app.error[0].value).startswith(said)
+    assert find_button(app, "Get the answer") is None
 
 
 def test_links_choose_and_junk_is_noted():
     link = {"answer_protect": "rating", "answer_task": "binary", "answer_often": "daily"}
     app = open_page("answer", **DATA, **link)
     assert not app.warning
-    assert "input-flip" in all_text(app) or "Input perturbation" in all_text(app)
+    assert "input-flip" in read_all_text(app) or "Input perturbation" in read_all_text(app)
     app = open_page("answer", **DATA, answer_keep="200", answer_protect="nobody")
     assert len(app.warning) == 2
     assert app.number_input(key="answer_keep").value == 80
@@ -139,7 +149,7 @@ def test_what_no_method_protects_is_not_offered():
     assert app.selectbox(key="answer_task").options == ["top lists", "ratings"]
     app = open_page("answer", **DATA, answer_task="likes", answer_protect="rating")
     assert "likes" in app.selectbox(key="answer_task").options
-    app.segmented_control(key="answer_protect").set_value(Protect.PERSON).run()
+    app.segmented_control(key="answer_protect").set_value(PrivacyUnit.PERSON).run()
     assert not app.exception
     assert not app.error
     assert app.selectbox(key="answer_task").value is Task.RATINGS
@@ -172,10 +182,10 @@ def test_three_ratings_of_ones_own_end_in_a_sentence():
     app.run()
     assert heads(app)[0].startswith("Cannot tell yet")
     app.selectbox(key="answer_task").set_value("top lists").run()
-    button(app, "Get the answer").click().run()
+    find_button(app, "Get the answer").click().run()
     wait_for_runs()
     app.run()
-    assert "hr@10 needs users" in plain(app.error[0].value)
+    assert "hr@10 needs users" in unescape_markdown(app.error[0].value)
 
 
 @pytest.fixture
@@ -212,7 +222,7 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
     dataset = datasets.load_upload(file.read_bytes(), file.name, separator="semicolon", **options)
     choices = {"epsilon": 3.0, "answer_keep": 100 / 3, "answer_often": 12, "answer_delta": 1e-5}
     app = opened_with(dataset, answer_task=Task.RATINGS, **choices)
-    button(app, "Get the answer").click().run()
+    find_button(app, "Get the answer").click().run()
     wait_for_runs()
     app.run()
     assert not app.exception
@@ -251,11 +261,11 @@ def test_a_file_that_cannot_be_made_is_a_sentence_on_the_page(home, monkeypatch,
     def fails(*_):
         raise DpmcError("the disk is full")
 
-    monkeypatch.setattr(report, "page", fails)
+    monkeypatch.setattr(report, "render_report_page", fails)
     with pytest.raises(DpmcError):
         offered["One page to print (HTML)"]()
     app.run()
-    assert "One page to print (HTML) could not be made. The disk is full." in plain(
+    assert "One page to print (HTML) could not be made. The disk is full." in unescape_markdown(
         " ".join(error.value for error in app.error)
     )
     offered["Numbers (CSV)"]()

@@ -11,9 +11,16 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_lab.curves import lines
-from tests.page_helpers import at_stop, charts_of, instrument, open_page, press, run_until_done
+from tests.page_helpers import (
+    list_charts,
+    open_page,
+    press_button,
+    read_current_stop,
+    read_instrument,
+    run_until_done,
+)
 
-REFERENCE = registry.REFERENCES[Task.RATINGS]
+REFERENCE = registry.NONPRIVATE_REFERENCES[Task.RATINGS]
 MOVIES = {"data": "movie-night", "mechanism": "private-effects", "epsilon": "1"}
 
 
@@ -59,23 +66,25 @@ def test_the_switch_has_a_place_of_its_own_in_the_address():
 
 def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone():
     app = open_page(**MOVIES)
-    before = at_stop(app)
+    before = read_current_stop(app)
     assert not switch(app).value
     turned(app, True)
-    picture = lines.shipped("movie-night", "private-effects", facts=True)[0]
+    picture = lines.load_shipped_charts("movie-night", "private-effects", with_item_features=True)[
+        0
+    ]
     told, plain = picture.lines
-    assert [level.mechanism for level in picture.floors] == ["alone"]
-    assert picture.baseline(told) == "private-alone"
-    now = at_stop(app)
+    assert [level.mechanism for level in picture.baselines] == ["alone"]
+    assert picture.baseline_id(told) == "private-alone"
+    now = read_current_stop(app)
     assert now["kept"] != before["kept"]
-    assert f"over {lines.guess_name('private-alone')}" in now["kept"]
-    drawn = [trace.get("y") for trace in instrument(app)["picture"]["figure"]["data"]]
+    assert f"over {lines.format_baseline_name('private-alone')}" in now["kept"]
+    drawn = [trace.get("y") for trace in read_instrument(app)["picture"]["figure"]["data"]]
     for line in (told, plain):
         assert line.band.mean.tolist() in drawn
-    names = [trace.get("name", "") for trace in instrument(app)["picture"]["figure"]["data"]]
+    names = [trace.get("name", "") for trace in read_instrument(app)["picture"]["figure"]["data"]]
     assert not any(name.startswith("guessing") for name in names)
     again = turned(app, False)
-    assert at_stop(again) == before
+    assert read_current_stop(again) == before
 
 
 @pytest.mark.slow
@@ -83,10 +92,10 @@ def test_compare_sets_every_curve_beside_itself_without_facts():
     link = {"data": "bookshop-clicks", "task": "ranking", "known": "true"}
     app = open_page("compare", mechanisms=["private-taste", "dplcf", "dpimf-optimal"], **link)
     assert switch(app).value
-    drawn = json.loads(charts_of(app)[0].proto.spec)["layout"]["annotations"]
+    drawn = json.loads(list_charts(app)[0].proto.spec)["layout"]["annotations"]
     named = [note["text"].replace("<br>", " ") for note in drawn]
     for id in ("private-taste", "dplcf"):
-        short = registry.get(id).short or registry.get(id).name
+        short = registry.get_mechanism(id).short or registry.get_mechanism(id).name
         assert sum(note.startswith(f"{short} (public facts)") for note in named) == 1
     assert any(note.startswith("public facts alone") for note in named)
     assert sum(note.startswith("DPIMF") for note in named) == 1  # it uses none
@@ -95,31 +104,31 @@ def test_compare_sets_every_curve_beside_itself_without_facts():
 @pytest.mark.slow
 def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
     app = open_page("train", known="true", **(MOVIES | {"data": "restaurants"}))
-    press(app, "Train")
+    press_button(app, "Train")
     run_until_done(app)
     problem = build_problem(
         datasets.load("restaurants"), Task.RATINGS, steps=[parse_step("features")], seed=1
     )
     alone = experiment.run(registry.create("private-effects", epsilon=1.0), problem, 1)
-    assert alone.guess in registry.BASELINES["private-own-mean"]
+    assert alone.baseline_id in registry.BASELINE_ALTERNATIVES["private-own-mean"]
     (film,) = (
         one.proto.json
         for one in app.get("bidi_component")
         if one.proto.component_name == "dpmc_film"
     )
-    assert lines.guess_name(alone.guess) in film
+    assert lines.format_baseline_name(alone.baseline_id) in film
     assert "guessing" not in film
     rmse = METRICS["rmse"]
     assert [tile.value for tile in app.metric] == [
-        rmse.on(problem.train.public).full(found["rmse"])
-        for found in (alone.metrics, alone.baselines[alone.guess], alone.baselines[REFERENCE])
+        rmse.in_units_of(problem.train.public).format_with_unit(found["rmse"])
+        for found in (alone.metrics, alone.baselines[alone.baseline_id], alone.baselines[REFERENCE])
     ]
 
 
 def test_the_answer_counts_from_facts_alone_where_they_are_used():
     app = open_page("answer", **MOVIES, known="true")
     assert switch(app).value
-    assert lines.guess_name("private-alone") in charts_of(app)[0].proto.spec
+    assert lines.format_baseline_name("private-alone") in list_charts(app)[0].proto.spec
     turned(app, False)
-    assert lines.guess_name("private-alone") not in charts_of(app)[0].proto.spec
-    assert lines.guess_name("private-own-mean") in charts_of(app)[0].proto.spec
+    assert lines.format_baseline_name("private-alone") not in list_charts(app)[0].proto.spec
+    assert lines.format_baseline_name("private-own-mean") in list_charts(app)[0].proto.spec

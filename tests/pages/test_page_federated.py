@@ -14,19 +14,19 @@ from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.cli import main
 from dpmc_lab.curves import protocol as views
-from dpmc_lab.protocol.federated import SERVER, VARIANTS, FederatedRun, build
-from tests.page_helpers import button, open_page, plain, texts
+from dpmc_lab.protocol.federated import SERVER, VARIANTS, FederatedRun, build_federation
+from tests.page_helpers import find_button, open_page, read_markdown, unescape_markdown
 
 SMALL = {"parties": 3, "rounds": 2, "local": 2}
 
 
 @pytest.fixture(scope="module")
 def part():
-    return views.corner(datasets.load("bookshop-clicks").ratings)
+    return views.select_busiest_corner(datasets.load("bookshop-clicks").ratings)
 
 
 def flow(variant="dpimf-optimal", epsilon=1.0, **settings):
-    return build(variant, epsilon, **SMALL | settings)
+    return build_federation(variant, epsilon, **SMALL | settings)
 
 
 @pytest.mark.parametrize("profiles", list(Profiles))
@@ -36,23 +36,23 @@ def test_every_message_is_told_and_seen_by_its_receiver_alone(part, variant, pro
     assert shown.parties == (SERVER, "party 1", "party 2", "party 3")
     assert len(shown.messages) == len(shown.meanings) == 12
     for k, message in enumerate(shown.messages, start=1):
-        table = views.seen(shown, message.receiver, k)
+        table = views.tabulate_received(shown, message.receiver, k)
         assert shown.name in table["content"][-1]
-        assert f"Message {k} of 12, round" in views.place_words(shown, k)
-    seen = [views.seen(shown, party, 12)["round"] for party in shown.parties]
+        assert f"Message {k} of 12, round" in views.format_position(shown, k)
+    seen = [views.tabulate_received(shown, party, 12)["round"] for party in shown.parties]
     assert [len(rounds) for rounds in seen] == [6, 2, 2, 2]
     assert all(m.endswith(".") and m[0].isupper() for m in shown.meanings)
     assert "sends nothing" in shown.meanings[-1]
-    assert "3 parties" in views.place_words(shown, 0)
+    assert "3 parties" in views.format_position(shown, 0)
 
 
 @pytest.mark.parametrize("profiles", list(Profiles))
 def test_counted_messages_and_bytes_agree_with_the_formula(part, profiles):
     run = views.play_federation(flow(profiles=profiles, rank=5), part).run
-    assert run.transcript.total == run.flow.cost(part.public)
-    assert views.counted_words(run).endswith(": the same.")
+    assert run.transcript.total == run.flow.predict_traffic(part.public)
+    assert views.describe_traffic(run).endswith(": the same.")
     run.flow = dataclasses.replace(run.flow, rounds=3)
-    assert views.counted_words(run).endswith("NOT the same.")
+    assert views.describe_traffic(run).endswith("NOT the same.")
 
 
 def test_messages_that_are_not_kept_are_counted(part):
@@ -61,27 +61,27 @@ def test_messages_that_are_not_kept_are_counted(part):
     assert [list(run.play()) for run in runs] == [[1, 2], [1, 2]]
     assert runs[0].transcript.traffic == runs[1].transcript.traffic
     assert [len(run.transcript) for run in runs] == [12, 0]
-    assert np.array_equal(runs[0].model().left, runs[1].model().left)
+    assert np.array_equal(runs[0].build_model().left, runs[1].build_model().left)
 
 
 def test_the_budget_line_agrees_with_the_card_where_the_card_proves_it():
     public = PublicFacts(users=50, items=30, low=0, high=1, cap=7)
     once = flow(epsilon=0.5, rounds=1, local=1)
-    rows = views.budget_rows(once.budget(public))
+    rows = views.list_budget_rows(once.account_budget(public))
     card = once.mechanism.guarantee(public)
-    assert once.budget(public).change is card.change is USER_REPLACED
+    assert once.account_budget(public).change is card.change is USER_REPLACED
     assert rows["certified for one user"] == pytest.approx(card.certified().epsilon)
     assert card.certified().epsilon == pytest.approx(7.0)  # 14 cells: 7 go, 7 come
     more = flow(epsilon=0.5)
-    rows = views.budget_rows(more.budget(public))
+    rows = views.list_budget_rows(more.account_budget(public))
     assert rows["one click, all solves"] == pytest.approx(2.0)
     assert rows["one user, all solves"] == pytest.approx(28.0)
     assert rows["certified for one user"] == math.inf
     assert not more.mechanism.guarantee(public).certified().finite
-    words = " ".join(views.why_not_per_user(more, public))
+    words = " ".join(views.explain_missing_user_bound(more, public))
     assert "up to 14 times (a cap keeps k at 7)" in words
     assert "solves 4 times" in words
-    table = views.budget_table(more, public)
+    table = views.tabulate_budget(more, public)
     assert [column[2] for column in table.values()][1:] == ["2", "1,000"]
 
 
@@ -91,16 +91,16 @@ def test_user_profiles_certify_nothing_and_the_page_says_why():
     for profiles, proved in ((Profiles.ITEMS, True), (Profiles.USERS, False)):
         settings = dataclasses.replace(once.mechanism, profiles=profiles)
         one = dataclasses.replace(once, mechanism=settings)
-        rows = views.budget_rows(one.budget(public))
+        rows = views.list_budget_rows(one.account_budget(public))
         assert math.isfinite(rows["certified for one user"]) is proved
-        words = " ".join(views.why_not_per_user(one, public))
+        words = " ".join(views.explain_missing_user_bound(one, public))
         assert ("fits its item factors to all users' raw clicks" in words) is not proved
 
 
 def test_what_the_flow_sends_is_counted_for_either_profiles(part):
     one = flow()
-    table = views.federation_traffic(one, part.public)
-    assert table["bytes"][0] == one.cost(part.public).bytes == 2 * 3 * 2 * 8 * 8 * 200
+    table = views.tabulate_federation_traffic(one, part.public)
+    assert table["bytes"][0] == one.predict_traffic(part.public).bytes == 2 * 3 * 2 * 8 * 8 * 200
     sizes = part.public.users / part.public.items
     assert table["bytes"][1] / table["bytes"][0] == pytest.approx(sizes)
 
@@ -110,7 +110,7 @@ def test_what_the_flow_sends_is_counted_for_either_profiles(part):
     [(1, "1 byte"), (999, "999 bytes"), (1000, "1 kB"), (12_800, "12.8 kB"), (1e9, "1 GB")],
 )
 def test_amounts_of_data_are_in_units_of_a_thousand(count, text):
-    assert views.bytes_text(count) == text
+    assert views.format_bytes(count) == text
 
 
 def test_bad_settings_are_sentences():
@@ -124,25 +124,25 @@ def test_bad_settings_are_sentences():
 
 def test_the_page_steps_through_the_flow_and_tells_the_budget():
     app = open_page("protocol", data="bookshop-clicks", scenario="federated")
-    assert "Message 1 of 24, round 1" in texts(app)
-    button(app, "Next").click().run()
-    assert "Message 2 of 24" in texts(app)
+    assert "Message 1 of 24, round 1" in read_markdown(app)
+    find_button(app, "Next").click().run()
+    assert "Message 2 of 24" in read_markdown(app)
     for key in ("budget", "sent"):
         app.session_state[key] = True
     app.run()
-    assert "A user with k clicks moves k item profiles" in texts(app)
-    assert any("by formula" in plain(c.value).lower() for c in app.caption)
+    assert "A user with k clicks moves k item profiles" in read_markdown(app)
+    assert any("by formula" in unescape_markdown(c.value).lower() for c in app.caption)
     assert any("bytes" in table.value.columns for table in app.dataframe)
     next(s for s in app.slider if s.label == "Rounds").set_value(1).run()
     next(s for s in app.slider if s.label == "Local solves in a round").set_value(1).run()
-    assert "solves add up" not in texts(app)
-    assert "Message 2 of 8" in texts(app)
+    assert "solves add up" not in read_markdown(app)
+    assert "Message 2 of 8" in read_markdown(app)
     assert not app.exception
 
 
 def test_ratings_play_as_clicks():
     app = open_page("protocol", data="restaurants", scenario="federated")
-    assert "Message 1 of 24" in texts(app)
+    assert "Message 1 of 24" in read_markdown(app)
     assert not app.exception
 
 

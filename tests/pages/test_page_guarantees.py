@@ -13,21 +13,28 @@ from dpmc_core import registry
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab.audit import refute
+from dpmc_lab.audit import audit_mechanism
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, groups, measurements, trade
-from dpmc_lab.curves.cards import State
+from dpmc_lab.curves.cards import ClaimState
 from pages.ui import audits
 from pages.ui.charts import PAPER
-from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
+from tests.page_helpers import (
+    find_button,
+    list_charts,
+    open_page,
+    read_all_text,
+    read_chart_spec,
+    unescape_markdown,
+)
 
 FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
-CARDS, _ = groups.cards_of(registry.offered(), FACTS)
+CARDS, _ = groups.build_guarantees(registry.list_suitable_mechanisms(), FACTS)
 
 
 def figure_of(app):
     """The figure of the claims: its rows by id, its marks by their heights, its headings."""
-    drawn = spec(app)
+    drawn = read_chart_spec(app)
     (rows,) = (t for t in drawn["data"] if t["type"] == "bar")
     places = {id: y for (id,), y in zip(rows["customdata"], rows["y"], strict=True)}
     tints = dict(zip(places, rows["marker"]["color"], strict=True))
@@ -38,7 +45,7 @@ def figure_of(app):
 def test_the_figure_holds_a_line_for_each_mechanism_with_its_marks():
     app = open_page("guarantees", data="movie-night", mechanism="output", every="true")
     drawn, places, at_hand, heads = figure_of(app)
-    placed = groups.grouped(CARDS)
+    placed = groups.group_mechanisms(CARDS)
     assert list(places) == [choice.id for group in placed for choice in group.choices]
     assert len(heads) == len(placed)
     for group, head in zip(placed, heads, strict=True):
@@ -62,14 +69,14 @@ def test_the_figure_holds_a_line_for_each_mechanism_with_its_marks():
             assert certified["marker"]["symbol"] == "triangle-right"
             assert certified["text"] == ["   no bound"]
         ticks = [t["x"][0] for t in drawn["data"] if t["y"] == [places[id]] and "line-ns" in str(t)]
-        assert ticks == [measurements.shipped_of(id).measured]
+        assert ticks == [measurements.find_default_measured_bound(id).measured]
 
 
 def test_without_being_asked_it_shows_those_that_predict_the_same():
     app = open_page("guarantees", data="movie-night", mechanism="private-mean")
     _, places, at_hand, _ = figure_of(app)
-    task = registry.get("private-mean").task
-    assert set(places) == {id for id in CARDS if registry.get(id).task is task}
+    task = registry.get_mechanism("private-mean").task
+    assert set(places) == {id for id in CARDS if registry.get_mechanism(id).task is task}
     assert at_hand == ["private-mean"]
 
 
@@ -77,31 +84,35 @@ def test_without_being_asked_it_shows_those_that_predict_the_same():
 def test_the_attacker_follows_the_certificate_at_hand(id):
     app = open_page("guarantees", data="movie-night", mechanism=id)
     card = CARDS[id]
-    small, everything = trade.questions(card, registry.get(id).task, cards.TYPICAL)
-    assert small.answer(card) in plain(all_text(app))
-    assert (everything.answer(card) in plain(all_text(app))) == card.certified().finite
-    (chart,) = (c for c in charts_of(app) if c.proto.alt == small.answer(card))
+    small, everything = trade.list_questions(
+        card, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS
+    )
+    assert small.describe_answer(card) in unescape_markdown(read_all_text(app))
+    assert (
+        everything.describe_answer(card) in unescape_markdown(read_all_text(app))
+    ) == card.certified().finite
+    (chart,) = (c for c in list_charts(app) if c.proto.alt == small.describe_answer(card))
     line = json.loads(chart.proto.spec)["data"][0]
     at_one = line["y"][line["x"].index(1.0)]
-    assert at_one == pytest.approx(card.attacker())
+    assert at_one == pytest.approx(card.attacker_accuracy())
 
 
 @pytest.mark.parametrize("id", CARDS)
 def test_the_question_decides_what_may_change(id):
     """Whether data were used: emptied. Which ratings they were: replaced."""
     card = CARDS[id]
-    small, everything = trade.questions(card, registry.get(id).task, 59)
+    small, everything = trade.list_questions(card, registry.get_mechanism(id).task, 59)
     changes = (USER_EMPTIED, USER_REPLACED) if card.change.per_user else (RATING, ROW_VALUES)
-    if registry.get(id).task is Task.RANKING and not card.change.per_user:
+    if registry.get_mechanism(id).task is Task.RANKING and not card.change.per_user:
         changes = (CELL, USER_REPLACED)
     for question, change in zip((small, everything), changes, strict=True):
         assert question.change is change
         mine = dataclasses.replace(card, public=dataclasses.replace(card.public, cap=59))
         used = card if question.rated is None else mine
-        assert question.right(card) == pytest.approx(used.attacker(change))
+        assert question.success_rate(card) == pytest.approx(used.attacker_accuracy(change))
         if question is everything and used.certified(change).finite:
-            epsilon = cards.epsilon_text(used.certified(change).epsilon)
-            assert f": epsilon {epsilon}" in question.answer(card)
+            epsilon = cards.format_epsilon(used.certified(change).epsilon)
+            assert f": epsilon {epsilon}" in question.describe_answer(card)
 
 
 def test_a_refuted_claim_is_told_from_one_that_is_not_proved(capsys):
@@ -113,52 +124,57 @@ def test_a_refuted_claim_is_told_from_one_that_is_not_proved(capsys):
     status = dict(zip(table["mechanism"], table["status"], strict=True))
     states = {}
     for id, y in places.items():
-        found = measurements.shipped_of(id)
+        found = measurements.find_default_measured_bound(id)
         refuted = found.measured > found.epsilon * (1 + 1e-9)
-        state = State.REFUTED if refuted else cards.state_of(CARDS[id])
+        state = ClaimState.REFUTED if refuted else cards.determine_claim_state(CARDS[id])
         states[id] = state
-        assert status[registry.short_name(id)] == state.value
+        assert status[registry.get_short_name(id)] == state.value
         rings = [t for t in drawn["data"] if t.get("y") == [y] and "marker" in t]
         symbols = [t["marker"].get("symbol") for t in rings]
         assert ("circle-x" in symbols) == refuted
-    assert states["output"] is State.REFUTED
-    assert states["dpimf-sampled"] is State.CLAIMED  # an attack found less: only not proved
-    assert states["input-flip"] is State.PROVED
-    counts = [[*states.values()].count(state) for state in State]
-    told = re.search(r"(\d+) (?:is|are) proved, (\d+) .* claimed only and (\d+) .*", all_text(app))
+    assert states["output"] is ClaimState.REFUTED
+    assert states["dpimf-sampled"] is ClaimState.CLAIMED  # an attack found less: only not proved
+    assert states["input-flip"] is ClaimState.PROVED
+    counts = [[*states.values()].count(state) for state in ClaimState]
+    told = re.search(
+        r"(\d+) (?:is|are) proved, (\d+) .* claimed only and (\d+) .*", read_all_text(app)
+    )
     assert [int(told[k].split()[0]) for k in (1, 2, 3)] == counts
-    command = re.search(r"dpmc audit output --epsilon 1 --seed 1", plain(all_text(app)))
+    command = re.search(
+        r"dpmc audit output --epsilon 1 --seed 1", unescape_markdown(read_all_text(app))
+    )
     assert main([*command[0].split()[1:], "--method", "probe", "--json"]) == 0
     least = json.loads(capsys.readouterr().out)["measured"]
-    assert least == pytest.approx(measurements.shipped_of("output").measured)
+    assert least == pytest.approx(measurements.find_default_measured_bound("output").measured)
 
 
 @pytest.mark.slow
 def test_the_first_sentence_counts_what_is_not_proved_and_follows_epsilon():
     app = open_page("guarantees", data="movie-night", epsilon="2")
-    task = registry.get(app.session_state["mechanism"]).task  # of what the chart shows
-    there = {id: card for id, card in CARDS.items() if registry.get(id).task is task}
-    assert groups.summary(groups.grouped(there), 2.0) in all_text(app)
+    task = registry.get_mechanism(app.session_state["mechanism"]).task  # of what the chart shows
+    there = {id: card for id, card in CARDS.items() if registry.get_mechanism(id).task is task}
+    assert groups.describe_claim_states(groups.group_mechanisms(there), 2.0) in read_all_text(app)
     app.toggle(key="every").set_value(True).run()
-    unproved = sum(not cards.upheld(card) for card in CARDS.values())
-    assert f"Of {len(CARDS)} claims at epsilon 2, {len(CARDS) - unproved} are proved" in all_text(
-        app
+    unproved = sum(not cards.is_upheld(card) for card in CARDS.values())
+    assert (
+        f"Of {len(CARDS)} claims at epsilon 2, {len(CARDS) - unproved} are proved"
+        in read_all_text(app)
     )
     app.select_slider(key="epsilon").set_value(5.0).run()
-    assert f"Of {len(CARDS)} claims at epsilon 5, " in all_text(app)
+    assert f"Of {len(CARDS)} claims at epsilon 5, " in read_all_text(app)
     ticks = [t for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]
     assert not ticks  # measured at epsilon 1 alone
-    proved = {id: card for id, card in CARDS.items() if cards.upheld(card)}
+    proved = {id: card for id, card in CARDS.items() if cards.is_upheld(card)}
     words = f"Of {len(proved)} claims at epsilon 1, {len(proved)} are proved"
-    assert groups.summary(groups.grouped(proved), 1.0) == words
+    assert groups.describe_claim_states(groups.group_mechanisms(proved), 1.0) == words
 
 
 @pytest.mark.parametrize("id", CARDS)
 @pytest.mark.parametrize("cap", [None, 7, 50])
 def test_a_person_with_so_many_ratings_is_told_the_same_everywhere(id, cap):
     card = dataclasses.replace(CARDS[id], public=dataclasses.replace(CARDS[id].public, cap=cap))
-    words = cards.person(card)
-    shown = dict(cards.card(card).facts)
+    words = cards.describe_person_guarantee(card)
+    shown = dict(cards.build_privacy_card(card).details)
     if card.certified().finite:
         assert shown["one person"] == words
         assert "per user" not in shown
@@ -166,37 +182,41 @@ def test_a_person_with_so_many_ratings_is_told_the_same_everywhere(id, cap):
         return
     assert card.certified(ROW_VALUES).finite  # by the cap, or else by the number of items
     ratings = min(20, cap or 20)
-    row, one = cards.row_of_ratings(card, ratings).epsilon, card.certified().epsilon
-    whole = cards.epsilon_text(card.certified(ROW_VALUES).epsilon)
+    row, one = cards.certify_ratings(card, ratings).epsilon, card.certified().epsilon
+    whole = cards.format_epsilon(card.certified(ROW_VALUES).epsilon)
     if id == "output":  # one rating may move all of the matrix already: said once, in words
         assert row == one == card.certified(ROW_VALUES).epsilon
         assert words.startswith("all ratings together: the same")
         assert whole not in words
     else:
         assert row > one
-        assert words.startswith(f"{ratings} ratings together: epsilon {cards.epsilon_text(row)}")
+        assert words.startswith(f"{ratings} ratings together: epsilon {cards.format_epsilon(row)}")
         assert whole in words  # what no person can exceed
     assert "no bound" not in words  # beside a number of the same person's
     assert ("not protected" in shown) == math.isinf(card.certified(USER_EMPTIED).epsilon)
-    table = cards.table([cards.card_row("name", card)])
-    assert table[cards.PERSON] == [cards.epsilon_text(cards.row_of_ratings(card, 20).epsilon)]
+    table = cards.tabulate_guarantees([cards.build_guarantee_row("name", card)])
+    assert table[cards.PER_PERSON] == [
+        cards.format_epsilon(cards.certify_ratings(card, 20).epsilon)
+    ]
 
 
 def test_what_was_measured_is_one_number_on_the_card_and_beside_it():
     app = open_page("guarantees", data="movie-night", mechanism="output")
-    least = cards.epsilon_text(measurements.shipped_of("output").measured, least=True)
-    assert f"measured at least {least}" in all_text(app)
-    assert all_text(app).count(f"at least {least}") == 3  # and where the claim is refuted
+    least = cards.format_epsilon(
+        measurements.find_default_measured_bound("output").measured, round_down=True
+    )
+    assert f"measured at least {least}" in read_all_text(app)
+    assert read_all_text(app).count(f"at least {least}") == 3  # and where the claim is refuted
     assert (
-        all_text(app).count("1,586,126") == 4
+        read_all_text(app).count("1,586,126") == 4
     )  # panel, its question, badge and the ledger's total
 
 
 @pytest.mark.parametrize("unit", ["value", "row-values", "user"])
 def test_the_card_and_the_ledger_on_the_page_say_the_same_of_a_person(unit):
     app = open_page("guarantees", data="movie-night", mechanism="input-flip", unit=unit)
-    words = cards.person(CARDS["input-flip"])
-    assert all_text(app).count(words) == 2
+    words = cards.describe_person_guarantee(CARDS["input-flip"])
+    assert read_all_text(app).count(words) == 2
     assert "epsilon 20" in words
     assert "1,682" in words
 
@@ -206,9 +226,9 @@ def test_the_card_and_the_ledger_on_the_page_say_the_same_of_a_person(unit):
 
 def audited(app):
     """The page once the audit is over."""
-    button(app, "Try to refute it").click().run()
+    find_button(app, "Try to refute it").click().run()
     end = time.monotonic() + 150
-    while app.progress or button(app, "Try to refute it") is None:
+    while app.progress or find_button(app, "Try to refute it") is None:
         assert time.monotonic() < end
         time.sleep(0.1)
         app.run()
@@ -217,31 +237,33 @@ def audited(app):
 
 
 def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
-    monkeypatch.setattr(audits, "refute", functools.partial(refute, runs=20))
+    monkeypatch.setattr(audits, "audit_mechanism", functools.partial(audit_mechanism, runs=20))
     app = audited(open_page("guarantees", data="movie-night", mechanism="input-flip"))
     told = [head.value for head in app.subheader]
     assert any("No contradiction found (at least" in text for text in told)
     assert any("privacy is not confirmed by this" in text for text in told)
     least = next(float(t.split("at least ")[1].split(")")[0]) for t in told if "at least" in t)
     assert 0.5 < least < 1
-    (chart,) = [c for c in charts_of(app) if "at least" in c.proto.alt]
+    (chart,) = [c for c in list_charts(app) if "at least" in c.proto.alt]
     bars = [t for t in json.loads(chart.proto.spec)["data"] if t["type"] == "bar"]
     assert bars[0]["x"][0] + bars[0]["base"][0] == pytest.approx(least, rel=0.01)
     found = [m.value for m in app.markdown if m.value.startswith("**")]
-    named = [name for name in measurements.METHODS.values() if f"**{name}.**" in " ".join(found)]
+    named = [
+        name for name in measurements.METHOD_LABELS.values() if f"**{name}.**" in " ".join(found)
+    ]
     assert len(named) == len(bars[0]["x"])
 
 
 def test_an_older_link_that_plants_a_fault_is_noted_and_opens_the_page():
     app = open_page("guarantees", data="movie-night", mechanism="private-mean", fault="halved")
-    assert any("The link plants a fault" in plain(w.value) for w in app.warning)
-    assert button(app, "Try to refute it")
+    assert any("The link plants a fault" in unescape_markdown(w.value) for w in app.warning)
+    assert find_button(app, "Try to refute it")
     assert "fault" not in app.query_params
 
 
 @pytest.mark.slow
 def test_output_perturbation_lights_up(monkeypatch):
-    monkeypatch.setattr(audits, "refute", functools.partial(refute, runs=4))
+    monkeypatch.setattr(audits, "audit_mechanism", functools.partial(audit_mechanism, runs=4))
     app = open_page("guarantees", data="movie-night", mechanism="output", epsilon="2")
     assert not [t for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]  # none ships for 2
     app.session_state["every claim"] = True
@@ -249,17 +271,17 @@ def test_output_perturbation_lights_up(monkeypatch):
     told = " ".join(head.value for head in app.subheader)
     least = float(told.split("Refuted: at least ")[1].split(" where 2 is claimed")[0])
     # the attack's value stands in panel, card, chart and table at once
-    words, known = plain(all_text(app)), f"at least {least:g}"
+    words, known = unescape_markdown(read_all_text(app)), f"at least {least:g}"
     assert f"measured {known}." in words
     assert f"Measured: {known} (One change traced, exact), set to epsilon 2." in words.replace(
         "*", ""
     )
     (tick,) = [t["x"][0] for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]
-    assert cards.epsilon_text(tick, least=True) == f"{least:g}"
+    assert cards.format_epsilon(tick, round_down=True) == f"{least:g}"
     table = next(t.value for t in app.dataframe if "measured" in t.value.columns)
-    row = table[table["mechanism"] == registry.short_name("output")].iloc[0]
+    row = table[table["mechanism"] == registry.get_short_name("output")].iloc[0]
     assert row["measured"] == f"≥ {least:g}"
     assert least > 3
     assert "the proof allows 2" in told
-    (heat,) = [c for c in charts_of(app) if '"heatmap"' in c.proto.spec]
+    (heat,) = [c for c in list_charts(app) if '"heatmap"' in c.proto.spec]
     assert "the rating that changed" in heat.proto.spec

@@ -6,7 +6,7 @@ from app import SECTIONS
 from dpmc_lab.classroom.room import Room
 from dpmc_lab.lessons import LESSONS
 from pages.ui import classroom
-from tests.page_helpers import all_text, button, open_page, plain
+from tests.page_helpers import find_button, open_page, read_all_text, unescape_markdown
 
 LINKS = {
     (slide.after.page, tuple(sorted(slide.after.query.items())))
@@ -27,12 +27,12 @@ def drawings(app):
 
 
 def heading(app):
-    return plain(app.header[0].value)
+    return unescape_markdown(app.header[0].value)
 
 
 def test_all_lessons_stand_there_with_what_one_takes_home():
     app = open_page("learn")
-    text = all_text(app)
+    text = read_all_text(app)
     for lesson in LESSONS.values():
         assert lesson.title in text
         assert lesson.take_home in text
@@ -70,40 +70,40 @@ def test_a_lesson_is_walked_through(lesson):
     for at, slide in enumerate(lesson.slides):
         assert app.query_params.get("step", lesson.slides[0].key) == slide.key
         assert heading(app) == slide.title
-        assert slide.said in all_text(app)
+        assert slide.said in read_all_text(app)
         found = slide.reveal(slide.start)
         if slide.predict is not None:
             assert not drawings(app)
             assert not app.select_slider
-            assert found.says[0] not in all_text(app)
+            assert found.sentences[0] not in read_all_text(app)
             press(app, f"option {lesson.id} {slide.key} {len(slide.predict.options) - 1}")
             if slide.predict.right is not None:
-                assert slide.predict.options[slide.predict.right] in all_text(app)
-        for sentence in (slide.said, *found.says):
-            assert sentence in all_text(app)
+                assert slide.predict.options[slide.predict.right] in read_all_text(app)
+        for sentence in (slide.said, *found.sentences):
+            assert sentence in read_all_text(app)
         assert len(drawings(app)) == (found.picture is not None)
         assert app.button(key="back").disabled == (at == 0)
         press(app, "next")
     assert heading(app) == "To take home"
-    assert lesson.take_home in all_text(app)
+    assert lesson.take_home in read_all_text(app)
     press(app, "back")
     assert heading(app) == lesson.slides[-1].title
-    assert lesson.slides[-1].reveal(lesson.slides[-1].start).says[0] in all_text(app)
+    assert lesson.slides[-1].reveal(lesson.slides[-1].start).sentences[0] in read_all_text(app)
     press(app, "next")
     press(app, "all")
-    assert "done" in all_text(app)
+    assert "done" in read_all_text(app)
     assert "lesson" not in app.query_params
 
 
 def test_what_is_moved_is_seen():
     app = open_page("learn", lesson="attacker", step="suspicion")
-    assert button(app, "Show without predicting") is not None
+    assert find_button(app, "Show without predicting") is not None
     press(app, "next")
-    assert "From 90 % to 96 % sure." in all_text(app)
+    assert "From 90 % to 96 % sure." in read_all_text(app)
     before = drawings(app)
     slider = next(one for one in app.select_slider if one.label == "epsilon")
     slider.set_value(3.0).run()
-    assert "From 90 % to 99.4 % sure." in all_text(app)
+    assert "From 90 % to 99.4 % sure." in read_all_text(app)
     assert drawings(app) != before
     app = open_page("learn", lesson="coin", step="throw")
     press(app, "next")
@@ -115,8 +115,8 @@ def test_what_is_moved_is_seen():
 def test_one_goes_on_where_one_left_off():
     app = open_page("learn", lesson="coin", step="deny")
     press(app, "all")
-    assert button(app, "Go on with lesson 1") is not None
-    assert "step 2 of 5" in all_text(app)
+    assert find_button(app, "Go on with lesson 1") is not None
+    assert "step 2 of 5" in read_all_text(app)
     press(app, "open coin")
     assert heading(app) == LESSONS["coin"].slides[1].title
 
@@ -137,7 +137,7 @@ def test_one_goes_on_where_one_left_off():
 )
 def test_what_the_address_says(link, shown, note):
     app = open_page("learn", **link)
-    warned = plain(" ".join(one.value for one in app.warning))
+    warned = unescape_markdown(" ".join(one.value for one in app.warning))
     assert note in warned
     assert bool(note) == bool(warned)
     if shown is None:
@@ -149,10 +149,10 @@ def test_what_the_address_says(link, shown, note):
 def test_a_control_in_a_link_stands_where_the_link_says():
     app = open_page("learn", lesson="attacker", step="suspicion", **{"suspicion.epsilon": "3"})
     press(app, "next")
-    assert "From 90 % to 99.4 % sure." in all_text(app)
+    assert "From 90 % to 99.4 % sure." in read_all_text(app)
     app = open_page("learn", lesson="attacker", step="suspicion", **{"suspicion.epsilon": "junk"})
     press(app, "next")
-    assert "From 90 % to 96 % sure." in all_text(app)
+    assert "From 90 % to 96 % sure." in read_all_text(app)
 
 
 def test_the_end_can_be_linked():
@@ -166,23 +166,23 @@ def test_the_end_can_be_linked():
 def test_the_teachers_line_is_never_projected():
     slide = LESSONS["coin"].slides[0]
     app = open_page("learn", lesson="coin")
-    assert slide.teacher in all_text(app)
+    assert slide.teacher in read_all_text(app)
     app = open_page("learn", lesson="coin", projector="true")
-    assert slide.teacher not in all_text(app)
+    assert slide.teacher not in read_all_text(app)
     press(app, "next")
-    assert slide.teacher not in all_text(app)
-    assert slide.reveal(slide.start).says[0] in all_text(app)
+    assert slide.teacher not in read_all_text(app)
+    assert slide.reveal(slide.start).sentences[0] in read_all_text(app)
 
 
 def test_in_a_class_the_teachers_line_is_the_teachers(monkeypatch):
     slide = LESSONS["coin"].slides[0]
-    monkeypatch.setattr(classroom, "teacher", lambda: False)
+    monkeypatch.setattr(classroom, "is_teacher", lambda: False)
     app = open_page("learn", lesson="coin")
-    assert slide.said in all_text(app)
-    assert slide.teacher not in all_text(app)
+    assert slide.said in read_all_text(app)
+    assert slide.teacher not in read_all_text(app)
     assert not [one.label for one in app.expander]
-    monkeypatch.setattr(classroom, "teacher", lambda: True)
-    assert slide.teacher in all_text(app.run())
+    monkeypatch.setattr(classroom, "is_teacher", lambda: True)
+    assert slide.teacher in read_all_text(app.run())
 
 
 def with_room(lesson, step, reports, locked=True):
@@ -201,14 +201,14 @@ def with_room(lesson, step, reports, locked=True):
 
 def test_a_room_stands_beside_the_simulated_numbers():
     app = with_room("crowd", "undo", [1] * 9 + [0] * 21)
-    assert "In your class" in all_text(app)
-    assert "Counted 30 %" in all_text(app)
-    assert "“Do you like *this*?”" in all_text(app)
+    assert "In your class" in read_all_text(app)
+    assert "Counted 30 %" in read_all_text(app)
+    assert "“Do you like *this*?”" in read_all_text(app)
     assert len(drawings(app)) == 2
     for app in (with_room("coin", "throw", []), with_room("coin", "throw", [1] * 30, locked=False)):
-        assert "No reports to show yet" in all_text(app)
+        assert "No reports to show yet" in read_all_text(app)
     app = with_room("coin", "deny", [1])
-    assert "In your class" not in all_text(app)  # it has nothing to say there
+    assert "In your class" not in read_all_text(app)  # it has nothing to say there
 
 
 @pytest.mark.parametrize(("page", "query"), sorted(LINKS))

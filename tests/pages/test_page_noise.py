@@ -9,24 +9,28 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Gaussian, Laplace, ModifiedLaplace, NormLaplace
-from dpmc_core.problem import build_problem, prepared_facts
+from dpmc_core.problem import build_problem, prepare_public_facts
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import noise
 from pages.ui import sources
 from pages.ui.charts import noise as charts_noise
-from tests.page_helpers import all_text, charts_of, open_page, spec, texts
-from tests.slow_helpers import rest_slow
+from tests.page_helpers import list_charts, open_page, read_all_text, read_chart_spec, read_markdown
+from tests.slow_helpers import mark_rest_slow
 
 FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
-EVERY = {id: "movie-night" for task in (Task.BINARY, Task.RATINGS) for id in registry.noisy(task)}
-EVERY |= dict.fromkeys(registry.noisy(Task.RANKING), "bookshop-clicks")
+EVERY = {
+    id: "movie-night"
+    for task in (Task.BINARY, Task.RATINGS)
+    for id in registry.list_private_mechanisms(task)
+}
+EVERY |= dict.fromkeys(registry.list_private_mechanisms(Task.RANKING), "bookshop-clicks")
 
 
 def scales_of(app):
     """The axes of every chart and the range of its colours."""
     found = []
-    for number in range(len(charts_of(app))):
-        layout = spec(app, number)["layout"]
+    for number in range(len(list_charts(app))):
+        layout = read_chart_spec(app, number)["layout"]
         axes = {name: layout[name] for name in layout if name[1:5] == "axis"}
         found.append((axes, {k: layout.get("coloraxis", {}).get(k) for k in ("cmin", "cmax")}))
     return found
@@ -37,11 +41,11 @@ def fixed(axis):
     return "range" in axis or axis.get("type") == "category" or "categoryarray" in axis
 
 
-@pytest.mark.parametrize("id", rest_slow(EVERY, 8))
+@pytest.mark.parametrize("id", mark_rest_slow(EVERY, 8))
 def test_every_axis_stays_while_epsilon_moves(id):
     app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
     before = scales_of(app)
-    shapes = [spec(app, n) for n in range(len(charts_of(app)))]
+    shapes = [read_chart_spec(app, n) for n in range(len(list_charts(app)))]
     density = [one for one in shapes if {t["type"] for t in one["data"]} == {"bar", "scatter"}]
     for one in density:
         assert fixed(one["layout"]["xaxis"])
@@ -53,41 +57,41 @@ def test_every_axis_stays_while_epsilon_moves(id):
 
 
 @pytest.mark.parametrize(
-    "id", rest_slow(["objective", "private-effects", "modified-laplace", "dplcf"])
+    "id", mark_rest_slow(["objective", "private-effects", "modified-laplace", "dplcf"])
 )
 def test_a_pinned_epsilon_is_drawn_behind_and_what_differs_is_said(id):
     app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
-    plain, drawn = spec(app), len(charts_of(app))
+    plain, drawn = read_chart_spec(app), len(list_charts(app))
     before = scales_of(app)
     next(b for b in app.button if "Pin" in b.label).click().run()
     assert app.selectbox(key="pin").value == 1.0
-    assert spec(app)["data"] == plain["data"]  # nothing stands beside itself
+    assert read_chart_spec(app)["data"] == plain["data"]  # nothing stands beside itself
     app.select_slider(key="epsilon").set_value(5.0).run()
     assert not app.exception
-    assert len(charts_of(app)) == drawn
+    assert len(list_charts(app)) == drawn
     assert scales_of(app) == before
-    names = [trace.get("name", "") for trace in spec(app)["data"]]
+    names = [trace.get("name", "") for trace in read_chart_spec(app)["data"]]
     assert "epsilon 1, pinned" in names
-    assert "At epsilon 5, " in texts(app)
-    assert "; at epsilon 1, " in texts(app)
+    assert "At epsilon 5, " in read_markdown(app)
+    assert "; at epsilon 1, " in read_markdown(app)
 
 
 @pytest.mark.slow
 def test_of_several_releases_one_is_looked_at_at_a_time():
     app = open_page("noise", data="movie-night", mechanism="private-effects")
     card = registry.create("private-effects", epsilon=1.0).guarantee(FACTS)
-    drawn = len(charts_of(app))
+    drawn = len(list_charts(app))
     box, said = app.selectbox(key="release"), set()
     releases = dict(card.releases)
-    assert box.value == next(n for n, r in card.releases if r is noise.main_release(card))
+    assert box.value == next(n for n, r in card.releases if r is noise.find_main_release(card))
     assert len(box.options) == len(releases) == 7
     for name, release in releases.items():
         app.selectbox(key="release").set_value(name).run()
         assert not app.exception
-        assert len(charts_of(app)) == drawn
-        half = noise.density(release).half
-        assert f"half of the noise is within ±{half:.3g}" in texts(app)
-        said.add(charts_of(app)[0].proto.spec)
+        assert len(list_charts(app)) == drawn
+        half = noise.compute_density(release).median_size
+        assert f"half of the noise is within ±{half:.3g}" in read_markdown(app)
+        said.add(list_charts(app)[0].proto.spec)
     assert len(said) == 7
     other = open_page("noise", data="movie-night", mechanism="input-flip", release="residuals")
     assert not other.exception
@@ -103,10 +107,10 @@ def test_a_pin_beyond_the_range_comes_to_its_end():
 
 
 def test_a_row_is_named_for_whose_it_is():
-    assert "one person's values" in texts(open_page("noise", data="movie-night"))
+    assert "one person's values" in read_markdown(open_page("noise", data="movie-night"))
     app = open_page("noise", data="bookshop-clicks", mechanism="private-popularity")
-    assert "of all users together" in texts(app)
-    assert "person's" not in all_text(app)
+    assert "of all users together" in read_markdown(app)
+    assert "person's" not in read_all_text(app)
 
 
 def test_headings_go_down_one_by_one():
@@ -143,22 +147,22 @@ def additive(kind, scale, **more):
 )
 def test_half_of_the_noise_is_within_what_is_said(release):
     draws = np.abs(release.sample(200_000, np.random.default_rng(5)))
-    view = noise.density(release)
-    assert abs((draws < view.half).mean() - 0.5) < 5 * 0.5 / np.sqrt(len(draws))
+    view = noise.compute_density(release)
+    assert abs((draws < view.median_size).mean() - 0.5) < 5 * 0.5 / np.sqrt(len(draws))
 
 
 def test_the_frame_is_that_of_epsilon_one_and_what_it_cuts_off_is_said():
     usual, little, much = (additive(Laplace, s) for s in (1.0, 0.1, 10.0))
-    frame = noise.frame(usual)
+    frame = noise.choose_axes(usual)
     assert frame == (6.0, pytest.approx(5.25 * 0.5))
     for release in (usual, little, much):
-        view = noise.density(release, within=frame)
-        assert view.frame == frame
+        view = noise.compute_density(release, axes=frame)
+        assert view.axes == frame
         assert np.abs(view.x).max() <= frame.reach
         inside = np.trapezoid(view.density, view.x)
         assert inside == pytest.approx(1 - np.exp(-6 / release.scale), abs=0.02)
-        assert view.beyond == pytest.approx(np.exp(-6 / release.scale), abs=0.03)
-        fig = charts_noise.shape("output", view)
+        assert view.share_outside == pytest.approx(np.exp(-6 / release.scale), abs=0.03)
+        fig = charts_noise.plot_noise("output", view)
         said = " ".join(note["text"] for note in fig.layout.get("annotations", []))
         assert ("peak" in said) == (release is little)
         assert ("beyond" in said) == (release is much)
@@ -169,22 +173,22 @@ def test_the_frame_is_that_of_epsilon_one_and_what_it_cuts_off_is_said():
 )
 def test_symbols_are_told_in_the_datas_own_scale(data, values):
     app = open_page("noise", data=data, mechanism="randomised-response")
-    names = [trace["name"] for trace in spec(app)["data"]]
+    names = [trace["name"] for trace in read_chart_spec(app)["data"]]
     assert names == [f"answers: {name}" for name in ("no rating", *values)]
     public = datasets.load(data).ratings.public
-    assert f"from 1 ({public.low:g}) to 5 ({public.high:g})" in all_text(app)
+    assert f"from 1 ({public.low:g}) to 5 ({public.high:g})" in read_all_text(app)
     app.radio(key="mechanism").set_value("modified-laplace").run()
-    assert f"{public.low:g}..{public.high:g} scaled to -1..1" in all_text(app)
+    assert f"{public.low:g}..{public.high:g} scaled to -1..1" in read_all_text(app)
 
 
 @pytest.mark.parametrize("id", ["objective", "modified-laplace"])
 def test_noise_is_drawn_on_ratings_as_the_method_s_task_takes_them(id):
     mechanism = registry.create(id, epsilon=3.0)
     ratings = datasets.load("restaurants").ratings
-    corner = noise.block(build_problem((ratings, ratings), mechanism.task).train)
+    corner = noise.select_block(build_problem((ratings, ratings), mechanism.task).train)
     (wanted, *_), (view, *_) = (
-        noise.before_after(mechanism, corner),
-        sources.before_after("restaurants", mechanism),
+        noise.run_on_block(mechanism, corner),
+        sources.compute_before_after("restaurants", mechanism),
     )
     assert np.array_equal(view.before, wanted.before, equal_nan=True)
 
@@ -196,39 +200,42 @@ def test_the_ruler_is_one_rating_in_the_releases_own_unit():
         ("modified-laplace", 0.5, "one point on the scale 1 to 5"),
         ("private-popularity", 1.0, "one person"),
     ):
-        public = prepared_facts(FACTS, registry.get(id).task)
-        release = noise.main_release(registry.create(id, epsilon=1.0).guarantee(public))
-        ruler = noise.ruler(release, public)
+        public = prepare_public_facts(FACTS, registry.get_mechanism(id).task)
+        release = noise.find_main_release(registry.create(id, epsilon=1.0).guarantee(public))
+        ruler = noise.measure_sensitivity(release, public)
         assert ruler.length == pytest.approx(length)
-        assert ruler.words.startswith(words)
-        again = noise.main_release(registry.create(id, epsilon=5.0).guarantee(public))
-        assert noise.ruler(again, public) == ruler
+        assert ruler.label.startswith(words)
+        again = noise.find_main_release(registry.create(id, epsilon=5.0).guarantee(public))
+        assert noise.measure_sensitivity(again, public) == ruler
     unknown = additive(Laplace, 1.0).at_scale(2.0)
-    assert noise.ruler(unknown, FACTS) is None
+    assert noise.measure_sensitivity(unknown, FACTS) is None
 
 
 def test_two_epsilons_differ_by_as_much_as_is_said():
-    at = {e: noise.density(additive(Laplace, 1 / e)) for e in (1.0, 5.0)}
-    assert noise.shape_words({1.0: at[1.0]}) == "At epsilon 1, half of the noise is within ±0.693."
-    assert noise.shape_words(at).endswith("at epsilon 5, within ±0.139: 5 times smaller.")
+    at = {e: noise.compute_density(additive(Laplace, 1 / e)) for e in (1.0, 5.0)}
+    assert (
+        noise.describe_noise_shape({1.0: at[1.0]})
+        == "At epsilon 1, half of the noise is within ±0.693."
+    )
+    assert noise.describe_noise_shape(at).endswith("at epsilon 5, within ±0.139: 5 times smaller.")
     back = {5.0: at[5.0], 1.0: at[1.0]}
-    assert noise.shape_words(back).endswith("at epsilon 1, within ±0.693: 5 times larger.")
+    assert noise.describe_noise_shape(back).endswith("at epsilon 1, within ±0.693: 5 times larger.")
     card = {e: registry.create("input-flip", epsilon=e).guarantee(FACTS) for e in (1.0, 5.0)}
-    flips = {e: noise.channel(noise.main_release(c)) for e, c in card.items()}
+    flips = {e: noise.sample_channel(noise.find_main_release(c)) for e, c in card.items()}
     words = "At epsilon 1, 26.9 % of the answers are changed; at epsilon 5, 0.7 %."
-    assert noise.shape_words(flips) == words
+    assert noise.describe_noise_shape(flips) == words
 
 
 @pytest.mark.parametrize("id", ["objective", "modified-laplace", "randomised-response"])
 def test_a_row_is_drawn_between_limits_and_what_lies_beyond_is_an_arrow(id):
-    cls = registry.get(id)
+    cls = registry.get_mechanism(id)
     ratings = datasets.load("restaurants").ratings
-    corner = noise.block(build_problem((ratings, ratings), cls.task).train)
-    usual = noise.main_release(registry.create(id, epsilon=1.0).guarantee(corner.public))
+    corner = noise.select_block(build_problem((ratings, ratings), cls.task).train)
+    usual = noise.find_main_release(registry.create(id, epsilon=1.0).guarantee(corner.public))
     for epsilon in (0.1, 10.0):
-        (view,) = noise.before_after(registry.create(id, epsilon=epsilon), corner)
-        low, high = noise.limits(view, usual)
-        fig = charts_noise.strip(id, view, 0, (low, high))
+        (view,) = noise.run_on_block(registry.create(id, epsilon=epsilon), corner)
+        low, high = noise.find_value_range(view, usual)
+        fig = charts_noise.plot_user_values(id, view, 0, (low, high))
         ends = fig.layout["yaxis"]["range"]
         assert ends[0] < low < high < ends[1]
         symbols = fig.data[1]["marker"]["symbol"]

@@ -9,8 +9,8 @@ from dpmc_lab import papers
 from dpmc_lab.papers import engine, views
 from dpmc_lab.papers.engine import Made, Point, Series, Stamp
 from pages.ui import sweeps
-from tests.page_helpers import all_text, button, charts_of, open_page, spec
-from tests.slow_helpers import rest_slow
+from tests.page_helpers import find_button, list_charts, open_page, read_all_text, read_chart_spec
+from tests.slow_helpers import mark_rest_slow
 
 FIRST = "lwhm22-1b"
 
@@ -41,14 +41,14 @@ def test_a_paper_can_be_shown_alone():
 def test_one_figure_shows_our_curves_on_the_papers_axes():
     app = open_page("papers", experiment=FIRST)
     found = views.look(*papers.find(FIRST))
-    drawn = spec(app)
+    drawn = read_chart_spec(app)
     labels = [trace["name"] for trace in drawn["data"] if "name" in trace]
     assert labels == [curve.label for curve in found.made.series]
     assert drawn["layout"]["xaxis"]["title"]["text"] == "epsilon per rating"
     assert drawn["layout"]["showlegend"]
     assert all(trace.get("showlegend", True) for trace in drawn["data"] if "name" in trace)
-    assert "counterexample" in app.markdown[2].value + all_text(app)
-    assert "the paper says" in all_text(app).lower()
+    assert "counterexample" in app.markdown[2].value + read_all_text(app)
+    assert "the paper says" in read_all_text(app).lower()
 
 
 def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
@@ -56,8 +56,8 @@ def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
         drawn = views.looks(found)
         assert len(set(drawn.values())) == len(drawn), found.experiment.id
         for one in found.made.series if found.made else ():
-            if one.mechanism and registry.get(one.mechanism).style:
-                assert drawn[one.label].color == registry.style(one.mechanism).color
+            if one.mechanism and registry.get_mechanism(one.mechanism).style:
+                assert drawn[one.label].color == registry.get_style(one.mechanism).color
 
 
 def test_what_is_printed_is_laid_over_hollow(monkeypatch):
@@ -69,7 +69,7 @@ def test_what_is_printed_is_laid_over_hollow(monkeypatch):
     made = Made(id=id, series=(ours,), stamp=stamp)
     monkeypatch.setattr(engine, "shipped", lambda asked: made if asked == id else None)
     app = open_page("papers", experiment=id)
-    drawn = [t for t in spec(app)["data"] if t.get("name", "").endswith(", printed")]
+    drawn = [t for t in read_chart_spec(app)["data"] if t.get("name", "").endswith(", printed")]
     methods = list(dict.fromkeys(p.series for p in one.printed))
     assert [t["name"] for t in drawn] == [f"{series}, printed" for series in methods]
     for trace, series in zip(drawn, methods, strict=True):
@@ -81,16 +81,16 @@ def test_what_is_printed_is_laid_over_hollow(monkeypatch):
     assert [t["name"] for t in drawn if not t["showlegend"]] == [f"{label}, printed"]
 
 
-@pytest.mark.parametrize("id", rest_slow(["ryhh24-3", "jtt18-2d", "hxz15-netflix"]))
+@pytest.mark.parametrize("id", mark_rest_slow(["ryhh24-3", "jtt18-2d", "hxz15-netflix"]))
 def test_what_cannot_be_made_says_why_and_has_no_button(id):
     app = open_page("papers", experiment=id)
     _, one = papers.find(id)
-    assert one.not_run.lower() in all_text(app).lower()
-    assert button(app, "Run it again") is None
-    assert not charts_of(app)
+    assert one.not_run.lower() in read_all_text(app).lower()
+    assert find_button(app, "Run it again") is None
+    assert not list_charts(app)
 
 
-@pytest.mark.parametrize("paper", rest_slow(papers.PAPERS))
+@pytest.mark.parametrize("paper", mark_rest_slow(papers.PAPERS))
 def test_every_figure_opens(paper):
     app = open_page("papers")
     for one in papers.PAPERS[paper].experiments:
@@ -111,9 +111,9 @@ def test_a_permanent_link_says_where_the_result_is_another_one():
 @pytest.mark.parametrize("id", ["lwhm22-3b", "jtt18-3a"])
 def test_run_it_again_starts_the_command_that_is_shown(id, monkeypatch):
     started = []
-    monkeypatch.setattr(sweeps, "start", lambda *words, **_: started.append(words[2]))
+    monkeypatch.setattr(sweeps, "start_sweep", lambda *words, **_: started.append(words[2]))
     app = open_page("papers", experiment=id)
-    button(app, "Run it again").click().run()
+    find_button(app, "Run it again").click().run()
     (command,) = started
     assert command[1:3] == ("-m", "dpmc_lab")
     shown = engine.shipped(id).stamp.command
@@ -126,9 +126,9 @@ def test_ones_own_run_is_shown_and_can_be_forgotten(tmp_path, monkeypatch):
     shipped = engine.shipped(FIRST)
     path = engine.write(shipped, engine.own_folder())
     app = open_page("papers", experiment=FIRST)
-    assert "Your own run" in all_text(app)
-    button(app, "Forget my run").click().run()
+    assert "Your own run" in read_all_text(app)
+    find_button(app, "Forget my run").click().run()
     assert not path.exists()
-    assert "Came with the app" in all_text(app)
+    assert "Came with the app" in read_all_text(app)
     path.write_text(json.dumps({"id": FIRST}))
     assert "no result" in open_page("papers", experiment=FIRST).error[0].value

@@ -12,7 +12,7 @@ from dpmc_lab.protocol import attacks, simulate
 from dpmc_lab.protocol.federated import FLOW
 from dpmc_lab.protocol.scenarios import ScenarioRun
 from pages.ui.charts import protocol as charts_protocol
-from tests.page_helpers import button, charts_of, open_page, plain, texts
+from tests.page_helpers import find_button, list_charts, open_page, read_markdown, unescape_markdown
 
 
 @pytest.fixture(scope="module")
@@ -21,22 +21,22 @@ def ratings():
 
 
 def play(ratings, **options):
-    item = next(iter(views.small_items(ratings)))
+    item = next(iter(views.find_small_items(ratings)))
     return views.play_scenario(ratings, item, **{"scenario": "2", "epsilon": 1.0} | options)
 
 
 @pytest.mark.parametrize("scenario", ["2", "3"])
 def test_opens_and_steps_through_the_messages(scenario):
     app = open_page("protocol", data="restaurants", scenario=scenario)
-    assert "Message 1 of" in texts(app)
-    button(app, "Next").click().run()
-    assert "Message 2 of" in texts(app)
-    button(app, "Back").click().run()
-    button(app, "Back").click().run()
-    assert "no message yet" in texts(app)
-    assert button(app, "Back").disabled
+    assert "Message 1 of" in read_markdown(app)
+    find_button(app, "Next").click().run()
+    assert "Message 2 of" in read_markdown(app)
+    find_button(app, "Back").click().run()
+    find_button(app, "Back").click().run()
+    assert "no message yet" in read_markdown(app)
+    assert find_button(app, "Back").disabled
     assert not app.exception
-    assert len(charts_of(app)) == 1
+    assert len(list_charts(app)) == 1
     unfolded(app, "sent")
     assert any("bytes" in table.value.columns for table in app.dataframe)
 
@@ -50,9 +50,9 @@ def unfolded(app, key):
 
 def tried(app):
     """With the attacks that nobody sees before they are asked for."""
-    assert "recovers" not in texts(app)
+    assert "recovers" not in read_markdown(app)
     assert not app.metric
-    button(app, "Let the third party try").click().run()
+    find_button(app, "Let the third party try").click().run()
     assert not app.exception
     return app
 
@@ -61,23 +61,23 @@ def test_the_last_message_can_be_reached_and_no_further():
     app = open_page("protocol", data="restaurants")
     slider = next(s for s in app.slider if s.label == "Message")
     slider.set_value(slider.max).run()
-    assert f"Message {slider.max:g} of {slider.max:g}" in texts(app)
-    assert button(app, "Next").disabled
+    assert f"Message {slider.max:g} of {slider.max:g}" in read_markdown(app)
+    assert find_button(app, "Next").disabled
 
 
 def test_without_masks_the_attack_succeeds():
     app = tried(open_page("protocol", data="restaurants"))
-    assert "recovers 0 of 4" in texts(app)
+    assert "recovers 0 of 4" in read_markdown(app)
     next(t for t in app.toggle if t.label == "Masks").set_value(False).run()
-    assert "recovers 4 of 4" in texts(app)
+    assert "recovers 4 of 4" in read_markdown(app)
     assert not app.exception
 
 
 def test_scenario_3_shows_the_attendance_attack_and_scenario_2_does_not():
     app = tried(open_page("protocol", data="restaurants", scenario="3"))
-    assert "recovers 0 of 4 differences" in texts(app)
-    assert "recovers 4 of 4 gradients" in texts(app)
-    assert "Ratings stay behind the noise" not in texts(app)
+    assert "recovers 0 of 4 differences" in read_markdown(app)
+    assert "recovers 4 of 4 gradients" in read_markdown(app)
+    assert "Ratings stay behind the noise" not in read_markdown(app)
     assert any("with and without one user" in head.value for head in app.header)
     app = tried(open_page("protocol", data="restaurants", scenario="2"))
     assert not any("with and without one user" in head.value for head in app.header)
@@ -94,8 +94,8 @@ def test_where_nobody_is_left_to_hide_behind_the_attendance_attack_has_no_rows(r
     public = PublicFacts(users=2, items=1, low=1, high=5)
     pair = Ratings.build([0, 1], [0, 0], [3.0, 4.0], public)
     shown = views.play_scenario(pair, 0, scenario="3", epsilon=1.0)
-    assert views.attendance_table(shown)["user"] == []
-    table = views.attendance_table(play(ratings, scenario="3"))
+    assert views.tabulate_attendance_attack(shown)["user"] == []
+    table = views.tabulate_attendance_attack(play(ratings, scenario="3"))
     assert table["recovered"] == ["yes"] * len(table["user"])
 
 
@@ -104,7 +104,7 @@ def test_a_user_who_leaves_ends_scenario_2_with_a_sentence():
     next(s for s in app.selectbox if s.label == "Leaves in round 2").select_index(1).run()
     slider = next(s for s in app.slider if s.label == "Message")
     slider.set_value(slider.max).run()
-    assert any("Round 2 is aborted" in plain(w.value) for w in app.warning)
+    assert any("Round 2 is aborted" in unescape_markdown(w.value) for w in app.warning)
 
 
 @pytest.mark.parametrize("scenario", ["2", "3"])
@@ -123,11 +123,11 @@ def test_phases_are_played_and_paid_for_on_the_card(scenario):
 def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
     app = open_page("protocol", data="restaurants")
     unfolded(app, "accuracy")
-    assert "Test RMSE" not in texts(app)
-    button(app, "Measure on all of the data").click().run()
-    assert "Test RMSE" in texts(app)
-    assert "because users fit their factors to published item factors" in texts(app)
-    assert "nothing because epsilon is divided: there is one phase" in texts(app)
+    assert "Test RMSE" not in read_markdown(app)
+    find_button(app, "Measure on all of the data").click().run()
+    assert "Test RMSE" in read_markdown(app)
+    assert "because users fit their factors to published item factors" in read_markdown(app)
+    assert "nothing because epsilon is divided: there is one phase" in read_markdown(app)
     assert not [b for b in app.button if b.label == "Stop"]
     assert not app.exception
 
@@ -135,12 +135,12 @@ def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
 def test_a_choice_of_users_is_told_with_its_consequences():
     app = tried(open_page("protocol", data="restaurants", scenario="3", picked="2"))
     unfolded(app, "accuracy")
-    assert "times as many rounds" in texts(app)
-    assert "up to one vector common to all" in texts(app)
-    assert "recovers 4 of 4 gradients" in texts(app)
+    assert "times as many rounds" in read_markdown(app)
+    assert "up to one vector common to all" in read_markdown(app)
+    assert "recovers 4 of 4 gradients" in read_markdown(app)
     app = open_page("protocol", data="restaurants")
     unfolded(app, "accuracy")
-    assert "times as many rounds" not in texts(app)
+    assert "times as many rounds" not in read_markdown(app)
 
 
 def test_a_linked_scenario_that_does_not_exist_falls_back_with_a_note():
@@ -150,12 +150,12 @@ def test_a_linked_scenario_that_does_not_exist_falls_back_with_a_note():
 
 def test_an_older_link_to_a_chart_of_the_cost_is_noted():
     app = open_page("protocol", data="restaurants", against="rounds")
-    assert any("What it costs to send" in plain(w.value) for w in app.warning)
+    assert any("What it costs to send" in unescape_markdown(w.value) for w in app.warning)
 
 
 def test_items_with_few_raters_come_first_and_are_never_alone(ratings):
     raters = np.bincount(ratings.items, minlength=ratings.public.items)
-    items = list(views.small_items(ratings))
+    items = list(views.find_small_items(ratings))
     assert all(raters[i] >= 2 for i in items)
     assert abs(raters[items[0]] - 4) == np.abs(raters[raters >= 2] - 4).min()
 
@@ -164,12 +164,12 @@ def test_when_no_item_has_two_raters_there_is_a_sentence():
     public = PublicFacts(users=2, items=2, low=1, high=5)
     alone = Ratings.build([0, 1], [0, 1], [3.0, 4.0], public)
     with pytest.raises(BadRatings, match="no item has two raters"):
-        views.small_items(alone)
+        views.find_small_items(alone)
 
 
 def test_the_cast_keeps_every_rating_of_the_first_raters(ratings):
-    item = next(iter(views.small_items(ratings)))
-    part = views.cast(ratings, item)
+    item = next(iter(views.find_small_items(ratings)))
+    part = views.select_raters(ratings, item)
     first = ratings.users[ratings.items == item][: views.USERS_SHOWN]
     assert part.public.users == len(first)
     assert len(part) == int(np.isin(ratings.users, first).sum())
@@ -187,30 +187,34 @@ def test_every_message_has_a_meaning_and_is_seen_by_its_receiver(ratings, scenar
         sentence = shown.meanings[k - 1]
         assert sentence.endswith(".")
         assert "{" not in sentence
-        table = views.seen(shown, message.receiver, k)
+        table = views.tabulate_received(shown, message.receiver, k)
         assert table["message"][-1] == message.kind
-        assert f"Message {k} of" in views.place_words(shown, k)
+        assert f"Message {k} of" in views.format_position(shown, k)
     everyone = shown.parties
-    seen = sum(len(views.seen(shown, p, len(shown.messages))["round"]) for p in everyone)
+    seen = sum(
+        len(views.tabulate_received(shown, p, len(shown.messages))["round"]) for p in everyone
+    )
     assert seen == len(shown.messages)
 
 
 def test_the_difference_table_tells_masks_from_none(ratings):
     for masks, word in ((True, "no"), (False, "yes")):
-        assert set(views.difference_table(play(ratings, masks=masks))["recovered"]) == {word}
+        assert set(views.tabulate_difference_attack(play(ratings, masks=masks))["recovered"]) == {
+            word
+        }
 
 
 def test_sum_attacks_are_measured_against_the_truth(ratings):
-    passive, active, size = attacks.sum_attacks(play(ratings).run)
+    passive, active, size = attacks.run_sum_attacks(play(ratings).run)
     assert active < 1e-8 < size
     assert passive > active
 
 
 def test_what_is_sent_is_by_formula_what_a_run_counts(ratings):
-    table = views.scenario_traffic(ratings, Shares.GAUSSIAN)
+    table = views.tabulate_scenario_traffic(ratings, Shares.GAUSSIAN)
     assert table["protocol"] == ["scenario 2", "scenario 3"]
     assert table["bytes"][1] > table["bytes"][0]
-    more = views.scenario_traffic(ratings, Shares.GAUSSIAN, phases=2)
+    more = views.tabulate_scenario_traffic(ratings, Shares.GAUSSIAN, phases=2)
     assert [b / a for a, b in zip(table["bytes"], more["bytes"], strict=True)] == [2, 2]
     settings = simulate.SCENARIOS["2"](epsilon=1.0, rank=3, iterations=20)
     run = ScenarioRun(settings, ratings, np.random.default_rng(0))
@@ -222,7 +226,7 @@ def test_what_is_sent_is_by_formula_what_a_run_counts(ratings):
 def test_names_with_markup_reach_the_picture_escaped(ratings):
     shown = play(ratings)
     names = (*shown.parties[:2], "<b>user</b>")
-    fig = charts_protocol.stage(names, (), None)
+    fig = charts_protocol.plot_protocol(names, (), None)
     assert "<b>user" not in str(fig.data[0]["text"])
 
 
@@ -230,4 +234,4 @@ def test_clicks_have_no_ratings_to_hide_so_only_shops_play():
     app = open_page("protocol", data="bookshop-clicks", scenario="2")
     assert not app.error
     assert app.selectbox(key="scenario").value == FLOW
-    assert "“2”" in plain(app.warning[0].value)  # the link asked for another
+    assert "“2”" in unescape_markdown(app.warning[0].value)  # the link asked for another

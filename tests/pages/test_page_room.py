@@ -11,10 +11,17 @@ from dpmc_core.data import public_sets
 from dpmc_core.errors import DpmcError
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom import room_view as words
-from dpmc_lab.classroom.room import CLASS, LONGEST, READY, Sender
+from dpmc_lab.classroom.room import CLASS_SIZE, EXAMPLE_QUESTIONS, MAX_QUESTION_LENGTH, Sender
 from pages.ui import blocks, classroom, rows
 from pages.ui.charts import room as charts_room
-from tests.page_helpers import all_text, button, open_page, plain, press, texts
+from tests.page_helpers import (
+    find_button,
+    open_page,
+    press_button,
+    read_all_text,
+    read_markdown,
+    unescape_markdown,
+)
 
 pytestmark = pytest.mark.usefixtures("quick_keys")
 
@@ -22,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("quick_keys")
 @pytest.fixture
 def quick_keys(monkeypatch):
     """Tests press keys faster than a teacher means to."""
-    monkeypatch.setattr(core, "TWICE", 0)
+    monkeypatch.setattr(core, "KEY_BOUNCE_SECONDS", 0)
 
 
 @pytest.fixture
@@ -30,20 +37,20 @@ def class_mode(monkeypatch):
     """A server that serves a network; to begin with, whoever comes is the teacher."""
     monkeypatch.setenv("DPMC_CLASS", "1")
     who = SimpleNamespace(teacher=True)
-    monkeypatch.setattr(classroom, "teacher", lambda: who.teacher)
+    monkeypatch.setattr(classroom, "is_teacher", lambda: who.teacher)
     yield who
-    classroom._server.put(None)
+    classroom._server.replace_room(None)
 
 
 def opened(**link):
     app = open_page("room", **link)
-    return press(app, "Open the room")
+    return press_button(app, "Open the room")
 
 
 def simulated(app):
     """Thirty simulated phones have answered, and the question is locked."""
-    press(app, f"Ask {CLASS} simulated phones")
-    return press(app, "Lock") if button(app, "Lock") else app
+    press_button(app, f"Ask {CLASS_SIZE} simulated phones")
+    return press_button(app, "Lock") if find_button(app, "Lock") else app
 
 
 def own_room(app):
@@ -65,33 +72,33 @@ def field(app, label):
 
 def test_a_ready_list_can_be_changed_and_opens_a_room():
     app = open_page("room")
-    assert [t.value for t in app.text_input][:3] == list(READY["Warm-up"])
+    assert [t.value for t in app.text_input][:3] == list(EXAMPLE_QUESTIONS["Warm-up"])
     app.get("button_group")[0].set_value("Films").run()
-    assert [t.value for t in app.text_input][:3] == list(READY["Films"])
+    assert [t.value for t in app.text_input][:3] == list(EXAMPLE_QUESTIONS["Films"])
     field(app, "Question 2").set_value("Is  this   mine?").run()
-    press(app, "Open the room")
+    press_button(app, "Open the room")
     assert own_room(app).view().questions[1] == "Is this mine?"
     assert app.title[0].value.startswith("Have you ever liked")
 
 
 def test_a_question_has_a_longest():
     app = open_page("room")
-    assert all(t.max_chars == LONGEST for t in app.text_input)
+    assert all(t.max_chars == MAX_QUESTION_LENGTH for t in app.text_input)
 
 
 def test_what_is_asked_is_shown_and_never_obeyed():
     app = open_page("room")
     field(app, "Question 1").set_value("**<b>Tea</b>** [x](javascript:1)?").run()
-    press(app, "Open the room")
-    assert plain(app.title[0].value) == "**<b>Tea</b>** [x](javascript:1)?"
-    assert app.title[0].value != plain(app.title[0].value)
-    press(app, "Next question")
+    press_button(app, "Open the room")
+    assert unescape_markdown(app.title[0].value) == "**<b>Tea</b>** [x](javascript:1)?"
+    assert app.title[0].value != unescape_markdown(app.title[0].value)
+    press_button(app, "Next question")
     assert "<b>Tea" not in shown(app)
     assert "&lt;b&gt;Tea" in shown(app)
 
 
 def test_without_class_mode_the_page_says_what_phones_need():
-    assert "make class" in all_text(open_page("room"))
+    assert "make class" in read_all_text(open_page("room"))
 
 
 # --- without phones -------------------------------------------------------------------------------
@@ -99,37 +106,37 @@ def test_without_class_mode_the_page_says_what_phones_need():
 
 def test_hands_are_counted_by_the_rule_of_the_coins():
     app = opened()
-    assert "Throw one coin three times" in texts(app)
+    assert "Throw one coin three times" in read_markdown(app)
     field(app, "Hands in all").set_value(28)
     field(app, "of them yes").set_value(9)
-    press(app, "Count them")
+    press_button(app, "Count them")
     poll = own_room(app).view().poll(0, sender=Sender.HANDS)
-    assert (poll.yes, poll.reports, poll.channel) == (9, 28, core.coins(2.0).channel)
+    assert (poll.yes, poll.reports, poll.channel) == (9, 28, core.choose_coin_rule(2.0).channel)
     assert "28 hands" not in shown(app)
-    press(app, "Lock")
+    press_button(app, "Lock")
     assert "28 hands" in shown(app)
 
 
 def test_coins_cannot_be_as_private_as_phones_and_the_page_says_so():
     app = open_page("room")
     field(app, "epsilon of an answer").set_value(0.5).run()
-    press(app, "Open the room")
-    assert "take phones" in plain(app.error[0].value)
-    assert button(app, "Count them") is None
-    assert button(app, f"Ask {CLASS} simulated phones") is not None
+    press_button(app, "Open the room")
+    assert "take phones" in unescape_markdown(app.error[0].value)
+    assert find_button(app, "Count them") is None
+    assert find_button(app, f"Ask {CLASS_SIZE} simulated phones") is not None
 
 
 def test_simulated_phones_have_a_truth_that_can_be_kept_secret():
     app = opened()
-    field(app, f"Of {CLASS}, so many say yes").set_value(24).run()
+    field(app, f"Of {CLASS_SIZE}, so many say yes").set_value(24).run()
     simulated(app)
-    assert own_room(app).view().pretended == {0: 24}
+    assert own_room(app).view().simulated_yes == {0: 24}
     assert 'class="truth" style="left: 80.00%"' in shown(app)
     field(app, "Keep the true share secret").set_value(True).run()
     simulated(app)
     assert 'class="truth" style' not in shown(app)
     field(app, "Show the true share").set_value(True).run()
-    truth = 100 * own_room(app).view().pretended[0] / CLASS
+    truth = 100 * own_room(app).view().simulated_yes[0] / CLASS_SIZE
     assert f'class="truth" style="left: {truth:.2f}%"' in shown(app)
 
 
@@ -138,15 +145,15 @@ def test_simulated_phones_have_a_truth_that_can_be_kept_secret():
 
 def test_questions_follow_each_other_and_are_kept_in_their_order():
     app = opened()
-    for k, question in enumerate(READY["Warm-up"]):
+    for k, question in enumerate(EXAMPLE_QUESTIONS["Warm-up"]):
         assert app.title[0].value == question
         simulated(app)
         assert own_room(app).view().now.question == k
         if k < 2:
-            press(app, "Next question")
-    assert button(app, "Next question").disabled
+            press_button(app, "Next question")
+    assert find_button(app, "Next question").disabled
     drawn = shown(app)
-    places = [drawn.rindex(f'"name">{question}') for question in READY["Warm-up"]]
+    places = [drawn.rindex(f'"name">{question}') for question in EXAMPLE_QUESTIONS["Warm-up"]]
     assert places == sorted(places)
 
 
@@ -154,32 +161,32 @@ def test_asking_again_spends_and_shows_what_it_buys():
     app = opened()
     simulated(app)
     assert "Asked once" not in shown(app)
-    press(app, "Ask again")
+    press_button(app, "Ask again")
     view = own_room(app).view()
-    assert view.poll(0, sender=Sender.SIMULATED).reports == 2 * CLASS
+    assert view.poll(0, sender=Sender.SIMULATED).reports == 2 * CLASS_SIZE
     assert "Asked once" not in shown(app)  # the round is open
-    press(app, "Lock")
+    press_button(app, "Lock")
     assert "Asked once" in shown(app)
-    assert "epsilon 4" in texts(app)
+    assert "epsilon 4" in read_markdown(app)
     field(app, "Sure of the answer before any report").set_value(0.8).run()
     found = re.findall(r'"said">([\d.]+) %', shown(app))
     assert found[-3:] == ["88.1", "94.4", "98.2"]
-    press(app, "Ask again")
-    press(app, "Lock")
-    assert "surer about you; epsilon 6 in all" in all_text(app)
+    press_button(app, "Ask again")
+    press_button(app, "Lock")
+    assert "surer about you; epsilon 6 in all" in read_all_text(app)
 
 
 def test_results_are_hidden_until_the_question_is_locked_or_the_teacher_shows_them():
     app = opened()
-    press(app, f"Ask {CLASS} simulated phones")
-    assert words.HIDDEN in shown(app)
+    press_button(app, f"Ask {CLASS_SIZE} simulated phones")
+    assert words.HIDDEN_NOTE in shown(app)
     assert 'class="dot"' not in shown(app)
     field(app, "Hide results until a question is locked").set_value(False).run()
     assert not own_room(app).view().hides
     assert 'class="dot"' in shown(app)
     field(app, "Hide results until a question is locked").set_value(True).run()
     assert own_room(app).view().hides
-    press(app, "Lock")
+    press_button(app, "Lock")
     assert 'class="dot"' in shown(app)
 
 
@@ -188,47 +195,47 @@ def test_a_question_and_another_epsilon_come_without_losing_the_room():
     simulated(app)
     room = own_room(app)
     field(app, "One question more").set_value("Milk?")
-    press(app, "Add it")
+    press_button(app, "Add it")
     field(app, "epsilon of an answer, from the next question on").set_value(1.0).run()
     assert own_room(app) is room
     assert room.view().questions[-1] == "Milk?"
-    assert room.view().public()["epsilon"] == 2.0
-    assert "claimed 2, certified: epsilon 2 per answer" in all_text(app)
-    press(app, "Next question")
-    assert room.view().public()["epsilon"] == 1.0
-    assert "claimed 1, certified: epsilon 1 per answer" in all_text(app)
-    assert "2 answers, has spent epsilon 3" in all_text(app)
-    assert "2.8-fold" in all_text(app)
-    press(app, "Ask again")  # nobody has answered it: it stays
-    press(app, "Back")
-    assert app.title[0].value == READY["Warm-up"][0]
-    assert "claimed 2, certified" in all_text(app)
+    assert room.view().describe_for_phones()["epsilon"] == 2.0
+    assert "claimed 2, certified: epsilon 2 per answer" in read_all_text(app)
+    press_button(app, "Next question")
+    assert room.view().describe_for_phones()["epsilon"] == 1.0
+    assert "claimed 1, certified: epsilon 1 per answer" in read_all_text(app)
+    assert "2 answers, has spent epsilon 3" in read_all_text(app)
+    assert "2.8-fold" in read_all_text(app)
+    press_button(app, "Ask again")  # nobody has answered it: it stays
+    press_button(app, "Back")
+    assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][0]
+    assert "claimed 2, certified" in read_all_text(app)
     assert "30 simulated phones" in shown(app)
     field(app, "One question more").set_value("5?")
-    press(app, "Add it")
+    press_button(app, "Add it")
     field(app, "One question more").set_value("6?")
-    press(app, "Add it")
-    assert "1 to 5, got 6" in plain(app.error[0].value)
+    press_button(app, "Add it")
+    assert "1 to 5, got 6" in unescape_markdown(app.error[0].value)
 
 
 def test_a_key_pressed_twice_counts_once(monkeypatch):
-    monkeypatch.setattr(core, "TWICE", 60)
+    monkeypatch.setattr(core, "KEY_BOUNCE_SECONDS", 60)
     app = opened()
     for _ in range(2):
-        press(app, "Next question")
-    assert app.title[0].value == READY["Warm-up"][1]
+        press_button(app, "Next question")
+    assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
 
 
 def test_the_end_is_asked_for_twice_and_what_there_is_stays():
     app = opened()
     simulated(app)
-    press(app, "End the class")
+    press_button(app, "End the class")
     assert own_room(app).view().ended
     assert "the class is over" in shown(app)
-    assert f"{CLASS} simulated phones" in shown(app)
-    assert button(app, "Ask again") is None
+    assert f"{CLASS_SIZE} simulated phones" in shown(app)
+    assert find_button(app, "Ask again") is None
     assert [one.proto.label for one in app.get("download_button")] == ["Results as CSV"]
-    press(app, "Forget this room")
+    press_button(app, "Forget this room")
     assert own_room(app) is None
     assert app.title[0].value == "Ask the class"
 
@@ -247,37 +254,37 @@ def test_after_the_end_every_question_can_be_reached():
     app = opened()
     for k in range(2):
         simulated(app)
-        press(app, "Next question") if k == 0 else None
-    press(app, "End the class")
-    assert button(app, "Next question").disabled  # the third was never asked
-    press(app, "Back")
-    assert app.title[0].value == READY["Warm-up"][0]
+        press_button(app, "Next question") if k == 0 else None
+    press_button(app, "End the class")
+    assert find_button(app, "Next question").disabled  # the third was never asked
+    press_button(app, "Back")
+    assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][0]
     assert "30 simulated phones" in shown(app)
-    assert button(app, "Back").disabled
-    press(app, "Next question")
-    assert app.title[0].value == READY["Warm-up"][1]
+    assert find_button(app, "Back").disabled
+    press_button(app, "Next question")
+    assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
 
 
 # --- whatever fails -------------------------------------------------------------------------------
 
 PARTS = {  # of the wall, and where a fault is planted
-    "chart": (charts_room, "shares"),
-    "number of reports": (charts_room, "counter"),
-    "QR code": (charts_room, "phones_enter"),
-    "picture of coins": (charts_room, "coins"),
-    "interval of the class": (core, "_among"),
-    "interval of people": (core, "_in_population"),
-    "difference": (core, "difference"),
-    "rows": (words, "of_question"),
-    "overview": (words, "overview"),
-    "comparison": (words, "compared"),
-    "rounds": (words, "rounds"),
-    "equal reports": (core, "equal_reports"),
-    "reason to wait": (words, "waiting"),
-    "words": (words, "words"),
-    "table": (words, "table"),
-    "promise": (words, "promise_words"),
-    "shares of a guess": (words, "of_ballot"),
+    "chart": (charts_room, "render_shares"),
+    "number of reports": (charts_room, "render_counter"),
+    "QR code": (charts_room, "render_phone_link"),
+    "picture of coins": (charts_room, "render_coins"),
+    "interval of the class": (core, "_class_count_interval"),
+    "interval of people": (core, "_population_interval"),
+    "difference": (core, "compute_share_difference"),
+    "rows": (words, "build_question_rows"),
+    "overview": (words, "summarise_questions"),
+    "comparison": (words, "describe_differences"),
+    "rounds": (words, "compare_rounds"),
+    "equal reports": (core, "equal_report_chances"),
+    "reason to wait": (words, "explain_waiting"),
+    "words": (words, "describe_rows"),
+    "table": (words, "tabulate_rows"),
+    "promise": (words, "explain_promise"),
+    "shares of a guess": (words, "build_guess_rows"),
 }
 
 
@@ -291,10 +298,10 @@ def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
     def fails(*_, **__):
         raise IndexError("planted")
 
-    monkeypatch.setattr(blocks, "_logged", set())
+    monkeypatch.setattr(blocks, "_logged_faults", set())
     app = opened()
-    press(app, "Ask the first question")
-    room = classroom.room()
+    press_button(app, "Ask the first question")
+    room = classroom.get_room()
     send(room, range(30), yes=12)
     room.lock()
     room.ask(0)
@@ -312,18 +319,18 @@ def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
         assert not tab.exception
         assert any("cannot be shown" in one.value for one in tab.warning)
         for label in ("Unlock", "Back", "Next question", "Ask again", "End the class"):
-            assert button(tab, label) is not None
+            assert find_button(tab, label) is not None
         assert "Results as CSV" in [one.proto.label for one in tab.get("download_button")]
-        assert words.export(room.view()).count("\nasked,") == 3
+        assert words.export_results(room.view()).count("\nasked,") == 3
     faults = [one for one in caplog.records if one.name == blocks.__name__]
     assert len(faults) == len({one.getMessage() for one in faults}) > 0
-    press(app, "Back")
-    assert not room.view().ballot
-    press(app, "End the class")
+    press_button(app, "Back")
+    assert not room.view().guess_poll
+    press_button(app, "End the class")
     assert room.view().ended
     assert not app.exception
     assert "Results as CSV" in [one.proto.label for one in app.get("download_button")]
-    assert button(app, "Next question") is not None
+    assert find_button(app, "Next question") is not None
 
 
 @pytest.mark.usefixtures("class_mode")
@@ -331,11 +338,11 @@ def test_the_way_to_the_first_question_stays_without_a_code(monkeypatch):
     def fails(*_, **__):
         raise OSError("planted")
 
-    monkeypatch.setattr(charts_room, "phones_enter", fails)
+    monkeypatch.setattr(charts_room, "render_phone_link", fails)
     app = opened()
     assert any("QR code cannot be shown" in one.value for one in app.warning)
-    press(app, "Ask the first question")
-    assert classroom.room().view().now.question == 0
+    press_button(app, "Ask the first question")
+    assert classroom.get_room().view().now.question == 0
 
 
 # --- a guess from a lesson ------------------------------------------------------------------------
@@ -344,30 +351,30 @@ def test_the_way_to_the_first_question_stays_without_a_code(monkeypatch):
 @pytest.mark.usefixtures("class_mode")
 def test_a_guess_waits_for_the_open_question_and_changes_no_shortcut(monkeypatch):
     app = opened()
-    press(app, "Ask the first question")
-    room = classroom.room()
+    press_button(app, "Ask the first question")
+    room = classroom.get_room()
     keys = shortcuts(app)
     lesson = open_page("learn", lesson="coin", step="throw")
-    press(lesson, "Ask the phones")
-    assert "still open" in plain(lesson.error[0].value)
-    assert room.view().public()["question"] == READY["Warm-up"][0]
+    press_button(lesson, "Ask the phones")
+    assert "still open" in unescape_markdown(lesson.error[0].value)
+    assert room.view().describe_for_phones()["question"] == EXAMPLE_QUESTIONS["Warm-up"][0]
     room.lock()
-    press(lesson, "Ask the phones")
-    assert room.view().ballot is not None
+    press_button(lesson, "Ask the phones")
+    assert room.view().guess_poll is not None
     app.run()
     assert shortcuts(app) == keys
-    assert button(app, "Ask again").disabled
-    press(app, "Next question")  # an open question again
-    assert app.title[0].value == READY["Warm-up"][1]
-    press(lesson, "Show without predicting")  # and the guess is revealed
-    assert room.view().ballots[0].locked
-    assert room.view().public()["question"] == READY["Warm-up"][1]
-    assert room.view().public()["open"]
-    monkeypatch.setattr(charts_room, "shares", None)
+    assert find_button(app, "Ask again").disabled
+    press_button(app, "Next question")  # an open question again
+    assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
+    press_button(lesson, "Show without predicting")  # and the guess is revealed
+    assert room.view().guess_polls[0].locked
+    assert room.view().describe_for_phones()["question"] == EXAMPLE_QUESTIONS["Warm-up"][1]
+    assert room.view().describe_for_phones()["open"]
+    monkeypatch.setattr(charts_room, "render_shares", None)
     lesson.run()
     assert not lesson.exception
     assert any("guess cannot be shown" in one.value for one in lesson.warning)
-    assert button(lesson, "Next") is not None
+    assert find_button(lesson, "Next") is not None
 
 
 def shortcuts(app):
@@ -388,9 +395,9 @@ def send(room, tokens, yes=0):
 @pytest.mark.usefixtures("class_mode")
 def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
     app = opened()
-    room = classroom.room()
+    room = classroom.get_room()
     assert app.title[0].value == "Open this on one phone now"
-    assert f"QR code of {classroom.phone_link()}" in shown(app)
+    assert f"QR code of {classroom.get_phone_link()}" in shown(app)
     assert "Waiting" in app.info[0].value
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 61)
@@ -399,47 +406,47 @@ def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
     room.visited()
     app.run()
     assert "arrived" in app.success[0].value
-    press(app, "Ask the first question")
+    press_button(app, "Ask the first question")
     assert room.view().now.question == 0
-    assert app.title[0].value == READY["Warm-up"][0]
+    assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][0]
 
 
 @pytest.mark.usefixtures("class_mode")
 def test_reports_reach_the_projector_and_another_tab_agrees():
     app = opened()
-    press(app, "Ask the first question")
-    assert button(app, "Count them")  # for who has no phone
+    press_button(app, "Ask the first question")
+    assert find_button(app, "Count them")  # for who has no phone
     other = open_page("room")
-    send(classroom.room(), range(30), yes=12)
+    send(classroom.get_room(), range(30), yes=12)
     for page in range(3):
-        classroom.room().visited(f"{page:032x}")
+        classroom.get_room().visited(f"{page:032x}")
     for tab in (app, other):
         tab.run()
         assert "<b>30</b>" in shown(tab)
         assert '<b>30</b> <span class="of">answered' in shown(tab)
         assert '<b>3</b> <span class="of">connected' in shown(tab)
-    press(other, "Next question")
+    press_button(other, "Next question")
     app.run()
-    assert app.title[0].value == READY["Warm-up"][1]
+    assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
     assert "<b>0</b>" in shown(app)
-    assert open_page("room").title[0].value == READY["Warm-up"][1]  # after a reload
+    assert open_page("room").title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]  # after a reload
 
 
 def test_a_stranger_sees_the_link_for_phones_and_nothing_else(class_mode):
     app = opened()
-    press(app, "Ask the first question")
-    send(classroom.room(), range(30), yes=12)
+    press_button(app, "Ask the first question")
+    send(classroom.get_room(), range(30), yes=12)
     class_mode.teacher = False
     app = open_page("room")
-    assert app.get("link_button")[0].proto.url == classroom.phone_link()
+    assert app.get("link_button")[0].proto.url == classroom.get_phone_link()
     assert not app.button
     assert "QR code" not in shown(app)
     assert "<b>30</b>" not in shown(app)
-    assert READY["Warm-up"][0] not in all_text(app)
+    assert EXAMPLE_QUESTIONS["Warm-up"][0] not in read_all_text(app)
 
 
 def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, monkeypatch):
-    monkeypatch.setattr(public_sets, "folder_of", lambda _: public_sets.Path("/nowhere"))
+    monkeypatch.setattr(public_sets, "get_set_folder", lambda _: public_sets.Path("/nowhere"))
     cases = (
         ("data", {"way": "upload"}, "upload files"),
         ("data", {"way": "public"}, "download data sets"),
@@ -468,9 +475,9 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
 
 def trained():
     app = open_page("train", data="one-bit-lab", mechanism="output")
-    press(app, "Train")
+    press_button(app, "Train")
     end = time.monotonic() + 200
-    while app.progress or button(app, "Train").disabled:
+    while app.progress or find_button(app, "Train").disabled:
         assert time.monotonic() < end
         app.run()
     return app
@@ -497,10 +504,10 @@ def test_what_a_page_does_not_offer_is_refused_by_the_server_too(class_mode):
     class_mode.teacher = False
     where = SimpleNamespace(private=False, folder=None)
     for call in (
-        lambda: rows.begin(where, "x", ["true"], {}),
-        lambda: rows.cancel(where, "x"),
-        lambda: classroom.begin(("Tea?",)),
-        classroom.close,
+        lambda: rows.start_command(where, "x", ["true"], {}),
+        lambda: rows.cancel_runs(where, "x"),
+        lambda: classroom.open_room(("Tea?",)),
+        classroom.close_room,
     ):
         with pytest.raises(DpmcError, match="Only the teacher"):
             call()
@@ -517,13 +524,13 @@ def test_nothing_is_held_back_outside_class_mode(monkeypatch):
 def test_more_phones_than_twice_the_class_are_let_in_by_one_button(class_mode):
     app = open_page("room")
     field(app, "Phones expected").set_value(2).run()
-    press(app, "Open the room")
-    press(app, "Ask the first question")
-    room = classroom.room()
+    press_button(app, "Open the room")
+    press_button(app, "Ask the first question")
+    room = classroom.get_room()
 
     def knock(phones):
         for k in phones:
-            with suppress(core.Waits):
+            with suppress(core.PhoneWaiting):
                 room.report(room.view().id, 0, f"{k:032x}", 1, f"address {k}")
 
     knock(range(4))
@@ -533,7 +540,7 @@ def test_more_phones_than_twice_the_class_are_let_in_by_one_button(class_mode):
     app.run()
     assert "3 more phones ask to join: let them in" in [b.label for b in app.button]
     knock(range(7, 9))  # after the teacher has read it
-    press(app, "3 more phones ask to join: let them in")
+    press_button(app, "3 more phones ask to join: let them in")
     assert room.view().waiting == 2
     knock(range(9))
     assert room.view().poll(0).reports == 7
@@ -545,10 +552,10 @@ def test_the_teacher_says_whether_visitors_may_train(class_mode):
     app = open_page("room")
     try:
         field(app, "Visitors may train on samples").set_value(False).run()
-        assert not classroom.visitors_train()
+        assert not classroom.can_visitors_train()
         assert not field(app.run(), "Visitors may train on samples").value
         field(app, "Visitors may train on samples").set_value(True).run()
-        assert classroom.visitors_train()
+        assert classroom.can_visitors_train()
     finally:
         classroom._server.visitors = True
     class_mode.teacher = False

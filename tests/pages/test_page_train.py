@@ -14,24 +14,24 @@ from dpmc_core.data import datasets
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
-from dpmc_core.problem import SEED, build_problem
+from dpmc_core.problem import DEFAULT_SEED, build_problem
 from dpmc_core.stopping import check_cancelled
 from dpmc_lab.curves import cards as cards_of
 from dpmc_lab.curves import lines
-from dpmc_lab.curves.training import FRAMES, SIDE
+from dpmc_lab.curves.training import CORNER_SIZE, MAX_FRAMES
 from pages.ui import blocks, charts, classroom, jobs, runs
-from pages.ui.shelf import Shelf
+from pages.ui.shelf import RunHistory
 from tests.page_helpers import (
-    all_text,
-    button,
-    charts_of,
+    find_button,
+    list_charts,
     open_page,
-    plain,
-    press,
-    texts,
+    press_button,
+    read_all_text,
+    read_markdown,
+    unescape_markdown,
     wait_until,
 )
-from tests.slow_helpers import rest_slow
+from tests.slow_helpers import mark_rest_slow
 
 LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
 
@@ -44,11 +44,11 @@ def films(app):
 
 
 def over(app):
-    return not app.progress and not button(app, "Train").disabled
+    return not app.progress and not find_button(app, "Train").disabled
 
 
 def train(app):
-    press(app, "Train")
+    press_button(app, "Train")
     wait_until(app, lambda: over(app))
 
 
@@ -68,12 +68,14 @@ def cards(app):
 def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, data, mechanism):
     app = open_page("train", theme, data=data, mechanism=mechanism)
     shown = films(app)
-    assert "An example" in all_text(app)
+    assert "An example" in read_all_text(app)
     assert shown["frames"]
     assert not shown["live"]
     assert {name for name, _ in shown["legend"]}
-    guess = {"input-flip": lines.GUESSING, "dplcf": lines.POPULAR}.get(mechanism, "own averages")
-    for line, name in zip(shown["lines"], (guess, lines.WITHOUT), strict=True):
+    guess = {"input-flip": lines.BASELINE, "dplcf": lines.POPULAR_LIST}.get(
+        mechanism, "own averages"
+    )
+    for line, name in zip(shown["lines"], (guess, lines.NO_PRIVACY), strict=True):
         assert line["text"].startswith(name)
     assert shown["colors"]["paper"] == (charts.DARK if theme == "dark" else charts.LIGHT).paper
     assert not app.metric
@@ -86,27 +88,38 @@ def test_the_person_of_a_film_is_somebody_never_a_row_number():
     for _ in range(2):
         assert re.fullmatch(r"For somebody who rated \d+ \w+", films(app)["person"])
         train(app)
-    problem = build_problem(dataset, registry.get(LAB["mechanism"]).task, seed=SEED)
-    person = app.session_state["shelf"].runs[0].film.corner.person
+    problem = build_problem(
+        dataset, registry.get_mechanism(LAB["mechanism"]).task, seed=DEFAULT_SEED
+    )
+    person = app.session_state["shelf"].runs[0].recording.corner.person
     rated = int((problem.train.users == person).sum())
     who = f"somebody who rated {rated} {SAMPLES['one-bit-lab'].items}"
     assert films(app)["person"] == f"For {who}"
-    assert f"What {who} would be shown: 10 in both" in texts(app)
+    assert f"What {who} would be shown: 10 in both" in read_markdown(app)
 
 
 def test_an_example_is_made_once_for_all_sessions(monkeypatch):
-    made, real = [], runs.example
-    monkeypatch.setattr(runs, "example", lambda *given: made.append(1) or real(*given))
+    made, real = [], runs.make_example_film
+    monkeypatch.setattr(runs, "make_example_film", lambda *given: made.append(1) or real(*given))
     for _ in range(2):
         open_page("train", data="jokes", mechanism="gradient", epsilon="7")
     assert len(made) == 1
 
 
 @pytest.mark.parametrize(
-    "id", rest_slow([*registry.noisy(Task.RATINGS), *registry.noisy(Task.BINARY)], 4)
+    "id",
+    mark_rest_slow(
+        [
+            *registry.list_private_mechanisms(Task.RATINGS),
+            *registry.list_private_mechanisms(Task.BINARY),
+        ],
+        4,
+    ),
 )
 def test_an_example_is_small_and_whole(id):
-    shown = runs.example(registry.create(id, epsilon=1.0), datasets.load("movie-night").ratings)
+    shown = runs.make_example_film(
+        registry.create(id, epsilon=1.0), datasets.load("movie-night").ratings
+    )
     assert shown.frames
     assert shown.reference is not None
 
@@ -117,7 +130,7 @@ def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_it
     train(app)
     shown = films(app)
     assert [frame["round"] for frame in shown["frames"]] == [1, 2, 3, 4]
-    assert (shown["rows"], shown["columns"]) == (SIDE, SIDE)
+    assert (shown["rows"], shown["columns"]) == (CORNER_SIZE, CORNER_SIZE)
     assert f"{shown['frames'][-1]['text']} rating points" == app.metric[0].value
     low, high = shown["axis"]
     for line, tile in zip(shown["lines"], app.metric[1:], strict=False):
@@ -125,17 +138,19 @@ def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_it
         assert low < line["at"] < high
     names = [shown["names"][str(item)] for item in shown["frames"][-1]["top"]]
     assert len(names) == 10
-    assert all(name in texts(app) for name in names)  # the result begins with the same person
+    assert all(
+        name in read_markdown(app) for name in names
+    )  # the result begins with the same person
 
 
 @pytest.mark.slow
 def test_the_axis_is_the_same_before_and_after_no_privacy_is_known():
     app = open_page("train", data="restaurants", mechanism="private-frank-wolfe")
-    press(app, "Step")
+    press_button(app, "Step")
     wait_until(app, lambda: films(app)["frames"])
     before = films(app)
     assert [line["text"].split(" ")[0] for line in before["lines"]] == ["own", "no"]
-    press(app, "Go on")
+    press_button(app, "Go on")
     wait_until(app, lambda: over(app))
     assert films(app)["axis"] == before["axis"]
 
@@ -144,13 +159,13 @@ def test_the_axis_is_the_same_before_and_after_no_privacy_is_known():
 def test_step_goes_one_round_at_a_time_and_go_on_to_the_end():
     app = open_page("train", **LAB)
     for done in (1, 2, 3):
-        press(app, "Step")
+        press_button(app, "Step")
         wait_until(app, lambda done=done: len(films(app)["frames"]) == done)
         assert app.progress[0].text.startswith("paused")
         assert films(app)["live"]
         assert not app.metric
-        assert button(app, "Pause") is None
-    press(app, "Go on")
+        assert find_button(app, "Pause") is None
+    press_button(app, "Go on")
     wait_until(app, lambda: over(app))
     assert len(films(app)["frames"]) == 4
     assert app.metric
@@ -159,15 +174,15 @@ def test_step_goes_one_round_at_a_time_and_go_on_to_the_end():
 @pytest.mark.slow
 def test_a_step_that_is_the_last_one_ends_the_run():
     app = open_page("train", data="one-bit-lab", mechanism="private-popularity")
-    press(app, "Step")
+    press_button(app, "Step")
     wait_until(app, lambda: over(app))
     assert app.metric
 
 
 def test_pause_holds_a_run_and_stop_ends_it_while_it_waits():
     app = open_page("train", data="movie-night", mechanism="private-frank-wolfe")
-    press(app, "Train")
-    press(app, "Pause")
+    press_button(app, "Train")
+    press_button(app, "Pause")
     wait_until(app, lambda: app.progress[0].text.startswith("paused"))
     rounds = len(films(app)["frames"])
     assert rounds
@@ -175,7 +190,7 @@ def test_pause_holds_a_run_and_stop_ends_it_while_it_waits():
     app.run()
     assert len(films(app)["frames"]) == rounds
     assert "left" not in app.progress[0].text
-    press(app, "Stop")
+    press_button(app, "Stop")
     wait_until(app, lambda: over(app))
     assert "Stopped after" in app.warning[0].value
     assert "stopped" in " ".join(c.value for c in app.caption)
@@ -194,12 +209,14 @@ def test_a_run_stopped_before_its_noise_says_what_it_spent():
             seen.extend(told[3:])
 
         with pytest.raises(DpmcError) as error:
-            runs.train(mechanism, lambda: problem, 0)(report, lambda: len(seen) >= rounds)
+            runs.make_training_work(mechanism, lambda: problem, 0)(
+                report, lambda: len(seen) >= rounds
+            )
         return str(error.value)
 
     assert "has spent nothing" in told(0)
     card = mechanism.guarantee(problem.train.public)
-    spent = cards_of.budget_text(card.certified().epsilon)
+    spent = cards_of.format_budget(card.certified().epsilon)
     assert f"counts as spent, epsilon {spent} {card.change.label}" in told(1)
     assert "no model to publish" in told(1)
 
@@ -207,10 +224,10 @@ def test_a_run_stopped_before_its_noise_says_what_it_spent():
 @pytest.mark.slow
 def test_a_stopped_run_without_a_private_model_offers_what_there_is():
     app = open_page("train", data="one-bit-lab", mechanism="output")
-    press(app, "Step")
-    press(app, "Stop")
+    press_button(app, "Step")
+    press_button(app, "Stop")
     wait_until(app, lambda: over(app))
-    assert "as spent" in plain(app.warning[0].value)
+    assert "as spent" in unescape_markdown(app.warning[0].value)
     assert not app.metric
     assert films(app)["id"] == "run 1"
     assert not films(app)["live"]
@@ -219,11 +236,11 @@ def test_a_stopped_run_without_a_private_model_offers_what_there_is():
 @pytest.mark.slow
 def test_reset_goes_back_to_the_example_and_keeps_the_cards():
     app = open_page("train", **LAB)
-    assert button(app, "Reset").disabled
+    assert find_button(app, "Reset").disabled
     train(app)
     assert films(app)["id"] == "run 1"
-    press(app, "Reset")
-    assert "An example" in all_text(app)
+    press_button(app, "Reset")
+    assert "An example" in read_all_text(app)
     assert not app.metric
     assert len(cards(app)) == 1
     train(app)
@@ -233,7 +250,7 @@ def test_reset_goes_back_to_the_example_and_keeps_the_cards():
 def test_two_runs_are_compared_with_only_what_differs():
     app = open_page("train", data="one-bit-lab", mechanism="private-effects", epsilon="1")
     train(app)
-    assert "Train again" in all_text(app)
+    assert "Train again" in read_all_text(app)
     app.select_slider(key="epsilon").set_value(10.0).run()
     train(app)
     assert len(cards(app)) == 2
@@ -241,7 +258,7 @@ def test_two_runs_are_compared_with_only_what_differs():
     assert app.checkbox(key="tick 2").value
     better = next(s.value for s in app.header if " is better by " in s.value)
     assert better.startswith("Run ")
-    drawn = next(c for c in charts_of(app) if c.proto.alt.startswith("Run 1."))
+    drawn = next(c for c in list_charts(app) if c.proto.alt.startswith("Run 1."))
     names = [t.get("name", "") for t in json.loads(drawn.proto.spec)["data"]]
     assert sum(name.startswith("run ") for name in names) == 2
     (table,) = (f.value for f in app.dataframe if "what differs" in f.value.columns)
@@ -282,11 +299,11 @@ def uploaded():
 def forget(app):
     app.switch_page("pages/data.py").run()
     app.segmented_control(key="way").set_value("upload").run()
-    press(app, "Forget this upload")
+    press_button(app, "Forget this upload")
 
 
 def test_the_example_on_an_upload_is_a_samples(uploaded):
-    assert "An example: Input perturbation on Movie night" in all_text(uploaded)
+    assert "An example: Input perturbation on Movie night" in read_all_text(uploaded)
     assert not {"u1", "i1"} & {*films(uploaded)["names"].values()}
 
 
@@ -302,7 +319,7 @@ def test_what_is_remembered_of_an_upload_goes_with_it_and_holds_no_ratings(uploa
     assert not app.session_state["shelf"].runs
     app.switch_page("pages/train.py").run()
     assert not cards(app)
-    assert "An example" in all_text(app)
+    assert "An example" in read_all_text(app)
     gc.collect()
     assert ratings() is None
     assert not [one for one in parts if one() is not None]
@@ -321,8 +338,8 @@ def test_a_run_on_a_sample_outlives_an_upload(uploaded):
 class Card:
     """What a shelf knows of a run."""
 
-    def __init__(self, number, about="movie-night"):
-        self.number, self.about = number, about
+    def __init__(self, number, data_key="movie-night"):
+        self.number, self.data_key = number, data_key
 
 
 def numbers(shelf):
@@ -330,41 +347,41 @@ def numbers(shelf):
 
 
 def test_the_oldest_run_that_is_not_pinned_makes_room():
-    shelf = Shelf()
-    made = [shelf.number() for _ in range(Shelf.LIMIT + 2)]
-    for number in made[: Shelf.LIMIT]:
-        shelf.put(Card(number))
+    shelf = RunHistory()
+    made = [shelf.number() for _ in range(RunHistory.LIMIT + 2)]
+    for number in made[: RunHistory.LIMIT]:
+        shelf.add_run(Card(number))
     shelf.pin(1)
-    shelf.put(Card(made[-2]))
-    shelf.put(Card(made[-1]))
-    assert numbers(shelf) == [1, *range(4, Shelf.LIMIT + 3)]
+    shelf.add_run(Card(made[-2]))
+    shelf.add_run(Card(made[-1]))
+    assert numbers(shelf) == [1, *range(4, RunHistory.LIMIT + 3)]
     assert shelf.ticked == made[-2:]
-    shelf.clear()
+    shelf.forget_unpinned()
     assert numbers(shelf) == [1]
 
 
 def test_a_new_run_always_has_a_place():
-    shelf = Shelf()
-    for number in range(1, Shelf.LIMIT + 1):
-        shelf.put(Card(number))
+    shelf = RunHistory()
+    for number in range(1, RunHistory.LIMIT + 1):
+        shelf.add_run(Card(number))
         shelf.pin(number)
-    assert len(shelf.pinned) == Shelf.LIMIT - 1
-    shelf.put(Card(99))
+    assert len(shelf.pinned) == RunHistory.LIMIT - 1
+    shelf.add_run(Card(99))
     assert 99 in numbers(shelf)
-    assert len(shelf.runs) == Shelf.LIMIT
+    assert len(shelf.runs) == RunHistory.LIMIT
 
 
 def test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first():
-    shelf = Shelf()
+    shelf = RunHistory()
     for number in (1, 2, 3):
-        shelf.put(Card(number))
+        shelf.add_run(Card(number))
     again = Card(2)
-    shelf.put(again)
+    shelf.add_run(again)
     for ticked in ([2], [2, 3]):
         shelf.tick(3)
         assert shelf.ticked == ticked
     assert shelf.pair == (again, shelf.runs[2])
-    shelf.forget_about("movie-night")
+    shelf.forget_data("movie-night")
     assert (shelf.runs, shelf.pair, shelf.ticked) == ([], None, [])
 
 
@@ -372,13 +389,13 @@ def test_all_that_the_player_is_told_is_small():
     app = open_page("train", data="one-bit-lab", mechanism="private-frank-wolfe")
     app.number_input(key="private-frank-wolfe.rounds").set_value(150).run()
     train(app)
-    assert 30 <= len(films(app)["frames"]) <= FRAMES
-    assert len(json.dumps(films(app))) < FRAMES * 2500
+    assert 30 <= len(films(app)["frames"]) <= MAX_FRAMES
+    assert len(json.dumps(films(app))) < MAX_FRAMES * 2500
 
 
 def test_a_run_that_ends_while_the_page_is_drawn_leaves_no_button_behind(monkeypatch):
     """The page says what one look at the run said, and is drawn anew where that is over."""
-    whole = blocks.stop
+    whole = blocks.show_stop_button
 
     def late(job, now):
         whole(job, now)
@@ -386,10 +403,10 @@ def test_a_run_that_ends_while_the_page_is_drawn_leaves_no_button_behind(monkeyp
             job.wait(60)
 
     app = open_page("train", **LAB)
-    monkeypatch.setattr(blocks, "stop", late)
-    press(app, "Train")
+    monkeypatch.setattr(blocks, "show_stop_button", late)
+    press_button(app, "Train")
     assert over(app)
-    assert button(app, "Stop").disabled
+    assert find_button(app, "Stop").disabled
 
 
 def test_train_is_available_while_the_reference_runs_and_then_ends_it(monkeypatch):
@@ -399,50 +416,52 @@ def test_train_is_available_while_the_reference_runs_and_then_ends_it(monkeypatc
             time.sleep(0.01)
         yield
 
-    reference = registry.get(registry.REFERENCES[registry.get(LAB["mechanism"]).task])
+    reference = registry.get_mechanism(
+        registry.NONPRIVATE_REFERENCES[registry.get_mechanism(LAB["mechanism"]).task]
+    )
     app = open_page("train", **LAB)
     monkeypatch.setattr(reference, "fit", endless)  # once the example is there
-    press(app, "Train")
+    press_button(app, "Train")
     (first,) = jobs._active
     wait_until(app, lambda: app.metric)
     assert first.snapshot().active
     assert app.progress
-    press(app, "Train")
+    press_button(app, "Train")
     first.wait(60)
     assert first.snapshot().state == "stopped"
     wait_until(app, lambda: len(cards(app)) == 2 and app.metric)
-    press(app, "Step")  # as well as Train
+    press_button(app, "Step")  # as well as Train
     wait_until(app, lambda: app.progress and app.progress[0].text.startswith("paused"))
     assert len(cards(app)) == 2
-    press(app, "Stop")
+    press_button(app, "Stop")
 
 
 def test_as_published_sets_the_paper_s_settings_and_says_what_they_cost():
     app = open_page("train", **LAB | {"mechanism": "gradient"}, published="true")
-    assert "rounds none → 10" in all_text(app)
+    assert "rounds none → 10" in read_all_text(app)
     train(app)
     assert any("rounds=10" in shown.value for shown in app.code)
     app.toggle(key="published").set_value(False).run()
-    assert "rounds none → 10" not in all_text(app)
+    assert "rounds none → 10" not in read_all_text(app)
 
 
 @pytest.fixture
 def visitor(monkeypatch):
     """A class is on, and this session has not opened the teacher's link."""
     monkeypatch.setenv("DPMC_CLASS", "1")
-    monkeypatch.setattr(classroom, "teacher", lambda: False)
+    monkeypatch.setattr(classroom, "is_teacher", lambda: False)
     yield
-    jobs.VISITORS.empty()
+    jobs.VISITOR_SLOTS.cancel_jobs()
     classroom._server.visitors = True
 
 
 @pytest.mark.usefixtures("visitor")
 def test_a_visitor_of_a_class_waits_for_a_place_and_sees_it():
     go = threading.Event()
-    before = [jobs.Job(lambda *_: go.wait(60), places=jobs.VISITORS) for _ in range(4)]
+    before = [jobs.Job(lambda *_: go.wait(60), slots=jobs.VISITOR_SLOTS) for _ in range(4)]
     try:
         app = open_page("train", **LAB)
-        press(app, "Train")
+        press_button(app, "Train")
         assert "place 3 in the queue" in app.get("progress")[0].proto.text
         go.set()
         wait_until(app, lambda: over(app))
@@ -456,11 +475,11 @@ def test_a_visitor_of_a_class_waits_for_a_place_and_sees_it():
 @pytest.mark.usefixtures("visitor")
 def test_a_visitor_trains_on_samples_alone():
     app = open_page("train", data="rank-one")
-    assert button(app, "Train").disabled
-    assert button(app, "Step").disabled
-    assert "only the teacher may" in all_text(app)
+    assert find_button(app, "Train").disabled
+    assert find_button(app, "Step").disabled
+    assert "only the teacher may" in read_all_text(app)
     app = open_page("train", **LAB)
-    assert not button(app, "Train").disabled
+    assert not find_button(app, "Train").disabled
 
 
 @pytest.mark.usefixtures("visitor")
@@ -470,14 +489,14 @@ def test_the_teacher_switches_visitors_runs_off_and_what_they_began_ends(monkeyp
         while not stopped():
             time.sleep(0.01)
 
-    began = jobs.Job(long, places=jobs.VISITORS)
+    began = jobs.Job(long, slots=jobs.VISITOR_SLOTS)
     with monkeypatch.context() as patch:
-        patch.setattr(classroom, "teacher", lambda: True)
-        classroom.let_visitors_train(False)
+        patch.setattr(classroom, "is_teacher", lambda: True)
+        classroom.allow_visitor_training(False)
         app = open_page("train", **LAB)
-        assert not button(app, "Train").disabled
+        assert not find_button(app, "Train").disabled
     began.wait(60)
     assert began.snapshot().state == "stopped"
     app = open_page("train", **LAB)
-    assert button(app, "Train").disabled
-    assert "switched off" in all_text(app)
+    assert find_button(app, "Train").disabled
+    assert "switched off" in read_all_text(app)

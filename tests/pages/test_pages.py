@@ -17,9 +17,9 @@ from dpmc_core import experiment, registry
 from dpmc_core.data import datasets, public_sets
 from dpmc_core.data.transforms import CapPerUser
 from dpmc_core.metrics import METRICS
-from dpmc_core.metrics import RANKING as RANKED
+from dpmc_core.metrics import RANKING_METRICS as RANKED
 from dpmc_core.model import Task
-from dpmc_core.problem import SEED, LeaveLast, RandomShare, build_problem
+from dpmc_core.problem import DEFAULT_SEED, LeaveLast, RandomShare, build_problem
 from dpmc_core.ratings import Ratings
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli import main
@@ -31,24 +31,24 @@ from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import charts, private
 from pages.ui.charts import curve as charts_curve
 from tests.page_helpers import (
-    all_text,
-    at_stop,
-    button,
-    charts_of,
-    instrument,
+    find_button,
+    list_charts,
+    move_slider_to,
     open_page,
-    plain,
-    press,
+    press_button,
+    read_all_text,
+    read_chart_spec,
+    read_current_stop,
+    read_instrument,
     run_until_done,
-    spec,
-    stand_at,
+    unescape_markdown,
     wait_until,
 )
-from tests.slow_helpers import rest_slow
-from tests.sweep_helpers import InThisProcess
+from tests.slow_helpers import mark_rest_slow
+from tests.sweep_helpers import InProcessPool
 
 PAGES = ("what_if", "data", "train", "noise", "guarantees")
-MECHANISMS = registry.noisy(Task.BINARY)
+MECHANISMS = registry.list_private_mechanisms(Task.BINARY)
 
 no_windows = pytest.mark.skipif(sys.platform == "win32", reason="pages start no sweeps there")
 
@@ -77,8 +77,8 @@ def test_a_page_opens_on_its_own_with_one_sentence_that_says_what_to_do(name):
 @pytest.mark.parametrize("name", ["data", "noise", "guarantees"])
 def test_every_chart_has_words_and_a_table_that_unfolds(name):
     app = open_page(name, data="one-bit-lab")
-    count, tables = len(charts_of(app)), len(app.dataframe)
-    alts = {chart.proto.alt for chart in charts_of(app)}
+    count, tables = len(list_charts(app)), len(app.dataframe)
+    alts = {chart.proto.alt for chart in list_charts(app)}
     assert count
     assert all(alt.strip() for alt in alts)
     folded = [e for e in app.expander if e.label == "The chart in words and numbers"]
@@ -104,27 +104,31 @@ def test_every_chart_has_words_and_a_table_that_unfolds(name):
 def test_charts_follow_the_theme_and_are_what_plotly_draws(name, theme, data):
     app = open_page(name, theme, data=data)
     ink = (charts.DARK if theme == "dark" else charts.LIGHT).ink
-    for number in range(len(charts_of(app))):
-        drawn = spec(app, number)
+    for number in range(len(list_charts(app))):
+        drawn = read_chart_spec(app, number)
         assert drawn["layout"]["template"]["layout"]["font"]["color"] == ink
         assert len(plotly.Figure(drawn).data) == len(
             drawn["data"]
         )  # a wrong name or value is refused
 
 
-@pytest.mark.parametrize("id", rest_slow(MECHANISMS))
+@pytest.mark.parametrize("id", mark_rest_slow(MECHANISMS))
 def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
     app = open_page(data="one-bit-lab", mechanism=id)
-    with shipped.load("one-bit-lab", Task.BINARY, [id]) as store:
-        line, *papers = lines.read(store, [id], METRICS["accuracy"]).lines
-    assert line.label == registry.get(id).name  # the noise-aware estimate, where there are two
-    assert len(papers) == registry.has_setting(registry.get(id), "estimator")
+    with shipped.load_curves("one-bit-lab", Task.BINARY, [id]) as store:
+        line, *papers = lines.load_curve_chart(store, [id], METRICS["accuracy"]).lines
+    assert (
+        line.label == registry.get_mechanism(id).name
+    )  # the noise-aware estimate, where there are two
+    assert len(papers) == registry.has_setting(registry.get_mechanism(id), "estimator")
     before = None
     for epsilon in (0.1, 1.0, 10.0):
-        stand_at(app, epsilon)
-        assert at_stop(app)["text"] == METRICS["accuracy"].text(line.at(epsilon).mean)
-        assert at_stop(app)["value"] == line.at(epsilon).mean
-        view = {name: value for name, value in instrument(app).items() if name != "stop"}
+        move_slider_to(app, epsilon)
+        assert read_current_stop(app)["text"] == METRICS["accuracy"].format_value(
+            line.interval_at(epsilon).mean
+        )
+        assert read_current_stop(app)["value"] == line.interval_at(epsilon).mean
+        view = {name: value for name, value in read_instrument(app).items() if name != "stop"}
         assert before is None or view == before
         before = view
     assert [stop["epsilon"] for stop in before["stops"]] == [f"{e:g}" for e in EPSILONS]
@@ -133,50 +137,50 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
 def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claimed():
     for id, hollow in (("input-flip", False), ("output", True)):
         app = open_page(data="one-bit-lab", mechanism=id)
-        drawn = instrument(app)["picture"]["figure"]["data"]
+        drawn = read_instrument(app)["picture"]["figure"]["data"]
         dashes = [trace.get("line", {}).get("dash") for trace in drawn]
         assert dashes[:3] == ["dash", "dash", "dot"]  # the reference, the paper's twin, a guess
         found = [t["marker"] for t in drawn if "symbol" in t.get("marker", {})]
         markers = [
             mark for mark in found if mark["symbol"] != "line-ns"
         ]  # that is what was measured
-        assert len(markers) == 1 + registry.has_setting(registry.get(id), "estimator")
+        assert len(markers) == 1 + registry.has_setting(registry.get_mechanism(id), "estimator")
         for mark in markers:
             assert (mark["color"] != mark["line"]["color"]) == hollow
 
 
 def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
     app = open_page(data="bookshop-clicks", mechanism="dplcf", epsilon="1")
-    picture = lines.shipped("bookshop-clicks", "dplcf")[0]
-    (guess,) = picture.guesses
+    picture = lines.load_shipped_charts("bookshop-clicks", "dplcf")[0]
+    (guess,) = picture.private_baselines
     assert guess.mechanism == "local-popularity"
-    assert not picture.floors
+    assert not picture.baselines
     (drawn,) = (
         t
-        for t in instrument(app)["picture"]["figure"]["data"]
-        if t.get("name", "").startswith(lines.POPULAR)
+        for t in read_instrument(app)["picture"]["figure"]["data"]
+        if t.get("name", "").startswith(lines.POPULAR_LIST)
     )
     assert drawn["x"] == [EPSILONS.index(e) for e in guess.epsilon]
     assert drawn["y"] == pytest.approx(guess.band.mean)
     assert max(drawn["y"]) > min(drawn["y"])  # it is noisy as well
-    reference = next(level for name, level in picture.levels if name == lines.WITHOUT)
+    reference = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
     for epsilon in (1.0, 10.0):
-        stand_at(app, epsilon)
-        low, high = guess.at(epsilon).mean, reference.level.mean
-        share = (picture.lines[0].at(epsilon).mean - low) / (high - low)
-        clear = lines.clearly_better(
-            picture.metric, picture.lines[0].at(epsilon), guess.at(epsilon)
+        move_slider_to(app, epsilon)
+        low, high = guess.interval_at(epsilon).mean, reference.interval.mean
+        share = (picture.lines[0].interval_at(epsilon).mean - low) / (high - low)
+        clear = lines.is_clearly_better(
+            picture.metric, picture.lines[0].interval_at(epsilon), guess.interval_at(epsilon)
         )
-        assert at_stop(app)["kept"] == (
-            numbers.kept_words(share, lines.POPULAR)
+        assert read_current_stop(app)["kept"] == (
+            numbers.format_gain_share(share, lines.POPULAR_LIST)
             if clear
-            else numbers.UNCLEAR.format(lines.POPULAR)
+            else numbers.UNCLEAR.format(lines.POPULAR_LIST)
         )
 
 
 @pytest.mark.parametrize(
     ("data", "id"),
-    rest_slow(
+    mark_rest_slow(
         [
             (data, id)
             for data, task in (
@@ -184,19 +188,19 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
                 ("long-tail", Task.RATINGS),
                 ("bookshop-clicks", Task.RANKING),
             )
-            for id in registry.noisy(task)
+            for id in registry.list_private_mechanisms(task)
         ],
         6,
     ),
 )
 def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
-    cls = registry.get(id)
-    picture = lines.shipped(data, id)[0]
-    drawn = charts_curve.instrument(picture, EPSILONS, certified=True)
+    cls = registry.get_mechanism(id)
+    picture = lines.load_shipped_charts(data, id)[0]
+    drawn = charts_curve.plot_instrument(picture, EPSILONS, certified=True)
     texts = [note["text"].replace("<br>", " ") for note in drawn.layout["annotations"]]
     assert [text.startswith("no privacy ") for text in texts].count(True) == 1
-    guess = lines.guess_name(picture.baseline(picture.lines[0]))
-    if id == cls.floor:  # it is a guess: beside it stands the same one without privacy
+    guess = lines.format_baseline_name(picture.baseline_id(picture.lines[0]))
+    if id == cls.baseline:  # it is a guess: beside it stands the same one without privacy
         texts += [text.replace("no privacy: ", f"{guess}: ") for text in texts]
     assert any(text.startswith(guess) for text in texts)
 
@@ -207,7 +211,10 @@ def test_junk_in_a_link_falls_back_with_a_note():
     assert "banana" in notes
     assert "magic" in notes
     assert "script" in notes
-    assert (app.selectbox(key="data").value, at_stop(app)["epsilon"]) == ("movie-night", "1")
+    assert (app.selectbox(key="data").value, read_current_stop(app)["epsilon"]) == (
+        "movie-night",
+        "1",
+    )
     app.run()
     assert not app.warning  # said once
 
@@ -265,8 +272,8 @@ def test_with_a_range_an_upload_is_read_as_clicks_only_if_asked():
     assert "upload" not in app.session_state
     (ratings,) = (box for box in app.selectbox if box.label == "Ratings")
     ratings.set_value("none")
-    press(app, "Read the ratings")
-    assert app.session_state["upload"].ratings.clicks
+    press_button(app, "Read the ratings")
+    assert app.session_state["upload"].ratings.has_only_clicks
 
 
 def test_an_upload_waits_until_its_column_of_users_is_confirmed():
@@ -292,7 +299,7 @@ def test_an_upload_waits_until_its_column_of_users_is_confirmed():
 def test_an_upload_without_ratings_and_range_is_clicks():
     text = "user,item\n" + "".join(f"u{k % 7},i{k}\n" for k in range(20))
     app = upload(open_page("data"), text, low=None, high=None)
-    assert app.session_state["upload"].ratings.clicks
+    assert app.session_state["upload"].ratings.has_only_clicks
 
 
 def test_an_upload_stays_in_its_session():
@@ -312,7 +319,7 @@ def test_nothing_of_an_upload_is_held_once_its_session_has_ended():
     held = [weakref.ref(one) for one in made if isinstance(one, Ratings)]
     assert len(held) > 1
     go(app, "pages/data.py")
-    press(app, "Forget this upload")
+    press_button(app, "Forget this upload")
     del app, made
     gc.collect()
     assert not [one for one in held if one() is not None]
@@ -322,7 +329,7 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     app = upload(open_page("data"), CSV)
     go(app, "pages/train.py")
     app.radio(key="mechanism").set_value("output").run()
-    press(app, "Train")
+    press_button(app, "Train")
     run_until_done(app)
     assert app.metric
     app.session_state["scenario"] = FLOW
@@ -330,7 +337,7 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     go(app, "pages/compare.py")
     go(app, "pages/data.py")
     assert {"federated play", "comparison figure"} <= set(app.session_state["kept"])
-    press(app, "Forget this upload")
+    press_button(app, "Forget this upload")
     assert "upload" not in app.session_state
     assert "kept" not in app.session_state
     assert app.selectbox(key="data").value == "movie-night"
@@ -344,7 +351,7 @@ def _session():
 
     from pages.ui import sources, state
 
-    st.session_state["mine"] = state.private(), state.jobs()
+    st.session_state["mine"] = state.get_upload_folder(), state.get_jobs()
     if "forget" in st.session_state:
         sources.forget_upload()
         st.session_state["left"] = str(st.session_state.to_dict())
@@ -384,14 +391,14 @@ def test_uploaded_ratings_reach_every_page():
         assert not app.exception
         assert not app.error
         assert app.selectbox(key="data").value == "upload"
-    assert "30 users, 20 items" in all_text(app)
+    assert "30 users, 20 items" in read_all_text(app)
 
 
 @pytest.mark.slow
 def test_the_command_of_a_run_on_an_upload_names_its_file_range_and_columns():
     app = upload(open_page("data", mechanism="gradient", epsilon="2"), CSV)
     go(app, "pages/train.py")
-    press(app, "Train")
+    press_button(app, "Train")
     run_until_done(app)
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
     assert command.startswith("dpmc fit ratings.csv ")
@@ -413,9 +420,9 @@ def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, cap
     mechanism = registry.create("gradient", epsilon=1 / 3)
     problem = build_problem(dataset, mechanism.task, split=RandomShare(0.3), seed=4)
     result = experiment.run(mechanism, problem, 4)
-    repeat = run_card.Run(
+    repeat = run_card.FinishedRun(
         result=result,
-        data=dataset.opened,
+        data=dataset.loaded_name,
         title=dataset.title,
         split=RandomShare(0.3),
         fresh=False,
@@ -424,7 +431,7 @@ def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, cap
     (tmp_path / "my ratings.csv").write_text(content)
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
-    assert main(shlex.split(run_card.command(repeat))[1:]) == 0
+    assert main(shlex.split(run_card.format_fit_command(repeat))[1:]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["data"]["fingerprint"] == result.as_dict()["data"]["fingerprint"]
     assert again["metrics"] == result.as_dict()["metrics"]
@@ -447,10 +454,10 @@ def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, cap
 def test_a_bad_file_is_a_sentence_and_loses_nothing(content, words):
     app = upload(open_page("data", data="restaurants"), content)
     assert app.error
-    assert words in plain(app.error[0].value).lower()
+    assert words in unescape_markdown(app.error[0].value).lower()
     assert "Traceback" not in app.error[0].value
-    assert "Ratings.csv" not in plain(app.error[0].value)  # a name keeps its letters
-    assert "Still open: Neighbourhood restaurants" in plain(all_text(app))
+    assert "Ratings.csv" not in unescape_markdown(app.error[0].value)  # a name keeps its letters
+    assert "Still open: Neighbourhood restaurants" in unescape_markdown(read_all_text(app))
     assert app.selectbox(key="data").value == "restaurants"
 
 
@@ -482,9 +489,9 @@ def test_all_ratings_equal_is_told_and_training_says_why_it_cannot():
     )
     app = upload(open_page("data"), same)
     assert not app.error
-    assert "nothing to tell apart" in all_text(app)
+    assert "nothing to tell apart" in read_all_text(app)
     go(app, "pages/train.py")
-    press(app, "Train")
+    press_button(app, "Train")
     run_until_done(app)
     assert any("use a mechanism that predicts rankings" in e.value for e in app.error)
     go(app, "pages/noise.py")
@@ -503,30 +510,34 @@ def test_titles_are_shown_as_text():
         for element in [*app.markdown, *app.caption]:
             assert "<img" not in element.value.replace(r"\<", "")
             assert "<b>x" not in element.value.replace(r"\<", "")
-        for chart in charts_of(app):
+        for chart in list_charts(app):
             assert "<img src=x" not in chart.proto.spec
 
 
 @pytest.mark.slow
 def test_training_shows_what_the_core_measures_and_survives_a_page_change():
     app = open_page("train", data="one-bit-lab", mechanism="input-flip", epsilon="4")
-    press(app, "Train")
+    press_button(app, "Train")
     run_until_done(app)
     assert not app.error
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
     alone = experiment.run(registry.create("input-flip", epsilon=4.0), problem, 1)
     shown = {tile.label: tile.value for tile in app.metric}
     assert shown == {
-        "Input perturbation": METRICS["accuracy"].text(alone.metrics["accuracy"]),
-        "Guessing": METRICS["accuracy"].text(alone.baselines["private-majority"]["accuracy"]),
-        "No privacy": METRICS["accuracy"].text(alone.baselines["reference-binary"]["accuracy"]),
+        "Input perturbation": METRICS["accuracy"].format_value(alone.metrics["accuracy"]),
+        "Guessing": METRICS["accuracy"].format_value(
+            alone.baselines["private-majority"]["accuracy"]
+        ),
+        "No privacy": METRICS["accuracy"].format_value(
+            alone.baselines["reference-binary"]["accuracy"]
+        ),
     }
     (warning,) = (c.value for c in app.caption if "Do not publish" in c.value)
     assert "dpmc release" in warning
     go(app, "pages/data.py")
     go(app, "pages/train.py")
     assert {tile.label: tile.value for tile in app.metric} == shown
-    assert all(chart.proto.alt.strip() for chart in charts_of(app))
+    assert all(chart.proto.alt.strip() for chart in list_charts(app))
 
 
 def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
@@ -536,13 +547,13 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
     app.selectbox(key="holdout").set_value("last")
     app.number_input(key="seed").set_value(11)
     app.run()
-    press(app, "Train")
+    press_button(app, "Train")
     run_until_done(app)
     problem = build_problem(
         datasets.load("restaurants"), Task.BINARY, steps=[CapPerUser(6)], split=LeaveLast(), seed=11
     )
     alone = experiment.run(registry.create("objective", epsilon=2.0, radius=0.4), problem, 11)
-    assert app.metric[0].value == METRICS["accuracy"].text(alone.metrics["accuracy"])
+    assert app.metric[0].value == METRICS["accuracy"].format_value(alone.metrics["accuracy"])
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
     for part in ("radius=0.4", "cap=6", "--leave-last", "--seed 11"):
         assert part in command
@@ -551,13 +562,13 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
 @pytest.mark.slow
 def test_without_times_the_hold_out_is_called_a_draw_and_the_seed_is_the_command_line_s():
     app = open_page("train", data="restaurants", mechanism="input-flip", epsilon="2")
-    assert app.number_input(key="seed").value == SEED
+    assert app.number_input(key="seed").value == DEFAULT_SEED
     holdout = app.selectbox(key="holdout")
     assert holdout.options == ["a random 20 % of the ratings", "one random rating of each user"]
     holdout.set_value("last").run()
-    press(app, "Train")
+    press_button(app, "Train")
     run_until_done(app)
-    assert "one random rating of every user" in all_text(app)
+    assert "one random rating of every user" in read_all_text(app)
     assert "latest" not in app.selectbox(key="holdout").options[1]
     timed = open_page("train", data="movie-night", mechanism="input-flip")
     assert timed.selectbox(key="holdout").options[1] == "each user's latest rating"
@@ -565,33 +576,33 @@ def test_without_times_the_hold_out_is_called_a_draw_and_the_seed_is_the_command
 
 def test_an_upload_headed_like_a_public_set_is_the_person_s_own():
     app = upload(open_page("data", data="restaurants"), LATER)
-    assert "Licence: not stated in the file" in plain(all_text(app))
-    assert "GroupLens" not in all_text(app)
+    assert "Licence: not stated in the file" in unescape_markdown(read_all_text(app))
+    assert "GroupLens" not in read_all_text(app)
 
 
 @pytest.mark.slow
 def test_what_ranks_is_tested_on_the_latest_click_unless_asked_otherwise():
     app = open_page("train", data="bookshop-clicks", mechanism="private-popularity")
-    press(app, "Train")
+    press_button(app, "Train")
     run_until_done(app)
-    assert "the latest rating of every user" in all_text(app)
-    for k in range(len(charts_of(app))):  # a method without an objective has no empty panel
-        assert any(len(t.get("y", ())) for t in spec(app, k)["data"])
+    assert "the latest rating of every user" in read_all_text(app)
+    for k in range(len(list_charts(app))):  # a method without an objective has no empty panel
+        assert any(len(t.get("y", ())) for t in read_chart_spec(app, k)["data"])
     go(app, "pages/what_if.py")
-    assert "the latest rating of every user" in all_text(app)
+    assert "the latest rating of every user" in read_all_text(app)
     link = {"data": "restaurants", "mechanism": "private-popularity", "ranking_holdout": "share"}
     assert open_page("train", **link).selectbox(key="ranking_holdout").value == "share"
     app = open_page("train", data="restaurants", mechanism="input-flip")
     assert app.selectbox(key="holdout").value == "share"
 
 
-@pytest.mark.parametrize(("id", "raw"), rest_slow([("output", True), ("input-flip", False)]))
+@pytest.mark.parametrize(("id", "raw"), mark_rest_slow([("output", True), ("input-flip", False)]))
 def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
     link = {"input-flip.estimator": "published"} if id == "input-flip" else {}
     app = open_page("train", data="one-bit-lab", mechanism=id, **link)
-    press(app, "Train")
+    press_button(app, "Train")
     run_until_done(app)
-    assert any("objective" in chart.proto.alt for chart in charts_of(app))
+    assert any("objective" in chart.proto.alt for chart in list_charts(app))
     warned = [c for c in app.caption if "objective computed from raw ratings" in c.value]
     assert bool(warned) == raw
 
@@ -600,10 +611,10 @@ def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
 def test_a_method_without_an_objective_draws_none():
     app = open_page("train", data="restaurants", mechanism="private-frank-wolfe")
     app.number_input(key="private-frank-wolfe.rounds").set_value(2).run()
-    press(app, "Train")
+    press_button(app, "Train")
     run_until_done(app)
     assert app.metric
-    assert not [c for c in charts_of(app) if "objective" in c.proto.alt]
+    assert not [c for c in list_charts(app) if "objective" in c.proto.alt]
     assert not [e for e in app.expander if e.label.startswith("How it trained")]
 
 
@@ -620,28 +631,28 @@ def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained()
     link = {"data": "one-bit-lab", "mechanism": "input-flip", "input-flip.link": "cauchy"}
     app = open_page("train", **link)
     assert app.selectbox(key="input-flip.link").options == ["logistic", "probit"]  # what parses
-    assert "link must be one of" in plain(app.warning[0].value).lower()
+    assert "link must be one of" in unescape_markdown(app.warning[0].value).lower()
     [button] = [b for b in app.button if b.label == "Train"]
     assert button.disabled
     app = open_page("noise", **link)
     assert not app.exception
-    assert "link must be one of" in plain(app.warning[0].value).lower()
+    assert "link must be one of" in unescape_markdown(app.warning[0].value).lower()
 
 
 def fill_own(upload, epsilons, seeds):
     """Compute some rows of the curve into the private store of the upload, here and now."""
-    (own,) = private.sessions  # all test sessions are one
-    folder = own.folder(upload)
+    (own,) = private.upload_folders  # all test sessions are one
+    folder = own.open_folder(upload)
     folder.write()
     grid = Grid(data=[str(folder.data)], mechanisms=MECHANISMS[:1], epsilons=epsilons, seeds=seeds)
-    plan = sweep.plan(grid)
+    plan = sweep.build_plan(grid)
     with Store(folder.store) as store:
-        sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
+        sweep.run(plan.units, store, lambda: InProcessPool(plan.sources))
 
 
 def run_until_whole(app):
     """Until the runs behind the curve are over."""
-    wait_until(app, lambda: button(app, "Stop") is None)
+    wait_until(app, lambda: find_button(app, "Stop") is None)
 
 
 @no_windows
@@ -649,9 +660,9 @@ def run_until_whole(app):
 def test_a_curve_not_yet_there_is_computed_on_request():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
-    assert at_stop(app)["value"] is None
+    assert read_current_stop(app)["value"] is None
     assert "been computed here yet: it takes 132 short training runs" in app.info[0].value
-    press(app, "Compute the curve")
+    press_button(app, "Compute the curve")
     assert "of 132 runs" in app.progress[0].text
     run_until_whole(app)
     assert not app.info
@@ -661,22 +672,22 @@ def test_a_curve_not_yet_there_is_computed_on_request():
         mechanism = registry.create(MECHANISMS[0], epsilon=1.0)
         found.append(experiment.run(mechanism, problem, seed, with_baselines=False).metrics)
     expected = sum(metrics["accuracy"] for metrics in found) / 3
-    assert at_stop(app)["text"] == METRICS["accuracy"].text(expected)
-    assert instrument(app)["people"] is None  # of an upload no person is shown
+    assert read_current_stop(app)["text"] == METRICS["accuracy"].format_value(expected)
+    assert read_instrument(app)["people"] is None  # of an upload no person is shown
 
 
 def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
     assert "been computed here yet" in app.info[0].value
-    assert "claimed" in all_text(app) or "certified" in all_text(app)
-    one, all_of_them = (said[EPSILONS.index(1.0)] for said in instrument(app)["right"][0])
+    assert "claimed" in read_all_text(app) or "certified" in read_all_text(app)
+    one, all_of_them = (said[EPSILONS.index(1.0)] for said in read_instrument(app)["right"][0])
     assert one == (
         "An attacker who asks “Is this rating high or low?” is right at most 73 %"
         " of the time; a coin flip gets 50 %."
     )
     assert all_of_them.endswith(" All 20 ratings: epsilon 20.")
-    assert instrument(app)["people"] is None  # of an upload no person is shown
+    assert read_instrument(app)["people"] is None  # of an upload no person is shown
 
 
 @pytest.mark.slow
@@ -687,23 +698,25 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     fill_own(app.session_state["upload"], EPSILONS[3:], (1,))
     app.run()
     assert f"{11 + 11 + 1} of 132 runs are there" in app.info[0].value
-    assert "One seed: no band" in all_text(app)
+    assert "One seed: no band" in read_all_text(app)
     assert not [
-        t for t in instrument(app)["picture"]["figure"]["data"] if t.get("fill") == "toself"
+        t for t in read_instrument(app)["picture"]["figure"]["data"] if t.get("fill") == "toself"
     ]
-    stand_at(app, 0.1)
-    assert at_stop(app)["value"] is None
-    press(app, "Go on")
+    move_slider_to(app, 0.1)
+    assert read_current_stop(app)["value"] is None
+    press_button(app, "Go on")
     run_until_whole(app)
     assert not app.info
-    assert "over 3 seeds" in all_text(app)
-    assert [t for t in instrument(app)["picture"]["figure"]["data"] if t.get("fill") == "toself"]
+    assert "over 3 seeds" in read_all_text(app)
+    assert [
+        t for t in read_instrument(app)["picture"]["figure"]["data"] if t.get("fill") == "toself"
+    ]
 
 
 def test_a_generated_set_is_drawn_anew_and_its_address_opens_it():
     app = open_page("data")
     app.text_input[0].input("rank-one:users=60,items=20,per_user=5,seed=2")
-    press(app, "Draw it")
+    press_button(app, "Draw it")
     assert "300" in [m.value for m in app.metric]
     link = open_page("data", data="rank-one:users=60,items=20,per_user=5,seed=2")
     assert "300" in [m.value for m in link.metric]
@@ -726,34 +739,34 @@ def test_a_generated_set_is_drawn_anew_and_its_address_opens_it():
 def test_what_cannot_be_drawn_is_a_sentence_and_its_link_a_note(text, sentence):
     app = open_page("data")
     app.text_input[0].input(text)
-    press(app, "Draw it")
-    told = all_text(app)
+    press_button(app, "Draw it")
+    told = read_all_text(app)
     assert sentence.lower() in told.lower()
     assert not open_page("data", data=text).exception
 
 
 def test_a_set_fetched_by_hand_says_where_its_file_goes():
     app = open_page("data", way="public", public_set="amazon")
-    assert "put your copy of Amazon_Instant_Video_5.txt into" in all_text(app)
+    assert "put your copy of Amazon_Instant_Video_5.txt into" in read_all_text(app)
 
 
 def test_a_public_set_is_downloaded_once_its_terms_are_accepted(monkeypatch, tmp_path):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     app = open_page("data", way="public")
-    assert "redistribution" in all_text(app)
+    assert "redistribution" in read_all_text(app)
 
     def get(name, progress=None):
         progress(1, 2)
-        folder = public_sets.folder_of(name)
+        folder = public_sets.get_set_folder(name)
         folder.mkdir(parents=True)
         lines = [f"{u}\t{i}\t{1 + (u + i) % 5}\t1" for u in range(1, 9) for i in range(1, 9)]
         (folder / "u.data").write_text("\n".join(lines) + "\n")
         public_sets.write_note(public_sets.SETS["ml-100k"], folder, "https://example.org", "")
 
-    monkeypatch.setattr(public_sets, "get", get)
-    press(app, "Accept these terms and download")
-    wait_until(app, lambda: button(app, "Open it"))
-    press(app, "Open it")
+    monkeypatch.setattr(public_sets, "get_public_set", get)
+    press_button(app, "Accept these terms and download")
+    wait_until(app, lambda: find_button(app, "Open it"))
+    press_button(app, "Open it")
     assert app.selectbox(key="data").value == "ml-100k"
     assert {tile.label: tile.value for tile in app.metric}["Ratings"] == "64"
 
@@ -764,9 +777,9 @@ def test_a_download_that_fails_is_a_sentence(monkeypatch, tmp_path):
     def get(name, **_):
         raise public_sets.DownloadError(f"{name} cannot be downloaded: no network")
 
-    monkeypatch.setattr(public_sets, "get", get)
+    monkeypatch.setattr(public_sets, "get_public_set", get)
     app = open_page("data", way="public")
-    press(app, "Accept these terms and download")
+    press_button(app, "Accept these terms and download")
     wait_until(app, lambda: app.error)
     assert "no network" in app.error[0].value
 
@@ -784,7 +797,7 @@ def test_the_table_of_guarantees_shows_claims_and_proofs_in_both_units():
     app.session_state["every claim"] = True
     app.run()
     table = next(t.value for t in app.dataframe if "certified" in t.value.columns)
-    names = [registry.short_name(id) for id in registry.offered()]
+    names = [registry.get_short_name(id) for id in registry.list_suitable_mechanisms()]
     assert sorted(table["mechanism"]) == sorted(names)
     assert max(map(len, names)) < 20  # none is cut off on a phone
     assert list(table)[1:5] == ["claimed", "certified", "measured", cards.PER_USER]
@@ -793,28 +806,30 @@ def test_the_table_of_guarantees_shows_claims_and_proofs_in_both_units():
     assert by_name.loc["Input", cards.PER_USER] == "no bound"
     assert by_name.loc["Output", "status"].endswith("refuted")
     app.segmented_control(key="unit").set_value("user").run()
-    assert "no bound" in all_text(app)
+    assert "no bound" in read_all_text(app)
 
 
 def test_guarantees_need_public_facts_only_and_a_cap_bounds_a_row():
     app = open_page("guarantees", facts="typed", users="50", items="40", cap="7")
     app.segmented_control(key="unit").set_value("row-values").run()
     assert not app.error
-    assert "epsilon 7" in all_text(app)
-    assert "at most 7 per user" in all_text(open_page("guarantees", data="restaurants", cap="7"))
+    assert "epsilon 7" in read_all_text(app)
+    assert "at most 7 per user" in read_all_text(
+        open_page("guarantees", data="restaurants", cap="7")
+    )
     app.number_input(key="low").set_value(9.0).run()
     assert "ating range must be a low end below its high end" in app.error[0].value
 
 
 @pytest.mark.slow
 def test_the_report_stands_alone():
-    from dpmc_lab.curves.run_card import Run
+    from dpmc_lab.curves.run_card import FinishedRun
     from pages.ui import blocks, learned
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
     result = experiment.run(registry.create("objective", epsilon=2.0), problem, 1)
     about = {"data": "one-bit-lab", "title": "<b>Lab</b>", "split": LeaveLast()}
-    page = learned.html(Run(result=result, fresh=False, **about))
+    page = learned.render_run_report(FinishedRun(result=result, fresh=False, **about))
     assert "<b>Lab</b>" not in page
     assert page.count("plotly-graph-div") == 3
     assert 'src="http' not in page
@@ -824,10 +839,12 @@ def test_the_report_stands_alone():
 
 @pytest.mark.slow
 def test_a_run_on_clicks_shows_both_sets_of_candidates():
-    problem = build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
+    problem = build_problem(datasets.load("bookshop-clicks"), registry.get_mechanism("ials").task)
     found = experiment.run(registry.create("private-taste", epsilon=2.0), problem, seed=1)
-    bars = lines.bars({"Private popularity and taste": found.metrics} | dict(found.baselines))
+    bars = lines.select_ranking_metrics(
+        {"Private popularity and taste": found.metrics} | dict(found.baselines)
+    )
     assert list(bars["Private popularity and taste"]) == list(RANKED)
-    assert "99 sampled negatives" in lines.bars_words(
+    assert "99 sampled negatives" in lines.describe_bars(
         {"Private popularity and taste": found.metrics}
     )

@@ -20,22 +20,22 @@ from dpmc_core.model import Task
 from dpmc_lab import shipped, sweep
 from dpmc_lab.cli import sweep as cli_sweep
 from dpmc_lab.curves import comparison, groups, lines, numbers
-from dpmc_lab.store import Store, curves, default_path, last_row, points
+from dpmc_lab.store import Store, default_path, get_last_row_id, list_curves, load_points
 from dpmc_lab.sweep import Grid
-from dpmc_lab.sweep.presets import BOTH, EPSILONS
+from dpmc_lab.sweep.presets import BOTH_ESTIMATORS, EPSILONS
 from pages.ui import private, rows, sources, sweeps
 from tests.page_helpers import (
-    all_text,
-    at_stop,
-    button,
-    charts_of,
-    instrument,
+    find_button,
+    list_charts,
     open_page,
-    plain,
-    read_me,
-    spec,
+    read_all_text,
+    read_chart_spec,
+    read_current_stop,
+    read_figure_help,
+    read_instrument,
+    unescape_markdown,
 )
-from tests.sweep_helpers import InThisProcess
+from tests.sweep_helpers import InProcessPool
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the page starts no sweeps there")
 
@@ -47,36 +47,46 @@ LINK = {"data": DATA, "mechanisms": list(IDS), "grid": "coarse", "seeds": "2"}
 def home(tmp_path, monkeypatch):
     """A home of its own, where no sweep outlives its test."""
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
-    rows._shared_keys.clear()
+    rows._plan_shared_keys.clear()
     yield tmp_path / "home"
-    sweeps.cancel_all(paths.home() / "sweeps")
+    sweeps.cancel_folder_sweeps(paths.find_home_folder() / "sweeps")
 
 
 @pytest.fixture
 def nothing_shipped(tmp_path, monkeypatch):
-    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "no curves")
-    for kept in (rows.shipped, rows.shipped_rows, rows.shipped_units, rows.ready):
+    monkeypatch.setattr(shipped, "CURVE_FOLDER", tmp_path / "no curves")
+    for kept in (
+        rows.load_shipped,
+        rows.load_shipped_rows,
+        rows.load_shipped_units,
+        rows.list_ready_mechanisms,
+    ):
         kept.clear()
     yield
-    for kept in (rows.shipped, rows.shipped_rows, rows.shipped_units, rows.ready):
+    for kept in (
+        rows.load_shipped,
+        rows.load_shipped_rows,
+        rows.load_shipped_units,
+        rows.list_ready_mechanisms,
+    ):
         kept.clear()
 
 
 def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA, **settings):
     """Compute a grid here and now, into the shared store."""
     grid = Grid(data=[data], mechanisms=ids, epsilons=epsilons, seeds=seeds, settings=settings)
-    plan = sweep.plan(grid)
+    plan = sweep.build_plan(grid)
     with Store() as store:
-        sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
+        sweep.run(plan.units, store, lambda: InProcessPool(plan.sources))
     return plan
 
 
 def traces(app):
-    return [t for t in spec(app)["data"] if "marker" in t and t.get("name")]
+    return [t for t in read_chart_spec(app)["data"] if "marker" in t and t.get("name")]
 
 
 def named(app, start):
-    return [t for t in spec(app)["data"] if (t.get("name") or "").startswith(start)]
+    return [t for t in read_chart_spec(app)["data"] if (t.get("name") or "").startswith(start)]
 
 
 def command(app):
@@ -87,7 +97,7 @@ def command(app):
 def first_sentence(app):
     """What stands at the head of the panel; the page keeps its name."""
     assert app.title[0].value == "Compare mechanisms"
-    return plain(app.header[0].value).replace("\N{NO-BREAK SPACE}", " ")
+    return unescape_markdown(app.header[0].value).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def tick_until(app, condition, seconds=200):
@@ -103,7 +113,7 @@ def tick_until(app, condition, seconds=200):
 def test_an_empty_store_says_what_it_takes_and_shows_the_command():
     app = open_page("compare", **LINK)
     assert not app.error
-    assert "34 short training runs" in all_text(app)
+    assert "34 short training runs" in read_all_text(app)
     words = command(app)
     assert "dpmc sweep" in words
     assert "--mechanisms input-flip,output" in words
@@ -122,13 +132,13 @@ def test_the_command_shown_computes_exactly_what_the_page_waits_for():
     words[:1] = [sys.executable, "-m", "dpmc_lab"]
     subprocess.run(words, check=True, capture_output=True, timeout=250)
     app.run()
-    assert "All 16 runs of this grid are there" in read_me(app)
+    assert "All 16 runs of this grid are there" in read_figure_help(app)
 
 
 def means(store, id, metric):
     """Over seeds, by epsilon."""
     found = {}
-    for (epsilon, _), value in points(store, id, metric).items():
+    for (epsilon, _), value in load_points(store, id, metric).items():
         found.setdefault(epsilon, []).append(value)
     return {epsilon: np.mean(values) for epsilon, values in found.items()}
 
@@ -137,23 +147,25 @@ def means(store, id, metric):
 def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     plan = fill()
     app = open_page("compare", **LINK)
-    assert f"All {len(plan.units)} runs" in read_me(app)
+    assert f"All {len(plan.units)} runs" in read_figure_help(app)
     drawn = traces(app)
     with Store(read_only=True) as store:
-        infos = {info.mechanism: info for info in curves(store)}
+        infos = {info.mechanism: info for info in list_curves(store)}
         for id, trace in zip(IDS, drawn, strict=True):
             summary = means(store, infos[id].id, "accuracy")
             assert trace["x"] == list(summary)
             assert trace["y"] == pytest.approx([*summary.values()])
-            assert registry.get(id).name in trace["name"]
+            assert registry.get_mechanism(id).name in trace["name"]
             assert "per rating" in trace["name"]
     certified, claimed = (trace["marker"] for trace in drawn[:2])
     assert (certified["symbol"], claimed["symbol"]) == ("circle", "x")
     assert certified["color"] == certified["line"]["color"]
     assert claimed["color"] != claimed["line"]["color"]  # hollow: claimed, not certified
     assert claimed["line"]["width"] > certified["line"]["width"]
-    assert "Output perturbation is hollow" in all_text(app)
-    unnamed = [t for t in spec(app)["data"] if not t.get("name")]  # its name is beside it
+    assert "Output perturbation is hollow" in read_all_text(app)
+    unnamed = [
+        t for t in read_chart_spec(app)["data"] if not t.get("name")
+    ]  # its name is beside it
     assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
     (guess,) = named(app, "guessing: Private majority")
     with Store(read_only=True) as store:
@@ -163,17 +175,17 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert guess["line"]["dash"] == "dot"
     (papers,) = (t for t in unnamed if "Maximum likelihood" in t.get("hovertemplate", ""))
     assert papers["line"]["dash"] == "dash"
-    assert "95 % t interval of the mean over 2 seeds" in read_me(app)
-    assert registry.get("output").name in charts_of(app)[0].proto.alt
+    assert "95 % t interval of the mean over 2 seeds" in read_figure_help(app)
+    assert registry.get_mechanism("output").name in list_charts(app)[0].proto.alt
     assert list(app.dataframe[0].value["mechanism"]) == ["Input", "Output"]
     assert list(app.dataframe[0].value) == ["mechanism", *("0.1", "0.3", "1", "3", "10")]
 
 
 def came():
-    with shipped.load(DATA, Task.BINARY) as store:
-        found = lines.read(store, IDS, METRICS["accuracy"]).lines
+    with shipped.load_curves(DATA, Task.BINARY) as store:
+        found = lines.load_curve_chart(store, IDS, METRICS["accuracy"]).lines
     assert len(found) == 3  # the paper's own estimate is another grid
-    return [line for line in found if line.label in {registry.get(id).name for id in IDS}]
+    return [line for line in found if line.label in {registry.get_mechanism(id).name for id in IDS}]
 
 
 def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
@@ -181,20 +193,20 @@ def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
     for line, trace in zip(came(), traces(app), strict=True):
         assert trace["x"] == pytest.approx(line.epsilon)
         assert trace["y"] == pytest.approx(line.band.mean)
-    text = read_me(app)
+    text = read_figure_help(app)
     assert f"Version {came()[0].version}." in text
     assert "All 220 runs of this grid are there; they came with the app" in text
-    assert "No run" not in all_text(app)
-    assert button(app, "Start") is None
+    assert "No run" not in read_all_text(app)
+    assert find_button(app, "Start") is None
     assert list(app.dataframe[0].value)[1:] == [f"{e:g}" for e in EPSILONS]
-    assert "guessing: Private majority" in charts_of(app)[0].proto.spec
+    assert "guessing: Private majority" in list_charts(app)[0].proto.spec
     assert not any("Rows (CSV)" in str(d.proto) for d in app.get("download_button"))
 
 
 def test_more_seeds_are_computed_beside_the_shipped_ones():
     app = open_page("compare", **LINK | {"seeds": "6"})
-    assert "85 of 102 runs are there: press Start for the others" in all_text(app)
-    assert button(app, "Start")
+    assert "85 of 102 runs are there: press Start for the others" in read_all_text(app)
+    assert find_button(app, "Start")
     fill(ids=IDS[:1], seeds=(6,))
     app = open_page("compare", **LINK | {"seeds": "6"})
     own, still = traces(app)
@@ -202,31 +214,31 @@ def test_more_seeds_are_computed_beside_the_shipped_ones():
     assert [seeds for *_, seeds in own["customdata"]].count(6) == 5
     assert {seeds for *_, seeds in still["customdata"]} == {5}
     app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2", cap="5")
-    assert "been computed here yet" in all_text(app)
+    assert "been computed here yet" in read_all_text(app)
 
 
 def test_start_runs_only_what_is_missing_and_its_progress_never_goes_back():
     app, seen = open_page("compare", **LINK | {"seeds": "6"}), []
-    button(app, "Start").click().run()
+    find_button(app, "Start").click().run()
 
     def over():
         assert not app.error
         seen.extend(int(bar.proto.text.split(" of ")[0]) for bar in app.get("progress"))
-        return "All 102 runs" in read_me(app)
+        return "All 102 runs" in read_figure_help(app)
 
     tick_until(app, over)
     assert seen
     assert seen == sorted(seen)
     assert seen[0] >= 85
     with Store(read_only=True) as store:
-        assert len(store.units()) == 102 - 85
+        assert len(store.list_unit_keys()) == 102 - 85
 
 
 def test_with_a_new_curve_the_reference_runs_once_more_for_its_lists():
     grid = Grid(data=[DATA], mechanisms=["input-flip"], epsilons=(1.0,), seeds=(1, 2))
-    few = cli_sweep._without_shipped(sweep.plan(grid)).units
+    few = cli_sweep._without_shipped(sweep.build_plan(grid)).units
     new = replace(grid, settings={"input-flip.radius": ("0.5",)})
-    more = cli_sweep._without_shipped(sweep.plan(new)).units
+    more = cli_sweep._without_shipped(sweep.build_plan(new)).units
     assert not few
     found = sorted((unit.mechanism.id, unit.seed) for unit in more)
     assert found == [("input-flip", 1), ("input-flip", 2), ("reference-binary", 1)]
@@ -236,7 +248,9 @@ def test_a_guess_that_is_chosen_is_a_line_like_any_other():
     ids = ["input-flip", "private-majority"]
     fill(ids=ids)
     app = open_page("compare", data=DATA, mechanisms=ids, seeds="2")
-    assert [t["name"].split(" · ")[0] for t in traces(app)] == [registry.get(i).name for i in ids]
+    assert [t["name"].split(" · ")[0] for t in traces(app)] == [
+        registry.get_mechanism(i).name for i in ids
+    ]
     assert not named(app, "guessing")
 
 
@@ -248,13 +262,13 @@ def test_the_same_unit_uses_certified_values_and_drops_nothing():
     assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
     assert min(output["x"]) > 1000  # what is proved of the whole matrix
     assert output["marker"]["color"] == output["marker"]["line"]["color"]
-    app.segmented_control(key="count").set_value(lines.Count.USER).run()
+    app.segmented_control(key="count").set_value(lines.EpsilonUnit.USER).run()
     flip, output = traces(app)
     assert flip["marker"]["color"] != flip["marker"]["line"]["color"]
     assert "not certified" in flip["name"]
-    assert "nothing finite is certified per user" in plain(all_text(app))
+    assert "nothing finite is certified per user" in unescape_markdown(read_all_text(app))
     assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
-    assert "the epsilons count different things" in all_text(app)
+    assert "the epsilons count different things" in read_all_text(app)
 
 
 @pytest.mark.usefixtures("nothing_shipped")
@@ -275,7 +289,7 @@ def test_chart_and_numbers_are_one_file_that_stands_alone(monkeypatch):
     assert 'src="http' not in page
     assert f"<h2>What accuracy {app.slider[0].value:.1f} % costs</h2>" in page
     assert f"<pre>{html.escape(command(app))}</pre>" in page
-    assert all(registry.get(id).name in page for id in IDS)
+    assert all(registry.get_mechanism(id).name in page for id in IDS)
     rows = offered["Rows (CSV)"]()
     assert all(id in rows for id in IDS)
     assert "objective" not in rows
@@ -286,22 +300,24 @@ def test_verdicts_and_budget_are_those_of_the_core():
     fill(seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     with Store(read_only=True) as store:
-        picture = lines.read(store, IDS, METRICS["accuracy"])
-    placed = [lines.place(line, lines.Count.PAPER) for line in picture.lines]
-    leader = comparison.leader_words(comparison.standings(placed, comparison.duels(placed)))
-    assert leader in charts_of(app)[2].proto.alt
+        picture = lines.load_curve_chart(store, IDS, METRICS["accuracy"])
+    placed = [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in picture.lines]
+    leader = comparison.describe_leader(
+        comparison.compare_lines(placed, comparison.compare_pairs(placed))
+    )
+    assert leader in list_charts(app)[2].proto.alt
     for wanted in (55.0, 99.5):
         app.slider[0].set_value(wanted).run()
-        answers = [numbers.smallest_epsilons(one, [wanted / 100])[0] for one in placed]
-        told = [numbers.answer_words(answer).split(" Even")[0] for answer in answers]
-        assert all(words in charts_of(app)[1].proto.alt for words in told)
-        dots = {t["name"]: t["x"] for t in spec(app, 1)["data"] if t.get("name")}
-        reached = {a.placed.line.label: a.epsilon.value for a in answers if a.epsilon.value < 1e9}
+        answers = [numbers.find_required_epsilons(one, [wanted / 100])[0] for one in placed]
+        told = [numbers.describe_required_epsilon(answer).split(" Even")[0] for answer in answers]
+        assert all(words in list_charts(app)[1].proto.alt for words in told)
+        dots = {t["name"]: t["x"] for t in read_chart_spec(app, 1)["data"] if t.get("name")}
+        reached = {a.plotted.line.label: a.epsilon.value for a in answers if a.epsilon.value < 1e9}
         assert dots == {label: [pytest.approx(value)] for label, value in reached.items()}
-        without = next(level for name, level in picture.levels if name == lines.WITHOUT)
-        assert first_sentence(app) == numbers.cost_words(answers, without)
-    assert "not reachable" in charts_of(app)[1].proto.alt
-    assert "not reached: best" in charts_of(app)[1].proto.spec
+        without = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
+        assert first_sentence(app) == numbers.describe_cost(answers, without)
+    assert "not reachable" in list_charts(app)[1].proto.alt
+    assert "not reached: best" in list_charts(app)[1].proto.spec
     assert "Not even without privacy" in first_sentence(app)
 
 
@@ -317,7 +333,7 @@ def test_a_mechanism_without_a_curve_is_marked_wherever_others_are_drawn():
     fill(ids=IDS[:1], seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     for number in (0, 1):
-        notes = [note["text"] for note in spec(app, number)["layout"]["annotations"]]
+        notes = [note["text"] for note in read_chart_spec(app, number)["layout"]["annotations"]]
         assert any("no curve yet" in text for text in notes)
     assert "Output (no curve yet)" in list(app.dataframe[0].value["mechanism"])
 
@@ -327,36 +343,39 @@ def test_other_epsilons_and_seeds_of_the_store_stay_out():
     fill(epsilons=(0.1, 0.3, 0.6, 1.0, 3.0, 10.0), seeds=(1, 2, 3))
     app = open_page("compare", **LINK)
     assert all(trace["x"] == [0.1, 0.3, 1, 3, 10] for trace in traces(app))
-    assert "over 2 seeds" in read_me(app)
+    assert "over 2 seeds" in read_figure_help(app)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_shipped")
 def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     app = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
-    button(app, "Start").click().run()
+    find_button(app, "Start").click().run()
     assert not app.exception
-    assert button(app, "Start") is None
+    assert find_button(app, "Start") is None
     tick_until(app, lambda: traces(app))
     other = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
-    assert button(other, "Start") is None
-    assert button(other, "Stop")
+    assert find_button(other, "Start") is None
+    assert find_button(other, "Stop")
     assert other.get("progress")
     elsewhere = open_page("compare", **LINK)
-    assert "Another grid is being computed on Movie night" in all_text(elsewhere)
-    button(other, "Stop").click().run()
+    assert "Another grid is being computed on Movie night" in read_all_text(elsewhere)
+    find_button(other, "Stop").click().run()
     assert not other.exception
     app.run()
-    resume = button(app, "Go on")
-    assert button(app, "Stop") is None
-    assert "press Go on" in all_text(app)
+    resume = find_button(app, "Go on")
+    assert find_button(app, "Stop") is None
+    assert "press Go on" in read_all_text(app)
     with Store(read_only=True) as store:
-        before = last_row(store)
+        before = get_last_row_id(store)
     resume.click().run()
-    (now,) = (s for s in sweeps.found(paths.home() / "sweeps") if s.running)
-    tick_until(app, lambda: sweeps.look(paths.home() / "sweeps", now.key).counts.get("done"))
+    (now,) = (s for s in sweeps.list_sweeps(paths.find_home_folder() / "sweeps") if s.running)
+    tick_until(
+        app,
+        lambda: sweeps.load_sweep(paths.find_home_folder() / "sweeps", now.key).counts.get("done"),
+    )
     with Store(read_only=True) as store:
-        assert last_row(store) > before
+        assert get_last_row_id(store) > before
 
 
 @pytest.mark.slow
@@ -374,7 +393,9 @@ def test_bad_input_is_a_sentence():
     assert "at least one" in none.error[0].value
     many = open_page("compare", **LINK | {"seeds": "5000", "grid": "<b>", "mechanisms": "magic"})
     assert {"5000", "<b>", "magic"} <= {
-        word for note in many.warning for word in plain(note.value).replace("“", "”").split("”")
+        word
+        for note in many.warning
+        for word in unescape_markdown(note.value).replace("“", "”").split("”")
     }
 
 
@@ -388,10 +409,10 @@ def chosen(app):
 
 def usual(data, task):
     """What is compared where nobody chose: the first that predicts so, and what promises alike."""
-    first, *_ = names = registry.noisy(task)
-    found, _ = groups.cards_of(names, groups.ANY)
-    floors = {registry.get(id).floor for id in names}
-    ready = {*names} & {*rows.ready(data)} or {*names}
+    first, *_ = names = registry.list_private_mechanisms(task)
+    found, _ = groups.build_guarantees(names, groups.ANY_PUBLIC_FACTS)
+    floors = {registry.get_mechanism(id).baseline for id in names}
+    ready = {*names} & {*rows.list_ready_mechanisms(data)} or {*names}
     able = [id for id in names if id == first or id in ready - floors]
     same = [id for id in able if found[id].change is found[first].change]
     near = [id for id in same if found[id].trust is found[first].trust]
@@ -412,12 +433,12 @@ def test_compare_opens_alike_whatever_way_one_comes():
     linked = open_page("compare", mechanisms=there[0])
     assert [chosen(linked), linked.slider[0].value] == there
     for data in ("jokes", "bookshop-clicks"):
-        task = registry.get(sources.mechanisms(data)[0]).task
+        task = registry.get_mechanism(sources.list_available_mechanisms(data)[0]).task
         assert chosen(open_page("compare", data=data)) == usual(data, task)
 
 
 def test_nothing_that_came_with_the_app_leaves_more_than_one_to_compare(monkeypatch):
-    monkeypatch.setattr(rows, "ready", lambda _: frozenset())
+    monkeypatch.setattr(rows, "list_ready_mechanisms", lambda _: frozenset())
     assert len(chosen(open_page("compare", data="movie-night"))) > 1
 
 
@@ -429,13 +450,13 @@ def test_another_task_or_other_data_brings_its_own_mechanisms():
     for task in (Task.RATINGS, Task.RANKING):
         app.selectbox(key="task").set_value(task).run()
         assert not app.error
-        assert charts_of(app)
+        assert list_charts(app)
         assert chosen(app) == usual("restaurants", task)
     app.selectbox(key="task").set_value(Task.BINARY).run()
     assert chosen(app) == usual("restaurants", Task.BINARY)
     app.selectbox(key="data").set_value("bookshop-clicks").run()
     assert not app.error
-    assert charts_of(app)
+    assert list_charts(app)
     assert chosen(app) == usual("bookshop-clicks", Task.RANKING)
     app.session_state["mechanisms"] = ["output", "private-taste"]  # one of each task
     app.run()
@@ -464,10 +485,10 @@ def test_the_mechanism_at_hand_comes_along_with_those_that_promise_the_same():
     found = chosen(app)
     assert "private-svd" in found
     assert 2 <= len(found) <= 6
-    promised, _ = groups.cards_of(found, groups.ANY)
+    promised, _ = groups.build_guarantees(found, groups.ANY_PUBLIC_FACTS)
     assert len({(card.change, card.trust) for card in promised.values()}) == 1
-    assert set(found) <= rows.ready("movie-night")
-    assert len(charts_of(app)) == 3  # their curves are there at once
+    assert set(found) <= rows.list_ready_mechanisms("movie-night")
+    assert len(list_charts(app)) == 3  # their curves are there at once
     # What somebody chooses here stays, until another mechanism is at hand, which is added.
     choose(app, ["dpals", "private-effects"])
     app.switch_page("pages/data.py").run()
@@ -494,44 +515,46 @@ def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():
         file.execute("PRAGMA user_version = 99")
     file.close()
     app = open_page("compare", **LINK)
-    assert "newer version" in plain(app.error[0].value)
-    assert not charts_of(app)
+    assert "newer version" in unescape_markdown(app.error[0].value)
+    assert not list_charts(app)
     for end in ("", "-wal", "-shm"):
         default_path().with_name(default_path().name + end).unlink(missing_ok=True)
     default_path().write_text("not a database, but long enough to be taken for one " * 50)
-    assert "not a result store" in plain(open_page("compare", **LINK).error[0].value)
-    assert instrument(open_page(data="restaurants"))["needed"]  # the shipped curve is there
+    assert "not a result store" in unescape_markdown(open_page("compare", **LINK).error[0].value)
+    assert read_instrument(open_page(data="restaurants"))["needed"]  # the shipped curve is there
 
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_a_home_that_cannot_be_written_is_a_sentence(home):
     home.write_text("a file where a folder should be")
     app = open_page("compare", **LINK)
-    button(app, "Start").click().run()
+    find_button(app, "Start").click().run()
     assert not app.exception
-    assert "cannot be written" in plain(app.error[0].value)
+    assert "cannot be written" in unescape_markdown(app.error[0].value)
 
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_what_if_draws_what_the_store_has_of_a_curve():
     app = open_page(data=DATA, mechanism="input-flip")
-    assert "been computed here yet" in all_text(app)
-    assert not instrument(app)["needed"]
+    assert "been computed here yet" in read_all_text(app)
+    assert not read_instrument(app)["needed"]
     fill(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",))
     app = open_page(data=DATA, mechanism="input-flip")
-    assert "14 of 132 runs are there" in all_text(app)  # not every stop of the slider is
-    assert sum(stop["value"] is not None for stop in instrument(app)["stops"]) == 3
-    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH)
+    assert "14 of 132 runs are there" in read_all_text(app)  # not every stop of the slider is
+    assert sum(stop["value"] is not None for stop in read_instrument(app)["stops"]) == 3
+    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH_ESTIMATORS)
     app = open_page(data=DATA, mechanism="input-flip")
     assert not app.info
     with Store(read_only=True) as store:
         found = {
             info.settings["estimator"]: means(store, info.id, "accuracy")
-            for info in curves(store, mechanism="input-flip")
+            for info in list_curves(store, mechanism="input-flip")
         }
     aware, published = found["noise-aware"], found["published"]
-    assert at_stop(app)["text"] == f"{100 * aware[1.0]:.1f} %"
-    papers, ours = (t for t in instrument(app)["picture"]["figure"]["data"] if t.get("customdata"))
+    assert read_current_stop(app)["text"] == f"{100 * aware[1.0]:.1f} %"
+    papers, ours = (
+        t for t in read_instrument(app)["picture"]["figure"]["data"] if t.get("customdata")
+    )
     for drawn, summary in ((papers, published), (ours, aware)):
         assert drawn["x"] == [EPSILONS.index(epsilon) for epsilon in summary]
         assert drawn["y"] == pytest.approx([*summary.values()])
@@ -541,38 +564,38 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     assert papers["line"]["color"] == ours["line"]["color"]
     names = [
         note["text"].replace("<br>", " ")
-        for note in instrument(app)["picture"]["figure"]["layout"]["annotations"]
+        for note in read_instrument(app)["picture"]["figure"]["layout"]["annotations"]
     ]
     assert "the paper's estimate" in names
 
 
 @pytest.mark.slow
 def test_what_if_rests_on_as_many_seeds_as_compare_whatever_is_in_the_store():
-    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH)
-    fill(epsilons=(1.0,), ids=("input-flip",), seeds=(6, 7), **BOTH)
-    assert "over 5 seeds" in all_text(open_page(data=DATA, mechanism="input-flip"))
+    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH_ESTIMATORS)
+    fill(epsilons=(1.0,), ids=("input-flip",), seeds=(6, 7), **BOTH_ESTIMATORS)
+    assert "over 5 seeds" in read_all_text(open_page(data=DATA, mechanism="input-flip"))
     app = open_page("compare", data=DATA, mechanisms=["input-flip"])
-    assert "over 5 seeds" in read_me(app)
+    assert "over 5 seeds" in read_figure_help(app)
     assert app.number_input(key="seeds").value == 5
 
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_a_curve_begun_on_what_if_can_be_stopped_and_is_known_to_compare():
     app = open_page(data="movie-night", mechanism="output")
-    button(app, "Compute the curve").click().run()
+    find_button(app, "Compute the curve").click().run()
     assert not app.exception
     assert "of 90 runs" in app.get("progress")[0].proto.text
     link = {"data": "movie-night", "mechanisms": ["output"]}
     there = open_page("compare", **link, grid="fine", seeds="3")
-    assert button(there, "Start") is None  # it is this very grid
-    assert button(there, "Stop")
-    assert "Another grid is being computed on Movie night" in all_text(
+    assert find_button(there, "Start") is None  # it is this very grid
+    assert find_button(there, "Stop")
+    assert "Another grid is being computed on Movie night" in read_all_text(
         open_page("compare", **link, grid="coarse")
     )
-    button(app, "Stop").click().run()
+    find_button(app, "Stop").click().run()
     assert not app.exception
-    assert button(app, "Compute the curve") or button(app, "Go on")
-    assert not any(s.running for s in sweeps.found(paths.home() / "sweeps"))
+    assert find_button(app, "Compute the curve") or find_button(app, "Go on")
+    assert not any(s.running for s in sweeps.list_sweeps(paths.find_home_folder() / "sweeps"))
 
 
 def test_an_upload_is_swept_in_a_folder_of_its_own():
@@ -588,24 +611,24 @@ def test_an_upload_is_swept_in_a_folder_of_its_own():
     assert not app.exception
     assert "YOUR_FILE" in command(app)
     assert "dpmc-private" not in command(app)
-    (own,) = private.sessions  # all test sessions are one
-    folder = own.folder(dataset).path
+    (own,) = private.upload_folders  # all test sessions are one
+    folder = own.open_folder(dataset).path
     assert not folder.exists()  # looking writes nothing
-    assert rows.ON_DISK in all_text(app)
+    assert rows.DISK_NOTICE in read_all_text(app)
     before = os.umask(0)  # whatever the server was started with
     try:
-        button(app, "Start").click().run()
+        find_button(app, "Start").click().run()
     finally:
         os.umask(before)
-    tick_until(app, lambda: "All 8 runs" in read_me(app))
-    assert rows.ON_DISK not in all_text(app)
+    tick_until(app, lambda: "All 8 runs" in read_figure_help(app))
+    assert rows.DISK_NOTICE not in read_all_text(app)
     assert not default_path().exists()  # the shared store has seen nothing
     there = [folder, *folder.rglob("*")]
     assert {"ratings.dpmc.npz", "results.sqlite", "sweeps"} < {path.name for path in there}
     assert all((path.stat().st_mode & 0o077) == 0 for path in there)
     app.switch_page("pages/data.py").run()
     app.segmented_control(key="way").set_value("upload").run()
-    button(app, "Forget this upload").click().run()
+    find_button(app, "Forget this upload").click().run()
     assert not app.exception
     assert not folder.exists()
 

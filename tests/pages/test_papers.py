@@ -15,14 +15,14 @@ from dpmc_core import registry
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.privacy import RATING, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import setting_text
+from dpmc_core.settings import format_setting
 from dpmc_core.stopping import Stopped
 from dpmc_lab import citation, papers, sweep
-from dpmc_lab.audit import Method, refute
+from dpmc_lab.audit import AuditMethod, audit_mechanism
 from dpmc_lab.cli import main
 from dpmc_lab.cli import papers as cli_papers
 from dpmc_lab.curves import as_published, audits
-from dpmc_lab.curves.lines import interval
+from dpmc_lab.curves.lines import compute_interval
 from dpmc_lab.papers import engine, lwhm22, verdicts, views
 from dpmc_lab.papers.engine import (
     Axis,
@@ -42,13 +42,18 @@ from dpmc_lab.papers.engine import (
 from dpmc_lab.papers.verdicts import Accuracy, Privacy
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid
-from tests.page_helpers import HtmlFile, all_text, open_page
+from tests.page_helpers import HtmlFile, open_page, read_all_text
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = list(papers.experiments())
 IDS = [one.id for _, one in ALL]
 STAMP = Stamp(
-    "0", "dpmc papers x --run", {}, "1:3", {"output": registry.get("output").revision}, 1.0
+    "0",
+    "dpmc papers x --run",
+    {},
+    "1:3",
+    {"output": registry.get_mechanism("output").revision},
+    1.0,
 )
 # What each paper has, as it numbers it; the summary of HXZ15 has neither figures nor tables.
 PLACES = {
@@ -109,8 +114,10 @@ def test_presets_take_the_papers_estimator():
     for _, one in ALL:
         if isinstance(one.recipe, GridRecipe):
             for id in one.recipe.grid.mechanisms:
-                wanted = registry.published(id).settings.get("estimator")
-                found = {m.estimator for m in one.recipe.grid.variants(id)} if wanted else {None}
+                wanted = registry.get_published_settings(id).settings.get("estimator")
+                found = (
+                    {m.estimator for m in one.recipe.grid.create_variants(id)} if wanted else {None}
+                )
                 assert wanted in found, one.id
 
 
@@ -419,13 +426,13 @@ def test_an_audit_behind_a_counterexample_is_as_published_and_can_be_had_again(i
     promise = one.promises[-1]
     (found,) = [p for p in verdicts.promises(one) if p.mechanism == promise.mechanism]
     assert found.verdict is Privacy.COUNTEREXAMPLE
-    settings = as_published.with_published(promise.mechanism, promise.settings)
+    settings = as_published.merge_published_settings(promise.mechanism, promise.settings)
     mechanism = registry.create(promise.mechanism, epsilon=1.0, **settings)
-    assert all(f"--set {name}={setting_text(v)}" in found.command for name, v in settings.items())
-    report = refute(mechanism, change=promise.change, runs=12, methods=[Method.PROBE])
+    assert all(f"--set {name}={format_setting(v)}" in found.command for name, v in settings.items())
+    report = audit_mechanism(mechanism, change=promise.change, runs=12, methods=[AuditMethod.PROBE])
     record = verdicts._audits()[found.command]
     assert record["epsilon"] == pytest.approx(report.measured, rel=1e-9)
-    assert audits.pair(report.best.pair) in record["pair"] in found.words
+    assert audits.describe_changed_row(report.best.pair) in record["pair"] in found.words
     assert promise.change.relation in found.words
 
 
@@ -663,7 +670,7 @@ def ran(recipe, tmp_path, units=None):
     plan = engine.planned(recipe)
     store = Store(tmp_path / "run.sqlite")
     for unit in plan.units[:units]:
-        _, record = sweep.run_here(unit, plan.sources[unit.source])
+        _, record = sweep.run_unit_locally(unit, plan.sources[unit.source])
         store.add([record])
     return plan, store
 
@@ -675,17 +682,17 @@ def test_curves_are_means_over_the_seeds_of_the_rows(tmp_path):
     with store:
         found = engine.of_rows(one, GRID, plan, store)
         values = {
-            (unit.mechanism.id, unit.epsilon, unit.seed): sweep.run_here(
+            (unit.mechanism.id, unit.epsilon, unit.seed): sweep.run_unit_locally(
                 unit, plan.sources[unit.source]
             )[0].metrics["are"]
             for unit in plan.units
         }
     flips, clear = found.get("InP"), found.get("Clear")
     for epsilon in (1.0, 4.0):
-        wanted = interval([values["input-flip", epsilon, seed] for seed in (1, 2)])
+        wanted = compute_interval([values["input-flip", epsilon, seed] for seed in (1, 2)])
         assert found.at("InP", epsilon)[:3] == pytest.approx(wanted)
         assert clear.at(epsilon)[:3] == pytest.approx(
-            interval([values["clear", None, seed] for seed in (1, 2)])
+            compute_interval([values["clear", None, seed] for seed in (1, 2)])
         )
     assert flips.seeds == (2, 2)
     assert clear.level
@@ -693,7 +700,7 @@ def test_curves_are_means_over_the_seeds_of_the_rows(tmp_path):
     assert found.at("InP", 2.0) is None
     assert found.stamp.settings["InP"]["iterations"] == "2"
     assert found.stamp.revisions == {
-        id: registry.get(id).revision for id in ("input-flip", "clear")
+        id: registry.get_mechanism(id).revision for id in ("input-flip", "clear")
     }
     assert found.stamp.command == "dpmc papers x --run"
 
@@ -964,7 +971,7 @@ def test_why_is_found_by_something_that_is_there_or_supposed():
     told = " ".join(views.why(papers.find("lwhm22-1a")[1]))
     assert told in dict(views.facts(views.look(*papers.find("lwhm22-1a"))))["why"]
     assert all(
-        line in all_text(open_page("papers", experiment="lwhm22-3a"))
+        line in read_all_text(open_page("papers", experiment="lwhm22-3a"))
         for line in ("Found: without privacy", "shown by lwhm22-3a", "Supposed: So few ratings")
     )
     for _, one in ALL:
@@ -973,7 +980,7 @@ def test_why_is_found_by_something_that_is_there_or_supposed():
             command = shown.split()
             if len(command) > 1:
                 assert command[:2] in (["dpmc", "fit"], ["dpmc", "audit"]), one.id
-                assert registry.get(command[3 if command[1] == "fit" else 2])
+                assert registry.get_mechanism(command[3 if command[1] == "fit" else 2])
                 assert "--epsilon" in command
             else:
                 assert papers.find(shown), one.id
@@ -983,8 +990,8 @@ def test_why_is_found_by_something_that_is_there_or_supposed():
 def test_all_is_made_at_the_size_that_is_there(monkeypatch):
     """Planted bug: what is smaller for want of MovieLens 10M was left out where only that is."""
     made = []
-    monkeypatch.setattr(engine.public_sets, "available", "ml-10m".__eq__)
-    monkeypatch.setattr(cli_papers, "_make", lambda one, *_, **__: made.append(one.id))
+    monkeypatch.setattr(engine.public_sets, "is_downloaded", "ml-10m".__eq__)
+    monkeypatch.setattr(cli_papers, "_make_experiment", lambda one, *_, **__: made.append(one.id))
     cli_papers._make_all([papers.PAPERS["RYHH24"]], None, False)
     assert {f"ryhh24-{part}" for part in ("5b", "7a", "7b", "8a", "8b")} <= {*made}
     assert "ryhh24-table-3" not in made
@@ -1010,11 +1017,11 @@ def test_what_holds_has_one_number_wherever_it_is_told(capsys):
     assert main(["papers"]) == 0
     assert told in " ".join(capsys.readouterr().out.split())
     assert f"<p>{told}</p>" in views.html(looks)
-    assert told in all_text(open_page("papers"))
+    assert told in read_all_text(open_page("papers"))
     assert main(["papers", "z16"]) == 0
     z16 = [one for one in looks if one.paper.key == "Z16"]
     assert views.opening(z16) in " ".join(capsys.readouterr().out.split())
-    assert views.opening(z16) in all_text(open_page("papers", paper="z16"))
+    assert views.opening(z16) in read_all_text(open_page("papers", paper="z16"))
 
 
 def looked(one, ours):
@@ -1120,4 +1127,7 @@ def test_the_citation_names_the_papers():
         assert tuple(names) == paper.authors
         assert paper.title in paper.bibtex
         assert {*paper.methods} == set().union(*(one.runs for one in paper.experiments))
-    assert [one.key for one in citation.citing(["pmf", "objective"])] == ["HXZ15", "LWHM22"]
+    assert [one.key for one in citation.find_papers_running(["pmf", "objective"])] == [
+        "HXZ15",
+        "LWHM22",
+    ]

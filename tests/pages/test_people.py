@@ -25,16 +25,16 @@ from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import shipped, sweep
 from dpmc_lab.curves import cards, lines, numbers, people, trade
-from dpmc_lab.curves.data import title
-from dpmc_lab.curves.people import Flips, Newcomer, Person
-from dpmc_lab.store import Store, top_lists
-from dpmc_lab.sweep import LISTS_OF, Grid, toplists
+from dpmc_lab.curves.data import format_item_title
+from dpmc_lab.curves.people import FlipChances, Person, VisitorModel
+from dpmc_lab.store import Store, load_top_lists
+from dpmc_lab.sweep import LISTS_SEED, Grid, toplists
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import rows, scene
-from tests.browser_helpers import CHROMIUM, chromium
-from tests.page_helpers import instrument, open_page, placed_line, wait_until
-from tests.slow_helpers import rest_slow
-from tests.sweep_helpers import InThisProcess
+from tests.browser_helpers import CHROMIUM, open_chromium
+from tests.page_helpers import make_placed_line, open_page, read_instrument, wait_until
+from tests.slow_helpers import mark_rest_slow
+from tests.sweep_helpers import InProcessPool
 
 PUBLIC = {
     Task.BINARY: PublicFacts(users=50, items=40, low=-1, high=1),
@@ -44,8 +44,8 @@ PUBLIC = {
 GIVEN = {Task.BINARY: (-1.0, 1.0), Task.RATINGS: (1.0, 5.0), Task.RANKING: (None, 1.0)}
 LOCAL = [
     id
-    for id in registry.offered()
-    if registry.create(id, epsilon=1.0).guarantee(PUBLIC[registry.get(id).task]).trust
+    for id in registry.list_suitable_mechanisms()
+    if registry.create(id, epsilon=1.0).guarantee(PUBLIC[registry.get_mechanism(id).task]).trust
     is Trust.LOCAL
 ]
 
@@ -75,58 +75,58 @@ def train():
 def test_lists_are_the_best_unrated_items_of_a_plain_sort(train):
     rng = np.random.default_rng(0)
     scores = rng.integers(0, 9, train.shape).astype(float)  # with ties
-    found = toplists.of(Scored(scores), train)
+    found = toplists.list_recommendations(Scored(scores), train)
     rated = Counter(zip(train.users.tolist(), train.items.tolist(), strict=True))
-    for user, shown in zip(toplists.sample(train).tolist(), found, strict=True):
+    for user, shown in zip(toplists.sample_users(train).tolist(), found, strict=True):
         left = [i for i in range(train.public.items) if (user, i) not in rated]
-        assert shown == sorted(left, key=lambda i: (-scores[user, i], i))[: toplists.LENGTH]
+        assert shown == sorted(left, key=lambda i: (-scores[user, i], i))[: toplists.LIST_LENGTH]
 
 
 def test_the_sample_of_users_is_spread_evenly_and_leaves_out_who_rated_nothing(train):
-    users = toplists.sample(train)
+    users = toplists.sample_users(train)
     assert np.array_equal(users, np.flatnonzero(np.bincount(train.users) > 0))  # fewer than 300
     large = build_problem(datasets.load("movie-night"), Task.BINARY, seed=1).train
-    users = toplists.sample(large)
-    assert len(users) == toplists.MOST_USERS
+    users = toplists.sample_users(large)
+    assert len(users) == toplists.MAX_USERS
     assert set(np.diff(users).tolist()) <= {2, 3, 4, 5}
 
 
 def test_the_popular_list_is_that_of_counts(train):
     counts = np.bincount(train.items, minlength=train.public.items).astype(float)
     everybody = Scored(np.broadcast_to(counts, train.shape))
-    assert toplists.popular(train) == toplists.of(everybody, train)
+    assert toplists.list_popular_items(train) == toplists.list_recommendations(everybody, train)
 
 
 def test_a_sweep_keeps_the_lists_of_its_first_seed_and_pruning_drops_them(tmp_path):
     grid = Grid(data=["restaurants"], mechanisms=["input-flip"], epsilons=[1.0], seeds=[1, 2])
-    plan = sweep.plan(grid)
+    plan = sweep.build_plan(grid)
     with Store(tmp_path / "s.sqlite") as store:
-        sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
+        sweep.run(plan.units, store, lambda: InProcessPool(plan.sources))
         kept = store.connection.execute("SELECT key FROM shown").fetchall()
-        first = {unit.key for unit in plan.units if unit.seed == LISTS_OF}
+        first = {unit.key for unit in plan.units if unit.seed == LISTS_SEED}
         assert {row["key"] for row in kept} == first
         key = next(key for key, id in plan.keys.curves.items() if id == "input-flip")
         (id,) = (
             row["id"]
             for row in store.connection.execute("SELECT id FROM curve WHERE key = ?", [key])
         )
-        found = top_lists(store, id)
+        found = load_top_lists(store, id)
         assert list(found) == [1.0]
-        assert {len(one) for one in found[1.0]} == {toplists.LENGTH}
+        assert {len(one) for one in found[1.0]} == {toplists.LIST_LENGTH}
         store.prune([id])
-        assert not top_lists(store, id)
+        assert not load_top_lists(store, id)
         assert (
             store.connection.execute("SELECT COUNT(*) FROM shown").fetchone()[0] == len(first) - 1
         )
 
 
 def test_people_stand_at_the_quantiles_of_their_ratings(train):
-    plain = toplists.popular(train)
-    found = people.people(train, plain, ())
-    counts = np.sort(np.bincount(train.users)[toplists.sample(train)])
+    plain = toplists.list_popular_items(train)
+    found = people.select_people(train, plain, ())
+    counts = np.sort(np.bincount(train.users)[toplists.sample_users(train)])
     wanted = [counts[round(q * (len(counts) - 1))] for q in people.QUANTILES]
     assert [person.rated for person in found.people] == wanted
-    assert found.popular == toplists.LENGTH  # against itself
+    assert found.popular == toplists.LIST_LENGTH  # against itself
     for person in found.people:
         rated = [value for _, value in person.cells if value is not None]
         assert rated
@@ -134,41 +134,46 @@ def test_people_stand_at_the_quantiles_of_their_ratings(train):
 
 
 def test_what_is_shared_is_counted_against_the_list_without_privacy():
-    assert toplists.shared([[1, 2, 3], [4, 5, 6]], [[3, 2, 9], [7, 8, 9]]) == [2, 0]
+    assert toplists.count_shared_items([[1, 2, 3], [4, 5, 6]], [[3, 2, 9], [7, 8, 9]]) == [2, 0]
 
 
 def test_the_file_of_lists_is_read_as_it_was_written(monkeypatch, tmp_path, train):
-    plain = toplists.popular(train)
-    known = people.people(train, plain, ())
-    lists = {0.1: people.Lists(((1, 2),), (1,), 0.5), 1.0: people.Lists(((3,),), (0,), 1.25)}
+    plain = toplists.list_popular_items(train)
+    known = people.select_people(train, plain, ())
+    lists = {0.1: people.TopLists(((1, 2),), (1,), 0.5), 1.0: people.TopLists(((3,),), (0,), 1.25)}
     stream = io.StringIO()
-    joined = people.Yours(["A"], [0], "AAA=", 0.5, [0.1], [people.Worth(40, 0.6, 0.5, 0.5, 0.05)])
-    people.write(known, {"a key": lists}, {"a key": joined}, stream)
+    joined = people.VisitorLists(
+        ["A"], [0], "AAA=", 0.5, [0.1], [people.ListQuality(40, 0.6, 0.5, 0.5, 0.05)]
+    )
+    people.write_people(known, {"a key": lists}, {"a key": joined}, stream)
     (tmp_path / "restaurants.json").write_text(stream.getvalue())
-    monkeypatch.setattr(shipped, "FOLDER", tmp_path)
-    assert people.load("restaurants", Task.BINARY, "a key") == (known, lists)
-    assert people.joined("restaurants", Task.BINARY, "a key") == joined
-    assert people.load("restaurants", Task.BINARY, "another") is None
-    assert people.joined("restaurants", Task.BINARY, "another") is None
-    assert people.load("restaurants", Task.RATINGS, "a key") is None
+    monkeypatch.setattr(shipped, "CURVE_FOLDER", tmp_path)
+    assert people.load_people("restaurants", Task.BINARY, "a key") == (known, lists)
+    assert people.load_visitor_lists("restaurants", Task.BINARY, "a key") == joined
+    assert people.load_people("restaurants", Task.BINARY, "another") is None
+    assert people.load_visitor_lists("restaurants", Task.BINARY, "another") is None
+    assert people.load_people("restaurants", Task.RATINGS, "a key") is None
 
 
 @pytest.mark.parametrize(
     ("data", "id"),
-    rest_slow(
+    mark_rest_slow(
         [
             (data, id)
             for data, sample in SAMPLES.items()
-            for id in registry.offered(clicks=sample.clicks)
-            if (shipped.FOLDER / shipped.file_name(data, registry.get(id).task)).is_file()
+            for id in registry.list_suitable_mechanisms(clicks=sample.clicks)
+            if (
+                shipped.CURVE_FOLDER
+                / shipped.build_curve_file_name(data, registry.get_mechanism(id).task)
+            ).is_file()
         ],
         12,
     ),
 )
 def test_every_shipped_curve_has_its_lists(data, id):
-    (picture, *_) = rows.shipped.__wrapped__(data, id)
+    (picture, *_) = rows.load_shipped.__wrapped__(data, id)
     line = picture.lines[0]
-    found = people.load(data, registry.get(id).task, line.key)
+    found = people.load_people(data, registry.get_mechanism(id).task, line.key)
     assert found is not None
     known, lists = found
     assert list(lists) == line.epsilon.tolist()
@@ -181,8 +186,8 @@ def test_every_shipped_curve_has_its_lists(data, id):
 
 def test_lists_come_back_as_epsilon_grows():
     """At epsilon 10 a list of coin flips is nearly that without privacy; at 0.1 it is not."""
-    picture, *_ = rows.shipped.__wrapped__("movie-night", "input-flip")
-    _, lists = people.load("movie-night", Task.BINARY, picture.lines[0].key)
+    picture, *_ = rows.load_shipped.__wrapped__("movie-night", "input-flip")
+    _, lists = people.load_people("movie-night", Task.BINARY, picture.lines[0].key)
     assert lists[10.0].everyone > 4.5 > 1.0 > lists[0.1].everyone
 
 
@@ -195,14 +200,14 @@ PLACES = 1_000
 @pytest.mark.parametrize("id", LOCAL)
 def test_the_server_gets_draws_of_the_very_release(id):
     """Against the channel of the card, 1,000 people each; false alarms below 1e-6 a method."""
-    task = registry.get(id).task
+    task = registry.get_mechanism(id).task
     mechanism = registry.create(id, epsilon=1.0)
     low, high = GIVEN[task]
     told = {given: [] for given in (low, high)}
     for place in range(PLACES):
         for given in told:
             person = Person("x", 1, (("title", given),), (), place)
-            told[given].append(people.served(mechanism, person, PUBLIC[task]).values[0])
+            told[given].append(people.draw_server_view(mechanism, person, PUBLIC[task]).values[0])
     (release,) = (release for _, release in mechanism.guarantee(PUBLIC[task]).releases)
     for given, values in told.items():
         there = ~np.isnan(values)
@@ -226,13 +231,15 @@ def test_the_server_gets_draws_of_the_very_release(id):
 
 @pytest.mark.parametrize("id", LOCAL)
 def test_what_is_told_truly_stays_so_as_epsilon_grows(id):
-    task = registry.get(id).task
+    task = registry.get_mechanism(id).task
     low, high = GIVEN[task]
     for place in range(40):
         person = Person("x", 2, (("a", high), ("b", low), ("c", high)), (), place)
         changed = np.array(
             [
-                people.served(registry.create(id, epsilon=e), person, PUBLIC[task]).changed
+                people.draw_server_view(
+                    registry.create(id, epsilon=e), person, PUBLIC[task]
+                ).changed
                 for e in EPSILONS
             ]
         )
@@ -242,20 +249,22 @@ def test_what_is_told_truly_stays_so_as_epsilon_grows(id):
 
 def test_nothing_is_told_of_unrated_titles_where_which_exist_is_public():
     person = Person("x", 1, (("a", 1.0), ("b", None)), (), 0)
-    told = people.served(registry.create("input-flip", epsilon=1.0), person, PUBLIC[Task.BINARY])
+    told = people.draw_server_view(
+        registry.create("input-flip", epsilon=1.0), person, PUBLIC[Task.BINARY]
+    )
     assert len(told.values) == 1
 
 
 def test_of_a_trusted_server_nothing_is_served():
     person = Person("x", 1, (("a", 4.0),), (), 0)
     effects = registry.create("private-effects", epsilon=1.0)
-    assert people.served(effects, person, PUBLIC[Task.RATINGS]) is None
+    assert people.draw_server_view(effects, person, PUBLIC[Task.RATINGS]) is None
 
 
 def test_the_numbers_that_leave_a_server_carry_the_noise_of_every_card():
     train = build_problem(datasets.load("restaurants"), Task.RATINGS, seed=1).train
     methods = [registry.create("private-effects", epsilon=e) for e in EPSILONS]
-    found = people.scores(methods, train)
+    found = people.release_item_scores(methods, train)
     counts = np.bincount(train.items, minlength=train.public.items)
     scale = [
         next(
@@ -276,22 +285,25 @@ def test_the_numbers_that_leave_a_server_carry_the_noise_of_every_card():
 
 def test_the_best_attacker_on_a_coin_and_on_gaussian_noise():
     flip = registry.create("input-flip", epsilon=1.0).guarantee(PUBLIC[Task.BINARY])
-    assert flip.attacker() == pytest.approx(math.e / (1 + math.e))
+    assert flip.attacker_accuracy() == pytest.approx(math.e / (1 + math.e))
     popular = registry.create("private-popularity", epsilon=1.0).guarantee(PUBLIC[Task.RANKING])
     (release,) = (r for _, r in popular.releases)
     mu = 1 / release.scale
-    assert popular.attacker(USER_EMPTIED) == pytest.approx(stats.norm.cdf(mu / 2))
-    assert registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS]).attacker() == 1
+    assert popular.attacker_accuracy(USER_EMPTIED) == pytest.approx(stats.norm.cdf(mu / 2))
+    assert (
+        registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS]).attacker_accuracy()
+        == 1
+    )
 
 
-@pytest.mark.parametrize("id", registry.offered())
+@pytest.mark.parametrize("id", registry.list_suitable_mechanisms())
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
     """The best strategy against what is dealt is right as often as is said, never more often."""
     mechanism = registry.create(id, epsilon=epsilon)
     card = mechanism.guarantee(PUBLIC[mechanism.task])
-    for question in trade.questions(card, mechanism.task, 20):
-        game = trade.guess(card, question)
+    for question in trade.list_questions(card, mechanism.task, 20):
+        game = trade.build_guessing_game(card, question)
         if game is None:
             continue
         if "symbols" in game:
@@ -301,70 +313,72 @@ def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
             best = stats.norm.cdf(game["shift"] / 2)
         else:
             best = 1 - math.exp(-game["shift"] / 2) / 2
-        assert 0.5 < best <= question.right(card) + 1e-9
+        assert 0.5 < best <= question.success_rate(card) + 1e-9
         if card.trust is Trust.LOCAL and "symbols" in game and len(game["symbols"]) == 2:
-            assert best == pytest.approx(question.right(card))
+            assert best == pytest.approx(question.success_rate(card))
 
 
 def test_all_of_a_persons_ratings_cost_more_than_one():
     card = registry.create("input-flip", epsilon=0.5).guarantee(PUBLIC[Task.BINARY])
-    one, all_of_them = trade.questions(card, Task.BINARY, 6)
-    assert one.right(card) == pytest.approx(1 / (1 + math.exp(-0.5)))
+    one, all_of_them = trade.list_questions(card, Task.BINARY, 6)
+    assert one.success_rate(card) == pytest.approx(1 / (1 + math.exp(-0.5)))
     flip = 1 / (1 + math.exp(0.5))  # six answers, guessed by their majority, ties by a coin
     told = [math.comb(6, k) * flip**k * (1 - flip) ** (6 - k) for k in range(7)]
-    assert all_of_them.right(card) == pytest.approx(sum(told[:3]) + told[3] / 2)
+    assert all_of_them.success_rate(card) == pytest.approx(sum(told[:3]) + told[3] / 2)
 
 
 def test_where_nothing_is_proved_no_limit_stands_for_certainty():
     proved = registry.create("input-flip", epsilon=10.0).guarantee(PUBLIC[Task.BINARY])
-    _, many = trade.questions(proved, Task.BINARY, 500)
-    assert many.right(proved) == 1  # as far as numbers go
-    assert many.bounded(proved)
+    _, many = trade.list_questions(proved, Task.BINARY, 500)
+    assert many.success_rate(proved) == 1  # as far as numbers go
+    assert many.is_bounded(proved)
     claimed = registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS])
-    assert not any(one.bounded(claimed) for one in trade.questions(claimed, Task.RATINGS, 20))
+    assert not any(
+        one.is_bounded(claimed) for one in trade.list_questions(claimed, Task.RATINGS, 20)
+    )
 
 
 @pytest.mark.parametrize(
     ("share", "text"), [(0.5, "50"), (0.731, "73"), (0.994, "99"), (0.995, ">99"), (1.0, ">99")]
 )
 def test_certainty_is_not_rounded_up(share, text):
-    assert cards.of_hundred(share, 0) == text
+    assert cards.format_limit_percent(share, 0) == text
 
 
 # --- the curve, stop by stop ---------------------------------------------------------------------
 
 
 def picture_of(values, guess, without):
-    line = placed_line("input-flip", values, epsilons=(0.1, 1.0, 10.0)).line
+    line = make_placed_line("input-flip", values, epsilons=(0.1, 1.0, 10.0)).line
     floor, reference = (
-        lines.Reference(id, id, id, np.array([value] * 3))
+        lines.FlatLine(id, id, id, np.array([value] * 3))
         for id, value in (
-            (registry.get("input-flip").floor, guess),
-            (registry.REFERENCES[Task.BINARY], without),
+            (registry.get_mechanism("input-flip").baseline, guess),
+            (registry.NONPRIVATE_REFERENCES[Task.BINARY], without),
         )
     )
-    return lines.Picture(line.metric, (line,), (floor,), (reference,))
+    return lines.CurveChart(line.metric, (line,), (floor,), (reference,))
 
 
 def test_what_is_kept_is_the_share_of_the_gain():
     picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
     line = picture.lines[0]
-    found = [numbers.kept(picture, line, e) for e in (0.1, 1.0, 10.0)]
+    found = [numbers.compute_gain_share(picture, line, e) for e in (0.1, 1.0, 10.0)]
     assert [one.share for one in found] == pytest.approx([0.0, 0.75, 0.95])
-    assert [one.clear for one in found] == [False, True, True]
-    assert numbers.kept(picture, line, 2.0) is None
-    assert numbers.kept_words(0.75) == "keeps 75 % of the gain over guessing"
-    assert numbers.kept(picture, line, 10.0, lines.Interval(0.88, 0.0, 0)).share == pytest.approx(
-        0.5
-    )
+    assert [one.is_clear for one in found] == [False, True, True]
+    assert numbers.compute_gain_share(picture, line, 2.0) is None
+    assert numbers.format_gain_share(0.75) == "keeps 75 % of the gain over guessing"
+    assert numbers.compute_gain_share(
+        picture, line, 10.0, lines.Interval(0.88, 0.0, 0)
+    ).share == pytest.approx(0.5)
 
 
 def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
     def said(values, guess, without):
         picture = picture_of(values, guess, without)
-        found = numbers.kept(picture, picture.lines[0], 1.0)
-        assert not found.clear
-        return found.words
+        found = numbers.compute_gain_share(picture, picture.lines[0], 1.0)
+        assert not found.is_clear
+        return found.label
 
     assert said([[0.5] * 3] * 3, 0.5, 0.5).startswith("nothing to keep")
     # 30 % of a gain of .05 by the means, but the band is as wide as the whole gain
@@ -375,10 +389,10 @@ def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
 
 
 def test_the_finding_says_where_it_begins_to_pay():
-    found = numbers.finding
+    found = numbers.describe_curve
     picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
     assert found(picture, picture.lines[0]).startswith(f"Below epsilon 1 {UNCLEAR}")
-    assert "from 10 on" in found(picture, picture.lines[0])
+    assert "epsilon 10 keeps 90 % of the gain" in found(picture, picture.lines[0])
     flat = picture_of([[0.5] * 3] * 3, 0.5, 0.7)
     assert "at any epsilon" in found(flat, flat.lines[0])
     noisy = picture_of([[0.4, 0.6, 0.5]] * 3, 0.45, 0.7)  # 0.5 on average, but who knows
@@ -388,12 +402,14 @@ def test_the_finding_says_where_it_begins_to_pay():
 def test_what_is_needed_is_read_off_an_increasing_fit():
     picture = picture_of([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
     line, grid = picture.lines[0], (0.1, 1.0, 10.0)
-    few, half, most, more = numbers.needed(line, grid, [0.4, 0.575, 0.65, 0.66])
+    few, half, most, more = numbers.locate_targets(line, grid, [0.4, 0.575, 0.65, 0.66])
     assert (few.at, most.at) == pytest.approx((0, 1))
     assert more.at is None
     assert (half.low, half.at, half.high) == pytest.approx((0.5, 0.5, 0.5))  # no spread
-    (asked,) = numbers.smallest_epsilons(lines.place(line, lines.Count.PAPER), [0.575])
-    assert f"takes epsilon {numbers.reach_words(asked)} " in half.words
+    (asked,) = numbers.find_required_epsilons(
+        lines.place_on_axis(line, lines.EpsilonUnit.PAPER), [0.575]
+    )
+    assert f"takes epsilon {numbers.format_required_epsilon(asked)} " in half.words
     assert "on the slider 1." in half.words
     assert "slider" not in few.words + more.words
 
@@ -417,7 +433,7 @@ def in_javascript(expression):
         return json.loads(done.stdout)
     if not CHROMIUM:
         pytest.skip("neither Node nor Chromium is here")
-    with chromium() as browser:
+    with open_chromium() as browser:
         return browser.new_page().evaluate(f"() => {{ {code} return found }}")
 
 
@@ -443,7 +459,7 @@ def test_the_attacker_on_many_reports_is_the_best_there_is(card):
     found = in_javascript(f"{list(counts)}.map((n) => rightly({json.dumps(game)}, n))")
     assert found == pytest.approx([enumerated(release.matrix, n) for n in counts], abs=1e-12)
     if release.channel[0][1] == release.channel[1][0]:
-        exact = [card.repeated(n).attacker() for n in counts]
+        exact = [card.repeat(n).attacker_accuracy() for n in counts]
         assert found == pytest.approx(exact, abs=1e-9)
 
 
@@ -457,26 +473,31 @@ def test_one_three_and_ten_reports_at_epsilon_one():
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_flips_and_what_reports_are_worth_are_those_of_the_card(epsilon):
     card = flipping(epsilon)
-    flips, matrix = Flips.of(card), card.releases.signs.matrix
+    flips, matrix = FlipChances.from_guarantee(card), card.releases.signs.matrix
     assert (flips.no, flips.yes) == (matrix[0, 1], matrix[1, 0])
     for own in (0, 1):  # mean and variance of a report made unbiased
         values = (np.array([-1, 1]) + flips.yes - flips.no) / flips.gain
         mean = float(matrix[own] @ values)
         assert mean == pytest.approx(2 * own - 1)
         assert float(matrix[own] @ values**2) - mean**2 == pytest.approx(flips.noise)
-    assert Flips.of(registry.create("clear").guarantee(PUBLIC[Task.BINARY])) == (0, 0, 1, 0)
+    assert FlipChances.from_guarantee(registry.create("clear").guarantee(PUBLIC[Task.BINARY])) == (
+        0,
+        0,
+        1,
+        0,
+    )
 
 
 def test_the_browser_folds_as_the_judges_do():
     rng = np.random.default_rng(3)
     items, six = 40, np.array([3, 0, 17, 8, 30, 21])
-    taste = Newcomer(rng.normal(size=items), rng.normal(size=(items, 9)), 0.6)
+    taste = VisitorModel(rng.normal(size=items), rng.normal(size=(items, 9)), 0.6)
     values, noise = rng.normal(size=6), 3.7
-    rows = np.column_stack([taste.base, taste.along @ taste.along[six].T])
+    rows = np.column_stack([taste.base, taste.projections @ taste.projections[six].T])
     for kept in (np.arange(6), np.array([0, 4]), np.array([], dtype=int)):
-        wanted = taste.scores(np.arange(items), six[kept], values[kept], noise)
+        wanted = taste.score_items(np.arange(items), six[kept], values[kept], noise)
         told = [values[k] if k in kept else None for k in range(6)]
-        args = json.dumps([rows.tolist(), six.tolist(), told, taste.spread + noise])
+        args = json.dumps([rows.tolist(), six.tolist(), told, taste.residual_variance + noise])
         call = "(rows, six, told, ridge) => fold(rows, six, told.map((v) => v ?? NaN), ridge)"
         assert in_javascript(f"({call})(...{args})") == pytest.approx(wanted, abs=1e-8)
 
@@ -488,25 +509,27 @@ def test_ridge_is_the_best_guess_of_a_taste_drawn_from_the_prior():
     users, items = np.divmod(np.arange(400 * 25), 25)
     signs = np.sign(rng.normal(size=len(users)))
     train = Ratings.build(users, items, signs, PublicFacts(users=400, items=25, low=-1, high=1))
-    taste = Newcomer.of(Factors(left, right), train)
+    taste = VisitorModel.from_model(Factors(left, right), train)
     six, values, noise = np.arange(6), rng.choice([-1.0, 1.0], 6), 2.0
     prior = np.linalg.inv(np.cov(left.T, bias=True))
-    own, ridge = right[six], taste.spread + noise
+    own, ridge = right[six], taste.residual_variance + noise
     mean = left.mean(axis=0)
     moved = np.linalg.solve(own.T @ own / ridge + prior, own.T @ (values - own @ mean) / ridge)
-    assert taste.scores(np.arange(25), six, values, noise) == pytest.approx(right @ (mean + moved))
+    assert taste.score_items(np.arange(25), six, values, noise) == pytest.approx(
+        right @ (mean + moved)
+    )
 
 
 def test_six_cards_are_well_known_and_of_different_kinds():
     data = datasets.load("movie-night")
-    six = people.asked(registry.create("input-flip", epsilon=1.0), data)
+    six = people.choose_prompts(registry.create("input-flip", epsilon=1.0), data)
     kinds = [frozenset(card.kind.casefold().split(", ")) for card in six]
     assert len(six) == 6
     assert all(a.isdisjoint(b) for a, b in itertools.combinations(kinds, 2))
     counts = np.bincount(data.ratings.items)
     assert six[0].rated == counts.max()
     assert min(card.rated for card in six) >= np.sort(counts)[-60]
-    other = people.asked(registry.create("input-flip", epsilon=0.1), data)
+    other = people.choose_prompts(registry.create("input-flip", epsilon=0.1), data)
     assert six == other  # public facts alone decide
 
 
@@ -520,21 +543,23 @@ def test_six_cards_are_well_known_and_of_different_kinds():
     ],
 )
 def test_where_a_visitor_has_no_place_none_is_offered(data, id):
-    assert people.asked(registry.create(id, epsilon=1.0), datasets.load(data)) == ()
+    assert people.choose_prompts(registry.create(id, epsilon=1.0), datasets.load(data)) == ()
 
 
 @pytest.mark.parametrize("data", SAMPLES)
 def test_people_stand_as_somebody(data):
     dataset = datasets.load(data)
-    id = registry.offered(clicks=SAMPLES[data].clicks)[0]
-    found = people.load(
-        data, registry.get(id).task, rows.shipped.__wrapped__(data, id)[0].lines[0].key
+    id = registry.list_suitable_mechanisms(clicks=SAMPLES[data].clicks)[0]
+    found = people.load_people(
+        data,
+        registry.get_mechanism(id).task,
+        rows.load_shipped.__wrapped__(data, id)[0].lines[0].key,
     )
-    around = people.around(found[0], dataset, registry.create(id, epsilon=1.0))
-    for person, words in zip(found[0].people, around.who, strict=True):
+    around = people.describe_people(found[0], dataset, registry.create(id, epsilon=1.0))
+    for person, words in zip(found[0].people, around.descriptions, strict=True):
         assert str(person.rated) in words
         assert not re.search(rf"\b{person.name}\b", words.replace(str(person.rated), ""))
-        assert (", m" in words) == bool(dataset.facts)
+        assert (", m" in words) == bool(dataset.item_features)
 
 
 def two_camps(users=300, items=60, noise=0.0, seed=0):
@@ -546,36 +571,45 @@ def two_camps(users=300, items=60, noise=0.0, seed=0):
     genres = [(f"kind {k % 8}",) for k in range(items)]
     public = PublicFacts(users=users, items=items, low=-1, high=1)
     ratings = Ratings.build(rows, columns, values[rows, columns], public)
-    ratings, facts = features.known_of(ratings, genres)
-    return datasets.Dataset(ratings, "camps", "", "", "", (), facts=facts)
+    ratings, facts = features.add_public_features(ratings, genres)
+    return datasets.Dataset(ratings, "camps", "", "", "", (), item_features=facts)
 
 
 @pytest.mark.slow
 def test_lists_are_called_yours_where_answers_help_and_nowhere_else():
     methods = [registry.create("input-flip", epsilon=e) for e in (0.1, 8.0)]
     seen = []
-    found = people.yours(methods, two_camps(noise=0.1), lambda *told: seen.append(told))
-    assert [one.yours for one in found.judged] == [False, True, True]
-    assert found.judged[2].mine > 0.8 > 0.6 > found.judged[2].same
+    found = people.build_visitor_lists(
+        methods, two_camps(noise=0.1), lambda *told: seen.append(told)
+    )
+    assert [one.is_personal for one in found.judged] == [False, True, True]
+    assert found.judged[2].personal > 0.8 > 0.6 > found.judged[2].common
     assert [done for done, _, _ in seen] == list(range(seen[0][1]))
     numbers = np.frombuffer(base64.b64decode(found.numbers), "<i2").reshape(3, 60, 7)
     products = numbers[:, found.places, 1:] * found.unit
     assert np.allclose(products, products.transpose(0, 2, 1), atol=found.unit)
     unpacked = in_javascript(f"unpack({json.dumps(found._asdict())})")
     assert np.allclose(unpacked, numbers * found.unit)
-    coins = people.yours(methods, two_camps(noise=0.5), lambda *_: None)  # taste is in nothing
-    assert not any(one.yours for one in coins.judged)
-    few = people.yours(methods, two_camps(users=20), lambda *_: None)
-    assert not any(one.yours for one in few.judged)
+    coins = people.build_visitor_lists(
+        methods, two_camps(noise=0.5), lambda *_: None
+    )  # taste is in nothing
+    assert not any(one.is_personal for one in coins.judged)
+    few = people.build_visitor_lists(methods, two_camps(users=20), lambda *_: None)
+    assert not any(one.is_personal for one in few.judged)
 
 
 def test_a_lead_counts_against_both_rivals_and_all_stops():
     rng = np.random.default_rng(0)
     liked = rng.choice([0.4, 0.6, 0.8], (500, 3))
     for better, yours in (((1, 0, 0), True), ((1, 0, 1), False), ((1, 1, 0), False)):
-        assert people.judged(liked + 0.2 * np.array(better), 15).yours is yours
+        assert (
+            people.summarise_list_quality(liked + 0.2 * np.array(better), 15).is_personal is yours
+        )
     false = sum(
-        any(people.judged(rng.choice([0.4, 0.6, 0.8], (100, 3)), 15).yours for _ in range(15))
+        any(
+            people.summarise_list_quality(rng.choice([0.4, 0.6, 0.8], (100, 3)), 15).is_personal
+            for _ in range(15)
+        )
         for _ in range(100)
     )
     assert false <= 8  # 2.5 of 100 at most are expected; above 8 one time in a thousand
@@ -586,14 +620,16 @@ def test_nothing_of_a_visitor_is_told_to_anybody():
         assert way not in YOU.replace("nothing here sends", "")
     for way in ("history", "location", "WebSocket", "XMLHttp", "Beacon", "cookie", "indexedDB"):
         assert way not in YOU
-    assert YOU.split("class You")[0] in scene.code()
+    assert YOU.split("class You")[0] in scene.read_javascript()
 
 
 @pytest.mark.slow
 def test_what_ships_for_a_visitor_is_what_would_be_made():
-    key = rows.shipped.__wrapped__("restaurants", "input-flip")[0].lines[0].key
-    came = people.joined("restaurants", Task.BINARY, key)
-    made = people.yours(scene.at_stops("input-flip"), datasets.load("restaurants"), lambda *_: None)
+    key = rows.load_shipped.__wrapped__("restaurants", "input-flip")[0].lines[0].key
+    came = people.load_visitor_lists("restaurants", Task.BINARY, key)
+    made = people.build_visitor_lists(
+        scene.create_mechanisms("input-flip"), datasets.load("restaurants"), lambda *_: None
+    )
     assert list(made.titles) == came.titles
     assert list(made.places) == came.places
     both = [np.frombuffer(base64.b64decode(one.numbers), "<i2") * one.unit for one in (made, came)]
@@ -604,35 +640,39 @@ def test_what_ships_for_a_visitor_is_what_would_be_made():
 @pytest.mark.slow
 @pytest.mark.parametrize("data", ["movie-night", "long-tail", "restaurants"])
 def test_a_visitor_s_lists_come_with_the_samples_and_only_to_a_visitor(monkeypatch, data):
-    monkeypatch.setattr(people, "yours", None)  # nothing is made
+    monkeypatch.setattr(people, "build_visitor_lists", None)  # nothing is made
     app = open_page(data=data, mechanism="input-flip")
-    assert "yours" not in instrument(app)
+    assert "yours" not in read_instrument(app)
     app = open_page(data=data, mechanism="input-flip", person="you")
-    found = instrument(app)["yours"]
+    found = read_instrument(app)["yours"]
     assert len(found["said"]) == len(found["spread"]) == len(EPSILONS) + 1
-    six = [card["item"] for card in instrument(app)["six"]]
+    six = [card["item"] for card in read_instrument(app)["six"]]
     ratings = datasets.load(data).ratings
-    assert [found["titles"][k] for k in found["places"]] == [title(ratings, item) for item in six]
+    assert [found["titles"][k] for k in found["places"]] == [
+        format_item_title(ratings, item) for item in six
+    ]
     assert not app.get("progress")
 
 
 @pytest.mark.slow
 def test_the_page_makes_a_visitor_s_lists_once_for_everybody(monkeypatch):
     st.cache_resource.clear()
-    monkeypatch.setattr(people, "joined", lambda *_: None)
-    made, own = [], people.yours
-    monkeypatch.setattr(people, "yours", lambda *given: made.append(given) or own(*given))
+    monkeypatch.setattr(people, "load_visitor_lists", lambda *_: None)
+    made, own = [], people.build_visitor_lists
+    monkeypatch.setattr(
+        people, "build_visitor_lists", lambda *given: made.append(given) or own(*given)
+    )
     app = open_page(data="restaurants", mechanism="input-flip")
     assert not made  # nobody asked
-    assert len(instrument(app)["six"]) == 6
+    assert len(read_instrument(app)["six"]) == 6
     app = open_page(data="restaurants", mechanism="input-flip", person="you")
-    wait_until(app, lambda: "yours" in instrument(app))
+    wait_until(app, lambda: "yours" in read_instrument(app))
     assert app.query_params["person"] == "you"
-    found = instrument(app)["yours"]
+    found = read_instrument(app)["yours"]
     assert len(found["said"]) == len(EPSILONS) + 1
     assert set(found["names"]) == {"a popular list, barely changed"}  # too few people judge
     again = open_page(data="restaurants", mechanism="input-flip", person="you")
-    assert instrument(again)["yours"] == found
+    assert read_instrument(again)["yours"] == found
     assert len(made) == 1
 
 
@@ -641,12 +681,12 @@ def test_what_went_wrong_is_said_and_tried_again(monkeypatch):
     def broken(*_):
         raise DpmcError("no luck")
 
-    own = people.yours
+    own = people.build_visitor_lists
     st.cache_resource.clear()
-    monkeypatch.setattr(people, "joined", lambda *_: None)
-    monkeypatch.setattr(people, "yours", broken)
+    monkeypatch.setattr(people, "load_visitor_lists", lambda *_: None)
+    monkeypatch.setattr(people, "build_visitor_lists", broken)
     app = open_page(data="restaurants", mechanism="input-flip", person="you", epsilon="2")
     wait_until(app, lambda: any("No luck" in one.value for one in app.error))
-    monkeypatch.setattr(people, "yours", own)
+    monkeypatch.setattr(people, "build_visitor_lists", own)
     app.run()
-    wait_until(app, lambda: "yours" in instrument(app))
+    wait_until(app, lambda: "yours" in read_instrument(app))

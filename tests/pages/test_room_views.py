@@ -36,7 +36,7 @@ def report(one, yes, reports):
 
 def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
     view = holding(12, 30).view()
-    rows = words.of_question(view, 0)
+    rows = words.build_question_rows(view, 0)
     assert [row.mark for row in rows] == [
         Mark.ESTIMATE,
         Mark.PEOPLE,
@@ -45,14 +45,16 @@ def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
         Mark.REACH,
         Mark.REACH,
     ]
-    assert rows[0].found == view.poll(0).of_class
-    assert rows[1].found == view.poll(0).of_people
+    assert rows[0].interval == view.poll(0).of_class
+    assert rows[1].interval == view.poll(0).of_people
     assert [row.name for row in rows[:2]] == ["This class", "People like this class"]
-    assert rows[2].found.share == 0.4
-    assert words.range_text(rows[2]) == ""  # they are what they are
+    assert rows[2].interval.share == 0.4
+    assert words.format_row_interval(rows[2]) == ""  # they are what they are
     assert [row.reports for row in rows] == [30, 30, 30, 30, 300, 3000]
-    assert [row.found for row in rows[3:]] == [view.poll(0).resolved_by(n) for n in words.PHONES]
-    assert [words.share_text(row) for row in rows[3:]] == ["± 25", "± 8", "± 2"]
+    assert [row.interval for row in rows[3:]] == [
+        view.poll(0).interval_for(n) for n in words.PHONE_COUNTS
+    ]
+    assert [words.format_row_share(row) for row in rows[3:]] == ["± 25", "± 8", "± 2"]
 
 
 def test_each_kind_of_sender_has_its_own_estimate():
@@ -60,21 +62,23 @@ def test_each_kind_of_sender_has_its_own_estimate():
     one.count(3, 20)
     one.simulate(15)
     view = one.view()
-    rows = words.of_question(view, 0, told=True)
+    rows = words.build_question_rows(view, 0, reveal_truth=True)
     estimates = [row for row in rows if row.mark is Mark.ESTIMATE]
     assert [row.note for row in estimates] == ["30 phones", "20 hands", "30 simulated phones"]
     for row, sender in zip(estimates, Sender, strict=True):
-        assert row.found == view.poll(0, sender=sender).of_class
+        assert row.interval == view.poll(0, sender=sender).of_class
     assert [row.truth for row in estimates] == [None, None, 0.5]
-    assert all(row.truth is None for row in words.of_question(view, 0))  # not while it is secret
+    assert all(
+        row.truth is None for row in words.build_question_rows(view, 0)
+    )  # not while it is secret
 
 
 def test_before_the_first_report_there_is_an_empty_picture():
     view = holding(0, 0).view()
-    rows = words.of_question(view, 0)
-    assert [row.found for row in rows] == [None, None]
-    assert "no reports yet" in words.words(rows, "Shares")
-    assert charts_room.shares(rows, "words", charts.LIGHT).count('class="dot"') == 0
+    rows = words.build_question_rows(view, 0)
+    assert [row.interval for row in rows] == [None, None]
+    assert "no reports yet" in words.describe_rows(rows, "Shares")
+    assert charts_room.render_shares(rows, "words", charts.LIGHT).count('class="dot"') == 0
 
 
 def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
@@ -82,16 +86,18 @@ def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
     for _ in range(4):
         one.ask(0)
         report(one, 12, 30)
-    estimates, certainty = words.rounds(one.view(), 0)
-    widths = [row.found.high - row.found.low for row in estimates]
-    *right, equal = [row.found.share for row in certainty]
+    estimates, certainty = words.compare_rounds(one.view(), 0)
+    widths = [row.interval.high - row.interval.low for row in estimates]
+    *right, equal = [row.interval.share for row in certainty]
     assert widths == sorted(widths, reverse=True)
-    assert right == [room.attacker(room.coin(2.0, times)) for times in range(1, 6)]
+    assert right == [
+        room.guess_probability(room.build_phone_channel(2.0, times)) for times in range(1, 6)
+    ]
     assert right == sorted(right)
     assert right[1] == pytest.approx(right[0], abs=1e-6)  # from 50:50 alone
     assert right[2] > right[0] + 0.05
     assert [row.note for row in certainty[:-1]] == [f"epsilon {2 * k} in all" for k in range(1, 6)]
-    assert equal == room.equal_reports(room.coin(2.0), 5)[1] > right[-1]
+    assert equal == room.equal_report_chances(room.build_phone_channel(2.0), 5)[1] > right[-1]
 
 
 @pytest.mark.parametrize(
@@ -108,13 +114,13 @@ def test_surer_stands_above_numbers_that_have_grown(prior, wanted):
     one = holding(12, 30)
     one.ask(0)
     report(one, 12, 30)
-    estimates, certainty = words.rounds(one.view(), 0, prior)
-    assert [round(100 * row.found.share, 1) for row in certainty] == list(wanted)
-    title = words.surer(estimates, certainty)
+    estimates, certainty = words.compare_rounds(one.view(), 0, prior)
+    assert [round(100 * row.interval.share, 1) for row in certainty] == list(wanted)
+    title = words.describe_repetition(estimates, certainty)
     assert ("surer about you" in title) == (wanted[0] < wanted[2])
     assert "79 of 100 phones" in certainty[-1].note or prior == 0.999
     assert title.endswith("epsilon 4 in all")
-    widths = [row.found.high - row.found.low for row in estimates]
+    widths = [row.interval.high - row.interval.low for row in estimates]
     assert ("surer about the class" in title) == (widths[1] < widths[0])
 
 
@@ -122,18 +128,21 @@ def test_questions_are_ordered_only_where_they_differ():
     one = holding(4, 30)
     one.ask(1)
     report(one, 8, 30)
-    rows = words.overview(one.view())
+    rows = words.summarise_questions(one.view())
     assert [row.name for row in rows] == ["Tea?", "Coffee?"]
-    assert words.ranked(rows, words.differences(one.view())) is None
+    assert words.rank_rows(rows, words.compare_questions(one.view())) is None
     report_all = Room(("Tea?", "Coffee?"), 4.0)
     for question, yes in enumerate((20, 180)):
         report_all.ask(question)
         report(report_all, yes, 200)
-    rows, found = words.overview(report_all.view()), words.differences(report_all.view())
+    rows, found = (
+        words.summarise_questions(report_all.view()),
+        words.compare_questions(report_all.view()),
+    )
     assert [row.name for row in rows] == ["Tea?", "Coffee?"]
-    assert "“Coffee?” has more yes" in words.compared(report_all.view(), found)[0]
+    assert "“Coffee?” has more yes" in words.describe_differences(report_all.view(), found)[0]
     unheard = ShareRow("Milk?", Mark.ESTIMATE, None)
-    names = [row.name for row in words.ranked([unheard, *rows], found)]
+    names = [row.name for row in words.rank_rows([unheard, *rows], found)]
     assert names == ["Coffee?", "Tea?", "Milk?"]
 
 
@@ -142,11 +151,11 @@ def test_shares_are_compared_by_the_interval_of_their_difference():
     one = holding(9, 30, epsilon=3.0)
     one.ask(1)
     report(one, 13, 30)
-    rows, (found,) = words.overview(one.view()), words.differences(one.view())
-    assert rows[0].found.high > rows[1].found.low
-    assert found.sure
-    assert (found.more, found.less) == (1, 0)
-    assert [row.name for row in words.ranked(rows, [found])] == ["Coffee?", "Tea?"]
+    rows, (found,) = words.summarise_questions(one.view()), words.compare_questions(one.view())
+    assert rows[0].interval.high > rows[1].interval.low
+    assert found.is_certain
+    assert (found.larger_question, found.smaller_question) == (1, 0)
+    assert [row.name for row in words.rank_rows(rows, [found])] == ["Coffee?", "Tea?"]
 
 
 def test_only_the_same_people_are_compared():
@@ -155,15 +164,15 @@ def test_only_the_same_people_are_compared():
     for token in TOKENS[25:60]:
         one.report(one.view().id, 1, token, 1)
     one.lock()
-    (found,) = words.differences(one.view())
+    (found,) = words.compare_questions(one.view())
     both = [one.view().poll(k, among=TOKENS[25:30]) for k in range(2)]
     assert [poll.people for poll in both] == [5, 5]
-    assert found.by == room.difference(*both[::-1])
+    assert found.interval == room.compute_share_difference(*both[::-1])
     other = holding(12, 30)
     other.ask(1)
     other.count(3, 20)
     other.lock()
-    assert words.differences(other.view()) == []  # phones and hands
+    assert words.compare_questions(other.view()) == []  # phones and hands
 
 
 # --- rounds, and what is hidden -------------------------------------------------------------------
@@ -172,51 +181,53 @@ def test_only_the_same_people_are_compared():
 def test_a_question_shows_nothing_until_it_is_locked_unless_the_teacher_says_so():
     one = holding(12, 30)
     one.lock(False)
-    for rows in (words.of_question(one.view(), 0), words.overview(one.view())):
-        assert all(row.found is None for row in rows)
-        assert rows[0].note == words.HIDDEN
-    assert "(L)" in words.waiting(one.view())
-    assert words.export(one.view()).count("\n") == 2
+    for rows in (words.build_question_rows(one.view(), 0), words.summarise_questions(one.view())):
+        assert all(row.interval is None for row in rows)
+        assert rows[0].note == words.HIDDEN_NOTE
+    assert "(L)" in words.explain_waiting(one.view())
+    assert words.export_results(one.view()).count("\n") == 2
     one.hide(False)
-    assert words.of_question(one.view(), 0)[0].found is not None
-    assert words.waiting(one.view()) == ""
+    assert words.build_question_rows(one.view(), 0)[0].interval is not None
+    assert words.explain_waiting(one.view()) == ""
 
 
 @pytest.mark.parametrize("hides", [True, False])
 def test_a_round_changes_the_wall_only_when_it_is_locked(hides):
     one = holding(12, 30)
     one.hide(hides)
-    before = words.of_question(one.view(), 0)
+    before = words.build_question_rows(one.view(), 0)
     one.ask(0)
     for k in range(5, 17):
         one.report(one.view().id, 1, TOKENS[k], 1)
-        assert words.of_question(one.view(), 0) == before
-        assert words.overview(one.view())[0].found == before[0].found
-    assert words.counted(one.view())[0][0] == ("12", "of 30 have answered again")
+        assert words.build_question_rows(one.view(), 0) == before
+        assert words.summarise_questions(one.view())[0].interval == before[0].interval
+    assert words.count_answers(one.view())[0][0] == ("12", "of 30 have answered again")
     one.report(one.view().id, 1, TOKENS[99], 1)
-    assert words.counted(one.view())[0][0] == (
+    assert words.count_answers(one.view())[0][0] == (
         "12",
         "of 30 have answered again, 1 for the first time",
     )
     one.lock()
-    last, every, *_ = words.of_question(one.view(), 0)
+    last, every, *_ = words.build_question_rows(one.view(), 0)
     assert "25 reports of 13 phones" in last.note
     assert "43 reports of 31 phones" in every.note  # who slept loses nothing
-    assert last.found != every.found != before[0].found
+    assert last.interval != every.interval != before[0].interval
 
 
 @pytest.mark.parametrize("sent", [1, 2])
 def test_no_phones_reports_stand_alone(sent):
     """Neither of one round nor linked, nor as the rest of all."""
     one = holding(1, sent)
-    assert all(row.found is None for row in words.of_question(one.view(), 0))
-    assert all(row.found is None for row in words.overview(one.view()))
-    assert "estimate" not in words.export(one.view())
+    assert all(row.interval is None for row in words.build_question_rows(one.view(), 0))
+    assert all(row.interval is None for row in words.summarise_questions(one.view()))
+    assert "estimate" not in words.export_results(one.view())
     for again in (sent, 30 - sent):
         other = holding(12, 30)
         other.ask(0)
         report(other, again, again)
-        shown = [row for row in words.of_question(other.view(), 0) if row.mark is Mark.ESTIMATE]
+        shown = [
+            row for row in words.build_question_rows(other.view(), 0) if row.mark is Mark.ESTIMATE
+        ]
         assert [row.note for row in shown] == [f"{30 + again} reports of 30 phones"]
 
 
@@ -224,10 +235,10 @@ def test_a_share_past_the_end_is_shown_as_the_end_everywhere():
     """30 yes of 30 printed 116 %, on the wall, in its table and in the CSV."""
     for yes, share in ((30, "100"), (0, "0")):
         view = holding(yes, 30).view()
-        rows = words.of_question(view, 0)
-        assert [words.share_text(row) for row in rows[:2]] == [f"{share} %"] * 2
-        assert words.range_text(rows[1]) == ("93 to 100" if yes else "0 to 7")
-        for row in csv.DictReader(io.StringIO(words.export(view))):
+        rows = words.build_question_rows(view, 0)
+        assert [words.format_row_share(row) for row in rows[:2]] == [f"{share} %"] * 2
+        assert words.format_row_interval(rows[1]) == ("93 to 100" if yes else "0 to 7")
+        for row in csv.DictReader(io.StringIO(words.export_results(view))):
             ends = [row[end] for end in ("share", "low", "high") if row[end]]
             assert all(0 <= float(end) <= 1 for end in ends)
 
@@ -237,7 +248,7 @@ def test_connected_and_answered_are_two_numbers():
     for k in range(33):
         one.visited(TOKENS[k])
         one.visited("nobody")
-    assert words.counted(one.view())[0] == [("30", "answered"), ("33", "connected")]
+    assert words.count_answers(one.view())[0] == [("30", "answered"), ("33", "connected")]
 
 
 def test_an_export_holds_what_was_sent_and_no_tokens():
@@ -248,7 +259,7 @@ def test_an_export_holds_what_was_sent_and_no_tokens():
     one.ask(0)
     report(one, 12, 20)
     one.count(3, 20)
-    text = words.export(one.view())
+    text = words.export_results(one.view())
     rows = list(csv.DictReader(io.StringIO(text)))
     told = [row for row in rows if row["kind"] == "asked"]
     phones = [row for row in told if row["sender"] == "phones"]
@@ -272,7 +283,7 @@ def test_an_export_holds_what_was_sent_and_no_tokens():
 
 
 def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
-    one, exact, faults = holding(12, 30), room._among, []
+    one, exact, faults = holding(12, 30), room._class_count_interval, []
     one.ask(1)
     report(one, 20, 30)
 
@@ -281,18 +292,20 @@ def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
             raise IndexError("planted")
         return exact(parts, tail)
 
-    monkeypatch.setattr(room, "_among", fails)
-    rows = list(csv.DictReader(io.StringIO(words.export(one.view(), lambda *f: faults.append(f)))))
+    monkeypatch.setattr(room, "_class_count_interval", fails)
+    rows = list(
+        csv.DictReader(io.StringIO(words.export_results(one.view(), lambda *f: faults.append(f))))
+    )
     assert [row["kind"] for row in rows] == ["asked", "asked", "failed", "estimate", "estimate"]
     assert [type(error) for _, error in faults] == [IndexError]
 
 
 def test_words_and_table_say_every_number():
-    rows = words.of_question(holding(12, 30).view(), 0)
-    said, table = words.words(rows, "Shares"), words.table(rows)
+    rows = words.build_question_rows(holding(12, 30).view(), 0)
+    said, table = words.describe_rows(rows, "Shares"), words.tabulate_rows(rows)
     for row in rows:
-        assert words.share_text(row) in said
-        assert words.range_text(row) in said
+        assert words.format_row_share(row) in said
+        assert words.format_row_interval(row) in said
     assert len({len(column) for column in table.values()}) == 1
     assert table["reports"] == [30, 30, 30, 30, 300, 3000]
 
@@ -300,8 +313,8 @@ def test_words_and_table_say_every_number():
 @pytest.mark.parametrize("epsilon", [0.8, 1.0, 1.5, 2.0, 3.0, 10.0])
 def test_the_words_of_a_coin_rule_are_its_chance(epsilon):
     """The rule is followed for every throw as a reader would."""
-    rule = room.coins(epsilon)
-    text = words.rule_words(rule)
+    rule = room.choose_coin_rule(epsilon)
+    text = words.describe_coin_rule(rule)
     number = ("no", "one", "two", "three", "four")
     often = ("", "once", "twice", "three times", "four times")[rule.coins]
     assert f"Throw one coin {often}" in text
@@ -312,7 +325,7 @@ def test_the_words_of_a_coin_rule_are_its_chance(epsilon):
         few = 0
     throws = list(itertools.product((0, 1), repeat=rule.coins))
     assert sum(sum(throw) <= few for throw in throws) / len(throws) == rule.chance
-    drawn = charts_room.coins(rule, text, charts.LIGHT)
+    drawn = charts_room.render_coins(rule, text, charts.LIGHT)
     opposite, own = drawn.split("Show your answer")
     found = [part.count("<span><i") for part in (opposite, own)]  # as often as chance brings them
     assert found[0] / sum(found) == rule.chance
@@ -321,7 +334,7 @@ def test_the_words_of_a_coin_rule_are_its_chance(epsilon):
 
 def test_marks_stand_where_shares_are():
     row = ShareRow("Estimate", Mark.ESTIMATE, Bounds(0.25, 0.1, 0.5), 30, truth=0.75)
-    drawn = charts_room.shares([row], "words", charts.LIGHT)
+    drawn = charts_room.render_shares([row], "words", charts.LIGHT)
     assert '<div class="dot" style="left: 25.00%">' in drawn
     assert '<div class="line" style="left: 10.00%; width: 40.00%">' in drawn
     assert '<div class="truth" style="left: 75.00%">' in drawn
@@ -330,26 +343,26 @@ def test_marks_stand_where_shares_are():
 def test_questions_are_shown_and_never_obeyed():
     nasty = '<img src=x onerror=alert(1)>" & co'
     row = ShareRow(nasty, Mark.ESTIMATE, Bounds(0.2, 0.1, 0.3), 3, note=nasty)
-    drawn = charts_room.shares([row], words.words([row], nasty), charts.LIGHT)
+    drawn = charts_room.render_shares([row], words.describe_rows([row], nasty), charts.LIGHT)
     assert "<img" not in drawn
     assert '" &' not in drawn
 
 
 def test_costs_and_meanings_are_computed():
-    assert "10 in all" in words.cost_words(5, 2.0)
-    told = " ".join(words.epsilon_words(2.0))
+    assert "10 in all" in words.explain_cost(5, 2.0)
+    told = " ".join(words.explain_epsilon(2.0))
     assert "12 times in 100" in told
     assert "88 times in 100" in told
-    assert "nothing at all" in words.epsilon_words(0.1)[2]
-    assert "2.2 people" in words.cheat_words(1.0)
+    assert "nothing at all" in words.explain_epsilon(0.1)[2]
+    assert "2.2 people" in words.explain_cheating(1.0)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_two_coins_explain_the_tilted_one_and_their_sum_is_right(epsilon):
     lie = 100 / (1 + math.exp(epsilon))
-    own = re.search(r"opposite ([\d.]+) times in 100", words.epsilon_words(epsilon)[0])[1]
+    own = re.search(r"opposite ([\d.]+) times in 100", words.explain_epsilon(epsilon)[0])[1]
     assert 0 < float(own) < 100
-    two, of, twice, one, per = re.findall(r"\d+(?:\.\d+)?", words.two_coins(epsilon))
+    two, of, twice, one, per = re.findall(r"\d+(?:\.\d+)?", words.explain_two_coins(epsilon))
     assert per == "100"
     assert (of, twice) == ("100", "2")
     assert float(two) == pytest.approx(100 - 2 * float(one))
@@ -365,11 +378,11 @@ def test_the_promise_counts_every_asking():
         one.ask(0)
         report(one, 12, 30)
     one.count(3, 20)
-    said = " ".join(words.promise_words(one.view(), 0))
+    said = " ".join(words.explain_promise(one.view(), 0))
     assert "3 answers" in said
     assert "epsilon 6" in said
     assert "96.1 times" in said
-    agree, right = room.equal_reports(room.coin(2.0), 3)
+    agree, right = room.equal_report_chances(room.build_phone_channel(2.0), 3)
     assert f"{100 * agree:.0f} of 100 phones" in said
     assert f"right {100 * right:.1f} %" in said
     assert "coins: epsilon 1.95" in said
@@ -378,6 +391,6 @@ def test_the_promise_counts_every_asking():
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.2, 1.0, 5.0, 10.0])
 def test_how_far_odds_move_is_rounded_up(epsilon):
-    said = words.promise_words(holding(1, 2, epsilon=epsilon).view(), 0)[0]
+    said = words.explain_promise(holding(1, 2, epsilon=epsilon).view(), 0)[0]
     told = float(re.search(r"([\d,.]+)-fold", said)[1].replace(",", ""))
     assert math.exp(epsilon) <= told <= math.exp(epsilon) + 0.1

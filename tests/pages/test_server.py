@@ -53,12 +53,12 @@ def test_what_ended_sessions_leave_behind_is_collected_though_nobody_comes(monke
         pass
 
     async def wait():
-        tidying = asyncio.create_task(server.tidy())
+        tidying = asyncio.create_task(server.collect_garbage())
         while left() is not None:
             await asyncio.sleep(0.01)
         tidying.cancel()
 
-    monkeypatch.setattr(server, "TIDY", 0.01)
+    monkeypatch.setattr(server, "COLLECT_SECONDS", 0.01)
     session = Session()
     session.itself, left = session, weakref.ref(session)
     del session
@@ -85,7 +85,7 @@ def headers_of(kind, path="/"):
         sent.append(message)
 
     sent = []
-    asyncio.run(server.ChartsAhead(page)({"type": "http", "path": path}, None, send))
+    asyncio.run(server.ChartPreloader(page)({"type": "http", "path": path}, None, send))
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
     return dict(sent[0]["headers"])
 
@@ -100,7 +100,7 @@ def test_the_drawing_code_is_named_with_the_page_and_exists():
 def test_the_start_page_is_sent_plotly_itself_to_be_kept():
     link = headers_of(b"text/html; charset=utf-8")[b"link"].decode()
     path = link.split(">")[0].removeprefix("<./")
-    answer = asyncio.run(server._plotly(None))
+    answer = asyncio.run(server._serve_plotly(None))
     assert path == scene.PLOTLY
     assert Path(answer.path).stat().st_size > 1_000_000
     assert "immutable" in answer.headers["cache-control"]
@@ -156,7 +156,7 @@ def test_every_page_is_told_where_its_server_is(base):
         assert answer_to(base + other) is None
     assert answer_to("/") == (200, None)
     asked = Request({"type": "http", "headers": [(b"host", b"Lab.example:8501")]})
-    html = asyncio.run(server._page(asked)).body.decode()
+    html = asyncio.run(server._serve_page(asked)).body.decode()
     assert 'location.host !== "lab.example:8501"' in html
     start = (server.SCRIPTS.parents[1] / "index.html").read_text("utf-8")
     assert html.index("BACKEND_BASE_URL") < html.index('type="module"')
@@ -170,7 +170,7 @@ def test_connections_inherit_no_delay():
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         assert not listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        assert server.send_at_once() >= 1
+        assert server.disable_send_delay() >= 1
         with socket.create_connection(listening.getsockname()):
             accepted, _ = listening.accept()
             with accepted:
@@ -197,13 +197,13 @@ async def parsed_while_serving(content):
 
     headers = [(b"content-type", b"multipart/form-data; boundary=x")]
     scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
-    async with server.ready(None):
+    async with server.manage_lifespan(None):
         return (await Request(scope, receive).form())["f"].file
 
 
 def test_an_upload_on_its_way_is_never_on_the_disk(monkeypatch):
     monkeypatch.setattr(server.MultiPartParser, "spool_max_size", 1)
-    monkeypatch.setattr(server, "hang_up_as_terminate", lambda: None)
+    monkeypatch.setattr(server, "treat_hangup_as_terminate", lambda: None)
     with asyncio.run(parsed_while_serving(b"u1,i1,5\n" * 500_000)) as file:
         assert not file._rolled
         assert len(file.read()) == 4_000_000

@@ -18,12 +18,12 @@ from dpmc_core.data.transforms import TopItems
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Estimator, Mechanism, Model, Task
 from dpmc_core.problem import Problem, build_problem
-from dpmc_core.settings import settings_of
-from dpmc_core.solvers.linalg import inverse_triangle, leading_eigenpairs
-from dpmc_core.stopping import Stopped, cancellable, check_cancelled, grace, stopping
+from dpmc_core.settings import list_settings
+from dpmc_core.solvers.linalg import invert_upper_triangle, leading_eigenpairs
+from dpmc_core.stopping import Stopped, allow_grace, call_cancellable, check_cancelled, stop_when
 from pages.ui import runs
 from pages.ui.jobs import Job
-from tests.slow_helpers import rest_slow
+from tests.slow_helpers import mark_rest_slow
 
 # One pass over the ratings: there is nothing long in it.
 AT_ONCE = {"majority", "global-mean", "item-mean", "user-mean", "popularity", "mean-of-users"}
@@ -31,7 +31,7 @@ METHODS = [
     (id, estimator)
     for id, cls in registry.MECHANISMS.items()
     for estimator in (None, Estimator.PUBLISHED)
-    if estimator is None or "estimator" in {s.name for s in settings_of(cls)}
+    if estimator is None or "estimator" in {s.name for s in list_settings(cls)}
 ]
 
 
@@ -49,7 +49,7 @@ class Count:
 @pytest.fixture(autouse=True)
 def _no_look_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long call is waited for without a look, so that looks can be counted."""
-    monkeypatch.setattr(stops, "_PAUSE", 60.0)
+    monkeypatch.setattr(stops, "_POLL_SECONDS", 60.0)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ class Fit(NamedTuple):
 def fitted(mechanism: Mechanism, problem: Problem, stop: Count) -> Fit:
     before: list[int] = []
     model, stopped = None, False
-    with privacy.witness() as published, stopping(stop):
+    with privacy.record_publications() as published, stop_when(stop):
         try:
             for step in mechanism.fit(problem.train, np.random.default_rng(0)):
                 before.append(stop.looks)
@@ -81,7 +81,7 @@ def fitted(mechanism: Mechanism, problem: Problem, stop: Count) -> Fit:
     return Fit(before, model, len(published), stopped)
 
 
-@pytest.mark.parametrize(("id", "estimator"), rest_slow(METHODS, 12))
+@pytest.mark.parametrize(("id", "estimator"), mark_rest_slow(METHODS, 12))
 def test_a_stop_at_any_look_ends_the_fit_there_and_looking_changes_nothing(id, estimator, problems):
     settings = {} if estimator is None else {"estimator": estimator}
     mechanism = registry.create(id, epsilon=4.0, delta=1e-6, **settings)
@@ -108,11 +108,11 @@ def test_a_stop_at_any_look_ends_the_fit_there_and_looking_changes_nothing(id, e
 RUN = ("private-popularity", "input-flip", "private-item-mean")  # a task each
 
 
-@pytest.mark.parametrize("id", rest_slow(RUN))
+@pytest.mark.parametrize("id", mark_rest_slow(RUN))
 def test_a_run_looks_in_every_phase(id, problems, monkeypatch):
     """The fit, its measures, and the same for each baseline: and what was told by then stays."""
     stop, looks = Count(), {}
-    fit, measure = experiment._fit, experiment.measure
+    fit, measure = experiment._fit_mechanism, experiment.measure_model
 
     def counted(phase, work):
         def run(mechanism, *rest):
@@ -123,11 +123,11 @@ def test_a_run_looks_in_every_phase(id, problems, monkeypatch):
 
         return run
 
-    monkeypatch.setattr(experiment, "_fit", counted("fit", fit))
-    monkeypatch.setattr(experiment, "measure", counted("measure", measure))
+    monkeypatch.setattr(experiment, "_fit_mechanism", counted("fit", fit))
+    monkeypatch.setattr(experiment, "measure_model", counted("measure", measure))
     mechanism = registry.create(id, epsilon=4.0, delta=1e-6)
     experiment.run(mechanism, problems[mechanism.task], 1, stop=stop)
-    ids = [mechanism.id, *(other.id for other in experiment.baselines_of(mechanism))]
+    ids = [mechanism.id, *(other.id for other in experiment.build_baselines(mechanism))]
     fits = {phase: count for phase, count in looks.items() if phase[0] == "fit"}
     assert list(fits) == [("fit", id) for id in ids]
     assert all(count >= 1 for count in fits.values())
@@ -141,7 +141,7 @@ def test_what_was_told_before_a_stop_stays_and_nothing_follows(problems):
 
     def run(stop: Count) -> Any:
         told.clear()
-        return experiment.run(mechanism, problem, 1, stop=stop, so_far=told.append)
+        return experiment.run(mechanism, problem, 1, stop=stop, on_result=told.append)
 
     whole = run(stop)
     assert set(whole.baselines) == {"popularity", "reference-ranking"}
@@ -171,7 +171,7 @@ def test_what_a_stopped_run_has_is_measured_if_that_is_quick(problems, monkeypat
 
     assert run().stopped
     assert run().rounds == 2
-    monkeypatch.setattr(experiment, "_GRACE", -1.0)
+    monkeypatch.setattr(experiment, "_GRACE_SECONDS", -1.0)
     with pytest.raises(Stopped):
         run()
 
@@ -192,7 +192,7 @@ def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
 
     for make in (asked_now, asked_later):
         ready = threading.Event()
-        train = runs.train(mechanism, make, 1, **about)
+        train = runs.make_training_work(mechanism, make, 1, **about)
 
         def work(report: Any, stopped: Any, ready: Any = ready, train: Any = train) -> Any:
             ready.wait(120)  # until there is a job to cancel
@@ -209,25 +209,25 @@ def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
 
 def test_without_a_stop_signal_nothing_looks():
     check_cancelled()
-    assert cancellable(lambda a, b: a + b, 1, 2) == 3
+    assert call_cancellable(lambda a, b: a + b, 1, 2) == 3
 
 
 def test_a_signal_holds_inside_its_block_and_none_leaves_the_one_around():
-    with stopping(lambda: True), stopping(None), pytest.raises(Stopped):
+    with stop_when(lambda: True), stop_when(None), pytest.raises(Stopped):
         check_cancelled()
     check_cancelled()
-    with stopping(lambda: True):
-        with stopping(lambda: False):
+    with stop_when(lambda: True):
+        with stop_when(lambda: False):
             check_cancelled()
-        with grace(60):
+        with allow_grace(60):
             check_cancelled()
-        with grace(-1), pytest.raises(Stopped):
+        with allow_grace(-1), pytest.raises(Stopped):
             check_cancelled()
 
 
 def test_a_long_call_is_not_waited_for_once_it_is_asked_to_stop(monkeypatch):
-    monkeypatch.setattr(stops, "_PAUSE", 0.001)
-    monkeypatch.setattr(stops, "_AT_ONCE", threading.Semaphore(2))
+    monkeypatch.setattr(stops, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(stops, "_CALL_SLOTS", threading.Semaphore(2))
     go, begun, ended = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
 
     def call() -> None:
@@ -237,26 +237,26 @@ def test_a_long_call_is_not_waited_for_once_it_is_asked_to_stop(monkeypatch):
 
     for _ in range(2):
         called = Count(4)
-        with stopping(called), pytest.raises(Stopped):
-            cancellable(call)
+        with stop_when(called), pytest.raises(Stopped):
+            call_cancellable(call)
         assert begun.acquire(timeout=120)
-    with stopping(Count(4)), pytest.raises(Stopped):  # a third does not begin beside those two
-        cancellable(call)
+    with stop_when(Count(4)), pytest.raises(Stopped):  # a third does not begin beside those two
+        call_cancellable(call)
     assert not begun.acquire(blocking=False)
     go.set()
     assert all(ended.acquire(timeout=120) for _ in range(2))
-    with stopping(lambda: False):
-        cancellable(call)
+    with stop_when(lambda: False):
+        call_cancellable(call)
     assert begun.acquire(blocking=False)
 
 
 def test_a_long_call_gives_what_it_gives_and_raises_what_it_raises():
-    with stopping(lambda: False), np.errstate(divide="raise"):
-        assert cancellable(divmod, 7, 2) == (3, 1)
+    with stop_when(lambda: False), np.errstate(divide="raise"):
+        assert call_cancellable(divmod, 7, 2) == (3, 1)
         with pytest.raises(FloatingPointError):  # the settings around it hold in it
-            cancellable(np.divide, 1.0, 0.0)
+            call_cancellable(np.divide, 1.0, 0.0)
         with pytest.raises(np.linalg.LinAlgError):
-            cancellable(np.linalg.inv, np.zeros((2, 2)))
+            call_cancellable(np.linalg.inv, np.zeros((2, 2)))
 
 
 def matrix(n: int) -> NDArray[np.float64]:
@@ -276,9 +276,9 @@ def test_eigenpairs_and_inverse_are_those_of_scipy(n, count):
     assert np.allclose(found[1] * signs, vectors, atol=1e-9)
     assert np.array_equal(symmetric, matrix(n))  # left as it was
     positive = symmetric @ symmetric + np.eye(n)
-    assert np.allclose(np.triu(inverse_triangle(positive)), np.triu(np.linalg.inv(positive)))
+    assert np.allclose(np.triu(invert_upper_triangle(positive)), np.triu(np.linalg.inv(positive)))
     with pytest.raises(np.linalg.LinAlgError):
-        inverse_triangle(-np.eye(n))
+        invert_upper_triangle(-np.eye(n))
 
 
 def test_others_are_served_while_eigenpairs_are_found():

@@ -14,9 +14,9 @@ import pytest
 from dpmc_core.errors import DpmcError
 from dpmc_lab import locks
 from dpmc_lab import sweep as core
-from dpmc_lab.store import Store, records
+from dpmc_lab.store import Store, iterate_records
 from pages.ui import private, sweeps
-from tests.processes import members
+from tests.processes import count_members
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
 
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs process g
 def folder(tmp_path):
     """Where sweeps leave their traces; what still runs in it is ended."""
     yield tmp_path / "sweeps"
-    for sweep in sweeps.found(tmp_path / "sweeps"):
-        sweeps.cancel(tmp_path / "sweeps", sweep.key)
+    for sweep in sweeps.list_sweeps(tmp_path / "sweeps"):
+        sweeps.cancel_sweep(tmp_path / "sweeps", sweep.key)
 
 
 def command(tmp_path, epsilons=(0.5, 1.0, 2.0, 4.0), seeds=range(1, 40), ids=("output",)):
     grid = core.Grid(data=["movie-night"], mechanisms=ids, epsilons=epsilons, seeds=seeds)
-    return core.command(grid, store=tmp_path / "results.sqlite", jobs=1)
+    return core.build_sweep_command(grid, store=tmp_path / "results.sqlite", jobs=1)
 
 
 def wait_for(condition, seconds=120):
@@ -43,94 +43,95 @@ def wait_for(condition, seconds=120):
 
 def rows(tmp_path):
     with Store(tmp_path / "results.sqlite", read_only=True) as store:
-        return {record["key"] for record in records(store)}
+        return {record["key"] for record in iterate_records(store)}
 
 
 def done(folder, key="k"):
-    return (sweeps.look(folder, key).counts or {}).get("done", 0)
+    return (sweeps.load_sweep(folder, key).counts or {}).get("done", 0)
 
 
 def test_a_sweep_is_found_again_started_once_and_cancelled_with_all_its_processes(tmp_path, folder):
     about = {"title": "Movie night"}
-    assert sweeps.start(folder, "k", command(tmp_path), about=about)
-    assert not sweeps.start(folder, "k", command(tmp_path), about=about)
+    assert sweeps.start_sweep(folder, "k", command(tmp_path), description=about)
+    assert not sweeps.start_sweep(folder, "k", command(tmp_path), description=about)
     wait_for(lambda: done(folder) >= 2)
     # Another program on this machine sees the same: nothing of it is in this one's memory.
     code = (
         "import sys; from pathlib import Path; from pages.ui import sweeps;"
-        "s = sweeps.look(Path(sys.argv[1]), 'k'); print(s.running, s.about['title'])"
+        "s = sweeps.load_sweep(Path(sys.argv[1]), 'k'); print(s.running, s.description['title'])"
     )
     seen = subprocess.run(
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
     )
     assert seen.stdout.strip() == "True Movie night"
     group = json.loads((folder / "k.json").read_text())["process"]
-    assert members(group) >= 2
+    assert count_members(group) >= 2
     start = time.monotonic()
-    sweeps.cancel(folder, "k")
+    sweeps.cancel_sweep(folder, "k")
     assert time.monotonic() - start < sweeps.GRACE + 1
-    wait_for(lambda: members(group) == 0)
-    now = sweeps.look(folder, "k")
+    wait_for(lambda: count_members(group) == 0)
+    now = sweeps.load_sweep(folder, "k")
     assert (now.running, now.message) == (False, "")
     kept = rows(tmp_path)
     assert len(kept) >= 2
     # The same again goes on from there.
-    assert sweeps.start(folder, "k", command(tmp_path), about=about)
+    assert sweeps.start_sweep(folder, "k", command(tmp_path), description=about)
     wait_for(lambda: done(folder) >= 1)
-    assert sweeps.look(folder, "k").counts["skipped"] == len(kept)
+    assert sweeps.load_sweep(folder, "k").counts["skipped"] == len(kept)
     assert rows(tmp_path) > kept
 
 
 def test_a_killed_sweep_is_over_and_may_be_started_again(tmp_path, folder):
-    sweeps.start(folder, "k", command(tmp_path), about={})
+    sweeps.start_sweep(folder, "k", command(tmp_path), description={})
     wait_for(lambda: done(folder) >= 1)
     group = json.loads((folder / "k.json").read_text())["process"]
     os.kill(group, signal.SIGKILL)
-    wait_for(lambda: not sweeps.look(folder, "k").running)
-    wait_for(lambda: members(group) == 0)  # its workers follow it
-    assert sweeps.start(folder, "k", command(tmp_path), about={})
+    wait_for(lambda: not sweeps.load_sweep(folder, "k").running)
+    wait_for(lambda: count_members(group) == 0)  # its workers follow it
+    assert sweeps.start_sweep(folder, "k", command(tmp_path), description={})
 
 
 def test_a_finished_sweep_says_nothing_and_a_failed_one_says_why(tmp_path, folder):
-    sweeps.start(folder, "k", command(tmp_path, [1.0], [1]), about={})
-    wait_for(lambda: not sweeps.look(folder, "k").running)
-    now = sweeps.look(folder, "k")
+    sweeps.start_sweep(folder, "k", command(tmp_path, [1.0], [1]), description={})
+    wait_for(lambda: not sweeps.load_sweep(folder, "k").running)
+    now = sweeps.load_sweep(folder, "k")
     assert now.message == ""
     assert now.counts["done"] == now.counts["total"] == 4
     wrong = ["magic" if word == "output" else word for word in command(tmp_path)]
-    sweeps.start(folder, "j", wrong, about={})
-    wait_for(lambda: not sweeps.look(folder, "j").running)
-    assert "magic" in sweeps.look(folder, "j").message
-    assert not sweeps.look(folder, "j").message.startswith("dpmc")  # as its own lines begin
+    sweeps.start_sweep(folder, "j", wrong, description={})
+    wait_for(lambda: not sweeps.load_sweep(folder, "j").running)
+    assert "magic" in sweeps.load_sweep(folder, "j").message
+    assert not sweeps.load_sweep(folder, "j").message.startswith("dpmc")  # as its own lines begin
 
 
 def test_no_more_than_a_few_run_at_once(tmp_path, folder):
-    for key in "ab"[: sweeps.AT_ONCE]:
-        assert sweeps.start(folder, key, command(tmp_path), about={})
+    for key in "ab"[: sweeps.MAX_RUNNING_SWEEPS]:
+        assert sweeps.start_sweep(folder, key, command(tmp_path), description={})
     with pytest.raises(DpmcError, match="wait for one or cancel it"):
-        sweeps.start(folder, "c", command(tmp_path), about={})
-    sweeps.cancel_all(folder)
-    assert not any(sweep.running for sweep in sweeps.found(folder))
+        sweeps.start_sweep(folder, "c", command(tmp_path), description={})
+    sweeps.cancel_folder_sweeps(folder)
+    assert not any(sweep.running for sweep in sweeps.list_sweeps(folder))
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(DpmcError, match=r"could not be started.*DPMC_HOME"):
-        sweeps.start(blocked / "sweeps", "k", command(tmp_path), about={})
+        sweeps.start_sweep(blocked / "sweeps", "k", command(tmp_path), description={})
 
 
 def test_the_end_of_the_server_ends_its_sweeps(tmp_path, folder):
     code = (
         "import sys, time; from pathlib import Path; from pages.ui import sweeps;"
-        "folder = Path(sys.argv[1]); sweeps.start(folder, 'k', sys.argv[2:], about={});\n"
-        "while not sweeps.look(folder, 'k').counts.get('done'): time.sleep(0.05)"
+        "folder = Path(sys.argv[1]); sweeps.start_sweep(folder, 'k', sys.argv[2:],"
+        " description={});\n"
+        "while not sweeps.load_sweep(folder, 'k').counts.get('done'): time.sleep(0.05)"
     )
     words = [sys.executable, "-c", code, str(folder), *command(tmp_path)]
     subprocess.run(words, check=True, timeout=200)
     group = json.loads((folder / "k.json").read_text())["process"]
-    wait_for(lambda: members(group) == 0)
-    assert not sweeps.look(folder, "k").running
+    wait_for(lambda: count_members(group) == 0)
+    assert not sweeps.load_sweep(folder, "k").running
     assert rows(tmp_path)
 
 
@@ -139,12 +140,13 @@ def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeyp
         "import time; from dpmc_lab import sweep; from dpmc_core.data import datasets;"
         "from pages.ui import private, sweeps\n"
         "dataset = datasets.load('movie-night')\n"
-        "folder = private.Private().folder(dataset); folder.write()\n"
+        "folder = private.UploadFolder().open_folder(dataset); folder.write()\n"
         "grid = sweep.Grid(data=[str(folder.data)], mechanisms=['output'], epsilons=[1.0],"
         " seeds=range(1, 500))\n"
-        "words = sweep.command(grid, store=folder.store, jobs=1); place = folder.path / 'sweeps'\n"
-        "sweeps.start(place, 'k', words, about={}, environment=folder.environment)\n"
-        "while not sweeps.look(place, 'k').counts.get('done'): time.sleep(0.05)\n"
+        "words = sweep.build_sweep_command(grid, store=folder.store, jobs=1); place = folder.path"
+        " / 'sweeps'\n"
+        "sweeps.start_sweep(place, 'k', words, description={}, environment=folder.environment)\n"
+        "while not sweeps.load_sweep(place, 'k').counts.get('done'): time.sleep(0.05)\n"
         "print(folder.path, flush=True); time.sleep(60)"
     )
     with tempfile.TemporaryDirectory() as short:  # the name of a socket has to fit
@@ -159,11 +161,11 @@ def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeyp
         group = json.loads((path / "sweeps" / "k.json").read_text())["process"]
         private.remove_orphans()
         assert path.exists()  # its owner lives
-        assert members(group) >= 2
+        assert count_members(group) >= 2
         owner.kill()
         owner.communicate()
         private.remove_orphans()
-        wait_for(lambda: members(group) == 0)
+        wait_for(lambda: count_members(group) == 0)
         assert not list(Path(short).iterdir())
 
 
@@ -171,8 +173,9 @@ def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeyp
 def test_uploads_of_a_server_whose_machine_stopped_are_removed(tmp_path, monkeypatch):
     code = (
         "import time; from dpmc_core.data import datasets; from pages.ui import private\n"
-        "folder = private.Private().folder(datasets.load('one-bit-lab')); folder.write()\n"
-        "print(folder._watch.pid, flush=True); time.sleep(600)"
+        "folder = private.UploadFolder().open_folder(datasets.load('one-bit-lab'));"
+        " folder.write()\n"
+        "print(folder._watcher.pid, flush=True); time.sleep(600)"
     )
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     environment = os.environ | {"TMPDIR": str(tmp_path)}
@@ -187,16 +190,16 @@ def test_uploads_of_a_server_whose_machine_stopped_are_removed(tmp_path, monkeyp
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_a_process_that_is_not_the_sweep_is_never_ended(tmp_path, folder):
-    sweeps.start(folder, "k", command(tmp_path), about={})
+    sweeps.start_sweep(folder, "k", command(tmp_path), description={})
     status = json.loads((folder / "k.json").read_text())
     time.sleep(0.05)  # a few ticks of the clock that tells processes of one number apart
     bystander = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1)
     (folder / "k.json").write_text(json.dumps(status | {"process": bystander.pid}))
     with pytest.raises(DpmcError, match="another container"):
-        sweeps.cancel(folder, "k")
+        sweeps.cancel_sweep(folder, "k")
     assert bystander.poll() is None
     bystander.communicate()
-    assert sweeps.look(folder, "k").running
+    assert sweeps.load_sweep(folder, "k").running
     (folder / "k.json").write_text(json.dumps(status))
-    sweeps.cancel(folder, "k")
-    assert not sweeps.look(folder, "k").running
+    sweeps.cancel_sweep(folder, "k")
+    assert not sweeps.load_sweep(folder, "k").running

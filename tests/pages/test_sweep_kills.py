@@ -17,18 +17,18 @@ import pytest
 from dpmc_lab.store import Store, StoreError
 from tests.processes import (
     ROOT,
-    alive,
-    children,
-    descendants,
-    kill,
-    members,
+    count_members,
+    is_alive,
+    kill_process,
+    list_children,
+    list_descendants,
+    list_workers,
     needs_proc,
-    start,
+    start_sweep,
     wait_until,
-    workers,
 )
-from tests.slow_helpers import rest_slow
-from tests.sweep_helpers import rows_of
+from tests.slow_helpers import mark_rest_slow
+from tests.sweep_helpers import read_rows
 
 pytestmark = needs_proc
 
@@ -41,7 +41,7 @@ UNITS = 2 * 4 * (4 * 4 + 2)  # with the private guess; the reference and one twi
 
 def rows(path):
     with Store(path, read_only=True) as opened:
-        return rows_of(opened)
+        return read_rows(opened)
 
 
 def so_far(path):
@@ -57,7 +57,7 @@ def count(path):
 
 def complete(path):
     """Run the sweep until it is through, as a person would."""
-    child = start(*GRID, "--store", path)
+    child = start_sweep(*GRID, "--store", path)
     _, err = child.communicate(timeout=250)
     assert child.returncode == 0, err
     return rows(path)
@@ -74,15 +74,15 @@ def undisturbed(tmp_path_factory):
 
 def test_workers_end_with_a_killed_sweep(tmp_path):
     path = tmp_path / "results.sqlite"
-    child = start(*GRID, "--store", path)
-    assert wait_until(lambda: len(workers(child.pid)) == 2 and count(path) > 0)
-    kin = descendants(child.pid)
-    kill(child.pid)
+    child = start_sweep(*GRID, "--store", path)
+    assert wait_until(lambda: len(list_workers(child.pid)) == 2 and count(path) > 0)
+    kin = list_descendants(child.pid)
+    kill_process(child.pid)
     child.wait(60)
     for pipe in (child.stdout, child.stderr):
         pipe.close()
     assert len(kin) >= 4  # two workers, their fork server, the resource tracker
-    assert wait_until(lambda: not any(map(alive, kin)), 10)
+    assert wait_until(lambda: not any(map(is_alive, kin)), 10)
     assert count(path) > 0
 
 
@@ -95,8 +95,9 @@ folder = sweep.PrivateFolder(make_dataset())
 folder.write()
 grid = sweep.Grid(data=[str(folder.data)], mechanisms=["gradient"], epsilons=[1.0],
                   seeds=range(1, 3000), settings={"rounds": ["200"]})
-command = sweep.command(grid, store=folder.store, jobs=2)
-sweeps.start(folder.path / "sweeps", "mine", command, about={}, environment=folder.environment)
+command = sweep.build_sweep_command(grid, store=folder.store, jobs=2)
+sweeps.start_sweep(folder.path / "sweeps", "mine", command, description={},
+                   environment=folder.environment)
 status = json.loads((folder.path / "sweeps" / "mine.json").read_text())
 print(status["process"], folder.path, flush=True)
 time.sleep(600)
@@ -124,7 +125,7 @@ def owns(short, code):
 
 
 @pytest.mark.parametrize(
-    ("end", "at_work"), rest_slow(product(["SIGKILL", "SIGTERM", "SIGHUP"], [True, False]))
+    ("end", "at_work"), mark_rest_slow(product(["SIGKILL", "SIGTERM", "SIGHUP"], [True, False]))
 )
 def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_work):
     """Within three seconds, though nobody is left to ask it: at work, or only just begun."""
@@ -135,14 +136,14 @@ def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_
     try:
         if at_work:
             assert wait_until(lambda: count(folder / "results.sqlite") > 0, 30)
-        assert members(group)
+        assert count_members(group)
         owner.send_signal(getattr(signal, end))
         owner.communicate()
-        assert wait_until(lambda: not members(group) and not folder.exists(), 3)
+        assert wait_until(lambda: not count_members(group) and not folder.exists(), 3)
         assert not list(short.iterdir())
     finally:
-        kill(owner.pid)
-        if members(group):
+        kill_process(owner.pid)
+        if count_members(group):
             os.killpg(group, signal.SIGKILL)
 
 
@@ -152,7 +153,7 @@ def test_a_private_folder_goes_with_its_owner_when_its_sweep_is_long_over(short)
     owner = owns(short, code)
     folder = Path(owner.stdout.readline().strip())
     assert (folder / "results.sqlite").exists()
-    kill(owner.pid)
+    kill_process(owner.pid)
     owner.communicate()
     assert wait_until(lambda: not list(short.iterdir()), 3)
 
@@ -160,9 +161,9 @@ def test_a_private_folder_goes_with_its_owner_when_its_sweep_is_long_over(short)
 @pytest.mark.slow
 def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
-    child = start(*GRID, "--store", path)
-    assert wait_until(lambda: len(workers(child.pid)) == 2 and count(path) > 0)
-    kill(workers(child.pid)[0])
+    child = start_sweep(*GRID, "--store", path)
+    assert wait_until(lambda: len(list_workers(child.pid)) == 2 and count(path) > 0)
+    kill_process(list_workers(child.pid)[0])
     _, err = child.communicate(timeout=250)
     assert (child.returncode, "Traceback" in err) == (0, False), err
     assert rows(path) == undisturbed[0]
@@ -171,7 +172,7 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
 @pytest.mark.slow
 def test_two_sweeps_on_one_store_do_each_unit_once(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
-    pair = [start(*GRID, "--store", path, "--json") for _ in range(2)]
+    pair = [start_sweep(*GRID, "--store", path, "--json") for _ in range(2)]
     said = [child.communicate(timeout=250) for child in pair]
     assert [child.returncode for child in pair] == [0, 0], said
     ends = [json.loads(out.splitlines()[-1]) for out, _ in said]
@@ -184,10 +185,10 @@ def test_two_sweeps_on_one_store_do_each_unit_once(tmp_path, undisturbed):
 @pytest.mark.slow
 def test_a_killed_sweep_leaves_its_units_to_the_other(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
-    killed, other = (start(*GRID, "--store", path, "--json") for _ in range(2))
+    killed, other = (start_sweep(*GRID, "--store", path, "--json") for _ in range(2))
     while json.loads(killed.stdout.readline())["done"] == 0:
         pass
-    kill(killed.pid)
+    kill_process(killed.pid)
     killed.communicate()
     out, err = other.communicate(timeout=250)
     assert other.returncode == 0, err
@@ -202,11 +203,11 @@ def test_workers_killed_at_random_moments(tmp_path, undisturbed, seed):
     """Three kills in one run; the run itself completes."""
     expected, seconds = undisturbed
     path, moments = tmp_path / "results.sqlite", random.Random(seed)
-    child = start(*GRID, "--store", path)
+    child = start_sweep(*GRID, "--store", path)
     for _ in range(3):
         time.sleep(moments.uniform(0.2, 0.3 * seconds))
-        if victims := workers(child.pid):
-            kill(moments.choice(victims))
+        if victims := list_workers(child.pid):
+            kill_process(moments.choice(victims))
     _, err = child.communicate(timeout=250)
     assert child.returncode == 0, err
     assert rows(path) == expected
@@ -220,15 +221,15 @@ def test_a_sweep_killed_at_random_moments(tmp_path, undisturbed, seed):
     path, moments = tmp_path / "results.sqlite", random.Random(seed)
     before = 0
     for _ in range(2):
-        child = start(*GRID, "--store", path)
+        child = start_sweep(*GRID, "--store", path)
         time.sleep(moments.uniform(0.1, 0.6 * seconds))
-        kin = descendants(child.pid)
+        kin = list_descendants(child.pid)
         if moments.random() < 0.3:
-            for one in children(child.pid):
-                kill(one)
-        kill(child.pid)
+            for one in list_children(child.pid):
+                kill_process(one)
+        kill_process(child.pid)
         child.communicate()
-        assert wait_until(lambda kin=kin: not any(map(alive, kin)), 10)
+        assert wait_until(lambda kin=kin: not any(map(is_alive, kin)), 10)
         after = so_far(path)
         assert after.items() <= expected.items()
         assert len(after) >= before

@@ -10,15 +10,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from dpmc_core.errors import printable
+from dpmc_core.errors import make_printable
 from dpmc_lab import store
 from dpmc_lab.curves.text import escape_markdown
-from dpmc_lab.store import Store, guarded
-from pages.ui.text import escape, in_chart
-from tests.hostile import HOSTILE, PIECES, shown
-from tests.store_helpers import record
+from dpmc_lab.store import Store, guard_formula
+from pages.ui.text import escape, escape_for_chart
+from tests.hostile import FRAGMENTS, HOSTILE, render_text
+from tests.store_helpers import make_record
 
-SOUP = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
+SOUP = st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join)
 TEXTS = st.one_of(SOUP, st.text(max_size=40))
 # What Streamlit's pages look for in the texts of Markdown that has been read.
 LATER = (
@@ -48,7 +48,7 @@ def check_escaped(text):
     assert not re.search(r"[\\`*_{}\[\]<>#|~$&]", bare)
     assert not re.match(r"[-+=]|\d+[.)]", bare) or markdown.startswith("\\")
     parts = [re.sub(r"\\(.)", r"\1", part) for part in markdown.split(PART)]
-    assert "".join(parts) == shown(text)
+    assert "".join(parts) == render_text(text)
     for part in parts:
         for pattern in LATER:
             assert not pattern.search(part), (part, markdown)
@@ -63,37 +63,39 @@ def test_what_cannot_be_shown_is_named():
 
 @given(TEXTS)
 def test_text_in_a_chart_has_no_tags(text):
-    assert html.unescape(in_chart(text)) == html.unescape(html.escape(printable(text), quote=False))
-    assert not set(in_chart(text)) & set("<>")
+    assert html.unescape(escape_for_chart(text)) == html.unescape(
+        html.escape(make_printable(text), quote=False)
+    )
+    assert not set(escape_for_chart(text)) & set("<>")
 
 
 def test_quotes_in_a_chart_are_bare():
-    assert in_chart("\"M*A*S*H\" & 'x'") == "\"M*A*S*H\" &amp; 'x'"
+    assert escape_for_chart("\"M*A*S*H\" & 'x'") == "\"M*A*S*H\" &amp; 'x'"
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+x", "-x|cmd", "@SUM(A1)", "\t=1", "\rx", "'=1", "''@x"])
 def test_text_that_begins_a_formula_is_led_by_an_apostrophe(text):
-    assert guarded(text) == f"'{text}"
+    assert guard_formula(text) == f"'{text}"
 
 
 @pytest.mark.parametrize(
     "value", [-1.5, -2, None, True, "-1.5", "+3", "-inf", "a=1", "", "'a", "-"]
 )
 def test_numbers_and_other_text_are_left_alone(value):
-    assert guarded(value) is value
+    assert guard_formula(value) is value
 
 
 @given(st.one_of(TEXTS, st.text("'=+-@\t\r1a", max_size=6)))
 def test_guarded_text_can_be_had_back(text):
-    assert re.sub(r"^'(?='*[=+\-@\t\r])", "", guarded(text)) == text
+    assert re.sub(r"^'(?='*[=+\-@\t\r])", "", guard_formula(text)) == text
 
 
 def test_exported_rows_are_guarded(tmp_path):
     name = '=HYPERLINK("http://a.example")'
     with Store(tmp_path / "s.sqlite") as file:
-        file.add([record() | {"data": record()["data"] | {"name": name}}])
+        file.add([make_record() | {"data": make_record()["data"] | {"name": name}}])
         stream = io.StringIO()
-        store.write_csv(file, store.curves(file), stream)
+        store.write_csv(file, store.list_curves(file), stream)
     (row,) = csv.DictReader(io.StringIO(stream.getvalue()))
     assert row["data.name"] == f"'{name}"
 

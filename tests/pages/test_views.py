@@ -34,7 +34,7 @@ from pages.ui import learned
 from tests.ratings_helpers import with_values
 
 MECHANISMS = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)]
-BINARY = [id for id in MECHANISMS if registry.get(id).task is Task.BINARY]
+BINARY = [id for id in MECHANISMS if registry.get_mechanism(id).task is Task.BINARY]
 
 
 @pytest.fixture(scope="module")
@@ -53,33 +53,33 @@ def model() -> Factors:
 
 
 def test_the_busiest_come_first():
-    assert data.busiest(np.array([1, 5, 0, 5]), 3).tolist() == [1, 3, 0]
+    assert data.rank_by_count(np.array([1, 5, 0, 5]), 3).tolist() == [1, 3, 0]
 
 
 def test_histogram_counts_every_rating_on_few_and_on_many_values(ratings):
-    assert data.histogram(ratings).counts.sum() == len(ratings)
+    assert data.compute_histogram(ratings).counts.sum() == len(ratings)
     spread = np.random.default_rng(0).uniform(-1, 1, len(ratings))
-    view = data.histogram(with_values(ratings, spread, low=-1, high=1), bins=10)
+    view = data.compute_histogram(with_values(ratings, spread, low=-1, high=1), bins=10)
     assert view.counts.sum() == len(ratings)
     assert len(view.counts) == 10
 
 
 def test_tails_fall(ratings):
-    for tail in data.tails(ratings):
+    for tail in data.compute_tails(ratings):
         assert (np.diff(tail.ratings) <= 0).all()
         assert tail.rank[0] == 1
-    users, items = data.tails(ratings)
+    users, items = data.compute_tails(ratings)
     most, least = users.ratings[0], users.ratings[-1]
-    assert f"busiest user has {most} ratings, the least busy {least};" in data.tails_words(
+    assert f"busiest user has {most} ratings, the least busy {least};" in data.describe_tails(
         users, items
     )
 
 
 def test_chances_go_through_the_mechanisms_own_link(ratings, model):
     probit = registry.create("input-flip", epsilon=1.0, link=Probit(2.0))
-    assert training.link_of(probit) == Probit(2.0)
-    assert training.link_of(registry.create("majority")) == LOGISTIC
-    mine = training.errors(model, Task.BINARY, ratings, Probit(2.0))
+    assert training.find_link(probit) == Probit(2.0)
+    assert training.find_link(registry.create("majority")) == LOGISTIC
+    mine = training.compute_errors(model, Task.BINARY, ratings, Probit(2.0))
     chance = Probit(2.0).probability(model.predict(ratings.users, ratings.items))
     np.testing.assert_allclose(mine, np.abs(chance - (ratings.values > 0)))
 
@@ -87,18 +87,18 @@ def test_chances_go_through_the_mechanisms_own_link(ratings, model):
 def test_a_claim_that_is_not_upheld_is_told_as_a_claim(ratings):
     for id, words in (("input-flip", "Protects"), ("output", "Claims to protect")):
         card = registry.create(id, epsilon=1.0).guarantee(ratings.public)
-        assert cards.protects(card).startswith(words)
+        assert cards.describe_protection(card).startswith(words)
 
 
 def test_cdf_ends_at_one_and_counts_errors(ratings, model):
-    view = training.cdf(model, Task.BINARY, ratings)
+    view = training.compute_error_cdf(model, Task.BINARY, ratings)
     assert view.share[-1] == 1
-    direct = training.errors(model, Task.BINARY, ratings)
+    direct = training.compute_errors(model, Task.BINARY, ratings)
     assert view.share[50] == pytest.approx((direct <= view.error[50]).mean())
 
 
 def test_top_items_are_the_best_unrated(ratings, model):
-    found = training.top_items(model, ratings, user=3)
+    found = training.list_top_items(model, ratings, user=3)
     rated = set(ratings.items[ratings.users == 3].tolist())
     scores = {i: model.left[3] @ model.right[i] for i in range(30) if i not in rated}
     expected = sorted(scores, key=scores.get, reverse=True)[:10]
@@ -107,25 +107,25 @@ def test_top_items_are_the_best_unrated(ratings, model):
 
 def test_interval_is_scipys():
     values = [0.61, 0.64, 0.6, 0.66]
-    view = lines.interval(values)
+    view = lines.compute_interval(values)
     low, high = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
     assert (view.low, view.high) == pytest.approx((low, high))
-    assert lines.interval([0.5]).half_width == 0
+    assert lines.compute_interval([0.5]).half_width == 0
 
 
 def test_a_line_that_is_chosen_is_not_drawn_as_a_guess_as_well():
-    metric, came = METRICS["accuracy"], lines.shipped_rows("restaurants", "input-flip")
-    alone = lines.picture({}, ["input-flip"], metric, came)
-    (guess,) = alone.guesses
+    metric, came = METRICS["accuracy"], lines.load_shipped_rows("restaurants", "input-flip")
+    alone = lines.build_curve_chart({}, ["input-flip"], metric, came)
+    (guess,) = alone.private_baselines
     assert guess.mechanism == "private-majority"
-    assert (lines.GUESSING, guess.at(1.0)) in alone.between(1.0)
-    together = lines.picture({}, ["input-flip", "private-majority"], metric, came)
+    assert (lines.BASELINE, guess.interval_at(1.0)) in alone.list_endpoints(1.0)
+    together = lines.build_curve_chart({}, ["input-flip", "private-majority"], metric, came)
     assert {one.mechanism for one in together.lines} == {"input-flip", "private-majority"}
-    assert together.guesses == ()
+    assert together.private_baselines == ()
 
 
 def test_block_keeps_the_busiest_cells_of_the_data(ratings):
-    part = noise.block(ratings, users=6, items=5)
+    part = noise.select_block(ratings, users=6, items=5)
     assert part.shape == (6, 5)
     row, column = part.users[0], part.items[0]
     user = int(part.user_ids[row]) - 1
@@ -138,9 +138,9 @@ def test_block_keeps_the_busiest_cells_of_the_data(ratings):
 
 @pytest.mark.parametrize("id", BINARY)
 def test_before_and_after_differ_by_the_releases_noise(ratings, id):
-    corner = noise.block(ratings)
+    corner = noise.select_block(ratings)
     mechanism = registry.create(id, epsilon=2.0)
-    views = noise.before_after(mechanism, corner)
+    views = noise.run_on_block(mechanism, corner)
     shown = {view.query for view in views}
     items = corner.public.items
     drawn = (corner.shape, (None,), (items,), (items, items))
@@ -164,22 +164,23 @@ def test_before_and_after_differ_by_the_releases_noise(ratings, id):
 
 @pytest.mark.parametrize("id", MECHANISMS)
 def test_scales_shrink_or_the_budget_is_spent_on_more_rounds(ratings, id):
-    for view in noise.scales(id, [0.1, 1.0, 3.0], ratings.public, {}):
+    for view in noise.compute_noise_scales(id, [0.1, 1.0, 3.0], ratings.public, {}):
         assert (np.diff(view.scale) < 0).all()
 
 
 def test_the_noise_of_every_method_is_told_at_an_epsilon(ratings):
     found = {
-        id: noise.scales(id, [0.1, 1.0], ratings.public, {})[0] for id in ("output", "gradient")
+        id: noise.compute_noise_scales(id, [0.1, 1.0], ratings.public, {})[0]
+        for id in ("output", "gradient")
     }
-    told = noise.scales_words([(id, id, view) for id, view in found.items()], 1.0)
+    told = noise.describe_noise_scales([(id, id, view) for id, view in found.items()], 1.0)
     for id, view in found.items():
         assert f"{id}: {view.unit} {view.scale[1]:.3g} at epsilon 1" in told
 
 
 def test_density_integrates_to_one_and_matches_its_draws():
     release = Laplace(query="q", shape=(None,), sensitivity={RATING: 1}, scale=0.7)
-    view = noise.density(release, draws=20_000)
+    view = noise.compute_density(release, draws=20_000)
     assert np.trapezoid(view.density, view.x) == pytest.approx(1, abs=0.01)
     bars = np.interp(view.bar_centers, view.x, view.density)
     assert np.abs(bars - view.bar_heights).max() < 0.15 * view.density.max()
@@ -188,19 +189,19 @@ def test_density_integrates_to_one_and_matches_its_draws():
 @pytest.mark.parametrize("id", MECHANISMS)
 def test_card_row_shows_what_is_certified(ratings, id):
     card = registry.create(id, epsilon=1.5).guarantee(ratings.public)
-    row = cards.card_row("name", card)
+    row = cards.build_guarantee_row("name", card)
     assert row.claimed == 1.5
     assert row.per_rating == card.certified(RATING).epsilon
     assert row.per_user == card.certified(USER_EMPTIED).epsilon
-    assert cards.upheld(card) == (row.certified <= 1.5 * (1 + 1e-9))
-    if not cards.upheld(card):
-        assert row.why
+    assert cards.is_upheld(card) == (row.certified <= 1.5 * (1 + 1e-9))
+    if not cards.is_upheld(card):
+        assert row.reason
 
 
 def test_ledger_costs_add_up_to_the_certified_value(ratings):
     for id in MECHANISMS:
         card = registry.create(id, epsilon=1.5).guarantee(ratings.public)
-        total = sum(row.epsilon for row in cards.ledger(card, RATING))
+        total = sum(row.epsilon for row in cards.build_ledger(card, RATING))
         certified = card.certified(RATING).epsilon
         if any(isinstance(release, Gaussian) for _, release in card.releases):
             assert total >= certified  # Gaussian releases compose better than by adding up
@@ -219,7 +220,7 @@ def test_ledger_counts_the_claims_own_unit_under_its_own_relation(relation, rati
     release = Laplace(query="sum", shape=(3,), sensitivity=table, scale=5.0)
     card = registry.create("input-flip", epsilon=1.0).guarantee(ratings.public)
     card = dataclasses.replace(card, change=relation, releases=Sum(release))
-    (row,) = cards.ledger(card)
+    (row,) = cards.build_ledger(card)
     assert row.epsilon == card.certified().epsilon == (0.2 if relation is USER_EMPTIED else 0.4)
 
 
@@ -227,13 +228,13 @@ def test_ledger_prices_gaussian_noise_at_the_claims_delta(ratings):
     card = registry.create("input-flip", epsilon=1.0).guarantee(ratings.public)
     release = Gaussian(query="sum", shape=(3,), sensitivity={RATING: 1}, scale=5.0)
     card = dataclasses.replace(card, releases=Sum(release), claimed=Budget(1.0, 1e-6))
-    (row,) = cards.ledger(card, RATING)
+    (row,) = cards.build_ledger(card, RATING)
     assert row.epsilon == pytest.approx(card.certified(RATING).epsilon)
 
 
 def test_a_row_of_ratings_costs_as_many_epsilons(ratings):
     card = registry.create("input-flip", epsilon=0.5).guarantee(ratings.public)
-    assert cards.row_of_ratings(card, 20).epsilon == pytest.approx(10)
+    assert cards.certify_ratings(card, 20).epsilon == pytest.approx(10)
 
 
 @pytest.mark.parametrize(
@@ -249,13 +250,17 @@ def test_a_row_of_ratings_costs_as_many_epsilons(ratings):
 )
 def test_certainty_in_words(ratings, epsilon, words):
     card = registry.create("input-flip", epsilon=epsilon).guarantee(ratings.public)
-    assert words in cards.attacker(card)
+    assert words in cards.describe_attacker(card)
     claimed = registry.create("dpmf", epsilon=1.0).guarantee(ratings.public)
-    assert cards.attacker(claimed).startswith("No limit is proved for an attacker who asks “")
+    assert cards.describe_attacker(claimed).startswith(
+        "No limit is proved for an attacker who asks “"
+    )
 
 
 def repeatable(result, data, split, fresh=False, **more):
-    return run_card.Run(result=result, data=data, title="data", split=split, fresh=fresh, **more)
+    return run_card.FinishedRun(
+        result=result, data=data, title="data", split=split, fresh=fresh, **more
+    )
 
 
 @pytest.mark.slow
@@ -264,7 +269,7 @@ def test_the_printed_command_repeats_the_run(capsys):
 
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, split=LeaveLast(), seed=4)
     result = run(registry.create("output", epsilon=2.0, bound=0.2), problem, 4)
-    text = run_card.command(repeatable(result, "restaurants", LeaveLast()))
+    text = run_card.format_fit_command(repeatable(result, "restaurants", LeaveLast()))
     assert main(shlex.split(text)[1:]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(dict(result.metrics))
 
@@ -286,8 +291,8 @@ def test_the_printed_command_repeats_a_run_on_a_file_to_the_last_digit(split, tm
     problem = build_problem(dataset, Task.RATINGS, split=split, seed=4)
     mechanism = registry.create("private-item-mean", epsilon=1 + 1 / 3, delta=1.23456789e-5)
     result = run(mechanism, problem, 4)
-    repeat = repeatable(result, dataset.opened, split, reading=dataset.reading)
-    assert main(shlex.split(run_card.command(repeat))[1:]) == 0
+    repeat = repeatable(result, dataset.loaded_name, split, reading=dataset.reading)
+    assert main(shlex.split(run_card.format_fit_command(repeat))[1:]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["settings"] == result.as_dict()["settings"]
     assert again["data"] | {"name": ""} == result.as_dict()["data"] | {"name": ""}
@@ -298,28 +303,28 @@ def test_a_run_hides_a_fresh_seed_and_a_fixed_one_is_warned_of():
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=99)
     result = run(registry.create("gradient", epsilon=2.0), problem, 99)
     fresh = repeatable(result, "restaurants", RandomShare(), fresh=True)
-    assert json.loads(run_card.as_json(fresh))["seed"] is None
+    assert json.loads(run_card.format_run_json(fresh))["seed"] is None
     fixed = repeatable(result, "restaurants", RandomShare())
-    assert json.loads(run_card.as_json(fixed))["seed"] == 99
-    assert run_card.SEED_NOTE in learned.html(fixed)
-    assert run_card.SEED_NOTE not in learned.html(fresh)
-    assert "--seed" not in run_card.command(fresh)
+    assert json.loads(run_card.format_run_json(fixed))["seed"] == 99
+    assert run_card.SEED_NOTE in learned.render_run_report(fixed)
+    assert run_card.SEED_NOTE not in learned.render_run_report(fresh)
+    assert "--seed" not in run_card.format_fit_command(fresh)
 
 
 @pytest.mark.slow
 def test_factors_come_back_from_their_file():
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=1)
     result = run(registry.create("input-flip", epsilon=2.0), problem, 1)
-    with np.load(io.BytesIO(run_card.factors(result)), allow_pickle=False) as stored:
+    with np.load(io.BytesIO(run_card.pack_factors(result)), allow_pickle=False) as stored:
         np.testing.assert_array_equal(stored["left"], result.model.factors.left)
-    assert run_card.factors(run(registry.create("output", epsilon=2.0), problem, 1)) is None
+    assert run_card.pack_factors(run(registry.create("output", epsilon=2.0), problem, 1)) is None
 
 
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
 def test_row_channels_show_cells_that_vanish_and_cells_that_speak(ratings, id):
-    corner = noise.block(ratings)
+    corner = noise.select_block(ratings)
     mechanism = registry.create(id, epsilon=2.0)
-    (view,) = noise.before_after(mechanism, corner)
+    (view,) = noise.run_on_block(mechanism, corner)
     rated = ~np.isnan(view.before)
     reported = ~np.isnan(view.after)
     assert rated.sum() == len(corner)
@@ -330,51 +335,54 @@ def test_row_channels_show_cells_that_vanish_and_cells_that_speak(ratings, id):
     ):
         n = int(cells.sum())
         assert abs(reported[cells].sum() / n - chance) < 5 * math.sqrt(chance * (1 - chance) / n)
-    assert "without a rating" in noise.row_words(view)
-    told = noise.describe(channel)
+    assert "without a rating" in noise.describe_row(view)
+    told = noise.describe_noise(channel)
     assert told.startswith("Every cell of a row, ")
     assert f"{corner.public.low:g}" in told.partition(": a rated one is reported")[0]
-    table = noise.row_table(view)
+    table = noise.tabulate_row(view)
     assert len(table["before"]) == int((rated[0] | reported[0]).sum())
-    assert "nan" not in noise.block_words(view)
-    (scale,) = noise.scales(id, [1.0, 2.0], corner.public, {})
+    assert "nan" not in noise.describe_block(view)
+    (scale,) = noise.compute_noise_scales(id, [1.0, 2.0], corner.public, {})
     assert scale.scale[0] > scale.scale[1]
 
 
 def test_a_symbol_channel_is_drawn_by_its_rows():
     public = PublicFacts(users=5, items=5, low=1, high=5)
     release = registry.create("randomised-response", epsilon=2.0).guarantee(public).releases.rows
-    view = noise.channel(release, draws=20_000)
-    assert np.abs(view.drawn - view.matrix).max() < 5 * math.sqrt(0.25 / 20_000)
+    view = noise.sample_channel(release, draws=20_000)
+    assert np.abs(view.sampled - view.matrix).max() < 5 * math.sqrt(0.25 / 20_000)
 
 
 @pytest.mark.parametrize("id", ["dpimf-symmetric", "dpimf-optimal"])
 def test_a_release_as_large_as_items_x_items_by_chance_is_no_matrix_of_items(id):
     """The upper triangle at rank 8 has 36 numbers, and the corner 36 items."""
-    clicks = noise.block(datasets.load("bookshop-clicks").ratings)
+    clicks = noise.select_block(datasets.load("bookshop-clicks").ratings)
     n = clicks.public.items
     rank = 8 if id == "dpimf-symmetric" else n
     mechanism = registry.create(id, epsilon=1.0, rank=rank, rounds=1)
     shapes = [r.shape for _, r in mechanism.guarantee(clicks.public).releases]
     assert (n, n) in shapes
-    assert all(view.rows != "items" for view in noise.before_after(mechanism, clicks))
+    assert all(view.rows != "items" for view in noise.run_on_block(mechanism, clicks))
 
 
 def test_with_a_delta_nobody_is_sure_and_the_relation_asked_is_told():
     public = PublicFacts(users=100, items=50, low=1, high=5, cap=20)
     card = registry.create("svd-after-cleansing", epsilon=1.0, delta=1e-6).guarantee(public)
-    words = cards.attacker(card)
+    words = cards.describe_attacker(card)
     assert "sure" not in words
     assert "“Were this person's data used?” is right at most 55 % of the time" in words
-    share = f"{100 * card.attacker(USER_REPLACED):.0f} %"
+    share = f"{100 * card.attacker_accuracy(USER_REPLACED):.0f} %"
     assert f"“Which of two sets of ratings is this person's?” is right at most {share}" in words
-    assert "delta 1e-6" in cards.certified(card.certified())
-    assert cards.table([cards.card_row("name", card)])["delta"] == ["1e-6"]
+    assert "delta 1e-6" in cards.format_certified(card.certified())
+    assert cards.tabulate_guarantees([cards.build_guarantee_row("name", card)])["delta"] == ["1e-6"]
 
 
 def test_twenty_ratings_together_are_told_at_a_delta_too():
     public = PublicFacts(users=100, items=50, low=0, high=1)
     card = registry.create("input-flip", epsilon=0.1).guarantee(public)
-    weaker = cards.capped(card, 20).certified(ROW_VALUES, 1e-6).epsilon
+    weaker = cards.cap_guarantee(card, 20).certified(ROW_VALUES, 1e-6).epsilon
     assert weaker < 1.9
-    assert f"20 ratings together: epsilon 2 (or {weaker:.3g}, delta 1e-6)" in cards.person(card)
+    assert (
+        f"20 ratings together: epsilon 2 (or {weaker:.3g}, delta 1e-6)"
+        in cards.describe_person_guarantee(card)
+    )

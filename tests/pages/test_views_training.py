@@ -9,12 +9,12 @@ import pytest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.metrics import METRICS, headline
+from dpmc_core.metrics import METRICS, choose_headline_metric
 from dpmc_core.model import Constant, Factors, Step, Task
-from dpmc_core.privacy import witness
+from dpmc_core.privacy import record_publications
 from dpmc_core.problem import RandomShare, build_problem
 from dpmc_lab.curves import run_card, training
-from dpmc_lab.curves.training import FRAMES, SIDE, Camera
+from dpmc_lab.curves.training import CORNER_SIZE, MAX_FRAMES, RunRecorder
 from pages.ui import runs
 
 
@@ -25,10 +25,10 @@ def problem():
 
 def trained(id, data="restaurants", seed=1, number=1, **settings):
     """A finished run as a training job returns it."""
-    cls = registry.get(id)
+    cls = registry.get_mechanism(id)
     dataset = datasets.load(data)
     split = RandomShare()
-    work = runs.train(
+    work = runs.make_training_work(
         registry.create(id, **{"epsilon": 2.0} | settings),
         lambda: build_problem(dataset, cls.task, split=split, seed=seed),
         seed,
@@ -42,11 +42,11 @@ def trained(id, data="restaurants", seed=1, number=1, **settings):
 
 
 def test_the_corner_goes_from_the_busiest_to_the_rest_and_its_middle_is_the_median(problem):
-    shown = training.corner(Task.BINARY, problem)
+    shown = training.select_corner(Task.BINARY, problem)
     both = [np.bincount(r.users, minlength=138) for r in (problem.train, problem.test)]
     counts = sum(both)
     own = counts[shown.users]
-    assert len(shown.users) == len(shown.items) == SIDE
+    assert len(shown.users) == len(shown.items) == CORNER_SIZE
     assert (np.diff(own) <= 0).all()
     assert own[0] == counts.max()
     assert counts[shown.person] == np.median(counts[counts > 0])
@@ -61,7 +61,7 @@ def test_the_corner_goes_from_the_busiest_to_the_rest_and_its_middle_is_the_medi
 
 def test_no_split_changes_whom_the_corner_shows(problem):
     other = build_problem(datasets.load("restaurants"), Task.BINARY, seed=2)
-    one, two = (training.corner(Task.BINARY, p) for p in (problem, other))
+    one, two = (training.select_corner(Task.BINARY, p) for p in (problem, other))
     assert np.array_equal(one.users, two.users)
     assert np.array_equal(one.items, two.items)
     assert not np.array_equal(one.rated, two.rated, equal_nan=True)
@@ -72,31 +72,31 @@ def test_no_split_changes_whom_the_corner_shows(problem):
 @pytest.mark.parametrize("name", ["accuracy", "rmse"])
 def test_the_axis_holds_floor_and_reference_with_more_room_for_what_is_worse(name, floor, best):
     metric = METRICS[name]
-    low, high = training.axis(metric, floor, best)
+    low, high = training.choose_metric_axis(metric, floor, best)
     assert low < high
     for value in (floor, best):
         assert value is None or low < value < high
     assert low >= 0
-    if not metric.lower:
+    if not metric.lower_is_better:
         assert high <= 1
-    if floor is not None and best is not None and floor < best and not metric.lower:
+    if floor is not None and best is not None and floor < best and not metric.lower_is_better:
         assert floor - low > high - best
 
 
-@pytest.mark.parametrize("rounds", [1, FRAMES, FRAMES + 1, 5 * FRAMES + 7])
+@pytest.mark.parametrize("rounds", [1, MAX_FRAMES, MAX_FRAMES + 1, 5 * MAX_FRAMES + 7])
 def test_a_film_keeps_an_even_choice_of_rounds_and_the_last_one(problem, rounds):
-    camera = Camera(registry.create("gradient", epsilon=1.0), problem)
+    camera = RunRecorder(registry.create("gradient", epsilon=1.0), problem)
     for k in range(1, rounds + 1):
         step = Step(k, rounds, Constant(0.1))
-        if camera.wants(step):
-            camera.see(k, step.model, 0.5)
-    kept = [frame.round for frame in camera.film.frames]
-    assert len(kept) <= FRAMES
+        if camera.needs_round(step):
+            camera.add_round(k, step.model, 0.5)
+    kept = [frame.round for frame in camera.recording.frames]
+    assert len(kept) <= MAX_FRAMES
     assert kept[-1] == rounds
-    assert min(rounds, FRAMES // 2) <= len(kept)
+    assert min(rounds, MAX_FRAMES // 2) <= len(kept)
     gaps = np.diff(kept[:-1])
     assert not len(gaps) or (gaps == gaps[0]).all()
-    assert len(pickle.dumps(camera.film)) < 1e6
+    assert len(pickle.dumps(camera.recording)) < 1e6
 
 
 LOCAL = ("input-flip", "objective", "modified-laplace", "randomised-response", "private-majority")
@@ -106,10 +106,10 @@ LOCAL = ("input-flip", "objective", "modified-laplace", "randomised-response", "
 def test_what_is_released_of_each_rating_is_in_the_units_of_the_ratings(id):
     mechanism = registry.create(id, epsilon=1e4 if id != "randomised-response" else 700.0)
     problem = build_problem(datasets.load("restaurants"), mechanism.task, seed=1)
-    shown = training.corner(mechanism.task, problem)
-    with witness() as publications:
+    shown = training.select_corner(mechanism.task, problem)
+    with record_publications() as publications:
         experiment.run(mechanism, problem, 1, with_baselines=False)
-    found = training.released(publications[0], shown, problem.train)
+    found = training.extract_released_corner(publications[0], shown, problem.train)
     there = ~np.isnan(shown.rated) & ~np.isnan(found)
     assert there.sum() > 10
     assert np.abs(found - shown.rated)[there].max() < 0.02  # hardly any noise: the same again
@@ -118,7 +118,7 @@ def test_what_is_released_of_each_rating_is_in_the_units_of_the_ratings(id):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", ["gradient", "output", "dpmf", "private-frank-wolfe", "dplcf"])
 def test_the_released_panel_is_there_where_something_per_rating_is_released(id):
-    film = trained(id, "one-bit-lab").film
+    film = trained(id, "one-bit-lab").recording
     assert (film.released is not None) == (id in ("gradient", "dplcf"))
     assert bool(film.query) == (film.released is not None)
 
@@ -127,10 +127,10 @@ def test_the_released_panel_is_there_where_something_per_rating_is_released(id):
 def test_predictions_are_places_in_the_range(problem, task):
     rng = np.random.default_rng(0)
     model = Factors(rng.normal(size=(138, 3)), rng.normal(size=(130, 3)))
-    mechanism = registry.create(registry.noisy(task)[0], epsilon=1.0)
-    shown = training.corner(Task.BINARY, problem)
+    mechanism = registry.create(registry.list_private_mechanisms(task)[0], epsilon=1.0)
+    shown = training.select_corner(Task.BINARY, problem)
     public = dataclasses.replace(problem.train.public, low=1.0, high=5.0)
-    found = training.predicted(mechanism, model, shown, public)
+    found = training.predict_corner(mechanism, model, shown, public)
     assert found.shape == shown.rated.shape
     assert 0 <= found.min() <= found.max() <= 1
     scores = model.predict(shown.users[:, None], shown.items[None, :])
@@ -142,17 +142,17 @@ def test_predictions_are_places_in_the_range(problem, task):
 
 def test_the_film_of_a_run_ends_with_what_the_run_measured():
     run = trained("private-frank-wolfe")
-    film = run.film
+    film = run.recording
     assert [frame.round for frame in film.frames] == list(range(1, run.result.rounds + 1))
     assert film.frames[-1].metric == run.result.metrics["rmse"]
-    assert film.floor == run.result.baselines[run.result.guess]["rmse"]
+    assert film.baseline == run.result.baselines[run.result.baseline_id]["rmse"]
     assert film.reference == run.result.baselines["reference-ratings"]["rmse"]
-    top = training.top_items(run.result.model, run.result.problem.train, film.corner.person)
+    top = training.list_top_items(run.result.model, run.result.problem.train, film.corner.person)
     assert film.frames[-1].top == top
-    words = training.film_words(film)
-    for value in (film.floor, film.reference, film.frames[0].metric, film.frames[-1].metric):
-        assert METRICS["rmse"].text(value) in words
-    assert len(training.film_table(film)["round"]) == len(film.frames)
+    words = training.describe_recording(film)
+    for value in (film.baseline, film.reference, film.frames[0].metric, film.frames[-1].metric):
+        assert METRICS["rmse"].format_value(value) in words
+    assert len(training.tabulate_recording(film)["round"]) == len(film.frames)
 
 
 @pytest.mark.parametrize(
@@ -169,38 +169,38 @@ def test_the_film_of_a_run_ends_with_what_the_run_measured():
 )
 def test_the_heading_of_a_run_states_its_finding(value, floor, best, words):
     mechanism = registry.create("gradient", epsilon=1.0)
-    levels = {mechanism.floor: floor, registry.REFERENCES[mechanism.task]: best}
+    levels = {mechanism.baseline: floor, registry.NONPRIVATE_REFERENCES[mechanism.task]: best}
     result = dataclasses.replace(
         trained("gradient").result,
         metrics={"accuracy": value},
         baselines={id: {"accuracy": v} for id, v in levels.items() if v is not None},
     )
-    assert words in run_card.finding(result)
+    assert words in run_card.describe_run(result)
 
 
 def test_only_what_differs_between_two_runs_is_told_and_the_better_one_named():
     one, two = (
-        run_card.keep(trained("gradient", epsilon=e, number=k), "restaurants")
+        run_card.remember_run(trained("gradient", epsilon=e, number=k), "restaurants")
         for k, e in ((1, 8.0), (2, 0.1))
     )
-    assert run_card.differing(one, two) == {
+    assert run_card.tabulate_differences(one, two) == {
         "what differs": ["epsilon"],
         "run 1": ["8"],
         "run 2": ["0.1"],
     }
     better = max((one, two), key=lambda run: run.value)
-    assert run_card.compared(one, two).startswith(f"Run {better.number} is better by")
-    assert "equally good" in run_card.compared(one, one)
-    other = run_card.keep(trained("input-flip", number=3, seed=4), "restaurants")
-    told = run_card.differing(one, other)["what differs"]
+    assert run_card.compare_runs(one, two).startswith(f"Run {better.number} is better by")
+    assert "equally good" in run_card.compare_runs(one, one)
+    other = run_card.remember_run(trained("input-flip", number=3, seed=4), "restaurants")
+    told = run_card.tabulate_differences(one, other)["what differs"]
     assert told == ["mechanism", "epsilon", "seed"]  # settings left alone are no difference
-    ranked = run_card.keep(trained("private-mean", number=4), "restaurants")
-    assert "different ratings" in run_card.compared(one, ranked)
+    ranked = run_card.remember_run(trained("private-mean", number=4), "restaurants")
+    assert "different ratings" in run_card.compare_runs(one, ranked)
 
 
 def test_what_is_remembered_holds_no_ratings_but_the_corner():
     run = trained("input-flip", "movie-night")
-    kept = run_card.keep(run, "movie-night")
+    kept = run_card.remember_run(run, "movie-night")
     size = len(pickle.dumps(kept))
     assert size < 1e6 < run.result.problem.train.values.nbytes * 3
     arrays = []
@@ -212,13 +212,13 @@ def test_what_is_remembered_holds_no_ratings_but_the_corner():
             return NotImplemented
 
     Finder(io.BytesIO()).dump(kept)
-    assert max(arrays) <= SIDE * SIDE
-    assert kept.value == run.result.metrics[headline(Task.BINARY).name]
+    assert max(arrays) <= CORNER_SIZE * CORNER_SIZE
+    assert kept.value == run.result.metrics[choose_headline_metric(Task.BINARY).name]
 
 
 def test_without_its_own_reference_a_remembered_run_borrows_none():
     run = trained("gradient")
-    film = dataclasses.replace(run.film, reference=0.9)
+    film = dataclasses.replace(run.recording, reference=0.9)
     result = dataclasses.replace(run.result, baselines={})
-    kept = run_card.keep(dataclasses.replace(run, film=film, result=result), "x")
-    assert kept.film.reference is None
+    kept = run_card.remember_run(dataclasses.replace(run, recording=film, result=result), "x")
+    assert kept.recording.reference is None

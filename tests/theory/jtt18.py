@@ -20,9 +20,9 @@ from dpmc_core.mechanisms.frank_wolfe import (
     PrivateFrankWolfe,
     PrivateSvd,
     StepRule,
-    exact_top_pair,
-    frank_wolfe,
-    oja,
+    build_exact_top_pair,
+    iterate_frank_wolfe,
+    run_oja,
 )
 from dpmc_core.model import Estimator, Factors
 from dpmc_core.privacy import USER_REPLACED, Calibration
@@ -211,18 +211,18 @@ def _optimisation():
     ):
         ratings, _, nuclear = _signs(60, 32, rank)
         size = Regime(60, 32, len(ratings), nuclear, math.sqrt(32), 1.0)
-        cells, fixed = Pattern.of(ratings), rule is StepRule.FIXED
-        *_, found = frank_wolfe(
+        cells, fixed = Pattern.from_ratings(ratings), rule is StepRule.FIXED
+        *_, found = iterate_frank_wolfe(
             *(cells, ratings.values, nuclear),
             rounds=rounds,
             step=rule,
-            top_pair=exact_top_pair(ratings.public.items, np.random.default_rng(0)),
+            top_pair=build_exact_top_pair(ratings.public.items, np.random.default_rng(0)),
         )
         yield row(
             "steps of 1/T" if fixed else "other steps",
             bound=(optimisation if fixed else optimisation_decreasing)(size, rounds),
             printed=printed_optimisation(size, rounds) if fixed else None,
-            measured=found.squares[1] / len(ratings) / 2,
+            measured=found.squared_norms[1] / len(ratings) / 2,
             trivial=float(np.mean(ratings.values**2)) / 2,
         )
 
@@ -301,7 +301,7 @@ def _oja():
             def product(v: Floats, rng: np.random.Generator = rng) -> Floats:
                 return values * v + sigma * rng.standard_normal(items)
 
-            v = oja(product, items, updates, step, rng)
+            v = run_oja(product, items, updates, step, rng)
             gaps.append(1.0 - float(values @ v**2))
         yield row(name, bound=oja_gap(1.0, variance, updates), trivial=1.0, **mean_of(gaps))
 

@@ -23,14 +23,14 @@ import numpy as np
 
 from dpmc_core import links, registry
 from dpmc_core.arrays import Floats
-from dpmc_core.data.synthetic import one_bit_lab
+from dpmc_core.data.synthetic import generate_one_bit_lab
 from dpmc_core.links import LOGISTIC, Link, Probit
 from dpmc_core.mechanisms.one_bit import Gradient, InputFlip, Objective, Output, OutputBound
 from dpmc_core.model import Estimator, Mechanism
 from dpmc_core.privacy import Calibration
-from dpmc_core.privacy.channels import flip_chance
+from dpmc_core.privacy.channels import flip_probability
 from dpmc_core.ratings import Ratings
-from dpmc_core.solvers.one_bit import positive
+from dpmc_core.solvers.one_bit import positive_labels
 from tests.ratings_helpers import with_values
 from tests.theory import end_of, mean_of, row
 
@@ -218,7 +218,9 @@ _PUBLISHED: dict[str, Any] = {"radius": 1.0, "bound": 1.0, "iterations": 300, "t
 @cache
 def theorems():
     """Each statement beside a measurement, the same every time."""
-    chances = (one for link in (LOGISTIC, Probit()) for one in _chances(link, flip_chance(1.0)))
+    chances = (
+        one for link in (LOGISTIC, Probit()) for one in _chances(link, flip_probability(1.0))
+    )
     return (*chances, *_losses(), *_errors())
 
 
@@ -228,7 +230,9 @@ def _lab(seed: int) -> tuple[Ratings, Floats]:
     rng = np.random.default_rng(seed)
     s, cells = _SAMPLE, _SAMPLE.d1 * _SAMPLE.d2
     share = rng.binomial(cells, s.seen / cells) / cells
-    lab = one_bit_lab(d1=s.d1, d2=s.d2, rank=s.rank, alpha=s.alpha, observed=share, rng=rng)
+    lab = generate_one_bit_lab(
+        d1=s.d1, d2=s.d2, rank=s.rank, alpha=s.alpha, observed=share, rng=rng
+    )
     assert lab.truth is not None
     return lab.ratings, lab.truth.left @ lab.truth.right.T
 
@@ -259,7 +263,7 @@ def _losses():
     ratings, _ = _lab(0)
     lopsided = InputFlip(epsilon=math.log(2), p_plus=0.01, p_minus=0.5)
     for flips, name in ((InputFlip(epsilon=1.0), "flips"), (lopsided, "lopsided flips")):
-        plus, minus = flips.flips
+        plus, minus = flips.flip_probabilities
         yield row(
             name,
             bound=flips.guarantee(ratings.public).certified().epsilon,
@@ -336,7 +340,7 @@ def _errors():
         trivial=box,
     )
 
-    flip = flip_chance(1.0)
+    flip = flip_probability(1.0)
     curve = steepness(LOGISTIC, s.alpha, flip), flatness(LOGISTIC, s.alpha, flip)
     flipped = _squares(_fits(InputFlip(estimator=Estimator.PUBLISHED, **shared)))
     found = {"trivial": box, **mean_of(flipped)}
@@ -349,7 +353,7 @@ def _errors():
         ratings, _ = _lab(k)
         release = tilted.guarantee(ratings.public).releases.signs
         assert release is not None
-        ones = positive(ratings)
+        ones = positive_labels(ratings)
         noise = release.publish(ones, np.random.default_rng(k)) - ones  # what the fit draws first
         gains.append(float(np.mean(noise * off[k][ratings.users, ratings.items])))
     followed = printed_objective_noise(s, 1.0, 1.0)

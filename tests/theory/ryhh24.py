@@ -20,7 +20,12 @@ from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.privacy import CELL, USER_REPLACED, Additive
 from dpmc_core.privacy.sampled import SampledLaplace, amplified_losses
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
+from dpmc_core.solvers.factorization import (
+    ImplicitLoss,
+    PenalisedCells,
+    binary_matrix,
+    solve_implicit_rows,
+)
 from tests.ratings_helpers import clicks
 from tests.theory import mean_of, row
 
@@ -206,7 +211,11 @@ class _Item:
             rounds=1,
             clip=self.rank * self.largest,
             clip_l2=math.sqrt(self.rank) * self.largest,
-            **{n: v for n, v in split.items() if registry.has_setting(registry.get(id), n)},
+            **{
+                n: v
+                for n, v in split.items()
+                if registry.has_setting(registry.get_mechanism(id), n)
+            },
         )
         assert isinstance(made, Dpimf)
         return made
@@ -223,7 +232,7 @@ class _Item:
     def sampled(self) -> float:
         """How long a vector the sampled variant's sample adds to A1, on average, at most."""
         factors, ones = self.drawn(np.random.default_rng(2))
-        first, terms = self.mechanism("sampled").releases(_SOLVES).first, 2 * factors[ones]
+        first, terms = self.mechanism("sampled").build_releases(_SOLVES).first, 2 * factors[ones]
         assert isinstance(first, SampledLaplace)
         weights = first.weights(np.abs(terms).sum(axis=1))
         return sampling_norm(np.linalg.norm(terms, axis=1), weights)
@@ -233,8 +242,10 @@ class _Item:
         rng, mechanism = np.random.default_rng(2), self.mechanism(variant)
         factors, ones = self.drawn(rng)
         columns = _column(ones, _SOLVES)
-        found = mechanism.private_profiles(columns, factors, mechanism.releases(_SOLVES), rng)
-        best = solve_rows(columns[:1], factors, mechanism.loss)
+        found = mechanism.solve_private_profiles(
+            columns, factors, mechanism.build_releases(_SOLVES), rng
+        )
+        best = solve_implicit_rows(columns[:1], factors, mechanism.loss)
         values = _losses(mechanism.loss, ones, factors, np.vstack((best, found)))
         excess: Floats = values[1:] - values[0]
         return excess
@@ -259,7 +270,7 @@ def _column(ones: Bools, times: int = 1) -> Any:
 def _losses(loss: ImplicitLoss, ones: Bools, factors: Floats, profiles: Floats) -> Floats:
     """The loss of each profile of an item that these users chose."""
     scores = profiles @ factors.T
-    pull = np.ones(len(ones)) if loss.over is Over.ALL else ~ones
+    pull = np.ones(len(ones)) if loss.penalised_cells is PenalisedCells.ALL else ~ones
     ridge = loss.ridge(np.array([ones.sum()]), len(ones))[0]
     found: Floats = ((scores[:, ones] - 1) ** 2).sum(axis=1)
     found += loss.alpha * (scores**2 @ pull) + ridge * (profiles**2).sum(axis=1)
@@ -310,8 +321,10 @@ def _privacy(item: _Item):
 def _complementary_loss():
     rng, alpha, ridge, rank = np.random.default_rng(1), 0.2, 0.1, 3
     factors, ones = rng.uniform(-0.5, 0.5, (_USERS, rank)), rng.random(_USERS) < 0.4
-    theirs, ours = (ImplicitLoss(alpha, ridge, over) for over in Over)
-    found = np.vstack([solve_rows(_column(ones), factors, loss) for loss in (theirs, ours)])
+    theirs, ours = (ImplicitLoss(alpha, ridge, over) for over in PenalisedCells)
+    found = np.vstack(
+        [solve_implicit_rows(_column(ones), factors, loss) for loss in (theirs, ours)]
+    )
     for loss, profile in zip((theirs, ours), found, strict=True):
         weight = float(loss.ridge(np.array([ones.sum()]), _USERS)[0])
         norms = {"bound": math.sqrt(ones.sum() / weight), "printed": math.sqrt(1 / ridge)}
@@ -330,14 +343,14 @@ def _variant_noise(item: _Item):
     rng, draws = np.random.default_rng(3), 20_000
     for variant in _EQUATIONS:
         scales = item.scales(variant)._asdict()
-        for name, release in item.mechanism(variant).releases(1):
+        for name, release in item.mechanism(variant).build_releases(1):
             assert isinstance(release, Additive)
             yield row(
                 "noise of the strawman" if variant == "strawman" else "noise",
                 bound=2 * scales[name] ** 2,
                 **mean_of(release.sample(draws, rng) ** 2),
             )
-    first = item.mechanism("optimal").releases(1).first
+    first = item.mechanism("optimal").build_releases(1).first
     lengths = np.linalg.norm(first.sample(draws * item.rank, rng).reshape(draws, -1), axis=1)
     bound = laplace_norm(item.rank, first.scale)
     yield row("length of the noise", bound=bound, **mean_of(lengths))

@@ -14,14 +14,14 @@ import numpy as np
 from dpmc_core import facts
 from dpmc_core import style as palette
 from dpmc_core.arrays import Floats
-from dpmc_core.registry import style as style
+from dpmc_core.registry import get_style as get_style
 from dpmc_core.style import BLUE, RED, Style
-from dpmc_lab.curves.lines import ALONE, GUESSING, POPULAR, WITHOUT, Band
-from dpmc_lab.curves.measurements import Tick
-from dpmc_lab.curves.numbers import isotonic
+from dpmc_lab.curves.lines import BASELINE, NO_PRIVACY, POPULAR_LIST, WITHOUT_OTHERS, Band
+from dpmc_lab.curves.measurements import MeasuredPoint
+from dpmc_lab.curves.numbers import fit_isotonic
 
 Values = Sequence[Any] | Floats
-Ends = tuple[float, float]
+Interval = tuple[float, float]
 
 
 class Theme(NamedTuple):
@@ -39,26 +39,26 @@ LIGHT = Theme("dpmc-light", "#1c1e21", "#6b7076", "#e6e6e1", "#fdfdfc", "#b4b8bd
 DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#5d646d")
 
 
-ENDS = (RED, BLUE)  # of a scale of values: the lowest and the highest
+VALUE_COLORS = (RED, BLUE)  # of a scale of values: the lowest and the highest
 ACCENT = "#4c5fd5"  # of the app, see .streamlit/config.toml; what moves, not which method
 # Charts are drawn for the light surface; where they are shown on the dark one, these colours take
 # the place of those: a blue that stands out from it, and from the other one, and cells of which
 # most are rated, and hardly any.
 _, INK, MUTED, GRID, PAPER, MISSING = LIGHT
-_SHADES = dict(zip(LIGHT[1:], DARK[1:], strict=True))
-_SHADES |= {BLUE: "#4a8cf0", ACCENT: "#9aa6f2", "#00334f": "#a9dcff", "#56b4ea": "#00466e"}
+_DARK_COLORS = dict(zip(LIGHT[1:], DARK[1:], strict=True))
+_DARK_COLORS |= {BLUE: "#4a8cf0", ACCENT: "#9aa6f2", "#00334f": "#a9dcff", "#56b4ea": "#00466e"}
 
 
-def faded(color: str, opacity: float) -> str:
+def with_opacity(color: str, opacity: float) -> str:
     """A hex colour with an opacity as two more digits, for bands and fills."""
     return f"{color}{round(255 * opacity):02x}"
 
 
-def shaded(drawing: Any, theme: Theme) -> Any:
+def apply_theme(drawing: Any, theme: Theme) -> Any:
     """Colours as this surface shows them, wherever they are in what is drawn."""
     if theme is LIGHT:
         return drawing
-    return _replace_texts(drawing, lambda text: _SHADES.get(text[:7], text[:7]) + text[7:])
+    return _replace_texts(drawing, lambda text: _DARK_COLORS.get(text[:7], text[:7]) + text[7:])
 
 
 def _replace_texts(drawing: Any, replace: Callable[[str], str]) -> Any:
@@ -71,25 +71,28 @@ def _replace_texts(drawing: Any, replace: Callable[[str], str]) -> Any:
     return drawing
 
 
-def wrapped(name: str) -> str:
+def wrap_label(name: str) -> str:
     """A name of the legend in lines that fit a phone."""
     return "<br>".join(textwrap.wrap(name, 42, break_long_words=False))
 
 
 # look.toml names the colours of methods as dpmc_core/style.py does.
-LOOK = _replace_texts(
-    facts.load(__name__, "look.toml"), lambda text: vars(palette)[text] if text.isupper() else text
+STYLE_SHEET = _replace_texts(
+    facts.load_toml(__name__, "look.toml"),
+    lambda text: vars(palette)[text] if text.isupper() else text,
 )
-LOG: dict[str, Any] = LOOK["log"]
-EPSILON_AXIS: dict[str, Any] = LOOK["epsilon"]
-STYLES = {name: Style(*look) for name, look in LOOK["styles"].items()}
+LOG: dict[str, Any] = STYLE_SHEET["log"]
+EPSILON_AXIS: dict[str, Any] = STYLE_SHEET["epsilon"]
+STYLES = {name: Style(*style_entry) for name, style_entry in STYLE_SHEET["styles"].items()}
 # Of what has no epsilon, or has one and is no method: colour and dash.
-LEVELS = {WITHOUT: (INK, "dash")} | dict.fromkeys((GUESSING, POPULAR, ALONE), (MUTED, "dot"))
-FINE = ".1~%"  # ticks of shares, no two alike
-TOLD = "%{text}<extra></extra>"  # where one points: a text for each point
+LEVEL_STYLES = {NO_PRIVACY: (INK, "dash")} | dict.fromkeys(
+    (BASELINE, POPULAR_LIST, WITHOUT_OTHERS), (MUTED, "dot")
+)
+PERCENT_TICKS = ".1~%"  # ticks of shares, no two alike
+HOVER_TEXT = "%{text}<extra></extra>"  # where one points: a text for each point
 
 
-def put(target: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def merge_options(target: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Add what is said in Plotly's short form, where line_color is the color of the line."""
     for name, value in options.items():
         *path, last = name.split("_")
@@ -97,16 +100,16 @@ def put(target: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
         for key in path:
             node = node.setdefault(key, {})
         if isinstance(value, dict):
-            put(node.setdefault(last, {}), value)
+            merge_options(node.setdefault(last, {}), value)
         else:
             node[last] = value
     return target
 
 
-def figure(name: str = "", **layout: Any) -> Figure:
+def create_figure(name: str = "", **layout: Any) -> Figure:
     """An empty figure in the house style, as look.toml has it by its name; layout: what else."""
-    preset = copy.deepcopy(LOOK["figures"].get(name, {}))
-    return Figure(put(preset, layout) | {"template": LOOK["template"]})
+    preset = copy.deepcopy(STYLE_SHEET["figures"].get(name, {}))
+    return Figure(merge_options(preset, layout) | {"template": STYLE_SHEET["template"]})
 
 
 @dataclass(frozen=True)
@@ -120,27 +123,31 @@ class Figure:
     layout: dict[str, Any]
     data: list[dict[str, Any]] = field(default_factory=list)
 
-    def on(self, theme: Theme) -> dict[str, Any]:
+    def to_plotly(self, theme: Theme) -> dict[str, Any]:
         """What Plotly is given on a surface."""
-        return dict(shaded({"data": self.data, "layout": self.layout}, theme))
+        return dict(apply_theme({"data": self.data, "layout": self.layout}, theme))
 
-    def update(self, **layout: Any) -> None:
+    def update_layout(self, **layout: Any) -> None:
         """Say more of the layout."""
-        put(self.layout, layout)
+        merge_options(self.layout, layout)
 
-    def draw(self, preset: str = "", *, panel: str = "", hover: str = "", **trace: Any) -> None:
+    def add_trace(
+        self, preset: str = "", *, panel: str = "", hover: str = "", **trace: Any
+    ) -> None:
         """A trace. Arrays go as numbers that need no text.
 
         preset: its kind and look in look.toml, else a scatter. hover: what is said where one
         points; nothing without it.
         """
-        options = put({"xaxis": f"x{panel}", "yaxis": f"y{panel}"}, LOOK["traces"].get(preset, {}))
+        options = merge_options(
+            {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}, STYLE_SHEET["traces"].get(preset, {})
+        )
         if hover or "hovertemplate" not in options:
             options |= {"hovertemplate": hover} if hover else {"hoverinfo": "skip"}
-        arrays = {name: _packed(value) for name, value in trace.items()}
-        self.data.append({"type": "scatter"} | put(options, arrays))
+        arrays = {name: _encode_array(value) for name, value in trace.items()}
+        self.data.append({"type": "scatter"} | merge_options(options, arrays))
 
-    def line(self, x: Values, y: Values, method_style: Style, hover: str, **trace: Any) -> None:
+    def add_line(self, x: Values, y: Values, method_style: Style, hover: str, **trace: Any) -> None:
         """A line with markers in the style of a method; trace: its other options."""
         marker = {"marker_symbol": method_style.marker, "marker_size": 8}
         options = {
@@ -148,24 +155,24 @@ class Figure:
             "line_dash": method_style.dash,
             "line_width": 2.5,
         } | marker
-        self.stroke(list(x), list(y), method_style.color, hover=hover, **options | trace)
+        self.add_stroke(list(x), list(y), method_style.color, hover=hover, **options | trace)
 
-    def stroke(self, x: Values, y: Values, color: str, **trace: Any) -> None:
+    def add_stroke(self, x: Values, y: Values, color: str, **trace: Any) -> None:
         """A line without markers."""
-        self.draw(x=x, y=y, **{"mode": "lines", "line_color": color} | trace)
+        self.add_trace(x=x, y=y, **{"mode": "lines", "line_color": color} | trace)
 
-    def level(
-        self, ends: Ends, value: float, color_and_dash: tuple[str, str], text: str, **trace: Any
+    def add_level(
+        self, ends: Interval, value: float, color_and_dash: tuple[str, str], text: str, **trace: Any
     ) -> None:
         """A line at the level of a method without epsilon; color_and_dash: its colour and dash."""
         trace |= {"line_dash": color_and_dash[1], "hover": f"{text}<extra></extra>"}
-        self.stroke(list(ends), [value] * 2, color_and_dash[0], **trace)
+        self.add_stroke(list(ends), [value] * 2, color_and_dash[0], **trace)
 
-    def dots(self, x: Values, y: Values, marker: Mapping[str, Any], **trace: Any) -> None:
+    def add_markers(self, x: Values, y: Values, marker: Mapping[str, Any], **trace: Any) -> None:
         """Markers alone."""
-        self.draw(x=x, y=y, mode="markers", marker=marker, **trace)
+        self.add_trace(x=x, y=y, mode="markers", marker=marker, **trace)
 
-    def marker(self, method_style: Style, *, solid: bool, size: int = 9) -> dict[str, Any]:
+    def make_marker(self, method_style: Style, *, solid: bool, size: int = 9) -> dict[str, Any]:
         """A filled marker for what is certified, else a hollow one.
 
         Hollow is larger with a thick edge, and filled with the surface: no line shows through it.
@@ -178,12 +185,14 @@ class Figure:
             "opacity": 1,
         }
 
-    def tick(self, x: float, y: Any, method_style: Style, found: Tick) -> None:
+    def add_measurement(
+        self, x: float, y: Any, method_style: Style, measurement: MeasuredPoint
+    ) -> None:
         """The mark of what was measured, beside hollow (claimed) and filled (certified) ones."""
-        hover = f"{found.words}<extra></extra>"
-        self.draw("tick", x=[x], y=[y], marker_line_color=method_style.color, hover=hover)
+        hover = f"{measurement.label}<extra></extra>"
+        self.add_trace("tick", x=[x], y=[y], marker_line_color=method_style.color, hover=hover)
 
-    def curve(
+    def add_curve(
         self,
         seed_band: Band,
         method_style: Style,
@@ -194,12 +203,12 @@ class Figure:
         **trace: Any,
     ) -> None:
         """A line over its band over seeds; one seed has none. fill: the opacity of the band."""
-        self.band(seed_band, faded(method_style.color, fill), panel)
-        self.line(
+        self.add_band(seed_band, with_opacity(method_style.color, fill), panel)
+        self.add_line(
             seed_band.x.tolist(), seed_band.mean.tolist(), method_style, hover, panel=panel, **trace
         )
 
-    def band(self, seed_band: Band, color: str, panel: str = "") -> None:
+    def add_band(self, seed_band: Band, color: str, panel: str = "") -> None:
         """From end to end, wherever there is more than one seed."""
         several = np.flatnonzero(seed_band.seeds > 1)
         for run in np.split(several, np.flatnonzero(np.diff(several) > 1) + 1):
@@ -209,29 +218,33 @@ class Figure:
                     [*seed_band.high[run], *seed_band.low[run[::-1]]],
                 )
                 filled = {"fill": "toself", "fillcolor": color, "line_width": 0}
-                self.stroke(x, y, color, panel=panel, showlegend=False, **filled)
+                self.add_stroke(x, y, color, panel=panel, showlegend=False, **filled)
 
-    def rule(self, x_value: float, *, dash: str = "solid", panel: str = "") -> None:
+    def add_vertical_line(self, x_value: float, *, dash: str = "solid", panel: str = "") -> None:
         """The vertical rule at the chosen epsilon, or size."""
         axes = {"xref": f"x{panel}", "yref": f"y{panel} domain"}
-        self.shape("rule", x0=x_value, x1=x_value, line_dash=dash, **axes)
+        self.add_shape("rule", x0=x_value, x1=x_value, line_dash=dash, **axes)
 
-    def note(self, kind: str = "", **note: Any) -> None:
+    def add_annotation(self, kind: str = "", **note: Any) -> None:
         """Words in the picture; kind: how they look, of look.toml."""
-        self._add("annotations", LOOK["notes"].get(kind, {}), note)
+        self._append_layout_entry("annotations", STYLE_SHEET["notes"].get(kind, {}), note)
 
-    def shape(self, kind: str, **shape: Any) -> None:
-        self._add("shapes", LOOK["shapes"][kind], shape)
+    def add_shape(self, kind: str, **shape: Any) -> None:
+        self._append_layout_entry("shapes", STYLE_SHEET["shapes"][kind], shape)
 
-    def _add(self, layout_key: str, preset: dict[str, Any], options: dict[str, Any]) -> None:
-        self.layout.setdefault(layout_key, []).append(put(put({}, preset), options))
+    def _append_layout_entry(
+        self, layout_key: str, preset: dict[str, Any], options: dict[str, Any]
+    ) -> None:
+        self.layout.setdefault(layout_key, []).append(
+            merge_options(merge_options({}, preset), options)
+        )
 
-    def title(self, panel: str, text: str) -> None:
+    def add_panel_title(self, panel: str, text: str) -> None:
         """A name above a panel."""
-        self.note("panel", text=text, xref=f"x{panel} domain", yref=f"y{panel} domain")
+        self.add_annotation("panel", text=text, xref=f"x{panel} domain", yref=f"y{panel} domain")
 
 
-def _packed(values: Any) -> Any:
+def _encode_array(values: Any) -> Any:
     """An array as Plotly reads it fastest; words and the like as a list."""
     if not isinstance(values, np.ndarray):
         return values
@@ -241,7 +254,9 @@ def _packed(values: Any) -> Any:
     return {"dtype": "f8", "bdata": raw, "shape": ", ".join(map(str, values.shape))}
 
 
-def spread(targets: Sequence[float], heights: Sequence[float], total_height: float) -> list[float]:
+def separate_labels(
+    targets: Sequence[float], heights: Sequence[float], total_height: float
+) -> list[float]:
     """Places nearest to the wanted ones, in their order, for what is so high and may not overlap.
 
     All between 0 and `total_height`, in its unit, where there is room for them.
@@ -249,6 +264,6 @@ def spread(targets: Sequence[float], heights: Sequence[float], total_height: flo
     sizes = np.array(heights, dtype=float)
     order = np.argsort(targets, kind="stable")
     middle = np.cumsum(sizes[order]) - sizes[order] / 2  # of each, were they packed at 0
-    offsets = isotonic(np.array(targets, dtype=float)[order] - middle, np.ones(len(order)))
+    offsets = fit_isotonic(np.array(targets, dtype=float)[order] - middle, np.ones(len(order)))
     sizes[order] = np.clip(offsets, 0, max(0.0, total_height - sizes.sum())) + middle
     return sizes.tolist()

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpmc_lab.curves.answer import AtEpsilon
-from dpmc_lab.study.paired import Bracket
-from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, figure, style
+from dpmc_lab.curves.answer import GainAtEpsilon
+from dpmc_lab.study.paired import IntervalEstimate
+from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, create_figure, get_style
 
-_ENDS = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
-_FAR = (-0.6, 1.6)  # where an interval is cut
+_MIN_RANGE = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
+_CUT = (-0.6, 1.6)  # where an interval is cut
 
 
-def _reach(low: float, high: float) -> list[float]:
+def _share_axis(low: float, high: float) -> list[float]:
     """The axis of shares: always a little beyond both ends, and as far as an interval."""
-    ends = min(_ENDS[0], low - 0.05), max(_ENDS[1], high + 0.05)
-    return [max(ends[0], _FAR[0] - 0.05), min(ends[1], _FAR[1] + 0.05)]
+    ends = min(_MIN_RANGE[0], low - 0.05), max(_MIN_RANGE[1], high + 0.05)
+    return [max(ends[0], _CUT[0] - 0.05), min(ends[1], _CUT[1] + 0.05)]
 
 
-def _levels(
+def _list_levels(
     baseline_name: str, reference_name: str, limit: float
 ) -> tuple[tuple[float, str, str, str], ...]:
     return (
@@ -31,31 +31,33 @@ def _levels(
     )
 
 
-def kept(
-    mechanism: str, share: Bracket, limit: float, baseline_name: str, reference_name: str
+def plot_gain_share(
+    mechanism: str, share: IntervalEstimate, limit: float, baseline_name: str, reference_name: str
 ) -> Figure:
     """The share of the gain with its interval, and the limit.
 
     baseline_name, reference_name: what it is counted from, and up to.
     """
-    color, (value, low, high) = style(mechanism).color, np.clip(share, *_FAR).tolist()
-    fig = figure("kept", xaxis_range=_reach(low, high))
-    for k, (x_level, name, ink, dash) in enumerate(_levels(baseline_name, reference_name, limit)):
-        fig.stroke([x_level] * 2, [-1, 1], ink, line_dash=dash)
+    color, (value, low, high) = get_style(mechanism).color, np.clip(share, *_CUT).tolist()
+    fig = create_figure("kept", xaxis_range=_share_axis(low, high))
+    for k, (x_level, name, ink, dash) in enumerate(
+        _list_levels(baseline_name, reference_name, limit)
+    ):
+        fig.add_stroke([x_level] * 2, [-1, 1], ink, line_dash=dash)
         # the limit has its name below, the others above
         position = {"y": int(k < 2), "yref": "paper", "yanchor": "bottom" if k < 2 else "top"}
-        fig.note(text=name, x=x_level, font_color=ink, **position)
+        fig.add_annotation(text=name, x=x_level, font_color=ink, **position)
     text = f"{100 * share.value:.0f} %"
-    fig.stroke([low, high], [0, 0], color, line_width=8)
-    mark = fig.marker(style(mechanism), solid=True, size=20)
-    fig.dots([value], [0], mark, hover=f"{text} of the gain<extra></extra>")
-    fig.note("kept", text=f"<b>{text}</b>", x=value)
+    fig.add_stroke([low, high], [0, 0], color, line_width=8)
+    mark = fig.make_marker(get_style(mechanism), solid=True, size=20)
+    fig.add_markers([value], [0], mark, hover=f"{text} of the gain<extra></extra>")
+    fig.add_annotation("kept", text=f"<b>{text}</b>", x=value)
     return fig
 
 
-def shares(
+def plot_gain_by_epsilon(
     mechanism: str,
-    answers: Sequence[AtEpsilon],
+    answers: Sequence[GainAtEpsilon],
     limit: float,
     epsilon: float,
     baseline_name: str,
@@ -76,25 +78,25 @@ def shares(
     x, y = zip(*clear_points, strict=True)
     ends = (min(*x, epsilon), max(*x, epsilon))
     log_ends = [math.log10(end) for end in ends]
-    fig = figure(
+    fig = create_figure(
         "shares",
         xaxis=EPSILON_AXIS,
         xaxis_title_text=f"epsilon {counted} (left: more private)",
         xaxis_range=[log_ends[0] - 0.06, log_ends[1] + 0.06],
-        yaxis_range=_reach(min(y), max(y)),
+        yaxis_range=_share_axis(min(y), max(y)),
     )
     label_positions = ((1, "right", "top"), (0, "left", "bottom"), (0, "left", "top"))
     for (value, name, ink, dash), label_position in zip(
-        _levels(baseline_name, reference_name, limit), label_positions, strict=True
+        _list_levels(baseline_name, reference_name, limit), label_positions, strict=True
     ):
-        fig.level(ends, value, (ink, dash), name)
+        fig.add_level(ends, value, (ink, dash), name)
         position = {
             "x": log_ends[label_position[0]],
             "xanchor": label_position[1],
             "yanchor": label_position[2],
         }
-        fig.note(text=name, y=value, font_color=ink, **position)
+        fig.add_annotation(text=name, y=value, font_color=ink, **position)
     hover = "epsilon %{x:g}<br><b>%{y:.0%}</b> of the gain<extra></extra>"
-    fig.line(x, y, style(mechanism), hover)
-    fig.rule(epsilon)
+    fig.add_line(x, y, get_style(mechanism), hover)
+    fig.add_vertical_line(epsilon)
     return fig

@@ -12,30 +12,30 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_lab.curves.cards import epsilon_text
-from dpmc_lab.curves.lines import Band, Line, Picture, bars, uses_facts
-from dpmc_lab.curves.measurements import tick_of
+from dpmc_lab.curves.cards import format_epsilon
+from dpmc_lab.curves.lines import Band, CurveChart, Line, has_item_features, select_ranking_metrics
+from dpmc_lab.curves.measurements import find_measured_point
 from pages.ui.charts import (
     EPSILON_AXIS,
-    FINE,
     INK,
     MUTED,
     PAPER,
+    PERCENT_TICKS,
     Figure,
     Theme,
-    figure,
-    shaded,
-    style,
+    apply_theme,
+    create_figure,
+    get_style,
 )
-from pages.ui.charts.lines import Tag, beside, between, reach
+from pages.ui.charts.lines import Tag, choose_y_range, draw_labels, draw_reference_lines
 
 PUBLISHED, WITHOUT_FACTS = "the paper's estimate", "without public facts"
 HEIGHT = 340  # at least: the component gives it what room the window has
 MARGIN = {"l": 44, "r": 158, "t": 8, "b": 48}  # the component places its slider by them
-ROOM = 0.5  # of a stop, left of the first and right of the last one
+EDGE_ROOM = 0.5  # of a stop, left of the first and right of the last one
 
 
-def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) -> Figure:
+def plot_instrument(picture: CurveChart, epsilons: Sequence[float], *, certified: bool) -> Figure:
     """Its lines with bands over seeds, what they run between, a rule, and last of all the dot.
 
     The first line is what this program makes of the reports; a second one, of the same reports and
@@ -44,10 +44,10 @@ def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) 
     """
     stop_positions = {e: float(k) for k, e in enumerate(epsilons)}
     x_range, y_range = (
-        (-ROOM, len(epsilons) - 1 + ROOM),
-        reach(picture, picture.lines, picture.guesses),
+        (-EDGE_ROOM, len(epsilons) - 1 + EDGE_ROOM),
+        choose_y_range(picture, picture.lines, picture.private_baselines),
     )
-    fig = figure(
+    fig = create_figure(
         "instrument",
         height=HEIGHT,
         margin=MARGIN,
@@ -55,80 +55,85 @@ def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) 
         xaxis_tickvals=list(stop_positions.values()),
         xaxis_ticktext=[f"{e:g}" for e in epsilons],
         yaxis_range=y_range,
-        yaxis_tickformat=picture.metric.ticks and FINE,
+        yaxis_tickformat=picture.metric.tick_format and PERCENT_TICKS,
     )
-    fig.rule(0)
+    fig.add_vertical_line(0)
     if not picture.lines:
-        fig.update(yaxis_range=[0, 1], yaxis_showticklabels=picture.metric.share)
-        fig.dots([], [], {})
+        fig.update_layout(yaxis_range=[0, 1], yaxis_showticklabels=picture.metric.is_share)
+        fig.add_markers([], [], {})
         return fig
     first_line = picture.lines[0]
     method_style, baselines = (
-        style(first_line.mechanism),
+        get_style(first_line.mechanism),
         [
-            (baseline_line, _at(baseline_line, stop_positions), ())
-            for baseline_line in picture.guesses
+            (baseline_line, _select_band(baseline_line, stop_positions), ())
+            for baseline_line in picture.private_baselines
         ],
     )
-    tags = between(fig, picture, x_range, baselines, [first_line.mechanism])
-    tags += _runs(fig, picture, stop_positions, certified=certified)
+    tags = draw_reference_lines(fig, picture, x_range, baselines, [first_line.mechanism])
+    tags += _draw_lines(fig, picture, stop_positions, certified=certified)
     frame = MARGIN["t"] + MARGIN["b"]
-    beside(fig, tags, y_range, HEIGHT - frame)
+    draw_labels(fig, tags, y_range, HEIGHT - frame)
     # where they stand in every height of the component, by its twenties of pixels
-    fig.update(
-        meta={str(k): beside(Figure({}), tags, y_range, 20 * k - frame) for k in range(14, 60)}
+    fig.update_layout(
+        meta={str(k): draw_labels(Figure({}), tags, y_range, 20 * k - frame) for k in range(14, 60)}
     )
-    if (measurement := tick_of(first_line)) and epsilons[0] <= measurement.measured <= epsilons[-1]:
+    if (measurement := find_measured_point(first_line)) and epsilons[
+        0
+    ] <= measurement.measured <= epsilons[-1]:
         x_position = float(
             np.interp(math.log(measurement.measured), np.log(epsilons), range(len(epsilons)))
         )
-        point = first_line.at(measurement.epsilon)
-        fig.tick(x_position, point and point.mean, method_style, measurement)
-        least = epsilon_text(measurement.measured, least=True)
-        fig.note("measured", x=x_position, y=point and point.mean, text=f"an attack shows {least}")
+        point = first_line.interval_at(measurement.epsilon)
+        fig.add_measurement(x_position, point and point.mean, method_style, measurement)
+        bound_text = format_epsilon(measurement.measured, round_down=True)
+        fig.add_annotation(
+            "measured", x=x_position, y=point and point.mean, text=f"an attack shows {bound_text}"
+        )
     fill, edge = (method_style.color, PAPER) if certified else (PAPER, method_style.color)
     # where the slider stands; the component moves it
-    fig.dots([0], [None], {"size": 16, "color": fill, "line_color": edge, "line_width": 3})
+    fig.add_markers([0], [None], {"size": 16, "color": fill, "line_color": edge, "line_width": 3})
     return fig
 
 
-def _at(curve_line: Line, stop_positions: Mapping[float, float]) -> Band:
+def _select_band(curve_line: Line, stop_positions: Mapping[float, float]) -> Band:
     """Its band at those epsilons that have a place."""
     mask = np.isin(curve_line.epsilon, [*stop_positions])
     selected = Band(*(values[mask] for values in curve_line.band))
     return selected._replace(x=np.array([stop_positions[e] for e in selected.x.tolist()]))
 
 
-def _runs(
+def _draw_lines(
     fig: Figure,
-    picture: Picture,
+    picture: CurveChart,
     stop_positions: Mapping[float, float],
-    said: str = "",
+    hover_start: str = "",
     *,
     certified: bool,
     **trace: Any,
 ) -> list[Tag]:
     """The lines of a mechanism: what this program makes of the reports, and behind it another.
 
-    said: first of all where one points.
+    hover_start: first of all where one points.
     """
-    text, tags = picture.metric.text, []
+    text, tags = picture.metric.format_value, []
     for curve_line in reversed(picture.lines):
         method_style, line_band, name = (
-            style(curve_line.mechanism),
-            _at(curve_line, stop_positions),
+            get_style(curve_line.mechanism),
+            _select_band(curve_line, stop_positions),
             "",
         )
         if curve_line is not picture.lines[0]:
-            name = WITHOUT_FACTS if uses_facts(picture.lines[0]) else PUBLISHED
+            name = WITHOUT_FACTS if has_item_features(picture.lines[0]) else PUBLISHED
             tags.append(Tag(name, float(line_band.mean[-1]), method_style))
-        fig.curve(
+        fig.add_curve(
             line_band,
             method_style._replace(dash="dot") if name else method_style,
-            f"{said}<b>%{{y:{picture.metric.form}}}</b> (%{{customdata}})<extra>{name}</extra>",
+            f"{hover_start}<b>%{{y:{picture.metric.number_format}}}</b>"
+            f" (%{{customdata}})<extra>{name}</extra>",
             fill=0.1 if name else 0.22,
             line_width=1.5 if name else 2.5,
-            marker=fig.marker(method_style, solid=certified, size=4 if name else 8),
+            marker=fig.make_marker(method_style, solid=certified, size=4 if name else 8),
             customdata=[
                 f"{text(low)} to {text(high)}"
                 for low, high in zip(line_band.low, line_band.high, strict=True)
@@ -138,7 +143,7 @@ def _runs(
     return tags
 
 
-def standing(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
+def build_stop_figures(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
     """The instrument's picture with its dot and its rule at each stop."""
     *remainder, dot = fig.data
     (rule,) = fig.layout["shapes"]
@@ -151,25 +156,30 @@ def standing(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
     ]
 
 
-def colors(theme: Theme, mechanism: str) -> dict[str, Any]:
+def get_instrument_colors(theme: Theme, mechanism: str) -> dict[str, Any]:
     """What the component around the chart draws with."""
-    theme_colors = {"ink": INK, "muted": MUTED, "method": style(mechanism).color, "paper": PAPER}
-    return dict(shaded(theme_colors, theme))
+    theme_colors = {
+        "ink": INK,
+        "muted": MUTED,
+        "method": get_style(mechanism).color,
+        "paper": PAPER,
+    }
+    return dict(apply_theme(theme_colors, theme))
 
 
 # --- rankings: under both candidate sets ---------------------------------------------------------
 
 
-def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figure:
+def plot_ranking_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figure:
     """Four groups of bars: HR@10 and NDCG@10 under both candidate sets; the first is the run's."""
-    fig = figure("run_bars")
-    bar_styles = ((style(mechanism).color, ""), (INK, "/"), (MUTED, "."))
-    for k, (name, values) in enumerate(bars(methods).items()):
-        fig.draw(
+    fig = create_figure("run_bars")
+    bar_styles = ((get_style(mechanism).color, ""), (INK, "/"), (MUTED, "."))
+    for k, (name, values) in enumerate(select_ranking_metrics(methods).items()):
+        fig.add_trace(
             "bars",
-            x=[metric.panel for metric in values],
+            x=[metric.panel_title for metric in values],
             y=list(values.values()),
-            text=[metric.text(value) for metric, value in values.items()],
+            text=[metric.format_value(value) for metric, value in values.items()],
             name=name,
             marker_color=bar_styles[k % 3][0],
             marker_pattern_shape=bar_styles[k % 3][1],
@@ -178,26 +188,31 @@ def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figu
     return fig
 
 
-def against_epsilon(panels: Sequence[Picture], epsilon: float, *, certified: bool) -> Figure:
+def plot_metrics_by_epsilon(
+    panels: Sequence[CurveChart], epsilon: float, *, certified: bool
+) -> Figure:
     """One small chart per metric, with no privacy dashed and popularity dotted."""
-    fig = figure("against_epsilon")
+    fig = create_figure("against_epsilon")
     for panel, panel_picture in zip(("", "2", "3", "4"), panels, strict=True):
-        fig.title(panel, panel_picture.metric.panel)
+        fig.add_panel_title(panel, panel_picture.metric.panel_title)
         epsilons = panel_picture.lines[0].epsilon.tolist()
         stop_positions = dict(zip(epsilons, epsilons, strict=True))
         baselines = [
-            (baseline_line, baseline_line.band, ()) for baseline_line in panel_picture.guesses
+            (baseline_line, baseline_line.band, ())
+            for baseline_line in panel_picture.private_baselines
         ]
-        between(fig, panel_picture, (epsilons[0], epsilons[-1]), baselines, panel=panel)
-        _runs(
+        draw_reference_lines(
+            fig, panel_picture, (epsilons[0], epsilons[-1]), baselines, panel=panel
+        )
+        _draw_lines(
             fig, panel_picture, stop_positions, "epsilon %{x:g}: ", certified=certified, panel=panel
         )
-        fig.rule(epsilon, panel=panel)
+        fig.add_vertical_line(epsilon, panel=panel)
         axis = EPSILON_AXIS | {"title": {}}
-        fig.update(
+        fig.update_layout(
             **{
                 f"xaxis{panel}": axis,
-                f"yaxis{panel}_tickformat": panel_picture.metric.ticks and FINE,
+                f"yaxis{panel}_tickformat": panel_picture.metric.tick_format and PERCENT_TICKS,
             }
         )
     return fig

@@ -5,25 +5,25 @@ from __future__ import annotations
 import math
 
 from dpmc_lab.curves.data import Histogram, Tail
-from pages.ui.charts import LOG, STYLES, Figure, figure
+from pages.ui.charts import LOG, STYLES, Figure, create_figure
 
 
-def histogram(view: Histogram) -> Figure:
+def plot_histogram(view: Histogram) -> Figure:
     """How often each rating is given."""
-    fig = figure("histogram")
+    fig = create_figure("histogram")
     if len(view.centers) <= 12:
-        fig.update(xaxis_tickvals=view.centers)
-    fig.draw("counts", x=view.centers, y=view.counts, width=0.9 * view.width)
+        fig.update_layout(xaxis_tickvals=view.centers)
+    fig.add_trace("counts", x=view.centers, y=view.counts, width=0.9 * view.width)
     return fig
 
 
-def tails(users: Tail, items: Tail) -> Figure:
+def plot_long_tails(users: Tail, items: Tail) -> Figure:
     """Ratings per user and per item against their rank, both logarithmic."""
     max_log_count = math.log10(max(users.ratings[0], items.ratings[0]))
-    fig = figure("tails", xaxis=LOG, yaxis=LOG, yaxis_range=[-0.1, max_log_count + 0.15])
+    fig = create_figure("tails", xaxis=LOG, yaxis=LOG, yaxis_range=[-0.1, max_log_count + 0.15])
     for name, tail in (("users", users), ("items", items)):
         mask = tail.ratings > 0
         hover = f"{name[:-1]} of rank %{{x:,}}: <b>%{{y:,}}</b> ratings<extra></extra>"
         x, y = tail.rank[mask], tail.ratings[mask]
-        fig.line(x, y, STYLES[name], hover, mode="lines", name=name)
+        fig.add_line(x, y, STYLES[name], hover, mode="lines", name=name)
     return fig

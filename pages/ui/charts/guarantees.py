@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpmc_core.style import GREEN, RED
-from dpmc_lab.audit import Report
-from dpmc_lab.curves.audits import Lights
-from dpmc_lab.curves.cards import CardRow, State, epsilon_text
-from dpmc_lab.curves.groups import Group
-from dpmc_lab.curves.measurements import Tick
-from dpmc_lab.measured import Method, Refuted
+from dpmc_lab.audit import AuditReport
+from dpmc_lab.curves.audits import RatingInfluence
+from dpmc_lab.curves.cards import ClaimState, GuaranteeRow, format_epsilon
+from dpmc_lab.curves.groups import MechanismGroup
+from dpmc_lab.curves.measurements import MeasuredPoint
+from dpmc_lab.measured import AuditMethod, Refuted
 from pages.ui.charts import (
     ACCENT,
     EPSILON_AXIS,
@@ -22,17 +22,17 @@ from pages.ui.charts import (
     PAPER,
     Figure,
     Style,
-    faded,
-    figure,
-    style,
+    create_figure,
+    get_style,
+    with_opacity,
 )
 
 
-def claims(
-    groups: Sequence[Group],
-    rows: Mapping[str, CardRow],
+def plot_claims(
+    groups: Sequence[MechanismGroup],
+    rows: Mapping[str, GuaranteeRow],
     chosen: str,
-    measured: Mapping[str, Tick],
+    measured: Mapping[str, MeasuredPoint],
 ) -> Figure:
     """One line per mechanism from its claim (hollow) to its certified epsilon (filled).
 
@@ -42,46 +42,46 @@ def claims(
     end = 4 * max([*finite, 1.0])
     low = math.log10(min([*finite, 1.0])) - 0.5
     log_end = math.log10(end) + 0.4 * (math.log10(end) - low)
-    fig = figure("claims")
+    fig = create_figure("claims")
     row_positions: dict[str, int] = {}
     hover_texts, position = [], 0
     for group in groups:
         title = f"<b>{group.title}</b>, {rows[group.choices[0].id].guarantee.change.label}"
-        fig.note("group", text=title, y=position)
+        fig.add_annotation("group", text=title, y=position)
         for choice in group.choices:
             position, id = position + 1, choice.id
-            row, method_style, found, row_positions[id] = (
+            row, method_style, measurement, row_positions[id] = (
                 rows[id],
-                style(id),
+                get_style(id),
                 measured.get(id),
                 position,
             )
-            proved = epsilon_text(row.certified)
-            refuted = row.state is State.REFUTED
-            text = "" if row.state is State.PROVED else f"   {proved}"
+            proved = format_epsilon(row.certified)
+            refuted = row.state is ClaimState.REFUTED
+            text = "" if row.state is ClaimState.PROVED else f"   {proved}"
             ends = row.claimed, row.certified
-            _promised(fig, method_style, ends, position, end, text, refuted=refuted)
-            words, counted = "", row.guarantee.change
-            if found is not None and 0 < found.measured < end:
-                fig.tick(found.measured, position, method_style, found)
-                words = f"<br>{found.words}"
+            _draw_promise(fig, method_style, ends, position, end, text, refuted=refuted)
+            measured_text, change = "", row.guarantee.change
+            if measurement is not None and 0 < measurement.measured < end:
+                fig.add_measurement(measurement.measured, position, method_style, measurement)
+                measured_text = f"<br>{measurement.label}"
             hover_texts.append(
                 f"<b>{row.mechanism}</b>: {row.state.word}<br>"
-                f"claimed {epsilon_text(row.claimed)}, certified {proved}"
-                f"{words}<br>{counted.label}: {counted.relation}"
+                f"claimed {format_epsilon(row.claimed)}, certified {proved}"
+                f"{measured_text}<br>{change.label}: {change.relation}"
             )
         position += 1
     y = list(row_positions.values())
-    fig.draw(
+    fig.add_trace(
         "pointed",
         base=10**low,
         x=[10**log_end] * len(y),
         y=y,
         customdata=[[id] for id in row_positions],
-        marker_color=[faded(ACCENT, 0.18 * (id == chosen)) for id in row_positions],
+        marker_color=[with_opacity(ACCENT, 0.18 * (id == chosen)) for id in row_positions],
         hovertext=hover_texts,
     )
-    fig.update(
+    fig.update_layout(
         xaxis=LOG | {"dtick": math.ceil((log_end - low) / 3)},
         xaxis_range=[low, log_end],
         yaxis_range=[position - 0.4, -0.7],
@@ -91,7 +91,7 @@ def claims(
     return fig
 
 
-def _promised(
+def _draw_promise(
     fig: Figure,
     method_style: Style,
     budgets: tuple[float | None, float],
@@ -108,23 +108,25 @@ def _promised(
     proved = min(proved, end)
     if claimed is not None:
         symbol = "circle-x" if refuted else "circle"
-        ring = fig.marker(method_style._replace(marker=symbol), solid=False, size=12)
-        fig.stroke([claimed, proved], [position, position], method_style.color)
-        fig.dots([claimed], [position], ring)
-    mark = fig.marker(method_style._replace(marker=filled), solid=True)
-    fig.draw("promised", x=[proved], y=[position], marker=mark, text=[text])
+        ring = fig.make_marker(method_style._replace(marker=symbol), solid=False, size=12)
+        fig.add_stroke([claimed, proved], [position, position], method_style.color)
+        fig.add_markers([claimed], [position], ring)
+    mark = fig.make_marker(method_style._replace(marker=filled), solid=True)
+    fig.add_trace("promised", x=[proved], y=[position], marker=mark, text=[text])
 
 
-def attacker(epsilons: Sequence[float], shares: Sequence[float], epsilon: float) -> Figure:
+def plot_attacker_success(
+    epsilons: Sequence[float], shares: Sequence[float], epsilon: float
+) -> Figure:
     """How often the best attacker is right, against epsilon."""
-    fig = figure("attacker", xaxis=EPSILON_AXIS)
+    fig = create_figure("attacker", xaxis=EPSILON_AXIS)
     hover = "epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>"
-    fig.stroke(list(epsilons), list(shares), INK, line_width=2.5, hover=hover)
-    fig.rule(epsilon)
+    fig.add_stroke(list(epsilons), list(shares), INK, line_width=2.5, hover=hover)
+    fig.add_vertical_line(epsilon)
     return fig
 
 
-def audit(report: Report, method_names: Mapping[Method, str]) -> Figure:
+def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> Figure:
     """What each method proves at least, beside the claim (hollow) and the certificate (filled).
 
     A bar that is grey is no bound yet. method_names: the names of the methods.
@@ -137,7 +139,7 @@ def audit(report: Report, method_names: Mapping[Method, str]) -> Figure:
         *(e for e in (claimed, proved, report.measured) if e and math.isfinite(e)),
     ]
     low, high, colors = 0.02 * min(finite_epsilons), 3 * max(finite_epsilons), (RED, GREEN)
-    fig = figure(
+    fig = create_figure(
         "audit",
         height=110 + 46 * len(rows),
         xaxis=LOG,
@@ -146,34 +148,38 @@ def audit(report: Report, method_names: Mapping[Method, str]) -> Figure:
         yaxis_categoryarray=rows[::-1],
         yaxis_range=[-0.6, len(rows) - 0.3],
     )
-    fig.draw(
+    fig.add_trace(
         "least",
         y=rows[:-1],
         x=[max(f.epsilon or 0.0, low) - low / 2 for f in findings],
         base=[low / 2] * len(findings),
         marker_color=[colors[f.refuted is Refuted.NOTHING] if f.valid else GRID for f in findings],
         text=[
-            f"at least {epsilon_text(f.epsilon, least=True)}" if f.valid else "not yet a bound"
+            f"at least {format_epsilon(f.epsilon, round_down=True)}"
+            if f.valid
+            else "not yet a bound"
             for f in findings
         ],
         insidetextfont_color=["#ffffff" if f.valid else INK for f in findings],
     )
-    promise_text = f"  claimed {epsilon_text(claimed)}, certified {epsilon_text(proved)}"
-    method_style, refuted = style(report.mechanism.id), report.refuted is not Refuted.NOTHING
-    _promised(fig, method_style, (claimed, proved), rows[-1], high, promise_text, refuted=refuted)
+    promise_text = f"  claimed {format_epsilon(claimed)}, certified {format_epsilon(proved)}"
+    method_style, refuted = get_style(report.mechanism.id), report.refuted is not Refuted.NOTHING
+    _draw_promise(
+        fig, method_style, (claimed, proved), rows[-1], high, promise_text, refuted=refuted
+    )
     if claimed is not None:
-        fig.rule(claimed)
+        fig.add_vertical_line(claimed)
     return fig
 
 
-def lights(view: Lights) -> Figure:
+def plot_rating_influence(view: RatingInfluence) -> Figure:
     """How far every published cell moves when one rating turns around."""
-    fig = figure("lights")
-    fig.draw(
+    fig = create_figure("lights")
+    fig.add_trace(
         "moved",
-        z=view.moved,
-        zmax=float(view.moved.max()),
-        colorscale=[[0, PAPER], [1, style(view.mechanism.id).color]],
+        z=view.changes,
+        zmax=float(view.changes.max()),
+        colorscale=[[0, PAPER], [1, get_style(view.mechanism.id).color]],
     )
-    fig.note("changed", x=view.item, y=view.user)
+    fig.add_annotation("changed", x=view.item, y=view.user)
     return fig

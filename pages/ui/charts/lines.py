@@ -10,22 +10,38 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_lab.curves.lines import GUESSING, POPULAR, Band, Line, Picture, guess_name
-from pages.ui.charts import INK, LEVELS, MUTED, Ends, Figure, Style, spread, style
+from dpmc_lab.curves.lines import (
+    BASELINE,
+    POPULAR_LIST,
+    Band,
+    CurveChart,
+    Line,
+    format_baseline_name,
+)
+from pages.ui.charts import (
+    INK,
+    LEVEL_STYLES,
+    MUTED,
+    Figure,
+    Interval,
+    Style,
+    get_style,
+    separate_labels,
+)
 
 _WIDE = 17  # characters in a line of a name: all that a phone has room for
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
 
 
 class Tag(NamedTuple):
-    """A name in the column. at: what it belongs to, on the vertical axis; None: nothing yet.
+    """A name in the column. y_value: what it belongs to, on the vertical axis; None: nothing yet.
 
     solid: of a mechanism, whose marker it has; None for a level. end: where the curve ends.
     """
 
     text: str
-    at: float | None
-    look: Style
+    y_value: float | None
+    method_style: Style
     solid: bool | None = None
     end: float = 0.0
 
@@ -41,12 +57,12 @@ class Tag(NamedTuple):
         )
 
     @property
-    def high(self) -> int:
+    def height(self) -> int:
         """The pixels it takes."""
         return 16 * self.lines.count("<br>") + 20
 
 
-def beside(
+def draw_labels(
     fig: Figure, tags: Sequence[Tag], y_range: Sequence[float], height: float
 ) -> list[float]:
     """Names at the right of the frame, near what they name and apart from each other.
@@ -54,18 +70,20 @@ def beside(
     y_range: the ends of the upright axis. height: the frame, in pixels. The heights they stand at.
     """
     scale = (y_range[1] - y_range[0]) / height
-    targets = [height if tag.at is None else (y_range[1] - tag.at) / scale for tag in tags]
-    positions = spread(targets, [tag.high for tag in tags], height)
+    targets = [
+        height if tag.y_value is None else (y_range[1] - tag.y_value) / scale for tag in tags
+    ]
+    positions = separate_labels(targets, [tag.height for tag in tags], height)
     for position, tag in zip(positions, tags, strict=True):
         color = MUTED if tag.solid is None else INK
-        fig.note("beside", text=tag.lines, y=1 - position / height, font_color=color)
+        fig.add_annotation("beside", text=tag.lines, y=1 - position / height, font_color=color)
     return [y_range[1] - position * scale for position in positions]
 
 
-def between(
+def draw_reference_lines(
     fig: Figure,
-    picture: Picture,
-    ends: Ends,
+    picture: CurveChart,
+    ends: Interval,
     baselines: Sequence[tuple[Line, Band, Sequence[str]]],
     ids: Sequence[str] = (),
     **trace: Any,
@@ -75,36 +93,49 @@ def between(
     Several guesses, each beside other methods, have the colours of theirs.
     """
     metric, tags = picture.metric, []
-    for name, level in picture.levels:
-        value, color_and_dash = level.level.mean, level_look(name, level.mechanism, ids)
-        fig.level(ends, value, color_and_dash, f"{name}: {metric.text(value)}", **trace)
-        label_text = f"{name}: {level.label.lower()}" if name in (GUESSING, POPULAR) else name
-        label_text += f" {metric.text(value)}"
+    for name, level in picture.flat_lines:
+        value, color_and_dash = level.interval.mean, get_level_style(name, level.mechanism, ids)
+        fig.add_level(ends, value, color_and_dash, f"{name}: {metric.format_value(value)}", **trace)
+        label_text = f"{name}: {level.label.lower()}" if name in (BASELINE, POPULAR_LIST) else name
+        label_text += f" {metric.format_value(value)}"
         tags.append(Tag(label_text, value, Style(color_and_dash[0], "circle"), end=ends[1]))
     for line, placed_band, texts in baselines:
-        color = style(line.mechanism).color if len(baselines) > 1 else MUTED
-        x, y, name = placed_band.x.tolist(), placed_band.mean.tolist(), guess_name(line.mechanism)
-        told = "%{text}" * bool(texts)
+        color = get_style(line.mechanism).color if len(baselines) > 1 else MUTED
+        x, y, name = (
+            placed_band.x.tolist(),
+            placed_band.mean.tolist(),
+            format_baseline_name(line.mechanism),
+        )
+        hover_start = "%{text}" * bool(texts)
         label = f"{name}: {line.label}"
-        hover = f"{label}<br>{told}<b>%{{y:{metric.form}}}</b><extra></extra>"
-        fig.stroke(x, y, color, line_dash="dot", name=label, text=texts, hover=hover, **trace)
-        label_text = f"{name}: {line.label.lower()} {metric.text(y[-1])}"
+        hover = f"{label}<br>{hover_start}<b>%{{y:{metric.number_format}}}</b><extra></extra>"
+        fig.add_stroke(x, y, color, line_dash="dot", name=label, text=texts, hover=hover, **trace)
+        label_text = f"{name}: {line.label.lower()} {metric.format_value(y[-1])}"
         tags.append(Tag(label_text, y[-1], Style(color, "circle"), end=x[-1]))
     return tags
 
 
-def level_look(name: str, id: str, ids: Iterable[str]) -> tuple[str, str]:
+def get_level_style(name: str, id: str, ids: Iterable[str]) -> tuple[str, str]:
     """Colour and dash of a level; that of one of the mechanisms alone has its colour."""
-    method_colors = [style(other).color for other in ids if registry.get(other).twin == id]
-    return LEVELS.get(name) or (method_colors[0] if len(method_colors) == 1 else MUTED, "dash")
+    method_colors = [
+        get_style(other).color
+        for other in ids
+        if registry.get_mechanism(other).nonprivate_counterpart == id
+    ]
+    return LEVEL_STYLES.get(name) or (
+        method_colors[0] if len(method_colors) == 1 else MUTED,
+        "dash",
+    )
 
 
-def reach(picture: Picture, lines: Sequence[Line], baseline_lines: Sequence[Line]) -> list[float]:
+def choose_y_range(
+    picture: CurveChart, lines: Sequence[Line], baseline_lines: Sequence[Line]
+) -> list[float]:
     """An upright axis over what lines run between, with some room, to the next round numbers.
 
     Bands reach up to a third beyond that: one wild seed hides no curve.
     """
-    values = [level.level.mean for _, level in picture.levels]
+    values = [level.interval.mean for _, level in picture.flat_lines]
     values += [v for curve_line in (*lines, *baseline_lines) for v in curve_line.band.mean]
     if not values:
         return [0.0, 1.0]

@@ -13,33 +13,33 @@ from dpmc_lab.curves.noise import (
     BeforeAfter,
     ChannelChances,
     Density,
-    Ruler,
-    Scale,
-    coded,
+    NoiseScale,
+    SensitivityRuler,
+    find_value_names,
 )
 from pages.ui.charts import (
-    ENDS,
     EPSILON_AXIS,
+    HOVER_TEXT,
     INK,
     LOG,
     MISSING,
-    TOLD,
+    VALUE_COLORS,
     Figure,
-    faded,
-    figure,
-    style,
-    wrapped,
+    create_figure,
+    get_style,
+    with_opacity,
+    wrap_label,
 )
-from pages.ui.text import in_chart
+from pages.ui.text import escape_for_chart
 
 
-def shape(
+def plot_noise(
     mechanism: str,
     view: Density | ChannelChances,
     *,
     names: tuple[str, str] = ("exact density", ""),
     pinned: Any = None,
-    ruler: Ruler | None = None,
+    ruler: SensitivityRuler | None = None,
 ) -> Figure:
     """One release's noise: a channel, or fresh draws as bars and the exact density as a line.
 
@@ -47,15 +47,15 @@ def shape(
     drawn from 0 on, below the axis.
     """
     if isinstance(view, ChannelChances):
-        return _channel(mechanism, view, names[1], pinned)
-    color, (reach, top) = style(mechanism).color, view.frame
+        return _plot_channel(mechanism, view, names[1], pinned)
+    color, (reach, top) = get_style(mechanism).color, view.axes
     ends = [-0.25 * top * (ruler is not None), top]
-    fig = figure("shape", xaxis_range=[-reach, reach], yaxis_range=ends)
-    fig.draw(
+    fig = create_figure("shape", xaxis_range=[-reach, reach], yaxis_range=ends)
+    fig.add_trace(
         "draws",
         x=view.bar_centers,
         y=view.bar_heights,
-        marker_color=faded(color, 0.35),
+        marker_color=with_opacity(color, 0.35),
     )
     for density, name, *line_style in (
         (pinned, names[1], INK, "dot"),
@@ -63,7 +63,7 @@ def shape(
     ):
         if density is not None and density.density is not None:
             hover = f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>"
-            fig.stroke(
+            fig.add_stroke(
                 density.x,
                 density.density,
                 line_style[0],
@@ -74,42 +74,42 @@ def shape(
     if ruler is not None:
         ends = [12, 12 * (ruler.length <= reach)]  # the other may lie beyond the axis
         x, y = [0, min(ruler.length, reach)], [-0.06 * top] * 2
-        fig.draw("length", x=x, y=y, marker_size=ends)
-        fig.note("ruler", text=ruler.words, y=-0.1 * top)
+        fig.add_trace("length", x=x, y=y, marker_size=ends)
+        fig.add_annotation("ruler", text=ruler.label, y=-0.1 * top)
     # what the fixed axes cut off: the peak of little noise, the ends of much
     peak = 0.0 if view.density is None else float(view.density.max())
     for is_cut, text, x, anchor in (
         (peak > top, f"↑ on to its peak at {peak:.3g}", 0.51, "left"),
-        (view.beyond > 0.005, f"{view.beyond:.0%} of it lies beyond", 1, "right"),
+        (view.share_outside > 0.005, f"{view.share_outside:.0%} of it lies beyond", 1, "right"),
     ):
         if is_cut:
-            fig.note("beyond", text=text, x=x, xanchor=anchor)
+            fig.add_annotation("beyond", text=text, x=x, xanchor=anchor)
     return fig
 
 
-def _channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Figure:
+def _plot_channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Figure:
     """Chances of each answer for each true value; those at another epsilon as hollow bars."""
-    color, values, count = style(mechanism).color, view.symbols, len(view.symbols)
-    fig = figure("channel")
+    color, values, count = get_style(mechanism).color, view.symbols, len(view.symbols)
+    fig = create_figure("channel")
     true = [f"true: {value}" for value in values]
     for k, answer in enumerate(values):
         # dark on the full colour in either theme, the theme's own ink on a thin one
-        fig.draw(
+        fig.add_trace(
             "answers",
             x=true,
             y=view.matrix[:, k],
             name=f"answers: {answer}",
             offsetgroup=answer,
-            marker_color=faded(color, 1 - 0.7 * k / (count - 1)),
+            marker_color=with_opacity(color, 1 - 0.7 * k / (count - 1)),
             marker_line_color=color,
-            text=[_chance(p) for p in view.matrix[:, k] if count == 2],
+            text=[_format_probability(p) for p in view.matrix[:, k] if count == 2],
             insidetextfont_color=INK if k else "#101214",
-            customdata=view.drawn[:, k],
+            customdata=view.sampled[:, k],
             hover="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
             f"<extra>answers: {answer}</extra>",
         )
     for k, answer in enumerate(values if pinned else ()):
-        fig.draw(
+        fig.add_trace(
             "ghosts",
             x=true,
             y=pinned.matrix[:, k],
@@ -121,12 +121,12 @@ def _channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Fi
     return fig
 
 
-def _chance(p: float) -> str:
+def _format_probability(p: float) -> str:
     return f"{p:.1%}" if 0.0005 < p < 0.9995 else f"{p:.3%}"
 
 
-def scales(
-    views: Sequence[tuple[str, str, Scale]],
+def plot_noise_scales(
+    views: Sequence[tuple[str, str, NoiseScale]],
     chosen: str,
     unit: str,
     epsilon: float,
@@ -140,7 +140,7 @@ def scales(
     ends = [
         math.log10(pick(x for _, _, view in views for x in view.epsilon)) for pick in (min, max)
     ]
-    fig = figure(
+    fig = create_figure(
         "scales",
         height=320 + 12 * len({id for id, _, _ in views}),
         xaxis=EPSILON_AXIS,
@@ -150,27 +150,27 @@ def scales(
     )
     for id, name, view in views:
         is_chosen = id == chosen
-        fig.line(
+        fig.add_line(
             view.epsilon,
             view.scale,
-            style(id),
-            f"{name}<br>{in_chart(view.query)}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b>"
+            get_style(id),
+            f"{name}<br>{escape_for_chart(view.query)}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b>"
             "<extra></extra>",
             line_width=3 if is_chosen else 1.5,
-            name=wrapped(name),
+            name=wrap_label(name),
             legendgroup=id,
             showlegend=id not in listed_methods,
             opacity=1 if is_chosen else 0.55,
             marker_size=8 if is_chosen else 6,
         )
         listed_methods.add(id)
-    fig.rule(epsilon)
+    fig.add_vertical_line(epsilon)
     if pinned is not None:
-        fig.rule(pinned, dash="dot")
+        fig.add_vertical_line(pinned, dash="dot")
     return fig
 
 
-def strip(
+def plot_user_values(
     mechanism: str,
     view: BeforeAfter,
     user: int,
@@ -180,50 +180,57 @@ def strip(
 
     limits: of the axis, whatever the noise; what lies beyond is an arrow at its edge.
     """
-    method_style, (low, high) = style(mechanism), limits or (-math.inf, math.inf)
+    method_style, (low, high) = get_style(mechanism), limits or (-math.inf, math.inf)
     columns = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
     noiseless, noisy = view.before[user, columns], view.after[user, columns]
-    names, clipped = [in_chart(view.items[i]) for i in columns], np.clip(noisy, low, high)
-    value_names, padding = coded(view, registry.get(mechanism).task), 0.04 * (high - low)
+    names, clipped = [escape_for_chart(view.items[i]) for i in columns], np.clip(noisy, low, high)
+    value_names, padding = (
+        find_value_names(view, registry.get_mechanism(mechanism).task),
+        0.04 * (high - low),
+    )
     axis: dict[str, Any] = {"title_text": "released value"}
     if value_names is not None:
         axis = {"tickvals": [0, 1], "ticktext": value_names, "range": [-0.2, 1.2]}
     elif math.isfinite(padding):
         axis["range"] = [low - padding, high + padding]
-    fig = figure("strip", yaxis=axis)
+    fig = create_figure("strip", yaxis=axis)
     pairs = np.column_stack(
         [noiseless, clipped, [None] * len(columns)]
     ).ravel()  # a gap after every pair
-    fig.stroke(np.repeat(columns, 3), pairs, faded(method_style.color, 0.4), showlegend=False)
+    fig.add_stroke(
+        np.repeat(columns, 3), pairs, with_opacity(method_style.color, 0.4), showlegend=False
+    )
     arrows = {-1: "triangle-down", 0: method_style.marker, 1: "triangle-up"}
     symbols = [arrows[k] for k in np.sign(np.nan_to_num(noisy - clipped))]
-    fig.dots(
+    fig.add_markers(
         columns,
         clipped,
         {"color": method_style.color, "symbol": symbols, "size": 10},
-        hover=TOLD,
+        hover=HOVER_TEXT,
         name="after the noise",
         text=[f"{name}: <b>{v:.2f}</b> after" for name, v in zip(names, noisy, strict=True)],
     )
     hover = "%{text}: <b>%{y:.2f}</b> before<extra></extra>"
-    fig.draw("before", x=columns, y=noiseless, text=names, hover=hover)
+    fig.add_trace("before", x=columns, y=noiseless, text=names, hover=hover)
     return fig
 
 
-def heat(mechanism: str, view: BeforeAfter, scale_source: BeforeAfter | None = None) -> Figure:
+def plot_heatmaps(
+    mechanism: str, view: BeforeAfter, scale_source: BeforeAfter | None = None
+) -> Figure:
     """A block of users x items, before on the left and after on the right, on one colour scale.
 
     Two values have a legend instead of the scale; cells without a value are grey. scale_source:
     the block whose values before the noise set the scale, the same for every epsilon.
     """
-    names = coded(view, registry.get(mechanism).task)
+    names = find_value_names(view, registry.get_mechanism(mechanism).task)
     noiseless = (scale_source or view).before
     low, high = float(np.nanmin(noiseless)), float(np.nanmax(noiseless))
     # by what there was, whatever the noise: what lies twice as far out has the full colour
     middle, half_range = (low + high) / 2, (high - low or abs(low) or 1.0)
     if names is not None:
         middle = half_range = 0.5
-    fig = figure(
+    fig = create_figure(
         "heat",
         coloraxis={
             "cmin": middle - half_range,
@@ -233,23 +240,23 @@ def heat(mechanism: str, view: BeforeAfter, scale_source: BeforeAfter | None = N
         yaxis_title_text=view.rows,
     )
     for panel, half, values in (("", "before", view.before), ("2", "after", view.after)):
-        fig.title(panel, half)
-        fig.draw(
+        fig.add_panel_title(panel, half)
+        fig.add_trace(
             "corner",
             panel=panel,
             z=values,
-            text=None if names is None else _named(values, names),
+            text=None if names is None else _name_values(values, names),
             hover="user %{y}, item %{x}: <b>"
             + ("%{z:.2f}" if names is None else "%{text}")
             + "</b><extra></extra>",
         )
-    entries = {} if names is None else dict(zip(names, ENDS, strict=True))
+    entries = {} if names is None else dict(zip(names, VALUE_COLORS, strict=True))
     if np.isnan([view.before, view.after]).any():
         entries["no value"] = MISSING
     for name, color in entries.items():
-        fig.draw("square", x=[None], y=[None], name=name, marker_color=color)
+        fig.add_trace("square", x=[None], y=[None], name=name, marker_color=color)
     return fig
 
 
-def _named(values: np.ndarray, names: tuple[str, str]) -> list[list[str]]:
+def _name_values(values: np.ndarray, names: tuple[str, str]) -> list[list[str]]:
     return [["" if np.isnan(v) else names[int(v)] for v in row] for row in values]

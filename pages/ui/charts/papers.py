@@ -10,13 +10,13 @@ from dpmc_lab.curves.lines import Band
 from dpmc_lab.papers import views
 from dpmc_lab.papers.engine import Axis, Series
 from dpmc_lab.papers.views import Look
-from pages.ui.charts import INK, LOG, MUTED, Figure, Style, faded, figure, wrapped
+from pages.ui.charts import INK, LOG, MUTED, Figure, Style, create_figure, with_opacity, wrap_label
 
 _FRAME, _ROW = 360, 21  # pixels of the frame with its axes, and of a row of the legend
 _LINE = 52  # letters that stand beside the axis, one above the other
 
 
-def looks(view: Look) -> dict[str, Style]:
+def get_curve_styles(view: Look) -> dict[str, Style]:
     """How each curve is drawn, by its label, with the colours of this surface."""
     surface_colors = {views.OPEN.color: INK, views.GUESS.color: MUTED}
     return {
@@ -25,13 +25,13 @@ def looks(view: Look) -> dict[str, Style]:
     }
 
 
-def experiment(view: Look) -> Figure:
+def plot_experiment(view: Look) -> Figure:
     """Our curves with their bands; what is printed as hollow marks with the error of reading."""
-    paper_experiment, curve_styles = view.experiment, looks(view)
+    paper_experiment, curve_styles = view.experiment, get_curve_styles(view)
     # A name may take a row of the legend, above a frame of the same height.
-    fig = figure("experiment", height=_FRAME + _ROW * len(curve_styles))
+    fig = create_figure("experiment", height=_FRAME + _ROW * len(curve_styles))
     for curve in view.series:
-        _curve(fig, curve, curve_styles[curve.label], paper_experiment.y)
+        _draw_series(fig, curve, curve_styles[curve.label], paper_experiment.y)
     for range_series in view.ranges:
         ends = map(
             np.array,
@@ -43,43 +43,45 @@ def experiment(view: Look) -> Figure:
                 range_series.seeds,
             ),
         )
-        fig.band(Band(*ends), faded(curve_styles[range_series.label].color, 0.1))
+        fig.add_band(Band(*ends), with_opacity(curve_styles[range_series.label].color, 0.1))
     for label in dict.fromkeys(p.series for p in paper_experiment.printed):
-        _printed(fig, view, label, curve_styles[label])
+        _draw_printed(fig, view, label, curve_styles[label])
     axes = (views.titles(view), (paper_experiment.x, paper_experiment.y), ("xaxis", "yaxis"))
     for title, axis, name in zip(*axes, strict=True):
         # On two decades or fewer 2 and 5 have labels too.
         scale = {"type": "log", "tickformat": LOG["tickformat"], "nticks": 4} if axis.log else {}
-        fig.update(**{name: scale | {"title_text": "<br>".join(textwrap.wrap(title, _LINE))}})
+        fig.update_layout(
+            **{name: scale | {"title_text": "<br>".join(textwrap.wrap(title, _LINE))}}
+        )
     return fig
 
 
-def _curve(fig: Figure, curve: Series, curve_style: Style, y: Axis) -> None:
+def _draw_series(fig: Figure, curve: Series, curve_style: Style, y: Axis) -> None:
     grid = [
         np.array(values) for values in (curve.x, curve.mean, curve.low, curve.high, curve.seeds)
     ]
     if y.log:  # which has no place for what is not above 0
         grid[2] = np.maximum(grid[2], grid[1] / 1000)
-    fig.curve(
+    fig.add_curve(
         Band(*grid),
         curve_style,
         f"{curve.label}<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b>, band %{{customdata[0]:.4g}} to"
         " %{customdata[1]:.4g}<extra></extra>",
-        name=wrapped(curve.label),
+        name=wrap_label(curve.label),
         mode="lines+markers" if views.marked(curve) else "lines",
         customdata=[list(ends) for ends in zip(curve.low, curve.high, strict=True)],
     )
 
 
-def _printed(fig: Figure, view: Look, label: str, curve_style: Style) -> None:
+def _draw_printed(fig: Figure, view: Look, label: str, curve_style: Style) -> None:
     """Hollow, whatever is proved: the legend says what it stands for."""
     printed_points = [p for p in view.experiment.printed if p.series == label]
-    fig.dots(
+    fig.add_markers(
         [p.x for p in printed_points],
         [p.value for p in printed_points],
-        fig.marker(curve_style, solid=False, size=8),
+        fig.make_marker(curve_style, solid=False, size=8),
         hover=f"{label}, printed<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b><extra></extra>",
-        name=wrapped(f"{label}, printed"),
+        name=wrap_label(f"{label}, printed"),
         showlegend=label not in views.curves(view),
     )
     error = {"type": "data", "array": [p.error for p in printed_points], "color": curve_style.color}

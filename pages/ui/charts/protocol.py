@@ -6,31 +6,32 @@ from collections.abc import Sequence
 
 from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_lab.protocol.federated import SERVER
-from pages.ui.charts import ACCENT, GRID, PAPER, Figure, figure
-from pages.ui.text import in_chart
+from pages.ui.charts import ACCENT, GRID, PAPER, Figure, create_figure
+from pages.ui.text import escape_for_chart
 
 _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
 
 
-def stage(
+def plot_protocol(
     parties: Sequence[str], earlier_messages: Sequence[Message], current_message: Message | None
 ) -> Figure:
     """The parties in place; faint lines where messages went, an arrow for the one on its way."""
-    positions = _places(parties)
-    fig = figure("stage")
+    positions = _locate_parties(parties)
+    fig = create_figure("stage")
     for pair in dict.fromkeys(frozenset((m.sender, m.receiver)) for m in earlier_messages):
         x, y = zip(*(positions[name] for name in sorted(pair)), strict=True)
-        fig.stroke(x, y, GRID)
+        fig.add_stroke(x, y, GRID)
     speaking = (
         set() if current_message is None else {current_message.sender, current_message.receiver}
     )
     x, y = zip(*(positions[name] for name in parties), strict=True)
-    fig.draw(
+    fig.add_trace(
         "parties",
         x=x,
         y=y,
         text=[
-            f"<b>{in_chart(name)}</b>" if name in speaking else in_chart(name) for name in parties
+            f"<b>{escape_for_chart(name)}</b>" if name in speaking else escape_for_chart(name)
+            for name in parties
         ],
         textposition=["top center" if height > 0.5 else "bottom center" for height in y],
         marker_symbol=[_SYMBOLS.get(name, "circle") for name in parties],
@@ -38,13 +39,13 @@ def stage(
     )
     if current_message is not None:
         (x0, y0), (x1, y1) = positions[current_message.sender], positions[current_message.receiver]
-        fig.note("arrow", x=x1, y=y1, ax=x0, ay=y0)
-        kind = in_chart(current_message.kind)
-        fig.note("message", text=kind, x=(x0 + x1) / 2, y=(y0 + y1) / 2)
+        fig.add_annotation("arrow", x=x1, y=y1, ax=x0, ay=y0)
+        kind = escape_for_chart(current_message.kind)
+        fig.add_annotation("message", text=kind, x=(x0 + x1) / 2, y=(y0 + y1) / 2)
     return fig
 
 
-def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
+def _locate_parties(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Who computes above, everybody else in a row below."""
     top_row = {RECOMMENDER: (0.15, 1.0), THIRD_PARTY: (0.85, 1.0), SERVER: (0.5, 1.0)}
     bottom_row = [name for name in parties if name not in top_row]

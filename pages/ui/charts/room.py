@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import segno
 
-from dpmc_lab.classroom.room import Coins
-from dpmc_lab.classroom.room_view import Mark, ShareRow, range_text, share_text
-from pages.ui.charts import ACCENT, Theme, shaded
+from dpmc_lab.classroom.room import CoinRule
+from dpmc_lab.classroom.room_view import Mark, ShareRow, format_row_interval, format_row_share
+from pages.ui.charts import ACCENT, Theme, apply_theme
 
 _SHARES = """
 .shares { container-type: inline-size; font-variant-numeric: tabular-nums; }
@@ -68,7 +68,7 @@ class ShareAxis(NamedTuple):
     high: float = 1.0
     ticks: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-    def at(self, share: float) -> float:
+    def to_percent(self, share: float) -> float:
         """The place of a share in percent; one beyond the axis stands at its end."""
         fraction = (share - self.low) / (self.high - self.low)
         return 100 * min(max(fraction, 0.0), 1.0)
@@ -78,66 +78,73 @@ SHARES = ShareAxis()
 CERTAINTY = ShareAxis(0.5, 1.0, (0.5, 0.75, 1.0))
 
 
-def shares(
+def render_shares(
     rows: Sequence[ShareRow],
-    words: str,
+    description: str,
     theme: Theme,
     *,
     axis: ShareAxis = SHARES,
-    alike: bool = False,
+    equal_rows: bool = False,
 ) -> str:
-    """Rows over one axis; words: the same for those who do not see it. alike: no row is more than
-    the others."""
-    drawn = "".join(_row(row, axis, theme) for row in rows)
+    """Rows over one axis; description: the same for those who do not see it. equal_rows: no row is
+    more than the others."""
+    rows_html = "".join(_render_row(row, axis, theme) for row in rows)
     colors = f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid}"
     return (
-        f'<style>{_SHARES}</style><div class="shares" role="img" aria-label="{escape(words)}"'
-        f' style="{colors}; --paper: {theme.paper}"><div class="{"alike" if alike else "first"}">'
-        f"{drawn}{_numbers(axis)}</div></div>"
+        f'<style>{_SHARES}</style><div class="shares" role="img" aria-label="{escape(description)}"'
+        f' style="{colors}; --paper: {theme.paper}"><div'
+        f' class="{"alike" if equal_rows else "first"}">'
+        f"{rows_html}{_render_axis_numbers(axis)}</div></div>"
     )
 
 
-def _row(row: ShareRow, axis: ShareAxis, theme: Theme) -> str:
+def _render_row(row: ShareRow, axis: ShareAxis, theme: Theme) -> str:
     note = f"<small>{escape(row.note)}</small>" if row.note else ""
     strong = row.mark in (Mark.ESTIMATE, Mark.PEOPLE, Mark.CERTAINTY)
-    color = shaded(ACCENT, theme) if strong else theme.muted
+    color = apply_theme(ACCENT, theme) if strong else theme.muted
     return (
         f'<div class="row {row.mark.value}" style="--mark: {color}">'
         f'<div class="name">{escape(row.name)}{note}</div>'
-        f'<div class="track">{_ticks(axis)}{_marks(row, axis)}</div>'
-        f'<div class="said">{share_text(row)}<small>{range_text(row)}</small></div></div>'
+        f'<div class="track">{_render_ticks(axis)}{_render_marks(row, axis)}</div>'
+        f'<div class="said">{format_row_share(row)}'
+        f"<small>{format_row_interval(row)}</small></div></div>"
     )
 
 
-def _ticks(axis: ShareAxis) -> str:
-    return "".join(f'<div class="tick" style="left: {axis.at(t):.2f}%"></div>' for t in axis.ticks)
+def _render_ticks(axis: ShareAxis) -> str:
+    return "".join(
+        f'<div class="tick" style="left: {axis.to_percent(t):.2f}%"></div>' for t in axis.ticks
+    )
 
 
-def _marks(row: ShareRow, axis: ShareAxis) -> str:
+def _render_marks(row: ShareRow, axis: ShareAxis) -> str:
     """The interval as a line, the share as a dot, solid, hollow or faint, and the truth."""
     marks_html = ""
     if row.truth is not None:
-        marks_html += f'<div class="truth" style="left: {axis.at(row.truth):.2f}%"></div>'
-    if row.found is None:
+        marks_html += f'<div class="truth" style="left: {axis.to_percent(row.truth):.2f}%"></div>'
+    if row.interval is None:
         return marks_html
-    share, low, high = row.found
+    share, low, high = row.interval
     if row.mark is Mark.CERTAINTY:
         low = axis.low
-    left, right = axis.at(low), axis.at(high)
+    left, right = axis.to_percent(low), axis.to_percent(high)
     marks_html += f'<div class="line" style="left: {left:.2f}%; width: {right - left:.2f}%"></div>'
     if row.mark is not Mark.CERTAINTY:
-        marks_html += f'<div class="dot" style="left: {axis.at(share):.2f}%"></div>'
+        marks_html += f'<div class="dot" style="left: {axis.to_percent(share):.2f}%"></div>'
     return marks_html
 
 
-def _numbers(axis: ShareAxis) -> str:
+def _render_axis_numbers(axis: ShareAxis) -> str:
     """The numbers under the last row."""
-    drawn = "".join(
-        f'<div class="tick" style="left: {axis.at(tick):.2f}%"><span>{100 * tick:.0f}'
+    ticks_html = "".join(
+        f'<div class="tick" style="left: {axis.to_percent(tick):.2f}%"><span>{100 * tick:.0f}'
         f"{' %' if tick == axis.ticks[-1] else ''}</span></div>"
         for tick in axis.ticks
     )
-    return f'<div class="row numbers"><div></div><div class="track">{drawn}</div><div></div></div>'
+    return (
+        '<div class="row numbers"><div></div><div'
+        f' class="track">{ticks_html}</div><div></div></div>'
+    )
 
 
 # The question, to be read from the last row too.
@@ -154,14 +161,14 @@ _COUNTED = """
 """
 
 
-def counter(counts: Iterable[tuple[str, str]], state: str) -> str:
+def render_counter(counts: Iterable[tuple[str, str]], state: str) -> str:
     """How many have arrived, to be read from the last row."""
-    told = "".join(
-        f'<div><b>{escape(number)}</b> <span class="of">{escape(of)}</span></div>'
-        for number, of in counts
+    counts_html = "".join(
+        f'<div><b>{escape(number)}</b> <span class="of">{escape(label)}</span></div>'
+        for number, label in counts
     )
     return (
-        f'<style>{_COUNTED}</style><div class="counted">{told}'
+        f'<style>{_COUNTED}</style><div class="counted">{counts_html}'
         f'<div class="state">{escape(state)}</div></div>'
     )
 
@@ -177,26 +184,27 @@ _COINS = """
 """
 
 
-def coins(rule: Coins, words: str, theme: Theme) -> str:
+def render_coins(rule: CoinRule, description: str, theme: Theme) -> str:
     """Every throw, as often as chance brings it, under what it asks for."""
-    throws = sorted(itertools.product("HT", repeat=rule.coins), key=lambda one: one.count("H"))
+    throws = sorted(itertools.product("HT", repeat=rule.coins), key=lambda throw: throw.count("H"))
     faces = {"H": '<i class="head">H</i>', "T": "<i>T</i>"}
     rendered_throws = [
-        (f"<span>{''.join(faces[coin] for coin in one)}</span>", one.count("H")) for one in throws
+        (f"<span>{''.join(faces[coin] for coin in throw)}</span>", throw.count("H"))
+        for throw in throws
     ]
     sorts = {
         "Show the opposite": [text for text, heads in rendered_throws if heads <= rule.heads],
         "Show your answer": [text for text, heads in rendered_throws if heads > rule.heads],
     }
-    drawn = "".join(
-        f'<div class="sort"><span class="of">{name}: {len(many)} of {len(throws)}</span>'
-        f"<div>{''.join(many)}</div></div>"
-        for name, many in sorts.items()
+    sorts_html = "".join(
+        f'<div class="sort"><span class="of">{name}: {len(rendered)} of {len(throws)}</span>'
+        f"<div>{''.join(rendered)}</div></div>"
+        for name, rendered in sorts.items()
     )
-    colors = f"--accent: {shaded(ACCENT, theme)}; --ink: {theme.ink}; --paper: {theme.paper}"
+    colors = f"--accent: {apply_theme(ACCENT, theme)}; --ink: {theme.ink}; --paper: {theme.paper}"
     return (
-        f'<style>{_COINS}</style><div class="throws" role="img" aria-label="{escape(words)}"'
-        f' style="{colors}">{drawn}</div>'
+        f'<style>{_COINS}</style><div class="throws" role="img" aria-label="{escape(description)}"'
+        f' style="{colors}">{sorts_html}</div>'
     )
 
 
@@ -217,17 +225,17 @@ _LINK = """
 """
 
 
-def phones_enter(link: str, *, large: bool) -> str:
+def render_phone_link(link: str, *, large: bool) -> str:
     """The link as a QR code with its address. large: by itself; else in a corner of the projector,
     beside everything else, and folded where there is no room beside it."""
     code = segno.make(link, micro=False, error="m")
     source = code.svg_data_uri(border=3, dark="#000", light="#fff", omitsize=True)
-    said = escape(link.removeprefix("http://"))
-    shown = f'<img src="{source}" alt="QR code of {escape(link)}"><div>{said}</div>'
+    address = escape(link.removeprefix("http://"))
+    link_html = f'<img src="{source}" alt="QR code of {escape(link)}"><div>{address}</div>'
     if large:
-        return f'<style>{_LINK}</style><div class="phone-link large">{shown}</div>'
+        return f'<style>{_LINK}</style><div class="phone-link large">{link_html}</div>'
     return (
-        f'<style>{_LINK}</style><div class="phone-link corner">{shown}</div>'
+        f'<style>{_LINK}</style><div class="phone-link corner">{link_html}</div>'
         '<details class="folded-link"><summary>Open on a phone</summary>'
-        f'<div class="phone-link large">{shown}</div></details>'
+        f'<div class="phone-link large">{link_html}</div></details>'
     )
