@@ -340,6 +340,7 @@ def _draw_titles(
     return (tuple(titles) if count <= 2000 else None), repeated
 
 
+FILM_SITE_SLOPES = (0.25, 0.5)
 _QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 _ACTIVITY = (20, 27, 44, 96, 208, 400, 907, 1_800)  # ratings of a user, at those shares of users
 _POPULARITY = (
@@ -355,13 +356,22 @@ _POPULARITY = (
 
 
 def generate_long_tail(
-    rng: Seed, *, users: int = 6_000, items: int = 3_700, ratings: int = 1_000_000
+    rng: Seed,
+    *,
+    users: int = 6_000,
+    items: int = 3_700,
+    ratings: int = 1_000_000,
+    slope_stds: tuple[float, float] = (0.0, 0.0),
 ) -> Generated:
     """Many users, a long tail of items and whole-numbered ratings 1..5, as catalogues have them.
 
     A score is user (sd .35) + item (sd .55) + taste (rank 12, variance .14) + noise, in points;
     taste also sways who rates what, as strongly as on film sites; active users are a little
     stricter, known items better liked.
+
+    slope_stds: how much users differ in what popularity and quality are worth to them, which
+    `FILM_SITE_SLOPES` has as on film sites: points a standard deviation of log popularity, and
+    points a point of the item's part. Zeros draw nothing, so the sample stays as it is.
     """
     rng = np.random.default_rng(rng)
     titles, genres = _draw_titles(_FILMS, items, rng)
@@ -377,12 +387,20 @@ def generate_long_tail(
     user_indices, item_indices = _draw_cells_by_counts(
         counts, 1.2 * popularity, 3, preferences, rng
     )
+    user_effects = 0.35 * _draw_correlated(activity, -0.08, rng)
+    item_effects = 0.55 * _draw_correlated(popularity, 0.22, rng)
     score = (
-        (0.35 * _draw_correlated(activity, -0.08, rng))[user_indices]
-        + (0.55 * _draw_correlated(popularity, 0.22, rng))[item_indices]
+        user_effects[user_indices]
+        + item_effects[item_indices]
         + preferences.predict(user_indices, item_indices)
         + 0.75 * rng.normal(size=len(user_indices))
     )
+    if any(slope_stds):
+        fame = (popularity - popularity.mean()) / popularity.std()
+        slopes = Factors(
+            rng.normal(size=(users, 2)) * slope_stds, np.column_stack([fame, item_effects])
+        )
+        score += slopes.predict(user_indices, item_indices)
     levels = np.cumsum(np.array([0.06, 0.11, 0.26, 0.35])) / 1.01
     values = 1.0 + np.searchsorted(np.quantile(score, levels), score).astype(float)
     public = PublicFacts(users=users, items=items, low=1, high=5)

@@ -38,57 +38,78 @@ from dpmc_core.style import RED, Style
 
 _MEAN_SHARE = 0.15**2  # of the squared clip: the part of a gradient that moves the mean
 _MAX_STRETCH = 1.5  # by which a short gradient may be scaled up to its clip
+_MIN_NORM = 1e-200  # in place of zero
 # Standard deviations; in widths of the rating range unless a unit is given.
 _RATING_STD = 0.21  # of a rating around its prediction
 _INTERCEPT_STD = 0.14  # of users
-_SLOPE_STD = 0.5  # of users' slopes on item offsets, a plain number
+_SLOPE_STD = 0.35  # of users' slopes on item offsets, a plain number
 _OFFSET_STD = 0.08  # of item offsets
 _START_STD = 0.05  # of item factors at the start, all columns together
-_MEAN_SPREAD = 0.25  # largest distance of a user's mean from the mean of all that counts
+_MEAN_SPREAD = 0.25  # the largest mean residual of a user that counts
+_FULL_MEAN_STEPS = 5  # later steps of the mean are averaged
 _DECAYS = 0.9, 0.999  # of Adam's averages of gradients and of their squares
 
 
 class FactorPlan(NamedTuple):
-    """What the size of the problem allows: rank, share of the squared clip, std in widths."""
+    """How much goes into item factors.
+
+    Attributes:
+        rank: length of the factors.
+        share: of the squared clip.
+        std: of the factors' contribution to a rating, in widths of the rating range.
+    """
 
     rank: int
     share: float
     std: float
 
 
-_PLANS = ((1.0, FactorPlan(0, 0.0, 1.0)), (10.0, FactorPlan(2, 0.2, 0.03)))
-_LARGEST_PLAN = FactorPlan(4, 0.5, 0.1)
+_NO_FACTORS, _FEW_FACTORS = FactorPlan(0, 0.0, 1.0), FactorPlan(2, 0.2, 0.03)
+_MORE_FACTORS = FactorPlan(4, 0.5, 0.1)
 
 
 class ItemParameters(NamedTuple):
-    """What the server knows of the items, from noisy gradients alone.
+    """What the server has learnt of the items from noisy gradients.
 
     Attributes:
         mean: of all ratings, in rating points.
-        items: array of shape (n_items, 1 + rank), the offset of each item and its factors, in
-            rating points.
-        width: of the rating range, in rating points.
+        offsets: array of shape (n_items,), in rating points.
+        features: array of shape (n_items, 2 + rank), of a user's regression: one, the offset less
+            the mean offset, and the item factors in rating points.
+        ridge: array of shape (2 + rank,), the penalties of that regression.
     """
 
     mean: float
-    items: Floats
-    width: float
+    offsets: Floats
+    features: Floats
+    ridge: Floats
 
-    def build_features(self) -> tuple[Floats, Floats]:
-        """Features of a user's regression, n_items x (2 + rank), and the ridge on each."""
-        offsets = self.items[:, 0]
-        features = np.column_stack(
-            [np.ones(len(offsets)), offsets - offsets.mean(), self.items[:, 1:]]
+    @classmethod
+    def from_vector(cls, vector: Floats, public: PublicFacts) -> ItemParameters:
+        """Unpack offset and factors of each item in turn, and the mean, as gradients have them."""
+        items = vector[:-1].reshape(public.items, -1)
+        offsets, stds = items[:, 0], np.ones(1 + items.shape[1])
+        stds[:2] = _INTERCEPT_STD * public.width, _SLOPE_STD
+        features = np.column_stack([np.ones(len(items)), offsets - offsets.mean(), items[:, 1:]])
+        return cls(vector[-1], offsets, features, (_RATING_STD * public.width / stds) ** 2)
+
+    def fit_users(self, entries: Pattern, residuals: Floats) -> Floats:
+        """Each user's ridge coefficients on the features, of ratings less mean and offsets."""
+        root_ridge = np.sqrt(self.ridge)
+        (scaled,) = solve_ridge_rows(entries, residuals, self.features / root_ridge, 1.0)
+        coefficients: Floats = scaled / root_ridge
+        return coefficients
+
+    def build_model(self, ratings: Ratings) -> Factors:
+        """Everybody's predictions, each user's own row regressed on the features."""
+        residuals = ratings.values - self.mean - self.offsets[ratings.items]
+        coefficients = self.fit_users(Pattern.from_ratings(ratings), residuals)
+        coefficients[:, 0] += self.mean  # whose feature is 1
+        return Factors(
+            np.column_stack([coefficients, np.ones(len(coefficients))]),
+            np.column_stack([self.features, self.offsets]),
+            {"mean": np.asarray(self.mean), "ridge": np.diag(self.ridge)},
         )
-        stds = np.ones(features.shape[1])
-        stds[:2] = _INTERCEPT_STD * self.width, _SLOPE_STD
-        return features, (_RATING_STD * self.width / stds) ** 2
-
-    def fit_users(self, entries: Pattern, values: Floats) -> Floats:
-        """Each user's ridge coefficients on those features; values: less mean and offsets."""
-        features, ridge = self.build_features()
-        (scaled,) = solve_ridge_rows(entries, values, features / np.sqrt(ridge), 1.0)
-        return scaled / np.sqrt(ridge)
 
 
 @dataclass(frozen=True)
@@ -98,15 +119,14 @@ class DpSgdReleases(Releases):
 
 @mechanism
 class DpSgd(PerUser):
-    """Full-batch DP-SGD on r_ui = mean + b_i + a_u + s_u b_i + p_u . q_i; users fit a, s, p alone.
+    """Full-batch DP-SGD on x_ui = mean + b_i + a_u + s_u b_i + p_u . q_i; users fit a, s, p alone.
 
-    A step: each user with k ratings and residuals e, a random half of the row against the fit to
-    the other half, takes g_i = e_i / sqrt(k) and contributes g to the offsets b, g_i p_u to the
-    factors q, and the own mean residual to the mean. The three parts are scaled to l2 norms whose
-    squares sum to C^2 at most, so the sum over users moves by C where a row becomes empty and by 2C
-    where it becomes another. T steps with noise N(0, (z C)^2), z = sqrt(T)/mu, spend the budget by
-    the exact Gaussian curve. The server takes Adam's steps on the noisy sums, with a weight decay
-    that the noise sets, and averages the last half of them.
+    A step: each user with k ratings fits either random half of the row, takes the residuals e of
+    the other half, and with g_i = e_i / sqrt(k) contributes g_i to the offset b_i, g_i p_u to the
+    factors q_i and the mean residual to the mean. Each part is scaled to an l2 norm; their squares
+    sum to C^2, so all users' sum moves by C where a row becomes empty and by 2 C where it becomes
+    another. T steps with noise N(0, (z C)^2), z = sqrt(T)/mu, spend the budget exactly. The server
+    takes Adam's steps, with a weight decay that follows from the noise, and averages the last half.
     """
 
     id = "dp-sgd"
@@ -120,7 +140,7 @@ class DpSgd(PerUser):
     revision = 1
     rounds: int = setting(40, "steps T that share the budget", at_least=1, at_most=1_000)
     rank: int | None = setting(
-        None, "length of the factors (none: 0, 2 or 4 by users, items and budget)",
+        None, "length of the factors (none: 0, 2 or 4 by the budget, users and items)",
         at_least=0, at_most=200,
     )  # fmt: skip
     clip: float = setting(
@@ -132,20 +152,26 @@ class DpSgd(PerUser):
     )
 
     def plan_factors(self, public: PublicFacts) -> FactorPlan:
-        """Rank and scales by h = mu users / items, which is public."""
+        """What h = mu users / items allows, which is public: no factors below 1, two below 10."""
         signal = self.budget().mu * public.users / public.items
-        plan = next((plan for limit, plan in _PLANS if signal < limit), _LARGEST_PLAN)
-        plan = plan._replace(rank=min(plan.rank, *public.shape))
-        if self.rank is None:
-            return plan
-        check_rank(max(self.rank, 1), public)
-        return (_PLANS[1][1] if self.rank and not plan.share else plan)._replace(rank=self.rank)
+        plan = _MORE_FACTORS if signal >= 10 else _FEW_FACTORS if signal >= 1 else _NO_FACTORS
+        rank = min(plan.rank, public.items) if self.rank is None else self.rank
+        check_rank(rank, public)
+        return (plan if plan.rank else _FEW_FACTORS)._replace(rank=rank) if rank else _NO_FACTORS
+
+    def gradient_norms(self, public: PublicFacts) -> Floats:
+        """The clips of the parts for offsets, factors and the mean, in rating points."""
+        share = self.plan_factors(public).share
+        shares = np.array([1 - share - _MEAN_SHARE, share, _MEAN_SHARE])
+        norms: Floats = np.sqrt(shares) * self.clip * public.width
+        return norms
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpSgdReleases]:
-        clip, size = self.clip * public.width, public.items * (1 + self.plan_factors(public).rank)
+        clip, n_columns = self.clip * public.width, 1 + self.plan_factors(public).rank
         gradients = build_gaussian_release(
             "clipped gradients of item offsets, item factors and the mean, summed over users",
-            *((size + 1,), self.budget() / self.rounds, clip, 2 * clip, self.rounds),
+            (public.items * n_columns + 1,),
+            *(self.budget() / self.rounds, clip, 2 * clip, self.rounds),
         )
         return self.build_guarantee(
             public, DpSgdReleases(gradients), "exact Gaussian curve for DP-SGD (Abadi et al. 2016)"
@@ -156,98 +182,84 @@ class DpSgd(PerUser):
         return replace(describe_user_regression(public, columns), columns=[n_columns])
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        public = ratings.public
-        release, plan = self.guarantee(public).releases.gradients, self.plan_factors(public)
-        n, width, clip = public.items, public.width, self.clip * public.width
-        norms = np.sqrt([1 - plan.share - _MEAN_SHARE, plan.share, _MEAN_SHARE]) * clip
-        noise = release.scale / math.sqrt(self.rounds)  # of the mean gradient
-        decay = np.full(1 + plan.rank, noise / plan.std + (_RATING_STD / plan.std) ** 2 / 8 * width)
-        decay[0] = noise / _OFFSET_STD
-        decay /= width
-        start = draw_random_factors(n, plan.rank, rng, _START_STD * width / max(plan.rank, 1) ** 0.5)
-        parameters = ItemParameters(
-            public.middle, np.column_stack([np.zeros(n), start]), width
-        )
-        average, momentum, squares = parameters, 0.0, 0.0
+        public, plan = ratings.public, self.plan_factors(ratings.public)
+        release, norms = self.guarantee(public).releases.gradients, self.gradient_norms(public)
+        n, r, width = public.items, plan.rank, public.width
+        factors = draw_random_factors(n, r, rng, _START_STD * width / math.sqrt(max(r, 1)))
+        vector = np.append(np.column_stack([np.zeros(n), factors]), public.middle)
+        average, momentum, squares = vector, np.zeros((n, 1 + r)), np.zeros((n, 1 + r))
+        noise_scale = release.scale / math.sqrt(self.rounds)  # of the mean of all gradients
+        decay = np.full(1 + r, noise_scale / (plan.std * width) + (_RATING_STD / plan.std) ** 2 / 8)
+        decay[0] = noise_scale / (_OFFSET_STD * width)
+        mean_rate = _MEAN_SPREAD * width / (norms[2] * public.users)
         for index in range(1, self.rounds + 1):
-            sums = ratings.sum_over_users(
+            parameters = ItemParameters.from_vector(vector, public)
+            sums, n_clipped = ratings.sum_over_users(
                 sum_clipped_gradients, parameters, norms, draw_cap_key(rng)
             )
             noisy = release.publish(sums, rng)
-            gradient = noisy[:-1].reshape(n, -1) - decay * parameters.items
-            square = gradient**2
-            square[:, 1:] = square[:, 1:].mean() if plan.rank else 0.0
-            momentum = _DECAYS[0] * momentum + (1 - _DECAYS[0]) * gradient
-            squares = _DECAYS[1] * squares + (1 - _DECAYS[1]) * square
+            gradients = noisy[:-1].reshape(n, -1) - decay * vector[:-1].reshape(n, -1)
+            square = gradients**2
+            square[:, 1:] = square[:, 1:].sum() / (n * max(r, 1))  # one number for all factors
+            momentum += (1 - _DECAYS[0]) * (gradients - momentum)
+            squares += (1 - _DECAYS[1]) * (square - squares)
             root = np.sqrt(squares / (1 - _DECAYS[1] ** index)) * (1 - _DECAYS[0] ** index)
-            mean_step = noisy[-1] * _MEAN_SPREAD * width / (norms[2] * public.users)
-            parameters = ItemParameters(
-                parameters.mean + mean_step * min(1.0, 5 / index),
-                parameters.items + self.learning_rate * width * momentum / np.maximum(root, 1e-300),
-                width,
+            step = self.learning_rate * width * momentum / np.maximum(root, _MIN_NORM)
+            mean_step = noisy[-1] * mean_rate * min(1.0, _FULL_MEAN_STEPS / index)
+            vector = vector + np.append(step, mean_step)
+            average = average + (vector - average) / max(index - self.rounds // 2, 1)
+            published = ItemParameters.from_vector(average, public)
+            model = ratings.build_model(_build_model, published)
+            trace = {"largest item offset": float(np.abs(published.offsets).max())}
+            yield Step.from_trace(
+                *(index, self.rounds, model, trace | {"gradients clipped": float(n_clipped)}),
+                published_names=trace,
             )
-            weight = 1 / max(index - self.rounds // 2, 1)
-            average = ItemParameters(
-                average.mean + weight * (parameters.mean - average.mean),
-                average.items + weight * (parameters.items - average.items),
-                width,
-            )
-            trace = {"largest item offset": float(np.abs(average.items[:, 0]).max())}
-            model = ratings.build_model(build_user_models, average)
-            yield Step(index, self.rounds, model, trace, final=index == self.rounds)
+
+
+def _build_model(ratings: Ratings, parameters: ItemParameters) -> Factors:
+    return parameters.build_model(ratings)
 
 
 def sum_clipped_gradients(
     ratings: Ratings, parameters: ItemParameters, norms: Floats, key: int
-) -> Floats:
-    """Sum the users' gradients, each clipped.
+) -> tuple[Floats, int]:
+    """Sum the users' gradients, each part of which is clipped.
 
     Args:
         ratings: of any users.
         parameters: what was published.
-        norms: the largest l2 norms of the parts for offsets, factors and the mean, rating points.
+        norms: array of shape (3,), the largest l2 norms of the parts for offsets, factors and the
+            mean, in rating points.
         key: of the random halves of the rows.
 
     Returns:
-        Array of length n_items x (1 + rank) + 1: offsets and factors item by item, then the mean.
+        The sums as in `ItemParameters.from_vector`, and how many users' offsets were scaled down.
     """
-    total = np.zeros(parameters.items.shape)
-    mean_total = 0.0
-    features, _ = parameters.build_features()
-    halves = hash_cells(ratings, key) >> np.uint64(63) == 1
-    for _, span, chunk in Pattern.from_ratings(ratings).iter_chunks(LARGE_CHUNK):
-        values = ratings.values[span] - parameters.mean - parameters.items[chunk.items, 0]
-        means = row_means(chunk, values, 0.0) / (_MEAN_SPREAD * parameters.width)
-        mean_total += norms[2] * float(np.clip(means, -1, 1).sum())
-        root_counts = np.sqrt(np.maximum(chunk.counts, 1))
-        masks = halves[span], ~halves[span]
-        entries = [chunk.select_entries(mask) for mask in masks]
-        fits = [
-            parameters.fit_users(half, values[mask])
-            for half, mask in zip(entries, masks, strict=True)
-        ][::-1]
-        gradients, squares = [], np.zeros((2, chunk.shape[0]))
-        for half, mask, fit in zip(entries, masks, fits, strict=True):
-            residuals = values[mask] - Factors(fit, features).predict(half.users, half.items)
-            gradients.append(residuals / half.expand_rows(root_counts))
-            half_squares = row_sums(half, gradients[-1] ** 2)
-            squares += half_squares, half_squares * (fit[:, 2:] ** 2).sum(axis=1)
-        scales = _MAX_STRETCH * shrinkage(_MAX_STRETCH * np.sqrt(squares), norms[:2, None])
-        for half, gradient, fit in zip(entries, gradients, fits, strict=True):
-            row_factors = np.column_stack([scales[0], scales[1, :, None] * fit[:, 2:]])
-            total += half.build_matrix(gradient).T @ row_factors
-    return np.append(total, mean_total)
-
-
-def build_user_models(ratings: Ratings, parameters: ItemParameters) -> Factors:
-    """Everybody's predictions: the own row regressed on what was published."""
-    features, ridge = parameters.build_features()
-    offsets = parameters.items[:, 0]
-    values = ratings.values - parameters.mean - offsets[ratings.items]
-    coefficients = parameters.fit_users(Pattern.from_ratings(ratings), values)
-    coefficients[:, 0] += parameters.mean  # whose feature is 1
-    return Factors(
-        np.column_stack([coefficients, np.ones(len(coefficients))]),
-        np.column_stack([features, offsets]),
-        {"mean": np.asarray(parameters.mean), "ridge": np.diag(ridge)},
+    sums, total_mean, n_clipped = (
+        np.zeros((ratings.public.items, len(parameters.ridge) - 1)),
+        0.0,
+        0,
     )
+    is_first = hash_cells(ratings, key) % np.uint64(2) == 0
+    for _, span, chunk in Pattern.from_ratings(ratings).iter_chunks(LARGE_CHUNK):
+        residuals = ratings.values[span] - parameters.mean - parameters.offsets[chunk.items]
+        means = row_means(chunk, residuals, 0.0) / (_MEAN_SPREAD * ratings.public.width)
+        total_mean += norms[2] * float(np.clip(means, -1.0, 1.0).sum())
+        root_counts, parts = np.sqrt(np.maximum(chunk.counts, 1)), []
+        norm_squares = np.zeros((2, chunk.shape[0]))
+        for mask in (is_first[span], ~is_first[span]):
+            half, others = chunk.select_entries(mask), chunk.select_entries(~mask)
+            coefficients = parameters.fit_users(others, residuals[~mask])
+            fitted = Factors(coefficients, parameters.features).predict(half.users, half.items)
+            gradients = (residuals[mask] - fitted) / half.expand_rows(root_counts)
+            factors = coefficients[:, 2:]
+            squares = row_sums(half, gradients**2)
+            norm_squares += np.array([squares, squares * (factors**2).sum(axis=1)])
+            parts.append((half.build_matrix(gradients), factors))
+        lengths = np.maximum(_MAX_STRETCH * np.sqrt(norm_squares), _MIN_NORM)
+        scales = _MAX_STRETCH * shrinkage(lengths, norms[:2, None])
+        n_clipped += int((scales[0] < 1).sum())
+        for matrix, factors in parts:
+            sums += matrix.T @ np.column_stack([scales[0], scales[1, :, None] * factors])
+    return np.append(sums, total_mean), n_clipped

@@ -149,7 +149,7 @@ def item_sums(entries: Pattern, values: ArrayLike = 1.0, row_factors: ArrayLike 
     return sums
 
 
-def shrinkage(norms: Floats, max_norm: float) -> Floats:
+def shrinkage(norms: Floats, max_norm: Floats | float) -> Floats:
     """The factors <= 1 that bring rows of those norms to `max_norm` at most; length m."""
     with np.errstate(divide="ignore"):
         return np.minimum(max_norm / norms, 1.0)
