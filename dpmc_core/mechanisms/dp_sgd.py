@@ -45,6 +45,7 @@ _INTERCEPT_STD = 0.14  # of users
 _SLOPE_STD = 0.35  # of users' slopes on item offsets, a plain number
 _OFFSET_STD = 0.08  # of item offsets
 _START_STD = 0.05  # of item factors at the start, all columns together
+_MEAN_STD = 0.125  # of the mean of all ratings about the middle of the range
 _MEAN_SPREAD = 0.25  # the largest mean residual of a user that counts
 _FULL_MEAN_STEPS = 5  # later steps of the mean are averaged
 _DECAYS = 0.9, 0.999  # of Adam's averages of gradients and of their squares
@@ -135,7 +136,7 @@ class DpSgd(PerUser):
     list_order = 1
     name = "DP-SGD factorization"
     short = "DP-SGD"
-    style = Style(RED, "square", "dot")
+    style = Style(RED, "square")
     nonprivate_counterpart = "als"
     revision = 1
     rounds: int = setting(40, "steps T that share the budget", at_least=1, at_most=1_000)
@@ -192,6 +193,7 @@ class DpSgd(PerUser):
         decay = np.full(1 + r, noise_scale / (plan.std * width) + (_RATING_STD / plan.std) ** 2 / 8)
         decay[0] = noise_scale / (_OFFSET_STD * width)
         mean_rate = _MEAN_SPREAD * width / (norms[2] * public.users)
+        mean_decay = (noise_scale * mean_rate / (_MEAN_STD * width)) ** 2
         for index in range(1, self.rounds + 1):
             parameters = ItemParameters.from_vector(vector, public)
             sums, n_clipped = ratings.sum_over_users(
@@ -205,7 +207,8 @@ class DpSgd(PerUser):
             squares += (1 - _DECAYS[1]) * (square - squares)
             root = np.sqrt(squares / (1 - _DECAYS[1] ** index)) * (1 - _DECAYS[0] ** index)
             step = self.learning_rate * width * momentum / np.maximum(root, _MIN_NORM)
-            mean_step = noisy[-1] * mean_rate * min(1.0, _FULL_MEAN_STEPS / index)
+            mean_step = noisy[-1] * mean_rate - mean_decay * (vector[-1] - public.middle)
+            mean_step *= min(1.0, _FULL_MEAN_STEPS / index) / (1 + mean_decay)
             vector = vector + np.append(step, mean_step)
             average = average + (vector - average) / max(index - self.rounds // 2, 1)
             published = ItemParameters.from_vector(average, public)

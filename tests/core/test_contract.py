@@ -67,6 +67,7 @@ LIMIT = {
     "ldpicf": {"estimator": Estimator.PUBLISHED},
 }
 NEVER = {
+    "dp-sgd": "users' slopes and its weight decay are no part of its twin: see test_dp_sgd.py",
     "dpimf-sampled": "its sample stays random at any epsilon",
     "private-item-mean": "users' slopes are no part of its twin: see test_private_effects.py",
     "private-effects": "taste is no part of its twin: see test_private_effects.py",

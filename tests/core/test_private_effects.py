@@ -248,7 +248,7 @@ def tiny(users, items, cells, value=None, seed=0):
 )
 def test_every_data_set_gets_numbers(ratings, epsilon):
     family = [
-        *OURS,
+        *(*OURS, "dp-sgd"),
         *("private-svd", "dpals", "private-frank-wolfe", "private-pgd", "svd-after-cleansing"),
     ]
     for id in family:

@@ -99,7 +99,7 @@ PLANTED = [
     (id, settings, name)
     for id, settings in [
         # nearly without noise, where nothing is left out for it
-        *((id, create_mechanism(id, **{"epsilon": 1e3} | s)) for id, s in VARIANTS[: len(FAMILY)]),
+        *((id, create_mechanism(id, **{"epsilon": 1e3} | s)) for id, s in FAMILY.items()),
         *((id, registry.create(id, **s)) for id, s in RANKING + COLLECTED),
     ]
     for name, _ in settings.guarantee(build_ratings(make_rows()).public).releases

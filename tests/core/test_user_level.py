@@ -10,7 +10,7 @@ from scipy import stats
 
 from dpmc_core import privacy
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms import dpals, frank_wolfe, per_user
+from dpmc_core.mechanisms import dp_sgd, dpals, frank_wolfe, per_user
 from dpmc_core.mechanisms.dpals import ItemBudget
 from dpmc_core.mechanisms.frank_wolfe import StepRule
 from dpmc_core.model import Estimator
@@ -71,6 +71,9 @@ def test_the_worst_rows_nearly_use_the_bounds_up():
     clipped = create_mechanism("private-svd", clip=0.2, estimator=Estimator.PUBLISHED)
     used = assert_sensitivities_hold(clipped, USER_EMPTIED)
     assert used[clipped.guarantee(PUBLIC).releases.gram.query] > 0.99, used
+    # all three parts of a gradient reach their clips, mean, offsets and factors
+    (share,) = assert_sensitivities_hold(create_mechanism("dp-sgd"), USER_EMPTIED).values()
+    assert share > 0.95
 
 
 def composed_epsilon(publications, relation, delta):
@@ -88,7 +91,7 @@ def composed_epsilon(publications, relation, delta):
 
 def without(releases, dropped):
     """The releases with None in place of one of them."""
-    return releases.each(lambda release: None if release is dropped else release)
+    return releases.map_releases(lambda release: None if release is dropped else release)
 
 
 @pytest.mark.slow
@@ -240,6 +243,7 @@ def _never(norms, norm):  # noqa: ARG001
         ),
         ("dpals", dpals, "clip_dense_rows", lambda left, _: (left, 0), {"factor_clip": 0.01}),
         ("dpals", dpals, "clip_rows", _unclipped, {"items": ItemBudget.ADAPTIVE}),
+        ("dp-sgd", dp_sgd, "shrinkage", _never, {}),
     ],
 )  # fmt: skip
 def test_planted_missing_clip_is_caught(id, where, name, broken, settings, monkeypatch):
@@ -298,7 +302,7 @@ def test_the_papers_constant_needs_a_small_epsilon(id):
     create_mechanism(id, epsilon=27.0, calibration=Calibration.PAPER)
 
 
-@pytest.mark.parametrize("id", ["private-svd", "svd-after-cleansing", "dpals"])
+@pytest.mark.parametrize("id", ["private-svd", "svd-after-cleansing", "dpals", "dp-sgd"])
 def test_a_rank_above_the_number_of_items_is_refused(id):
     with pytest.raises(InvalidSetting, match="rank must be <= items = 12, got 13"):
         create_mechanism(id, rank=13).guarantee(PUBLIC)
@@ -346,7 +350,7 @@ def test_planted_faults_of_the_noise_are_caught(fault, monkeypatch):
         return np.zeros(shape) if len(calls) == 4 else honest(self, shape, rng)
 
     monkeypatch.setattr(privacy.Gaussian, "_draw_noise", faulty)
-    rounds = ["private-frank-wolfe", "private-frank-wolfe-oja", "private-pgd", "dpals"]
+    rounds = ["private-frank-wolfe", "private-frank-wolfe-oja", "private-pgd", "dpals", "dp-sgd"]
     match = "without noise" if fault == "skipped once" else None
     for id in FAMILY if fault == "halved" else rounds:
         calls.clear()
@@ -366,6 +370,7 @@ def test_clips_are_counted_in_the_trace():
         ("svd-after-cleansing", {"clamp": 0.05}, ["residuals clamped"]),
         ("dpals", {"residual_clip": 0.05}, ["ratings clipped"]),
         ("dpals", {"factor_clip": 0.001}, ["user factors clipped"]),
+        ("dp-sgd", {"clip": 0.05}, ["gradients clipped"]),
     ]:
         steps = list(create_mechanism(id, **settings).fit(ratings, np.random.default_rng(0)))
         for key in keys:

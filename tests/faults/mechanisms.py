@@ -654,3 +654,38 @@ DPALS = family_of(
     ("squares: the same noise in every round", REUSED, "release.squares.publish(squares, rng)",
      f"release.squares.publish(squares, {SEEDED})", fresh("dpals")),
 )
+
+_STEP = "noisy = release.publish(sums, rng)"
+_TRUE_GRADIENTS = "test_unclipped_gradients_are_those_of_the_squared_error"
+
+DP_SGD = family_of(
+    "dp_sgd", "mechanisms/dp_sgd.py",
+    ("steps spend 3 % more", SCALE, "(self.budget() / self.rounds, clip,",
+     "(self.budget() * 1.0609 / self.rounds, clip,", spends("dp-sgd")),
+    ("noise 3 % short", SCALE, _STEP, f"noisy = ({QUIETER})(release).publish(sums, rng)",
+     records("dp-sgd")),
+    ("noise halved", SCALE, _STEP, "noisy = 0.5 * (release.publish(sums, rng) + sums)",
+     named("dp_sgd", "test_at_a_huge_epsilon_only_the_noise_is_gone")),
+    ("one step without noise", SKIPPED, _STEP,
+     "noisy = sums if index == 2 else release.publish(sums, rng)", records("dp-sgd")),
+    ("no step with noise", SKIPPED, _STEP, "noisy = sums", records("dp-sgd")),
+    ("the same noise in every step", REUSED, _STEP, f"noisy = release.publish(sums, {SEEDED})",
+     fresh("dp-sgd")),
+    ("gradients are not clipped", CLIP,
+     "shrinkage(lengths, norms[:2, None])", "np.ones_like(lengths)",
+     moves("dp-sgd-24-EMPTIED", "dp-sgd-25-EMPTIED")),
+    ("gradients are clipped 3 % too wide", CLIP, "shrinkage(lengths, norms[:2, None])",
+     "shrinkage(lengths, 1.03 * norms[:2, None])", moves("dp-sgd-24-EMPTIED")),
+    ("means are not clipped", CLIP, "np.clip(means, -1.0, 1.0)", "means",
+     moves("dp-sgd-24-EMPTIED")),
+    ("either half of a row is clipped, not the row", CLIP,
+     "norm_squares += np.array(", "norm_squares = np.array(", moves("dp-sgd-25-EMPTIED")),
+    ("a rating's gradient is clipped, not a user's", UNIT, "squares = row_sums(half, gradients**2)",
+     "squares = row_sums(half, gradients**2) / np.maximum(half.counts, 1)",
+     moves("dp-sgd-24-EMPTIED")),
+    ("a replaced row counts as an emptied one", UNIT, "clip, 2 * clip, self.rounds)",
+     "clip, clip, self.rounds)", moves("dp-sgd-24-REPLACED")),
+    ("users with no weight for their number of ratings", OTHER,
+     "np.sqrt(np.maximum(chunk.counts, 1)), []", "np.ones(chunk.shape[0]), []",
+     named("dp_sgd", _TRUE_GRADIENTS)),
+)

@@ -14,8 +14,8 @@ from tests.faults import MUTANTS, Mutant, Operator
 ROOT = Path(__file__).resolve().parents[2]
 MECHANISMS = {  # each with every operator
     *("one_bit", "collection", "factorization", "dpimf", "frank_wolfe", "per_user"),
-    *("private_effects", "user_ranking", "local_ranking", "cleansing", "dpals", "protocol"),
-    *("federated", "secure path", "kernel", "room"),
+    *("private_effects", "user_ranking", "local_ranking", "cleansing", "dpals", "dp_sgd"),
+    *("protocol", "federated", "secure path", "kernel", "room"),
 }
 
 # What stands around them.

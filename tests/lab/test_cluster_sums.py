@@ -36,6 +36,7 @@ METHODS = [
     ("dpals", {"rounds": 2, "cap": 20}),
     ("dpals", {"rounds": 2, "cap": 20, "estimator": Estimator.PUBLISHED}),
     ("dpals", {"rounds": 2, "cap": 20, "items": ItemBudget.TAIL}),
+    ("dp-sgd", {"rounds": 3, "rank": 2}),
     ("private-popularity", {}),
     ("private-popularity", {"delta": 0.0}),
     ("private-taste", {}),
