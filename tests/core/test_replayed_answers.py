@@ -135,7 +135,7 @@ def test_a_raw_value_used_after_it_was_published_is_caught(mechanism, name, monk
     def guarantee(self, public):
         card = honest(self, public)
         chosen = dict(card.releases)[name]
-        planted = card.releases.each(lambda r: leaking(r) if r is chosen else r)
+        planted = card.releases.map_releases(lambda r: leaking(r) if r is chosen else r)
         return dataclasses.replace(card, releases=planted)
 
     monkeypatch.setattr(type(mechanism), "guarantee", guarantee)
