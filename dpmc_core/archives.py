@@ -49,9 +49,6 @@ class BadArchive(DpmcError):
         self.name, self.reason = name, reason
         super().__init__(f"{name} cannot be read: {reason}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.reason)
-
 
 @contextmanager
 def _translate_errors(path: Path) -> Iterator[None]:

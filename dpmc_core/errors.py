@@ -37,6 +37,11 @@ class DpmcError(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(make_printable(message) + make_printable(hint, keep_newlines=True))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickle calls the class with the message alone by default; a subclass that takes other
+        # arguments would fail in the process that receives it, and that process would hang.
+        return type(self).__new__, (type(self), *self.args), vars(self)
+
 
 class InvalidSetting(DpmcError, ValueError):
     """A public setting (epsilon, rank, rounds, ...) outside its limits.
@@ -50,10 +55,6 @@ class InvalidSetting(DpmcError, ValueError):
         super().__init__(
             f"{field} must be {limit}, got {format_value(value)}", f"; {hint}" * bool(hint)
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # An exception is rebuilt from its message alone by default: a worker process would hang up.
-        return type(self), (self.field, self.limit, self.value, self.hint)
 
 
 class BadRatings(DpmcError, ValueError):
@@ -76,9 +77,6 @@ class NotVerified(DpmcError):
             else ""
         )
         super().__init__(f"{name} is not verified: {listed}{remainder}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.faults)
 
 
 def check_number(

@@ -98,7 +98,7 @@ class Factors:
 
     left: Floats
     right: Floats
-    own: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    user_arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def factors(self) -> Factors:

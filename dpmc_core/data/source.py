@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, make_printable
 from dpmc_core.stopping import check_cancelled
@@ -141,7 +141,7 @@ class Fault:
     """Something that keeps a file from being read. what: a clause; advice: what a person can do;
     options: the reading options NAME=VALUE that answer it."""
 
-    what: str
+    problem: str
     advice: str = ""
     options: tuple[str, ...] = ()
 
@@ -169,7 +169,7 @@ class Fault:
             if self.advice and option_text
             else self.advice or option_text
         )
-        return f"{self.what}: {remedy}" if remedy else self.what
+        return f"{self.problem}: {remedy}" if remedy else self.problem
 
 
 class Refused(BadRatings):
@@ -184,9 +184,6 @@ class Refused(BadRatings):
             if len(messages) == 1
             else f"{name} cannot be read yet: {numbered}"
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.faults)
 
 
 @dataclass(frozen=True, kw_only=True)

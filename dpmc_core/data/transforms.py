@@ -116,9 +116,9 @@ class Binarise(Transform):
             check_number("threshold", self.threshold)
 
     def __str__(self) -> str:
-        threshold = self.threshold
-        is_rule = isinstance(threshold, ThresholdRule)
-        return f"binarise={threshold.value if is_rule else format_number(threshold)}"
+        rule = self.threshold
+        text = rule.value if isinstance(rule, ThresholdRule) else format_number(rule)
+        return f"binarise={text}"
 
     @property
     def dependency(self) -> str:
