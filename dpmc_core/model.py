@@ -70,9 +70,10 @@ class ArraySpec:
         shape: length of each axis. A letter is a length that depends on the noise: at most
             `max_size`, and the same wherever the letter occurs.
         description: what the array holds.
-        type: NumPy name of the number type.
+        type: NumPy name of the number type, or "text".
         low: smallest allowed value of integers.
-        high: largest allowed value of integers; for increasing ones, a letter is the last value.
+        high: largest allowed value of integers, or the letter of a length: then increasing values
+            end at that length.
         increasing: whether the values must increase.
         max_size: largest length that a letter may stand for.
         optional: whether the array may be missing.
@@ -318,7 +319,7 @@ class Mechanism:
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Train on ratings, yielding a Step per round.
 
-        Every private value leaves by a release of `self.guarantee(ratings.public)`.
+        Every release is one of `self.guarantee(ratings.public)`.
 
         Args:
             ratings: training ratings, of shape (n_users, n_items).

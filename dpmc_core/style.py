@@ -1,4 +1,4 @@
-"""How methods are drawn wherever they are: colour, marker and dash say the same thing."""
+"""How methods are drawn: colour, marker and dash identify a method on every page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from typing import NamedTuple
 
 
 class Style(NamedTuple):
-    """How one method is drawn on every page: colour, marker and dash say the same thing."""
+    """How one method is drawn on every page.
+
+    Attributes:
+        color: hexadecimal colour.
+        marker: name of the marker.
+        dash: name of the line style.
+    """
 
     color: str
     marker: str
@@ -22,6 +28,6 @@ _MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglas
 
 
 def pick_style(id: str) -> Style:
-    """For a method whose class names no style: the same one every time."""
+    """Return the style of a method whose class names none; it is the same every time."""
     checksum = sum(id.encode())
     return Style(_COLORS[checksum % 6], _MARKERS[checksum // 6 % 6])
