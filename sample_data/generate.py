@@ -2,10 +2,10 @@
 
     python sample_data/generate.py
 
-Generators are pure functions of `rng`, a seed or a generator as `np.random.default_rng` takes it,
-and of a shape. Believable ratings come from a low-rank model of taste: who rates what, and how.
-Clicks on books are implicit feedback with long tails and times. The program itself reads the files
-only: it never needs this script.
+Generators are pure functions of a shape and of `rng`: a seed, or a generator as
+`np.random.default_rng` takes it. Believable ratings come from a low-rank model of preferences: who
+rates what, and how. Clicks on books are implicit feedback with long tails and times. The program
+itself reads only the files and never needs this script.
 """
 
 from __future__ import annotations
@@ -48,13 +48,20 @@ USERS_PER_BLOCK = 512  # users drawn at once: bounds memory at ROWS x items
 
 @dataclass(frozen=True, kw_only=True)
 class Crowd:
-    """Who takes what: the part that generated ratings and clicks share.
+    """Who takes what: the settings that generated ratings and clicks share.
 
-    min_items: fewest items of a user; max_share: the most, as a share of all items. activity_std,
-    popularity_std: log-normal spread of activity and popularity; popularity_curvature: keeps the
-    most popular item from being taken by all. rank: dimension of taste; genre_scatter: how far
-    items lie from their genres; direction_decay: weight of each direction of taste over that of the
-    one before; taste_strength: how strongly people take what they like.
+    Attributes:
+        users: number of users.
+        items: number of items.
+        min_items: smallest number of items of a user.
+        max_share: largest number of items of a user, as a share of all items.
+        activity_std: standard deviation of the logarithm of users' activity.
+        popularity_std: standard deviation of the logarithm of items' popularity.
+        popularity_curvature: keeps the most popular item from being taken by everybody.
+        rank: number of dimensions of preferences.
+        genre_scatter: distance of items from their genres.
+        direction_decay: weight of each dimension relative to the one before.
+        taste_strength: how strongly users take what they like.
     """
 
     users: int
@@ -74,9 +81,15 @@ class Crowd:
 class Shape(Crowd):
     """What generated ratings look like.
 
-    histogram: how many ratings of each level, lowest first; their sum is the number of ratings.
-    user_std, item_std, taste_std, noise_std: standard deviations of the four parts of a score,
-    relative to each other; noise_tail: log-normal spread of the noise over users.
+    Attributes:
+        low: the lowest level.
+        histogram: number of ratings of each level, lowest first.
+        user_std: standard deviation of the user effects in a score; the four are relative to each
+            other.
+        item_std: standard deviation of the item effects.
+        taste_std: standard deviation of the preferences.
+        noise_std: standard deviation of the noise.
+        noise_tail: standard deviation of the logarithm of the noise's scale over users.
     """
 
     low: int
@@ -89,17 +102,23 @@ class Shape(Crowd):
 
     @property
     def total(self) -> int:
+        """The number of ratings."""
         return sum(self.histogram)
 
     @property
     def public(self) -> PublicFacts:
+        """The public facts of the ratings."""
         high = self.low + len(self.histogram) - 1
         return PublicFacts(users=self.users, items=self.items, low=self.low, high=high)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shop(Crowd):
-    """What generated clicks look like."""
+    """What generated clicks look like.
+
+    Attributes:
+        clicks: number of clicks.
+    """
 
     users: int = 2500
     items: int = 1200
@@ -116,7 +135,19 @@ class Shop(Crowd):
 
 
 def draw_ratings(shape: Shape, genres: Genres, rng: Rng) -> tuple[Ints, Ints, Floats]:
-    """Cells and values: score = user + item + taste . genre position + noise, cut into levels."""
+    """Draw the cells and values of ratings.
+
+    A score is user effect + item effect + preference . item position + noise; scores are cut into
+    levels.
+
+    Args:
+        shape: the settings.
+        genres: the genres of each item.
+        rng: draws everything.
+
+    Returns:
+        Three arrays of shape (n_obs,): users, items, and values in rating points.
+    """
     preferences, popularity = _draw_preferences(shape, genres, rng)
     item_effects = 0.6 * popularity + 0.8 * rng.normal(size=shape.items)
     user_effects = rng.normal(size=shape.users)
@@ -137,7 +168,7 @@ def draw_ratings(shape: Shape, genres: Genres, rng: Rng) -> tuple[Ints, Ints, Fl
 
 
 def _draw_preferences(crowd: Crowd, genres: Genres, rng: Rng) -> tuple[Factors, Floats]:
-    """How users like items, taste . position among genres, and the fame of the items."""
+    """Draw how much users like items, from positions among genres, and the items' popularity."""
     names = sorted({name for item_genres in genres for name in item_genres})
     genre_centres = dict(zip(names, rng.normal(size=(len(names), crowd.rank)), strict=True))
     item_factors = np.array(
@@ -153,7 +184,7 @@ def _draw_preferences(crowd: Crowd, genres: Genres, rng: Rng) -> tuple[Factors, 
 def _draw_cells(
     crowd: Crowd, total: int, preferences: Factors, popularity: Floats, rng: Rng
 ) -> tuple[Ints, Ints]:
-    """`total` cells, in proportion to exp(popularity + drawn x liking) in each user's row."""
+    """Draw `total` cells, in each row in proportion to exp(popularity + strength x preference)."""
     activity = np.exp(crowd.activity_std * rng.normal(size=crowd.users))
     counts = allocate_counts(activity, total, crowd.min_items, int(crowd.max_share * crowd.items))
     item_scores = crowd.popularity_std * (popularity - crowd.popularity_curvature * popularity**2)
@@ -161,7 +192,17 @@ def _draw_cells(
 
 
 def allocate_counts(weights: Floats, total: int, min_count: int, max_count: int) -> Ints:
-    """Integers in least..most with the given sum, roughly least + weights x a constant."""
+    """Allocate a total to integer counts of roughly min_count + weight x a constant.
+
+    Args:
+        weights: array of shape (n,), positive.
+        total: the sum of the counts.
+        min_count: smallest count.
+        max_count: largest count.
+
+    Returns:
+        Array of shape (n,).
+    """
 
     def round_counts(scale: float) -> Ints:
         return np.minimum(np.floor(min_count + scale * weights), max_count).astype(np.int64)
@@ -178,9 +219,11 @@ def allocate_counts(weights: Floats, total: int, min_count: int, max_count: int)
 def _draw_cells_by_counts(
     counts: Ints, item_scores: Floats, taste_strength: float, preferences: Factors, rng: Rng
 ) -> tuple[Ints, Ints]:
-    """Cells of each user, `counts` of them, in proportion to exp(appeal + drawn x liking): the
-    first finishers of a race of exponential clocks. Every item is in one: users of the one that
-    most have swap it for one that nobody has."""
+    """Draw `counts` cells of each user, in proportion to exp(item score + strength x preference).
+
+    They are the first finishers of a race of exponential clocks. Every item is in a cell: users of
+    the most frequent item swap it for one that nobody has.
+    """
     chosen_items: list[Ints] = []
     for rows in np.array_split(np.arange(len(counts)), -(-len(counts) // USERS_PER_BLOCK)):
         score = item_scores + taste_strength * preferences.left[rows] @ preferences.right.T
@@ -250,8 +293,10 @@ RESTAURANTS = Shape(
 
 
 def generate_films(rng: Seed, shape: Shape = MOVIE_NIGHT) -> Generated:
-    """Films, with evening times; more than 2000 have no titles. By default rated 1..5 in MovieLens
-    100K's shape and rating histogram."""
+    """Generate films, rated at evening times; by default in MovieLens 100K's shape and histogram.
+
+    More than 2000 films have no titles.
+    """
     rng = np.random.default_rng(rng)
     titles, genres = _draw_titles(_FILMS, shape.items, rng)
     cells = draw_ratings(shape, genres, rng)
@@ -260,7 +305,7 @@ def generate_films(rng: Seed, shape: Shape = MOVIE_NIGHT) -> Generated:
 
 
 def generate_restaurants(rng: Seed) -> Generated:
-    """Neighbourhood restaurants rated 0, 1 or 2: few ratings, generous and strict guests."""
+    """Generate restaurants rated 0, 1 or 2: few ratings, by generous and strict guests."""
     rng = np.random.default_rng(rng)
     names: dict[str, tuple[str, ...]] = {}
     while len(names) < RESTAURANTS.items:
@@ -274,9 +319,9 @@ def generate_restaurants(rng: Seed) -> Generated:
 
 
 def generate_jokes(rng: Seed) -> Generated:
-    """Jokes rated -10..10 with two decimals, dense: 10 that all rate, others in part.
+    """Generate jokes rated -10..10 with two decimals: everybody rates 10 of them, some rate all.
 
-    People differ in mean and in spread; jokes differ in mean; taste has rank 3.
+    People differ in mean and in spread; jokes differ in mean; preferences have rank 3.
     """
     rng = np.random.default_rng(rng)
     titles = [
@@ -306,8 +351,10 @@ def generate_jokes(rng: Seed) -> Generated:
 
 
 def _draw_evenings(users: Ints, n_users: int, rng: Rng) -> Ints:
-    """Unix seconds: each person has a first Friday within 30 weeks and rates on Friday evenings,
-    one more evening per 60 ratings or so."""
+    """Draw Unix seconds on Friday evenings.
+
+    Each person has a first Friday within 30 weeks and about one more evening per 60 ratings.
+    """
     first_friday = 1_694_196_000  # 8 September 2023, 18:00 UTC
     week, evening = 7 * 86_400, 4 * 3600
     counts = np.bincount(users, minlength=n_users)
@@ -324,8 +371,10 @@ def _draw_evenings(users: Ints, n_users: int, rng: Rng) -> Ints:
 def _draw_titles(
     kind: tuple[str, tuple[float, ...]], count: int, rng: Rng
 ) -> tuple[Titles, Genres]:
-    """Distinct titles, none for more than 2000 items, and genres of each, the first of which shapes
-    the title."""
+    """Draw distinct titles and the genres of each item, the first of which shapes the title.
+
+    More than 2000 items have no titles.
+    """
     patterns, shares = _NAME_PARTS[kind[0]], kind[1]
     adjectives, nouns = _NAME_PARTS["adjectives"], _NAME_PARTS["nouns"]
     titles, genres = [], []
@@ -357,11 +406,11 @@ _POPULARITY = (
 def generate_long_tail(
     rng: Seed, *, users: int = 6_000, items: int = 3_700, ratings: int = 1_000_000
 ) -> Generated:
-    """Many users, a long tail of items and whole-numbered ratings 1..5, as catalogues have them.
+    """Generate integer ratings 1..5 of many users with a long tail of items, as in catalogues.
 
-    A score is user (sd .35) + item (sd .55) + taste (rank 12, variance .14) + noise, in points;
-    taste also sways who rates what, as strongly as on film sites; active users are a little
-    stricter, known items better liked.
+    A score is user (sd .35) + item (sd .55) + preference (rank 12, variance .14) + noise, in
+    points. Preferences also sway who rates what, as strongly as on film sites; active users are a
+    little stricter, popular items better liked.
     """
     rng = np.random.default_rng(rng)
     titles, genres = _draw_titles(_FILMS, items, rng)
@@ -391,7 +440,7 @@ def generate_long_tail(
 
 
 def _draw_correlated(target: Floats, correlation: float, rng: Rng) -> Floats:
-    """Standard normal numbers with this correlation with another column."""
+    """Draw standard normal numbers with this correlation with another column."""
     independent = rng.normal(size=len(target))
     standardised = (target - target.mean()) / target.std()
     correlated: Floats = correlation * standardised + np.sqrt(1 - correlation**2) * independent
@@ -399,8 +448,10 @@ def _draw_correlated(target: Floats, correlation: float, rng: Rng) -> Floats:
 
 
 def generate_clicks(rng: Seed, shape: Shop = Shop()) -> Generated:
-    """A reader clicks in proportion to exp(popularity + drawn x taste . place among genres). By
-    default 2500 readers, 1200 books, 50,000 clicks within a year."""
+    """Generate clicks, drawn in proportion to exp(popularity + strength x preference).
+
+    By default 2500 readers click 50,000 times on 1200 books within a year.
+    """
     rng = np.random.default_rng(rng)
     titles, genres = _draw_titles(_BOOKS, shape.items, rng)
     users, items = _draw_cells(shape, shape.clicks, *_draw_preferences(shape, genres, rng), rng)
@@ -410,7 +461,7 @@ def generate_clicks(rng: Seed, shape: Shop = Shop()) -> Generated:
 
 
 def _draw_visits(users: Ints, n_users: int, rng: Rng) -> Ints:
-    """Unix seconds: each reader comes on some days of one year, once per 8 clicks or so."""
+    """Draw Unix seconds: each reader comes on some days of one year, about once per 8 clicks."""
     first_day, day = 1_672_531_200, 86_400  # 1 January 2023, 0:00 UTC
     counts = np.bincount(users, minlength=n_users)
     days = 1 + rng.poisson(counts / 8)
@@ -436,7 +487,7 @@ SAMPLE_GENERATORS: Mapping[str, Callable[[int], Generated]] = {
 
 
 def write_samples(folder: Path) -> list[Path]:
-    """Generate every sample into a folder; returns the files, whose bytes depend on SEED only."""
+    """Generate every sample into a folder; return the files, which depend on SAMPLE_SEED only."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name, sample in SAMPLES.items():
@@ -465,7 +516,7 @@ def write_samples(folder: Path) -> list[Path]:
 
 
 def _shrink_integers(values: NDArray[Any]) -> NDArray[Any]:
-    """The same integers in the smallest signed type that holds them."""
+    """Return the same integers in the smallest signed type that holds them."""
     dtypes = (np.int8, np.int16, np.int32)
     return next(shrunk for dtype in dtypes if ((shrunk := values.astype(dtype)) == values).all())
 
