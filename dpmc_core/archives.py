@@ -24,19 +24,19 @@ from numpy.typing import NDArray
 from dpmc_core.errors import DpmcError, format_value
 
 MAX_MEMBERS = 1_000  # files in an archive
-MAX_UNPACKED_BYTES = 4_000_000_000  # bytes unpacked, all together
-MAX_JSON_DEPTH = 20  # of lists and objects of JSON within each other
+MAX_UNPACKED_BYTES = 4_000_000_000  # unpacked bytes of all files together
+MAX_JSON_DEPTH = 20  # levels of nested lists and objects
 _TOO_DEEP = f"its JSON is nested more than {MAX_JSON_DEPTH} deep"
-_MAX_RATIO = 1_100  # no deflated byte stands for more
+_MAX_RATIO = 1_100  # no deflated byte expands to more
 _ALWAYS_ALLOWED_BYTES = 100_000_000  # bytes of arrays that any archive may hold
-_CHUNK_BYTES = 1 << 16  # so at most 70 MB at a time
+_CHUNK_BYTES = 1 << 16  # it expands to at most 70 MB
 _END_SIGNATURE, _LOCAL_SIGNATURE = b"PK\x05\x06", b"PK\x03\x04"
-_ZIP64_FIELD = b"\x01\x00\x10\x00"  # how the field begins that NumPy writes for sizes of 64 bits
+_ZIP64_FIELD = b"\x01\x00\x10\x00"  # start of the field that NumPy writes for 64-bit sizes
 _NPY_HEADER = re.compile(
     r"\{'descr': '([<>|][iufU]\d{1,9})', 'fortran_order': (True|False),"
     r" 'shape': \(((?:|\d{1,18},|\d{1,18}(?:, \d{1,18})+))\), \} *\n"
 )
-# RuntimeError: also recursion, and what zipfile has not implemented
+# RuntimeError includes RecursionError and NotImplementedError, which zipfile raises.
 _READ_ERRORS = (
     *(OSError, ValueError, EOFError, RuntimeError, MemoryError, ArithmeticError, LookupError),
     *(TypeError, AttributeError, struct.error, zlib.error, zipfile.BadZipFile),
@@ -101,7 +101,7 @@ def read_npz(path: Path, *, no_extra_bytes: bool = False) -> dict[str, NDArray[A
         BadArchive: if the file is damaged, too large, or holds anything but plain NumPy arrays.
     """
     arrays_by_name = {}
-    with _translate_errors(path):  # numbers are never packed to a hundredth, and bombs are
+    with _translate_errors(path):  # unlike a bomb, numbers never shrink to a hundredth
         limit = min(MAX_UNPACKED_BYTES, max(_ALWAYS_ALLOWED_BYTES, 100 * path.stat().st_size))
     for member, chunks in iterate_members(path, limit, no_extra_bytes=no_extra_bytes):
         with _translate_errors(path):
@@ -160,9 +160,8 @@ def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> lis
     if end < 0 or len(tail) < end + 22:
         raise zipfile.BadZipFile("it is no ZIP archive, or cut short")
     n_members, directory = struct.unpack_from("<HL", tail, end + 10)
-    if n_members > MAX_MEMBERS or directory > min(
-        512 * MAX_MEMBERS, size
-    ):  # before any of it is read
+    # This is checked before the directory is read.
+    if n_members > MAX_MEMBERS or directory > min(512 * MAX_MEMBERS, size):
         raise ValueError(f"it states more than {MAX_MEMBERS:,} files")
     archive = zipfile.ZipFile(file)
     members = sorted(archive.infolist(), key=lambda member: member.header_offset)
@@ -186,7 +185,7 @@ def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> lis
             _, name_length, extra = _read_local_header(file, member)
             field = file.read(extra)
             is_standard = extra == 0 or (extra == 20 and field.startswith(_ZIP64_FIELD))
-            is_folder = member.is_dir()  # nobody would look into it
+            is_folder = member.is_dir()  # its bytes would belong to no array
             if member.header_offset != position or not is_standard or member.flag_bits or is_folder:
                 raise ValueError("it holds bytes that belong to no array")
             position += 30 + name_length + extra + member.compress_size

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 N = TypeVar("N", int, float)
-_MAX_LISTED_FAULTS = 5  # faults told in one sentence
+_MAX_LISTED_FAULTS = 5  # faults listed in one message
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-MAX_ABS_RATING = 1e15  # end of a rating range: sums of squares of such ratings are numbers still
+MAX_ABS_RATING = 1e15  # end of a rating range: sums of squares of such ratings stay finite
 
 
 def make_printable(text: str, *, keep_newlines: bool = False) -> str:

@@ -23,11 +23,11 @@ from dpmc_core.ratings import Ratings
 from dpmc_core.settings import list_settings, serialise_setting
 from dpmc_core.stopping import StopCheck, Stopped, allow_grace, check_cancelled, stop_when
 
-_GRACE_SECONDS = 0.5  # seconds in which what a run had when it was stopped may be measured
+_GRACE_SECONDS = 0.5  # seconds in which the model of a stopped run may be measured
 
 EVALUATION_ONLY = "evaluation only, not private: measured on raw held-out ratings"
-# The fields of `Result.as_dict` that no card covers. How long a run took, and in how many rounds,
-# may tell of the ratings as well.
+# The fields of `Result.as_dict` that no guarantee covers. The duration of a run and its number of
+# rounds may also depend on the ratings.
 COMPUTED_FROM_RAW = (
     *(f"data.{name}" for name in ("ratings", "fingerprint", "test_ratings")),
     *("metrics", "baselines", "rounds", "stopped", "seconds"),
@@ -82,32 +82,33 @@ class Result:
         Its field `raw` names the fields computed from raw data, which no guarantee covers.
         """
         train, test = self.problem.train, self.problem.test
-        document: dict[str, Any] = {
-            "mechanism": self.mechanism.id,
-            "revision": self.mechanism.revision,
-            "task": self.mechanism.task.value,
-            "data": {
-                "name": self.problem.name,
-                "users": train.public.users,
-                "items": train.public.items,
-                "ratings": len(train),
-                "fingerprint": train.fingerprint,
-                "test_ratings": len(test),
-                "split": self.problem.split,
-                "prepare": list(self.problem.steps),
-            },
-            "settings": serialise_settings(self.mechanism),
-            "seed": self.seed,
-            "guarantee": self.guarantee.as_dict(),
-            "metrics": dict(self.metrics),
-            "baselines": {id: dict(values) for id, values in self.baselines.items()},
-            "evaluation": EVALUATION_ONLY,
-            "raw": list(COMPUTED_FROM_RAW),
-            "rounds": self.rounds,
-            "stopped": self.stopped,
-            "seconds": round(self.seconds, 3),
-        }
-        json_object: dict[str, Any] = _to_json(document)
+        json_object: dict[str, Any] = _to_json(
+            {
+                "mechanism": self.mechanism.id,
+                "revision": self.mechanism.revision,
+                "task": self.mechanism.task.value,
+                "data": {
+                    "name": self.problem.name,
+                    "users": train.public.users,
+                    "items": train.public.items,
+                    "ratings": len(train),
+                    "fingerprint": train.fingerprint,
+                    "test_ratings": len(test),
+                    "split": self.problem.split,
+                    "prepare": list(self.problem.steps),
+                },
+                "settings": serialise_settings(self.mechanism),
+                "seed": self.seed,
+                "guarantee": self.guarantee.as_dict(),
+                "metrics": dict(self.metrics),
+                "baselines": {id: dict(values) for id, values in self.baselines.items()},
+                "evaluation": EVALUATION_ONLY,
+                "raw": list(COMPUTED_FROM_RAW),
+                "rounds": self.rounds,
+                "stopped": self.stopped,
+                "seconds": round(self.seconds, 3),
+            }
+        )
         return json_object
 
 

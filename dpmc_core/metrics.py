@@ -435,7 +435,7 @@ class _SeenItems:
             is_taken = (ranks[:, :j] == sampled[:, None]).any(axis=1)
             ranks[:, j] = np.where(is_taken | (n_unseen <= count), last, sampled)
         is_real = ranks < n_unseen[:, None]
-        # The seen item s at place p of its row has s - p unseen items below it.
+        # The seen item s at position p of its row has s - p unseen items below it.
         position = np.arange(len(self.items)) - self.indptr[self.users]
         keys = self.users * (self.n_items + 1) + (self.items - position)
         for rows in _split_rows(len(users), count):
@@ -466,7 +466,7 @@ def _rank_all_items(model: Model, seen_items: _SeenItems) -> Ints:
         row, items = seen_items.list_items(users)
         is_ahead[row, items] = False
         rank[rows] = is_ahead.sum(axis=1)
-    with suppress(TypeError):  # a model of a plugin that cannot be held so
+    with suppress(TypeError):  # a plugin's model may not support weak references
         _last_ranks = tuple(map(ref, inputs)), rank
     return rank
 
@@ -493,7 +493,7 @@ def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
 
 def _score_all_items(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:
     """Return the scores of all items for some users, of shape (len(users), n_items)."""
-    if isinstance(model, Factors):  # one matrix product instead of gathered rows
+    if isinstance(model, Factors):  # one matrix product instead of a gather
         scores: Floats = model.left[users] @ model.right.T
         return scores
     return model.predict(users[:, None], np.arange(n_items)[None, :])

@@ -40,7 +40,7 @@ class Task(enum.Enum):
 class Estimator(enum.Enum):
     """How a model is estimated from noisy reports; the reports and their guarantee are the same."""
 
-    NOISE_AWARE = "noise-aware"  # effects and low-rank taste, given what noise the reports carry
+    NOISE_AWARE = "noise-aware"  # effects and low-rank factors, fitted to the known noise
     PUBLISHED = "published"  # the paper's own
 
 
@@ -245,29 +245,40 @@ class Mechanism:
     method is a class variable, read by the registry, charts, cards and recommendations. A mechanism
     whose model is item factors also has a method `own_side(public, columns)`, which returns an
     `OwnSide`: how users compute their predictions from that many factors.
+
+    Attributes:
+        id: command-line name.
+        name: name on screen.
+        short: name in narrow columns, if it differs.
+        style: how the method is drawn; None for a spare style.
+        list_order: position in lists of a task: -1 first, 2 and 3 for baselines, 5 for nonprivate
+            methods.
+        nonprivate_counterpart: id of the same method without privacy.
+        baseline: id of the baseline it must beat, which is private too if it reads the data.
+        task: what the method predicts.
+        supports_partitions: whether users may lie in partitions, see `ratings.UserData`.
+        uses_item_features: whether public item features are used, if they are given.
+        revision: raised when results change; part of a stored row's key.
+        published_settings: the settings that the method has in its paper.
+        change: what a pure promise protects. This and the next three are read by `pure_guarantee`;
+            other guarantees state them themselves.
+        trust: who sees raw ratings.
+        publishes: what leaves the trusted side.
+        source: the paper or text that makes the claim.
     """
 
-    id: ClassVar[str]  # command-line name
-    name: ClassVar[str]  # on screen
-    short: ClassVar[str] = ""  # in a narrow column, where it differs
-    style: ClassVar[Style | None] = None  # how it is drawn; None: one of the spare ones
-    list_order: ClassVar[int] = (
-        0  # in lists of a task: -1 first, guesses 2 and 3, without privacy 5
-    )
-    nonprivate_counterpart: ClassVar[str]  # id of the same method without privacy
-    baseline: ClassVar[str]  # id of the guess drawn beside it: private too, where it reads the data
+    id: ClassVar[str]
+    name: ClassVar[str]
+    short: ClassVar[str] = ""
+    style: ClassVar[Style | None] = None
+    list_order: ClassVar[int] = 0
+    nonprivate_counterpart: ClassVar[str]
+    baseline: ClassVar[str]
     task: ClassVar[Task]
-    supports_partitions: ClassVar[bool] = (
-        False  # whether users may be in partitions, see `ratings.Here`
-    )
-    uses_item_features: ClassVar[bool] = (
-        False  # what is publicly known of the items, where it is given
-    )
-    revision: ClassVar[int]  # raised when results change; part of a stored row's key
-    published_settings: ClassVar[PublishedSettings] = (
-        PublishedSettings()
-    )  # the settings that it has in its paper
-    # What a card of a pure promise says; other cards say it themselves.
+    supports_partitions: ClassVar[bool] = False
+    uses_item_features: ClassVar[bool] = False
+    revision: ClassVar[int]
+    published_settings: ClassVar[PublishedSettings] = PublishedSettings()
     change: ClassVar[Change]
     trust: ClassVar[Trust]
     publishes: ClassVar[Publishes]
@@ -328,7 +339,7 @@ class Mechanism:
         raise NotImplementedError
 
 
-# The rounds of a solve without noise, each with None but the last, which comes with the solution.
+# The rounds of a solve without noise. Only the last one comes with a model, the others with None.
 Rounds = Iterable[tuple[Step, Model | None]]
 
 

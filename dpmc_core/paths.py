@@ -30,7 +30,7 @@ def find_home_folder() -> Path:
         else:
             base, default_folder = os.environ.get("XDG_DATA_HOME"), Path(".local", "share")
         return (Path(base) if base else Path.home() / default_folder) / "dpmc-lab"
-    except RuntimeError:  # no HOME, and a user whom the system does not know
+    except RuntimeError:  # no HOME, and a user unknown to the system
         raise DpmcError("no home folder is known: name a folder in DPMC_HOME") from None
 
 
@@ -72,7 +72,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o666 & ~_read_umask())
         temporary.replace(path)
-    except OSError as error:  # of a full disk the system does not even name the file
+    except OSError as error:  # if the disk is full, the error does not even name the file
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         reason = os.strerror(error.errno).lower()

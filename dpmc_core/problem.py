@@ -23,14 +23,14 @@ from dpmc_core.ratings import PublicFacts, Ratings, rank_within_user
 from dpmc_core.settings import serialise_setting
 from dpmc_core.stopping import check_cancelled
 
-# What brings ratings into the form a task is about.
+# The steps that bring ratings into the form that a task needs.
 _TASK_STEPS: Mapping[Task, tuple[Transform, ...]] = {
     Task.BINARY: (Binarise(),),
     Task.RATINGS: (),
     Task.RANKING: (Implicit(),),
 }
-OFFICIAL_SPLIT = "the given test ratings"  # what a problem calls the split of an official pair
-DEFAULT_SEED = 1  # where a person gives none, on the command line and in the app
+OFFICIAL_SPLIT = "the given test ratings"  # `Problem.split` of an official pair
+DEFAULT_SEED = 1  # the default of the command line and of the app
 
 
 def _split_ratings(ratings: Ratings, is_held_out: Bools) -> tuple[Ratings, Ratings]:
@@ -118,7 +118,7 @@ class LeaveLast:
         same_user = np.diff(ratings.users) == 0
         timed = ratings.times is not None and bool((np.diff(ratings.times)[same_user] != 0).any())
         label = "the latest rating" if timed else "one random rating"
-        has_single_ratings = bool((np.diff(ratings.indptr) == 1).any())  # these keep it in training
+        has_single_ratings = bool((np.diff(ratings.indptr) == 1).any())  # those stay in training
         return f"{label} of every user{' with two or more' if has_single_ratings else ''}"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
@@ -129,8 +129,7 @@ class LeaveLast:
 
 
 # How ratings are held out: split(ratings, rng) returns (train, test) over the same index space.
-# `str(split)` names it, and the name decides the draws; told(ratings) completes 'tested on ...'
-# for some ratings, see `format_split`; options are those of the command line.
+# `str(split)` names the split, and this name seeds its draws; see also `format_split`.
 Split: TypeAlias = RandomShare | LeaveLast
 
 
@@ -219,7 +218,7 @@ def build_problem(
     check_varied(task, train)
     initial_public = train.public
     train, prepared_test, step_texts = _prepare_ratings(task, steps, train, test)
-    assert prepared_test is not None  # a test set went in
+    assert prepared_test is not None  # because a test set was passed
     same_units = train.shape == initial_public.shape and (train.public.low, train.public.high) == (
         initial_public.low,
         initial_public.high,
@@ -313,7 +312,7 @@ def format_split(split: str) -> str:
     if match is None:
         return split
     share = f"{100 * float(match[1]):g} % of {match[2]}"
-    # Of one user a whole number is held out, rounded up or down at random, and never all.
+    # The number for one user is rounded up or down at random, and never all are held out.
     return f"a random {share}" if match[2] == "the ratings" else f"about {share}, drawn at random"
 
 
@@ -341,7 +340,7 @@ def format_command_options(
         if value is not None and not name.startswith("max_")
     }
     options = []
-    if "low" in chosen:  # with = because it may begin with a minus
+    if "low" in chosen:  # with = because the value may begin with a minus
         ends = (format_number(chosen.pop(end)) for end in ("low", "high"))
         options.append(f"--range={':'.join(ends)}")
     for name, value in chosen.items():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Index = NDArray[np.int32]
 T = TypeVar("T")
 
-_RATINGS_PER_BATCH = 50_000  # ratings among which places are drawn
+_RATINGS_PER_BATCH = 50_000  # ratings that are hashed and sorted at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class PublicFacts:
         check_range(self.low, self.high)
         if self.cap is not None:
             check_number("cap on ratings per user", self.cap, at_least=1, integer=True)
-        # Equal facts must print alike, whatever number types they came in: fingerprints hash them.
+        # Equal facts must print alike whatever their number types: fingerprints hash the text.
         field_types = {"users": int, "items": int, "low": float, "high": float, "cap": int}
         for name, kind in field_types.items():
             value = getattr(self, name)
@@ -99,11 +99,11 @@ class PublicFacts:
 class Origin(enum.Enum):
     """How it is known which users and items there are."""
 
-    DECLARED = "declared"  # their numbers came with the ratings: whoever built them vouches
-    PUBLIC = "public"  # of a public or a generated set
+    DECLARED = "declared"  # their numbers were given by the code that built the ratings
+    PUBLIC = "public"  # those of a public or a generated set
     LISTED = "given"  # listed beside the ratings
-    FROM_DATA = "from-data"  # read off the ratings, and said to be public
-    READ = "read"  # read off the ratings, and nobody has said anything
+    FROM_DATA = "from-data"  # read off the ratings, and declared public
+    READ = "read"  # read off the ratings, without any declaration
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class Ratings(UserData):
     columns: ColumnRoles = ColumnRoles()
 
     def __post_init__(self) -> None:
-        # The certified values of whole users rest on the cap, so no route may get around it.
+        # The certified values of whole users rest on the cap, so every instance is checked.
         cap = self.public.cap
         if cap is not None and len(self) > cap:
             counts = np.bincount(self.users)
@@ -314,10 +314,7 @@ class Ratings(UserData):
         if (np.diff(cell_indices) <= 0).any():
             order = np.argsort(cell_indices, kind="stable")
             cell_indices, user_array, item_array, value_array = (
-                cell_indices[order],
-                user_array[order],
-                item_array[order],
-                value_array[order],
+                array[order] for array in (cell_indices, user_array, item_array, value_array)
             )
             duplicates = np.flatnonzero(np.diff(cell_indices) == 0)
             if len(duplicates):
@@ -381,6 +378,7 @@ class Ratings(UserData):
     def fingerprint(self) -> str:
         """Content hash (16 hex digits) of cells, values and public facts, without names."""
         public = self.public
+        # A range of 1 must be hashed like one of 1.0.
         hashed_facts = (
             public.users,
             public.items,
@@ -388,7 +386,7 @@ class Ratings(UserData):
             float(public.high),
             public.cap,
             self.prepared,
-        )  # 1 is 1.0
+        )
         digest = hashlib.sha256(repr(hashed_facts).encode())
         used_arrays = [self.features] if self.public.features else []
         for array in (self.users, self.items, self.values, *used_arrays):
@@ -581,9 +579,8 @@ def _as_numbers(name: str, column: ArrayLike, kind: type[Any]) -> NDArray[Any]:
 
 
 def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -> None:
-    is_invalid = ~(
-        (values >= public.low) & (values <= public.high)
-    )  # NaN compares false: also wrong
+    # NaN compares false, so it is invalid too.
+    is_invalid = ~((values >= public.low) & (values <= public.high))
     if is_invalid.any():
         first = int(np.argmax(is_invalid))
         value = float(values[first])

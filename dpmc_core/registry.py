@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "dpmc_lab.mechanisms"  # where an installed package names its mechanisms
 
-# The best this program does without privacy: what the price of privacy is measured against.
+# The best methods without privacy, against which the price of privacy is measured.
 NONPRIVATE_REFERENCES: Mapping[Task, str] = {
     Task.BINARY: "reference-binary",
     Task.RATINGS: "reference-ratings",
     Task.RANKING: "reference-ranking",
 }
 
-# What public facts and one's own ratings reach: the guess beside methods that use both.
+# Baselines that use public facts and a user's own ratings, for methods that use both.
 WITHOUT_OTHERS_BASELINES: Mapping[Task, str] = {
     Task.RATINGS: "alone",
     Task.RANKING: "alone-ranking",
 }
 
-# Methods with this baseline may have any of these, whichever does best without its noise.
+# Methods with this baseline may have any of these, whichever is best without its noise.
 BASELINE_ALTERNATIVES: Mapping[str, tuple[str, ...]] = {
     "private-own-mean": ("private-constant", "private-own-mean", "private-alone")
 }
@@ -151,8 +151,8 @@ def _find_in_files(id: str) -> Iterator[type[Mechanism]]:
         yield from find_mechanism_classes(import_module(f"{files.__name__}.{name}"))
 
 
-# The command line, the app, the contract test and the table of guarantees read this mapping: task
-# by task, in the order of their `place`.
+# The command line, the app, the contract test and the table of guarantees read this mapping, task
+# by task in the order of `list_order`.
 _TASKS = list(Task)
 MECHANISMS = _Mechanisms(_find_in_files)
 
@@ -320,10 +320,8 @@ def _check_class(candidate: object) -> None:
 
 
 def _check_counterparts(cls: type[Mechanism], classes: Mapping[str, type[Mechanism]]) -> None:
-    for role, id in (
-        ("nonprivate_counterpart", cls.nonprivate_counterpart),
-        ("baseline", cls.baseline),
-    ):
+    for role in ("nonprivate_counterpart", "baseline"):
+        id = getattr(cls, role)
         counterpart = classes.get(id)
         qualifier = "without noise " if role == "nonprivate_counterpart" else ""
         if (

@@ -106,14 +106,13 @@ class Setting:
 
     name: str
     type: type[Any]
-    optional: bool  # None is allowed
-    default: Any  # dataclasses.MISSING where required
+    optional: bool
+    default: Any
     info: SettingInfo
 
 
-_settings_by_class: dict[
-    type, tuple[Setting, ...]
-] = {}  # by class: type hints take long to resolve
+# A cache, because type hints take long to resolve.
+_settings_by_class: dict[type, tuple[Setting, ...]] = {}
 
 
 def list_settings(mechanism: type) -> tuple[Setting, ...]:
@@ -206,11 +205,8 @@ def parse_setting(mechanism: type, name: str, text: str) -> Any:
 def format_setting(value: Any) -> str:
     """Format a setting's value as `parse_setting` takes it."""
     plain_value = serialise_setting(value)
-    return (
-        str(plain_value).lower()
-        if plain_value is None or isinstance(plain_value, bool)
-        else str(plain_value)
-    )
+    text = str(plain_value)
+    return text.lower() if plain_value is None or isinstance(plain_value, bool) else text
 
 
 def serialise_setting(value: Any) -> Any:

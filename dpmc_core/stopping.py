@@ -19,8 +19,8 @@ from dpmc_core.errors import DpmcError
 T = TypeVar("T")
 StopCheck = Callable[[], bool]
 
-_POLL_SECONDS = 0.05  # seconds between looks while one call takes long
-_CALL_SLOTS = threading.Semaphore(2)  # such calls, those included that nobody waits for any more
+_POLL_SECONDS = 0.05  # seconds between checks during a long call
+_CALL_SLOTS = threading.Semaphore(2)  # such calls, including those nobody waits for any more
 _stop_check: ContextVar[StopCheck | None] = ContextVar("dpmc_stop", default=None)
 
 
@@ -94,9 +94,8 @@ def call_cancellable(call: Callable[..., T], *arguments: Any) -> T:
         finally:
             _CALL_SLOTS.release()
 
-    threading.Thread(
-        target=run_call, daemon=True
-    ).start()  # a server that ends does not wait either
+    # A daemon, so that a server that ends does not wait for it either.
+    threading.Thread(target=run_call, daemon=True).start()
     while wait([future], _POLL_SECONDS).not_done:
         check_cancelled()
     return future.result()

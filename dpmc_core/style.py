@@ -19,8 +19,8 @@ class Style(NamedTuple):
     dash: str = "solid"
 
 
-# Okabe and Ito's colours, safe for colour blindness; yellow is left out: too faint on white. No
-# stars: hollow and filled ones look alike from the back of a room.
+# Okabe and Ito's colours, safe for colour blindness; yellow is too faint on white. No
+# stars: open and filled ones look alike from the back of a room.
 BLUE, ORANGE, GREEN, RED = "#0072b2", "#e69f00", "#009e73", "#d55e00"
 SKY, PURPLE = "#56b4e9", "#cc79a7"
 _COLORS = (PURPLE, GREEN, BLUE, ORANGE, RED, SKY)

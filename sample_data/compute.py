@@ -47,9 +47,8 @@ def write_curves(store: Store, plan: sweep.Plan, folder: Path, *, with_features:
     """Write one file for each data set and task."""
     units = set(plan.keys.units)
     for mark, source in plan.sources.items():
-        assert isinstance(
-            source, sweep.SplitSource
-        )  # a file could not tell the curves of others apart
+        # A file could not distinguish the curves of other sources.
+        assert isinstance(source, sweep.SplitSource)
         curves = list_curves(store, keys=plan.keys.curves, source=mark, count=False)
         for task in Task:
             # The file of a grid with item features leaves out curves that use none of them.
@@ -85,7 +84,7 @@ def write_lists(
     units = [u for u in plan.units if (u.source, u.mechanism.task, u.seed) == target]
     if not references or not units:
         return
-    if source.name in SAMPLES:  # with the names that no result depends on
+    if source.name in SAMPLES:  # with names, on which no result depends
         source = sweep.SplitSource(datasets.load(source.name))
     train = sweep.build_unit_problem(units[0], source).train
     if cached := people.load_people_from_store(store, keys, references[0], train):

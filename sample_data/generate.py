@@ -151,9 +151,8 @@ def draw_ratings(shape: Shape, genres: Genres, rng: Rng) -> tuple[Ints, Ints, Fl
     preferences, popularity = _draw_preferences(shape, genres, rng)
     item_effects = 0.6 * popularity + 0.8 * rng.normal(size=shape.items)
     user_effects = rng.normal(size=shape.users)
-    user_noise = np.exp(
-        shape.noise_tail * rng.normal(size=shape.users)
-    )  # some people are hard to predict
+    # Some people are hard to predict.
+    user_noise = np.exp(shape.noise_tail * rng.normal(size=shape.users))
     users, items = _draw_cells(shape, shape.total, preferences, popularity, rng)
     score = (
         shape.user_std * user_effects[users]
@@ -390,17 +389,9 @@ def _draw_titles(
 
 
 _QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
-_ACTIVITY = (20, 27, 44, 96, 208, 400, 907, 1_800)  # ratings of a user, at those shares of users
-_POPULARITY = (
-    1,
-    7,
-    33,
-    124,
-    350,
-    730,
-    1_785,
-    3_000,
-)  # ratings of an item, at those shares of items
+# Numbers of ratings of a user, and of an item, at these quantiles.
+_ACTIVITY = (20, 27, 44, 96, 208, 400, 907, 1_800)
+_POPULARITY = (1, 7, 33, 124, 350, 730, 1_785, 3_000)
 
 
 def generate_long_tail(
@@ -504,7 +495,7 @@ def write_samples(folder: Path) -> list[Path]:
         if truth is not None:
             arrays |= {"left": truth.left, "right": truth.right}
         files.append(folder / f"{name}.npz")
-        # Not compressed: the bytes of a compressed file would depend on the zlib at hand.
+        # The file is not compressed, because the compressed bytes would depend on the zlib version.
         np.savez(files[-1], allow_pickle=False, **arrays)
         if ratings.titles is not None:
             files.append(folder / f"{name}-items.csv")

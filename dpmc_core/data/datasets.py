@@ -46,12 +46,10 @@ from dpmc_core.links import parse_link
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Catalogue, Origin, Ratings
 
-_GENERATED_SOURCE, _PUBLIC_SOURCE = (
-    "the generated set {}",
-    "the public set {}",
-)  # sources of catalogues
+# Sources of catalogues.
+_GENERATED_SOURCE, _PUBLIC_SOURCE = "the generated set {}", "the public set {}"
 _CHANGED_NOTE = ", whose file here may have been changed"
-EACH_SEED = "each"  # as a seed in NAME:seed=each: that of whoever runs on it
+EACH_SEED = "each"  # the seed in NAME:seed=each, which stands for the seed of the run
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,15 +220,16 @@ def examine_file(path: str | Path, **options: Any) -> Examination:
         checked = None
         try:
             checked = check(read_table(source, settings, ask_range=False), settings)
-            new_faults = [fault for fault in checked.faults if fault not in faults]
+            current_faults = checked.faults
         except Refused as error:
-            new_faults = [fault for fault in error.faults if fault not in faults]
+            current_faults = error.faults
         except BadRatings as error:
-            new_faults = [Fault(str(error))]
+            current_faults = (Fault(str(error)),)
+        new_faults = [fault for fault in current_faults if fault not in faults]
         faults |= dict.fromkeys(new_faults)
         answers = [fault.answer for fault in new_faults if fault is not RANGE_ASKED]
         if None in answers or (checked is None and not new_faults):
-            return Examination(source.name, (), tuple(faults), None)
+            break
         answered_options |= {
             name: value for answer in answers if answer for name, value in [answer]
         }

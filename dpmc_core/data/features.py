@@ -26,15 +26,14 @@ from dpmc_core.data.text import number_of
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import Ratings
 
-CATEGORIES = 50  # of a column at most: those that most items have
+CATEGORIES = 50  # largest number of categories of a column; the most frequent ones stay
 _SEPARATORS = "|;"  # between several categories of one item
 _MAX_BYTES = 50 * MEGABYTE  # of a table of items
-_MIN_COVERED_SHARE = 0.1  # share of the texts that those which are kept must be
-_MIN_NUMERIC_SHARE = 0.95  # share of the filled cells from which on a column holds numbers
-_SUSPICIOUS_CORRELATION = (
-    0.5  # rank correlation with what users did, from which on a column is marked
-)
-_SUSPICIOUS_P_VALUE = 1e-3  # of as much by chance
+_MIN_COVERED_SHARE = 0.1  # share of the texts that the retained categories must cover
+_MIN_NUMERIC_SHARE = 0.95  # share of the filled cells that must be numbers
+# A column is marked if its rank correlation with the users' data is larger, at a smaller p-value.
+_SUSPICIOUS_CORRELATION = 0.5
+_SUSPICIOUS_P_VALUE = 1e-3
 _YEAR = re.compile(r"\((\d{4})\)\s*$")  # at the end of a title
 
 

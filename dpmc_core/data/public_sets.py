@@ -31,9 +31,7 @@ _NOTE_BYTES = 65_536
 ATTEMPTS = 3  # connections to an address, each from the start
 CHUNK_BYTES = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
-UNPACKED_LIMIT = (
-    archives.MAX_UNPACKED_BYTES
-)  # bytes: an archive that claims more is not a MovieLens set
+UNPACKED_LIMIT = archives.MAX_UNPACKED_BYTES  # no known set has more
 
 DownloadProgress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 
@@ -112,7 +110,7 @@ SETS: Mapping[str, PublicSet] = {
 }
 FOLDER_FILES: Sequence[str] = _TABLES["folder_files"]
 ARCHIVES = {id: public_set for id, public_set in SETS.items() if public_set.url}
-# Sets whose terms leave fetching them to a person, who puts the file into `get_set_folder(name)`.
+# Sets that a person must download, by their terms, into `get_set_folder(name)`.
 BY_HAND = {id: public_set for id, public_set in SETS.items() if public_set.by_hand}
 
 
@@ -150,7 +148,7 @@ def _recognise_by_note(source: Source) -> PublicSet | None:
                 recognised_by = "by its checksum in the note of its download"
                 return replace(public_set, file=str(file), recognised_by=recognised_by, exact=True)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass  # not as a download wrote it: it says nothing
+        pass  # a note that no download wrote is no evidence
     return None
 
 
@@ -374,7 +372,7 @@ def _download(public_set: PublicSet, file: Path, progress: DownloadProgress | No
     expected = public_set.sha256 or public_set.md5
     if expected is None and not public_set.by_contents:
         expected = _read_published_md5(public_set)
-    # An MD5 only where that is what is published.
+    # MD5 is used only if that is what is published.
     algorithm = "md5" if expected is not None and len(expected) == 32 else "sha256"
     failure = DownloadError("")
     for url in (public_set.url, *public_set.also):
@@ -383,7 +381,7 @@ def _download(public_set: PublicSet, file: Path, progress: DownloadProgress | No
                 checksum = _receive(url, file, algorithm, progress)
             except _network_errors() as error:
                 failure = _unreachable_error(public_set, error)
-                if getattr(error, "code", 500) < 500:  # asking again will not help
+                if getattr(error, "code", 500) < 500:  # another attempt will not help
                     break
                 continue
             if expected not in (None, checksum):
@@ -472,7 +470,7 @@ def unpack_workbook(workbook: Path, file: Path) -> None:
             file_contents=workbook.read_bytes(), logfile=io.StringIO()
         ).sheet_by_index(0)
         rows = np.array([sheet.row_values(k) for k in range(sheet.nrows)], dtype=np.float64)
-    except Exception as error:  # of a damaged one, anything
+    except Exception as error:  # a damaged workbook can raise anything
         raise BadRatings(f"{workbook.name} cannot be read as an Excel workbook: {error}") from None
     np.savetxt(file, rows, fmt="%.10g", delimiter=",")
     workbook.unlink()

@@ -17,13 +17,13 @@ from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_ran
 from dpmc_core.stopping import check_cancelled
 
 MEGABYTE = 1_000_000
-HEAD_BYTES = 65_536  # bytes looked at to recognise a format
+HEAD_BYTES = 65_536  # bytes read to recognise a format
 BLOCK_BYTES = 1_000_000  # bytes read at a time
-NO_COLUMN = "none"  # as a column: there is none
+NO_COLUMN = "none"  # as a column: the file has none
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "::": "::", "blanks": " "}
 
-# Told now and then while a file is read: (bytes done, bytes in all). What it raises ends the
-# reading.
+# Called now and then while a file is read, with (bytes read, bytes in all). An error that it raises
+# ends the reading.
 ReadProgress = Callable[[int, int], None]
 
 
@@ -143,7 +143,7 @@ def _normalise_encoding(name: str) -> str:
         usable = False
     if not usable:
         raise InvalidSetting("encoding", "a text encoding such as utf-8 or cp1252", name)
-    # Files of these start with a mark that is no part of the first name.
+    # Such files may start with a byte order mark, which is no part of the first name.
     return {"utf-8": "utf-8-sig"}.get(codec.name, codec.name)
 
 
@@ -173,7 +173,7 @@ class Fault:
         return (self.option, value) if value and not value.isupper() else None
 
     def __str__(self) -> str:
-        direct_option = re.compile("(range|user)=")  # options of their own
+        direct_option = re.compile("(range|user)=")  # options of the command line itself
         option_text = " or ".join(
             f"--{option.replace('=', ' ', 1)}"
             if direct_option.match(option)

@@ -131,7 +131,7 @@ def generate_rank_one(
         values[block] = (left[start:stop, None] * right[chosen]).ravel()
     public = PublicFacts(users=users, items=items, low=-1, high=1, cap=per_user)
     user_indices = np.repeat(np.arange(users, dtype=np.int32), per_user)
-    # Sorted and valid as drawn: `Ratings.build` would hold three more columns to find that out.
+    # They are drawn sorted and valid; `Ratings.build` would hold three more columns to check that.
     ratings = Ratings(users=user_indices, items=item_indices, values=values, public=public)
     return Generated(ratings, truth=Factors(left[:, None], right[:, None]))
 
@@ -166,7 +166,7 @@ ALL_SAMPLES: Mapping[str, Sample] = {
 }
 SAMPLES = {name: sample for name, sample in ALL_SAMPLES.items() if sample.stored}
 ON_DEMAND = {name: sample for name, sample in ALL_SAMPLES.items() if not sample.stored}
-# Those that can be drawn anew, NAME:OPTION=VALUE,..., with the options of their generators.
+# Samples that can be drawn anew as NAME:OPTION=VALUE,..., with the options of their generators.
 GENERATORS: Mapping[str, Callable[..., Generated]] = {
     "one-bit-lab": generate_one_bit_lab,
     "rank-one": generate_rank_one,

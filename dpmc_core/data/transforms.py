@@ -37,11 +37,11 @@ from dpmc_core.ratings import (
     index_most_rated,
 )
 
-# How the phrase ends of a step that is free for some changes; any other is free for none.
+# The end of a step's phrase tells for which changes the step is free; others are free for none.
 _FREE_EXCEPT_CELLS = "(matters per user-item cell only)"
 _FREE_EXCEPT_VALUES = "(matters per rating only)"
 _FREE_FOR_VALUES = "most rated items"
-_ITEM_FEATURES = "what is known of the items"  # free for all: computed from no ratings
+_ITEM_FEATURES = "what is known of the items"  # free for all changes: computed from no ratings
 
 
 def preserves_neighbours(step: str, change: Change) -> bool:
@@ -71,7 +71,7 @@ class Transform(abc.ABC):
         training_only: whether test ratings pass unchanged.
     """
 
-    training_only: ClassVar[bool] = False  # whether test ratings pass unchanged
+    training_only: ClassVar[bool] = False
 
     def for_ratings(self, ratings: Ratings) -> Transform:  # noqa: ARG002
         """Return the same step, naming what it uses that came with the ratings."""
@@ -453,13 +453,13 @@ def apply_steps(
     return train, test
 
 
-# A list of users and items that is known before any rating is read -------------------------------
+# Catalogues: lists of users and items that are known before any rating is read --------------------
 #
-# Without one the lists are read off the ratings, and the shape of what is published tells which
-# items somebody rated and how many users rated any.
+# Without one the lists are read off the ratings, and the shape of what is published reveals which
+# items have a rating and how many users have any.
 
 _MAX_EXAMPLES = 5
-MAX_USERS = 2**31 - 1  # users that an index of 32 bits counts
+MAX_USERS = 2**31 - 1  # the largest number that a 32-bit index counts
 
 
 class OutsideRatings(enum.Enum):
@@ -538,7 +538,7 @@ def align_to_catalogue(
     if message and on_outside is OutsideRatings.ERROR:
         raise BadRatings(f"{message}: list them, or leave these ratings out (--outside leave-out)")
     titles = dict(zip(ratings.item_ids, ratings.titles, strict=True)) if ratings.titles else {}
-    # What is known of the rated items alone would show which items nobody rated.
+    # Features of the rated items alone would reveal which items nobody rated.
     public = dataclasses.replace(
         ratings.public, users=n_users, items=len(items), features=(), available_features=()
     )

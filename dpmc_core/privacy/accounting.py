@@ -33,13 +33,11 @@ from dpmc_core.errors import InvalidSetting, check_number
 
 _ROOT_TWO = math.sqrt(2)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
-_LOG_DELTA_ERROR = (
-    1e-12  # error of ln delta as evaluated here: what is promised stays this far inside
-)
-_CACHE_SIZE = 4096  # answers kept: a card asks for the same ones again and again
-_CALIBRATION_MARGIN = (
-    1 - 1e-12
-)  # a calibrated budget, composed again in floats, never exceeds its target
+# Error of ln delta as evaluated here; what is promised keeps this distance.
+_LOG_DELTA_ERROR = 1e-12
+_CACHE_SIZE = 4096  # cached results: a guarantee needs the same ones again and again
+# A calibrated budget, composed again in floating point, never exceeds its target.
+_CALIBRATION_MARGIN = 1 - 1e-12
 
 
 class PureReleases(NamedTuple):
@@ -173,7 +171,7 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
 
 def _mills_gap(u: Floats, mu: float) -> Floats:
     """Return R(u) - R(u + mu) of the Mills ratio R, to about 1e-12 relative where delta matters."""
-    # above 1e4 delta has underflowed long before, and -R'(t) < 1/t^2
+    # Above 1e4 delta has underflowed long before, and -R'(t) < 1/t^2.
     tail_gap = mu / np.maximum(np.abs(u), 1.0) / np.maximum(np.abs(u), 1.0)
     if mu > 0.01:
         return np.where(u > 1e4, tail_gap, _mills(u) - _mills(u + mu))
@@ -222,7 +220,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     check_number("epsilon", epsilon, above=0)
     check_number("delta", delta, above=0, below=1)
     target = math.log(delta) - _LOG_DELTA_ERROR
-    # In terms of x = 1/mu the condition holds from some point on, as _boundary wants.
+    # In terms of x = 1/mu the condition holds from some point on, as `_find_boundary` requires.
     end = _find_boundary(lambda x: gaussian_log_delta(epsilon, 1.0 / x) <= target, start=1.0)
     return _CALIBRATION_MARGIN / end
 
@@ -380,7 +378,7 @@ class _BinomialLoss:
         if mu > 0 or len(pure) > 1 or pure[0].laplace or pure[0].times > _MAX_EXACT_RELEASES:
             return None
         epsilon, n, _ = pure[0]
-        i = np.arange(n // 2 + 1.0)  # the others lose nothing
+        i = np.arange(n // 2 + 1.0)  # the others have no positive loss
         log_coefficients = (
             scipy.special.gammaln(n + 1)
             - scipy.special.gammaln(i + 1)
@@ -432,7 +430,7 @@ class _GridLoss:
         step = 2 * math.sqrt(_ADDED_VARIANCE * variance / total)
         largest = max(releases.epsilon for releases in pure)
         step = max(step, 20 * math.sqrt(variance) / _GRID_POINTS, 4 * largest / _GRID_POINTS)
-        step = largest / max(1, math.floor(largest / step))  # so its law ends on the grid
+        step = largest / max(1, math.floor(largest / step))  # so the distribution ends on the grid
         distributions = [_discretise_loss(releases, step) for releases in pure]
         tilt = _choose_tilt(pure, distributions, step, mu, math.sqrt(variance), delta, epsilon)
         tilted = [
@@ -465,7 +463,7 @@ class _GridLoss:
             excess = excess[is_above]
         else:
             logs, masses = _gaussian_log_deltas(excess, self.mu), self.masses
-        # the chance of a loss is its mass exp(log_mean - tilt loss)
+        # The probability of a loss is its mass times exp(log_mean - tilt loss).
         start = self.log_mean - self.tilt * epsilon
         logs = logs + self.tilt * excess
         max_log = float(logs.max(initial=-math.inf))

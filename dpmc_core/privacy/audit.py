@@ -57,9 +57,9 @@ def canary_bound(
     def is_refuted(epsilon: float) -> bool:
         return canary_p_value(epsilon, canaries, guesses, right, delta) <= 1 - confidence
 
-    # With delta > 0 the p-value need not be monotone: the bound ends at the first epsilon that
-    # stands. k right of k guesses have a chance of at least 1 - k e^-eps, so from ln(k/confidence)
-    # on they refute nothing.
+    # With delta > 0 the p-value need not be monotone: the bound ends at the first epsilon that is
+    # not refuted. k right of k guesses have a probability of at least 1 - k e^-eps, so they refute
+    # nothing from ln(k/confidence) on.
     end = math.log(guesses) + max(10.0, 1.0 - math.log(confidence))
     grid = np.linspace(0.0, end, 201).tolist()
     first_consistent = next(k for k, epsilon in enumerate(grid) if not is_refuted(epsilon))

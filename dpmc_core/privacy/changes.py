@@ -107,10 +107,10 @@ def make_read_only(mapping: Mapping[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(dict(mapping))
 
 
-# Cards travel to worker processes and caches, and Python does not pickle its read-only mappings.
+# Guarantees are sent to worker processes and caches, and Python cannot pickle read-only mappings.
 copyreg.pickle(MappingProxyType, lambda mapping: (make_read_only, (dict(mapping),)))
 
-# How far each change moves an answer; one left out is unbounded unless another implies it.
+# How far each change moves an answer; a missing one is unbounded unless another implies it.
 Sensitivity = Mapping[Change, float]
 
 

@@ -22,9 +22,9 @@ from dpmc_core.privacy.accounting import Loss, PureReleases, channel_epsilon
 from dpmc_core.privacy.releases import Release, count_equal_parts, is_recording
 from dpmc_core.stopping import check_cancelled
 
-_MAX_EXPONENT = 700.0  # an exponent of e that is still a float
-_BITS_PER_BLOCK = 262_144  # bits drawn at once: they stay near the cache
-_REPORTS_PER_BLOCK = 1_400_000  # reports drawn at once, roughly: some 100 MB of scratch
+_MAX_EXPONENT = 700.0  # its exponential is still finite
+_BITS_PER_BLOCK = 262_144  # bits drawn at once, which fit into the cache
+_REPORTS_PER_BLOCK = 1_400_000  # approximate number of reports drawn at once, in about 100 MB
 
 
 def _to_dense_symbols(rows: Any) -> Ints:
@@ -48,7 +48,7 @@ class Channel(Release):
 
     def loss(self, sensitivity: float) -> Loss:
         """Return the loss of a change of `sensitivity` cells in all publications."""
-        if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
+        if sensitivity == 0:  # no loss, even if the channel alone is unbounded
             return Loss()
         cells = count_equal_parts(sensitivity)
         epsilon_per_cell = sensitivity * self.cell_epsilon / cells
@@ -89,7 +89,7 @@ class MatrixChannel(Channel):
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         """Return ln C[private, published] for each cell."""
-        with np.errstate(divide="ignore"):  # an output that shows its input
+        with np.errstate(divide="ignore"):  # an output may reveal its input
             logs: Floats = np.log(self.matrix)
         return logs[_to_dense_symbols(private), _to_dense_symbols(published)]
 
@@ -126,7 +126,7 @@ class RandomizedResponse(MatrixChannel):
         """
         check_cancelled()
         array = np.asarray(value)
-        with np.errstate(invalid="ignore"):  # a NaN is reported below
+        with np.errstate(invalid="ignore"):  # a NaN is refused below
             bytes_stay = array.dtype == np.uint8 and len(self.channel[0]) <= 256
             dtype: type[np.integer] = np.uint8 if bytes_stay else np.int64
             symbols: NDArray[np.integer] = array.astype(dtype, copy=False)
@@ -243,7 +243,7 @@ class LocalChannel(Channel):
             ends = np.searchsorted(cells, np.arange(1, width + 1) * items)
             indptr[block.start + 1 : block.stop + 1] = n_filled + ends
             n_filled = end
-        if n_filled <= np.iinfo(np.int32).max:  # or SciPy makes both of the wider type
+        if n_filled <= np.iinfo(np.int32).max:  # otherwise SciPy widens both index arrays
             indptr = indptr.astype(np.int32)
         published = csr_array((data[:n_filled], indices[:n_filled], indptr), shape=rows.shape)
         return self._record(rows, published)
@@ -311,7 +311,7 @@ class ModifiedLaplace(LocalChannel):
     def cell_epsilon(self) -> float:
         """Largest log-likelihood ratio of one cell."""
         odds = math.log((1 - self.flip) / self.flip)
-        # two ratings differ by up to 2; a rating and a missing cell by 1 and by the odds
+        # Two ratings differ by up to 2; a rating and a missing cell by 1 and by the odds.
         return max(2 / self.scale, odds + 1 / self.scale)
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
@@ -410,7 +410,7 @@ class SymbolChannel(LocalChannel, MatrixChannel):
     @property
     def reported_if_missing(self) -> float:
         """Probability that a cell without a rating is reported."""
-        return math.fsum(self.channel[0][1:])  # 1 - channel[0][0] rounds a rare report to never
+        return math.fsum(self.channel[0][1:])  # 1 - channel[0][0] would round a rare report to 0
 
     @property
     def reported_if_rated(self) -> float:

@@ -31,16 +31,13 @@ from numpy.typing import NDArray
 from dpmc_core.arrays import Bools, Floats, Ints, Rng, Uint64s
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 
-_ROUNDING_BITS = 40  # rounding may cost 2^-40 of the noise scale: nothing beside any budget
-_PROBABILITY_BITS = 62  # of a channel's chances: their sum then fits a 64-bit word
-_MIN_PROBABILITY = 2.0**-40  # chance of a channel that so many bits still hold to seven digits
-_COORDINATES_PER_BLOCK = (
-    100_000  # coordinates sampled at once: a second or two, then Ctrl-C is heard
-)
+_ROUNDING_BITS = 40  # rounding may cost 2^-40 of the noise scale, negligible beside any budget
+_PROBABILITY_BITS = 62  # bits of a channel's probabilities: their sum then fits a 64-bit word
+_MIN_PROBABILITY = 2.0**-40  # a probability that so many bits still hold to seven digits
+_COORDINATES_PER_BLOCK = 100_000  # sampled at once: a second or two, then Ctrl-C takes effect
 _CELLS_PER_BLOCK = 1_000_000  # cells of a channel, or coins, sampled at once: 8 MB of random bits
-_COIN_MARGIN = (
-    2.0**-40
-)  # a coin's chance is lowered by so much of it: more than floats lose on the way
+# Relative decrease of a coin's probability, which exceeds the rounding errors on the way.
+_COIN_MARGIN = 2.0**-40
 _SMOOTHING_STEPS = 6.0  # in grid steps; see `discrete_gaussian_mu`
 _ROUND_UP = 1 + 2.0**-50  # a bound computed in floats stays a bound
 
@@ -53,12 +50,12 @@ class Harmless(enum.Enum):
     each sequence, and for one that is drawn.
     """
 
-    # A card bounds every answer whatever point the search for it starts from: by a clip or a
-    # feasible set, or because all of the search works on published answers.
+    # A guarantee bounds every answer whatever the starting point of its search: by a clip or a
+    # feasible set, or because the whole search works on published answers.
     START = "where a search starts"
     # For a given key the ratings a row keeps are a function of that row alone, so two data sets
-    # that differ in one user's row still do after the cap. It says nothing of single cells: one
-    # more rating can push another out. Only cards that protect whole users may rest on it.
+    # that differ in one user's row still do after the cap. That does not hold for single cells:
+    # one more rating can displace another one. Only guarantees for whole users may rely on it.
     CAP = "which of a user's own ratings a cap keeps"
 
 
@@ -88,7 +85,7 @@ class SecureSource(Rng):
 
     def __init__(self) -> None:
         super().__init__(np.random.PCG64())  # never drawn from: see `_refuse_draw`
-        load_opendp()  # a missing package is told before the work, not after
+        load_opendp()  # a missing package is reported before the work, not after
         self.draw_counts: Counter[tuple[str, float, int]] = Counter()
         self.harmless_counts: Counter[Harmless] = Counter()
         self._plain = np.random.default_rng()  # seeded by the operating system
@@ -206,7 +203,7 @@ def load_opendp() -> Any:
         raise CannotRelease(
             "exact noise needs the package opendp: run 'pip install \"dpmc-lab[release]\"'"
         ) from None
-    dp.enable_features("contrib")  # its samplers are all behind this switch
+    dp.enable_features("contrib")  # required for all of its samplers
     return dp
 
 
@@ -291,9 +288,8 @@ def quantise_probabilities(row: Floats) -> Uint64s:
             f" {_MIN_PROBABILITY:.2g} it cannot"
             " be sampled exactly: take a smaller epsilon"
         )
-    integers = [
-        round(float(p) * 2**_PROBABILITY_BITS) for p in row
-    ]  # exact: a power of two only shifts
+    # The products are exact: a power of two only shifts.
+    integers = [round(float(p) * 2**_PROBABILITY_BITS) for p in row]
     integers[int(np.argmax(row))] += 2**_PROBABILITY_BITS - sum(integers)
     return np.array(integers, dtype=np.uint64)
 

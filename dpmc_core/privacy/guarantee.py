@@ -25,7 +25,7 @@ else:
     R = TypeVar("R")  # before Python 3.13 a default is known to type checkers only
 
 
-DEFAULT_DELTA = 1e-6  # where nobody says
+DEFAULT_DELTA = 1e-6  # if no other is given
 
 
 class Notion(enum.Enum):
@@ -68,7 +68,7 @@ class Publishes(enum.Enum):
     FACTORS_ALONE = "item factors; each user's own factors stay with the user"
     ITEM_PROFILES = "item profiles, to the server and every party"
     USER_PROFILES = "user profiles, to the server and every party"
-    # by methods without privacy
+    # Of methods without privacy.
     ONE_SIGN = "one sign"
     ONE_NUMBER = "one number"
     ITEM_SIMILARITIES = "item similarities"
@@ -92,7 +92,7 @@ class Budget:
     def __post_init__(self) -> None:
         check_number("epsilon", self.epsilon, at_least=0)
         check_number("delta", self.delta, at_least=0, below=1)
-        object.__setattr__(self, "epsilon", float(self.epsilon))  # plain JSON, also from NumPy
+        object.__setattr__(self, "epsilon", float(self.epsilon))  # NumPy numbers become plain JSON
         object.__setattr__(self, "delta", float(self.delta))
 
 
@@ -249,7 +249,7 @@ class Guarantee(Generic[R]):
         }
 
 
-_DOUBLINGS = 100  # a factor of 1e30 either way: more than any number of cells between two units
+_DOUBLINGS = 100  # a factor of 1e30 either way, more than between any two privacy units
 
 
 def calibrate(

@@ -18,8 +18,8 @@ from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
-_MIN_NEW_NORM = 1e-10  # of a direction of length one, beside those that are published
-_NUMBERS_PER_BLOCK = 4_000_000  # numbers drawn, or symbols that pass a channel, at once: 32 MB
+_MIN_NEW_NORM = 1e-10  # of the remainder of a unit vector beside the published directions
+_NUMBERS_PER_BLOCK = 4_000_000  # numbers drawn, or symbols passed through a channel, at once: 32 MB
 
 
 def _refuse_secure_source(noise: str, rng: Rng) -> None:
@@ -110,7 +110,7 @@ class SymmetricGaussian:
         """Store what `count` directions leave of a column; return False if that is nothing."""
         directions = self._published[0, :count]
         q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
-        for _ in range(2):  # once more, as rounding leaves some of them
+        for _ in range(2):  # twice, because rounding leaves a part of them
             q = q - directions.T @ (directions @ q)
             residual_norm = float(np.linalg.norm(q))
             if residual_norm < _MIN_NEW_NORM:
@@ -150,8 +150,8 @@ def draw_norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     return rng.gamma(shape[-1], scale, (*shape[:-1], 1)) * direction
 
 
-_UNIFORM_STEP = 2.0**-53  # of the uniform draws
-_END_WIDTH = 2.0**-40  # how near an end of [0, 1) they are drawn finer
+_UNIFORM_STEP = 2.0**-53  # resolution of uniform draws
+_END_WIDTH = 2.0**-40  # distance from an end of [0, 1) at which they get further digits
 
 
 def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
@@ -191,7 +191,7 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
             draws = np.searchsorted(lower_ends, uniform, side="right")
             low, high = uniform < _END_WIDTH, uniform >= 1 - _END_WIDTH
             if low.any() or high.any():
-                # uniform, also in digits below those of the generator
+                # uniform, also in the digits beyond the generator's resolution
                 digits = _UNIFORM_STEP * np.exp(-rng.standard_exponential(len(uniform)))
                 refined, remainder = uniform + digits, (1 - uniform - _UNIFORM_STEP) + digits
                 draws[low] = np.searchsorted(lower_ends, refined[low], side="right")
@@ -229,9 +229,8 @@ def pass_missing_channel(row: Floats, rated_cells: Ints, total: int, rng: Rng) -
         ranks, symbols = rng.pass_zeros(row, total - len(rated_cells))
         return _map_to_free_cells(ranks, rated_cells), symbols
     other_probabilities = row[1:]
-    cells = draw_hits(
-        rated_cells, total, float(other_probabilities.sum()), rng
-    )  # 1 - row[0] would lose its digits
+    # The sum, because 1 - row[0] would lose its digits.
+    cells = draw_hits(rated_cells, total, float(other_probabilities.sum()), rng)
     if not len(cells):
         return cells, np.empty(0, dtype=np.int64)
     return cells, rng.choice(
@@ -263,7 +262,7 @@ def draw_hits(excluded: Ints, total: int, chance: float, rng: Rng) -> Ints:
     while last < n_free - 1:
         expected = (n_free - last) * chance
         gaps = rng.geometric(chance, int(expected + 4 * np.sqrt(expected)) + 8)
-        # far beyond the end anyway, and sums of such gaps would overflow
+        # Larger gaps lie beyond the end anyway, and their sums would overflow.
         positions = last + np.cumsum(np.minimum(gaps, n_free + 1))
         chunks.append(positions[positions < n_free])
         last = int(positions[-1])
@@ -272,7 +271,7 @@ def draw_hits(excluded: Ints, total: int, chance: float, rng: Rng) -> Ints:
 
 def _map_to_free_cells(ranks: Ints, excluded: Ints) -> Ints:
     """Return the indices of the cells that have these ranks among those that are not excluded."""
-    # the k-th taken place has taken[k] - k free ones before it
+    # excluded[k] has excluded[k] - k free cells before it.
     return ranks + np.searchsorted(excluded - np.arange(len(excluded)), ranks, side="right")
 
 

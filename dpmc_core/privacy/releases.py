@@ -25,7 +25,7 @@ from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, make_read
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
-_MAX_DENSE_SIZE = 300  # rows of a symmetric matrix whose noise is drawn at once
+_MAX_DENSE_SIZE = 300  # largest symmetric matrix whose noise is drawn at once
 
 Answer = TypeVar("Answer", bound=Any)
 
@@ -265,7 +265,7 @@ class Additive(Release):
 
     def _check_finite(self, value: ArrayLike) -> Floats:
         array = np.asarray(value, dtype=float)
-        if not np.isfinite(array).all():  # noise does not hide a NaN or an infinity
+        if not np.isfinite(array).all():  # noise would not hide them
             raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
         return array
 
@@ -395,7 +395,7 @@ class NormLaplace(Additive):
         """
         nu, z = self.length / 2, np.abs(np.divide(x, self.scale))
         log_front = -nu * math.log(2) - 0.5 * math.log(math.pi) - scipy.special.gammaln(nu + 0.5)
-        # Next to 0, where K_nu overflows for long rows, the series about the limit is as good.
+        # Near 0, where K_nu overflows for long rows, the series about the limit is as accurate.
         near_zero = (
             (nu - 1) * math.log(2) + scipy.special.gammaln(nu) - z * z / (4 * max(nu - 1, 0.5))
         )

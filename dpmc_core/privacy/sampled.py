@@ -20,7 +20,7 @@ from dpmc_core.privacy.releases import Laplace
 from dpmc_core.stopping import check_cancelled
 
 _BISECTIONS = 200
-_MAX_EXPONENT = 700.0  # e to it is a float
+_MAX_EXPONENT = 700.0  # its exponential is still finite
 _MAX_WEIGHT = 2.0**1023  # the largest power of two that is a float
 
 
@@ -104,10 +104,9 @@ def _log_expm1(x: Floats) -> Floats:
 
 # --- the release -----------------------------------------------------------------------------
 
-_RELATIVE_LENGTHS = 2.0 ** -np.arange(
-    40
-)  # of terms whose loss is worked out, in the longest one's length
-_SLACK = 1e-9  # relative: what floats lose in a term's length and weight
+# Lengths of the terms whose loss is computed, relative to the longest one.
+_RELATIVE_LENGTHS = 2.0 ** -np.arange(40)
+_SLACK = 1e-9  # relative rounding error of a term's length and weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +180,7 @@ class SampledLaplace(Laplace):
         check_number(f"budget of a term of '{self.query}'", self.budget, above=0)
         for change, s in self.sensitivity.items():
             terms = max(round(s / self.longest), 1 if s > 0 else 0)
-            excess = s - terms * self.longest  # a hair, where a release counts its rounding
+            excess = s - terms * self.longest  # slightly above 0 if a release counts its rounding
             if not -_SLACK * s <= excess <= 1e-3 * self.longest:
                 raise InvalidSetting(
                     f"sensitivity of '{self.query}' {change.label}",
@@ -204,7 +203,7 @@ class SampledLaplace(Laplace):
 
     def loss(self, sensitivity: float) -> Loss:
         """Return the loss of as many terms as `longest` goes into the sensitivity."""
-        # terms may meet in one row, where several are no independent answers
+        # Terms may lie in one row, so several of them are not independent answers.
         return Loss.from_pure(
             PureReleases(sensitivity / self.longest * self.term_epsilon, self.times)
         )
