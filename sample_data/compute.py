@@ -46,10 +46,10 @@ def compute(grid: sweep.Grid, store: Store, folder: Path) -> None:
 def write_curves(store: Store, plan: sweep.Plan, folder: Path, *, with_features: bool) -> None:
     """Write one file for each data set and task."""
     units = set(plan.keys.units)
-    for mark, source in plan.sources.items():
+    for source_key, source in plan.sources.items():
         # A file could not distinguish the curves of other sources.
         assert isinstance(source, sweep.SplitSource)
-        curves = list_curves(store, keys=plan.keys.curves, source=mark, count=False)
+        curves = list_curves(store, keys=plan.keys.curves, source=source_key, count=False)
         for task in Task:
             # The file of a grid with item features leaves out curves that use none of them.
             selected = [
@@ -65,7 +65,7 @@ def write_curves(store: Store, plan: sweep.Plan, folder: Path, *, with_features:
                     source.name, task, with_item_features=with_features
                 )
                 with path.open("w", encoding="utf-8", newline="") as stream:
-                    shipped.write_curves(records, source.dataset, mark, stream)
+                    shipped.write_curves(records, source.dataset, source_key, stream)
                 keys = {curve.key: curve.mechanism for curve in selected}
                 write_lists(store, plan, source, task, keys, path.with_suffix(".json"))
 

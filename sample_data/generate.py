@@ -61,7 +61,7 @@ class Crowd:
         rank: number of dimensions of preferences.
         genre_scatter: distance of items from their genres.
         direction_decay: weight of each dimension relative to the one before.
-        taste_strength: how strongly users take what they like.
+        preference_strength: how strongly users take what they like.
     """
 
     users: int
@@ -74,7 +74,7 @@ class Crowd:
     rank: int
     genre_scatter: float = 0.5
     direction_decay: float = 0.6
-    taste_strength: float
+    preference_strength: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ class Shape(Crowd):
         user_std: standard deviation of the user effects in a score; the four are relative to each
             other.
         item_std: standard deviation of the item effects.
-        taste_std: standard deviation of the preferences.
+        preference_std: standard deviation of the preferences.
         noise_std: standard deviation of the noise.
         noise_tail: standard deviation of the logarithm of the noise's scale over users.
     """
@@ -96,7 +96,7 @@ class Shape(Crowd):
     histogram: tuple[int, ...]
     user_std: float
     item_std: float
-    taste_std: float
+    preference_std: float
     noise_std: float
     noise_tail: float
 
@@ -131,7 +131,7 @@ class Shop(Crowd):
     rank: int = 8
     genre_scatter: float = 0.4
     direction_decay: float = 1.0
-    taste_strength: float = 1.6
+    preference_strength: float = 1.6
 
 
 def draw_ratings(shape: Shape, genres: Genres, rng: Rng) -> tuple[Ints, Ints, Floats]:
@@ -157,7 +157,7 @@ def draw_ratings(shape: Shape, genres: Genres, rng: Rng) -> tuple[Ints, Ints, Fl
     score = (
         shape.user_std * user_effects[users]
         + shape.item_std * item_effects[items]
-        + shape.taste_std * preferences.predict(users, items)
+        + shape.preference_std * preferences.predict(users, items)
         + shape.noise_std * user_noise[users] * rng.normal(size=len(users))
     )
     values = np.empty(len(users))
@@ -187,7 +187,7 @@ def _draw_cells(
     activity = np.exp(crowd.activity_std * rng.normal(size=crowd.users))
     counts = allocate_counts(activity, total, crowd.min_items, int(crowd.max_share * crowd.items))
     item_scores = crowd.popularity_std * (popularity - crowd.popularity_curvature * popularity**2)
-    return _draw_cells_by_counts(counts, item_scores, crowd.taste_strength, preferences, rng)
+    return _draw_cells_by_counts(counts, item_scores, crowd.preference_strength, preferences, rng)
 
 
 def allocate_counts(weights: Floats, total: int, min_count: int, max_count: int) -> Ints:
@@ -216,7 +216,7 @@ def allocate_counts(weights: Floats, total: int, min_count: int, max_count: int)
 
 
 def _draw_cells_by_counts(
-    counts: Ints, item_scores: Floats, taste_strength: float, preferences: Factors, rng: Rng
+    counts: Ints, item_scores: Floats, preference_strength: float, preferences: Factors, rng: Rng
 ) -> tuple[Ints, Ints]:
     """Draw `counts` cells of each user, in proportion to exp(item score + strength x preference).
 
@@ -225,7 +225,7 @@ def _draw_cells_by_counts(
     """
     chosen_items: list[Ints] = []
     for rows in np.array_split(np.arange(len(counts)), -(-len(counts) // USERS_PER_BLOCK)):
-        score = item_scores + taste_strength * preferences.left[rows] @ preferences.right.T
+        score = item_scores + preference_strength * preferences.left[rows] @ preferences.right.T
         finish_times = rng.standard_exponential(score.shape) * np.exp(-score)
         chosen_items += [
             np.argpartition(row, n - 1)[:n]
@@ -267,11 +267,11 @@ MOVIE_NIGHT = Shape(
     popularity_std=1.7,
     user_std=0.45,
     item_std=0.55,
-    taste_std=0.5,
+    preference_std=0.5,
     noise_std=0.75,
     noise_tail=0.4,
     rank=4,
-    taste_strength=0.5,
+    preference_strength=0.5,
 )
 RESTAURANTS = Shape(
     users=138,
@@ -283,11 +283,11 @@ RESTAURANTS = Shape(
     popularity_std=0.7,
     user_std=0.5,
     item_std=0.25,
-    taste_std=0.3,
+    preference_std=0.3,
     noise_std=0.4,
     noise_tail=0.0,
     rank=2,
-    taste_strength=0.5,
+    preference_strength=0.5,
 )
 
 

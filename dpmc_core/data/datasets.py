@@ -120,7 +120,7 @@ def load(data: str | Path, **options: Any) -> Dataset:
     if name in synthetic.ALL_SAMPLES:
         sample_options = {key: value for key, value in options.items() if key != "for_ranking"}
         return _load_sample(name, sample_options)
-    return _load_source(Source.from_file(_locate(name)), name, options)
+    return _load_source(Source.from_file(_find_data_file(name)), name, options)
 
 
 def parse_drawn_sample(text: str) -> tuple[str, dict[str, Any]] | None:
@@ -144,7 +144,7 @@ def parse_drawn_sample(text: str) -> tuple[str, dict[str, Any]] | None:
     return name, options
 
 
-def _locate(name: str) -> Path:
+def _find_data_file(name: str) -> Path:
     path = Path(name)
     if not path.exists() and name in {*public_sets.ARCHIVES, *public_sets.BY_HAND}:
         path = public_sets.find_downloaded_folder(name)

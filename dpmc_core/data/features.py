@@ -286,7 +286,7 @@ def _read_item_table(source: Source) -> dict[str, list[str]]:
         with source.open() as file:
             if source.read_head().startswith(b"PAR1"):
                 table = parquet.read_table(file).to_pydict()
-                return {name: list(map(_text, column)) for name, column in table.items()}
+                return {name: list(map(_format_cell, column)) for name, column in table.items()}
             text = io.TextIOWrapper(file, "utf-8-sig", newline="")
             rows = [*filter(None, csv.reader(text, strict=True))]
             names = Counter(rows[0] if rows else ())
@@ -303,5 +303,5 @@ def _read_item_table(source: Source) -> dict[str, list[str]]:
         ) from None
 
 
-def _text(cell: Any) -> str:
+def _format_cell(cell: Any) -> str:
     return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else str(cell)

@@ -202,10 +202,10 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
     return out.reshape(symbols.shape)
 
 
-def _draw_flips(chance: float, count: int, rng: Rng) -> Bools:
+def _draw_flips(probability: float, count: int, rng: Rng) -> Bools:
     """Flip coins of probability <= 1/2 each, by one random byte where that decides."""
     random_bytes = rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]
-    threshold_byte, fraction = divmod(256 * chance, 1.0)
+    threshold_byte, fraction = divmod(256 * probability, 1.0)
     flips = random_bytes < int(threshold_byte)
     tied = np.flatnonzero(random_bytes == int(threshold_byte))
     further = np.array([[1 - fraction, fraction], [0.0, 1.0]])
@@ -238,7 +238,7 @@ def pass_missing_channel(row: Floats, rated_cells: Ints, total: int, rng: Rng) -
     ) + 1
 
 
-def draw_hits(excluded: Ints, total: int, chance: float, rng: Rng) -> Ints:
+def draw_hits(excluded: Ints, total: int, probability: float, rng: Rng) -> Ints:
     """Draw each of 0..total-1 that is not excluded with the same probability, independently.
 
     The walk goes from hit to hit by geometric gaps, so memory and time are proportional to the
@@ -248,7 +248,7 @@ def draw_hits(excluded: Ints, total: int, chance: float, rng: Rng) -> Ints:
     Args:
         excluded: sorted array of shape (n_excluded,), indices in 0..total-1.
         total: how many indices there are, excluded or not.
-        chance: probability of each index.
+        probability: with which each index is drawn.
         rng: draws the hits.
 
     Returns:
@@ -256,12 +256,12 @@ def draw_hits(excluded: Ints, total: int, chance: float, rng: Rng) -> Ints:
     """
     _refuse_secure_source("a coin for each missing cell", rng)
     n_free = total - len(excluded)
-    if chance <= 0 or n_free <= 0:
+    if probability <= 0 or n_free <= 0:
         return np.empty(0, dtype=np.int64)
     chunks, last = [], -1
     while last < n_free - 1:
-        expected = (n_free - last) * chance
-        gaps = rng.geometric(chance, int(expected + 4 * np.sqrt(expected)) + 8)
+        expected = (n_free - last) * probability
+        gaps = rng.geometric(probability, int(expected + 4 * np.sqrt(expected)) + 8)
         # Larger gaps lie beyond the end anyway, and their sums would overflow.
         positions = last + np.cumsum(np.minimum(gaps, n_free + 1))
         chunks.append(positions[positions < n_free])

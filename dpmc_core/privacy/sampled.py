@@ -45,20 +45,20 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
     a = np.asarray(losses, dtype=float)
     target = _log_expm1(np.asarray(float(epsilon)))
 
-    def too_large(w: Floats) -> Bools:
+    def is_too_large(w: Floats) -> Bools:
         return _log_expm1(a * w) > target + np.log(w)
 
     low = np.ones_like(a)
     high = np.full_like(a, 2.0)
     is_open = (a > 0) & (a < epsilon)
-    while (growing := is_open & (high < _MAX_WEIGHT) & ~too_large(high)).any():
+    while (growing := is_open & (high < _MAX_WEIGHT) & ~is_too_large(high)).any():
         low = np.where(growing, high, low)
         high = np.where(growing, 2.0 * high, high)
-    is_unbounded = (a == 0) | (is_open & ~too_large(high))
+    is_unbounded = (a == 0) | (is_open & ~is_too_large(high))
     for _ in range(_BISECTIONS):
         check_cancelled()
         middle = 0.5 * (low + high)
-        is_above = too_large(middle)
+        is_above = is_too_large(middle)
         high = np.where(is_above, middle, high)
         low = np.where(is_above, low, middle)
         if np.all(high - low <= 1e-14 * high):

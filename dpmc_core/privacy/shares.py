@@ -104,12 +104,12 @@ class SharedLaplace(Laplace):
                 f"shape of shares of '{self.query}'", f"({len(groups)}, {length})", array.shape
             )
         sizes = np.bincount(groups, minlength=rows)
-        too_small = np.flatnonzero((sizes > 0) & (sizes < self.min_sharing_users))
-        if len(too_small):
+        small_groups = np.flatnonzero((sizes > 0) & (sizes < self.min_sharing_users))
+        if len(small_groups):
             raise InvalidSetting(
-                f"users who share the noise of row {too_small[0]} of '{self.query}'",
+                f"users who share the noise of row {small_groups[0]} of '{self.query}'",
                 f">= {self.min_sharing_users}",
-                int(sizes[too_small[0]]),
+                int(sizes[small_groups[0]]),
             )
         self._check_shape(np.broadcast_to(0.0, (rows, length)))
         count = sizes[groups].astype(float)
