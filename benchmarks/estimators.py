@@ -137,12 +137,12 @@ FRESH: Mapping[str, Callable[[], synthetic.Generated]] = {
         generate.Shape(
             users=2_500, items=900, low=1, histogram=(9_000, 14_000, 31_000, 40_000, 26_000),
             min_items=8, activity_std=0.9, popularity_std=1.4, user_std=0.55, item_std=0.5,
-            taste_std=0.35, noise_std=0.8, noise_tail=0.3, rank=6, taste_strength=0.8,
+            preference_std=0.35, noise_std=0.8, noise_tail=0.3, rank=6, preference_strength=0.8,
         ),
         77,
     ),
     "fresh-shop": lambda: generate.generate_clicks(
-        generate.Shop(users=6_000, items=900, clicks=150_000, rank=6, taste_strength=1.3), 77
+        generate.Shop(users=6_000, items=900, clicks=150_000, rank=6, preference_strength=1.3), 77
     ),
 }  # fmt: skip
 

@@ -135,7 +135,7 @@ class Cleansing:
         (user_factors,) = solve_ridge_rows(entries, residuals, factors, noise)
         low_rank_model = factors_with_offsets(user_factors, factors, user_means, item_means)
         return Step.from_trace(
-            1, 1, replace(low_rank_model, own={"noise": np.asarray(noise)}), trace
+            1, 1, replace(low_rank_model, user_arrays={"noise": np.asarray(noise)}), trace
         )
 
 

@@ -473,7 +473,7 @@ class _UserProfiles(NamedTuple):
     ) -> Factors:
         """Popularity, taste and what facts add."""
         model = audiences.scores(self.user_profiles, posterior_counts, reliability)
-        model = replace(model, own={"features": features, "centre": audiences.centre})
+        model = replace(model, user_arrays={"features": features, "centre": audiences.centre})
         return _add_feature_scores(model, self.ratings, gain_probabilities, posterior_counts)
 
 

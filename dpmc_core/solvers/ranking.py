@@ -269,7 +269,7 @@ class OwnFacts(NamedTuple):
         for group, chance in zip(self.groups, tells, strict=True):
             weight[group] = math.sqrt(chance)
         left = np.hstack([model.left, self.sums * weight / (self.counts + _AVERAGE)])
-        return Factors(left, np.hstack([model.right, self.right * weight]), model.own)
+        return Factors(left, np.hstack([model.right, self.right * weight]), model.user_arrays)
 
     def worth(self, pattern: Pattern) -> Floats:
         """How far the facts about the other items speak for each own one, on average: users x

@@ -72,7 +72,10 @@ class ResidualRows:
         return Factors(
             np.column_stack([fitted.left, self.base.left]),
             np.column_stack([right, self.base.right]),
-            {**self.base.own, **{name: np.array(array) for name, array in user_arrays.items()}},
+            {
+                **self.base.user_arrays,
+                **{name: np.array(array) for name, array in user_arrays.items()},
+            },
         )
 
 

@@ -547,7 +547,7 @@ def _extract_model_arrays(
         raise CannotRelease(_NO_FACTORS.format(mechanism.id))
     if is_matrix:
         return {"left": factors.left, "right": factors.right}
-    return {"items": factors.right, **factors.own}
+    return {"items": factors.right, **factors.user_arrays}
 
 
 def find_direct_release(guarantee: Guarantee, name: str) -> Additive | None:

@@ -39,10 +39,7 @@ SECURE = (
          "dp.l2_distance(T=float), scale=0.97 * scale, k=k)", named("secure_noise",
          "test_a_measurement_is_opendps_own_at_the_scale_asked_for[gaussian]")),
         ("a channel's chances", SCALE,
-         "integers = [\n"
-         "        round(float(p) * 2**_PROBABILITY_BITS) for p in"
-         " row\n"
-         "    ]",
+         "integers = [round(float(p) * 2**_PROBABILITY_BITS) for p in row]",
          "integers = [round(float(p) * (0.97 if p < max(row) else 1) * 2**_PROBABILITY_BITS) "
          "for p in row]", named("secure_noise", "test_a_channel_certifies_what_is_sampled")),
         ("a long answer's later blocks without noise", SKIPPED,
