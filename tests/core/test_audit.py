@@ -87,8 +87,8 @@ def test_the_bound_of_guesses_that_are_all_right_is_the_closed_form(guesses, con
     """q^k = 1 - confidence for q = e^eps / (1 + e^eps)."""
     log_q = math.log1p(-confidence) / guesses
     want = max(0.0, log_q - math.log(-math.expm1(log_q)))
-    found = canary_bound(guesses, guesses, guesses, confidence=confidence)
-    assert found == pytest.approx(want, abs=1e-6)
+    bound = canary_bound(guesses, guesses, guesses, confidence=confidence)
+    assert bound == pytest.approx(want, abs=1e-6)
 
 
 def laplace(epsilon: float) -> Mechanism:
@@ -106,12 +106,12 @@ def bounds_of(
     mechanism: Mechanism, runs: int, guesses: int = 1000, delta: float = 0.0, seed: int = 0
 ) -> Floats:
     rng = np.random.default_rng(seed)
-    found = []
+    bounds = []
     for _ in range(runs):
         planted = rng.random(1000) < 0.5
         right = count_right_guesses(mechanism(planted, rng), planted, guesses)
-        found.append(canary_bound(1000, guesses, right, delta=delta))
-    return np.array(found)
+        bounds.append(canary_bound(1000, guesses, right, delta=delta))
+    return np.array(bounds)
 
 
 @pytest.mark.slow
@@ -160,13 +160,13 @@ def test_the_gaussian_bound_shows_more_than_that_for_epsilon_and_delta() -> None
 
 
 def test_clopper_pearson_is_the_interval_of_a_share() -> None:
-    for count, of in ((0, 20), (7, 20), (20, 20), (300, 4000)):
+    for count, n_trials in ((0, 20), (7, 20), (20, 20), (300, 4000)):
         for alternative, lower in (("greater", True), ("less", False)):
-            found = stats.binomtest(count, of, alternative=alternative).proportion_ci(0.99)
-            expected = found.low if lower else found.high
-            assert clopper_pearson(count, of, lower=lower, error_probability=0.01) == pytest.approx(
-                expected
-            )
+            interval = stats.binomtest(count, n_trials, alternative=alternative).proportion_ci(0.99)
+            expected = interval.low if lower else interval.high
+            assert clopper_pearson(
+                count, n_trials, lower=lower, error_probability=0.01
+            ) == pytest.approx(expected)
 
 
 # What an answer says of the value behind it
@@ -196,15 +196,15 @@ def test_the_likelihood_of_a_channel_is_its_matrix_also_where_nothing_is_stored(
     symbols = SymbolChannel.symmetric(
         1.0, (-1.0, 1.0), query="q", shape=shape, sensitivity={CELL: 1}
     )
-    private, told = csr_array([[0, 1, 2, 2]]), csr_array([[1, 0, 2, 1]])
+    private, reported = csr_array([[0, 1, 2, 2]]), csr_array([[1, 0, 2, 1]])
     expected = np.log(symbols.matrix[[0, 1, 2, 2], [1, 0, 2, 1]])
-    assert symbols.log_likelihood(told, private).ravel() == pytest.approx(expected)
+    assert symbols.log_likelihood(reported, private).ravel() == pytest.approx(expected)
     row = ModifiedLaplace.from_epsilon(1.0, query="q", shape=shape, sensitivity={CELL: 1})
     stored_zero = csr_array((np.array([0.0, 1.0]), ([0, 0], [0, 1])), shape=shape)
-    told = csr_array((np.array([0.5, 0.5]), ([0, 0], [0, 2])), shape=shape)
-    found = row.log_likelihood(told, stored_zero).ravel()
+    reported = csr_array((np.array([0.5, 0.5]), ([0, 0], [0, 2])), shape=shape)
+    likelihoods = row.log_likelihood(reported, stored_zero).ravel()
     density = stats.laplace(scale=row.scale).logpdf(0.5)
-    assert found == pytest.approx(
+    assert likelihoods == pytest.approx(
         [
             math.log(1 - row.flip) + density,
             math.log(row.flip),

@@ -61,12 +61,12 @@ def test_official_split_shares_one_index_space(shared_data: Path) -> None:
     assert (len(train), len(test)) == (80_000, 20_000)
     assert train.public == test.public
     assert train.shape == (943, 1682)
-    whole = datasets.load(folder).ratings
-    together = {**ratings_by_pair(train), **ratings_by_pair(test)}
-    assert together == ratings_by_pair(whole)
-    alone = datasets.load(folder / "u1.base")
-    assert alone.ratings.fingerprint == train.fingerprint
-    assert alone.name == "ml-100k/u1.base"
+    full = datasets.load(folder).ratings
+    combined = {**ratings_by_pair(train), **ratings_by_pair(test)}
+    assert combined == ratings_by_pair(full)
+    base = datasets.load(folder / "u1.base")
+    assert base.ratings.fingerprint == train.fingerprint
+    assert base.name == "ml-100k/u1.base"
 
 
 def test_restaurants(shared_data: Path) -> None:
@@ -135,9 +135,11 @@ LATER = "userId,movieId,rating,timestamp\n"
 
 def unpacked(folder: Path, id: str, **texts: str) -> Path:
     """What lies in a public set's archive, but its ratings: its README and empty files."""
-    known = public_sets.SETS[id]
-    for name in known.beside:
-        text = f"About MovieLens:\n{known.readme.replace(' ', chr(10))}." * (name[:6] == "README")
+    public_set = public_sets.SETS[id]
+    for name in public_set.beside:
+        text = f"About MovieLens:\n{public_set.readme.replace(' ', chr(10))}." * (
+            name[:6] == "README"
+        )
         (folder / name).write_text(texts.get(name.replace(".", "_"), text), encoding="latin-1")
     return folder
 
@@ -187,8 +189,8 @@ def test_a_name_and_a_first_line_name_no_source_and_give_no_range(
         datasets.load(path)
     with pytest.raises(BadRatings, match="the public rating range is not known"):
         datasets.load_upload(content.encode(), name)
-    seen = datasets.preview_upload(content.encode(), name)
-    assert seen.known is None
+    preview = datasets.preview_upload(content.encode(), name)
+    assert preview.known is None
     data = datasets.load(path, low=0, high=6)
     assert (data.name, data.source) == (name, "your file")
     assert data.licence == "not stated in the file"
@@ -199,8 +201,8 @@ def test_a_name_and_a_first_line_name_no_source_and_give_no_range(
 def test_a_checksum_names_a_file_wherever_it_lies(shared_data: Path, tmp_path: Path) -> None:
     content = (shared_data / "ml-100k" / "u1.test").read_bytes()
     (tmp_path / "mine.csv").write_bytes(content)
-    found = [datasets.load(tmp_path / "mine.csv"), datasets.load_upload(content, "x")]
-    for data in found:
+    loaded = [datasets.load(tmp_path / "mine.csv"), datasets.load_upload(content, "x")]
+    for data in loaded:
         assert (data.name, data.title) == ("ml-100k/u1.test", "MovieLens 100K")
         assert "from MovieLens 100K, by its checksum" in data.report
         assert data.ratings.shape == (943, 1682)
@@ -224,10 +226,10 @@ def test_an_edited_file_is_named_by_its_neighbours_and_says_so(tmp_path: Path) -
         assert "by its neighbours README.txt, movies.csv, links.csv and tags.csv" in line
         assert "may have been changed" in line
     shutil.copy(path, tmp_path / "own.csv")  # neighbours speak for the set's own names alone
-    for gone in ("own.csv", "README.txt"):
+    for file_name in ("own.csv", "README.txt"):
         (tmp_path / "README.txt").write_text("Ratings of our shop, in the columns of MovieLens.")
         with pytest.raises(BadRatings, match="range is not known"):
-            datasets.load(tmp_path / gone if gone == "own.csv" else path)
+            datasets.load(tmp_path / file_name if file_name == "own.csv" else path)
 
 
 def jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str:
@@ -325,8 +327,8 @@ def test_generated_sets_are_drawn_anew_by_name() -> None:
     assert paper.ratings.shape == (600, 400)
     assert paper.truth is not None
     lab = datasets.load("one-bit-lab:observed=0.5,link=probit,seed=3")
-    same = datasets.load("one-bit-lab", observed=0.5, link=Probit(), seed=3)
-    assert lab.ratings.fingerprint == same.ratings.fingerprint
+    from_options = datasets.load("one-bit-lab", observed=0.5, link=Probit(), seed=3)
+    assert lab.ratings.fingerprint == from_options.ratings.fingerprint
 
 
 # Pairs ------------------------------------------------------------------------------------------
@@ -353,11 +355,11 @@ def test_a_pair_must_not_overlap(tmp_path: Path) -> None:
 
 
 def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
-    seen = datasets.preview_upload(b"when,stars,item,user\n1,4,tea,ann\n2,5,milk,bob\n", "x.csv")
-    assert seen.columns == ("when", "stars", "item", "user")
-    assert seen.roles == {"user": 3, "item": 2, "rating": 1}
-    assert seen.rows == (("1", "4", "tea", "ann"), ("2", "5", "milk", "bob"))
-    assert seen.known is None
+    preview = datasets.preview_upload(b"when,stars,item,user\n1,4,tea,ann\n2,5,milk,bob\n", "x.csv")
+    assert preview.columns == ("when", "stars", "item", "user")
+    assert preview.roles == {"user": 3, "item": 2, "rating": 1}
+    assert preview.rows == (("1", "4", "tea", "ann"), ("2", "5", "milk", "bob"))
+    assert preview.known is None
     file = shared_data / "restaurant" / "rating_final.csv"
     real = datasets.preview_upload(file.read_bytes(), file.name)
     assert real.known is not None
@@ -374,9 +376,11 @@ def test_importing_this_layer_leaves_pandas_alone() -> None:
         "late = {'pandas', 'pyarrow', 'urllib.request'} & set(sys.modules);"
         "sys.exit(' '.join(late) or 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert done.returncode == 0
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.stderr == ""
+    assert result.returncode == 0
 
 
 def test_titles_are_kept_raw(tmp_path: Path) -> None:
@@ -449,9 +453,9 @@ def test_bad_rows_can_be_left_out_and_are_reported() -> None:
     data = read_upload(text, bad_rows=BadRows.LEAVE_OUT)
     assert set(ratings_by_pair(data.ratings)) == {("ann", "tea"), ("ann", "milk"), ("bob", "tea")}
     report = "\n".join(data.report)
-    for found in ("1 row without a user", "first 'great' in line 8", "1 row without a rating",
+    for message in ("1 row without a user", "first 'great' in line 8", "1 row without a rating",
                   "outside 1..5, first 7 in line 5"):  # fmt: skip
-        assert found in report
+        assert message in report
     assert data.ratings.user_ids == ("ann", "bob")
     with pytest.raises(BadRatings, match=r"no row of it can be used"):
         read_upload("user,item,rating\na,x,9\n", bad_rows="leave-out")

@@ -83,8 +83,8 @@ def archive(server: Server, content: bytes = GOOD, md5: str | None = "") -> Publ
     server.files["ml-latest-small.zip"] = content
     if md5 == "":
         md5 = hashlib.md5(content).hexdigest()
-    known = public_sets.SETS["ml-latest-small"]
-    return dataclasses.replace(known, url=server.base + "ml-latest-small.zip", md5=md5)
+    public_set = public_sets.SETS["ml-latest-small"]
+    return dataclasses.replace(public_set, url=server.base + "ml-latest-small.zip", md5=md5)
 
 
 def left_behind(home: Path) -> list[str]:
@@ -92,15 +92,15 @@ def left_behind(home: Path) -> list[str]:
 
 
 def test_download_check_unpack_and_keep(server: Server, tmp_path: Path) -> None:
-    seen: list[tuple[int, int | None]] = []
+    progress: list[tuple[int, int | None]] = []
     small = archive(server)
     folder = public_sets.download_public_set(
-        small, tmp_path, lambda done, total: seen.append((done, total))
+        small, tmp_path, lambda received, total: progress.append((received, total))
     )
     assert (folder / "extra" / "noise.bin").read_bytes() == NOISE
     assert left_behind(tmp_path) == ["ml-latest-small"]
-    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
-    assert seen[-1] == (len(GOOD), len(GOOD))
+    assert [received for received, _ in progress] == sorted({received for received, _ in progress})
+    assert progress[-1] == (len(GOOD), len(GOOD))
     data = datasets.load(folder)
     assert len(data.ratings) == 2
     assert (data.name, data.ratings.public.low) == ("ml-latest-small", 0.5)
@@ -186,13 +186,13 @@ def test_another_address_is_asked_where_the_first_does_not_answer(
     server: Server, tmp_path: Path
 ) -> None:
     small = archive(server)
-    moved = dataclasses.replace(small, url=f"{server.base}gone.zip", also=(small.url,))
-    assert public_sets.download_public_set(moved, tmp_path).is_dir()
+    relocated = dataclasses.replace(small, url=f"{server.base}gone.zip", also=(small.url,))
+    assert public_sets.download_public_set(relocated, tmp_path).is_dir()
     assert server.asked == ["/gone.zip", "/ml-latest-small.zip"]
-    nowhere = dataclasses.replace(moved, also=(f"{server.base}lost.zip",))
+    nowhere = dataclasses.replace(relocated, also=(f"{server.base}lost.zip",))
     with pytest.raises(DownloadError, match=r"cannot be downloaded from .*gone\.zip: Not Found"):
         public_sets.download_public_set(nowhere, tmp_path / "other")
-    other = dataclasses.replace(moved, md5="0" * 32)  # what arrives there is checked alike
+    other = dataclasses.replace(relocated, md5="0" * 32)  # what arrives there is checked alike
     with pytest.raises(DownloadError, match="checksum"):
         public_sets.download_public_set(other, tmp_path / "third")
 
@@ -240,9 +240,9 @@ def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path) -> None
 
 def served(server: Server, name: str, content: bytes, **checked: Any) -> PublicSet:
     """The archive of that name, as this program knows it, at the local server."""
-    known = public_sets.ARCHIVES[name]
+    public_set = public_sets.ARCHIVES[name]
     server.files["set.zip"] = content
-    return dataclasses.replace(known, url=server.base + "set.zip", also=(), **checked)
+    return dataclasses.replace(public_set, url=server.base + "set.zip", also=(), **checked)
 
 
 @pytest.mark.slow
@@ -251,9 +251,9 @@ def test_restaurants_are_told_by_their_contents(
     server: Server, tmp_path: Path, shared_data: Path, folder: str
 ) -> None:
     ratings = (shared_data / "restaurant" / "rating_final.csv").read_bytes()
-    first, *others = ratings.splitlines()
-    moved = others.index(b"U1077,135085,2,2,2")
-    official = b"\n".join([first, others.pop(moved), *others]) + b"\n"  # the order in UCI's archive
+    header, *rows = ratings.splitlines()
+    position = rows.index(b"U1077,135085,2,2,2")
+    official = b"\n".join([header, rows.pop(position), *rows]) + b"\n"  # the order in UCI's archive
     for k, content in enumerate((ratings, official)):
         home = tmp_path / f"{k}"
         archive = served(
@@ -322,8 +322,14 @@ def test_numbers_of_a_workbook_are_exact(tmp_path: Path) -> None:
 
 
 def test_a_broken_workbook_is_a_sentence(tmp_path: Path) -> None:
-    whole = sheet([[1.0, 2.0]] * 300)
-    for content in (b"<html>", whole[:8], whole[:600], whole[:3000], sheet([[1.0, 2.0], [3.0]])):
+    workbook = sheet([[1.0, 2.0]] * 300)
+    for content in (
+        b"<html>",
+        workbook[:8],
+        workbook[:600],
+        workbook[:3000],
+        sheet([[1.0, 2.0], [3.0]]),
+    ):
         (tmp_path / "x.xls").write_bytes(content)
         with pytest.raises(BadRatings, match=r"x\.xls cannot be read as an Excel workbook"):
             public_sets.unpack_workbook(tmp_path / "x.xls", tmp_path / "x.csv")
@@ -347,7 +353,7 @@ def test_a_set_fetched_by_hand(
 
 
 def test_no_server(tmp_path: Path) -> None:
-    known = public_sets.SETS["ml-1m"]
-    nobody = dataclasses.replace(known, url="http://127.0.0.1:9/x.zip")
+    public_set = public_sets.SETS["ml-1m"]
+    unreachable = dataclasses.replace(public_set, url="http://127.0.0.1:9/x.zip")
     with pytest.raises(DownloadError, match="ml-1m cannot be downloaded"):
-        public_sets.download_public_set(nobody, tmp_path)
+        public_sets.download_public_set(unreachable, tmp_path)

@@ -68,11 +68,11 @@ def test_enormous_integers_are_refused_in_a_short_sentence() -> None:
 
 
 def test_unknown_names_suggest_near_ones() -> None:
-    known = ("input-flip", "objective", "objective-statistic", "output")
-    assert "did you mean output" in str(unknown_name_error("mechanism", "ouput", known))
-    assert "objective-statistic" in str(unknown_name_error("mechanism", "obj", known))
-    assert "did you mean" not in str(unknown_name_error("mechanism", "zzzzzz", known))
-    assert "did you mean" not in str(unknown_name_error("mechanism", "", known))
+    names = ("input-flip", "objective", "objective-statistic", "output")
+    assert "did you mean output" in str(unknown_name_error("mechanism", "ouput", names))
+    assert "objective-statistic" in str(unknown_name_error("mechanism", "obj", names))
+    assert "did you mean" not in str(unknown_name_error("mechanism", "zzzzzz", names))
+    assert "did you mean" not in str(unknown_name_error("mechanism", "", names))
 
 
 def test_errors_survive_a_worker_process() -> None:

@@ -57,16 +57,16 @@ def test_a_row_solve_is_the_direct_dense_solve(loss: ImplicitLoss) -> None:
     rng = np.random.default_rng(2)
     matrix = binary_matrix(interactions())
     cells, right = matrix.toarray(), rng.normal(size=(20, 4))
-    found = solve_implicit_rows(matrix, right, loss)
+    solution = solve_implicit_rows(matrix, right, loss)
     for u, row in enumerate(cells):
-        rest = np.ones(20) if loss.penalised_cells is PenalisedCells.ALL else 1 - row
-        own = right.T @ ((row + loss.alpha * rest)[:, None] * right)
-        weight = np.sum(row + loss.alpha * rest) if loss.frequency else 1.0
+        penalised = np.ones(20) if loss.penalised_cells is PenalisedCells.ALL else 1 - row
+        gram = right.T @ ((row + loss.alpha * penalised)[:, None] * right)
+        weight = np.sum(row + loss.alpha * penalised) if loss.frequency else 1.0
         if row.sum() == 0:
-            assert not found[u].any()
+            assert not solution[u].any()
         else:
-            direct = np.linalg.solve(own + loss.regularisation * weight * np.eye(4), right.T @ row)
-            assert found[u] == pytest.approx(direct, rel=1e-9)
+            direct = np.linalg.solve(gram + loss.regularisation * weight * np.eye(4), right.T @ row)
+            assert solution[u] == pytest.approx(direct, rel=1e-9)
 
 
 def test_ratings_that_are_not_interactions_are_refused_in_a_sentence() -> None:
@@ -134,8 +134,8 @@ def assert_global_minimum(a, b, x, radius: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1e-3, 1e-6, 1e-9, 1e-12, 1e-14, 1e-15, 1e-16, 1e-18, 1e-100])
-@pytest.mark.parametrize("whole", [True, False])
-def test_trust_region_holds_near_the_hard_case(ratio: float, whole: bool) -> None:
+@pytest.mark.parametrize("full_linear", [True, False])
+def test_trust_region_holds_near_the_hard_case(ratio: float, full_linear: bool) -> None:
     """Indefinite, and next to no linear part: all of it, or along the lowest eigenvector only.
 
     The root lies so close above minus the smallest eigenvalue that it drowns in that number.
@@ -144,7 +144,7 @@ def test_trust_region_holds_near_the_hard_case(ratio: float, whole: bool) -> Non
     a, b = random_problems(rng, 40, 6, 0.0)
     values = np.linalg.eigvalsh((a + a.swapaxes(1, 2)) / 2)
     assert (values[:, 0] < 0).all()
-    if whole:
+    if full_linear:
         b *= ratio
     else:
         a, b = np.array([np.diag(v) for v in values]), b / 10
@@ -152,7 +152,7 @@ def test_trust_region_holds_near_the_hard_case(ratio: float, whole: bool) -> Non
     for matrix, linear, x in zip(a, b, minimise_in_ball(a, b, 1.3), strict=True):
         assert np.linalg.norm(x) == pytest.approx(1.3, rel=1e-12)
         assert_global_minimum(matrix, linear, x, 1.3)
-        if not whole:  # the side that the linear part, however small, pulls to
+        if not full_linear:  # the side that the linear part, however small, pulls to
             assert x[0] * linear[0] >= 0
 
 
@@ -179,11 +179,11 @@ def test_same_loss_as_the_implicit_package() -> None:
         right = solve_implicit_rows(columns, left, loss)
         peer.least_squares(weights, x, y, 0.3 / 0.2, num_threads=1)
         peer.least_squares(turned, y, x, 0.3 / 0.2, num_threads=1)
-        ours, theirs = (
+        loss_value, peer_value = (
             loss.value(matrix, *(np.asarray(f, dtype=float) for f in pair))
             for pair in ((left, right), (x, y))
         )
-        assert ours == pytest.approx(theirs, rel=1e-4)
+        assert loss_value == pytest.approx(peer_value, rel=1e-4)
 
 
 def test_an_empty_row_a_full_row_and_an_unseen_item_are_solved() -> None:

@@ -77,8 +77,8 @@ def assert_laplace(channel, epsilon, seed=0):
         cells = channel.shape[0] * channel.shape[1]
         rate = 1 - q if x is MISSING else q
         assert_frequencies([out.nnz, cells - out.nnz], [rate, 1 - rate], FALSE_ALARM / 8)
-        law = stats.laplace(loc=x or 0.0, scale=2 / epsilon)
-        assert_drawn_from(out.data, law.cdf, FALSE_ALARM / 8)
+        distribution = stats.laplace(loc=x or 0.0, scale=2 / epsilon)
+        assert_drawn_from(out.data, distribution.cdf, FALSE_ALARM / 8)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -90,13 +90,13 @@ def test_modified_laplace_meets_its_law_for_every_input(epsilon):
 def test_the_scale_of_reports_is_exact(x):
     """Planted bug: noise that is 3 % short, on rated or on missing cells."""
     channel = laplace_channel(0.5, shape=(600, 500))
-    law = Laplace(query="reports", shape=(None,), sensitivity={}, scale=2 / 0.5)
-    given = channel.publish(rows_of(x, channel.shape), np.random.default_rng(8))
-    assert len(given.data) > 120_000
-    drawn = given.data.astype(float) - (x or 0.0)
-    assert_scale(drawn, law)
+    release = Laplace(query="reports", shape=(None,), sensitivity={}, scale=2 / 0.5)
+    reports = channel.publish(rows_of(x, channel.shape), np.random.default_rng(8))
+    assert len(reports.data) > 120_000
+    added_noise = reports.data.astype(float) - (x or 0.0)
+    assert_scale(added_noise, release)
     with pytest.raises(AssertionError, match="scale off"):
-        assert_scale(0.97 * drawn, law)
+        assert_scale(0.97 * added_noise, release)
 
 
 def test_randomised_response_meets_its_law_for_every_input():
@@ -115,11 +115,11 @@ def test_the_nine_cases_of_theorem_1_stay_within_e_to_the_epsilon(epsilon):
     def masses(x):
         """(chances of a report in each interval of the grid, chance of no report)."""
         rate = 1 - q if x is MISSING else q
-        law = stats.laplace(x or 0.0, scale)
+        distribution = stats.laplace(x or 0.0, scale)
         lower, upper = ends[:-1], ends[1:]
-        below = np.where(upper <= 0, law.cdf(upper) - law.cdf(lower), 0)
-        above = np.where(upper > 0, law.sf(lower) - law.sf(upper), 0)
-        return rate * (below + above), 1 - rate
+        negative = np.where(upper <= 0, distribution.cdf(upper) - distribution.cdf(lower), 0)
+        positive = np.where(upper > 0, distribution.sf(lower) - distribution.sf(upper), 0)
+        return rate * (negative + positive), 1 - rate
 
     ratings = (-1.0, -0.3, 0.0, 1.0)
     cases = [*itertools.product(ratings, ratings)]
@@ -130,9 +130,9 @@ def test_the_nine_cases_of_theorem_1_stay_within_e_to_the_epsilon(epsilon):
         # longer sets are sums of these, so their ratios lie between those of the parts
         only_values = np.abs(np.log(values_a / values_b)).max()
         only_missing = abs(math.log(none_a / none_b))
-        both = np.abs(np.log((none_a + values_a) / (none_b + values_b))).max()
-        assert max(only_values, only_missing, both) <= epsilon + 1e-9
-        assert both <= max(only_values, only_missing) + 1e-12
+        combined = np.abs(np.log((none_a + values_a) / (none_b + values_b))).max()
+        assert max(only_values, only_missing, combined) <= epsilon + 1e-9
+        assert combined <= max(only_values, only_missing) + 1e-12
         worst = max(worst, only_values, only_missing)
     assert worst == pytest.approx(epsilon)
     assert laplace_channel(epsilon).cell_epsilon == pytest.approx(epsilon)
@@ -142,10 +142,10 @@ def test_the_nine_cases_of_theorem_1_stay_within_e_to_the_epsilon(epsilon):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
 def test_certified_is_claimed_per_cell_and_n_times_that_per_user(id, epsilon):
     public = PublicFacts(users=30, items=40, low=1, high=5)
-    card = registry.create(id, epsilon=epsilon).guarantee(public)
-    assert card.certified().epsilon == pytest.approx(epsilon)
-    assert card.certified(USER_REPLACED).epsilon == pytest.approx(40 * epsilon)
-    assert card.certified(USER_EMPTIED).epsilon == pytest.approx(40 * epsilon)
+    guarantee = registry.create(id, epsilon=epsilon).guarantee(public)
+    assert guarantee.certified().epsilon == pytest.approx(epsilon)
+    assert guarantee.certified(USER_REPLACED).epsilon == pytest.approx(40 * epsilon)
+    assert guarantee.certified(USER_EMPTIED).epsilon == pytest.approx(40 * epsilon)
 
 
 def test_a_channel_with_too_little_noise_is_certified_as_such():
@@ -168,8 +168,8 @@ def test_spurious_cells_are_as_many_as_stated_in_every_row(channel, expected):
     rng = np.random.default_rng(3)
     cells = np.sort(rng.choice(943 * 1682, 100_000, replace=False))
     starts = np.searchsorted(cells, np.arange(944) * 1682)
-    given = csr_array((np.ones(100_000), cells % 1682, starts), shape=(943, 1682))
-    out = channel.publish(given, rng)
+    rows = csr_array((np.ones(100_000), cells % 1682, starts), shape=(943, 1682))
+    out = channel.publish(rows, rng)
     reported = np.repeat(np.arange(943), np.diff(out.indptr)) * 1682 + out.indices
     assert (np.diff(reported) > 0).all()
     spurious = np.setdiff1d(reported, cells)
@@ -188,20 +188,20 @@ def test_spurious_cells_are_as_many_as_stated_in_every_row(channel, expected):
 @pytest.mark.slow
 def test_hits_leave_the_taken_places_alone_and_find_all_others():
     rng = np.random.default_rng(0)
-    taken = np.array([0, 1, 5, 9])
-    assert np.array_equal(noise.draw_hits(taken, 10, 1.0, rng), [2, 3, 4, 6, 7, 8])
-    assert len(noise.draw_hits(taken, 10, 0.0, rng)) == 0
+    occupied = np.array([0, 1, 5, 9])
+    assert np.array_equal(noise.draw_hits(occupied, 10, 1.0, rng), [2, 3, 4, 6, 7, 8])
+    assert len(noise.draw_hits(occupied, 10, 0.0, rng)) == 0
     assert len(noise.draw_hits(np.arange(10), 10, 0.5, rng)) == 0
     counts = np.zeros(10)
     pairs = np.zeros(4)
     for _ in range(20_000):
-        found = noise.draw_hits(taken, 10, 0.3, rng)
-        counts[found] += 1
-        pairs[2 * (2 in found) + (3 in found)] += 1
-    free = np.setdiff1d(np.arange(10), taken)
-    assert counts[taken].sum() == 0
-    for place in free:
-        assert_frequencies([counts[place], 20_000 - counts[place]], [0.3, 0.7])
+        hits = noise.draw_hits(occupied, 10, 0.3, rng)
+        counts[hits] += 1
+        pairs[2 * (2 in hits) + (3 in hits)] += 1
+    free = np.setdiff1d(np.arange(10), occupied)
+    assert counts[occupied].sum() == 0
+    for position in free:
+        assert_frequencies([counts[position], 20_000 - counts[position]], [0.3, 0.7])
     assert_frequencies(pairs, [0.49, 0.21, 0.21, 0.09])
 
 
@@ -238,8 +238,8 @@ def test_gain_and_energy_are_the_moments_of_a_report(id):
     channel = registry.create(id, epsilon=1.5).guarantee(public).releases.rows
     rng = np.random.default_rng(2)
     for x, symbol in ((MISSING, MISSING), (1.0, 5), (0.5, 4), (-1.0, 1)):
-        given = x if isinstance(channel, ModifiedLaplace) else symbol
-        out = channel.publish(rows_of(given, public.shape), rng).data
+        cell = x if isinstance(channel, ModifiedLaplace) else symbol
+        out = channel.publish(rows_of(cell, public.shape), rng).data
         if isinstance(channel, SymbolChannel):
             out = np.array(channel.levels)[out.astype(int) - 1]
         cells, density = 200_000, 0.0 if x is MISSING else 1.0
@@ -254,7 +254,7 @@ def test_a_missing_cell_reports_with_its_own_chance_at_any_epsilon(monkeypatch):
     """One minus the chance of silence would lose its digits: 38.35 where 38 is certified."""
     chances = []
     monkeypatch.setattr(
-        noise, "draw_hits", lambda *given: chances.append(given[2]) or np.empty(0, int)
+        noise, "draw_hits", lambda *arguments: chances.append(arguments[2]) or np.empty(0, int)
     )
     for epsilon in (1.0, 30.0, 38.0, 45.0):
         release = SymbolChannel.symmetric(
@@ -294,9 +294,9 @@ def test_the_estimated_density_is_unbiased(id, epsilon):
     mechanism = registry.create(id, epsilon=epsilon)
     channel = mechanism.guarantee(ratings.public).releases.rows
     slope = channel.reported_if_rated - channel.reported_if_missing
-    found = []
+    densities = []
     for _ in range(40):
         out = channel.publish(mechanism.encode_rows(ratings, channel), rng)
-        found.append((out.nnz / 60_000 - channel.reported_if_missing) / slope)
-    error = np.std(found) / math.sqrt(len(found))
-    assert abs(np.mean(found) - ratings.density) < 5 * error
+        densities.append((out.nnz / 60_000 - channel.reported_if_missing) / slope)
+    error = np.std(densities) / math.sqrt(len(densities))
+    assert abs(np.mean(densities) - ratings.density) < 5 * error

@@ -55,12 +55,12 @@ def test_published_noise_is_what_the_release_states(
 @pytest.mark.parametrize("kind", [Laplace, Gaussian, NormLaplace])
 def test_the_scale_of_noise_is_exact(kind: type[Additive]) -> None:
     """Planted bug: 3 % short, which the distribution tests above do not see."""
-    here = release(kind, (40_000, 3), 2.5)
-    drawn = here.publish(np.zeros((40_000, 3)), RNG(5))
-    assert_scale(drawn, here)
+    exact = release(kind, (40_000, 3), 2.5)
+    sample = exact.publish(np.zeros((40_000, 3)), RNG(5))
+    assert_scale(sample, exact)
     for planted in (0.97, 1.03):
         with pytest.raises(AssertionError, match="scale off"):
-            assert_scale(planted * drawn, here)
+            assert_scale(planted * sample, exact)
 
 
 @pytest.mark.slow
@@ -85,57 +85,59 @@ def nothing(block: Floats) -> Floats:
 def test_products_have_the_law_of_the_whole_matrix(published: bool) -> None:
     """Three checks at a false-alarm rate of 1e-6 each."""
     rng, runs, n = RNG(3), 3000, 6
-    made = np.empty((runs, n, n))
-    for whole in made:
+    matrices = np.empty((runs, n, n))
+    for matrix in matrices:
         if published:
             times = grams(n).publish_products(nothing, rng)
         else:
             times = noise.SymmetricGaussian(nothing, n, 3.0, rng).multiply
             first = times(np.ones((n, 1)))
             times(np.hstack([first, times(first)]))  # directions that follow from the noise
-        whole[:] = times(np.eye(n))
-    assert np.allclose(made, np.swapaxes(made, 1, 2), atol=1e-9)
-    places = np.triu_indices(n)
-    size = np.where(places[0] == places[1], 1.0, math.sqrt(0.5)) * 3.0
-    standard = made[:, *places] / size
+        matrix[:] = times(np.eye(n))
+    assert np.allclose(matrices, np.swapaxes(matrices, 1, 2), atol=1e-9)
+    triangle = np.triu_indices(n)
+    size = np.where(triangle[0] == triangle[1], 1.0, math.sqrt(0.5)) * 3.0
+    standard = matrices[:, *triangle] / size
     assert_drawn_from(standard, stats.norm.cdf)
     assert_independent(standard)
     assert_scale(standard, release(Gaussian, (len(size),), 1.0))
 
 
-@pytest.mark.parametrize("ask", [1, 3])
-def test_products_that_follow_from_earlier_ones_have_the_law_of_the_ensemble(ask: int) -> None:
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_products_that_follow_from_earlier_ones_have_the_law_of_the_ensemble(
+    n_columns: int,
+) -> None:
     """Lanczos numbers of the Gaussian orthogonal ensemble (Dumitriu, Edelman, "Matrix models for
     beta ensembles", 2002): on the diagonal N(0, s^2), beside it s / sqrt(2) chi of one less a step.
     Three checks at a false-alarm rate of 1e-6 each."""
     rng, n, steps, s = RNG(4), 320, 30, 3.0
-    inner, beside, before = [], [], None
+    diagonal, off_diagonal, before = [], [], None
     for _ in range(20):
         times = grams(n, s).publish_products(nothing, rng)
         q, last, size = np.eye(n)[0], np.zeros(n), 0.0
         for _ in range(steps):
-            found = times(np.column_stack([q] * ask))[:, -1]
-            inner.append(float(q @ found))
-            found = found - inner[-1] * q - size * last
-            last, size = q, float(np.linalg.norm(found))
-            q = found / size
-            beside.append(size)
+            product = times(np.column_stack([q] * n_columns))[:, -1]
+            diagonal.append(float(q @ product))
+            product = product - diagonal[-1] * q - size * last
+            last, size = q, float(np.linalg.norm(product))
+            q = product / size
+            off_diagonal.append(size)
         assert np.array_equal(times(np.eye(n)[:, :1]), times(np.eye(n)[:, :1]))
-        assert before is None or not np.allclose(found, before)
-        before = found
-    assert_drawn_from(np.array(inner) / s, stats.norm.cdf)
-    assert_independent(np.array(inner).reshape(20, steps)[:, :8])
-    law = stats.chi2(20 * sum(n - 1 - k for k in range(steps)))
-    total = float((2 * np.square(beside) / s**2).sum())
-    assert 2 * min(law.cdf(total), law.sf(total)) >= 1e-6
+        assert before is None or not np.allclose(product, before)
+        before = product
+    assert_drawn_from(np.array(diagonal) / s, stats.norm.cdf)
+    assert_independent(np.array(diagonal).reshape(20, steps)[:, :8])
+    distribution = stats.chi2(20 * sum(n - 1 - k for k in range(steps)))
+    total = float((2 * np.square(off_diagonal) / s**2).sum())
+    assert 2 * min(distribution.cdf(total), distribution.sf(total)) >= 1e-6
 
 
 def test_products_add_the_noise_to_the_private_ones_and_refuse_what_is_not_finite() -> None:
     n = 310
     private = np.diag(np.arange(float(n)))
     noisy = grams(n).publish_products(private.__matmul__, RNG(1))(np.eye(n))
-    alone = grams(n).publish_products(nothing, RNG(1))(np.eye(n))
-    assert np.allclose(noisy - alone, private)
+    noise_only = grams(n).publish_products(nothing, RNG(1))(np.eye(n))
+    assert np.allclose(noisy - noise_only, private)
     with pytest.raises(InvalidSetting, match="finite"):
         grams(n).publish_products(lambda block: block * np.nan, RNG(1))(np.eye(n, 1))
 
@@ -152,18 +154,18 @@ def test_no_difference_of_two_products_is_without_noise(e: float) -> None:
     private = (basis * [1e3, 4e2, -5e2, 2e2]) @ basis.T
     q, p = (basis @ np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [1.0, -1.0]]) / 2).T[:, :, None]
     times = grams(n, s).publish_products(private.__matmul__, RNG(6))
-    first, near = times(q), times(q + e * p)
-    left = (near - first) / e - private @ p
+    first, shifted = times(q), times(q + e * p)
+    left = (shifted - first) / e - private @ p
     assert np.sqrt(np.mean(left**2)) >= 0.8 * s / math.sqrt(2)
-    assert np.abs(near - first - e * times(p)).max() <= 1e-6
+    assert np.abs(shifted - first - e * times(p)).max() <= 1e-6
 
 
 def test_a_mirrored_triangle_has_the_noise_of_that_triangle() -> None:
     n = 5
-    whole = grams(n).publish(np.zeros((n, n)), RNG(2))
-    found = grams(n).publish_products(nothing, RNG(2), mirrored=True)(np.eye(n))
-    assert np.array_equal(np.triu(found), np.triu(whole))
-    assert np.array_equal(found, found.T)
+    matrix = grams(n).publish(np.zeros((n, n)), RNG(2))
+    products = grams(n).publish_products(nothing, RNG(2), mirrored=True)(np.eye(n))
+    assert np.array_equal(np.triu(products), np.triu(matrix))
+    assert np.array_equal(products, products.T)
 
 
 def test_publishing_leaves_the_value_and_the_global_generator_alone() -> None:
@@ -206,8 +208,8 @@ class SameNoiseEveryTime(Laplace):
 
 class NoNoiseInOneCellOfAThousand(Laplace):
     def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        drawn = noise.draw_laplace(self.scale, shape, rng)
-        return np.where(rng.random(shape) < 0.001, 0.0, drawn)
+        sample = noise.draw_laplace(self.scale, shape, rng)
+        return np.where(rng.random(shape) < 0.001, 0.0, sample)
 
 
 class GaussianInsteadOfLaplace(Laplace):
@@ -275,12 +277,12 @@ def test_the_helpers_keep_their_false_alarm_rate() -> None:
 @pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
 def test_densities_are_those_of_scipy(scale: float) -> None:
     x = np.linspace(-8 * scale, 8 * scale, 101)
-    for ours, theirs in (
+    for density, expected in (
         (release(Laplace, (1,), scale).density(x), stats.laplace(scale=scale).pdf(x)),
         (release(Gaussian, (1,), scale).density(x), stats.norm(scale=scale).pdf(x)),
         (release(NormLaplace, (1,), scale).density(x), stats.laplace(scale=scale).pdf(x)),
     ):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-10)
+        np.testing.assert_allclose(density, expected, rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -361,8 +363,8 @@ class NextToOneEnd(np.random.Generator):
     end, cells = 0, 64
 
     def random(self, size: Any = None, *_: Any, **__: Any) -> Any:
-        place = self.integers(0, self.cells, size) * 2.0**-53
-        return 1 - 2.0**-53 - place if self.end else place
+        offset = self.integers(0, self.cells, size) * 2.0**-53
+        return 1 - 2.0**-53 - offset if self.end else offset
 
 
 @pytest.mark.slow
@@ -390,11 +392,11 @@ def test_ordinary_draws_of_a_channel_are_those_of_the_inverse_transform() -> Non
     """The finer ends use up no randomness where no draw comes near them."""
     matrix = np.array(CHANNELS["six-ary response"])
     symbols = RNG(2).integers(0, 6, 5000)
-    wanted, rng = np.empty_like(symbols), RNG(3)
+    expected, rng = np.empty_like(symbols), RNG(3)
     for a in range(6):
-        here = symbols == a
-        wanted[here] = np.searchsorted(np.cumsum(matrix[a])[:-1], rng.random(here.sum()), "right")
-    np.testing.assert_array_equal(noise.pass_channel(matrix, symbols, RNG(3)), wanted)
+        mask = symbols == a
+        expected[mask] = np.searchsorted(np.cumsum(matrix[a])[:-1], rng.random(mask.sum()), "right")
+    np.testing.assert_array_equal(noise.pass_channel(matrix, symbols, RNG(3)), expected)
 
 
 @pytest.mark.parametrize("symbols", [[0, 1, 2], [-1, 1], [0.0, 0.5], [math.nan, 1.0]], ids=str)

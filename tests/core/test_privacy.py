@@ -44,7 +44,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import PublicFacts
 
-FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
+PUBLIC = PublicFacts(users=943, items=1682, low=1, high=5)
 FLIP = ((0.75, 0.25), (0.25, 0.75))
 
 
@@ -78,7 +78,7 @@ def response(channel: Any = FLIP, times: int = 1, **sensitivity: float) -> Rando
 
 @dataclasses.dataclass(frozen=True)
 class Several(Releases):
-    given: tuple[Release, ...]
+    listed: tuple[Release, ...]
 
 
 def card(*releases: Release, **changes: Any) -> Guarantee:
@@ -87,7 +87,7 @@ def card(*releases: Release, **changes: Any) -> Guarantee:
         "notion": Notion.PURE,
         "trust": Trust.CURATOR,
         "publishes": Publishes.ITEM_COUNTS,
-        "public": FACTS,
+        "public": PUBLIC,
         "claimed": Budget(1.0),
         "source": "a test",
         "releases": Several(releases),
@@ -96,9 +96,9 @@ def card(*releases: Release, **changes: Any) -> Guarantee:
 
 
 def test_the_examples_at_the_top_hold() -> None:
-    found = doctest.testmod(privacy, globs={})
-    assert found.failed == 0
-    assert found.attempted >= 10
+    results = doctest.testmod(privacy, globs={})
+    assert results.failed == 0
+    assert results.attempted >= 10
 
 
 # Conversions between units, by enumeration of every data set of a tiny shape
@@ -183,11 +183,11 @@ def test_derived_sensitivities_are_never_below_the_truth(
     public = facts(items, cap)
     for name, query in QUERIES.items():
         truth = true_sensitivities(query, NORMS[norm], items, cap)
-        for known in Change:
-            table = {known: truth[known]}
+        for stated in Change:
+            table = {stated: truth[stated]}
             for change in Change:
                 derived = sensitivity_at(table, change, public)
-                assert derived >= truth[change] - 1e-12, (name, known, change)
+                assert derived >= truth[change] - 1e-12, (name, stated, change)
         # A table with every true value derives nothing smaller than the truth either.
         for key in Change:
             assert sensitivity_at(truth, key, public) == pytest.approx(truth[key], abs=1e-12)
@@ -230,8 +230,8 @@ def test_conversions_are_tight(
 def test_values_never_bound_cells_or_users() -> None:
     table = {RATING: 1, ROW_VALUES: 5}
     for key in (CELL, USER_EMPTIED, USER_REPLACED):
-        assert sensitivity_at(table, key, FACTS) == math.inf
-    assert sensitivity_at({}, RATING, FACTS) == math.inf
+        assert sensitivity_at(table, key, PUBLIC) == math.inf
+    assert sensitivity_at({}, RATING, PUBLIC) == math.inf
 
 
 def test_the_smaller_of_a_stated_and_a_derived_sensitivity_counts() -> None:
@@ -276,9 +276,9 @@ def test_an_unknown_unit_is_refused() -> None:
 
 
 def test_a_release_keeps_its_own_table_which_nobody_can_change() -> None:
-    own: dict[Change, float] = {RATING: 1.0}
-    release = Laplace(query="q", shape=(), sensitivity=own, scale=1.0)
-    own[CELL] = 0.0
+    table: dict[Change, float] = {RATING: 1.0}
+    release = Laplace(query="q", shape=(), sensitivity=table, scale=1.0)
+    table[CELL] = 0.0
     assert dict(release.sensitivity) == {RATING: 1.0}
     with pytest.raises(TypeError):
         release.sensitivity[CELL] = 0.0  # type: ignore[index]
@@ -336,11 +336,11 @@ def test_channel_epsilon_counts_changed_symbols() -> None:
     loss = response(times=2, cell=1).loss(3)  # six flips of 1/4, output by output
     assert loss.epsilon == pytest.approx(6 * math.log(3))
     for epsilon in (0.0, 2.0, 5.0):
-        gains = (
-            math.prod(told) - math.exp(epsilon) * math.prod(4 - x for x in told)
-            for told in itertools.product((1, 3), repeat=6)
+        differences = (
+            math.prod(weights) - math.exp(epsilon) * math.prod(4 - x for x in weights)
+            for weights in itertools.product((1, 3), repeat=6)
         )
-        exact = sum(max(0.0, gain) for gain in gains) / 4**6
+        exact = sum(max(0.0, difference) for difference in differences) / 4**6
         assert loss.delta_at(epsilon) == pytest.approx(exact, rel=1e-12)
     identity = response(((1.0, 0.0), (0.0, 1.0)), rating=1)
     assert identity.loss(1).epsilon == math.inf
@@ -348,12 +348,12 @@ def test_channel_epsilon_counts_changed_symbols() -> None:
 
 
 def test_distances_are_in_the_norm_of_the_noise() -> None:
-    one, other = np.array([[3.0, 0.0], [1.0, 1.0]]), np.array([[0.0, 4.0], [1.0, 0.0]])
-    assert laplace(rating=1).distance(one, other) == 8
+    first, second = np.array([[3.0, 0.0], [1.0, 1.0]]), np.array([[0.0, 4.0], [1.0, 0.0]])
+    assert laplace(rating=1).distance(first, second) == 8
     assert laplace(rating=1).distance([True, False], [False, False]) == 1
-    assert gaussian(rating=1).distance(one, other) == math.sqrt(26)
+    assert gaussian(rating=1).distance(first, second) == math.sqrt(26)
     rows_ = NormLaplace(query="q", shape=(2, 2), sensitivity={RATING: 1}, scale=1.0)
-    assert rows_.distance(one, other) == 6
+    assert rows_.distance(first, second) == 6
 
 
 def test_laplace_likelihood_ratios_attain_the_certified_epsilon() -> None:
@@ -441,7 +441,11 @@ def test_a_witness_leaves_the_block_once_it_has_seen_what_it_waits_for() -> None
         gaussian(rating=1).publish(np.zeros(3), rng)
         after = True
     assert not after
-    assert [seen.release.query for seen in published] == ["laplace", "laplace", "gaussian"]
+    assert [publication.release.query for publication in published] == [
+        "laplace",
+        "laplace",
+        "gaussian",
+    ]
     laplace(rating=1).publish(np.zeros(3), rng)  # nobody looks any longer
     assert len(published) == 3
 
@@ -449,16 +453,16 @@ def test_a_witness_leaves_the_block_once_it_has_seen_what_it_waits_for() -> None
 def test_the_witness_sees_copies_and_only_inside_its_block() -> None:
     rng = np.random.default_rng(0)
     private = np.arange(3.0)
-    with record_publications() as seen:
+    with record_publications() as publications:
         published = laplace(rating=1).publish(private, rng)
         response(rating=1).publish([0, 1, 1], rng)
     laplace(rating=1).publish(private, rng)
-    assert len(seen) == 2
-    np.testing.assert_array_equal(seen[0].private, private)
-    np.testing.assert_array_equal(seen[0].published, published)
-    assert seen[0].private is not private
-    assert seen[0].published is not published
-    np.testing.assert_array_equal(seen[1].private, [0, 1, 1])
+    assert len(publications) == 2
+    np.testing.assert_array_equal(publications[0].private, private)
+    np.testing.assert_array_equal(publications[0].published, published)
+    assert publications[0].private is not private
+    assert publications[0].published is not published
+    np.testing.assert_array_equal(publications[1].private, [0, 1, 1])
 
 
 # Certified values
@@ -484,33 +488,39 @@ def test_gaussian_releases_compose_exactly() -> None:
 
 def test_mixed_releases_cost_less_than_the_pure_and_the_gaussian_epsilon() -> None:
     mixed = card(laplace(2.0, rating=1), gaussian(2.0, rating=1))
-    together = mixed.certified(delta=1e-6).epsilon
-    assert accounting.gaussian_epsilon(0.5, 1e-6) < together
-    assert together < 0.5 + accounting.gaussian_epsilon(0.5, 1e-6)
+    epsilon = mixed.certified(delta=1e-6).epsilon
+    assert accounting.gaussian_epsilon(0.5, 1e-6) < epsilon
+    assert epsilon < 0.5 + accounting.gaussian_epsilon(0.5, 1e-6)
 
 
 def test_values_that_move_their_own_numbers_cost_what_so_many_answers_do() -> None:
     """Eighty ratings of one person: forty times as far in one number would cost far more."""
-    one = Laplace(query="signs", shape=(None,), sensitivity={RATING: 1}, scale=20, disjoint=True)
-    other = dataclasses.replace(one, disjoint=False)
-    each, sum_ = (card(release).certified(ROW_VALUES, 1e-6).epsilon for release in (one, other))
-    assert sum_ == pytest.approx(card(one).certified(ROW_VALUES, 0.0).epsilon, rel=1e-4)
+    disjoint = Laplace(
+        query="signs", shape=(None,), sensitivity={RATING: 1}, scale=20, disjoint=True
+    )
+    summed = dataclasses.replace(disjoint, disjoint=False)
+    each, sum_ = (
+        card(release).certified(ROW_VALUES, 1e-6).epsilon for release in (disjoint, summed)
+    )
+    assert sum_ == pytest.approx(card(disjoint).certified(ROW_VALUES, 0.0).epsilon, rel=1e-4)
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    theirs = pld.from_laplace_mechanism(20.0, value_discretization_interval=1e-4)
-    cells = round(card(one).certified(ROW_VALUES, 0.0).epsilon * 20)
-    assert each == pytest.approx(theirs.self_compose(cells).get_epsilon_for_delta(1e-6), rel=1e-5)
+    peer_loss = pld.from_laplace_mechanism(20.0, value_discretization_interval=1e-4)
+    cells = round(card(disjoint).certified(ROW_VALUES, 0.0).epsilon * 20)
+    assert each == pytest.approx(
+        peer_loss.self_compose(cells).get_epsilon_for_delta(1e-6), rel=1e-5
+    )
     assert each < sum_
 
 
 def test_rounding_of_exact_noise_does_not_make_one_cell_two() -> None:
     signs = RandomizedResponse.binary(0.5, 0.5, query="s", shape=(None,), sensitivity={RATING: 1})
     signs = dataclasses.replace(signs, channel=((0.51, 0.49), (0.49, 0.51)))
-    near = dataclasses.replace(signs, sensitivity={RATING: 1 + 2.0**-40})
-    assert near.loss(80 * (1 + 2.0**-40)).pure[0].times == signs.loss(80).pure[0].times == 80
-    assert near.loss(80 * (1 + 2.0**-40)).epsilon > signs.loss(80).epsilon
-    (part,) = signs.loss(1.5).pure  # counts nothing: one release of all of it
-    assert part == (1.5 * signs.cell_epsilon, 1, False)
+    rounded = dataclasses.replace(signs, sensitivity={RATING: 1 + 2.0**-40})
+    assert rounded.loss(80 * (1 + 2.0**-40)).pure[0].times == signs.loss(80).pure[0].times == 80
+    assert rounded.loss(80 * (1 + 2.0**-40)).epsilon > signs.loss(80).epsilon
+    (pure,) = signs.loss(1.5).pure  # counts nothing: one release of all of it
+    assert pure == (1.5 * signs.cell_epsilon, 1, False)
 
 
 def test_delta_defaults_to_the_claim() -> None:
@@ -525,7 +535,7 @@ def test_delta_defaults_to_the_claim() -> None:
 
 
 def test_other_units_cost_what_group_privacy_says() -> None:
-    capped = dataclasses.replace(FACTS, cap=20)
+    capped = dataclasses.replace(PUBLIC, cap=20)
     value = card(laplace(rating=1), public=capped)
     assert value.certified(ROW_VALUES).epsilon == 20
     assert card(laplace(rating=1)).certified(ROW_VALUES).epsilon == 1682
@@ -595,27 +605,29 @@ class Rounds(Releases):
 
 @dataclasses.dataclass(frozen=True)
 class Grouped(Releases):
-    alone: Release
+    single: Release
     group: Rounds | None
     rounds: tuple[Rounds, ...]
     gram: tuple[Release, ...]
 
 
 def test_releases_are_named_by_fields_in_their_order_and_rounds_are_numbered() -> None:
-    one, two, three = laplace(rating=1), gaussian(rating=1), response(rating=1)
-    several = Grouped(one, Rounds(two, None), (Rounds(one, two), Rounds(two, three)), (three, one))
+    first, second, third = laplace(rating=1), gaussian(rating=1), response(rating=1)
+    several = Grouped(
+        first, Rounds(second, None), (Rounds(first, second), Rounds(second, third)), (third, first)
+    )
     assert list(several) == [
-        ("alone", one),
-        ("first part", two),
-        ("first part 1", one),
-        ("second 1", two),
-        ("first part 2", two),
-        ("second 2", three),
-        ("gram 1", three),
-        ("gram 2", one),
+        ("single", first),
+        ("first part", second),
+        ("first part 1", first),
+        ("second 1", second),
+        ("first part 2", second),
+        ("second 2", third),
+        ("gram 1", third),
+        ("gram 2", first),
     ]
-    single = Grouped(one, None, (Rounds(one, two),), (three,))
-    assert [name for name, _ in single] == ["alone", "first part", "second", "gram"]
+    single = Grouped(first, None, (Rounds(first, second),), (third,))
+    assert [name for name, _ in single] == ["single", "first part", "second", "gram"]
     assert list(Releases()) == []
 
 
@@ -624,14 +636,14 @@ def test_releases_are_named_by_fields_in_their_order_and_rounds_are_numbered() -
 
 def test_prepared_steps_become_caveats() -> None:
     guarantee = card(laplace(rating=1), caveats=("first",))
-    given = guarantee.with_preparation(("the threshold 3.5", "the choice of 100 items"))
-    assert given.caveats == (
+    prepared = guarantee.with_preparation(("the threshold 3.5", "the choice of 100 items"))
+    assert prepared.caveats == (
         "first",
         "certified given that the threshold 3.5 is public",
         "certified given that the choice of 100 items is public",
     )
     assert guarantee.caveats == ("first",)
-    assert given.certified() == guarantee.certified()
+    assert prepared.certified() == guarantee.certified()
 
 
 def strict_json(value: Any) -> str:
@@ -646,14 +658,17 @@ def test_cards_are_plain_json() -> None:
              claimed=Budget(1, 1e-6)),
         card(unaccounted=(Unaccounted("ratings", "read raw"),), notion=Notion.NONE, claimed=None),
     ):  # fmt: skip
-        shown = json.loads(strict_json(guarantee.as_dict()))
-        assert shown == guarantee.as_dict()
+        serialised = json.loads(strict_json(guarantee.as_dict()))
+        assert serialised == guarantee.as_dict()
         certified = guarantee.certified()
         if certified.finite:
-            assert shown["certified"] == {"epsilon": certified.epsilon, "delta": certified.delta}
+            assert serialised["certified"] == {
+                "epsilon": certified.epsilon,
+                "delta": certified.delta,
+            }
         else:
-            assert shown["certified"] is None
-            assert shown["reason"]
+            assert serialised["certified"] is None
+            assert serialised["reason"]
 
 
 def test_cards_cross_process_borders_and_stay_immutable() -> None:
@@ -662,11 +677,11 @@ def test_cards_cross_process_borders_and_stay_immutable() -> None:
     assert copy == guarantee
     assert copy.certified(delta=1e-6) == guarantee.certified(delta=1e-6)
     with pytest.raises(TypeError):
-        copy.releases.given[0] = laplace(rating=0)
+        copy.releases.listed[0] = laplace(rating=0)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        copy.releases.given = ()
+        copy.releases.listed = ()
     with pytest.raises(TypeError):
-        copy.releases.given[0].sensitivity[RATING] = 0.0
+        copy.releases.listed[0].sensitivity[RATING] = 0.0
 
 
 @pytest.mark.parametrize(
@@ -696,14 +711,14 @@ def test_calibrate_inverts_a_loose_constant(target: float) -> None:
 @pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
 def test_calibrate_mixed_releases(epsilon: float, change: Change) -> None:
-    def at(setting: float) -> Guarantee:
+    def build_at(setting: float) -> Guarantee:
         return card(
             laplace(10 / setting, user_emptied=1), gaussian(8 / setting, 20, user_emptied=1)
         )
 
     target = Budget(epsilon, 1e-6)
-    setting = calibrate(at, target, change)
-    certified = at(setting).certified(change, 1e-6).epsilon
+    setting = calibrate(build_at, target, change)
+    certified = build_at(setting).certified(change, 1e-6).epsilon
     assert certified <= epsilon
     assert certified == pytest.approx(epsilon, rel=1e-9)
 
@@ -760,10 +775,10 @@ def test_a_cap_above_the_number_of_items_changes_nothing() -> None:
 
 def test_leaving_out_any_release_lowers_the_certified_value() -> None:
     releases = [laplace(rating=1), gaussian(rating=1), response(rating=1), gaussian(3.0, rating=1)]
-    whole = card(*releases).certified(delta=1e-6).epsilon
+    full = card(*releases).certified(delta=1e-6).epsilon
     for k in range(len(releases)):
-        rest = releases[:k] + releases[k + 1 :]
-        assert card(*rest).certified(delta=1e-6).epsilon < whole
+        fewer = releases[:k] + releases[k + 1 :]
+        assert card(*fewer).certified(delta=1e-6).epsilon < full
 
 
 def test_the_change_defaults_to_the_claim_s_own() -> None:
@@ -776,7 +791,7 @@ def test_the_change_defaults_to_the_claim_s_own() -> None:
 
 @pytest.mark.parametrize("change", [ROW_VALUES, RATING])
 def test_calibrate_to_another_change(change: Change) -> None:
-    at = laplace_at(1.0, rating=1.0)
-    setting = calibrate(at, Budget(2.0), change)
+    build_at = laplace_at(1.0, rating=1.0)
+    setting = calibrate(build_at, Budget(2.0), change)
     assert setting == pytest.approx(2.0 / (1682 if change is ROW_VALUES else 1), rel=1e-11)
-    assert at(setting).certified(change).epsilon <= 2.0
+    assert build_at(setting).certified(change).epsilon <= 2.0

@@ -22,7 +22,7 @@ CERTIFIED = [
 # By default gradient takes a single round, which shows nothing of how one leads to the next, and
 # little noise lets the length of a step follow it. Solved closely within a wide ball, output takes
 # other rounds for other data.
-TELLING = {
+INFORMATIVE_SETTINGS = {
     "gradient": {"rounds": 6, "epsilon": 60.0},
     "output": {"radius": 3.0, "tolerance": 1e-6},
 }
@@ -59,9 +59,9 @@ def scores(mechanism, ratings):
 @pytest.mark.usefixtures("deaf")
 @pytest.mark.parametrize("id", CERTIFIED)
 def test_no_value_reaches_the_model_past_its_releases(id):
-    mechanism = registry.create(id, **{"epsilon": 1.0} | TELLING.get(id, {}))
-    one, other = (scores(mechanism, sign_matrix(changed)) for changed in (False, True))
-    assert np.array_equal(one, other)
+    mechanism = registry.create(id, **{"epsilon": 1.0} | INFORMATIVE_SETTINGS.get(id, {}))
+    first, second = (scores(mechanism, sign_matrix(changed)) for changed in (False, True))
+    assert np.array_equal(first, second)
 
 
 @pytest.mark.slow
@@ -69,15 +69,15 @@ def test_no_value_reaches_the_model_past_its_releases(id):
 @pytest.mark.parametrize("id", CERTIFIED)
 def test_a_number_of_rounds_that_depends_on_raw_values_is_told_on_the_card(id):
     """The rounds of a run stand on its card and in the store."""
-    mechanism = registry.create(id, **{"epsilon": 1.0} | TELLING.get(id, {}))
+    mechanism = registry.create(id, **{"epsilon": 1.0} | INFORMATIVE_SETTINGS.get(id, {}))
     ratings = [sign_matrix(changed) for changed in (False, True)]
-    one, other = (len(list(mechanism.fit(r, np.random.default_rng(1)))) for r in ratings)
+    first, second = (len(list(mechanism.fit(r, np.random.default_rng(1)))) for r in ratings)
     caveats = mechanism.guarantee(ratings[0].public).caveats
-    assert (one != other) == any("number of solver rounds" in caveat for caveat in caveats)
+    assert (first != second) == any("number of solver rounds" in caveat for caveat in caveats)
 
 
 @pytest.mark.usefixtures("deaf")
 def test_the_check_sees_a_method_that_reads_raw_values():
-    clear = registry.create("clear")
-    one, other = (scores(clear, sign_matrix(changed)) for changed in (False, True))
-    assert not np.array_equal(one, other)
+    mechanism = registry.create("clear")
+    first, second = (scores(mechanism, sign_matrix(changed)) for changed in (False, True))
+    assert not np.array_equal(first, second)

@@ -90,9 +90,9 @@ def test_logistic_optimum_equals_cvxpy(bound):
     radius = 0.6 * np.sqrt(np.prod(ratings.shape))
     want, _ = cvxpy_optimum(ratings, LOGISTIC, radius, bound)
     loss = likelihood_loss(LOGISTIC, (ratings.values > 0).astype(float))
-    found = solve(loss, ball(ratings, radius, bound))
-    assert found.objective == pytest.approx(want, rel=1e-4)
-    matrix = whole(found.point, ratings.shape)
+    solution = solve(loss, ball(ratings, radius, bound))
+    assert solution.objective == pytest.approx(want, rel=1e-4)
+    matrix = whole(solution.point, ratings.shape)
     assert np.linalg.norm(matrix, "nuc") <= radius * (1 + 1e-4)
     if bound is not None:
         assert np.abs(matrix).max() <= bound
@@ -107,9 +107,9 @@ def test_probit_optimum_equals_cvxpy(bound):
     loss = likelihood_loss(link, (ratings.values > 0).astype(float))
     _, x = cvxpy_optimum(ratings, link, radius, bound)
     want, _ = loss(x[ratings.users, ratings.items])
-    found = solve(loss, ball(ratings, radius, bound))
-    assert found.objective <= want * (1 + 1e-4)
-    assert found.objective >= want * (1 - 1e-2)
+    solution = solve(loss, ball(ratings, radius, bound))
+    assert solution.objective <= want * (1 + 1e-4)
+    assert solution.objective >= want * (1 - 1e-2)
 
 
 @pytest.mark.parametrize("bound", [None, 0.5])

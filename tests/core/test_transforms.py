@@ -100,14 +100,14 @@ def test_an_implicit_limit_makes_the_pattern_private_and_the_card_says_so() -> N
     assert len(liked_other) == len(liked) + 1
     (phrase,) = liked.prepared
     assert phrase == "which ratings are 4 or more (matters per rating only)"
-    card = (
+    guarantee = (
         registry.create("dplcf", epsilon=1.0)
         .guarantee(liked.public)
         .with_preparation(liked.prepared)
     )
-    assert card.caveats[-1] == f"certified given that {phrase} is public"
+    assert guarantee.caveats[-1] == f"certified given that {phrase} is public"
     # Per rating this card is proved through cells, so it holds for the raw ratings too.
-    assert card.certified(RATING).epsilon == card.certified(CELL).epsilon
+    assert guarantee.certified(RATING).epsilon == guarantee.certified(CELL).epsilon
     assert apply_steps([Implicit()], ratings)[0].prepared == ()
     with pytest.raises(BadRatings, match="no rating is 9 or more"):
         apply_steps([Implicit(9)], ratings)
@@ -148,26 +148,26 @@ def test_cap_is_uniform_over_the_ratings_of_a_user() -> None:
     full = Ratings.build(
         *grid, np.ones(users * items), PublicFacts(users=users, items=items, low=0, high=1)
     )
-    kept = np.bincount(apply_steps([CapPerUser(cap)], full)[0].items, minlength=items)
+    item_counts = np.bincount(apply_steps([CapPerUser(cap)], full)[0].items, minlength=items)
     expected = users * cap / items
     # Negatively correlated hypergeometric counts: five binomial deviations are generous.
-    assert np.abs(kept - expected).max() < 5 * np.sqrt(expected * (1 - cap / items))
+    assert np.abs(item_counts - expected).max() < 5 * np.sqrt(expected * (1 - cap / items))
 
 
 def test_one_row_does_not_decide_which_ratings_another_row_keeps() -> None:
     ratings = some_ratings(3, users=50, items=30)
     without_first = ratings.select(ratings.users != 0)
-    both = [apply_steps([CapPerUser(4)], r)[0] for r in (ratings, without_first)]
-    others = [{c: v for c, v in cells(r).items() if c[0] != 0} for r in both]
-    assert others[0] == others[1]
+    capped = [apply_steps([CapPerUser(4)], r)[0] for r in (ratings, without_first)]
+    other_cells = [{c: v for c, v in cells(r).items() if c[0] != 0} for r in capped]
+    assert other_cells[0] == other_cells[1]
 
 
 def test_one_cell_swaps_at_most_one_other_cell_of_its_user() -> None:
     ratings = some_ratings(4, users=6, items=40)
-    kept = set(cells(apply_steps([CapPerUser(4)], ratings)[0]))
-    for gone in range(len(ratings)):
-        fewer = ratings.select(np.arange(len(ratings)) != gone)
-        assert len(kept ^ set(cells(apply_steps([CapPerUser(4)], fewer)[0]))) <= 2
+    retained = set(cells(apply_steps([CapPerUser(4)], ratings)[0]))
+    for removed in range(len(ratings)):
+        fewer = ratings.select(np.arange(len(ratings)) != removed)
+        assert len(retained ^ set(cells(apply_steps([CapPerUser(4)], fewer)[0]))) <= 2
 
 
 def test_rescale_is_linear_on_the_public_range_not_on_the_data() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.faults.base import CLIP, OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, moves, named
 
 _POPULAR = "test_private_popularity_counts_within_its_sensitivity"
-_TASTE = "test_no_user_moves_a_release_further_than_stated"
+_USER_BOUND = "test_no_user_moves_a_release_further_than_stated"
 _ACCOUNTANT = "test_certified_is_claimed_and_what_an_independent_accountant_finds"
 
 # What the second batch added to the core.
@@ -14,14 +14,14 @@ _NOISY = "test_the_released_mean_has_the_noise_of_its_card"
 _MEAN_NOISE = named("baselines", f"{_NOISY}[private-constant]")
 _CHARGED = "test_the_card_charges_the_released_mean_with_all_of_the_budget"
 _MEAN_CHARGED = named("baselines", f"{_CHARGED}[1.0-private-own-mean]")
-_MOVED = "test_one_user_moves_the_release_as_far_as_stated_and_no_further"
-_MEAN_MOVED = named("baselines", f"{_MOVED}[private-alone]")
+_ONE_USER_BOUND = "test_one_user_moves_the_release_as_far_as_stated_and_no_further"
+_MEAN_MOVED = named("baselines", f"{_ONE_USER_BOUND}[private-alone]")
 _OWN_ROW = "test_nothing_but_the_release_and_the_own_row_reaches_a_prediction"
 _SHRUNK = "test_own_means_are_shrunk_by_three_ratings_to_the_released_mean"
 _KIND = named("baselines", "test_the_kind_is_the_best_one_without_noise")
 _SPENT = named("private_effects", "test_certified_is_claimed[1.0-private-effects]")
-_PROFILES = named("private_taste", f"{_TASTE}[taste-0.5-Change.USER_EMPTIED]")
-_TURNED = named("private_taste", f"{_TASTE}[taste-0.5-Change.USER_REPLACED]")
+_PROFILES = named("private_taste", f"{_USER_BOUND}[taste-0.5-Change.USER_EMPTIED]")
+_TURNED = named("private_taste", f"{_USER_BOUND}[taste-0.5-Change.USER_REPLACED]")
 _LEFT_OUT = named("private_taste", "test_a_profile_leaves_the_item_out")
 _EXACTLY = named("accounting", "test_randomised_responses_are_summed_exactly")
 _ROUNDINGS = "test_pure_releases_lie_between_two_roundings_of_dp_accounting"

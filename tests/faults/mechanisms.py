@@ -25,7 +25,7 @@ from tests.faults.base import (
 _CLAIMED = "test_claimed_is_certified_per_rating_and_nothing_per_user"
 _CLAMPED = "test_gradients_are_clamped_before_the_noise"
 _DIAMETER = "test_output_certificate_is_the_diameter_of_what_it_publishes"
-_OUTSIDE = "test_output_publishes_nothing_outside_its_diameter"
+_OUTPUT_DIAMETER = "test_output_publishes_nothing_outside_its_diameter"
 
 _TRACES = "test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answers"
 
@@ -94,11 +94,11 @@ ONE_BIT = family_of(
     ("gradient: clamped 3 % too wide", CLIP, "np.clip(gradient, -self.clamp, self.clamp)",
      "np.clip(gradient, -1.03 * self.clamp, 1.03 * self.clamp)", named("one_bit", _CLAMPED)),
     ("output: not clipped", CLIP, "clipped = np.clip(matrix, -self.bound, self.bound)",
-     "clipped = matrix.copy()", named("one_bit", _OUTSIDE)),
+     "clipped = matrix.copy()", named("one_bit", _OUTPUT_DIAMETER)),
     ("output: clipped 3 % too wide", CLIP, "np.clip(matrix, -self.bound, self.bound)",
-     "np.clip(matrix, -1.03 * self.bound, 1.03 * self.bound)", named("one_bit", _OUTSIDE)),
+     "np.clip(matrix, -1.03 * self.bound, 1.03 * self.bound)", named("one_bit", _OUTPUT_DIAMETER)),
     ("output: sum not bounded", CLIP, "clipped *= max_total / total", "clipped *= 1.0",
-     named("one_bit", _OUTSIDE)),
+     named("one_bit", _OUTPUT_DIAMETER)),
     ("gradient: the same noise in every round", REUSED,
      "np.clip(gradient, -self.clamp, self.clamp), rng\n"
      "            )", f"np.clip(gradient, -self.clamp, self.clamp), {SEEDED})",
@@ -362,8 +362,8 @@ FRANK_WOLFE = family_of(
 
 _ITEMS = "private-item-mean"
 _ON_CARD = "test_where_facts_are_used_what_is_published_is_on_the_card"
-_WORTH = "test_no_row_moves_what_facts_are_worth_further_than_the_card_says"
-_SAME = "test_no_certificate_moves_by_a_digit"
+_FEATURE_GAIN_BOUND = "test_no_row_moves_what_facts_are_worth_further_than_the_card_says"
+_EQUAL_CERTIFICATES = "test_no_certificate_moves_by_a_digit"
 
 PER_USER = (
     family_of(
@@ -387,11 +387,11 @@ PER_USER = (
          "(n_features,), features_budget, math.sqrt(n_features), 2 * math.sqrt(n_features)\n"
          "        )",
          "(n_features,), features_budget, math.sqrt(n_features) / 2, math.sqrt(n_features))",
-         named("features", f"{_WORTH}[{_ITEMS}-Change.USER_EMPTIED]")),
+         named("features", f"{_FEATURE_GAIN_BOUND}[{_ITEMS}-Change.USER_EMPTIED]")),
         ("what facts are worth is paid with what is spent already", SCALE,
          "own_budget, features_budget = own_budget.split(0.5, 0.5)",
          "features_budget = own_budget.split(0.5, 0.5)[0]",
-         named("features", f"{_SAME}[{_ITEMS}]")),
+         named("features", f"{_EQUAL_CERTIFICATES}[{_ITEMS}]")),
         ("a replaced row counts as an emptied one", UNIT, "USER_REPLACED: replaced_sensitivity}",
          "USER_REPLACED: emptied_sensitivity}", moves(f"{_ITEMS}-6-REPLACED", "dpals-5-REPLACED")),
         ("a cell's epsilon for a user's", UNIT,
@@ -428,7 +428,7 @@ PER_USER = (
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
         ("what facts tell one user is bounded twice as wide", CLIP,
          "np.clip(found - chance, -1.0, 1.0)", "np.clip(found - chance, -2.0, 2.0)",
-         named("features", f"{_WORTH}[{_ITEMS}-Change.USER_EMPTIED]")),
+         named("features", f"{_FEATURE_GAIN_BOUND}[{_ITEMS}-Change.USER_EMPTIED]")),
         ("squares are not bounded", CLIP, "np.minimum(squares, MOST) - kept", "squares - kept",
          named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded")),
         ("residual squares are not bounded", CLIP,
@@ -477,7 +477,7 @@ PRIVATE_EFFECTS = family_of(
 )
 
 _POPULAR = "test_private_popularity_counts_within_its_sensitivity"
-_TASTE = "test_no_user_moves_a_release_further_than_stated"
+_USER_BOUND = "test_no_user_moves_a_release_further_than_stated"
 _ACCOUNTANT = "test_certified_is_claimed_and_what_an_independent_accountant_finds"
 
 USER_RANKING = family_of(
@@ -517,11 +517,11 @@ USER_RANKING = family_of(
     ("taste: long rows count in full", CLIP,
      "(Pattern.from_ratings(ratings),"
      " contribution_weights(ratings, 1))",
-     "(Pattern.from_ratings(ratings), np.ones(len(ratings)))", named("private_taste", _TASTE)),
+     "(Pattern.from_ratings(ratings), np.ones(len(ratings)))", named("private_taste", _USER_BOUND)),
     ("taste: long rows count 3 % too much", CLIP,
      "(Pattern.from_ratings(ratings), contribution_weights(ratings, 1))",
      "(Pattern.from_ratings(ratings), 1.03 * contribution_weights(ratings, 1))",
-     named("private_taste", _TASTE)),
+     named("private_taste", _USER_BOUND)),
     ("popularity: the same noise in every run", REUSED,
      "ratings.sum_over_users(self._count_users), rng)",
      "ratings.sum_over_users(self._count_users), np.random.default_rng(0))",
@@ -534,7 +534,7 @@ USER_RANKING = family_of(
 )
 
 _BITS = "test_each_bit_passes_the_stated_channel"
-_SHOWN = "test_rankings_and_collected_ratings_show_nothing_but_the_answers"
+_ANSWERS_ONLY = "test_rankings_and_collected_ratings_show_nothing_but_the_answers"
 
 LOCAL_RANKING = family_of(
     "local_ranking", "mechanisms/local_ranking.py",
@@ -553,7 +553,7 @@ LOCAL_RANKING = family_of(
      other_seed("dplcf", "ldpicf", "local-popularity")),
     ("raw bits go on after their release", OTHER, "FlippedBits(bits, ratings.public",
      "FlippedBits(np.packbits(binary_matrix(ratings).toarray() > 0, axis=1), ratings.public",
-     named("replayed_answers", f"{_SHOWN}[dplcf-settings9]")),
+     named("replayed_answers", f"{_ANSWERS_ONLY}[dplcf-settings9]")),
 )
 
 _CLEANSED = "svd-after-cleansing"

@@ -45,7 +45,7 @@ class SignSample(NamedTuple):
 
     d1: int
     d2: int
-    seen: float
+    n_observed: float
     rank: int
     alpha: float
 
@@ -92,10 +92,10 @@ def printed_flatness(link: Link, alpha: float, flip: float | None = None) -> flo
     logistic link: read with h'^2 it is true, for p (1 - p) <= 1/4.
     """
     if isinstance(link, Probit):
-        own = math.pi * link.sigma**2 * math.exp(alpha**2 / (2 * link.sigma**2))
+        noiseless = math.pi * link.sigma**2 * math.exp(alpha**2 / (2 * link.sigma**2))
     else:
-        own = math.exp(alpha)
-    return own if flip is None else 1 / (2 * (1 - 2 * flip) ** 2) + own / 2
+        noiseless = math.exp(alpha)
+    return noiseless if flip is None else 1 / (2 * (1 - 2 * flip) ** 2) + noiseless / 2
 
 
 def hellinger(first: Floats, second: Floats) -> float:
@@ -123,12 +123,14 @@ def printed_error(s: SignSample, steep: float, flat: float, *, misprint: bool = 
     C is printed as sqrt(n + d1 d2 log(d1+d2)): it has a root of its own, and d1 d2 for d1 + d2.
     Davenport et al. have sqrt(1 + (d1+d2) log(d1 d2)/n) for sqrt(C/n): misprint=False.
     """
-    both = s.d1 + s.d2
+    total_dimension = s.d1 + s.d2
     if misprint:
-        factor = math.sqrt(math.sqrt(s.seen + s.d1 * s.d2 * math.log(both)) / s.seen)
+        factor = math.sqrt(
+            math.sqrt(s.n_observed + s.d1 * s.d2 * math.log(total_dimension)) / s.n_observed
+        )
     else:
-        factor = math.sqrt(1 + both * math.log(s.d1 * s.d2) / s.seen)
-    return s.alpha * steep * flat * math.sqrt(s.rank * both / s.seen) * factor
+        factor = math.sqrt(1 + total_dimension * math.log(s.d1 * s.d2) / s.n_observed)
+    return s.alpha * steep * flat * math.sqrt(s.rank * total_dimension / s.n_observed) * factor
 
 
 def error(s: SignSample, steep: float, flat: float, noise: float = 0.0) -> float:
@@ -142,7 +144,7 @@ def error(s: SignSample, steep: float, flat: float, noise: float = 0.0) -> float
     """
     signs = spectral_norm(s, 1.0, 1.0)
     tilt = spectral_norm(s, 2 * noise**2, noise) if noise else 0.0
-    return error_of_hellinger(flat, s.nuclear / s.seen * (2 * steep * signs + tilt))
+    return error_of_hellinger(flat, s.nuclear / s.n_observed * (2 * steep * signs + tilt))
 
 
 def spectral_norm(s: SignSample, variance: float, size: float) -> float:
@@ -153,7 +155,7 @@ def spectral_norm(s: SignSample, variance: float, size: float) -> float:
     Bernstein: Tropp, "User-friendly tail bounds for sums of random matrices" (2012), Theorem 6.2.
     """
     log = math.log(s.d1 + s.d2)
-    return math.sqrt(2 * variance * s.seen / min(s.d1, s.d2) * log) + size * log
+    return math.sqrt(2 * variance * s.n_observed / min(s.d1, s.d2) * log) + size * log
 
 
 def objective_privacy(link: Link, alpha: float, epsilon: float, delta: float) -> float:
@@ -180,12 +182,12 @@ def printed_objective_noise(s: SignSample, epsilon: float, delta: float) -> floa
     (1/n) |sum H_ij| instead, as if every X_ij - M^_ij had one sign, and then drops its own factor
     2 alpha. The fit follows the noise: `objective_noise` is what it may gain.
     """
-    return math.sqrt(2) * delta / (epsilon * math.cbrt(s.seen))
+    return math.sqrt(2) * delta / (epsilon * math.cbrt(s.n_observed))
 
 
 def objective_noise(s: SignSample, scale: float) -> float:
     """The expected (1/n) <H, M - M^> for Laplace noise H of that scale: (tau/n) E||H||_2."""
-    return s.nuclear / s.seen * spectral_norm(s, 2 * scale**2, scale)
+    return s.nuclear / s.n_observed * spectral_norm(s, 2 * scale**2, scale)
 
 
 def printed_output_noise(s: SignSample, epsilon: float) -> float:
@@ -219,7 +221,7 @@ _PUBLISHED: dict[str, Any] = {"radius": 1.0, "bound": 1.0, "iterations": 300, "t
 def theorems():
     """Each statement beside a measurement, the same every time."""
     chances = (
-        one for link in (LOGISTIC, Probit()) for one in _chances(link, flip_probability(1.0))
+        chance for link in (LOGISTIC, Probit()) for chance in _chances(link, flip_probability(1.0))
     )
     return (*chances, *_losses(), *_errors())
 
@@ -229,7 +231,7 @@ def _lab(seed: int) -> tuple[Ratings, Floats]:
     """Signs and true scores; every cell is seen by a chance of its own."""
     rng = np.random.default_rng(seed)
     s, cells = _SAMPLE, _SAMPLE.d1 * _SAMPLE.d2
-    share = rng.binomial(cells, s.seen / cells) / cells
+    share = rng.binomial(cells, s.n_observed / cells) / cells
     lab = generate_one_bit_lab(
         d1=s.d1, d2=s.d2, rank=s.rank, alpha=s.alpha, observed=share, rng=rng
     )
@@ -243,7 +245,7 @@ def _fits(mechanism: Mechanism) -> list[Floats]:
 
 
 def _squares(off: list[Floats]) -> list[float]:
-    return [float(np.mean(one**2)) for one in off]
+    return [float(np.mean(difference**2)) for difference in off]
 
 
 def _chances(link: Link, flip: float):
@@ -294,21 +296,21 @@ def _losses():
             measured=loss_of_a_cell(link, x, delta / epsilon),
         )
     walk = Gradient(epsilon=1.0, rounds=10, estimator=Estimator.PUBLISHED)
-    sure, x = walk.guarantee(ratings.public), np.linspace(-1, 1, 2001)
-    apart = sum(np.clip(LOGISTIC.score(one), -0.5, 0.5) for one in (x, -x))
-    lost = 10 * float(np.max(apart)) / sure.releases.gradient.scale
-    yield row("gradient", bound=sure.certified().epsilon, printed=1.0, measured=lost)
+    guarantee, x = walk.guarantee(ratings.public), np.linspace(-1, 1, 2001)
+    sensitivity = sum(np.clip(LOGISTIC.score(scores), -0.5, 0.5) for scores in (x, -x))
+    lost = 10 * float(np.max(sensitivity)) / guarantee.releases.gradient.scale
+    yield row("gradient", bound=guarantee.certified().epsilon, printed=1.0, measured=lost)
     output = Output(epsilon=1.0, within=OutputBound.SOLVER, **_PUBLISHED)
     exact = registry.create("clear", **(_PUBLISHED | {"iterations": 3000, "tolerance": 1e-6}))
     signs = ratings.values.copy()
     signs[0] *= -1
-    moved = end_of(exact, ratings) - end_of(exact, with_values(ratings, signs, low=-1, high=1))
-    card = output.guarantee(ratings.public)
+    difference = end_of(exact, ratings) - end_of(exact, with_values(ratings, signs, low=-1, high=1))
+    output_guarantee = output.guarantee(ratings.public)
     yield row(
         "output",
-        bound=card.certified().epsilon,
+        bound=output_guarantee.certified().epsilon,
         printed=output.epsilon,
-        measured=float(np.abs(moved).sum()) / card.releases.matrix.scale,
+        measured=float(np.abs(difference).sum()) / output_guarantee.releases.matrix.scale,
     )
 
 
@@ -343,9 +345,9 @@ def _errors():
     flip = flip_probability(1.0)
     curve = steepness(LOGISTIC, s.alpha, flip), flatness(LOGISTIC, s.alpha, flip)
     flipped = _squares(_fits(InputFlip(estimator=Estimator.PUBLISHED, **shared)))
-    found = {"trivial": box, **mean_of(flipped)}
-    yield row("input", bound=error(s, *curve), printed=printed_error(s, *curve), **found)
-    yield row("input undone", bound=printed_error(s, *curve, misprint=False), **found)
+    measurements = {"trivial": box, **mean_of(flipped)}
+    yield row("input", bound=error(s, *curve), printed=printed_error(s, *curve), **measurements)
+    yield row("input undone", bound=printed_error(s, *curve, misprint=False), **measurements)
 
     tilted = Objective(estimator=Estimator.PUBLISHED, **shared)
     off, gains = _fits(tilted), []
@@ -353,8 +355,9 @@ def _errors():
         ratings, _ = _lab(k)
         release = tilted.guarantee(ratings.public).releases.signs
         assert release is not None
-        ones = positive_labels(ratings)
-        noise = release.publish(ones, np.random.default_rng(k)) - ones  # what the fit draws first
+        labels = positive_labels(ratings)
+        # what the fit draws first
+        noise = release.publish(labels, np.random.default_rng(k)) - labels
         gains.append(float(np.mean(noise * off[k][ratings.users, ratings.items])))
     followed = printed_objective_noise(s, 1.0, 1.0)
     bound = objective_noise(s, 1.0)
@@ -369,8 +372,8 @@ def _errors():
 
     after = _squares(_fits(Output(within=OutputBound.SOLVER, **shared)))
     added, printed = output_noise(s, 1.0), printed_output_noise(s, 1.0)
-    more = mean_of(np.subtract(after, _squares(before)))
-    yield row("output noise", bound=added, printed=printed, **more)
+    added_error = mean_of(np.subtract(after, _squares(before)))
+    yield row("output noise", bound=added, printed=printed, **added_error)
     yield row(
         "output error",
         bound=error(s, steep, flat) + added,
