@@ -30,7 +30,7 @@ EPSILONS = (0.01, 0.1, 0.5, 1.0, 4.0, 10.0, 50.0)
 DELTAS = (1e-3, 1e-6, 1e-9, 1e-12)
 
 
-def exact_delta(epsilon: float, mu: float) -> mpmath.mpf:
+def compute_exact_delta(epsilon: float, mu: float) -> mpmath.mpf:
     """delta by its definition in enough digits to survive the cancellation."""
     u = epsilon / mu - mu / 2
     with mpmath.workdps(60 + int(u * u / 4)):
@@ -38,11 +38,11 @@ def exact_delta(epsilon: float, mu: float) -> mpmath.mpf:
         return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
 
 
-def exact_log_delta(epsilon: float, mu: float) -> float:
+def compute_exact_log_delta(epsilon: float, mu: float) -> float:
     """Its logarithm, rounded."""
     u = epsilon / mu - mu / 2
     with mpmath.workdps(60 + int(u * u / 4)):
-        return float(mpmath.log(exact_delta(epsilon, mu)))
+        return float(mpmath.log(compute_exact_delta(epsilon, mu)))
 
 
 @pytest.mark.parametrize("mu", [1e-9, 1e-6, 1e-4, 0.009, 0.011, 0.1, 1.0, 3.0, 9.9, 10.1, 30, 100])
@@ -51,7 +51,7 @@ def test_delta_matches_many_digit_arithmetic(epsilon: float, mu: float) -> None:
     if epsilon / mu - mu / 2 > 38:
         assert gaussian_delta(epsilon, mu) < 1e-300
         return
-    expected = exact_log_delta(epsilon, mu)
+    expected = compute_exact_log_delta(epsilon, mu)
     assert gaussian_log_delta(epsilon, mu) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
@@ -60,7 +60,7 @@ def test_delta_matches_many_digit_arithmetic(epsilon: float, mu: float) -> None:
 def test_mu_spends_the_target_and_never_more(epsilon: float, delta: float) -> None:
     mu = gaussian_mu(epsilon, delta)
     assert gaussian_delta(epsilon, mu) <= delta
-    assert exact_log_delta(epsilon, mu) == pytest.approx(math.log(delta), abs=1e-10)
+    assert compute_exact_log_delta(epsilon, mu) == pytest.approx(math.log(delta), abs=1e-10)
     back = gaussian_epsilon(mu, delta)
     assert back <= epsilon
     assert back == pytest.approx(epsilon, rel=1e-9)
@@ -79,7 +79,7 @@ def test_epsilon_is_never_understated_not_even_in_the_last_digits() -> None:
     rng = np.random.default_rng(3)
     for mu, delta in zip(10 ** rng.uniform(-3, 1, 60), 10 ** rng.uniform(-12, -2, 60), strict=True):
         epsilon = gaussian_epsilon(float(mu), float(delta))
-        assert exact_log_delta(epsilon, float(mu)) <= math.log(delta)
+        assert compute_exact_log_delta(epsilon, float(mu)) <= math.log(delta)
 
 
 @pytest.mark.parametrize("mu", [0.009, 0.0101, 0.011, 0.02, 0.05, 0.1])
@@ -87,7 +87,7 @@ def test_epsilon_is_not_understated_where_evaluation_is_least_exact(mu: float) -
     """Small ratios beside small deltas, in many digits: a float's ln delta hides the excess."""
     for delta in 10 ** np.random.default_rng(int(1e6 * mu)).uniform(-12, -8, 30):
         epsilon = gaussian_epsilon(mu, float(delta))
-        assert exact_delta(epsilon, mu) <= mpmath.mpf(float(delta))
+        assert compute_exact_delta(epsilon, mu) <= mpmath.mpf(float(delta))
 
 
 @pytest.mark.parametrize(("mu", "step"), [(0.05, 1e-4), (0.5, 1e-4), (1.0, 1e-4), (5.0, 1e-3)])
@@ -102,7 +102,7 @@ def test_epsilon_matches_dp_accounting(mu: float, step: float) -> None:
         assert epsilon <= peer_epsilon + 1e-6 * peer_epsilon
 
 
-def composed(mus: list[float]) -> Loss:
+def compose_gaussians(mus: list[float]) -> Loss:
     return sum((Loss(mu=mu) for mu in mus), Loss())
 
 
@@ -122,7 +122,7 @@ STUDIES: dict[str, tuple[tuple[PureReleases, ...], float]] = {
 }
 
 
-def peer(pure: tuple[PureReleases, ...], mu: float, *, above: bool) -> Any:
+def build_peer_loss(pure: tuple[PureReleases, ...], mu: float, *, above: bool) -> Any:
     """The same by dp-accounting, rounded up or down."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -151,7 +151,7 @@ def peer(pure: tuple[PureReleases, ...], mu: float, *, above: bool) -> Any:
 @pytest.mark.parametrize("name", STUDIES)
 def test_pure_releases_lie_between_two_roundings_of_dp_accounting(name: str) -> None:
     pure, mu = STUDIES[name]
-    high, low = peer(pure, mu, above=True), peer(pure, mu, above=False)
+    high, low = build_peer_loss(pure, mu, above=True), build_peer_loss(pure, mu, above=False)
     loss = sum((Loss.from_pure(releases) for releases in pure), Loss(mu=mu))
     for delta in (1e-3, 1e-6, 1e-9):
         ours = loss.epsilon_at(delta)
@@ -166,7 +166,7 @@ def test_pure_releases_lie_between_two_roundings_of_dp_accounting(name: str) -> 
         assert low.get_delta_for_epsilon(epsilon) - 1e-12 <= ours <= above * (1 + 1e-3) + 1e-12
 
 
-def chance_that(
+def sum_exact_delta(
     bits: dict[float, int], mu: float, epsilon: float, max_flips: int = 200
 ) -> mpmath.mpf:
     """delta of randomised responses (epsilon -> how many) and a Gaussian, in many digits.
@@ -203,10 +203,10 @@ def chance_that(
 def test_randomised_responses_are_summed_exactly(epsilon: float, times: int) -> None:
     loss = Loss.from_pure(PureReleases(epsilon, times))
     for target_epsilon in (0.0, 0.4 * epsilon * times, 0.8 * epsilon * times):
-        exact = float(chance_that({epsilon: times}, 0.0, target_epsilon))
+        exact = float(sum_exact_delta({epsilon: times}, 0.0, target_epsilon))
         assert loss.delta_at(target_epsilon) == pytest.approx(exact, rel=1e-9)
     for delta in (1e-3, 1e-9):
-        assert chance_that({epsilon: times}, 0.0, loss.epsilon_at(delta)) <= mpmath.mpf(delta)
+        assert sum_exact_delta({epsilon: times}, 0.0, loss.epsilon_at(delta)) <= mpmath.mpf(delta)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_delta_is_not_understated_far_out(bits: dict[float, int], mu: float) -> 
     loss = Loss.from_pure(*(PureReleases(*group) for group in bits.items())) + Loss(mu=mu)
     for share in (0.97, 0.99, 0.9999, *((1.01, 1.02) if mu else ())):
         epsilon = share * loss.epsilon
-        exact = chance_that(bits, mu, epsilon, max_flips=30)
+        exact = sum_exact_delta(bits, mu, epsilon, max_flips=30)
         assert mpmath.mpf(loss.delta_at(epsilon)) >= exact * (1 - 1e-12)
 
 
@@ -278,8 +278,8 @@ def test_the_ends_of_the_scale() -> None:
     assert gaussian_delta(3.0, 1e-200) == 0.0
     assert gaussian_epsilon(100.0, 1e-12) == pytest.approx(5702.482, abs=1e-3)
     assert gaussian_delta(1e6, 100.0) == 0.0
-    assert composed([]) == Loss(0.0, 0.0)
-    assert composed([3.0, 4.0]) == Loss(0.0, 5.0)
+    assert compose_gaussians([]) == Loss(0.0, 0.0)
+    assert compose_gaussians([3.0, 4.0]) == Loss(0.0, 5.0)
 
 
 def test_losses_add_up_and_nothing_is_their_zero() -> None:
@@ -385,7 +385,7 @@ def test_a_gaussian_split_spends_the_budget_and_keeps_the_proportions(
     each = rounds / 20
     assert means.mu / count.mu == pytest.approx(2.0)
     assert each.mu / means.mu == pytest.approx(3.0)
-    total = composed([count.mu, means.mu, *[each.mu] * 20])
+    total = compose_gaussians([count.mu, means.mu, *[each.mu] * 20])
     assert total.mu == pytest.approx(budget.mu, rel=1e-11)
     assert total.epsilon_at(delta) <= epsilon
 
@@ -411,7 +411,7 @@ def test_composition_matches_dp_accounting() -> None:
     loss = pld.from_gaussian_mechanism(2.0, value_discretization_interval=1e-3)
     loss = loss.self_compose(5)
     loss = loss.compose(pld.from_gaussian_mechanism(1.5, value_discretization_interval=1e-3))
-    total = composed([0.5] * 5 + [1 / 1.5])
+    total = compose_gaussians([0.5] * 5 + [1 / 1.5])
     for delta in (1e-3, 1e-6):
         ours = total.epsilon_at(delta)
         assert ours == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-4)

@@ -118,7 +118,7 @@ def make(id, **settings):
     return registry.create(id, **{"epsilon": 1.0, "delta": 1e-6} | settings)
 
 
-def ratings_for(task, seed=7):
+def make_ratings(task, seed=7):
     rng = np.random.default_rng(seed)
     users, items = np.nonzero(rng.random((USERS, ITEMS)) < 0.6)
     low_rank = rng.normal(size=(USERS, 2)) @ rng.normal(size=(2, ITEMS))
@@ -137,7 +137,7 @@ def fit(mechanism, ratings, seed=0):
     return list(mechanism.fit(ratings, np.random.default_rng(seed)))
 
 
-def scores(steps):
+def predict_all(steps):
     return steps[-1].model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
 
 
@@ -181,7 +181,7 @@ def test_a_private_floor_keeps_the_promise_that_the_method_claims(private_id):
     cls = registry.get_mechanism(private_id)
     if cls.baseline not in PRIVATE:
         pytest.skip("its floor has no noise")
-    public = ratings_for(cls.task).public
+    public = make_ratings(cls.task).public
     guarantee = make(private_id, epsilon=0.7).guarantee(public)
     baseline = make(cls.baseline, epsilon=0.7).guarantee(public)
     # Popularity counts rows that become empty, also beside a claim for rows that become any other.
@@ -201,22 +201,22 @@ def test_settings_survive_their_text_form(id):
 
 
 def test_same_seed_same_result_and_global_randomness_untouched(id):
-    ratings = ratings_for(registry.get_mechanism(id).task)
+    ratings = make_ratings(registry.get_mechanism(id).task)
     before_numpy, before_python = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
-    first, second = (scores(fit(make(id), ratings)) for _ in range(2))
+    first, second = (predict_all(fit(make(id), ratings)) for _ in range(2))
     assert np.array_equal(first, second)
     assert np.array_equal(before_numpy, np.random.get_state()[1])  # noqa: NPY002
     assert before_python == random.getstate()
 
 
 def test_another_seed_gives_other_noise(private_id):
-    ratings = ratings_for(registry.get_mechanism(private_id).task)
-    first, second = (scores(fit(make(private_id), ratings, seed)) for seed in (1, 2))
+    ratings = make_ratings(registry.get_mechanism(private_id).task)
+    first, second = (predict_all(fit(make(private_id), ratings, seed)) for seed in (1, 2))
     assert not np.array_equal(first, second)
 
 
 def test_ratings_are_left_as_they_were(id):
-    ratings = ratings_for(registry.get_mechanism(id).task)
+    ratings = make_ratings(registry.get_mechanism(id).task)
     cells = [array.copy() for array in (ratings.users, ratings.items, ratings.values)]
     fit(make(id), ratings)
     for before, after in zip(cells, (ratings.users, ratings.items, ratings.values), strict=True):
@@ -224,7 +224,7 @@ def test_ratings_are_left_as_they_were(id):
 
 
 def test_steps_count_up_to_the_announced_total(id):
-    steps = fit(make(id), ratings_for(registry.get_mechanism(id).task))
+    steps = fit(make(id), make_ratings(registry.get_mechanism(id).task))
     assert [s.index for s in steps] == list(range(1, len(steps) + 1))
     assert len({s.total for s in steps}) == 1
     assert steps[-1].final or steps[-1].index == steps[-1].total
@@ -233,7 +233,7 @@ def test_steps_count_up_to_the_announced_total(id):
 
 
 def test_the_last_model_predicts_finite_numbers_everywhere(id):
-    predictions = scores(fit(make(id), ratings_for(registry.get_mechanism(id).task)))
+    predictions = predict_all(fit(make(id), make_ratings(registry.get_mechanism(id).task)))
     assert predictions.shape == (USERS, ITEMS)
     assert np.isfinite(predictions).all()
 
@@ -242,7 +242,7 @@ def test_the_last_model_predicts_finite_numbers_everywhere(id):
 def test_what_is_published_are_the_records_of_the_card_as_often_as_they_say(id, settings):
     """Records in full: of another scale, table or channel, one is another record."""
     mechanism = make(id, **settings)
-    ratings = ratings_for(mechanism.task)
+    ratings = make_ratings(mechanism.task)
     releases = mechanism.guarantee(ratings.public).releases
     expected = [release for _, release in releases for _ in range(release.times)]
     with privacy.record_publications() as published:
@@ -255,7 +255,7 @@ def test_what_is_published_are_the_records_of_the_card_as_often_as_they_say(id, 
     assert not expected, "on the card, and never published"
 
 
-def standardised(publications):
+def standardise_noise(publications):
     """The noise of every number with additive noise, in units of its scale."""
     standard_noise = (
         ((p.published - p.private) / p.release.scale).ravel()
@@ -265,7 +265,7 @@ def standardised(publications):
     return np.concatenate([np.empty(0), *standard_noise])
 
 
-def least_distance(noise):
+def compute_least_distance(noise):
     """The smallest difference of the sizes of two numbers: 0 if one draw serves twice, or none."""
     return np.diff(np.sort(np.abs(noise))).min(initial=np.inf)
 
@@ -274,13 +274,13 @@ def least_distance(noise):
 def test_no_two_cells_rounds_or_runs_share_their_noise(id, settings):
     """At most 60,000 numbers: independent ones come so near with a chance below 2e-4."""
     mechanism = make(id, **settings)
-    ratings = ratings_for(mechanism.task)
+    ratings = make_ratings(mechanism.task)
     with privacy.record_publications() as publications:
         for seed in (1, 2):
             fit(mechanism, ratings, seed)
-    noise = standardised(publications)
+    noise = standardise_noise(publications)
     assert len(noise) <= 60_000
-    assert least_distance(noise) > 1e-13
+    assert compute_least_distance(noise) > 1e-13
 
 
 @pytest.mark.parametrize("planted", ["reused", "mirrored", "skipped"])
@@ -288,20 +288,20 @@ def test_that_check_sees(planted):
     noise = np.random.default_rng(0).laplace(size=1000)
     value = np.random.default_rng(1).normal(0, 50, 1000)
     second = {"reused": noise[::-1], "mirrored": -noise, "skipped": 0.0}[planted]
-    assert least_distance(noise) > 1e-13
-    assert least_distance(np.concatenate([noise, (value + second) - value])) <= 1e-13
+    assert compute_least_distance(noise) > 1e-13
+    assert compute_least_distance(np.concatenate([noise, (value + second) - value])) <= 1e-13
 
 
 def test_no_model_is_yielded_before_the_first_release(private_id):
     mechanism = make(private_id)
     with privacy.record_publications() as published:
-        for step in mechanism.fit(ratings_for(mechanism.task), np.random.default_rng(0)):
+        for step in mechanism.fit(make_ratings(mechanism.task), np.random.default_rng(0)):
             assert step.model is None or published
 
 
 def test_certified_is_finite_or_says_why(id):
     mechanism = make(id)
-    guarantee = mechanism.guarantee(ratings_for(mechanism.task).public)
+    guarantee = mechanism.guarantee(make_ratings(mechanism.task).public)
     for change in privacy.Change:
         proved = guarantee.certified(change)
         assert proved.finite or proved.reason
@@ -319,7 +319,7 @@ def test_certified_is_finite_or_says_why(id):
 
 
 def test_certified_grows_with_epsilon_and_noise_shrinks(private_id):
-    public = ratings_for(registry.get_mechanism(private_id).task).public
+    public = make_ratings(registry.get_mechanism(private_id).task).public
     guarantees = [make(private_id, epsilon=e).guarantee(public) for e in (0.5, 1.0, 4.0)]
     proved = [guarantee.certified().epsilon for guarantee in guarantees]
     assert proved == sorted(proved)
@@ -339,17 +339,19 @@ def test_fit_uses_the_releases_of_the_guarantee(private_id, monkeypatch):
     """A card with another noise scale gives other noise: claim and code are one thing."""
     settings = {"clip_l2": 1.0} if private_id == "dpimf-sampled" else {}  # none is left out
     mechanism = make(private_id, **settings)
-    ratings = ratings_for(mechanism.task)
+    ratings = make_ratings(mechanism.task)
     honest = type(mechanism).guarantee
-    first = _first_noise(mechanism, ratings)
+    first = _record_first_noise(mechanism, ratings)
 
     def doctored(self, public):
         guarantee = honest(self, public)
-        return dataclasses.replace(guarantee, releases=guarantee.releases.map_releases(_louder))
+        return dataclasses.replace(
+            guarantee, releases=guarantee.releases.map_releases(_amplify_noise)
+        )
 
     monkeypatch.setattr(type(mechanism), "guarantee", doctored)
-    second = _first_noise(mechanism, ratings)
-    only = _only_release(honest(mechanism, ratings.public))
+    second = _record_first_noise(mechanism, ratings)
+    only = _get_only_release(honest(mechanism, ratings.public))
     if isinstance(only, RandomizedResponse | LocalChannel):
         assert np.any(first)
         assert np.abs(second).max() <= 1e-4
@@ -357,7 +359,7 @@ def test_fit_uses_the_releases_of_the_guarantee(private_id, monkeypatch):
         assert np.allclose(second, 1000 * first, rtol=1e-6)
 
 
-def _louder(release):
+def _amplify_noise(release):
     """The release with a thousandfold noise; a channel becomes the silent one."""
     if isinstance(release, SampledLaplace):
         release = dataclasses.replace(release, budget=release.budget / 1000)  # the same weights
@@ -370,11 +372,11 @@ def _louder(release):
     return dataclasses.replace(release, channel=identity)
 
 
-def _only_release(guarantee):
+def _get_only_release(guarantee):
     return next(iter(guarantee.releases))[1]
 
 
-def _first_noise(mechanism, ratings):
+def _record_first_noise(mechanism, ratings):
     with privacy.record_publications() as publications:
         fit(mechanism, ratings)
     change = publications[0].published - publications[0].private
@@ -385,7 +387,7 @@ def test_meets_its_twin_where_epsilon_is_huge(private_id):
     if private_id in UNLIKE_AT_LIMIT:
         pytest.skip(UNLIKE_AT_LIMIT[private_id])
     mechanism = make(private_id, epsilon=1e5, **LIMIT.get(private_id, {}))
-    ratings = ratings_for(mechanism.task)
+    ratings = make_ratings(mechanism.task)
     counterpart = mechanism.nonprivate_counterpart
     shared = {
         s.name: getattr(mechanism, s.name)
@@ -393,7 +395,7 @@ def test_meets_its_twin_where_epsilon_is_huge(private_id):
         if s.name in ("link", "radius") and hasattr(mechanism, s.name)
     }
     plain = registry.create(counterpart, **shared | COUNTERPART_AT_LIMIT.get(private_id, {}))
-    scores_at_limit, expected = (scores(fit(method, ratings)) for method in (mechanism, plain))
+    scores_at_limit, expected = (predict_all(fit(method, ratings)) for method in (mechanism, plain))
     assert np.linalg.norm(scores_at_limit - expected) <= 0.05 * np.linalg.norm(expected), (
         f"name the settings with which {private_id} does in LIMIT, "
         "or why it cannot in UNLIKE_AT_LIMIT"

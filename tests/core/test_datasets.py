@@ -133,7 +133,7 @@ def write_movielens(folder: Path, name: str, separator: str, header: str = "") -
 LATER = "userId,movieId,rating,timestamp\n"
 
 
-def unpacked(folder: Path, id: str, **texts: str) -> Path:
+def unpack_archive(folder: Path, id: str, **texts: str) -> Path:
     """What lies in a public set's archive, but its ratings: its README and empty files."""
     public_set = public_sets.SETS[id]
     for name in public_set.beside:
@@ -149,20 +149,20 @@ def test_movielens_1m_and_10m_are_told_apart_by_their_neighbours(tmp_path: Path)
     with pytest.raises(BadRatings, match=r"^ratings\.dat: the public rating range is not known"):
         datasets.load(path)
     films = "10::Amélie (2001)::Comedy|Romance\n30::Heat (1995)::Crime\n"
-    unpacked(tmp_path, "ml-1m", movies_dat=films)
+    unpack_archive(tmp_path, "ml-1m", movies_dat=films)
     data = datasets.load(tmp_path)
     assert (data.name, data.ratings.public.low) == ("ml-1m", 1)
     assert data.ratings.titles == ("Amélie (2001)", "Heat (1995)")
     assert [fact.name for fact in data.item_features] == ["genre", "year"]
     (tmp_path / "users.dat").unlink()
-    unpacked(tmp_path, "ml-10m")
+    unpack_archive(tmp_path, "ml-10m")
     assert datasets.load(tmp_path).ratings.public.low == 0.5
 
 
 def test_movielens_25m_layout(tmp_path: Path) -> None:
     write_movielens(tmp_path, "ratings.csv", ",", LATER)
     films = 'movieId,title,genres\n10,"Kid, The (1921)",Comedy\n30,Heat (1995),(no genres listed)\n'
-    data = datasets.load(unpacked(tmp_path, "ml-25m", movies_csv=films))
+    data = datasets.load(unpack_archive(tmp_path, "ml-25m", movies_csv=films))
     assert data.name == "ml-25m"
     assert (data.ratings.public.low, data.ratings.public.high) == (0.5, 5)
     assert data.ratings.titles == ("Kid, The (1921)", "Heat (1995)")
@@ -212,7 +212,7 @@ def test_a_checksum_names_a_file_wherever_it_lies(shared_data: Path, tmp_path: P
 
 
 def test_an_edited_file_is_named_by_its_neighbours_and_says_so(tmp_path: Path) -> None:
-    path = write_movielens(unpacked(tmp_path, "ml-latest-small"), "ratings.csv", ",", LATER)
+    path = write_movielens(unpack_archive(tmp_path, "ml-latest-small"), "ratings.csv", ",", LATER)
     public_sets.write_note(public_sets.SETS["ml-latest-small"], tmp_path, "https://x", "0" * 32)
     noted = "from MovieLens latest, small, by its checksum in the note of its download"
     assert noted in datasets.load(path).report
@@ -232,7 +232,7 @@ def test_an_edited_file_is_named_by_its_neighbours_and_says_so(tmp_path: Path) -
             datasets.load(tmp_path / file_name if file_name == "own.csv" else path)
 
 
-def jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str:
+def format_jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str:
     lines = []
     for k, row in enumerate(rows):
         values = [f"{row.get(j, 99):g}" for j in range(100)]
@@ -241,7 +241,7 @@ def jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str
 
 
 def test_jester_counts_must_agree() -> None:
-    text = jester([{0: 1.0}, {1: 2.0, 2: 3.0}], counts=[1, 3])
+    text = format_jester([{0: 1.0}, {1: 2.0, 2: 3.0}], counts=[1, 3])
     with pytest.raises(BadRatings, match=r"line 2 of x\.csv says 3 jokes were rated, but 2 are"):
         read_upload(text)
 
@@ -385,7 +385,9 @@ def test_importing_this_layer_leaves_pandas_alone() -> None:
 
 def test_titles_are_kept_raw(tmp_path: Path) -> None:
     write_movielens(tmp_path, "ratings.csv", ",", LATER)
-    unpacked(tmp_path, "ml-latest", movies_csv="movieId,title,genres\n10,<b>&amp;</b>,Comedy\n")
+    unpack_archive(
+        tmp_path, "ml-latest", movies_csv="movieId,title,genres\n10,<b>&amp;</b>,Comedy\n"
+    )
     assert datasets.load(tmp_path).ratings.titles == ("<b>&amp;</b>", "30")
 
 
@@ -423,7 +425,7 @@ def test_parquet(tmp_path: Path) -> None:
 
 
 def test_jester_with_a_user_who_rated_nothing() -> None:
-    data = read_upload(jester([{0: -7.82, 99: 10}, {}, {5: 0}]), low=-10, high=10)
+    data = read_upload(format_jester([{0: -7.82, 99: 10}, {}, {5: 0}]), low=-10, high=10)
     assert data.ratings.shape == (3, 100)
     assert ratings_by_pair(data.ratings) == {("1", "1"): -7.82, ("1", "100"): 10, ("3", "6"): 0}
     assert any(line.startswith("1 user has no ratings") for line in data.report)
@@ -473,5 +475,5 @@ def test_a_set_that_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path:
         datasets.load("ml-1m")
     folder = tmp_path / "data" / "ml-latest-small"
     folder.mkdir(parents=True)
-    write_movielens(unpacked(folder, "ml-latest-small"), "ratings.csv", ",", LATER)
+    write_movielens(unpack_archive(folder, "ml-latest-small"), "ratings.csv", ",", LATER)
     assert datasets.load("ml-latest-small").name == "ml-latest-small"

@@ -20,11 +20,11 @@ from tests.statistics_helpers import assert_release_noise
 RANDOM = PublicUserFactors("random:7")
 
 
-def ratings_of(rng, users=20, items=12, density=0.5):
+def draw_ratings(rng, users=20, items=12, density=0.5):
     return random_stars(users, items, density, rng)
 
 
-def changed(ratings, k, value):
+def change_rating(ratings, k, value):
     values = ratings.values.copy()
     values[k] = value
     return dataclasses.replace(ratings, values=values)
@@ -34,7 +34,7 @@ def test_the_ball_solution_meets_its_kkt_conditions():
     rng = np.random.default_rng(1)
     factors = rng.normal(size=(12, 3))
     pmf = registry.create("pmf", rank=3, user_penalty=0.5)
-    matrices = pmf.build_matrices(ratings_of(rng))
+    matrices = pmf.build_matrices(draw_ratings(rng))
     squares, moments = normal_equations(matrices.by_user, factors)
     solution = pmf.fit_users(matrices, factors)
     free = solve_ridge(squares, moments, 0.5)
@@ -51,7 +51,7 @@ def test_the_ball_solution_meets_its_kkt_conditions():
 
 
 def test_the_objective_falls_with_every_alternation():
-    ratings = ratings_of(np.random.default_rng(2), 40, 30)
+    ratings = draw_ratings(np.random.default_rng(2), 40, 30)
     steps = list(registry.create("pmf").fit(ratings, np.random.default_rng(0)))
     objectives = [s.trace["objective"] for s in steps]
     assert all(b <= a + 1e-9 for a, b in itertools.pairwise(objectives))
@@ -62,7 +62,7 @@ def test_the_objective_falls_with_every_alternation():
 def test_sensitivity_covers_the_worst_neighbours(form, rank):
     """Every changed rating of a small set, at both ends of the range, with public factors."""
     mechanism = DPMF(epsilon=1.0, noise=form, rank=rank, user_factors=RANDOM)
-    ratings = ratings_of(np.random.default_rng(3), 8, 5)
+    ratings = draw_ratings(np.random.default_rng(3), 8, 5)
     release = mechanism.guarantee(ratings.public).releases.linear_term
     stated = release.sensitivity[RATING]
     users = mechanism.user_factors.load(8, rank)
@@ -72,7 +72,7 @@ def test_sensitivity_covers_the_worst_neighbours(form, rank):
 
     worst = 0.0
     for k in range(len(ratings)):
-        difference = query(changed(ratings, k, 1.0)) - query(changed(ratings, k, 5.0))
+        difference = query(change_rating(ratings, k, 1.0)) - query(change_rating(ratings, k, 5.0))
         size = (
             np.abs(difference).sum() if form is NoiseForm.COORDINATE else np.linalg.norm(difference)
         )
@@ -111,7 +111,7 @@ def test_noise_is_of_the_stated_form(form):
 def test_item_factors_see_ratings_through_the_release_alone(monkeypatch):
     """A deaf release gives the same public item factors whatever the ratings say."""
     mechanism = DPMF(epsilon=1.0, user_factors=RANDOM)
-    ratings = ratings_of(np.random.default_rng(4))
+    ratings = draw_ratings(np.random.default_rng(4))
     other = dataclasses.replace(ratings, values=6 - ratings.values)
     users = RANDOM.load(20, 3)
     monkeypatch.setattr(
@@ -128,7 +128,7 @@ def test_item_factors_see_ratings_through_the_release_alone(monkeypatch):
 
 def test_the_noisy_solution_minimises_the_perturbed_objective():
     mechanism = DPMF(epsilon=1.0, user_factors=RANDOM)
-    ratings = ratings_of(np.random.default_rng(5))
+    ratings = draw_ratings(np.random.default_rng(5))
     matrices, users = mechanism.build_matrices(ratings), RANDOM.load(20, 3)
     with privacy.record_publications() as publications:
         items = mechanism.fit_private_items(
@@ -180,9 +180,9 @@ def test_movielens_baseline_and_private_errors(movielens_u1):
 def test_the_probe_catches_factors_that_were_not_cut_to_the_ball():
     """Planted bug: public factors of length 3, used as they are, count three times."""
     mechanism = DPMF(epsilon=1.0, rank=2, user_factors=RANDOM)
-    ratings = ratings_of(np.random.default_rng(3), 8, 5)
+    ratings = draw_ratings(np.random.default_rng(3), 8, 5)
     release = mechanism.guarantee(ratings.public).releases.linear_term
-    neighbours = [changed(ratings, 0, value) for value in (1.0, 5.0)]
+    neighbours = [change_rating(ratings, 0, value) for value in (1.0, 5.0)]
     worst = {}
     for length in (1, 3):
         users = length * RANDOM.load(8, 2)

@@ -73,7 +73,7 @@ def flips():
     return registry.create("input-flip", epsilon=1.0, iterations=8, estimator=Estimator.PUBLISHED)
 
 
-def cells(ratings):
+def list_cells(ratings):
     return set(zip(ratings.users.tolist(), ratings.items.tolist(), strict=True))
 
 
@@ -118,9 +118,9 @@ def test_public_facts_after_preparation_follow_from_those_before(name, task):
 def test_the_split_depends_on_data_kind_and_seed_only(stars):
     binary = build_problem(stars, Task.BINARY, seed=5)
     rating = build_problem(stars, Task.RATINGS, steps=[CapPerUser(3)], seed=5)
-    assert cells(binary.test) == cells(rating.test)
-    assert cells(binary.test) != cells(build_problem(stars, Task.BINARY, seed=6).test)
-    assert not cells(binary.test) & cells(binary.train)
+    assert list_cells(binary.test) == list_cells(rating.test)
+    assert list_cells(binary.test) != list_cells(build_problem(stars, Task.BINARY, seed=6).test)
+    assert not list_cells(binary.test) & list_cells(binary.train)
 
 
 def test_all_ratings_equal_is_a_sentence():
@@ -135,7 +135,7 @@ def test_what_changes_with_the_raw_ratings_is_named_as_raw(stars, flips):
     names is there, and settings and promises are not called raw."""
     half = dataclasses.replace(stars, ratings=stars.ratings.select(np.arange(0, 280, 2)))
     records = [run(flips, data, 4).as_dict() for data in (stars, half)]
-    first, second = (flat(record) for record in records)
+    first, second = (flatten_record(record) for record in records)
     differ = {name for name in first if first[name] != second[name]}
     assert {"data.ratings", "data.fingerprint", "data.test_ratings"} <= differ
     raw = records[0]["raw"]
@@ -145,11 +145,13 @@ def test_what_changes_with_the_raw_ratings_is_named_as_raw(stars, flips):
     assert not any(field.split(".")[0] in {"settings", "guarantee", "seed"} for field in raw)
 
 
-def flat(record, start=""):
+def flatten_record(record, start=""):
     flattened = {}
     for name, value in record.items():
         flattened |= (
-            flat(value, f"{start}{name}.") if isinstance(value, dict) else {start + name: value}
+            flatten_record(value, f"{start}{name}.")
+            if isinstance(value, dict)
+            else {start + name: value}
         )
     return flattened
 
@@ -273,7 +275,7 @@ def test_stopped_before_the_noise_there_is_no_result(stars):
         run(output, build_problem(stars, Task.BINARY), 0, stop=lambda: True)
 
 
-def standard_noise(mechanism, problem, seed):
+def record_standard_noise(mechanism, problem, seed):
     """The noise of a run in units of its scale."""
     with releases.record_publications() as publications:
         run(mechanism, problem, seed, with_baselines=False)
@@ -289,15 +291,15 @@ def test_noise_is_fresh_for_every_epsilon_split_and_seed():
     data = datasets.load("one-bit-lab")
     first, second = (build_problem(data, Task.BINARY, seed=seed) for seed in (1, 2))
     mechanism = registry.create("objective", epsilon=1.0, iterations=1)
-    noise = standard_noise(mechanism, first, 1)
-    assert np.array_equal(noise, standard_noise(mechanism, first, 1))
+    noise = record_standard_noise(mechanism, first, 1)
+    assert np.array_equal(noise, record_standard_noise(mechanism, first, 1))
     for changed, problem, seed in (
         (dataclasses.replace(mechanism, epsilon=2.0), first, 1),
         (dataclasses.replace(mechanism, radius=0.5), first, 1),
         (mechanism, second, 1),
         (mechanism, first, 2),
     ):
-        other_noise = standard_noise(changed, problem, seed)
+        other_noise = record_standard_noise(changed, problem, seed)
         assert abs(np.corrcoef(noise, other_noise)[0, 1]) < 5 / math.sqrt(len(noise))
 
 

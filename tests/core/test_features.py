@@ -52,20 +52,22 @@ def ratings():
     )
 
 
-def table(tmp_path, text):
+def write_table(tmp_path, text):
     path = tmp_path / "items.csv"
     path.write_text(text)
     return Source.from_file(path)
 
 
-def using(ratings, item_features):
+def use_item_features(ratings, item_features):
     ratings = ratings.with_item_features(item_features)
     return UseItemFeatures().apply(ratings, ratings)
 
 
-def shuffled(ratings, seed=1):
+def shuffle_item_features(ratings, seed=1):
     order = np.random.default_rng(seed).permutation(ratings.public.items)
-    return using(ratings, {name: columns[order] for name, columns in ratings.known.items()})
+    return use_item_features(
+        ratings, {name: columns[order] for name, columns in ratings.known.items()}
+    )
 
 
 # --- a table becomes columns ----------------------------------------------------------------------
@@ -103,7 +105,7 @@ def test_columns_are_of_mean_square_one_where_an_item_has_them():
 def test_a_table_is_matched_by_the_items_ids(tmp_path, ratings):
     rows = "".join(f"{k},i{k},{k % 3}\n" for k in reversed(range(1, 12)))
     text = f"row,film,kind\n{rows}0,unknown,1\n"
-    item_features = features.read_items(table(tmp_path, text), ratings)
+    item_features = features.read_items(write_table(tmp_path, text), ratings)
     assert [feature.name for feature in item_features] == ["film", "row", "kind"]
     assert item_features[0].summary == "names the items; 1 of 12 are not in the table"
     kind = item_features[2].columns
@@ -117,13 +119,13 @@ NO_TABLES = ["", "a,b\n1,2\n", "\0\0", "a,b\n1\n", "id,kind,kind\ni1,a,b\n", "id
 @pytest.mark.parametrize("content", NO_TABLES)
 def test_what_is_no_table_of_these_items_is_a_sentence(tmp_path, ratings, content):
     with pytest.raises(BadRatings, match=r"items\.csv"):
-        features.read_items(table(tmp_path, content), ratings)
+        features.read_items(write_table(tmp_path, content), ratings)
 
 
 def test_what_goes_along_with_what_users_did_is_marked(tmp_path, ratings):
     counts = np.bincount(ratings.items, minlength=12)
     rows = "".join(f"i{k},{counts[k]},{(7 * k) % 12}\n" for k in range(12))
-    _, sold, number = features.read_items(table(tmp_path, "id,sold,number\n" + rows), ratings)
+    _, sold, number = features.read_items(write_table(tmp_path, "id,sold,number\n" + rows), ratings)
     assert "how often" in sold.mark
     assert number.mark == ""
 
@@ -151,7 +153,7 @@ def test_results_name_a_table_that_somebody_gave(tmp_path, ratings):
     prepared = []
     for shift in (0, 1):
         rows = "".join(f"i{k},{(k + shift) % 3}\n" for k in range(12))
-        item_features = features.read_items(table(tmp_path, "id,kind\n" + rows), ratings)
+        item_features = features.read_items(write_table(tmp_path, "id,kind\n" + rows), ratings)
         with_features = features.attach_features(ratings, item_features, with_digest=True)
         assert with_features.fingerprint == ratings.fingerprint
         prepared.append(
@@ -174,7 +176,9 @@ def test_results_name_a_table_that_somebody_gave(tmp_path, ratings):
 
 @pytest.mark.parametrize("id", [*PER_USER, *RANKERS])
 def test_no_certificate_moves_by_a_digit(id, ratings):
-    public = using(ratings, {"genre": np.eye(12)[:, :3], "year": np.ones((12, 2))}).public
+    public = use_item_features(
+        ratings, {"genre": np.eye(12)[:, :3], "year": np.ones((12, 2))}
+    ).public
     for epsilon in (0.1, 1.0, 10.0):
         mechanism = registry.create(id, epsilon=epsilon)
         guarantees = (mechanism.guarantee(variant) for variant in (ratings.public, public))
@@ -193,7 +197,7 @@ def test_no_row_moves_what_facts_are_worth_further_than_the_card_says(id, relati
     """Each release of the family where facts are used; rows that follow the fact come near."""
     mechanism, used = create_mechanism(id), {}
     for pair in list_neighbours(relation):
-        first, second = (using(ratings, {"half": HALF}) for ratings in pair)
+        first, second = (use_item_features(ratings, {"half": HALF}) for ratings in pair)
         for a, b in ((first, second), (second, first)):
             for value_change in measure_changes(mechanism, a, b, relation):
                 used[value_change.query] = max(
@@ -209,7 +213,9 @@ def test_where_facts_are_used_what_is_published_is_on_the_card(id):
     """Every release of the card as often as it says, and nothing else."""
     mechanism = create_mechanism(id) if id in FAMILY else registry.create(id, epsilon=2.0)
     cells = np.random.default_rng(3).random((USERS, ITEMS)) < 0.4
-    train = using(build_ratings(make_rows()) if id in FAMILY else clicks(cells), {"half": HALF})
+    train = use_item_features(
+        build_ratings(make_rows()) if id in FAMILY else clicks(cells), {"half": HALF}
+    )
     with record_publications() as published:
         list(mechanism.fit(train, np.random.default_rng(0)))
     guarantee = mechanism.guarantee(train.public)
@@ -231,7 +237,7 @@ def test_no_click_and_no_user_moves_what_facts_are_worth_to_rankings_further(id,
         other[4, 0] ^= kind == 2
         if (kind == 2) != (change is CELL) or (kind == 0) != (change is USER_EMPTIED):
             continue
-        pair = (using(clicks(matrix), {"half": HALF}) for matrix in (cells, other))
+        pair = (use_item_features(clicks(matrix), {"half": HALF}) for matrix in (cells, other))
         for value_change in measure_changes(mechanism, *pair, change):
             used[value_change.query] = max(
                 used.get(value_change.query, 0.0), value_change.change / value_change.allowed
@@ -245,7 +251,7 @@ def films():
     return build_problem(datasets.load("movie-night"), Task.RATINGS)
 
 
-def error(id, train, test, epsilon, seeds=3):
+def measure_error(id, train, test, epsilon, seeds=3):
     errors = []
     for seed in range(seeds):
         *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(seed))
@@ -258,15 +264,15 @@ def error(id, train, test, epsilon, seeds=3):
 @pytest.mark.parametrize("id", ["private-effects", "private-item-mean", "dpals"])
 def test_facts_that_tell_help_and_others_do_no_harm(id, films):
     train, test = films.train, films.test
-    plain = error(id, train, test, 1.0)
-    assert error(id, using(train, train.known), test, 1.0) < plain - 0.005
-    assert error(id, shuffled(train), test, 1.0) < plain + 0.002
+    plain = measure_error(id, train, test, 1.0)
+    assert measure_error(id, use_item_features(train, train.known), test, 1.0) < plain - 0.005
+    assert measure_error(id, shuffle_item_features(train), test, 1.0) < plain + 0.002
 
 
 @pytest.mark.slow
 def test_alone_learns_nothing_from_anybody_else(films):
     """Whatever others rate, a user's own predictions stay."""
-    train = using(films.train, films.train.known)
+    train = use_item_features(films.train, films.train.known)
     method = registry.create("alone")
     (step,) = method.fit(train, np.random.default_rng(0))
     mask = train.users < 5
@@ -292,7 +298,7 @@ def test_what_is_known_and_not_used_changes_nothing(id, ratings):
 # --- the worst rows, and what is chosen by what was published ------------------------------------
 
 
-def ends(change):
+def make_extreme_clicks(change):
     """Clicks that differ in user 4, whose rare items a fact speaks for, or against.
 
     A fact of one column that is +1 on two rare items, -1 on two others and 0 elsewhere has
@@ -314,7 +320,7 @@ def ends(change):
         USER_REPLACED: (rare[:2], rare[1:3]),
     }[change]:
         cells[4] = np.isin(np.arange(items), row)
-        yield using(clicks(cells), {"rare": fact})
+        yield use_item_features(clicks(cells), {"rare": fact})
 
 
 RARE = (3, 8, 15, 22)
@@ -332,7 +338,7 @@ DIRECTED = [
 @pytest.mark.parametrize(("id", "settings", "change"), DIRECTED)
 def test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says(id, settings, change):
     mechanism = registry.create(id, epsilon=1e3, **settings)
-    for pair in (tuple(ends(change)), tuple(ends(change))[::-1]):
+    for pair in (tuple(make_extreme_clicks(change)), tuple(make_extreme_clicks(change))[::-1]):
         (value_change,) = (
             m for m in measure_changes(mechanism, *pair, change) if "public fact" in m.query
         )
@@ -367,7 +373,7 @@ def test_what_facts_are_worth_is_what_its_definition_says():
     assert gains == pytest.approx(expected, rel=1e-9)
 
 
-def leaves(value):
+def list_leaves(value):
     """The arrays, numbers and texts that something consists of."""
     if dataclasses.is_dataclass(value):
         value = [getattr(value, field.name) for field in dataclasses.fields(value)]
@@ -375,7 +381,7 @@ def leaves(value):
         value = [*value, *value.values()]
     if not isinstance(value, list | tuple):
         return [value]
-    return [leaf for element in value for leaf in leaves(element)]
+    return [leaf for element in value for leaf in list_leaves(element)]
 
 
 @pytest.mark.parametrize(
@@ -395,7 +401,7 @@ def test_what_users_are_asked_follows_from_what_was_published(id, settings, monk
         honest = getattr(owner, name)
 
         def spying(*arguments):
-            queries.append((name, leaves(arguments[first:])))
+            queries.append((name, list_leaves(arguments[first:])))
             return honest(*arguments)
 
         monkeypatch.setattr(owner, name, spying)
@@ -411,7 +417,7 @@ def test_what_users_are_asked_follows_from_what_was_published(id, settings, monk
         else:
             data = clicks(np.random.default_rng(seed).random((USERS, ITEMS)) < 0.4)
         with record_publications(replayed=published) as publications:
-            list(mechanism.fit(using(data, {"half": HALF}), np.random.default_rng(0)))
+            list(mechanism.fit(use_item_features(data, {"half": HALF}), np.random.default_rng(0)))
         published = published or publications
         histories.append(list(queries))
         queries.clear()

@@ -14,7 +14,7 @@ from dpmc_core.solvers.linalg import (
 )
 
 
-def pattern(rows, columns, share, seed=0):
+def draw_pattern(rows, columns, share, seed=0):
     rng = np.random.default_rng(seed)
     users, items = np.nonzero(rng.random((rows, columns)) < share)
     public = PublicFacts(users=rows, items=columns, low=-1, high=1)
@@ -23,7 +23,7 @@ def pattern(rows, columns, share, seed=0):
 
 @pytest.mark.parametrize("share", [0.002, 0.3])  # gathered and blocked routes
 def test_sampled_product_is_the_dense_one_on_the_cells(share):
-    cells = pattern(400, 300, share)
+    cells = draw_pattern(400, 300, share)
     rng = np.random.default_rng(1)
     left, right = rng.normal(size=(400, 5)), rng.normal(size=(300, 5))
     want = (left @ right.T)[cells.users, cells.items]
@@ -31,7 +31,7 @@ def test_sampled_product_is_the_dense_one_on_the_cells(share):
 
 
 def test_sparse_views_agree_with_the_dense_matrix():
-    cells = pattern(30, 20, 0.3)
+    cells = draw_pattern(30, 20, 0.3)
     values = np.random.default_rng(2).normal(size=len(cells.users))
     dense = np.zeros((30, 20))
     dense[cells.users, cells.items] = values
@@ -54,9 +54,9 @@ def test_threshold_is_the_euclidean_projection_on_the_l1_ball(seed):
         assert (values - projected) @ (other - projected) <= 1e-9
 
 
-def low_rank_plus_noise(m, n, seed, rank=6):
+def draw_low_rank_plus_sparse(m, n, seed, rank=6):
     rng = np.random.default_rng(seed)
-    cells = pattern(m, n, 0.15, seed)
+    cells = draw_pattern(m, n, 0.15, seed)
     left, right = rng.normal(size=(m, rank)), rng.normal(size=(n, rank))
     values = rng.normal(size=len(cells.users))
     dense = left @ right.T
@@ -67,7 +67,7 @@ def low_rank_plus_noise(m, n, seed, rank=6):
 @pytest.mark.slow
 @pytest.mark.parametrize(("m", "n"), [(120, 200), (200, 120)])
 def test_leading_triplets_match_a_full_decomposition(m, n):
-    operator, dense = low_rank_plus_noise(m, n, seed=3)
+    operator, dense = draw_low_rank_plus_sparse(m, n, seed=3)
     u, s, vt = np.linalg.svd(dense)
     radius = 0.3 * s.sum()
     theta = l1_threshold(s, radius)
@@ -114,7 +114,7 @@ def test_an_invariant_start_hides_no_larger_value(width, scale):
 
 
 def test_a_block_past_half_the_side_is_left_to_the_full_decomposition():
-    operator, dense = low_rank_plus_noise(40, 30, seed=5)
+    operator, dense = draw_low_rank_plus_sparse(40, 30, seed=5)
     start = np.empty((30, 0))
     assert leading_triplets(operator, start, len, 1e-6, np.random.default_rng(0)) is None
     triplets = dense_triplets(operator)
@@ -125,7 +125,7 @@ def test_a_block_past_half_the_side_is_left_to_the_full_decomposition():
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(60, 90), (90, 60), (80, 80)])
 def test_a_matrix_at_hand_and_one_known_by_products_have_the_same_triplets(shape):
-    operator, dense = low_rank_plus_noise(*shape, seed=9)
+    operator, dense = draw_low_rank_plus_sparse(*shape, seed=9)
     for explicit, matrix in ((dense_operator(dense), dense), (dense_operator(dense).T, dense.T)):
         triplets = leading_triplets(
             explicit, np.empty((min(shape), 0)), lambda _: 5, 1e-6, np.random.default_rng(1)

@@ -34,18 +34,18 @@ EPSILONS = (0.3, 1.0, 4.0)
 MISSING = None
 
 
-def laplace_channel(epsilon, shape=(200, 500)):
+def build_laplace_channel(epsilon, shape=(200, 500)):
     return ModifiedLaplace.from_epsilon(epsilon, query="rows", shape=shape, sensitivity={CELL: 1})
 
 
-def symbol_channel(epsilon, d=5, shape=(200, 500)):
+def build_symbol_channel(epsilon, d=5, shape=(200, 500)):
     levels = tuple(np.linspace(-1, 1, d).tolist())
     return SymbolChannel.symmetric(
         epsilon, levels, query="rows", shape=shape, sensitivity={CELL: 1}
     )
 
 
-def rows_of(value, shape):
+def fill_rows(value, shape):
     """A matrix with this value in every cell; None: nothing stored."""
     if value is MISSING:
         return csr_array(shape)
@@ -59,7 +59,7 @@ def assert_symbols(channel, seed=0):
     """Chi-square of every input symbol's outputs, FALSE_ALARM in all."""
     rng, size = np.random.default_rng(seed), len(channel.levels) + 1
     for a in range(size):
-        out = channel.publish(rows_of(a or MISSING, channel.shape), rng)
+        out = channel.publish(fill_rows(a or MISSING, channel.shape), rng)
         counts = np.bincount(out.data.astype(int), minlength=size)
         counts[0] = channel.shape[0] * channel.shape[1] - out.nnz
         truth = SymbolChannel.symmetric(
@@ -73,7 +73,7 @@ def assert_laplace(channel, epsilon, seed=0):
     rng = np.random.default_rng(seed)
     q = math.exp(epsilon / 2) / (math.exp(epsilon / 2) + 1)
     for x in (MISSING, -1.0, 0.0, 1.0):
-        out = channel.publish(rows_of(x, channel.shape), rng)
+        out = channel.publish(fill_rows(x, channel.shape), rng)
         cells = channel.shape[0] * channel.shape[1]
         rate = 1 - q if x is MISSING else q
         assert_frequencies([out.nnz, cells - out.nnz], [rate, 1 - rate], FALSE_ALARM / 8)
@@ -83,15 +83,15 @@ def assert_laplace(channel, epsilon, seed=0):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_modified_laplace_meets_its_law_for_every_input(epsilon):
-    assert_laplace(laplace_channel(epsilon), epsilon)
+    assert_laplace(build_laplace_channel(epsilon), epsilon)
 
 
 @pytest.mark.parametrize("x", [MISSING, 1.0])
 def test_the_scale_of_reports_is_exact(x):
     """Planted bug: noise that is 3 % short, on rated or on missing cells."""
-    channel = laplace_channel(0.5, shape=(600, 500))
+    channel = build_laplace_channel(0.5, shape=(600, 500))
     release = Laplace(query="reports", shape=(None,), sensitivity={}, scale=2 / 0.5)
-    reports = channel.publish(rows_of(x, channel.shape), np.random.default_rng(8))
+    reports = channel.publish(fill_rows(x, channel.shape), np.random.default_rng(8))
     assert len(reports.data) > 120_000
     added_noise = reports.data.astype(float) - (x or 0.0)
     assert_scale(added_noise, release)
@@ -100,7 +100,7 @@ def test_the_scale_of_reports_is_exact(x):
 
 
 def test_randomised_response_meets_its_law_for_every_input():
-    assert_symbols(symbol_channel(1.0))
+    assert_symbols(build_symbol_channel(1.0))
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_the_nine_cases_of_theorem_1_stay_within_e_to_the_epsilon(epsilon):
         assert combined <= max(only_values, only_missing) + 1e-12
         worst = max(worst, only_values, only_missing)
     assert worst == pytest.approx(epsilon)
-    assert laplace_channel(epsilon).cell_epsilon == pytest.approx(epsilon)
+    assert build_laplace_channel(epsilon).cell_epsilon == pytest.approx(epsilon)
 
 
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
@@ -149,9 +149,9 @@ def test_certified_is_claimed_per_cell_and_n_times_that_per_user(id, epsilon):
 
 
 def test_a_channel_with_too_little_noise_is_certified_as_such():
-    channel = dataclasses.replace(laplace_channel(1.0), scale=1.0)  # half of 2/eps
+    channel = dataclasses.replace(build_laplace_channel(1.0), scale=1.0)  # half of 2/eps
     assert channel.cell_epsilon == pytest.approx(2.0)
-    quiet = dataclasses.replace(laplace_channel(1.0), flip=laplace_channel(3.0).flip)
+    quiet = dataclasses.replace(build_laplace_channel(1.0), flip=build_laplace_channel(3.0).flip)
     assert quiet.cell_epsilon == pytest.approx(1.5 + 0.5)
 
 
@@ -159,8 +159,8 @@ def test_a_channel_with_too_little_noise_is_certified_as_such():
 @pytest.mark.parametrize(
     ("channel", "expected"),
     [
-        (laplace_channel(1.0, (943, 1682)), 1 / (math.exp(0.5) + 1)),
-        (symbol_channel(1.0, 5, (943, 1682)), 5 / (math.e + 5)),
+        (build_laplace_channel(1.0, (943, 1682)), 1 / (math.exp(0.5) + 1)),
+        (build_symbol_channel(1.0, 5, (943, 1682)), 5 / (math.e + 5)),
     ],
     ids=["modified Laplace", "randomised response"],
 )
@@ -208,7 +208,7 @@ def test_hits_leave_the_taken_places_alone_and_find_all_others():
 def test_nothing_of_the_size_of_the_matrix_is_built():
     """20 billion cells, one report in a million: megabytes."""
     shape = (200_000, 100_000)
-    channel = laplace_channel(2 * math.log(1e6), shape)
+    channel = build_laplace_channel(2 * math.log(1e6), shape)
     tracemalloc.start()
     out = channel.publish(csr_array(shape), np.random.default_rng(0))
     _, peak = tracemalloc.get_traced_memory()
@@ -219,14 +219,14 @@ def test_nothing_of_the_size_of_the_matrix_is_built():
 
 @pytest.mark.parametrize("bad", [-1.5, 1.01, math.nan])
 def test_values_outside_the_scale_are_refused(bad):
-    channel = laplace_channel(1.0, (1, 2))
+    channel = build_laplace_channel(1.0, (1, 2))
     with pytest.raises(InvalidSetting, match=r"-1\.\.1"):
         channel.publish(csr_array(([0.0, bad], [0, 1], [0, 2]), shape=(1, 2)), None)
 
 
 @pytest.mark.parametrize("bad", [0.0, 6.0, 1.5, math.nan])
 def test_symbols_that_are_none_are_refused(bad):
-    channel = symbol_channel(1.0, 5, (1, 2))
+    channel = build_symbol_channel(1.0, 5, (1, 2))
     with pytest.raises(InvalidSetting, match=r"1\.\.5"):
         channel.publish(csr_array(([1.0, bad], [0, 1], [0, 2]), shape=(1, 2)), None)
 
@@ -239,7 +239,7 @@ def test_gain_and_energy_are_the_moments_of_a_report(id):
     rng = np.random.default_rng(2)
     for x, symbol in ((MISSING, MISSING), (1.0, 5), (0.5, 4), (-1.0, 1)):
         cell = x if isinstance(channel, ModifiedLaplace) else symbol
-        out = channel.publish(rows_of(cell, public.shape), rng).data
+        out = channel.publish(fill_rows(cell, public.shape), rng).data
         if isinstance(channel, SymbolChannel):
             out = np.array(channel.levels)[out.astype(int) - 1]
         cells, density = 200_000, 0.0 if x is MISSING else 1.0
@@ -268,13 +268,13 @@ def test_a_missing_cell_reports_with_its_own_chance_at_any_epsilon(monkeypatch):
 
 
 def test_the_tests_catch_half_noise_and_skipped_or_shared_draws(monkeypatch):
-    good = laplace_channel(1.0)
+    good = build_laplace_channel(1.0)
     with pytest.raises(AssertionError):
         assert_laplace(dataclasses.replace(good, scale=good.scale / 2), 1.0)
     with pytest.raises(AssertionError):  # spurious cells too rare
         assert_laplace(dataclasses.replace(good, flip=good.flip / 1.05), 1.0)
     with pytest.raises(AssertionError):
-        assert_symbols(symbol_channel(1.05))
+        assert_symbols(build_symbol_channel(1.05))
     honest = noise.draw_laplace
     monkeypatch.setattr(
         noise, "draw_laplace", lambda scale, shape, rng: np.full(shape, honest(scale, (), rng))
@@ -283,7 +283,7 @@ def test_the_tests_catch_half_noise_and_skipped_or_shared_draws(monkeypatch):
         assert_laplace(good, 1.0)
     monkeypatch.setattr(noise, "draw_hits", lambda *_: np.empty(0, dtype=np.int64))
     with pytest.raises(AssertionError):
-        assert_symbols(symbol_channel(1.0))
+        assert_symbols(build_symbol_channel(1.0))
 
 
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])

@@ -25,11 +25,11 @@ from tests.statistics_helpers import assert_channel
 USERS, ITEMS = 40, 12
 
 
-def ratings_of(seed: int = 0, users: int = USERS, items: int = ITEMS) -> Ratings:
+def draw_ratings(seed: int = 0, users: int = USERS, items: int = ITEMS) -> Ratings:
     return clicks(np.random.default_rng(seed).random((users, items)) < 0.35)
 
 
-def flipped(bits: np.ndarray, flip: float, rng) -> np.ndarray:
+def flip_bits(bits: np.ndarray, flip: float, rng) -> np.ndarray:
     return np.where(rng.random(bits.shape) < flip, 1 - bits, bits)
 
 
@@ -96,7 +96,7 @@ def test_pair_counts_are_unbiased() -> None:
     flip = 0.25
     runs = []
     for _ in range(4000):
-        pairs = FlippedPairs(flipped(truth, flip, rng), flip)
+        pairs = FlippedPairs(flip_bits(truth, flip, rng), flip)
         runs.append(np.vstack([pairs.both(np.arange(6)), pairs.counts]))
     pair_counts, mean, error = truth.T @ truth, np.mean(runs, axis=0), np.std(runs, axis=0)
     exact = np.vstack([pair_counts, truth.sum(axis=0)]).astype(float)
@@ -112,7 +112,7 @@ def test_the_likeliest_shares_beat_a_general_solver() -> None:
     rng = np.random.default_rng(4)
     flip, m = 0.3, 200
     truth = (rng.random((m, 5)) < 0.15).astype(int)
-    reports = flipped(truth, flip, rng)
+    reports = flip_bits(truth, flip, rng)
     pairs = FlippedPairs(reports, flip)
     keep = np.array([[1 - flip, flip], [flip, 1 - flip]])
     channel = np.kron(keep, keep)
@@ -148,7 +148,7 @@ def test_the_likeliest_shares_beat_a_general_solver() -> None:
     ("id", "similarity"), [("dplcf", Similarity.JACCARD), ("ldpicf", Similarity.COSINE)]
 )
 def test_without_noise_the_similarities_are_the_plain_ones(id: str, similarity) -> None:
-    ratings = ratings_of(5)
+    ratings = draw_ratings(5)
     private = registry.create(id, epsilon=60.0, neighbours=4, estimator=Estimator.PUBLISHED)
     plain = registry.create("item-knn", similarity=similarity, neighbours=4)
     models = [[*m.fit(ratings, np.random.default_rng(0))][-1].model for m in (private, plain)]
@@ -170,7 +170,7 @@ def test_nearest_keeps_the_most_similar_others(block: int, monkeypatch) -> None:
 @pytest.mark.parametrize("block", [20, 2_000_000])
 def test_scores_are_sums_over_own_items(block: int, monkeypatch) -> None:
     monkeypatch.setattr(ranks, "BLOCK", block)
-    ratings = ratings_of(7)
+    ratings = draw_ratings(7)
     rows = binary_matrix(ratings)
     similar = nearest(ITEMS, 5, lambda b: np.random.default_rng(int(b[0])).random((len(b), ITEMS)))
     model = ItemScores(rows, similar.T.tocsr())
@@ -189,7 +189,7 @@ def test_limits_and_bad_settings_are_sentences() -> None:
     big = Ratings.build([0], [0], [1.0], PublicFacts(users=10**7, items=2_000, low=0, high=1))
     with pytest.raises(BadRatings, match="cells are more than 8,000,000,000"):
         list(registry.create("dplcf", epsilon=1.0).fit(big, np.random.default_rng(0)))
-    small = ratings_of(8, users=5, items=3)  # k above the catalogue: every other item
+    small = draw_ratings(8, users=5, items=3)  # k above the catalogue: every other item
     for id in ("dplcf", "ldpicf", "item-knn"):
         settings = {} if id == "item-knn" else {"estimator": Estimator.PUBLISHED}
         *_, last = registry.create(id, epsilon=1.0, neighbours=100, **settings).fit(

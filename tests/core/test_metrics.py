@@ -15,7 +15,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from tests.ratings_helpers import with_values
 
 
-def interactions(seed: int, users: int = 30, items: int = 40, density: float = 0.3) -> Ratings:
+def draw_interactions(seed: int, users: int = 30, items: int = 40, density: float = 0.3) -> Ratings:
     rng = np.random.default_rng(seed)
     u, i = np.nonzero(rng.random((users, items)) < density)
     return Ratings.build(
@@ -23,7 +23,7 @@ def interactions(seed: int, users: int = 30, items: int = 40, density: float = 0
     )
 
 
-def brute_full(scores, train: Ratings, test: Ratings, k: int) -> tuple[float, float]:
+def rank_by_brute_force(scores, train: Ratings, test: Ratings, k: int) -> tuple[float, float]:
     rated = set(zip(train.users.tolist(), train.items.tolist(), strict=True))
     rated |= set(zip(test.users.tolist(), test.items.tolist(), strict=True))
     hits, gains = [], []
@@ -85,10 +85,10 @@ def test_full_ranking_equals_brute_force(
 ) -> None:
     monkeypatch.setattr(metrics, "CELLS_PER_BLOCK", block)
     rng = np.random.default_rng(seed)
-    train, test = RandomShare(0.2)(interactions(seed), rng)
+    train, test = RandomShare(0.2)(draw_interactions(seed), rng)
     scores = rng.integers(0, 6, train.shape).astype(float)  # plenty of ties
     result = metrics.evaluate_ranking(Dense(scores), train, test, rng, k=5, negatives=None)
-    assert result == pytest.approx(brute_full(scores, train, test, 5))
+    assert result == pytest.approx(rank_by_brute_force(scores, train, test, 5))
 
 
 @pytest.mark.parametrize("negatives", [None, 99])
@@ -113,7 +113,7 @@ def test_items_with_the_same_factors_tie_whatever_the_order_of_a_sum(negatives: 
 
 def test_sampled_candidates_are_distinct_unseen_and_uniform() -> None:
     rng = np.random.default_rng(0)
-    ratings = interactions(0, users=5, items=12, density=0.4)
+    ratings = draw_interactions(0, users=5, items=12, density=0.4)
     seen_items = metrics._SeenItems(ratings, ratings)
     users = np.repeat(np.arange(5, dtype=np.int32), 3000)
     candidates, real = seen_items.sample_unseen(users, 4, rng)
@@ -131,7 +131,7 @@ def test_sampled_candidates_are_distinct_unseen_and_uniform() -> None:
         assert np.abs(counts[unseen] - 3000 * share).max() <= limit
 
 
-def brute_unseen(train: Ratings, test: Ratings) -> list[int]:
+def count_unseen(train: Ratings, test: Ratings) -> list[int]:
     """How many items the user of each test interaction has in neither."""
     has: list[set[int]] = [set() for _ in range(train.public.users)]
     for ratings in (train, test):
@@ -144,8 +144,8 @@ def brute_unseen(train: Ratings, test: Ratings) -> list[int]:
 def test_who_has_too_few_items_left_is_left_out_of_the_means(negatives: int | None) -> None:
     """Among k candidates or fewer every model hits; a constant one never does otherwise."""
     rng = np.random.default_rng(6)
-    ratings = interactions(6, users=40, items=14, density=0.5)
-    few = brute_unseen(ratings, ratings)
+    ratings = draw_interactions(6, users=40, items=14, density=0.5)
+    few = count_unseen(ratings, ratings)
     assert min(few) < 8 <= max(few)
     train, test = LeaveLast()(ratings, rng)
     for value in (0.0, math.nan):
@@ -154,7 +154,7 @@ def test_who_has_too_few_items_left_is_left_out_of_the_means(negatives: int | No
         )
         assert constant_result == (0, 0)
     model = Dense(rng.normal(size=train.shape))
-    measured = test.select([k for k, n in enumerate(brute_unseen(train, test)) if n >= 8])
+    measured = test.select([k for k, n in enumerate(count_unseen(train, test)) if n >= 8])
     assert 0 < len(measured) < len(test)
     result = metrics.evaluate_ranking(model, train, test, rng, k=8, negatives=negatives)
     # who is left out still counts as seen: the others' candidates stay as they were
@@ -187,7 +187,7 @@ def test_a_k_above_the_catalogue_is_refused_in_a_sentence(negatives: int | None)
 
 
 def test_what_cannot_be_measured_is_refused_before_anything_is_trained() -> None:
-    ratings = interactions(7, users=20, items=9)
+    ratings = draw_interactions(7, users=20, items=9)
     train, test = LeaveLast()(ratings, np.random.default_rng(0))
     problem = Problem(train=train, test=test, name="small", steps=(), split="", truth=None)
     with pytest.raises(BadRatings, match="hr@10 needs users with at least 10 items"):
@@ -204,13 +204,15 @@ def test_evaluate_clips_ratings_and_names_the_metrics() -> None:
     assert metrics.evaluate(Task.RATINGS, Constant(80.0), train, test, rng) == {"rmse": 0, "mae": 0}
     signs = with_values(test, [1, -1], low=-1, high=1)
     assert metrics.evaluate(Task.BINARY, Constant(2.0), train, signs, rng) == {"accuracy": 0.5}
-    clicks = LeaveLast()(interactions(0), rng)
+    clicks = LeaveLast()(draw_interactions(0), rng)
     names = ["hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full"]
     assert [*metrics.evaluate(Task.RANKING, Constant(0.0), *clicks, rng)] == names
 
 
 def test_evaluate_measures_lists_among_a_hundred_and_among_all() -> None:
-    train, test = LeaveLast()(interactions(0, items=400, density=0.05), np.random.default_rng(0))
+    train, test = LeaveLast()(
+        draw_interactions(0, items=400, density=0.05), np.random.default_rng(0)
+    )
     model = Dense(np.random.default_rng(1).normal(size=train.shape))
     measured = metrics.evaluate(Task.RANKING, model, train, test, np.random.default_rng(2))
     sampled, full = (
@@ -269,7 +271,7 @@ def test_ranks_are_counted_once_for_a_model_and_its_data():
 
 def test_factors_and_their_matrix_rank_alike() -> None:
     rng = np.random.default_rng(3)
-    train, test = LeaveLast()(interactions(3), rng)
+    train, test = LeaveLast()(draw_interactions(3), rng)
     factors = Factors(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)))
     dense = Dense(factors.left @ factors.right.T)
     for negatives in (None, 10):
@@ -294,7 +296,7 @@ def test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline() -> None
 @pytest.mark.parametrize("value", [0.0, 1.0, math.nan])
 def test_a_constant_model_hits_nothing(negatives: int | None, value: float) -> None:
     rng = np.random.default_rng(0)
-    train, test = LeaveLast()(interactions(0), rng)
+    train, test = LeaveLast()(draw_interactions(0), rng)
     assert metrics.evaluate_ranking(Constant(value), train, test, rng, negatives=negatives) == (
         0,
         0,
@@ -303,7 +305,7 @@ def test_a_constant_model_hits_nothing(negatives: int | None, value: float) -> N
 
 def test_with_few_unseen_items_sampled_and_full_ranking_agree() -> None:
     rng = np.random.default_rng(5)
-    train, test = LeaveLast()(interactions(5, items=30, density=0.6), rng)
+    train, test = LeaveLast()(draw_interactions(5, items=30, density=0.6), rng)
     model = Dense(rng.normal(size=train.shape))
     sampled = metrics.evaluate_ranking(model, train, test, rng, k=3, negatives=99)
     assert sampled == pytest.approx(

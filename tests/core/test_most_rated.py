@@ -28,12 +28,12 @@ def few(monkeypatch):
     monkeypatch.setattr(sizes, "GRAM_LIMIT", LIMIT)
 
 
-def fitted(id, ratings, **settings):
+def fit_model(id, ratings, **settings):
     *_, last = registry.create(id, epsilon=20.0, **settings).fit(ratings, np.random.default_rng(0))
     return last.model
 
 
-def error(model, ratings):
+def measure_error(model, ratings):
     return rmse(model.predict(ratings.users, ratings.items), ratings.values)
 
 
@@ -53,8 +53,8 @@ def test_the_card_says_so_and_certifies_the_same(id):
 @pytest.mark.parametrize("id", IDS)
 def test_every_item_is_predicted_and_taste_is_that_of_items_with_large_released_counts(id, ratings):
     with record_publications() as publications:
-        model = fitted(id, ratings)
-    assert error(model, ratings) < error(means(ratings), ratings)
+        model = fit_model(id, ratings)
+    assert measure_error(model, ratings) < measure_error(fit_user_means(ratings), ratings)
     (counts,) = [p for p in publications if p.release.query.startswith("ratings of each item")]
     popular = np.sort(np.argsort(-counts.published, kind="stable")[:LIMIT])
     largest = max(p.published.size for p in publications)
@@ -72,7 +72,7 @@ def test_every_item_is_predicted_and_taste_is_that_of_items_with_large_released_
     assert np.std(unpopular_interaction) < 0.6 * np.std(popular_interaction)
 
 
-def means(ratings):
+def fit_user_means(ratings):
     *_, last = registry.create("user-mean").fit(ratings, np.random.default_rng(0))
     return last.model
 
@@ -86,6 +86,6 @@ def test_without_released_counts_nothing_says_which_items():
 
 @pytest.mark.parametrize("id", IDS)
 def test_all_items_are_held_where_they_fit(id, ratings, monkeypatch):
-    before = fitted(id, ratings).predict(ratings.users, ratings.items)
+    before = fit_model(id, ratings).predict(ratings.users, ratings.items)
     monkeypatch.setattr(sizes, "GRAM_LIMIT", 150)
-    assert np.array_equal(before, fitted(id, ratings).predict(ratings.users, ratings.items))
+    assert np.array_equal(before, fit_model(id, ratings).predict(ratings.users, ratings.items))

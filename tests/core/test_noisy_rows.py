@@ -29,15 +29,15 @@ EPSILONS = (0.01, 0.5, 1.0, 4.0, 10.0, 50.0)
 PUBLIC = PublicFacts(users=30, items=40, low=1, high=5)
 
 
-def law_of(id, epsilon, public=PUBLIC, **settings):
+def build_noise_model(id, epsilon, public=PUBLIC, **settings):
     mechanism = registry.create(id, epsilon=epsilon, **settings)
     return mechanism.build_noise_model(mechanism.channel(public))
 
 
-def moments(id, epsilon, x, **settings):
+def compute_moments(id, epsilon, x, **settings):
     """P(B), E[T] and E[T^2] of the report of a cell rated x (None: missing), by the channel."""
     mechanism = registry.create(id, epsilon=epsilon, **settings)
-    channel, noise_model = mechanism.channel(PUBLIC), law_of(id, epsilon, **settings)
+    channel, noise_model = mechanism.channel(PUBLIC), build_noise_model(id, epsilon, **settings)
     if id == "randomised-response":
         row = channel.matrix[0 if x is None else 1 + int(np.argmin(np.abs(noise_model.levels - x)))]
         scores = noise_model.scores(np.arange(1, len(row)))
@@ -55,64 +55,70 @@ def moments(id, epsilon, x, **settings):
     return report_rate, report_rate * first, report_rate * second
 
 
-def bend(id, epsilon, x):
+def compute_bias(id, epsilon, x):
     """How far E[T] lies off the rating, by the law: nothing but for Laplace noise."""
-    return 0.0 if id == "randomised-response" else float(law_of(id, epsilon).expected(x) - x)
+    return (
+        0.0
+        if id == "randomised-response"
+        else float(build_noise_model(id, epsilon).expected(x) - x)
+    )
 
 
 @pytest.mark.parametrize("id", IDS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_counts_and_sums_are_unbiased_whatever_the_cell(id, epsilon):
-    noise_model = law_of(id, epsilon)
-    report_rate, mean, _ = moments(id, epsilon, None)
+    noise_model = build_noise_model(id, epsilon)
+    report_rate, mean, _ = compute_moments(id, epsilon, None)
     assert report_rate == pytest.approx(noise_model.if_missing, rel=1e-9)
     assert abs(mean) < 1e-9 * noise_model.gain
     for x in (-1.0, -0.5, 0.0, 0.5, 1.0):
-        report_rate, mean, _ = moments(id, epsilon, x)
+        report_rate, mean, _ = compute_moments(id, epsilon, x)
         assert (report_rate - noise_model.if_missing) / noise_model.slope == pytest.approx(
             1, rel=1e-9
         )
-        assert mean / noise_model.gain == pytest.approx(x + bend(id, epsilon, x), abs=1e-5)
+        assert mean / noise_model.gain == pytest.approx(x + compute_bias(id, epsilon, x), abs=1e-5)
 
 
 @pytest.mark.parametrize("id", IDS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_noise_is_that_of_the_channel(monkeypatch, id, epsilon):
-    noise_model = law_of(id, epsilon)
-    report_rate, _, square = moments(id, epsilon, None)
+    noise_model = build_noise_model(id, epsilon)
+    report_rate, _, square = compute_moments(id, epsilon, None)
     assert report_rate * (1 - report_rate) / noise_model.slope**2 == pytest.approx(
         noise_model.count_noise, rel=1e-6
     )
     assert square / noise_model.gain**2 == pytest.approx(noise_model.sum_noise, rel=1e-6)
     for x in (0.0, 0.5, 1.0):
-        report_rate, _, square = moments(id, epsilon, x)
-        centre = x + bend(id, epsilon, x)
+        report_rate, _, square = compute_moments(id, epsilon, x)
+        centre = x + compute_bias(id, epsilon, x)
         genuine = noise_model.gain * (float(noise_model.spread(np.array([x]))[0]) + centre**2)
         assert square == pytest.approx(
             genuine + (report_rate - noise_model.gain) * noise_model.square, rel=1e-6
         )
     # ratings at +-1/2, as likely
-    measured = np.mean([moments(id, epsilon, x)[2] for x in (-0.5, 0.5)]) / noise_model.gain**2
+    measured = (
+        np.mean([compute_moments(id, epsilon, x)[2] for x in (-0.5, 0.5)]) / noise_model.gain**2
+    )
     monkeypatch.setattr(noisy_rows, "_RATING", 0.5)
     expected = noise_model.sum_noise + noise_model.rating_noise
     assert measured == pytest.approx(expected, rel=0.05 if id == "modified-laplace" else 1e-6)
 
 
-def long_tail(seed=1, users=600, items=1200, ratings=60_000):
+def split_long_tail(seed=1, users=600, items=1200, ratings=60_000):
     generated = generate.generate_long_tail(seed, users=users, items=items, ratings=ratings).ratings
     return RandomShare(0.2)(generated, np.random.default_rng(seed))
 
 
-def predicted(mechanism, train, test, seed=0):
+def predict_test(mechanism, train, test, seed=0):
     *_, last = mechanism.fit(train, np.random.default_rng(seed))
     return np.clip(last.model.predict(test.users, test.items), train.public.low, train.public.high)
 
 
-def errors(id, epsilon, pair, seeds, **settings):
+def measure_errors(id, epsilon, pair, seeds, **settings):
     train, test = pair
     mechanism = registry.create(id, epsilon=epsilon, **settings)
     return np.array(
-        [metrics.rmse(predicted(mechanism, train, test, s), test.values) for s in range(seeds)]
+        [metrics.rmse(predict_test(mechanism, train, test, s), test.values) for s in range(seeds)]
     )
 
 
@@ -147,7 +153,7 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
 
 @pytest.mark.slow
 def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
-    train, _ = long_tail()
+    train, _ = split_long_tail()
     mechanism = registry.create("randomised-response", epsilon=1.0)
     channel = mechanism.channel(train.public)
     reported = channel.publish(mechanism.encode_rows(train, channel), np.random.default_rng(0))
@@ -185,11 +191,11 @@ def test_believed_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_nois
 @pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
 def test_more_budget_is_better_and_the_mean_alone_is_worse(id):
-    pair, epsilons = long_tail(), (1.0, 2.0, 4.0, 10.0)
-    mean_errors = [errors(id, e, pair, 1).mean() for e in epsilons]
+    pair, epsilons = split_long_tail(), (1.0, 2.0, 4.0, 10.0)
+    mean_errors = [measure_errors(id, e, pair, 1).mean() for e in epsilons]
     assert mean_errors == sorted(mean_errors, reverse=True)
     assert mean_errors[-1] < mean_errors[0] - 0.1
-    baseline_errors = [errors("local-mean", e, pair, 1).mean() for e in epsilons]
+    baseline_errors = [measure_errors("local-mean", e, pair, 1).mean() for e in epsilons]
     assert all(a < b for a, b in zip(mean_errors, baseline_errors, strict=True))
 
 
@@ -201,13 +207,13 @@ def test_ten_seeds_fall_over_epsilon_and_never_lie_above_the_mean_alone(id, name
     data = datasets.load(name).ratings
     pair = RandomShare(0.2)(data, np.random.default_rng(5))
     epsilons = (0.1, 0.5, 1.0, 2.0, 4.0, 10.0)
-    runs = [errors(id, e, pair, 10) for e in epsilons]
+    runs = [measure_errors(id, e, pair, 10) for e in epsilons]
     for previous, current in itertools.pairwise(runs):
         noise = math.hypot(previous.std(), current.std()) / math.sqrt(10)
         assert current.mean() < previous.mean() + 2.5 * noise
     assert [r.mean() for r in runs[2:]] == sorted((r.mean() for r in runs[2:]), reverse=True)
     for epsilon, run in zip(epsilons, runs, strict=True):
-        baseline = errors("local-mean", epsilon, pair, 10)
+        baseline = measure_errors("local-mean", epsilon, pair, 10)
         # by Laplace noise the mean itself is told less or better than by symbols
         slack = 0 if id == "randomised-response" else 2.5 * math.hypot(run.std(), baseline.std())
         assert run.mean() < baseline.mean() + slack / math.sqrt(10) + 1e-3
@@ -242,7 +248,7 @@ def test_small_and_lopsided_data_give_finite_answers_in_reach(id, epsilon, shape
 @pytest.mark.parametrize("id", IDS)
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_the_block_decides_memory_and_nothing_else(monkeypatch, id, epsilon):
-    train, _ = long_tail(users=300, items=400, ratings=15_000)
+    train, _ = split_long_tail(users=300, items=400, ratings=15_000)
     mechanism = registry.create(id, epsilon=epsilon)
     channel = mechanism.channel(train.public)
     reported = channel.publish(mechanism.encode_rows(train, channel), np.random.default_rng(0))
@@ -261,7 +267,7 @@ def test_the_block_decides_memory_and_nothing_else(monkeypatch, id, epsilon):
 @pytest.mark.parametrize("id", IDS)
 def test_rows_published_block_by_block_meet_the_same_law(id, monkeypatch):
     """Chi-square of who reports, rated and missing cells apart, in blocks of one row to all."""
-    train, _ = long_tail(users=300, items=400, ratings=15_000)
+    train, _ = split_long_tail(users=300, items=400, ratings=15_000)
     mechanism = registry.create(id, epsilon=1.0)
     channel = mechanism.channel(train.public)
     rows = mechanism.encode_rows(train, channel)
@@ -283,7 +289,7 @@ def test_a_secure_source_counts_every_cell_once_whatever_the_block(monkeypatch):
     from dpmc_core.privacy.exact_noise import SecureSource
 
     monkeypatch.setattr(channels, "_REPORTS_PER_BLOCK", 500)
-    train, _ = long_tail(users=60, items=50, ratings=1_400)
+    train, _ = split_long_tail(users=60, items=50, ratings=1_400)
     source = SecureSource()
     mechanism = registry.create("randomised-response", epsilon=1.0)
     channel = mechanism.channel(train.public)
@@ -306,7 +312,7 @@ def test_rows_too_many_to_hold_are_refused_before_they_are_drawn():
 @pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
 def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
-    train, _ = long_tail(users=2_000, items=1_500, ratings=60_000)
+    train, _ = split_long_tail(users=2_000, items=1_500, ratings=60_000)
     monkeypatch.setattr(channels, "_REPORTS_PER_BLOCK", 40_000)
     monkeypatch.setattr(noisy_rows, "CELLS", 40_000)
     monkeypatch.setattr(noisy_rows, "BLOCK", 40_000)
@@ -350,7 +356,7 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 
 @pytest.mark.parametrize("epsilon", [*EPSILONS, 1.5, 2.0, 3.0, 6.0])
 def test_laplace_scores_bend_by_less_than_their_noise_over_a_thousand_ratings(epsilon):
-    noise_model, x = law_of("modified-laplace", epsilon), np.linspace(-1, 1, 201)
+    noise_model, x = build_noise_model("modified-laplace", epsilon), np.linspace(-1, 1, 201)
     off = noise_model.expected(x) - x
     assert np.abs(off).max() < 0.05
     assert np.sqrt(np.mean(off**2)) < math.sqrt(noise_model.sum_noise / (0.05 * 1000))
@@ -362,9 +368,9 @@ def test_laplace_scores_bend_by_less_than_their_noise_over_a_thousand_ratings(ep
 
 @pytest.mark.parametrize("levels", [2, 3, 10])
 def test_symbols_are_unbiased_for_any_number_of_levels(levels):
-    noise_model = law_of("randomised-response", 1.0, levels=levels)
+    noise_model = build_noise_model("randomised-response", 1.0, levels=levels)
     for x in noise_model.levels:
-        _, mean, _ = moments("randomised-response", 1.0, x, levels=levels)
+        _, mean, _ = compute_moments("randomised-response", 1.0, x, levels=levels)
         assert mean / noise_model.gain == pytest.approx(x, abs=1e-9)
 
 
@@ -386,8 +392,8 @@ def test_effects_are_shrunk_as_far_as_the_noise_asks():
 @pytest.mark.parametrize("id", [*IDS, "local-mean"])
 @pytest.mark.parametrize("epsilon", [1e-9, 0.01])
 def test_where_noise_drowns_everything_all_that_is_left_is_one_number(id, epsilon):
-    train, test = long_tail(users=200, items=300, ratings=9_000)
-    predictions = predicted(registry.create(id, epsilon=epsilon), train, test)
+    train, test = split_long_tail(users=200, items=300, ratings=9_000)
+    predictions = predict_test(registry.create(id, epsilon=epsilon), train, test)
     assert np.isfinite(predictions).all()
     assert predictions.std() < 0.05
     if epsilon < 1e-6:  # 0.25 is the prior's spread, in half ranges

@@ -37,7 +37,7 @@ PUBLISHED = {"estimator": Estimator.PUBLISHED}
 PROBIT = {"link": Probit(), "bound": 1.0} | PUBLISHED  # as published, on the raw loss
 
 
-def sign_matrix(seed=0, share=0.5):
+def draw_signs(seed=0, share=0.5):
     rng = np.random.default_rng(seed)
     truth = 2 * rng.normal(size=(USERS, 2)) @ rng.normal(size=(2, ITEMS))
     users, items = np.nonzero(rng.random((USERS, ITEMS)) < share)
@@ -46,7 +46,7 @@ def sign_matrix(seed=0, share=0.5):
     return Ratings.build(users, items, values, public)
 
 
-RATINGS = sign_matrix()
+RATINGS = draw_signs()
 
 # The scale each method owes, written from its theorem and not from its card.
 ADDITIVE = {
@@ -71,7 +71,7 @@ def make(case, **changes):
     return registry.create(id, **({"epsilon": EPSILON} | ADDITIVE[case][0] | changes))
 
 
-def noise_in_fit(mechanism, seed=1):
+def record_noise(mechanism, seed=1):
     """What each publication of a real run added, in order."""
     with releases.record_publications() as publications:
         for _ in mechanism.fit(RATINGS, np.random.default_rng(seed)):
@@ -91,7 +91,7 @@ def assert_noise(case, added):
 
 @pytest.mark.parametrize("case", ADDITIVE)
 def test_every_round_of_a_run_adds_the_noise_its_theorem_asks_for(case):
-    assert_noise(case, noise_in_fit(make(case)))
+    assert_noise(case, record_noise(make(case)))
 
 
 @pytest.mark.slow
@@ -347,7 +347,7 @@ def test_planted_faults_of_the_noise_are_caught(case, fault, monkeypatch):
 
     monkeypatch.setattr(noise, "draw_laplace", faulty)
     with pytest.raises(AssertionError):
-        assert_noise(case, noise_in_fit(make(case)))
+        assert_noise(case, record_noise(make(case)))
 
 
 def test_probit_noise_scales():

@@ -39,7 +39,7 @@ def make(id="private-effects", **settings):
     return registry.create(id, **{"epsilon": 2.0, "delta": 1e-6} | settings)
 
 
-def ratings_with(row, seed=0, public=PUBLIC):
+def make_ratings_with(row, seed=0, public=PUBLIC):
     """Ratings of taste in two directions, CHANGED_USER's row replaced by a dict item -> rating."""
     rng = np.random.default_rng(seed)
     m, n = public.shape
@@ -72,12 +72,12 @@ ROWS = [
 LOW_RANK = {"epsilon": 60.0, "rank": 2}  # so little noise that rounds go into taste as well
 
 
-def used_up(mechanism, change, pairs):
+def measure_used_shares(mechanism, change, pairs):
     """The largest part of its stated sensitivity that each query used."""
     used = {}
     for first, second in pairs:
         for value_change in measure_changes(
-            mechanism, ratings_with(first), ratings_with(second), change
+            mechanism, make_ratings_with(first), make_ratings_with(second), change
         ):
             used[value_change.query] = max(
                 used.get(value_change.query, 0.0), value_change.change / value_change.allowed
@@ -91,11 +91,11 @@ def used_up(mechanism, change, pairs):
 )
 def test_no_row_moves_a_release_further_than_stated(mechanism):
     emptied = [pair for row in ROWS for pair in ((row, {}), ({}, row))]
-    used = used_up(mechanism, USER_EMPTIED, emptied)
+    used = measure_used_shares(mechanism, USER_EMPTIED, emptied)
     assert len(used) == len({release.query for _, release in mechanism.guarantee(PUBLIC).releases})
     assert max(used.values()) <= 1 + 1e-9, used
     pairs = [(first, second) for first in ROWS for second in ROWS if first is not second]
-    assert max(used_up(mechanism, USER_REPLACED, pairs).values()) <= 1 + 1e-9
+    assert max(measure_used_shares(mechanism, USER_REPLACED, pairs).values()) <= 1 + 1e-9
 
 
 MANY_ITEMS = 480  # items: enough to tell a user's own regression nearly everything
@@ -120,7 +120,7 @@ WORST = [
 ]
 
 
-def among_quiet_users(letters):
+def make_quiet_ratings(letters):
     """Everybody else rates a little above the middle."""
     rated = np.full((4, MANY_ITEMS), np.nan)
     rated[0, ::2] = rated[1, 1::3] = 3.2
@@ -144,7 +144,7 @@ def test_the_worst_rows_come_within_five_percent_of_every_bound(id):
     """
     mechanism = make(id, epsilon=1e4, **({"rank": 2, "rounds": 2} if id == OURS[0] else {}))
     with privacy.record_publications() as answers:
-        list(mechanism.fit(among_quiet_users("...."), np.random.default_rng(0)))
+        list(mechanism.fit(make_quiet_ratings("...."), np.random.default_rng(0)))
     counts = np.where(POPULAR, 1e4, 1.0)
     sums = np.where(LIKED, 1.6, -1.6) * np.sqrt(counts * counts.mean())
     published = [np.array([-2.0, 4.0]), counts, sums]  # of the means and users; of items
@@ -152,7 +152,7 @@ def test_the_worst_rows_come_within_five_percent_of_every_bound(id):
     publications = {}
     for row in WORST:
         with privacy.record_publications(replayed=answers) as publications[row]:
-            list(mechanism.fit(among_quiet_users(row), np.random.default_rng(0)))
+            list(mechanism.fit(make_quiet_ratings(row), np.random.default_rng(0)))
     # The second gain of a round is of equal weights: no more than a row may be stretched by.
     second_gain = (_LARGEST_FACTOR / MOST) ** 2
     reachable = {
@@ -181,9 +181,9 @@ def test_a_row_moves_nothing_of_items_it_does_not_hold(settings):
     mechanism = make(**settings)
     for row in ROWS[4:]:
         with privacy.record_publications() as publications:
-            list(mechanism.fit(ratings_with(row), np.random.default_rng(0)))
+            list(mechanism.fit(make_ratings_with(row), np.random.default_rng(0)))
         with privacy.record_publications(replayed=publications) as replayed:
-            list(mechanism.fit(ratings_with({}), np.random.default_rng(0)))
+            list(mechanism.fit(make_ratings_with({}), np.random.default_rng(0)))
         absent = [i for i in range(ITEMS) if i not in row]
         by_item = [
             (p.private, q.private)
@@ -201,11 +201,11 @@ def test_shapes_and_scales_are_fixed_before_any_rating_is_read():
     scales = []
     for seed in (0, 1):
         with privacy.record_publications() as publications:
-            list(make(**LOW_RANK).fit(ratings_with(None, seed), np.random.default_rng(seed)))
+            list(make(**LOW_RANK).fit(make_ratings_with(None, seed), np.random.default_rng(seed)))
         scales.append([(p.release.query, p.release.scale, p.private.shape) for p in publications])
     assert scales[0] == scales[1]
     noisy, precise = (
-        next(iter(make(epsilon=e).fit(ratings_with(None), np.random.default_rng(0)))).trace
+        next(iter(make(epsilon=e).fit(make_ratings_with(None), np.random.default_rng(0)))).trace
         for e in (0.1, 60.0)
     )
     assert noisy["share of taste"] == 0 < precise["share of taste"]
@@ -233,7 +233,7 @@ def test_certified_is_claimed(id, epsilon):
 # --- any data -------------------------------------------------------------------------------------
 
 
-def tiny(users, items, cells, value=None, seed=0):
+def draw_ratings(users, items, cells, value=None, seed=0):
     rng = np.random.default_rng(seed)
     where = np.sort(rng.choice(users * items, cells, replace=False))
     values = rng.integers(1, 6, cells) if value is None else np.full(cells, value)
@@ -246,13 +246,13 @@ def tiny(users, items, cells, value=None, seed=0):
 @pytest.mark.parametrize(
     "ratings",
     [
-        tiny(1, 1, 1),
-        tiny(1, 30, 30),
-        tiny(2, 5, 4),
-        tiny(40, 1, 40),
-        tiny(500, 200, 3),
-        tiny(50, 20, 600, value=5.0),
-        tiny(3000, 2, 6000),
+        draw_ratings(1, 1, 1),
+        draw_ratings(1, 30, 30),
+        draw_ratings(2, 5, 4),
+        draw_ratings(40, 1, 40),
+        draw_ratings(500, 200, 3),
+        draw_ratings(50, 20, 600, value=5.0),
+        draw_ratings(3000, 2, 6000),
     ],
     ids=lambda r: f"{r.public.users}x{r.public.items}",
 )
@@ -302,7 +302,7 @@ def test_no_method_falls_below_the_users_own_means(epsilon):
 def test_the_regression_without_a_cell_is_the_one_on_the_others():
     rng = np.random.default_rng(3)
     design = Design(rng.normal(size=(9, 3)), np.diag([1.0, 2.0, 3.0]), 0.7)
-    ratings = tiny(6, 9, 30, seed=3)
+    ratings = draw_ratings(6, 9, 30, seed=3)
     cells, values = Pattern.from_ratings(ratings), rng.normal(size=30)
     left_out = [block.left_out() for block in design.blocks(cells, values)]
     residual, coefficients = (np.concatenate(blocks) for blocks in zip(*left_out, strict=True))
@@ -319,7 +319,7 @@ def test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers(monke
     rng = np.random.default_rng(5)
     precision = np.diag(rng.uniform(0.5, 40.0, 16))
     design = Design(rng.normal(size=(9, 16)), precision, 0.7, rng.normal(size=9))
-    ratings = tiny(40, 9, 120, seed=5)
+    ratings = draw_ratings(40, 9, 120, seed=5)
     cells, values = Pattern.from_ratings(ratings), 2 * rng.normal(size=120)
     assert {0, 1, 2, 3, 4} <= set(cells.counts.tolist())
     assert cells.counts.max() > 4
@@ -354,7 +354,7 @@ def test_what_users_differ_by_is_estimated_without_bias():
     """True variances are x times those beforehand; the ratio of the sums finds x."""
     rng = np.random.default_rng(4)
     users, items, x = 4000, 30, np.array([0.5, 0.05, 1.0])
-    ratings = tiny(users, items, 60_000, seed=4)
+    ratings = draw_ratings(users, items, 60_000, seed=4)
     cells = Pattern.from_ratings(ratings)
     design = Design(rng.normal(size=(items, 3)), np.diag([4.0, 9.0, 16.0]), 0.5)
     coefficients = rng.normal(size=(users, 3)) * np.sqrt(x / np.diag(design.precision))
@@ -373,19 +373,22 @@ def test_what_one_user_tells_of_the_own_regression_is_bounded():
     """However far the row lies from what is expected: each part in -1/16..1, each gain at most 1.
     Planted bugs: squares, squared residuals or gains without their bound."""
     design = Design(np.random.default_rng(4).normal(size=(12, 3)), np.diag([4.0, 9.0, 16.0]), 0.5)
-    ratings = tiny(1, 12, 12)
+    ratings = draw_ratings(1, 12, 12)
     for size in (0.0, 1.0, 1e3):
         for values in (np.full(12, size), size * np.resize([1.0, -1.0], 12)):
             statistics = design.differences(Pattern.from_ratings(ratings), values, 3)
             assert (statistics >= -1 / 16).all()
             assert (statistics <= 1).all()
     even = Design(np.ones((1, 1)), np.eye(1), 1.0)  # of which one rating halves the doubt
-    assert even.differences(Pattern.from_ratings(tiny(1, 1, 1)), np.zeros(1), 1)[0, 0] == -1 / 16
+    assert (
+        even.differences(Pattern.from_ratings(draw_ratings(1, 1, 1)), np.zeros(1), 1)[0, 0]
+        == -1 / 16
+    )
     assert bounded_gain(np.array([1e6, MOST / 2, MOST])) == 2.5
 
 
 def test_weighted_rows_have_the_stated_length():
-    ratings = tiny(40, 30, 500)
+    ratings = draw_ratings(40, 30, 500)
     cells, rng = Pattern.from_ratings(ratings), np.random.default_rng(0)
     values, weights = 5 * rng.normal(size=500), rng.uniform(0.1, 9.0, 500)
     scaled, gains = weighted_rows(cells, values, weights, 1.3)
@@ -436,7 +439,7 @@ def test_a_card_never_states_more_than_twice_for_another_row():
 
 def test_with_little_noise_effects_and_taste_are_found():
     public = PublicFacts(users=4000, items=20, low=1, high=5)
-    ratings = ratings_with(None, public=public)
+    ratings = make_ratings_with(None, public=public)
     mechanism = make(epsilon=50.0, rank=2)
     *_, last = mechanism.fit(ratings, np.random.default_rng(0))
     mean = registry.create("item-mean")

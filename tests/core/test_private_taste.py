@@ -28,7 +28,7 @@ PUBLIC = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
 N_QUESTIONS = 6
 
 
-def cells_of(seed: int, density: float = 0.4) -> np.ndarray:
+def draw_cells(seed: int, density: float = 0.4) -> np.ndarray:
     return (np.random.default_rng(seed).random((USERS, ITEMS)) < density).astype(float)
 
 
@@ -40,11 +40,11 @@ def branch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
     return request.param
 
 
-def neighbours(change: Change, trial: int) -> tuple[np.ndarray, np.ndarray]:
+def make_neighbours(change: Change, trial: int) -> tuple[np.ndarray, np.ndarray]:
     """Full, single, half and random rows against an empty one or each other."""
     rows = [np.ones(ITEMS), np.eye(ITEMS)[0], np.arange(ITEMS) < 5, np.arange(ITEMS) >= 5]
     rows += [np.arange(ITEMS) < 2, np.random.default_rng(trial).random(ITEMS) < 0.5]
-    before = cells_of(trial)
+    before = draw_cells(trial)
     after = before.copy()
     before[3] = rows[trial % 6]
     after[3] = 0 if change is USER_EMPTIED else rows[(trial // 6 + trial + 1) % 6]
@@ -59,7 +59,7 @@ def test_no_user_moves_a_release_further_than_stated(change, epsilon) -> None:
     mechanism = PrivateTaste(epsilon=epsilon, rank=3)
     largest: dict[str, float] = {}
     for trial in range(24):
-        pair = (clicks(cells) for cells in neighbours(change, trial))
+        pair = (clicks(cells) for cells in make_neighbours(change, trial))
         changes = measure_changes(mechanism, *pair, change, seed=trial)
         assert len(changes) == 1 + 2 * N_QUESTIONS
         for value_change in changes:
@@ -98,7 +98,7 @@ def test_the_stated_bounds_are_approached_by_profiles_that_turn_round() -> None:
 
 def test_nothing_leaks_onto_items_the_user_does_not_have(branch) -> None:
     mechanism = PrivateTaste(epsilon=5.0, rank=3)
-    before = cells_of(1)
+    before = draw_cells(1)
     before[3] = np.arange(ITEMS) < 4
     after = before.copy()
     after[3] = 0
@@ -120,7 +120,7 @@ def test_nothing_leaks_onto_items_the_user_does_not_have(branch) -> None:
 
 def test_both_branches_publish_what_is_on_the_card(branch) -> None:
     mechanism = PrivateTaste(epsilon=2.0, rank=3)
-    ratings = clicks(cells_of(1))
+    ratings = clicks(draw_cells(1))
     with record_publications() as publications:
         steps = list(mechanism.fit(ratings, np.random.default_rng(0)))
     assert len(steps) == N_QUESTIONS
@@ -140,7 +140,7 @@ def test_both_branches_publish_what_is_on_the_card(branch) -> None:
 def test_counts_alone_are_the_mean_of_all_answers_by_precision() -> None:
     mechanism = PrivateTaste(epsilon=0.5, rank=3)
     with record_publications() as publications:
-        *_, last = mechanism.fit(clicks(cells_of(1)), np.random.default_rng(0))
+        *_, last = mechanism.fit(clicks(draw_cells(1)), np.random.default_rng(0))
     counts = [publications[0].published, *(p.published[:, 0] for p in publications[1::2])]
     weights = [p.release.scale**-2 for p in (publications[0], *publications[1::2])]
     mean = np.average(counts, axis=0, weights=weights) / USERS
@@ -186,7 +186,7 @@ def test_no_size_and_no_budget_breaks_it(epsilon, shape) -> None:
 
 def test_a_profile_leaves_the_item_out() -> None:
     rng = np.random.default_rng(4)
-    cells = cells_of(5)
+    cells = draw_cells(5)
     ratings, features = clicks(cells), rng.normal(size=(ITEMS, 3))
     weights = rng.random(len(ratings))
     expected = np.zeros((ITEMS, 3))
@@ -209,7 +209,9 @@ def test_features_that_cancel_have_no_direction() -> None:
     assert not profiles(pattern, np.array([[0.1], [0.2], [-0.3]])).any()
 
 
-def audiences(strength: float, rng: np.random.Generator, again: int = 0, second_noise: float = 0):
+def draw_audiences(
+    strength: float, rng: np.random.Generator, again: int = 0, second_noise: float = 0
+):
     """t ~ N(0, G) and its noise drawn as the model has it; and other answers to the question."""
     items, users, d, noise = 800, 5000, 3, 10.0
     counts = rng.gamma(2.0, 40.0, items)
@@ -226,7 +228,7 @@ def audiences(strength: float, rng: np.random.Generator, again: int = 0, second_
 
 @pytest.mark.slow
 def test_taste_is_recovered_from_noisy_sums() -> None:
-    estimate, low_rank, *_ = audiences(0.15, np.random.default_rng(6))
+    estimate, low_rank, *_ = draw_audiences(0.15, np.random.default_rng(6))
     assert np.corrcoef(estimate.taste[:, 0], low_rank[:, 0])[0, 1] > 0.7
     assert math.sqrt(estimate.prior[0, 0]) == pytest.approx(0.15, rel=0.2)
     assert estimate.told > 0.1
@@ -240,13 +242,13 @@ def test_noise_alone_tells_nothing(second_noise) -> None:
     """The edge is the largest of 20 draws of noise, times a margin: beyond it in a draw by a chance
     far below 5 %, so in one of 20 draws at most, but for a chance below 1e-3."""
     explained = [
-        audiences(0.0, np.random.default_rng(seed), second_noise=second_noise)[0].told
+        draw_audiences(0.0, np.random.default_rng(seed), second_noise=second_noise)[0].told
         for seed in range(20)
     ]
     assert np.count_nonzero(explained) <= 1
 
 
-def hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, seed: int = 0):
+def measure_hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, seed: int = 0):
     *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(seed))
     return metrics.evaluate_ranking(last.model, train, test, np.random.default_rng(0)).hr
 
@@ -255,8 +257,8 @@ def hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, see
 def test_in_a_large_shop_it_beats_private_popularity_by_ten_points_at_epsilon_1() -> None:
     ratings = generated.large_bookshop(5, users=20_000, items=1_000)
     train, test = LeaveLast()(ratings, np.random.default_rng(0))
-    baseline = hit_ratio("private-popularity", 1.0, train, test)
-    assert hit_ratio("private-taste", 1.0, train, test) > baseline + 0.1
+    baseline = measure_hit_ratio("private-popularity", 1.0, train, test)
+    assert measure_hit_ratio("private-taste", 1.0, train, test) > baseline + 0.1
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -275,7 +277,7 @@ def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str
     release = guarantee.releases.counts
     rng = np.random.default_rng(7)
     for trial in range(100):
-        before = cells_of(trial)
+        before = draw_cells(trial)
         after = before.copy()
         if per == "user":
             after[3] = 0
@@ -294,7 +296,7 @@ def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str
 
 
 def test_contributions_bound_every_user_by_the_own_row_alone() -> None:
-    ratings = clicks(cells_of(6, density=0.8))
+    ratings = clicks(draw_cells(6, density=0.8))
     for norm, power in ((1, 1), (2, 2)):
         weights = contribution_weights(ratings, 3, norm)
         lengths = np.bincount(ratings.users, weights**power, minlength=USERS)
@@ -321,16 +323,16 @@ def test_a_delta_of_one_over_the_users_is_refused(id: str) -> None:
     assert registry.create(id, epsilon=1.0, delta=0.0249).guarantee(public).certified().finite
 
 
-def row_3_full_and_empty():
+def fill_and_empty_row_3():
     """Cells in which user 3 has every item, and none."""
-    before = cells_of(0)
+    before = draw_cells(0)
     before[3] = 1
     after = before.copy()
     after[3] = 0
     return before, after
 
 
-def moved(before, after):
+def measure_emptied_row(before, after):
     pair = (clicks(cells) for cells in (before, after))
     return measure_changes(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
 
@@ -340,14 +342,14 @@ def test_planted_bug_rows_that_are_not_scaled_are_caught(monkeypatch) -> None:
     monkeypatch.setattr(
         user_ranking, "contribution_weights", lambda ratings, _: np.ones(len(ratings))
     )
-    changes = moved(*row_3_full_and_empty())
+    changes = measure_emptied_row(*fill_and_empty_row_3())
     assert changes[0].change > 2 * changes[0].allowed
     assert any(m.change > 2 * m.allowed for m in changes[1:])
 
 
 def test_planted_bug_a_choice_by_the_private_counts_is_caught(monkeypatch) -> None:
     """One user more or less then decides what is asked: a release moves beyond its bound."""
-    before, after = row_3_full_and_empty()
+    before, after = fill_and_empty_row_3()
     has_row = {c.sum(): bool(c[3].any()) for c in (before, after)}
     private: list[bool] = []
     honest = user_ranking.contribution_weights
@@ -358,15 +360,15 @@ def test_planted_bug_a_choice_by_the_private_counts_is_caught(monkeypatch) -> No
 
     monkeypatch.setattr(user_ranking, "contribution_weights", spying)
     monkeypatch.setattr(user_ranking, "_is_signal_detectable", lambda _: private[-1])
-    changes = moved(before, after)
+    changes = measure_emptied_row(before, after)
     assert any(m.change > m.allowed for m in changes)
 
 
 def test_another_answer_agrees_with_taste_and_not_with_noise_taken_for_it() -> None:
-    estimate, _, counts, (other,) = audiences(0.15, np.random.default_rng(7), again=1)
+    estimate, _, counts, (other,) = draw_audiences(0.15, np.random.default_rng(7), again=1)
     agreed, self_agreement = estimate.agreement(other, counts)
     assert agreed / self_agreement == pytest.approx(1.0, abs=0.15)
-    noisy, _, counts, (other,) = audiences(0.0, np.random.default_rng(8), again=1)
+    noisy, _, counts, (other,) = draw_audiences(0.0, np.random.default_rng(8), again=1)
     mistaken = noisy._replace(taste=noisy.faint + np.random.default_rng(9).normal(size=(800, 3)))
     agreed, self_agreement = mistaken.agreement(other, counts)
     assert abs(agreed) < 0.1 * self_agreement

@@ -28,7 +28,7 @@ INFORMATIVE_SETTINGS = {
 }
 
 
-def sign_matrix(changed):
+def make_signs(changed):
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((USERS, ITEMS)) < 0.6)
     values = np.where(rng.random(len(users)) < 0.6, 1.0, -1.0)
@@ -51,7 +51,7 @@ def deaf(monkeypatch):
     monkeypatch.setattr(RandomizedResponse, "publish", channel)
 
 
-def scores(mechanism, ratings):
+def fit_scores(mechanism, ratings):
     *_, last = mechanism.fit(ratings, np.random.default_rng(1))
     return last.model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
 
@@ -60,7 +60,7 @@ def scores(mechanism, ratings):
 @pytest.mark.parametrize("id", CERTIFIED)
 def test_no_value_reaches_the_model_past_its_releases(id):
     mechanism = registry.create(id, **{"epsilon": 1.0} | INFORMATIVE_SETTINGS.get(id, {}))
-    first, second = (scores(mechanism, sign_matrix(changed)) for changed in (False, True))
+    first, second = (fit_scores(mechanism, make_signs(changed)) for changed in (False, True))
     assert np.array_equal(first, second)
 
 
@@ -70,7 +70,7 @@ def test_no_value_reaches_the_model_past_its_releases(id):
 def test_a_number_of_rounds_that_depends_on_raw_values_is_told_on_the_card(id):
     """The rounds of a run stand on its card and in the store."""
     mechanism = registry.create(id, **{"epsilon": 1.0} | INFORMATIVE_SETTINGS.get(id, {}))
-    ratings = [sign_matrix(changed) for changed in (False, True)]
+    ratings = [make_signs(changed) for changed in (False, True)]
     first, second = (len(list(mechanism.fit(r, np.random.default_rng(1)))) for r in ratings)
     caveats = mechanism.guarantee(ratings[0].public).caveats
     assert (first != second) == any("number of solver rounds" in caveat for caveat in caveats)
@@ -79,5 +79,5 @@ def test_a_number_of_rounds_that_depends_on_raw_values_is_told_on_the_card(id):
 @pytest.mark.usefixtures("deaf")
 def test_the_check_sees_a_method_that_reads_raw_values():
     mechanism = registry.create("clear")
-    first, second = (scores(mechanism, sign_matrix(changed)) for changed in (False, True))
+    first, second = (fit_scores(mechanism, make_signs(changed)) for changed in (False, True))
     assert not np.array_equal(first, second)

@@ -32,16 +32,16 @@ from tests.user_level_helpers import (
 USER = 4  # whose row differs
 
 
-def clicks(rows):
+def make_clicks(rows):
     cells = [(u, i) for u, row in enumerate(rows) for i in sorted(row)]
     users, items = map(np.array, zip(*cells, strict=True))
     public = PublicFacts(users=len(rows), items=ITEMS, low=0, high=1)
     return Ratings.build(users, items, np.ones(len(users)), public)
 
 
-def pairs(task):
+def iterate_pairs(task):
     """Data sets with an extreme row of the user's, beside an empty one and another one."""
-    make_of = clicks if task is Task.RANKING else build_ratings
+    make_of = make_clicks if task is Task.RANKING else build_ratings
     rows, extreme_rows = make_rows(), make_extreme_rows()
     for row in (extreme_rows[0], extreme_rows[3], extreme_rows[6]):
         for other in ({}, extreme_rows[1], {11: 5.0}):
@@ -50,7 +50,7 @@ def pairs(task):
 
 def assert_nothing_but_answers_counts(mechanism):
     changed = False
-    for ratings, neighbour in pairs(mechanism.task):
+    for ratings, neighbour in iterate_pairs(mechanism.task):
         first, second = replay_run(mechanism, ratings, neighbour, USER)
         assert first.public_traces == second.public_traces, "a trace shows a raw value"
         for a, b in zip(first.other_predictions, second.other_predictions, strict=True):
@@ -110,7 +110,7 @@ PLANTED = [
 ]
 
 
-def leaking(release):
+def leak_raw_value(release):
     """The same release, whose caller gets the raw value back once the noisy one is published."""
 
     def publish(self, value, rng):
@@ -137,7 +137,7 @@ def test_a_raw_value_used_after_it_was_published_is_caught(mechanism, name, monk
     def guarantee(self, public):
         guarantee = honest(self, public)
         chosen = dict(guarantee.releases)[name]
-        planted = guarantee.releases.each(lambda r: leaking(r) if r is chosen else r)
+        planted = guarantee.releases.each(lambda r: leak_raw_value(r) if r is chosen else r)
         return dataclasses.replace(guarantee, releases=planted)
 
     monkeypatch.setattr(type(mechanism), "guarantee", guarantee)

@@ -17,12 +17,12 @@ from tests.ratings_helpers import clicks
 from tests.replay import replay_run
 
 
-def flipped(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
+def flip_clicks(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
     bits = truth ^ (rng.random(truth.shape) < flip)
     return FlippedBits(np.packbits(bits, axis=1), truth.shape[1], flip)
 
 
-def two_crowds(rng: np.random.Generator, users: int = 1500, items: int = 120) -> np.ndarray:
+def draw_two_crowds(rng: np.random.Generator, users: int = 1500, items: int = 120) -> np.ndarray:
     """Half of the users take the first half of the items more often, the others the second."""
     crowd = np.where(rng.random(users) < 0.5, 1, -1)[:, None]
     half = np.where(np.arange(items) < items // 2, 1, -1)
@@ -34,7 +34,7 @@ def two_crowds(rng: np.random.Generator, users: int = 1500, items: int = 120) ->
 def test_products_are_those_of_the_unbiased_rows(block, monkeypatch):
     monkeypatch.setattr(ranking, "_CELLS", block)
     rng = np.random.default_rng(0)
-    reports = flipped(rng.random((50, 30)) < 0.3, 0.2, rng)
+    reports = flip_clicks(rng.random((50, 30)) < 0.3, 0.2, rng)
     unbiased = (reports.whole() - 0.2) / 0.6
     right, left = rng.normal(size=(30, 4)), rng.normal(size=(50, 4))
     assert reports.times(right) == pytest.approx(unbiased @ right, abs=1e-4)
@@ -59,15 +59,15 @@ def test_without_taste_hardly_any_direction_clears_the_noise():
         rng = np.random.default_rng(seed)
         active = rng.uniform(0.2, 2.0, 900)[:, None]
         truth = rng.random((900, 150)) < active * rng.uniform(0.02, 0.4, 150)
-        n_directions += ClickTaste.of(flipped(truth, 0.2, rng)).loadings.shape[1]
+        n_directions += ClickTaste.of(flip_clicks(truth, 0.2, rng)).loadings.shape[1]
     assert n_directions <= 3  # about 0.02 of an edge are left for its wobble
 
 
 @pytest.mark.slow
 def test_a_planted_taste_is_found_at_its_strength_and_ranks_the_own_half_first():
     rng = np.random.default_rng(2)
-    truth = two_crowds(rng)
-    low_rank = ClickTaste.of(flipped(truth, 0.2, rng))
+    truth = draw_two_crowds(rng)
+    low_rank = ClickTaste.of(flip_clicks(truth, 0.2, rng))
     assert low_rank.loadings.shape[1] == 1
     half = np.where(np.arange(120) < 60, 1, -1)
     planted = 0.7 * low_rank.expected * half
@@ -94,7 +94,7 @@ def test_no_size_and_no_budget_breaks_it(epsilon, shape):
 
 def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its_own_scores_alone():
     rng = np.random.default_rng(5)
-    truth = two_crowds(rng, users=400, items=60)
+    truth = draw_two_crowds(rng, users=400, items=60)
     models = [
         list(registry.create(id, epsilon=2.0).fit(clicks(truth), np.random.default_rng(6)))[-1]
         for id in ("dplcf", "ldpicf")

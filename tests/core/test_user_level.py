@@ -75,7 +75,7 @@ def test_the_worst_rows_nearly_use_the_bounds_up():
     assert used[clipped.guarantee(PUBLIC).releases.gram.query] > 0.99, used
 
 
-def composed_epsilon(publications, relation, delta):
+def compose_epsilon(publications, relation, delta):
     """Epsilon of what was really published, by dp-accounting from scales and sensitivities."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -88,7 +88,7 @@ def composed_epsilon(publications, relation, delta):
     return loss.get_epsilon_for_delta(delta)
 
 
-def without(releases, dropped):
+def remove_release(releases, dropped):
     """The releases with None in place of one of them."""
     return releases.each(lambda release: None if release is dropped else release)
 
@@ -102,13 +102,13 @@ def test_certified_is_what_dp_accounting_finds_for_everything_published(id, sett
     with privacy.record_publications() as publications:
         list(mechanism.fit(build_ratings(make_rows()), np.random.default_rng(0)))
     guarantee = mechanism.guarantee(PUBLIC)
-    peer_epsilon = composed_epsilon(publications, relation, 1e-6)
+    peer_epsilon = compose_epsilon(publications, relation, 1e-6)
     certified = guarantee.certified(relation).epsilon
     assert certified == pytest.approx(peer_epsilon, rel=2e-3)
     ratios = [p.release.sensitivity[relation] / p.release.scale for p in publications]
     assert certified == pytest.approx(gaussian_epsilon(math.hypot(*ratios), 1e-6), rel=1e-9)
     for name, release in guarantee.releases:
-        fewer = without(guarantee.releases, release)
+        fewer = remove_release(guarantee.releases, release)
         if list(fewer):
             less = dataclasses.replace(guarantee, releases=fewer).certified(relation)
             assert less.epsilon < certified * (1 - 1e-5), f"{name} would not be missed"
@@ -129,7 +129,7 @@ def test_a_release_that_is_not_on_the_card_cannot_be_made(id, settings, monkeypa
 
         def forgetful(self, public, name=name):
             guarantee = honest(self, public)
-            fewer = without(guarantee.releases, dict(guarantee.releases)[name])
+            fewer = remove_release(guarantee.releases, dict(guarantee.releases)[name])
             return dataclasses.replace(guarantee, releases=fewer)
 
         monkeypatch.setattr(type(mechanism), "guarantee", forgetful)

@@ -44,28 +44,28 @@ from dpmc_core.solvers.rows import (
 from tests.ratings_helpers import random_stars
 
 
-def pattern(mask):
+def make_pattern(mask):
     items = np.nonzero(mask)[1]
     indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
     return Pattern(items.astype(np.int32), indptr, mask.shape)
 
 
-def problem(m=40, n=15, rank=1, density=0.5, noise=0.0, seed=0):
+def draw_problem(m=40, n=15, rank=1, density=0.5, noise=0.0, seed=0):
     rng = np.random.default_rng(seed)
     matrix = rng.normal(size=(m, rank)) @ rng.normal(size=(rank, n))
     mask = rng.random((m, n)) < density
     mask[0] = False  # a user without ratings
     target = (matrix + noise * rng.normal(size=(m, n)))[mask]
-    return matrix, mask, pattern(mask), target
+    return matrix, mask, make_pattern(mask), target
 
 
-def dense(cells, values):
+def fill_matrix(cells, values):
     matrix = np.zeros(cells.shape)
     matrix[cells.users, cells.items] = values
     return matrix
 
 
-def run(cells, target, radius, rounds, rule=StepRule.LINE_SEARCH):
+def run_frank_wolfe(cells, target, radius, rounds, rule=StepRule.LINE_SEARCH):
     top_pair = build_exact_top_pair(cells.shape[1], np.random.default_rng(1))
     steps = list(
         iterate_frank_wolfe(cells, target, radius, rounds=rounds, step=rule, top_pair=top_pair)
@@ -74,7 +74,7 @@ def run(cells, target, radius, rounds, rule=StepRule.LINE_SEARCH):
     return steps, factors.left @ factors.right.T
 
 
-def objective(step):
+def compute_objective(step):
     return 0.5 * step.squares[0]
 
 
@@ -84,9 +84,9 @@ def objective(step):
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", StepRule)
 def test_rank_one_is_recovered_from_half_its_entries(rule):
-    matrix, mask, cells, target = problem(m=120, n=30)
+    matrix, mask, cells, target = draw_problem(m=120, n=30)
     radius = np.linalg.norm(matrix[1:], "nuc")
-    _, completed = run(cells, target, radius, rounds=1500, rule=rule)
+    _, completed = run_frank_wolfe(cells, target, radius, rounds=1500, rule=rule)
     error = np.linalg.norm((completed - matrix)[1:]) / np.linalg.norm(matrix[1:])
     if rule is StepRule.FIXED:  # from zero, steps of 1/T leave (1 - 1/T)^T = 1/e of the way undone
         assert error == pytest.approx(math.exp(-1), abs=0.05)
@@ -101,7 +101,7 @@ def test_the_top_pair_is_found_from_a_start_that_the_matrix_takes_to_zero(items)
     mask = rng.random((40, items)) < 0.5
     mask[:, -1] = False  # nobody rated the last item
     mask[0, 0] = True
-    cells = pattern(mask)
+    cells = make_pattern(mask)
     matrix = np.zeros(mask.shape)
     matrix[mask] = rng.normal(size=int(mask.sum()))
     exact = gram_products(cells.build_matrix(matrix[mask]))
@@ -113,18 +113,18 @@ def test_the_top_pair_is_found_from_a_start_that_the_matrix_takes_to_zero(items)
 
 @pytest.mark.slow
 def test_the_duality_gap_bounds_the_distance_to_the_optimum_of_an_independent_solver():
-    _, mask, cells, target = problem(rank=3, noise=0.3)
+    _, mask, cells, target = draw_problem(rank=3, noise=0.3)
     radius = 12.0
     import cvxpy as cp
 
     variable = cp.Variable(cells.shape)
-    fit = 0.5 * cp.sum_squares(cp.multiply(mask, variable) - dense(cells, target))
+    fit = 0.5 * cp.sum_squares(cp.multiply(mask, variable) - fill_matrix(cells, target))
     best = cp.Problem(cp.Minimize(fit), [cp.normNuc(variable) <= radius]).solve(solver="SCS")
-    steps, completed = run(cells, target, radius, rounds=300)
+    steps, completed = run_frank_wolfe(cells, target, radius, rounds=300)
     for step in steps:
-        assert objective(step) - step.duality_gap <= best * (1 + 1e-3)
-        assert objective(step) >= best * (1 - 1e-3)
-    objectives = [objective(s) for s in steps]
+        assert compute_objective(step) - step.duality_gap <= best * (1 + 1e-3)
+        assert compute_objective(step) >= best * (1 - 1e-3)
+    objectives = [compute_objective(s) for s in steps]
     assert objectives == sorted(objectives, reverse=True)
     assert objectives[-1] == pytest.approx(best, rel=0.02)
     assert np.linalg.norm(completed, "nuc") <= radius * (1 + 1e-6)
@@ -132,22 +132,22 @@ def test_the_duality_gap_bounds_the_distance_to_the_optimum_of_an_independent_so
 
 @pytest.mark.slow
 def test_projected_gradient_reaches_the_same_optimum():
-    _, _, cells, target = problem(rank=3, noise=0.3)
+    _, _, cells, target = draw_problem(rank=3, noise=0.3)
     radius = 12.0
-    steps, _ = run(cells, target, radius, rounds=600)
+    steps, _ = run_frank_wolfe(cells, target, radius, rounds=600)
     project = build_nuclear_projection(radius, 1e-6, np.random.default_rng(0))
     rounds = list(iterate_projected_gradient(cells, target, [1.0] * 400, project))
     assert not any(step.n_clipped for step in rounds)
     left, right = rounds[-1].factors.left, rounds[-1].factors.right
     reached = 0.5 * rmse(cells.sample_product(left, right), target) ** 2 * len(target)
-    assert reached == pytest.approx(objective(steps[-1]), rel=5e-3)
-    assert reached <= objective(steps[-1])
+    assert reached == pytest.approx(compute_objective(steps[-1]), rel=5e-3)
+    assert reached <= compute_objective(steps[-1])
     assert np.linalg.norm(left @ right.T, "nuc") <= radius * (1 + 1e-6)
 
 
 def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     rng = np.random.default_rng(0)
-    _, mask, cells, target = problem()
+    _, mask, cells, target = draw_problem()
     shape, norm = cells.shape, 0.8
     matrix = np.zeros(shape)
 
@@ -164,7 +164,7 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     for step in rounds:
         v = step.factors.right[:, -1]
         before = matrix[mask] - target
-        new = np.outer(dense(cells, before) @ v * (-3.0 / 2.0), v)
+        new = np.outer(fill_matrix(cells, before) @ v * (-3.0 / 2.0), v)
         matrix = (1 - step.share) * matrix + step.share * new
         row_norms = np.linalg.norm(matrix * mask, axis=1)
         assert step.n_scaled == (row_norms > norm).sum()
@@ -180,8 +180,8 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
 @pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "density"), [(50, 12, 0.6), (30, 400, 0.01), (3000, 900, 0.2)])
 def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
-    _, _, cells, values = problem(m, n, 2, density)
-    matrix = dense(cells, values)
+    _, _, cells, values = draw_problem(m, n, 2, density)
+    matrix = fill_matrix(cells, values)
     square, block = matrix.T @ matrix, np.random.default_rng(1).normal(size=(n, 3))
     assert np.allclose(gram(cells.build_matrix(values)), square)
     rows = cells.build_matrix(values)
@@ -202,7 +202,7 @@ def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
 
 
 def test_parts_are_whole_rows_and_each_cell_once():
-    _, mask, cells, values = problem(60, 20, 2, 0.3)
+    _, mask, cells, values = draw_problem(60, 20, 2, 0.3)
     filled = np.full(mask.shape, np.nan)
     sizes = []
     for rows, k, chunk in cells.iter_chunks(40):
@@ -217,10 +217,10 @@ def test_parts_are_whole_rows_and_each_cell_once():
 
 
 def test_clipped_rows_have_the_norm_and_the_direction():
-    _, _, cells, values = problem()
-    before = dense(cells, values)
+    _, _, cells, values = draw_problem()
+    before = fill_matrix(cells, values)
     factor = clip_rows(cells, values, 1.5)
-    after = dense(cells, values)
+    after = fill_matrix(cells, values)
     norms = np.linalg.norm(before, axis=1)
     assert np.linalg.norm(after, axis=1).max() <= 1.5 * (1 + 1e-12)
     assert (factor < 1).sum() == (norms > 1.5).sum() > 0
@@ -234,7 +234,7 @@ def test_clipped_rows_have_the_norm_and_the_direction():
 
 def test_rows_beyond_the_first_part_are_clipped_too():
     """Rows are worked on in parts of 50,000 cells; here are more than two such parts."""
-    cells = pattern(np.ones((1_200, 100), dtype=bool))
+    cells = make_pattern(np.ones((1_200, 100), dtype=bool))
     values = np.random.default_rng(0).normal(size=120_000)
     expected = 1.5 * values / np.repeat(np.linalg.norm(values.reshape(1_200, 100), axis=1), 100)
     clip_rows(cells, values, 1.5)
@@ -271,7 +271,7 @@ def test_eigenpairs_above_a_bound_are_all_of_them():
 
 
 def test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_is():
-    _, mask, cells, target = problem(rank=3, noise=0.3)
+    _, mask, cells, target = draw_problem(rank=3, noise=0.3)
     basis = np.linalg.qr(np.random.default_rng(4).normal(size=(15, 2)))[0]
     products, grams = [], []
 
@@ -282,7 +282,7 @@ def test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_
 
     matrix, norm = np.zeros(cells.shape), 1.2
     for step in iterate_projected_gradient(cells, target, [0.7] * 3, project, norm):
-        matrix += 0.7 * np.where(mask, dense(cells, target) - matrix, 0.0)
+        matrix += 0.7 * np.where(mask, fill_matrix(cells, target) - matrix, 0.0)
         matrix, clipped = clip_dense_rows(matrix, norm)
         assert np.allclose(products[-1], matrix)
         assert np.allclose(grams[-1], matrix.T @ matrix)
@@ -296,10 +296,10 @@ def test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_
 
 @pytest.mark.parametrize("rank", [2, 12, 20])
 def test_normal_equations_are_the_weighted_sums(rank):
-    _, _, cells, values = problem(rank=2)
+    _, _, cells, values = draw_problem(rank=2)
     rng = np.random.default_rng(1)
     left, weights = rng.normal(size=(40, rank)), rng.random(len(values))
-    w, x = dense(cells, weights), dense(cells, values)
+    w, x = fill_matrix(cells, weights), fill_matrix(cells, values)
     for bound, (squares, moments) in (
         (
             math.inf,
@@ -363,9 +363,9 @@ def test_ojas_answers_are_those_of_the_residual_rows():
     rows = centre_ratings(ratings)
     for share in (1.0, mechanism.residual):
         clip_rows(rows.entries, rows.values, share * mechanism.row_norm(ratings.public))
-    matrix = dense(rows.entries, rows.values)
+    matrix = fill_matrix(rows.entries, rows.values)
     *products, norm = publications
-    v = harmless_start(40, 2)
+    v = draw_start(40, 2)
     for product in products:
         assert np.allclose(product.private, matrix.T @ (matrix @ v))
         v = v + product.published / (5 * product.release.scale * math.sqrt(40))
@@ -374,7 +374,7 @@ def test_ojas_answers_are_those_of_the_residual_rows():
     assert float(norm.private) == pytest.approx(float(np.sum((matrix @ v) ** 2)))
 
 
-def harmless_start(size, seed):
+def draw_start(size, seed):
     """The first direction: drawn after the key of the cap."""
     rng = np.random.default_rng(seed)
     rng.integers(2**63)
@@ -401,10 +401,10 @@ def test_it_stops_where_the_gap_is_small():
 
 
 def test_the_ridge_of_rows_is_every_users_exact_solution():
-    _, mask, cells, values = problem(rank=3, noise=0.2)
+    _, mask, cells, values = draw_problem(rank=3, noise=0.2)
     right = np.random.default_rng(1).normal(size=(15, 3))
     penalties = (0.7, 20.0)
-    matrix = dense(cells, values)
+    matrix = fill_matrix(cells, values)
     for penalty, solution in zip(
         penalties, solve_ridge_rows(cells, values, right, *penalties), strict=True
     ):
@@ -415,7 +415,7 @@ def test_the_ridge_of_rows_is_every_users_exact_solution():
 
 
 def test_ojas_vector_has_nearly_the_top_rayleigh_quotient():
-    _, _, cells, values = problem(200, 25, 3, noise=1.0)
+    _, _, cells, values = draw_problem(200, 25, 3, noise=1.0)
     square = gram(cells.build_matrix(values))
     top = np.linalg.eigvalsh(square)[-1]
     v = run_oja(lambda x: square @ x, 25, 60, 10 / top, np.random.default_rng(0))

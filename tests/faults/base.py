@@ -66,13 +66,13 @@ def other_seed(*ids: str) -> tuple[str, ...]:
     return contract("test_another_seed_gives_other_noise", *ids)
 
 
-def floor(id: str) -> tuple[str, ...]:
-    """The floor of a method keeps its promise."""
+def baseline(id: str) -> tuple[str, ...]:
+    """List the tests that a method's baseline keeps its promise."""
     return contract("test_a_private_floor_keeps_the_promise_that_the_method_claims", id)
 
 
-def moves(*ids: str) -> tuple[str, ...]:
-    """Sensitivities of the methods per user, e.g. dpals-5-EMPTIED."""
+def bounds(*ids: str) -> tuple[str, ...]:
+    """List the sensitivity tests of the methods per user, e.g. dpals-5-EMPTIED."""
     name = f"{FILES['user_level']}::test_no_row_moves_a_release_further_than_its_card_says"
     cases = (id.rpartition("-") for id in ids)
     return tuple(f"{name}[{id}-Change.USER_{change}]" for id, _, change in cases)

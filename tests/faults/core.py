@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.faults.base import CLIP, OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, moves, named
+from tests.faults.base import (
+    CLIP,
+    OTHER,
+    REUSED,
+    SCALE,
+    SKIPPED,
+    UNIT,
+    bounds,
+    family_of,
+    named,
+)
 
 _POPULAR = "test_private_popularity_counts_within_its_sensitivity"
 _USER_BOUND = "test_no_user_moves_a_release_further_than_stated"
@@ -140,7 +150,7 @@ CORE = [
          "raw=item_effects.raw * 0 + ratings.matrix.astype(bool).sum(axis=0)), ", _WORST),
         ("taste begins at raw counts", OTHER, "first_taste(item_effects, random_start) if",
          "first_taste(item_effects, random_start + ratings.matrix.astype(bool).sum(axis=0)[:, "
-         "None]) if", moves("private-effects-11-EMPTIED")),
+         "None]) if", bounds("private-effects-11-EMPTIED")),
         ("raw moments go on after their release", SKIPPED,
          "moments = releases.rounds.moments.publish(moments, rng)",
          "releases.rounds.moments.publish(moments, rng)", _WORST),
@@ -171,13 +181,13 @@ CORE = [
         ("gains of a round are not bounded", CLIP, "moments[-2] += bounded_gain(gains)",
          "moments[-2] += gains.sum() / MOST", _WORST),
         ("taste's gain counts four times", CLIP, "moments[-1] += bounded_gain(gains)",
-         "moments[-1] += MOST * bounded_gain(gains)", moves("private-effects-11-EMPTIED")),
+         "moments[-1] += MOST * bounded_gain(gains)", bounds("private-effects-11-EMPTIED")),
         ("directions of the average length", OTHER, "enumerate(normalise_rows(tastes).T, 1)",
          "enumerate((tastes / (np.sum(tastes**2) / len(tastes)) ** 0.5).T, 1)",
-         moves("private-effects-11-EMPTIED")),
+         bounds("private-effects-11-EMPTIED")),
         ("one regression for all", OTHER, "np.asarray(np.linalg.inv(squares))",
          "np.tile(np.linalg.inv(squares.mean(axis=0)), (len(squares), 1, 1))",
-         moves("private-effects-11-EMPTIED")),
+         bounds("private-effects-11-EMPTIED")),
     ),
     *family_of(
         "taste", "mechanisms/user_ranking.py",

@@ -5,7 +5,7 @@ The places of most of them were drawn with the seed 4382.
 
 from __future__ import annotations
 
-from tests.faults.base import CLIP, OTHER, SCALE, SKIPPED, UNIT, family_of, moves, named
+from tests.faults.base import CLIP, OTHER, SCALE, SKIPPED, UNIT, bounds, family_of, named
 
 _WORST = named("features", "test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says")
 _DEFINED = named("features", "test_what_facts_are_worth_is_what_its_definition_says")
@@ -126,7 +126,7 @@ FEATURES = [
          named("user_level", "test_a_delta_of_one_over_the_users_is_refused[private-svd]")),
         ("long rows count by the fourth root", CLIP,
          "1.0 / np.sqrt(np.maximum(entries.counts, 1))", "np.maximum(entries.counts, 1) ** -0.25",
-         moves("private-item-mean-6-EMPTIED")),
+         bounds("private-item-mean-6-EMPTIED")),
     ),
     *family_of(
         "features", "mechanisms/cleansing.py",

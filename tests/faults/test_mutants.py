@@ -36,7 +36,7 @@ OTHER_FAMILIES = {
 }
 
 
-def problem_of(mutant: Mutant) -> str:
+def describe_problem(mutant: Mutant) -> str:
     """Why the fault cannot be planted, or nothing."""
     source = (ROOT / mutant.path).read_text(encoding="utf-8")
     if (count := source.count(mutant.before)) != 1:
@@ -52,7 +52,7 @@ def problem_of(mutant: Mutant) -> str:
 
 
 def test_every_fault_applies_in_one_place_and_leaves_a_program() -> None:
-    problems = {f"{m.family}: {m.name}": problem_of(m) for m in MUTANTS}
+    problems = {f"{m.family}: {m.name}": describe_problem(m) for m in MUTANTS}
     assert {name: problem for name, problem in problems.items() if problem} == {}
 
 

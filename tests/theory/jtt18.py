@@ -30,7 +30,7 @@ from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_lab.papers.jtt18 import Regime, best_empirical_risk, growth, low_rank_error, users_needed
-from tests.theory import end_of, mean_of, row
+from tests.theory import make_row, predict_end, summarise_mean
 
 _PRINTED: dict[str, Any] = {
     "clip": 1.0,
@@ -221,7 +221,7 @@ def _optimisation():
             step=rule,
             top_pair=build_exact_top_pair(ratings.public.items, np.random.default_rng(0)),
         )
-        yield row(
+        yield make_row(
             "steps of 1/T" if fixed else "other steps",
             bound=(optimisation if fixed else optimisation_decreasing)(size, rounds),
             printed=printed_optimisation(size, rounds) if fixed else None,
@@ -243,12 +243,12 @@ def _one_row():
     )
     (gram,) = walk.releases.gram
     bound = gram.sensitivity[USER_REPLACED] / limit**2
-    yield row("one row", bound=bound, printed=4.0, measured=4 * distance)
+    yield make_row("one row", bound=bound, printed=4.0, measured=4 * distance)
     for name, guarantee, rounds, square in (("joint", walk, 10, 4), ("joint SVD", svd, 1, 1)):
         scale = math.sqrt(64 * rounds * math.log(1e6))  # of the noise in L^2, as printed
         lost = gaussian_epsilon(math.sqrt(rounds) * square * distance / scale, 1e-6)
         bound = guarantee.certified(USER_REPLACED).epsilon
-        yield row(name, bound=bound, printed=1.0, measured=lost)
+        yield make_row(name, bound=bound, printed=1.0, measured=lost)
 
 
 def _private_risk():
@@ -268,14 +268,14 @@ def _private_risk():
             **_PRINTED,
         )
         (gram,) = mechanism.guarantee(ratings.public).releases.gram
-        risk = float(np.mean((end_of(mechanism, ratings) - matrix) ** 2)) / 2
+        risk = float(np.mean((predict_end(mechanism, ratings) - matrix) ** 2)) / 2
         measurements = {"measured": risk, "trivial": 0.5}
         printed = printed_empirical_risk(size, rounds)
-        yield row(
+        yield make_row(
             "risk", bound=empirical_risk(size, rounds, gram.scale), printed=printed, **measurements
         )
         if rounds == best:
-            yield row("best rounds", bound=best_empirical_risk(size), **measurements)
+            yield make_row("best rounds", bound=best_empirical_risk(size), **measurements)
 
 
 def _powers():
@@ -284,12 +284,14 @@ def _powers():
     of_users, of_items = growth(rank_one_error)
     bound = math.log(printed_users_needed(items), items)
     measurements = {"bound": bound, "measured": users_needed()}
-    yield row("users needed", **measurements)
-    yield row("users needed as printed", printed=-of_items / of_users, **measurements)
+    yield make_row("users needed", **measurements)
+    yield make_row("users needed as printed", printed=-of_items / of_users, **measurements)
     for bound, measured in zip(growth(printed_low_rank_error), growth(low_rank_error), strict=True):
-        yield row("low rank", bound=bound, measured=measured)
+        yield make_row("low rank", bound=bound, measured=measured)
     errors = (low_rank_svd_error(1e6, 1e4, 4.0, printed=printed) for printed in (True, False))
-    yield row("low rank SVD", trivial=1e3, **dict(zip(("bound", "measured"), errors, strict=True)))
+    yield make_row(
+        "low rank SVD", trivial=1e3, **dict(zip(("bound", "measured"), errors, strict=True))
+    )
 
 
 def _oja():
@@ -310,7 +312,9 @@ def _oja():
 
             v = run_oja(product, items, updates, step, rng)
             gaps.append(1.0 - float(values @ v**2))
-        yield row(name, bound=oja_gap(1.0, variance, updates), trivial=1.0, **mean_of(gaps))
+        yield make_row(
+            name, bound=oja_gap(1.0, variance, updates), trivial=1.0, **summarise_mean(gaps)
+        )
 
 
 def _svd():
@@ -326,10 +330,10 @@ def _svd():
         **_PRINTED,
     )
     factors = Factors(matrix[:, :1], matrix[:1].T)
-    return row(
+    return make_row(
         "SVD",
         bound=svd_risk(size, incoherence(factors), nuclear),
-        measured=float(np.mean((end_of(mechanism, ratings) - matrix) ** 2)),
+        measured=float(np.mean((predict_end(mechanism, ratings) - matrix) ** 2)),
         trivial=float(np.mean(matrix**2)),
     )
 
@@ -344,4 +348,4 @@ def _sampled_risk():
         risks = (np.sign(np.outer(u[:, 0], vt[0])) - hidden) ** 2 / 2
         gaps.append(abs(float(risks.mean() - risks[observed].mean())))
     bound = math.sqrt(2 * sum(shape) / math.prod(shape))
-    return row("sampled risk", bound=bound, trivial=2.0, **mean_of(gaps))
+    return make_row("sampled risk", bound=bound, trivial=2.0, **summarise_mean(gaps))

@@ -32,7 +32,7 @@ from dpmc_core.privacy.channels import flip_probability
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.one_bit import positive_labels
 from tests.ratings_helpers import with_values
-from tests.theory import end_of, mean_of, row
+from tests.theory import make_row, predict_end, summarise_mean
 
 _GRID = 10_001  # points on which a supremum over 0..alpha is looked for
 
@@ -241,7 +241,7 @@ def _lab(seed: int) -> tuple[Ratings, Floats]:
 
 def _fits(mechanism: Mechanism) -> list[Floats]:
     """What a mechanism makes of each lab, less the truth."""
-    return [end_of(mechanism, _lab(k)[0], k) - _lab(k)[1] for k in range(_LABS)]
+    return [predict_end(mechanism, _lab(k)[0], k) - _lab(k)[1] for k in range(_LABS)]
 
 
 def _squares(off: list[Floats]) -> list[float]:
@@ -258,7 +258,7 @@ def _chances(link: Link, flip: float):
         (beta, flatness, printed_flatness, variance / slope**2),
     ):
         limits = {"bound": ours(link, 1.0, flip), "printed": printed(link, 1.0, flip)}
-        yield row(name, measured=float(np.max(ratio)), **limits)
+        yield make_row(name, measured=float(np.max(ratio)), **limits)
 
 
 def _losses():
@@ -266,7 +266,7 @@ def _losses():
     lopsided = InputFlip(epsilon=math.log(2), p_plus=0.01, p_minus=0.5)
     for flips, name in ((InputFlip(epsilon=1.0), "flips"), (lopsided, "lopsided flips")):
         plus, minus = flips.flip_probabilities
-        yield row(
+        yield make_row(
             name,
             bound=flips.guarantee(ratings.public).certified().epsilon,
             printed=flips.epsilon,
@@ -283,13 +283,13 @@ def _losses():
         )
         delta, x = paper.delta_h, np.linspace(-alpha, alpha, 2001)
         if alpha == 1.0:
-            yield row(
+            yield make_row(
                 "Delta",
                 bound=steepness(link, alpha),
                 printed=delta,
                 measured=float(np.max(link.score(x) + link.score(-x))),
             )
-        yield row(
+        yield make_row(
             "objective",
             bound=objective_privacy(link, alpha, epsilon, delta),
             printed=epsilon,
@@ -299,14 +299,16 @@ def _losses():
     guarantee, x = walk.guarantee(ratings.public), np.linspace(-1, 1, 2001)
     sensitivity = sum(np.clip(LOGISTIC.score(scores), -0.5, 0.5) for scores in (x, -x))
     lost = 10 * float(np.max(sensitivity)) / guarantee.releases.gradient.scale
-    yield row("gradient", bound=guarantee.certified().epsilon, printed=1.0, measured=lost)
+    yield make_row("gradient", bound=guarantee.certified().epsilon, printed=1.0, measured=lost)
     output = Output(epsilon=1.0, within=OutputBound.SOLVER, **_PUBLISHED)
     exact = registry.create("clear", **(_PUBLISHED | {"iterations": 3000, "tolerance": 1e-6}))
     signs = ratings.values.copy()
     signs[0] *= -1
-    difference = end_of(exact, ratings) - end_of(exact, with_values(ratings, signs, low=-1, high=1))
+    difference = predict_end(exact, ratings) - predict_end(
+        exact, with_values(ratings, signs, low=-1, high=1)
+    )
     output_guarantee = output.guarantee(ratings.public)
-    yield row(
+    yield make_row(
         "output",
         bound=output_guarantee.certified().epsilon,
         printed=output.epsilon,
@@ -334,7 +336,7 @@ def _errors():
         for truth, off in zip(truths, before, strict=True)
     ]
     distance, printed_flat = float(np.mean(distances)), printed_flatness(LOGISTIC, s.alpha)
-    yield row(
+    yield make_row(
         "Hellinger",
         bound=error_of_hellinger(flat, distance),
         printed=error_of_hellinger(printed_flat, distance, printed=True),
@@ -345,9 +347,11 @@ def _errors():
     flip = flip_probability(1.0)
     curve = steepness(LOGISTIC, s.alpha, flip), flatness(LOGISTIC, s.alpha, flip)
     flipped = _squares(_fits(InputFlip(estimator=Estimator.PUBLISHED, **shared)))
-    measurements = {"trivial": box, **mean_of(flipped)}
-    yield row("input", bound=error(s, *curve), printed=printed_error(s, *curve), **measurements)
-    yield row("input undone", bound=printed_error(s, *curve, misprint=False), **measurements)
+    measurements = {"trivial": box, **summarise_mean(flipped)}
+    yield make_row(
+        "input", bound=error(s, *curve), printed=printed_error(s, *curve), **measurements
+    )
+    yield make_row("input undone", bound=printed_error(s, *curve, misprint=False), **measurements)
 
     tilted = Objective(estimator=Estimator.PUBLISHED, **shared)
     off, gains = _fits(tilted), []
@@ -361,23 +365,23 @@ def _errors():
         gains.append(float(np.mean(noise * off[k][ratings.users, ratings.items])))
     followed = printed_objective_noise(s, 1.0, 1.0)
     bound = objective_noise(s, 1.0)
-    yield row("objective noise", bound=bound, printed=followed, **mean_of(gains))
-    yield row(
+    yield make_row("objective noise", bound=bound, printed=followed, **summarise_mean(gains))
+    yield make_row(
         "objective error",
         bound=error(s, steep, flat, 1.0),
         printed=printed_error(s, steep, flat) + error_of_hellinger(flat, followed, printed=True),
         trivial=box,
-        **mean_of(_squares(off)),
+        **summarise_mean(_squares(off)),
     )
 
     after = _squares(_fits(Output(within=OutputBound.SOLVER, **shared)))
     added, printed = output_noise(s, 1.0), printed_output_noise(s, 1.0)
-    added_error = mean_of(np.subtract(after, _squares(before)))
-    yield row("output noise", bound=added, printed=printed, **added_error)
-    yield row(
+    added_error = summarise_mean(np.subtract(after, _squares(before)))
+    yield make_row("output noise", bound=added, printed=printed, **added_error)
+    yield make_row(
         "output error",
         bound=error(s, steep, flat) + added,
         printed=printed_error(s, steep, flat) + printed,
         trivial=box + added,
-        **mean_of(after),
+        **summarise_mean(after),
     )

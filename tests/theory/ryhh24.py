@@ -27,7 +27,7 @@ from dpmc_core.solvers.factorization import (
     solve_implicit_rows,
 )
 from tests.ratings_helpers import clicks
-from tests.theory import mean_of, row
+from tests.theory import make_row, summarise_mean
 
 # --- bounds ------------------------------------------------------------------------------------
 
@@ -254,11 +254,11 @@ class _Item:
         """Theorem 5 beside the excess loss of a variant."""
         sampled = self.sampled() if variant == "sampled" else 0.0
         size = self.epsilon, self.rank, self.regularisation, self.largest
-        return row(
+        return make_row(
             name,
             bound=excess_loss(self.scales(variant), self.rank, self.regularisation, sampled),
             printed=printed_excess_loss(*size, _SPLITS.get(variant)),
-            **mean_of(self.excess(variant)),
+            **summarise_mean(self.excess(variant)),
         )
 
 
@@ -307,7 +307,7 @@ def _privacy(item: _Item):
     loss, weight, x = 0.3, 4.0, np.linspace(-9, 9, 1801)
     ratio = 1 + np.expm1(np.abs(x) - np.abs(x - loss * weight)) / weight
     bound = float(amplified_losses(loss, weight))
-    yield row("drawn term", bound=bound, measured=float(np.abs(np.log(ratio)).max()))
+    yield make_row("drawn term", bound=bound, measured=float(np.abs(np.log(ratio)).max()))
     factor, residual, items = np.full(item.rank, item.largest), 0.2, 3
     sensitivities = 2 * factor.sum(), residual * np.outer(factor, factor).sum(), residual
     lost = float(np.sum(np.divide(sensitivities, item.scales("complementary"))))
@@ -315,7 +315,7 @@ def _privacy(item: _Item):
     guarantee = item.mechanism("complementary").guarantee(public)
     for name, change, cells in (("cell", CELL, 1), ("row", USER_REPLACED, items)):
         bound = guarantee.certified(change).epsilon
-        yield row(name, bound=bound, printed=item.epsilon, measured=cells * lost)
+        yield make_row(name, bound=bound, printed=item.epsilon, measured=cells * lost)
 
 
 def _complementary_loss():
@@ -333,14 +333,14 @@ def _complementary_loss():
     for loss, profile in zip((original_loss, changed_loss), profiles, strict=True):
         weight = float(loss.ridge(np.array([chosen.sum()]), _USERS)[0])
         norms = {"bound": math.sqrt(chosen.sum() / weight), "printed": math.sqrt(1 / ridge)}
-        yield row("profile", **norms, measured=float(np.linalg.norm(profile)))
+        yield make_row("profile", **norms, measured=float(np.linalg.norm(profile)))
     size = alpha, int(chosen.sum()), ridge, rank, float(np.abs(factors).max())
     original = _losses(original_loss, chosen, factors, profiles)
     least_loss = float(_losses(changed_loss, chosen, factors, profiles[1:])[0])
     printed = loss_change(*size, printed=True)
     cost, saved = float(original[1] - original[0]), least_loss - float(original[0])
-    yield row("loss", bound=loss_change(*size), printed=printed, measured=cost)
-    yield row("loss as stated", bound=0.0, printed=printed, measured=saved)
+    yield make_row("loss", bound=loss_change(*size), printed=printed, measured=cost)
+    yield make_row("loss as stated", bound=0.0, printed=printed, measured=saved)
 
 
 def _variant_noise(item: _Item):
@@ -350,15 +350,15 @@ def _variant_noise(item: _Item):
         scales = item.scales(variant)._asdict()
         for name, release in item.mechanism(variant).build_releases(1):
             assert isinstance(release, Additive)
-            yield row(
+            yield make_row(
                 "noise of the strawman" if variant == "strawman" else "noise",
                 bound=2 * scales[name] ** 2,
-                **mean_of(release.sample(draws, rng) ** 2),
+                **summarise_mean(release.sample(draws, rng) ** 2),
             )
     first = item.mechanism("optimal").build_releases(1).first
     lengths = np.linalg.norm(first.sample(draws * item.rank, rng).reshape(draws, -1), axis=1)
     bound = laplace_norm(item.rank, first.scale)
-    yield row("length of the noise", bound=bound, **mean_of(lengths))
+    yield make_row("length of the noise", bound=bound, **summarise_mean(lengths))
 
 
 def _corollary(default: _Item):
@@ -371,7 +371,7 @@ def _corollary(default: _Item):
             printed_excess_loss(*size, split) <= printed_excess_loss(*size) for size in sizes
         )
 
-    yield row(
+    yield make_row(
         "corollary",
         bound=next(d for d in ranks if complementary_wins(split, d)),
         printed=next(d for d in ranks if complementary_wins(split, d, printed=True)),
@@ -380,11 +380,11 @@ def _corollary(default: _Item):
     losses = {variant: float(default.excess(variant).mean()) for variant in _EQUATIONS}
     for before, after in pairwise(losses):
         ratio = losses[after] / losses[before]
-        yield row("corollary in practice", bound=1.0, measured=ratio)
+        yield make_row("corollary in practice", bound=1.0, measured=ratio)
 
 
 def _one_weight(loss: float, epsilon: float):
     weights = np.geomspace(1.0, 1e6, 100_001)
     above = amplified_losses(loss, weights) > epsilon
     bound = float(unique_weight_exists(loss, epsilon))
-    return row("one weight", bound=bound, measured=float(np.count_nonzero(np.diff(above))))
+    return make_row("one weight", bound=bound, measured=float(np.count_nonzero(np.diff(above))))

@@ -14,7 +14,7 @@ import numpy as np
 from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.papers.z16 import NAMES, RecoveryBounds, _collection, _known, bounds
-from tests.theory import row
+from tests.theory import make_row
 
 
 def beyond() -> tuple[float, float]:
@@ -34,7 +34,7 @@ def _measured():
     public = PublicFacts(users=300, items=200, low=1, high=5)
     for id in NAMES:
         guarantee = _collection(id, epsilon=1.0).guarantee(public)
-        yield row(
+        yield make_row(
             f"privacy, {id}",
             bound=guarantee.certified(USER_REPLACED).epsilon,
             printed=float(public.items),
@@ -42,8 +42,8 @@ def _measured():
         )
         for values in zip(*bounds(id, (1.0, 4.0)), strict=True):
             v = RecoveryBounds(*map(float, values))  # type: ignore[arg-type]
-            yield row("rho", bound=v.tight, printed=v.theorem, measured=v.rho)
-            yield row("error", bound=v.equation_5, measured=v.published, trivial=v.size)
+            yield make_row("rho", bound=v.tight, printed=v.theorem, measured=v.rho)
+            yield make_row("error", bound=v.equation_5, measured=v.published, trivial=v.size)
 
 
 def loss_of_a_cell(id: str, epsilon: float) -> float:
