@@ -154,16 +154,16 @@ def test_pure_releases_lie_between_two_roundings_of_dp_accounting(name: str) -> 
     high, low = build_peer_loss(pure, mu, above=True), build_peer_loss(pure, mu, above=False)
     loss = sum((Loss.from_pure(releases) for releases in pure), Loss(mu=mu))
     for delta in (1e-3, 1e-6, 1e-9):
-        ours = loss.epsilon_at(delta)
+        value = loss.epsilon_at(delta)
         above = high.get_epsilon_for_delta(delta)
-        assert low.get_epsilon_for_delta(delta) - 1e-9 <= ours <= above * (1 + 1e-4) + 1e-9
-        assert ours <= loss.epsilon + gaussian_epsilon(mu, delta)
+        assert low.get_epsilon_for_delta(delta) - 1e-9 <= value <= above * (1 + 1e-4) + 1e-9
+        assert value <= loss.epsilon + gaussian_epsilon(mu, delta)
         # epsilon is the end of a bisection: its delta is the one asked for, and no larger
-        assert loss.delta_at(ours) <= delta * (1 + 1e-3) + 1e-15
+        assert loss.delta_at(value) <= delta * (1 + 1e-3) + 1e-15
     for epsilon in (0.0, 0.3, 2.0):
-        ours = loss.delta_at(epsilon)
+        value = loss.delta_at(epsilon)
         above = high.get_delta_for_epsilon(epsilon)
-        assert low.get_delta_for_epsilon(epsilon) - 1e-12 <= ours <= above * (1 + 1e-3) + 1e-12
+        assert low.get_delta_for_epsilon(epsilon) - 1e-12 <= value <= above * (1 + 1e-3) + 1e-12
 
 
 def sum_exact_delta(
@@ -188,8 +188,8 @@ def sum_exact_delta(
                 convolution[a + b] = convolution.get(a + b, 0) + p * q
             distribution = convolution
         delta = mpmath.mpf(0)
-        for lost, p in distribution.items():
-            margin = mpmath.mpf(epsilon) - lost
+        for loss, p in distribution.items():
+            margin = mpmath.mpf(epsilon) - loss
             if mu == 0:
                 delta += p * max(0, 1 - mpmath.exp(margin))
             else:
@@ -242,9 +242,9 @@ def test_a_mass_that_a_transform_loses_is_counted_wherever_it_lies(
     none = np.zeros_like(grid.masses)
     added = replace(grid, masses=none).delta(epsilon)
     for k in range(0, len(none), 97):
-        lost = none.copy()
-        lost[k] = _TRANSFORM_ERROR
-        assert replace(grid, masses=lost).delta(epsilon) - added <= added * (1 + 1e-9)
+        masses = none.copy()
+        masses[k] = _TRANSFORM_ERROR
+        assert replace(grid, masses=masses).delta(epsilon) - added <= added * (1 + 1e-9)
 
 
 def test_losses_of_any_order_and_size_are_told() -> None:
@@ -413,8 +413,8 @@ def test_composition_matches_dp_accounting() -> None:
     loss = loss.compose(pld.from_gaussian_mechanism(1.5, value_discretization_interval=1e-3))
     total = compose_gaussians([0.5] * 5 + [1 / 1.5])
     for delta in (1e-3, 1e-6):
-        ours = total.epsilon_at(delta)
-        assert ours == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-4)
+        epsilon = total.epsilon_at(delta)
+        assert epsilon == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-4)
 
 
 @pytest.mark.parametrize("s", [0.1, 1.0, 5.0])

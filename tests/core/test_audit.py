@@ -86,9 +86,9 @@ def build_response(epsilon: float) -> Mechanism:
 def test_the_bound_of_guesses_that_are_all_right_is_the_closed_form(guesses, confidence) -> None:
     """q^k = 1 - confidence for q = e^eps / (1 + e^eps)."""
     log_q = math.log1p(-confidence) / guesses
-    want = max(0.0, log_q - math.log(-math.expm1(log_q)))
+    expected = max(0.0, log_q - math.log(-math.expm1(log_q)))
     bound = canary_bound(guesses, guesses, guesses, confidence=confidence)
-    assert bound == pytest.approx(want, abs=1e-6)
+    assert bound == pytest.approx(expected, abs=1e-6)
 
 
 def build_laplace(epsilon: float) -> Mechanism:

@@ -340,19 +340,19 @@ def test_fit_uses_the_releases_of_the_guarantee(private_id, monkeypatch):
     settings = {"clip_l2": 1.0} if private_id == "dpimf-sampled" else {}  # none is left out
     mechanism = make(private_id, **settings)
     ratings = make_ratings(mechanism.task)
-    honest = type(mechanism).guarantee
+    original_guarantee = type(mechanism).guarantee
     first = _record_first_noise(mechanism, ratings)
 
     def doctored(self, public):
-        guarantee = honest(self, public)
+        guarantee = original_guarantee(self, public)
         return dataclasses.replace(
             guarantee, releases=guarantee.releases.map_releases(_amplify_noise)
         )
 
     monkeypatch.setattr(type(mechanism), "guarantee", doctored)
     second = _record_first_noise(mechanism, ratings)
-    only = _get_only_release(honest(mechanism, ratings.public))
-    if isinstance(only, RandomizedResponse | LocalChannel):
+    release = _get_only_release(original_guarantee(mechanism, ratings.public))
+    if isinstance(release, RandomizedResponse | LocalChannel):
         assert np.any(first)
         assert np.abs(second).max() <= 1e-4
     else:

@@ -319,8 +319,8 @@ def test_generated_sets_are_drawn_anew_by_name() -> None:
     data = datasets.load("rank-one:users=50,items=20,per_user=5,seed=4")
     assert (data.ratings.shape, len(data.ratings)) == ((50, 20), 250)
     assert data.name == data.loaded_name == "rank-one:users=50,items=20,per_user=5,seed=4"
-    again = datasets.load("rank-one", users=50, items=20, per_user=5, seed=4)
-    assert again.ratings.fingerprint == data.ratings.fingerprint
+    rank_one = datasets.load("rank-one", users=50, items=20, per_user=5, seed=4)
+    assert rank_one.ratings.fingerprint == data.ratings.fingerprint
     reopened = datasets.load(data.loaded_name, **data.reading)
     assert reopened.ratings.fingerprint == data.ratings.fingerprint
     paper = datasets.load("jtt18-synthetic:users=600,per_user=20")  # 400 items, as in the paper
@@ -361,10 +361,10 @@ def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
     assert preview.rows == (("1", "4", "tea", "ann"), ("2", "5", "milk", "bob"))
     assert preview.known is None
     file = shared_data / "restaurant" / "rating_final.csv"
-    real = datasets.preview_upload(file.read_bytes(), file.name)
-    assert real.known is not None
-    assert real.known.description == "Restaurant and consumer data, by its checksum"
-    assert (real.known.low, real.known.high) == (0, 2)
+    public_preview = datasets.preview_upload(file.read_bytes(), file.name)
+    assert public_preview.known is not None
+    assert public_preview.known.description == "Restaurant and consumer data, by its checksum"
+    assert (public_preview.known.low, public_preview.known.high) == (0, 2)
     file = shared_data / "jester" / "jester-data-1.csv"
     dense = datasets.preview_upload(file.read_bytes(), file.name)
     assert dense.shape is FileShape.WIDE

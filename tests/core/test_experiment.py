@@ -136,10 +136,10 @@ def test_what_changes_with_the_raw_ratings_is_named_as_raw(stars, flips):
     half = dataclasses.replace(stars, ratings=stars.ratings.select(np.arange(0, 280, 2)))
     records = [run(flips, data, 4).as_dict() for data in (stars, half)]
     first, second = (flatten_record(record) for record in records)
-    differ = {name for name in first if first[name] != second[name]}
-    assert {"data.ratings", "data.fingerprint", "data.test_ratings"} <= differ
+    changed_fields = {name for name in first if first[name] != second[name]}
+    assert {"data.ratings", "data.fingerprint", "data.test_ratings"} <= changed_fields
     raw = records[0]["raw"]
-    assert all(any(f"{name}.".startswith(f"{field}.") for field in raw) for name in differ)
+    assert all(any(f"{name}.".startswith(f"{field}.") for field in raw) for name in changed_fields)
     for field in raw:
         assert any(f"{name}.".startswith(f"{field}.") for name in first), field
     assert not any(field.split(".")[0] in {"settings", "guarantee", "seed"} for field in raw)
@@ -206,9 +206,9 @@ def test_are_is_measured_where_the_truth_is_known():
     data = make_data(make_ratings(signs=True), truth)
     mechanism = registry.create("clear", iterations=5)
     result = run(mechanism, build_problem(data, Task.BINARY), 0)
-    everywhere = np.arange(USERS)[:, None], np.arange(ITEMS)
+    all_cells = np.arange(USERS)[:, None], np.arange(ITEMS)
     matrix = truth.left @ truth.right.T
-    error = np.square(result.model.predict(*everywhere) - matrix).sum()
+    error = np.square(result.model.predict(*all_cells) - matrix).sum()
     expected = error / np.square(matrix).sum()
     assert result.metrics["are"] == pytest.approx(expected)
     # Once the values have other units than the truth there is nothing to compare.

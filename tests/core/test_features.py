@@ -355,9 +355,9 @@ def test_what_facts_are_worth_is_what_its_definition_says():
     expected = np.zeros(2)
     for k, feature in enumerate(item_features):
         user_gains = []
-        for dealt in (feature, feature[order]):
-            x = dealt - np.average(dealt, axis=0, weights=counts)
-            covariance = np.cov(dealt.T, aweights=counts, bias=True).reshape(x.shape[1], -1)
+        for assigned in (feature, feature[order]):
+            x = assigned - np.average(assigned, axis=0, weights=counts)
+            covariance = np.cov(assigned.T, aweights=counts, bias=True).reshape(x.shape[1], -1)
             gram = x @ np.linalg.inv(covariance) @ x.T
             length = np.maximum(np.sqrt(np.diag(gram)), 6.0) / 6
             gram = gram / length[:, None] / length
@@ -398,11 +398,11 @@ def test_what_users_are_asked_follows_from_what_was_published(id, settings, monk
     queries = []
 
     def spy(owner, name, first):
-        honest = getattr(owner, name)
+        original = getattr(owner, name)
 
         def spying(*arguments):
             queries.append((name, list_leaves(arguments[first:])))
-            return honest(*arguments)
+            return original(*arguments)
 
         monkeypatch.setattr(owner, name, spying)
 

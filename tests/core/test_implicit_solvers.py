@@ -175,12 +175,12 @@ def test_same_loss_as_the_implicit_package() -> None:
     left, right = rng.normal(0, 0.1, (200, 6)), rng.normal(0, 0.1, (80, 6))
     x, y = left.astype(np.float32), right.astype(np.float32)
     weights = csr_matrix(matrix.toarray().astype(np.float32) / 0.2)
-    turned = weights.T.tocsr()
+    transposed = weights.T.tocsr()
     for _ in range(10):
         left = solve_implicit_rows(matrix, right, loss)
         right = solve_implicit_rows(columns, left, loss)
         peer.least_squares(weights, x, y, 0.3 / 0.2, num_threads=1)
-        peer.least_squares(turned, y, x, 0.3 / 0.2, num_threads=1)
+        peer.least_squares(transposed, y, x, 0.3 / 0.2, num_threads=1)
         loss_value, peer_value = (
             loss.value(matrix, *(np.asarray(f, dtype=float) for f in pair))
             for pair in ((left, right), (x, y))

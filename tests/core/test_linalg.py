@@ -26,8 +26,8 @@ def test_sampled_product_is_the_dense_one_on_the_cells(share):
     cells = draw_pattern(400, 300, share)
     rng = np.random.default_rng(1)
     left, right = rng.normal(size=(400, 5)), rng.normal(size=(300, 5))
-    want = (left @ right.T)[cells.users, cells.items]
-    assert np.allclose(cells.sample_product(left, right), want, atol=1e-12)
+    expected = (left @ right.T)[cells.users, cells.items]
+    assert np.allclose(cells.sample_product(left, right), expected, atol=1e-12)
 
 
 def test_sparse_views_agree_with_the_dense_matrix():
@@ -81,8 +81,8 @@ def test_leading_triplets_match_a_full_decomposition(m, n):
     assert len(triplets.values) == count
     assert np.allclose(triplets.values, s[:count], atol=1e-6)
     shrunk = (triplets.left * (triplets.values - theta)) @ triplets.right.T
-    want = (u[:, :count] * (s[:count] - theta)) @ vt[:count]
-    assert np.linalg.norm(shrunk - want) < 1e-4
+    expected = (u[:, :count] * (s[:count] - theta)) @ vt[:count]
+    assert np.linalg.norm(shrunk - expected) < 1e-4
 
 
 @pytest.mark.slow
@@ -109,8 +109,8 @@ def test_an_invariant_start_hides_no_larger_value(width, scale):
         )
         theta = l1_threshold(triplets.values, radius)
         shrunk = (triplets.left * np.maximum(triplets.values - theta, 0)) @ triplets.right.T
-        want = (u * np.maximum(s - 2, 0)) @ v.T
-        assert np.linalg.norm(shrunk - want) <= 1.5 * tolerance
+        expected = (u * np.maximum(s - 2, 0)) @ v.T
+        assert np.linalg.norm(shrunk - expected) <= 1.5 * tolerance
 
 
 def test_a_block_past_half_the_side_is_left_to_the_full_decomposition():

@@ -275,9 +275,11 @@ def test_the_tests_catch_half_noise_and_skipped_or_shared_draws(monkeypatch):
         assert_laplace(dataclasses.replace(good, flip=good.flip / 1.05), 1.0)
     with pytest.raises(AssertionError):
         assert_symbols(build_symbol_channel(1.05))
-    honest = noise.draw_laplace
+    draw_laplace = noise.draw_laplace
     monkeypatch.setattr(
-        noise, "draw_laplace", lambda scale, shape, rng: np.full(shape, honest(scale, (), rng))
+        noise,
+        "draw_laplace",
+        lambda scale, shape, rng: np.full(shape, draw_laplace(scale, (), rng)),
     )
     with pytest.raises(AssertionError):
         assert_laplace(good, 1.0)

@@ -62,8 +62,8 @@ def test_rows_of_bits_pass_the_stated_channel_a_byte_each(epsilon: float) -> Non
     for lag in (1, 2, 4, 8, items):  # of a word, of a row
         assert abs(float(line[lag:] @ line[:-lag])) < 4.9 * error
     with record_publications() as publications:
-        again = release.publish_rows(sparse.csr_array(truth), np.random.default_rng(2))
-    assert np.array_equal(again, packed)
+        repeated = release.publish_rows(sparse.csr_array(truth), np.random.default_rng(2))
+    assert np.array_equal(repeated, packed)
     assert np.array_equal(publications[0].private, truth)
     assert np.array_equal(publications[0].published, flips ^ truth)
 
@@ -81,12 +81,14 @@ def test_bits_that_are_hardly_ever_flipped_count_as_they_are(epsilon, iterations
         np.arange(8), iterations
     )
     counts = bits.sum(axis=0).astype(float)
-    off = ~np.eye(8, dtype=bool)
-    assert pair_counts[off] == pytest.approx((bits.T @ bits)[off], abs=1e-6)
-    assert first_counts[off] == pytest.approx(
-        np.broadcast_to(counts[:, None], (8, 8))[off], abs=1e-6
+    off_diagonal = ~np.eye(8, dtype=bool)
+    assert pair_counts[off_diagonal] == pytest.approx((bits.T @ bits)[off_diagonal], abs=1e-6)
+    assert first_counts[off_diagonal] == pytest.approx(
+        np.broadcast_to(counts[:, None], (8, 8))[off_diagonal], abs=1e-6
     )
-    assert second_counts[off] == pytest.approx(np.broadcast_to(counts, (8, 8))[off], abs=1e-6)
+    assert second_counts[off_diagonal] == pytest.approx(
+        np.broadcast_to(counts, (8, 8))[off_diagonal], abs=1e-6
+    )
 
 
 @pytest.mark.slow
@@ -100,8 +102,8 @@ def test_pair_counts_are_unbiased() -> None:
         runs.append(np.vstack([pairs.both(np.arange(6)), pairs.counts]))
     pair_counts, mean, error = truth.T @ truth, np.mean(runs, axis=0), np.std(runs, axis=0)
     exact = np.vstack([pair_counts, truth.sum(axis=0)]).astype(float)
-    off = ~np.eye(6, dtype=bool)
-    mask = np.vstack([off, np.ones((1, 6), dtype=bool)])
+    off_diagonal = ~np.eye(6, dtype=bool)
+    mask = np.vstack([off_diagonal, np.ones((1, 6), dtype=bool)])
     # 36 estimates within 5 standard errors: false alarm rate about 2e-5.
     assert (np.abs(mean - exact)[mask] <= 5 * error[mask] / math.sqrt(len(runs))).all()
 

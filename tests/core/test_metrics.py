@@ -116,8 +116,8 @@ def test_sampled_candidates_are_distinct_unseen_and_uniform() -> None:
     ratings = draw_interactions(0, users=5, items=12, density=0.4)
     seen_items = metrics._SeenItems(ratings, ratings)
     users = np.repeat(np.arange(5, dtype=np.int32), 3000)
-    candidates, real = seen_items.sample_unseen(users, 4, rng)
-    assert real.all()
+    candidates, is_unseen = seen_items.sample_unseen(users, 4, rng)
+    assert is_unseen.all()
     for user in range(5):
         rated = set(ratings.items[ratings.users == user].tolist())
         unseen = sorted(set(range(12)) - rated)
@@ -133,11 +133,11 @@ def test_sampled_candidates_are_distinct_unseen_and_uniform() -> None:
 
 def count_unseen(train: Ratings, test: Ratings) -> list[int]:
     """How many items the user of each test interaction has in neither."""
-    has: list[set[int]] = [set() for _ in range(train.public.users)]
+    items_of_user: list[set[int]] = [set() for _ in range(train.public.users)]
     for ratings in (train, test):
         for u, i in zip(ratings.users.tolist(), ratings.items.tolist(), strict=True):
-            has[u].add(i)
-    return [train.public.items - len(has[u]) for u in test.users.tolist()]
+            items_of_user[u].add(i)
+    return [train.public.items - len(items_of_user[u]) for u in test.users.tolist()]
 
 
 @pytest.mark.parametrize("negatives", [None, 12])
@@ -264,8 +264,8 @@ def test_ranks_are_counted_once_for_a_model_and_its_data():
     fewer = train.select(np.arange(len(train)) % 2 == 0)
     subset = test.select(np.arange(len(test)) < 10)
     for learnt, held_out in ((fewer, test), (train, subset), (train, test)):
-        again = hits(model, learnt, held_out)
-        assert np.array_equal(again, hits(fresh(), learnt, held_out))
+        hits_again = hits(model, learnt, held_out)
+        assert np.array_equal(hits_again, hits(fresh(), learnt, held_out))
     assert len(queries) > before
 
 

@@ -337,8 +337,8 @@ def test_every_symbol_meets_its_row_of_the_channel(name: str) -> None:
 def test_flips_three_percent_too_rare_are_seen() -> None:
     """400,000 symbols: 3 % of a chance of 0.27 are 11 standard deviations."""
     flip = 1 / (1 + math.e)
-    honest = make_response(((1 - flip, flip), (flip, 1 - flip)))
-    assert_channel(honest, RNG(6), per_symbol=400_000)
+    correct = make_response(((1 - flip, flip), (flip, 1 - flip)))
+    assert_channel(correct, RNG(6), per_symbol=400_000)
     rare = 0.97 * flip
     with pytest.raises(AssertionError):
         assert_frequencies([400_000 * rare, 400_000 * (1 - rare)], [flip, 1 - flip])

@@ -357,11 +357,11 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 @pytest.mark.parametrize("epsilon", [*EPSILONS, 1.5, 2.0, 3.0, 6.0])
 def test_laplace_scores_bend_by_less_than_their_noise_over_a_thousand_ratings(epsilon):
     noise_model, x = build_noise_model("modified-laplace", epsilon), np.linspace(-1, 1, 201)
-    off = noise_model.expected(x) - x
-    assert np.abs(off).max() < 0.05
-    assert np.sqrt(np.mean(off**2)) < math.sqrt(noise_model.sum_noise / (0.05 * 1000))
+    bias = noise_model.expected(x) - x
+    assert np.abs(bias).max() < 0.05
+    assert np.sqrt(np.mean(bias**2)) < math.sqrt(noise_model.sum_noise / (0.05 * 1000))
     if epsilon >= 6:
-        assert np.abs(off).max() < 1e-3
+        assert np.abs(bias).max() < 1e-3
     b = 2 / epsilon
     assert noise_model.square <= b**2 * (2 - math.exp(-1 / b)) * (1 + 1e-9)
 

@@ -30,11 +30,11 @@ def make_ratings(users, items, values, shape):
     return Ratings.build(users, items, values, public)
 
 
-def draw_signs(seed=0, shape=(150, 120), share=0.4, user=0.3, item=0.3, low_rank=0.0, lean=0.1):
+def draw_signs(seed=0, shape=(150, 120), share=0.4, user=0.3, item=0.3, low_rank=0.0, mean=0.1):
     """Signs with P(+1) = (1 + truth)/2, and the whole matrix of truths; a random pattern."""
     rng = np.random.default_rng(seed)
     m, n = shape
-    truth = lean + user * rng.normal(size=(m, 1)) + item * rng.normal(size=n)
+    truth = mean + user * rng.normal(size=(m, 1)) + item * rng.normal(size=n)
     truth = truth + low_rank * rng.normal(size=(m, 1)) * rng.normal(size=n)
     truth = np.clip(truth, -0.95, 0.95)
     users, items = np.nonzero(rng.random(shape) < share)
@@ -261,7 +261,7 @@ def test_the_probit_link_matters_to_the_published_objective_alone():
 
 
 def test_private_majority_says_the_more_frequent_sign():
-    ratings, _ = draw_signs(0, lean=0.4)
+    ratings, _ = draw_signs(0, mean=0.4)
     scores = fit_scores(registry.create("private-majority", epsilon=2.0), ratings)
     share = np.mean(ratings.values > 0)
     assert np.ptp(scores) == 0

@@ -158,9 +158,9 @@ def test_output_certificate_is_the_diameter_of_what_it_publishes(bound, radius):
     mechanism = registry.create("output", epsilon=2.0, bound=bound, radius=radius)
     guarantee = mechanism.guarantee(RATINGS.public)
     cells = USERS * ITEMS
-    want = min(2 * bound * cells, 2 * radius * cells) * 2.0 / (2 * bound)
+    expected = min(2 * bound * cells, 2 * radius * cells) * 2.0 / (2 * bound)
     for change in (RATING, CELL, USER_REPLACED):
-        assert guarantee.certified(change).epsilon == pytest.approx(want)
+        assert guarantee.certified(change).epsilon == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("output_bound", OutputBound)
@@ -334,15 +334,15 @@ def test_accuracy_on_movielens(movielens_u1, id, epsilon, at_least):
 @pytest.mark.parametrize("fault", ["halved", "shared between cells", "skipped once"])
 @pytest.mark.parametrize("case", ADDITIVE)
 def test_planted_faults_of_the_noise_are_caught(case, fault, monkeypatch):
-    real, calls = noise.draw_laplace, []
+    draw_laplace, calls = noise.draw_laplace, []
 
     def faulty(scale, shape, rng):
         calls.append(1)
         if fault == "halved":
-            return real(scale / 2, shape, rng)
+            return draw_laplace(scale / 2, shape, rng)
         if fault == "shared between cells":
-            return np.full(shape, real(scale, (), rng))
-        sample = real(scale, shape, rng)
+            return np.full(shape, draw_laplace(scale, (), rng))
+        sample = draw_laplace(scale, shape, rng)
         return np.zeros(shape) if len(calls) == ADDITIVE[case][2] else sample
 
     monkeypatch.setattr(noise, "draw_laplace", faulty)

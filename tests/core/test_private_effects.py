@@ -235,10 +235,10 @@ def test_certified_is_claimed(id, epsilon):
 
 def draw_ratings(users, items, cells, value=None, seed=0):
     rng = np.random.default_rng(seed)
-    where = np.sort(rng.choice(users * items, cells, replace=False))
+    index = np.sort(rng.choice(users * items, cells, replace=False))
     values = rng.integers(1, 6, cells) if value is None else np.full(cells, value)
     public = PublicFacts(users=users, items=items, low=1, high=5)
-    return Ratings.build(*np.divmod(where, items), values, public)
+    return Ratings.build(*np.divmod(index, items), values, public)
 
 
 @pytest.mark.slow
@@ -410,8 +410,8 @@ def test_taste_is_read_off_a_gram_matrix_only_where_it_stands_out():
     edge = scale * math.sqrt(2 * n)
 
     def leading(matrix):
-        off = matrix - np.diag(np.diag(matrix))
-        values, vectors = np.linalg.eigh(off)
+        off_diagonal = matrix - np.diag(np.diag(matrix))
+        values, vectors = np.linalg.eigh(off_diagonal)
         return values[-3:], vectors[:, -3:]
 
     for _ in range(20):

@@ -147,8 +147,8 @@ def test_counts_alone_are_the_mean_of_all_answers_by_precision() -> None:
     scores = last.model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
     assert scores == pytest.approx(np.tile(mean, (USERS, 1)))
     baseline = registry.create("private-popularity", epsilon=0.5).guarantee(PUBLIC).releases.counts
-    lost = 1 - sum(weights) * baseline.scale**2  # what the moments cost
-    assert lost == pytest.approx(0.75 * 0.03, abs=1e-6)
+    moment_share = 1 - sum(weights) * baseline.scale**2  # what the moments cost
+    assert moment_share == pytest.approx(0.75 * 0.03, abs=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
@@ -210,7 +210,7 @@ def test_features_that_cancel_have_no_direction() -> None:
 
 
 def draw_audiences(
-    strength: float, rng: np.random.Generator, again: int = 0, second_noise: float = 0
+    strength: float, rng: np.random.Generator, n_more: int = 0, second_noise: float = 0
 ):
     """t ~ N(0, G) and its noise drawn as the model has it; and other answers to the question."""
     items, users, d, noise = 800, 5000, 3, 10.0
@@ -219,7 +219,7 @@ def draw_audiences(
     covariance = np.eye(d) / d
     deviations = np.sqrt(users / counts.sum() / counts)[:, None] * rng.normal(size=(items, d))
     exact = counts[:, None] * (low_rank + deviations / math.sqrt(d))
-    answers = [exact + noise * rng.normal(size=(items, d)) for _ in range(1 + again)]
+    answers = [exact + noise * rng.normal(size=(items, d)) for _ in range(1 + n_more)]
     second = np.block([[users * covariance, np.zeros((d, 1))], [np.zeros((1, d)), users]])
     second = second + second_noise * rng.normal(size=second.shape)
     estimate = Audiences.of(answers[0], noise, second, second_noise, counts, users)
@@ -352,11 +352,11 @@ def test_planted_bug_a_choice_by_the_private_counts_is_caught(monkeypatch) -> No
     before, after = fill_and_empty_row_3()
     has_row = {c.sum(): bool(c[3].any()) for c in (before, after)}
     private: list[bool] = []
-    honest = user_ranking.contribution_weights
+    original_weights = user_ranking.contribution_weights
 
     def spying(ratings, count):
         private.append(has_row[len(ratings)])
-        return honest(ratings, count)
+        return original_weights(ratings, count)
 
     monkeypatch.setattr(user_ranking, "contribution_weights", spying)
     monkeypatch.setattr(user_ranking, "_is_signal_detectable", lambda _: private[-1])
@@ -365,10 +365,10 @@ def test_planted_bug_a_choice_by_the_private_counts_is_caught(monkeypatch) -> No
 
 
 def test_another_answer_agrees_with_taste_and_not_with_noise_taken_for_it() -> None:
-    estimate, _, counts, (other,) = draw_audiences(0.15, np.random.default_rng(7), again=1)
+    estimate, _, counts, (other,) = draw_audiences(0.15, np.random.default_rng(7), n_more=1)
     agreed, self_agreement = estimate.agreement(other, counts)
     assert agreed / self_agreement == pytest.approx(1.0, abs=0.15)
-    noisy, _, counts, (other,) = draw_audiences(0.0, np.random.default_rng(8), again=1)
+    noisy, _, counts, (other,) = draw_audiences(0.0, np.random.default_rng(8), n_more=1)
     mistaken = noisy._replace(taste=noisy.faint + np.random.default_rng(9).normal(size=(800, 3)))
     agreed, self_agreement = mistaken.agreement(other, counts)
     assert abs(agreed) < 0.1 * self_agreement

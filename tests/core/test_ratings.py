@@ -58,7 +58,7 @@ def test_cells_come_out_sorted_and_everything_moves_together() -> None:
     assert (np.diff(cell) > 0).all()
     shuffled = rng.permutation(len(ratings))
     assert ratings.times is not None
-    again = build_ratings(
+    repeated = build_ratings(
         ratings.users[shuffled],
         ratings.items[shuffled],
         ratings.values[shuffled],
@@ -66,8 +66,8 @@ def test_cells_come_out_sorted_and_everything_moves_together() -> None:
         times=ratings.times[shuffled],
     )
     for name in ("users", "items", "values", "times"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(ratings, name))
-    assert again.fingerprint == ratings.fingerprint
+        np.testing.assert_array_equal(getattr(repeated, name), getattr(ratings, name))
+    assert repeated.fingerprint == ratings.fingerprint
 
 
 @pytest.mark.parametrize(

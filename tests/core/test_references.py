@@ -113,11 +113,11 @@ def test_settings_are_chosen_on_training_data_alone(judges, monkeypatch):
     data = draw_clicks(3)
     train, test = LeaveLast()(data, create_generator(3, "split"))
     calls = []
-    honest = references.evaluate_ranking
+    evaluate_ranking = references.evaluate_ranking
 
     def watched(model, learnt, held_out, rng, **settings):
         calls.append((learnt, held_out))
-        return honest(model, learnt, held_out, rng, **settings)
+        return evaluate_ranking(model, learnt, held_out, rng, **settings)
 
     monkeypatch.setattr(references, "ranking", watched)
     method = registry.create("reference-ranking", judges=judges)
@@ -138,9 +138,9 @@ def test_settings_are_chosen_on_training_data_alone(judges, monkeypatch):
             assert len(held_out_times) <= max(1, len(user_times) // 5)
         assert 0 < len(held_out) <= judges
     # The same training data with other test data: the same model, to the last digit.
-    again = list(method.fit(train, create_generator(3, "fit")))[-1]
+    repeated = list(method.fit(train, create_generator(3, "fit")))[-1]
     assert np.array_equal(
-        predict_all(steps[-1].model, data.shape), predict_all(again.model, data.shape)
+        predict_all(steps[-1].model, data.shape), predict_all(repeated.model, data.shape)
     )
     assert all(step.model is None for step in steps[:-1])
     assert steps[-1].raw == set(steps[-1].trace)

@@ -65,8 +65,8 @@ def assert_nothing_but_answers_counts(mechanism):
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_others_see_nothing_of_a_row_but_the_published_answers(id, settings):
     # the own row does reach the user's own predictions, so the data sets do differ
-    differ = assert_nothing_but_answers_counts(create_mechanism(id, **settings))
-    assert differ or id == "private-constant"  # which predicts one number for everybody
+    user_changed = assert_nothing_but_answers_counts(create_mechanism(id, **settings))
+    assert user_changed or id == "private-constant"  # which predicts one number for everybody
 
 
 @pytest.mark.slow_unless_planted
@@ -132,10 +132,10 @@ def leak_raw_value(release):
     ("mechanism", "name"), [p[1:] for p in PLANTED], ids=[f"{p[0]}-{p[2]}" for p in PLANTED]
 )
 def test_a_raw_value_used_after_it_was_published_is_caught(mechanism, name, monkeypatch):
-    honest = type(mechanism).guarantee
+    original_guarantee = type(mechanism).guarantee
 
     def guarantee(self, public):
-        guarantee = honest(self, public)
+        guarantee = original_guarantee(self, public)
         chosen = dict(guarantee.releases)[name]
         planted = guarantee.releases.each(lambda r: leak_raw_value(r) if r is chosen else r)
         return dataclasses.replace(guarantee, releases=planted)

@@ -114,7 +114,7 @@ def test_bad_shares_are_refused_in_a_sentence(call, message):
 
 
 def test_the_test_catches_planted_bugs(monkeypatch):
-    honest = noise.draw_gamma_shares
+    draw_gamma_shares = noise.draw_gamma_shares
 
     def check():
         totals = sum_shares(
@@ -124,9 +124,9 @@ def test_the_test_catches_planted_bugs(monkeypatch):
 
     check()
     for planted in (
-        lambda scale, n_shares, length, rng: honest(scale / 2, n_shares, length, rng),
-        lambda scale, n_shares, length, rng: honest(scale, n_shares + 1, length, rng),
-        lambda scale, n_shares, length, rng: 0 * honest(scale, n_shares, length, rng),
+        lambda scale, n_shares, length, rng: draw_gamma_shares(scale / 2, n_shares, length, rng),
+        lambda scale, n_shares, length, rng: draw_gamma_shares(scale, n_shares + 1, length, rng),
+        lambda scale, n_shares, length, rng: 0 * draw_gamma_shares(scale, n_shares, length, rng),
     ):
         monkeypatch.setattr(noise, "draw_gamma_shares", planted)
         with pytest.raises(AssertionError):

@@ -88,10 +88,10 @@ def test_a_block_outside_the_first_answer_joins_it():
 def test_logistic_optimum_equals_cvxpy(bound):
     ratings = draw_signs()
     radius = 0.6 * np.sqrt(np.prod(ratings.shape))
-    want, _ = solve_with_cvxpy(ratings, LOGISTIC, radius, bound)
+    expected, _ = solve_with_cvxpy(ratings, LOGISTIC, radius, bound)
     loss = likelihood_loss(LOGISTIC, (ratings.values > 0).astype(float))
     solution = solve(loss, make_ball(ratings, radius, bound))
-    assert solution.objective == pytest.approx(want, rel=1e-4)
+    assert solution.objective == pytest.approx(expected, rel=1e-4)
     matrix = predict_all(solution.point, ratings.shape)
     assert np.linalg.norm(matrix, "nuc") <= radius * (1 + 1e-4)
     if bound is not None:
@@ -106,10 +106,10 @@ def test_probit_optimum_equals_cvxpy(bound):
     link = Probit(0.9)
     loss = likelihood_loss(link, (ratings.values > 0).astype(float))
     _, x = solve_with_cvxpy(ratings, link, radius, bound)
-    want, _ = loss(x[ratings.users, ratings.items])
+    expected, _ = loss(x[ratings.users, ratings.items])
     solution = solve(loss, make_ball(ratings, radius, bound))
-    assert solution.objective <= want * (1 + 1e-4)
-    assert solution.objective >= want * (1 - 1e-2)
+    assert solution.objective <= expected * (1 + 1e-4)
+    assert solution.objective >= expected * (1 - 1e-2)
 
 
 @pytest.mark.parametrize("bound", [None, 0.5])
@@ -148,9 +148,9 @@ def test_stationary_for_the_loss_of_flipped_signs():
     last = solve(loss, feasible)
     assert last.index < ITERATIONS  # the tolerance was met
     _, gradient = loss(last.point.observed)
-    again = make_ball(ratings, radius).project(last.point, 1.0, gradient, 1e-9)
+    projected = make_ball(ratings, radius).project(last.point, 1.0, gradient, 1e-9)
     distance = np.linalg.norm(
-        predict_all(again, ratings.shape) - predict_all(last.point, ratings.shape)
+        predict_all(projected, ratings.shape) - predict_all(last.point, ratings.shape)
     )
     assert distance <= 1e-5 * max(1, np.sqrt(last.point.dot(last.point)))
 

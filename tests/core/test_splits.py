@@ -54,8 +54,8 @@ def test_a_split_is_a_partition_with_the_same_public_facts(split, seed: int) -> 
     train, test = split(ratings, np.random.default_rng(seed))
     assert sorted(list_rows(train) + list_rows(test)) == list_rows(ratings)
     assert train.public == test.public == ratings.public
-    again = split(ratings, np.random.default_rng(seed))
-    assert list_rows(again[1]) == list_rows(test)
+    repeated = split(ratings, np.random.default_rng(seed))
+    assert list_rows(repeated[1]) == list_rows(test)
 
 
 def test_random_share_holds_out_exactly_its_share() -> None:

@@ -124,11 +124,11 @@ def test_certified_is_what_dp_accounting_finds_for_everything_published(id, sett
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_a_release_that_is_not_on_the_card_cannot_be_made(id, settings, monkeypatch):
     mechanism = create_mechanism(id, **settings)
-    honest = type(mechanism).guarantee
-    for name, _ in honest(mechanism, PUBLIC).releases:
+    original_guarantee = type(mechanism).guarantee
+    for name, _ in original_guarantee(mechanism, PUBLIC).releases:
 
         def forgetful(self, public, name=name):
-            guarantee = honest(self, public)
+            guarantee = original_guarantee(self, public)
             fewer = remove_release(guarantee.releases, dict(guarantee.releases)[name])
             return dataclasses.replace(guarantee, releases=fewer)
 
@@ -273,8 +273,8 @@ def test_the_cap_is_drawn_by_each_users_own_randomness():
         {tuple(c) for c in zip(r.users, r.items, strict=True) if c[0] != 4} for r in (first, second)
     ]
     assert other_rows[0] == other_rows[1]
-    again = cap_ratings(build_ratings(rows), CAP, draw_cap_key(np.random.default_rng(4)))
-    assert not np.array_equal(first.items, again.items)
+    repeated = cap_ratings(build_ratings(rows), CAP, draw_cap_key(np.random.default_rng(4)))
+    assert not np.array_equal(first.items, repeated.items)
 
 
 # --- bad input ----------------------------------------------------------------------------------
@@ -337,15 +337,15 @@ def test_private_svd_by_the_paper_is_four_times_noisier_than_its_rows_need():
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["halved", "shared between cells", "skipped once"])
 def test_planted_faults_of_the_noise_are_caught(fault, monkeypatch):
-    honest, calls = privacy.Gaussian._draw_noise, []
+    draw_noise, calls = privacy.Gaussian._draw_noise, []
 
     def faulty(self, shape, rng):
         calls.append(self)
         if fault == "halved":
-            return 0.5 * honest(self, shape, rng)
+            return 0.5 * draw_noise(self, shape, rng)
         if fault == "shared between cells":
-            return np.full(shape, honest(self, (), rng))
-        return np.zeros(shape) if len(calls) == 4 else honest(self, shape, rng)
+            return np.full(shape, draw_noise(self, (), rng))
+        return np.zeros(shape) if len(calls) == 4 else draw_noise(self, shape, rng)
 
     monkeypatch.setattr(privacy.Gaussian, "_draw_noise", faulty)
     rounds = ["private-frank-wolfe", "private-frank-wolfe-oja", "private-pgd", "dpals"]

@@ -190,9 +190,9 @@ def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
     factor = np.random.default_rng(2).uniform(size=m)
     square = (matrix * factor[:, None]).T @ (matrix * factor[:, None])
     assert np.allclose(gram_products(rows, factor)(block), square @ block)
-    off = square - np.diag(np.diag(square))
-    assert np.allclose(gram_products(rows, factor, diagonal=False)(block), off @ block)
-    assert np.allclose(gram_products(rows, factor, diagonal=False)(np.eye(n)), off)
+    off_diagonal = square - np.diag(np.diag(square))
+    assert np.allclose(gram_products(rows, factor, diagonal=False)(block), off_diagonal @ block)
+    assert np.allclose(gram_products(rows, factor, diagonal=False)(np.eye(n)), off_diagonal)
     v = np.random.default_rng(0).normal(size=n)
     assert np.allclose(row_sums(cells, values * v[cells.items]), matrix @ v)
     assert np.allclose(row_sums(cells, values), matrix.sum(axis=1))
@@ -249,9 +249,9 @@ def test_rows_are_centred_on_their_own_mean_also_after_item_means():
     rows = centre_ratings(ratings)
     assert np.abs(row_sums(rows.entries, rows.values)).max() < 1e-9
     assert rows.base.predict(20, 0) == 3.0  # nothing rated: the middle of the range
-    again = centre_ratings(ratings, rng.normal(size=8))
-    assert np.abs(row_sums(again.entries, again.values)).max() < 1e-9
-    back = again.values + again.base.predict(ratings.users, ratings.items)
+    centred_again = centre_ratings(ratings, rng.normal(size=8))
+    assert np.abs(row_sums(centred_again.entries, centred_again.values)).max() < 1e-9
+    back = centred_again.values + centred_again.base.predict(ratings.users, ratings.items)
     assert np.allclose(back, ratings.values)
 
 

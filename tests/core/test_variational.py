@@ -66,8 +66,8 @@ def test_effects_alone_solve_the_normal_equations_of_their_model():
             ],
             (m, n),
         )
-    towards = np.repeat([0.0, centre], (m, n))
-    exact = np.linalg.solve(precision + np.diag(prior), moments + prior * towards)
+    prior_means = np.repeat([0.0, centre], (m, n))
+    exact = np.linalg.solve(precision + np.diag(prior), moments + prior * prior_means)
     assert np.abs(np.concatenate([fitted.user, fitted.item]) - exact).max() < 2e-3
 
 
@@ -90,17 +90,17 @@ def test_of_noise_alone_no_taste_is_learnt():
     """Chance lets a direction in where the data's largest singular value beats three draws of
     signs: one case in four. Even then it teaches the cells less than an eighth of the noise's sd,
     beside errors of effects alone of a quarter of it: together less than an eighth more."""
-    let_in = 0
+    n_with_directions = 0
     for seed in range(12):
         pattern, values, truth = plant_low_rank(seed, low_rank=0.0, rank=1)
         fitted = fit_last(pattern, values)
-        let_in += len(fitted.taste) > 0
-        taught = fitted.left @ fitted.right.T
-        assert np.sqrt(np.mean(taught**2)) < 0.4 / 8
+        n_with_directions += len(fitted.taste) > 0
+        low_rank = fitted.left @ fitted.right.T
+        assert np.sqrt(np.mean(low_rank**2)) < 0.4 / 8
         assert measure_error(fitted, truth) < 1.125 * measure_error(
             fit_last(pattern, values, rank=0), truth
         )
-    assert let_in <= 8  # binomial (12, 1/4): more in one of 2,500 runs of other seeds
+    assert n_with_directions <= 8  # binomial (12, 1/4): more in one of 2,500 runs of other seeds
 
 
 def test_the_unit_of_the_values_does_not_matter():
@@ -119,15 +119,17 @@ def test_people_who_are_hard_to_predict_teach_less():
     """Half of the users answer with five times the noise of the others."""
     pattern, values, truth = plant_low_rank(11, noise=0.0)
     rng = np.random.default_rng(12)
-    whim = np.where(np.arange(120) % 2 == 0, 0.2, 1.0)
-    noisy = values + whim[pattern.users] * rng.normal(size=len(values))
+    noise_std = np.where(np.arange(120) % 2 == 0, 0.2, 1.0)
+    noisy = values + noise_std[pattern.users] * rng.normal(size=len(values))
     weighted = fit_last(pattern, noisy, users_differ=True)
     unweighted = fit_last(pattern, noisy)
-    calm = np.arange(120) % 2 == 0
-    assert measure_row_error(weighted, truth, calm) < 0.75 * measure_row_error(
-        unweighted, truth, calm
+    predictable = np.arange(120) % 2 == 0
+    assert measure_row_error(weighted, truth, predictable) < 0.75 * measure_row_error(
+        unweighted, truth, predictable
     )
-    assert measure_row_error(weighted, truth, ~calm) < measure_row_error(unweighted, truth, ~calm)
+    assert measure_row_error(weighted, truth, ~predictable) < measure_row_error(
+        unweighted, truth, ~predictable
+    )
 
 
 def measure_row_error(fitted, truth, rows):

@@ -246,9 +246,9 @@ def _one_row():
     yield make_row("one row", bound=bound, printed=4.0, measured=4 * distance)
     for name, guarantee, rounds, square in (("joint", walk, 10, 4), ("joint SVD", svd, 1, 1)):
         scale = math.sqrt(64 * rounds * math.log(1e6))  # of the noise in L^2, as printed
-        lost = gaussian_epsilon(math.sqrt(rounds) * square * distance / scale, 1e-6)
+        epsilon = gaussian_epsilon(math.sqrt(rounds) * square * distance / scale, 1e-6)
         bound = guarantee.certified(USER_REPLACED).epsilon
-        yield make_row(name, bound=bound, printed=1.0, measured=lost)
+        yield make_row(name, bound=bound, printed=1.0, measured=epsilon)
 
 
 def _private_risk():

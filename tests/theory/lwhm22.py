@@ -244,8 +244,8 @@ def _fits(mechanism: Mechanism) -> list[Floats]:
     return [predict_end(mechanism, _lab(k)[0], k) - _lab(k)[1] for k in range(_LABS)]
 
 
-def _squares(off: list[Floats]) -> list[float]:
-    return [float(np.mean(difference**2)) for difference in off]
+def _squares(differences: list[Floats]) -> list[float]:
+    return [float(np.mean(difference**2)) for difference in differences]
 
 
 def _chances(link: Link, flip: float):
@@ -253,11 +253,11 @@ def _chances(link: Link, flip: float):
     chance, slope = flip + (1 - 2 * flip) * link.probability(x), (1 - 2 * flip) * link.density(x)
     variance = chance * (1 - chance)
     beta = "beta probit" if isinstance(link, Probit) else "beta logistic"
-    for name, ours, printed, ratio in (
+    for name, compute_bound, printed, ratio in (
         ("L", steepness, printed_steepness, slope / variance),
         (beta, flatness, printed_flatness, variance / slope**2),
     ):
-        limits = {"bound": ours(link, 1.0, flip), "printed": printed(link, 1.0, flip)}
+        limits = {"bound": compute_bound(link, 1.0, flip), "printed": printed(link, 1.0, flip)}
         yield make_row(name, measured=float(np.max(ratio)), **limits)
 
 
@@ -298,8 +298,8 @@ def _losses():
     walk = Gradient(epsilon=1.0, rounds=10, estimator=Estimator.PUBLISHED)
     guarantee, x = walk.guarantee(ratings.public), np.linspace(-1, 1, 2001)
     sensitivity = sum(np.clip(LOGISTIC.score(scores), -0.5, 0.5) for scores in (x, -x))
-    lost = 10 * float(np.max(sensitivity)) / guarantee.releases.gradient.scale
-    yield make_row("gradient", bound=guarantee.certified().epsilon, printed=1.0, measured=lost)
+    measured = 10 * float(np.max(sensitivity)) / guarantee.releases.gradient.scale
+    yield make_row("gradient", bound=guarantee.certified().epsilon, printed=1.0, measured=measured)
     output = Output(epsilon=1.0, within=OutputBound.SOLVER, **_PUBLISHED)
     exact = registry.create("clear", **(_PUBLISHED | {"iterations": 3000, "tolerance": 1e-6}))
     signs = ratings.values.copy()
@@ -332,8 +332,8 @@ def _errors():
     before = _fits(registry.create("clear", **_PUBLISHED))
     truths = [_lab(k)[1] for k in range(_LABS)]
     distances = [
-        hellinger(LOGISTIC.probability(truth + off), LOGISTIC.probability(truth))
-        for truth, off in zip(truths, before, strict=True)
+        hellinger(LOGISTIC.probability(truth + difference), LOGISTIC.probability(truth))
+        for truth, difference in zip(truths, before, strict=True)
     ]
     distance, printed_flat = float(np.mean(distances)), printed_flatness(LOGISTIC, s.alpha)
     yield make_row(
@@ -354,7 +354,7 @@ def _errors():
     yield make_row("input undone", bound=printed_error(s, *curve, misprint=False), **measurements)
 
     tilted = Objective(estimator=Estimator.PUBLISHED, **shared)
-    off, gains = _fits(tilted), []
+    differences, gains = _fits(tilted), []
     for k in range(_LABS):
         ratings, _ = _lab(k)
         release = tilted.guarantee(ratings.public).releases.signs
@@ -362,7 +362,7 @@ def _errors():
         labels = positive_labels(ratings)
         # what the fit draws first
         noise = release.publish(labels, np.random.default_rng(k)) - labels
-        gains.append(float(np.mean(noise * off[k][ratings.users, ratings.items])))
+        gains.append(float(np.mean(noise * differences[k][ratings.users, ratings.items])))
     followed = printed_objective_noise(s, 1.0, 1.0)
     bound = objective_noise(s, 1.0)
     yield make_row("objective noise", bound=bound, printed=followed, **summarise_mean(gains))
@@ -371,7 +371,7 @@ def _errors():
         bound=error(s, steep, flat, 1.0),
         printed=printed_error(s, steep, flat) + error_of_hellinger(flat, followed, printed=True),
         trivial=box,
-        **summarise_mean(_squares(off)),
+        **summarise_mean(_squares(differences)),
     )
 
     after = _squares(_fits(Output(within=OutputBound.SOLVER, **shared)))

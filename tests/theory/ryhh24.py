@@ -310,12 +310,12 @@ def _privacy(item: _Item):
     yield make_row("drawn term", bound=bound, measured=float(np.abs(np.log(ratio)).max()))
     factor, residual, items = np.full(item.rank, item.largest), 0.2, 3
     sensitivities = 2 * factor.sum(), residual * np.outer(factor, factor).sum(), residual
-    lost = float(np.sum(np.divide(sensitivities, item.scales("complementary"))))
+    cell_loss = float(np.sum(np.divide(sensitivities, item.scales("complementary"))))
     public = PublicFacts(users=_USERS, items=items, low=0, high=1)
     guarantee = item.mechanism("complementary").guarantee(public)
     for name, change, cells in (("cell", CELL, 1), ("row", USER_REPLACED, items)):
         bound = guarantee.certified(change).epsilon
-        yield make_row(name, bound=bound, printed=item.epsilon, measured=cells * lost)
+        yield make_row(name, bound=bound, printed=item.epsilon, measured=cells * cell_loss)
 
 
 def _complementary_loss():

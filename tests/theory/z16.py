@@ -53,6 +53,6 @@ def loss_of_a_cell(id: str, epsilon: float) -> float:
     if id == "modified-laplace":
         keep_rate, y = 1 / (1 + math.exp(-epsilon / 2)), np.linspace(-3, 3, 25)
         speaks = np.array([[keep_rate], [keep_rate], [keep_rate], [1 - keep_rate]])
-        off = np.abs(y - np.array([[-1], [0], [1], [0]]))
-        chances = np.hstack([1 - speaks, speaks * np.exp(-epsilon / 2 * off)])
+        distances = np.abs(y - np.array([[-1], [0], [1], [0]]))
+        chances = np.hstack([1 - speaks, speaks * np.exp(-epsilon / 2 * distances)])
     return float(np.ptp(np.log(chances), axis=0).max())
