@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from tests.faults.base import CLIP, OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, moves, named
+from tests.faults.base import (
+    CLIP,
+    OTHER,
+    REUSED,
+    SCALE,
+    SKIPPED,
+    UNIT,
+    bounds,
+    family_of,
+    named,
+)
 
 _POPULAR = "test_private_popularity_counts_within_its_sensitivity"
-_TASTE = "test_no_user_moves_a_release_further_than_stated"
+_USER_BOUND = "test_no_user_moves_a_release_further_than_stated"
 _ACCOUNTANT = "test_certified_is_claimed_and_what_an_independent_accountant_finds"
 
 # What the second batch added to the core.
@@ -14,14 +24,14 @@ _NOISY = "test_the_released_mean_has_the_noise_of_its_card"
 _MEAN_NOISE = named("baselines", f"{_NOISY}[private-constant]")
 _CHARGED = "test_the_card_charges_the_released_mean_with_all_of_the_budget"
 _MEAN_CHARGED = named("baselines", f"{_CHARGED}[1.0-private-own-mean]")
-_MOVED = "test_one_user_moves_the_release_as_far_as_stated_and_no_further"
-_MEAN_MOVED = named("baselines", f"{_MOVED}[private-alone]")
+_ONE_USER_BOUND = "test_one_user_moves_the_release_as_far_as_stated_and_no_further"
+_MEAN_MOVED = named("baselines", f"{_ONE_USER_BOUND}[private-alone]")
 _OWN_ROW = "test_nothing_but_the_release_and_the_own_row_reaches_a_prediction"
 _SHRUNK = "test_own_means_are_shrunk_by_three_ratings_to_the_released_mean"
 _KIND = named("baselines", "test_the_kind_is_the_best_one_without_noise")
 _SPENT = named("private_effects", "test_certified_is_claimed[1.0-private-effects]")
-_PROFILES = named("private_taste", f"{_TASTE}[taste-0.5-Change.USER_EMPTIED]")
-_TURNED = named("private_taste", f"{_TASTE}[taste-0.5-Change.USER_REPLACED]")
+_PROFILES = named("private_taste", f"{_USER_BOUND}[taste-0.5-Change.USER_EMPTIED]")
+_TURNED = named("private_taste", f"{_USER_BOUND}[taste-0.5-Change.USER_REPLACED]")
 _LEFT_OUT = named("private_taste", "test_a_profile_leaves_the_item_out")
 _EXACTLY = named("accounting", "test_randomised_responses_are_summed_exactly")
 _ROUNDINGS = "test_pure_releases_lie_between_two_roundings_of_dp_accounting"
@@ -140,7 +150,7 @@ CORE = [
          "raw=item_effects.raw * 0 + ratings.matrix.astype(bool).sum(axis=0)), ", _WORST),
         ("taste begins at raw counts", OTHER, "first_taste(item_effects, random_start) if",
          "first_taste(item_effects, random_start + ratings.matrix.astype(bool).sum(axis=0)[:, "
-         "None]) if", moves("private-effects-11-EMPTIED")),
+         "None]) if", bounds("private-effects-11-EMPTIED")),
         ("raw moments go on after their release", SKIPPED,
          "moments = releases.rounds.moments.publish(moments, rng)",
          "releases.rounds.moments.publish(moments, rng)", _WORST),
@@ -171,13 +181,13 @@ CORE = [
         ("gains of a round are not bounded", CLIP, "moments[-2] += bounded_gain(gains)",
          "moments[-2] += gains.sum() / MOST", _WORST),
         ("taste's gain counts four times", CLIP, "moments[-1] += bounded_gain(gains)",
-         "moments[-1] += MOST * bounded_gain(gains)", moves("private-effects-11-EMPTIED")),
+         "moments[-1] += MOST * bounded_gain(gains)", bounds("private-effects-11-EMPTIED")),
         ("directions of the average length", OTHER, "enumerate(normalise_rows(tastes).T, 1)",
          "enumerate((tastes / (np.sum(tastes**2) / len(tastes)) ** 0.5).T, 1)",
-         moves("private-effects-11-EMPTIED")),
+         bounds("private-effects-11-EMPTIED")),
         ("one regression for all", OTHER, "np.asarray(np.linalg.inv(squares))",
          "np.tile(np.linalg.inv(squares.mean(axis=0)), (len(squares), 1, 1))",
-         moves("private-effects-11-EMPTIED")),
+         bounds("private-effects-11-EMPTIED")),
     ),
     *family_of(
         "taste", "mechanisms/user_ranking.py",

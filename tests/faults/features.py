@@ -5,20 +5,20 @@ The places of most of them were drawn with the seed 4382.
 
 from __future__ import annotations
 
-from tests.faults.base import CLIP, OTHER, SCALE, SKIPPED, UNIT, family_of, moves, named
+from tests.faults.base import CLIP, OTHER, SCALE, SKIPPED, UNIT, bounds, family_of, named
 
 _WORST = named("features", "test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says")
 _DEFINED = named("features", "test_what_facts_are_worth_is_what_its_definition_says")
 _CODED = named("features", "test_columns_are_of_mean_square_one_where_an_item_has_them")
 _FOLLOWS = "test_what_users_are_asked_follows_from_what_was_published"
-_NEAR = named("noise", "test_no_difference_of_two_products_is_without_noise")
+_NOISY_DIFF = named("noise", "test_no_difference_of_two_products_is_without_noise")
 _CERTIFICATE = "test_no_certificate_moves_by_a_digit"
 _HELD_OUT = named(
     "cluster_sums", "test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions"
 )
 _SUMS = "test_sums_over_partitions_are_those_of_one_machine"
 _RAW = "1.0 + __import__('numpy').bincount(ratings.items, minlength=ratings.public.items)"
-_KEPT = "rows.on(items.most_rated(gram_items(public)))"
+_POPULAR_ROWS = "rows.on(items.most_rated(gram_items(public)))"
 _RAW_KEPT = f"rows.on(np.sort(np.argsort(-({_RAW}))[: gram_items(public)]))"
 _COUNTED = "private_taste", "test_private_popularity_counts_within_its_sensitivity[user-0.0]"
 
@@ -126,7 +126,7 @@ FEATURES = [
          named("user_level", "test_a_delta_of_one_over_the_users_is_refused[private-svd]")),
         ("long rows count by the fourth root", CLIP,
          "1.0 / np.sqrt(np.maximum(entries.counts, 1))", "np.maximum(entries.counts, 1) ** -0.25",
-         moves("private-item-mean-6-EMPTIED")),
+         bounds("private-item-mean-6-EMPTIED")),
     ),
     *family_of(
         "features", "mechanisms/cleansing.py",
@@ -178,11 +178,11 @@ FEATURES = [
     *family_of(
         "products", "privacy/noise.py",
         ("directions asked nearly before take the answers of those", OTHER,
-         "_MIN_NEW_NORM = 1e-10", "_MIN_NEW_NORM = 1e-3", _NEAR),
+         "_MIN_NEW_NORM = 1e-10", "_MIN_NEW_NORM = 1e-3", _NOISY_DIFF),
         ("what is left of a column is answered without noise", SKIPPED,
          "images.T @ (directions @ block)\n",
          "images.T @ (directions @ block) + self._private(\n"
-         "            block - directions.T @ (directions @ block)\n        )\n", _NEAR),
+         "            block - directions.T @ (directions @ block)\n        )\n", _NOISY_DIFF),
     ),
 ]
 

@@ -104,7 +104,7 @@ _ENSEMBLE = named(
     "noise", "test_products_that_follow_from_earlier_ones_have_the_law_of_the_ensemble[1]"
 )
 _WHOLE_LAW = named("noise", "test_products_have_the_law_of_the_whole_matrix[False]")
-_DRAWN = "noise.SymmetricGaussian(exact, size, self.scale, rng)"
+_SYMMETRIC_NOISE = "noise.SymmetricGaussian(exact, size, self.scale, rng)"
 
 PRODUCTS = family_of(
     "products", "privacy/releases.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.faults.base import CLIP, OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, named
 
 _UNANIMOUS = "test_unanimous_reports_leave_the_likelihood_ratio_interval_open"
-_WITHIN = "test_no_share_lies_outside_0_to_100_and_each_interval_holds_its_share"
+_SHARES_IN_RANGE = "test_no_share_lies_outside_0_to_100_and_each_interval_holds_its_share"
 
 # fmt: off
 ROOM = family_of(
@@ -47,7 +47,7 @@ ROOM = family_of(
      "return self.share", named("room", _UNANIMOUS)),
     ("rounding errors of a transform are taken for likelihoods", OTHER,
      "    statistic = min(statistic, np.flatnonzero(best > _ROUNDING)[-1])\n", "",
-     named("room", _WITHIN + "[100-0.5-1]")),
+     named("room", _SHARES_IN_RANGE + "[100-0.5-1]")),
     ("more phones resolve without the coin", SKIPPED,
      "yes = round(phones * (chance + self.clamped_share * (1 - 2 * chance)))",
      "yes = round(phones * self.clamped_share)",
