@@ -61,11 +61,16 @@ class ItemBudget(enum.Enum):
 
 
 class UserProblems(NamedTuple):
-    """What some users bring to every round: rows, and the weights of their cells on the item side.
+    """What some users contribute to every round.
 
-    n_clipped, n_scaled: how many ratings and rows were. user_factors, query_factors: the own
-    factors for the items as they are and as the next round asks for them, where noise has shrunk
-    what they were.
+    Attributes:
+        rows: the users' residual rows.
+        weights: shape (n_entries,), of the ratings on the item side.
+        n_clipped: the number of ratings that were clipped.
+        n_scaled: the number of rows whose weights were scaled down.
+        user_factors: shape (m, d), given the items' factors as they are.
+        query_factors: shape (m, d), as the next round asks for them, given the items' factors
+            before noise shrank them.
     """
 
     rows: ResidualRows
@@ -76,7 +81,14 @@ class UserProblems(NamedTuple):
     query_factors: Floats
 
     def solve_users(self, item_factors: Floats, penalty: float, is_rescaled: bool) -> UserProblems:
-        """With the own factors for these of the items: exact ridge problems."""
+        """Solve each user's exact ridge problem, given the factors of the items.
+
+        Args:
+            item_factors: shape (n, d).
+            penalty: of the ridge.
+            is_rescaled: whether the items' problems see user factors as if noise had not shrunk the
+                items' factors.
+        """
         # The items are asked as if they were `right` times that.
         inflation = max(spectral_scale(item_factors), 1.0) if is_rescaled else 1.0
         penalties = penalty, penalty / inflation**2
@@ -86,10 +98,24 @@ class UserProblems(NamedTuple):
         return self._replace(user_factors=user_factors, query_factors=query_factors / inflation)
 
     def build_model(self, item_factors: Floats) -> Factors:
+        """Return the model of these users.
+
+        Args:
+            item_factors: shape (n, d).
+        """
         return self.rows.build_model(Factors(self.user_factors, item_factors))
 
     def sum_item_problems(self, clip: float, bound: float) -> tuple[Floats, Floats, int, int, int]:
-        """The items' squares and moments, own factors and values clipped; what was clipped."""
+        """Sum the items' problems over these users, with factors and values clipped.
+
+        Args:
+            clip: the largest l2 norm c of a user's factors, in rating points.
+            bound: the largest absolute value g of a residual, in rating points.
+
+        Returns:
+            A of shape (n, d, d) and b of shape (n, d); the numbers of ratings clipped, of rows of
+            weights scaled and of user factors clipped.
+        """
         clipped_factors, n_factors_clipped = clip_dense_rows(self.query_factors, clip)
         entries, values = self.rows.entries, self.rows.values
         squares, moments = item_normal_equations(
@@ -100,7 +126,12 @@ class UserProblems(NamedTuple):
 
 @dataclass(frozen=True)
 class ItemProblems(Releases):
-    """Of one round."""
+    """The releases of one round.
+
+    Attributes:
+        squares: A, shape (n, d, d).
+        moments: b, shape (n, d).
+    """
 
     squares: Gaussian
     moments: Gaussian
@@ -108,6 +139,12 @@ class ItemProblems(Releases):
 
 @dataclass(frozen=True)
 class DpalsReleases(EffectsFirstReleases):
+    """All releases of DPALS.
+
+    Attributes:
+        rounds: of each round; one record stands for all rounds where they are alike.
+    """
+
     rounds: tuple[ItemProblems, ...]  # one record stands for all rounds where they are alike
 
 
@@ -119,9 +156,9 @@ class Dpals(EffectsFirst):
     adds w_ij u_i u_i' to A_j and w_ij x_ij u_i to b_j, x_ij the rating less user and item mean,
     clipped to g; the weights of a user's own items are scaled until sum_j w_ij^2 <= cap. All A_j
     together move by sqrt(cap) c^2 where a row becomes empty and by sqrt(2 cap) c^2 where it becomes
-    another, all b_j by sqrt(cap) c g and 2 sqrt(cap) c g. Item effects and every round are on the
-    card. The noise-aware estimator takes x_ij about the user's own regression, and shrinks items'
-    factors by what the noise of b says.
+    another, all b_j by sqrt(cap) c g and 2 sqrt(cap) c g. The guarantee lists item effects and
+    every round. The noise-aware estimator takes x_ij about the user's own regression, and shrinks
+    items' factors by what the noise of b says.
     """
 
     id = "dpals"
@@ -167,7 +204,7 @@ class Dpals(EffectsFirst):
             )
 
     def clip_bounds(self, public: PublicFacts) -> tuple[float, float]:
-        """(c, g) in rating points."""
+        """Return the bounds (c, g), in rating points."""
         return self.factor_clip * public.width, self.residual_clip * public.width
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
@@ -200,6 +237,7 @@ class Dpals(EffectsFirst):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the own factors from the published ones."""
         formula = f"u = (V_S' V_S + {self.ridge!r} I)^-1 V_S' y"
         return self.describe_user_side(
             public, columns, range(self.rank, self.rank + 1), formula, full_rows=True
@@ -243,7 +281,7 @@ class Dpals(EffectsFirst):
     def _prepare_users(
         self, ratings: Ratings, item_effects: ItemEffects, *cap_keys: int
     ) -> UserProblems:
-        """Of any users. cap_keys: for the cap on a user's problem and on the item side."""
+        """Prepare some users; cap_keys: for the cap on a user's problem and on the item side."""
         (_, bound), public = self.clip_bounds(ratings.public), ratings.public
         # A user's own problem may use the whole row: what leaves it is bounded.
         rows = self.compute_residual_rows(ratings, item_effects, public.items, cap_keys[0])
@@ -257,7 +295,7 @@ class Dpals(EffectsFirst):
         )
 
     def _weigh_entries(self, ratings: Ratings, counts: Floats, key: int) -> tuple[Floats, Floats]:
-        """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; who is scaled how."""
+        """Return w_ij with sum_j w_ij^2 <= the cap for every user, and the factors of the rows."""
         max_ratings = effective_cap(self.cap, ratings.public)
         if self.items is ItemBudget.UNIFORM:
             weights = draw_cap_mask(ratings, max_ratings, key).astype(float)

@@ -71,7 +71,7 @@ _UNBOUNDED_NOTE = f"{_BOUNDS_NOTE} (bound=none lifts it)"
 
 @mechanism
 class OneBit(Mechanism):
-    """What all of them share: a promise of pure epsilon for the value of each rating."""
+    """A mechanism for signs with a guarantee of pure epsilon for the value of each rating."""
 
     task = Task.BINARY
     nonprivate_counterpart = "clear"
@@ -97,15 +97,17 @@ class NoiseAwareOneBit(OneBit):
 
     @property
     def is_noise_aware(self) -> bool:
+        """Whether the estimator is the noise-aware one."""
         return self.estimator is Estimator.NOISE_AWARE
 
     @property
     def dense(self) -> bool:
+        """Whether the solution is a dense matrix, not factors."""
         return self.bound is not None and not self.is_noise_aware
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What the estimator adds to the card."""
+        """What the estimator adds to the guarantee."""
         return (_READS_RATED_CELLS,) if self.is_noise_aware else ()
 
 
@@ -119,7 +121,14 @@ class SignReporting(NoiseAwareOneBit, Completion):
     def complete_reports(
         self, reports: SignReports, loss: LossFunction, ratings: Ratings, rng: Rng
     ) -> Steps:
-        """By the estimator in force, from the reports debiased or from the paper's loss of them."""
+        """Complete the matrix by the chosen estimator.
+
+        Args:
+            reports: the debiased reports, for the noise-aware estimator.
+            loss: the paper's loss of the reports, from scores of shape (n_entries,).
+            ratings: which cells are rated.
+            rng: draws where the search for singular vectors starts.
+        """
         if self.is_noise_aware:
             from dpmc_core.solvers.noisy_reports import complete_signs
 
@@ -129,7 +138,7 @@ class SignReporting(NoiseAwareOneBit, Completion):
 
 
 class InputLoss(enum.Enum):
-    """What input perturbation minimises."""
+    """The loss that input perturbation minimises."""
 
     LIKELIHOOD = "likelihood"  # of the flipped signs, as published; not convex
     UNBIASED = "unbiased"  # logistic loss with the flips' bias removed; convex
@@ -137,15 +146,28 @@ class InputLoss(enum.Enum):
 
 @dataclass(frozen=True)
 class NoisySigns(Releases):
+    """The release of signs with Laplace noise.
+
+    Attributes:
+        signs: shape (n_entries,), 1{Y = +1}.
+    """
+
     signs: Laplace
 
 
 @dataclass(frozen=True)
 class FlippedSigns(Releases):
+    """The release of flipped signs.
+
+    Attributes:
+        signs: shape (n_entries,), 1{Y = +1}.
+    """
+
     signs: RandomizedResponse
 
     @classmethod
     def from_probabilities(cls, p_plus: float, p_minus: float) -> FlippedSigns:
+        """Return the release with the flip probabilities of +1 and of -1."""
         return cls(
             signs=RandomizedResponse.binary(
                 p_minus,
@@ -157,7 +179,15 @@ class FlippedSigns(Releases):
         )
 
     def publish_reports(self, ratings: Ratings, rng: Rng) -> tuple[Floats, SignReports]:
-        """The signs published, as 0/1, and debiased."""
+        """Publish the signs.
+
+        Args:
+            ratings: the raw signs.
+            rng: draws the flips.
+
+        Returns:
+            The published signs as 0/1, shape (n_entries,), and their debiased reports.
+        """
         flipped = self.signs.publish(positive_labels(ratings), rng).astype(float)
         (_, minus), (plus, _) = self.signs.channel
         return flipped, SignReports.from_flipped_signs(flipped, plus, minus)
@@ -197,6 +227,7 @@ class InputFlip(SignReporting):
 
     @classmethod
     def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
+        """Return why this mechanism suits the request, None where it does not."""
         if request.change is not RATING:
             return None
         return (
@@ -226,7 +257,7 @@ class InputFlip(SignReporting):
 
     @property
     def flip_probabilities(self) -> tuple[float, float]:
-        """(p_plus, p_minus) in force."""
+        """The flip probabilities (p_plus, p_minus) that hold."""
         if self.p_plus is None or self.p_minus is None:
             p = flip_probability(self.epsilon)
             return p, p
@@ -250,9 +281,9 @@ class InputFlip(SignReporting):
 
 @mechanism
 class PrivateMajority(OneBit):
-    """The more frequent sign, from flipped signs: what a private method must beat.
+    """The more frequent sign, from flipped signs: the baseline of the private methods.
 
-    One score for every cell, the log odds of +1 once the flips' bias is removed.
+    It has one score for every cell, the log odds of +1 once the flips' bias is removed.
     """
 
     id = "private-majority"
@@ -279,7 +310,12 @@ class PrivateMajority(OneBit):
 
 @dataclass(frozen=True)
 class ObjectiveNoise(Releases):
-    """The noisy statistic of the logistic link, or the bare noise term of another one."""
+    """The release of objective perturbation.
+
+    Attributes:
+        signs: shape (n_entries,), the noisy statistic 1{Y = +1}, for the logistic link; else None.
+        linear_term: shape (n_entries,), the noise term alone, for another link; else None.
+    """
 
     signs: Laplace | None = None
     linear_term: Laplace | None = None
@@ -435,6 +471,12 @@ class ObjectiveStatistic(SignReporting):
 
 @dataclass(frozen=True)
 class NoisyGradients(Releases):
+    """The releases of gradient perturbation.
+
+    Attributes:
+        gradient: shape (n_entries,), the clamped loss gradient of a round.
+    """
+
     gradient: Laplace
 
 
@@ -472,6 +514,7 @@ class Gradient(NoiseAwareOneBit):
 
     @property
     def n_rounds(self) -> int:
+        """The number of rounds, which share the budget."""
         return 1 if self.is_noise_aware else self.rounds or min(1 + int(self.epsilon / 10), 100)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
@@ -542,6 +585,12 @@ class OutputBound(enum.Enum):
 
 @dataclass(frozen=True)
 class NoisyMatrix(Releases):
+    """The release of output perturbation.
+
+    Attributes:
+        matrix: shape (users, items), the completed scores.
+    """
+
     matrix: Laplace
 
 
@@ -573,6 +622,7 @@ class Output(OneBit, Completion):
 
     @property
     def dense(self) -> bool:
+        """Whether the solution is a dense matrix, not factors."""
         return True
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyMatrix]:
@@ -593,11 +643,17 @@ class Output(OneBit, Completion):
         return self.pure_guarantee(public, NoisyMatrix(matrix), caveats)
 
     def solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
+        """Return the feasible set of the solver.
+
+        Args:
+            ratings: the observed entries.
+            rng: draws where the search for singular vectors starts.
+        """
         bound = self.bound if self.within is OutputBound.SOLVER else None
         return build_feasible_set(ratings, self.radius, bound, rng)
 
     def solve_without_noise(self, ratings: Ratings) -> Rounds:
-        """The solve without noise, the same for every epsilon."""
+        """Yield the rounds of the solve without noise, the same for every epsilon."""
         loss = likelihood_loss(self.link, positive_labels(ratings))
         solver_rng = np.random.default_rng(
             0

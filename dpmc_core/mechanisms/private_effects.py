@@ -1,8 +1,8 @@
-"""Private item effects and taste, per user: our own estimator for ratings under joint privacy.
+"""Private item effects and low-rank factors, per user: our own estimator under joint privacy.
 
-Item effects come first (see `per_user`); rounds then refine them and, where the released counts
-say that it would stand out of the noise, add directions of taste. A user's own side is free under
-the joint notion: every user regresses the own row on what was published.
+Item effects come first (see `per_user`); rounds then refine them and, where the released counts say
+that it would stand out of the noise, add low-rank factors. A user's own side is free under the
+joint notion: every user regresses the own row on what was published.
 """
 
 from __future__ import annotations
@@ -42,7 +42,12 @@ _MOMENTS_SHARE = 0.02  # of a round
 
 @dataclass(frozen=True)
 class RoundReleases(Releases):
-    """Of each round."""
+    """The releases of each round.
+
+    Attributes:
+        residuals: shape (n, r + 1), in rating points.
+        moments: shape (r * r + 2,).
+    """
 
     residuals: Gaussian
     moments: Gaussian
@@ -50,6 +55,13 @@ class RoundReleases(Releases):
 
 @dataclass(frozen=True)
 class PrivateEffectsReleases(Releases):
+    """All releases of the mechanism.
+
+    Attributes:
+        effects: of the item effects.
+        rounds: of each round.
+    """
+
     effects: EffectsReleases
     rounds: RoundReleases
 
@@ -78,6 +90,7 @@ class PrivateEffects(PerUser):
 
     @classmethod
     def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
+        """Return why this mechanism suits the request, None where it does not."""
         if request.trust is Trust.LOCAL:
             return None
         return "item effects and taste from sums over many users, each user's own side for free"
@@ -104,6 +117,7 @@ class PrivateEffects(PerUser):
         return self.build_guarantee(public, releases, "exact Gaussian curve")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the own predictions."""
         return describe_user_regression(public, columns, (0, self.rank))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:

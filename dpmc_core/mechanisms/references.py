@@ -1,6 +1,7 @@
-"""What privacy is measured by: the best of several plain methods, chosen within the training data.
+"""The references that privacy is measured against: the best of several methods without privacy.
 
-Among them is what the private estimators find without noise. Nothing here is private.
+The methods are chosen or weighed within the training data. Among them are the private estimators
+without noise. Nothing here is private.
 """
 
 from __future__ import annotations
@@ -53,9 +54,10 @@ _CANDIDATES: tuple[Mechanism, ...] = (
 
 @mechanism
 class ReferenceBinary(NonprivateMechanism):
-    """Effects and taste from the signs themselves and who rated what: what privacy is measured by.
+    """Effects and low-rank factors from the signs themselves and from who rated what.
 
-    The estimator of the private methods, given reports without noise.
+    It is the estimator of the private methods, given reports without noise: the reference that
+    privacy is measured against.
     """
 
     id = "reference-binary"
@@ -73,11 +75,11 @@ class ReferenceBinary(NonprivateMechanism):
 
 @mechanism
 class ReferenceRatings(NonprivateMechanism):
-    """Several plain methods, weighed by how they do on ratings held out of the training ratings.
+    """Several methods without privacy, weighed by their errors on held-out training ratings.
 
-    User and item effects and low-rank taste by variational Bayes (Lim and Teh 2007); and what the
-    private estimator finds without noise, once more with the main directions of who rated what as
-    a fact about the items, as SVD++ has them (Koren 2008).
+    They are user and item effects with low-rank factors by variational Bayes (Lim and Teh 2007),
+    the private estimator without noise, and that once more with the main directions of who rated
+    what as item features, as in SVD++ (Koren 2008).
     """
 
     uses_item_features = True
@@ -98,9 +100,12 @@ class ReferenceRatings(NonprivateMechanism):
         yield Step.from_trace(step.index + 1, total, model, trace, converged=True)
 
     def _fit_weights(self, ratings: Ratings, rng: Rng) -> Floats:
-        """Of the models, in the sum that predicts held-out ratings best in squares; at least 0, and
-        drawn to the first model by as much as `_PRIOR_RATINGS` ratings say. Of two million ratings
-        and more some users with half of that tell."""
+        """Fit the weights of the models whose sum predicts held-out ratings best in squares.
+
+        They are at least 0, shape (3,), and shrunk towards the first model alone as by
+        `_PRIOR_RATINGS` ratings. Of more than two million ratings it reads about one million, of a
+        random part of the users.
+        """
         from scipy.optimize import nnls
 
         if len(ratings) > 2 * _MAX_WEIGHING_RATINGS:
@@ -137,6 +142,7 @@ class ReferenceRatings(NonprivateMechanism):
         return weights
 
     def _fit_variational_bayes(self, ratings: Ratings) -> Steps:
+        """Yield the rounds of variational Bayes on the ratings."""
         from dpmc_core.solvers.noisy_reports import effects_and_taste
 
         entries, half_width = Pattern.from_ratings(ratings), ratings.public.half_width
@@ -161,7 +167,7 @@ class ReferenceRatings(NonprivateMechanism):
 
 
 def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
-    """The private estimator without noise, and with who rated what as a fact beside it."""
+    """Fit the private estimator without noise, and again with who rated what as an item feature."""
     entries, n = Pattern.from_ratings(ratings), ratings.public.items
     rated_products = gram_products(
         entries.build_matrix(np.ones(len(ratings))), 1.0 / np.sqrt(np.maximum(entries.counts, 1))
@@ -182,7 +188,7 @@ def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
 
 
 def _blend_models(models: Sequence[Model | None], weights: Floats, public: PublicFacts) -> Factors:
-    """The middle of the range, and so much of how far each model is from it."""
+    """Return the weighted sum of the models' deviations from the middle of the range."""
     factor_models = [model for model in models if isinstance(model, Factors)]
     left = np.hstack(
         [weight * model.left for weight, model in zip(weights, factor_models, strict=True)]
@@ -195,8 +201,8 @@ def _blend_models(models: Sequence[Model | None], weights: Floats, public: Publi
 class ReferenceRanking(NonprivateMechanism):
     """The best of iALS, EASE, item neighbours and popularity, its settings chosen for the data.
 
-    Interactions of the training data, users' latest where times are known, are held out of it;
-    what ranks most of them among the first ten then learns from all of the training data. Above ten
+    Interactions of the training data, users' latest where times are known, are held out of it; what
+    ranks most of them among the first ten then learns from all of the training data. Above ten
     million cells one of each kind is tried, then the other settings of the best kind alone.
     """
 
@@ -243,8 +249,11 @@ class ReferenceRanking(NonprivateMechanism):
         yield Step.from_trace(total, total, last.model, trace)
 
     def _choose_held_out(self, ratings: Ratings, rng: Rng) -> Bools:
-        """The judges: some interactions of every user or one of some; nobody's only one, and more
-        than one only of who has five times as many."""
+        """Choose the held-out interactions: some of every user, or one of each of some users.
+
+        No user's only interaction is held out, and more than one only of users who have five times
+        as many.
+        """
         counts = np.diff(ratings.indptr)
         eligible_users = rng.permutation(np.flatnonzero(counts > 1))[: self.judges]
         quota = np.zeros(len(counts), dtype=np.int64)
@@ -255,9 +264,9 @@ class ReferenceRanking(NonprivateMechanism):
 
 
 def _measure_hit_ratio(method: Mechanism, ratings: Ratings, is_held_out: Bools, seed: int) -> float:
-    """HR@10 of the held-out interactions once a method has learnt from the others.
+    """Return HR@10 of the held-out interactions after a fit on the others.
 
-    0 where there is nothing to choose by: too few interactions, or items to rank them among.
+    It is 0 where too few interactions, or items to rank them among, leave nothing to choose by.
     """
     if not is_held_out.any():
         return 0.0

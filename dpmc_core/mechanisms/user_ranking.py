@@ -1,4 +1,4 @@
-"""Rankings that protect whole users: private popularity, and popularity with taste."""
+"""Rankings that protect whole users: private popularity, alone and with low-rank factors."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _FEATURES_FORMULA = (
 
 
 class ProtectedUnit(enum.Enum):
-    """Whose presence the budget covers."""
+    """The privacy unit: whose presence the budget covers."""
 
     USER = "user"
     CELL = "cell"
@@ -86,12 +86,25 @@ class ProtectedUnit(enum.Enum):
 
 @dataclass(frozen=True)
 class NoisyCounts(Releases):
+    """The releases of private popularity.
+
+    Attributes:
+        counts: shape (items,), how many users have each item.
+        facts: shape (n_features,), how much each public feature helps; None without public
+            features.
+    """
+
     counts: Laplace | Gaussian
     facts: Laplace | Gaussian | None  # none where nothing is publicly known of the items
 
 
 def format_user_formula(public: PublicFacts, profile: str) -> str:
-    """How a user scores item j. profile: the formula without facts, up to its last bracket."""
+    """Say how a user scores item j.
+
+    Args:
+        public: the public facts.
+        profile: the formula without item features, up to its last bracket.
+    """
     features_text = f", {_FEATURES_FORMULA.format(public.columns)}" if public.features else ")"
     return profile + features_text
 
@@ -99,8 +112,17 @@ def format_user_formula(public: PublicFacts, profile: str) -> str:
 def publish_feature_gains(
     release: Laplace | Gaussian | None, ratings: Ratings, posterior_counts: Floats, rng: Rng
 ) -> Floats | None:
-    """Release what facts about items are worth to users: the chance that each tells something.
-    None where nothing is publicly known."""
+    """Publish how much item features help users, and return the probability that each of them does.
+
+    Args:
+        release: of the gains; None where there are no public features.
+        ratings: the users' items.
+        posterior_counts: shape (items,), the items' counts.
+        rng: draws the noise.
+
+    Returns:
+        Array of shape (n_features,); None without public features.
+    """
     if release is None:
         return None
     n_users = ratings.public.users
@@ -112,8 +134,7 @@ def publish_feature_gains(
 def _add_feature_scores(
     model: Factors, ratings: Ratings, gain_probabilities: Floats | None, posterior_counts: Floats
 ) -> Factors:
-    """The scores, in log odds, with what facts add, as far as they tell; posterior_counts:
-    counts."""
+    """Add to scores in log odds what item features say, as far as they help."""
     if gain_probabilities is None:
         return model
     return OwnFacts.of(
@@ -200,8 +221,7 @@ class PrivatePopularity(Mechanism):
         sensitivity: float,
         replaced_sensitivity: float,
     ) -> Laplace | Gaussian:
-        """sensitivity: how far what the budget protects moves the answer, in the norm of the
-        noise."""
+        """Return the release of an answer that what the budget protects moves by `sensitivity`."""
         sensitivities = {USER_EMPTIED if self.per is ProtectedUnit.USER else CELL: sensitivity}
         if self.delta == 0:
             scale = sensitivity / budget.epsilon
@@ -213,6 +233,7 @@ class PrivatePopularity(Mechanism):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
+        """Describe how a user computes the own scores."""
         return _describe_common_scores(public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
@@ -226,7 +247,7 @@ class PrivatePopularity(Mechanism):
         yield Step(1, 1, model, {"most popular item": float(counts.noisy.max())}, final=True)
 
     def _count_users(self, ratings: Ratings) -> Floats:
-        """How many of some users have each item."""
+        """Count how many of some users have each item."""
         check_interactions(ratings)
         values = np.ones(len(ratings))
         if self.per is ProtectedUnit.USER:
@@ -238,13 +259,14 @@ class PrivatePopularity(Mechanism):
 def _score_by_popularity(
     ratings: Ratings, counts: Counts, gain_probabilities: Floats | None, divisor: int = 1
 ) -> Factors:
-    """The counts as everybody's scores, over `divisor`; with facts, their logs and those."""
+    """Score items by counts over `divisor`, or by their logs where item features add to them."""
     scores = counts.noisy / divisor if gain_probabilities is None else np.log(counts.believed)
     model = Factors(np.ones((ratings.public.users, 1)), scores[:, None])
     return _add_feature_scores(model, ratings, gain_probabilities, counts.believed)
 
 
 def _describe_common_scores(public: PublicFacts) -> OwnSide:
+    """Describe how a user computes scores that are the same for everybody but for item features."""
     if not public.features:
         return OwnSide("everybody's score of item j is items_j", (1,))
     return OwnSide(
@@ -254,6 +276,16 @@ def _describe_common_scores(public: PublicFacts) -> OwnSide:
 
 @dataclass(frozen=True)
 class TasteReleases(Releases):
+    """The releases of private popularity and taste.
+
+    Attributes:
+        popularity: shape (items,), how many users have each item.
+        rounds: shape (items, rank + 1), counts and sums of profiles.
+        moments: shape (rank + 1, rank + 1), second moments of the profiles and an intercept.
+        facts: shape (n_features,), how much each public feature helps; None without public
+            features.
+    """
+
     popularity: Gaussian
     rounds: Gaussian
     moments: Gaussian
@@ -302,6 +334,7 @@ class PrivateTaste(PerUser):
 
     @classmethod
     def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
+        """Return why this mechanism suits the request, None where it does not."""
         if not request.change.per_user or request.trust is Trust.LOCAL:
             return None
         return "popularity first, and taste only where the released counts show it can be heard"
@@ -356,6 +389,7 @@ class PrivateTaste(PerUser):
         return self.build_guarantee(public, releases, "Gaussian mechanism, composed exactly")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the own scores."""
         if columns == 1 + public.columns:  # no taste was heard
             return _describe_common_scores(public)
         arrays = {
@@ -439,23 +473,41 @@ class PrivateTaste(PerUser):
 
 
 def _sum_unit_rows(ratings: Ratings) -> Floats:
-    """How many of some users have each item, rows scaled to length 1."""
+    """Count how many of some users have each item, with rows scaled to length 1."""
     check_interactions(ratings)
     return item_sums(Pattern.from_ratings(ratings), contribution_weights(ratings, 1))
 
 
 class _UserProfiles(NamedTuple):
-    """Some users' ratings and profiles."""
+    """Some users' ratings and profiles.
+
+    Attributes:
+        ratings: the users' items.
+        user_profiles: shape (users, d), unit rows or zeros.
+    """
 
     ratings: Ratings
     user_profiles: Floats
 
     @classmethod
     def from_ratings(cls, ratings: Ratings, features: Floats) -> _UserProfiles:
+        """Compute the users' profiles.
+
+        Args:
+            ratings: the users' items.
+            features: shape (items, d).
+        """
         return cls(ratings, profiles(Pattern.from_ratings(ratings), features))
 
     def sum_profiles(self, features: Floats) -> tuple[Floats, Floats]:
-        """Of profiles by item, and second moments with an intercept."""
+        """Sum the profiles by item, and their second moments with an intercept.
+
+        Args:
+            features: shape (items, d).
+
+        Returns:
+            Arrays of shape (items, d) and (d + 1, d + 1).
+        """
         weights = contribution_weights(self.ratings, 1)
         profiles_and_intercept = np.hstack(
             [self.user_profiles, np.ones((len(self.user_profiles), 1))]
@@ -471,7 +523,16 @@ class _UserProfiles(NamedTuple):
         reliability: float,
         gain_probabilities: Floats | None,
     ) -> Factors:
-        """Popularity, taste and what facts add."""
+        """Score items by popularity, taste and what item features add.
+
+        Args:
+            audiences: what the profiles of items' users say.
+            features: shape (items, d), of which the profiles are made.
+            posterior_counts: shape (items,), the items' counts.
+            reliability: how much of what `audiences` says is taste, not noise.
+            gain_probabilities: shape (n_features,), that each public feature helps; None without
+                any.
+        """
         model = audiences.scores(self.user_profiles, posterior_counts, reliability)
         model = replace(model, own={"features": features, "centre": audiences.centre})
         return _add_feature_scores(model, self.ratings, gain_probabilities, posterior_counts)
@@ -481,7 +542,7 @@ def _is_signal_detectable(counts: Counts) -> bool:
     """Whether a round of taste could be heard, judged by the first released counts alone.
 
     Taste divides the users of an item, so its moments are a part of the item's count: the mean
-    square of the counts, less the known noise, is held against the noise that the whole budget
+    square of the counts, less the known noise, is compared with the noise that the whole budget
     would leave.
     """
     signal_energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise**2
