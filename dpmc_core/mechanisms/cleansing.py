@@ -339,38 +339,53 @@ class SvdAfterCleansing(PerUser, Cleansing):
             emptied_norm = math.sqrt(max(sqrt_cap**2 - 1, 1))
             max_sum = sqrt_cap * emptied_norm**2
             weights_release = build_gaussian_release(
-                *("weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum)
+                "weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum
             )
         else:
             # The overall mean and the item means are easy, the covariance is what costs.
             max_sum, half_width = effective_cap(self.cap, public), public.half_width
             means_releases = CleansingMeans(
                 total=build_gaussian_release(
-                    *("sum of all ratings less the middle of the range", (), budget * 0.01),
-                    *(max_sum * half_width, 2 * max_sum * half_width),
+                    "sum of all ratings less the middle of the range",
+                    (),
+                    budget * 0.01,
+                    max_sum * half_width,
+                    2 * max_sum * half_width,
                 ),
                 count=build_gaussian_release(
                     "number of ratings", (), budget * 0.01, max_sum, max_sum
                 ),
                 item_sums=build_gaussian_release(
                     "sum of the ratings of each item less the middle of the range",
-                    *((n,), budget * 0.05, sqrt_cap * half_width, 2 * sqrt_cap * half_width),
+                    (n,),
+                    budget * 0.05,
+                    sqrt_cap * half_width,
+                    2 * sqrt_cap * half_width,
                 ),
                 item_counts=build_gaussian_release(
                     "number of ratings of each item",
-                    *((n,), budget * 0.03, sqrt_cap, math.sqrt(min(2 * max_sum, n))),
+                    (n,),
+                    budget * 0.03,
+                    sqrt_cap,
+                    math.sqrt(min(2 * max_sum, n)),
                 ),
             )
             emptied_norm, products = sqrt_cap, budget * 0.7
             weights_release = build_gaussian_release(
-                *("weighted number of users who rated each two items", (n, n), budget * 0.2),
-                *(sqrt_cap, math.sqrt(2) * sqrt_cap),
+                "weighted number of users who rated each two items",
+                (n, n),
+                budget * 0.2,
+                sqrt_cap,
+                math.sqrt(2) * sqrt_cap,
             )
         releases = CleansingStatistics(
             means=means_releases,
             products=build_gaussian_release(
-                *("weighted products of residuals of each two items", (n, n), products),
-                *(emptied_norm * bound**2, math.sqrt(2) * sqrt_cap * bound**2),
+                "weighted products of residuals of each two items",
+                (n, n),
+                products,
+                emptied_norm * bound**2,
+                math.sqrt(2) * sqrt_cap * bound**2,
             ),
             weights=weights_release,
         )
@@ -422,10 +437,8 @@ class SvdAfterCleansing(PerUser, Cleansing):
         counts = rows.entries.counts
         matrix, root_weights = rows.entries.build_matrix(residuals), np.maximum(counts, 1) ** -0.25
         exact_products = gram_products(matrix, root_weights, diagonal=False)
-        noisy_products, n = (
-            releases.products.publish_products(exact_products, rng),
-            count_gram_items(public),
-        )
+        noisy_products = releases.products.publish_products(exact_products, rng)
+        n = count_gram_items(public)
         n_pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
         noise_edge = math.sqrt(2 * n) * releases.products.scale
         leading = leading_eigenpairs(noisy_products, n, min(self.rank, n), _EIGEN_TOLERANCE)

@@ -37,12 +37,10 @@ _ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with chance 95 %
 
 
-_RESPONSE_MIN_EPSILON = (
-    2.0  # epsilon per cell from which on rounded ratings tell more than noisy ones
-)
-_COLLECTION_MIN_EPSILON = (
-    3.0  # epsilon per cell from which on few users tell more one by one than together
-)
+# The epsilon per cell from which on rounded ratings say more than noisy ones, and from which on
+# the rows of few users say more than sums over them.
+_RESPONSE_MIN_EPSILON = 2.0
+_COLLECTION_MIN_EPSILON = 3.0
 
 
 def _prefers_collection(request: PrivacyRequest) -> bool:
@@ -377,10 +375,8 @@ class LocalMean(CollectionMechanism):
         public = ratings.public
         channel = self.guarantee(public).releases.rows
         check_report_count(public, channel.reported_if_missing, for_regression=False)
-        noisy_rows, noise_model = (
-            channel.publish(self.encode_rows(ratings, channel), rng),
-            self.build_noise_model(channel),
-        )
+        noisy_rows = channel.publish(self.encode_rows(ratings, channel), rng)
+        noise_model = self.build_noise_model(channel)
         n_cells = public.users * public.items
         estimate = mean_rating(
             noisy_rows.nnz, noise_model.scored(noisy_rows.data), n_cells, noise_model

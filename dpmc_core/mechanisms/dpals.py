@@ -217,17 +217,19 @@ class Dpals(EffectsFirst):
             problems = ItemProblems(
                 build_gaussian_release(
                     f"weighted squares of the users' factors of each item{round_label}",
-                    *(
-                        (n, r, r),
-                        squares,
-                        sqrt_cap * c * c,
-                        math.sqrt(2) * sqrt_cap * c * c,
-                        n_publications,
-                    ),
+                    (n, r, r),
+                    squares,
+                    sqrt_cap * c * c,
+                    math.sqrt(2) * sqrt_cap * c * c,
+                    n_publications,
                 ),
                 build_gaussian_release(
                     f"weighted ratings times the users' factors of each item{round_label}",
-                    *((n, r), moments, sqrt_cap * c * g, 2 * sqrt_cap * c * g, n_publications),
+                    (n, r),
+                    moments,
+                    sqrt_cap * c * g,
+                    2 * sqrt_cap * c * g,
+                    n_publications,
                 ),
             )
             round_releases.append(problems)
@@ -267,9 +269,7 @@ class Dpals(EffectsFirst):
                 # The second part keeps it solvable where there is no noise to speak of.
                 penalty = self.item_ridge * release.moments.scale + _MIN_ITEM_RIDGE * bounds[0] ** 2
                 solution = solve_ridge(solvable, noisy_moments, penalty)
-            item_factors = bound_spectral_norm(
-                solution
-            )  # so that user factors are in rating points
+            item_factors = bound_spectral_norm(solution)  # user factors are then in rating points
             solved_users = users.map_users(
                 UserProblems.solve_users, item_factors, self.ridge, self.is_noise_aware
             )
@@ -286,10 +286,8 @@ class Dpals(EffectsFirst):
         # A user's own problem may use the whole row: what leaves it is bounded.
         rows = self.compute_residual_rows(ratings, item_effects, public.items, cap_keys[0])
         weights, scales = self._weigh_entries(ratings, item_effects.counts, cap_keys[1])
-        n_clipped, no_factors = (
-            int((np.abs(rows.values) > bound).sum()),
-            np.zeros((public.users, 0)),
-        )
+        n_clipped = int((np.abs(rows.values) > bound).sum())
+        no_factors = np.zeros((public.users, 0))
         return UserProblems(
             rows, weights, n_clipped, int((scales < 1).sum()), no_factors, no_factors
         )

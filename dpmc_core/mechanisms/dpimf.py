@@ -206,8 +206,8 @@ class Dpimf(Mechanism):
             ]
         terms = zip(_QUERIES[self.profiles], ((d,), triangle, ()), (first, second, ridge), scales)  # noqa: B905
         noisy_terms = [
-            self._build_release(query, (n_profiles, *shape), *complement)
-            for query, shape, *complement in terms
+            self._build_release(query, (n_profiles, *shape), sensitivity, scale)
+            for query, shape, sensitivity, scale in terms
         ]
         if self.variant is Variant.SAMPLED:
             noisy_terms = [

@@ -157,11 +157,8 @@ class DPMF(Mechanism, LeastSquaresMF):
         return self.pure_guarantee(public, LinearTerm(release), unaccounted=unaccounted_factors)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        matrices, public, raw_names = (
-            self.build_matrices(ratings),
-            ratings.public,
-            frozenset({"objective"}),
-        )
+        matrices, public = self.build_matrices(ratings), ratings.public
+        raw_names = frozenset({"objective"})
         rounds = 1 if self.user_factors else self.iterations + 1
         if self.user_factors is not None:
             user_factors = self.user_factors.load(public.users, self.rank)

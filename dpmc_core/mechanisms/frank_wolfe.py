@@ -226,11 +226,8 @@ def iterate_frank_wolfe(
     m, n = entries.shape
     left, right = np.zeros((m, rounds)), np.zeros((n, rounds))
     residual = -target  # A = P(Y - Y*)
-    matrix, norms, row_scales = (
-        entries.build_matrix(residual),
-        row_norms(entries, residual),
-        np.empty(m),
-    )
+    matrix, norms = entries.build_matrix(residual), row_norms(entries, residual)
+    row_scales = np.empty(m)
     for t in range(1, rounds + 1):
         start_squared_norm, clip_scales = float(norms @ norms), shrinkage(norms, residual_norm)
         v, top_value, is_signal = top_pair(t, matrix, clip_scales)
@@ -387,32 +384,38 @@ class PrivateRounds(EffectsFirst):
                 and the factors of its rows, shape (m,).
         """
         public, shares, steps = ratings.public, [], []
-        rows, factor = self.clip_residual_rows(ratings, releases, rng)[1].local_data
+        rows, row_scales = self.clip_residual_rows(ratings, releases, rng)[1].local_data
         radius, bound = nuclear_radius(self.radius, public), self.row_norm(public)
-        failure = math.log(public.items / _FAILURE) * math.sqrt(public.items)
+        slack_factor = math.log(public.items / _FAILURE) * math.sqrt(public.items)
 
-        def top_pair(t: int, residual: Sparse, kept: Floats) -> tuple[Floats, float, bool]:
-            v, square, scale, edge = eigenpair(t, residual, kept)
-            top = math.sqrt(max(square, 0.0)) + self.slack * math.sqrt(scale * failure)
-            return v, top, square > (edge if self.is_noise_aware else 0.0)
+        def top_pair(t: int, rows: Sparse, clip_scales: Floats) -> tuple[Floats, float, bool]:
+            v, square, scale, edge = eigenpair(t, rows, clip_scales)
+            top_value = math.sqrt(max(square, 0.0)) + self.slack * math.sqrt(scale * slack_factor)
+            return v, top_value, square > (edge if self.is_noise_aware else 0.0)
 
-        for found in iterate_frank_wolfe(
-            *(rows.entries, rows.values, radius, self.rounds, self.step, top_pair),
+        for iterate in iterate_frank_wolfe(
+            rows.entries,
+            rows.values,
+            radius,
+            self.rounds,
+            self.step,
+            top_pair,
             residual_norm=self.residual * bound,
             row_norm=bound,
         ):
-            shares.append(found.share)
-            steps.append(-found.share * radius / found.top_singular_value if found.share else 0.0)
+            share, top_value = iterate.share, iterate.top_singular_value
+            shares.append(share)
+            steps.append(-share * radius / top_value if share else 0.0)
             trace = {
-                "top singular value": found.top_singular_value,
-                "training rmse": math.sqrt(found.squared_norms[1] / len(rows.values)),
-                "rows clipped": float((factor < 1).sum()),
-                "residual rows clipped": float(found.n_clipped),
-                "predicted rows scaled": float(found.n_scaled),
+                "top singular value": top_value,
+                "training rmse": math.sqrt(iterate.squared_norms[1] / len(rows.values)),
+                "rows clipped": float((row_scales < 1).sum()),
+                "residual rows clipped": float(iterate.n_clipped),
+                "predicted rows scaled": float(iterate.n_scaled),
             }
-            model = rows.build_model(found.factors, row_norm=bound, shares=shares, steps=steps)
+            model = rows.build_model(iterate.factors, row_norm=bound, shares=shares, steps=steps)
             yield Step.from_trace(
-                found.t, self.rounds, model, trace, published_names=("top singular value",)
+                iterate.t, self.rounds, model, trace, published_names=("top singular value",)
             )
 
 
@@ -536,18 +539,21 @@ class PrivateFrankWolfeOja(PrivateRounds):
             self.item_effects_releases(public),
             build_gaussian_release(
                 "Gram matrix of the residual rows times a unit vector",
-                *(
-                    (public.items,),
-                    budget,
-                    sensitivity,
-                    sensitivity,
-                    self.rounds * self.updates,
-                    calibrated_sensitivity,
-                ),
+                (public.items,),
+                budget,
+                sensitivity,
+                sensitivity,
+                self.rounds * self.updates,
+                calibrated_sensitivity,
             ),
             build_gaussian_release(
                 "squared norm of the residual rows along a unit vector",
-                *((), budget, sensitivity, sensitivity, self.rounds, calibrated_sensitivity),
+                (),
+                budget,
+                sensitivity,
+                sensitivity,
+                self.rounds,
+                calibrated_sensitivity,
             ),
         )
         source = _format_source(self, "Theorem 3.1 with Algorithm 2")

@@ -68,9 +68,7 @@ class FlippedReports(Mechanism):
     baseline = "local-popularity"
     caveats: ClassVar[tuple[str, ...]] = ()
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
-    keeps_dense_reports: ClassVar[bool] = (
-        False  # whether the reports of all cells are held as numbers
-    )
+    keeps_dense_reports: ClassVar[bool] = False
 
     @property
     def bit_flip_probability(self) -> float:
@@ -79,7 +77,8 @@ class FlippedReports(Mechanism):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedRows]:
         bits = RandomizedResponse.binary(
-            *(self.bit_flip_probability, self.bit_flip_probability),
+            self.bit_flip_probability,
+            self.bit_flip_probability,
             query="every bit of every row",
             shape=public.shape,
             sensitivity={CELL: 1},

@@ -533,9 +533,8 @@ class Gradient(NoiseAwareOneBit):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
-        if (
-            self.is_noise_aware
-        ):  # at zero all gradients are one number or its negative, so far apart:
+        # At zero all gradients are one number or its negative, `sensitivity` apart.
+        if self.is_noise_aware:
             from dpmc_core.solvers.noisy_reports import complete_signs
 
             sensitivity = releases.gradient.sensitivity[RATING]
@@ -655,9 +654,7 @@ class Output(OneBit, Completion):
     def solve_without_noise(self, ratings: Ratings) -> Rounds:
         """Yield the rounds of the solve without noise, the same for every epsilon."""
         loss = likelihood_loss(self.link, positive_labels(ratings))
-        solver_rng = np.random.default_rng(
-            0
-        )  # where the search for singular vectors begins: no noise
+        solver_rng = np.random.default_rng(0)  # where the search for vectors begins: no noise
         for step in self.solve(loss, ratings, solver_rng, raw=True):
             yield dataclasses.replace(step, model=None), step.model if step.final else None
 

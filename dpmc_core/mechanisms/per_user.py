@@ -429,7 +429,10 @@ def build_effects_releases(
         _build_mean_release(mean_budget),
         build_gaussian_release(
             "ratings of each item, a user's counted as 1/sqrt(own ratings)",
-            *((n,), counts_budget, 1.0, math.sqrt(2)),
+            (n,),
+            counts_budget,
+            1.0,
+            math.sqrt(2),
         ),
         build_gaussian_release(
             "weighted sum of the users' residuals of each item", (n,), sums_budget, clip, 2 * clip
@@ -439,7 +442,10 @@ def build_effects_releases(
         ),
         build_gaussian_release(
             "squares of the users' own coefficients and residuals, and what they are worth",
-            *((2, OWN + 1), own_budget, math.sqrt(2 * OWN + 2), math.sqrt(2 * OWN + 2)),
+            (2, OWN + 1),
+            own_budget,
+            math.sqrt(2 * OWN + 2),
+            math.sqrt(2 * OWN + 2),
         ),
         features_release,
     )

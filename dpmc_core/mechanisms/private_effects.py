@@ -104,11 +104,19 @@ class PrivateEffects(PerUser):
         rounds = RoundReleases(
             build_gaussian_release(
                 "weighted residuals of each item, alone and times the users' unit vectors of taste",
-                *((n, r + 1), residuals_budget, clip, 2 * clip, self.rounds),
+                (n, r + 1),
+                residuals_budget,
+                clip,
+                2 * clip,
+                self.rounds,
             ),
             build_gaussian_release(
                 "products of the users' unit vectors of taste, and two gains",
-                *((r * r + 2,), moments_budget, math.sqrt(3), 2.0, self.rounds),
+                (r * r + 2,),
+                moments_budget,
+                math.sqrt(3),
+                2.0,
+                self.rounds,
             ),
         )
         releases = PrivateEffectsReleases(

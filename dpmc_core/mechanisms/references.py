@@ -110,18 +110,12 @@ class ReferenceRatings(NonprivateMechanism):
 
         if len(ratings) > 2 * _MAX_WEIGHING_RATINGS:
             is_sampled = rng.random(ratings.public.users) < _MAX_WEIGHING_RATINGS / len(ratings)
-            sampled, new_index = (
-                ratings.select(is_sampled[ratings.users]),
-                np.cumsum(is_sampled, dtype=np.int32) - 1,
-            )
+            sampled = ratings.select(is_sampled[ratings.users])
             public = replace(sampled.public, users=int(is_sampled.sum()))
-            users = new_index[sampled.users]
+            users = (np.cumsum(is_sampled, dtype=np.int32) - 1)[sampled.users]
             ratings = replace(sampled, users=users, public=public, user_ids=None)
-        fold, middle, predictions = (
-            rng.integers(_FOLDS, size=len(ratings)),
-            ratings.public.middle,
-            [],
-        )
+        fold = rng.integers(_FOLDS, size=len(ratings))
+        middle, predictions = ratings.public.middle, []
         n_folds = min(_FOLDS, math.ceil(_FOLDS * _MIN_HELD_OUT / len(ratings)))
         if len(ratings) < _MIN_RATINGS or len(np.unique(fold)) < _FOLDS:
             return np.array([1.0, 0.0, 0.0])
@@ -134,10 +128,8 @@ class ReferenceRatings(NonprivateMechanism):
         *model_columns, values = np.concatenate(predictions).T
         design, prior_weights = np.column_stack(model_columns), np.eye(len(model_columns))[0]
         prior_scale = np.sqrt(_PRIOR_RATINGS * (design**2).mean(axis=0))
-        rows, target = (
-            np.vstack([design, np.diag(prior_scale)]),
-            np.append(values, prior_scale * prior_weights),
-        )
+        rows = np.vstack([design, np.diag(prior_scale)])
+        target = np.append(values, prior_scale * prior_weights)
         weights: Floats = nnls(rows, target)[0]
         return weights
 
@@ -222,10 +214,8 @@ class ReferenceRanking(NonprivateMechanism):
         is_held_out = self._choose_held_out(ratings, rng)
         seed = int(rng.integers(2**63))
         total = len(_CANDIDATES) + 1
-        candidates, hit_ratios = (
-            list(_CANDIDATES),
-            {candidate.name: 0.0 for candidate in _CANDIDATES},
-        )
+        candidates = list(_CANDIDATES)
+        hit_ratios = {candidate.name: 0.0 for candidate in candidates}
         if math.prod(ratings.shape) > _LARGE_CELLS:
             candidates_by_type = [
                 [method for method in _CANDIDATES if type(method) is method_type]

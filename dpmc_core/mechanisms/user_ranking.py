@@ -62,9 +62,8 @@ _MOMENTS_SHARE = 0.03  # share of an answer's budget for the second moments of p
 _FEATURES_SHARE = 0.03  # share of the budget for what public facts are worth, where there are any
 _FEATURE_GAIN_QUERY = "how much more each public fact tells the users than by chance"
 _COUNT_SHARE = 0.2  # of the length of a user's part that counts the user; the rest is the profile
-_DETECTION_RATIO = (
-    40.0  # squared counts against the noise of the whole budget, from where on taste is heard
-)
+# Squared counts over the squared noise of the whole budget, from which on taste is estimated.
+_DETECTION_RATIO = 40.0
 
 
 _PROFILE_FORMULA = (
@@ -361,28 +360,27 @@ class PrivateTaste(PerUser):
         releases = TasteReleases(
             popularity=build_gaussian_release(
                 "how many users have each item, rows scaled to length 1",
-                *((public.items,), popularity_budget, 1.0, math.sqrt(2)),
+                (public.items,),
+                popularity_budget,
+                1.0,
+                math.sqrt(2),
             ),
             rounds=build_gaussian_release(
                 "how many users have each item, and the sum of their profiles without it (where"
                 " those would drown: how many users alone)",
-                *(
-                    (public.items, d + 1),
-                    rounds_budget / n_publications,
-                    1.0,
-                    replaced_sensitivity,
-                    n_publications,
-                ),
+                (public.items, d + 1),
+                rounds_budget / n_publications,
+                1.0,
+                replaced_sensitivity,
+                n_publications,
             ),
             moments=build_gaussian_release(
                 "second moments of the profiles and an intercept",
-                *(
-                    (d + 1, d + 1),
-                    moments_budget / n_publications,
-                    math.sqrt(3),
-                    math.sqrt(8),
-                    n_publications,
-                ),
+                (d + 1, d + 1),
+                moments_budget / n_publications,
+                math.sqrt(3),
+                math.sqrt(8),
+                n_publications,
             ),
             facts=features_release,
         )
@@ -411,10 +409,8 @@ class PrivateTaste(PerUser):
         features *= np.sqrt(counts.believed)[:, None]  # what is told about rare items drowns
         index = 0
         for n_repeats, min_signal in _ROUNDS:
-            exact_sums, exact_moments = (
-                np.zeros((n_items, self.rank + 1)),
-                np.zeros((self.rank + 1, self.rank + 1)),
-            )
+            exact_sums = np.zeros((n_items, self.rank + 1))
+            exact_moments = np.zeros((self.rank + 1, self.rank + 1))
             count_share = _COUNT_SHARE if is_detectable else 1.0
             exact_sums[:, 0] = math.sqrt(count_share) * exact_counts
             if is_detectable:
@@ -454,14 +450,14 @@ class PrivateTaste(PerUser):
                         min(max(agreement[0] / agreement[1], 0.0), 1.0) if agreement[1] > 0 else 1.0
                     )
                     signal = reliability * audiences.told
-                    score_arguments = (
+                    model = profiled_users.build_model(
+                        _UserProfiles.score_items,
                         audiences,
                         query_features,
                         counts.believed,
                         reliability,
                         gain_probabilities,
                     )
-                    model = profiled_users.build_model(_UserProfiles.score_items, *score_arguments)
                     features = audiences.features(counts.believed)
                 else:
                     model = ratings.build_model(

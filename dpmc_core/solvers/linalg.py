@@ -32,9 +32,8 @@ _PASSES = 40  # of subspace iteration; it needs a few
 _MIN_FILTER_DEGREE = 4  # degree of filtering after which random columns show every larger value
 _GATHER_BELOW = 0.005  # density under which gathering rows beats blocked dense products
 _MAX_DENSE_ROWS = 60  # rows of a matrix whose eigenvectors are all found at once
-_KRYLOV_VECTORS = (
-    40  # vectors of a search for eigenvectors: where noise drowns them 20 take twice as long
-)
+# Vectors of a search for eigenvectors: where noise drowns them, 20 take twice as long.
+_KRYLOV_VECTORS = 40
 _INITIAL_EIGENPAIRS = 8  # eigenpairs asked for at first
 
 
@@ -360,9 +359,7 @@ def leading_triplets(
             filtered = 0
             continue
         check_cancelled()
-        filtered_image = operator.multiply_transposed(
-            image
-        )  # A'A right: also the filter's first product
+        filtered_image = operator.multiply_transposed(image)  # A'A right: the first filter product
         kept_values = values[:count]
         residual = (filtered_image[:, :count] - right[:, :count] * squares[:count]) / kept_values
         if filtered >= _MIN_FILTER_DEGREE and np.linalg.norm(residual) <= tolerance:

@@ -282,10 +282,8 @@ class NuclearBall:
         Args:
             gradient: shape (n_entries,).
         """
-        matrix, transposed = (
-            self.pattern.build_matrix(gradient),
-            self.pattern.build_transpose(gradient),
-        )
+        matrix = self.pattern.build_matrix(gradient)
+        transposed = self.pattern.build_transpose(gradient)
         vector = np.ones(self.pattern.shape[1])
         for _ in range(4):
             vector = transposed @ (matrix @ vector)
@@ -372,10 +370,8 @@ def build_feasible_set(
         bound: the largest absolute score; None: no limit.
         rng: draws where the search for singular vectors starts.
     """
-    pattern, absolute_radius = (
-        Pattern.from_ratings(ratings),
-        radius * math.sqrt(math.prod(ratings.shape)),
-    )
+    pattern = Pattern.from_ratings(ratings)
+    absolute_radius = radius * math.sqrt(math.prod(ratings.shape))
     if bound is None:
         return NuclearBall(pattern, absolute_radius, rng)
     return NuclearBox(pattern, absolute_radius, bound, rng)
@@ -433,12 +429,8 @@ def minimise_loss(
             if slope < 0 or accuracy < 1e-3 * target_norm:
                 break
             accuracy /= 10  # not a descent direction: the projection was too coarse
-        target_distance, previous, step_taken, previous_gradient = (
-            frobenius_distance(target, point),
-            point,
-            step,
-            gradient,
-        )
+        target_distance = frobenius_distance(target, point)
+        previous, step_taken, previous_gradient = point, step, gradient
         share, objective, gradient = _line_search(
             loss, point.observed, target.observed, max(history[-_LINE_SEARCH_MEMORY:]), slope
         )

@@ -206,10 +206,8 @@ def item_sums(entries: Pattern, values: ArrayLike = 1.0, row_factors: ArrayLike 
         Array of shape (n,).
     """
     (m, n), sums = entries.shape, np.zeros(entries.shape[1])
-    values, row_factors = (
-        np.broadcast_to(values, len(entries.items)),
-        np.broadcast_to(row_factors, m),
-    )
+    values = np.broadcast_to(values, len(entries.items))
+    row_factors = np.broadcast_to(row_factors, m)
     for rows, span, chunk in entries.iter_chunks(LARGE_CHUNK):
         sums += np.bincount(
             chunk.items, weights=values[span] * chunk.expand_rows(row_factors[rows]), minlength=n

@@ -90,10 +90,8 @@ def check_report_count(
         report_probability: the approximate probability that a cell is reported.
         for_regression: whether all reports enter one regression, which needs more memory.
     """
-    expected, max_reports = (
-        public.users * public.items * report_probability,
-        _MAX_REGRESSED_REPORTS if for_regression else _MAX_REPORTS,
-    )
+    expected = public.users * public.items * report_probability
+    max_reports = _MAX_REGRESSED_REPORTS if for_regression else _MAX_REPORTS
     if expected > max_reports:
         raise BadRatings(
             f"about {expected:,.0f} of {public.users:,} x {public.items:,} cells are reported, more"
