@@ -53,11 +53,11 @@ from dpmc_core.solvers.sizes import check_gram, check_rank, count_gram_items
 from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import RED, Style
 
-_EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
-_EIGEN_TOLERANCE = 1e-6  # of the pairs that stay
-_MIN_WEIGHT = 0.01  # noise may leave the weights of two items at nothing or below
-_MIN_VARIANCE = 0.01  # of the average, likewise
-_MIN_RIDGE = 1e-10  # of the largest eigenvalue kept, so that no user's equations are singular
+_EFFECTS_SHARE = 0.5  # share of the budget for item effects, with the noise-aware estimator
+_EIGEN_TOLERANCE = 1e-6  # relative accuracy of the eigenpairs
+_MIN_WEIGHT = 0.01  # noise may leave the weights of two items at 0 or below
+_MIN_VARIANCE = 0.01  # in units of the average: noise may leave a variance at 0 or below
+_MIN_RIDGE = 1e-10  # in units of the largest eigenvalue, so that no user's equations are singular
 
 
 class Predictor(enum.Enum):
@@ -125,7 +125,7 @@ class Cleansing:
             )
         }
 
-        # A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
+        # A user counts as 1/||e_u||_2 = 1/sqrt(ratings), and each factor has the root of that.
         root_weights = entries.expand_rows(np.maximum(entries.counts, 1) ** -0.25)
         products = query("products", gram(entries.build_matrix(residuals * root_weights)))
         weights = query("weights", gram(entries.build_matrix(root_weights)))
@@ -284,7 +284,7 @@ class CleansingStatistics(Releases):
 
     means: CleansingMeans | EffectsReleases
     products: Gaussian
-    weights: Gaussian  # with the noise-aware estimator their sum
+    weights: Gaussian
 
 
 @mechanism
@@ -342,7 +342,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
                 "weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum
             )
         else:
-            # The overall mean and the item means are easy, the covariance is what costs.
+            # The means need little of the budget, the covariance most of it.
             max_sum, half_width = effective_cap(self.cap, public), public.half_width
             means_releases = CleansingMeans(
                 total=build_gaussian_release(

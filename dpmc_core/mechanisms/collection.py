@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpmc_core.solvers.noisy_reports import Law
 
 _ONLY = "published estimator only"
-_GAMMA = 0.05  # Theorem 3's bound holds with chance 95 %
+_GAMMA = 0.05  # Theorem 3's bound holds with probability 1 - gamma
 
 
 # The epsilon per cell from which on rounded ratings say more than noisy ones, and from which on
@@ -198,7 +198,7 @@ class Collection(CollectionMechanism, Recovery):
         density = (reported_share - channel.reported_if_missing) / probability_gap
         density = float(np.clip(density, min(standard_error, 1.0), 1.0))
         debias_factor = channel.debias_factor * density / reported_share
-        # around gain x rating; what ratings keep apart from a low-rank matrix stays in reports
+        # Reports vary around gain x rating; they also keep what no low-rank matrix explains.
         variance = (
             channel.second_moment(0.0, density) / reported_share + debias_factor * self.misfit**2
         )

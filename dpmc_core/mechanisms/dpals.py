@@ -48,7 +48,7 @@ from dpmc_core.solvers.rows import (
 from dpmc_core.solvers.sizes import check_rank
 from dpmc_core.style import GREEN, Style
 
-_MIN_ITEM_RIDGE = 4.0  # of the items' problems, in squared factor clips
+_MIN_ITEM_RIDGE = 4.0  # smallest ridge of the items' problems, in squared factor clips
 _CLIP_LABELS = ("ratings clipped", "item weights scaled", "user factors clipped")
 
 
@@ -57,7 +57,7 @@ class ItemBudget(enum.Enum):
 
     UNIFORM = "uniform"  # a random choice
     TAIL = "tail"  # those of the items with the lowest private counts
-    ADAPTIVE = "adaptive"  # all, item j weighted by its private count to the power -exponent
+    ADAPTIVE = "adaptive"  # all, with item j weighted by its private count to the power -exponent
 
 
 class UserProblems(NamedTuple):
@@ -89,7 +89,7 @@ class UserProblems(NamedTuple):
             is_rescaled: whether the items' problems see user factors as if noise had not shrunk the
                 items' factors.
         """
-        # The items are asked as if they were `right` times that.
+        # The items' problems see user factors as if item factors were `inflation` times larger.
         inflation = max(spectral_scale(item_factors), 1.0) if is_rescaled else 1.0
         penalties = penalty, penalty / inflation**2
         user_factors, query_factors = solve_ridge_rows(
@@ -145,7 +145,7 @@ class DpalsReleases(EffectsFirstReleases):
         rounds: of each round; one record stands for all rounds where they are alike.
     """
 
-    rounds: tuple[ItemProblems, ...]  # one record stands for all rounds where they are alike
+    rounds: tuple[ItemProblems, ...]
 
 
 @mechanism
@@ -266,7 +266,7 @@ class Dpals(EffectsFirst):
                 scale = release.moments.scale
                 solution = noisy_factors(solvable, noisy_moments, scale, public.width)
             else:
-                # The second part keeps it solvable where there is no noise to speak of.
+                # The second term keeps it solvable where there is hardly any noise.
                 penalty = self.item_ridge * release.moments.scale + _MIN_ITEM_RIDGE * bounds[0] ** 2
                 solution = solve_ridge(solvable, noisy_moments, penalty)
             item_factors = bound_spectral_norm(solution)  # user factors are then in rating points
@@ -283,7 +283,7 @@ class Dpals(EffectsFirst):
     ) -> UserProblems:
         """Prepare some users; cap_keys: for the cap on a user's problem and on the item side."""
         (_, bound), public = self.clip_bounds(ratings.public), ratings.public
-        # A user's own problem may use the whole row: what leaves it is bounded.
+        # A user's own problem may use the whole row, because what leaves the user is bounded.
         rows = self.compute_residual_rows(ratings, item_effects, public.items, cap_keys[0])
         weights, scales = self._weigh_entries(ratings, item_effects.counts, cap_keys[1])
         n_clipped = int((np.abs(rows.values) > bound).sum())

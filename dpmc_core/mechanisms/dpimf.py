@@ -61,8 +61,8 @@ class Variant(enum.Enum):
 
     STRAWMAN = "strawman"  # all coefficients of iALS's own loss, at one scale
     COMPLEMENTARY = "complementary"  # those of the complementary loss, each at its own scale
-    SYMMETRIC = "symmetric"  # the same; of the second moment its upper triangle alone
-    OPTIMAL = "optimal"  # the first order alone: missing cells weigh as much as observed ones
+    SYMMETRIC = "symmetric"  # the same, with the upper triangle of the second moment only
+    OPTIMAL = "optimal"  # the first order only: missing cells weigh as much as observed ones
     SAMPLED = "sampled"  # the same, importance-sampled
 
 
@@ -167,7 +167,7 @@ class Dpimf(Mechanism):
         },
         _PUBLISHED_NOTE,
     )
-    # Settings of the variants in which missing cells may weigh less.
+    # Subclasses in which missing cells may weigh less make these settings.
     alpha = 1.0
     beta1, beta2, beta3 = 1.0, 0.0, 0.0
     epsilon: float = setting(help="privacy budget of one solve of a profile", above=0, at_most=1e6)

@@ -43,8 +43,10 @@ LINEAR_TERM = "linear term of each item's objective"
 class NoiseForm(enum.Enum):
     """The form of the noise vector on an item's objective."""
 
-    NORM = "norm"  # density prop. to exp(-eps ||eta||_2 / (2 width)), as published for scenario 1
-    COORDINATE = "coordinate"  # Laplace coordinates, as in the scenarios without a trusted party
+    # Density proportional to exp(-eps ||eta||_2 / (2 width)), as published for scenario 1.
+    NORM = "norm"
+    # Laplace noise on coordinates, as in the scenarios without a trusted party.
+    COORDINATE = "coordinate"
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,11 @@ class DPMF(Mechanism, LeastSquaresMF):
     nonprivate_counterpart = "pmf"
     baseline = "private-mean"
     revision = 1
-    change = RATING  # what moves one r_ij by `rating_sensitivity` at most
+    change = RATING  # it moves one r_ij by `rating_sensitivity` at most
     trust = Trust.CURATOR
     publishes = Publishes.FACTORS_ALONE
     source = "HXZ15, scenario 1"
-    raters: ClassVar[str] = "an item's raters"  # over whom the sum of u u' runs
+    raters: ClassVar[str] = "an item's raters"
     published_settings = PublishedSettings(
         {"noise": NoiseForm.NORM, "shrink": False},
         "rank and penalties stay what they are: the summary that this program knows the paper by"
@@ -247,7 +249,7 @@ class ClickDPMF(DPMF):
     style = Style(RED, "triangle-right", "8px,3px")
     task = Task.RANKING
     nonprivate_counterpart = "ials"
-    baseline = "local-popularity"  # the guess with a promise per cell
+    baseline = "local-popularity"  # the baseline with a guarantee per cell
     change = CELL
     source = "HXZ15, scenario 1, every cell a rating of 0 or 1"
     raters = "all users"
@@ -262,7 +264,7 @@ class ClickDPMF(DPMF):
     item_penalty: float = inherit_setting(LeastSquaresMF, "item_penalty", default=10.0)
     shrink: bool = inherit_setting(DPMF, "shrink", default=False)
 
-    def rating_sensitivity(self, public: PublicFacts) -> float:  # noqa: ARG002 - whatever range came along
+    def rating_sensitivity(self, public: PublicFacts) -> float:  # noqa: ARG002 - the range does not matter
         """Return 1: a cell is 0 or 1."""
         return 1.0
 

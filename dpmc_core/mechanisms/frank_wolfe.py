@@ -61,9 +61,10 @@ from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
 TopPair = Callable[[int, Sparse, Floats], tuple[Floats, float, bool]]
-Eigenpair = tuple[Floats, float, float, float]  # v, lambda^2, the noise's scale and its lambda^2
+# v, lambda^2, the scale of the noise, and the lambda^2 that the noise alone has.
+Eigenpair = tuple[Floats, float, float, float]
 
-# JTT18's own: no item effects first, its constant, and rows that no clip cuts.
+# As in JTT18: no item effects first, the paper's constant, and rows that no clip shortens.
 _PUBLISHED_SETTINGS = {
     "estimator": Estimator.PUBLISHED,
     "calibration": Calibration.PAPER,
@@ -76,8 +77,8 @@ _PUBLISHED_NOTE = (
     " updates, because the first direction is 0: here they make T"
 )
 _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
-_SVD_TOLERANCE = 1e-6  # of the pairs that stay
-_EIGEN_TOLERANCE = 1e-4  # of a pair: Frank-Wolfe needs it only roughly, and noise is far more
+_SVD_TOLERANCE = 1e-6  # relative accuracy of the eigenpairs of private SVD
+_EIGEN_TOLERANCE = 1e-4  # relative accuracy elsewhere: the noise is far larger
 
 
 def _format_source(method: EffectsFirst, theorem: str) -> str:
@@ -231,7 +232,7 @@ def iterate_frank_wolfe(
     for t in range(1, rounds + 1):
         start_squared_norm, clip_scales = float(norms @ norms), shrinkage(norms, residual_norm)
         v, top_value, is_signal = top_pair(t, matrix, clip_scales)
-        # Each user alone, from the whole own row of A: only what leaves the user is clipped.
+        # Each user uses the whole own row of A: only what leaves the user is clipped.
         column = matrix @ v * (-radius / top_value if is_signal else 0.0)
         duality_gap = start_squared_norm + float(residual @ target) + radius * top_value
         if step is StepRule.LINE_SEARCH:
@@ -427,7 +428,7 @@ class GramReleases(EffectsFirstReleases):
         gram: shape (n, n) each; one record stands for all rounds where they are alike.
     """
 
-    gram: tuple[Gaussian, ...]  # one record stands for all rounds where they are alike
+    gram: tuple[Gaussian, ...]
 
 
 @mechanism
@@ -516,7 +517,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
     published_settings = PublishedSettings(
         _PUBLISHED_FRANK_WOLFE, f"{_PUBLISHED_NOTE}; the number of updates is not printed either"
     )
-    # Every update costs as much budget as a whole Gram matrix: few of either pay.
+    # Every update costs as much budget as a whole Gram matrix, so few rounds and updates pay.
     rounds: int = inherit_setting(PrivateRounds, "rounds", default=3)
     radius: float = inherit_setting(PrivateRounds, "radius", default=0.2)
     updates: int = setting(8, "vector updates a round (Gamma)", at_least=1, at_most=1_000)
@@ -633,7 +634,7 @@ class SvdReleases(EffectsFirstReleases):
         gram: shape (n, n), in squared rating points.
     """
 
-    ratings: Gaussian | None  # how many there are, where the density is not public
+    ratings: Gaussian | None
     gram: Gaussian
 
 
@@ -750,7 +751,7 @@ def _project_rows(clipped: ClippedRows, basis: Floats, density: float) -> Factor
     """Return the model of some users' rows projected to the basis, over the density."""
     rows = clipped.rows
     user_factors = np.asarray(rows.entries.build_matrix(rows.values) @ basis)
-    user_factors /= density * clipped.scales[:, None]  # of the whole rows
+    user_factors /= density * clipped.scales[:, None]  # of the rows before clipping
     return rows.build_model(Factors(user_factors, basis), density=density)
 
 

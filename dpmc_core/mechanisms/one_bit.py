@@ -140,8 +140,8 @@ class SignReporting(NoiseAwareOneBit, Completion):
 class InputLoss(enum.Enum):
     """The loss that input perturbation minimises."""
 
-    LIKELIHOOD = "likelihood"  # of the flipped signs, as published; not convex
-    UNBIASED = "unbiased"  # logistic loss with the flips' bias removed; convex
+    LIKELIHOOD = "likelihood"  # the likelihood of the flipped signs, as published; it is not convex
+    UNBIASED = "unbiased"  # the logistic loss with the flips' bias removed; it is convex
 
 
 @dataclass(frozen=True)
@@ -197,9 +197,9 @@ class FlippedSigns(Releases):
 class InputFlip(SignReporting):
     """Input perturbation: flip each observed sign, then complete (LWHM22, Algorithm 1).
 
-    Symmetric by default, p = 1/(1 + e^epsilon). With p_plus = P(+1 -> -1) and p_minus =
-    P(-1 -> +1) the paper's condition 1 - p_minus e^eps <= p_plus <= (1 - p_minus) e^eps does not
-    suffice for its claim; the certified value is that of the channel.
+    The flips are symmetric by default, with probability 1/(1 + e^epsilon). With p_plus = P(+1 ->
+    -1) and p_minus = P(-1 -> +1) the paper's condition 1 - p_minus e^eps <= p_plus <= (1 - p_minus)
+    e^eps does not suffice for its claim; the certified value is that of the channel.
     """
 
     id = "input-flip"
@@ -325,11 +325,11 @@ class ObjectiveNoise(Releases):
 class Objective(SignReporting):
     """Objective perturbation: loss + sum H_ij X_ij (LWHM22, Algorithm 2).
 
-    Logistic link: the data enter the loss only through sum s_ij X_ij, s = 1{Y = +1}, so adding
-    sum H_ij X_ij is the Laplace mechanism on s, and every solver is post-processing, so the
-    noise-aware estimator is one. Probit link, as published_settings: the paper's argument needs the
-    gradient to vanish at the solution, which the constraints break; claimed, not certified. Noise
-    scale Delta/eps with the appendix's factor (loss + sum H X).
+    With the logistic link the data enter the loss only through sum s_ij X_ij, s = 1{Y = +1}. So
+    adding sum H_ij X_ij is the Laplace mechanism on s, and every solver is post-processing, the
+    noise-aware estimator included. With the probit link, as published, the paper's argument needs
+    the gradient to vanish at the solution, which the constraints break; that guarantee is claimed,
+    not certified. The noise scale is Delta/eps with the appendix's factor (loss + sum H X).
     """
 
     id = "objective"
@@ -422,9 +422,9 @@ class Objective(SignReporting):
 class ObjectiveStatistic(SignReporting):
     """Certified objective perturbation for any link: noise on the statistic, then clip to [0, 1].
 
-    s~ = clip(1{Y = +1} + Laplace(1/eps), 0, 1); minimise -sum [s~ ln h + (1 - s~) ln(1 - h)], which
-    is convex. Clipping biases: E[s~ | s = 0] = (1 - e^-eps)/(2 eps). `debias` removes that
-    (logistic link, where the loss stays convex for labels outside [0, 1]).
+    It minimises -sum [s~ ln h + (1 - s~) ln(1 - h)] with s~ = clip(1{Y = +1} + Laplace(1/eps), 0,
+    1), which is convex. Clipping biases: E[s~ | s = 0] = (1 - e^-eps)/(2 eps). The setting `debias`
+    removes that (logistic link, where the loss stays convex for labels outside [0, 1]).
     """
 
     id = "objective-statistic"
@@ -484,13 +484,13 @@ class NoisyGradients(Releases):
 class Gradient(NoiseAwareOneBit):
     """Gradient perturbation: projected descent on clamped, noised gradients (LWHM22, Algorithm 3).
 
-    The data are touched through those gradients alone: no line search and no stopping rule on the
-    true objective; the spectral step comes from the noisy gradients. Flipping one sign moves one
+    Only those gradients read the data: there is no line search and no stopping rule on the true
+    objective, and the spectral step comes from the noisy gradients. Flipping one sign moves one
     clamped entry by at most min(2 clamp, 1) for the logistic link (its gradient moves by exactly
     1), 2 clamp in general. The rounds share the budget evenly, so noise grows with their number:
-    1 + eps/10 take a second round only where the noise allows it. The first gradient, at scores of
-    zero, is a noisy report of each sign, whose two values are min(2 clamp, 4 density(0)) apart: all
-    that the noise-aware estimator asks for.
+    the default of 1 + eps/10 takes a second round only where the noise allows it. The first
+    gradient, at scores of zero, is a noisy report of each sign, whose two values are min(2 clamp, 4
+    density(0)) apart: the noise-aware estimator needs nothing else.
     """
 
     id = "gradient"
@@ -599,8 +599,8 @@ class Output(OneBit, Completion):
 
     The paper takes 2 bound as the l1 sensitivity of the matrix; it bounds one cell. Any two
     matrices of the feasible set are within min(2 bound m n, 2 tau sqrt(m n)) of each other in l1,
-    which is what is certified, whatever the change in the data. What is published is held to both
-    limits after the solver, which meets its constraints to a tolerance only.
+    which is what is certified, whatever the change in the data. The published matrix is brought
+    within both limits after the solver, which meets its constraints to a tolerance only.
     """
 
     id = "output"

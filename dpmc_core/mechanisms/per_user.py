@@ -73,7 +73,7 @@ from dpmc_core.solvers.rows import (
 from dpmc_core.solvers.sizes import check_gram, count_gram_items
 from dpmc_core.style import BLUE, GREEN, PURPLE, SKY, Style
 
-_SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # mean, counts, sums, gain, own
+_SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # shares of the budget: mean, counts, sums, gain, own
 _EFFECTS_CLIP = 0.25  # C in widths of the rating range
 
 _REGRESSION_FORMULA = (
@@ -103,7 +103,7 @@ class EffectsReleases(Releases):
     sums: Gaussian
     gain: Gaussian
     own: Gaussian
-    facts: Gaussian | None  # none where nothing is publicly known of the items
+    facts: Gaussian | None
 
 
 @dataclass(frozen=True)
@@ -533,7 +533,7 @@ def _sum_weighted_residuals(ratings: Ratings, item_effects: ItemEffects) -> tupl
     sums, total_gain, clip = np.zeros(ratings.public.items), 0.0, effects_row_clip(ratings.public)
     for _, span, chunk in Pattern.from_ratings(ratings).iter_chunks(LARGE_CHUNK):
         values = ratings.values[span] - item_effects.mean
-        # Three more ratings at the mean: a user with one rating says something, too.
+        # Each user has three more ratings at the mean, so that one rating says something, too.
         values -= chunk.expand_rows(row_sums(chunk, values) / (chunk.counts + OWN_PSEUDO))
         weights = item_effects.weights.take(chunk.items)
         weighted, gains = weighted_rows(chunk, values, weights, clip)
@@ -737,7 +737,7 @@ def fit_user_regressions(
     """
     regression = item_effects.design(low_rank)
     coefficients = regression.coefficients(Pattern.from_ratings(ratings), ratings.values)
-    coefficients[:, 0] += item_effects.mean  # whose feature is 1
+    coefficients[:, 0] += item_effects.mean  # the intercept, whose feature is 1
     intercept = np.ones(len(coefficients))
     return Factors(
         np.column_stack([coefficients, intercept]),

@@ -184,7 +184,7 @@ def centre_on_means(ratings: Ratings, rng: Rng) -> ResidualRows:
         ratings: the users' ratings.
         rng: the generator of the run, from which one unused key is drawn.
     """
-    draw_cap_key(rng)  # unused: this draw keeps all later draws of a seed as they were
+    draw_cap_key(rng)  # the key is unused; this keeps the later draws of a seed as they were
     rows = centre_ratings(ratings)
     sums = item_sums(rows.entries, rows.values)
     return centre_ratings(ratings, shrink_item_means(sums, item_sums(rows.entries)))
@@ -419,7 +419,7 @@ class Ease(NonprivateMechanism):
         weights = ease_weights(selected, self.ridge)
         model: Model = ItemScores(selected.matrix, weights)
         if selected.shape != ratings.shape:
-            lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())  # of any score
+            lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())  # no score is lower
             counts = item_sums(Pattern.from_ratings(ratings), ratings.values)
             remaining_scores = (lowest_score - 1.0 / (1.0 + counts))[:, None]
             model = OnMostRated(

@@ -36,8 +36,8 @@ from dpmc_core.solvers.effects import (
 from dpmc_core.solvers.rows import draw_random_factors
 from dpmc_core.style import ORANGE, Style
 
-_SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rest is for the rounds, equally
-_MOMENTS_SHARE = 0.02  # of a round
+_SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rounds share the rest equally
+_MOMENTS_SHARE = 0.02  # of a round's budget
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,14 @@ class PrivateEffectsReleases(Releases):
 
 @mechanism
 class PrivateEffects(PerUser):
-    """Item effects, then rounds of effects and taste whose noise is known and taken into account.
+    """Item effects, then rounds of effects and low-rank factors that allow for the known noise.
 
-    A round: the users' residuals of ratings, each against a regression on the own other ratings,
-    weighted to l2 norm sqrt(1 - phi) C for the effects and, times a unit vector of the user's taste
-    on the other items, sqrt(phi) C for taste; together a row of norm C. Also the users' squared
-    unit vectors and two gains of at most 1: sqrt(3) where a row becomes empty, 2 where it becomes
-    another. phi is decided from the released counts; shapes and scales do not depend on it.
+    A round takes the users' residuals of ratings, each against a regression on the own other
+    ratings, weighted to l2 norm sqrt(1 - phi) C for the effects and, times a unit vector of the
+    user's factors from the other items, sqrt(phi) C for the low-rank factors; together that is a
+    row of norm C. It also takes the users' squared unit vectors and two gains of at most 1: sqrt(3)
+    where a row becomes empty, 2 where it becomes another. phi is decided from the released counts;
+    shapes and scales do not depend on it.
     """
 
     id = "private-effects"

@@ -35,12 +35,13 @@ from dpmc_core.solvers.one_bit import SignReports, positive_labels
 from dpmc_core.solvers.ranking import uncorrelated
 from dpmc_core.solvers.rows import factors_with_offsets, gram_products, item_sums
 
-_FOLDS, _MIN_HELD_OUT = 10, 2_000  # parts of the ratings that judge in turn, until so many have
-_MAX_WEIGHING_RATINGS = 1_000_000  # ratings
-_PRIOR_RATINGS = 100.0  # ratings
-_MIN_RATINGS = 200  # ratings, of which something can be held out
-_N_DIRECTIONS = 20  # directions of who rated what
-_LARGE_CELLS = 10_000_000  # cells, from where on not all rivals are tried
+_FOLDS = 10  # folds of the ratings, which are held out in turn
+_MIN_HELD_OUT = 2_000  # ratings that are held out in all, where there are as many
+_MAX_WEIGHING_RATINGS = 1_000_000  # ratings that the weights of the models are fitted to
+_PRIOR_RATINGS = 100.0  # ratings that the prior on the weights counts for
+_MIN_RATINGS = 200  # fewest ratings of which some can be held out
+_N_DIRECTIONS = 20  # main directions of who rated what
+_LARGE_CELLS = 10_000_000  # cells above which not all candidates are tried
 _CANDIDATES: tuple[Mechanism, ...] = (
     *(Ials(regularisation=weight, rounds=8) for weight in (0.03, 0.01, 0.003)),
     *(Ease(ridge=ridge) for ridge in (300.0, 1e3, 3e3, 1e4)),
@@ -172,7 +173,7 @@ def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
         extended = ratings.with_item_features(
             {**ratings.item_features, **extra_features}
         ).use_features([*ratings.used_feature_names, *extra_features])
-        with record_publications():  # nothing that this publishes is anybody's release
+        with record_publications():  # what this publishes is not a release of the run
             *_, last = method.fit(extended, np.random.default_rng(seed))
         assert isinstance(last.model, Factors)
         fitted.append(last.model)
@@ -261,7 +262,7 @@ def _measure_hit_ratio(method: Mechanism, ratings: Ratings, is_held_out: Bools, 
     if not is_held_out.any():
         return 0.0
     train, test = ratings.select(~is_held_out), ratings.select(is_held_out)
-    with record_publications():  # nothing that this publishes is anybody's release
+    with record_publications():  # what this publishes is not a release of the run
         *_, last = method.fit(train, np.random.default_rng(seed))
     assert last.model is not None  # no noise to wait for
     try:

@@ -55,13 +55,14 @@ from dpmc_core.solvers.rows import contribution_weights, feature_gain_probabilit
 from dpmc_core.style import PURPLE, Style
 
 _POPULARITY_SHARE = 0.25  # share of the budget (mu squared) for the first count
-# How often each round's question is asked, and what it must tell so that the next is about taste:
-# the first features are random and show a part of the taste.
+# How often each round's query is published, and the signal from which on the next is about taste:
+# the first features are random and show only a part of it.
 _ROUNDS = ((1, 0.0), (2, 0.02), (3, 0.0))
 _MOMENTS_SHARE = 0.03  # share of an answer's budget for the second moments of profiles
-_FEATURES_SHARE = 0.03  # share of the budget for what public facts are worth, where there are any
+_FEATURES_SHARE = 0.03  # share of the budget for the gains of public item features, if any
 _FEATURE_GAIN_QUERY = "how much more each public fact tells the users than by chance"
-_COUNT_SHARE = 0.2  # of the length of a user's part that counts the user; the rest is the profile
+# Share of the squared length of a user's contribution that counts the user; not the profile.
+_COUNT_SHARE = 0.2
 # Squared counts over the squared noise of the whole budget, from which on taste is estimated.
 _DETECTION_RATIO = 40.0
 
@@ -94,7 +95,7 @@ class NoisyCounts(Releases):
     """
 
     counts: Laplace | Gaussian
-    facts: Laplace | Gaussian | None  # none where nothing is publicly known of the items
+    facts: Laplace | Gaussian | None
 
 
 def format_user_formula(public: PublicFacts, profile: str) -> str:
@@ -145,9 +146,10 @@ def _add_feature_scores(
 class PrivatePopularity(Mechanism):
     """How many users have each item, with noise; a user's row counts with length at most sqrt(k).
 
-    Per user, each row of ones is scaled to length sqrt(k) where it is longer, so heavy users count
-    less per item (Gaussian noise: l2 sqrt(k) for USER_EMPTIED; Laplace at delta = 0 scales to l1
-    length k instead). Per cell nothing is scaled, and one cell moves one count by 1.
+    Per user, each row of ones is scaled to length sqrt(k) where it is longer, so users with many
+    items count less for each (Gaussian noise: l2 sqrt(k) for USER_EMPTIED; Laplace noise, at delta
+    = 0, scales to l1 length k instead). Per cell nothing is scaled, and one cell moves one count by
+    1.
     """
 
     uses_item_features = True
@@ -192,7 +194,7 @@ class PrivatePopularity(Mechanism):
             math.sqrt(2) * row_norm,
         )
         features_release = None
-        if n_features:  # one cell, too, may turn all that a user says of them
+        if n_features:  # one cell, too, may change all that a user says about the features
             features_norm = float(n_features) if is_pure else math.sqrt(n_features)
             features_release = self._build_release(
                 _FEATURE_GAIN_QUERY,
@@ -293,10 +295,10 @@ class TasteReleases(Releases):
 
 @mechanism
 class PrivateTaste(PerUser):
-    """Popularity, and taste in rounds as long as what was released says that it is heard.
+    """Popularity, and taste in rounds as long as the releases show it stands out of the noise.
 
-    Linear discriminant analysis of user profiles u, the direction of the user's row among public
-    item features (zero for an empty row, else of length 1). With N the items' counts, S the
+    It is linear discriminant analysis of user profiles u, the direction of the user's row among
+    public item features (zero for an empty row, else of length 1). With N the items' counts, S the
     covariance of profiles and t how far the mean profile of an item's users lies from that of all,
     the score is log N + (u - centre)' S^-1 t - t' S^-1 t / 2.
 
@@ -305,16 +307,16 @@ class PrivateTaste(PerUser):
 
     - popularity, once: 1/sqrt(k) to each own item: 1 (sqrt 2, for no part is negative);
     - rounds, six times: to each own item sqrt(.2)/sqrt(k) in column 0 and sqrt(.8)/sqrt(k) times
-      the profile without that item in the others: 1 (sqrt(2 + 2 (.8 - .2)), where all profiles
-      turn round and no item changes);
+      the profile without that item in the others: 1 (sqrt(2 + 2 (.8 - .2)), where all profiles turn
+      round and no item changes);
     - moments, six times: (u, 1)(u, 1)': sqrt 3, because the last entry is the public m (sqrt 8).
 
-    Features start random; what items learned in a round are the next ones, and a round's question
-    is asked once, twice, then three times. Where the released popularity is so faint that taste
-    would drown, or a round told nothing of taste, what is left of the six asks is for the counts
-    again, with all of a user's part: 1/sqrt(k) in column 0. Either way every release has the shape,
-    scale and bounds on the card, and which way is post-processing. Each user's own profile and
-    scores stay with that user.
+    Features start random; what items learned in a round are the next ones, and a round's query is
+    published once, twice, then three times. Where the released popularity is so faint that taste
+    would drown, or where a round said nothing about taste, the rest of the six publications goes to
+    the counts again, with all of a user's contribution: 1/sqrt(k) in column 0. Either way every
+    release has the shape, scale and bounds that the guarantee states, and the choice is
+    post-processing. Each user's own profile and scores stay with that user.
     """
 
     id = "private-taste"
@@ -388,7 +390,7 @@ class PrivateTaste(PerUser):
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         """Describe how a user computes the own scores."""
-        if columns == 1 + public.columns:  # no taste was heard
+        if columns == 1 + public.columns:  # taste did not stand out of the noise
             return _describe_common_scores(public)
         arrays = {
             "features": ArraySpec((public.items, self.rank)),
@@ -406,7 +408,7 @@ class PrivateTaste(PerUser):
         is_detectable = _is_signal_detectable(counts)
         gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.believed, rng)
         features = harmless(rng, Harmless.START).uniform(-1.0, 1.0, (n_items, self.rank))
-        features *= np.sqrt(counts.believed)[:, None]  # what is told about rare items drowns
+        features *= np.sqrt(counts.believed)[:, None]  # noise drowns what rare items would show
         index = 0
         for n_repeats, min_signal in _ROUNDS:
             exact_sums = np.zeros((n_items, self.rank + 1))

@@ -39,9 +39,9 @@ from dpmc_core.solvers.rows import (
 )
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
-_BLOCK_ROWS = 20_000  # gathered rows of factors at once: they stay near the cache
-_START_STD = 0.1  # of the starting item factors around (1, 0, ..., 0), in rating points
-_MAX_NEWTON_ROUNDS = 100  # rounds at most; a handful is usual
+_BLOCK_ROWS = 20_000  # rows of factors gathered at once: they stay near the cache
+_START_STD = 0.1  # of starting item factors around (1, 0, ..., 0), in rating points
+_MAX_NEWTON_ROUNDS = 100  # at most; a handful is usual
 
 
 # --- clicks ----------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def _solve_each_row(
     # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for _ in pool.map(solve_block, reversed(list(group_rows_by_length(counts, _BLOCK_ROWS)))):
-            check_cancelled()  # what is not begun by then is not done
+            check_cancelled()  # blocks that have not begun by then are dropped
     return solutions
 
 

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
 
-_BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
-_CHUNK_ENTRIES = 50_000  # cells of whole rows that are worked on at once: they stay in the cache
-LARGE_CHUNK = 20 * _CHUNK_ENTRIES  # where a part costs as much as a column for every item
-_PASSES = 40  # of subspace iteration; it needs a few
-_MIN_FILTER_DEGREE = 4  # degree of filtering after which random columns show every larger value
+_BLOCK_CELLS = 2_000_000  # dense cells of one block of rows: 16 MB
+_CHUNK_ENTRIES = 50_000  # entries of whole rows that are processed at once: they stay in the cache
+LARGE_CHUNK = 20 * _CHUNK_ENTRIES  # where a chunk costs as much as a column for every item
+_PASSES = 40  # of subspace iteration at most; it needs a few
+_MIN_FILTER_DEGREE = 4  # degree of the filter after which random columns show every larger value
 _GATHER_BELOW = 0.005  # density under which gathering rows beats blocked dense products
-_MAX_DENSE_ROWS = 60  # rows of a matrix whose eigenvectors are all found at once
+_MAX_DENSE_ROWS = 60  # rows of a matrix whose eigenvectors are all computed at once
 # Vectors of a search for eigenvectors: where noise drowns them, 20 take twice as long.
 _KRYLOV_VECTORS = 40
-_INITIAL_EIGENPAIRS = 8  # eigenpairs asked for at first
+_INITIAL_EIGENPAIRS = 8  # eigenpairs computed at first
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,7 +401,7 @@ class SingularValueShrinker:
         """
 
         def count_above(values: Floats) -> int:
-            # One is made accurate: of a fresh block none may have grown above the threshold.
+            # One triplet is made accurate: in a new block none may have grown above the threshold.
             return max(int(np.sum(values > threshold(values))), int(values[0] > 0))
 
         left, values, right = self.find_leading_triplets(operator, count_above, tolerance)
@@ -465,7 +465,7 @@ def leading_eigenpairs(
     try:
         start = fixed_start if start is None else start
         eigenpairs = eigsh(operator, count, None, None, "LA", start, n_krylov, tol=tolerance)
-    except ArpackError:  # the matrix takes the start to zero
+    except ArpackError:  # the matrix maps the start to zero
         if not multiply_vectors(fixed_start).any():
             return np.zeros(count), np.eye(size, count)
         eigenpairs = eigsh(operator, count, None, None, "LA", fixed_start, n_krylov, tol=tolerance)
@@ -508,7 +508,7 @@ def _apply_chebyshev_filter(
     half = max(squares[-1], 1e-12 * squares[0]) / 2
     if half == 0:
         return block, _MIN_FILTER_DEGREE  # the zero matrix hides nothing
-    # The degree is held where the largest value's growth would lift rounding errors above 1e-7.
+    # The degree is limited where the largest value's growth would raise rounding errors above 1e-7.
     growth = 2 * max(squares[0] / half - 1, 1.0 + 1e-9)
     degree = int(np.clip(np.log(1e9) / np.log(growth), 1, 8))
     previous, current = block, first_product / half - block
@@ -564,7 +564,7 @@ def _call_lapack(routine: str, *arguments: Any) -> None:
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
     info = np.zeros((), dtype=np.intc)
     arrays = [np.asarray(a, np.intc if isinstance(a, int) else None) for a in (*arguments, info)]
-    # ctypes lets go of the interpreter for as long as the routine runs.
+    # ctypes releases the interpreter for as long as the routine runs.
     ctypes.CFUNCTYPE(None)(address)(*(ctypes.c_void_p(a.ctypes.data) for a in arrays))
     if info:
         raise np.linalg.LinAlgError(f"{routine} gave up ({info})")

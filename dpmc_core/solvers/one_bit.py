@@ -36,7 +36,7 @@ from dpmc_core.stopping import check_cancelled
 
 LossFunction = Callable[
     [Floats], tuple[float, Floats]
-]  # observed values to (objective, gradient there)
+]  # from observed values to (objective, gradient there)
 
 STEP_LIMITS = (1e-3, 1e3)
 _LINE_SEARCH_MEMORY = 10  # objectives the line search may fall back to

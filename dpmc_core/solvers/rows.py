@@ -26,11 +26,11 @@ from dpmc_core.ratings import PublicFacts, Ratings, draw_cap_mask
 from dpmc_core.solvers.linalg import LARGE_CHUNK, MatrixProduct, Pattern
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
-_PRODUCTS_AT_ONCE = 64  # of two factors, summed at once
-_SPARSE_GAIN = 250.0  # how much more one multiplication costs in a sparse product
-_ITEM_STD = 0.1  # how much item means differ, in widths of the rating range
-_GAIN_PRIOR = 0.3  # the chance beforehand that facts tell something
-_RATING_STD = 0.2  # how much the ratings of one item differ, likewise
+_PRODUCTS_AT_ONCE = 64  # products of two factors that are summed at once
+_SPARSE_GAIN = 250.0  # how many times more a multiplication costs in a sparse product
+_ITEM_STD = 0.1  # standard deviation of item means, in widths of the rating range
+_GAIN_PRIOR = 0.3  # prior probability that an item feature helps
+_RATING_STD = 0.2  # standard deviation of the ratings of one item, likewise
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +349,7 @@ def _multiply_gram(
     """Multiply A'A less its diagonal (`squares`) by a block of columns."""
     if block.shape[1] < rows.shape[1]:
         return np.asarray(rows.T @ (row_factors**2 * (rows @ block))) - squares * block
-    entries = Pattern.from_matrix(rows)  # for so many columns the matrix itself is less work
+    entries = Pattern.from_matrix(rows)  # for so many columns it is less work to build the matrix
     gram_matrix = gram(entries.build_matrix(rows.data * entries.expand_rows(row_factors[:, 0])))
     return call_cancellable(gram_matrix.__matmul__, block) - squares * block
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts
 
-GRAM_LIMIT = 5_000  # items: their n x n Gram matrix, or all that its noise holds, takes 400 MB
-DENSE_CELLS = 50_000_000  # 400 MB a matrix, and a few are alive at once
+GRAM_LIMIT = 5_000  # items, whose n x n Gram matrix, or all that its noise stores, takes 400 MB
+DENSE_CELLS = 50_000_000  # 400 MB for a matrix, and a few exist at once
 _MAX_REPORTED_CELLS = 8_000_000_000  # eight to a byte: 1 GB
 _MAX_DENSE_REPORT_CELLS = 200_000_000  # in single precision: 800 MB
 _MAX_REPORTS = 150_000_000  # 5 to 8 bytes each, so up to 1.2 GB
-_MAX_REGRESSED_REPORTS = 30_000_000  # some 80 bytes each in a regression
-_MAX_NOISE_VALUES = 40_000_000  # numbers of noise in one round: 320 MB
+_MAX_REGRESSED_REPORTS = 30_000_000  # about 80 bytes each in a regression
+_MAX_NOISE_VALUES = 40_000_000  # noise values of one round: 320 MB
 _MAX_DESCENT_CELLS = 400_000_000  # 3.2 GB for an iterate of full rank
 
 
