@@ -209,11 +209,11 @@ class Collection(CollectionMechanism, Recovery):
 
 @mechanism
 class LaplaceCollection(Collection):
-    """Modified Laplace: ratings get Laplace(2/eps) noise and may vanish, missing cells may speak.
+    """Modified Laplace: ratings get Laplace(2/eps) noise, and any cell may be reported or not.
 
     Ratings are scaled to -1..1. With q = e^(eps/2) / (e^(eps/2) + 1) a rated cell is reported with
-    chance q, as rating + Laplace(2/eps); a missing one with chance 1 - q, as Laplace(2/eps) alone
-    (Z16, Definition 2).
+    probability q, as rating + Laplace(2/eps); a missing one with probability 1 - q, as
+    Laplace(2/eps) alone (Z16, Definition 2).
     """
 
     id = "modified-laplace"
@@ -295,10 +295,10 @@ def _build_symbol_channel(epsilon: float, levels: int | None, public: PublicFact
 
 @mechanism
 class ResponseCollection(Collection):
-    """Randomised response over 0 (missing) and 1..d: keep the symbol or take any other alike.
+    """Randomised response over 0 (missing) and 1..d: keep the symbol, or take any other at random.
 
-    A symbol is kept with chance e^eps / (e^eps + d) (Z16, Definition 3). The d levels are spread
-    evenly over the public range and each user rounds to the nearest.
+    A symbol is kept with probability e^eps / (e^eps + d) (Z16, Definition 3). The d levels are
+    spread evenly over the public range and each user rounds to the nearest.
     """
 
     id = "randomised-response"

@@ -57,7 +57,7 @@ class Profiles(enum.Enum):
 
 
 class Variant(enum.Enum):
-    """What is noised of a profile's loss, and how: the five of the paper."""
+    """The five variants of the paper: what is noised of a profile's loss, and how."""
 
     STRAWMAN = "strawman"  # all coefficients of iALS's own loss, at one scale
     COMPLEMENTARY = "complementary"  # those of the complementary loss, each at its own scale
@@ -472,9 +472,9 @@ class Symmetric(Complementary):
 
 @mechanism
 class Optimal(Dpimf):
-    """alpha = 1: second moment and ridge do not depend on the ones, so only A1 is noised.
+    """The variant with alpha = 1: second moment and ridge do not depend on the ones.
 
-    All of the budget goes to A1, and A2 = G_U + lambda m I is shared by all profiles.
+    Only A1 is noised, with all of the budget, and A2 = G_U + lambda m I is shared by all profiles.
     """
 
     id = "dpimf-optimal"

@@ -993,7 +993,7 @@ class PrivatePgd(EffectsFirst):
 class Pgd(NonprivateMechanism):
     """Nuclear-norm completion by projected gradient descent (Cai, Candes, Shen 2010).
 
-    Of the 5,000 most rated items where there are more; others have user and item means.
+    It covers the 5,000 most rated items where there are more; others have user and item means.
     """
 
     id = "pgd"

@@ -294,6 +294,7 @@ class NuclearBall:
         return self.radius / float(np.linalg.norm(matrix @ vector))
 
     def _project_to_ball(self, operator: Operator, tolerance: float) -> Triplets:
+        """Project to the ball by lowering the singular values."""
         return self._shrinker.soft_threshold(
             operator, lambda v: l1_threshold(v, self.radius), tolerance
         )

@@ -118,6 +118,7 @@ def check_noise_size(rank: int, n_profiles: int, values_per_profile: int) -> Non
 
 
 def _check_cells(shape: tuple[int, int], max_cells: int, purpose: str) -> None:
+    """Raise InvalidSetting where there are too many cells."""
     cells = shape[0] * shape[1]
     if cells > max_cells:
         raise InvalidSetting("users x items", f"<= {max_cells:,} cells for {purpose}", cells)
