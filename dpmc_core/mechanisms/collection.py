@@ -33,7 +33,7 @@ from dpmc_core.style import GREEN, ORANGE, RED, Style
 if TYPE_CHECKING:
     from dpmc_core.solvers.noisy_reports import Law
 
-_ONLY = "published estimator only"
+_PUBLISHED_ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with probability 1 - gamma
 
 
@@ -126,10 +126,10 @@ class Collection(CollectionMechanism, Recovery):
         Estimator.NOISE_AWARE,
         "counts, means, effects and taste by what noise reports carry, or nuclear-norm recovery",
     )
-    recovery: Regress = inherit_setting(Recovery, "recovery", _ONLY, Regress.NAIVE)
-    rule: Rule = inherit_setting(Recovery, "rule", _ONLY)
-    intrinsic: float = inherit_setting(Recovery, "intrinsic", _ONLY)
-    steps: int = inherit_setting(Recovery, "steps", _ONLY)
+    recovery: Regress = inherit_setting(Recovery, "recovery", _PUBLISHED_ONLY, Regress.NAIVE)
+    rule: Rule = inherit_setting(Recovery, "rule", _PUBLISHED_ONLY)
+    intrinsic: float = inherit_setting(Recovery, "intrinsic", _PUBLISHED_ONLY)
+    steps: int = inherit_setting(Recovery, "steps", _PUBLISHED_ONLY)
 
     def decode_reports(self, reported: Floats, channel: Channel) -> Floats:
         """Map reports to the scale -1..1.

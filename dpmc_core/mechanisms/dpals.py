@@ -233,7 +233,7 @@ class Dpals(EffectsFirst):
                 ),
             )
             round_releases.append(problems)
-        releases = DpalsReleases(self.item_effects_releases(public), tuple(round_releases))
+        releases = DpalsReleases(self.build_item_effects_releases(public), tuple(round_releases))
         return self.build_guarantee(
             public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)"
         )

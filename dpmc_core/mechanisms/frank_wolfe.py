@@ -76,7 +76,7 @@ _PUBLISHED_NOTE = (
     " by a rule that it does not print: they stay what they are; as printed, T rounds make T - 1"
     " updates, because the first direction is 0: here they make T"
 )
-_FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
+_FAILURE_PROBABILITY = 1 / 3  # the paper's beta in the eigenvalue slack
 _SVD_TOLERANCE = 1e-6  # relative accuracy of the eigenpairs of private SVD
 _EIGEN_TOLERANCE = 1e-4  # relative accuracy elsewhere: the noise is far larger
 
@@ -367,7 +367,7 @@ class PrivateRounds(EffectsFirst):
         arrays = {"row_norm": ArraySpec(()), "shares": each, "steps": each}
         return self.describe_user_side(public, columns, ranks, formula, arrays)
 
-    def private_rounds(
+    def run_private_rounds(
         self,
         releases: EffectsFirstReleases,
         ratings: Ratings,
@@ -387,7 +387,7 @@ class PrivateRounds(EffectsFirst):
         public, shares, steps = ratings.public, [], []
         rows, row_scales = self.clip_residual_rows(ratings, releases, rng)[1].local_data
         radius, bound = nuclear_radius(self.radius, public), self.row_norm(public)
-        slack_factor = math.log(public.items / _FAILURE) * math.sqrt(public.items)
+        slack_factor = math.log(public.items / _FAILURE_PROBABILITY) * math.sqrt(public.items)
 
         def top_pair(t: int, rows: Sparse, clip_scales: Floats) -> tuple[Floats, float, bool]:
             v, square, scale, edge = eigenpair(t, rows, clip_scales)
@@ -467,7 +467,7 @@ class PrivateFrankWolfe(PrivateRounds):
             )
             for round_label, budget, n_publications in self.split_by_round(self.growth, self.rounds)
         ]
-        releases = GramReleases(self.item_effects_releases(public), tuple(round_releases))
+        releases = GramReleases(self.build_item_effects_releases(public), tuple(round_releases))
         return self.build_guarantee(
             public, releases, _format_source(self, "Theorem 3.1"), *most_rated_caveats(public)
         )
@@ -484,7 +484,7 @@ class PrivateFrankWolfe(PrivateRounds):
             (squared_value,), vectors = leading_eigenpairs(noisy_products, n, 1, _EIGEN_TOLERANCE)
             return vectors[:, 0], float(squared_value), release.scale, noise_edge
 
-        yield from self.private_rounds(releases, ratings, rng, eigenpair)
+        yield from self.run_private_rounds(releases, ratings, rng, eigenpair)
 
 
 @dataclass(frozen=True)
@@ -537,7 +537,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
                     " round"
                 )
         releases = OjaReleases(
-            self.item_effects_releases(public),
+            self.build_item_effects_releases(public),
             build_gaussian_release(
                 "Gram matrix of the residual rows times a unit vector",
                 (public.items,),
@@ -578,7 +578,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
             )
             return v, squared_value, scale, noise_edge
 
-        yield from self.private_rounds(releases, ratings, rng, eigenpair)
+        yield from self.run_private_rounds(releases, ratings, rng, eigenpair)
 
 
 @mechanism
@@ -686,7 +686,7 @@ class PrivateSvd(EffectsFirst):
         gram = build_gram_release(
             self, public, "Gram matrix of the users' rows", sensitivity, remainder
         )
-        releases = SvdReleases(self.item_effects_releases(public), count_release, gram)
+        releases = SvdReleases(self.build_item_effects_releases(public), count_release, gram)
         return self.build_guarantee(
             public, releases, _format_source(self, "Theorem B.1"), *most_rated_caveats(public)
         )
@@ -911,7 +911,7 @@ class PrivatePgd(EffectsFirst):
         sensitivity, budget = self.row_norm(public) ** 2, self.remaining_budget() / self.rounds
         query = "Gram matrix of the completed rows"
         gram = build_gram_release(self, public, query, sensitivity, budget, self.rounds)
-        releases = GramReleases(self.item_effects_releases(public), (gram,))
+        releases = GramReleases(self.build_item_effects_releases(public), (gram,))
         return self.build_guarantee(
             public, releases, _format_source(self, "Algorithm 5"), *most_rated_caveats(public)
         )

@@ -641,7 +641,7 @@ class Output(OneBit, Completion):
         )
         return self.pure_guarantee(public, NoisyMatrix(matrix), caveats)
 
-    def solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
+    def build_solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
         """Return the feasible set of the solver.
 
         Args:

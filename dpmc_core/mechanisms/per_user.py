@@ -244,7 +244,7 @@ class EffectsFirst(PerUser):
         """Return the clip L of a centred row, in rating points."""
         return self.clip * public.half_width * math.sqrt(effective_cap(self.cap, public))
 
-    def item_effects_releases(self, public: PublicFacts) -> EffectsReleases | None:
+    def build_item_effects_releases(self, public: PublicFacts) -> EffectsReleases | None:
         """Return the releases of the item effects; None where their share of the budget is 0.
 
         Raises:

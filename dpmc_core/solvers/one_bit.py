@@ -199,9 +199,9 @@ class LowRank(NamedTuple):
     right: Floats
     observed: Floats
 
-    def dot(self, factors: LowRank) -> float:
+    def dot(self, other: LowRank) -> float:
         """Return the Frobenius inner product."""
-        return float(np.sum((self.left.T @ factors.left) * (self.right.T @ factors.right)))
+        return float(np.sum((self.left.T @ other.left) * (self.right.T @ other.right)))
 
     def towards(self, target: LowRank, share: float) -> LowRank:
         """Return (1 - share) self + share target, factored at its numerical rank."""
@@ -230,9 +230,9 @@ class FullMatrix(NamedTuple):
     matrix: Floats
     observed: Floats
 
-    def dot(self, factors: FullMatrix) -> float:
+    def dot(self, other: FullMatrix) -> float:
         """Return the Frobenius inner product."""
-        return float(np.vdot(self.matrix, factors.matrix))
+        return float(np.vdot(self.matrix, other.matrix))
 
     def towards(self, target: FullMatrix, share: float) -> FullMatrix:
         """Return (1 - share) self + share target."""
@@ -512,7 +512,7 @@ class Completion:
         """Whether the solution is a dense matrix, not factors."""
         return self.bound is not None
 
-    def solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
+    def build_solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
         """Return the feasible set of the solver.
 
         Args:
@@ -530,7 +530,7 @@ class Completion:
             rng: draws where the search for singular vectors starts.
             raw: whether the loss is of raw signs; then the trace is marked raw.
         """
-        rounds, constraint = self.iterations, self.solver_feasible_set(ratings, rng)
+        rounds, constraint = self.iterations, self.build_solver_feasible_set(ratings, rng)
         for iterate in minimise_loss(loss, constraint, iterations=rounds, tolerance=self.tolerance):
             trace = {
                 "objective": iterate.objective,

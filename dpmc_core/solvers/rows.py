@@ -412,7 +412,7 @@ def solve_ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
     Args:
         squares: A, shape (m, d, d), or (d, d) where all rows share it.
         moments: b, shape (m, d).
-        penalty: above 0, one number or shape (m,).
+        penalty: above 0, one number, or shape (m,) where each row has its own A.
 
     Returns:
         Array of shape (m, d).
