@@ -218,10 +218,10 @@ def iterate_frank_wolfe(
         radius: k, in rating points.
         rounds: T.
         step: the share of the new rank-one matrix.
-        top_pair: (v, lambda', whether that is more than noise) of round t, of A as a sparse matrix
-            whose rows are multiplied by given factors, shape (m,); v has shape (n,). The factors
-            clip the rows to l2 norm `residual_norm`.
-        residual_norm: the largest norm of a row of A, in rating points.
+        top_pair: maps the round t, A as a sparse matrix and the factors that clip its rows, shape
+            (m,), to the top right singular vector v of the clipped A, shape (n,), its singular
+            value lambda', and whether that is more than noise.
+        residual_norm: the l2 norm to which the rows of A are clipped, in rating points.
         row_norm: L, to which the observed rows of Y are scaled down, in rating points.
     """
     m, n = entries.shape
@@ -380,9 +380,9 @@ class PrivateRounds(EffectsFirst):
             releases: of the item effects, published first.
             ratings: the users' ratings.
             rng: draws the noise.
-            eigenpair: the released pair of round t: v of shape (n,), lambda^2, the scale of the
-                noise and the lambda^2 that the noise alone has. It takes t, A as a sparse matrix,
-                and the factors of its rows, shape (m,).
+            eigenpair: maps the round t, A as a sparse matrix and the factors that clip its rows,
+                shape (m,), to the released v of shape (n,) and lambda^2, the scale of the noise,
+                and the lambda^2 that the noise alone has.
         """
         public, shares, steps = ratings.public, [], []
         rows, row_scales = self.clip_residual_rows(ratings, releases, rng)[1].local_data

@@ -9,7 +9,7 @@ benchmarks", 2021; RYHH24, Eq. 1 and 11). Ratings, from the middle of their publ
 
     L = sum_S (r - p'q)^2 + user_penalty ||P||_F^2 + item_penalty ||Q||_F^2
 
-with ||p_u|| <= 1 where asked for (HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix
+with ||p_u|| <= 1 where it is set (HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix
 Factorization", 2015).
 """
 

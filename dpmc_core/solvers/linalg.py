@@ -342,7 +342,7 @@ def leading_triplets(
         return transposed_triplets and transposed_triplets.T
     width = start.shape[1]
     basis = _append_random_columns(start, min(max(8, width + 4 + width // 4), n), n, rng)
-    filtered = 0  # total degree since columns were last drawn
+    filtered = 0  # total degree since columns were last added
     for _ in range(_PASSES):
         check_cancelled()
         if basis.shape[1] > n // 2:
