@@ -54,12 +54,12 @@ CORE = [
          "(row_means(entries, ratings.values, public.middle) - public.middle) / "
          "np.abs(ratings.values - public.middle).max()", _WORST),
         ("own statistics move half as far", UNIT,
-         "own_budget, math.sqrt(2 * OWN + 2), math.sqrt(2 * OWN + 2)),",
-         "own_budget, math.sqrt(OWN + 1), math.sqrt(OWN + 1)),", _WORST),
+         "math.sqrt(2 * OWN + 2),\n            math.sqrt(2 * OWN + 2),",
+         "math.sqrt(OWN + 1),\n            math.sqrt(OWN + 1),", _WORST),
         ("means of a replaced row", UNIT, "budget, math.sqrt(2), 2.0)",
          "budget, math.sqrt(2), math.sqrt(2))", _WORST),
-        ("counts of a replaced row", UNIT, "counts_budget, 1.0, math.sqrt(2)),",
-         "counts_budget, 1.0, 1.0),", _WORST),
+        ("counts of a replaced row", UNIT, "1.0,\n            math.sqrt(2),",
+         "1.0,\n            1.0,", _WORST),
         ("sums of a replaced row", UNIT, "sums_budget, clip, 2 * clip",
          "sums_budget, clip, math.sqrt(2) * clip", _WORST),
         ("gains move half as far", UNIT,
@@ -137,12 +137,12 @@ CORE = [
     ),
     *family_of(
         "item effects", "mechanisms/private_effects.py",
-        ("moments move sqrt(2) at most", UNIT, "moments_budget, math.sqrt(3), 2.0,",
-         "moments_budget, math.sqrt(2), 2.0,", _WORST),
-        ("moments of a replaced row", UNIT, "moments_budget, math.sqrt(3), 2.0,",
-         "moments_budget, math.sqrt(3), math.sqrt(3),", _WORST),
-        ("rounds of residuals are not counted", OTHER, "clip, 2 * clip, self.rounds),",
-         "clip, 2 * clip, 1),", _SPENT),
+        ("moments move sqrt(2) at most", UNIT, "math.sqrt(3),\n                2.0,",
+         "math.sqrt(2),\n                2.0,", _WORST),
+        ("moments of a replaced row", UNIT, "math.sqrt(3),\n                2.0,",
+         "math.sqrt(3),\n                math.sqrt(3),", _WORST),
+        ("rounds of residuals are not counted", OTHER, "2 * clip,\n                self.rounds,",
+         "2 * clip,\n                1,", _SPENT),
         ("each round spends all of the rest", SCALE, "(rounds_budget / self.rounds).split(",
          "rounds_budget.split(", _SPENT),
         ("share of taste by raw counts", OTHER, "factor_share = taste_share(item_effects, ",
@@ -196,19 +196,18 @@ CORE = [
          "replaced_sensitivity = math.sqrt(2)", _TURNED),
         ("moments move sqrt(2) at most", UNIT,
          "math.sqrt(3),\n"
-         "                    math.sqrt(8),\n"
-         "                    n_publications", "math.sqrt(2), math.sqrt(8), n_publications",
+         "                math.sqrt(8),\n"
+         "                n_publications", "math.sqrt(2), math.sqrt(8), n_publications",
          _PROFILES),
         ("moments of a replaced row", UNIT,
          "math.sqrt(3),\n"
-         "                    math.sqrt(8),\n"
-         "                    n_publications", "math.sqrt(3), math.sqrt(6), n_publications",
+         "                math.sqrt(8),\n"
+         "                n_publications", "math.sqrt(3), math.sqrt(6), n_publications",
          _TURNED),
         ("asks are not counted", OTHER,
          "1.0,\n"
-         "                    replaced_sensitivity,\n"
-         "                    n_publications,\n"
-         "                )", "1.0, replaced_sensitivity, 1)",
+         "                replaced_sensitivity,\n"
+         "                n_publications,", "1.0, replaced_sensitivity, 1,",
          named("private_taste", f"{_ACCOUNTANT}[private-taste-0.3]")),
         ("profiles count in full beside counts", CLIP,
          "= math.sqrt(1 - count_share) * profile_sums", "= profile_sums", _PROFILES),

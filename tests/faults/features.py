@@ -84,12 +84,7 @@ FEATURES = [
          "profile_sums", named("private_taste",
          "test_no_user_moves_a_release_further_than_stated[taste-0.5-Change.USER_EMPTIED]")),
         ("one ask is not paid", SCALE,
-         "rounds_budget / n_publications,\n"
-         "                    1.0,\n"
-         "                    replaced_sensitivity,\n"
-         "                    n_publications,\n"
-         "                ),",
-         "rounds_budget / (n_publications - 1), 1.0, replaced_sensitivity, n_publications),",
+         "rounds_budget / n_publications,", "rounds_budget / (n_publications - 1),",
          named("private_taste",
          "test_certified_is_claimed_and_what_an_independent_accountant_finds"
          "[private-taste-1.0]")),
