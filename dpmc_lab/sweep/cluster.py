@@ -1,7 +1,7 @@
-"""A Dask cluster: its workers run units of a sweep, or hold the users of a fit in partitions.
+"""Use a Dask cluster: its workers run units of a sweep, or hold the users of a fit in partitions.
 
-Nothing else knows Dask: a sweep knows a pool, a fit knows sums over users (`ratings.Here`). A
-function of one partition depends on its arguments alone, so running it again changes nothing.
+No other module knows Dask: a sweep knows a pool, and a fit knows sums over users (`ratings.Here`).
+A function of one partition depends on its arguments alone, so running it again changes nothing.
 """
 
 from __future__ import annotations
@@ -48,14 +48,22 @@ _ADDRESS = re.compile(r"(tcp|tls)://(\[[\w:.%]+\]|[^\s:/@\[\]]+):(\d{1,5})")
 
 
 def check_scheduler_address(address: str) -> None:
-    """Raise InvalidSetting unless it is the address of a scheduler as Dask prints it."""
+    """Check that an address is that of a scheduler, as Dask prints it.
+
+    Raises:
+        InvalidSetting: it is not.
+    """
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match[3]) < 2**16:
         raise InvalidSetting("--cluster", "tcp://HOST:PORT or tls://HOST:PORT", address)
 
 
 def connect_to_cluster(address: str) -> Any:
-    """A client of a running Dask scheduler whose workers have this program. Raises DpmcError."""
+    """Return a client of a running Dask scheduler whose workers have this program.
+
+    Raises:
+        DpmcError: the cluster cannot be used.
+    """
     check_scheduler_address(address)
     # Dask reports every lost connection at length.
     log_levels = dict.fromkeys(("distributed", "distributed.client"), "critical")
@@ -97,6 +105,7 @@ class ClusterPool:
         self._running: dict[Future[Record | str], Any] = {}
 
     def submit(self, unit: Unit) -> Future[Record | str]:
+        """Hand a unit to a worker."""
         # Dask's own executor never answers where the scheduler is lost before a result arrives.
         future: Future[Record | str] = Future()
 
@@ -118,6 +127,7 @@ class ClusterPool:
         return future
 
     def close(self, *, at_once: bool) -> None:
+        """Disconnect from the cluster, cancelling the running units if `at_once`."""
         with suppress(Exception):  # the scheduler may be gone
             if at_once:
                 self._client.cancel(list(self._running.values()))
@@ -151,10 +161,16 @@ def _check_workers(client: Any, address: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PartitionedUsers(UserData):
-    """What workers hold of the users of each partition.
+    """The users of each partition, held by the workers.
 
-    partitions: a future of each; Dask computes it again, from its file if need be, where its worker
-    is lost. Of ratings: their number and fingerprint.
+    Attributes:
+        client: the Dask client.
+        partitions: one future per partition; Dask computes it again, if necessary from its file,
+            when its worker is lost.
+        public: public facts of all ratings.
+        count: number of ratings.
+        fingerprint: of the ratings.
+        columns: roles of the file's columns.
     """
 
     client: Any
@@ -170,9 +186,11 @@ class PartitionedUsers(UserData):
 
     @property
     def features(self) -> Floats:
+        """Return the item features, of which there are none."""
         return np.zeros((self.public.items, 0))
 
     def map_users(self, function: Callable[..., Any], *state: Any) -> PartitionedUsers:
+        """Apply a function to the users of each partition."""
         # State is a task of its own: it travels once, and is there again where a worker is lost.
         call = _submit(self.client, pickle.loads, pickle.dumps((function, state)))
         return replace(
@@ -184,6 +202,7 @@ class PartitionedUsers(UserData):
         )
 
     def sum_over_users(self, function: Callable[..., Any], *state: Any) -> Any:
+        """Sum a function's results over all partitions."""
         # In pairs, always the same ones: each partition counts once, in whatever order they end.
         sums = self.map_users(function, *state).partitions
         while len(sums) > 1:
@@ -192,11 +211,12 @@ class PartitionedUsers(UserData):
         return _wait_for_result(sums[0])
 
     def build_model(self, function: Callable[..., Any], *state: Any) -> Any:
+        """Return a model whose user part is computed in each partition."""
         return PartitionedModel(self, function, state)
 
 
 class PartitionedModel(NamedTuple):
-    """A model of which each partition has that of its users: function(partition, *state)."""
+    """A model of which each partition computes that of its users: function(partition, *state)."""
 
     partitions: PartitionedUsers
     function: Callable[..., Any]
@@ -204,14 +224,19 @@ class PartitionedModel(NamedTuple):
     factors: None = None
 
     def predict(self, *_: Any) -> Floats:
+        """Refuse to predict, since the model of users stays in their partition.
+
+        Raises:
+            DpmcError: always.
+        """
         raise DpmcError("what is predicted for users stays with their partition")
 
 
 class PartitionedProblem(Problem):
-    """Training and test ratings of users in partitions, measured where they are."""
+    """Training and test ratings of users in partitions, evaluated on the workers."""
 
     def check(self, task: Task) -> None:
-        pass
+        """Check nothing, since ratings stay in their partitions."""
 
     def evaluate(self, task: Task, model: Any, rng: Rng) -> dict[str, float]:  # noqa: ARG002
         test: Any = self.test
@@ -238,9 +263,12 @@ def open_partitioned_problem(
     split: Split | None,
     seed: int,
 ) -> Iterator[PartitionedProblem]:
-    """A folder of Parquet files as partitions of whole users, each read by a worker of a cluster.
+    """Open a folder of Parquet files as partitions of whole users, each read by a worker.
 
-    Only ids of users and items, and sums, come from there. Raises DpmcError.
+    Only ids of users and items, and sums, leave the workers.
+
+    Raises:
+        DpmcError: the data or the cluster cannot be used.
     """
     files = [
         source_part.path
@@ -270,7 +298,7 @@ def open_partitioned_problem(
 def load_partitions(
     client: Any, files: Sequence[Path], task: Task, reading: Mapping[str, Any]
 ) -> PartitionedUsers:
-    """Ratings of a folder's files over one list of users and items, in the form of the task."""
+    """Load the ratings of some files with common user and item indices, prepared for the task."""
     options = ReadOptions(**reading)
     loaded = [
         _submit(
@@ -304,7 +332,11 @@ def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _wait_for_result(future: Any) -> Any:
-    """What a task found, as soon as it is there. Raises DpmcError."""
+    """Return the result of a task as soon as it is available.
+
+    Raises:
+        DpmcError: the cluster could not finish.
+    """
     while True:
         check_cancelled()
         try:
@@ -321,7 +353,11 @@ def _wait_for_result(future: Any) -> Any:
 def build_partitioned_problem(
     all_ratings: PartitionedUsers, name: str, task: Task, split: Split | None, seed: int
 ) -> PartitionedProblem:
-    """All ratings, split into those to train and those to test on. Raises InvalidSetting."""
+    """Split all ratings into those to train on and those to test on.
+
+    Raises:
+        InvalidSetting: the share of test ratings is not between 0 and 1.
+    """
     chosen_split = split or choose_default_split(task)
     share, description = None, f"{chosen_split}, without times a random one"
     if isinstance(chosen_split, RandomShare):
@@ -341,7 +377,7 @@ def build_partitioned_problem(
 
 
 def attach_rating_count(parts: PartitionedUsers) -> PartitionedUsers:
-    """With how many ratings there are, and their fingerprint."""
+    """Return the partitions with the number of their ratings and a fingerprint."""
     count, entry_hash_sum = parts.sum_over_users(partitions.summarise_content)
     fingerprint = digest_values("partitions", parts.public.as_dict(), int(entry_hash_sum[0]))[:16]
     return replace(parts, count=count, fingerprint=fingerprint)

@@ -1,6 +1,6 @@
-"""Ratings of one partition of users: read, placed among all, split, counted and measured.
+"""Read, index, split, count and measure the ratings of one partition of users.
 
-Each function depends on its arguments alone, so running it again gives the same.
+Each function depends on its arguments alone, so running it again gives the same result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ CATALOGUE = attrgetter("user_ids", "item_ids", "public", "columns")  # of one fi
 def join_ratings(
     files: Sequence[Path], catalogues: Sequence[tuple[Any, ...]]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Where each user and each item of some files stands among all. Raises BadRatings."""
+    """Return the index of each user and of each item among those of all files.
+
+    Raises:
+        BadRatings: ranges differ, or a user is in two files.
+    """
     first = catalogues[0][2]
     owner: dict[str, Path] = {}
     for path, (ids, _, public, _) in zip(files, catalogues, strict=True):
@@ -50,19 +54,23 @@ def join_ratings(
 
 
 def index_in_order(names: Sequence[str]) -> dict[str, int]:
-    """Each name's place in natural order."""
+    """Return the position of each name in natural order."""
     order = natural_order(pa.array(names, pa.string()))
     return {names[k]: n for n, k in enumerate(order)}
 
 
 def read_file_stamp(path: Path) -> tuple[int, int]:
-    """What changes where a file is written anew."""
+    """Return the size and the modification time of a file."""
     found = path.stat()
     return found.st_size, found.st_mtime_ns
 
 
 def read_file(path: str, options: ReadOptions, seen: tuple[int, int]) -> Ratings:
-    """The ratings of a file. Raises BadRatings where its stamp is no more the one that was seen."""
+    """Read the ratings of a file.
+
+    Raises:
+        BadRatings: its stamp is no longer the expected one.
+    """
     if (
         Path(path).is_file() and read_file_stamp(Path(path)) != seen
     ):  # read again, in the middle of a fit
@@ -71,7 +79,15 @@ def read_file(path: str, options: ReadOptions, seen: tuple[int, int]) -> Ratings
 
 
 def reindex_ratings(ratings: Ratings, places: Ints, items: Ints, count: int, task: Task) -> Ratings:
-    """A file's ratings over the items of all; places: of its users among all."""
+    """Return a file's ratings with item indices over all files, prepared for the task.
+
+    Args:
+        ratings: of the file.
+        user_positions: array of shape (n_users,), position of each of its users among all.
+        item_indices: array of shape (n_items,), index of each of its items among all.
+        n_items: number of all items.
+        task: what the ratings are prepared for.
+    """
     public = replace(ratings.public, items=count)
     cells = ratings.users, items[ratings.items], ratings.values
     return prepare_all_ratings(
@@ -82,8 +98,11 @@ def reindex_ratings(ratings: Ratings, places: Ints, items: Ints, count: int, tas
 def split_ratings(
     ratings: Ratings, share: float | None, key: int
 ) -> tuple[Ratings, Ratings | None]:
-    """Training ratings, and test ratings where there are any: each user's latest, or a share of
-    which one rating of each user is never a part. By a hash, so the same in any partition."""
+    """Split into training ratings and test ratings, if there are any.
+
+    The test ratings are each user's latest, or a share that always leaves every user one rating.
+    The split is by a hash, so it is the same in any partition.
+    """
     number = hash_cells(ratings, key)
     if share is None:
         latest = () if ratings.times is None else (-ratings.times,)
@@ -95,7 +114,7 @@ def split_ratings(
 
 
 def summarise_content(ratings: Ratings | None) -> tuple[int, Any]:
-    """How many ratings, and a sum over them that tells other ratings apart."""
+    """Return the number of ratings, and a sum over them that differs for other ratings."""
     if ratings is None:
         return 0, np.zeros(1, dtype=np.uint64)
     marks = hash_cells(ratings, 0) * ratings.values.view(np.uint64) + hash_cells(ratings, 1)
@@ -108,7 +127,7 @@ def sum_test_measures(
     function: Callable[..., Any],
     state: tuple[Any, ...],
 ) -> tuple[float, int]:
-    """The sum of the measures of the test ratings that have one, and how many these are."""
+    """Return the sum of the measures of the test ratings that have one, and their number."""
     part, (train, test) = both
     if test is None:
         return 0.0, 0
@@ -118,17 +137,17 @@ def sum_test_measures(
 
 
 def apply_function(part: Any, sent: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
-    """What a function gives; sent: the function and its further arguments."""
+    """Apply a function with its further arguments to a partition."""
     return sent[0](part, *sent[1])
 
 
 def add_results(one: Any, *other: Any) -> Any:
-    """A sum of arrays or numbers, or of tuples of them."""
+    """Add arrays or numbers, or tuples of them."""
     if isinstance(one, tuple):
         return tuple(map(add_results, one, *other))
     return sum(other, one)
 
 
 def pair_partitions(*both: Any) -> tuple[Any, ...]:
-    """What two partitions hold of the same users."""
+    """Return the values that two partitions hold for the same users as a tuple."""
     return both
