@@ -1,13 +1,13 @@
-"""Lessons on epsilon: predict, move, see, and one sentence to take home.
+"""Teach epsilon in lessons: predict, move, observe, and one sentence to take home.
 
-A lesson is one TOML file here: its words, its slides, and which of its numbers a picture shows
-where. Every number is computed when it is asked for by its name in numbers.py: a page and a
-worksheet draw from the same slides, so text and chart cannot disagree.
+A lesson is one TOML file in this folder, with its texts, its slides, and the numbers that its
+pictures show. A number is computed when a text or picture refers to its name in numbers.py. A page
+and a worksheet use the same slides, so text and chart cannot disagree.
 
-In a text, {name} is a number or what is moved, at its start where nothing has been, or what belongs
-to it, as in {poll.reports};
-{name:FORM} writes it by one of FORMS or by Python's own; {name:none|one|more} takes the text that
-the number counts to; {phrase} is a text of [phrases], or one of several by what `by` names.
+In a text, {name} is a number or the value of a control (at its start where nothing was moved), or
+an attribute, as in {poll.reports}. {name:FORM} formats it by one of FORMS or by Python's own;
+{name:none|one|more} selects a text by the number. {phrase} is a text of [phrases], or one of
+several selected by the value that `by` names.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Table = Mapping[str, Any]
 
 
 def format_odds(share: float) -> str:
-    """For and against, the smaller one as one."""
+    """Return the odds for and against, with the smaller as one."""
     ratio = share / (1 - share)
     return f"{ratio:,.3g} : 1" if ratio >= 1 else f"1 : {1 / ratio:,.3g}"
 
@@ -75,7 +75,7 @@ def _fill_text(text: str, *values: Any, current_values: Table = MappingProxyType
 
 
 def _resolve_value(value: Any, current_values: Table) -> Any:
-    """A number as it is written, or by its name."""
+    """Return a number as it is, or look it up by its name."""
     return (
         _TextFormatter().get_field(value, (), current_values)[0]
         if isinstance(value, str)
@@ -89,7 +89,7 @@ def _parameter_names(name: str) -> tuple[str, ...]:
 
 
 class LessonValues(dict[str, Any]):
-    """What a text may name: what is moved, phrases, and numbers, which are computed when asked."""
+    """Values that a text may name: controls, phrases, and numbers that are computed on demand."""
 
     def __init__(
         self, control_values: ControlValues, phrases: Table = MappingProxyType({})
@@ -114,9 +114,19 @@ class LessonValues(dict[str, Any]):
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """What one moves: one of `values` in their order, on a slider; one of `options` by name, what
-    the address says -> what people read; with neither a button, which counts how often it was
-    pressed: the seed of a simulation. ends: words beneath the ends of a slider."""
+    """What the reader moves: a slider over `values`, a choice of `options`, or a button.
+
+    A button counts how often it was pressed, which is the seed of a simulation.
+
+    Attributes:
+        key: its name in the address.
+        label: its name on the screen.
+        start: its first value.
+        values: values of a slider, in order.
+        options: labels by the value in the address.
+        form: format of a value.
+        ends: labels beneath the ends of a slider.
+    """
 
     key: str
     label: str
@@ -127,7 +137,7 @@ class Control:
     ends: tuple[str, str] = ("", "")
 
     def format_value(self, value: Any) -> str:
-        """A value as people read it."""
+        """Return a value as people read it."""
         return self.options[value] if self.options else _fill_text(self.form, value)
 
 
@@ -143,9 +153,12 @@ _CONTROLS: Mapping[str, Table] = {
 
 
 class Reveal(NamedTuple):
-    """What comes out: sentences, of which the first is the finding, and a picture of it.
+    """What a slide reveals: sentences, the first of which is the finding, and a picture.
 
-    note: what the picture is a picture of, where it needs saying ("Simulated: ...").
+    Attributes:
+        sentences: the sentences.
+        picture: the picture, if any.
+        note: what the picture shows, where this needs saying ("Simulated: ...").
     """
 
     sentences: tuple[str, ...]
@@ -155,7 +168,14 @@ class Reveal(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SlideTemplate:
-    """What a slide shows, as it is written. of: the function of a room's numbers."""
+    """What a slide reveals, before numbers are filled in.
+
+    Attributes:
+        says: the sentences.
+        picture: specification of the picture.
+        note: what the picture shows.
+        of: name of the function that computes the numbers from a room.
+    """
 
     says: tuple[str, ...]
     picture: Table = field(default_factory=dict)
@@ -163,7 +183,7 @@ class SlideTemplate:
     of: str = ""
 
     def __call__(self, view: View) -> Reveal | None:
-        """By a room that is open, where it has something to say."""
+        """Return what a room's numbers reveal; None where it has none."""
         values = getattr(numbers, self.of)(view)
         return None if values is None else self.build_reveal(LessonValues(values))
 
@@ -173,7 +193,13 @@ class SlideTemplate:
         control: Control | None = None,
         stop_values: tuple[Table, ...] = (),
     ) -> Reveal:
-        """By numbers. stop_values: the same ones at every stop of the control `control`."""
+        """Fill in numbers.
+
+        Args:
+            current_values: the numbers.
+            control: the control over whose values a curve is drawn.
+            stop_values: the numbers at every value of that control.
+        """
         sentences = tuple(
             _fill_text(template, current_values=current_values) for template in self.says
         )
@@ -245,9 +271,15 @@ class SlideTemplate:
 
 @dataclass(frozen=True, kw_only=True)
 class Predict:
-    """A question before anything is shown. right: number of the right option; None where there is
-    none to be had, as in a question of what one wants. numbers: in place of options, of which the
-    first is right; they stand in their order, written by `form`."""
+    """A question before anything is revealed.
+
+    Attributes:
+        question: the text.
+        options: the answers.
+        right: index of the right option; None where there is none, as in a question about wishes.
+        numbers: names of numbers in place of options, of which the first is right; they are sorted.
+        form: format of these numbers.
+    """
 
     question: str
     options: tuple[str, ...] = ()
@@ -256,7 +288,7 @@ class Predict:
     form: str = "{:g}"
 
     def with_numbers(self, current_values: Table) -> Predict:
-        """The question with its numbers."""
+        """Return the question with its numbers filled in."""
         resolved = [_resolve_value(entry, current_values) for entry in self.numbers]
         options, right = (
             [_fill_text(entry, current_values=current_values) for entry in self.options],
@@ -276,7 +308,13 @@ class Predict:
 
 @dataclass(frozen=True, kw_only=True)
 class Elsewhere:
-    """A page of the app in a state. page: its file's name; query: what its address says."""
+    """A link to a page of the app in a certain state.
+
+    Attributes:
+        words: text of the link.
+        page: name of the page's file.
+        query: parameters of its address.
+    """
 
     words: str
     page: str
@@ -285,11 +323,20 @@ class Elsewhere:
 
 @dataclass(frozen=True, kw_only=True)
 class Slide:
-    """One step of a lesson. key: its name in the address.
+    """One step of a lesson.
 
-    move: what one moves; shows: what comes out. teacher: a line for the teacher, never projected.
-    in_class: the same by a room that is open. after: where the app shows the same. given: numbers
-    of this slide alone. phrases: of the lesson.
+    Attributes:
+        key: its name in the address.
+        title: its heading.
+        said: the text.
+        teacher: a line for the teacher, which is never projected.
+        shows: what it reveals.
+        predict: the question before, if any.
+        move: the controls.
+        in_class: what it reveals from an open room, if anything.
+        after: where the app shows the same.
+        given: numbers of this slide alone.
+        phrases: of the lesson.
     """
 
     key: str
@@ -306,11 +353,11 @@ class Slide:
 
     @property
     def start(self) -> dict[str, Any]:
-        """What is moved, before anything has been."""
+        """Return the first value of each control."""
         return {control.key: control.start for control in self.move}
 
     def compute_values(self, control_values: ControlValues) -> LessonValues:
-        """What the texts may name."""
+        """Return the values that the texts may name."""
         names = {
             f"{control.key}_name": control.format_value(control_values[control.key])
             for control in self.move
@@ -319,7 +366,7 @@ class Slide:
         return LessonValues({**self.given, **control_values, **names}, self.phrases)
 
     def reveal(self, control_values: ControlValues) -> Reveal:
-        """What comes out, by what is moved."""
+        """Return what the slide reveals for the values of its controls."""
         control_key = self.shows.picture.get("over", "epsilon")
         stop_control = next((control for control in self.move if control.key == control_key), None)
         stops = (
@@ -333,7 +380,7 @@ class Slide:
         )
 
     def at_start(self) -> Slide:
-        """The slide with its numbers at the start."""
+        """Return the slide with its texts filled in for the first values."""
         current_values, after = self.compute_values(self.start), self.after
         return replace(
             self,
@@ -352,7 +399,18 @@ class Slide:
 
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """Slides, and one sentence to take home. minutes: to go through it alone."""
+    """Slides, and one sentence to take home.
+
+    Attributes:
+        id: name of its file.
+        number: its position.
+        title: its heading.
+        minutes: how long a person takes alone.
+        take_home: the sentence.
+        controls: controls that its slides may use, by name.
+        phrases: texts that other texts may name.
+        written: the slides as in the file.
+    """
 
     id: str
     number: int
@@ -365,10 +423,15 @@ class Lesson:
 
     @cached_property
     def slides(self) -> tuple[Slide, ...]:
+        """Return the slides with their texts filled in."""
         return tuple(map(self._build_slide, self.written))
 
     def get_slide(self, key: str) -> Slide:
-        """Raises KeyError."""
+        """Return the slide with this key.
+
+        Raises:
+            KeyError: there is no such slide.
+        """
         return {slide.key: slide for slide in self.slides}[key]
 
     def _build_slide(self, table: Table) -> Slide:
