@@ -1,4 +1,4 @@
-"""A run in pictures, and as one HTML file that opens without a network."""
+"""Show a run in pictures, and as one HTML file that opens without a network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pages.ui.report import Exhibit
 
 
 def build_exhibits(run: FinishedRun) -> list[Exhibit]:
-    """What a model learned, on held-out ratings."""
+    """Return charts of what a model learned, on held-out ratings."""
     result, id, name = run.result, run.result.mechanism.id, run.result.mechanism.name
     task, test, link = (
         result.mechanism.task,
@@ -66,7 +66,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
 
 
 def render_run_report(run: FinishedRun) -> str:
-    """A run as one file, charts and their library included."""
+    """Render a run as one file, including charts and their library."""
     result = run.result
     description = cards.build_privacy_card(result.guarantee, columns=result.problem.train.columns)
     titled_figures = [

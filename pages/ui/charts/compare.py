@@ -1,7 +1,7 @@
-"""Several mechanisms in one picture: curves with bands, the price of a quality, who is better.
+"""Draw several mechanisms in one picture: curves with bands, the cost of a quality, who is better.
 
-All three have the same axis of epsilon, and name what they draw in a column at their right: outside
-the frame, where a name covers nothing, in lines so short that there is room on a phone.
+All three have the same axis of epsilon. Labels are in a column at the right, outside the frame,
+where they cover nothing, in lines short enough for a phone.
 """
 
 from __future__ import annotations
@@ -76,10 +76,14 @@ def plot_comparison(
     waiting: Sequence[str] = (),
     baselines: Sequence[PlottedLine] = (),
 ) -> Figure:
-    """Markers are solid where an epsilon is certified in the unit of the axis, else hollow.
+    """Plot curves whose markers are solid where an epsilon is certified in the axis unit.
 
-    placed_lines, baselines: the lines of the picture. ends: epsilons that always have room, and
-    waiting: mechanisms without a point yet, so that the picture stands still while it fills.
+    Args:
+        picture: the chart.
+        placed_lines: its lines.
+        ends: epsilons that are always within the axis.
+        waiting: mechanisms without a point yet; with them the picture stays still while it fills.
+        baselines: private baselines of the chart.
     """
     x_range, text = (
         get_epsilon_range(ends, [*placed_lines, *baselines]),
@@ -137,26 +141,26 @@ def plot_comparison(
 
 
 def get_epsilon_range(ends: Interval, placed_lines: Sequence[PlottedLine]) -> Interval:
-    """The axis of epsilon: all of the grid, and whatever a change of unit moves beyond it."""
+    """Return the axis of epsilon: all of the grid, and what a change of unit moves beyond it."""
     epsilons = [*ends, *(float(x) for placed_line in placed_lines for x in placed_line.x)]
     return min(epsilons) / 1.15, max(epsilons) * 1.15
 
 
 def widen_margin(fig: Figure) -> Figure:
-    """The same with names that fit in whatever letters a reader has, where a page is no phone."""
+    """Widen the margin so that labels fit in any font, for pages that are wider than a phone."""
     fig.update_layout(margin_r=_FRAME["r"] + 40)
     return fig
 
 
 def format_figure_height(fig: Figure) -> str:
-    """A style that keeps the page's figure as high as its names need, on whatever window."""
+    """Return a style that keeps the page's figure as high as its labels need."""
     return f"<style>.st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
 
 
 def _create_frame(
     height: float, x_range: Interval, placed_lines: Sequence[PlottedLine], margin_top: int = 34
 ) -> Figure:
-    """An empty picture over epsilon whose frame is so many pixels high, with some above."""
+    """Create an empty picture over epsilon with a frame of this height and a margin above."""
     low, end = map(math.log10, x_range)
     units = {placed_line.unit for placed_line in placed_lines}
     unit_text = f"epsilon {units.pop()}" if len(units) == 1 else "epsilon"
@@ -172,7 +176,7 @@ def _create_frame(
 
 
 def _list_names(placed_lines: Sequence[PlottedLine]) -> list[str]:
-    """Their names in the column, with what epsilon counts where that differs."""
+    """Return the labels in the column, with what epsilon counts where that differs."""
     return [
         format_short_label(placed_line.line) + _format_unit(placed_line, placed_lines, "\n")
         for placed_line in placed_lines
@@ -182,7 +186,7 @@ def _list_names(placed_lines: Sequence[PlottedLine]) -> list[str]:
 def _format_unit(
     placed_line: PlottedLine, placed_lines: Sequence[PlottedLine], separator: str
 ) -> str:
-    """What an epsilon counts, for a narrow place; nothing where all count the same."""
+    """Return what an epsilon counts, for a narrow place; empty where all count the same."""
     counts = placed_line.unit.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
     return f"{separator}{counts}" * (len({other.unit for other in placed_lines}) > 1)
 
@@ -194,8 +198,10 @@ def _format_counts(placed_line: PlottedLine) -> str:
 def _draw_label_column(
     fig: Figure, metric: Metric, tags: Sequence[Tag], y_range: Sequence[float], height: float
 ) -> None:
-    """The upright axis, and names beside the frame, as near as may be to what they name, and led
-    to it."""
+    """Draw the vertical axis, and labels beside the frame.
+
+    A label is as near as possible to what it names, and connected to it.
+    """
     fig.update_layout(yaxis_range=y_range, yaxis_tickformat=metric.tick_format and PERCENT_TICKS)
     fig.add_annotation("axis", text=metric.axis_title)
     low, right = fig.layout["xaxis"]["range"]
@@ -227,10 +233,10 @@ _MIN_GAP = 0.2  # on the axis: nearer ones need no arrow
 def plot_accuracy_against_attacker(
     tradeoff: TradeChart, epsilon: float, height: float = _MIN_HEIGHT
 ) -> Figure:
-    """What is predicted against how often an attacker is right at most, who starts with a coin.
+    """Plot the metric against how often an attacker, who starts with a coin, is right at most.
 
-    The last three traces are what an epsilon moves: arrows, where papers put the methods (hollow),
-    where their releases do.
+    The last three traces are what an epsilon moves: arrows, the positions by papers (hollow), and
+    the positions by releases.
     """
     picture, metric = tradeoff.chart, tradeoff.chart.metric
     lines, baseline_curves = (
@@ -373,9 +379,14 @@ def _format_hover(track: TradeLine, bead: TradePoint) -> str:
 def plot_epsilon_needed(
     answers: Sequence[RequiredEpsilon], x_range: Interval, waiting: Sequence[str] = ()
 ) -> Figure:
-    """What a wanted quality costs: a dot with its interval for each mechanism.
+    """Plot the epsilon that a target quality needs: a dot with its interval for each mechanism.
 
-    The dot is filled where the epsilon is certified, else hollow. x_range: the axis of the curves.
+    The dot is filled where the epsilon is certified, else hollow.
+
+    Args:
+        answers: the epsilons.
+        x_range: the axis of the curves.
+        waiting: mechanisms without a point yet.
     """
     placed_lines = [answer.plotted for answer in answers]
     fig, edge = _create_row_figure(placed_lines, x_range, waiting)
@@ -414,7 +425,7 @@ def plot_epsilon_needed(
 def plot_best_ranges(
     standings: Sequence[LineComparison], x_range: Interval, waiting: Sequence[str] = ()
 ) -> Figure:
-    """Where each mechanism is clearly the best (thick), where none is clearly better (thin)."""
+    """Plot where each mechanism is clearly the best (thick), and where none is better (thin)."""
     fig, edge = _create_row_figure([entry.plotted for entry in standings], x_range, waiting)
     for k, entry in enumerate(standings):
         x, color = entry.plotted.x, get_style(entry.plotted.line.mechanism).color
@@ -446,7 +457,7 @@ def plot_best_ranges(
 def _create_row_figure(
     placed_lines: Sequence[PlottedLine], x_range: Interval, waiting: Sequence[str]
 ) -> tuple[Figure, float]:
-    """A frame with a row for each mechanism, named at the right; those that wait come last."""
+    """Create a frame with a labelled row for each mechanism; waiting ones come last."""
     method_styles = [get_style(placed_line.line.mechanism) for placed_line in placed_lines] + [
         Style(MUTED, "")
     ] * len(waiting)
@@ -480,7 +491,7 @@ def _create_row_figure(
 def _draw_row_segments(
     fig: Figure, row: int, ends: Sequence[tuple[Any, Any]], color: str, width: float, **trace: Any
 ) -> None:
-    """Parts of a row."""
+    """Draw segments of a row."""
     x = [end for pair in ends for end in (*pair, None)][:-1]
     fig.add_stroke(x, [-row] * len(x), color, line_width=width, **trace)
 
@@ -494,7 +505,7 @@ def _draw_row_markers(
     size: int,
     **trace: Any,
 ) -> None:
-    """A mechanism's marks in its row."""
+    """Draw a mechanism's markers in its row."""
     label, marker = placed_line.line.label, get_style(placed_line.line.mechanism)
     hover = f"{label}<br>epsilon %{{x:.4g}} {_format_counts(placed_line)}<br>{HOVER_TEXT}"
     mark = fig.make_marker(marker, solid=placed_line.is_certified, size=size)
@@ -502,7 +513,7 @@ def _draw_row_markers(
 
 
 def _annotate_row(fig: Figure, row: int, x: float, text: str, color: str = INK) -> None:
-    """Words above a row, at an epsilon."""
+    """Write text above a row, at an epsilon."""
     low, right = fig.layout["xaxis"]["range"]
     x = (math.log10(x) - low) / (right - low)
     fig.add_annotation("row", text=text, x=x, y=-row, font_color=color)

@@ -1,4 +1,4 @@
-"""Claims beside what is proved, and what an attacker can conclude."""
+"""Draw claims beside what is proved, and what an attacker can conclude."""
 
 from __future__ import annotations
 
@@ -34,9 +34,15 @@ def plot_claims(
     chosen: str,
     measured: Mapping[str, MeasuredPoint],
 ) -> Figure:
-    """One line per mechanism from its claim (hollow) to its certified epsilon (filled).
+    """Plot one line per mechanism from its claim (hollow) to its certified epsilon (filled).
 
-    measured: a tick, by id. A row can be pointed at in its whole length.
+    The pointer reacts along the whole length of a row.
+
+    Args:
+        groups: the mechanisms by promise.
+        rows: their guarantees by id.
+        chosen: id of the highlighted mechanism.
+        measured: measured bounds by id, drawn as ticks.
     """
     finite = [e for r in rows.values() for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
@@ -101,8 +107,10 @@ def _draw_promise(
     *,
     refuted: bool,
 ) -> None:
-    """A claim (hollow, crossed where refuted), and what is certified (filled); an arrow at the end
-    where nothing is."""
+    """Draw a claim (hollow, crossed where refuted) and what is certified (filled).
+
+    An arrow at the end means that nothing finite is certified.
+    """
     claimed, proved = budgets
     filled = "circle" if math.isfinite(proved) else "triangle-right"
     proved = min(proved, end)
@@ -118,7 +126,7 @@ def _draw_promise(
 def plot_attacker_success(
     epsilons: Sequence[float], shares: Sequence[float], epsilon: float
 ) -> Figure:
-    """How often the best attacker is right, against epsilon."""
+    """Plot how often the best attacker is right, by epsilon."""
     fig = create_figure("attacker", xaxis=EPSILON_AXIS)
     hover = "epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>"
     fig.add_stroke(list(epsilons), list(shares), INK, line_width=2.5, hover=hover)
@@ -127,9 +135,13 @@ def plot_attacker_success(
 
 
 def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> Figure:
-    """What each method proves at least, beside the claim (hollow) and the certificate (filled).
+    """Plot what each method proves, beside the claim (hollow) and the certificate (filled).
 
-    A bar that is grey is no bound yet. method_names: the names of the methods.
+    A grey bar is not a bound yet.
+
+    Args:
+        report: the audit.
+        method_names: names of the methods.
     """
     claimed, proved = report.claimed, report.certified.epsilon
     findings = [f for f in report.findings if f.epsilon is not None]
@@ -173,7 +185,7 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
 
 
 def plot_rating_influence(view: RatingInfluence) -> Figure:
-    """How far every published cell moves when one rating turns around."""
+    """Plot how far every published cell moves when one rating changes its sign."""
     fig = create_figure("lights")
     fig.add_trace(
         "moved",

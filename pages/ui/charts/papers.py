@@ -1,4 +1,4 @@
-"""An experiment of a paper on the paper's axes: our curves, what is printed laid over them."""
+"""Draw an experiment of a paper on the paper's axes: our curves, with printed values over them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINE = 52  # letters that stand beside the axis, one above the other
 
 
 def get_curve_styles(view: Look) -> dict[str, Style]:
-    """How each curve is drawn, by its label, with the colours of this surface."""
+    """Return the style of each curve by its label, with the colours of this surface."""
     surface_colors = {views.OPEN.color: INK, views.GUESS.color: MUTED}
     return {
         label: curve_style._replace(color=surface_colors.get(curve_style.color, curve_style.color))
@@ -26,7 +26,7 @@ def get_curve_styles(view: Look) -> dict[str, Style]:
 
 
 def plot_experiment(view: Look) -> Figure:
-    """Our curves with their bands; what is printed as hollow marks with the error of reading."""
+    """Plot our curves with bands; printed values are hollow marks with their reading error."""
     paper_experiment, curve_styles = view.experiment, get_curve_styles(view)
     # A name may take a row of the legend, above a frame of the same height.
     fig = create_figure("experiment", height=_FRAME + _ROW * len(curve_styles))
@@ -74,7 +74,7 @@ def _draw_series(fig: Figure, curve: Series, curve_style: Style, y: Axis) -> Non
 
 
 def _draw_printed(fig: Figure, view: Look, label: str, curve_style: Style) -> None:
-    """Hollow, whatever is proved: the legend says what it stands for."""
+    """Draw printed values as hollow marks, whatever is proved; the legend explains them."""
     printed_points = [p for p in view.experiment.printed if p.series == label]
     fig.add_markers(
         [p.x for p in printed_points],
