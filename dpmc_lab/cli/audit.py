@@ -1,4 +1,4 @@
-"""Claims put to the test: `dpmc audit`."""
+"""Audit the claim of a mechanism: `dpmc audit`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run_audit(
 
 
 def _format_report(report: Audit) -> list[str]:
-    """What was audited, the verdict, each method."""
+    """Return the audited mechanism, the verdict and each method as blocks of text."""
     certified = cards.format_budget(report.certified.epsilon, report.certified.delta)
     claimed = "-" if report.claimed is None else cards.format_epsilon(report.claimed)
     head = (

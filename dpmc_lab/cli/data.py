@@ -1,4 +1,4 @@
-"""Data, and files made of them: `dpmc data`, `store`, `lessons`."""
+"""List and check data, and write files made of them: `dpmc data`, `store`, `lessons`."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ DATA = CommandGroup(
 
 @dataclass(frozen=True, kw_only=True)
 class RowFilter:
-    """Which rows, before or after the name of an action.
+    """Options that select rows, before or after the name of an action.
 
     Args:
         store (FILE): instead of the shared one
@@ -183,9 +183,11 @@ class RowFilter:
     json: bool = False
 
     def open_store(self, read_only: bool = True) -> Store:
+        """Open the result store."""
         return Store(self.store, read_only=read_only)
 
     def select_curves(self, store: Store) -> list[CurveInfo]:
+        """Return the curves that the filter selects."""
         return rows.list_curves(store, data=self.data, mechanism=self.mechanism)
 
 
@@ -231,7 +233,7 @@ def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
 
 
 def _revision_note(info: CurveInfo) -> str:
-    """ "" where its mechanism is as it was; of one that is not loaded, a plugin's, nobody knows."""
+    """Return a note on the revision of the rows; '' if it is the current one."""
     cls = registry.MECHANISMS.get(info.mechanism)
     if cls is None:
         return " (not loaded)"

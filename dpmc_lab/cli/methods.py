@@ -1,4 +1,4 @@
-"""Methods and promises: `dpmc list`, `fit`, `recommend`, `guarantees`."""
+"""List, fit and recommend mechanisms: `dpmc list`, `fit`, `recommend`, `guarantees`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def list_methods(mechanism: Method | None = None) -> CommandReport:
 
 
 def describe_method(cls: type[Mechanism]) -> JsonObject:
-    """A method's facts and settings as plain JSON values."""
+    """Return a method's facts and settings as plain JSON values."""
     return {
         "id": cls.id,
         "name": cls.name,
@@ -113,7 +113,7 @@ def _format_method(cls: type[Mechanism]) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutOrTest(HeldOutOptions):
-    """Or a file to test on.
+    """Options for held-out ratings, or a file to test on.
 
     Args:
         test (FILE): official test ratings
@@ -205,12 +205,12 @@ def fit(
 
 
 def format_metrics(metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Metrics by method as a table."""
+    """Return metrics by method as a table."""
     return f"{format_table(tabulate_metrics(metrics), '  ')}\n  {EVALUATION_ONLY}"
 
 
 def format_guarantee(privacy_card: cards.PrivacyCard) -> str:
-    """A guarantee as a paragraph with its facts below."""
+    """Return a guarantee as a paragraph with its details below."""
     return f"{paragraph(privacy_card.protects)}\n{format_facts(privacy_card.details)}"
 
 

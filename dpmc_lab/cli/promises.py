@@ -1,4 +1,4 @@
-"""One's own ratings and what may leave the house: `dpmc answer`, `release`, `verify`."""
+"""Answer inquiries, and release and verify models: `dpmc answer`, `release`, `verify`."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
 
 
 def _parse_share(text: str) -> float:
-    """80% or 0.8."""
+    """Parse 80% or 0.8."""
     value = read_number(text.strip().removesuffix("%"))
     return value / 100 if text.strip().endswith("%") else value
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerFormat(ExclusiveOptions):
-    """How it is told.
+    """Options for the form of the answer.
 
     Args:
         json: one JSON document
@@ -275,7 +275,7 @@ def _wrap_sentences(*sentences: str) -> list[str]:
 
 
 class _InterruptibleWork:
-    """Long work that tells its progress; Ctrl-C ends it, and what is there by then is kept."""
+    """Long work that reports its progress; Ctrl-C ends it, and results so far are kept."""
 
     def __init__(self, total: int, as_json: bool) -> None:
         self.stopped, self._total = False, total
@@ -283,6 +283,7 @@ class _InterruptibleWork:
         self._done_counts: list[int] = []
 
     def run(self, work: Callable[[], object]) -> None:
+        """Do a part of the work, unless Ctrl-C ends it."""
         with self._progress:
             try:
                 work()
@@ -290,6 +291,7 @@ class _InterruptibleWork:
                 self.stopped = True
 
     def report_progress(self, task: str, n_done: int, total: int) -> None:
+        """Show the progress of a task, as a bar or as lines for programs."""
         if self._lines is None:
             if total:
                 self._progress.update(task, n_done, total)
@@ -415,7 +417,11 @@ def make_release(
 
 
 def _write_deployment_card(path: Path | None, released: Export | VerifiedRelease) -> None:
-    """As JSON, whole or not at all. Raises DpmcError where there is such a file."""
+    """Write a card as JSON, whole or not at all.
+
+    Raises:
+        DpmcError: the file exists already.
+    """
     if path is not None:
         check_new_file(path)
         sections = deployment_sections(released.release_card, released.guarantee)
@@ -427,7 +433,11 @@ def _write_deployment_card(path: Path | None, released: Export | VerifiedRelease
 def _read_catalogue(
     catalogue: str | None, users: str | None, outside_rule: OutsideRatings
 ) -> CatalogueLists | str | None:
-    """What --catalogue and --users ask for, the files read. Raises DpmcError."""
+    """Read the catalogue that --catalogue and --users ask for.
+
+    Raises:
+        DpmcError: a file cannot be used.
+    """
     if catalogue is None or catalogue == FROM_DATA:
         if users is not None:
             raise InvalidSetting("--users", "given with --catalogue items.txt", users)
@@ -446,7 +456,7 @@ def _read_catalogue(
 
 
 def _rating_steps(steps: Sequence[Transform]) -> list[Transform]:
-    """The steps that change ratings; the others choose item features."""
+    """Return the steps that change ratings; the others choose item features."""
     return [step for step in steps if not isinstance(step, UseItemFeatures)]
 
 
@@ -457,7 +467,7 @@ def _apply_catalogue(
     steps: Sequence[Transform],
     outside_rule: OutsideRatings,
 ) -> Ratings:
-    """The ratings over the catalogue; what is left out is said on standard error alone."""
+    """Return the ratings over the catalogue; standard error says what is left out."""
     if catalogue is None:
         return ratings
     if isinstance(catalogue, str):

@@ -731,6 +731,7 @@ class _Judge(NamedTuple):
     def from_ratings(
         cls, ratings: Ratings, user: int, listed: Ints, categories: Floats
     ) -> _Judge | None:
+        """Choose six items for a user and keep the other rated ones; None if they are too few."""
         row = slice(ratings.indptr[user], ratings.indptr[user + 1])
         signs = np.zeros(len(categories))
         signs[ratings.items[row]] = ratings.values[row]
@@ -747,6 +748,7 @@ class _Judge(NamedTuple):
     def share_liked(
         self, visitor: VisitorModel, counts: Ints, flips: FlipChances, rng: Rng
     ) -> Floats:
+        """Return the liked share of three lists: from reports, common to all, and most rated."""
         no, yes, debias_factor, noise = flips
 
         def share(scores: Floats | Ints) -> float:

@@ -63,6 +63,7 @@ FORMS: Mapping[str, Callable[[float], str]] = {
 
 class _TextFormatter(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
+        """Format a value by one of FORMS, or select one of several texts by it."""
         if "|" in format_spec:
             texts = format_spec.split("|")
             return texts[min(int(value), len(texts) - 1)]

@@ -69,6 +69,7 @@ class _ServerState:
         self.visitors = True  # may train
 
     def replace_room(self, room: Room | None) -> None:
+        """Replace the room, and close the one before it."""
         with self.lock:
             previous, self.room = self.room, room
         if previous is not None:
