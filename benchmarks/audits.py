@@ -132,13 +132,13 @@ def shipped() -> int:
     lines = []
     for id in NOISY:
         mechanism = registry.create(id, epsilon=1.0)
-        found = audit_mechanism(mechanism, seed=DEFAULT_SEED)
-        if found.best is not None and found.best.method is AuditMethod.CANARIES:
+        report = audit_mechanism(mechanism, seed=DEFAULT_SEED)
+        if report.best is not None and report.best.method is AuditMethod.CANARIES:
             # Coins decide the bound: the one in the middle of five seeds.
-            others = [audit_mechanism(mechanism, seed=DEFAULT_SEED + k) for k in range(1, 5)]
-            found = sorted([found, *others], key=lambda one: one.measured)[2]
-        lines.append(f"  {json.dumps(dataclasses.asdict(build_measured_bound(found)))}")
-        print(f"{found.measured:8.4g}  {id}", flush=True)
+            other_reports = [audit_mechanism(mechanism, seed=DEFAULT_SEED + k) for k in range(1, 5)]
+            report = sorted([report, *other_reports], key=lambda candidate: candidate.measured)[2]
+        lines.append(f"  {json.dumps(dataclasses.asdict(build_measured_bound(report)))}")
+        print(f"{report.measured:8.4g}  {id}", flush=True)
     path = Path(measured.__file__).with_suffix(".json")
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
     return 0

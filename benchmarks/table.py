@@ -473,9 +473,9 @@ ROWS = [
         for contender, goal in (("exact", exact), ("conjugate gradient", "<= 1"))
     ),
     *(
-        Row(f"ratings without privacy, {ours}", f"Surprise {who}", "<= .1",
-            partial(prepare_completion, f"than {who}"), partial(prepare_completion, who))
-        for who, ours in (("SVD", "als"), ("SVDpp", "reference-ratings"))
+        Row(f"ratings without privacy, {ours}", f"Surprise {model}", "<= .1",
+            partial(prepare_completion, f"than {model}"), partial(prepare_completion, model))
+        for model, ours in (("SVD", "als"), ("SVDpp", "reference-ratings"))
     ),
     *(
         Row(f"local reports, {users:,} x {items:,}", "a dense draw", "<= .5, < 300 MB",

@@ -822,8 +822,8 @@ def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int
     names, count = list_columns(curves), 0
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
-    for count, found in enumerate(iterate_records(store, [info.id for info in curves]), 1):  # noqa: B007
-        row = dict(flatten_record(found))
+    for count, record in enumerate(iterate_records(store, [info.id for info in curves]), 1):  # noqa: B007
+        row = dict(flatten_record(record))
         writer.writerow([guard_formula(row.get(name)) for name in names])
     return count
 

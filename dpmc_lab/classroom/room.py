@@ -768,17 +768,19 @@ class View:
             sender: who sent the reports.
             among: tokens of the only phones to include.
         """
-        answered = self.answered_rounds(question, sender)[:rounds]
-        if sender is not Sender.PHONES and answered:
-            tallies = [asking.counts[sender] for asking in answered]
+        answered_askings = self.answered_rounds(question, sender)[:rounds]
+        if sender is not Sender.PHONES and answered_askings:
+            tallies = [asking.counts[sender] for asking in answered_askings]
             linked = LinkedReports(
                 tallies[0].reports, len(tallies), sum(poll.yes for poll in tallies)
             )
             return Poll.from_linked([linked], tallies[0].channel)
         sent: dict[int, list[int]] = {}
-        for token in set().union(*(asking.reports for asking in answered)):
+        for token in set().union(*(asking.reports for asking in answered_askings)):
             if among is None or token in among:
-                bits = [asking.reports[token] for asking in answered if token in asking.reports]
+                bits = [
+                    asking.reports[token] for asking in answered_askings if token in asking.reports
+                ]
                 sent.setdefault(len(bits), []).append(sum(bits))
         groups = (LinkedReports(len(yes), times, sum(yes)) for times, yes in sent.items())
         return Poll.from_linked(groups, build_phone_channel(self.question_epsilon(question)))
@@ -796,8 +798,8 @@ class View:
 
     def latest_phones(self, question: int) -> Collection[str]:
         """Return the phones that answered a question the last time."""
-        answered = self.answered_rounds(question)
-        return answered[-1].reports.keys() if answered else ()
+        answered_askings = self.answered_rounds(question)
+        return answered_askings[-1].reports.keys() if answered_askings else ()
 
     @property
     def max_epsilon(self) -> float:

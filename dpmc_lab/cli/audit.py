@@ -70,11 +70,11 @@ def run_audit(
             runs=runs,
             methods=method or tuple(AuditMethod),
             seed=seed,
-            on_progress=lambda done, total, label, _: progress.update(
+            on_progress=lambda n_done, total, label, _: progress.update(
                 f"{built_mechanism.id}: {label}",
-                done,
+                n_done,
                 total,
-                lambda part: f"{100 * part // total} %",
+                lambda share: f"{100 * share // total} %",
             ),
         )
     return CommandReport(report.as_dict(), _format_report(report))

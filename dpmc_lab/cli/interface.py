@@ -282,8 +282,8 @@ _ARGUMENT = re.compile(r"^    (\w+)(?: \((.+?)\))?: (.*(?:\n     .*)*)", re.MULT
 
 def _parse_docstring(function: Any) -> tuple[str, dict[str, tuple[str, str]], str]:
     """Return a docstring's head, its arguments as (metavar, help) by name, and its epilog."""
-    head, _, below = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
-    arguments_text, _, epilog = below.partition("\n\n")
+    head, _, remainder = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
+    arguments_text, _, epilog = remainder.partition("\n\n")
     argument_help = {
         argument: (metavar, " ".join(text.split()))
         for argument, metavar, text in _ARGUMENT.findall(arguments_text)

@@ -107,8 +107,8 @@ def show(
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
     if view.report:
         text = views.html(views.all_looks(papers.PAPERS.values()))
-        with paths.write_atomically(view.report) as part:
-            part.write_text(text, encoding="utf-8")
+        with paths.write_atomically(view.report) as partial_path:
+            partial_path.write_text(text, encoding="utf-8")
         print(f"the report is in {view.report}")
         return None
     if view.bibtex:

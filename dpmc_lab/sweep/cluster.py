@@ -147,13 +147,13 @@ def _check_workers(client: Any, address: str) -> None:
     try:
         versions = {*client.run(get_version).values(), client.run_on_scheduler(get_version)}
     except Exception as error:
-        why = f"the scheduler and the workers of {address} cannot load this program"
+        reason = f"the scheduler and the workers of {address} cannot load this program"
         raise DpmcError(
-            f"{why} ({type(error).__name__}): install dpmc-lab {get_version()}"
+            f"{reason} ({type(error).__name__}): install dpmc-lab {get_version()}"
         ) from None
     if versions != {get_version()}:
-        found = f"{address} runs version {' and '.join(sorted(versions))} of dpmc-lab"
-        raise DpmcError(f"{found}, and this is {get_version()}: install the same everywhere")
+        mismatch = f"{address} runs version {' and '.join(sorted(versions))} of dpmc-lab"
+        raise DpmcError(f"{mismatch}, and this is {get_version()}: install the same everywhere")
 
 
 # --- one fit on users in partitions -----------------------------------------------------------
@@ -241,11 +241,11 @@ class PartitionedProblem(Problem):
     def evaluate(self, task: Task, model: Any, rng: Rng) -> dict[str, float]:  # noqa: ARG002
         test: Any = self.test
         pairs = zip(model.partitions.partitions, test.partitions, strict=True)
-        both = replace(
+        paired_users = replace(
             test,
             partitions=[_submit(test.client, partitions.pair_partitions, *two) for two in pairs],
         )
-        errors, count = both.sum_over_users(
+        errors, count = paired_users.sum_over_users(
             partitions.sum_test_measures, task, model.function, model.state
         )
         if not count:
@@ -314,17 +314,27 @@ def load_partitions(
     )
     users, items = partitions.join_ratings(files, summaries)
     _, _, first_facts, columns = summaries[0]
-    parts = []
+    indexed_partitions = []
     for partition, (user_names, item_names, *_) in zip(loaded, summaries, strict=True):
-        places, cells = (
+        user_indices, item_indices = (
             np.array([users[id] for id in user_names]),
             np.array([items[id] for id in item_names]),
         )
-        parts.append(
-            _submit(client, partitions.reindex_ratings, partition, places, cells, len(items), task)
+        indexed_partitions.append(
+            _submit(
+                client,
+                partitions.reindex_ratings,
+                partition,
+                user_indices,
+                item_indices,
+                len(items),
+                task,
+            )
         )
     public = prepare_public_facts(replace(first_facts, users=len(users), items=len(items)), task)
-    return attach_rating_count(PartitionedUsers(client, parts, public, columns=columns))
+    return attach_rating_count(
+        PartitionedUsers(client, indexed_partitions, public, columns=columns)
+    )
 
 
 def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -376,8 +386,8 @@ def build_partitioned_problem(
     return PartitionedProblem(ratings, held_out, name, steps, description)
 
 
-def attach_rating_count(parts: PartitionedUsers) -> PartitionedUsers:
+def attach_rating_count(users: PartitionedUsers) -> PartitionedUsers:
     """Return the partitions with the number of their ratings and a fingerprint."""
-    count, entry_hash_sum = parts.sum_over_users(partitions.summarise_content)
-    fingerprint = digest_values("partitions", parts.public.as_dict(), int(entry_hash_sum[0]))[:16]
-    return replace(parts, count=count, fingerprint=fingerprint)
+    count, entry_hash_sum = users.sum_over_users(partitions.summarise_content)
+    fingerprint = digest_values("partitions", users.public.as_dict(), int(entry_hash_sum[0]))[:16]
+    return replace(users, count=count, fingerprint=fingerprint)

@@ -61,24 +61,26 @@ def index_in_order(names: Sequence[str]) -> dict[str, int]:
 
 def read_file_stamp(path: Path) -> tuple[int, int]:
     """Return the size and the modification time of a file."""
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
-def read_file(path: str, options: ReadOptions, seen: tuple[int, int]) -> Ratings:
+def read_file(path: str, options: ReadOptions, expected_stamp: tuple[int, int]) -> Ratings:
     """Read the ratings of a file.
 
     Raises:
         BadRatings: its stamp is no longer the expected one.
     """
     if (
-        Path(path).is_file() and read_file_stamp(Path(path)) != seen
+        Path(path).is_file() and read_file_stamp(Path(path)) != expected_stamp
     ):  # read again, in the middle of a fit
         raise BadRatings(f"{Path(path).name} has changed while it was used: run the command again")
     return clean(options, read_table(Source.from_file(path), options))[0][0]
 
 
-def reindex_ratings(ratings: Ratings, places: Ints, items: Ints, count: int, task: Task) -> Ratings:
+def reindex_ratings(
+    ratings: Ratings, user_positions: Ints, item_indices: Ints, n_items: int, task: Task
+) -> Ratings:
     """Return a file's ratings with item indices over all files, prepared for the task.
 
     Args:
@@ -88,10 +90,10 @@ def reindex_ratings(ratings: Ratings, places: Ints, items: Ints, count: int, tas
         n_items: number of all items.
         task: what the ratings are prepared for.
     """
-    public = replace(ratings.public, items=count)
-    cells = ratings.users, items[ratings.items], ratings.values
+    public = replace(ratings.public, items=n_items)
+    cells = ratings.users, item_indices[ratings.items], ratings.values
     return prepare_all_ratings(
-        Ratings.build(*cells, public, times=ratings.times, user_positions=places), task
+        Ratings.build(*cells, public, times=ratings.times, user_positions=user_positions), task
     )[0]
 
 
@@ -106,11 +108,11 @@ def split_ratings(
     number = hash_cells(ratings, key)
     if share is None:
         latest = () if ratings.times is None else (-ratings.times,)
-        held = rank_within_user(ratings, number, *latest) == 0
-        held &= np.diff(ratings.indptr)[ratings.users] > 1
+        is_held_out = rank_within_user(ratings, number, *latest) == 0
+        is_held_out &= np.diff(ratings.indptr)[ratings.users] > 1
     else:
-        held = (number < share * 2.0**64) & (rank_within_user(ratings, ~number) > 0)
-    return ratings.select(~held), ratings.select(held) if held.any() else None
+        is_held_out = (number < share * 2.0**64) & (rank_within_user(ratings, ~number) > 0)
+    return ratings.select(~is_held_out), ratings.select(is_held_out) if is_held_out.any() else None
 
 
 def summarise_content(ratings: Ratings | None) -> tuple[int, Any]:
@@ -122,32 +124,32 @@ def summarise_content(ratings: Ratings | None) -> tuple[int, Any]:
 
 
 def sum_test_measures(
-    both: tuple[Any, tuple[Ratings, Ratings | None]],
+    paired: tuple[Any, tuple[Ratings, Ratings | None]],
     task: Task,
     function: Callable[..., Any],
     state: tuple[Any, ...],
 ) -> tuple[float, int]:
     """Return the sum of the measures of the test ratings that have one, and their number."""
-    part, (train, test) = both
+    partition, (train, test) = paired
     if test is None:
         return 0.0, 0
-    found = score_test_ratings(task, function(part, *state), train, test)
-    there = ~np.isnan(found)
-    return float(found[there].sum()), int(there.sum())
+    measures = score_test_ratings(task, function(partition, *state), train, test)
+    is_measured = ~np.isnan(measures)
+    return float(measures[is_measured].sum()), int(is_measured.sum())
 
 
-def apply_function(part: Any, sent: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
+def apply_function(partition: Any, call: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
     """Apply a function with its further arguments to a partition."""
-    return sent[0](part, *sent[1])
+    return call[0](partition, *call[1])
 
 
-def add_results(one: Any, *other: Any) -> Any:
+def add_results(first: Any, *remaining: Any) -> Any:
     """Add arrays or numbers, or tuples of them."""
-    if isinstance(one, tuple):
-        return tuple(map(add_results, one, *other))
-    return sum(other, one)
+    if isinstance(first, tuple):
+        return tuple(map(add_results, first, *remaining))
+    return sum(remaining, first)
 
 
-def pair_partitions(*both: Any) -> tuple[Any, ...]:
+def pair_partitions(*values: Any) -> tuple[Any, ...]:
     """Return the values that two partitions hold for the same users as a tuple."""
-    return both
+    return values

@@ -212,7 +212,7 @@ class Job:
 
     def _report(
         self,
-        done: int,
+        n_done: int,
         total: int,
         label: str,
         point: Any = None,
@@ -223,10 +223,10 @@ class Job:
     ) -> None:
         """Report progress and what there is so far; `halt` marks a good moment to wait."""
         now = self._now
-        if total != now.total or done < now.done:
-            self._update_snapshot(work_start=(time.monotonic() - self._started, done))
+        if total != now.total or n_done < now.done:
+            self._update_snapshot(work_start=(time.monotonic() - self._started, n_done))
         self._update_snapshot(
-            done=done,
+            done=n_done,
             total=total,
             label=label,
             points=now.points if point is None else (*now.points, point),

@@ -41,12 +41,12 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
         ]
     binary = task is Task.BINARY
 
-    private, *clear = (
+    private, *nonprivate = (
         training.compute_error_cdf(model, task, test, link)
         for model in (result.model, run.nonprivate_model)
         if model is not None
     )
-    errors = private, clear[0] if clear else None
+    errors = private, nonprivate[0] if nonprivate else None
     axis = (
         "error of the chance of +1"
         if binary

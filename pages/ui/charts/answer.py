@@ -12,13 +12,13 @@ from dpmc_lab.study.paired import IntervalEstimate
 from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, create_figure, get_style
 
 _MIN_RANGE = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
-_CUT = (-0.6, 1.6)  # where an interval is cut
+_CLIP_RANGE = (-0.6, 1.6)  # where an interval is cut
 
 
 def _share_axis(low: float, high: float) -> list[float]:
     """Return the axis of shares: a little beyond both ends, and as far as an interval reaches."""
     ends = min(_MIN_RANGE[0], low - 0.05), max(_MIN_RANGE[1], high + 0.05)
-    return [max(ends[0], _CUT[0] - 0.05), min(ends[1], _CUT[1] + 0.05)]
+    return [max(ends[0], _CLIP_RANGE[0] - 0.05), min(ends[1], _CLIP_RANGE[1] + 0.05)]
 
 
 def _list_levels(
@@ -43,7 +43,7 @@ def plot_gain_share(
         baseline_name: what the gain is counted from.
         reference_name: what the gain is counted up to.
     """
-    color, (value, low, high) = get_style(mechanism).color, np.clip(share, *_CUT).tolist()
+    color, (value, low, high) = get_style(mechanism).color, np.clip(share, *_CLIP_RANGE).tolist()
     fig = create_figure("kept", xaxis_range=_share_axis(low, high))
     for k, (x_level, name, ink, dash) in enumerate(
         _list_levels(baseline_name, reference_name, limit)
