@@ -200,7 +200,8 @@ def _read_stamp(stream: IO[str]) -> tuple[JsonObject, list[str]]:
 def _parse_records(
     stamp: Mapping[str, Any], names: Collection[str], lines: Iterable[Mapping[str, str]]
 ) -> Iterator[Record]:
-    public, prepared = PublicFacts(**stamp["public"]), stamp["prepared"]
+    public = PublicFacts(**stamp["public"])
+    prepared = stamp["prepared"]
 
     @cache
     def restore_at(name: str, epsilon_text: str) -> tuple[Mechanism, JsonObject, JsonObject]:

@@ -222,7 +222,9 @@ def list_certified_units(guarantee: Guarantee) -> JsonObject:
 
 def _record_to_rows(record: Record) -> tuple[JsonObject, str, JsonObject]:
     """Return the rows of `curve` and `result`, and between them the card."""
-    guarantee, data, settings = record["guarantee"], record["data"], record["settings"]
+    guarantee = record["guarantee"]
+    data = record["data"]
+    settings = record["settings"]
     if unknown_metrics := sorted(set(record["metrics"]) - set(METRICS)):
         raise DpmcError(f"the result store has no column for the metric {unknown_metrics[0]}")
     flat_record = dict(flatten_record(record))
@@ -261,7 +263,8 @@ def _row_to_record(row: Mapping[str, Any]) -> JsonObject:
         for group in groups:
             target = target.setdefault(group, {})
         target[name] = _decode_value(field, row[field.column])
-    wording, guarantee = json.loads(row["text"]), record["guarantee"]
+    wording = json.loads(row["text"])
+    guarantee = record["guarantee"]
     record["data"]["prepared"] = wording.pop("prepared")
     guarantee |= wording
     for kind in ("claimed", "certified"):
@@ -473,7 +476,8 @@ class Store:
         Returns:
             The number of rows deleted, or that would be deleted without `dry`.
         """
-        condition, values = "curve IN (SELECT value FROM json_each(?))", [json.dumps(list(curves))]
+        condition = "curve IN (SELECT value FROM json_each(?))"
+        values = [json.dumps(list(curves))]
         execute = self.connection.execute
         with translate_store_errors(self.path):
             with self._transaction():
@@ -719,7 +723,8 @@ def load_points(
     if metric not in METRICS:
         raise unknown_name_error("metric", metric, METRICS)
     if isinstance(seeds, int):
-        seed_clause, value = "ORDER BY seed LIMIT ?", json.dumps(seeds)
+        seed_clause = "ORDER BY seed LIMIT ?"
+        value = json.dumps(seeds)
     else:
         seed_clause = "AND seed IN (SELECT value FROM json_each(?)) ORDER BY seed"
         value = json.dumps([int(seed) for seed in seeds])

@@ -81,7 +81,8 @@ def audit_mechanism(
     check_number("runs", runs, at_least=2, integer=True)
     check_number("seed", seed, at_least=0, integer=True)
     if ratings is None:
-        ratings, data = generate_small_ratings(mechanism), data or "small invented ratings"
+        ratings = generate_small_ratings(mechanism)
+        data = data or "small invented ratings"
     public = ratings.public
     if (n_cells := public.users * public.items) > _MAX_CELLS:
         raise InvalidSetting("users x items", f"at most {_MAX_CELLS:,} for an audit", n_cells)
@@ -131,7 +132,8 @@ def generate_small_ratings(mechanism: Mechanism) -> Ratings:
     users, items, share = (60, 50, 0.3) if mechanism.task is Task.BINARY else (200, 24, 0.35)
     low, high = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}[mechanism.task]
     rated_pairs = np.argwhere(rng.random((users, items)) < share)
-    user_indices, item_indices = rated_pairs[:, 0], rated_pairs[:, 1]
+    user_indices = rated_pairs[:, 0]
+    item_indices = rated_pairs[:, 1]
     scores = rng.normal(size=users)[user_indices] * rng.normal(size=items)[item_indices]
     values = {
         Task.BINARY: np.where(scores > 0, 1.0, -1.0),

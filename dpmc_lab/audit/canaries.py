@@ -88,14 +88,18 @@ class CanaryPlan:
 
 def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
     """Return several ways to plant canaries of a unit, each of which a rehearsal tries."""
-    values, low, high = table.values, table.ends[0], table.ends[-1]
+    values = table.values
+    low = table.ends[0]
+    high = table.ends[-1]
     users, items = values.shape
     rated = ~np.isnan(values)
     busiest_user = int(rated.sum(axis=1).argmax())  # stays: never no data
 
     def build_plan(index: Any, rows: Any, absent_values: Any) -> CanaryPlan:
         """Canary k has `rows` in the cells, or the row, `where[k]` names; or `absent_values`."""
-        heads, tails, owner = values.copy(), values.copy(), np.full(values.shape, -1)
+        heads = values.copy()
+        tails = values.copy()
+        owner = np.full(values.shape, -1)
         count = len(index[0])
         heads[index], tails[index] = rows, absent_values
         owner[index] = np.arange(count) if len(index) == 2 else np.arange(count)[:, None]
@@ -126,7 +130,8 @@ def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan
                 else max(1, min(table.max_row_ratings, items // 2))
             )
         else:  # one rating each, of an item of its own
-            rows, size = np.full((n, items), high), 0
+            rows = np.full((n, items), high)
+            size = 0
         if change is ROW_VALUES:
             has_rating = rated[chosen_users]
         elif fills_rows:
@@ -184,7 +189,8 @@ class Scorer:
         Every canary has a number, which runs write digit by digit, and then its complement. A part
         that several canaries reach shows another value, or no number.
         """
-        without, with_all = self.without_canaries, self.with_all_canaries
+        without = self.without_canaries
+        with_all = self.with_all_canaries
         differs = [~_is_close(p, q) for p, q in zip(without, with_all, strict=True)]
         widths = [
             np.abs(_private_values(p) - _private_values(q))
@@ -253,16 +259,13 @@ class Scorer:
                 self.replay_one(canary),
             )
             for p, low, high, canary_answer in zip(*histories, strict=True):
-                with_canary, without_canary = canary_answer.private, low.private
+                with_canary = canary_answer.private
+                without_canary = low.private
                 if isinstance(p.release, Additive):
-                    midpoint, half_difference = (
-                        (low.private + high.private) / 2,
-                        (with_canary - without_canary) / 2,
-                    )
-                    with_canary, without_canary = (
-                        midpoint + half_difference,
-                        midpoint - half_difference,
-                    )
+                    midpoint = (low.private + high.private) / 2
+                    half_difference = (with_canary - without_canary) / 2
+                    with_canary = midpoint + half_difference
+                    without_canary = midpoint - half_difference
                 total += float(_log_likelihood_ratio(p, with_canary, without_canary).sum())
             yield total
 
@@ -360,7 +363,8 @@ class CanaryAuditor(AuditSubject):
         Raises:
             Inapplicable: nothing can change.
         """
-        table, rng = RatingTable.from_ratings(ratings), np.random.default_rng([self.seed, 2])
+        table = RatingTable.from_ratings(ratings)
+        rng = np.random.default_rng([self.seed, 2])
         if self.change in (RATING, ROW_VALUES) and len(table.ends) == 1:
             raise Inapplicable("all ratings are alike, so no value can change")
         candidates = []
@@ -437,7 +441,8 @@ def _is_close(p: Publication, q: Publication, width: Floats | float = 0.0) -> An
         p, q: the answers.
         width: how far canaries move each number.
     """
-    first, second = _private_values(p), _private_values(q)
+    first = _private_values(p)
+    second = _private_values(q)
     rounding = np.maximum(1e-9 * (1 + np.abs(first)), 1e-6 * np.asarray(width))
     close: Any = np.abs(first - second) <= rounding
     return close.all(axis=-1) if isinstance(p.release, NormLaplace) else close  # a part is a row
@@ -456,7 +461,8 @@ def _standardised_differences(
     differences = []
     for k, (p, q) in enumerate(zip(without, replayed, strict=True)):
         if not separate_answers or k in separate_answers:
-            difference, release = (_private_values(q) - _private_values(p)).ravel(), p.release
+            difference = (_private_values(q) - _private_values(p)).ravel()
+            release = p.release
             is_changed = (difference != 0).astype(float)
             differences.append(
                 difference / release.scale if isinstance(release, Additive) else is_changed

@@ -128,13 +128,12 @@ class RowPair(NamedTuple):
 
 def generate_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
     """Yield rows that push queries to their limits, then random rows without end."""
-    n, max_ratings, ends = (
-        table.public.items,
-        table.max_row_ratings,
-        np.array([table.ends[-1], table.ends[0]]),
-    )
+    n = table.public.items
+    max_ratings = table.max_row_ratings
+    ends = np.array([table.ends[-1], table.ends[0]])
     position = np.arange(n)
-    high, alternating = 0 * position, position % 2
+    high = 0 * position
+    alternating = position % 2
     for end, items in (
         (high, max_ratings),
         (high, 1),
@@ -157,10 +156,13 @@ def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterato
     """Yield pairs of rows that the change turns into each other, without end, known bad first."""
     counts = np.count_nonzero(~np.isnan(table.values), axis=1)
     user = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
-    low, high = table.ends[0], table.ends[-1]
-    rows, row = generate_rows(table, rng), table.values[user].copy()
+    low = table.ends[0]
+    high = table.ends[-1]
+    rows = generate_rows(table, rng)
+    row = table.values[user].copy()
     while True:
-        rated_items, after = np.flatnonzero(~np.isnan(row)), row.copy()
+        rated_items = np.flatnonzero(~np.isnan(row))
+        after = row.copy()
         if change is USER_EMPTIED:
             after[:] = np.nan
         elif change is RATING:
@@ -177,12 +179,15 @@ def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterato
         else:
             after = next(rows)
         yield RowPair(user, row, after)
-        user, row = int(rng.integers(table.public.users)), next(rows)
+        user = int(rng.integers(table.public.users))
+        row = next(rows)
 
 
 def mutate_pair(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> RowPair:
     """Return the pair with one rating changed or removed, if the change still relates its rows."""
-    user, before, after = rows.user, rows.before.copy(), rows.after.copy()
+    user = rows.user
+    before = rows.before.copy()
+    after = rows.after.copy()
     item = int(rng.integers(len(before)))
     value = rng.choice([*table.ends, np.nan])
     if change in (RATING, CELL, ROW_VALUES):
@@ -246,7 +251,8 @@ class ProbeAuditor(AuditSubject):
             raise Inapplicable("no release adds noise to an array: each cell is randomised itself")
         if self.change in (RATING, ROW_VALUES) and ratings.has_only_clicks:
             raise Inapplicable("all ratings are alike, so no value can change")
-        table, rng = RatingTable.from_ratings(ratings), np.random.default_rng([self.seed, 1])
+        table = RatingTable.from_ratings(ratings)
+        rng = np.random.default_rng([self.seed, 1])
         pairs = generate_neighbours(table, self.change, rng)
         nonadaptive = self._find_nonadaptive(
             ratings, record_history(self.mechanism, ratings, self.seed)
@@ -295,7 +301,8 @@ class ProbeAuditor(AuditSubject):
             for p, distance in zip(history, distances, strict=False)
             if distance > 0
         )
-        excess, loss = max(ratios, default=0.0), _sum_losses(history, distances, nonadaptive)
+        excess = max(ratios, default=0.0)
+        loss = _sum_losses(history, distances, nonadaptive)
         return _TriedPair(
             pair,
             history,
@@ -314,13 +321,16 @@ class ProbeAuditor(AuditSubject):
         for p, distance, is_nonadaptive in zip(
             worst.history, worst.distances, nonadaptive, strict=False
         ):
-            query, counts = p.release.query, bool(is_nonadaptive)
-            name, norm = names.get(query, query), p.release.norm
+            query = p.release.query
+            counts = bool(is_nonadaptive)
+            name = names.get(query, query)
+            norm = p.release.norm
             spent = ReleaseFinding(name, query, distance, self._allowed_distance(p), norm, counts)
             largest = spent_by_query.setdefault((query, counts), spent)
             if distance > largest.measured:
                 spent_by_query[query, counts] = spent
-        loss, delta = _sum_losses(worst.history, worst.distances, nonadaptive), self.certified.delta
+        loss = _sum_losses(worst.history, worst.distances, nonadaptive)
+        delta = self.certified.delta
         # A pure part at delta > 0 is only bounded from above: there the Gaussian part counts alone.
         epsilon = (Loss(mu=loss.mu) if delta > 0 else loss).epsilon_at(delta)
         return AuditFinding(

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 N_SQUARES = 40  # across a picture of the table
 _MIN_BRIGHTNESS = 0.01  # of the brightest square: what is darker stays dark
 DATA = "movie-night"
-PER_RATING, PER_PERSON = InputFlip.id, PrivateEffects.id
+PER_RATING = InputFlip.id
+PER_PERSON = PrivateEffects.id
 RATED = 20  # ratings of the person whose values are asked about together
 
 

@@ -213,7 +213,8 @@ class CurvePlot(NamedTuple):
     @property
     def description(self) -> str:
         """Return the curves in words."""
-        table, chosen = self.table(), self.stop_index
+        table = self.table()
+        chosen = self.stop_index
         stops = table.pop(self.x_label)
         sentences = [
             f"{name}: {table[name][0]} to {table[name][-1]}"
@@ -226,7 +227,8 @@ class CurvePlot(NamedTuple):
 
     def to_html(self) -> str:
         """Return the plot as HTML."""
-        last_stop, chosen = len(self.stops) - 1, self.stop_index
+        last_stop = len(self.stops) - 1
+        chosen = self.stop_index
         values = [*self.levels.values(), *(value for line in self.lines.values() for value in line)]
         top = max(values) if self.high is None else self.high
 

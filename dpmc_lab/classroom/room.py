@@ -115,10 +115,9 @@ def equal_report_chances(
         times: how often the question was answered.
         prior: prior probability of a yes.
     """
-    opposite, honest = (
-        _flip_probability(channel) ** times,
-        (1 - _flip_probability(channel)) ** times,
-    )
+    flips = _flip_probability(channel)
+    opposite = flips**times
+    honest = (1 - flips) ** times
     cases = (prior * honest, (1 - prior) * opposite), (prior * opposite, (1 - prior) * honest)
     return honest + opposite, sum(map(max, cases)) / (honest + opposite)
 
@@ -409,7 +408,8 @@ def _class_count_interval(groups: tuple[LinkedReports, ...], tail: float) -> tup
     For a number within, neither so many reports of yes nor so few had a chance of only `tail`,
     however the people are spread over the groups.
     """
-    people, mirrored = sum(group.people for group in groups), [group.mirrored for group in groups]
+    people = sum(group.people for group in groups)
+    mirrored = [group.mirrored for group in groups]
     low, n_no = (
         min(_min_count(side_groups, tail), _min_supported_count(side_groups))
         for side_groups in (groups, mirrored)
@@ -509,10 +509,8 @@ def _population_interval(groups: tuple[LinkedReports, ...], tail: float) -> tupl
     else:
         low = _min_share(groups, tail)
         high = 1 - _min_share(mirrored, tail)
-    low, high = (
-        min(low, _min_supported_share(groups)),
-        max(high, 1 - _min_supported_share(mirrored)),
-    )
+    low = min(low, _min_supported_share(groups))
+    high = max(high, 1 - _min_supported_share(mirrored))
     return max(low, 0.0), min(high, 1.0)
 
 
@@ -738,7 +736,8 @@ class View:
         if isinstance(entry, GuessPoll):
             polls = {poll.number: poll for poll in self.guess_polls} | {entry.number: entry}
             return replace(self, guess_polls=tuple(polls.values()))
-        earlier, later = self.askings[: entry.number], self.askings[entry.number + 1 :]
+        earlier = self.askings[: entry.number]
+        later = self.askings[entry.number + 1 :]
         return replace(self, askings=(*earlier, entry, *later))
 
     def rounds(self, question: int) -> tuple[Asking, ...]:
@@ -808,7 +807,8 @@ class View:
 
     def describe_for_phones(self) -> dict[str, Any]:
         """Return what every phone may know."""
-        now, guess_poll = self.open, self.guess_poll
+        now = self.open
+        guess_poll = self.guess_poll
         question = "" if self.now is None else self.questions[self.now.question]
         n_repeats = 0 if self.now is None or guess_poll else len(self.rounds(self.now.question)) - 1
         epsilon = 0.0 if guess_poll else self.epsilon if self.now is None else self.now.epsilon

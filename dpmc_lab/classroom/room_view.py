@@ -170,7 +170,8 @@ def describe_respondents(poll: Poll, sender: Sender) -> str:
 
 def build_guess_rows(view: View, guess_poll: GuessPoll) -> list[ShareRow]:
     """Return how many have chosen each option of a guess; nothing before it is locked."""
-    rows, people = [], len(guess_poll.reports)
+    rows = []
+    people = len(guess_poll.reports)
     for index, (option, chosen) in enumerate(
         zip(guess_poll.options, guess_poll.count_options(), strict=True)
     ):
@@ -238,7 +239,8 @@ def compare_questions(view: View) -> list[Difference]:
         )
         interval = room.compute_share_difference(entry, other_entry, room.MISS_RATE / len(pairs))
         if interval is not None and interval.share < 0:
-            pair, interval = pair[::-1], Bounds(-interval.share, -interval.high, -interval.low)
+            pair = pair[::-1]
+            interval = Bounds(-interval.share, -interval.high, -interval.low)
         if interval is not None:
             results.append(Difference(*pair, interval))
     return results
@@ -380,10 +382,8 @@ def describe_coin_rule(rule: CoinRule) -> str:
 def explain_epsilon(epsilon: float, phones: int = CLASS_SIZE) -> tuple[str, str, str]:
     """Explain an epsilon per answer: for an answer, for a guesser, and for the class."""
     channel = room.build_phone_channel(epsilon)
-    class_width, population_width = (
-        room.class_half_width(channel, phones),
-        room.population_half_width(channel, phones),
-    )
+    class_width = room.class_half_width(channel, phones)
+    population_width = room.population_half_width(channel, phones)
     answer = (
         f"With {phones} phones the share of this class is good to about ±"
         f" {format_points(class_width)}"
@@ -460,14 +460,16 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
         return poll_figures, _state_text(view)
     if now is None:
         return [], ""
-    figures, rounds = [], view.rounds(now.question)
+    figures = []
+    rounds = view.rounds(now.question)
     other_senders = [
         entry for entry in list_senders(view, now.question) if entry is not Sender.PHONES
     ]
     earlier_phones = set().union(*(entry.reports for entry in rounds if entry.number < now.number))
     if now.reports or view.connected or earlier_phones or not other_senders:
         n_again = len(earlier_phones & now.reports.keys())
-        n_new, label = len(now.reports) - n_again, "answered"
+        n_new = len(now.reports) - n_again
+        label = "answered"
         if earlier_phones:
             label = f"of {len(earlier_phones)} {'has' if n_again == 1 else 'have'} answered again"
             label += f", {n_new} for the first time" if n_new else ""
@@ -566,7 +568,8 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
         view: the room.
         note: called with each error; an error removes only the rows of its question.
     """
-    stream, visible = io.StringIO(), view.visible
+    stream = io.StringIO()
+    visible = view.visible
     table = csv.writer(stream, lineterminator="\n")
 
     def write(
@@ -587,10 +590,8 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
             len(asking.reports),
             room.build_phone_channel(asking.epsilon),
         )
-        polls, round_number = (
-            {**asking.counts, Sender.PHONES: phones},
-            visible.rounds(asking.question).index(asking) + 1,
-        )
+        polls = {**asking.counts, Sender.PHONES: phones}
+        round_number = visible.rounds(asking.question).index(asking) + 1
         for sender in Sender:
             if sender in polls and (polls[sender].reports or not asking.counts):
                 sent = ("reports as sent", *[""] * len(_ENDS))
@@ -626,7 +627,8 @@ def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) ->
 
 def _guess_lines(guess_poll: GuessPoll) -> Iterator[tuple[object, ...]]:
     """Yield a row for each option of a guess."""
-    people, sender = len(guess_poll.reports), Sender.PHONES.value
+    people = len(guess_poll.reports)
+    sender = Sender.PHONES.value
     for option, chosen in zip(guess_poll.options, guess_poll.count_options(), strict=True):
         prefix = (
             "guess",

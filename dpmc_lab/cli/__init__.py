@@ -160,7 +160,8 @@ def _format_error(error: DpmcError | OSError) -> str:
     """Return the sentence of one of our errors, or the file and the reason of a system error."""
     if isinstance(error, DpmcError):
         return str(error)
-    reason, path = (error.strerror or str(error)).lower(), error.filename2 or error.filename
+    reason = (error.strerror or str(error)).lower()
+    path = error.filename2 or error.filename
     return make_printable(reason if path is None else f"{path}: {reason}")
 
 

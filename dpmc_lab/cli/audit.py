@@ -56,7 +56,8 @@ def run_audit(
     confirms nothing.
     """
 
-    built_mechanism, steps = budget.mechanism(mechanism), options.parse_steps(prepare)
+    built_mechanism = budget.mechanism(mechanism)
+    steps = options.parse_steps(prepare)
     ratings = None
     if data is not None:
         loaded = reading.load(data, built_mechanism.task, prepare)

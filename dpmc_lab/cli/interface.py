@@ -239,11 +239,13 @@ def _add_options(parser: Any, function: Any, argument_help: _ArgumentHelp) -> No
 
 
 def _add_option(parser: Any, parameter: inspect.Parameter, metavar: str, help_text: str) -> None:
-    kind, option = parameter.annotation, Option()
+    kind = parameter.annotation
+    option = Option()
     while (origin := typing.get_origin(kind)) in (Annotated, types.UnionType, typing.Union):
         kind, *metadata = typing.get_args(kind)
         option = metadata[0] if origin is Annotated else option
-    help_text, default = help_text or option.help, parameter.default
+    help_text = help_text or option.help
+    default = parameter.default
     keys: JsonObject = {"default": argparse.SUPPRESS, "action": "store_true"}
     if kind is not bool:
         keys["action"] = "append" if origin is tuple and not option.parse else "store"
@@ -404,18 +406,19 @@ class Progress:
             total: all units.
             amount: formats a number of units.
         """
-        now, pause = time.monotonic(), REDRAW_SECONDS if self._terminal else REPEAT_SECONDS
+        now = time.monotonic()
+        pause = REDRAW_SECONDS if self._terminal else REPEAT_SECONDS
         if task != self._task:
             self.close()
-            self._task, self._start, self._last = task, now, now - REDRAW_SECONDS
+            self._task = task
+            self._start = now
+            self._last = now - REDRAW_SECONDS
         if now - self._last < pause and not (self._terminal and n_done >= total):
             return
         self._last = now
         left = (now - self._start) / n_done * (total - n_done) if n_done else 0.0
-        head, tail = (
-            f"{task} {amount(n_done)}/{amount(total)}",
-            f"{_format_seconds(left)} left" * (n_done > 0),
-        )
+        head = f"{task} {amount(n_done)}/{amount(total)}"
+        tail = f"{_format_seconds(left)} left" * (n_done > 0)
         if self._terminal:
             filled = BAR_WIDTH * n_done // max(total, 1)
             text = f"{head} [{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {tail}"

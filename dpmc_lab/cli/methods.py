@@ -177,7 +177,8 @@ def fit(
                 dataset, built_mechanism.task, **problem_options, split=held_out.split
             )
         else:
-            read, name = reading.load_options(data, built_mechanism.task, prepare), Path(data).name
+            read = reading.load_options(data, built_mechanism.task, prepare)
+            name = Path(data).name
             pair = read_pair(data, held_out.test, **read)
             problem = build_problem(pair, built_mechanism.task, **problem_options, name=name)
         options.print_columns(problem.train, json)
@@ -185,7 +186,9 @@ def fit(
         result = run_experiment(
             built_mechanism, problem, seed, on_step=progress.step, with_baselines=cluster is None
         )
-    document, public, steps = result.as_dict(), problem.train.public, ", ".join(problem.steps)
+    document = result.as_dict()
+    public = problem.train.public
+    steps = ", ".join(problem.steps)
     rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
     text = [
         f"{built_mechanism.name} on {problem.name}: {public.users:,} users x {public.items:,}"
@@ -237,7 +240,8 @@ def recommend_command(
     task = task or choose_default_task(dataset.ratings)
     public = prepare_public_facts(dataset.ratings.public, task)
     advice = advise(task, unit, public, epsilon=epsilon, delta=delta, trust=trust)
-    mechanism, proved = advice.mechanism, advice.certified
+    mechanism = advice.mechanism
+    proved = advice.certified
     settings = serialise_settings(mechanism)
     setting = format_number(settings["epsilon"])
     command = ["dpmc", "fit", data, mechanism.id, "--epsilon", setting]

@@ -46,7 +46,8 @@ UNITS = {
     "user-replaced": USER_REPLACED,
 }
 # Options of reading that are text whatever they look like; a column's number is one, 007 a name.
-_TEXTS, _COLUMNS = ("separator", "encoding"), ("user", "item", "rating", "time")
+_TEXTS = ("separator", "encoding")
+_COLUMNS = ("user", "item", "rating", "time")
 
 
 def _parse_range(text: str) -> tuple[float, float]:

@@ -153,7 +153,8 @@ def _format_overview(chosen: Sequence[Paper], comparisons: list[views.Look]) -> 
 
 
 def _format_experiment(comparison: views.Look) -> Iterator[str]:
-    experiment, verdict = comparison.experiment, comparison.judged
+    experiment = comparison.experiment
+    verdict = comparison.judged
     yield (
         f"{experiment.id}: {comparison.paper.key},"
         f" {experiment.place}\n{paragraph(experiment.title)}"

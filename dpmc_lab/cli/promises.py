@@ -185,8 +185,10 @@ def answer_question(
     if not no_curve:
         curve_seeds = chosen_seeds[: inquiry.N_CURVE_SEEDS]
         plans.append(sweep.build_plan(grid(seeds=curve_seeds, epsilons=EPSILONS), [source]))
-    total, jobs = len({u.key for plan in plans for u in plan.units}), sweep.default_jobs()
-    work, document = _InterruptibleWork(total, show.progress), dict[str, Any]()
+    total = len({u.key for plan in plans for u in plan.units})
+    jobs = sweep.default_jobs()
+    work = _InterruptibleWork(total, show.progress)
+    document = dict[str, Any]()
 
     def answer_blocks(rows: Store, score_cache: inquiry.UserScoreCache) -> Iterator[list[str]]:
         """The answer as it is found: in blocks of lines, and in the document."""
@@ -202,8 +204,10 @@ def answer_question(
             yield _wrap_sentences(
                 f"{items}. {answers.explain_distinguishable_items(question.task, protect)}"
             )
-        units, id = plans[0].units, advice.mechanism.id
-        tell, start = partial(work.report_progress, "answer"), time.monotonic()
+        units = plans[0].units
+        id = advice.mechanism.id
+        tell = partial(work.report_progress, "answer")
+        start = time.monotonic()
         collect = partial(
             inquiry.run_missing_units, source=source, cache=score_cache, store=rows, jobs=jobs
         )
@@ -278,8 +282,10 @@ class _InterruptibleWork:
     """Long work that reports its progress; Ctrl-C ends it, and results so far are kept."""
 
     def __init__(self, total: int, as_json: bool) -> None:
-        self.stopped, self._total = False, total
-        self._progress, self._lines = Progress(), ProgressLines() if as_json else None
+        self.stopped = False
+        self._total = total
+        self._progress = Progress()
+        self._lines = ProgressLines() if as_json else None
         self._done_counts: list[int] = []
 
     def run(self, work: Callable[[], object]) -> None:
@@ -355,10 +361,8 @@ def make_release(
     id a line) with --users N or users.txt, or say --catalogue from-data: then they are read off the
     ratings, and the card tells readers so. `dpmc verify FILE.npz` checks what was written.
     """
-    built_mechanism, steps = (
-        budget.mechanism(mechanism),
-        parse_steps(reading.prepare(prepare, mechanism)),
-    )
+    built_mechanism = budget.mechanism(mechanism)
+    steps = parse_steps(reading.prepare(prepare, mechanism))
     check_output_path(out)  # mistakes are told before a large file is read
     if deployment_card is not None:
         check_new_file(deployment_card)
@@ -367,10 +371,10 @@ def make_release(
     first_reading = dataclasses.replace(reading, items=None) if has_lists else reading
     loaded = first_reading.load(data, built_mechanism.task, prepare)
     check_user_column(loaded.ratings, data)
-    listed_ratings, item_features = (
-        _apply_catalogue(catalogue_lists, loaded.ratings, built_mechanism, steps, outside),
-        loaded.item_features,
+    listed_ratings = _apply_catalogue(
+        catalogue_lists, loaded.ratings, built_mechanism, steps, outside
     )
+    item_features = loaded.item_features
     if has_lists and reading.items is not None:
         item_features = read_items(Source.from_file(reading.items), listed_ratings)
         listed_ratings = attach_features(listed_ratings, item_features, with_digest=True)
@@ -526,10 +530,8 @@ def check_release_file(
     except NotVerified as error:
         return CommandReport({"verified": False, "faults": list(error.faults)}, (), error)
     _write_deployment_card(deployment_card, verification)
-    promise, release_card = (
-        cards.describe_promise(verification.guarantee),
-        dict(verification.release_card),
-    )
+    promise = cards.describe_promise(verification.guarantee)
+    release_card = dict(verification.release_card)
     sign, *other_limits = list_unverifiable(verification)
     document = {
         "verified": True,

@@ -171,7 +171,9 @@ def _build_problem(data: str, task: Task, play_options: PlayOptions) -> Problem:
 
 def _format_size(document: JsonObject) -> str:
     data = document["data"]
-    users, items, ratings = data["users"], data["items"], data["ratings"]
+    users = data["users"]
+    items = data["items"]
+    ratings = data["ratings"]
     return f"{data['name']}: {users:,} users x {items:,} items, {ratings:,}"
 
 
@@ -241,7 +243,8 @@ def _add_messages(document: JsonObject, text: list[str], transcript: Transcript)
 
 
 def _format_attacks(attacks: JsonObject) -> str:
-    d, a = attacks["difference"], attacks["attendance"]
+    d = attacks["difference"]
+    a = attacks["attendance"]
     passive = "too few rounds" if attacks["passive"] is None else f"{attacks['passive']:.2g}"
     return "\n".join(
         (

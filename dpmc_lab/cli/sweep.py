@@ -274,7 +274,8 @@ class _ProgressBar:
     """Progress on standard error, with failures as soon as they happen."""
 
     def __init__(self) -> None:
-        self._progress, self._printed = Progress(), {""}
+        self._progress = Progress()
+        self._printed = {""}
         self._skipped_at_start: int | None = None
         self.close = self._progress.close
 
@@ -283,7 +284,8 @@ class _ProgressBar:
             self._skipped_at_start is None
         ):  # one more comes with every row of another sweep on the store
             self._skipped_at_start = report.skipped
-        n_done, total = report.n_ended, report.total - report.skipped
+        n_done = report.n_ended
+        total = report.total - report.skipped
         task = (
             "sweep"
             if not self._skipped_at_start

@@ -72,7 +72,8 @@ class AnswerSentences(NamedTuple):
 
 def format_answer(finding: Finding) -> AnswerSentences:
     """Return every sentence that can be said about a finding."""
-    question, attack = finding.question, finding.attack
+    question = finding.question
+    attack = finding.attack
     payer_text = "; ".join(map(_format_payer, finding.payers))
     question_text = cards.format_attacker_question(
         question.change, clicks=question.task is Task.RANKING
@@ -133,7 +134,8 @@ def format_verdict(finding: Finding) -> str:
 
 def _format_metrics(finding: Finding) -> str:
     """Return the metric with privacy, without privacy and of the baseline."""
-    task, has_own_reference = finding.question.task, finding.question.reference is not None
+    task = finding.question.task
+    has_own_reference = finding.question.reference is not None
     values = finding.method, finding.reference, finding.baseline
     base = 100 if min(v.value for v in values) >= 0.1 else 1000
     number_format, factor = (".3f", 1) if task is Task.RATINGS else (".0f", base)
@@ -186,7 +188,8 @@ def _format_interval(
 
 
 def _format_unit(finding: Finding) -> str:
-    question, cost = finding.question, finding.cost
+    question = finding.question
+    cost = finding.cost
     epsilon = f"epsilon {format_epsilon(cost.certified.epsilon)}"
     delta = f", delta {format_delta(question.delta)}"
     if cost.certified.delta:
@@ -195,7 +198,8 @@ def _format_unit(finding: Finding) -> str:
         epsilon += f" (replacing a row: {format_epsilon(cost.replaced)})"
     text = f"Unit: {_UNIT_PHRASES[question.privacy_unit, question.task]}; one release; {epsilon}."
     if question.times > 1:
-        year, each = format_epsilon(cost.year), format_epsilon(cost.per_release, round_down=True)
+        year = format_epsilon(cost.year)
+        each = format_epsilon(cost.per_release, round_down=True)
         often = capitalise(FREQUENCY_LABELS.get(question.times, f"{question.times:,} times a year"))
         text += (
             f" **{often} for a year: epsilon {year}{delta}; to stay at {question.epsilon:g}, use"
@@ -296,7 +300,8 @@ def tabulate_answer(finding: Finding, chart: CurveChart, baseline: str, referenc
         baseline: name of what the gain is counted from.
         reference: name of what the gain is counted up to.
     """
-    question, epsilon = finding.question, finding.question.epsilon
+    question = finding.question
+    epsilon = finding.question.epsilon
     rows: list[Sequence[Any]] = [
         ("verdict", finding.verdict.value, epsilon, "", "", ""),
         ("metric", question.metric.title, "", "", "", ""),
@@ -313,7 +318,8 @@ def tabulate_answer(finding: Finding, chart: CurveChart, baseline: str, referenc
 
 def serialise_finding(finding: Finding) -> dict[str, Any]:
     """Return a finding as plain JSON values, with null for what is infinite or missing."""
-    question, cost = finding.question, finding.cost
+    question = finding.question
+    cost = finding.cost
     return {
         "verdict": finding.verdict.value,
         "keep": question.keep,

@@ -25,7 +25,8 @@ NO_BOUND_YET = "Not yet a bound."
 
 def describe_audit(report: AuditReport) -> str:
     """Summarise all findings of an audit in one sentence."""
-    excess, bound_text = "", cards.format_epsilon(report.measured, round_down=True)
+    excess = ""
+    bound_text = cards.format_epsilon(report.measured, round_down=True)
     for limit, word in ((report.claimed, "claimed"), (report.certified.epsilon, "certified")):
         if limit is not None and report.measured > limit * ROUNDING_FACTOR:
             excess = f" least {bound_text} where {cards.format_epsilon(limit)} is {word}"
@@ -68,13 +69,15 @@ def describe_changed_row(changed_row: ChangedRow) -> str:
     """Describe how the two data sets of a probe differ."""
     disappears = [value is None for value in changed_row.after]
     appears = [value is None for value in changed_row.before]
-    user, count = f"user {changed_row.user}", len(changed_row.items)
+    user = f"user {changed_row.user}"
+    count = len(changed_row.items)
     if count == 1:
         change = (
             f"from {_format_rating(changed_row.before[0])} to"
             f" {_format_rating(changed_row.after[0])}"
         )
-        subject, verb = f"item {changed_row.items[0]} of {user}", f"goes {change}"
+        subject = f"item {changed_row.items[0]} of {user}"
+        verb = f"goes {change}"
     else:
         subject = f"{count} ratings of {user}"
         verb = "disappear" if all(disappears) else "appear" if all(appears) else "become others"

@@ -101,7 +101,8 @@ def build_guarantee_row(
     name: str, guarantee: Guarantee, *, refuted: bool = False, measured: float | None = None
 ) -> GuaranteeRow:
     """Return a mechanism's row: its claim beside what its releases prove in three units."""
-    proved, proved_per_user = guarantee.certified(), guarantee.certified(USER_EMPTIED)
+    proved = guarantee.certified()
+    proved_per_user = guarantee.certified(USER_EMPTIED)
     claimed = guarantee.claimed.epsilon if guarantee.claimed else None
     reasons = []
     if not proved.finite:
@@ -142,7 +143,8 @@ def build_ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[Le
             release.sensitivity, change or guarantee.change, guarantee.public
         )
         size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape)
-        scale, noise_scale = "", getattr(release, "scale", None)
+        scale = ""
+        noise_scale = getattr(release, "scale", None)
         if isinstance(release, RandomizedResponse):
             flips = 1 - release.matrix.diagonal()
             scale = "flips " + " / ".join(dict.fromkeys(f"{100 * p:.1f} %" for p in flips))
@@ -233,7 +235,8 @@ def build_privacy_card(
         sampled: whether the noise is sampled exactly and the guarantee counts that.
         columns: roles of the columns in the file that the ratings come from.
     """
-    proved, claim = guarantee.certified(), guarantee.claimed
+    proved = guarantee.certified()
+    claim = guarantee.claimed
     claim_text = (
         "nothing" if claim is None else f"epsilon {format_budget(claim.epsilon, claim.delta)}"
     )
@@ -398,7 +401,8 @@ def describe_person_guarantee(guarantee: Guarantee) -> str:
     finite for a given number of ratings, and bounded only by a cap or by the number of items.
     """
     if guarantee.change.per_user:
-        proved, replaced = guarantee.certified(), guarantee.certified(USER_REPLACED)
+        proved = guarantee.certified()
+        replaced = guarantee.certified(USER_REPLACED)
         if not proved.finite:
             return format_certified(proved)
         return (
@@ -407,7 +411,8 @@ def describe_person_guarantee(guarantee: Guarantee) -> str:
             f" empty, {format_budget(replaced.epsilon, replaced.delta)} where it becomes any"
             " other row"
         )
-    cap, items = guarantee.public.cap, guarantee.public.items
+    cap = guarantee.public.cap
+    items = guarantee.public.items
     max_ratings = min(cap or items, items)
     ratings = min(TYPICAL_RATINGS, max_ratings)
     row_bound = certify_ratings(guarantee, ratings)
@@ -431,10 +436,8 @@ def describe_person_guarantee(guarantee: Guarantee) -> str:
 
 def format_spent_budget(guarantee: Guarantee, change: Change) -> str:
     """Return 'epsilon 20 (or 15.1, delta 1e-6)': certified for a change, and composed exactly."""
-    proved, composed = (
-        guarantee.certified(change),
-        guarantee.certified(change, DEFAULT_DELTA).epsilon,
-    )
+    proved = guarantee.certified(change)
+    composed = guarantee.certified(change, DEFAULT_DELTA).epsilon
     text = f"epsilon {format_budget(proved.epsilon, proved.delta)}"
     return text + f" (or {format_budget(composed, DEFAULT_DELTA)})" * (
         composed < 0.95 * proved.epsilon

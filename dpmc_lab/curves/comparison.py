@@ -190,7 +190,8 @@ def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
     At each epsilon the 95 % t interval of the mean difference decides, widened so that it holds for
     all epsilons at once (Bonferroni).
     """
-    low, high = max(a.x.min(), b.x.min()), min(a.x.max(), b.x.max())
+    low = max(a.x.min(), b.x.min())
+    high = min(a.x.max(), b.x.max())
     x = np.unique(np.concatenate([a.x, b.x]))
     # Two units may give epsilons that differ in the last digits only.
     x = x[np.concatenate([[True], np.diff(np.log(x)) > 1e-9])]

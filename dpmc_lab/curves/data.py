@@ -70,7 +70,9 @@ def extract_block(
         if not hasattr(selection, "tocoo"):
             return np.asarray(selection, dtype=float)
         entries = selection.tocoo()
-        rows, block_columns, block_values = entries.row, entries.col, entries.data
+        rows = entries.row
+        block_columns = entries.col
+        block_values = entries.data
     elif values.shape == ratings.values.shape:
         rows, block_columns, rating_index = locate_ratings(ratings, users, items)
         block_values = values[rating_index]
@@ -107,7 +109,8 @@ def compute_histogram(ratings: Ratings, bins: int = 40) -> Histogram:
     if len(values) <= bins:
         gaps = np.diff(values)
         return Histogram(values, float(gaps.min()) if len(gaps) else 1.0, counts.astype(np.int64))
-    low, high = ratings.public.low, ratings.public.high
+    low = ratings.public.low
+    high = ratings.public.high
     counts, edges = np.histogram(ratings.values, bins=bins, range=(low, high))
     return Histogram((edges[:-1] + edges[1:]) / 2, (high - low) / bins, counts.astype(np.int64))
 

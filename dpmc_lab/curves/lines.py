@@ -167,7 +167,9 @@ class FlatLine:
         return self.interval
 
 
-NO_PRIVACY, BASELINE, WITHOUT_OTHERS = "no privacy", "guessing", "public facts alone"
+NO_PRIVACY = "no privacy"
+BASELINE = "guessing"
+WITHOUT_OTHERS = "public facts alone"
 POPULAR_LIST = "a popular list"  # what guessing is where lists are made
 _BASELINE_LABELS = {
     "private-constant": "one number for all",
@@ -455,10 +457,8 @@ def load_shipped_charts(
     Raises:
         DpmcError: the file cannot be read.
     """
-    rows, metrics = (
-        load_shipped_rows(data, mechanism),
-        list_plotted_metrics(registry.get_mechanism(mechanism).task),
-    )
+    rows = load_shipped_rows(data, mechanism)
+    metrics = list_plotted_metrics(registry.get_mechanism(mechanism).task)
 
     def build_charts(uses_features: bool) -> tuple[CurveChart, ...]:
         selected_rows = {
@@ -517,7 +517,8 @@ def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
 
 
 def _build_flat_line(rows: CurveRows, metric: Metric) -> FlatLine | None:
-    measured, info = rows.points[metric.name], rows.info
+    measured = rows.points[metric.name]
+    info = rows.info
     values = [
         measured[epsilon_and_seed]
         for epsilon_and_seed in sorted(p for p in measured if p[0] is None)
@@ -547,7 +548,8 @@ def compute_interval(values: Floats | Sequence[float], level: float = LEVEL) -> 
     """Return the mean and the half width of the t interval of the values that are not NaN."""
     observed = np.asarray(values, dtype=float)
     observed = observed[~np.isnan(observed)]
-    mean, n = float(np.mean(observed)), len(observed)
+    mean = float(np.mean(observed))
+    n = len(observed)
     if n < 2:
         return Interval(mean, 0.0, n)
     t = float(stdtrit(n - 1, 0.5 + level / 2))
@@ -561,7 +563,8 @@ def is_clearly_better(metric: Metric, first: Interval, second: Interval) -> bool
 
 def describe_band(band: Band) -> str:
     """Describe the band for the caption."""
-    min_seeds, max_seeds = int(band.seeds.min()), int(band.seeds.max())
+    min_seeds = int(band.seeds.min())
+    max_seeds = int(band.seeds.max())
     if max_seeds == 1:
         return "one seed: no band"
     seed_range = f"{min_seeds}" if min_seeds == max_seeds else f"{min_seeds} to {max_seeds}"
@@ -614,7 +617,8 @@ def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
     """
     claimed_epsilons = np.where(np.isnan(line.claimed), line.epsilon, line.claimed)
     if epsilon_unit is EpsilonUnit.PAPER:
-        certified_epsilons, reason = line.certified[line.change.value], ""
+        certified_epsilons = line.certified[line.change.value]
+        reason = ""
         if not np.isfinite(certified_epsilons).all():
             reason = f"claimed, not certified: {line.reasons.get(line.change.value, '')}"
         elif not (certified_epsilons <= claimed_epsilons * _SLACK).all():
@@ -622,7 +626,8 @@ def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
             reason = f"certified is up to {factor} times what is claimed {line.change.label}"
         return PlottedLine(line, claimed_epsilons, line.change.label, not reason, reason)
     change = {EpsilonUnit.RATING: RATING, EpsilonUnit.USER: USER_EMPTIED}[epsilon_unit]
-    x, unit_label = line.certified[change.value], change.label
+    x = line.certified[change.value]
+    unit_label = change.label
     if np.isfinite(x).all():
         return PlottedLine(line, x, unit_label, True, "")
     reason = line.reasons.get(change.value, "some epsilons have no finite certified value")

@@ -58,13 +58,13 @@ def describe_noise(release: Release) -> str:
         )
         return f"{capitalise(release.query)}: kept with chance {chances}, else changed{times}."
     if isinstance(release, LocalChannel):
-        rated, missing = 100 * release.reported_if_rated, 100 * release.reported_if_missing
-        reported_as, missing_as = "as itself or another symbol", ", as any symbol alike"
+        rated = 100 * release.reported_if_rated
+        missing = 100 * release.reported_if_missing
+        reported_as = "as itself or another symbol"
+        missing_as = ", as any symbol alike"
         if isinstance(release, ModifiedLaplace):
-            reported_as, missing_as = (
-                f"with Laplace noise of scale {release.scale:.4g}",
-                ", as noise alone",
-            )
+            reported_as = f"with Laplace noise of scale {release.scale:.4g}"
+            missing_as = ", as noise alone"
         return (
             f"{capitalise(release.query)}: a rated one is reported with chance {rated:.3g} %,"
             f" {reported_as}; a"
@@ -486,7 +486,8 @@ class BeforeAfter(NamedTuple):
 def select_block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
     """Return the busiest users and the most rated items as ratings with indices of their own."""
     by_user, by_item = count_ratings(ratings)
-    chosen_users, chosen_items = rank_by_count(by_user, users), rank_by_count(by_item, items)
+    chosen_users = rank_by_count(by_user, users)
+    chosen_items = rank_by_count(by_item, items)
     row, column, rating_index = locate_ratings(ratings, chosen_users, chosen_items)
     order = np.lexsort((column, row))
     return dataclasses.replace(
@@ -517,13 +518,12 @@ def run_on_block(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
     for publication in collect_publications(mechanism, corner, queries):
         if publication.release.query in pictures or publication.release.query in foreign:
             continue
-        before, after = (
-            _as_block(publication.private, corner),
-            _as_block(publication.published, corner),
-        )
+        before = _as_block(publication.private, corner)
+        after = _as_block(publication.published, corner)
         if before is not None and after is not None:
             items = tuple(corner.item_ids or ())
-            row_kind, shape = "users", publication.private.shape
+            row_kind = "users"
+            shape = publication.private.shape
             if shape == (len(items), len(items)) != corner.shape:
                 row_kind = "items"
             elif shape == (len(items),) != corner.values.shape:
@@ -550,10 +550,8 @@ def _find_foreign_queries(mechanism: Mechanism, public: PublicFacts) -> set[str]
 
 
 def _as_block(values: NDArray[Any], ratings: Ratings) -> Floats | None:
-    selection, items = (
-        extract_block(values, ratings, *map(np.arange, ratings.shape)),
-        ratings.public.items,
-    )
+    selection = extract_block(values, ratings, *map(np.arange, ratings.shape))
+    items = ratings.public.items
     if selection is None and values.shape in ((items,), (items, items)):
         return np.atleast_2d(values).astype(float)
     return selection
@@ -621,10 +619,12 @@ def tabulate_block(view: BeforeAfter) -> Table:
 
 def describe_row(view: BeforeAfter, user: int = 0) -> str:
     """Describe one row of the picture in words."""
-    row, noisy = view.before[user], view.after[user]
+    row = view.before[user]
+    noisy = view.after[user]
     is_present = ~np.isnan(row)
     differences = np.abs(noisy[is_present] - row[is_present])
-    n_missing, differences = int(np.isnan(differences).sum()), differences[~np.isnan(differences)]
+    n_missing = int(np.isnan(differences).sum())
+    differences = differences[~np.isnan(differences)]
     if n_missing or np.isnan(row[~np.isnan(noisy)]).any():
         n_invented = int((~np.isnan(noisy) & ~is_present).sum())
         return (

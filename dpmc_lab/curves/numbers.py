@@ -94,7 +94,9 @@ def resample_means(values: Floats, resampled_seeds: Ints) -> Floats:
     Returns:
         Array of shape (n_resamples, n_epsilons).
     """
-    mean, seeds, end = values.mean(axis=1), values.shape[1], 0.5 + LEVEL / 2
+    mean = values.mean(axis=1)
+    seeds = values.shape[1]
+    end = 0.5 + LEVEL / 2
     stretch = float(stdtrit(seeds - 1, end) / ndtri(end)) * math.sqrt(seeds / (seeds - 1))
     stretched: Floats = mean + stretch * (values[:, resampled_seeds].mean(axis=2).T - mean)
     return stretched
@@ -175,7 +177,8 @@ def find_required_epsilons(plotted: PlottedLine, targets: Sequence[float]) -> li
     line = plotted.line
     direction = line.metric.sign
     is_complete = find_complete_seeds(line.values)
-    x, seeds = plotted.x, max(1, int(is_complete.sum()))
+    x = plotted.x
+    seeds = max(1, int(is_complete.sum()))
     observed = line.values[:, is_complete] if seeds > 1 else line.values
     weights = np.sum(~np.isnan(observed), axis=1).astype(float)
     fitted = fit_isotonic(np.nanmean(direction * observed, axis=1), weights)
@@ -185,7 +188,8 @@ def find_required_epsilons(plotted: PlottedLine, targets: Sequence[float]) -> li
             resample_means(direction * observed, draw_resamples(seeds)), weights
         )
     threshold = fitted[-1] - 1e-12 * abs(fitted[-1])  # equal means differ by rounding
-    best, best_epsilon = direction * float(fitted[-1]), float(x[np.argmax(fitted >= threshold)])
+    best = direction * float(fitted[-1])
+    best_epsilon = float(x[np.argmax(fitted >= threshold)])
     required = []
     for value in targets:
         goal = direction * value
@@ -207,9 +211,11 @@ def describe_required_epsilon(
         answer: the epsilon and its target.
         nonprivate_reference: the line without privacy, if there is one.
     """
-    line, x = answer.plotted.line, answer.plotted.x
+    line = answer.plotted.line
+    x = answer.plotted.x
     target = f"{line.metric.label} {line.metric.format_with_unit(answer.target)}"
-    unit, epsilon = answer.plotted.unit, answer.epsilon
+    unit = answer.plotted.unit
+    epsilon = answer.epsilon
     if math.isinf(epsilon.value):
         text = (
             f"{line.label}: {target} is not reachable up to epsilon {format_short_number(x[-1])}"
@@ -284,7 +290,8 @@ def describe_cost(
     """
     if not answers or min(answer.epsilon.seeds for answer in answers) < 2:
         return ""
-    metric, target = answers[0].plotted.line.metric, answers[0].target
+    metric = answers[0].plotted.line.metric
+    target = answers[0].target
     goal = f"{metric.label} {metric.format_with_unit(target)}"
     reached = [answer for answer in answers if math.isfinite(answer.epsilon.value)]
     proved = [answer for answer in reached if answer.plotted.is_certified]
@@ -300,7 +307,8 @@ def describe_cost(
     if not proved:
         return f"Only claims that are not proved reach {goal}"
     first = min(proved, key=lambda answer: answer.epsilon.value)
-    name, smallest = first.plotted.line.label, format_required_epsilon(first)
+    name = first.plotted.line.label
+    smallest = format_required_epsilon(first)
     if len(proved) == 1:
         remainder = (
             "nothing else gets there" if len(reached) == 1 else "others only claim to get there"
@@ -332,12 +340,14 @@ def choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
     They are round numbers around all values, in about a hundred steps of 1, 2 or 5 times a power of
     ten.
     """
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     min_step = max((high - low) / 100, 1e-6 * max(abs(low), abs(high)), 1e-6)
     power = 10.0 ** math.floor(math.log10(min_step))
     step = next(k * power for k in (1, 2, 5, 10) if k * power >= min_step * (1 - 1e-9))
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
-    start, end = math.floor(low / step), math.ceil(high / step)
+    start = math.floor(low / step)
+    end = math.ceil(high / step)
     if end == start:
         end += 1
     return round(start * step, digits), round(end * step, digits), round(step, digits)
@@ -356,7 +366,8 @@ def fit_isotonic(values: Floats | Sequence[float], weights: Floats | Sequence[fl
     Returns:
         Array of the shape of `values`.
     """
-    heights, masses = np.asarray(values, dtype=float), np.asarray(weights, dtype=float)
+    heights = np.asarray(values, dtype=float)
+    masses = np.asarray(weights, dtype=float)
     sums = np.cumsum(heights * masses, axis=-1)
     fitted = np.full(heights.shape, -np.inf)
     for a in range(len(masses)):
@@ -377,8 +388,10 @@ def _find_crossings(x: Floats, fitted: Floats, goal: float) -> Floats:
     """
     above = fitted >= goal - 1e-12  # equal means differ by rounding
     k = np.argmax(above, axis=1)
-    row, previous = np.arange(len(k)), np.maximum(k - 1, 0)
-    low, high = fitted[row, previous], fitted[row, k]
+    row = np.arange(len(k))
+    previous = np.maximum(k - 1, 0)
+    low = fitted[row, previous]
+    high = fitted[row, k]
     share = (goal - low) / np.where(high > low, high - low, 1.0)
     between = np.exp(np.log(x[previous]) + share * np.log(x[k] / x[previous]))
     crossings: Floats = np.where(k == 0, x[0], between)
@@ -434,7 +447,8 @@ def compute_gain_share(
         seeds for an interval.
     """
     current, (baseline, reference) = line.interval_at(epsilon), find_gain_ends(chart, line, epsilon)
-    best, metric = best or reference, chart.metric
+    best = best or reference
+    metric = chart.metric
     if current is None or baseline is None or best is None:
         return None
     total_gain = metric.sign * (best.mean - baseline.mean)
@@ -536,8 +550,10 @@ def describe_at_epsilon(chart: CurveChart, epsilon: float) -> str:
     The text states the metric, the share of the gain, the baselines and the reference; it is empty
     where nothing is computed at this epsilon.
     """
-    line, metric = chart.lines[0], chart.metric
-    current, share = line.interval_at(epsilon), compute_gain_share(chart, line, epsilon)
+    line = chart.lines[0]
+    metric = chart.metric
+    current = line.interval_at(epsilon)
+    share = compute_gain_share(chart, line, epsilon)
     if current is None:
         return ""
     phrases = [
@@ -581,7 +597,8 @@ def locate_targets(
     line: Line, slider_epsilons: Sequence[float], targets: Sequence[float]
 ) -> list[SliderTarget]:
     """Return the epsilon that Compare states for each target, with its position on the slider."""
-    plotted, metric = place_on_axis(line, EpsilonUnit.PAPER), line.metric
+    plotted = place_on_axis(line, EpsilonUnit.PAPER)
+    metric = line.metric
     first, last = plotted.x[[0, -1]].tolist()
 
     def locate(epsilon: float) -> float | None:

@@ -32,7 +32,12 @@ from dpmc_core.privacy import (
 from dpmc_core.problem import build_problem, prepare_all_ratings, prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import shipped
-from dpmc_lab.curves.data import describe_anonymous_user, format_item_title, format_user_name
+from dpmc_lab.curves.data import (
+    count_ratings,
+    describe_anonymous_user,
+    format_item_title,
+    format_user_name,
+)
 from dpmc_lab.curves.lines import LEVEL, compute_interval
 from dpmc_lab.curves.noise import find_main_release
 from dpmc_lab.store import Store, list_curves, load_top_lists
@@ -105,16 +110,18 @@ def select_people(train: Ratings, plain: Sequence[Sequence[int]], items: Collect
         plain: lists of the sampled users without privacy.
         items: further items whose titles are needed.
     """
-    users, counts = toplists.sample_users(train), np.diff(train.indptr)
+    users = toplists.sample_users(train)
+    counts = np.diff(train.indptr)
     order = np.argsort(counts[users], kind="stable")
     positions = dict.fromkeys(int(order[round(q * (len(order) - 1))]) for q in QUANTILES)
-    item_counts = _count_item_ratings(train)
+    item_counts = count_ratings(train)[1]
     popular = toplists.list_popular_items(train)
     selected = []
     for position in positions:
         user = int(users[position])
         row = slice(train.indptr[user], train.indptr[user + 1])
-        items_of, values = train.items[row], train.values[row]
+        items_of = train.items[row]
+        values = train.values[row]
         # the best known items that somebody rated, and some without a rating
         best = np.argsort(-item_counts[items_of], kind="stable")[:_N_RATED]
         rated = [(format_item_title(train, int(items_of[n])), float(values[n])) for n in best]
@@ -292,7 +299,8 @@ def draw_server_view(
         is_rated = ~np.isnan(
             true_values
         )  # which ratings exist is public: nothing is told of the others
-        reported, unchanged = reported[is_rated], unchanged[is_rated]
+        reported = reported[is_rated]
+        unchanged = unchanged[is_rated]
     return ServerView(tuple(map(float, reported)), tuple(map(bool, ~unchanged)))
 
 
@@ -369,10 +377,11 @@ def release_item_scores(
     releases = [release for release in per_item if release is not None]
     if len(releases) < len(mechanisms):
         return ()
-    items, query = train.public.items, releases[0].query
+    items = train.public.items
+    query = releases[0].query
     publication = experiment.collect_publications(mechanisms[0], train, {query})[-1]
     standard_noise = (publication.published - publication.private) / releases[0].scale
-    order = np.argsort(-_count_item_ratings(train), kind="stable")
+    order = np.argsort(-count_ratings(train)[1], kind="stable")
     chosen = dict.fromkeys(int(order[int(rank * (items - 1))]) for rank in _RANKS)
     return tuple(
         ReleasedScores(
@@ -469,7 +478,7 @@ def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
     )
     if not signs or guarantee.trust is not Trust.LOCAL or mechanism.id == mechanism.baseline:
         return ()
-    (names, categories), counts = _load_categories(data), _count_item_ratings(data.ratings)
+    (names, categories), counts = _load_categories(data), count_ratings(data.ratings)[1]
     best = np.argsort(-counts, kind="stable")[:_N_WELL_KNOWN]
     return tuple(
         Prompt(
@@ -480,10 +489,6 @@ def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
         )
         for item in _choose_dissimilar_items(best, categories)
     )
-
-
-def _count_item_ratings(ratings: Ratings) -> Ints:
-    return np.bincount(ratings.items, minlength=ratings.public.items)
 
 
 def _choose_dissimilar_items(items: Ints, categories: Floats) -> Ints:
@@ -527,7 +532,8 @@ class VisitorModel(NamedTuple):
         """Build the model of a new user from the factors of a run."""
         if model.factors is None:
             raise DpmcError("answers fold into item factors, which this method does not have")
-        left, right = model.factors.left[np.unique(train.users)], model.factors.right
+        left = model.factors.left[np.unique(train.users)]
+        right = model.factors.right
         mean = left.mean(axis=0)
         _, sizes, directions = np.linalg.svd(left - mean, full_matrices=False)
         projections = right @ (directions.T * (sizes / math.sqrt(len(left))))
@@ -627,12 +633,11 @@ def build_visitor_lists(
     Raises:
         DpmcError: a method has no item factors.
     """
-    task, counts = mechanisms[0].task, _count_item_ratings(data.ratings)
+    task = mechanisms[0].task
+    counts = count_ratings(data.ratings)[1]
     methods = [*mechanisms, registry.create(registry.NONPRIVATE_REFERENCES[task])]
-    problem, prepared = (
-        build_problem(data, task, seed=LISTS_SEED),
-        prepare_all_ratings(data.ratings, task)[0],
-    )
+    problem = build_problem(data, task, seed=LISTS_SEED)
+    prepared = prepare_all_ratings(data.ratings, task)[0]
     listed = np.argsort(-counts, kind="stable")[:_N_LISTED]
     prompt_items = np.array([prompt.item for prompt in choose_prompts(mechanisms[0], data)])
     users = np.arange(problem.train.public.users)
@@ -652,7 +657,8 @@ def build_visitor_lists(
             )
             reduced_problem = dataclasses.replace(problem, train=train)
             run = experiment.run(method, reduced_problem, LISTS_SEED, with_baselines=False)
-            visitor, rng = VisitorModel.from_model(run.model, train), np.random.default_rng(fold)
+            visitor = VisitorModel.from_model(run.model, train)
+            rng = np.random.default_rng(fold)
             if fold == 0:
                 products = visitor.projections @ visitor.projections[prompt_items].T
                 score_tables.append(np.column_stack([visitor.base, products])[listed])

@@ -266,7 +266,8 @@ def tabulate_attendance_attack(play: ScenarioPlay) -> Table:
     round, or the recommender picks some in each. The table is empty in scenario 2, where everybody
     is in every sum, and where too few users remain without one.
     """
-    settings, item = play.run.settings, play.run.wire.watch
+    settings = play.run.settings
+    item = play.run.wire.watch
     assert item is not None
     recovered: Sequence[attacks.RecoveredGradient] = ()
     if isinstance(settings, DynamicUsers):
@@ -348,7 +349,8 @@ def describe_picking(ratings: Ratings, settings: DynamicUsers) -> str:
     picked = settings.picked
     _, raters = count_ratings(ratings)
     raters = raters[raters >= min_group_size(settings.colluding)]
-    max_raters, n_asked = int(raters.max()), np.minimum(raters, picked)
+    max_raters = int(raters.max())
+    n_asked = np.minimum(raters, picked)
     share = raters.sum() / n_asked.sum()
     return (
         f"With {picked} picked of each item's raters, a round asks for {n_asked.sum():,} of"
@@ -395,7 +397,8 @@ def play_federation(
         ratings, watched
     )
     users = count_profiles(ratings.public, flow.owned_axis)
-    min_users, max_users = users // flow.parties, -(-users // flow.parties)
+    min_users = users // flow.parties
+    max_users = -(-users // flow.parties)
     users_text = f"{min_users}" if min_users == max_users else f"{min_users} or {max_users}"
     messages = []
     for message in run.transcript:
@@ -420,11 +423,10 @@ def play_federation(
 
 def describe_traffic(run: FederatedRun) -> str:
     """Return the messages and bytes of a run in one sentence, as counted and by formula."""
-    flow, total = run.flow, run.transcript.total
-    formula, profiles = (
-        flow.predict_traffic(run.public),
-        count_profiles(run.public, flow.mechanism.profiles),
-    )
+    flow = run.flow
+    total = run.transcript.total
+    formula = flow.predict_traffic(run.public)
+    profiles = count_profiles(run.public, flow.mechanism.profiles)
     return (
         f"Counted: {format_count(total.messages, 'message')}, {total.bytes:,} bytes. By formula: 2"
         f" x {format_count(flow.parties, 'party')} x {format_count(flow.rounds, 'round')} ="
@@ -503,7 +505,8 @@ def tabulate_federation_traffic(flow: Federation, public: PublicFacts) -> Table:
 
 
 def _explain_federated_message(flow: Federation, kind: str, round: int) -> str:
-    private_kind, shared_kind = flow.owned_axis.value[:-1], flow.mechanism.profiles.value[:-1]
+    private_kind = flow.owned_axis.value[:-1]
+    shared_kind = flow.mechanism.profiles.value[:-1]
     times = "once" if flow.local == 1 else f"{flow.local} times in turn"
     if kind == NOISY_PROFILES:
         first = f"starts from random {private_kind} factors"

@@ -80,12 +80,15 @@ def describe_run(result: Result) -> str:
 
     One split and one draw of noise do not tell the share of the gain, so it is not stated.
     """
-    metric, baseline_name = find_run_metric(result), format_baseline_name(result.baseline_id)
-    names, metrics_by_method = (baseline_name, NO_PRIVACY), collect_metrics(result)
+    metric = find_run_metric(result)
+    baseline_name = format_baseline_name(result.baseline_id)
+    names = (baseline_name, NO_PRIVACY)
+    metrics_by_method = collect_metrics(result)
     baseline, reference = (
         metrics_by_method.get(name.capitalize(), {}).get(metric.name) for name in names
     )
-    value, phrases = result.metrics[metric.name], []
+    value = result.metrics[metric.name]
+    phrases = []
     if baseline is not None and reference is not None and metric.is_reached(baseline, reference):
         phrases.append("nothing can be learnt here")
     elif baseline is not None and (
@@ -160,9 +163,11 @@ class RememberedRun:
 
 def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
     """Summarise a run; see `RememberedRun` for `data_key`."""
-    result, recording = run.result, run.recording
+    result = run.result
+    recording = run.recording
     assert recording is not None  # it was watched
-    mechanism, problem = result.mechanism, result.problem
+    mechanism = result.mechanism
+    problem = result.problem
     details = {
         "data": run.title,
         "mechanism": mechanism.name,

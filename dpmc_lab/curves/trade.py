@@ -144,8 +144,10 @@ class QuestionSwitches(NamedTuple):
             task: of the mechanisms.
             rated: number of ratings of the person, which counts where single ratings are protected.
         """
-        clicks, removed = task is Task.RANKING, self.relation is Relation.REMOVED
-        name, yes = "click" if clicks else "rating", ("yes", "no")
+        clicks = task is Task.RANKING
+        removed = self.relation is Relation.REMOVED
+        name = "click" if clicks else "rating"
+        yes = ("yes", "no")
         if self.scope is QuestionScope.RATING:
             change = CELL if removed or clicks else RATING
             answers = ("high", "low") if change is RATING else yes
@@ -176,9 +178,11 @@ def list_questions(
         rated: number of ratings of the person.
     """
     if guarantee.change.per_user:
-        small, count = QuestionSwitches(QuestionScope.PERSON, Relation.REMOVED), None
+        small = QuestionSwitches(QuestionScope.PERSON, Relation.REMOVED)
+        count = None
     else:
-        small, count = QuestionSwitches(QuestionScope.RATING), rated
+        small = QuestionSwitches(QuestionScope.RATING)
+        count = rated
     return small.build_question(task, count), QuestionSwitches(QuestionScope.PERSON).build_question(
         task, count
     )
@@ -248,7 +252,8 @@ def build_trade_chart(chart: CurveChart, task: Task, switches: QuestionSwitches)
     Raises:
         DpmcError: a mechanism cannot be restored from its stored settings.
     """
-    question, position = switches.build_question(task), switches.position
+    question = switches.build_question(task)
+    position = switches.position
     trade_lines, baseline_lines = (
         tuple(_build_trade_line(line, question, position) for line in curve_lines)
         for curve_lines in (chart.lines, chart.private_baselines)
@@ -282,7 +287,8 @@ def _build_trade_point(
     question: AttackerQuestion,
     position: AttackerPosition,
 ) -> TradePoint:
-    proved, is_reader = guarantee.certified(question.change), position is AttackerPosition.READER
+    proved = guarantee.certified(question.change)
+    is_reader = position is AttackerPosition.READER
     if not is_reader and guarantee.trust is Trust.CURATOR:
         return TradePoint(epsilon, value, BoundState.RAW, 1.0, 1.0, None)
     # A recommender that sees shares is held off only while the third party does not side with it,
@@ -321,7 +327,8 @@ def _measured_success_rate(
 
     The rate is that of the method itself with the most noise that the audit allows.
     """
-    bound, point = find_default_measured_bound(line.mechanism), find_measured_point(line)
+    bound = find_default_measured_bound(line.mechanism)
+    point = find_measured_point(line)
     if bound is None or point is None:
         return ()
     public_facts = question.guarantee_for(build_guarantee(bound.epsilon)).public
@@ -352,7 +359,8 @@ def format_success(point: TradePoint) -> str:
 
 def describe_trade(trade: TradeChart, epsilon: float) -> list[str]:
     """Return the question, what it counts, and how much each method reveals at an epsilon."""
-    question, metric = trade.question, trade.chart.metric
+    question = trade.question
+    metric = trade.chart.metric
     counts = f"{question.change.protects}: {question.change.relation}"
     ratings_note = f"; of a person {question.rated} ratings are counted" if question.rated else ""
     text_lines = [

@@ -195,7 +195,9 @@ class RunRecorder:
         data: str = "",
         baseline_id: str = "",
     ) -> None:
-        self._mechanism, self._problem, self._every = mechanism, problem, 1
+        self._mechanism = mechanism
+        self._problem = problem
+        self._every = 1
         metric = choose_headline_metric(mechanism.task).in_units_of(problem.train.public)
         self.recording = RunRecording(
             id=id,
@@ -226,7 +228,8 @@ class RunRecorder:
 
     def add_round(self, round: int, model: Model, metric: float | None) -> None:
         """Add a round, replacing one with the same number."""
-        recording, train = self.recording, self._problem.train
+        recording = self.recording
+        train = self._problem.train
         predictions = predict_corner(self._mechanism, model, recording.corner, train.public)
         top = list_top_items(model, train, recording.corner.person)
         if not recording.query:  # whatever was released, it was not the ratings
@@ -268,7 +271,8 @@ def choose_metric_axis(
     ends = sorted((start, end))
     gap = max(ends[1] - ends[0], 0.05 * max(map(abs, ends)), 1e-3)
     margin_below, margin_above = (0.15, 0.5) if metric.lower_is_better else (0.5, 0.15)
-    low, high = ends[0] - margin_below * gap, ends[1] + margin_above * gap
+    low = ends[0] - margin_below * gap
+    high = ends[1] + margin_above * gap
     return max(0.0, low), high if metric.lower_is_better else min(1.0, high)
 
 
@@ -282,7 +286,8 @@ def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
         .round()
         .astype(np.int64)
     )
-    users, items = active_users[positions], rank_by_count(by_item, CORNER_SIZE)
+    users = active_users[positions]
+    items = rank_by_count(by_item, CORNER_SIZE)
     scaled_values = (train.values - train.public.low) / train.public.width
     rated = extract_block(
         np.ones_like(scaled_values) if task is Task.RANKING else scaled_values, train, users, items
@@ -326,7 +331,8 @@ def extract_released_corner(
     if before is None or after is None:
         return None
     is_known = ~np.isnan(before) & ~np.isnan(corner.rated)
-    x, y = before[is_known], corner.rated[is_known]
+    x = before[is_known]
+    y = corner.rated[is_known]
     if not len(x) or (np.ptp(x) == 0) != (np.ptp(y) == 0):
         return None
     slope = 1.0 if np.ptp(x) == 0 else float(np.polyfit(x, y, 1)[0])

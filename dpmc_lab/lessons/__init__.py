@@ -71,17 +71,16 @@ class _TextFormatter(Formatter):
         return form(value) if form else str(super().format_field(value, format_spec))
 
 
-def _fill_text(text: str, *values: Any, current_values: Table = MappingProxyType({})) -> str:
-    return _TextFormatter().vformat(text, values, current_values)
+_FORMATTER = _TextFormatter()
+
+
+def _fill_text(text: str, current_values: Table) -> str:
+    return _FORMATTER.vformat(text, (), current_values)
 
 
 def _resolve_value(value: Any, current_values: Table) -> Any:
     """Return a number as it is, or look it up by its name."""
-    return (
-        _TextFormatter().get_field(value, (), current_values)[0]
-        if isinstance(value, str)
-        else value
-    )
+    return _FORMATTER.get_field(value, (), current_values)[0] if isinstance(value, str) else value
 
 
 @cache
@@ -101,8 +100,9 @@ class LessonValues(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if phrase := self._phrases.get(name):
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
-            return _fill_text(text, current_values=self)
-        number, parameters = NUMBERS[name], _parameter_names(name)
+            return _fill_text(text, self)
+        number = NUMBERS[name]
+        parameters = _parameter_names(name)
         self[name] = number(
             **{
                 parameter: self[parameter]
@@ -139,7 +139,7 @@ class Control:
 
     def format_value(self, value: Any) -> str:
         """Return a value as people read it."""
-        return self.options[value] if self.options else _fill_text(self.form, value)
+        return self.options[value] if self.options else _FORMATTER.format(self.form, value)
 
 
 _CONTROLS: Mapping[str, Table] = {
@@ -201,13 +201,11 @@ class SlideTemplate:
             control: the control over whose values a curve is drawn.
             stop_values: the numbers at every value of that control.
         """
-        sentences = tuple(
-            _fill_text(template, current_values=current_values) for template in self.says
-        )
+        sentences = tuple(_fill_text(template, current_values) for template in self.says)
         return Reveal(
             sentences,
             self._build_picture(current_values, control, stop_values),
-            _fill_text(self.note, current_values=current_values),
+            _fill_text(self.note, current_values),
         )
 
     def _build_picture(
@@ -218,7 +216,7 @@ class SlideTemplate:
 
         def fill_keys(texts: str) -> dict[str, Any]:
             return {
-                _fill_text(text, current_values=current_values): content
+                _fill_text(text, current_values): content
                 for text, content in spec.get(texts, {}).items()
             }
 
@@ -229,10 +227,7 @@ class SlideTemplate:
                     for text, row in fill_keys("shares").items()
                 }
                 return OutcomeBars(
-                    tuple(
-                        _fill_text(entry, current_values=current_values)
-                        for entry in spec["outcomes"]
-                    ),
+                    tuple(_fill_text(entry, current_values) for entry in spec["outcomes"]),
                     shares,
                 )
             case "dots":
@@ -245,7 +240,8 @@ class SlideTemplate:
                 }
                 return IntervalPlot(rows, _resolve_value(spec.get("truth"), current_values))
             case "bend" if control is not None:
-                form, high = spec.get("form", "{:hundred}"), spec.get("high")
+                form = spec.get("form", "{:hundred}")
+                high = spec.get("high")
                 return CurvePlot(
                     spec.get("across", control.label),
                     tuple(map(control.format_value, control.values)),
@@ -254,8 +250,8 @@ class SlideTemplate:
                         for text, k in fill_keys("lines").items()
                     },
                     control.values.index(current_values[control.key]),
-                    _fill_text(spec["up"], current_values=current_values),
-                    lambda value: _fill_text(form, value),
+                    _fill_text(spec["up"], current_values),
+                    lambda value: _FORMATTER.format(form, value),
                     scale(_resolve_value(spec.get("low", 0.0), current_values)),
                     high if high is None else scale(_resolve_value(high, current_values)),
                     {
@@ -291,17 +287,15 @@ class Predict:
     def with_numbers(self, current_values: Table) -> Predict:
         """Return the question with its numbers filled in."""
         resolved = [_resolve_value(entry, current_values) for entry in self.numbers]
-        options, right = (
-            [_fill_text(entry, current_values=current_values) for entry in self.options],
-            self.right,
-        )
+        options = [_fill_text(entry, current_values) for entry in self.options]
+        right = self.right
         if resolved:
             options = list(
-                dict.fromkeys(_fill_text(self.form, entry) for entry in sorted(resolved))
+                dict.fromkeys(_FORMATTER.format(self.form, entry) for entry in sorted(resolved))
             )
-            right = options.index(_fill_text(self.form, resolved[0]))
+            right = options.index(_FORMATTER.format(self.form, resolved[0]))
         return Predict(
-            question=_fill_text(self.question, current_values=current_values),
+            question=_fill_text(self.question, current_values),
             options=tuple(options),
             right=right,
         )
@@ -382,18 +376,17 @@ class Slide:
 
     def at_start(self) -> Slide:
         """Return the slide with its texts filled in for the first values."""
-        current_values, after = self.compute_values(self.start), self.after
+        current_values = self.compute_values(self.start)
+        after = self.after
         return replace(
             self,
-            said=_fill_text(self.said, current_values=current_values),
-            teacher=_fill_text(self.teacher, current_values=current_values),
+            said=_fill_text(self.said, current_values),
+            teacher=_fill_text(self.teacher, current_values),
             predict=self.predict and self.predict.with_numbers(current_values),
             after=after
             and replace(
                 after,
-                query={
-                    k: _fill_text(v, current_values=current_values) for k, v in after.query.items()
-                },
+                query={k: _fill_text(v, current_values) for k, v in after.query.items()},
             ),
         )
 
@@ -439,10 +432,8 @@ class Lesson:
         control_tables = {**_CONTROLS, **self.controls}
         move = []
         for move_table in table["move"]:
-            name, overrides = (
-                move_table["control"],
-                {k: v for k, v in move_table.items() if k != "control"},
-            )
+            name = move_table["control"]
+            overrides = {k: v for k, v in move_table.items() if k != "control"}
             first_option = next(iter(control_tables[name].get("options", [0])))
             move.append({"key": name, "start": first_option, **control_tables[name], **overrides})
         slide_table = {**table, "move": move, "phrases": self.phrases}

@@ -104,7 +104,8 @@ def render_answer_key() -> str:
 
 
 def _render_answer(slide: Slide) -> str:
-    blocks, question = [f"<h3>{escape(slide.title)}</h3>"], slide.predict
+    blocks = [f"<h3>{escape(slide.title)}</h3>"]
+    question = slide.predict
     if question is not None:
         right = "there is no right answer; a reason counts."
         right = right if question.right is None else question.options[question.right]
@@ -229,8 +230,10 @@ def schedule_turns(minutes: int) -> Iterator[Turn]:
     pace = (minutes - spent) / sum(plan_part.solo_minutes for plan_part in plan_parts)
     end, elapsed, locked = 0, 0.0, False
     for plan_part in plan_parts:
-        start, elapsed = end, elapsed + plan_part.minutes + pace * plan_part.solo_minutes
-        end, locked = round(elapsed), locked or plan_part.step == "Lock"
+        start = end
+        elapsed = elapsed + plan_part.minutes + pace * plan_part.solo_minutes
+        end = round(elapsed)
+        locked = locked or plan_part.step == "Lock"
         if not plan_part.lesson:
             yield Turn(start, end, plan_part.step, plan_part.teacher, plan_part.all)
             continue

@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.arrays import Floats, Ints, Rng, Uint64s
 from dpmc_core.errors import InvalidSetting, check_number
 
-RECOMMENDER, THIRD_PARTY, USERS = "recommender", "third party", "users"
+RECOMMENDER = "recommender"
+THIRD_PARTY = "third party"
+USERS = "users"
 WORD_BYTES = 8  # bytes of a number: a float, a count or an integer mod P
 HEADER_BYTES = 8  # bytes that say which item and which round a message on a wire is about
 
@@ -155,10 +157,8 @@ def _format_payload(content: Mapping[str, NDArray[Any]]) -> str:
     for name, array in content.items():
         numbers = np.atleast_1d(array)
         is_integer = numbers.dtype == np.uint64
-        numbers_text, suffix = (
-            format_vector(numbers, "d" if is_integer else ".4g"),
-            " mod P" if is_integer else "",
-        )
+        numbers_text = format_vector(numbers, "d" if is_integer else ".4g")
+        suffix = " mod P" if is_integer else ""
         texts.append(f"{name} {numbers_text if numbers.size > 1 else numbers_text[1:-1]}{suffix}")
     return "; ".join(texts)
 

@@ -60,12 +60,16 @@ def run_difference_attack(run: ScenarioRun) -> list[RecoveredGradient]:
     both, cancels. An estimate succeeds if it is wrong by no more than fixed-point rounding. The
     result is empty where the transcript does not hold both answers of anyone.
     """
-    item, fixed_point, phase = run.wire.watch, run.settings.fixed_point, run.phases[0]
+    item = run.wire.watch
+    fixed_point = run.settings.fixed_point
+    phase = run.phases[0]
     answers = {(m.sender, m.round): m.payload["answer"] for m in run.transcript if m.kind == ANSWER}
     recovered = []
     for user in run.user_of_pair[run.item_of_pair == item]:
-        name, user_factor = run.wire.get_user_name(int(user)), phase.user_factors[user]
-        first, second = (name, 1), (name, 2)
+        name = run.wire.get_user_name(int(user))
+        user_factor = phase.user_factors[user]
+        first = (name, 1)
+        second = (name, 2)
         if not {first, second} <= set(answers):
             continue
         factor_change = phase.models[1][item] - phase.models[0][item]
@@ -87,7 +91,8 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
     u are different in other phases. An estimate succeeds if it is wrong by at most one part in a
     hundred. The result is empty where everybody was always present.
     """
-    item_pairs, phase = np.flatnonzero(run.item_of_pair == item), run.phase
+    item_pairs = np.flatnonzero(run.item_of_pair == item)
+    phase = run.phase
     rounds = [t for t, (_, stepped_items) in enumerate(phase.steps) if item in stepped_items]
     rounds = rounds[-max(1, _MAX_CELLS // (len(item_pairs) * run.items.shape[1] ** 3 + 1)) :]
     if not rounds:
@@ -107,7 +112,9 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
     blocks = [terms * column[:, None, None] for column in patterns.T]
     system = np.concatenate([*blocks, eta], axis=2).reshape(len(rounds) * len(centre), -1)
     solved = np.linalg.lstsq(system, sums.ravel(), rcond=None)[0]
-    names, gradients, truths = [], [], []
+    names = []
+    gradients = []
+    truths = []
     n_unknowns = terms.shape[2]
     for pair, k in zip(item_pairs, pattern_index.ravel(), strict=True):
         absent_rounds = np.flatnonzero(~patterns[:, k])
@@ -163,7 +170,8 @@ def run_sum_attacks(run: ScenarioRun) -> SumErrors:
     """Run both attacks on the sums of the watched item in the last phase of a finished run."""
     item = run.wire.watch
     assert item is not None
-    truth, passive = compute_true_squares(run, item), None
+    truth = compute_true_squares(run, item)
+    passive = None
     if len(run.phase.sums) > 1:
         models, sums = ([row[item] for row in rows] for rows in (run.phase.models, run.phase.sums))
         passive_estimate = recover_squares_passively(models[: len(sums)], sums)
@@ -245,7 +253,8 @@ def compute_true_squares(run: ScenarioRun, item: int) -> Floats:
 
 def longest_reach(run: ScenarioRun, item: int) -> float:
     """Return the longest v, a power of two, that passes every user's range check with a margin."""
-    fixed_point, k = run.settings.fixed_point, int(run.raters[item])
+    fixed_point = run.settings.fixed_point
+    k = int(run.raters[item])
     headroom = fixed_point.max_sum / k / 4 - float(
         np.abs(run.users.linear[run.item_of_pair == item]).max()
     )

@@ -142,7 +142,9 @@ class FederatedRun:
         *,
         watch: int | None = None,
     ) -> None:
-        self.flow, self.public, self.watch = flow, ratings.public, watch
+        self.flow = flow
+        self.public = ratings.public
+        self.watch = watch
         if watch is not None:
             last_index = count_profiles(ratings.public, flow.mechanism.profiles) - 1
             check_number("watched profile", watch, at_least=0, at_most=last_index, integer=True)
@@ -313,7 +315,8 @@ def report_federated_run(run: FederatedRun, problem: Problem, seed: int) -> Json
 
     Everything about raw ratings is for evaluation only.
     """
-    mechanism, public = run.flow.mechanism, run.public
+    mechanism = run.flow.mechanism
+    public = run.public
     return {
         "scenario": FLOW,
         "title": TITLE,

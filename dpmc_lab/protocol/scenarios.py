@@ -54,8 +54,14 @@ from dpmc_lab.protocol import (
     Wire,
 )
 
-SETUP, MODEL, ANSWER, SUM = "noise set-up", "item factors", "gradient", "sum"
-HIDDEN_SHARE, HIDDEN_NOISE, ONLINE, RESTART = "hidden share", "hidden noise", "online", "restart"
+SETUP = "noise set-up"
+MODEL = "item factors"
+ANSWER = "gradient"
+SUM = "sum"
+HIDDEN_SHARE = "hidden share"
+HIDDEN_NOISE = "hidden noise"
+ONLINE = "online"
+RESTART = "restart"
 PUBLISHED = "published factors"
 
 
@@ -426,10 +432,12 @@ class Scenario:
         Raises:
             ProtocolAborted: a round cannot go on.
         """
-        members, n_prior = self._make_noise(run), run.phase.n_prior_rounds
+        members = self._make_noise(run)
+        n_prior = run.phase.n_prior_rounds
         for t in range(n_prior + 1, n_prior + self.iterations + 1):
             pairs = self._select_attending(run, t, members)
-            sums, summed = np.zeros_like(run.items), [pairs[:0]]
+            sums = np.zeros_like(run.items)
+            summed = [pairs[:0]]
             for queried, is_gone, is_summed in self._iterate_attempts(run, pairs, t):
                 group = run.item_of_pair[queried]
                 payload = self._draw_hiding_payload(run, group)
@@ -437,7 +445,8 @@ class Scenario:
                     t, queried, is_gone, self.addends * run.raters[group], payload
                 )
                 self._handle_departures(run, t, queried[is_gone])
-                masks, secret = payload.get("mask", np.zeros_like(answers)), run.third_party.secret
+                masks = payload.get("mask", np.zeros_like(answers))
+                secret = run.third_party.secret
                 total = run.add_up(
                     SUM, t, group[is_summed], answers[is_summed], masks[is_summed], -secret
                 )
@@ -476,12 +485,11 @@ class Scenario:
             users: number of all users.
         """
         shared_raters = raters[raters >= min_group_size(self.colluding)]
-        pairs, n_queried, items = (
-            int(shared_raters.sum()),
-            int(self.count_queried(shared_raters).sum()),
-            len(shared_raters),
-        )
-        p, d = self.phase_count(users), self.rank
+        pairs = int(shared_raters.sum())
+        n_queried = int(self.count_queried(shared_raters).sum())
+        items = len(shared_raters)
+        p = self.phase_count(users)
+        d = self.rank
         t = p * self.iterations
         mixing = d if self.shares is Shares.GAUSSIAN else 0
         setup, model = self._message_sizes()
@@ -596,8 +604,11 @@ class ScenarioRun:
         *,
         watch: int | None = None,
     ) -> None:
-        public, fixed_point = ratings.public, settings.fixed_point
-        self.settings, self.public, self.mechanism = settings, public, settings.mechanism
+        public = ratings.public
+        fixed_point = settings.fixed_point
+        self.settings = settings
+        self.public = public
+        self.mechanism = settings.mechanism
         user_rng, self.rng, masks, secrets = rng.spawn(4)
         self.rating_matrices: RatingMatrices = self.mechanism.build_matrices(ratings)
         first_items = self.mechanism.draw_item_factors(public.items, user_rng)
@@ -607,10 +618,8 @@ class ScenarioRun:
             if held_factors is None
             else held_factors.load(self.mechanism, self.rating_matrices, public, user_rng)
         )
-        self.phase_mechanisms, self.releases = (
-            settings.phase_mechanisms(public.users),
-            settings.releases(public),
-        )
+        self.phase_mechanisms = settings.phase_mechanisms(public.users)
+        self.releases = settings.releases(public)
         self.raters = raters = np.bincount(ratings.items, minlength=public.items)
         min_raters = self.releases[0].min_sharing_users
         self._silent_users = np.flatnonzero(np.diff(ratings.indptr) == 0)
@@ -768,7 +777,8 @@ class ScenarioRun:
 
     def finish_round(self, sums: Floats, pairs: Ints) -> None:
         """Let the recommender make its step, and record the round."""
-        steps, summed_items = self.phase.steps, np.unique(self.item_of_pair[pairs])
+        steps = self.phase.steps
+        summed_items = np.unique(self.item_of_pair[pairs])
         if steps and np.array_equal(steps[-1][0], pairs):
             pairs, summed_items = steps[-1]  # held once
         steps.append((pairs, summed_items))
@@ -815,7 +825,8 @@ class StaticUsers(Scenario):
         return 1, self.rank * (1 + self.masks)
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
-        pairs, phase = np.arange(len(run.user_of_pair)), run.phase
+        pairs = np.arange(len(run.user_of_pair))
+        phase = run.phase
         mixing = run.set_up(pairs, {})
         self._handle_departures(run, 0, pairs[run.find_leaving(pairs, 0)])
         noisy = phase.release.publish_shares(run.users.linear, run.item_of_pair, mixing, run.rng)
@@ -833,7 +844,8 @@ class StaticUsers(Scenario):
         """
         if not len(pairs):
             return
-        user, item = int(run.user_of_pair[pairs[0]]), int(run.item_of_pair[pairs[0]])
+        user = int(run.user_of_pair[pairs[0]])
+        item = int(run.item_of_pair[pairs[0]])
         k = int(run.raters[item])
         raise ProtocolAborted(
             (f"round {t} is aborted" if t else "the set-up is aborted")
@@ -944,13 +956,15 @@ class DynamicUsers(Scenario):
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
         """Set up a phase, and return the pairs of items whose noise could be made."""
-        phase, size = run.phase, run.items.shape
+        phase = run.phase
+        size = run.items.shape
         present = self._pick_raters(run, self._select_online(run, np.arange(len(run.user_of_pair))))
         run.third_party.secret = self.fixed_point.draw_uniform(size, run.third_party.rng)
         run.recommender.noise = np.zeros(size, dtype=np.uint64)
         has_noise = np.zeros(size[0], dtype=bool)
         for queried, is_gone, is_summed in self._iterate_attempts(run, present, 0):
-            group, masks = run.item_of_pair[queried], run.recommender.draw_masks(len(queried))
+            group = run.item_of_pair[queried]
+            masks = run.recommender.draw_masks(len(queried))
             mixing = run.set_up(queried, {"mask": masks})
             shares = phase.release.publish_shares(
                 np.zeros((len(queried), self.rank)), group, mixing, run.rng
@@ -962,7 +976,8 @@ class DynamicUsers(Scenario):
             masked_shares = self.fixed_point.reduce(integers + masks)
             payload = {"answer": masked_shares[~is_gone]}
             run.wire.send(HIDDEN_SHARE, USERS, THIRD_PARTY, payload, queried[~is_gone], 0)
-            group, secret = group[is_summed], run.third_party.secret
+            group = group[is_summed]
+            secret = run.third_party.secret
             run.recommender.noise += run.add_up(
                 HIDDEN_NOISE, 0, group, masked_shares[is_summed], masks[is_summed], secret
             )

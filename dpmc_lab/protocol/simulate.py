@@ -53,7 +53,8 @@ def report_scenario_run(run: ScenarioRun, problem: Problem, seed: int, gap: Gap)
         seed: of the run.
         gap: difference from scenario 1 on the same problem.
     """
-    settings, public = run.settings, run.public
+    settings = run.settings
+    public = run.public
     return {
         "scenario": settings.number,
         "title": settings.title,
@@ -89,10 +90,8 @@ def run_attacks(run: ScenarioRun) -> JsonObject:
     """Run every attack on the watched item of a finished run, and report plain JSON values."""
     item = run.wire.watch
     assert item is not None
-    difference_results, attendance_results = (
-        attacks.run_difference_attack(run),
-        attacks.run_attendance_attack(run, item),
-    )
+    difference_results = attacks.run_difference_attack(run)
+    attendance_results = attacks.run_attendance_attack(run, item)
     sums = attacks.run_sum_attacks(run)
     return {
         "difference": {
@@ -229,11 +228,11 @@ def measure_gap(
         on_progress: called with (finished draws, draws) after each; an exception ends the work.
         draws: number of draws.
     """
-    train, public, mechanism = problem.train, problem.train.public, settings.mechanism
-    rating_matrices, phase_mechanisms = (
-        mechanism.build_matrices(train),
-        settings.phase_mechanisms(public.users),
-    )
+    train = problem.train
+    public = problem.train.public
+    mechanism = settings.mechanism
+    rating_matrices = mechanism.build_matrices(train)
+    phase_mechanisms = settings.phase_mechanisms(public.users)
     start_rng = create_generator(seed, f"scenario 1 on {train.fingerprint}")
     held_factors = fitted = None
     if settings.user_factors is not None:
@@ -302,7 +301,8 @@ def simulate_phases(
     Returns:
         Array of shape (n_items, rank).
     """
-    mechanism, raters = settings.mechanism, np.diff(rating_matrices.by_item.indptr)
+    mechanism = settings.mechanism
+    raters = np.diff(rating_matrices.by_item.indptr)
     items = mechanism.draw_item_factors(public.items, rng)
     for phase_mechanism in plan:
         users = (

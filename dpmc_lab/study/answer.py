@@ -257,7 +257,8 @@ def count_distinguishable_items(
         return _count_above_noise(counts, np.full(items, scale), per_item)
     for _, release in guarantee.releases:
         if isinstance(release, LocalChannel):
-            if_missing, if_rated = release.reported_if_missing, release.reported_if_rated
+            if_missing = release.reported_if_missing
+            if_rated = release.reported_if_rated
             return _count_above_noise(
                 rated,
                 _estimated_count_std(ratings.public.users, if_missing, if_rated - if_missing),
@@ -306,7 +307,8 @@ class UserScores:
     def from_result(cls, result: Result) -> UserScores:
         """Score the held-out ratings of a run."""
         problem = result.problem
-        train, test = problem.train, problem.test
+        train = problem.train
+        test = problem.test
         values = metrics.score_test_ratings(result.mechanism.task, result.model, train, test)
         is_measured = ~np.isnan(values)
         users, items = train.public.shape
@@ -441,7 +443,8 @@ def _run_units(
         while running:
             check_cancelled()
             for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
-                unit, outcome = running.pop(future), future.result()
+                unit = running.pop(future)
+                outcome = future.result()
                 if isinstance(outcome, str):
                     raise DpmcError(outcome)
                 record = dict(outcome)
@@ -568,7 +571,9 @@ def compute_finding(
         ratings: ratings before preparation; only their public facts and whether they have times
             matter.
     """
-    method, task, public = advice.mechanism, question.task, ratings.public
+    method = advice.mechanism
+    task = question.task
+    public = ratings.public
     split = units[0].split
     steps = units[0].steps
     baselines = registry.list_baselines(type(method), steps)
@@ -601,7 +606,8 @@ def compute_finding(
     paired = PairedMetrics.from_totals(totals, counts, root=task is Task.RATINGS)
     if question.reference is not None:
         paired = paired.with_constant(question.reference)
-    basis, sign = np.eye(3), question.metric.sign
+    basis = np.eye(3)
+    sign = question.metric.sign
     gain_share = paired.estimate_share(sign * (basis[0] - basis[1]), sign * (basis[2] - basis[1]))
     beaten = (
         question.reference is None
@@ -716,7 +722,8 @@ def _is_substantial(group_total: float, total: float) -> bool:
 
 
 def _compute_cost(question: Inquiry, advice: Advice, guarantee: Guarantee) -> Cost:
-    change, delta = question.change, question.delta
+    change = question.change
+    delta = question.delta
     replaced = guarantee.certified(USER_REPLACED, delta).epsilon if change.per_user else None
     if question.times == 1:
         single_epsilon = advice.certified.epsilon

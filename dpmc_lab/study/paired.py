@@ -69,7 +69,8 @@ class PairedMetrics:
             root: whether to take the square root.
         """
         has_ratings = counts.any(axis=(0, 2))
-        totals, counts = totals[:, has_ratings], counts[:, has_ratings]
+        totals = totals[:, has_ratings]
+        counts = counts[:, has_ratings]
         seeds, users, methods = totals.shape
         n_ratings = counts.sum(axis=1, keepdims=True)
         means = totals.sum(axis=1, keepdims=True) / n_ratings

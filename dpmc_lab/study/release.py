@@ -116,7 +116,8 @@ def secure_guarantee(guarantee: Guarantee, observed: int) -> Guarantee:
     """
 
     def secure_release(release: Release) -> Release:
-        count, table = count_coordinates(release, observed), release.sensitivity
+        count = count_coordinates(release, observed)
+        table = release.sensitivity
         raised = {
             change: max(s, _raise_sensitivity(release, count, s)) for change, s in table.items()
         }
@@ -377,7 +378,8 @@ def export_release(
     check_releasable(mechanism, ratings, steps)
     source = exact_noise.SecureSource()
     plain = mechanism.guarantee(ratings.public)
-    expected, model = count_draws(plain, len(ratings)), None
+    expected = count_draws(plain, len(ratings))
+    model = None
     local = plain.trust is Trust.LOCAL
     with ExitStack() as stack:
         outputs = stack.enter_context(record_publications()) if local else []
@@ -500,7 +502,8 @@ def _specify_reports(mechanism: Mechanism, plain: Guarantee, observed: int) -> d
     count: int | str = observed if None in release.shape else "n"
     first, last = 1, 1  # of bits, ones are reported
     if isinstance(release, SymbolChannel):
-        cells, last = "of each reported cell", len(release.levels)
+        cells = "of each reported cell"
+        last = len(release.levels)
         meaning = f"1..{last}: ratings spread evenly over the public range"
     elif None in release.shape:
         cells, first = "of each rating", 0
@@ -573,7 +576,8 @@ def _find_array_fault(spec: ArraySpec, array: NDArray[Any], sizes: dict[str, int
 def _extract_reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[str, NDArray[Any]]:
     """Return what users reported."""
     (publication,) = outputs
-    release, published = publication.release, publication.published
+    release = publication.release
+    published = publication.published
     users: NDArray[Any]
     items: NDArray[Any]
     if isinstance(release, SymbolChannel):
@@ -582,7 +586,9 @@ def _extract_reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[s
         reported = coo_array(published)
         (users, items), symbols = reported.coords, reported.data
     elif published.ndim == 1:
-        users, items, symbols = ratings.users, ratings.items, published
+        users = ratings.users
+        items = ratings.items
+        symbols = published
     else:
         users, items = np.nonzero(published)
         symbols = published[users, items]
@@ -733,7 +739,8 @@ def _describe_release(
     name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int
 ) -> JsonObject:
     """Return the entry of a release: its noise as sampled, and its cost in the claim's unit."""
-    change, public = guarantee.change, guarantee.public
+    change = guarantee.change
+    public = guarantee.public
     count = count_coordinates(plain, observed)
     line: JsonObject = {
         "name": name,
@@ -792,7 +799,8 @@ def list_reading_lines(exported: Export, path: Path) -> list[str]:
 
     There are none where the formula on the card needs more than ten lines.
     """
-    arrays, formula = exported.arrays, exported.release_card["predictions"]
+    arrays = exported.arrays
+    formula = exported.release_card["predictions"]
     scores = next(
         (lines for start, lines in _LINES_BY_FORMULA.items() if formula.startswith(start)), ()
     )
@@ -845,7 +853,9 @@ def build_deployment_card(release_card: Mapping[str, Any], guarantee: Guarantee)
         release_card: the card.
         guarantee: the guarantee as sampled.
     """
-    certified, change, public = guarantee.certified(), guarantee.change, guarantee.public
+    certified = guarantee.certified()
+    change = guarantee.change
+    public = guarantee.public
     catalogue = release_card["catalogue"]
     unprotected = ["the numbers of users and items", "the range of the ratings"]
     if not change.covers_existence:

@@ -113,7 +113,8 @@ def list_unverifiable(verified: VerifiedRelease) -> tuple[str, ...]:
 
     The first does not apply to a signed file.
     """
-    arrays, guarantee = verified.release_card["arrays"], verified.guarantee
+    arrays = verified.release_card["arrays"]
+    guarantee = verified.guarantee
     only_answers = all(name in ID_ARRAYS or find_direct_release(guarantee, name) for name in arrays)
     users = "" if PER_USER_ARRAYS & set(arrays) else ", of whom no row here is one's own"
     sentences = (
@@ -161,7 +162,8 @@ def verify_signature(path: Path, allowed: Path, signer: str | None = None) -> st
     ):
         if not required_path.is_file():
             raise DpmcError(f"there is no {description} {required_path}")
-    status, fault = 0, f"signature is of no key that {allowed.name} lists"
+    status = 0
+    fault = f"signature is of no key that {allowed.name} lists"
     if signer is None:
         status, output = _run_ssh_keygen("find-principals", signature, allowed)
         signer, *other_signers = re.split("[,\n]", output)

@@ -250,7 +250,8 @@ class PartitionedProblem(Problem):
         )
         if not count:
             raise BadRatings("no rating is held out to be tested on: hold out a larger share")
-        metric, mean = choose_per_rating_metric(task), errors / count
+        metric = choose_per_rating_metric(task)
+        mean = errors / count
         return {metric.name: float(np.sqrt(mean) if metric.lower_is_better else mean)}
 
 
@@ -316,10 +317,8 @@ def load_partitions(
     _, _, first_facts, columns = summaries[0]
     indexed_partitions = []
     for partition, (user_names, item_names, *_) in zip(loaded, summaries, strict=True):
-        user_indices, item_indices = (
-            np.array([users[id] for id in user_names]),
-            np.array([items[id] for id in item_names]),
-        )
+        user_indices = np.array([users[id] for id in user_names])
+        item_indices = np.array([items[id] for id in item_names])
         indexed_partitions.append(
             _submit(
                 client,
@@ -369,12 +368,11 @@ def build_partitioned_problem(
         InvalidSetting: the share of test ratings is not between 0 and 1.
     """
     chosen_split = split or choose_default_split(task)
-    share, description = None, f"{chosen_split}, without times a random one"
+    share = None
+    description = f"{chosen_split}, without times a random one"
     if isinstance(chosen_split, RandomShare):
-        share, description = (
-            chosen_split.share,
-            f"a random {format_number(chosen_split.share)} of every user's ratings",
-        )
+        share = chosen_split.share
+        description = f"a random {format_number(chosen_split.share)} of every user's ratings"
         check_number("share of test ratings", share, above=0, below=1)
     key = int(
         create_generator(seed, f"split {description} of {all_ratings.fingerprint}").integers(2**63)

@@ -68,7 +68,8 @@ class RecentCache:
     """The most recent problems and solves of a process, which may run units in several threads."""
 
     def __init__(self, size: int) -> None:
-        self.size, self._lock = size, threading.RLock()
+        self.size = size
+        self._lock = threading.RLock()
         self._cached: OrderedDict[Hashable, Any] = OrderedDict()
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:

@@ -181,7 +181,8 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
 def drop_names(source: SplitSource | PairSource) -> SplitSource | PairSource:
     """Return the same source without names of users and items, on which no result depends."""
     if isinstance(source, PairSource):
-        train, test = _without_names(source.train), _without_names(source.test)
+        train = _without_names(source.train)
+        test = _without_names(source.test)
         return PairSource(train, test, source.name, source.title)
     return SplitSource(
         dataclasses.replace(source.dataset, ratings=_without_names(source.dataset.ratings))

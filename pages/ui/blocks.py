@@ -206,14 +206,13 @@ def show_table(
 
 def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
     """Show a mechanism's guarantee: what is protected, claimed, certified and measured."""
-    description, measurement = (
-        cards.build_privacy_card(privacy_guarantee, columns=sources.get_column_roles()),
-        find_measurement(
-            id, privacy_guarantee.claimed.epsilon if privacy_guarantee.claimed else 1.0
-        ),
+    description = cards.build_privacy_card(privacy_guarantee, columns=sources.get_column_roles())
+    measurement = find_measurement(
+        id, privacy_guarantee.claimed.epsilon if privacy_guarantee.claimed else 1.0
     )
     st.markdown(f"**{description.protects}**")
-    certified_budget, unit = privacy_guarantee.certified(), privacy_guarantee.change.label
+    certified_budget = privacy_guarantee.certified()
+    unit = privacy_guarantee.change.label
     proved = cards.format_budget(certified_budget.epsilon, certified_budget.delta)
     if description.upheld:
         st.badge(f"certified: epsilon {proved} {unit}", icon=":material/verified:", color="green")
@@ -282,7 +281,8 @@ def show_download_button(file: File) -> None:
     def make() -> str | bytes:
         message = "Something went wrong inside the program; the server's log has details."
         try:
-            content, message = file.make(), ""
+            content = file.make()
+            message = ""
         except (DpmcError, OSError) as error:
             message = format_sentence(str(error))
             raise

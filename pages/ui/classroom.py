@@ -41,7 +41,8 @@ PAGE = "room"  # the address of the teacher's page
 COOKIE = "dpmc_teacher"
 MAX_REPORT_BYTES = 1024  # bytes of a report
 # Memory of the server while they are there: `python benchmarks/classroom.py`, 200 and 800 phones.
-PHONE_VISIT, PAGE_VISIT = "about 10 kB", "0.2 MB and more"
+PHONE_VISIT = "about 10 kB"
+PAGE_VISIT = "0.2 MB and more"
 # Said on the phone and on the projector.
 PRIVACY_NOTICE = (
     "Your answer is randomised before it is sent, provided this page runs the code shown; whoever "
@@ -71,7 +72,8 @@ class _ServerState:
     def replace_room(self, room: Room | None) -> None:
         """Replace the room, and close the one before it."""
         with self.lock:
-            previous, self.room = self.room, room
+            previous = self.room
+            self.room = room
         if previous is not None:
             previous.end()
 
@@ -261,7 +263,8 @@ class RateLimit:
     MAX_ADDRESSES = 4096  # addresses; the one that has been quiet for longest goes
 
     def __init__(self, burst: float, rate: float) -> None:
-        self._burst, self._rate = burst, rate
+        self._burst = burst
+        self._rate = rate
         self._left: dict[str, tuple[float, float]] = {}  # by address, at a time; the latest last
 
     def allows(self, address: str, now: float | None = None) -> bool:
@@ -458,7 +461,8 @@ class UploadGuard:
 
 def start_class() -> None:
     """Print where the class is, and open a room if one was prepared."""
-    link, configured_address = get_phone_link(), st.get_option("server.address")
+    link = get_phone_link()
+    configured_address = st.get_option("server.address")
     local_url = _build_base_url(
         "localhost" if configured_address in _ALL_INTERFACES else configured_address
     )

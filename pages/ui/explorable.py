@@ -91,7 +91,8 @@ def _load_shipped_scene(data: str, id: str) -> Scene:
 
 def _list_recommended(data: str) -> list[str]:
     """Return the recommended methods for each privacy unit that have a shipped curve."""
-    public, sample = datasets.load(data).ratings.public, SAMPLES[data]
+    public = datasets.load(data).ratings.public
+    sample = SAMPLES[data]
     tasks = registry.list_tasks(registry.list_suitable_mechanisms(clicks=sample.clicks))
     get_public_facts = functools.partial(prepare_public_facts, public)
     method_ids = (
@@ -154,7 +155,8 @@ def render_explorable(
 
 def _build_view(displayed_scene: Scene) -> dict[str, Any]:
     """Return the instrument's view, what differs in dark mode, and the guarantees."""
-    light, dark = scene.build_view(displayed_scene, LIGHT), scene.build_view(displayed_scene, DARK)
+    light = scene.build_view(displayed_scene, LIGHT)
+    dark = scene.build_view(displayed_scene, DARK)
     return {
         "mechanism": displayed_scene.id,
         "light": light,

@@ -61,10 +61,13 @@ def show_film(film: RunRecording, *, live: bool = False) -> None:
 
 def build_player_data(film: RunRecording, live: bool, theme: Theme) -> dict[str, Any]:
     """Return everything that the player needs as plain JSON values."""
-    metric, corner, frames = film.metric, film.corner, film.frames
+    metric = film.metric
+    corner = film.corner
+    frames = film.frames
     last = frames[-1].round if frames else film.total
     titles = {item.item: item.title for frame in frames for item in frame.top}
-    rated, released = corner.rated, film.released
+    rated = corner.rated
+    released = film.released
     if film.task is Task.RANKING:  # what was not clicked is known not to have been
         rated = np.nan_to_num(rated)
     panels = [
@@ -170,7 +173,8 @@ def _choose_ticks(axis: tuple[float, float]) -> list[float]:
 
 def _build_levels(film: RunRecording, theme: Theme) -> list[dict[str, Any]]:
     """Return the lines of the baseline and of no privacy, each labelled on its outer side."""
-    baseline, reference = film.baseline, film.reference
+    baseline = film.baseline
+    reference = film.reference
     baseline_above = baseline is not None and (
         baseline > reference if reference is not None else film.metric.lower_is_better
     )

@@ -65,7 +65,8 @@ class Snapshot:
     @property
     def seconds_left(self) -> float | None:
         """Estimate the remaining seconds at the pace so far; None while it is too early."""
-        seconds, n_done = self.seconds - self.work_start[0], self.done - self.work_start[1]
+        seconds = self.seconds - self.work_start[0]
+        n_done = self.done - self.work_start[1]
         if not self.total or n_done < _MIN_PROGRESS[0] or seconds < _MIN_PROGRESS[1]:
             return None
         return max(0.0, seconds * (self.total - self.done) / n_done)
@@ -143,7 +144,8 @@ class Job:
             slots: where it runs.
             start_paused: whether it waits at its first halt, however soon that is.
         """
-        self.data_id, self.slots = data_id, slots
+        self.data_id = data_id
+        self.slots = slots
         self._work: Work | None = work
         self._stop = threading.Event()
         self._turn = threading.Condition()
@@ -179,7 +181,8 @@ class Job:
     def step(self) -> None:
         """Let the work continue to its next halt, and give it a moment to get there."""
         with self._turn:
-            self._free, self._single_step = False, self._now.paused
+            self._free = False
+            self._single_step = self._now.paused
             self._turn.notify_all()
         self.wait_for_halt()
 
@@ -204,7 +207,8 @@ class Job:
             earlier_jobs = itertools.takewhile(lambda job: job is not self, list(_active))
             waiting = [job for job in earlier_jobs if job.slots is self.slots]
             now = replace(now, ahead=sum(job._now.state == "queued" for job in waiting))
-        stopping, is_held = self._stop.is_set(), not self._free
+        stopping = self._stop.is_set()
+        is_held = not self._free
         return replace(now, stopping=now.active and stopping, is_held=now.active and is_held)
 
     def _update_snapshot(self, **values: Any) -> None:

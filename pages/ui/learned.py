@@ -17,16 +17,17 @@ from pages.ui.report import Exhibit
 
 def build_exhibits(run: FinishedRun) -> list[Exhibit]:
     """Return charts of what a model learned, on held-out ratings."""
-    result, id, name = run.result, run.result.mechanism.id, run.result.mechanism.name
-    task, test, link = (
-        result.mechanism.task,
-        result.problem.test,
-        training.find_link(result.mechanism),
-    )
+    result = run.result
+    id = run.result.mechanism.id
+    name = run.result.mechanism.name
+    task = result.mechanism.task
+    test = result.problem.test
+    link = training.find_link(result.mechanism)
     if task is Task.RANKING:  # scores are no ratings: there is no error to draw
         methods = run_card.collect_metrics(result)
         bars = lines.select_ranking_metrics(methods)
-        labels, term = next(iter(bars.values())), glossary.TERMS["hr@10"]
+        labels = next(iter(bars.values()))
+        term = glossary.TERMS["hr@10"]
         return [
             Exhibit(
                 "ranking",

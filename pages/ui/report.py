@@ -64,7 +64,8 @@ def render_picture_page(picture: CurveChart, command: str) -> str:
     """Render the curves as a page, with what protects and what is measured below them."""
     from pages.ui.charts import compare  # a page that shows no such chart need not load it
 
-    first, metric = picture.lines[0], picture.metric
+    first = picture.lines[0]
+    metric = picture.metric
     placed_lines, baseline_lines = (
         [lines.place_on_axis(curve_line, EpsilonUnit.PAPER) for curve_line in line_group]
         for line_group in (picture.lines, picture.private_baselines)

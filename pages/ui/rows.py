@@ -259,10 +259,8 @@ def memoize_from_store(
 
 
 cache_shipped = st.cache_resource(max_entries=100, show_spinner=False)  # what came with the app
-load_shipped_rows, load_shipped = (
-    cache_shipped(lines.load_shipped_rows),
-    cache_shipped(lines.load_shipped_charts),
-)
+load_shipped_rows = cache_shipped(lines.load_shipped_rows)
+load_shipped = cache_shipped(lines.load_shipped_charts)
 load_shipped_units = cache_shipped(files.list_shipped_run_keys)
 
 

@@ -24,7 +24,8 @@ from pages.ui.jobs import ProgressReporter, Work
 
 # Seconds that looking at held-out ratings while training may take in all, and the part of the
 # time beyond that.
-_EVALUATION_SECONDS, _EVALUATION_SHARE = 0.5, 0.1
+_EVALUATION_SECONDS = 0.5
+_EVALUATION_SHARE = 0.1
 _EXAMPLE_SIZE = 60  # users and items
 
 

@@ -89,7 +89,8 @@ def load_shipped_scene(data: str, id: str) -> Scene | None:
     shipped_curve = lines.load_shipped_charts(data, id)
     if shipped_curve is None:
         return None
-    line, methods = shipped_curve[0].lines[0], create_mechanisms(id)
+    line = shipped_curve[0].lines[0]
+    methods = create_mechanisms(id)
     curve_scene = Scene(methods, shipped_curve[0], line.info.public)
     displayed_people = people.load_people(data, methods[0].task, line.key)
     if displayed_people is None:
@@ -159,7 +160,8 @@ RAW_DATA_FLOW = {  # to whom raw ratings go
 def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     """Return everything that the instrument draws as JSON, except its state."""
     mechanisms, picture, public, displayed_people, scores, public_context, yours = scene
-    first, line = mechanisms[0], picture.lines[0] if picture.lines else None
+    first = mechanisms[0]
+    line = picture.lines[0] if picture.lines else None
     guarantees = [mechanism.guarantee(public) for mechanism in mechanisms]
     people_view, lists = displayed_people or (None, {})
     curve = charts_curve.plot_instrument(
@@ -263,10 +265,8 @@ def _split_by_stop(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
         }
         for k in traces
     }
-    names, moving_traces = (
-        set().union(*trace_differences.values()),
-        [k for k in traces if trace_differences[k]],
-    )
+    names = set().union(*trace_differences.values())
+    moving_traces = [k for k in traces if trace_differences[k]]
     layout_names = {
         name
         for plotly_figure in plotly_figures
@@ -294,7 +294,8 @@ def _list_differing(first: Mapping[str, Any], other: Mapping[str, Any]) -> set[s
 
 def _describe_stop(picture: CurveChart, epsilon: float) -> dict[str, Any]:
     line = picture.lines[0] if picture.lines else None
-    point, metric = line.interval_at(epsilon) if line else None, picture.metric
+    point = line.interval_at(epsilon) if line else None
+    metric = picture.metric
     name = f"{epsilon:g}"
     if line is None or point is None:
         return {"epsilon": name, "text": "-", "half": "not computed", "kept": "", "value": None}
@@ -310,7 +311,8 @@ def _describe_stop(picture: CurveChart, epsilon: float) -> dict[str, Any]:
 
 def _list_needed_epsilons(line: Line, axis: Sequence[float]) -> dict[str, Any]:
     """Return the epsilon that each quality on the axis needs, from its lowest step on."""
-    first, last = math.ceil(axis[0] / _STEP - 1e-9), math.floor(axis[1] / _STEP + 1e-9)
+    first = math.ceil(axis[0] / _STEP - 1e-9)
+    last = math.floor(axis[1] / _STEP + 1e-9)
     needed = numbers.locate_targets(line, EPSILONS, [k * _STEP for k in range(first, last + 1)])
     return {"step": _STEP, "first": first, "answers": [answer._asdict() for answer in needed]}
 

@@ -62,7 +62,8 @@ def lay_out_stage(title: str) -> Stage:
 def lay_out_body(choices: DeltaGenerator | None = None) -> Stage:
     """Lay out what is below the line of choices, for a part of the page that updates itself."""
     with st.container(horizontal=True, key="stage"):
-        figure, panel = st.container(key="figure"), st.container(key="panel", border=True)
+        figure = st.container(key="figure")
+        panel = st.container(key="panel", border=True)
     return Stage(choices or st.container(), figure, panel, st.container(key="below"))
 
 

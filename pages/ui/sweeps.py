@@ -96,16 +96,8 @@ def start_sweep(
             if not sweep.running and time.time() - sweep.started > _KEEP_SECONDS:
                 for kind in ("json", "out", "err"):
                     _trace_path(folder, sweep.key, kind).unlink(missing_ok=True)
-        if (
-            len(
-                [
-                    running_sweep
-                    for running_sweep in list_sweeps(folder)
-                    if running_sweep.running and running_sweep.key != key
-                ]
-            )
-            >= MAX_RUNNING_SWEEPS
-        ):
+        n_running = sum(sweep.running and sweep.key != key for sweep in list_sweeps(folder))
+        if n_running >= MAX_RUNNING_SWEEPS:
             raise DpmcError(
                 f"{MAX_RUNNING_SWEEPS} other sweeps run already: wait for one or cancel it"
             )
@@ -146,7 +138,8 @@ def load_sweep(folder: Path, key: str) -> Sweep | None:
     """Load the sweep of this key, running or over; None if there was none."""
     try:
         status = json.loads(_trace_path(folder, key, "json").read_text(encoding="utf-8"))
-        started, description = float(status["started"]), status["about"]
+        started = float(status["started"])
+        description = status["about"]
     except (OSError, ValueError, KeyError):
         return None
     is_alive = _is_running(folder, key)
@@ -179,7 +172,8 @@ def cancel_sweep(folder: Path, key: str, grace: float = GRACE) -> None:
         return
     try:
         status = json.loads(_trace_path(folder, key, "json").read_text(encoding="utf-8"))
-        process, start_ticks = int(status["process"]), status["born"]
+        process = int(status["process"])
+        start_ticks = status["born"]
     except (OSError, ValueError, KeyError):
         return  # it has only just been started by somebody else
     if (

@@ -116,9 +116,7 @@ def show_tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]
     """Show tabs, the open one of which is in the address; others need not be drawn."""
     labels = {name: blocks.escape(name) for name in names}
     state.apply_link_choice(key, description, labels)
-    state.reset_unavailable_choice(
-        key, {label: label for label in labels.values()}, labels[names[0]]
-    )
+    state.reset_unavailable_choice(key, labels.values(), labels[names[0]])
     return st.tabs(list(labels.values()), key=key, bind="query-params")
 
 
@@ -194,7 +192,8 @@ def _find_nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
     )
     if id not in target_guarantees:
         return next(iter(cards))
-    target_guarantee, task = target_guarantees[id], registry.get_mechanism(id).task
+    target_guarantee = target_guarantees[id]
+    task = registry.get_mechanism(id).task
 
     def similarity(other: str) -> tuple[bool, bool, bool]:
         guarantee = cards[other]
@@ -339,8 +338,10 @@ def choose_item_features(data: str, ids: Collection[str]) -> tuple[str, ...]:
 
 
 def _choose_setting(cls: type[Mechanism], setting: Setting) -> Any:
-    key, label = f"{cls.id}.{setting.name}", setting.name.replace("_", " ").capitalize()
-    description, info = f"the setting {setting.name}", setting.info
+    key = f"{cls.id}.{setting.name}"
+    label = setting.name.replace("_", " ").capitalize()
+    description = f"the setting {setting.name}"
+    info = setting.info
     term = glossary.find_term(setting.name)
     help_text = " ".join(filter(None, (format_sentence(info.help), term and term.words))) or None
     if setting.type is bool:

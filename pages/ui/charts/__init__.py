@@ -231,10 +231,8 @@ class Figure:
         several = np.flatnonzero(seed_band.seeds > 1)
         for run in np.split(several, np.flatnonzero(np.diff(several) > 1) + 1):
             if len(run):
-                x, y = (
-                    [*seed_band.x[run], *seed_band.x[run[::-1]]],
-                    [*seed_band.high[run], *seed_band.low[run[::-1]]],
-                )
+                x = [*seed_band.x[run], *seed_band.x[run[::-1]]]
+                y = [*seed_band.high[run], *seed_band.low[run[::-1]]]
                 filled = {"fill": "toself", "fillcolor": color, "line_width": 0}
                 self.add_stroke(x, y, color, panel=panel, showlegend=False, **filled)
 

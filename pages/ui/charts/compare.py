@@ -85,10 +85,8 @@ def plot_comparison(
         waiting: mechanisms without a point yet; with them the picture stays still while it fills.
         baselines: private baselines of the chart.
     """
-    x_range, text = (
-        get_epsilon_range(ends, [*placed_lines, *baselines]),
-        picture.metric.format_value,
-    )
+    x_range = get_epsilon_range(ends, [*placed_lines, *baselines])
+    text = picture.metric.format_value
     fig = _create_frame(_MIN_HEIGHT, x_range, placed_lines)
     ids = [*{entry.line.mechanism for entry in placed_lines}, *waiting]
     baseline_lines = [
@@ -100,7 +98,8 @@ def plot_comparison(
         entry.line.mechanism for entry in placed_lines if has_item_features(entry.line)
     }
     for name, entry in zip(_list_names(placed_lines), placed_lines, strict=True):
-        line, method_style = entry.line, get_style(entry.line.mechanism)
+        line = entry.line
+        method_style = get_style(entry.line.mechanism)
         is_earlier = not has_item_features(line) and line.mechanism in methods_with_features
         x, mean, low, height, seeds = (values.tolist() for values in entry.band)
         fig.add_curve(
@@ -205,9 +204,11 @@ def _draw_label_column(
     fig.update_layout(yaxis_range=y_range, yaxis_tickformat=metric.tick_format and PERCENT_TICKS)
     fig.add_annotation("axis", text=metric.axis_title)
     low, right = fig.layout["xaxis"]["range"]
-    label_start, edge = low + _LABEL_START * (right - low), right
+    label_start = low + _LABEL_START * (right - low)
+    edge = right
     if "type" in fig.layout["xaxis"]:
-        label_start, edge = 10**label_start, 10**edge
+        label_start = 10**label_start
+        edge = 10**edge
     for tag, y in zip(tags, draw_labels(fig, tags, y_range, height), strict=True):
         is_connected = tag.y_value is not None and tag.end >= label_start
         mark = fig.make_marker(tag.method_style, solid=bool(tag.solid))
@@ -238,7 +239,8 @@ def plot_accuracy_against_attacker(
     The last three traces are what an epsilon moves: arrows, the positions by papers (hollow), and
     the positions by releases.
     """
-    picture, metric = tradeoff.chart, tradeoff.chart.metric
+    picture = tradeoff.chart
+    metric = tradeoff.chart.metric
     lines, baseline_curves = (
         [track.line for track in track_group]
         for track_group in (tradeoff.lines, tradeoff.private_baselines)
@@ -274,16 +276,12 @@ def plot_accuracy_against_attacker(
         fig, picture, (0, end), baselines, [line.mechanism for line in lines]
     )
     for track in tradeoff.lines:
-        method_style, placed_band, last = (
-            get_style(track.line.mechanism),
-            _place_band(track),
-            track.points[-1],
-        )
+        method_style = get_style(track.line.mechanism)
+        placed_band = _place_band(track)
+        last = track.points[-1]
         if track.measured_point is not None:
-            bead_at_attack, measured_position = (
-                track.point_at(track.measured_point.epsilon),
-                log_odds(min(track.min_success_rate, MAX_INFORMATIVE_RATE)),
-            )
+            bead_at_attack = track.point_at(track.measured_point.epsilon)
+            measured_position = log_odds(min(track.min_success_rate, MAX_INFORMATIVE_RATE))
             if bead_at_attack.state is not BoundState.BOUND:
                 ends = [measured_position, _bead_position(bead_at_attack)]
                 fig.add_stroke(
@@ -318,7 +316,8 @@ def plot_accuracy_against_attacker(
         )
     _draw_label_column(fig, metric, tags, y_range, height)
     beads = [track.point_at(epsilon) for track in tradeoff.lines]
-    mean, positions = [bead.value.mean for bead in beads], [*map(_bead_position, beads)]
+    mean = [bead.value.mean for bead in beads]
+    positions = [*map(_bead_position, beads)]
     papers = [
         None if bead.claimed_rate is None else _attacker_position(bead.claimed_rate)
         for bead in beads
@@ -392,8 +391,10 @@ def plot_epsilon_needed(
     fig, edge = _create_row_figure(placed_lines, x_range, waiting)
     for k, answer in enumerate(answers):
         placed_line, (value, low, high, seeds) = answer.plotted, answer.epsilon
-        color, text = get_style(placed_line.line.mechanism).color, format_required_epsilon(answer)
-        first, last = float(placed_line.x[0]), float(placed_line.x[-1])
+        color = get_style(placed_line.line.mechanism).color
+        text = format_required_epsilon(answer)
+        first = float(placed_line.x[0])
+        last = float(placed_line.x[-1])
         if math.isfinite(low) and seeds > 1:
             ends = (max(low, first), min(high, edge))
             # an arrow where it goes on beyond what was computed
@@ -428,7 +429,8 @@ def plot_best_ranges(
     """Plot where each mechanism is clearly the best (thick), and where none is better (thin)."""
     fig, edge = _create_row_figure([entry.plotted for entry in standings], x_range, waiting)
     for k, entry in enumerate(standings):
-        x, color = entry.plotted.x, get_style(entry.plotted.line.mechanism).color
+        x = entry.plotted.x
+        color = get_style(entry.plotted.line.mechanism).color
         if not any(entry.rivals):
             _annotate_row(fig, k, edge, "nothing to compare with", MUTED)
         middle = np.sqrt(x[:-1] * x[1:])  # each reaches half way to its neighbours
@@ -467,10 +469,8 @@ def _create_row_figure(
         for k, (name, method_style) in enumerate(zip(names, method_styles, strict=True))
     ]
     height = len(tags) * max([_ROW, *(tag.height + 2 for tag in tags)])
-    fig, y_range = (
-        _create_frame(height, x_range, placed_lines, margin_top=8),
-        [0.5 - len(tags), 0.5],
-    )
+    fig = _create_frame(height, x_range, placed_lines, margin_top=8)
+    y_range = [0.5 - len(tags), 0.5]
     fig.update_layout(**STYLE_SHEET["figures"]["rows"], yaxis_range=y_range)
     draw_labels(fig, tags, y_range, height)
     edge = 10 ** fig.layout["xaxis"]["range"][1]
@@ -506,7 +506,8 @@ def _draw_row_markers(
     **trace: Any,
 ) -> None:
     """Draw a mechanism's markers in its row."""
-    label, marker = placed_line.line.label, get_style(placed_line.line.mechanism)
+    label = placed_line.line.label
+    marker = get_style(placed_line.line.mechanism)
     hover = f"{label}<br>epsilon %{{x:.4g}} {_format_counts(placed_line)}<br>{HOVER_TEXT}"
     mark = fig.make_marker(marker, solid=placed_line.is_certified, size=size)
     fig.add_markers(x, [-row] * len(x), mark, name=label, text=texts, hover=hover, **trace)

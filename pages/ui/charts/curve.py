@@ -29,7 +29,8 @@ from pages.ui.charts import (
 )
 from pages.ui.charts.lines import Tag, choose_y_range, draw_labels, draw_reference_lines
 
-PUBLISHED, WITHOUT_FACTS = "the paper's estimate", "without public facts"
+PUBLISHED = "the paper's estimate"
+WITHOUT_FACTS = "without public facts"
 HEIGHT = 340  # at least: the component gives it what room the window has
 MARGIN = {"l": 44, "r": 158, "t": 8, "b": 48}  # the component places its slider by them
 EDGE_ROOM = 0.5  # of a stop, left of the first and right of the last one
@@ -43,10 +44,8 @@ def plot_instrument(picture: CurveChart, epsilons: Sequence[float], *, certified
     certified and hollow where it is only claimed.
     """
     stop_positions = {e: float(k) for k, e in enumerate(epsilons)}
-    x_range, y_range = (
-        (-EDGE_ROOM, len(epsilons) - 1 + EDGE_ROOM),
-        choose_y_range(picture, picture.lines, picture.private_baselines),
-    )
+    x_range = (-EDGE_ROOM, len(epsilons) - 1 + EDGE_ROOM)
+    y_range = choose_y_range(picture, picture.lines, picture.private_baselines)
     fig = create_figure(
         "instrument",
         height=HEIGHT,
@@ -63,13 +62,11 @@ def plot_instrument(picture: CurveChart, epsilons: Sequence[float], *, certified
         fig.add_markers([], [], {})
         return fig
     first_line = picture.lines[0]
-    method_style, baselines = (
-        get_style(first_line.mechanism),
-        [
-            (baseline_line, _select_band(baseline_line, stop_positions), ())
-            for baseline_line in picture.private_baselines
-        ],
-    )
+    method_style = get_style(first_line.mechanism)
+    baselines = [
+        (baseline_line, _select_band(baseline_line, stop_positions), ())
+        for baseline_line in picture.private_baselines
+    ]
     tags = draw_reference_lines(fig, picture, x_range, baselines, [first_line.mechanism])
     tags += _draw_lines(fig, picture, stop_positions, certified=certified)
     frame = MARGIN["t"] + MARGIN["b"]
@@ -122,13 +119,12 @@ def _draw_lines(
         certified: whether the claim is certified.
         **trace: further options of the lines.
     """
-    text, tags = picture.metric.format_value, []
+    text = picture.metric.format_value
+    tags = []
     for curve_line in reversed(picture.lines):
-        method_style, line_band, name = (
-            get_style(curve_line.mechanism),
-            _select_band(curve_line, stop_positions),
-            "",
-        )
+        method_style = get_style(curve_line.mechanism)
+        line_band = _select_band(curve_line, stop_positions)
+        name = ""
         if curve_line is not picture.lines[0]:
             name = WITHOUT_FACTS if has_item_features(picture.lines[0]) else PUBLISHED
             tags.append(Tag(name, float(line_band.mean[-1]), method_style))

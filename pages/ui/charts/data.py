@@ -24,6 +24,7 @@ def plot_long_tails(users: Tail, items: Tail) -> Figure:
     for name, tail in (("users", users), ("items", items)):
         mask = tail.ratings > 0
         hover = f"{name[:-1]} of rank %{{x:,}}: <b>%{{y:,}}</b> ratings<extra></extra>"
-        x, y = tail.rank[mask], tail.ratings[mask]
+        x = tail.rank[mask]
+        y = tail.ratings[mask]
         fig.add_line(x, y, STYLES[name], hover, mode="lines", name=name)
     return fig

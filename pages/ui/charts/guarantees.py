@@ -55,7 +55,8 @@ def plot_claims(
         title = f"<b>{group.title}</b>, {rows[group.choices[0].id].guarantee.change.label}"
         fig.add_annotation("group", text=title, y=position)
         for choice in group.choices:
-            position, id = position + 1, choice.id
+            position = position + 1
+            id = choice.id
             row, method_style, measurement, row_positions[id] = (
                 rows[id],
                 get_style(id),
@@ -67,7 +68,8 @@ def plot_claims(
             text = "" if row.state is ClaimState.PROVED else f"   {proved}"
             ends = row.claimed, row.certified
             _draw_promise(fig, method_style, ends, position, end, text, refuted=refuted)
-            measured_text, change = "", row.guarantee.change
+            measured_text = ""
+            change = row.guarantee.change
             if measurement is not None and 0 < measurement.measured < end:
                 fig.add_measurement(measurement.measured, position, method_style, measurement)
                 measured_text = f"<br>{measurement.label}"
@@ -143,14 +145,17 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
         report: the audit.
         method_names: names of the methods.
     """
-    claimed, proved = report.claimed, report.certified.epsilon
+    claimed = report.claimed
+    proved = report.certified.epsilon
     findings = [f for f in report.findings if f.epsilon is not None]
     rows = [*(method_names[f.method] for f in findings), "promised"]
     finite_epsilons = [
         1.0,
         *(e for e in (claimed, proved, report.measured) if e and math.isfinite(e)),
     ]
-    low, high, colors = 0.02 * min(finite_epsilons), 3 * max(finite_epsilons), (RED, GREEN)
+    low = 0.02 * min(finite_epsilons)
+    high = 3 * max(finite_epsilons)
+    colors = (RED, GREEN)
     fig = create_figure(
         "audit",
         height=110 + 46 * len(rows),
@@ -175,7 +180,8 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
         insidetextfont_color=["#ffffff" if f.valid else INK for f in findings],
     )
     promise_text = f"  claimed {format_epsilon(claimed)}, certified {format_epsilon(proved)}"
-    method_style, refuted = get_style(report.mechanism.id), report.refuted is not Refuted.NOTHING
+    method_style = get_style(report.mechanism.id)
+    refuted = report.refuted is not Refuted.NOTHING
     _draw_promise(
         fig, method_style, (claimed, proved), rows[-1], high, promise_text, refuted=refuted
     )

@@ -106,18 +106,17 @@ def draw_reference_lines(
     """
     metric, tags = picture.metric, []
     for name, level in picture.flat_lines:
-        value, color_and_dash = level.interval.mean, get_level_style(name, level.mechanism, ids)
+        value = level.interval.mean
+        color_and_dash = get_level_style(name, level.mechanism, ids)
         fig.add_level(ends, value, color_and_dash, f"{name}: {metric.format_value(value)}", **trace)
         label_text = f"{name}: {level.label.lower()}" if name in (BASELINE, POPULAR_LIST) else name
         label_text += f" {metric.format_value(value)}"
         tags.append(Tag(label_text, value, Style(color_and_dash[0], "circle"), end=ends[1]))
     for line, placed_band, texts in baselines:
         color = get_style(line.mechanism).color if len(baselines) > 1 else MUTED
-        x, y, name = (
-            placed_band.x.tolist(),
-            placed_band.mean.tolist(),
-            format_baseline_name(line.mechanism),
-        )
+        x = placed_band.x.tolist()
+        y = placed_band.mean.tolist()
+        name = format_baseline_name(line.mechanism)
         hover_start = "%{text}" * bool(texts)
         label = f"{name}: {line.label}"
         hover = f"{label}<br>{hover_start}<b>%{{y:{metric.number_format}}}</b><extra></extra>"
@@ -158,7 +157,8 @@ def choose_y_range(
     bands = [v for curve_line in lines for v in (*curve_line.band.low, *curve_line.band.high)]
     third = (high - low) / 3
     ends = np.clip([*values, *bands], low - third, high + third)
-    low, high = float(ends.min()), float(ends.max())
+    low = float(ends.min())
+    high = float(ends.max())
     room = 0.06 * (high - low) or 0.01
     step = next((s for s in _STEPS if high - low <= 12 * s), _STEPS[-1])
     return [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]

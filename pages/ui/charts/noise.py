@@ -77,7 +77,8 @@ def plot_noise(
             )
     if ruler is not None:
         ends = [12, 12 * (ruler.length <= reach)]  # the other may lie beyond the axis
-        x, y = [0, min(ruler.length, reach)], [-0.06 * top] * 2
+        x = [0, min(ruler.length, reach)]
+        y = [-0.06 * top] * 2
         fig.add_trace("length", x=x, y=y, marker_size=ends)
         fig.add_annotation("ruler", text=ruler.label, y=-0.1 * top)
     # what the fixed axes cut off: the peak of little noise, the ends of much
@@ -93,7 +94,9 @@ def plot_noise(
 
 def _plot_channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Figure:
     """Plot the chances of each answer for each true value; pinned ones are hollow bars."""
-    color, values, count = get_style(mechanism).color, view.symbols, len(view.symbols)
+    color = get_style(mechanism).color
+    values = view.symbols
+    count = len(view.symbols)
     fig = create_figure("channel")
     true = [f"true: {value}" for value in values]
     for k, answer in enumerate(values):
@@ -195,12 +198,12 @@ def plot_user_values(
     """
     method_style, (low, high) = get_style(mechanism), limits or (-math.inf, math.inf)
     columns = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
-    noiseless, noisy = view.before[user, columns], view.after[user, columns]
-    names, clipped = [escape_for_chart(view.items[i]) for i in columns], np.clip(noisy, low, high)
-    value_names, padding = (
-        find_value_names(view, registry.get_mechanism(mechanism).task),
-        0.04 * (high - low),
-    )
+    noiseless = view.before[user, columns]
+    noisy = view.after[user, columns]
+    names = [escape_for_chart(view.items[i]) for i in columns]
+    clipped = np.clip(noisy, low, high)
+    value_names = find_value_names(view, registry.get_mechanism(mechanism).task)
+    padding = 0.04 * (high - low)
     axis: dict[str, Any] = {"title_text": "released value"}
     if value_names is not None:
         axis = {"tickvals": [0, 1], "ticktext": value_names, "range": [-0.2, 1.2]}
@@ -242,9 +245,11 @@ def plot_heatmaps(
     """
     names = find_value_names(view, registry.get_mechanism(mechanism).task)
     noiseless = (scale_source or view).before
-    low, high = float(np.nanmin(noiseless)), float(np.nanmax(noiseless))
+    low = float(np.nanmin(noiseless))
+    high = float(np.nanmax(noiseless))
     # by what there was, whatever the noise: what lies twice as far out has the full colour
-    middle, half_range = (low + high) / 2, (high - low or abs(low) or 1.0)
+    middle = (low + high) / 2
+    half_range = high - low or abs(low) or 1.0
     if names is not None:
         middle = half_range = 0.5
     fig = create_figure(

@@ -6,6 +6,7 @@ import textwrap
 
 import numpy as np
 
+from dpmc_core.arrays import Floats
 from dpmc_lab.curves.lines import Band
 from dpmc_lab.papers import views
 from dpmc_lab.papers.engine import Axis, Series
@@ -27,23 +28,17 @@ def get_curve_styles(view: Look) -> dict[str, Style]:
 
 def plot_experiment(view: Look) -> Figure:
     """Plot our curves with bands; printed values are hollow marks with their reading error."""
-    paper_experiment, curve_styles = view.experiment, get_curve_styles(view)
+    paper_experiment = view.experiment
+    curve_styles = get_curve_styles(view)
     # A name may take a row of the legend, above a frame of the same height.
     fig = create_figure("experiment", height=_FRAME + _ROW * len(curve_styles))
     for curve in view.series:
         _draw_series(fig, curve, curve_styles[curve.label], paper_experiment.y)
     for range_series in view.ranges:
-        ends = map(
-            np.array,
-            (
-                range_series.x,
-                range_series.mean,
-                range_series.low,
-                range_series.high,
-                range_series.seeds,
-            ),
+        fig.add_band(
+            Band(*_list_arrays(range_series)),
+            with_opacity(curve_styles[range_series.label].color, 0.1),
         )
-        fig.add_band(Band(*ends), with_opacity(curve_styles[range_series.label].color, 0.1))
     for label in dict.fromkeys(p.series for p in paper_experiment.printed):
         _draw_printed(fig, view, label, curve_styles[label])
     axes = (views.titles(view), (paper_experiment.x, paper_experiment.y), ("xaxis", "yaxis"))
@@ -56,10 +51,12 @@ def plot_experiment(view: Look) -> Figure:
     return fig
 
 
+def _list_arrays(curve: Series) -> list[Floats]:
+    return [*map(np.array, (curve.x, curve.mean, curve.low, curve.high, curve.seeds))]
+
+
 def _draw_series(fig: Figure, curve: Series, curve_style: Style, y: Axis) -> None:
-    grid = [
-        np.array(values) for values in (curve.x, curve.mean, curve.low, curve.high, curve.seeds)
-    ]
+    grid = _list_arrays(curve)
     if y.log:  # which has no place for what is not above 0
         grid[2] = np.maximum(grid[2], grid[1] / 1000)
     fig.add_curve(

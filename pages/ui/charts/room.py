@@ -139,7 +139,8 @@ def _render_marks(row: ShareRow, axis: ShareAxis) -> str:
     share, low, high = row.interval
     if row.mark is Mark.CERTAINTY:
         low = axis.low
-    left, right = axis.to_percent(low), axis.to_percent(high)
+    left = axis.to_percent(low)
+    right = axis.to_percent(high)
     marks_html += f'<div class="line" style="left: {left:.2f}%; width: {right - left:.2f}%"></div>'
     if row.mark is not Mark.CERTAINTY:
         marks_html += f'<div class="dot" style="left: {axis.to_percent(share):.2f}%"></div>'

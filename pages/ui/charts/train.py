@@ -25,7 +25,8 @@ def plot_objective(mechanism: str, points: Points) -> Figure:
 
 def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
     """Plot the metric of two runs by round, with their baselines and what no privacy reaches."""
-    metric, films = first.metric, (first.recording, second.recording)
+    metric = first.metric
+    films = (first.recording, second.recording)
     last = max(film.frames[-1].round for film in films)
     # a film's own axis was fixed before its reference was known
     ends = [
