@@ -737,8 +737,7 @@ class View:
             polls = {poll.number: poll for poll in self.guess_polls} | {entry.number: entry}
             return replace(self, guess_polls=tuple(polls.values()))
         earlier = self.askings[: entry.number]
-        later = self.askings[entry.number + 1 :]
-        return replace(self, askings=(*earlier, entry, *later))
+        return replace(self, askings=(*earlier, entry, *self.askings[entry.number + 1 :]))
 
     def rounds(self, question: int) -> tuple[Asking, ...]:
         """Return all askings of a question, in order."""

@@ -442,8 +442,7 @@ GUESSED_NOTE = "Share of the phones that guessed so: counted, nothing hides it."
 
 def describe_marks(rows: Sequence[ShareRow]) -> str:
     """Explain the marks in the picture of a question."""
-    has_truth = any(row.truth is not None for row in rows)
-    return _LEGEND + (_TRUTH if has_truth else "")
+    return _LEGEND + (_TRUTH if any(row.truth is not None for row in rows) else "")
 
 
 def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:

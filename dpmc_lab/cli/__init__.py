@@ -22,8 +22,7 @@ def _optional_command(name: str, function: str, *packages: str) -> dict[str, int
     """Return a command whose packages of the lab may be missing; empty where one is."""
     if not interface.has_packages(*packages):
         return {}
-    module = import_module(f"dpmc_lab.cli.{name}")
-    return {name: getattr(module, function)}
+    return {name: getattr(import_module(f"dpmc_lab.cli.{name}"), function)}
 
 
 COMMANDS: dict[str, interface.Command] = {

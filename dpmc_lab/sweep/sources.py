@@ -182,8 +182,7 @@ def drop_names(source: SplitSource | PairSource) -> SplitSource | PairSource:
     """Return the same source without names of users and items, on which no result depends."""
     if isinstance(source, PairSource):
         train = _without_names(source.train)
-        test = _without_names(source.test)
-        return PairSource(train, test, source.name, source.title)
+        return PairSource(train, _without_names(source.test), source.name, source.title)
     return SplitSource(
         dataclasses.replace(source.dataset, ratings=_without_names(source.dataset.ratings))
     )
