@@ -18,8 +18,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (62, 127_990),
-    "lab": (76, 148_450),
-    "pages": (49, 72_500),
+    "lab": (76, 148_070),
+    "pages": (49, 72_370),
     "pages (js, css, html)": (8, 20_160),
 }
 NOT_CODE = {

@@ -1,4 +1,4 @@
-"""The frame around every page, and the way in through app.py."""
+"""Build the frame around every page, and the entry through app.py."""
 
 from __future__ import annotations
 
@@ -50,9 +50,14 @@ _ON_ACCENT = (
 
 
 class Entry(NamedTuple):
-    """A page in the navigation. file: its name in pages/; help: what one finds there.
+    """A page in the navigation.
 
-    next_page: the page that naturally follows, by its file's name, and the words of the link to it.
+    Attributes:
+        file: its name in pages/.
+        title: its title.
+        icon: its icon.
+        help: what one finds there.
+        next_page: the file name of the page that naturally follows, and the text of the link to it.
     """
 
     file: str
@@ -63,8 +68,7 @@ class Entry(NamedTuple):
 
 
 def run(sections: Mapping[str, Sequence[Entry]]) -> None:
-    """Everything app.py does: the frame, then the page the address asks for. The first is the
-    start page."""
+    """Run the app: the frame, then the page of the address, by default the first one."""
     st.set_page_config(page_title="DPMC Lab", page_icon=_ICON, layout="wide")
     entries = [entry for section in sections.values() for entry in section]
     pages = {
@@ -93,10 +97,10 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
 
 
 def enter_through_app() -> None:
-    """Call first in every page.
+    """Enter through app.py; call this first in every page.
 
-    Until st.navigation has run once in the server, Streamlit takes pages/ for its older kind of
-    app and opens a linked page without app.py: then go back in through the front door.
+    Until st.navigation has run once in the server, Streamlit takes pages/ for its older kind of app
+    and opens a linked page without app.py. In this case the visit restarts at app.py.
     """
     if not st.session_state.get("inside"):
         root = Path(__file__).parents[2]

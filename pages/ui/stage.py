@@ -1,4 +1,4 @@
-"""The frame that six screens share: one line of choices, one figure, one panel, the rest below."""
+"""Lay out the frame of six screens: a line of choices, a figure, a panel, and details below."""
 
 from __future__ import annotations
 
@@ -39,8 +39,14 @@ _STYLESHEET = """<style>
 
 
 class Stage(NamedTuple):
-    """Where the parts of a page go. choices: a line; figure: with its slider under it; panel: the
-    number, one sentence, what to do next; details: all else."""
+    """The containers for the parts of a page.
+
+    Attributes:
+        choices: a line of choices.
+        figure: the figure with its slider below.
+        panel: the number, one sentence, and what to do next.
+        details: everything else.
+    """
 
     choices: DeltaGenerator
     figure: DeltaGenerator
@@ -49,19 +55,25 @@ class Stage(NamedTuple):
 
 
 def lay_out_stage(title: str) -> Stage:
-    """The frame of a page. title: its name."""
+    """Lay out the frame of a page with its title."""
     return lay_out_body(lay_out_choices(title))
 
 
 def lay_out_body(choices: DeltaGenerator | None = None) -> Stage:
-    """What lies below the line of choices, for a part of the page that looks again by itself."""
+    """Lay out what is below the line of choices, for a part of the page that updates itself."""
     with st.container(horizontal=True, key="stage"):
-        figure, panel = st.container(key="figure"), st.container(key="panel", border=True)
+        figure = st.container(key="figure")
+        panel = st.container(key="panel", border=True)
     return Stage(choices or st.container(), figure, panel, st.container(key="below"))
 
 
 def lay_out_choices(title: str, *, quiet: bool = False) -> DeltaGenerator:
-    """The line of choices alone, with the page's name; quiet: for screen readers alone."""
+    """Lay out the line of choices alone, with the page's title.
+
+    Args:
+        title: of the page.
+        quiet: whether only screen readers get the title.
+    """
     st.html(_STYLESHEET)
     choices = st.container(horizontal=True, vertical_alignment="bottom", key="choices")
     with choices.container(key="quiet") if quiet else choices:

@@ -209,10 +209,11 @@ PARTITIONS = (
          "(ratings.times,)",
          named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition")),
         ("users are numbered anew in each partition", OTHER,
-         "times=ratings.times, user_positions=places", "times=ratings.times, places=None",
+         "times=ratings.times, user_positions=user_positions",
+         "times=ratings.times, user_positions=None",
          _HELD_OUT),
         ("of several sums the first partition's stand for all", OTHER,
-         "return tuple(map(add_results, one, *other))", "return one",
+         "return tuple(map(add_results, first, *remaining))", "return first",
          named("cluster_sums", f"{_SUMS}[private-item-mean-0]")),
         ("a partition without test ratings counts one", OTHER,
          "return 0, np.zeros(1, dtype=np.uint64)", "return 1, np.zeros(1, dtype=np.uint64)",
@@ -222,7 +223,7 @@ PARTITIONS = (
          named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition")),
         ("half of the share is held out", SCALE, "share * 2.0**64", "share * 2.0**63", _HELD_OUT),
         ("a file written anew with the same size is read on", OTHER,
-         "return found.st_size, found.st_mtime_ns", "return found.st_size, 0",
+         "return status.st_size, status.st_mtime_ns", "return status.st_size, 0",
          named("cluster_sums", "test_a_file_that_changed_is_not_read_again")),
     )
     + family_of(

@@ -63,8 +63,8 @@ PROTOCOL = (
          '{"draw_masks": np.uint64(0) * run.recommender.mask(len(groups))} if',
          named("protocol", "test_the_third_party_sees_uniform_numbers_whatever_the_ratings")),
         ("scenario 3: shares without masks", OTHER,
-         "run.item_of_pair[queried], run.recommender.draw_masks(len(queried))",
-         "run.item_of_pair[queried], np.uint64(0) * run.recommender.draw_masks(len(queried))",
+         "masks = run.recommender.draw_masks(len(queried))",
+         "masks = np.uint64(0) * run.recommender.draw_masks(len(queried))",
          named("protocol", _VIEWS)),
         ("scenario 3: gradients without masks", OTHER,
          "{\n"
