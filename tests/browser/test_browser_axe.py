@@ -39,7 +39,7 @@ def violations(tab):
 
 def grave(tab):
     """What is serious or critical and the app's own."""
-    return [one for one in violations(tab) if one[0] in GRAVE]
+    return [violation for violation in violations(tab) if violation[0] in GRAVE]
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_a_lesson_has_no_grave_violation(browser, server, lesson, theme):
 
 
 @pytest.mark.parametrize(
-    ("path", "theme"), mark_rest_slow(sorted(EACH, key=lambda one: one not in FIRST), len(FIRST))
+    ("path", "theme"), mark_rest_slow(sorted(EACH, key=lambda path: path not in FIRST), len(FIRST))
 )
 def test_a_page_has_no_grave_violation(browser, server, path, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
@@ -139,8 +139,15 @@ def test_an_open_room_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
     open_and_settle(tab, server + "room")
-    asked = ("Ask 30 simulated phones", "Lock")
-    for label in ("Open the room", *asked, "Ask again", "Lock", "Next question", *asked):
+    button_names = ("Ask 30 simulated phones", "Lock")
+    for label in (
+        "Open the room",
+        *button_names,
+        "Ask again",
+        "Lock",
+        "Next question",
+        *button_names,
+    ):
         tab.get_by_role("button", name=label).click()
         settle(tab)
         tab.wait_for_timeout(1000 * KEY_BOUNCE_SECONDS)  # pressed at once, a button counts once

@@ -70,10 +70,10 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
     page.set_viewport_size(size)
     page.emulate_media(color_scheme=scheme)
     open_and_settle(page, f"{server}learn?lesson={lesson.id}{link}")
-    for at, slide in enumerate(lesson.slides):
+    for index, slide in enumerate(lesson.slides):
         page.get_by_role("heading", name=slide.title, level=2).wait_for()
         assert query(page).get("step", lesson.slides[0].key) == slide.key
-        if at:
+        if index:
             focused(page, slide.title)  # and so it is read aloud
         if slide.predict is not None:
             assert page.locator(".st-key-drawing [role=img]").count() == 0
@@ -81,21 +81,21 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
             tab_to(page, option)
             press(page, "Enter")
             focused(page, slide.predict.question)
-        found, thrown = slide.reveal(slide.start), any(c.key == "throw" for c in slide.move)
-        if found.picture is not None:
-            told = page.locator(".st-key-drawing [role=img]").get_attribute("aria-label")
-            assert thrown or told == found.picture.description
+        finding, thrown = slide.reveal(slide.start), any(c.key == "throw" for c in slide.move)
+        if finding.picture is not None:
+            picture_label = page.locator(".st-key-drawing [role=img]").get_attribute("aria-label")
+            assert thrown or picture_label == finding.picture.description
         assert page.evaluate(WIDER) <= 0
         if slide.move and slide.move[0].values:
-            moved = slide.move[0]
-            before = moved.values.index(moved.start)
-            way = "ArrowRight" if before < len(moved.values) - 1 else "ArrowLeft"
+            control = slide.move[0]
+            before = control.values.index(control.start)
+            key = "ArrowRight" if before < len(control.values) - 1 else "ArrowLeft"
             tab_to(page, slider=True)
-            press(page, way)  # the slider keeps its arrows
+            press(page, key)  # the slider keeps its arrows
             assert query(page).get("step", lesson.slides[0].key) == slide.key
             assert page.evaluate(SLIDER)
-            after = moved.values[before + (1 if way == "ArrowRight" else -1)]
-            new = slide.reveal(slide.start | {moved.key: after})
+            after = control.values[before + (1 if key == "ArrowRight" else -1)]
+            new = slide.reveal(slide.start | {control.key: after})
             if not thrown:
                 page.locator(".st-key-finding", has_text=new.sentences[0]).wait_for()
         tab_to(page, "Next")
@@ -148,14 +148,14 @@ def test_the_question_and_the_way_on_are_seen_without_scrolling(page, server):
     for lesson in LESSONS.values():
         open_and_settle(page, f"{server}learn?lesson={lesson.id}")
         for slide in lesson.slides:
-            shown = [page.locator(".st-key-next button").first]
+            visible_elements = [page.locator(".st-key-next button").first]
             if slide.predict is not None:
-                shown += [
+                visible_elements += [
                     page.get_by_role("button", name=o, exact=True).first
                     for o in slide.predict.options
                 ]
-            for one in shown:
-                box = one.bounding_box()
+            for element in visible_elements:
+                box = element.bounding_box()
                 assert box["y"] + box["height"] <= 650
             if slide.predict is not None:
                 press(page, "ArrowRight")
@@ -173,13 +173,13 @@ def test_a_class_sees_all_of_a_step_without_scrolling(page, server, lesson):
         if slide.predict is not None:
             assert page.evaluate(COVERED, 768) == []
             press(page, "PageDown")
-        found = slide.reveal(slide.start)
-        if found.picture is not None:
+        finding = slide.reveal(slide.start)
+        if finding.picture is not None:
             page.locator(".st-key-drawing [role=img]").wait_for()
-        seen = page.locator("[data-testid=stMain]").inner_text()
+        page_text = page.locator("[data-testid=stMain]").inner_text()
         if not any(control.key == "throw" for control in slide.move):
-            assert all(said in seen for said in (*found.sentences, found.note))
-        assert slide.said in seen
+            assert all(sentence in page_text for sentence in (*finding.sentences, finding.note))
+        assert slide.said in page_text
         assert page.evaluate(COVERED, 768) == []
         press(page, "PageDown")
 
@@ -195,7 +195,8 @@ def test_on_a_phone_the_finding_begins_in_sight_of_what_is_moved(page, server, l
             press(page, "ArrowRight")
         assert page.get_by_text(slide.said).is_visible()  # and stays
         box, turns = (
-            page.locator(place).bounding_box() for place in (".st-key-finding", ".st-key-turns")
+            page.locator(selector).bounding_box()
+            for selector in (".st-key-finding", ".st-key-turns")
         )
         assert box["y"] + min(box["height"], 50) <= turns["y"]
         press(page, "ArrowRight")
@@ -224,7 +225,7 @@ def test_a_shared_step_opens_elsewhere_as_it_is(page, server, browser):
     try:
         open_and_settle(other, address)
         press(other, "ArrowRight")
-        wanted = page.locator(".st-key-finding").inner_text()
-        assert other.locator(".st-key-finding").inner_text() == wanted
+        expected = page.locator(".st-key-finding").inner_text()
+        assert other.locator(".st-key-finding").inner_text() == expected
     finally:
         other.close()

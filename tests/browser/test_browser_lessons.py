@@ -25,24 +25,24 @@ def address(tmp_path_factory):
 @pytest.fixture
 def opened(browser, address):
     with open_offline_tabs(browser, "#here > *") as open_:
-        yield lambda fragment="", **look: open_(address, fragment, **look)
+        yield lambda fragment="", **style: open_(address, fragment, **style)
 
 
 def press(tab, name):
     tab.get_by_role("button", name=name, exact=True).click()
 
 
-def shows(tab, slide, moved):
+def shows(tab, slide, setting):
     """What stands there is what the slide reveals."""
-    found = slide.reveal(moved)
-    said = [tab.locator(".first"), *tab.locator(".shows > div:not(.picture) > p").all()]
-    assert [one.text_content() for one in said] == list(found.sentences)
+    finding = slide.reveal(setting)
+    paragraphs = [tab.locator(".first"), *tab.locator(".shows > div:not(.picture) > p").all()]
+    assert [paragraph.text_content() for paragraph in paragraphs] == list(finding.sentences)
     note, drawing = tab.locator(".shows small"), tab.locator(".picture > .drawing")
-    assert note.text_content() == found.note
-    if found.picture is None:
+    assert note.text_content() == finding.note
+    if finding.picture is None:
         assert drawing.count() == 0
     else:
-        assert drawing.get_attribute("aria-label") == found.picture.words
+        assert drawing.get_attribute("aria-label") == finding.picture.words
 
 
 def walk(tab, lesson):
@@ -53,30 +53,30 @@ def walk(tab, lesson):
         if slide.predict is not None:
             assert tab.locator(".shows").text_content() == ""  # nothing before it is predicted
             press(tab, slide.predict.options[0])
-            said = tab.locator(".verdict")
-            expect(said).to_be_focused()
+            verdict = tab.locator(".verdict")
+            expect(verdict).to_be_focused()
             right = slide.predict.right
-            assert ("As you predicted" in said.inner_text()) == (right == 0)
-            assert right is None or slide.predict.options[right] in said.inner_text()
-        moved = dict(slide.start)
-        shows(tab, slide, moved)
+            assert ("As you predicted" in verdict.inner_text()) == (right == 0)
+            assert right is None or slide.predict.options[right] in verdict.inner_text()
+        setting = dict(slide.start)
+        shows(tab, slide, setting)
         for control in slide.move:
             if control.values:
                 slider = tab.get_by_role("slider", name=control.label)
                 for key, value in (("Home", control.values[0]), ("End", control.values[-1])):
                     slider.press(key)
-                    moved[control.key] = value
-                    shows(tab, slide, moved)
+                    setting[control.key] = value
+                    shows(tab, slide, setting)
                     assert slider.get_attribute("aria-valuetext") == control.name(value)
             elif control.options:
-                moved[control.key] = list(control.options)[-1]
-                tab.get_by_label(control.options[moved[control.key]], exact=True).check()
-                shows(tab, slide, moved)
+                setting[control.key] = list(control.options)[-1]
+                tab.get_by_label(control.options[setting[control.key]], exact=True).check()
+                shows(tab, slide, setting)
             else:
                 for throw in (*range(1, paper.N_THROWS), 0):
                     press(tab, control.label)
-                    moved[control.key] = throw
-                    shows(tab, slide, moved)
+                    setting[control.key] = throw
+                    shows(tab, slide, setting)
                 expect(
                     tab.get_by_text(f"throw 1 of the {paper.N_THROWS} in this file")
                 ).to_be_visible()
@@ -88,8 +88,8 @@ def walk(tab, lesson):
 @pytest.mark.parametrize(
     "id",
     [
-        one if one in ("again", "public") else pytest.param(one, marks=pytest.mark.slow)
-        for one in LESSONS
+        lesson if lesson in ("again", "public") else pytest.param(lesson, marks=pytest.mark.slow)
+        for lesson in LESSONS
     ],
 )
 def test_a_whole_lesson_says_what_its_slides_reveal(opened, id):
@@ -164,14 +164,19 @@ def test_the_projector_has_large_letters_and_nothing_for_the_teacher(opened):
     assert teacher.is_hidden()
     assert tab.evaluate(size) == "22px"
     press(tab, "Show without predicting")
-    for one in (".first", ".picture", "input[type=range] >> nth=-1", "#next"):  # without scrolling
-        box = tab.locator(one).bounding_box()
+    for selector in (
+        ".first",
+        ".picture",
+        "input[type=range] >> nth=-1",
+        "#next",
+    ):  # without scrolling
+        box = tab.locator(selector).bounding_box()
         assert box["y"] >= 0
-        assert box["y"] + box["height"] <= 650 or one == ".picture"
+        assert box["y"] + box["height"] <= 650 or selector == ".picture"
 
 
-@pytest.mark.parametrize("look", ["light", "dark"])
-def test_nothing_in_it_keeps_people_out(opened, look):
+@pytest.mark.parametrize("style", ["light", "dark"])
+def test_nothing_in_it_keeps_people_out(opened, style):
     axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
     script = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
     for fragment in (
@@ -180,14 +185,17 @@ def test_nothing_in_it_keeps_people_out(opened, look):
         "#lesson=crowd&step=undo",
         "#lesson=coin&step=end",
     ):
-        tab = opened(fragment, color_scheme=look)
+        tab = opened(fragment, color_scheme=style)
         if "step=" in fragment and "end" not in fragment:
             tab.locator(".options button").first.click()
         for fold in tab.locator("summary:visible").all():
             fold.click()
         tab.evaluate(script)
-        found = tab.evaluate("async () => (await axe.run(document)).violations")
-        assert not [(one["impact"], one["id"], one["nodes"][0]["html"]) for one in found]
+        violations = tab.evaluate("async () => (await axe.run(document)).violations")
+        assert not [
+            (violation["impact"], violation["id"], violation["nodes"][0]["html"])
+            for violation in violations
+        ]
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(opened):

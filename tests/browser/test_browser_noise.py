@@ -30,9 +30,11 @@ def test_the_picker_shows_its_groups_and_what_is_picked_is_in_the_address(page, 
     assert name("output") in opener.inner_text()
     opener.click()
     settle(page)
-    found, _ = groups.build_guarantees(registry.list_suitable_mechanisms(), groups.ANY_PUBLIC_FACTS)
-    shown = [head.strip('"') for head in page.evaluate(HEADS)]
-    assert shown == [group.title for group in groups.group_mechanisms(found)]
+    guarantees, _ = groups.build_guarantees(
+        registry.list_suitable_mechanisms(), groups.ANY_PUBLIC_FACTS
+    )
+    headings = [head.strip('"') for head in page.evaluate(HEADS)]
+    assert headings == [group.title for group in groups.group_mechanisms(guarantees)]
     assert page.get_by_role("radio", name=name("output"), exact=True).is_checked()
     page.get_by_text(name("dpals"), exact=True).click()
     settle(page)
@@ -68,8 +70,8 @@ def test_the_noise_at_two_epsilons_is_compared_by_following_the_screen(page, ser
         slider.press("ArrowRight")
         settle(page)
     assert query(page)["epsilon"] == ["5"]
-    said = page.get_by_text("At epsilon 5, half of the noise is within ±0.139; at epsilon 1")
-    assert "5 times larger" in said.inner_text()
+    sentence = page.get_by_text("At epsilon 5, half of the noise is within ±0.139; at epsilon 1")
+    assert "5 times larger" in sentence.inner_text()
     assert page.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
     assert ranges(page) == before
     address = page.url
@@ -94,16 +96,16 @@ def figure(tab):
 
 @pytest.mark.parametrize("path", ["noise?mechanism=private-effects", "guarantees", "protocol"])
 @pytest.mark.parametrize(
-    ("width", "height", "least"),
+    ("width", "height", "min_share"),
     [(1366, 768, 0.5), (1280, 720, 0.6), (1920, 1080, 0.6), (390, 844, 0.4)],
 )
 def test_the_figure_grows_with_the_window_and_is_seen_whole(
-    browser, server, path, width, height, least
+    browser, server, path, width, height, min_share
 ):
     tab = browser.new_page(viewport={"width": width, "height": height})
     open_and_settle(tab, server + path)
     box, reach = figure(tab)
-    assert box["height"] >= least * height - 1
+    assert box["height"] >= min_share * height - 1
     assert reach <= width
     if width > 800:
         assert box["y"] + box["height"] <= height
@@ -139,7 +141,7 @@ def test_the_protocol_plays_by_itself_until_it_is_stopped(browser, server):
     tab.get_by_role("button", name="Stop").click()
     tab.get_by_role("button", name="Play").wait_for()
     settle(tab)
-    at = tab.get_by_text(re.compile("Message .* of")).first.inner_text()
+    step_text = tab.get_by_text(re.compile("Message .* of")).first.inner_text()
     tab.wait_for_timeout(3000)
-    assert tab.get_by_text(re.compile("Message .* of")).first.inner_text() == at
+    assert tab.get_by_text(re.compile("Message .* of")).first.inner_text() == step_text
     tab.close()

@@ -9,7 +9,7 @@ from tests.browser_helpers import FIRST_SCREEN_SCRIPT, open_and_settle, settle
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SHORT = "z16-generated"  # some seconds of computing, in many parts
-PARTS = re.compile(r"(\d+) of (\d+) parts")
+PARTS_PATTERN = re.compile(r"(\d+) of (\d+) parts")
 ROW = 35.0  # pixels, of the head too
 
 
@@ -18,28 +18,28 @@ def button(page, name):
     return main.get_by_role("button", name=name, exact=True)
 
 
-def done(page, more=0):
+def count_completed_parts(page, more=0):
     """How many parts are done, as the page says once there are more."""
     page.wait_for_function(
         """([pattern, more]) => {
           const found = document.body.innerText.match(new RegExp(pattern));
           return found !== null && Number(found[1]) > more;
         }""",
-        arg=[PARTS.pattern, more],
+        arg=[PARTS_PATTERN.pattern, more],
     )
-    return int(PARTS.search(page.inner_text("body"))[1])
+    return int(PARTS_PATTERN.search(page.inner_text("body"))[1])
 
 
 @pytest.mark.parametrize("paper", ["all", "lwhm22", "ryhh24", "jtt18"])
 def test_the_first_screen_opens_with_what_holds_in_few_words(page, server, paper):
     page.set_viewport_size({"width": 1366, "height": 768})
     open_and_settle(page, f"{server}papers?paper={paper}")
-    words, controls, _ = page.evaluate(FIRST_SCREEN_SCRIPT)
-    assert words <= 120
+    n_words, controls, _ = page.evaluate(FIRST_SCREEN_SCRIPT)
+    assert n_words <= 120
     assert controls <= 20
-    said = page.get_by_text(re.compile(r"\d+ statements: \d+ hold")).bounding_box()
+    summary_box = page.get_by_text(re.compile(r"\d+ statements: \d+ hold")).bounding_box()
     table = page.get_by_test_id("stDataFrame").first.bounding_box()
-    assert said["y"] < table["y"] < 768
+    assert summary_box["y"] < table["y"] < 768
 
 
 def test_a_click_on_a_row_shows_its_figure(page, server):
@@ -57,14 +57,14 @@ def test_a_run_is_stopped_and_goes_on_and_its_link_opens_the_same(page, server):
     open_and_settle(page, f"{server}papers?experiment={SHORT}")
     page.get_by_text("Came with the app").wait_for()
     button(page, "Run it again").dblclick()  # once more does no harm
-    before = done(page)
+    before = count_completed_parts(page)
     button(page, "Stop").click()
     page.get_by_text("run it again for the others").wait_for()
     page.reload()
-    kept = done(page, before - 1)
+    completed_parts = count_completed_parts(page, before - 1)
     settle(page)
     button(page, "Run it again").click()
-    assert done(page, kept) > kept
+    assert count_completed_parts(page, completed_parts) > completed_parts
     page.get_by_text("Your own run").wait_for()
     settle(page)
     assert not page.get_by_role("alert").count()

@@ -41,17 +41,17 @@ def start(page):
 
 def start_both(browser, server, folder):
     """A shared sweep and one on an upload: their process groups."""
-    mine, shared = (browser.new_context().new_page() for _ in range(2))
-    upload_ratings(mine, server, folder)
-    navigate_to(mine, "Compare")
-    mine.get_by_role("button", name="Settings").click()
-    mine.get_by_role("spinbutton", name="Seeds").fill("100")
-    mine.keyboard.press("Enter")
-    mine.wait_for_url("**seeds=100**")
-    settle(mine)
-    mine.keyboard.press("Escape")
+    private_page, shared = (browser.new_context().new_page() for _ in range(2))
+    upload_ratings(private_page, server, folder)
+    navigate_to(private_page, "Compare")
+    private_page.get_by_role("button", name="Settings").click()
+    private_page.get_by_role("spinbutton", name="Seeds").fill("100")
+    private_page.keyboard.press("Enter")
+    private_page.wait_for_url("**seeds=100**")
+    settle(private_page)
+    private_page.keyboard.press("Escape")
     assert not list((folder / "temporary").iterdir())  # looking writes nothing
-    start(mine)
+    start(private_page)
     open_and_settle(shared, server + SHARED)
     start(shared)
     traces = [*folder.glob("temporary/dpmc-private-*/sweeps/*.json"), *folder.glob("sweeps/*.json")]

@@ -43,8 +43,8 @@ def start(page, server):
 @pytest.mark.slow
 def test_a_first_screen_has_few_words_and_controls_and_a_large_figure(start, server, name):
     open_and_settle(start, server + name)
-    words, controls, share = start.evaluate(FIRST_SCREEN_SCRIPT)
-    assert words <= 120
+    n_words, controls, share = start.evaluate(FIRST_SCREEN_SCRIPT)
+    assert n_words <= 120
     assert controls <= 20
     assert share >= 50
 
@@ -67,14 +67,17 @@ def press(page, name):
 
 def text(page, pattern):
     """The first visible text that a pattern is found in, as its match."""
-    found = page.get_by_text(re.compile(pattern)).filter(visible=True).first
-    expect(found).to_be_visible()
-    return re.search(pattern, found.text_content())
+    element = page.get_by_text(re.compile(pattern)).filter(visible=True).first
+    expect(element).to_be_visible()
+    return re.search(pattern, element.text_content())
 
 
 def lists(page):
     """The titles without and with privacy."""
-    return [side.locator("li").all_inner_texts() for side in page.locator(".dpmc-lists ol").all()]
+    return [
+        ordered_list.locator("li").all_inner_texts()
+        for ordered_list in page.locator(".dpmc-lists ol").all()
+    ]
 
 
 @pytest.mark.slow
@@ -84,14 +87,14 @@ def test_what_epsilon_1_per_user_costs_on_a_sample(start):
     settle(start)
     assert start.locator(".dpmc-epsilon").inner_text() == "epsilon 1 per user"
     error = float(start.locator(".dpmc-value").inner_text())
-    kept = int(text(start, r"keeps (\d+) % of the gain over own averages")[1])
+    gain_share = int(text(start, r"keeps (\d+) % of the gain over own averages")[1])
     names = start.locator(".dpmc-plot .annotation-text").all_text_contents()
     guessing, without = (
-        next(float(found[1]) for one in names if (found := re.search(pattern, one)))
+        next(float(match[1]) for name in names if (match := re.search(pattern, name)))
         for pattern in (r"^own averages\b.*?([\d.]+)$", r"^no privacy ([\d.]+)$")
     )
     assert without < error < guessing
-    assert kept == pytest.approx(100 * (guessing - error) / (guessing - without), abs=1)
+    assert gain_share == pytest.approx(100 * (guessing - error) / (guessing - without), abs=1)
     assert clicks(start) <= 1
 
 

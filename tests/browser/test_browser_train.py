@@ -18,19 +18,19 @@ def press(page, name):
     page.get_by_role("button", name=name, exact=True).click()
 
 
-def told(page):
+def locate_scrubber_text(page):
     """What stands beside the scrubber."""
     return page.locator(".bar output")
 
 
-def done(page):
+def wait_for_result(page):
     expect(page.get_by_role("button", name=DOWNLOAD)).to_be_visible()
     expect(page.get_by_role("button", name="Train", exact=True)).to_be_enabled()
     settle(page)
 
 
 def at_end(page, rounds):
-    expect(told(page)).to_have_text(f"round {rounds} of {rounds}")
+    expect(locate_scrubber_text(page)).to_have_text(f"round {rounds} of {rounds}")
 
 
 @pytest.mark.slow
@@ -47,11 +47,11 @@ def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
     scrubber(page).focus()
     for _ in range(15):
         scrubber(page).press("ArrowLeft")
-    expect(told(page)).to_have_text("before round 1")
+    expect(locate_scrubber_text(page)).to_have_text("before round 1")
     assert lines.count() == 0
     assert page.locator(".film canvas").last.evaluate("e => e.toDataURL()") != end
     scrubber(page).press("ArrowRight")
-    expect(told(page)).to_have_text("round 1 of 15")
+    expect(locate_scrubber_text(page)).to_have_text("round 1 of 15")
     assert lines.count() == 10
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     state = page.locator('[data-testid="stApp"]').get_attribute("data-test-script-state")
@@ -63,7 +63,7 @@ def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
 def test_a_short_run_takes_its_time_and_can_be_skipped(page, server):
     open_and_settle(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
     press(page, "Train")
-    done(page)
+    wait_for_result(page)
     press(page, "Reset")
     settle(page)
     press(page, "Train")
@@ -71,10 +71,10 @@ def test_a_short_run_takes_its_time_and_can_be_skipped(page, server):
     press(page, "Skip")
     at_end(page, 15)
     press(page, "Replay")
-    begun = page.evaluate("performance.now()")
+    start = page.evaluate("performance.now()")
     at_end(page, 15)
-    taken = page.evaluate("performance.now()") - begun
-    assert 2000 < taken < 9000  # about three seconds, on a busy machine maybe more
+    duration = page.evaluate("performance.now()") - start
+    assert 2000 < duration < 9000  # about three seconds, on a busy machine maybe more
 
 
 @pytest.mark.slow
@@ -84,12 +84,12 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     for rounds in (1, 2):
         press(page, "Step")
         expect(page.get_by_text(f"paused · Private Frank-Wolfe: round {rounds} of")).to_be_visible()
-        expect(told(page)).to_have_text(f"round {rounds} of 15")
+        expect(locate_scrubber_text(page)).to_have_text(f"round {rounds} of 15")
     press(page, "Go on")
     press(page, "Pause")
     expect(page.get_by_text("paused ·")).to_be_visible()
     press(page, "Stop")
-    done(page)
+    wait_for_result(page)
     expect(page.get_by_text("Stopped after")).to_be_visible()
     press(page, "Reset")
     expect(page.get_by_text("An example:")).to_be_visible()
@@ -98,7 +98,7 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     page.locator('[data-testid="stSlider"] input').first.press("ArrowRight")
     settle(page)
     press(page, "Train")
-    done(page)
+    wait_for_result(page)
     finding = re.compile("^Run [12]( and run 2 are| is better)")
     expect(page.get_by_role("heading", name=finding)).to_be_visible()
     chart = page.locator('[data-testid="stPlotlyChart"][aria-label^="Run 1. RMSE"]')
@@ -122,7 +122,7 @@ def test_a_run_and_two_cards_fit_the_screen(browser, server, width):
     open_and_settle(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
     for _ in range(2):
         press(tab, "Train")
-        done(tab)
+        wait_for_result(tab)
     main = tab.locator('[data-testid="stMain"]')
     assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
     box = tab.locator(".film").bounding_box()
@@ -136,5 +136,5 @@ def test_with_reduced_motion_nothing_plays(browser, server):
     context = browser.new_context(reduced_motion="reduce")
     tab = context.new_page()
     open_and_settle(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
-    assert told(tab).inner_text() == "round 4 of 4"
+    assert locate_scrubber_text(tab).inner_text() == "round 4 of 4"
     context.close()

@@ -14,7 +14,7 @@ from tests.slow_helpers import mark_rest_slow
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 PLOTTED = ".dpmc-plot .scatterlayer .trace"
-STILL = """() => JSON.stringify([
+LAYOUT_SCRIPT = """() => JSON.stringify([
   ...document.querySelectorAll('.dpmc-plot .xtick, .dpmc-plot .ytick, .dpmc-plot .annotation')
 ].map(e => [e.textContent, e.getBoundingClientRect().x, e.getBoundingClientRect().y]).concat(
   [...document.querySelectorAll('.dpmc-what section, .dpmc-frame, .dpmc-rest')]
@@ -63,31 +63,31 @@ def test_knob_rule_and_dot_are_one_thing_on_one_axis(instrument):
         drag_to(page, epsilon)
         page.mouse.up()
         page.wait_for_timeout(200)
-        here = place_of(page, epsilon)
+        position = place_of(page, epsilon)
         rule = page.locator(".dpmc-plot .shapelayer path").first.bounding_box()
         dot = page.locator(f"{PLOTTED} .point").last.bounding_box()
-        assert knob(page)[0] == pytest.approx(here, abs=1.5)
-        assert rule["x"] + rule["width"] / 2 == pytest.approx(here, abs=1.5)
-        assert dot["x"] + dot["width"] / 2 == pytest.approx(here, abs=1.5)
+        assert knob(page)[0] == pytest.approx(position, abs=1.5)
+        assert rule["x"] + rule["width"] / 2 == pytest.approx(position, abs=1.5)
+        assert dot["x"] + dot["width"] / 2 == pytest.approx(position, abs=1.5)
         assert text(page, "epsilon") == f"epsilon {epsilon:g} per rating"
 
 
 def test_dragging_moves_numbers_lists_and_tiles_but_neither_axes_nor_layout(instrument):
     page = instrument("?epsilon=10")
-    still, shown = (
-        page.evaluate(STILL),
+    layout, texts = (
+        page.evaluate(LAYOUT_SCRIPT),
         [text(page, n) for n in ("value", "lists", "cells", "attack")],
     )
     drag_to(page, 0.1)
     page.wait_for_timeout(150)
-    assert page.evaluate(STILL) == still
+    assert page.evaluate(LAYOUT_SCRIPT) == layout
     now = [text(page, name) for name in ("value", "lists", "cells", "attack")]
-    assert all(a != b for a, b in zip(now, shown, strict=True))
+    assert all(a != b for a, b in zip(now, texts, strict=True))
     assert "epsilon=10" in page.url  # nothing is told before the slider is let go
     page.mouse.up()
     page.wait_for_url(re.compile("epsilon=0.1"))
     settle(page)
-    assert page.evaluate(STILL) == still
+    assert page.evaluate(LAYOUT_SCRIPT) == layout
 
 
 @pytest.mark.slow
@@ -113,14 +113,14 @@ def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, serv
     page.get_by_role("button", name="all", exact=False).click()
     page.get_by_role("button", name="I need").click()
     page.wait_for_url(re.compile("need="))
-    asked = {k: v[0] for k, v in parse_qs(urlsplit(page.url).query).items()}
-    assert (asked["epsilon"], asked["person"], asked["asked"]) == ("3", "1", "1")
-    shown = [text(page, n) for n in ("number", "who", "attack", "answer")]
+    params = {k: v[0] for k, v in parse_qs(urlsplit(page.url).query).items()}
+    assert (params["epsilon"], params["person"], params["asked"]) == ("3", "1", "1")
+    texts = [text(page, n) for n in ("number", "who", "attack", "answer")]
     link = page.url
     open_and_settle(page, server + "guarantees")
     open_and_settle(page, link)
     page.wait_for_selector(PLOTTED, state="attached")
-    assert [text(page, n) for n in ("number", "who", "attack", "answer")] == shown
+    assert [text(page, n) for n in ("number", "who", "attack", "answer")] == texts
 
 
 @pytest.mark.slow
@@ -138,18 +138,18 @@ def test_the_card_below_follows_the_slider(instrument):
 def test_a_dragged_wish_reads_the_epsilon_it_takes(instrument):
     page = instrument()
     page.get_by_role("button", name="I need").click()
-    wish = page.get_by_role("slider", name="the wanted quality")
+    quality_slider = page.get_by_role("slider", name="the wanted quality")
     for _ in range(200):
-        if wish.get_attribute("aria-valuetext") == "70.0 %":
+        if quality_slider.get_attribute("aria-valuetext") == "70.0 %":
             break
-        value = float(wish.get_attribute("aria-valuenow"))
-        wish.press("ArrowUp" if value < 0.7 else "ArrowDown")
+        value = float(quality_slider.get_attribute("aria-valuenow"))
+        quality_slider.press("ArrowUp" if value < 0.7 else "ArrowDown")
     assert re.match(
         r"70\.0 % takes epsilon 0\.\d+ \(.*\) per rating, certified; on the slider 1\.",
         text(page, "answer"),
     )
     for _ in range(40):
-        wish.press("ArrowUp")
+        quality_slider.press("ArrowUp")
     assert "is not reached up to epsilon 10" in text(page, "answer")
 
 
@@ -162,9 +162,9 @@ def test_guessing_is_counted_against_the_bound(instrument):
         assert re.search(rf"You: \d of {count}\.", text(page, "game"))
         assert "is right at most 73 % of the time" in text(page, "game")
         page.get_by_role("button", name="Again").click()
-    still = page.evaluate(STILL)
+    layout = page.evaluate(LAYOUT_SCRIPT)
     page.keyboard.press("Tab")
-    assert page.evaluate(STILL) == still
+    assert page.evaluate(LAYOUT_SCRIPT) == layout
 
 
 @pytest.mark.slow
@@ -193,16 +193,16 @@ def test_a_saved_picture_says_what_it_shows(instrument):
         Plotly.downloadImage = (figure, how) => { window.saved = [figure.layout, how, figure.data] }
     }""")
     page.get_by_role("button", name="Save picture").click()
-    layout, how, data = page.evaluate("window.saved")
+    layout, config, data = page.evaluate("window.saved")
     title = layout["title"]["text"]
-    for words in ("Movie night: Input perturbation, epsilon 1 per rating", "one rating"):
-        assert words in title
+    for phrase in ("Movie night: Input perturbation, epsilon 1 per rating", "one rating"):
+        assert phrase in title
     assert layout["xaxis"]["title"]["text"] == "epsilon per rating"
     assert layout["yaxis"]["title"]["text"] == "Accuracy on held-out ratings"
     names = [note["text"] for note in layout["annotations"] if note.get("xref") == "paper"]
     room = layout["margin"]["r"] - 20  # of letters that are nowhere wider than 8 pixels
     assert all(8 * len(line) < room for name in names for line in name.split("<br>"))
-    assert how["width"] / how["height"] == pytest.approx(16 / 9)
+    assert config["width"] / config["height"] == pytest.approx(16 / 9)
     assert data
 
 
@@ -211,8 +211,8 @@ def test_on_a_phone_the_slider_s_last_stop_has_its_number(page, server):
     open_and_settle(page, server)
     page.wait_for_selector(PLOTTED, state="attached")
     marks = page.locator(".dpmc-plot .xtick text").all()
-    told = [one for one in marks if one.is_visible() and one.text_content()]
-    assert [one.text_content() for one in told] == ["0.1", "0.3", "1", "3", "10"]
+    visible_marks = [mark for mark in marks if mark.is_visible() and mark.text_content()]
+    assert [mark.text_content() for mark in visible_marks] == ["0.1", "0.3", "1", "3", "10"]
 
 
 @pytest.mark.slow
@@ -222,12 +222,12 @@ def test_titles_are_text(instrument):
 
 
 def test_nothing_is_fetched_from_elsewhere(page, server):
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested_urls = []
+    page.on("request", lambda request: requested_urls.append(request.url))
     open_and_settle(page, server)
     page.wait_for_selector(PLOTTED, state="attached")
-    assert all(url.startswith((server, "data:", "blob:", "ws:")) for url in asked)
-    assert sum("plotly" in url and "Plotly" not in url for url in asked) == 1
+    assert all(url.startswith((server, "data:", "blob:", "ws:")) for url in requested_urls)
+    assert sum("plotly" in url and "Plotly" not in url for url in requested_urls) == 1
 
 
 @pytest.mark.slow
@@ -294,8 +294,8 @@ def test_answers_never_leave_the_browser_and_reports_add_up(instrument, page):
     page.keyboard.press("Enter")  # disliked
     answer(page, "Skip", "Like", "Like", "Like")
     assert page.evaluate("document.activeElement.textContent").startswith("Another coin")
-    own = page.locator(".dpmc-cell .dpmc-tile:first-child").all_inner_texts()
-    assert own == ["+", "\u2212", "+", "+", "+"]
+    tiles = page.locator(".dpmc-cell .dpmc-tile:first-child").all_inner_texts()
+    assert tiles == ["+", "\u2212", "+", "+", "+"]
     assert "right at most 73 % of the time; a coin flip gets 50 %." in text(page, "attack")
     assert "Epsilon: 1 for each answer, 5 in all" in text(page, "you")  # one was skipped
     for _ in range(2):
@@ -316,10 +316,10 @@ def test_a_visitor_s_lists_meet_where_reports_tell_the_truth(instrument, page):
     answer(page, "Like", "Like", "Dislike", "Dislike", "Like", "Dislike")
     page.wait_for_function(LISTED)
     settle(page)
-    told = page.locator(".dpmc-cell .dpmc-tile").all_inner_texts()
-    plain, kept = (page.locator(".dpmc-lists ol").nth(k).inner_text() for k in (0, 1))
-    assert told[::2] == told[1::2]  # a flip is one of 22,000
-    assert plain == kept
+    tiles = page.locator(".dpmc-cell .dpmc-tile").all_inner_texts()
+    plain_list, server_list = (page.locator(".dpmc-lists ol").nth(k).inner_text() for k in (0, 1))
+    assert tiles[::2] == tiles[1::2]  # a flip is one of 22,000
+    assert plain_list == server_list
     assert "barely changed" in text(page, "lists")  # too few judge
 
 

@@ -34,8 +34,8 @@ def nginx(folder, block):
     """An nginx of its own with the server of this block: the port it listens on."""
     port = free_port()
     block = block.replace("listen 80;", f"listen 127.0.0.1:{port};").replace("lab.example", NAME)
-    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
+    path_kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in path_kinds)
     (folder / "nginx.conf").write_text(
         f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors;\n"
         f"events {{}}\nhttp {{ access_log off; {temporary}\n{block}}}\n"
@@ -69,9 +69,13 @@ def behind(tmp_path_factory):
     questions.write_text("Tea?\n")
     secrets = home / "secrets.toml"  # as a hosting service gives them
     secrets.write_text(f'DPMC_HOSTS = "{NAME}"\n')
-    own = {"STREAMLIT_SECRETS_FILES": str(secrets), "STREAMLIT_SERVER_BASE_URL_PATH": "lab"}
-    own |= {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET, "DPMC_CLASS_QUESTIONS": str(questions)}
-    with serve_app(home, **own) as (address, _):
+    environment = {"STREAMLIT_SECRETS_FILES": str(secrets), "STREAMLIT_SERVER_BASE_URL_PATH": "lab"}
+    environment |= {
+        "DPMC_CLASS": "1",
+        "DPMC_CLASS_SECRET": SECRET,
+        "DPMC_CLASS_QUESTIONS": str(questions),
+    }
+    with serve_app(home, **environment) as (address, _):
         yield address.split(":")[2].split("/")[0], (home / "server.log").read_text
 
 
@@ -152,9 +156,9 @@ def test_no_page_of_another_site_shows_the_app(server, browser):
     with foreign_site(frames) as site:
         page = browser.new_page()
         page.goto(site)
-        shown = {frame.url for frame in page.frames} - {site}
+        frame_urls = {frame.url for frame in page.frames} - {site}
         assert len(page.frames) == 1 + len(PATHS)
-        assert shown == {"chrome-error://chromewebdata/"}
+        assert frame_urls == {"chrome-error://chromewebdata/"}
         page.close()
 
 
@@ -182,8 +186,8 @@ def test_no_page_around_the_app_gives_it_orders(server, browser):
         headers = {name: value for name, value in answer.headers.items() if name != policy}
         route.fulfill(response=answer, headers=headers)
 
-    around = f'<iframe src="{server}train"></iframe>'
-    page.route(HOST, lambda route: route.fulfill(body=around, content_type="text/html"))
+    embedding_page = f'<iframe src="{server}train"></iframe>'
+    page.route(HOST, lambda route: route.fulfill(body=embedding_page, content_type="text/html"))
     page.route(server + "train", framed)
     with page.expect_response("**/_stcore/host-config"):  # then it knows whom to obey
         page.goto(HOST)

@@ -19,17 +19,17 @@ def test_json_holds_counts_that_agree_with_the_formula(capsys, scenario):
         capsys, scenario, "restaurants", "--epsilon", "2", "--set", "iterations=5", "--json"
     )
     assert status == 0
-    found = json.loads(out)
-    assert found["scenario"] == scenario
-    assert found["rounds"] == 5
-    cost = found["communication"]
+    report = json.loads(out)
+    assert report["scenario"] == scenario
+    assert report["rounds"] == 5
+    cost = report["communication"]
     assert cost["by formula"] == {"messages": cost["messages"], "bytes": cost["bytes"]}
     assert cost["bytes"] == sum(kind["bytes"] for kind in cost["by kind"].values())
-    assert found["guarantee"]["trust"] == "aggregator"
-    assert found["guarantee"]["certified"] is None
-    assert {"rmse", "mae"} <= set(found["metrics"])
-    assert set(found["baselines"]) == {"global-mean", "pmf"}
-    assert "transcript" not in found
+    assert report["guarantee"]["trust"] == "aggregator"
+    assert report["guarantee"]["certified"] is None
+    assert {"rmse", "mae"} <= set(report["metrics"])
+    assert set(report["baselines"]) == {"global-mean", "pmf"}
+    assert "transcript" not in report
 
 
 def test_attack_and_transcript_of_a_watched_item(capsys):
@@ -47,12 +47,12 @@ def test_attack_and_transcript_of_a_watched_item(capsys):
         "--json",
     )
     assert status == 0
-    found = json.loads(out)
-    attacks = found["attacks"]["difference"]
+    report = json.loads(out)
+    attacks = report["attacks"]["difference"]
     assert attacks["recovered"] == attacks["users"] > 0
-    assert found["attacks"]["active"] < 1e-8
-    kinds = {message["kind"] for message in found["transcript"]}
-    assert kinds == {"noise set-up", "item factors", "gradient", "sum", "published factors"}
+    assert report["attacks"]["active"] < 1e-8
+    message_kinds = {message["kind"] for message in report["transcript"]}
+    assert message_kinds == {"noise set-up", "item factors", "gradient", "sum", "published factors"}
 
 
 def test_the_same_seed_gives_the_same_run(capsys):
@@ -64,11 +64,13 @@ def test_user_factors_passed_in_are_held_and_their_consequence_told(capsys):
     for source, certified in (("pmf", None), ("random:1", 2.0)):
         options = ("--epsilon", "2", "--set", f"user_factors={source}", "--json")
         _, out, _ = run(capsys, "2", "restaurants", *options)
-        found = json.loads(out)
-        assert found["phases"] == 1
-        assert found["gap"]["held"] is True
-        told = found["guarantee"]["certified"]
-        assert (told and told["epsilon"]) == (certified and pytest.approx(certified))
+        report = json.loads(out)
+        assert report["phases"] == 1
+        assert report["gap"]["held"] is True
+        certified_costs = report["guarantee"]["certified"]
+        assert (certified_costs and certified_costs["epsilon"]) == (
+            certified and pytest.approx(certified)
+        )
 
 
 def test_attendance_left_to_chance_has_no_formula(capsys):

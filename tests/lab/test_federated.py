@@ -17,9 +17,9 @@ from tests.ratings_helpers import clicks
 
 
 def mechanism(epsilon: float = 1.0, **settings) -> Dpimf:
-    made = registry.create("dpimf-optimal", epsilon=epsilon, **settings)
-    assert isinstance(made, Dpimf)
-    return made
+    built = registry.create("dpimf-optimal", epsilon=epsilon, **settings)
+    assert isinstance(built, Dpimf)
+    return built
 
 
 def ratings_of(users: int = 30, items: int = 20) -> Ratings:
@@ -49,8 +49,8 @@ def test_what_a_party_sends_does_not_show_another_partys_users() -> None:
     """Changing a user of one party changes nothing that the others send in the first round."""
     ratings = ratings_of()
     flow = Federation(mechanism=mechanism(rank=3), parties=3, rounds=1)
-    parts = flow.split(ratings, np.random.default_rng(3))
-    changed = ratings.select(ratings.users != parts[0][0])
+    parties = flow.split(ratings, np.random.default_rng(3))
+    changed = ratings.select(ratings.users != parties[0][0])
     sent = []
     for data in (ratings, changed):
         run = FederatedRun(flow, data, np.random.default_rng(3), watch=0)
@@ -64,23 +64,25 @@ def test_what_a_party_sends_does_not_show_another_partys_users() -> None:
 
 
 def publications_of(flow: Federation, ratings: Ratings) -> list[Publication]:
-    with record_publications() as seen:
+    with record_publications() as publications:
         list(FederatedRun(flow, ratings, np.random.default_rng(3)).play())
-    return seen
+    return publications
 
 
 @pytest.mark.parametrize("id", ["dpimf-optimal", "dpimf-complementary"])
 @pytest.mark.parametrize("profiles", list(Profiles))
 def test_every_solve_of_every_party_makes_the_releases_of_the_card(id, profiles) -> None:
-    made = registry.create(id, epsilon=1.0, rank=3, profiles=profiles)
-    assert isinstance(made, Dpimf)
-    flow = Federation(mechanism=made, parties=3, rounds=2, local=2)
-    seen = publications_of(flow, ratings_of())
-    due = [release for _, release in made.guarantee(ratings_of().public).releases] * (3 * 2 * 2)
-    for p in seen:
-        assert p.release in due
-        due.remove(p.release)
-    assert not due
+    built = registry.create(id, epsilon=1.0, rank=3, profiles=profiles)
+    assert isinstance(built, Dpimf)
+    flow = Federation(mechanism=built, parties=3, rounds=2, local=2)
+    publications = publications_of(flow, ratings_of())
+    expected = [release for _, release in built.guarantee(ratings_of().public).releases] * (
+        3 * 2 * 2
+    )
+    for p in publications:
+        assert p.release in expected
+        expected.remove(p.release)
+    assert not expected
 
 
 def test_what_a_party_sends_in_the_first_round_is_made_of_its_published_answers() -> None:
@@ -101,10 +103,12 @@ def test_no_two_parties_rounds_or_cells_share_their_noise() -> None:
     """The sizes of all noise differ: two of some 1,500 independent numbers are within 1e-13 with a
     chance of 1e-7."""
     flow = Federation(mechanism=mechanism(rank=3), parties=3, rounds=2, local=2)
-    seen = publications_of(flow, ratings_of())
-    noise = np.concatenate([((p.published - p.private) / p.release.scale).ravel() for p in seen])
+    publications = publications_of(flow, ratings_of())
+    noise = np.concatenate(
+        [((p.published - p.private) / p.release.scale).ravel() for p in publications]
+    )
     assert np.diff(np.sort(np.abs(noise))).min() > 1e-13
-    starts = [p.private for p in seen[::2][:3]]  # each party begins at random, by itself
+    starts = [p.private for p in publications[::2][:3]]  # each party begins at random, by itself
     assert not np.intersect1d(starts[0], starts[1]).any()
 
 
@@ -113,16 +117,16 @@ def test_one_cell_of_a_party_moves_its_first_answer_as_far_as_stated_at_most() -
     ratings = ratings_of()
     flow = Federation(mechanism=mechanism(rank=3), parties=3, rounds=1)
     before = publications_of(flow, ratings)
-    moved = []
+    differences = []
     for k in range(0, len(ratings), 5):
         after = publications_of(flow, ratings.select(np.arange(len(ratings)) != k))
         changes = [
             p.release.distance(p.private, q.private) for p, q in zip(before, after, strict=True)
         ]
         assert np.count_nonzero(changes) == 1  # the party of that user
-        moved.append(max(changes))
+        differences.append(max(changes))
     stated = before[0].release.sensitivity[CELL]
-    assert 0.5 * stated <= max(moved) <= stated * (1 + 1e-9)
+    assert 0.5 * stated <= max(differences) <= stated * (1 + 1e-9)
 
 
 def test_the_budget_line_is_honest() -> None:
@@ -140,8 +144,8 @@ def test_the_budget_line_is_honest() -> None:
         public
     )
     assert single.certified
-    card = mechanism(2.0, rounds=1).guarantee(public)
-    assert single.cell_composed == pytest.approx(card.certified(CELL).epsilon)
+    guarantee = mechanism(2.0, rounds=1).guarantee(public)
+    assert single.cell_composed == pytest.approx(guarantee.certified(CELL).epsilon)
     users = mechanism(2.0, rounds=1, profiles=Profiles.USERS)
     assert not Federation(mechanism=users, parties=5, rounds=1).account_budget(public).certified
     read_off = Federation(mechanism=mechanism(2.0, clip=None), rounds=1).account_budget(public)
@@ -151,9 +155,9 @@ def test_the_budget_line_is_honest() -> None:
 
 def test_parties_share_out_all_users_once() -> None:
     flow = Federation(mechanism=mechanism(), parties=7)
-    parts = flow.split(ratings_of(), np.random.default_rng(2))
-    assert sorted(np.concatenate(parts).tolist()) == list(range(30))
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    parties = flow.split(ratings_of(), np.random.default_rng(2))
+    assert sorted(np.concatenate(parties).tolist()) == list(range(30))
+    assert max(map(len, parties)) - min(map(len, parties)) <= 1
 
 
 @pytest.mark.slow
@@ -166,6 +170,6 @@ def test_one_party_learns_and_ten_pay_for_their_smaller_rows() -> None:
         assert len(list(run.play())) == 5
         return metrics.evaluate_ranking(run.build_model(), train, test, np.random.default_rng(0)).hr
 
-    one, ten = hit_ratio(1), hit_ratio(10)
-    assert one > 0.45
-    assert 0.2 < ten < one
+    single_party, ten = hit_ratio(1), hit_ratio(10)
+    assert single_party > 0.45
+    assert 0.2 < ten < single_party

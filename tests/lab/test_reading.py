@@ -155,9 +155,9 @@ def test_absurd_options_are_a_sentence(
     file = tmp_path / "x.csv"
     file.write_text(HEAD + "1,2,3\n4,5,1\n")
     assert main(["data", "describe", str(file), "--range", "1:5", "--read", option]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("dpmc: ")
-    assert "Traceback" not in said
+    message = capsys.readouterr().err
+    assert message.startswith("dpmc: ")
+    assert "Traceback" not in message
 
 
 @pytest.mark.parametrize(
@@ -213,20 +213,20 @@ def test_a_refusal_lists_everything_at_once_with_its_options() -> None:
 
 
 def test_the_range_is_asked_before_a_long_read() -> None:
-    told: list[int] = []
+    progress: list[int] = []
     text = "name,thing,points\n" + "a,b,3\n" * BLOCK_BYTES
     with pytest.raises(Refused) as refused:
-        datasets.load_upload(text.encode(), "x.csv", lambda done, _: told.append(done))
+        datasets.load_upload(text.encode(), "x.csv", lambda n_read, _: progress.append(n_read))
     assert [fault.options[0] for fault in refused.value.faults] == ["header=yes", "range=LOW:HIGH"]
-    assert not told
+    assert not progress
 
 
 def test_reading_can_be_followed_and_stopped() -> None:
     text = (HEAD + "".join(f"u{k},i{k},3\n" for k in range(60_000))).encode()
-    seen: list[tuple[int, int]] = []
-    datasets.load_upload(text, "x.csv", lambda *at: seen.append(at), low=1, high=5, user=1)
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1] == (len(text), len(text))
+    progress: list[tuple[int, int]] = []
+    datasets.load_upload(text, "x.csv", lambda *args: progress.append(args), low=1, high=5, user=1)
+    assert [n_read for n_read, _ in progress] == sorted(n_read for n_read, _ in progress)
+    assert progress[-1] == (len(text), len(text))
 
     def stop(*_: int) -> None:
         raise DpmcError("stopped")
@@ -235,27 +235,30 @@ def test_reading_can_be_followed_and_stopped() -> None:
         datasets.load_upload(text, "x.csv", stop, low=1, high=5)
 
 
-@pytest.mark.parametrize("once", [True, False])
+@pytest.mark.parametrize("stored_once", [True, False])
 @pytest.mark.parametrize("begin", ["", "user", "\u00e9t\u00e9"])
-@pytest.mark.parametrize("most", [3, 7, 8, 9, 30])
+@pytest.mark.parametrize("max_length", [3, 7, 8, 9, 30])
 def test_ids_of_any_length_keep_their_order_and_are_never_one(
-    most: int, begin: str, once: bool
+    max_length: int, begin: str, stored_once: bool
 ) -> None:
     """Short ones are told apart by numbers, longer ones by their texts: as Python sorts them."""
-    rng = np.random.default_rng(most)
+    rng = np.random.default_rng(max_length)
     letters = np.array(list("ab0\u00e9-"))
-    ids = {"".join(rng.choice(letters, rng.integers(0, most + 1))) for _ in range(400)}
-    ids = [begin + end for end in {*ids, "a" * most, "a" * (most - 1), "a" * (most - 2) + "b"}]
-    ids = [id for id in ids if id] * (1 if once else 5)
+    ids = {"".join(rng.choice(letters, rng.integers(0, max_length + 1))) for _ in range(400)}
+    ids = [
+        begin + end
+        for end in {*ids, "a" * max_length, "a" * (max_length - 1), "a" * (max_length - 2) + "b"}
+    ]
+    ids = [id for id in ids if id] * (1 if stored_once else 5)
     text = "user,item,rating\n" + "".join(f"{id},i{k},3\n" for k, id in enumerate(ids))
     ratings = read_upload(text, user="user").ratings
     assert ratings.user_ids == tuple(sorted({*ids}, key=str.encode))
     item_ids = ratings.item_ids or ()
-    told = [
+    results = [
         (ratings.user_ids[u], item_ids[i])
         for u, i in zip(ratings.users, ratings.items, strict=True)
     ]
-    assert sorted(told) == sorted((id, f"i{k}") for k, id in enumerate(ids))
+    assert sorted(results) == sorted((id, f"i{k}") for k, id in enumerate(ids))
 
 
 def test_ids_that_differ_by_a_null_character_are_different() -> None:
@@ -269,16 +272,16 @@ def test_long_ids_after_short_ones_are_kept_once() -> None:
     first = "".join(f"u{k},i{k},3\n" for k in range(BLOCK_BYTES // 10))
     rows = 40_000
     long = "".join(f"{'y' * 900}{k % 3},j{k},3\n" for k in range(rows))
-    before, held = pa.total_allocated_bytes(), []
+    before, retained = pa.total_allocated_bytes(), []
 
     def tell(*_: int) -> None:
-        held.append(pa.total_allocated_bytes() - before)
+        retained.append(pa.total_allocated_bytes() - before)
 
     content = (HEAD + first + long).encode()
     ratings = datasets.load_upload(content, "x.csv", tell, low=1, high=5, user=1).ratings
     assert ratings.public.users == BLOCK_BYTES // 10 + 3
     assert np.bincount(ratings.users).max() == -(-rows // 3)
-    assert max(held) < 15_000_000
+    assert max(retained) < 15_000_000
 
 
 # Clicks and other shapes --------------------------------------------------------------------------
@@ -381,11 +384,11 @@ def test_a_line_without_end_is_refused_in_bounded_memory() -> None:
 )
 def test_encodings(encoding: str) -> None:
     content = (HEAD + "Zoë,thé,3\nJosé,café,4\n").encode(encoding)
-    told = {"encoding": encoding} if encoding in ("cp1252", "latin-1") else {}
-    if told:
+    options = {"encoding": encoding} if encoding in ("cp1252", "latin-1") else {}
+    if options:
         with pytest.raises(Refused, match="encoding=cp1252"):
             read_upload(content)
-    assert set(ratings_by_pair(read_upload(content, **told).ratings)) == {
+    assert set(ratings_by_pair(read_upload(content, **options).ratings)) == {
         ("Zoë", "thé"),
         ("José", "café"),
     }
@@ -415,8 +418,8 @@ def parquet(names: list[str] | None = None, **columns: object) -> bytes:
     ],
 )  # fmt: skip
 def test_parquet_ids_are_text(ids: object, expected: list[str]) -> None:
-    made = ids() if callable(ids) else ids
-    data = read_upload(parquet(user=made, item=["x", "y"], rating=[3, 4]), "x.parquet")
+    built_ids = ids() if callable(ids) else ids
+    data = read_upload(parquet(user=built_ids, item=["x", "y"], rating=[3, 4]), "x.parquet")
     assert set(ratings_by_pair(data.ratings)) == set(zip(expected, ["x", "y"], strict=True))
     assert counted(data.count).lines == 2
 
@@ -425,9 +428,9 @@ def test_parquet_columns_that_cannot_be_used_are_named() -> None:
     lists = parquet(user=[[1], [2]], item=["x", "y"], rating=[3, 4])
     with pytest.raises(Refused, match="'user' holds list"):
         read_upload(lists, "x.parquet")
-    twice = parquet(["user", "user", "item", "rating"], a=[1], b=[2], c=[3], d=[4])
+    duplicate = parquet(["user", "user", "item", "rating"], a=[1], b=[2], c=[3], d=[4])
     with pytest.raises(BadRatings, match="user"):
-        read_upload(twice, "x.parquet")
+        read_upload(duplicate, "x.parquet")
 
 
 @pytest.mark.parametrize(("bits", "digits"), [(16, 11), (32, 24), (64, 53)])
@@ -468,8 +471,8 @@ def test_with_a_range_a_file_is_read_as_clicks_only_if_asked(
         with pytest.raises(Refused, match="no column holds the rating") as refused:
             datasets.load_upload(content, name, low=0, high=5, for_ranking=ranking)
         assert "rating=none" in refused.value.faults[0].options
-    for asked in ({"low": 0, "high": 5, "rating": "none"}, {}):
-        assert datasets.load_upload(content, name, **asked).ratings.has_only_clicks
+    for options in ({"low": 0, "high": 5, "rating": "none"}, {}):
+        assert datasets.load_upload(content, name, **options).ratings.has_only_clicks
 
 
 @pytest.mark.slow
@@ -481,8 +484,8 @@ def test_damaged_parquet_is_a_sentence() -> None:
     refused = 0
     for _ in range(150):
         bad = bytearray(good)
-        for at in rng.integers(4, len(good) - 4, size=rng.integers(1, 5)):
-            bad[at] ^= 1 << int(rng.integers(0, 8))
+        for position in rng.integers(4, len(good) - 4, size=rng.integers(1, 5)):
+            bad[position] ^= 1 << int(rng.integers(0, 8))
         try:
             read_upload(bytes(bad), "x.parquet")
         except DpmcError:  # and nothing else
@@ -516,11 +519,11 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
         "ann;tea;great\nZoë;tea;4,5\nbob;tea;9\nbob;tea;3\nbob;tea;4\n".encode("cp1252")
     )
     assert main(["data", "check", str(file), "--user", "1", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    options = [option for fault in found["faults"] for option in fault["options"]]
+    report = json.loads(capsys.readouterr().out)
+    options = [option for fault in report["faults"] for option in fault["options"]]
     for needed in ("encoding=cp1252", "header=yes", "range=LOW:HIGH", "duplicates=last"):
         assert needed in options
-    assert found["command"].endswith("--range LOW:HIGH")
+    assert report["command"].endswith("--range LOW:HIGH")
     assert main(["data", "check", str(file), "--user", "1", "--range", "1:5", "--json"]) == 1
     command = json.loads(capsys.readouterr().out)["command"].split()
     assert main(command[1:]) == 0
@@ -539,8 +542,8 @@ def test_ids_that_look_like_floats_of_whole_numbers_are_kept_and_told_once() -> 
 def test_a_column_may_be_called_like_a_number(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("007,user,rating\na,b,3\n")
-    words = ["data", "describe", str(file), "--range", "1:5", "--read", "header=yes"]
-    assert main([*words, "--read", "item=007"]) == 0
+    argv = ["data", "describe", str(file), "--range", "1:5", "--read", "header=yes"]
+    assert main([*argv, "--read", "item=007"]) == 0
 
 
 def test_a_time_of_a_left_out_row_does_not_matter() -> None:

@@ -18,13 +18,13 @@ from tests.ratings_helpers import with_values
 pytestmark = pytest.mark.slow
 
 
-def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):
+def regression(rng, shape=(40, 30), debias_factor=1.0, ridge=None, density=0.5):
     truth = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1])) + 0.5
     users, items = np.nonzero(rng.random(shape) < density)
     starts = np.searchsorted(users, np.arange(shape[0] + 1))
     pattern = Pattern(items.astype(np.int32), starts, shape)
     values = truth[users, items] + 0.1 * rng.normal(size=len(users))
-    return Regression(pattern, gain * values, gain, ridge)
+    return Regression(pattern, debias_factor * values, debias_factor, ridge)
 
 
 def solve(problem, penalty, tolerance=1e-7, **options):
@@ -35,30 +35,30 @@ def solve(problem, penalty, tolerance=1e-7, **options):
     return last
 
 
-@pytest.mark.parametrize("gain", [1.0, 0.6, 0.3])
+@pytest.mark.parametrize("debias_factor", [1.0, 0.6, 0.3])
 @pytest.mark.parametrize("ridge", [None, 5.0])
-def test_the_solution_meets_the_optimality_conditions(gain, ridge):
-    problem = regression(np.random.default_rng(1), gain=gain, ridge=ridge)
+def test_the_solution_meets_the_optimality_conditions(debias_factor, ridge):
+    problem = regression(np.random.default_rng(1), debias_factor=debias_factor, ridge=ridge)
     for penalty in (0.5, 3.0):
-        found = solve(problem, penalty)
-        fitted = found.offset + problem.pattern.sample_product(
-            found.left * found.values, found.right
+        solution = solve(problem, penalty)
+        fitted = solution.offset + problem.pattern.sample_product(
+            solution.left * solution.values, solution.right
         )
         gradient = problem.gain * problem.residual(fitted)
         dense = problem.pattern.build_matrix(gradient).toarray()
         # the subdifferential: G = penalty (U V' + W) with W orthogonal to U, V and ||W|| <= 1
         assert np.linalg.norm(dense, 2) <= penalty * (1 + 1e-4)
-        inside = found.left.T @ dense @ found.right
-        assert np.allclose(inside, penalty * np.eye(found.rank), atol=1e-4 * penalty)
+        inside = solution.left.T @ dense @ solution.right
+        assert np.allclose(inside, penalty * np.eye(solution.rank), atol=1e-4 * penalty)
         if ridge is None:
-            assert found.offset == 0
+            assert solution.offset == 0
         else:
-            assert abs(gradient.sum() - ridge * found.offset) < 1e-4 * np.abs(gradient).sum()
+            assert abs(gradient.sum() - ridge * solution.offset) < 1e-4 * np.abs(gradient).sum()
 
 
 def test_agrees_with_a_convex_solver():
     cvxpy = pytest.importorskip("cvxpy")
-    problem = regression(np.random.default_rng(2), (12, 9), gain=0.6)
+    problem = regression(np.random.default_rng(2), (12, 9), debias_factor=0.6)
     x = cvxpy.Variable((12, 9))
     cells = problem.pattern
     picked = cvxpy.hstack(
@@ -66,28 +66,28 @@ def test_agrees_with_a_convex_solver():
     )
     loss = 0.5 * cvxpy.sum_squares(problem.target - cvxpy.multiply(problem.gain, picked))
     cvxpy.Problem(cvxpy.Minimize(loss + 0.7 * cvxpy.normNuc(x))).solve(solver=cvxpy.SCS, eps=1e-7)
-    found = solve(problem, 0.7)
-    assert np.allclose((found.left * found.values) @ found.right.T, x.value, atol=1e-3)
+    solution = solve(problem, 0.7)
+    assert np.allclose((solution.left * solution.values) @ solution.right.T, x.value, atol=1e-3)
 
 
 @pytest.mark.parametrize("share", [0.9, 0.5, 0.2])
 def test_the_discrepancy_principle_meets_its_residual(share):
     problem = regression(np.random.default_rng(4))
     goal = share * float(np.linalg.norm(problem.target))
-    found = list(
+    solutions = list(
         recovery.path(
             problem, residual=goal, steps=60, tolerance=1e-6, rng=np.random.default_rng(0)
         )
     )
-    assert 0.95 * goal <= found[-1].residual <= goal
-    penalties = [s.penalty for s in found if s.residual > goal]
+    assert 0.95 * goal <= solutions[-1].residual <= goal
+    penalties = [s.penalty for s in solutions if s.residual > goal]
     assert penalties == sorted(penalties, reverse=True)
 
 
 def low_rank_ratings(rng, shape=(300, 200), density=0.3):
     users, items = np.nonzero(rng.random(shape) < density)
-    taste = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1]))
-    truth = np.clip(3.6 + 0.7 * taste, 1, 5)
+    low_rank = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1]))
+    truth = np.clip(3.6 + 0.7 * low_rank, 1, 5)
     public = PublicFacts(users=shape[0], items=shape[1], low=1, high=5)
     return Ratings.build(users, items, truth[users, items], public), truth
 
@@ -102,15 +102,20 @@ def test_the_moments_tell_the_residual_at_the_truth(id, epsilon):
         ratings = with_values(ratings, truth[ratings.users, ratings.items], low=1, high=5)
     mechanism = registry.create(id, epsilon=epsilon, intrinsic=1e-6)
     channel = mechanism.guarantee(ratings.public).releases.rows
-    told, measured = [], []
+    predicted, measured = [], []
     for seed in range(20):
         out = channel.publish(mechanism.encode_rows(ratings, channel), np.random.default_rng(seed))
-        found = mechanism.reports(out, channel, ratings.public)
-        there = (truth[found.pattern.users, found.pattern.items] - 3) / 2
-        gains = (1.0, found.gain)
-        told.append([found.residual(gain) for gain in gains])
-        measured.append([np.linalg.norm(found.values - gain * there) for gain in gains])
-    assert np.mean(told, axis=0) == pytest.approx(np.mean(measured, axis=0), rel=0.02)
+        reports = mechanism.reports(out, channel, ratings.public)
+        scaled_truth = (truth[reports.pattern.users, reports.pattern.items] - 3) / 2
+        gains = (1.0, reports.gain)
+        predicted.append([reports.residual(debias_factor) for debias_factor in gains])
+        measured.append(
+            [
+                np.linalg.norm(reports.values - debias_factor * scaled_truth)
+                for debias_factor in gains
+            ]
+        )
+    assert np.mean(predicted, axis=0) == pytest.approx(np.mean(measured, axis=0), rel=0.02)
 
 
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
@@ -171,26 +176,26 @@ def test_levels_follow_a_whole_numbered_range():
     def levels(public):
         return count_levels(None, public)
 
-    facts = {"users": 2, "items": 2}
-    assert levels(PublicFacts(low=1, high=5, **facts)) == 5
-    assert levels(PublicFacts(low=0, high=2, **facts)) == 3
-    assert levels(PublicFacts(low=-10, high=10, **facts)) == 5
-    assert levels(PublicFacts(low=0.5, high=5, **facts)) == 5
+    sizes = {"users": 2, "items": 2}
+    assert levels(PublicFacts(low=1, high=5, **sizes)) == 5
+    assert levels(PublicFacts(low=0, high=2, **sizes)) == 3
+    assert levels(PublicFacts(low=-10, high=10, **sizes)) == 5
+    assert levels(PublicFacts(low=0.5, high=5, **sizes)) == 5
 
 
 def test_movielens_debiased_recovery_beats_the_mean_where_the_budget_allows(movielens_u1):
     train, test = movielens_u1
     mean = metrics.rmse(np.full(len(test), train.values.mean()), test.values)
     for id in ("modified-laplace", "randomised-response"):
-        found = {}
+        errors = {}
         for regress in Regress:
             mechanism = registry.create(
                 id, epsilon=4.0, estimator=Estimator.PUBLISHED, recovery=regress
             )
             *_, last = mechanism.fit(train, np.random.default_rng(0))
             predicted = np.clip(last.model.predict(test.users, test.items), 1, 5)
-            found[regress] = metrics.rmse(predicted, test.values)
-        assert found[Regress.DEBIASED] < min(mean, found[Regress.NAIVE])
+            errors[regress] = metrics.rmse(predicted, test.values)
+        assert errors[Regress.DEBIASED] < min(mean, errors[Regress.NAIVE])
 
 
 def error(mechanism, ratings, truth, seed=0):

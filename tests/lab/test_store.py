@@ -34,8 +34,8 @@ def path(tmp_path):
 
 @pytest.fixture
 def opened(path):
-    with Store(path) as found:
-        yield found
+    with Store(path) as new_store:
+        yield new_store
 
 
 def everything(opened):
@@ -43,18 +43,18 @@ def everything(opened):
 
 
 def test_a_record_comes_back_as_it_went_in(opened):
-    there = [
+    records = [
         make_record(),
         make_record("majority", None),
         make_record(epsilon=2.5, seed=7, accuracy=0.7),
     ]
-    there[1]["guarantee"]["reasons"] = {"value": "no noise"}
-    assert opened.add(there) == 3
-    back = {found.pop("key"): found for found in everything(opened)}
-    for one in there:
-        found = back[one.pop("key")]
-        assert found.pop("finished").endswith("+00:00")
-        assert found == one
+    records[1]["guarantee"]["reasons"] = {"value": "no noise"}
+    assert opened.add(records) == 3
+    back = {record.pop("key"): record for record in everything(opened)}
+    for expected_record in records:
+        stored_record = back[expected_record.pop("key")]
+        assert stored_record.pop("finished").endswith("+00:00")
+        assert stored_record == expected_record
 
 
 def test_a_unit_that_is_there_stays_as_it_is(opened):
@@ -96,13 +96,13 @@ def test_curves_collect_what_differs_in_epsilon_and_seed_only(opened):
         row["key"] = f"key {k}"
     opened.add([make_record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2, 3)])
     opened.add([other, newer, elsewhere])
-    found = store.list_curves(opened)
-    assert [info.rows for info in found] == [6, 1, 1, 1]
-    assert "epsilon" not in found[0].settings
-    assert found[0].public == PublicFacts(users=40, items=30, low=-1, high=1)
+    curves = store.list_curves(opened)
+    assert [info.rows for info in curves] == [6, 1, 1, 1]
+    assert "epsilon" not in curves[0].settings
+    assert curves[0].public == PublicFacts(users=40, items=30, low=-1, high=1)
     assert [info.name for info in store.list_curves(opened, data="moons")] == ["moons"]
     assert len(store.list_curves(opened, mechanism="input-flip", source="5" * 16)) == 3
-    assert store.list_curves(opened, keys=[found[1].key])[0].settings["radius"] == 0.5
+    assert store.list_curves(opened, keys=[curves[1].key])[0].settings["radius"] == 0.5
     expected = store.unit_key(
         "5" * 16,
         ["binarise=mean"],
@@ -111,7 +111,7 @@ def test_curves_collect_what_differs_in_epsilon_and_seed_only(opened):
         revision,
         store.without_epsilon(make_record()["settings"]),
     )
-    assert found[0].key == expected
+    assert curves[0].key == expected
 
 
 def test_points_are_the_values_of_the_lowest_seeds(opened):
@@ -137,11 +137,15 @@ def test_points_are_the_values_of_the_lowest_seeds(opened):
 def test_what_is_certified_comes_with_its_reasons(opened):
     opened.add([make_record(epsilon=e, seed=s) for e in (2.0, 1.0) for s in (1, 2)])
     (info,) = store.list_curves(opened)
-    found = store.load_claims(opened, info.id)
-    one, two = found.values()
-    assert (list(found), one.claimed, one.change.unit) == ([1.0, 2.0], 1.0, "value")
-    assert (two.units["value"], two.units["row_values"], two.units["entry"]) == (2.0, 60.0, None)
-    assert two.reasons == {"entry": "the pattern is public"}
+    claims = store.load_claims(opened, info.id)
+    first, second = claims.values()
+    assert (list(claims), first.claimed, first.change.unit) == ([1.0, 2.0], 1.0, "value")
+    assert (second.units["value"], second.units["row_values"], second.units["entry"]) == (
+        2.0,
+        60.0,
+        None,
+    )
+    assert second.reasons == {"entry": "the pattern is public"}
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -188,24 +192,24 @@ def test_the_keys_of_units_are_those_of_an_older_store(old):
 
     What stands beside a method has changed since, and so has the revision of input perturbation.
     """
-    there = ("output", "clear", "majority")
+    mechanism_ids = ("output", "clear", "majority")
     grid = Grid(
         data=["movie-night"],
-        mechanisms=["input-flip", *there],
+        mechanisms=["input-flip", *mechanism_ids],
         epsilons=[1, 4],
         seeds=[1, 2],
         steps=["binarise=mean"],
     )
     units = build_plan(grid).units
-    known = [unit for unit in units if unit.mechanism.id in there]
-    assert len(known) == 2 * 2 + 2 + 2
+    selected = [unit for unit in units if unit.mechanism.id in mechanism_ids]
+    assert len(selected) == 2 * 2 + 2 + 2
     with closing(sqlite3.connect(old)) as opened:
         rows, curves = (
             {key for (key,) in opened.execute(f"SELECT key FROM {table}")}
             for table in ("result", "curve")
         )
-    assert rows & {unit.key for unit in units} == {unit.key for unit in known}
-    assert curves >= {unit.curve_key for unit in known}
+    assert rows & {unit.key for unit in units} == {unit.key for unit in selected}
+    assert curves >= {unit.curve_key for unit in selected}
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -220,8 +224,8 @@ def test_an_export_holds_every_row(opened, tmp_path):
             )
         ]
     )
-    found = store.list_curves(opened)
-    assert store.write_file(opened, found, tmp_path / "rows.csv") == 5
+    curves = store.list_curves(opened)
+    assert store.write_file(opened, curves, tmp_path / "rows.csv") == 5
     with (tmp_path / "rows.csv").open(newline="") as file:
         text = list(csv.DictReader(file))
     assert [float(row["metrics.accuracy"]) for row in text] == [
@@ -331,14 +335,14 @@ def test_a_read_only_folder_can_be_read_and_not_written():
 @needs_modes
 def test_rows_of_a_killed_program_in_a_read_only_folder_are_not_passed_over():
     with open_folder() as folder:
-        path, kept = folder / "results.sqlite", {}
+        path, contents = folder / "results.sqlite", {}
         with Store(path) as opened:
             opened.add([make_record()])
-            for part in (path, folder / "results.sqlite-wal"):
-                kept[part] = part.read_bytes()  # as it is before the last program closes it
-        for part, content in kept.items():
-            part.write_bytes(content)
-            part.chmod(0o444)
+            for file in (path, folder / "results.sqlite-wal"):
+                contents[file] = file.read_bytes()  # as it is before the last program closes it
+        for file, content in contents.items():
+            file.write_bytes(content)
+            file.chmod(0o444)
         folder.chmod(0o555)
         with (
             drop_privileges(),
@@ -428,12 +432,12 @@ def writer(path, start, step, rows=1_000_000):
 @pytest.mark.slow
 def test_programs_that_make_the_same_store_at_once_all_can(path):
     for k in range(2):
-        here = path.with_name(f"{k} ? # %20.sqlite")
-        children = [writer(here, start, 4, 3) for start in (1, 2, 3, 4)]
+        store_path = path.with_name(f"{k} ? # %20.sqlite")
+        children = [writer(store_path, start, 4, 3) for start in (1, 2, 3, 4)]
         for child in children:
             out, err = child.communicate(timeout=200)
             assert (child.returncode, err, len(out.split())) == (0, "", 3)
-        with Store(here, read_only=True) as opened:
+        with Store(store_path, read_only=True) as opened:
             assert len(everything(opened)) == 12
 
 
@@ -446,12 +450,14 @@ def test_rows_of_killed_writers_are_kept(path):
     time.sleep(0.3)
     for child in children:
         child.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
-    told = [line for child in children for line in child.communicate()[0].split("\n") if line]
-    told = {line for line in told if len(line) == 32}
+    printed_keys = [
+        line for child in children for line in child.communicate()[0].split("\n") if line
+    ]
+    printed_keys = {line for line in printed_keys if len(line) == 32}
     with Store(path) as opened:
-        kept = {row["key"] for row in everything(opened)}
-        assert told <= kept
-        assert len(told) >= 2
+        stored_keys = {row["key"] for row in everything(opened)}
+        assert printed_keys <= stored_keys
+        assert len(printed_keys) >= 2
         check = opened.connection.execute("PRAGMA integrity_check").fetchone()[0]
     assert check == "ok"
 

@@ -65,8 +65,10 @@ def test_a_lost_scheduler_is_a_sentence_and_the_rows_stay(cluster, tmp_path):
 
 
 def test_a_scheduler_without_workers_is_a_sentence(cluster, tmp_path):
-    alone = cluster(workers=0)
-    child = start_sweep(*GRID, "--cluster", alone.address, "--store", tmp_path / "results.sqlite")
+    empty_cluster = cluster(workers=0)
+    child = start_sweep(
+        *GRID, "--cluster", empty_cluster.address, "--store", tmp_path / "results.sqlite"
+    )
     _, err = child.communicate(timeout=200)
     assert child.returncode == 1
-    assert f"has no workers: start some with 'dask worker {alone.address}'" in err
+    assert f"has no workers: start some with 'dask worker {empty_cluster.address}'" in err

@@ -23,7 +23,7 @@ def press(app, key):
 
 def drawings(app):
     """The pictures, as the page was given them."""
-    return [one.body for one in app.get("html") if 'class="drawing"' in one.body]
+    return [html.body for html in app.get("html") if 'class="drawing"' in html.body]
 
 
 def heading(app):
@@ -52,37 +52,37 @@ def by_chance(monkeypatch):
 @pytest.mark.slow
 def test_every_visitor_has_a_chance_of_their_own_which_stays():
     """Eight visitors see the same throw of a hundred coins once in a million runs."""
-    seen = []
+    chances = []
     for _ in range(8):
         app = open_page("learn", lesson="coin", step="throw")
         press(app, "next")
-        seen.append(drawings(app)[0])
+        chances.append(drawings(app)[0])
         press(app, "next")
         press(app, "back")
-        assert drawings(app)[0] == seen[-1]
-    assert len(set(seen)) > 1
+        assert drawings(app)[0] == chances[-1]
+    assert len(set(chances)) > 1
 
 
 @pytest.mark.usefixtures("by_chance")
 @pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
 def test_a_lesson_is_walked_through(lesson):
     app = open_page("learn", lesson=lesson.id)
-    for at, slide in enumerate(lesson.slides):
+    for index, slide in enumerate(lesson.slides):
         assert app.query_params.get("step", lesson.slides[0].key) == slide.key
         assert heading(app) == slide.title
         assert slide.said in read_all_text(app)
-        found = slide.reveal(slide.start)
+        finding = slide.reveal(slide.start)
         if slide.predict is not None:
             assert not drawings(app)
             assert not app.select_slider
-            assert found.sentences[0] not in read_all_text(app)
+            assert finding.sentences[0] not in read_all_text(app)
             press(app, f"option {lesson.id} {slide.key} {len(slide.predict.options) - 1}")
             if slide.predict.right is not None:
                 assert slide.predict.options[slide.predict.right] in read_all_text(app)
-        for sentence in (slide.said, *found.sentences):
+        for sentence in (slide.said, *finding.sentences):
             assert sentence in read_all_text(app)
-        assert len(drawings(app)) == (found.picture is not None)
-        assert app.button(key="back").disabled == (at == 0)
+        assert len(drawings(app)) == (finding.picture is not None)
+        assert app.button(key="back").disabled == (index == 0)
         press(app, "next")
     assert heading(app) == "To take home"
     assert lesson.take_home in read_all_text(app)
@@ -101,7 +101,7 @@ def test_what_is_moved_is_seen():
     press(app, "next")
     assert "From 90 % to 96 % sure." in read_all_text(app)
     before = drawings(app)
-    slider = next(one for one in app.select_slider if one.label == "epsilon")
+    slider = next(candidate for candidate in app.select_slider if candidate.label == "epsilon")
     slider.set_value(3.0).run()
     assert "From 90 % to 99.4 % sure." in read_all_text(app)
     assert drawings(app) != before
@@ -122,7 +122,7 @@ def test_one_goes_on_where_one_left_off():
 
 
 @pytest.mark.parametrize(
-    ("link", "shown", "note"),
+    ("link", "expected", "note"),
     [
         ({"lesson": "junk <b>"}, None, "the lesson “junk <b>”"),
         ({"lesson": "coin", "step": "junk"}, 0, "the step “junk”"),
@@ -135,15 +135,15 @@ def test_one_goes_on_where_one_left_off():
         ({"lesson": "coin", "projector": "perhaps"}, 0, "projector mode “perhaps”"),
     ],
 )
-def test_what_the_address_says(link, shown, note):
+def test_what_the_address_says(link, expected, note):
     app = open_page("learn", **link)
-    warned = unescape_markdown(" ".join(one.value for one in app.warning))
+    warned = unescape_markdown(" ".join(warning.value for warning in app.warning))
     assert note in warned
     assert bool(note) == bool(warned)
-    if shown is None:
+    if expected is None:
         assert heading(app).startswith("To print")  # under all lessons
     else:
-        assert heading(app) == LESSONS["coin"].slides[shown].title
+        assert heading(app) == LESSONS["coin"].slides[expected].title
 
 
 def test_a_control_in_a_link_stands_where_the_link_says():
@@ -180,7 +180,7 @@ def test_in_a_class_the_teachers_line_is_the_teachers(monkeypatch):
     app = open_page("learn", lesson="coin")
     assert slide.said in read_all_text(app)
     assert slide.teacher not in read_all_text(app)
-    assert not [one.label for one in app.expander]
+    assert not [expander.label for expander in app.expander]
     monkeypatch.setattr(classroom, "is_teacher", lambda: True)
     assert slide.teacher in read_all_text(app.run())
 
@@ -215,4 +215,4 @@ def test_a_room_stands_beside_the_simulated_numbers():
 def test_a_link_opens_the_page_as_it_says(page, query):
     assert page in {entry.file for section in SECTIONS.values() for entry in section}
     app = open_page(page, **dict(query))
-    assert not [one.value for one in app.warning]
+    assert not [warning.value for warning in app.warning]

@@ -93,8 +93,8 @@ def test_an_attack_on_one_scenario_is_not_shown_on_another():
 def test_where_nobody_is_left_to_hide_behind_the_attendance_attack_has_no_rows(ratings):
     public = PublicFacts(users=2, items=1, low=1, high=5)
     pair = Ratings.build([0, 1], [0, 0], [3.0, 4.0], public)
-    shown = views.play_scenario(pair, 0, scenario="3", epsilon=1.0)
-    assert views.tabulate_attendance_attack(shown)["user"] == []
+    scenario_view = views.play_scenario(pair, 0, scenario="3", epsilon=1.0)
+    assert views.tabulate_attendance_attack(scenario_view)["user"] == []
     table = views.tabulate_attendance_attack(play(ratings, scenario="3"))
     assert table["recovered"] == ["yes"] * len(table["user"])
 
@@ -109,13 +109,13 @@ def test_a_user_who_leaves_ends_scenario_2_with_a_sentence():
 
 @pytest.mark.parametrize("scenario", ["2", "3"])
 def test_phases_are_played_and_paid_for_on_the_card(scenario):
-    one = open_page("protocol", data="restaurants", scenario=scenario, phases="1")
+    phase_app = open_page("protocol", data="restaurants", scenario=scenario, phases="1")
     three = open_page("protocol", data="restaurants", scenario=scenario, phases="3")
-    last = [next(s for s in app.slider if s.label == "Message").max for app in (one, three)]
+    last = [next(s for s in app.slider if s.label == "Message").max for app in (phase_app, three)]
     assert last[1] == 3 * last[0]
-    for app in (one, three):
+    for app in (phase_app, three):
         unfolded(app, "promised")
-    cards = [" ".join(c.value for c in app.caption) for app in (one, three)]
+    cards = [" ".join(c.value for c in app.caption) for app in (phase_app, three)]
     assert "3 phases publish item factors" in cards[1]
     assert "phases publish item factors" not in cards[0]
 
@@ -162,39 +162,40 @@ def test_items_with_few_raters_come_first_and_are_never_alone(ratings):
 
 def test_when_no_item_has_two_raters_there_is_a_sentence():
     public = PublicFacts(users=2, items=2, low=1, high=5)
-    alone = Ratings.build([0, 1], [0, 1], [3.0, 4.0], public)
+    lone_ratings = Ratings.build([0, 1], [0, 1], [3.0, 4.0], public)
     with pytest.raises(BadRatings, match="no item has two raters"):
-        views.find_small_items(alone)
+        views.find_small_items(lone_ratings)
 
 
 def test_the_cast_keeps_every_rating_of_the_first_raters(ratings):
     item = next(iter(views.find_small_items(ratings)))
-    part = views.select_raters(ratings, item)
+    cast = views.select_raters(ratings, item)
     first = ratings.users[ratings.items == item][: views.USERS_SHOWN]
-    assert part.public.users == len(first)
-    assert len(part) == int(np.isin(ratings.users, first).sum())
+    assert cast.public.users == len(first)
+    assert len(cast) == int(np.isin(ratings.users, first).sum())
     for k, user in enumerate(first):
-        mine, theirs = part.users == k, ratings.users == user
-        assert np.array_equal(part.items[mine], ratings.items[theirs])
-        assert np.array_equal(part.values[mine], ratings.values[theirs])
+        in_cast, in_ratings = cast.users == k, ratings.users == user
+        assert np.array_equal(cast.items[in_cast], ratings.items[in_ratings])
+        assert np.array_equal(cast.values[in_cast], ratings.values[in_ratings])
 
 
 @pytest.mark.parametrize("scenario", ["2", "3"])
 @pytest.mark.parametrize("shares", list(Shares))
 def test_every_message_has_a_meaning_and_is_seen_by_its_receiver(ratings, scenario, shares):
-    shown = play(ratings, scenario=scenario, shares=shares, leaver=None)
-    for k, message in enumerate(shown.messages, start=1):
-        sentence = shown.meanings[k - 1]
+    scenario_view = play(ratings, scenario=scenario, shares=shares, leaver=None)
+    for k, message in enumerate(scenario_view.messages, start=1):
+        sentence = scenario_view.meanings[k - 1]
         assert sentence.endswith(".")
         assert "{" not in sentence
-        table = views.tabulate_received(shown, message.receiver, k)
+        table = views.tabulate_received(scenario_view, message.receiver, k)
         assert table["message"][-1] == message.kind
-        assert f"Message {k} of" in views.format_position(shown, k)
-    everyone = shown.parties
-    seen = sum(
-        len(views.tabulate_received(shown, p, len(shown.messages))["round"]) for p in everyone
+        assert f"Message {k} of" in views.format_position(scenario_view, k)
+    everyone = scenario_view.parties
+    n_received = sum(
+        len(views.tabulate_received(scenario_view, p, len(scenario_view.messages))["round"])
+        for p in everyone
     )
-    assert seen == len(shown.messages)
+    assert n_received == len(scenario_view.messages)
 
 
 def test_the_difference_table_tells_masks_from_none(ratings):
@@ -214,8 +215,8 @@ def test_what_is_sent_is_by_formula_what_a_run_counts(ratings):
     table = views.tabulate_scenario_traffic(ratings, Shares.GAUSSIAN)
     assert table["protocol"] == ["scenario 2", "scenario 3"]
     assert table["bytes"][1] > table["bytes"][0]
-    more = views.tabulate_scenario_traffic(ratings, Shares.GAUSSIAN, phases=2)
-    assert [b / a for a, b in zip(table["bytes"], more["bytes"], strict=True)] == [2, 2]
+    two_phases = views.tabulate_scenario_traffic(ratings, Shares.GAUSSIAN, phases=2)
+    assert [b / a for a, b in zip(table["bytes"], two_phases["bytes"], strict=True)] == [2, 2]
     settings = simulate.SCENARIOS["2"](epsilon=1.0, rank=3, iterations=20)
     run = ScenarioRun(settings, ratings, np.random.default_rng(0))
     for _ in run.play():
@@ -224,8 +225,8 @@ def test_what_is_sent_is_by_formula_what_a_run_counts(ratings):
 
 
 def test_names_with_markup_reach_the_picture_escaped(ratings):
-    shown = play(ratings)
-    names = (*shown.parties[:2], "<b>user</b>")
+    scenario_view = play(ratings)
+    names = (*scenario_view.parties[:2], "<b>user</b>")
     fig = charts_protocol.plot_protocol(names, (), None)
     assert "<b>user" not in str(fig.data[0]["text"])
 

@@ -27,25 +27,25 @@ unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descr
 
 def test_the_server_computes_on_one_thread_a_job():
     """On a busy machine threads that wait for each other make a fit many times slower."""
-    seen = "import app, threadpoolctl as t\nprint([p['num_threads'] for p in t.threadpool_info()])"
+    probe = "import app, threadpoolctl as t\nprint([p['num_threads'] for p in t.threadpool_info()])"
     threads = {name for name in os.environ if name.endswith("_NUM_THREADS")}
-    bare = {name: value for name, value in os.environ.items() if name not in threads}
-    done = subprocess.run(
-        [sys.executable, "-c", seen],
+    environment = {name: value for name, value in os.environ.items() if name not in threads}
+    completed = subprocess.run(
+        [sys.executable, "-c", probe],
         cwd=APP.parent,
-        env=bare,
+        env=environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found
-    assert {*found} == {1}
+    thread_counts = json.loads(completed.stdout.splitlines()[-1])
+    assert thread_counts
+    assert {*thread_counts} == {1}
 
 
 def test_streamlit_serves_the_app_with_its_hooks():
-    found = discover_asgi_app(APP)
-    assert (found.is_asgi_app, found.import_string) == (True, "app:app")
+    served_app = discover_asgi_app(APP)
+    assert (served_app.is_asgi_app, served_app.import_string) == (True, "app:app")
 
 
 def test_what_ended_sessions_leave_behind_is_collected_though_nobody_comes(monkeypatch):
@@ -66,11 +66,11 @@ def test_what_ended_sessions_leave_behind_is_collected_though_nobody_comes(monke
 
 
 def test_streamlit_knows_what_it_is_told_to_leave_out():
-    known = config.get_config_options()
-    given = tomllib.loads((APP.parent / ".streamlit" / "config.toml").read_text())
-    assert given["runner"].items() >= {"magicEnabled": False, "postScriptGC": False}.items()
-    assert {f"runner.{name}" for name in given["runner"]} <= set(known)
-    assert given["server"]["fileWatcherType"] == "none"
+    options = config.get_config_options()
+    settings = tomllib.loads((APP.parent / ".streamlit" / "config.toml").read_text())
+    assert settings["runner"].items() >= {"magicEnabled": False, "postScriptGC": False}.items()
+    assert {f"runner.{name}" for name in settings["runner"]} <= set(options)
+    assert settings["server"]["fileWatcherType"] == "none"
 
 
 def headers_of(kind, path="/"):
@@ -155,8 +155,8 @@ def test_every_page_is_told_where_its_server_is(base):
     for other in ("/compared", "/xcompare", "/compare/_stcore/health", "/compare/x", "/x/"):
         assert answer_to(base + other) is None
     assert answer_to("/") == (200, None)
-    asked = Request({"type": "http", "headers": [(b"host", b"Lab.example:8501")]})
-    html = asyncio.run(server._serve_page(asked)).body.decode()
+    request = Request({"type": "http", "headers": [(b"host", b"Lab.example:8501")]})
+    html = asyncio.run(server._serve_page(request)).body.decode()
     assert 'location.host !== "lab.example:8501"' in html
     start = (server.SCRIPTS.parents[1] / "index.html").read_text("utf-8")
     assert html.index("BACKEND_BASE_URL") < html.index('type="module"')
@@ -178,14 +178,14 @@ def test_connections_inherit_no_delay():
 
 
 def test_importing_the_app_draws_nothing():
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-W", "error", "-c", "import app; print(type(app.app).__name__)"],
         cwd=APP.parent,
         capture_output=True,
         text=True,
         timeout=200,
     )
-    assert (done.stdout.strip(), done.stderr) == ("App", "")
+    assert (completed.stdout.strip(), completed.stderr) == ("App", "")
 
 
 async def parsed_while_serving(content):

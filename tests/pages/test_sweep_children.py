@@ -46,24 +46,24 @@ def rows(tmp_path):
         return {record["key"] for record in iterate_records(store)}
 
 
-def done(folder, key="k"):
+def count_done(folder, key="k"):
     return (sweeps.load_sweep(folder, key).counts or {}).get("done", 0)
 
 
 def test_a_sweep_is_found_again_started_once_and_cancelled_with_all_its_processes(tmp_path, folder):
-    about = {"title": "Movie night"}
-    assert sweeps.start_sweep(folder, "k", command(tmp_path), description=about)
-    assert not sweeps.start_sweep(folder, "k", command(tmp_path), description=about)
-    wait_for(lambda: done(folder) >= 2)
+    details = {"title": "Movie night"}
+    assert sweeps.start_sweep(folder, "k", command(tmp_path), description=details)
+    assert not sweeps.start_sweep(folder, "k", command(tmp_path), description=details)
+    wait_for(lambda: count_done(folder) >= 2)
     # Another program on this machine sees the same: nothing of it is in this one's memory.
     code = (
         "import sys; from pathlib import Path; from pages.ui import sweeps;"
         "s = sweeps.load_sweep(Path(sys.argv[1]), 'k'); print(s.running, s.description['title'])"
     )
-    seen = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
     )
-    assert seen.stdout.strip() == "True Movie night"
+    assert completed.stdout.strip() == "True Movie night"
     group = json.loads((folder / "k.json").read_text())["process"]
     assert count_members(group) >= 2
     start = time.monotonic()
@@ -72,18 +72,18 @@ def test_a_sweep_is_found_again_started_once_and_cancelled_with_all_its_processe
     wait_for(lambda: count_members(group) == 0)
     now = sweeps.load_sweep(folder, "k")
     assert (now.running, now.message) == (False, "")
-    kept = rows(tmp_path)
-    assert len(kept) >= 2
+    stored_rows = rows(tmp_path)
+    assert len(stored_rows) >= 2
     # The same again goes on from there.
-    assert sweeps.start_sweep(folder, "k", command(tmp_path), description=about)
-    wait_for(lambda: done(folder) >= 1)
-    assert sweeps.load_sweep(folder, "k").counts["skipped"] == len(kept)
-    assert rows(tmp_path) > kept
+    assert sweeps.start_sweep(folder, "k", command(tmp_path), description=details)
+    wait_for(lambda: count_done(folder) >= 1)
+    assert sweeps.load_sweep(folder, "k").counts["skipped"] == len(stored_rows)
+    assert rows(tmp_path) > stored_rows
 
 
 def test_a_killed_sweep_is_over_and_may_be_started_again(tmp_path, folder):
     sweeps.start_sweep(folder, "k", command(tmp_path), description={})
-    wait_for(lambda: done(folder) >= 1)
+    wait_for(lambda: count_done(folder) >= 1)
     group = json.loads((folder / "k.json").read_text())["process"]
     os.kill(group, signal.SIGKILL)
     wait_for(lambda: not sweeps.load_sweep(folder, "k").running)
@@ -127,8 +127,8 @@ def test_the_end_of_the_server_ends_its_sweeps(tmp_path, folder):
         " description={});\n"
         "while not sweeps.load_sweep(folder, 'k').counts.get('done'): time.sleep(0.05)"
     )
-    words = [sys.executable, "-c", code, str(folder), *command(tmp_path)]
-    subprocess.run(words, check=True, timeout=200)
+    argv = [sys.executable, "-c", code, str(folder), *command(tmp_path)]
+    subprocess.run(argv, check=True, timeout=200)
     group = json.loads((folder / "k.json").read_text())["process"]
     wait_for(lambda: count_members(group) == 0)
     assert not sweeps.load_sweep(folder, "k").running
@@ -179,8 +179,8 @@ def test_uploads_of_a_server_whose_machine_stopped_are_removed(tmp_path, monkeyp
     )
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    words = [sys.executable, "-c", code]
-    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as owner:
+    argv = [sys.executable, "-c", code]
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as owner:
         os.kill(int(owner.stdout.readline()), signal.SIGKILL)  # what would have removed them
         owner.kill()
     assert list(tmp_path.iterdir())

@@ -67,9 +67,9 @@ def complete(path):
 def undisturbed(tmp_path_factory):
     path = tmp_path_factory.mktemp("undisturbed") / "results.sqlite"
     begin = time.monotonic()
-    found = complete(path)
-    assert len(found) == UNITS
-    return found, time.monotonic() - begin
+    result = complete(path)
+    assert len(result) == UNITS
+    return result, time.monotonic() - begin
 
 
 def test_workers_end_with_a_killed_sweep(tmp_path):
@@ -173,9 +173,9 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
 def test_two_sweeps_on_one_store_do_each_unit_once(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
     pair = [start_sweep(*GRID, "--store", path, "--json") for _ in range(2)]
-    said = [child.communicate(timeout=250) for child in pair]
-    assert [child.returncode for child in pair] == [0, 0], said
-    ends = [json.loads(out.splitlines()[-1]) for out, _ in said]
+    outputs = [child.communicate(timeout=250) for child in pair]
+    assert [child.returncode for child in pair] == [0, 0], outputs
+    ends = [json.loads(out.splitlines()[-1]) for out, _ in outputs]
     assert all(end["done"] > 0 for end in ends)
     assert sum(end["done"] for end in ends) == UNITS  # each computed by one of the two
     assert all(end["skipped"] + end["done"] == UNITS for end in ends)
@@ -225,8 +225,8 @@ def test_a_sweep_killed_at_random_moments(tmp_path, undisturbed, seed):
         time.sleep(moments.uniform(0.1, 0.6 * seconds))
         kin = list_descendants(child.pid)
         if moments.random() < 0.3:
-            for one in list_children(child.pid):
-                kill_process(one)
+            for child_pid in list_children(child.pid):
+                kill_process(child_pid)
         kill_process(child.pid)
         child.communicate()
         assert wait_until(lambda kin=kin: not any(map(is_alive, kin)), 10)
