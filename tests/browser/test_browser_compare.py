@@ -32,12 +32,12 @@ def wait_for(condition, seconds=120):
         time.sleep(0.05)
 
 
-def button(page, name):
+def find_button(page, name):
     main = page.get_by_test_id("stMainBlockContainer")  # the header has a Stop too
     return main.get_by_role("button", name=name, exact=True)
 
 
-def runs(page):
+def read_run_counts(page):
     """(finished, all) as the page says; None while it says neither."""
     run_texts = page.get_by_text(re.compile(r"\d+ of \d+ runs")).all_inner_texts()
     match = re.search(r"(\d+) of (\d+) runs", run_texts[0]) if run_texts else None
@@ -50,7 +50,7 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
 ):
     open_and_settle(page, server + GRID)
     assert page.evaluate(POINTS) == 0
-    button(page, "Start").click()
+    find_button(page, "Start").click()
     wait_for(lambda: page.evaluate(POINTS) >= 2)
     few = page.evaluate(POINTS)
     wait_for(lambda: page.evaluate(POINTS) > few)  # by themselves
@@ -65,19 +65,19 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     page.get_by_role("heading", name="Compare mechanisms").wait_for()
     wait_for(lambda: page.evaluate(POINTS) > few)
     settle(page)
-    assert button(page, "Stop").is_enabled()  # this very sweep still runs
-    before = runs(page)
-    wait_for(lambda: (now := runs(page)) is not None and now[0] > before[0])
-    button(page, "Stop").click()
-    button(page, "Go on").wait_for()
+    assert find_button(page, "Stop").is_enabled()  # this very sweep still runs
+    before = read_run_counts(page)
+    wait_for(lambda: (now := read_run_counts(page)) is not None and now[0] > before[0])
+    find_button(page, "Stop").click()
+    find_button(page, "Go on").wait_for()
     settle(page)
-    saved_runs = runs(page)
+    saved_runs = read_run_counts(page)
     time.sleep(1.5)
     page.reload()
     settle(page)
-    assert runs(page) == saved_runs  # nothing runs on
+    assert read_run_counts(page) == saved_runs  # nothing runs on
     assert saved_runs[0] < saved_runs[1]
-    button(page, DOWNLOAD).click()
+    find_button(page, DOWNLOAD).click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Rows (CSV)").click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
@@ -89,10 +89,10 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     assert "plotly.js" in downloaded
     assert "dpmc sweep" in downloaded
     page.keyboard.press("Escape")
-    button(page, "Go on").click()
-    wait_for(lambda: (now := runs(page)) is not None and now[0] > saved_runs[0])
-    button(page, "Stop").click()
-    button(page, "Go on").wait_for()
+    find_button(page, "Go on").click()
+    wait_for(lambda: (now := read_run_counts(page)) is not None and now[0] > saved_runs[0])
+    find_button(page, "Stop").click()
+    find_button(page, "Go on").wait_for()
 
 
 @pytest.mark.slow
@@ -113,12 +113,12 @@ def test_the_address_holds_the_choices_and_opens_them(page, server):
     wait_for(lambda: seeds.input_value() == "7")
     assert not page.get_by_text("which is not here").count()
     page.keyboard.press("Escape")
-    assert "gradient" not in command(page)
+    assert "gradient" not in read_command(page)
 
 
-def command(page):
+def read_command(page):
     """The command line that does what the page shows."""
-    button(page, DOWNLOAD).click()
+    find_button(page, DOWNLOAD).click()
     command_text = page.get_by_test_id("stCode").filter(has_text="dpmc sweep").first.text_content()
     page.keyboard.press("Escape")
     return command_text

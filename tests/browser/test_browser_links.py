@@ -20,11 +20,11 @@ HAS = {"Ratings": ("data",), "Compare": ("data",), "Protocol": ("data",)}
 HAS |= {"The answer": ("data", "epsilon"), "Learn": (), "Class": (), "Papers": ()}
 
 
-def query(page):
+def read_params(page):
     return {key: values[-1] for key, values in parse_qs(urlsplit(page.url).query).items()}
 
 
-def shared(page, title):
+def read_shared_choices(page, title):
     """The shared choices of the page with this title, as its controls show them."""
     choices = {}
     if title == "What if":  # its method is in a list that opens, and its slider its own
@@ -43,14 +43,14 @@ def shared(page, title):
     return choices
 
 
-def walked(page, title):
+def walk_to(page, title):
     """Turn to a page by mouse, and look: controls and address say the same, and nothing less."""
     navigate_to(page, title)
     page.wait_for_timeout(300)
     settle(page)
     expected = {key: SHARED[key] for key in HAS.get(title, SHARED)}
-    assert shared(page, title) == expected, title
-    params = query(page)
+    assert read_shared_choices(page, title) == expected, title
+    params = read_params(page)
     assert {key: params.get(key) for key in expected} == expected, page.url
 
 
@@ -69,9 +69,9 @@ def test_a_link_is_walked_through_page_by_page(page, server, path, page_params):
     )
     first = next(title for title in TITLES if title.lower() == path or not path)
     for title in [title for title in TITLES if title != first]:
-        walked(page, title)
-    walked(page, first)
-    assert query(page) == SHARED | page_params
+        walk_to(page, title)
+    walk_to(page, first)
+    assert read_params(page) == SHARED | page_params
 
 
 # Choices of a page, as an address spells them, and the page with them all.
@@ -100,7 +100,7 @@ PAGE_PARAMS = {
 }
 
 
-def look_of(page):
+def read_controls(page):
     """What all controls of a page show."""
     return page.evaluate(
         """() => [...document.querySelectorAll(`[data-testid="stMain"] :is(input, [role=tab],
@@ -116,9 +116,9 @@ def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, p
     page_params = PAGE_PARAMS[path]
     open_and_settle(page, f"{server}{path}&{urlencode(page_params)}")
     assert not page.get_by_role("alert").filter(has_text="The link asks for").count()
-    params = query(page)
+    params = read_params(page)
     assert params | page_params == params
-    before = look_of(page)
+    before = read_controls(page)
     navigate_to(page, "Guarantees")
     page.get_by_role("heading", name="Which promises hold?").wait_for()
     settle(page)
@@ -127,8 +127,8 @@ def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, p
         "**message=**" if "message" in page_params else f"**{next(iter(page_params))}=**"
     )
     settle(page)
-    assert query(page) == params
-    assert look_of(page) == before
+    assert read_params(page) == params
+    assert read_controls(page) == before
 
 
 @pytest.mark.slow
@@ -144,9 +144,9 @@ def test_what_is_chosen_by_mouse_joins_the_address(page, server):
     page.get_by_text("Masks", exact=True).click()
     page.wait_for_url("**masks=false**")
     settle(page)
-    page_state = look_of(page)
+    page_state = read_controls(page)
     open_and_settle(page, page.url)  # with a choice in it, a part is unfolded
-    assert look_of(page) == page_state
+    assert read_controls(page) == page_state
 
 
 @pytest.mark.slow
@@ -225,7 +225,7 @@ def test_every_page_ends_with_the_next_step_which_keeps_the_choices(page, server
         settle(page)
         title = entries[onwards].title
         shared_keys = set(HAS.get(title, SHARED)) & set(HAS.get(entry.title, SHARED))
-        assert {key: shared(page, title)[key] for key in shared_keys} == {
+        assert {key: read_shared_choices(page, title)[key] for key in shared_keys} == {
             key: SHARED[key] for key in shared_keys
         }
 

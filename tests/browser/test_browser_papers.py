@@ -13,7 +13,7 @@ PARTS_PATTERN = re.compile(r"(\d+) of (\d+) parts")
 ROW = 35.0  # pixels, of the head too
 
 
-def button(page, name):
+def find_button(page, name):
     main = page.get_by_test_id("stMainBlockContainer")
     return main.get_by_role("button", name=name, exact=True)
 
@@ -56,14 +56,14 @@ def test_a_click_on_a_row_shows_its_figure(page, server):
 def test_a_run_is_stopped_and_goes_on_and_its_link_opens_the_same(page, server):
     open_and_settle(page, f"{server}papers?experiment={SHORT}")
     page.get_by_text("Came with the app").wait_for()
-    button(page, "Run it again").dblclick()  # once more does no harm
+    find_button(page, "Run it again").dblclick()  # once more does no harm
     before = count_completed_parts(page)
-    button(page, "Stop").click()
+    find_button(page, "Stop").click()
     page.get_by_text("run it again for the others").wait_for()
     page.reload()
     completed_parts = count_completed_parts(page, before - 1)
     settle(page)
-    button(page, "Run it again").click()
+    find_button(page, "Run it again").click()
     assert count_completed_parts(page, completed_parts) > completed_parts
     page.get_by_text("Your own run").wait_for()
     settle(page)
@@ -74,5 +74,5 @@ def test_a_run_is_stopped_and_goes_on_and_its_link_opens_the_same(page, server):
     assert page.get_by_role("heading", level=2).first.inner_text() == heading
     page.get_by_text("Your own run").wait_for()
     assert not page.get_by_text("another result").count()
-    button(page, "Forget my run").click()
+    find_button(page, "Forget my run").click()
     page.get_by_text("Came with the app").wait_for()

@@ -38,80 +38,80 @@ def room():
     return open_asked_room()
 
 
-def force(page, draw):
+def force_draw(page, draw):
     page.add_init_script(f"({FORCED})({draw})")
 
 
-def log(page):
+def record_traffic(page):
     """Everything that leaves the page from now on: method, path, body."""
     requests = []
     page.on("request", lambda r: requests.append((r.method, urlsplit(r.url).path, r.post_data)))
     return requests
 
 
-def press(page, name):
+def press_button(page, name):
     page.get_by_role("button", name=name, exact=True).click()
 
 
-def answer(page, server, name):
+def send_answer(page, server, name):
     page.goto(server + "phone")
-    press(page, name)
-    arrived(page)
+    press_button(page, name)
+    wait_for_arrival(page)
 
 
-def arrived(page):
+def wait_for_arrival(page):
     page.get_by_text("It has arrived.").wait_for()
 
 
-def reports(traffic):
+def list_reports(traffic):
     return [json.loads(body) for _, path, body in traffic if path == "/report"]
 
 
-def text(page, id):
+def read_text(page, id):
     return page.locator(f"#{id}").inner_text()
 
 
 def test_a_phone_answers(page, server, room):
     page.set_viewport_size({"width": 320, "height": 640})
-    force(page, TRUTH)
-    answer(page, server, "Yes")
-    assert (text(page, "answered"), text(page, "sends")) == ("Yes", "Yes")
-    assert "your answer" in text(page, "fell")
-    assert "1 answer at epsilon 2: 2 in all" in text(page, "spent")
-    assert f"{math.ceil(10 * math.exp(2)) / 10}-fold" in text(page, "fold")
+    force_draw(page, TRUTH)
+    send_answer(page, server, "Yes")
+    assert (read_text(page, "answered"), read_text(page, "sends")) == ("Yes", "Yes")
+    assert "your answer" in read_text(page, "fell")
+    assert "1 answer at epsilon 2: 2 in all" in read_text(page, "spent")
+    assert f"{math.ceil(10 * math.exp(2)) / 10}-fold" in read_text(page, "fold")
     poll = room.view().poll(0)
     assert (poll.yes, poll.reports) == (1, 1)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     room.ask(1)
     page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
-    press(page, "No")
-    arrived(page)
-    assert "2 answers at epsilon 2: 4 in all" in text(page, "spent")
+    press_button(page, "No")
+    wait_for_arrival(page)
+    assert "2 answers at epsilon 2: 4 in all" in read_text(page, "spent")
     room.ask(1)
     page.get_by_text("Asked again (round 2)").wait_for()
-    press(page, "No")
+    press_button(page, "No")
     page.get_by_text("3 answers at epsilon 2: 6 in all").wait_for()
-    arrived(page)
+    wait_for_arrival(page)
     assert (room.view().poll(1).yes, room.view().poll(1).reports) == (0, 2)
 
 
 def test_another_epsilon_is_shown_and_spent_and_the_way_back_draws_nothing(page, server, room):
-    answer(page, server, "Yes")
+    send_answer(page, server, "Yes")
     room.cost(1.0)
-    assert "Here epsilon is 2" in text(page, "fold")
+    assert "Here epsilon is 2" in read_text(page, "fold")
     room.press(1)
     page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
-    assert "Here epsilon is 1" in text(page, "fold")
-    press(page, "No")
+    assert "Here epsilon is 1" in read_text(page, "fold")
+    press_button(page, "No")
     page.get_by_text("2 answers: 3 in all").wait_for()
-    arrived(page)
+    wait_for_arrival(page)
     assert room.view().max_reports == pytest.approx(3, abs=1e-3)
     room._last_press = 0.0
     room.press(0)
     page.get_by_role("heading", name=QUESTIONS[0]).wait_for()
-    arrived(page)
+    wait_for_arrival(page)
     assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
-    assert "2 answers: 3 in all" in text(page, "spent")
+    assert "2 answers: 3 in all" in read_text(page, "spent")
     assert [len(asking.reports) for asking in room.view().askings] == [1, 1]
     assert room.view().connected == 1
 
@@ -125,22 +125,22 @@ def test_plain_http_in_a_network_is_enough(browser):
         room = open_asked_room()
         context = browser.new_context()
         page = context.new_page()
-        answer(page, server, "Yes")
+        send_answer(page, server, "Yes")
         assert not page.evaluate("isSecureContext")
         page.reload()
-        arrived(page)
+        wait_for_arrival(page)
         assert room.view().poll(0).reports == 1
         context.close()
 
 
 @pytest.mark.parametrize(("name", "bit"), [("Yes", 1), ("No", 0)])
 def test_the_raw_answer_never_leaves_a_phone_that_lies(page, server, room, name, bit):
-    force(page, LIE)
-    traffic = log(page)
-    answer(page, server, name)
-    assert (text(page, "answered"), text(page, "sends")) == (name, ["Yes", "No"][bit])
-    assert "the opposite" in text(page, "fell")
-    (report,) = reports(traffic)
+    force_draw(page, LIE)
+    traffic = record_traffic(page)
+    send_answer(page, server, name)
+    assert (read_text(page, "answered"), read_text(page, "sends")) == (name, ["Yes", "No"][bit])
+    assert "the opposite" in read_text(page, "fell")
+    (report,) = list_reports(traffic)
     assert report.keys() == {"room", "asking", "token", "bit"}
     assert (report["bit"], report["asking"], report["room"]) == (1 - bit, 0, room.view().id)
     assert re.fullmatch("[0-9a-f]{32}", report["token"])
@@ -159,10 +159,10 @@ def test_the_same_bit_looks_the_same_whatever_was_answered(browser, server):
     for name, draw in (("Yes", TRUTH), ("No", LIE)):
         context = browser.new_context()
         page = context.new_page()
-        force(page, draw)
+        force_draw(page, draw)
         sent = []
         page.on("request", lambda r, sent=sent: sent.append(r))
-        answer(page, server, name)
+        send_answer(page, server, name)
         texts = []
         for request in sent:
             token = (
@@ -183,51 +183,51 @@ def test_the_same_bit_looks_the_same_whatever_was_answered(browser, server):
 
 
 def test_a_reload_sends_the_same_report_and_draws_nothing(page, server, room):
-    force(page, LIE)
-    traffic = log(page)
-    answer(page, server, "Yes")
+    force_draw(page, LIE)
+    traffic = record_traffic(page)
+    send_answer(page, server, "Yes")
     assert page.evaluate("draws") == 1
     for _ in range(2):
         page.reload()
-        arrived(page)
+        wait_for_arrival(page)
         assert page.evaluate("draws") == 0
-        assert text(page, "answered") == "only you know"
+        assert read_text(page, "answered") == "only you know"
         assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
-    first, *again = reports(traffic)
+    first, *again = list_reports(traffic)
     assert again == [first, first]
     assert room.view().poll(0).reports == 1
 
 
 def test_a_second_tab_of_the_browser_draws_nothing(page, server, room):
-    force(page, LIE)
+    force_draw(page, LIE)
     other = page.context.new_page()
-    force(other, TRUTH)
-    traffic = log(other)
+    force_draw(other, TRUTH)
+    traffic = record_traffic(other)
     other.goto(server + "phone")
     other.get_by_role("button", name="No", exact=True).wait_for()
-    answer(page, server, "No")
-    press(other, "No")
-    arrived(other)
+    send_answer(page, server, "No")
+    press_button(other, "No")
+    wait_for_arrival(other)
     assert other.evaluate("draws") == 0
-    assert [report["bit"] for report in reports(traffic)] == [1]
+    assert [report["bit"] for report in list_reports(traffic)] == [1]
     assert (room.view().poll(0).yes, room.view().poll(0).reports) == (1, 1)
 
 
 def test_a_report_waits_in_the_phone_while_nobody_answers(page, server, room):
-    force(page, LIE)
-    traffic = log(page)
+    force_draw(page, LIE)
+    traffic = record_traffic(page)
     page.goto(server + "phone")
     page.get_by_role("button", name="Yes", exact=True).wait_for()
     page.context.set_offline(True)
-    press(page, "Yes")
+    press_button(page, "Yes")
     page.get_by_text("It has not arrived yet").wait_for()
     assert room.view().poll(0).reports == 0
     stored = page.evaluate("Object.values(localStorage)")
     page.context.set_offline(False)
-    arrived(page)
+    wait_for_arrival(page)
     assert page.evaluate("draws") == 1
     assert page.evaluate("Object.values(localStorage)") == stored
-    assert len({json.dumps(report) for report in reports(traffic)}) == 1
+    assert len({json.dumps(report) for report in list_reports(traffic)}) == 1
     assert room.view().poll(0).reports == 1
 
 
@@ -240,22 +240,22 @@ def test_late_closed_and_over_are_said(page, server, room):
     page.get_by_text("The teacher has closed this question").wait_for()
     assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
     room.lock(False)
-    press(page, "Yes")
-    arrived(page)
+    press_button(page, "Yes")
+    wait_for_arrival(page)
     room.ask(2)
     page.get_by_role("heading", name=QUESTIONS[2]).wait_for()
     page.route("**/asking", lambda route: route.abort())  # it does not hear of what comes now
     room.lock()
-    press(page, "No")
+    press_button(page, "No")
     page.get_by_text("closed this question; the report came too late").wait_for()
     page.unroute("**/asking")
     page.get_by_text("Wait here for the next one").wait_for()
     room.lock(False)
-    arrived(page)
+    wait_for_arrival(page)
     room.end()
     page.get_by_text("The class is over. Thank you.").wait_for()
     assert page.evaluate("localStorage.length") == 1
-    press(page, "Delete what this phone remembers")
+    press_button(page, "Delete what this phone remembers")
     page.get_by_text("remembers nothing of the class").wait_for()
     assert page.evaluate("localStorage.length") == 0
     open_asked_room(questions=("Another?",))
@@ -264,10 +264,10 @@ def test_late_closed_and_over_are_said(page, server, room):
 
 def test_a_page_that_has_forgotten_a_room_does_not_answer_it_again(page, server, room):
     """The server was gone, its reports are not: a new token would spend a second time."""
-    force(page, LIE)
-    answer(page, server, "Yes")
+    force_draw(page, LIE)
+    send_answer(page, server, "Yes")
     page.evaluate("failed = GONE; show()")
-    press(page, "Delete what this phone remembers")
+    press_button(page, "Delete what this phone remembers")
     with page.expect_response("**/asking"):
         pass
     page.get_by_text("remembers nothing of the class").wait_for()
@@ -286,15 +286,15 @@ def test_a_browser_that_keeps_no_more_forgets_nothing_while_the_page_is_there(pa
         f"localStorage.setItem('dpmc class', {json.dumps(old)});"
         "Storage.prototype.setItem = () => { throw 1; }"
     )
-    traffic = log(page)
-    answer(page, server, "Yes")
+    traffic = record_traffic(page)
+    send_answer(page, server, "Yes")
     page.get_by_text("This browser keeps nothing").wait_for()
     room.ask(1)
     page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
-    press(page, "No")
+    press_button(page, "No")
     page.get_by_text("2 answers at epsilon 2: 4 in all").wait_for()
-    arrived(page)
-    assert len({report["token"] for report in reports(traffic)}) == 1
+    wait_for_arrival(page)
+    assert len({report["token"] for report in list_reports(traffic)}) == 1
 
 
 def test_a_phone_beyond_the_class_waits_and_joins_by_itself(page, server):
@@ -302,18 +302,18 @@ def test_a_phone_beyond_the_class_waits_and_joins_by_itself(page, server):
     room = open_asked_room(expected=1)
     for token in ("0" * 32, "1" * 32):
         room.report(room.view().id, 0, token, 1)
-    force(page, LIE)
-    traffic = log(page)
+    force_draw(page, LIE)
+    traffic = record_traffic(page)
     page.goto(server + "phone")
-    press(page, "Yes")
+    press_button(page, "Yes")
     page.get_by_text("waits to be let in").wait_for()
     assert (room.view().waiting, room.view().poll(0).reports) == (1, 2)
     page.reload()
     page.get_by_text("waits to be let in").wait_for()
     room.let_in(1)
-    arrived(page)
+    wait_for_arrival(page)
     assert (room.view().waiting, room.view().poll(0).reports) == (0, 3)
-    assert len({json.dumps(report) for report in reports(traffic)}) == 1
+    assert len({json.dumps(report) for report in list_reports(traffic)}) == 1
 
 
 @pytest.mark.usefixtures("room")
@@ -326,16 +326,16 @@ def test_before_and_after_a_class(page, server):
     page.get_by_text("The first question will appear here").wait_for()
     assert new_room.view().tested
     new_room.ask(0)
-    press(page, "Yes")
-    arrived(page)
+    press_button(page, "Yes")
+    wait_for_arrival(page)
     was = page.evaluate("localStorage.getItem(KEY)")
     open_asked_room(questions=("Another?",))  # a new room, a new token
     page.get_by_role("heading", name="Another?").wait_for()
-    press(page, "Yes")
-    arrived(page)
+    press_button(page, "Yes")
+    wait_for_arrival(page)
     now = page.evaluate("localStorage.getItem(KEY)")
     assert len({json.loads(stored)["token"] for stored in (was, now)}) == 2
-    assert "1 answer at epsilon 2" in text(page, "spent")
+    assert "1 answer at epsilon 2" in read_text(page, "spent")
 
 
 @pytest.mark.parametrize(
@@ -426,10 +426,10 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
             )
         route.fulfill(body=body, content_type="application/json")
 
-    force(page, TRUTH)
+    force_draw(page, TRUTH)
     broken = []
     page.on("pageerror", lambda error: broken.append(error))
-    traffic = log(page)
+    traffic = record_traffic(page)
     page.route("**/asking", fulfil_poll)
     for value in HOSTILE[field]:
         page.goto(server + "phone")
@@ -438,7 +438,7 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
         for yes in (0, 1):
             page.evaluate("yes => { answer(yes); guess(yes) }", yes)
         assert page.evaluate("[draws, localStorage.length]") == [0, 0], value
-    assert not reports(traffic)
+    assert not list_reports(traffic)
     assert not broken
     assert room.view().poll(0).reports == 0
 
@@ -447,8 +447,8 @@ def test_a_browser_that_keeps_nothing_says_so_and_answers(page, server, room):
     page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw 1; } })")
     page.goto(server + "phone")
     page.get_by_text("This browser keeps nothing").wait_for()
-    press(page, "Yes")
-    arrived(page)
+    press_button(page, "Yes")
+    wait_for_arrival(page)
     assert room.view().poll(0).reports == 1
 
 
@@ -466,12 +466,12 @@ def test_a_phone_tells_of_one_tilted_coin(page, server, epsilon):
     page.goto(server + "phone")
     page.get_by_role("button", name="Yes", exact=True).wait_for()
     lie = 100 / (1 + math.exp(epsilon))
-    match = re.search(r"one tilted coin: .* your answer ([\d.]+) times", text(page, "rule"))
+    match = re.search(r"one tilted coin: .* your answer ([\d.]+) times", read_text(page, "rule"))
     coin_texts = page.locator("#coin .ends span").all_inner_texts()
     percentages = re.findall(r"[\d.]+", " ".join(coin_texts))
     page.get_by_text("Why you can deny").click()
     two, total, factor, flip_percentage = re.findall(
-        r"[\d.]+", text(page, "two").partition("times")[0]
+        r"[\d.]+", read_text(page, "two").partition("times")[0]
     )
     assert (total, factor) == ("100", "2")
     for displayed, expected in (
@@ -579,20 +579,20 @@ def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
 def test_a_guess_is_one_tap_under_another_name_and_costs_nothing(page, server, room):
     room.lock()
     room.vote("About how many?", ["12", "50", "88"], right=0)
-    traffic = log(page)
+    traffic = record_traffic(page)
     page.goto(server + "phone")
     page.get_by_text("not private").wait_for()
     hidden_words = page.get_by_text(re.compile("randomised|epsilon|coin|deny|what you answered"))
     assert hidden_words.filter(visible=True).count() == 0
-    press(page, "50")
-    arrived(page)
+    press_button(page, "50")
+    wait_for_arrival(page)
     assert page.get_by_text("not private").is_visible()
     assert hidden_words.filter(visible=True).count() == 0
-    (report,) = reports(traffic)
+    (report,) = list_reports(traffic)
     assert report["picks"] == [[1, 1]]
     assert not page.locator("#spent").is_visible()
     room.ask(0)
-    press(page, "Yes")
-    arrived(page)
+    press_button(page, "Yes")
+    wait_for_arrival(page)
     assert page.get_by_text("is randomised before").is_visible()
-    assert reports(traffic)[-1]["token"] != report["token"]
+    assert list_reports(traffic)[-1]["token"] != report["token"]

@@ -25,7 +25,7 @@ def folder():
     shutil.rmtree(path)
 
 
-def button(page, name):
+def find_button(page, name):
     main = page.get_by_test_id("stMainBlockContainer")  # the header has a Stop too
     return main.get_by_role("button", name=name, exact=True)
 
@@ -35,7 +35,7 @@ def serve(folder):
 
 
 def start(page):
-    button(page, "Start").click()
+    find_button(page, "Start").click()
     page.get_by_text("runs ·").wait_for()
 
 
@@ -96,7 +96,7 @@ def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_c
         page = browser.new_context().new_page()
         page.goto(server + SHARED)
         page.get_by_text("runs ·").wait_for()
-        assert not button(page, "Start").count()  # while it goes on there is Stop in its place
-        button(page, "Stop").click()
-        button(page, "Go on").wait_for()
+        assert not find_button(page, "Start").count()  # while it goes on there is Stop in its place
+        find_button(page, "Stop").click()
+        find_button(page, "Go on").wait_for()
         assert wait_until(lambda: not count_members(shared), 2)

@@ -10,11 +10,11 @@ from tests.browser_helpers import DOWNLOAD, navigate_to, open_and_settle, settle
 pytestmark = pytest.mark.browser
 
 
-def scrubber(page):
+def find_scrubber(page):
     return page.get_by_role("slider", name="Round")
 
 
-def press(page, name):
+def press_button(page, name):
     page.get_by_role("button", name=name, exact=True).click()
 
 
@@ -29,14 +29,14 @@ def wait_for_result(page):
     settle(page)
 
 
-def at_end(page, rounds):
+def expect_end(page, rounds):
     expect(locate_scrubber_text(page)).to_have_text(f"round {rounds} of {rounds}")
 
 
 @pytest.mark.slow
 def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
     open_and_settle(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
-    at_end(page, 15)
+    expect_end(page, 15)
     expect(page.get_by_role("button", name="Replay")).to_be_visible()
     assert page.get_by_role("img", name=re.compile("^RMSE: .*guessing")).count() == 1
     lines = page.locator(".film li")
@@ -44,13 +44,13 @@ def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
     end = page.locator(".film canvas").last.evaluate("e => e.toDataURL()")
     sent = []
     page.on("websocket", lambda _: sent.append("new"))
-    scrubber(page).focus()
+    find_scrubber(page).focus()
     for _ in range(15):
-        scrubber(page).press("ArrowLeft")
+        find_scrubber(page).press("ArrowLeft")
     expect(locate_scrubber_text(page)).to_have_text("before round 1")
     assert lines.count() == 0
     assert page.locator(".film canvas").last.evaluate("e => e.toDataURL()") != end
-    scrubber(page).press("ArrowRight")
+    find_scrubber(page).press("ArrowRight")
     expect(locate_scrubber_text(page)).to_have_text("round 1 of 15")
     assert lines.count() == 10
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
@@ -62,17 +62,17 @@ def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
 @pytest.mark.slow
 def test_a_short_run_takes_its_time_and_can_be_skipped(page, server):
     open_and_settle(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
-    press(page, "Train")
+    press_button(page, "Train")
     wait_for_result(page)
-    press(page, "Reset")
+    press_button(page, "Reset")
     settle(page)
-    press(page, "Train")
+    press_button(page, "Train")
     expect(page.get_by_role("button", name="Skip")).to_be_visible()
-    press(page, "Skip")
-    at_end(page, 15)
-    press(page, "Replay")
+    press_button(page, "Skip")
+    expect_end(page, 15)
+    press_button(page, "Replay")
     start = page.evaluate("performance.now()")
-    at_end(page, 15)
+    expect_end(page, 15)
     duration = page.evaluate("performance.now()") - start
     assert 2000 < duration < 9000  # about three seconds, on a busy machine maybe more
 
@@ -82,22 +82,22 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     """Task: train, stop, train again, compare both."""
     open_and_settle(page, server + "train?data=movie-night&mechanism=private-frank-wolfe&epsilon=3")
     for rounds in (1, 2):
-        press(page, "Step")
+        press_button(page, "Step")
         expect(page.get_by_text(f"paused · Private Frank-Wolfe: round {rounds} of")).to_be_visible()
         expect(locate_scrubber_text(page)).to_have_text(f"round {rounds} of 15")
-    press(page, "Go on")
-    press(page, "Pause")
+    press_button(page, "Go on")
+    press_button(page, "Pause")
     expect(page.get_by_text("paused ·")).to_be_visible()
-    press(page, "Stop")
+    press_button(page, "Stop")
     wait_for_result(page)
     expect(page.get_by_text("Stopped after")).to_be_visible()
-    press(page, "Reset")
+    press_button(page, "Reset")
     expect(page.get_by_text("An example:")).to_be_visible()
     expect(page.get_by_text("Stopped after")).not_to_be_visible()
     page.get_by_label("epsilon").first.focus()
     page.locator('[data-testid="stSlider"] input').first.press("ArrowRight")
     settle(page)
-    press(page, "Train")
+    press_button(page, "Train")
     wait_for_result(page)
     finding = re.compile("^Run [12]( and run 2 are| is better)")
     expect(page.get_by_role("heading", name=finding)).to_be_visible()
@@ -110,7 +110,7 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     settle(page)
     navigate_to(page, "Train")
     expect(page.locator(".st-key-card-2")).to_be_visible()
-    at_end(page, 15)
+    expect_end(page, 15)
     assert chart.count() == 1
 
 
@@ -121,7 +121,7 @@ def test_a_run_and_two_cards_fit_the_screen(browser, server, width):
     tab = context.new_page()
     open_and_settle(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
     for _ in range(2):
-        press(tab, "Train")
+        press_button(tab, "Train")
         wait_for_result(tab)
     main = tab.locator('[data-testid="stMain"]')
     assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0

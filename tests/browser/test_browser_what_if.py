@@ -33,7 +33,7 @@ def instrument(page, server):
     return opened
 
 
-def place_of(page, epsilon):
+def locate_epsilon(page, epsilon):
     """Where the stop of an epsilon lies on the chart's own axis, in pixels of the window."""
     ticks = page.locator(".dpmc-plot .xtick text")
     name = f"{epsilon:g}"
@@ -41,18 +41,18 @@ def place_of(page, epsilon):
     return box["x"] + box["width"] / 2
 
 
-def knob(page):
+def locate_knob(page):
     box = page.locator(".dpmc-knob").bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 def drag_to(page, epsilon):
-    page.mouse.move(*knob(page))
+    page.mouse.move(*locate_knob(page))
     page.mouse.down()
-    page.mouse.move(place_of(page, epsilon), knob(page)[1], steps=6)
+    page.mouse.move(locate_epsilon(page, epsilon), locate_knob(page)[1], steps=6)
 
 
-def text(page, name):
+def read_text(page, name):
     return page.locator(f".dpmc-{name}").inner_text()
 
 
@@ -63,25 +63,25 @@ def test_knob_rule_and_dot_are_one_thing_on_one_axis(instrument):
         drag_to(page, epsilon)
         page.mouse.up()
         page.wait_for_timeout(200)
-        position = place_of(page, epsilon)
+        position = locate_epsilon(page, epsilon)
         rule = page.locator(".dpmc-plot .shapelayer path").first.bounding_box()
         dot = page.locator(f"{PLOTTED} .point").last.bounding_box()
-        assert knob(page)[0] == pytest.approx(position, abs=1.5)
+        assert locate_knob(page)[0] == pytest.approx(position, abs=1.5)
         assert rule["x"] + rule["width"] / 2 == pytest.approx(position, abs=1.5)
         assert dot["x"] + dot["width"] / 2 == pytest.approx(position, abs=1.5)
-        assert text(page, "epsilon") == f"epsilon {epsilon:g} per rating"
+        assert read_text(page, "epsilon") == f"epsilon {epsilon:g} per rating"
 
 
 def test_dragging_moves_numbers_lists_and_tiles_but_neither_axes_nor_layout(instrument):
     page = instrument("?epsilon=10")
     layout, texts = (
         page.evaluate(LAYOUT_SCRIPT),
-        [text(page, n) for n in ("value", "lists", "cells", "attack")],
+        [read_text(page, n) for n in ("value", "lists", "cells", "attack")],
     )
     drag_to(page, 0.1)
     page.wait_for_timeout(150)
     assert page.evaluate(LAYOUT_SCRIPT) == layout
-    now = [text(page, name) for name in ("value", "lists", "cells", "attack")]
+    now = [read_text(page, name) for name in ("value", "lists", "cells", "attack")]
     assert all(a != b for a, b in zip(now, texts, strict=True))
     assert "epsilon=10" in page.url  # nothing is told before the slider is let go
     page.mouse.up()
@@ -115,12 +115,12 @@ def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, serv
     page.wait_for_url(re.compile("need="))
     params = {k: v[0] for k, v in parse_qs(urlsplit(page.url).query).items()}
     assert (params["epsilon"], params["person"], params["asked"]) == ("3", "1", "1")
-    texts = [text(page, n) for n in ("number", "who", "attack", "answer")]
+    texts = [read_text(page, n) for n in ("number", "who", "attack", "answer")]
     link = page.url
     open_and_settle(page, server + "guarantees")
     open_and_settle(page, link)
     page.wait_for_selector(PLOTTED, state="attached")
-    assert [text(page, n) for n in ("number", "who", "attack", "answer")] == texts
+    assert [read_text(page, n) for n in ("number", "who", "attack", "answer")] == texts
 
 
 @pytest.mark.slow
@@ -146,11 +146,11 @@ def test_a_dragged_wish_reads_the_epsilon_it_takes(instrument):
         quality_slider.press("ArrowUp" if value < 0.7 else "ArrowDown")
     assert re.match(
         r"70\.0 % takes epsilon 0\.\d+ \(.*\) per rating, certified; on the slider 1\.",
-        text(page, "answer"),
+        read_text(page, "answer"),
     )
     for _ in range(40):
         quality_slider.press("ArrowUp")
-    assert "is not reached up to epsilon 10" in text(page, "answer")
+    assert "is not reached up to epsilon 10" in read_text(page, "answer")
 
 
 @pytest.mark.slow
@@ -159,8 +159,8 @@ def test_guessing_is_counted_against_the_bound(instrument):
     page.get_by_role("button", name="Guess").click()
     for count in range(1, 6):
         page.locator(".dpmc-game button").first.click()
-        assert re.search(rf"You: \d of {count}\.", text(page, "game"))
-        assert "is right at most 73 % of the time" in text(page, "game")
+        assert re.search(rf"You: \d of {count}\.", read_text(page, "game"))
+        assert "is right at most 73 % of the time" in read_text(page, "game")
         page.get_by_role("button", name="Again").click()
     layout = page.evaluate(LAYOUT_SCRIPT)
     page.keyboard.press("Tab")
@@ -173,7 +173,7 @@ def test_whom_to_protect_chooses_the_method(instrument):
     page.get_by_text("the whole person, server trusted").click()
     page.get_by_text("RMSE").wait_for()
     settle(page)
-    assert "noisy" in text(page, "flips")
+    assert "noisy" in read_text(page, "flips")
     assert page.get_by_role("button", name="in the data?").is_visible()
     page.get_by_text("each rating, even from the server").click()
     page.get_by_text("Accuracy on held-out").wait_for()
@@ -266,14 +266,14 @@ def test_a_quality_that_is_not_on_the_axis_is_not_asked_for(instrument):
 
 def test_what_is_only_claimed_limits_no_attacker(instrument):
     page = instrument("?mechanism=dpmf")
-    assert text(page, "attack").startswith("No limit is proved for an attacker who asks")
+    assert read_text(page, "attack").startswith("No limit is proved for an attacker who asks")
 
 
 # What a visitor's lists are made of is there.
 LISTED = "document.querySelector('.dpmc-lists p').textContent.startsWith('without privacy ')"
 
 
-def answer(page, *answers):
+def press_answers(page, *answers):
     for name in answers:
         page.get_by_role("button", name=name, exact=True).click()
 
@@ -292,18 +292,18 @@ def test_answers_never_leave_the_browser_and_reports_add_up(instrument, page):
     page.keyboard.press("Enter")  # liked
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # disliked
-    answer(page, "Skip", "Like", "Like", "Like")
+    press_answers(page, "Skip", "Like", "Like", "Like")
     assert page.evaluate("document.activeElement.textContent").startswith("Another coin")
     tiles = page.locator(".dpmc-cell .dpmc-tile:first-child").all_inner_texts()
     assert tiles == ["+", "\u2212", "+", "+", "+"]
-    assert "right at most 73 % of the time; a coin flip gets 50 %." in text(page, "attack")
-    assert "Epsilon: 1 for each answer, 5 in all" in text(page, "you")  # one was skipped
+    assert "right at most 73 % of the time; a coin flip gets 50 %." in read_text(page, "attack")
+    assert "Epsilon: 1 for each answer, 5 in all" in read_text(page, "you")  # one was skipped
     for _ in range(2):
         page.get_by_role("button", name="Send again").click()
-    assert "right at most 82 % of the time" in text(page, "attack")
-    assert "Epsilon: 3 for each answer, 15 in all" in text(page, "you")
+    assert "right at most 82 % of the time" in read_text(page, "attack")
+    assert "Epsilon: 3 for each answer, 15 in all" in read_text(page, "you")
     page.get_by_role("button", name="Another coin").click()
-    assert "15 in all" in text(page, "you")  # imagined, so nothing is spent
+    assert "15 in all" in read_text(page, "you")  # imagined, so nothing is spent
     assert sent == []
     page.locator(".dpmc-link").click()
     page.wait_for_url(lambda url: "person" not in url)
@@ -313,14 +313,14 @@ def test_answers_never_leave_the_browser_and_reports_add_up(instrument, page):
 @pytest.mark.slow
 def test_a_visitor_s_lists_meet_where_reports_tell_the_truth(instrument, page):
     instrument("?person=you&data=restaurants&epsilon=10")
-    answer(page, "Like", "Like", "Dislike", "Dislike", "Like", "Dislike")
+    press_answers(page, "Like", "Like", "Dislike", "Dislike", "Like", "Dislike")
     page.wait_for_function(LISTED)
     settle(page)
     tiles = page.locator(".dpmc-cell .dpmc-tile").all_inner_texts()
     plain_list, server_list = (page.locator(".dpmc-lists ol").nth(k).inner_text() for k in (0, 1))
     assert tiles[::2] == tiles[1::2]  # a flip is one of 22,000
     assert plain_list == server_list
-    assert "barely changed" in text(page, "lists")  # too few judge
+    assert "barely changed" in read_text(page, "lists")  # too few judge
 
 
 @pytest.mark.parametrize(

@@ -23,16 +23,16 @@ BLOCK = re.search(r"```nginx\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), r
 NAME = "lab.localhost"  # browsers look for such a name on this machine
 
 
-def free_port():
+def find_free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 @contextmanager
-def nginx(folder, block):
+def run_nginx(folder, block):
     """An nginx of its own with the server of this block: the port it listens on."""
-    port = free_port()
+    port = find_free_port()
     block = block.replace("listen 80;", f"listen 127.0.0.1:{port};").replace("lab.example", NAME)
     path_kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in path_kinds)
@@ -44,7 +44,7 @@ def nginx(folder, block):
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         end = time.monotonic() + 60
-        while not listens(port):
+        while not is_listening(port):
             assert process.poll() is None, (folder / "errors").read_text()
             assert time.monotonic() < end
             time.sleep(0.05)
@@ -54,7 +54,7 @@ def nginx(folder, block):
         process.wait(60)
 
 
-def listens(port):
+def is_listening(port):
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
@@ -81,7 +81,7 @@ def behind(tmp_path_factory):
 
 def test_the_block_of_the_document_serves_app_and_phones(behind, browser, tmp_path):
     upstream, printed = behind
-    with nginx(tmp_path, BLOCK.replace("8501", upstream)) as port:
+    with run_nginx(tmp_path, BLOCK.replace("8501", upstream)) as port:
         site, page = f"http://{NAME}:{port}/lab/", browser.new_page()
         open_and_settle(page, f"{site}teacher/{SECRET}")  # leads to the page of the class
         assert page.url.startswith(site + "room")
@@ -104,7 +104,7 @@ def test_a_proxy_that_changes_the_host_gives_a_page_that_says_so(behind, browser
     """Every script of the page is refused; it says why, and the server says it once."""
     upstream, printed = behind
     before = printed().count("Refused")
-    with nginx(tmp_path, BLOCK.replace("8501", upstream).replace(*change)) as port:
+    with run_nginx(tmp_path, BLOCK.replace("8501", upstream).replace(*change)) as port:
         page = browser.new_page()
         for path in ("", "train"):
             page.goto(f"http://{NAME}:{port}/lab/{path}")
@@ -126,7 +126,7 @@ def test_an_unknown_name_gives_a_page_that_says_what_to_do(behind, browser):
 
 
 @contextmanager
-def foreign_site(content):
+def serve_foreign_site(content):
     """Another site on this machine: its address. It shows the content at every path."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -153,7 +153,7 @@ PATHS += ("static/index.html", "favicon.png", "phone")
 
 def test_no_page_of_another_site_shows_the_app(server, browser):
     frames = "".join(f'<iframe src="{server}{path}"></iframe>' for path in PATHS)
-    with foreign_site(frames) as site:
+    with serve_foreign_site(frames) as site:
         page = browser.new_page()
         page.goto(site)
         frame_urls = {frame.url for frame in page.frames} - {site}

@@ -46,7 +46,7 @@ def restaurants():
     return datasets.load("restaurants")
 
 
-def runs_of(question, dataset, cache=None, seeds=core.SEEDS):
+def run_units(question, dataset, cache=None, seeds=core.SEEDS):
     """The plan of a question on a data set, with its runs done."""
     advice = question.find_advice(dataset.ratings.public)
     source = sweep.drop_names(sweep.SplitSource(dataset))
@@ -57,7 +57,7 @@ def runs_of(question, dataset, cache=None, seeds=core.SEEDS):
 
 
 def compute_answer(question, dataset, **options):
-    return core.compute_finding(question, *runs_of(question, dataset, **options), dataset.ratings)
+    return core.compute_finding(question, *run_units(question, dataset, **options), dataset.ratings)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_locally_the_noise_is_that_of_a_debiased_count(restaurants):
 
 def test_the_share_kept_is_between_floor_and_reference(restaurants):
     question = Inquiry(task=Task.RATINGS, privacy_unit=PrivacyUnit.RATING, epsilon=10.0)
-    advice, units, cache = runs_of(question, restaurants, seeds=(1, 2, 3))
+    advice, units, cache = run_units(question, restaurants, seeds=(1, 2, 3))
     answer = core.compute_finding(question, advice, units, cache, restaurants.ratings)
     source = sweep.SplitSource(restaurants)
     means = {}
@@ -229,7 +229,7 @@ def test_the_verdict_is_where_the_interval_lies(keep, verdict):
 @pytest.mark.slow
 def test_no_gain_is_said_and_one_seed_is_too_early(restaurants):
     question = Inquiry(task=Task.RATINGS)
-    advice, units, cache = runs_of(question, restaurants)
+    advice, units, cache = run_units(question, restaurants)
     ratings = restaurants.ratings
     baseline = core.compute_finding(question, advice, units, cache, ratings).baseline.value
     inquiry = Inquiry(task=Task.RATINGS, reference=baseline + 0.1)
@@ -302,7 +302,7 @@ def test_a_reference_must_be_a_value_of_the_metric():
 def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
     question = Inquiry(task=Task.RATINGS)
     cache = UserScoreCache.from_store_path(tmp_path / "results.sqlite")
-    _, units, _ = runs_of(question, restaurants, cache, seeds=(1,))
+    _, units, _ = run_units(question, restaurants, cache, seeds=(1,))
     folder = tmp_path / "results-users"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
@@ -328,7 +328,7 @@ def test_runs_are_rows_that_a_sweep_need_not_compute(tmp_path, restaurants):
         assert store.find_stored_keys(unit.key for unit in units) == {unit.key for unit in units}
 
 
-def planned_of(restaurants, seeds):
+def plan_units(restaurants, seeds):
     question = Inquiry(task=Task.RATINGS)
     advice = question.find_advice(restaurants.ratings.public)
     source = sweep.drop_names(sweep.SplitSource(restaurants))
@@ -338,7 +338,7 @@ def planned_of(restaurants, seeds):
 
 @pytest.mark.slow
 def test_runs_side_by_side_find_the_same(restaurants, tmp_path):
-    question, advice, source, units = planned_of(restaurants, (1, 2))
+    question, advice, source, units = plan_units(restaurants, (1, 2))
     serial, parallel, messages = UserScoreCache(), UserScoreCache(), []
     core.run_missing_units(units, source, serial)
     with Store(tmp_path / "results.sqlite") as store:
@@ -360,7 +360,7 @@ def test_runs_side_by_side_find_the_same(restaurants, tmp_path):
 
 
 def test_a_run_that_is_killed_goes_on_alone_and_is_then_given_up(restaurants, monkeypatch):
-    _, _, source, units = planned_of(restaurants, (1,))
+    _, _, source, units = plan_units(restaurants, (1,))
     requests = []
 
     class Killed:
@@ -388,7 +388,7 @@ def test_a_run_that_is_killed_goes_on_alone_and_is_then_given_up(restaurants, mo
 
 @pytest.mark.slow
 def test_an_answer_is_provisional_until_all_seeds_are_through(restaurants):
-    question, advice, source, units = planned_of(restaurants, (1, 2, 3))
+    question, advice, source, units = plan_units(restaurants, (1, 2, 3))
     cache = UserScoreCache()
     core.run_missing_units([unit for unit in units if unit.seed < 3], source, cache)
     provisional = core.compute_finding(question, advice, units, cache, restaurants.ratings)

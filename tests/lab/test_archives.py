@@ -42,7 +42,7 @@ def test_arrays_come_as_numpy_reads_them(save_arrays, tmp_path):
     np.testing.assert_array_equal(archives.read_npy(tmp_path / "a.npy"), ARRAYS["b"])
 
 
-def zipped(path, *members, comment=b"", **change):
+def write_zip(path, *members, comment=b"", **change):
     """A ZIP of (name, bytes), then fields of its first directory entry as given."""
     with zipfile.ZipFile(path, "w") as file:
         file.comment = comment
@@ -56,7 +56,7 @@ def zipped(path, *members, comment=b"", **change):
     path.write_bytes(content)
 
 
-def npy(array=ARRAYS["a"], header=None, **options):
+def encode_npy(array=ARRAYS["a"], header=None, **options):
     sink = io.BytesIO()
     np.save(sink, array, **options)
     content = sink.getvalue()
@@ -72,24 +72,32 @@ SHAPED = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }"
 @pytest.mark.parametrize(
     ("members", "change", "message"),
     [
-        ([("a.npy", npy())], {"flags": 1}, "encrypted"),
-        ([("a.npy", npy())], {"method": 12}, "method 12"),
-        ([("a.npy", npy())], {"method": 99}, "method 99"),
-        ([("a.npy", npy())], {"size": 50_000_000}, "more bytes than it can hold"),
-        ([("a.npy", npy())] * 2, {}, "two files of one name"),
+        ([("a.npy", encode_npy())], {"flags": 1}, "encrypted"),
+        ([("a.npy", encode_npy())], {"method": 12}, "method 12"),
+        ([("a.npy", encode_npy())], {"method": 99}, "method 99"),
+        ([("a.npy", encode_npy())], {"size": 50_000_000}, "more bytes than it can hold"),
+        ([("a.npy", encode_npy())] * 2, {}, "two files of one name"),
         ([(f"{k}.npy", b"") for k in range(archives.MAX_MEMBERS + 1)], {}, "more than 1,000 files"),
         ([("a.txt", b"hello")], {}, "'a.txt', which is no array"),
         ([("a\x1b.txt", b"hello")], {}, r"a\\x1b\.txt"),
         ([("a.npy", b"PK\x03\x04")], {}, "no plain array"),
-        ([("a.npy", npy(np.array([{}], dtype=object), allow_pickle=True))], {}, "no plain array"),
-        ([("a.npy", npy(np.zeros(2, dtype="f8,f4")))], {}, "no plain array"),
-        ([("a.npy", npy(header=SHAPED % "10" + "0" * 30))], {}, "no plain array"),
-        ([("a.npy", npy(header=SHAPED % "999999999, 999999999"))], {}, "other bytes"),
-        ([("a.npy", npy(header=SHAPED % "3, 5"))], {}, "other bytes"),
-        ([("a.npy", npy(header="(" * 60_000))], {}, "no plain array"),
-        ([("a.npy", npy(header=(SHAPED % "3, 4").replace("f8", "U0")))], {}, "other bytes"),
-        ([("a.npy", npy(header=(SHAPED % "3, 8").replace("f8", "U1")))], {}, "text that is none"),
-        ([("a.npy", npy() + b"more")], {}, "other bytes"),
+        (
+            [("a.npy", encode_npy(np.array([{}], dtype=object), allow_pickle=True))],
+            {},
+            "no plain array",
+        ),
+        ([("a.npy", encode_npy(np.zeros(2, dtype="f8,f4")))], {}, "no plain array"),
+        ([("a.npy", encode_npy(header=SHAPED % "10" + "0" * 30))], {}, "no plain array"),
+        ([("a.npy", encode_npy(header=SHAPED % "999999999, 999999999"))], {}, "other bytes"),
+        ([("a.npy", encode_npy(header=SHAPED % "3, 5"))], {}, "other bytes"),
+        ([("a.npy", encode_npy(header="(" * 60_000))], {}, "no plain array"),
+        ([("a.npy", encode_npy(header=(SHAPED % "3, 4").replace("f8", "U0")))], {}, "other bytes"),
+        (
+            [("a.npy", encode_npy(header=(SHAPED % "3, 8").replace("f8", "U1")))],
+            {},
+            "text that is none",
+        ),
+        ([("a.npy", encode_npy() + b"more")], {}, "other bytes"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -97,7 +105,7 @@ def test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory(
     members, change, message, tmp_path
 ):
     path = tmp_path / "a.npz"
-    zipped(path, *members, **change)
+    write_zip(path, *members, **change)
     tracemalloc.start()
     with pytest.raises(BadArchive, match=message) as error:
         archives.read_npz(path)
@@ -114,7 +122,7 @@ def test_a_bomb_of_zeros_is_refused_before_it_is_unpacked(tmp_path):
     np.testing.assert_array_equal(archives.read_npz(path)["a"], 0)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for k in range(6):
-            file.writestr(f"{k}.npy", npy(np.zeros(20_000_000, dtype=np.uint8)))
+            file.writestr(f"{k}.npy", encode_npy(np.zeros(20_000_000, dtype=np.uint8)))
     tracemalloc.start()
     with pytest.raises(BadArchive, match="would unpack to more than"):
         archives.read_npz(path)
@@ -140,7 +148,7 @@ def test_no_byte_beside_the_arrays_where_they_are_to_be_alone(tmp_path):
         path.write_bytes(content)
         with pytest.raises(BadArchive):
             archives.read_npz(path, no_extra_bytes=True)
-    zipped(path, ("a.npy", npy()), ("b/", b""))
+    write_zip(path, ("a.npy", encode_npy()), ("b/", b""))
     with pytest.raises(BadArchive):
         archives.read_npz(path, no_extra_bytes=True)
 
@@ -149,7 +157,7 @@ def test_a_stream_that_goes_on_behind_its_end_is_damaged(tmp_path):
     """A ZIP may hold bytes behind the end of what is deflated, which no reader shows."""
     import zlib
 
-    inner = npy()
+    inner = encode_npy()
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(inner) + packer.flush()
     for suffix in (b"", b"raw ratings"):

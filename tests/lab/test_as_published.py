@@ -152,7 +152,7 @@ def test_sweep_takes_it(dpmc, tmp_path) -> None:
     assert "(0 new)" in out  # the same runs: nothing but the settings tells them apart
 
 
-def small(id: str) -> Ratings:
+def draw_small_ratings(id: str) -> Ratings:
     """Ratings for the method's task."""
     rng = np.random.default_rng(1)
     low, high = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}[
@@ -195,21 +195,21 @@ def assert_noise_of_the_card(method: Mechanism, guarantee: Guarantee, ratings: R
     return large
 
 
-def halved(noise):
+def halve_noise(noise):
     return lambda release, shape, rng: 0.5 * noise(release, shape, rng)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id", OF_PAPERS)
 def test_as_published_the_card_sets_the_noise(id: str, monkeypatch) -> None:
-    ratings, settings = small(id), {}
+    ratings, settings = draw_small_ratings(id), {}
     if id.startswith("dpimf"):  # its lambda suits no matrix as small as this
         settings = {"rounds": 2, "regularisation": 1e-3}
     method = registry.create(id, epsilon=1.0, **as_published.merge_published_settings(id, settings))
     guarantee = method.guarantee(ratings.public)
     if assert_noise_of_the_card(method, guarantee, ratings):
         for kind in (Laplace, Gaussian, NormLaplace):
-            monkeypatch.setattr(kind, "_draw_noise", halved(kind._draw_noise))
+            monkeypatch.setattr(kind, "_draw_noise", halve_noise(kind._draw_noise))
         with pytest.raises(AssertionError):
             assert_noise_of_the_card(method, guarantee, ratings)
     else:  # reports of each user, by a channel that the audits draw from

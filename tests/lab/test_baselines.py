@@ -44,7 +44,7 @@ def draw_ratings(counts, seed=0, *, person=0.4, n_features=0):
     return tuple(splits)
 
 
-def fitted(id, ratings, seed=0, **settings):
+def fit_model(id, ratings, seed=0, **settings):
     noise = {"epsilon": 1.0} | settings if registry.adds_noise(registry.get_mechanism(id)) else {}
     *_, last = registry.create(id, **noise).fit(ratings, np.random.default_rng(seed))
     return last.model
@@ -73,7 +73,7 @@ def test_no_constant_beats_the_baseline_on_a_long_tail(median, person):
 
 def test_own_means_are_shrunk_by_three_ratings_to_the_released_mean():
     train, test = draw_ratings([1, 2, 5, 13] * 50)
-    model = fitted("private-own-mean", train, epsilon=2.0)
+    model = fit_model("private-own-mean", train, epsilon=2.0)
     mean = float(model.own["mean"])
     guarantee = registry.create("private-own-mean", epsilon=2.0).guarantee(train.public)
     noise = guarantee.releases.mean.scale / len(np.unique(train.users))
@@ -85,8 +85,8 @@ def test_own_means_are_shrunk_by_three_ratings_to_the_released_mean():
     assert np.allclose(model.predict(test.users, test.items), expected[test.users])
     exact = np.mean(sums / counts)
     shrunk = (sums + 3 * exact) / (counts + 3)
-    assert np.allclose(fitted("own-mean", train).predict(test.users, 0), shrunk[test.users])
-    assert np.allclose(fitted("mean-of-users", train).predict(0, 0), exact)
+    assert np.allclose(fit_model("own-mean", train).predict(test.users, 0), shrunk[test.users])
+    assert np.allclose(fit_model("mean-of-users", train).predict(0, 0), exact)
 
 
 def test_features_are_used_by_one_baseline_alone():
@@ -95,27 +95,29 @@ def test_features_are_used_by_one_baseline_alone():
     without_features = train.use_features([])
     for id in ("private-constant", "private-own-mean", "mean-of-users", "own-mean"):
         a, b = (
-            fitted(id, ratings).predict(test.users, test.items)
+            fit_model(id, ratings).predict(test.users, test.items)
             for ratings in (train, without_features)
         )
         assert np.array_equal(a, b)
     rmse = {
         id: float(
-            np.sqrt(np.mean((fitted(id, train).predict(test.users, test.items) - test.values) ** 2))
+            np.sqrt(
+                np.mean((fit_model(id, train).predict(test.users, test.items) - test.values) ** 2)
+            )
         )
         for id in ("private-own-mean", "private-alone")
     }
     assert rmse["private-alone"] < rmse["private-own-mean"] - 0.02
-    a, b = (fitted(id, without_features).predict(test.users, test.items) for id in rmse)
+    a, b = (fit_model(id, without_features).predict(test.users, test.items) for id in rmse)
     assert np.allclose(a, b)
 
 
 # --- the adversary: who knows all others looks for one user in the released number ----------------
 
 
-def published(id, ratings, seed, **settings):
+def record_fit(id, ratings, seed, **settings):
     with privacy.record_publications() as publications:
-        fitted(id, ratings, seed, **settings)
+        fit_model(id, ratings, seed, **settings)
     return publications
 
 
@@ -127,7 +129,7 @@ def test_the_released_mean_has_the_noise_of_its_card(id):
     (release,) = (r for _, r in registry.create(id, epsilon=1.0).guarantee(train.public).releases)
     z = []
     for seed in range(400):
-        (publication,) = published(id, train, seed)
+        (publication,) = record_fit(id, train, seed)
         z.append((publication.published - publication.private) / release.scale)
     z = np.array(z)
     low, high = 0.83, 1.18  # of a standard deviation of 800 normal numbers, five errors away
@@ -157,7 +159,7 @@ def test_one_user_moves_the_release_as_far_as_stated_and_no_further(id):
         users = np.append(train.users[other_users], np.zeros(count, dtype=int))
         items = np.append(train.items[other_users], np.arange(count))
         rows = np.append(train.values[other_users], values)
-        (publication,) = published(id, Ratings.build(users, items, rows, train.public), 0)
+        (publication,) = record_fit(id, Ratings.build(users, items, rows, train.public), 0)
         return publication
 
     empty, top, bottom = release_mean([]), release_mean([5.0] * 7), release_mean([1.0])
@@ -173,13 +175,13 @@ def test_one_user_moves_the_release_as_far_as_stated_and_no_further(id):
 def test_nothing_but_the_release_and_the_own_row_reaches_a_prediction(id):
     """With the answer given, another user's row changes no prediction of user 0."""
     train, _ = draw_ratings([4] * 20, n_features=2)
-    (answer,) = published(id, train, 0)
+    (answer,) = record_fit(id, train, 0)
     changed = dataclasses.replace(answer, published=np.array([3.0, 17.0]))
     predicted = []
     for values in (train.values, np.where(train.users == 1, 1.0, train.values)):
         with privacy.record_publications(replayed=[changed]):
             ratings = dataclasses.replace(train, values=values)
-            predicted.append(fitted(id, ratings).predict(0, np.arange(ITEMS)))
+            predicted.append(fit_model(id, ratings).predict(0, np.arange(ITEMS)))
     assert np.array_equal(*predicted)
 
 

@@ -14,7 +14,7 @@ from tests.theory import jtt18 as bounds
 pytestmark = pytest.mark.slow
 
 
-def slope(f, x, factor=1e3):
+def compute_slope(f, x, factor=1e3):
     return math.log(f(x * factor) / f(x)) / math.log(factor)
 
 
@@ -35,8 +35,8 @@ def test_table_2_follows_from_theorem_3_2():
         s = Regime(m, n, m * n, math.sqrt(m), 1.0, 1.0)
         return math.sqrt(m * n * best_empirical_risk(s))
 
-    assert slope(lambda m: error(m, 100), 1e6) == pytest.approx(3 / 10)
-    assert slope(lambda n: error(1e9, n), 1e2) == pytest.approx(1 / 10)
+    assert compute_slope(lambda m: error(m, 100), 1e6) == pytest.approx(3 / 10)
+    assert compute_slope(lambda n: error(1e9, n), 1e2) == pytest.approx(1 / 10)
     ratio = error(3e6, 70) / bounds.printed_low_rank_error(3e6, 70)
     assert ratio == pytest.approx(error(1e9, 400) / bounds.printed_low_rank_error(1e9, 400))
 

@@ -31,20 +31,20 @@ ITEMS = [f"film-{k}" for k in (7, 2, 9, 4, 30, 1)]
 USERS = [f"u{k}" for k in range(12)]
 
 
-def rows(seed=1):
+def draw_rows(seed=1):
     """(user, item, rating) of eight users and four items of the lists."""
     rng = np.random.default_rng(seed)
     return [(u, i, int(rng.integers(1, 6))) for u in USERS[2:10] for i in ITEMS[1:5]]
 
 
-def write(path, table_rows):
+def write_csv(path, table_rows):
     path.write_text("user,item,rating\n" + "".join(f"{u},{i},{v}\n" for u, i, v in table_rows))
     return path
 
 
 @pytest.fixture
 def file(tmp_path):
-    return write(tmp_path / "stars.csv", rows())
+    return write_csv(tmp_path / "stars.csv", draw_rows())
 
 
 @pytest.fixture
@@ -54,11 +54,11 @@ def lists(tmp_path):
     return tmp_path / "items.txt", tmp_path / "users.txt"
 
 
-def read(path):
+def read_ratings(path):
     return load(path, low=1, high=5).ratings
 
 
-def triples(ratings):
+def list_triples(ratings):
     return {
         (ratings.user_ids[u], ratings.item_ids[i], int(v))
         for u, i, v in zip(ratings.users, ratings.items, ratings.values, strict=True)
@@ -79,23 +79,23 @@ def test_ids_of_a_file_are_its_lines(lists, tmp_path):
 
 
 def test_every_listed_user_and_item_has_a_row_in_the_order_of_the_lists(file):
-    ratings = read(file)
+    ratings = read_ratings(file)
     aligned, outside_message = align_to_catalogue(ratings, ITEMS, USERS)
     assert outside_message == ""
     assert aligned.shape == (12, 6)
     assert list(aligned.item_ids) == ITEMS
     assert list(aligned.user_ids) == USERS
-    assert triples(aligned) == set(rows())
+    assert list_triples(aligned) == set(draw_rows())
     assert aligned.catalogue == Catalogue(Origin.LISTED)
     assert np.diff(aligned.indptr).tolist() == [0, 0, *[4] * 8, 0, 0]
     assert not np.isin(aligned.items, [0, 5]).any()  # nobody rated these two
 
 
 def test_two_files_that_differ_by_one_item_have_one_shape(tmp_path):
-    extended_rows = [*rows(), (USERS[3], ITEMS[5], 4)]  # the only rating of that item
+    extended_rows = [*draw_rows(), (USERS[3], ITEMS[5], 4)]  # the only rating of that item
     without, with_it = (
-        read(write(tmp_path / f"{k}.csv", table_rows))
-        for k, table_rows in enumerate((rows(), extended_rows))
+        read_ratings(write_csv(tmp_path / f"{k}.csv", table_rows))
+        for k, table_rows in enumerate((draw_rows(), extended_rows))
     )
     assert without.shape != with_it.shape
     for users in (USERS, 12):
@@ -105,7 +105,7 @@ def test_two_files_that_differ_by_one_item_have_one_shape(tmp_path):
 
 def test_without_names_of_users_places_are_drawn_and_rows_stay_whole(file):
     """20 draws give the same places with chance (12!/4!)^-19."""
-    ratings = read(file)
+    ratings = read_ratings(file)
     alignments = [
         align_to_catalogue(ratings, ITEMS, 12, shuffle=random.Random(k))[0] for k in range(20)
     ]
@@ -123,13 +123,13 @@ def test_without_names_of_users_places_are_drawn_and_rows_stay_whole(file):
 
 
 def test_ratings_outside_are_refused_or_left_out_and_told(file):
-    ratings = read(file)
+    ratings = read_ratings(file)
     with pytest.raises(BadRatings, match=r"8 ratings are outside .* lacks 1 item \('film-2'\)"):
         align_to_catalogue(ratings, ITEMS[2:], USERS)
     aligned, outside_message = align_to_catalogue(
         ratings, ITEMS[2:], USERS[3:], OutsideRatings.LEAVE_OUT
     )
-    assert triples(aligned) == {r for r in rows() if r[1] != "film-2" and r[0] != "u2"}
+    assert list_triples(aligned) == {r for r in draw_rows() if r[1] != "film-2" and r[0] != "u2"}
     assert "11 ratings" in outside_message
     assert "'film-2'" in outside_message
     assert "'u2'" in outside_message
@@ -148,7 +148,7 @@ def test_ratings_outside_are_refused_or_left_out_and_told(file):
 MEAN = ("private-item-mean", "--epsilon", 1, "--range", "1:5")
 
 
-def release(dpmc, file, *argv):
+def run_release(dpmc, file, *argv):
     pytest.importorskip("opendp", reason="needs the extra 'release'")
     out = file.parent / f"{len(list(file.parent.iterdir()))}.npz"
     status, _, err = dpmc("release", file, *argv, "--out", out)
@@ -187,15 +187,16 @@ def test_a_file_needs_a_catalogue(dpmc, file, argv, sentence, monkeypatch):
 
 
 def test_two_files_that_differ_by_one_item_give_releases_of_one_shape(dpmc, tmp_path, lists):
-    extended_rows = [*rows(), (USERS[3], ITEMS[5], 4)]
+    extended_rows = [*draw_rows(), (USERS[3], ITEMS[5], 4)]
     files = [
-        write(tmp_path / f"{k}.csv", table_rows)
-        for k, table_rows in enumerate((rows(), extended_rows))
+        write_csv(tmp_path / f"{k}.csv", table_rows)
+        for k, table_rows in enumerate((draw_rows(), extended_rows))
     ]
     items, users = lists
     for users_option in (users, 12):
         releases = [
-            release(dpmc, f, *MEAN, "--catalogue", items, "--users", users_option) for f in files
+            run_release(dpmc, f, *MEAN, "--catalogue", items, "--users", users_option)
+            for f in files
         ]
         (first, arrays, _), (second, again, _) = releases
         assert {n: (a.shape, a.dtype) for n, a in arrays.items()} == {
@@ -209,7 +210,7 @@ def test_two_files_that_differ_by_one_item_give_releases_of_one_shape(dpmc, tmp_
         assert first == second
         assert first["rows"] == {"items": "in the order of item_ids"}
         assert any("list of items" in caveat for caveat in first["guarantee"]["caveats"])
-    read_off = [release(dpmc, f, *MEAN, "--catalogue", "from-data") for f in files]
+    read_off = [run_release(dpmc, f, *MEAN, "--catalogue", "from-data") for f in files]
     assert [arrays["items"].shape[0] for _, arrays, _ in read_off] == [4, 5]
     for release_card, arrays, _ in read_off:
         assert "item_ids" not in arrays
@@ -222,13 +223,15 @@ def test_rows_of_users_have_names_where_these_are_listed(dpmc, file, lists, list
     """Per rating rows stay in order; per cell, with a number alone, nobody knows whose one is."""
     users_option = file.parent / listed if named else listed
     argv = ("--epsilon", 1, "--range", "1:5", "--catalogue", lists[0], "--users", users_option)
-    release_card, arrays, _ = release(dpmc, file, "input-flip", *argv, "--prepare", "binarise=3.5")
+    release_card, arrays, _ = run_release(
+        dpmc, file, "input-flip", *argv, "--prepare", "binarise=3.5"
+    )
     assert ("user_ids" in arrays) == named
     cells = list(zip(arrays["users"].tolist(), arrays["items"].tolist(), strict=True))
     positions = {u: k for k, u in enumerate(USERS if named else USERS[2:10])}
-    assert set(cells) == {(positions[u], ITEMS.index(i)) for u, i, _ in rows()}
+    assert set(cells) == {(positions[u], ITEMS.index(i)) for u, i, _ in draw_rows()}
     assert "none" in release_card["catalogue"]["condition"]
-    release_card, arrays, _ = release(dpmc, file, "randomised-response", *argv)
+    release_card, arrays, _ = run_release(dpmc, file, "randomised-response", *argv)
     assert ("user_ids" in arrays) == named
     shuffled = "places drawn at random" in release_card["rows"]["users"]
     assert shuffled is not named
@@ -238,7 +241,7 @@ def test_the_command_draws_the_places_of_users_whose_number_alone_is_known(dpmc,
     """At epsilon 25 reports are the ratings but for a chance of 1e-6; three draws that put all who
     rated first have chance (8! 4! / 12!)^3 = 8e-9."""
     argv = ("--epsilon", 25, "--range", "1:5", "--catalogue", lists[0], "--users", 12)
-    releases = [release(dpmc, file, "randomised-response", *argv)[1] for _ in range(3)]
+    releases = [run_release(dpmc, file, "randomised-response", *argv)[1] for _ in range(3)]
     assert all(len(set(arrays["users"].tolist())) == 8 for arrays in releases)
     assert {tuple(sorted(set(a["users"].tolist()))) for a in releases} != {tuple(range(8))}
 
@@ -246,7 +249,7 @@ def test_the_command_draws_the_places_of_users_whose_number_alone_is_known(dpmc,
 # Preparation that is free
 
 
-def neighbour(ratings, change, rng):
+def draw_neighbour(ratings, change, rng):
     """The same ratings but for one change at random."""
     cells = ratings.matrix.toarray()
     user = int(rng.integers(6))
@@ -278,7 +281,7 @@ def test_a_step_is_free_just_where_neighbours_stay_neighbours(text, change):
     step, broken = parse_step(text), 0
     for _ in range(400):
         before = random_stars(6, 9, 0.7, rng)
-        after = neighbour(before, change, rng)
+        after = draw_neighbour(before, change, rng)
         try:
             prepared = [step.apply(r, r) for r in (before, after)]
         except BadRatings:  # nothing left, or one class
@@ -357,8 +360,8 @@ def test_a_public_set_has_a_public_catalogue_and_says_whether_the_file_is_its_ow
 
 
 def test_where_the_lists_come_from_is_known_of_everything_that_is_read(file):
-    assert read(file).catalogue.origin is Origin.READ
-    assert declare_catalogue_public(read(file)).catalogue.origin is Origin.FROM_DATA
+    assert read_ratings(file).catalogue.origin is Origin.READ
+    assert declare_catalogue_public(read_ratings(file)).catalogue.origin is Origin.FROM_DATA
     assert load("one-bit-lab").ratings.catalogue.origin is Origin.PUBLIC
     public = PublicFacts(users=2, items=2, low=1, high=5)
     assert Ratings.build([0], [1], [3], public).catalogue.origin is Origin.DECLARED
@@ -368,7 +371,7 @@ def test_what_is_left_out_is_told_at_the_terminal_alone(dpmc, file, lists):
     few = file.parent / "few.txt"
     few.write_text("\n".join(ITEMS[2:]))
     argv = ("--catalogue", few, "--users", lists[1], "--outside", "leave-out")
-    release_card, arrays, err = release(dpmc, file, *MEAN, *argv)
+    release_card, arrays, err = run_release(dpmc, file, *MEAN, *argv)
     assert "8 ratings are outside" in err
     assert "film-2" in err
     assert "film-2" not in json.dumps(release_card)

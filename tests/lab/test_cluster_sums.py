@@ -68,7 +68,7 @@ class Immediate:
         pass
 
 
-def people(users=90, items=25):
+def draw_rows(users=90, items=25):
     """Ids that natural order and the order of files put differently; some long rows."""
     rng = np.random.default_rng(4)
     rows = []
@@ -82,7 +82,7 @@ def people(users=90, items=25):
     return rows
 
 
-def write(folder, rows, count, assign=lambda _, row: int(row[0]) * 7 % 11):
+def write_partitions(folder, rows, count, assign=lambda _, row: int(row[0]) * 7 % 11):
     folder.mkdir(parents=True)
     for k in range(count):
         file_rows = [row for number, row in enumerate(rows) if assign(number, row) % count == k]
@@ -101,14 +101,14 @@ def load_partitions(folder, task, client=None):
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("partitions")
-    return {count: write(folder / str(count), people(), count) for count in COUNTS}
+    return {count: write_partitions(folder / str(count), draw_rows(), count) for count in COUNTS}
 
 
 def create_mechanism(id, settings):
     return registry.create(id, **{"epsilon": 2.0} | settings)
 
 
-def fitted(mechanism, ratings, answers=None):
+def fit_recorded(mechanism, ratings, answers=None):
     with record_publications(replayed=answers) as publications:
         *_, last = mechanism.fit(ratings, np.random.default_rng(8))
     return publications, last
@@ -119,7 +119,7 @@ def test_sums_over_partitions_are_those_of_one_machine(id, settings, folders):
     mechanism = create_mechanism(id, settings)
     full_ratings, _ = prepare_all_ratings(load(folders[3], low=1, high=5).ratings, mechanism.task)
     releases = [release for _, release in mechanism.guarantee(full_ratings.public).releases]
-    expected, step = fitted(mechanism, full_ratings)
+    expected, step = fit_recorded(mechanism, full_ratings)
     for count, folder in folders.items():
         partitions = load_partitions(folder, mechanism.task)
         assert len(partitions.partitions) == count
@@ -129,7 +129,7 @@ def test_sums_over_partitions_are_those_of_one_machine(id, settings, folders):
             == mechanism.guarantee(full_ratings.public).as_dict()
         )
         # Under one history of answers the private sums are equal before noise ...
-        publications, _ = fitted(mechanism, partitions, answers=expected)
+        publications, _ = fit_recorded(mechanism, partitions, answers=expected)
         assert len(publications) == len(expected) == sum(release.times for release in releases)
         for publication, expected_publication in zip(publications, expected, strict=True):
             distance = np.linalg.norm(publication.private - expected_publication.private)
@@ -138,7 +138,7 @@ def test_sums_over_partitions_are_those_of_one_machine(id, settings, folders):
                 expected_publication.release.query,
             )
         # ... and with one seed so is what comes of it, the noise being drawn once.
-        publications, last = fitted(mechanism, partitions)
+        publications, last = fit_recorded(mechanism, partitions)
         for publication, expected_publication in zip(publications, expected, strict=True):
             distance = np.linalg.norm(publication.published - expected_publication.published)
             assert distance <= 1e-9 * np.linalg.norm(expected_publication.published), (
@@ -159,7 +159,7 @@ def test_sums_over_partitions_are_those_of_one_machine(id, settings, folders):
 def test_what_is_run_again_changes_nothing_and_draws_nothing(id, settings, folders):
     mechanism = create_mechanism(id, settings)
     first, again = (
-        fitted(mechanism, load_partitions(folders[3], mechanism.task, Immediate(times)))[0]
+        fit_recorded(mechanism, load_partitions(folders[3], mechanism.task, Immediate(times)))[0]
         for times in (1, 2)
     )
     assert len(first) == len(again)
@@ -175,7 +175,7 @@ def test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions(task, 
         partitions = load_partitions(folder, task)
         problem = clusters.build_partitioned_problem(partitions, "here", task, None, 3)
         train, test = problem.train, problem.test
-        assert len(train) + len(test) == len(partitions) == len(people())
+        assert len(train) + len(test) == len(partitions) == len(draw_rows())
         for partition in test.partitions:
             left, held_out = partition.result()
             assert (np.diff(left.indptr) > 0).all()  # one rating stays with every user
@@ -183,7 +183,9 @@ def test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions(task, 
                 assert np.bincount(held_out.users, minlength=1).max() == 1
         if task is Task.RATINGS:
             assert 0.15 < len(test) / len(partitions) < 0.25
-        metric = problem.evaluate(task, train.build_model(_same_for_all), np.random.default_rng(0))
+        metric = problem.evaluate(
+            task, train.build_model(_build_item_model), np.random.default_rng(0)
+        )
         fingerprints.add((train.fingerprint, len(test), *(round(v, 12) for v in metric.values())))
     assert len(fingerprints) == 1
 
@@ -201,7 +203,7 @@ def test_the_latest_rating_is_held_out_in_a_partition():
     assert partitions.summarise_content(train)[0] == 2
 
 
-def _same_for_all(ratings):
+def _build_item_model(ratings):
     items = np.arange(ratings.public.items, dtype=float)[:, None]
     return Factors(np.ones((ratings.public.users, 1)), 1 + items % 5)
 
@@ -211,7 +213,7 @@ def test_the_error_of_partitions_is_that_of_all_their_test_ratings(folders):
         load_partitions(folders[7], Task.RATINGS), "here", Task.RATINGS, None, 3
     )
     metrics = problem.evaluate(
-        Task.RATINGS, problem.train.build_model(_same_for_all), np.random.default_rng(0)
+        Task.RATINGS, problem.train.build_model(_build_item_model), np.random.default_rng(0)
     )
     test_sets = [partition.result()[1] for partition in problem.test.partitions]
     errors = np.concatenate(
@@ -221,20 +223,20 @@ def test_the_error_of_partitions_is_that_of_all_their_test_ratings(folders):
 
 
 def test_another_rating_is_another_fingerprint(folders, tmp_path):
-    rows = people()
+    rows = draw_rows()
     user, item, rating = rows[5]
     changed = [*rows[:5], (user, item, 6 - rating if rating != 3 else 4.0), *rows[6:]]
     ratings = load_partitions(folders[3], Task.RATINGS)
-    other = load_partitions(write(tmp_path / "changed", changed, 3), Task.RATINGS)
+    other = load_partitions(write_partitions(tmp_path / "changed", changed, 3), Task.RATINGS)
     assert ratings.fingerprint != other.fingerprint
 
 
 def test_a_user_of_two_files_is_refused_on_a_cluster_alone(tmp_path):
-    folder = write(tmp_path / "across", people(), 3, assign=lambda number, _: number)
+    folder = write_partitions(tmp_path / "across", draw_rows(), 3, assign=lambda number, _: number)
     with pytest.raises(BadRatings, match=r"user '0' is in part-0\.parquet and part-1\.parquet"):
         load_partitions(folder, Task.RATINGS)
     ratings = load(folder, low=1, high=5).ratings
-    single = load(write(tmp_path / "one", people(), 1), low=1, high=5).ratings
+    single = load(write_partitions(tmp_path / "one", draw_rows(), 1), low=1, high=5).ratings
     assert ratings.fingerprint == single.fingerprint
     assert ratings.user_ids == single.user_ids
 
@@ -260,7 +262,7 @@ def test_a_folder_is_read_as_one_file_would_be(tmp_path, folders, capsys):
         from_folder = load(folder, low=1, high=5)
         assert from_folder.ratings.fingerprint == from_file.ratings.fingerprint
         assert from_folder.count == from_file.count
-    folder = write(tmp_path / "data", people(), 2)
+    folder = write_partitions(tmp_path / "data", draw_rows(), 2)
     (folder / "_metadata.parquet").write_bytes(b"no file of ratings")
     assert load(folder, low=1, high=5).ratings.fingerprint == from_file.ratings.fingerprint
     assert main(["data", "check", str(folder), "--range", "1:5"]) == 0
@@ -282,7 +284,7 @@ def test_a_pair_of_two_files_is_refused_with_both_named_or_settled(tmp_path):
 
 
 def test_files_with_other_columns_are_refused_by_name(tmp_path):
-    folder = write(tmp_path / "columns", people(), 2)
+    folder = write_partitions(tmp_path / "columns", draw_rows(), 2)
     table = pa.table({"user": ["a"], "item": ["x"], "stars": [1.0]})
     parquet.write_table(table, folder / "part-2.parquet")
     with pytest.raises(
@@ -309,11 +311,11 @@ def test_what_a_cluster_does_not_do_is_told_before_it_is_reached(data, id, messa
 
 
 def test_a_file_that_changed_is_not_read_again(tmp_path):
-    folder = write(tmp_path / "data", people(), 1)
+    folder = write_partitions(tmp_path / "data", draw_rows(), 1)
     path, options = folder / "part-0.parquet", ReadOptions(low=1, high=5)
     stamp = partitions.read_file_stamp(path)
-    assert len(partitions.read_file(str(path), options, stamp)) == len(people())
-    write(tmp_path / "other", people()[:-1], 1)
+    assert len(partitions.read_file(str(path), options, stamp)) == len(draw_rows())
+    write_partitions(tmp_path / "other", draw_rows()[:-1], 1)
     (tmp_path / "other" / "part-0.parquet").replace(path)
     with pytest.raises(BadRatings, match=r"part-0\.parquet has changed while it was used"):
         partitions.read_file(str(path), options, stamp)
@@ -325,10 +327,10 @@ def test_a_file_that_changed_is_not_read_again(tmp_path):
 def test_what_cannot_be_finished_is_one_sentence(folders):
     partitions = load_partitions(folders[3], Task.RATINGS)
     with pytest.raises(DpmcError, match="the cluster could not finish: division by zero"):
-        partitions.sum_over_users(_broken)
+        partitions.sum_over_users(_fail)
 
 
-def _broken(_):
+def _fail(_):
     return 1 / 0
 
 
@@ -340,7 +342,7 @@ def test_every_method_for_partitions_is_tested_here():
 # A real scheduler with two workers.
 
 
-def _killing(partition, marker, function, state):
+def _kill_worker_once(partition, marker, function, state):
     """Ends its worker where it runs for the first time."""
     if not Path(marker).exists():
         Path(marker).touch()
@@ -355,7 +357,7 @@ class Deadly(clusters.PartitionedUsers):
         Deadly.asked += 1
         marker = str(Deadly.folder / f"{Deadly.asked}")
         users = clusters.PartitionedUsers(self.client, self.partitions, self.public)
-        return users.sum_over_users(_killing, marker, function, state)
+        return users.sum_over_users(_kill_worker_once, marker, function, state)
 
 
 @pytest.mark.slow
@@ -364,14 +366,14 @@ def test_a_killed_worker_changes_nothing_of_what_is_published(id, cluster, tmp_p
     pytest.importorskip("distributed", reason="needs the extra 'cluster'")
     tests = Path(__file__).parents[1]
     monkeypatch.setenv("PYTHONPATH", f"{tests.parent}{os.pathsep}{tests}")
-    two, folder = cluster(), write(tmp_path / "data", people(), 3)
+    two, folder = cluster(), write_partitions(tmp_path / "data", draw_rows(), 3)
     mechanism = registry.create(id, epsilon=2.0)
-    expected, _ = fitted(mechanism, load_partitions(folder, mechanism.task))
+    expected, _ = fit_recorded(mechanism, load_partitions(folder, mechanism.task))
     client = clusters.connect_to_cluster(two.address)
     try:
         partitions = load_partitions(folder, mechanism.task, client)
         Deadly.folder, Deadly.asked = tmp_path, 0
-        publications, _ = fitted(
+        publications, _ = fit_recorded(
             mechanism, Deadly(client, partitions.partitions, partitions.public)
         )
     finally:
@@ -390,7 +392,7 @@ def test_a_killed_worker_changes_nothing_of_what_is_published(id, cluster, tmp_p
 @pytest.mark.slow
 def test_a_fit_outlives_a_worker_between_its_rounds(cluster, tmp_path):
     pytest.importorskip("distributed", reason="needs the extra 'cluster'")
-    two, folder = cluster(), write(tmp_path / "data", people(), 3)
+    two, folder = cluster(), write_partitions(tmp_path / "data", draw_rows(), 3)
     mechanism = registry.create("dpals", epsilon=2.0, rounds=3)
     reading = {"low": 1, "high": 5}
     results = []
@@ -411,7 +413,7 @@ def test_a_fit_outlives_a_worker_between_its_rounds(cluster, tmp_path):
 @pytest.mark.slow
 def test_the_command_line_fits_a_folder_where_it_lies(cluster, tmp_path, capsys):
     pytest.importorskip("distributed", reason="needs the extra 'cluster'")
-    two, folder = cluster(), write(tmp_path / "data", people(), 3)
+    two, folder = cluster(), write_partitions(tmp_path / "data", draw_rows(), 3)
     argv = ["fit", str(folder), "private-effects", "--epsilon", "2", "--range", "1:5", "--json"]
     assert main([*argv, "--cluster", two.address]) == 0
     cluster_report = json.loads(capsys.readouterr().out)

@@ -87,7 +87,7 @@ def test_a_harmless_choice_is_drawn_apart_and_counted():
     assert not source.draw_counts
 
 
-def one_bit():
+def list_one_bit_cases():
     probit = parse_setting(registry.get_mechanism("objective"), "link", "probit")
     cases = [("objective", {"link": probit, "bound": 1.0, "estimator": Estimator.PUBLISHED})]
     for id, cls in sorted(registry.MECHANISMS.items()):
@@ -98,7 +98,7 @@ def one_bit():
     return cases
 
 
-def signs(seed=0):
+def draw_signs(seed=0):
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((USERS, ITEMS)) < 0.6)
     values = np.where(np.random.default_rng(seed).random(len(users)) < 0.5, 1.0, -1.0)
@@ -106,13 +106,13 @@ def signs(seed=0):
     return Ratings.build(users, items, values, public)
 
 
-def some_clicks(seed=0):
+def draw_clicks(seed=0):
     return clicks(np.random.default_rng(seed).random((USERS, ITEMS)) < 0.5)
 
 
 EXACT = [  # at epsilon 50 a flip is too rare to be sampled
     (id, settings)
-    for id, settings in [*VARIANTS, *RANKING, *COLLECTED, *one_bit()]
+    for id, settings in [*VARIANTS, *RANKING, *COLLECTED, *list_one_bit_cases()]
     if settings.get("epsilon") != 50.0
 ]
 
@@ -127,9 +127,9 @@ def test_with_a_secure_source_no_fit_draws_plainly_and_only_whole_users_are_capp
         else registry.create(id, **{"epsilon": 2.0} | settings)
     )
     task = mechanism.task
-    ratings = signs() if task is Task.BINARY else build_ratings(make_rows())
+    ratings = draw_signs() if task is Task.BINARY else build_ratings(make_rows())
     if task is Task.RANKING:
-        ratings = some_clicks()
+        ratings = draw_clicks()
     guarantee, source = mechanism.guarantee(ratings.public), SecureSource()
     if any(type(release) not in (*ADDITIVE, *CHANNELS) for _, release in guarantee.releases):
         pytest.skip("has no exact sampler")
@@ -189,7 +189,7 @@ def test_coins_fall_with_the_chance_of_their_weight(monkeypatch):
 # What a sampled sum certifies
 
 
-def sampled_laplace(*, scale=0.5, longest=0.6, budget=1.2, shape=(1, 1), terms=1, **options):
+def build_sampled_laplace(*, scale=0.5, longest=0.6, budget=1.2, shape=(1, 1), terms=1, **options):
     return SampledLaplace(
         query="sums",
         shape=shape,
@@ -201,7 +201,7 @@ def sampled_laplace(*, scale=0.5, longest=0.6, budget=1.2, shape=(1, 1), terms=1
     )
 
 
-def density(release, rows, terms, outputs):
+def compute_density(release, rows, terms, outputs):
     """Of the released sums at some outputs (points x rows x d), by enumeration of all coins."""
     weights = release.weights(np.abs(terms).sum(axis=1))
     cells = np.argwhere(rows)
@@ -219,13 +219,15 @@ def density(release, rows, terms, outputs):
     return densities  # times one constant for every data set
 
 
-def losses(release, first, second, terms, outputs):
+def compute_losses(release, first, second, terms, outputs):
     """ln of the likelihood ratio, outputs counted in every sign."""
-    ratio = density(release, first, terms, outputs) / density(release, second, terms, outputs)
+    ratio = compute_density(release, first, terms, outputs) / compute_density(
+        release, second, terms, outputs
+    )
     return np.log(ratio)
 
 
-def points(count, rows, d, reach=60.0):
+def build_output_grid(count, rows, d, reach=60.0):
     """A grid of outputs that reaches far out in each coordinate, where the worst ratios are."""
     axis = np.concatenate([[-reach], np.linspace(-4, 4, count), [reach]])
     grid = np.array(list(itertools.product(axis, repeat=rows * d)))
@@ -244,16 +246,16 @@ LENGTHS = {
 def test_no_cell_that_comes_or_goes_spends_more_than_the_record_says(kind):
     """The exact likelihood ratios of 'draw, weigh, add Laplace', for every data set of one item and
     three users, every cell of it, in both directions; and the most is reached."""
-    release = sampled_laplace()
+    release = build_sampled_laplace()
     terms = np.array(LENGTHS[kind])[:, None] * np.array([1.0, -1.0, 1.0])[:, None]
     allowed, max_loss = release.loss(release.sensitivity[CELL]).epsilon, 0.0
     assert allowed == pytest.approx(1.2)
-    outputs = points(161, 1, 1)
+    outputs = build_output_grid(161, 1, 1)
     for before in itertools.product([0, 1], repeat=3):
         for cell in range(3):
             after = np.array(before)
             after[cell] = 1 - after[cell]
-            loss = losses(release, np.array([before]), after[None], terms, outputs)
+            loss = compute_losses(release, np.array([before]), after[None], terms, outputs)
             max_loss = max(max_loss, np.abs(loss).max())
             assert np.abs(loss).max() <= allowed * (1 + 1e-9)
     assert max_loss >= 0.999 * allowed
@@ -262,14 +264,14 @@ def test_no_cell_that_comes_or_goes_spends_more_than_the_record_says(kind):
 def test_a_cell_that_comes_and_one_that_goes_are_both_within_the_record():
     """One user alone: a cell that comes reaches the record; one that goes stays below where it is
     sampled, and reaches it only where it is always counted."""
-    release, outputs = sampled_laplace(), points(401, 1, 1)
+    release, outputs = build_sampled_laplace(), build_output_grid(401, 1, 1)
     without_cell, with_cell = np.array([[0]]), np.array([[1]])
     for length in (0.6, 0.3, 0.05):
         terms = np.array([[length]])
         w = float(release.weights(np.array([length]))[0])
         a = length / release.scale
-        comes = losses(release, with_cell, without_cell, terms, outputs).max()
-        removal_loss = losses(release, without_cell, with_cell, terms, outputs).max()
+        comes = compute_losses(release, with_cell, without_cell, terms, outputs).max()
+        removal_loss = compute_losses(release, without_cell, with_cell, terms, outputs).max()
         assert comes == pytest.approx(math.log1p(math.expm1(a * w) / w))
         assert comes == pytest.approx(release.term_epsilon)
         assert removal_loss == pytest.approx(-math.log1p(math.expm1(-a * w) / w))
@@ -279,19 +281,19 @@ def test_a_cell_that_comes_and_one_that_goes_are_both_within_the_record():
 
 def test_a_row_of_several_cells_adds_up():
     """Two items, one user who has both or neither: the record's loss of two terms, reached."""
-    release = sampled_laplace(shape=(2, 1))
-    outputs = points(21, 2, 1)
+    release = build_sampled_laplace(shape=(2, 1))
+    outputs = build_output_grid(21, 2, 1)
     terms = np.array([[0.3], [0.6]])
     neither = np.array([[0, 1], [0, 0]])
     rows = np.array([[1, 1], [1, 0]])
-    loss = np.abs(losses(release, rows, neither, terms, outputs)).max()
+    loss = np.abs(compute_losses(release, rows, neither, terms, outputs)).max()
     two = release.loss(2 * release.longest).epsilon
     assert 0.999 * two <= loss <= two * (1 + 1e-9)
 
 
 def test_two_terms_of_one_row_tell_more_than_two_answers():
     """Always counted, they move one number by twice their length: its exact law is known."""
-    release = sampled_laplace(scale=0.5, longest=0.6, budget=1.2, terms=2)
+    release = build_sampled_laplace(scale=0.5, longest=0.6, budget=1.2, terms=2)
     spent = release.loss(2 * release.longest)
     for epsilon in np.linspace(0, 2.4, 13)[:-1]:
         exact = -math.expm1((epsilon - 2 * release.longest / release.scale) / 2)
@@ -302,7 +304,7 @@ def test_two_terms_of_one_row_tell_more_than_two_answers():
 @pytest.mark.parametrize("scale", [0.05, 0.5, 40.0])
 def test_the_record_computes_its_loss_from_scale_length_and_budget(scale, budget):
     """The most over lengths; never a number that the mechanism hands over."""
-    release = sampled_laplace(scale=scale, budget=budget, times=3)
+    release = build_sampled_laplace(scale=scale, budget=budget, times=3)
     lengths = np.linspace(0, release.longest, 400)
     a, w = lengths / scale, release.weights(lengths)
     worst = float(amplified_losses(a, w).max())
@@ -326,18 +328,18 @@ def test_a_bound_that_is_no_whole_number_of_terms_is_refused():
     """Half the length is no half of the loss: a shorter term is counted more often."""
     for terms in (0.5, 1.5, 1e-6):
         with pytest.raises(InvalidSetting, match=r"must be a multiple of 0\.6"):
-            sampled_laplace(terms=terms)
+            build_sampled_laplace(terms=terms)
     for terms in (0, 1, 7):
-        sampled_laplace(terms=terms)
+        build_sampled_laplace(terms=terms)
 
 
-def half(losses, epsilon):
+def halve_losses(losses, epsilon):
     """The planted fault: losses without their factor 2."""
     return importance_weights(np.asarray(losses) / 2, epsilon)
 
 
 def test_weights_that_let_a_term_spend_more_are_refused_or_stand_on_the_card(monkeypatch):
-    release, rng = sampled_laplace(), np.random.default_rng(0)
+    release, rng = build_sampled_laplace(), np.random.default_rng(0)
     rows, terms = csr_array(np.ones((1, 2))), np.array([[0.3], [0.6]])
     release.publish(Sums(rows, terms), rng)
     with pytest.raises(InvalidSetting, match="length of a term of 'sums'"):
@@ -346,11 +348,11 @@ def test_weights_that_let_a_term_spend_more_are_refused_or_stand_on_the_card(mon
         fault.setattr(
             SampledLaplace,
             "weights",
-            lambda self, s: half(s / self.scale, self.budget),
+            lambda self, s: halve_losses(s / self.scale, self.budget),
         )
         with pytest.raises(InvalidSetting, match="length of a term of 'sums'"):
             release.publish(Sums(rows, terms), rng)
-    monkeypatch.setattr(sampled, "importance_weights", half)
+    monkeypatch.setattr(sampled, "importance_weights", halve_losses)
     sampled._largest_loss.cache_clear()
     try:
         assert release.term_epsilon > 1.5 > 1.2
@@ -358,7 +360,7 @@ def test_weights_that_let_a_term_spend_more_are_refused_or_stand_on_the_card(mon
         sampled._largest_loss.cache_clear()
 
 
-def used_weights(mechanism, ratings, monkeypatch):
+def record_weights(mechanism, ratings, monkeypatch):
     """The weights for which a mechanism tosses coins in its first round, and its fixed factors."""
     inclusion_weights = []
 
@@ -378,8 +380,8 @@ def test_the_mechanism_weighs_each_cell_by_twice_its_factor(monkeypatch):
     and a cell then spends more than epsilon."""
     mechanism = registry.create("dpimf-sampled", epsilon=0.9, rounds=1, rank=3, clip=0.1)
     assert isinstance(mechanism, Dpimf)
-    ratings = some_clicks()
-    weights, publications = used_weights(mechanism, ratings, monkeypatch)
+    ratings = draw_clicks()
+    weights, publications = record_weights(mechanism, ratings, monkeypatch)
     start = np.random.default_rng(5).random((USERS, 3))
     factors = mechanism.clip_factors(start)
     columns = binary_matrix(ratings).T.tocsr()
@@ -403,7 +405,9 @@ def test_one_user_of_the_mechanism_spends_epsilon_a_cell_and_not_more():
     release = mechanism.guarantee(public).releases.first
     terms = 2 * mechanism.clip_factors(np.array([[0.9], [0.06], [0.01]]))
     first, second = np.array([[1, 1, 1]]), np.array([[1, 1, 0]])
-    loss = np.abs(losses(release, first, second, terms, points(101, 1, 1, reach=20.0)))
+    loss = np.abs(
+        compute_losses(release, first, second, terms, build_output_grid(101, 1, 1, reach=20.0))
+    )
     certified = mechanism.guarantee(public).certified(CELL).epsilon
     assert 0.999 * certified <= loss.max() <= certified * (1 + 1e-9)
 
@@ -414,7 +418,7 @@ def test_one_user_of_the_mechanism_spends_epsilon_a_cell_and_not_more():
 @needs_opendp
 def test_an_exact_release_tosses_the_coins_it_counts():
     mechanism = registry.create("dpimf-sampled", epsilon=1.0, rounds=1)
-    ratings = some_clicks()
+    ratings = draw_clicks()
     check_releasable(mechanism, ratings)
     source = SecureSource()
     list(mechanism.fit(ratings, source))
@@ -433,7 +437,7 @@ def test_an_exact_release_tosses_the_coins_it_counts():
 def test_the_rounding_of_a_sampled_sum_is_counted(epsilon):
     """N coordinates are rounded by a step at most: e^{aw} grows by e^{N step / scale}."""
     mechanism = registry.create("dpimf-sampled", epsilon=epsilon, rounds=1)
-    public = some_clicks().public
+    public = draw_clicks().public
     plain = mechanism.guarantee(public)
     exact = secure_guarantee(plain, 100)
     release = plain.releases.first
@@ -449,7 +453,7 @@ def test_the_rounding_of_a_sampled_sum_is_counted(epsilon):
 # Traces, and choices between releases
 
 
-def answered_alike(mechanism, ratings, other_ratings, seed=0):
+def replay_answers(mechanism, ratings, other_ratings, seed=0):
     """The steps on two data sets, the second answered as the first was."""
     with privacy.record_publications() as publications:
         first = list(mechanism.fit(ratings, np.random.default_rng(seed)))
@@ -464,10 +468,10 @@ SIGN_SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(("id", "settings"), one_bit(), ids=str)
+@pytest.mark.parametrize(("id", "settings"), list_one_bit_cases(), ids=str)
 def test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answers(id, settings):
     mechanism = registry.create(id, **{"epsilon": 2.0} | SIGN_SETTINGS.get(id, {}) | settings)
-    first, second, _, _ = answered_alike(mechanism, signs(1), signs(2))
+    first, second, _, _ = replay_answers(mechanism, draw_signs(1), draw_signs(2))
     raw = set()
     for publication, other in zip(
         first, second, strict=False
@@ -497,7 +501,7 @@ def test_what_is_asked_next_follows_from_answers_and_not_from_raw_counts(
     """Everybody has everything, or nobody has anything: given the same answers, the same questions
     are asked in the same order, and items learn the same."""
     mechanism = registry.create(id, epsilon=epsilon)
-    first, second, queries, again = answered_alike(
+    first, second, queries, again = replay_answers(
         mechanism, clicks(first_clicks), clicks(second_clicks)
     )
     assert len(first) == len(second)
@@ -526,10 +530,10 @@ def test_features_of_the_first_round_hold_no_raw_count():
 
 
 def test_two_coordinates_count_by_their_sum():
-    release = sampled_laplace(shape=(1, 2))
+    release = build_sampled_laplace(shape=(1, 2))
     terms = np.array([[0.2, -0.1], [0.35, 0.25]])
     first, second = np.array([[1, 1]]), np.array([[0, 1]])
-    loss = np.abs(losses(release, first, second, terms, points(31, 1, 2))).max()
+    loss = np.abs(compute_losses(release, first, second, terms, build_output_grid(31, 1, 2))).max()
     assert 0.999 * release.term_epsilon <= loss <= release.term_epsilon * (1 + 1e-9)
 
 

@@ -22,7 +22,7 @@ CELLS = [(u, i) for u in range(40) for i in range(20) if (u + i) % 2]
 ROWS = [(f"p{u}", f"film {i}", 1 + (u * i) % 5) for u, i in CELLS]
 
 
-def text(head: str, *columns: list[object], separator: str = ",") -> str:
+def build_csv(head: str, *columns: list[object], separator: str = ",") -> str:
     lines = [separator.join(map(str, row)) for row in zip(*columns, strict=True)]
     return "\n".join([*[head] * bool(head), *lines]) + "\n"
 
@@ -34,7 +34,7 @@ NUMBERS = list(range(1, len(ROWS) + 1))
 @pytest.mark.parametrize("name", ["id", "no", "#", "index", "rank", "No.", ""])
 @pytest.mark.parametrize("user", ["rater_id", "reader", "User ID", "customer", "voter", "Benutzer"])
 def test_a_row_number_is_never_a_user(name: str, user: str) -> None:
-    data = read_upload(text(f"{name},{user},title,score", NUMBERS, USERS, ITEMS, VALUES))
+    data = read_upload(build_csv(f"{name},{user},title,score", NUMBERS, USERS, ITEMS, VALUES))
     assert data.ratings.shape == (40, 20)
     assert dict(data.ratings.columns.names)["user"] == user
     assert "user" not in data.ratings.columns.guessed
@@ -44,7 +44,7 @@ def test_a_row_number_is_never_a_user(name: str, user: str) -> None:
     "head", ["id,name,film,stars", "when,who,film,stars", "Date,Name,Year,Rating", "movie,a,b,c"]
 )
 def test_a_header_that_does_not_name_the_user_is_asked(head: str) -> None:
-    content = text(head, NUMBERS, USERS, ITEMS, VALUES)
+    content = build_csv(head, NUMBERS, USERS, ITEMS, VALUES)
     with pytest.raises(BadRatings, match=r"x\.csv.*candidates are.*--user COLUMN"):
         read_upload(content)
     ratings = read_upload(content, user=2, item=3, rating=4).ratings
@@ -53,10 +53,10 @@ def test_a_header_that_does_not_name_the_user_is_asked(head: str) -> None:
 
 
 def test_without_a_header_the_usual_order_is_a_guess() -> None:
-    ratings = read_upload(text("", USERS, ITEMS, VALUES)).ratings
+    ratings = read_upload(build_csv("", USERS, ITEMS, VALUES)).ratings
     assert ratings.columns.names[0] == ("user", "column 1")
     assert ratings.columns.guessed == ("user", "item", "rating")
-    confirmed = read_upload(text("", USERS, ITEMS, VALUES), user=1).ratings
+    confirmed = read_upload(build_csv("", USERS, ITEMS, VALUES), user=1).ratings
     assert confirmed.columns.guessed == ("item", "rating")
 
 
@@ -65,27 +65,30 @@ def test_without_a_header_the_usual_order_is_a_guess() -> None:
 )
 def test_without_a_header_other_columns_are_asked(columns: tuple[list[object], ...]) -> None:
     with pytest.raises(BadRatings, match=r"no column holds the user.*--user COLUMN"):
-        read_upload(text("", *columns))
+        read_upload(build_csv("", *columns))
 
 
 def test_counts_that_speak_against_the_column_are_asked_about() -> None:
-    csv_text = text("user,item,rating", NUMBERS, ITEMS, VALUES)
+    csv_text = build_csv("user,item,rating", NUMBERS, ITEMS, VALUES)
     with pytest.raises(BadRatings, match=r"'user' have one rating.*--user COLUMN"):
         read_upload(csv_text)
     assert read_upload(csv_text, user="user").ratings.public.users == len(ROWS)
-    swapped = text("", ITEMS, USERS, VALUES)
+    swapped = build_csv("", ITEMS, USERS, VALUES)
     with pytest.raises(BadRatings, match="column 1 would be 20 users, and column 2 40 items"):
         read_upload(swapped)
     assert read_upload(swapped, user=2).ratings.shape == (40, 20)
-    assert read_upload(text("item,user,rating", ITEMS, USERS, VALUES)).ratings.shape == (40, 20)
+    assert read_upload(build_csv("item,user,rating", ITEMS, USERS, VALUES)).ratings.shape == (
+        40,
+        20,
+    )
 
 
 def test_of_test_ratings_everybody_may_have_one(tmp_path: Path) -> None:
     n = 120
     people = [f"p{k}" for k in range(n)]
-    train = text("user,item,rating", people * 2, ["a"] * n + ["b"] * n, [3, 4] * n)
+    train = build_csv("user,item,rating", people * 2, ["a"] * n + ["b"] * n, [3, 4] * n)
     (tmp_path / "train.csv").write_text(train)
-    (tmp_path / "test.csv").write_text(text("user,item,rating", people, ["c"] * n, [5] * n))
+    (tmp_path / "test.csv").write_text(build_csv("user,item,rating", people, ["c"] * n, [5] * n))
     pair = datasets.read_pair(tmp_path / "train.csv", tmp_path / "test.csv", low=1, high=5)
     assert [len(ratings) for ratings in pair] == [2 * n, n]
 
@@ -118,13 +121,13 @@ def test_other_formats_say_their_columns_too(tmp_path: Path) -> None:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
-    (tmp_path / "plain.csv").write_text(text("", USERS, ITEMS, VALUES))
+    (tmp_path / "plain.csv").write_text(build_csv("", USERS, ITEMS, VALUES))
     (tmp_path / "rails.csv").write_text(
-        text("id,rater_id,film_id,stars", NUMBERS, USERS, ITEMS, VALUES)
+        build_csv("id,rater_id,film_id,stars", NUMBERS, USERS, ITEMS, VALUES)
     )
     item_kinds = [f"kind {k % 3}" for k in range(20)]
     years = [1990 + k for k in range(20)]
-    table = text("film,kind,year", [f"film {k}" for k in range(20)], item_kinds, years)
+    table = build_csv("film,kind,year", [f"film {k}" for k in range(20)], item_kinds, years)
     (tmp_path / "items.csv").write_text(table)
     return tmp_path
 
@@ -220,7 +223,7 @@ def test_files_as_people_bring_them() -> None:
 
 def test_samples_have_no_columns_and_preparation_keeps_them() -> None:
     assert not datasets.load("movie-night").ratings.columns.names
-    data = read_upload(text("", USERS, ITEMS, VALUES))
+    data = read_upload(build_csv("", USERS, ITEMS, VALUES))
     method = create("private-effects", epsilon=1)
     problem = build_problem(data, method.task)
     assert problem.train.columns == problem.test.columns == data.ratings.columns

@@ -16,20 +16,22 @@ from tests.protocol_helpers import list_received
 from tests.ratings_helpers import clicks
 
 
-def mechanism(epsilon: float = 1.0, **settings) -> Dpimf:
+def create_mechanism(epsilon: float = 1.0, **settings) -> Dpimf:
     built = registry.create("dpimf-optimal", epsilon=epsilon, **settings)
     assert isinstance(built, Dpimf)
     return built
 
 
-def ratings_of(users: int = 30, items: int = 20) -> Ratings:
+def draw_ratings(users: int = 30, items: int = 20) -> Ratings:
     return clicks(np.random.default_rng(0).random((users, items)) < 0.4)
 
 
 @pytest.mark.parametrize("profiles", list(Profiles))
 def test_every_round_each_party_sends_and_receives_the_profiles(profiles: Profiles) -> None:
-    flow = Federation(mechanism=mechanism(rank=4, profiles=profiles), parties=3, rounds=2, local=2)
-    run = FederatedRun(flow, ratings_of(), np.random.default_rng(1), watch=0)
+    flow = Federation(
+        mechanism=create_mechanism(rank=4, profiles=profiles), parties=3, rounds=2, local=2
+    )
+    run = FederatedRun(flow, draw_ratings(), np.random.default_rng(1), watch=0)
     rounds, transcript, model = list(run.play()), run.transcript, run.build_model()
     exchanged = 20 if profiles is Profiles.ITEMS else 30
     assert rounds == [1, 2]
@@ -47,8 +49,8 @@ def test_every_round_each_party_sends_and_receives_the_profiles(profiles: Profil
 
 def test_what_a_party_sends_does_not_show_another_partys_users() -> None:
     """Changing a user of one party changes nothing that the others send in the first round."""
-    ratings = ratings_of()
-    flow = Federation(mechanism=mechanism(rank=3), parties=3, rounds=1)
+    ratings = draw_ratings()
+    flow = Federation(mechanism=create_mechanism(rank=3), parties=3, rounds=1)
     parties = flow.split(ratings, np.random.default_rng(3))
     changed = ratings.select(ratings.users != parties[0][0])
     sent = []
@@ -63,7 +65,7 @@ def test_what_a_party_sends_does_not_show_another_partys_users() -> None:
         assert np.array_equal(sent[0][other], sent[1][other])
 
 
-def publications_of(flow: Federation, ratings: Ratings) -> list[Publication]:
+def record_run(flow: Federation, ratings: Ratings) -> list[Publication]:
     with record_publications() as publications:
         list(FederatedRun(flow, ratings, np.random.default_rng(3)).play())
     return publications
@@ -75,8 +77,8 @@ def test_every_solve_of_every_party_makes_the_releases_of_the_card(id, profiles)
     built = registry.create(id, epsilon=1.0, rank=3, profiles=profiles)
     assert isinstance(built, Dpimf)
     flow = Federation(mechanism=built, parties=3, rounds=2, local=2)
-    publications = publications_of(flow, ratings_of())
-    expected = [release for _, release in built.guarantee(ratings_of().public).releases] * (
+    publications = record_run(flow, draw_ratings())
+    expected = [release for _, release in built.guarantee(draw_ratings().public).releases] * (
         3 * 2 * 2
     )
     for p in publications:
@@ -87,9 +89,9 @@ def test_every_solve_of_every_party_makes_the_releases_of_the_card(id, profiles)
 
 def test_what_a_party_sends_in_the_first_round_is_made_of_its_published_answers() -> None:
     """Given the same answers, other rows give the same profiles to the last bit."""
-    ratings = ratings_of()
-    flow = Federation(mechanism=mechanism(rank=3), parties=3, rounds=1)
-    answers = publications_of(flow, ratings)
+    ratings = draw_ratings()
+    flow = Federation(mechanism=create_mechanism(rank=3), parties=3, rounds=1)
+    answers = record_run(flow, ratings)
     sent = []
     for data in (ratings, ratings.select(np.arange(len(ratings)) % 3 > 0)):
         run = FederatedRun(flow, data, np.random.default_rng(3), watch=0)
@@ -102,8 +104,8 @@ def test_what_a_party_sends_in_the_first_round_is_made_of_its_published_answers(
 def test_no_two_parties_rounds_or_cells_share_their_noise() -> None:
     """The sizes of all noise differ: two of some 1,500 independent numbers are within 1e-13 with a
     chance of 1e-7."""
-    flow = Federation(mechanism=mechanism(rank=3), parties=3, rounds=2, local=2)
-    publications = publications_of(flow, ratings_of())
+    flow = Federation(mechanism=create_mechanism(rank=3), parties=3, rounds=2, local=2)
+    publications = record_run(flow, draw_ratings())
     noise = np.concatenate(
         [((p.published - p.private) / p.release.scale).ravel() for p in publications]
     )
@@ -114,12 +116,12 @@ def test_no_two_parties_rounds_or_cells_share_their_noise() -> None:
 
 def test_one_cell_of_a_party_moves_its_first_answer_as_far_as_stated_at_most() -> None:
     """Planted bug: a party that does not clip its factors."""
-    ratings = ratings_of()
-    flow = Federation(mechanism=mechanism(rank=3), parties=3, rounds=1)
-    before = publications_of(flow, ratings)
+    ratings = draw_ratings()
+    flow = Federation(mechanism=create_mechanism(rank=3), parties=3, rounds=1)
+    before = record_run(flow, ratings)
     differences = []
     for k in range(0, len(ratings), 5):
-        after = publications_of(flow, ratings.select(np.arange(len(ratings)) != k))
+        after = record_run(flow, ratings.select(np.arange(len(ratings)) != k))
         changes = [
             p.release.distance(p.private, q.private) for p, q in zip(before, after, strict=True)
         ]
@@ -131,31 +133,33 @@ def test_one_cell_of_a_party_moves_its_first_answer_as_far_as_stated_at_most() -
 
 def test_the_budget_line_is_honest() -> None:
     public = PublicFacts(users=30, items=20, low=0, high=1)
-    line = Federation(mechanism=mechanism(2.0), parties=5, rounds=100, local=20).account_budget(
-        public
-    )
+    line = Federation(
+        mechanism=create_mechanism(2.0), parties=5, rounds=100, local=20
+    ).account_budget(public)
     assert line.claimed == 2.0
     assert line.solves == 2000
     assert line.cell == pytest.approx(2.0)
     assert line.cell_composed == pytest.approx(4000.0)
     assert line.user_composed == pytest.approx(80_000.0)
     assert not line.certified
-    single = Federation(mechanism=mechanism(2.0, rounds=1), parties=5, rounds=1).account_budget(
+    single = Federation(
+        mechanism=create_mechanism(2.0, rounds=1), parties=5, rounds=1
+    ).account_budget(public)
+    assert single.certified
+    guarantee = create_mechanism(2.0, rounds=1).guarantee(public)
+    assert single.cell_composed == pytest.approx(guarantee.certified(CELL).epsilon)
+    users = create_mechanism(2.0, rounds=1, profiles=Profiles.USERS)
+    assert not Federation(mechanism=users, parties=5, rounds=1).account_budget(public).certified
+    read_off = Federation(mechanism=create_mechanism(2.0, clip=None), rounds=1).account_budget(
         public
     )
-    assert single.certified
-    guarantee = mechanism(2.0, rounds=1).guarantee(public)
-    assert single.cell_composed == pytest.approx(guarantee.certified(CELL).epsilon)
-    users = mechanism(2.0, rounds=1, profiles=Profiles.USERS)
-    assert not Federation(mechanism=users, parties=5, rounds=1).account_budget(public).certified
-    read_off = Federation(mechanism=mechanism(2.0, clip=None), rounds=1).account_budget(public)
     assert read_off.cell == float("inf")
     assert not read_off.certified
 
 
 def test_parties_share_out_all_users_once() -> None:
-    flow = Federation(mechanism=mechanism(), parties=7)
-    parties = flow.split(ratings_of(), np.random.default_rng(2))
+    flow = Federation(mechanism=create_mechanism(), parties=7)
+    parties = flow.split(draw_ratings(), np.random.default_rng(2))
     assert sorted(np.concatenate(parties).tolist()) == list(range(30))
     assert max(map(len, parties)) - min(map(len, parties)) <= 1
 
@@ -165,7 +169,7 @@ def test_one_party_learns_and_ten_pay_for_their_smaller_rows() -> None:
     train, test = LeaveLast()(generate.generate_clicks(2).ratings, np.random.default_rng(0))
 
     def hit_ratio(parties: int) -> float:
-        flow = Federation(mechanism=mechanism(3.0), parties=parties, rounds=5)
+        flow = Federation(mechanism=create_mechanism(3.0), parties=parties, rounds=5)
         run = FederatedRun(flow, train, np.random.default_rng(0))
         assert len(list(run.play())) == 5
         return metrics.evaluate_ranking(run.build_model(), train, test, np.random.default_rng(0)).hr

@@ -29,22 +29,22 @@ PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
 FULL_BUDGET = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
 
 
-def complementary(epsilon, rank, regularisation, largest, **split):
+def bound_complementary(epsilon, rank, regularisation, largest, **split):
     scales = bounds.scales(epsilon, rank, largest, bounds.BudgetSplit(**split))
     return bounds.excess_loss(scales, rank, regularisation)
 
 
-def strawman(epsilon, rank, regularisation, largest):
+def bound_strawman(epsilon, rank, regularisation, largest):
     scales = bounds.scales(epsilon, rank, largest)
     return bounds.excess_loss(scales, rank, regularisation)
 
 
-def printed(*size, **split):
+def compute_printed_bound(*size, **split):
     return bounds.printed_excess_loss(*size, bounds.BudgetSplit(**split) if split else None)
 
 
-symmetric = partial(complementary, symmetric=True)
-optimal = partial(complementary, **FULL_BUDGET)
+symmetric = partial(bound_complementary, symmetric=True)
+bound_optimal = partial(bound_complementary, **FULL_BUDGET)
 
 
 @pytest.mark.parametrize("rank", [1, 4, 8, 20, 40])
@@ -56,13 +56,15 @@ def test_when_the_printed_bounds_are_ordered(rank, largest, beta) -> None:
     orderings = []
     for ridge in (1e-6, 1e-3, 0.07, 1.0, 1e4, 1e8):
         args = (1.0, rank, ridge, largest)
-        first = printed(*args)
-        second = printed(*args, **split)
+        first = compute_printed_bound(*args)
+        second = compute_printed_bound(*args, **split)
         orderings.append(first >= second)
-        third = printed(*args, symmetric=True, **split)
-        assert second >= third >= printed(*args, **FULL_BUDGET)
-        assert complementary(*args, **split) >= symmetric(*args, **split) >= optimal(*args)
-        assert strawman(2.0, *args[1:]) == pytest.approx(strawman(*args) / 2)
+        third = compute_printed_bound(*args, symmetric=True, **split)
+        assert second >= third >= compute_printed_bound(*args, **FULL_BUDGET)
+        assert (
+            bound_complementary(*args, **split) >= symmetric(*args, **split) >= bound_optimal(*args)
+        )
+        assert bound_strawman(2.0, *args[1:]) == pytest.approx(bound_strawman(*args) / 2)
     assert all(orderings) == bounds.complementary_wins(bounds.BudgetSplit(0.8, *beta), rank)
 
 
@@ -86,14 +88,14 @@ def test_theorem_5_bounds_the_excess_loss_of_every_variant(variant, rank, alpha)
         for beta1, beta2 in BETAS if variant != "strawman" else BETAS[:1]:
             if variant == "strawman":
                 mechanism = Strawman(epsilon=epsilon, **settings)
-                limit = strawman(*size)
+                limit = bound_strawman(*size)
             else:
                 kind = Complementary if variant == "complementary" else Symmetric
                 remainder = 1 - beta1 - beta2
                 mechanism = kind(
                     epsilon=epsilon, beta1=beta1, beta2=beta2, beta3=remainder, **settings
                 )
-                bound = complementary if variant == "complementary" else symmetric
+                bound = bound_complementary if variant == "complementary" else symmetric
                 limit = bound(*size, alpha=alpha, beta1=beta1, beta2=beta2)
             loss = mechanism.loss
             a = (
@@ -240,9 +242,11 @@ def test_sampled_losses_do_not_overflow() -> None:
 
 def test_at_alpha_one_only_the_first_order_counts() -> None:
     split = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
-    assert complementary(1.0, 5, 0.1, 0.3, **split) == optimal(1.0, 5, 0.1, 0.3)
-    assert printed(1.0, 5, 0.1, 0.3, **split) == pytest.approx(2 * optimal(1.0, 5, 0.1, 0.3))
+    assert bound_complementary(1.0, 5, 0.1, 0.3, **split) == bound_optimal(1.0, 5, 0.1, 0.3)
+    assert compute_printed_bound(1.0, 5, 0.1, 0.3, **split) == pytest.approx(
+        2 * bound_optimal(1.0, 5, 0.1, 0.3)
+    )
     for beta in ((1.0, 0.0), (0.5, 0.5)):  # nothing left for the second moment, or for the ridge
         split = {"alpha": 0.5, "beta1": beta[0], "beta2": beta[1]}
-        for bound in (complementary, symmetric):
+        for bound in (bound_complementary, symmetric):
             assert bound(1.0, 5, 0.1, 0.3, **split) == math.inf

@@ -73,7 +73,7 @@ def rest(*, quietly: bool = False) -> CommandReport:
     return CommandReport("quiet" if quietly else "stayed", ["stayed"])
 
 
-def parser():
+def build_test_parser():
     built = argparse.ArgumentParser(prog="dpmc")
     group = CommandGroup("Many\n\nAll of them.", rest, {"go": travel, "rest": rest})
     add_commands(built, {"travel": travel, "all": group})
@@ -81,7 +81,7 @@ def parser():
 
 
 def parse_arguments(*argv):
-    return collect_arguments(parser().parse_args(["travel", *argv]))
+    return collect_arguments(build_test_parser().parse_args(["travel", *argv]))
 
 
 def test_what_is_not_typed_is_the_function_s_own_default():
@@ -100,23 +100,25 @@ def test_texts_become_what_the_annotation_says():
 
 
 def test_a_report_is_written_as_asked_and_its_failure_comes_last(capsys):
-    run_command(parser().parse_args(["travel", "home", "--to", "x"]))
+    run_command(build_test_parser().parse_args(["travel", "home", "--to", "x"]))
     assert capsys.readouterr().out == "gone\n\nback\n"
     with pytest.raises(DpmcError, match="late"):
-        run_command(parser().parse_args(["all", "--json", "go", "home", "1", "--to", "x"]))
+        run_command(
+            build_test_parser().parse_args(["all", "--json", "go", "home", "1", "--to", "x"])
+        )
     assert capsys.readouterr().out.startswith('[\n  "home"')
     for argv in (["all", "--quietly", "--json"], ["all", "--quietly", "rest", "--json"]):
-        run_command(parser().parse_args(argv))
+        run_command(build_test_parser().parse_args(argv))
         assert capsys.readouterr().out == '"quiet"\n'
 
 
-def functions():
+def list_functions():
     for command in COMMANDS.values():
         group = isinstance(command, CommandGroup)
         yield from command.actions.values() if group else [command]
 
 
-@pytest.mark.parametrize("function", list(functions()), ids=lambda function: function.__name__)
+@pytest.mark.parametrize("function", list(list_functions()), ids=lambda function: function.__name__)
 def test_every_option_has_its_words(function):
     """Only the two ends of the range, which --range is for, are not told of."""
 

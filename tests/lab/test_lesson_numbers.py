@@ -44,16 +44,17 @@ def lie(epsilon):
     return float(1 / (1 + mpmath.exp(epsilon)))
 
 
-def laws(epsilon, times):
+def compute_report_pmfs(epsilon, times):
     """The chances of so many yes among the reports of one who would say yes, and no."""
     f = lie(epsilon)
     yes = [math.comb(times, k) * (1 - f) ** k * f ** (times - k) for k in range(times + 1)]
     return yes, yes[::-1]
 
 
-def right(epsilon, times=1, before=0.5):
+def compute_success(epsilon, times=1, before=0.5):
     return sum(
-        max(before * y, (1 - before) * n) for y, n in zip(*laws(epsilon, times), strict=True)
+        max(before * y, (1 - before) * n)
+        for y, n in zip(*compute_report_pmfs(epsilon, times), strict=True)
     )
 
 
@@ -62,7 +63,7 @@ def compute_certainty(before, epsilon, answer="yes"):
     return odds / (1 + odds)
 
 
-def odds(share):
+def format_odds(share):
     ratio = share / (1 - share)
     return [ratio, 1] if ratio >= 1 - 1e-12 else [1, 1 / ratio]
 
@@ -99,18 +100,18 @@ def clopper_pearson(yes, reports):
     return 0.0 if yes == 0 else ends[0], 1.0 if yes == reports else ends[1]
 
 
-def through(share, f):
+def unflip_share(share, f):
     return (share - f) / (1 - 2 * f)
 
 
-def like(yes, reports, f):
+def estimate_population(yes, reports, f):
     """Of people like these."""
-    ends = (through(end, f) for end in clopper_pearson(yes, reports))
+    ends = (unflip_share(end, f) for end in clopper_pearson(yes, reports))
     return tuple(min(max(end, 0.0), 1.0) for end in ends)
 
 
 @cache
-def this(yes, reports, f):
+def estimate_class(yes, reports, f):
     """Of these: those numbers of true yes under which neither so many nor so few are unlikely."""
     fit = []
     for true in range(reports + 1):
@@ -127,8 +128,8 @@ def this(yes, reports, f):
 
 
 @cache
-def reach(people, f):
-    low, high = like(people // 2, people, f)
+def compute_half_width(people, f):
+    low, high = estimate_population(people // 2, people, f)
     return (high - low) / 2
 
 
@@ -136,7 +137,7 @@ def reach(people, f):
 
 
 @cache
-def scores(file, metric):
+def read_scores(file, metric):
     """Of each seed, by mechanism and epsilon."""
     by_mechanism = defaultdict(list)
     with (ROOT / "sample_data" / "curves" / file).open(encoding="utf-8") as stream:
@@ -147,16 +148,16 @@ def scores(file, metric):
     return by_mechanism
 
 
-def ends(mechanism, epsilon):
+def read_range_scores(mechanism, epsilon):
     """Its scores, those of its guess, and those without privacy."""
     if mechanism == "private-effects":
-        by_mechanism = scores("movie-night-ratings.csv", "rmse")
+        by_mechanism = read_scores("movie-night-ratings.csv", "rmse")
         guess, nonprivate = (
             by_mechanism["private-own-mean", epsilon],
             by_mechanism["reference-ratings", None],
         )
     else:
-        by_mechanism = scores("movie-night.csv", "accuracy")
+        by_mechanism = read_scores("movie-night.csv", "accuracy")
         guess = max(
             by_mechanism["majority", None], by_mechanism["private-majority", epsilon], key=mean
         )
@@ -165,20 +166,20 @@ def ends(mechanism, epsilon):
 
 
 def compute_gain_share(mechanism, epsilon):
-    value, guess, nonprivate = map(mean, ends(mechanism, epsilon))
+    value, guess, nonprivate = map(mean, read_range_scores(mechanism, epsilon))
     return (value - guess) / (nonprivate - guess)
 
 
 def compute_significant_share(mechanism, epsilon):
     """The share in percent, where 95 % intervals over seeds tell it from guessing."""
-    value, guess, _ = ends(mechanism, epsilon)
+    value, guess, _ = read_range_scores(mechanism, epsilon)
     reach = sum(t.ppf(0.975, len(v) - 1) * stdev(v) / len(v) ** 0.5 for v in (value, guess))
     share = compute_gain_share(mechanism, epsilon)
     return [100 * share] if share > 0 and abs(mean(value) - mean(guess)) > reach else []
 
 
 @cache
-def gaussian(epsilon, delta=1e-6):
+def gaussian_success(epsilon, delta=1e-6):
     """How often the best attacker is right against Gaussian noise of exactly that promise."""
 
     def exceed(mu):
@@ -193,7 +194,7 @@ def gaussian(epsilon, delta=1e-6):
 
 
 @cache
-def lit(target):
+def compute_score_changes(target):
     """How far each of 40 x 400 scores moves, the largest first; the epsilon of the worst output."""
     rng = np.random.default_rng(0)
     observed = rng.random((40, 400)) < 0.1
@@ -215,7 +216,7 @@ def lit(target):
     return changes, sum(changes) / 2, int(observed.sum(axis=1).max())
 
 
-def audited():
+def read_audit():
     entries = json.loads((ROOT / "dpmc_lab" / "measured.json").read_text("utf-8"))
     return next(entry["measured"] for entry in entries if entry["mechanism"] == "output")
 
@@ -226,11 +227,11 @@ def audited():
 # teacher's line, and the picture. `dots` are the throws drawn, which the texts must count.
 
 
-def per_cent(*shares):
+def to_percent(*shares):
     return [100 * share for share in shares]
 
 
-def two_coins(epsilon, displayed):
+def check_two_coins(epsilon, displayed):
     """Right to the last digit of the two, or to the last but one where digits are cut twice."""
     two, flip = (float(number) for number in (displayed[0], displayed[3]))
     last = 10.0 ** -len(displayed[3].partition(".")[2])
@@ -244,9 +245,14 @@ def coin(key, m, dots, displayed):
     f = lie(e)
     if key == "throw":
         assert dots.reports == tuple(1 - turned for turned in dots.flipped)
-        return [100, 2, *per_cent(lie(2), 0.5, 1 - lie(2))], [100 * f, 100, sum(dots.flipped), 100]
+        return [100, 2, *to_percent(lie(2), 0.5, 1 - lie(2))], [
+            100 * f,
+            100,
+            sum(dots.flipped),
+            100,
+        ]
     if key == "deny":
-        expected = [100 * (1 - f), 100, 100 * f, 100, *two_coins(e, displayed[4:9]), 100]
+        expected = [100 * (1 - f), 100, 100 * f, 100, *check_two_coins(e, displayed[4:9]), 100]
         return [], expected, [], {"You tapped yes": (1 - f, f), "You tapped no": (f, 1 - f)}
     if key == "evidence":
         other = {"yes": "no", "no": "yes"}[m["sent"]]
@@ -267,31 +273,44 @@ def crowd(key, m, dots, displayed):
     if key == "count":
         assert sum(bit ^ turned for bit, turned in zip(*dots[:2], strict=True)) == true
         pulled = true / 30 * (1 - f) + (1 - true / 30) * f
-        return [30, 10, 1], [yes, 30, *per_cent(yes / 30, true / 30, pulled), 30]
+        return [30, 10, 1], [yes, 30, *to_percent(yes / 30, true / 30, pulled), 30]
     if key == "undo":
-        share = min(max(through(yes / 30, f), 0), 1)
-        interval = this(yes, 30, f)
-        expected = per_cent(yes / 30, share, *interval, true / 30, yes / 30, f)
+        share = min(max(unflip_share(yes / 30, f), 0), 1)
+        interval = estimate_class(yes, 30, f)
+        expected = to_percent(yes / 30, share, *interval, true / 30, yes / 30, f)
         expected += [1 - 2 * f, 30, 95]
-        rows = [clopper_pearson(yes, 30), like(yes, 30, f), interval]
+        rows = [clopper_pearson(yes, 30), estimate_population(yes, 30, f), interval]
         rows = [(mid, *ends) for mid, ends in zip((yes / 30, share, share), rows, strict=True)]
         return [], expected, [5, 100], rows
     n_people = int(m["people"])
     if key == "more":
-        before = [1, 30, 100 * reach(30, lie(1)), 100 * reach(3000, lie(1)), 3000, 10_000, 100_000]
+        before = [
+            1,
+            30,
+            100 * compute_half_width(30, lie(1)),
+            100 * compute_half_width(3000, lie(1)),
+            3000,
+            10_000,
+            100_000,
+        ]
         lines = {
-            f"epsilon {e:g}": tuple(min(reach(n, f), 0.5) for n in PEOPLE),
-            "without privacy": tuple(reach(n, 0) for n in PEOPLE),
+            f"epsilon {e:g}": tuple(min(compute_half_width(n, f), 0.5) for n in PEOPLE),
+            "without privacy": tuple(compute_half_width(n, 0) for n in PEOPLE),
         }
         return (
             before,
-            [n_people, e, *per_cent(reach(n_people, f), reach(n_people, 0)), 95],
+            [
+                n_people,
+                e,
+                *to_percent(compute_half_width(n_people, f), compute_half_width(n_people, 0)),
+                95,
+            ],
             [],
             lines,
         )
-    expected = [n_people, 100 * reach(n_people, f), 50, 50, 100 * (1 - f), 100]
+    expected = [n_people, 100 * compute_half_width(n_people, f), 50, 50, 100 * (1 - f), 100]
     lines = {
-        "the crowd's share, plus or minus": tuple(reach(n, f) for n in PEOPLE),
+        "the crowd's share, plus or minus": tuple(compute_half_width(n, f) for n in PEOPLE),
         "my report: the best guess is right": (1 - f,) * len(PEOPLE),
     }
     return [10_000, 30], expected, [], lines
@@ -300,15 +319,15 @@ def crowd(key, m, dots, displayed):
 def attacker(key, m, *_):
     b, e = m["before"], m["epsilon"]
     if key == "even":
-        expected = [100 * right(e, 1, b), 100, 100 * max(b, 1 - b), 100 * b]
-        line = {"with the report": tuple(right(stop, 1, b) for stop in STOPS)}
-        return [1, 100, 50, 100 * right(1), 100], expected, [], line
+        expected = [100 * compute_success(e, 1, b), 100, 100 * max(b, 1 - b), 100 * b]
+        line = {"with the report": tuple(compute_success(stop, 1, b) for stop in STOPS)}
+        return [1, 100, 50, 100 * compute_success(1), 100], expected, [], line
     if key == "without":
         up, down = compute_certainty(b, e), compute_certainty(b, e, "no")
         before = [80, 80, 100 * compute_certainty(0.8, 1), 100]
         world = {"Your phone sent no": (down,), "You did not take part": (b,)}
         world["Your phone sent yes"] = (up,)
-        return before, [*per_cent(b, up, down), 100], [], world
+        return before, [*to_percent(b, up, down), 100], [], world
     answer = m.get("sent", "yes")
     now, step = compute_certainty(b, e, answer), math.exp(e)
     lines = {
@@ -316,10 +335,10 @@ def attacker(key, m, *_):
         "before": PRIORS,
     }
     if key == "suspicion":
-        before = [90, 1, *per_cent(right(1), 0.9, compute_certainty(0.9, 1))]
-        return before, [*per_cent(b, now), *odds(b), *odds(now), step], [], lines
-    before = [90, 1, 10, *per_cent(lie(1), compute_certainty(0.9, 1, "no"))]
-    return before, [*per_cent(b, now), *odds(b), step, *odds(now)], [], lines
+        before = [90, 1, *to_percent(compute_success(1), 0.9, compute_certainty(0.9, 1))]
+        return before, [*to_percent(b, now), *format_odds(b), *format_odds(now), step], [], lines
+    before = [90, 1, 10, *to_percent(lie(1), compute_certainty(0.9, 1, "no"))]
+    return before, [*to_percent(b, now), *format_odds(b), step, *format_odds(now)], [], lines
 
 
 def again(key, m, dots, _):
@@ -327,7 +346,7 @@ def again(key, m, dots, _):
     f = lie(e)
     if key == "person":
         rated = int(m["rated"])
-        line = tuple(right(e, n) for n in range(1, 21))
+        line = tuple(compute_success(e, n) for n in range(1, 21))
         expected = [rated * e, rated, e, 50, 50, 100 * (1 - f), 100, 100 * line[rated - 1]]
         lines = {"which of two opposite tastes": line, "one rating": (1 - f,) * 20}
         return [1, 20, 1 / 20, 1, 20], expected, [], lines
@@ -336,21 +355,26 @@ def again(key, m, dots, _):
         lines = {"all together": tuple(e * n for n in ten), "the last one": (e,) * 10}
         return [2, 5, 2, 10, 32], [e * times, times, e], [], lines
     if key == "keep":
-        lines = {"thrown anew": tuple(right(e, n) for n in ten), "kept": (1 - f,) * 10}
-        return [10, 10], [100 * (1 - f), 100, 100 * right(e, times)], [], lines
+        lines = {"thrown anew": tuple(compute_success(e, n) for n in ten), "kept": (1 - f,) * 10}
+        return [10, 10], [100 * (1 - f), 100, 100 * compute_success(e, times)], [], lines
     b = m["before"]
     prior_guess = max(b, 1 - b)
     limit = max(prior_guess, 1 - lie(e * times))
-    expected = [100 * right(e, times, b), 100, times, *per_cent(right(e, 1, b), prior_guess)]
+    expected = [
+        100 * compute_success(e, times, b),
+        100,
+        times,
+        *to_percent(compute_success(e, 1, b), prior_guess),
+    ]
     expected += [sum(dots.reports), times, 100 * b, e * times, 100 * limit]
-    before = [50, 50, 1, 100 * right(1), 100, 10, 100]
-    before += per_cent(right(1), right(1, 10), 1 - lie(10))
+    before = [50, 50, 1, 100 * compute_success(1), 100, 10, 100]
+    before += to_percent(compute_success(1), compute_success(1, 10), 1 - lie(10))
     return before, expected, [50, 50]
 
 
 def claim(key, m, *_):
-    changes, min_epsilon, rated = lit(m.get("whose", "only"))
-    single_changes, own_least, _ = lit("only")
+    changes, min_epsilon, rated = compute_score_changes(m.get("whose", "only"))
+    single_changes, own_least, _ = compute_score_changes("only")
     noticed = sum(step >= 1e-3 for step in changes)
     if key == "cells":
         before = [40, 400, CELLS, CELLS, 1, sum(step >= 1e-3 for step in single_changes), CELLS]
@@ -366,7 +390,7 @@ def claim(key, m, *_):
     if key == "promise":
         lines = {"certified, at most": CELLS, "at least, by this rating": min_epsilon, "claimed": 1}
         lines = {name: tuple(math.log10(n * s) for s in STOPS) for name, n in lines.items()}
-        expected = [min_epsilon * e, e, audited(), 1, CELLS * e, CELLS]
+        expected = [min_epsilon * e, e, read_audit(), 1, CELLS * e, CELLS]
         return [1, math.e, 1, own_least, CELLS], expected, [], lines
     scale = FILM_CELLS * 2 * BOUND / e
     gains = [
@@ -385,18 +409,24 @@ def claim(key, m, *_):
 
 def choose(key, m, *_):
     e, mechanism = m["epsilon"], "private-effects"
-    chance = right(e)
+    chance = compute_success(e)
     numbers = [*compute_significant_share("input-flip", e), 50, 50, 100 * chance, 100]
-    baseline_numbers = [20, 100 * right(e, 20), 100]
+    baseline_numbers = [20, 100 * compute_success(e, 20), 100]
     if key == "price":
-        before = [1, *per_cent(*(compute_gain_share("input-flip", s) for s in (0.3, 1, 3)))]
+        before = [1, *to_percent(*(compute_gain_share("input-flip", s) for s in (0.3, 1, 3)))]
         lines = {"gain kept": tuple(compute_gain_share("input-flip", s) for s in STOPS)}
-        lines["attacker right"] = tuple(map(right, STOPS))
+        lines["attacker right"] = tuple(map(compute_success, STOPS))
         return before, numbers + baseline_numbers, [], lines
     if key == "decide":
-        world = [max(0, compute_gain_share("input-flip", e)), chance, right(e, 20)]
+        world = [max(0, compute_gain_share("input-flip", e)), chance, compute_success(e, 20)]
         return [], [e, *numbers, 100, 50, 50], [], world
-    effects_numbers = [*compute_significant_share(mechanism, e), 50, 50, 100 * gaussian(e), 100]
+    effects_numbers = [
+        *compute_significant_share(mechanism, e),
+        50,
+        50,
+        100 * gaussian_success(e),
+        100,
+    ]
     if key == "unit":
         effects_share, flip_share = (
             compute_gain_share(mechanism, 1),
@@ -412,7 +442,7 @@ def choose(key, m, *_):
             ),
         }
         return (
-            [1, 1e-6, *per_cent(effects_share, (effects_share + flip_share) / 2, flip_share)],
+            [1, 1e-6, *to_percent(effects_share, (effects_share + flip_share) / 2, flip_share)],
             expected,
             [],
             lines,
@@ -423,35 +453,37 @@ def choose(key, m, *_):
 
 
 @cache
-def told_with(mechanism, epsilon, data="movie-night"):
+def read_feature_scores(mechanism, epsilon, data="movie-night"):
     """The errors with what is publicly known of the items."""
-    return scores(f"{data}-ratings-facts.csv", "rmse")[mechanism, epsilon]
+    return read_scores(f"{data}-ratings-facts.csv", "rmse")[mechanism, epsilon]
 
 
-def on_the_scale(errors, epsilon=0.1):
+def compute_scaled_gain(errors, epsilon=0.1):
     """Between a person's mean and no privacy, both without facts."""
-    _, guess, nonprivate = map(mean, ends("private-effects", epsilon))
+    _, guess, nonprivate = map(mean, read_range_scores("private-effects", epsilon))
     return (mean(errors) - guess) / (nonprivate - guess)
 
 
-def half(values):
+def compute_ci_half_width(values):
     return t.ppf(0.975, len(values) - 1) * stdev(values) / len(values) ** 0.5
 
 
-def helps(data):
+def count_helped_epsilons(data):
     def clearly(epsilon):
-        without = scores(f"{data}-ratings.csv", "rmse")["private-effects", epsilon]
-        with_features = told_with("private-effects", epsilon, data)
-        return mean(without) - mean(with_features) > half(without) + half(with_features)
+        without = read_scores(f"{data}-ratings.csv", "rmse")["private-effects", epsilon]
+        with_features = read_feature_scores("private-effects", epsilon, data)
+        return mean(without) - mean(with_features) > compute_ci_half_width(
+            without
+        ) + compute_ci_half_width(with_features)
 
     return sum(map(clearly, STOPS))
 
 
-def buys(epsilon):
+def find_equal_epsilon(epsilon):
     """Where the means without facts, pooled until they fall, reach what is reached with them."""
     pools = []
     for stop in STOPS:
-        pools.append([mean(ends("private-effects", stop)[0]), 1])
+        pools.append([mean(read_range_scores("private-effects", stop)[0]), 1])
         while len(pools) > 1 and pools[-2][0] <= pools[-1][0]:
             (height, count), (next_height, next_count) = pools[-2:]
             pools[-2:] = [
@@ -461,7 +493,7 @@ def buys(epsilon):
                 ]
             ]
     fallen = [height for height, count in pools for _ in range(count)]
-    target = mean(told_with("private-effects", epsilon))
+    target = mean(read_feature_scores("private-effects", epsilon))
     k = next((k for k, error in enumerate(fallen) if error <= target), None)
     if k is None:
         return None
@@ -471,13 +503,16 @@ def buys(epsilon):
 
 def public(key, m, *_):
     e, mechanism = m["epsilon"], "private-effects"
-    told_gains = tuple(on_the_scale(told_with(mechanism, s), s) for s in STOPS)
+    told_gains = tuple(compute_scaled_gain(read_feature_scores(mechanism, s), s) for s in STOPS)
     gains = tuple(compute_gain_share(mechanism, s) for s in STOPS)
-    gain, items_only_gain = told_gains[STOPS.index(e)], on_the_scale(told_with("alone", None))
-    guess = ends(mechanism, e)[1]
-    is_distinct = mean(guess) - mean(told_with(mechanism, e)) > half(guess) + half(
-        told_with(mechanism, e)
+    gain, items_only_gain = (
+        told_gains[STOPS.index(e)],
+        compute_scaled_gain(read_feature_scores("alone", None)),
     )
+    guess = read_range_scores(mechanism, e)[1]
+    is_distinct = mean(guess) - mean(read_feature_scores(mechanism, e)) > compute_ci_half_width(
+        guess
+    ) + compute_ci_half_width(read_feature_scores(mechanism, e))
     if key == "poster":
         expected = [
             e,
@@ -490,17 +525,26 @@ def public(key, m, *_):
         return [], expected, [], {"with genres": told_gains, "without": gains}
     if key == "worth":
         lines = {"without genres": gains, f"with genres at {e:g}": gain}
-        min_epsilon = buys(e)
-        before = [1, 100 * told_gains[STOPS.index(1)], 1, buys(1), 10]
+        min_epsilon = find_equal_epsilon(e)
+        before = [1, 100 * told_gains[STOPS.index(1)], 1, find_equal_epsilon(1), 10]
         return before, [10 if min_epsilon is None else min_epsilon, e, 3], [], lines
     if key == "alone":
         lines = {"genres and others' ratings": told_gains, "alone": items_only_gain}
-        before = per_cent(0, items_only_gain, told_gains[STOPS.index(1)])
+        before = to_percent(0, items_only_gain, told_gains[STOPS.index(1)])
         return before, [100 * items_only_gain, e, 100 * gain], [], lines
-    raw = on_the_scale(told_with("reference-ratings", None)) - 1
+    raw = compute_scaled_gain(read_feature_scores("reference-ratings", None)) - 1
     lines = {"genres add": tuple(a - b for a, b in zip(told_gains, gains, strict=True))}
     adds = 100 * (gain - compute_gain_share(mechanism, e))
-    expected = [100 * raw, e, adds, helps("movie-night"), 14, helps("restaurants"), e, 1e-6]
+    expected = [
+        100 * raw,
+        e,
+        adds,
+        count_helped_epsilons("movie-night"),
+        14,
+        count_helped_epsilons("restaurants"),
+        e,
+        1e-6,
+    ]
     return [1], expected, [], lines | {"without privacy": raw}
 
 
@@ -541,7 +585,7 @@ def compare_picture(picture, expected):
         assert values == pytest.approx(expected[name], **FLOATS), name
 
 
-def all_settings(slide):
+def list_extreme_settings(slide):
     """A few of all combinations, and both ends and the middle of every control."""
     yield from list_settings(slide)
     for control in slide.move:
@@ -559,7 +603,7 @@ def test_every_number_of_a_lesson_is_so(lesson):
 
 def check_numbers(lesson, key, slide):
     options = (slide.predict.question, *slide.predict.options) if slide.predict else ()
-    for setting in all_settings(slide):
+    for setting in list_extreme_settings(slide):
         finding = slide.reveal(setting)
         shown_text = " | ".join([*finding.sentences, finding.note])
         numbers = NUMBER.findall(shown_text)

@@ -92,7 +92,7 @@ def check_drawing(picture):
 # --- right options, computed here without the program -------------------------------------------
 
 
-def bayes(before, epsilon, yes=True):
+def compute_posterior(before, epsilon, yes=True):
     odds = before / (1 - before) * math.exp(epsilon if yes else -epsilon)
     return odds / (1 + odds)
 
@@ -110,9 +110,9 @@ RIGHT = {
     "crowd/undo": "Debiased",
     "crowd/more": "3,000",
     "crowd/me": "No, it tells as much as before",
-    "attacker/even": f"{100 * bayes(0.5, 1):.0f}",
-    "attacker/suspicion": f"{100 * bayes(0.9, 1):.0f} %",
-    "attacker/against": f"{100 * bayes(0.9, 1, yes=False):.0f} %",
+    "attacker/even": f"{100 * compute_posterior(0.5, 1):.0f}",
+    "attacker/suspicion": f"{100 * compute_posterior(0.9, 1):.0f} %",
+    "attacker/against": f"{100 * compute_posterior(0.9, 1, yes=False):.0f} %",
     "attacker/without": "80 %",
 }
 
@@ -147,7 +147,7 @@ INTERVALS = (
 # --- in a room -----------------------------------------------------------------------------------
 
 
-def room_with(yes, n_people, *, last=False):
+def build_room_view(yes, n_people, *, last=False):
     """last: those who send yes are the last ones."""
     room = Room(["Have you had breakfast?"], 2.0)
     room.ask(0)
@@ -165,7 +165,7 @@ def test_a_room_without_reports_says_nothing():
 
 def test_what_a_room_shows_can_be_drawn():
     for (yes, n_people), slide in product(((0, 1), (9, 30), (30, 30)), list_slides().values()):
-        finding = slide.in_class and slide.in_class(room_with(yes, n_people))
+        finding = slide.in_class and slide.in_class(build_room_view(yes, n_people))
         if finding and finding.picture is not None:
             check_drawing(finding.picture)
 
@@ -181,7 +181,7 @@ def test_a_newcomer_may_be_the_first_when_it_is_asked_again():
 
 
 def test_a_room_speaks_in_three_slides():
-    view = room_with(9, 30)
+    view = build_room_view(9, 30)
     assert (
         "Of 30 reports 3.6 are the opposite"
         in list_slides()["coin/throw"].in_class(view).sentences[0]
@@ -189,7 +189,7 @@ def test_a_room_speaks_in_three_slides():
     picture = list_slides()["coin/throw"].in_class(view).picture
     assert picture.flipped == ()  # nobody knows
     assert picture.reports == (1,) * 9 + (0,) * 21
-    with_last = room_with(9, 30, last=True)
+    with_last = build_room_view(9, 30, last=True)
     assert list_slides()["coin/throw"].in_class(with_last).picture == picture  # nor who came when
     assert (
         "9 of 30 reports say yes: 30 %" in list_slides()["crowd/count"].in_class(view).sentences[0]
@@ -246,11 +246,11 @@ def test_a_chance_is_never_rounded_to_all_or_nothing(share, expected):
     assert format_share_percent(share) == expected
 
 
-def texts_of(table):
+def list_texts(table):
     """Every text that people read, of a lesson's file; form, key and the like are none."""
     for name, value in table.items() if isinstance(table, dict) else enumerate(table):
         if isinstance(value, dict | list):
-            yield from texts_of(value)
+            yield from list_texts(value)
             yield from (str(key) for key in value if name in ("lines", "levels", "shares", "rows"))
         elif isinstance(value, str) and name not in ("form", "page", "query", "asked"):
             yield value
@@ -259,7 +259,7 @@ def texts_of(table):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_number_is_typed_in_a_text(path):
     """Texts hold no digits, but of 100 and of 50:50: numbers come from what is computed."""
-    for text in texts_of(tomllib.loads(path.read_text("utf-8"))):
+    for text in list_texts(tomllib.loads(path.read_text("utf-8"))):
         remaining_text = re.sub(r"\b(100|50:50)\b", "", text)
         for named in (r"\{\w+[^{}|]*\}", r"\{\w+:"):  # what a choice of texts says is a text
             remaining_text = re.sub(named, "", remaining_text)

@@ -31,7 +31,7 @@ def reveal_slide(name, **setting):
     return slide.reveal(slide.start | setting)
 
 
-def majority(flip, times):
+def compute_majority_success(flip, times):
     """How often the majority of so many reports is right; a tie is right half of the time."""
     chances = [math.comb(times, k) * flip**k * (1 - flip) ** (times - k) for k in range(times + 1)]
     wrong = sum(chance for k, chance in enumerate(chances) if 2 * k > times)
@@ -43,7 +43,7 @@ def flip(epsilon):
     return 1 / (1 + math.exp(epsilon))
 
 
-def scores(mechanism):
+def read_scores(mechanism):
     """Mean accuracy by epsilon, read off the file as it ships."""
     by_epsilon = {}
     with CURVE.open(encoding="utf-8") as stream:
@@ -92,9 +92,10 @@ def test_the_audit_refutes_the_claim():
 
 def test_the_gain_that_is_kept_is_that_of_the_shipped_rows():
     private_scores, guess, nonprivate = (
-        scores(id) for id in ("input-flip", "majority", registry.NONPRIVATE_REFERENCES[Task.BINARY])
+        read_scores(id)
+        for id in ("input-flip", "majority", registry.NONPRIVATE_REFERENCES[Task.BINARY])
     )
-    baseline = max(guess[""], scores("private-majority")["1"])
+    baseline = max(guess[""], read_scores("private-majority")["1"])
     expected = (private_scores["1"] - baseline) / (nonprivate[""] - baseline)
     assert numbers.compute_lesson_gain("input-flip", 1.0).share == pytest.approx(expected, abs=1e-6)
     question = LESSONS["choose"].get_slide("price").predict
@@ -113,15 +114,15 @@ def test_what_is_public_costs_nothing_and_is_not_always_worth_something():
         assert certified[0].change is certified[1].change is USER_EMPTIED
         assert certified[0].epsilon == pytest.approx(certified[1].epsilon, rel=1e-9)
         assert certified[0].delta == certified[1].delta
-        finding = told_at("poster", epsilon)
+        finding = reveal_public_slide("poster", epsilon)
         certified_text, without = re.findall(r"epsilon [^:]*? per user", finding.sentences[2])
         assert certified_text == without == f"epsilon {epsilon:g}, delta 1e-6 per user"
         bought = numbers.epsilon_without_features(epsilon)
         assert bought > epsilon
-        assert told_at("worth", epsilon).sentences[0].startswith("More than 10") == math.isinf(
-            bought
-        )
-        items_only = told_at("alone", epsilon)
+        assert reveal_public_slide("worth", epsilon).sentences[0].startswith(
+            "More than 10"
+        ) == math.isinf(bought)
+        items_only = reveal_public_slide("alone", epsilon)
         line, level = (
             items_only.picture.lines["genres and others' ratings"],
             items_only.picture.levels,
@@ -131,8 +132,8 @@ def test_what_is_public_costs_nothing_and_is_not_always_worth_something():
         assert ("not clearly" in items_only.sentences[1]) == (
             "not worth" in items_only.sentences[2]
         )
-    assert "not clearly" in told_at("alone", EPSILONS[0]).sentences[1]
-    assert "not clearly" not in told_at("alone", 1.0).sentences[1]
+    assert "not clearly" in reveal_public_slide("alone", EPSILONS[0]).sentences[1]
+    assert "not clearly" not in reveal_public_slide("alone", 1.0).sentences[1]
     assert numbers.count_feature_gains("movie-night") > 10
     assert numbers.count_feature_gains("restaurants") == 0
     question = LESSONS["public"].get_slide("worth").predict
@@ -140,5 +141,5 @@ def test_what_is_public_costs_nothing_and_is_not_always_worth_something():
     assert question.right == 1
 
 
-def told_at(key, epsilon):
+def reveal_public_slide(key, epsilon):
     return reveal_slide(f"public/{key}", epsilon=epsilon)

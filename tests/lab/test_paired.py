@@ -113,7 +113,7 @@ def draw_values(rng, users, seeds, by_seed, by_both):
     return hits, np.ones(size)
 
 
-def hit_chances(by_seed, by_both):
+def compute_hit_chances(by_seed, by_both):
     """The expected hits of the same, by quadrature."""
     x, weights = np.polynomial.hermite_e.hermegauss(80)
     std = np.sqrt(1 + 0.25 + (by_seed * SEED_LOADINGS) ** 2 + by_both**2)
@@ -129,7 +129,7 @@ def test_intervals_hold_as_often_as_they_say(users, seeds, by_seed, by_both):
     """Of 95 % intervals of the share 92 to 98.5 % hold; a limit at the truth is called affordable,
     and not affordable, falsely in at most 5 % of the cases each."""
     rng = np.random.default_rng(5)
-    expected = hit_chances(by_seed, by_both)
+    expected = compute_hit_chances(by_seed, by_both)
     truth = float(NUMERATOR @ expected) / float(DENOMINATOR @ expected)
     intervals = [
         PairedMetrics.from_totals(*draw_values(rng, users, seeds, by_seed, by_both))

@@ -35,7 +35,7 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SMALL = {"size": (1, 1), "rank": 3, "ridge": 0.01}
 
 
-def among_parties(problem, variant, epsilon, seed, **settings):
+def run_among_parties(problem, variant, epsilon, seed, **settings):
     run = ryhh24.Ranking(data="", id=variant, epsilon=epsilon, **settings)
     return run.among_parties(problem, seed)
 
@@ -46,11 +46,11 @@ def shop() -> Problem:
     return build_problem(dataset, Task.RANKING, split=LeaveLast(), seed=0)
 
 
-def clicks(users: int, items: int, share: float, seed: int = 0) -> Ratings:
+def draw_clicks(users: int, items: int, share: float, seed: int = 0) -> Ratings:
     return ratings_helpers.clicks(np.random.default_rng(seed).random((users, items)) < share)
 
 
-def survivors(ratings: Ratings, ridge: float, rank: int) -> tuple[np.ndarray, float]:
+def compute_singular_values(ratings: Ratings, ridge: float, rank: int) -> tuple[np.ndarray, float]:
     """Singular values of the clicks, and what the ridge takes off each at alpha = 1.
 
     Every row of m x n clicks is ridged by lambda n and every column by lambda m, and
@@ -64,7 +64,7 @@ def survivors(ratings: Ratings, ridge: float, rank: int) -> tuple[np.ndarray, fl
     )
 
 
-def pieces_of(id: str) -> list[str]:
+def list_pieces(id: str) -> list[str]:
     recipe = papers.find(id)[1].recipe
     assert isinstance(recipe, TrialRecipe)
     return list(recipe.pieces())
@@ -77,7 +77,8 @@ def pieces_of(id: str) -> list[str]:
 @pytest.mark.parametrize("variant", ["dpimf-optimal", "dpimf-symmetric"])
 def test_parties_rank_alike_with_one_seed(shop, profiles, variant) -> None:
     results = [
-        among_parties(shop, variant, 5.0, seed, profiles=profiles, **SMALL) for seed in (1, 1, 2)
+        run_among_parties(shop, variant, 5.0, seed, profiles=profiles, **SMALL)
+        for seed in (1, 1, 2)
     ]
     assert results[0] == results[1] != results[2]
     after = results[0].pop("after")
@@ -88,9 +89,9 @@ def test_parties_rank_alike_with_one_seed(shop, profiles, variant) -> None:
 
 def test_the_ridge_takes_as_much_off_every_singular_value() -> None:
     """Alternating solves at alpha = 1 end at the clicks with their singular values thresholded."""
-    ratings = clicks(50, 40, 0.3)
+    ratings = draw_clicks(50, 40, 0.3)
     matrix, ridge = binary_matrix(ratings), 0.12
-    values, reduction = survivors(ratings, ridge, 39)
+    values, reduction = compute_singular_values(ratings, ridge, 39)
     u, s, vt = np.linalg.svd(matrix.toarray(), full_matrices=False)
     assert values == pytest.approx(s[:39])
     assert np.sum(values > reduction) == 3
@@ -114,7 +115,7 @@ def test_what_the_printed_lambda_leaves_of_the_papers_data(
         pytest.skip(f"{file} is not here")
     ratings = datasets.load(str(DATA / file), for_ranking=True).ratings
     ratings = Implicit().apply(ratings, ratings)
-    values, reduction = survivors(ratings, printed, rank)
+    values, reduction = compute_singular_values(ratings, printed, rank)
     assert np.sum(values > reduction) == n_surviving
 
 
@@ -137,7 +138,7 @@ def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
     for experiment, value in ((table, 0.5), (figure, 0.25)):
         values = engine.of_pieces(experiment, counted(experiment), folder=tmp_path)
         assert set(values.series[0].mean) == {value}
-        assert len(runs) == len(pieces_of(table.id))
+        assert len(runs) == len(list_pieces(table.id))
     assert [path.name for path in tmp_path.glob("*.jsonl")] == ["ryhh24.pieces.jsonl"]
 
 
@@ -145,7 +146,7 @@ def test_curves_are_the_means_of_their_runs() -> None:
     experiment = papers.find("ryhh24-table-3")[1]
     recipe = experiment.recipe
     assert isinstance(recipe, TrialRecipe)
-    values = {key: {"hr@10": k / 1000} for k, key in enumerate(pieces_of(experiment.id))}
+    values = {key: {"hr@10": k / 1000} for k, key in enumerate(list_pieces(experiment.id))}
     series = {curve.label: curve for curve in recipe.series(values)}
     best = series["opt"]
     runs = [
@@ -173,7 +174,7 @@ def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
 
 def test_at_lambda_one_nothing_survives_whatever_the_clicks() -> None:
     for share in (0.01, 0.5, 0.95):
-        values, reduction = survivors(clicks(30, 20, share), 1.0, 19)
+        values, reduction = compute_singular_values(draw_clicks(30, 20, share), 1.0, 19)
         assert (values <= reduction).all()
 
 

@@ -40,7 +40,7 @@ from tests.statistics_helpers import assert_drawn_from
 THREE = {"epsilon": 1.0, "phases": 3, "iterations": 4}
 
 
-def at_item(run, rows, item_rows):
+def sum_by_item(run, rows, item_rows):
     """Rows of the users' pairs added up by item."""
     total = np.zeros_like(run.items)
     np.add.at(total, run.item_of_pair[item_rows], rows)
@@ -117,7 +117,7 @@ def test_every_phase_is_one_release_and_they_add_up_to_the_claim(scenario):
     assert "0.143 + 0.286 + 0.571 = 1" in guarantee.caveats[0]
 
 
-def neighbours():
+def build_neighbours():
     """Two data sets that differ in one rating, from one end of the range to the other."""
     ratings = make_ratings()
     k = int(np.flatnonzero((ratings.users == 1) & (ratings.items == 0))[0])
@@ -129,14 +129,14 @@ def neighbours():
     return cases
 
 
-def under_one_history(settings, refits):
+def compare_neighbours(settings, refits):
     """By phase, how far linear terms and A lie apart for neighbours who saw the same item factors.
 
     A: the sum of u u' over an item's raters. refits: which user factors each has, given the run;
     None: its own. Third comes the release of every phase.
     """
     terms, squares, answers = [], [], None
-    for ratings, refit in zip(neighbours(), refits, strict=True):
+    for ratings, refit in zip(build_neighbours(), refits, strict=True):
         with pytest.MonkeyPatch.context() as patch:
             if refit is not None:
                 patch.setattr("dpmc_lab.protocol.scenarios.ScenarioRun.refit_users", refit)
@@ -144,7 +144,9 @@ def under_one_history(settings, refits):
                 run, _ = play_scenario(settings, ratings)
         answers = answers or published
         all_pairs = np.arange(len(run.user_of_pair))
-        terms.append([at_item(run, publication.private, all_pairs) for publication in published])
+        terms.append(
+            [sum_by_item(run, publication.private, all_pairs) for publication in published]
+        )
         user_factors = [
             phase.user_factors[run.user_of_pair[run.item_of_pair == 0]] for phase in run.phases
         ]
@@ -156,7 +158,7 @@ def under_one_history(settings, refits):
     return *distances, [publication.release for publication in published]
 
 
-def unit_rows(seed):
+def build_refit(seed):
     """Whatever user factors of length 1: each phase asks for the next."""
     rng = np.random.default_rng(seed)
 
@@ -173,7 +175,9 @@ def unit_rows(seed):
 def test_given_any_user_factors_the_phases_spend_what_the_card_says(seed):
     """Seed 0 is the worst case, all coordinates alike: the bound is met with equality."""
     settings = StaticUsers(**THREE, shares=Shares.GAMMA)
-    distances, squares, releases = under_one_history(settings, [unit_rows(seed), unit_rows(seed)])
+    distances, squares, releases = compare_neighbours(
+        settings, [build_refit(seed), build_refit(seed)]
+    )
     assert not np.any(squares)  # A is a function of user factors alone
     spent = 0.0
     for change, release in zip(distances, releases, strict=True):
@@ -189,7 +193,7 @@ def test_given_any_user_factors_the_phases_spend_what_the_card_says(seed):
 def test_fitted_user_factors_move_other_items_and_a_so_the_card_certifies_nothing():
     """The independent check of `Unaccounted`: what has no noise differs between neighbours."""
     settings = StaticUsers(epsilon=50.0, phases=3, iterations=4, shares=Shares.GAMMA)
-    distances, squares, _ = under_one_history(settings, [None, None])
+    distances, squares, _ = compare_neighbours(settings, [None, None])
     assert all((change.sum(axis=1) > 1e-9).sum() > 1 for change in distances)
     assert all(change.max() > 1e-3 for change in squares)
     guarantee = settings.guarantee(make_ratings().public)
@@ -224,7 +228,8 @@ def test_refitted_factors_stay_at_home_and_read_the_own_ratings_alone(scenario):
     assert {m.sender for m in published_messages} == {RECOMMENDER}
     assert {m.round for m in published_messages} == {4, 8, 12}
     (original, *_), (again, *_) = (
-        [play_scenario(scenario(**THREE), data)[0].refit_users(run.items)] for data in neighbours()
+        [play_scenario(scenario(**THREE), data)[0].refit_users(run.items)]
+        for data in build_neighbours()
     )
     assert np.flatnonzero(np.abs(original - again).sum(axis=1) > 1e-12).tolist() == [1]
     assert np.linalg.norm(original, axis=1).max() <= 1 + 1e-12
@@ -317,7 +322,7 @@ def test_the_recommender_picks_so_many_of_an_item_and_others_each_round(picked):
         assert counts[run.phase.active].tolist() == expected.tolist()
         groups.append(tuple(pairs))
         # the sum over few holds all of the noise
-        slope = at_item(run, run.users.gradient(pairs, model[run.item_of_pair[pairs]]), pairs)
+        slope = sum_by_item(run, run.users.gradient(pairs, model[run.item_of_pair[pairs]]), pairs)
         off = np.abs(sums - slope - run.phase.noise)[where]
         assert off.max() <= run.raters.max() * settings.fixed_point.step
     assert len(set(groups)) == 6
@@ -334,7 +339,7 @@ def test_a_round_goes_as_far_as_the_share_of_raters_that_is_picked():
     for run in runs:
         model, all_pairs = run.phases[0].models[0], np.arange(len(run.user_of_pair))
         full.append(
-            at_item(run, run.users.gradient(all_pairs, model[run.item_of_pair]), all_pairs)[0]
+            sum_by_item(run, run.users.gradient(all_pairs, model[run.item_of_pair]), all_pairs)[0]
         )
         partial.append(run.phase.sums[0][0] - run.phase.noise[0])
     ratio = (np.ravel(full) @ np.ravel(partial)) / np.square(full).sum()

@@ -32,7 +32,7 @@ SWEEP = [
 ]
 
 
-def change(old, new):
+def edit_example(old, new):
     """The example with one thing different."""
     assert old in EXAMPLE
     return EXAMPLE.replace(old, new)
@@ -55,7 +55,7 @@ def file(tmp_path):
     return path
 
 
-def in_child(*argv, **environment):
+def run_child(*argv, **environment):
     return subprocess.run(
         [sys.executable, *map(str, argv)],
         cwd=ROOT,
@@ -65,7 +65,7 @@ def in_child(*argv, **environment):
     )
 
 
-def rows(path):
+def read_metrics(path):
     with Store(path, read_only=True) as store:
         return {row["key"]: row["metrics"] for row in iterate_records(store)}
 
@@ -90,11 +90,11 @@ def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp
     stores = [tmp_path / f"{jobs}.sqlite" for jobs in (1, 2)]
     for jobs, store in enumerate(stores, start=1):
         argv = [*SWEEP, "--plugin", file, "--jobs", jobs, "--store", store]
-        completed = in_child("-m", "dpmc_lab", *argv)
+        completed = run_child("-m", "dpmc_lab", *argv)
         assert completed.returncode == 0, completed.stderr
         assert "8 rows (8 new)" in completed.stdout
-    assert rows(stores[0]) == rows(stores[1])
-    again = in_child("-m", "dpmc_lab", *argv)
+    assert read_metrics(stores[0]) == read_metrics(stores[1])
+    again = run_child("-m", "dpmc_lab", *argv)
     assert "8 rows (0 new)" in again.stdout
     store = ["--store", str(stores[0])]
     assert main(["store", "list", *store]) == 0
@@ -113,10 +113,10 @@ def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp
 @pytest.mark.slow
 def test_the_contract_test_takes_it_in(file):
     argv = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core/test_contract.py"]
-    completed = in_child(*argv, "--plugin", file, "-k", "noisy-mean")
+    completed = run_child(*argv, "--plugin", file, "-k", "noisy-mean")
     assert completed.returncode == 0, completed.stdout
     assert re.search(r"^\d\d passed", completed.stdout, flags=re.MULTILINE)
-    bad = in_child(*argv, "--plugin", file.with_name("absent.py"))
+    bad = run_child(*argv, "--plugin", file.with_name("absent.py"))
     assert bad.returncode == pytest.ExitCode.USAGE_ERROR
     assert "cannot be read: No such file" in bad.stderr
 
@@ -126,7 +126,7 @@ def test_the_contract_test_finds_noise_that_is_not_on_the_card(file):
     file.write_text(
         EXAMPLE.replace("total.publish([ratings.values.sum()], rng)", "[ratings.values.sum()]")
     )
-    completed = in_child(
+    completed = run_child(
         *("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core/test_contract.py"),
         *("--plugin", file, "-k", "noisy-mean and records_of_the_card"),
     )
@@ -145,34 +145,48 @@ def test_the_contract_test_finds_noise_that_is_not_on_the_card(file):
         ("import sys\nsys.exit()", "SystemExit"),
         ("import no_such_package", "No module named 'no_such_package'"),
         ("\0", "null bytes"),
-        (change('    id: ClassVar[str] = "noisy-mean"\n', ""), "needs the class variable id"),
-        (change("Task.RATINGS", "'ratings'"), r"class variable task \(.*\), got 'ratings'"),
-        (change("[int] = 1", "[int] = 0"), "class variable revision .*, got 0"),
-        (change("noisy-mean", "Noisy Mean"), "must be words like my-method, got 'Noisy Mean'"),
+        (edit_example('    id: ClassVar[str] = "noisy-mean"\n', ""), "needs the class variable id"),
+        (edit_example("Task.RATINGS", "'ratings'"), r"class variable task \(.*\), got 'ratings'"),
+        (edit_example("[int] = 1", "[int] = 0"), "class variable revision .*, got 0"),
         (
-            change("noisy-mean", "clear"),
+            edit_example("noisy-mean", "Noisy Mean"),
+            "must be words like my-method, got 'Noisy Mean'",
+        ),
+        (
+            edit_example("noisy-mean", "clear"),
             "the id 'clear' of NoisyMean is taken by MaximumLikelihood",
         ),
-        (change("frozen=True, ", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
-        (change(", kw_only=True", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
-        (change("@dataclass(frozen=True, kw_only=True)\n", ""), "must be a @dataclass"),
-        (change("def guarantee", "def card"), "needs the method guarantee"),
+        (edit_example("frozen=True, ", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
+        (edit_example(", kw_only=True", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
+        (edit_example("@dataclass(frozen=True, kw_only=True)\n", ""), "must be a @dataclass"),
+        (edit_example("def guarantee", "def card"), "needs the method guarantee"),
         (
-            change('"global-mean"', '"nothing"'),
+            edit_example('"global-mean"', '"nothing"'),
             "the nonprivate_counterpart of NoisyMean must be .*, got 'nothing'",
         ),
         (
-            change(f'{BASELINE_FIELD} = "global-mean"', f"{BASELINE_FIELD} = 'majority'"),
+            edit_example(f'{BASELINE_FIELD} = "global-mean"', f"{BASELINE_FIELD} = 'majority'"),
             "the baseline of",
         ),
         (
-            change(f'{COUNTERPART_FIELD} = "global-mean"', f"{COUNTERPART_FIELD} = 'noisy-mean'"),
+            edit_example(
+                f'{COUNTERPART_FIELD} = "global-mean"', f"{COUNTERPART_FIELD} = 'noisy-mean'"
+            ),
             "without noise",
         ),
-        (change("epsilon: float = setting(", "epsilon: float = 1.0  # ("), "declared with setting"),
-        (change("epsilon: float", 'epsilon: "Unknown"'), "settings of NoisyMean cannot be read"),
-        (change("epsilon: float", "epsilon: list[float]"), "setting epsilon .* must be an int"),
-        (change("epsilon: float", "rank: int"), "setting rank of NoisyMean needs a default"),
+        (
+            edit_example("epsilon: float = setting(", "epsilon: float = 1.0  # ("),
+            "declared with setting",
+        ),
+        (
+            edit_example("epsilon: float", 'epsilon: "Unknown"'),
+            "settings of NoisyMean cannot be read",
+        ),
+        (
+            edit_example("epsilon: float", "epsilon: list[float]"),
+            "setting epsilon .* must be an int",
+        ),
+        (edit_example("epsilon: float", "rank: int"), "setting rank of NoisyMean needs a default"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_a_sentence(file, source, message, capsys):
@@ -203,7 +217,7 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path, name, capsys):
     ],
 )
 def test_a_fault_of_its_code_is_a_sentence_with_the_line(file, old, new, message, capsys):
-    file.write_text(change(old, new))
+    file.write_text(edit_example(old, new))
     assert main(["fit", "restaurants", "noisy-mean", "--epsilon", "1", "--plugin", str(file)]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -222,7 +236,7 @@ def test_a_file_may_be_named_twice_and_loaded_again_when_it_has_changed(file):
     (first,) = plugins.load_plugin(file)
     assert plugins.load_plugin(file) == (first,)
     assert plugins.list_loaded_plugins() == {str(file): EXAMPLE.encode()}
-    file.write_text(change("[int] = 1", "[int] = 2"))
+    file.write_text(edit_example("[int] = 1", "[int] = 2"))
     (second,) = plugins.load_plugin(file)
     assert registry.get_mechanism("noisy-mean") is second
     assert second.revision == 2
@@ -235,7 +249,7 @@ def test_a_file_may_be_named_twice_and_loaded_again_when_it_has_changed(file):
 @pytest.mark.slow
 def test_a_file_may_bring_its_own_twin(file):
     file.write_text(
-        change(f'{COUNTERPART_FIELD} = "global-mean"', f"{COUNTERPART_FIELD} = 'their-mean'")
+        edit_example(f'{COUNTERPART_FIELD} = "global-mean"', f"{COUNTERPART_FIELD} = 'their-mean'")
         + "\n\nfrom dpmc_core.mechanisms.plain import GlobalMean\n\n\n"
         "@dataclass(frozen=True, kw_only=True)\n"
         "class TheirMean(GlobalMean):\n"
@@ -269,7 +283,7 @@ def site(tmp_path):
 @pytest.mark.slow
 def test_an_installed_package_takes_part_without_an_option(site, tmp_path):
     def run(*argv):
-        return in_child("-m", "dpmc_lab", *argv, PYTHONPATH=str(site))
+        return run_child("-m", "dpmc_lab", *argv, PYTHONPATH=str(site))
 
     listed = run("list")
     assert "noisy-mean" in listed.stdout
@@ -324,7 +338,7 @@ def test_the_same_text_gives_the_same_run_in_every_process(file):
 def test_two_files_of_one_name_are_two_plugins(file, tmp_path):
     other = tmp_path / "elsewhere" / file.name
     other.parent.mkdir()
-    other.write_text(change("noisy-mean", "other-mean"))
+    other.write_text(edit_example("noisy-mean", "other-mean"))
     plugins.load_plugin(file)
     plugins.load_plugin(other)
     assert {"noisy-mean", "other-mean"} <= set(registry.MECHANISMS)

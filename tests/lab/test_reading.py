@@ -23,7 +23,7 @@ from tests.reading_helpers import ratings_by_pair, read_upload
 HEAD = "user,item,rating\n"
 
 
-def counted(count: LineCount | None) -> LineCount:
+def check_count(count: LineCount | None) -> LineCount:
     """The count, which must add up."""
     assert count is not None
     assert count.lines == count.header + count.blank + count.continued + count.rows
@@ -64,7 +64,7 @@ def test_a_line_ends_at_line_ends_alone(end: str, inside: str) -> None:
     text = end.join(["user,item,rating", *(f"{u},{i},{r:g}" for u, i, r in rows)])
     data = read_upload(text)
     assert ratings_by_pair(data.ratings) == {(u, i): r for u, i, r in rows}
-    assert counted(data.count).lines == 3
+    assert check_count(data.count).lines == 3
 
 
 def test_a_stray_quote_spoils_its_own_line_alone() -> None:
@@ -74,7 +74,7 @@ def test_a_stray_quote_spoils_its_own_line_alone() -> None:
     assert [fault.options for fault in refused.value.faults] == [("bad_rows=leave-out",)]
     data = read_upload(text, bad_rows="leave-out")
     assert ratings_by_pair(data.ratings) == {("ann", "tea"): 3, ("eve", "milk"): 5}
-    assert counted(data.count).left_out == {QUOTE: 2}
+    assert check_count(data.count).left_out == {QUOTE: 2}
 
 
 def test_a_well_formed_quoted_text_may_hold_line_ends() -> None:
@@ -82,7 +82,7 @@ def test_a_well_formed_quoted_text_may_hold_line_ends() -> None:
     text = head + 'ann,tea,3,"good,\n""very"" good\n"\nbob,tea,4,bad\neve,tea,5,"\n"\n'
     data = read_upload(text)
     assert list(ratings_by_pair(data.ratings).values()) == [3, 4, 5]
-    assert counted(data.count).continued == 3
+    assert check_count(data.count).continued == 3
     with pytest.raises(BadRatings, match="quote"):
         read_upload('user,item,rating\n"an\nn",tea,3\n')  # an id of two lines is a stray quote
 
@@ -92,7 +92,7 @@ def test_quotes_over_the_border_of_blocks() -> None:
     text = "user,item,rating,review\n" + rows + 'ann,tea,4,"' + "word\n" * 9 + '"\n' + rows
     data = read_upload(text, duplicates="last", user="user")
     assert ratings_by_pair(data.ratings)["ann", "tea"] == 4
-    assert counted(data.count).continued == 9
+    assert check_count(data.count).continued == 9
 
 
 @pytest.mark.parametrize("first", ["ann,tea,", "ann,tea,nan", "1,2,oops", "ann,,3", "a,b,NA"])
@@ -102,7 +102,7 @@ def test_a_first_row_without_a_usable_rating_is_no_header(first: str) -> None:
         read_upload(text)
     data = read_upload(text, bad_rows="leave-out")
     assert ratings_by_pair(data.ratings) == {("bob", "milk"): 4}
-    assert counted(data.count).header == 0
+    assert check_count(data.count).header == 0
 
 
 @pytest.mark.parametrize("text", ["4_0", "\u0664", "0x4", "1e", "--4", "4 5", "True", "४"])
@@ -117,7 +117,7 @@ def test_lines_add_up_whatever_is_in_them() -> None:
         'bob,"x,3\nbob,milk,\nbob,milk,x\nbob,cola,inf\nbob,cola,5'
     )
     data = read_upload(text, bad_rows="leave-out", duplicates="last")
-    count = counted(data.count)
+    count = check_count(data.count)
     assert count.lines == text.count("\n") + 1
     assert (count.header, count.blank, count.rows, count.used, count.repeated) == (1, 4, 10, 2, 1)
     assert sum(count.left_out.values()) == 7
@@ -263,7 +263,7 @@ def test_ids_of_any_length_keep_their_order_and_are_never_one(
 
 def test_ids_that_differ_by_a_null_character_are_different() -> None:
     ids = ["a", "a\0", "a\0\0", "a\0b", "b"]
-    content = parquet(user=ids[::-1], item=["x"] * 5, rating=[3] * 5)
+    content = build_parquet(user=ids[::-1], item=["x"] * 5, rating=[3] * 5)
     assert read_upload(content, "x.parquet").ratings.user_ids == tuple(ids)
 
 
@@ -316,7 +316,7 @@ def test_json_lines_with_named_fields() -> None:
         ("7", "7"): 3.5,
         ("true", "12345678901234567890"): 1,
     }
-    assert counted(data.count).blank == 1
+    assert check_count(data.count).blank == 1
     assert data.ratings.times is not None
     bad = (
         text + '{"user": 1, "user": 2, "item": 3, "rating": 4}\n{"user": [1]}\nnonsense\n{}\n[1]\n'
@@ -325,7 +325,7 @@ def test_json_lines_with_named_fields() -> None:
         read_upload(bad)
     left = read_upload(bad, bad_rows="leave-out")
     assert ratings_by_pair(left.ratings) == ratings_by_pair(data.ratings)
-    assert counted(left.count).lines == 9
+    assert check_count(left.count).lines == 9
 
 
 def test_a_matrix_of_users_and_items() -> None:
@@ -336,7 +336,7 @@ def test_a_matrix_of_users_and_items() -> None:
         ("ann", "cola"): 1,
         ("bob", "milk"): 3,
     }
-    count = counted(data.count)
+    count = check_count(data.count)
     assert (count.lines, count.rows, count.entries, count.used) == (4, 3, 3, 3)
     numbered = ",101,102,103\nann,5,,1\nbob,,9,\n"
     with pytest.raises(Refused) as refused:
@@ -397,7 +397,7 @@ def test_encodings(encoding: str) -> None:
 # Parquet ------------------------------------------------------------------------------------------
 
 
-def parquet(names: list[str] | None = None, **columns: object) -> bytes:
+def build_parquet(names: list[str] | None = None, **columns: object) -> bytes:
     stream = io.BytesIO()
     arrays = [
         c if isinstance(c, pa.Array | pa.ChunkedArray) else pa.array(c) for c in columns.values()
@@ -419,16 +419,16 @@ def parquet(names: list[str] | None = None, **columns: object) -> bytes:
 )  # fmt: skip
 def test_parquet_ids_are_text(ids: object, expected: list[str]) -> None:
     built_ids = ids() if callable(ids) else ids
-    data = read_upload(parquet(user=built_ids, item=["x", "y"], rating=[3, 4]), "x.parquet")
+    data = read_upload(build_parquet(user=built_ids, item=["x", "y"], rating=[3, 4]), "x.parquet")
     assert set(ratings_by_pair(data.ratings)) == set(zip(expected, ["x", "y"], strict=True))
-    assert counted(data.count).lines == 2
+    assert check_count(data.count).lines == 2
 
 
 def test_parquet_columns_that_cannot_be_used_are_named() -> None:
-    lists = parquet(user=[[1], [2]], item=["x", "y"], rating=[3, 4])
+    lists = build_parquet(user=[[1], [2]], item=["x", "y"], rating=[3, 4])
     with pytest.raises(Refused, match="'user' holds list"):
         read_upload(lists, "x.parquet")
-    duplicate = parquet(["user", "user", "item", "rating"], a=[1], b=[2], c=[3], d=[4])
+    duplicate = build_parquet(["user", "user", "item", "rating"], a=[1], b=[2], c=[3], d=[4])
     with pytest.raises(BadRatings, match="user"):
         read_upload(duplicate, "x.parquet")
 
@@ -445,7 +445,9 @@ def test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type(
 
     def read(*ids: float) -> datasets.Dataset:
         column = pa.array(np.array([*ids, 1], dtype=kind))
-        return read_upload(parquet(user=column, item=list("xyz"), rating=[3, 4, 5]), "x.parquet")
+        return read_upload(
+            build_parquet(user=column, item=list("xyz"), rating=[3, 4, 5]), "x.parquet"
+        )
 
     assert read(edge - 1, 1 - edge).ratings.user_ids == (str(1 - edge), "1", str(edge - 1))
     for wrong in (edge, -edge, edge + 2, np.inf):
@@ -466,7 +468,7 @@ def test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type(
 def test_with_a_range_a_file_is_read_as_clicks_only_if_asked(
     content: bytes | None, name: str
 ) -> None:
-    content = content or parquet(user=["ann"], item=["tea"])
+    content = content or build_parquet(user=["ann"], item=["tea"])
     for ranking in (False, True):
         with pytest.raises(Refused, match="no column holds the rating") as refused:
             datasets.load_upload(content, name, low=0, high=5, for_ranking=ranking)
@@ -477,7 +479,7 @@ def test_with_a_range_a_file_is_read_as_clicks_only_if_asked(
 
 @pytest.mark.slow
 def test_damaged_parquet_is_a_sentence() -> None:
-    good = parquet(
+    good = build_parquet(
         user=[f"u{k}" for k in range(500)], item=list(range(500)), rating=[3] * 500
     )  # fmt: skip
     rng = np.random.default_rng(0)
@@ -500,7 +502,7 @@ def test_parquet_is_read_in_bounded_memory() -> None:
     long = pa.DictionaryArray.from_arrays(
         pa.array(np.arange(rows, dtype=np.int32) % 4), pa.array([f"{k}" * 2_000 for k in range(4)])
     )
-    content = parquet(user=np.arange(rows), item=long, rating=np.full(rows, 3.0))
+    content = build_parquet(user=np.arange(rows), item=long, rating=np.full(rows, 3.0))
     before = pa.total_allocated_bytes()
     pool = pa.default_memory_pool()
     data = read_upload(content, "x.parquet", user="user")

@@ -30,7 +30,7 @@ def build_public_facts(task, size=SMALL):
     return PublicFacts(users=users, items=items, low=low, high=high, cap=cap)
 
 
-def refused(task, change, trust):
+def is_refused(task, change, trust):
     """Whether no method certifies it: only ratings themselves hide among likes, and whoever trusts
     nobody has no promise for a whole row."""
     likes = task is Task.BINARY and change is not RATING
@@ -47,7 +47,7 @@ def refused(task, change, trust):
 def test_a_method_certified_for_what_was_asked_or_a_sentence(task, change, trust, epsilon):
     for size in SIZES:
         public = build_public_facts(task, size)
-        if refused(task, change, trust):
+        if is_refused(task, change, trust):
             with pytest.raises(InvalidSetting, match=r"^unit must be .*(take|trust)"):
                 recommend_method(task, change, public, epsilon=epsilon, trust=trust)
             continue
@@ -122,7 +122,7 @@ def test_a_pure_method_needs_no_delta():
 # --- the command -----------------------------------------------------------------------------
 
 
-def rated(path, seed):
+def write_ratings(path, seed):
     """A file of ratings of 40 users and 30 items: cells and values are up to the seed."""
     rng = np.random.default_rng(seed)
     mask = rng.random((40, 30)) < (0.3 + 0.1 * seed)
@@ -137,7 +137,7 @@ def rated(path, seed):
 
 @pytest.fixture
 def stars(tmp_path):
-    return rated(tmp_path / "stars of mine.csv", 1)
+    return write_ratings(tmp_path / "stars of mine.csv", 1)
 
 
 def capture_output(capsys, *argv):
@@ -153,7 +153,7 @@ def capture_output(capsys, *argv):
 def test_the_command_as_printed_certifies_no_more_than_asked(capsys, stars, task, unit, trust):
     argv = ["--range", "1:5", "--task", task, "--unit", unit, "--trust", trust]
     argv += ["--epsilon", "0.7", "--delta", "1e-5"]
-    if refused(Task(task), UNITS[unit], TRUST[trust]):
+    if is_refused(Task(task), UNITS[unit], TRUST[trust]):
         assert main(["recommend", str(stars), *argv]) == 1
         out, err = capsys.readouterr()
         assert out == ""
@@ -193,7 +193,7 @@ def test_the_command_is_one_that_runs(capsys, stars):
 
 def test_no_rating_is_read(capsys, tmp_path):
     """Two sets of one size, with other cells and other values, get the same advice."""
-    first_path, second_path = (rated(tmp_path / f"{seed}.csv", seed) for seed in (1, 4))
+    first_path, second_path = (write_ratings(tmp_path / f"{seed}.csv", seed) for seed in (1, 4))
     read = [datasets.load(path, low=1, high=5).ratings for path in (first_path, second_path)]
     assert read[0].public == read[1].public
     assert len(read[0]) != len(read[1])

@@ -18,7 +18,7 @@ from tests.ratings_helpers import with_values
 pytestmark = pytest.mark.slow
 
 
-def regression(rng, shape=(40, 30), debias_factor=1.0, ridge=None, density=0.5):
+def draw_regression(rng, shape=(40, 30), debias_factor=1.0, ridge=None, density=0.5):
     truth = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1])) + 0.5
     users, items = np.nonzero(rng.random(shape) < density)
     starts = np.searchsorted(users, np.arange(shape[0] + 1))
@@ -38,7 +38,7 @@ def solve(problem, penalty, tolerance=1e-7, **options):
 @pytest.mark.parametrize("debias_factor", [1.0, 0.6, 0.3])
 @pytest.mark.parametrize("ridge", [None, 5.0])
 def test_the_solution_meets_the_optimality_conditions(debias_factor, ridge):
-    problem = regression(np.random.default_rng(1), debias_factor=debias_factor, ridge=ridge)
+    problem = draw_regression(np.random.default_rng(1), debias_factor=debias_factor, ridge=ridge)
     for penalty in (0.5, 3.0):
         solution = solve(problem, penalty)
         fitted = solution.offset + problem.pattern.sample_product(
@@ -58,7 +58,7 @@ def test_the_solution_meets_the_optimality_conditions(debias_factor, ridge):
 
 def test_agrees_with_a_convex_solver():
     cvxpy = pytest.importorskip("cvxpy")
-    problem = regression(np.random.default_rng(2), (12, 9), debias_factor=0.6)
+    problem = draw_regression(np.random.default_rng(2), (12, 9), debias_factor=0.6)
     x = cvxpy.Variable((12, 9))
     cells = problem.pattern
     picked = cvxpy.hstack(
@@ -72,7 +72,7 @@ def test_agrees_with_a_convex_solver():
 
 @pytest.mark.parametrize("share", [0.9, 0.5, 0.2])
 def test_the_discrepancy_principle_meets_its_residual(share):
-    problem = regression(np.random.default_rng(4))
+    problem = draw_regression(np.random.default_rng(4))
     goal = share * float(np.linalg.norm(problem.target))
     solutions = list(
         recovery.path(
@@ -84,7 +84,7 @@ def test_the_discrepancy_principle_meets_its_residual(share):
     assert penalties == sorted(penalties, reverse=True)
 
 
-def low_rank_ratings(rng, shape=(300, 200), density=0.3):
+def draw_low_rank_ratings(rng, shape=(300, 200), density=0.3):
     users, items = np.nonzero(rng.random(shape) < density)
     low_rank = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1]))
     truth = np.clip(3.6 + 0.7 * low_rank, 1, 5)
@@ -96,7 +96,7 @@ def low_rank_ratings(rng, shape=(300, 200), density=0.3):
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 def test_the_moments_tell_the_residual_at_the_truth(id, epsilon):
     """Of ratings as they come (Equation 3) and shrunk by the gain: means of 20 draws, to 2 %."""
-    ratings, truth = low_rank_ratings(np.random.default_rng(12), density=0.4)
+    ratings, truth = draw_low_rank_ratings(np.random.default_rng(12), density=0.4)
     if id == "randomised-response":
         truth = np.rint(truth)
         ratings = with_values(ratings, truth[ratings.users, ratings.items], low=1, high=5)
@@ -121,7 +121,7 @@ def test_the_moments_tell_the_residual_at_the_truth(id, epsilon):
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
 def test_theorem_3_bounds_the_measured_residual(id):
     """At level gamma = 0.05 the bound may fail in one run of twenty; Chebyshev leaves it slack."""
-    ratings, truth = low_rank_ratings(np.random.default_rng(10), density=0.1)
+    ratings, truth = draw_low_rank_ratings(np.random.default_rng(10), density=0.1)
     if id == "randomised-response":
         ratings = with_values(ratings, np.rint(ratings.values), low=1, high=5)
     public, s = ratings.public, len(ratings)
@@ -160,13 +160,13 @@ def test_the_bounds_are_those_of_the_paper():
 def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id, estimator):
     """A deaf channel reports the same cells whatever goes in: so must the model be the same."""
     mechanism = registry.create(id, epsilon=2.0, estimator=estimator)
-    some, _ = low_rank_ratings(np.random.default_rng(10))
+    some, _ = draw_low_rank_ratings(np.random.default_rng(10))
     channel = mechanism.guarantee(some.public).releases.rows
     reports = channel.publish(mechanism.encode_rows(some, channel), np.random.default_rng(0))
     monkeypatch.setattr(type(channel), "publish", lambda *_: reports)
     models = []
     for seed, density in ((11, 0.1), (12, 0.4)):
-        ratings, _ = low_rank_ratings(np.random.default_rng(seed), density=density)
+        ratings, _ = draw_low_rank_ratings(np.random.default_rng(seed), density=density)
         *_, last = mechanism.fit(ratings, np.random.default_rng(1))
         models.append(last.model.predict(np.arange(300)[:, None], np.arange(200)))
     assert np.array_equal(*models)
@@ -198,14 +198,14 @@ def test_movielens_debiased_recovery_beats_the_mean_where_the_budget_allows(movi
         assert errors[Regress.DEBIASED] < min(mean, errors[Regress.NAIVE])
 
 
-def error(mechanism, ratings, truth, seed=0):
+def measure_error(mechanism, ratings, truth, seed=0):
     *_, last = mechanism.fit(ratings, np.random.default_rng(seed))
     users, items = np.indices(truth.shape)
     return metrics.rmse(np.clip(last.model.predict(users, items), 1, 5), truth)
 
 
 def test_from_the_largest_penalty_upwards_nothing_is_left():
-    problem = regression(np.random.default_rng(3))
+    problem = draw_regression(np.random.default_rng(3))
     top = np.linalg.norm(problem.pattern.build_matrix(problem.target).toarray(), 2)
     assert solve(problem, 1.01 * top).rank == 0
     assert solve(problem, 0.95 * top).rank >= 1
@@ -214,10 +214,11 @@ def test_from_the_largest_penalty_upwards_nothing_is_left():
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
 @pytest.mark.parametrize("estimator", list(Estimator))
 def test_more_budget_gives_a_better_matrix(id, estimator):
-    ratings, truth = low_rank_ratings(np.random.default_rng(7))
+    ratings, truth = draw_low_rank_ratings(np.random.default_rng(7))
     settings = {"estimator": estimator, "recovery": Regress.DEBIASED}
     errors = [
-        error(registry.create(id, epsilon=e, **settings), ratings, truth) for e in (0.5, 3.0, 12.0)
+        measure_error(registry.create(id, epsilon=e, **settings), ratings, truth)
+        for e in (0.5, 3.0, 12.0)
     ]
     assert errors == sorted(errors, reverse=True)
     assert errors[0] < 1.2 * truth.std() + 0.2

@@ -55,7 +55,7 @@ LOCAL = ["input-flip", "private-majority", "modified-laplace", "randomised-respo
 ADDITIVE = ["objective", "gradient", "private-mean", "private-popularity", "private-taste"]
 
 
-def audit(id, **options):
+def run_audit(id, **options):
     mechanism = registry.create(id, epsilon=options.pop("epsilon", 1.0))
     return audit_mechanism(mechanism, **{"runs": 12} | options)
 
@@ -63,7 +63,7 @@ def audit(id, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", LOCAL + ADDITIVE)
 def test_an_honest_certificate_is_not_refuted(id):
-    report = audit(id)
+    report = run_audit(id)
     assert report.refuted is Refuted.NOTHING
     assert report.valid
     for finding in report.findings:
@@ -78,7 +78,7 @@ def test_an_honest_certificate_is_not_refuted(id):
 )
 def test_a_tight_certificate_is_measured_in_full(id):
     """Where the card is tight the probe shows it, with the pair."""
-    report = audit(id, methods=[AuditMethod.PROBE])
+    report = run_audit(id, methods=[AuditMethod.PROBE])
     assert report.measured == pytest.approx(1.0, rel=1e-6)
     assert report.best.confidence is None
     assert report.best.pair.items
@@ -105,7 +105,7 @@ def test_a_planted_fault_is_noticed(id, flaw):
     mechanism = registry.create(id, epsilon=1.0)
     public = generate_small_ratings(mechanism).public
     if flaw is PlantedFault.UNCLIPPED:
-        assert audit(id, methods=[AuditMethod.PROBE]).refuted is Refuted.NOTHING
+        assert run_audit(id, methods=[AuditMethod.PROBE]).refuted is Refuted.NOTHING
         assert (
             audit_mechanism(
                 plant_fault(mechanism, flaw, public), methods=[AuditMethod.PROBE], runs=12
@@ -120,7 +120,7 @@ def test_a_planted_fault_is_noticed(id, flaw):
 
 @pytest.mark.slow
 def test_output_perturbation_is_refuted_many_times_over():
-    report = audit("output", methods=[AuditMethod.PROBE], runs=2)
+    report = run_audit("output", methods=[AuditMethod.PROBE], runs=2)
     assert report.refuted is Refuted.CLAIM
     assert 3 < report.measured <= report.certified.epsilon
     pair = report.findings[0].pair
@@ -130,7 +130,7 @@ def test_output_perturbation_is_refuted_many_times_over():
 
 @pytest.mark.slow
 def test_an_uncertified_mechanism_has_no_certificate_to_refute():
-    report = audit("dpmf", methods=[AuditMethod.PROBE], runs=2)
+    report = run_audit("dpmf", methods=[AuditMethod.PROBE], runs=2)
     assert math.isinf(report.certified.epsilon)
     assert report.refuted is Refuted.CLAIM
     assert report.findings[0].given  # the solver starts at random
@@ -173,15 +173,15 @@ def test_what_cannot_be_audited_is_refused():
     with pytest.raises(InvalidSetting, match="the fault in private-mean must be halved"):
         plant_fault(mechanism, PlantedFault.SHARED, generate_small_ratings(mechanism).public)
     with pytest.raises(InvalidSetting, match="runs must be >= 2"):
-        audit("private-mean", runs=1)
+        run_audit("private-mean", runs=1)
     public = PublicFacts(users=2, items=2, low=-1, high=1)
     lone_ratings = Ratings.build([1, 1], [0, 1], [1.0, -1.0], public)
     with pytest.raises(InvalidSetting, match="users with ratings must be >= 2, got 1"):
-        audit("objective", ratings=lone_ratings)
+        run_audit("objective", ratings=lone_ratings)
     huge = PublicFacts(users=10_000, items=10_000, low=-1, high=1)
     with pytest.raises(InvalidSetting, match="users x items must be at most 4,000,000"):
-        audit("objective", ratings=Ratings.build([0, 1], [0, 1], [1.0, -1.0], huge))
-    clicks = audit("dplcf", change=RATING)
+        run_audit("objective", ratings=Ratings.build([0, 1], [0, 1], [1.0, -1.0], huge))
+    clicks = run_audit("dplcf", change=RATING)
     assert {method for method, _ in clicks.skipped} >= {AuditMethod.PROBE, AuditMethod.CANARIES}
 
 
@@ -218,7 +218,7 @@ def test_a_planted_fault_is_never_exported(id, flaw):
 # Pairs of rows
 
 
-def table_of(cap=None, clicks=False):
+def build_table(cap=None, clicks=False):
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((8, 6)) < 0.4)
     values = np.ones(len(users)) if clicks else rng.integers(1, 6, len(users))
@@ -230,7 +230,7 @@ def table_of(cap=None, clicks=False):
 @pytest.mark.parametrize("change", Change)
 @pytest.mark.parametrize("cap", [None, 3])
 def test_pairs_are_neighbours_and_stay_so(change, cap):
-    table, rng = table_of(cap), np.random.default_rng(1)
+    table, rng = build_table(cap), np.random.default_rng(1)
     pairs = generate_neighbours(table, change, rng)
     for _ in range(60):
         rows = next(pairs)
@@ -255,7 +255,7 @@ def test_canaries_are_of_the_unit(change):
     for clicks in (False, True):
         if clicks and change in (RATING, ROW_VALUES):
             continue
-        for plan in build_plans(table_of(clicks=clicks), change, np.random.default_rng(0)):
+        for plan in build_plans(build_table(clicks=clicks), change, np.random.default_rng(0)):
             coins = np.random.default_rng(1).random(plan.count) < 0.5
             for canary in range(plan.count):
                 other = coins.copy()
@@ -460,13 +460,13 @@ def test_canaries_notice_halved_noise():
 
 
 def test_a_bound_for_another_unit_is_held_against_that_unit():
-    report = audit("private-popularity", change=USER_REPLACED, methods=[AuditMethod.PROBE])
+    report = run_audit("private-popularity", change=USER_REPLACED, methods=[AuditMethod.PROBE])
     assert report.claimed is None
     assert 1 < report.measured <= report.certified.epsilon
 
 
 def test_numbers_follow_the_seed_and_nothing_else():
-    first, repeated, third = (audit("input-flip", seed=seed).as_dict() for seed in (1, 1, 2))
+    first, repeated, third = (run_audit("input-flip", seed=seed).as_dict() for seed in (1, 1, 2))
     assert first == repeated
     assert first["findings"] != third["findings"]
     assert json.loads(json.dumps(first, allow_nan=False)) == first
@@ -485,7 +485,7 @@ def test_a_bound_above_the_certificate_by_chance_refutes_nothing():
 
 
 def test_fewer_canaries_leave_the_other_cells_as_they_were():
-    table = table_of()
+    table = build_table()
     for plan in build_plans(table, USER_EMPTIED, np.random.default_rng(0)):
         few: CanaryPlan = plan.keep_first(2)
         retained = RatingTable.from_ratings(few.build_ratings(np.zeros(2, dtype=bool))).values

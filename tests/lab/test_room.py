@@ -36,7 +36,7 @@ def open_room(*questions, epsilon=2.0):
     return class_room
 
 
-def send(to, token, bit, asking=0, name=None):
+def send_report(to, token, bit, asking=0, name=None):
     return to.report(name or to.view().id, asking, token, bit)
 
 
@@ -57,7 +57,7 @@ def test_coins_never_tell_more_than_a_phone(epsilon):
     assert rule.channel.cell_epsilon <= epsilon
 
 
-def coverage(share, phones, epsilon):
+def compute_coverage(share, phones, epsilon):
     """The exact chance that an interval covers a population's share."""
     channel = room.build_phone_channel(epsilon)
     chance = channel.matrix[0, 1]
@@ -71,7 +71,7 @@ def coverage(share, phones, epsilon):
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize(("phones", "epsilon"), [(10, 1.0), (30, 2.0), (30, 4.0), (100, 0.5)])
 def test_intervals_cover_the_share_of_a_population(share, phones, epsilon):
-    assert coverage(share, phones, epsilon) >= 0.95
+    assert compute_coverage(share, phones, epsilon) >= 0.95
 
 
 @pytest.mark.slow
@@ -199,10 +199,10 @@ def test_unanimous_reports_leave_the_likelihood_ratio_interval_open():
 
 def test_reports_count_once():
     class_room = open_room()
-    assert send(class_room, PHONES[0], 1) is Receipt.NEW
-    assert send(class_room, PHONES[0], 1) is Receipt.AGAIN
+    assert send_report(class_room, PHONES[0], 1) is Receipt.NEW
+    assert send_report(class_room, PHONES[0], 1) is Receipt.AGAIN
     with pytest.raises(ReportRejected, match="first report counts"):
-        send(class_room, PHONES[0], 0)
+        send_report(class_room, PHONES[0], 0)
     poll = class_room.view().poll(0)
     assert (poll.yes, poll.reports) == (1, 1)
 
@@ -225,26 +225,26 @@ def test_reports_count_once():
 def test_junk_is_refused_in_a_sentence(change, message):
     class_room = open_room()
     with pytest.raises(ReportRejected, match=message):
-        send(class_room, **({"token": PHONES[0], "bit": 1} | change))
+        send_report(class_room, **({"token": PHONES[0], "bit": 1} | change))
     assert class_room.view().poll(0).reports == 0
 
 
 def test_a_question_that_is_closed_or_over_takes_no_more():
     class_room = open_room()
-    send(class_room, PHONES[0], 1)
+    send_report(class_room, PHONES[0], 1)
     class_room.lock()
     with pytest.raises(ReportRejected, match="closed"):
-        send(class_room, PHONES[1], 1)
-    assert send(class_room, PHONES[0], 1) is Receipt.AGAIN
+        send_report(class_room, PHONES[1], 1)
+    assert send_report(class_room, PHONES[0], 1) is Receipt.AGAIN
     class_room.lock(False)
-    assert send(class_room, PHONES[1], 0) is Receipt.NEW
+    assert send_report(class_room, PHONES[1], 0) is Receipt.NEW
     class_room.ask(1)
     with pytest.raises(ReportRejected, match="over"):
-        send(class_room, PHONES[2], 1)
-    assert send(class_room, PHONES[2], 1, asking=1) is Receipt.NEW
+        send_report(class_room, PHONES[2], 1)
+    assert send_report(class_room, PHONES[2], 1, asking=1) is Receipt.NEW
     class_room.end()
     with pytest.raises(ReportRejected, match="closed"):
-        send(class_room, PHONES[3], 1, asking=1)
+        send_report(class_room, PHONES[3], 1, asking=1)
     with pytest.raises(ReportRejected, match="closed"):
         class_room.ask(0)
 
@@ -252,12 +252,12 @@ def test_a_question_that_is_closed_or_over_takes_no_more():
 def test_a_room_has_an_end():
     class_room = open_room()
     for k in range(room.MAX_PHONES):
-        send(class_room, f"{k:032x}", k % 2)
+        send_report(class_room, f"{k:032x}", k % 2)
     with pytest.raises(ReportRejected, match="full"):
-        send(class_room, "f" * 32, 1)
+        send_report(class_room, "f" * 32, 1)
 
 
-def knocks(to, address, tokens, **options):
+def count_admitted(to, address, tokens, **options):
     """Phones of one address send a report; how many were taken."""
     n_admitted = 0
     for token in tokens:
@@ -273,41 +273,41 @@ def test_one_address_fills_no_room():
     class_room = Room(("Tea?", "Coffee?"), expected=15)
     class_room.ask(0)
     flood = [f"{k:032x}" for k in range(1000, 3000)]
-    assert knocks(class_room, "script", flood) == 30
+    assert count_admitted(class_room, "script", flood) == 30
     assert class_room.view().waiting == 30
-    assert knocks(class_room, "school", PHONES) == 0
+    assert count_admitted(class_room, "school", PHONES) == 0
     assert class_room.view().waiting == 60
     class_room.let_in(60)
     assert class_room.view().waiting == 0
-    assert knocks(class_room, "school", PHONES) == 30
+    assert count_admitted(class_room, "school", PHONES) == 30
     class_room.ask(1)
-    assert knocks(class_room, "script", flood[100:], asking=1) == 0
-    assert knocks(class_room, "school", PHONES, asking=1) == 30
+    assert count_admitted(class_room, "script", flood[100:], asking=1) == 0
+    assert count_admitted(class_room, "school", PHONES, asking=1) == 30
     assert class_room.view().poll(1).reports == 30
 
 
 def test_no_more_are_let_in_than_were_seen_to_wait():
     class_room = Room(("Tea?",), expected=1)
     class_room.ask(0)
-    assert knocks(class_room, "a", PHONES[:2]) == 2
+    assert count_admitted(class_room, "a", PHONES[:2]) == 2
     for k, token in enumerate(PHONES[2:8]):
-        assert knocks(class_room, f"b{k}", [token, token]) == 0
+        assert count_admitted(class_room, f"b{k}", [token, token]) == 0
     assert class_room.view().waiting == 6  # asking again counts once
     class_room.let_in(4)
-    assert [knocks(class_room, "b", [token]) for token in PHONES[2:8]] == [1, 1, 1, 1, 0, 0]
+    assert [count_admitted(class_room, "b", [token]) for token in PHONES[2:8]] == [1, 1, 1, 1, 0, 0]
     assert (class_room.view().waiting, class_room.view().poll(0).reports) == (2, 6)
     for k in range(2 * room.MAX_PHONES):
-        knocks(class_room, f"c{k}", [f"{k:032x}"[::-1]])
+        count_admitted(class_room, f"c{k}", [f"{k:032x}"[::-1]])
     assert class_room.view().waiting == room.MAX_PHONES
 
 
 def test_asking_again_spends_again_and_makes_the_attacker_surer():
     class_room = open_room()
     for token in PHONES:
-        send(class_room, token, 1)
+        send_report(class_room, token, 1)
     class_room.ask(0)
     for token in PHONES[:20]:
-        send(class_room, token, 0, asking=1)
+        send_report(class_room, token, 0, asking=1)
     view = class_room.view()
     assert (view.poll(0).yes, view.poll(0).reports) == (30, 50)  # who slept loses nothing
     repeated_poll = view.poll(0, among=view.latest_phones(0))
@@ -327,7 +327,7 @@ def test_a_question_that_nobody_has_answered_yet_is_not_asked_twice():
     class_room.ask(0)
     assert len(class_room.view().askings) == 1
     assert not class_room.view().locked
-    send(class_room, PHONES[0], 1)
+    send_report(class_room, PHONES[0], 1)
     class_room.ask(0)
     class_room.ask(0)
     assert len(class_room.view().askings) == 2
@@ -341,7 +341,7 @@ def test_a_question_that_nobody_has_answered_yet_is_not_asked_twice():
 def test_a_round_that_nobody_answers_takes_nothing_away():
     class_room = open_room()
     for token in PHONES:
-        send(class_room, token, 1)
+        send_report(class_room, token, 1)
     class_room.ask(0)
     view = class_room.view()
     assert (view.poll(0).reports, view.poll(0).people, len(view.answered_rounds(0))) == (30, 30, 1)
@@ -349,7 +349,7 @@ def test_a_round_that_nobody_answers_takes_nothing_away():
     assert class_room.view().poll(0).reports == 30
     class_room.ask(0)
     for token in PHONES[:20]:
-        send(class_room, token, 1, asking=3)
+        send_report(class_room, token, 1, asking=3)
     view = class_room.view()
     assert (view.poll(0).reports, view.poll(0).people, len(view.answered_rounds(0))) == (50, 30, 2)
 
@@ -373,16 +373,16 @@ def test_a_key_that_bounces_counts_once(monkeypatch):
 def test_the_way_back_leads_to_a_question_as_it_was_left(monkeypatch):
     monkeypatch.setattr(room, "KEY_BOUNCE_SECONDS", 0)
     class_room = open_room()
-    send(class_room, PHONES[0], 1)
+    send_report(class_room, PHONES[0], 1)
     before = class_room.view()
     class_room.press(1)  # by mistake
-    send(class_room, PHONES[0], 1, asking=1)
+    send_report(class_room, PHONES[0], 1, asking=1)
     class_room.press(0)
     view = class_room.view()
     assert (view.now, view.locked) == (before.now, False)
-    assert send(class_room, PHONES[1], 0) is Receipt.NEW
+    assert send_report(class_room, PHONES[1], 0) is Receipt.NEW
     with pytest.raises(ReportRejected, match="over"):
-        send(class_room, PHONES[1], 1, asking=1)
+        send_report(class_room, PHONES[1], 1, asking=1)
     class_room.lock()
     class_room.press(1)
     assert not class_room.view().locked
@@ -397,7 +397,7 @@ def test_the_way_back_leads_to_a_question_as_it_was_left(monkeypatch):
 
 def test_epsilon_changes_from_the_next_question_on():
     class_room = open_room()
-    send(class_room, PHONES[0], 1)
+    send_report(class_room, PHONES[0], 1)
     class_room.cost(1.0)
     assert class_room.view().describe_for_phones()["epsilon"] == 2.0
     assert class_room.view().poll(0).channel == room.build_phone_channel(2.0)
@@ -418,7 +418,7 @@ def test_epsilon_changes_from_the_next_question_on():
 
 def test_a_question_is_added_without_losing_the_room():
     class_room = open_room()
-    send(class_room, PHONES[0], 1)
+    send_report(class_room, PHONES[0], 1)
     class_room.add("  Milk  or\ncream? ")
     view = class_room.view()
     assert view.questions[2] == "Milk or cream?"
@@ -460,7 +460,7 @@ def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
     with pytest.raises(ReportRejected, match="still open"):
         class_room.vote("How many?", ["12", "50"])
     assert class_room.view().guess_polls == ()
-    assert send(class_room, PHONES[0], 1) is Receipt.NEW
+    assert send_report(class_room, PHONES[0], 1) is Receipt.NEW
     class_room.lock()
     class_room.vote("How many?", ["12", "50"])
     class_room.ask(1)  # on with the class, the guess unanswered
@@ -468,21 +468,21 @@ def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
     view = class_room.view()
     assert view.guess_polls[0].locked
     assert (view.open.question, view.locked) == (1, False)
-    assert send(class_room, PHONES[0], 1, asking=1) is Receipt.NEW
+    assert send_report(class_room, PHONES[0], 1, asking=1) is Receipt.NEW
 
 
-def guessed(expected=500):
+def open_guess_room(expected=500):
     """A room in which a guess of three options is on."""
     class_room = Room(("Tea?",), expected=expected)
     class_room.vote("How many?", ["12", "50", "88"], right=0)
     return class_room
 
 
-def choose(to, token, picks):
+def send_guess(to, token, picks):
     return to.report(to.view().id, -1, f"{token:032x}", picks=picks)
 
 
-def table(group):
+def read_export(group):
     return list(csv.DictReader(io.StringIO(room_view.export_results(group.view()))))
 
 
@@ -495,33 +495,33 @@ def table(group):
     ],
 )
 def test_what_is_no_guess_is_refused(picks):
-    class_room = guessed()
+    class_room = open_guess_room()
     with pytest.raises(MalformedReport):
-        choose(class_room, 1, picks)
+        send_guess(class_room, 1, picks)
     assert class_room.view().guess_poll.reports == {}
 
 
 def test_a_guess_counts_once_and_costs_nothing():
-    class_room = guessed()
-    assert choose(class_room, 1, [[2, 1]]) is Receipt.NEW
-    assert choose(class_room, 1, [[2, 1]]) is Receipt.AGAIN
+    class_room = open_guess_room()
+    assert send_guess(class_room, 1, [[2, 1]]) is Receipt.NEW
+    assert send_guess(class_room, 1, [[2, 1]]) is Receipt.AGAIN
     with pytest.raises(ReportRejected, match="first report counts"):
-        choose(class_room, 1, [[0, 1]])
+        send_guess(class_room, 1, [[0, 1]])
     class_room.lock()
     with pytest.raises(ReportRejected, match="too late"):
-        choose(class_room, 2, [[0, 1]])
+        send_guess(class_room, 2, [[0, 1]])
     assert class_room.view().max_epsilon == 0
     phone_view = class_room.view().describe_for_phones()
     assert (phone_view["epsilon"], phone_view["below"]) == (0, 0)
 
 
 def test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked():
-    class_room = guessed()
+    class_room = open_guess_room()
     for token, option in enumerate((0, 0, 2)):
-        choose(class_room, token, [[option, 1]])
+        send_guess(class_room, token, [[option, 1]])
     view = class_room.view()
     assert all(row.interval is None for row in room_view.build_guess_rows(view, view.guess_poll))
-    assert table(class_room) == []
+    assert read_export(class_room) == []
     class_room.lock()
     view = class_room.view()
     rows = room_view.build_guess_rows(view, view.guess_poll)
@@ -529,7 +529,7 @@ def test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked():
     assert ["answer" in row.note for row in rows] == [True, False, False]
     assert [
         (line["kind"], line["round"], line["people"], line["yes"], line["share"][:4])
-        for line in table(class_room)
+        for line in read_export(class_room)
     ] == [
         ("guess", "-1", "3", "2", "0.66"),
         ("guess", "-1", "3", "0", "0.0"),
@@ -540,23 +540,23 @@ def test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked():
 
 
 def test_guesses_take_no_place_from_phones_and_have_an_end():
-    class_room = guessed(expected=2)
+    class_room = open_guess_room(expected=2)
     for token in range(4):
-        choose(class_room, token, [[0, 1]])
+        send_guess(class_room, token, [[0, 1]])
     with pytest.raises(ReportRejected, match="full"):
-        choose(class_room, 4, [[0, 1]])
+        send_guess(class_room, 4, [[0, 1]])
     class_room.ask(0)
     for token in range(10, 14):
         assert class_room.report(class_room.view().id, 0, f"{token:032x}", 1) is Receipt.NEW
 
 
 def test_questions_and_guesses_take_turns():
-    class_room = guessed()
+    class_room = open_guess_room()
     class_room.lock()
     class_room.press(0)
     assert (class_room.view().guess_poll, class_room.view().locked) == (None, False)
     with pytest.raises(ReportRejected, match="over"):
-        choose(class_room, 1, [[0, 1]])
+        send_guess(class_room, 1, [[0, 1]])
     class_room.show(-1)
     assert class_room.view().guess_poll.number == -1
     assert class_room.view().locked
@@ -588,7 +588,7 @@ def test_after_the_end_every_question_that_was_asked_can_be_reached(monkeypatch)
 
 def test_hands_pass_the_coins_and_never_meet_phones():
     class_room = open_room()
-    send(class_room, PHONES[0], 1)
+    send_report(class_room, PHONES[0], 1)
     class_room.count(yes=7, hands=28)
     view = class_room.view()
     hands = view.poll(0, sender=Sender.HANDS)

@@ -74,11 +74,11 @@ REFUSED = {
 RELEASED = [id for id in PRIVATE if id not in REFUSED]
 
 
-def release(kind, shape, scale, **options):
+def build_release(kind, shape, scale, **options):
     return kind(query="test", shape=shape, sensitivity={RATING: 1}, scale=scale, **options)
 
 
-def make(id, **settings):
+def create_mechanism(id, **settings):
     return registry.create(id, **{"epsilon": 1.0, "delta": 1e-6} | settings)
 
 
@@ -88,14 +88,14 @@ def make(id, **settings):
 @pytest.mark.parametrize("scale", [1e-6, 40.0])
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
 def test_noise_has_the_law_its_release_states(kind, scale):
-    assert_release_noise(release(kind, (2, 4), scale), SecureSource(), runs=400)
+    assert_release_noise(build_release(kind, (2, 4), scale), SecureSource(), runs=400)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
 def test_the_scale_of_exact_noise_is_exact(kind):
     """Planted bug: 3 % short, ten standard deviations and more of 120,000 numbers."""
-    built = release(kind, (40_000, 3), 2.5)
+    built = build_release(kind, (40_000, 3), 2.5)
     assert_scale(built.publish(np.zeros((40_000, 3)), SecureSource()), built)
 
 
@@ -113,7 +113,7 @@ def test_what_is_published_is_what_opendp_answers_and_nothing_else(kind, monkeyp
 
     monkeypatch.setattr(exact_noise, "build_measurement", measurement)
     value = np.arange(12.0).reshape(3, 4)
-    published = release(kind, (3, 4), 2.5).publish(value, SecureSource())
+    published = build_release(kind, (3, 4), 2.5).publish(value, SecureSource())
     assert np.array_equal(published, answers.reshape(3, 4))
     noise_model = "laplace" if kind is Laplace else "gaussian"
     assert queries == [
@@ -135,7 +135,7 @@ def test_a_measurement_is_opendps_own_at_the_scale_asked_for(kind):
 def test_outputs_lie_on_the_grid_and_textbook_noise_does_not(kind):
     """With five coordinates the grid is coarser than a float's last bits: those of the value, pi,
     would show in at least one of them but for a chance of 2^-30."""
-    built = release(kind, (5,), 2.0)
+    built = build_release(kind, (5,), 2.0)
     step = 2.0 ** exact_noise.grid_exponent(2.0, 5)
     assert step <= 2.0**-40 * 2.0 / 5
     exact = built.publish(np.full(5, math.pi), SecureSource()) / step
@@ -148,7 +148,7 @@ def test_long_answers_are_sampled_in_blocks_and_counted_once(monkeypatch):
     monkeypatch.setattr(exact_noise, "_COORDINATES_PER_BLOCK", 7)
     source = SecureSource()
     value = np.linspace(-1e4, 1e4, 30).reshape(5, 6)
-    published = release(Laplace, (5, 6), 1.0).publish(value, source)
+    published = build_release(Laplace, (5, 6), 1.0).publish(value, source)
     assert np.abs(published - value).max() < 50  # by chance: 30 e^-50
     assert np.abs(published - value).min() > 0
     assert source.draw_counts == {("laplace", 1.0, 30): 1}
@@ -171,7 +171,7 @@ def test_a_channel_has_the_chances_its_release_states(channel, monkeypatch):
             assert_frequencies(np.bincount(published, minlength=2), channel[0], FALSE_ALARM)
 
 
-def symbols(epsilon=1.0, d=3, shape=(100, 200)):
+def build_symbol_channel(epsilon=1.0, d=3, shape=(100, 200)):
     levels = tuple(np.linspace(-1, 1, d).tolist())
     return SymbolChannel.symmetric(
         epsilon, levels, query="rows", shape=shape, sensitivity={CELL: 1}
@@ -184,7 +184,7 @@ def test_missing_and_rated_cells_meet_their_row_of_the_channel(truth, monkeypatc
     from scipy.sparse import csr_array
 
     monkeypatch.setattr(exact_noise, "_CELLS_PER_BLOCK", 3_000)
-    channel = symbols()
+    channel = build_symbol_channel()
     source = SecureSource()
     out = channel.publish(csr_array(np.full(channel.shape, float(truth))), source)
     counts = np.bincount(out.data.astype(int), minlength=4)
@@ -201,7 +201,9 @@ def test_cells_next_to_rated_ones_keep_their_places():
     from scipy.sparse import csr_array
 
     rows = np.random.default_rng(0).integers(0, 4, (20, 30))
-    out = symbols(20.0, shape=(20, 30)).publish(csr_array(rows.astype(float)), SecureSource())
+    out = build_symbol_channel(20.0, shape=(20, 30)).publish(
+        csr_array(rows.astype(float)), SecureSource()
+    )
     assert np.array_equal(out.toarray(), rows)
 
 
@@ -217,7 +219,9 @@ def test_a_channel_is_sampled_with_exactly_its_integer_chances(monkeypatch):
 
 def test_two_sources_never_draw_the_same():
     value = np.zeros(3)
-    first, second = (release(Laplace, (3,), 1.0).publish(value, SecureSource()) for _ in range(2))
+    first, second = (
+        build_release(Laplace, (3,), 1.0).publish(value, SecureSource()) for _ in range(2)
+    )
     assert not np.intersect1d(first, second).size
     starts = [harmless(SecureSource(), Harmless.START).standard_normal(3) for _ in range(2)]
     assert not np.intersect1d(*starts).size
@@ -228,11 +232,11 @@ def test_two_sources_never_draw_the_same():
     [
         lambda rng: noise.draw_laplace(1.0, (3,), rng),
         lambda rng: noise.draw_gaussian(1.0, (3,), rng),
-        lambda rng: release(NormLaplace, (2, 3), 1.0).publish(np.zeros((2, 3)), rng),
+        lambda rng: build_release(NormLaplace, (2, 3), 1.0).publish(np.zeros((2, 3)), rng),
         lambda rng: noise.draw_hits(np.arange(2), 10, 0.5, rng),
-        lambda rng: release(SharedLaplace, (2, 3), 1.0).draw_mixing(rng),
+        lambda rng: build_release(SharedLaplace, (2, 3), 1.0).draw_mixing(rng),
         lambda rng: noise.draw_gaussian_shares(1.0, np.ones((2, 3)), np.ones(2), rng),
-        lambda rng: release(SharedLaplace, (1, 3), 1.0, shares=Shares.GAMMA).publish_shares(
+        lambda rng: build_release(SharedLaplace, (1, 3), 1.0, shares=Shares.GAMMA).publish_shares(
             np.zeros((2, 3)), np.zeros(2, dtype=int), None, rng
         ),
         lambda rng: ModifiedLaplace.from_epsilon(
@@ -287,7 +291,7 @@ def test_discrete_gaussian_noise_is_no_worse_than_the_continuous_mechanism_named
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 4.0, 19.6, 20.0])
 def test_a_channel_certifies_what_is_sampled(epsilon):
     """Rare chances are rounded most, up or down: neither is free."""
-    plain = symbols(epsilon)
+    plain = build_symbol_channel(epsilon)
     matrix = plain.matrix
     rows = np.array([exact_noise.quantise_probabilities(row) for row in matrix])
     assert (rows.astype(object).sum(axis=1) == 2**62).all()
@@ -306,19 +310,19 @@ def test_a_channel_certifies_what_is_sampled(epsilon):
 
 def test_a_chance_too_small_to_sample_is_refused():
     with pytest.raises(CannotRelease, match="smaller epsilon"):
-        exact_noise.quantise_probabilities(symbols(40.0).matrix[0])
+        exact_noise.quantise_probabilities(build_symbol_channel(40.0).matrix[0])
 
 
 @pytest.mark.parametrize("scale", [1e-250, 1e250])
 def test_a_scale_at_the_end_of_the_floats_is_a_sentence(scale):
     with pytest.raises(ValueError, match="noise scale that is to be sampled must be"):
-        release(Laplace, (3,), scale).publish(np.zeros(3), SecureSource())
+        build_release(Laplace, (3,), scale).publish(np.zeros(3), SecureSource())
 
 
 @pytest.mark.parametrize("id", mark_rest_slow(RELEASED, 4))
 def test_the_secured_card_certifies_no_less_and_barely_more(id):
     ratings = make_ratings(registry.get_mechanism(id).task)
-    plain = make(id).guarantee(ratings.public)
+    plain = create_mechanism(id).guarantee(ratings.public)
     exact = secure_guarantee(plain, len(ratings))
     for change in Change:
         before, after = (g.certified(change).epsilon for g in (plain, exact))
@@ -333,7 +337,7 @@ def test_every_sensitivity_of_the_secured_card_holds_the_rounding(id):
     """Laplace and Gaussian answers are rounded to their grid, which moves them: by the formulas
     N and sqrt(N) steps. Planted bug: tables as they were."""
     ratings = make_ratings(registry.get_mechanism(id).task)
-    plain = make(id).guarantee(ratings.public)
+    plain = create_mechanism(id).guarantee(ratings.public)
     exact = secure_guarantee(plain, len(ratings))
     for (_, before), (_, after) in zip(plain.releases, exact.releases, strict=True):
         for change, s in before.sensitivity.items():
@@ -351,7 +355,7 @@ def test_every_sensitivity_of_the_secured_card_holds_the_rounding(id):
 
 @pytest.mark.parametrize("id", mark_rest_slow(RELEASED, 4))
 def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
-    mechanism = make(id)
+    mechanism = create_mechanism(id)
     ratings = make_ratings(mechanism.task)
     releases = [export_release(mechanism, ratings) for _ in range(2)]
     arrays = [e.arrays for e in releases]
@@ -377,7 +381,7 @@ def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
         "randomness", "arrays", "versions", "catalogue", "rows", "predictions", "sha256",
     }  # fmt: skip
     assert set(release_card["data"]) == {"users", "items", "low", "high", "cap", "prepare"}
-    assert not {"seed", "metrics", "fingerprint", "trace"} & set(keys_of(release_card))
+    assert not {"seed", "metrics", "fingerprint", "trace"} & set(list_keys(release_card))
     certified = release_card["guarantee"]["certified"]["epsilon"]
     assert certified >= guarantee.certified().epsilon
     assert certified == pytest.approx(guarantee.certified().epsilon, rel=1e-3)
@@ -386,12 +390,12 @@ def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
         assert pure == pytest.approx(certified)
 
 
-def keys_of(value):
+def list_keys(value):
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, child in items:
         yield key
         if isinstance(child, dict | list):
-            yield from keys_of(child)
+            yield from list_keys(child)
 
 
 class Deaf(SecureSource):
@@ -417,7 +421,7 @@ class Deaf(SecureSource):
 
 def capture_release(id, monkeypatch, ratings):
     monkeypatch.setattr(exact_noise, "SecureSource", Deaf)
-    exported = export_release(make(id), ratings)
+    exported = export_release(create_mechanism(id), ratings)
     return exported.arrays
 
 
@@ -425,7 +429,7 @@ def capture_release(id, monkeypatch, ratings):
 def test_nothing_written_depends_on_ratings_but_through_the_noise(id, monkeypatch):
     """With deaf noise, other ratings give the same file: their values change where only those are
     protected, the whole matrix changes elsewhere."""
-    mechanism = make(id)
+    mechanism = create_mechanism(id)
     change = mechanism.guarantee(make_ratings(mechanism.task).public).change
     second = {"seed": 8, "pattern": 7 if change is RATING else 8}
     first = capture_release(id, monkeypatch, make_ratings(mechanism.task))
@@ -452,7 +456,7 @@ def test_that_check_sees_user_factors(monkeypatch):
 
 @pytest.mark.parametrize("id", REFUSED)
 def test_what_cannot_be_released_says_why(id):
-    mechanism = make(id)
+    mechanism = create_mechanism(id)
     with pytest.raises(CannotRelease, match=REFUSED[id]):
         export_release(mechanism, make_ratings(mechanism.task))
 
@@ -466,43 +470,48 @@ def test_a_method_without_privacy_is_never_released(id):
 
 def test_settings_decide_whether_it_can_be_released():
     signs, stars = make_ratings(Task.BINARY), make_ratings(Task.RATINGS)
-    published = parsed("objective", "estimator", "published")
+    published = parse_named_setting("objective", "estimator", "published")
     with pytest.raises(CannotRelease, match="probit loss"):
-        check_releasable(make("objective", **probit("objective"), **published), signs)
+        check_releasable(
+            create_mechanism("objective", **build_probit_settings("objective"), **published), signs
+        )
     flips = {"p_plus": 1.0, "p_minus": 0.5}
     with pytest.raises(CannotRelease, match="reveal their input"):
-        check_releasable(make("input-flip", **flips), signs)
+        check_releasable(create_mechanism("input-flip", **flips), signs)
     with pytest.raises(CannotRelease, match="NormLaplace"):
-        check_releasable(make("dpmf", **public_users()), stars)
-    by_coordinate = make("dpmf", **public_users(), **parsed("dpmf", "noise", "coordinate"))
+        check_releasable(create_mechanism("dpmf", **build_public_factors()), stars)
+    by_coordinate = create_mechanism(
+        "dpmf", **build_public_factors(), **parse_named_setting("dpmf", "noise", "coordinate")
+    )
     exported = export_release(by_coordinate, stars)
     assert set(exported.arrays) == {"items"}
-    neighbours = make(
-        "svd-after-cleansing", **parsed("svd-after-cleansing", "predictor", "neighbours")
+    neighbours = create_mechanism(
+        "svd-after-cleansing",
+        **parse_named_setting("svd-after-cleansing", "predictor", "neighbours"),
     )
     with pytest.raises(CannotRelease, match="no factors"):
         export_release(neighbours, stars)
 
 
-def parsed(id, name, text):
+def parse_named_setting(id, name, text):
     return {name: parse_setting(registry.get_mechanism(id), name, text)}
 
 
-def probit(id):
-    return parsed(id, "link", "probit") | {"bound": 1.0}
+def build_probit_settings(id):
+    return parse_named_setting(id, "link", "probit") | {"bound": 1.0}
 
 
-def public_users():
-    return parsed("dpmf", "user_factors", "random:1")
+def build_public_factors():
+    return parse_named_setting("dpmf", "user_factors", "random:1")
 
 
 def test_too_many_draws_are_refused_before_any(monkeypatch):
     monkeypatch.setattr(exporting, "MAX_DRAWS", 100)
     with pytest.raises(CannotRelease, match="at most 100 are drawn"):
-        export_release(make("output"), make_ratings(Task.BINARY))
+        export_release(create_mechanism("output"), make_ratings(Task.BINARY))
     monkeypatch.setattr(exporting, "_MAX_CHANNEL_CELLS", 100)
     with pytest.raises(CannotRelease, match="at most 100 are drawn"):
-        export_release(make("randomised-response"), make_ratings(Task.RATINGS))
+        export_release(create_mechanism("randomised-response"), make_ratings(Task.RATINGS))
 
 
 class AsksTwice(PrivateItemMean):
@@ -531,7 +540,7 @@ def test_more_answers_than_the_card_counts_are_never_written(monkeypatch):
     ],
 )
 def test_preparation_that_reads_the_ratings_is_refused(id, step, refused):
-    mechanism = make(id)
+    mechanism = create_mechanism(id)
     ratings, steps = prepare_all_ratings(
         make_ratings(Task.RATINGS), mechanism.task, [parse_step(step)]
     )
@@ -627,10 +636,10 @@ def test_without_the_package_a_sentence_says_how_to_get_it(dpmc, stars, monkeypa
 @pytest.mark.slow
 def test_the_samplers_agree_with_the_laws_far_out():
     """The tails, where a sampler that is cut off would not show in a Kolmogorov-Smirnov test."""
-    draws = release(Laplace, (20_000,), 1.0).publish(np.zeros(20_000), SecureSource())
+    draws = build_release(Laplace, (20_000,), 1.0).publish(np.zeros(20_000), SecureSource())
     n_far = int((np.abs(draws) > 5).sum())
     assert_frequencies([n_far, 20_000 - n_far], [math.exp(-5), 1 - math.exp(-5)])
-    draws = release(Gaussian, (20_000,), 1.0).publish(np.zeros(20_000), SecureSource())
+    draws = build_release(Gaussian, (20_000,), 1.0).publish(np.zeros(20_000), SecureSource())
     chance = 2 * stats.norm.sf(3)
     n_far = int((np.abs(draws) > 3).sum())
     assert_frequencies([n_far, 20_000 - n_far], [chance, 1 - chance])
@@ -650,4 +659,4 @@ class OneDrawForAll(SecureSource):
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
 def test_a_planted_bug_fails(kind, source):
     with pytest.raises(AssertionError):
-        assert_release_noise(release(kind, (2, 4), 3.0), source(), runs=400)
+        assert_release_noise(build_release(kind, (2, 4), 3.0), source(), runs=400)

@@ -36,7 +36,7 @@ NAMES = ("samples", "samples-ratings", "jokes", "clicks", "facts", "clicks-facts
 GRIDS = [PRESETS[name].grid for name in NAMES]
 
 
-def picture(data, id, metric=None):
+def load_chart(data, id, metric=None):
     """A mechanism's shipped line at its defaults, with what stands beside it."""
     task = registry.get_mechanism(id).task
     keys = sweep.build_plan(Grid(data=[data], mechanisms=[id], epsilons=[1.0], seeds=[1])).keys
@@ -60,7 +60,7 @@ def test_a_shipped_line_equals_the_one_a_sweep_gives(computed):
     stored = lines.load_curve_chart(store, IDS, METRICS["accuracy"], keys=plan.keys.curves)
     assert [line.mechanism for line in stored.lines] == list(IDS)
     for other in stored.lines:
-        shipped_chart = picture("restaurants", other.mechanism)
+        shipped_chart = load_chart("restaurants", other.mechanism)
         (line,) = shipped_chart.lines
         mask = np.isin(line.epsilon, other.epsilon)
         assert line.key == other.key
@@ -205,7 +205,7 @@ def test_what_if_finds_the_shipped_curve_by_the_key_of_its_own_grid(name):
         keys = sweep.build_plan(
             Grid(data=[name], mechanisms=[id], epsilons=EPSILONS, seeds=[1])
         ).keys
-        shipped_chart = picture(name, id)
+        shipped_chart = load_chart(name, id)
         curve_keys = {
             line.key
             for line in (
@@ -255,7 +255,7 @@ def test_curves_of_another_revision_or_setting_are_left_out():
 
 
 def test_a_line_is_looked_at_from_one_epsilon():
-    shipped_chart = picture("restaurants", "output")
+    shipped_chart = load_chart("restaurants", "output")
     (line,) = shipped_chart.lines
     interval = line.interval_at(4.0)
     row = line.values[line.epsilon == 4.0][0]
@@ -300,7 +300,7 @@ def test_what_is_missing_is_filled_with_what_came_with_the_program(computed):
 def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_teaches_nothing():
     """Recovery is worth at least ten points where it works, none as published (ARE 1 is zero)."""
     for name, works in (("one-bit-lab-strong", True), ("one-bit-lab", False)):
-        shipped_chart = picture(name, "input-flip")
+        shipped_chart = load_chart(name, "input-flip")
         guess = shipped_chart.private_baselines[0].band
         with shipped.load_curves(name, Task.BINARY, ["gradient"]) as store:
             plotted_charts = [

@@ -38,7 +38,7 @@ def opened(path):
         yield new_store
 
 
-def everything(opened):
+def read_records(opened):
     return list(store.iterate_records(opened))
 
 
@@ -50,7 +50,7 @@ def test_a_record_comes_back_as_it_went_in(opened):
     ]
     records[1]["guarantee"]["reasons"] = {"value": "no noise"}
     assert opened.add(records) == 3
-    back = {record.pop("key"): record for record in everything(opened)}
+    back = {record.pop("key"): record for record in read_records(opened)}
     for expected_record in records:
         stored_record = back[expected_record.pop("key")]
         assert stored_record.pop("finished").endswith("+00:00")
@@ -62,7 +62,7 @@ def test_a_unit_that_is_there_stays_as_it_is(opened):
     assert opened.add([first, make_record(seed=2)]) == 2
     assert opened.add([make_record(accuracy=0.1), make_record(seed=3)]) == 1
     assert opened.find_stored_keys([first["key"], "other"]) == {first["key"]}
-    assert [r["metrics"]["accuracy"] for r in everything(opened)] == [0.6, 0.6, 0.6]
+    assert [r["metrics"]["accuracy"] for r in read_records(opened)] == [0.6, 0.6, 0.6]
 
 
 def test_many_keys_are_looked_up_in_parts(opened):
@@ -81,7 +81,7 @@ def test_rows_are_written_all_or_none(opened):
     broken["rounds"] = None
     with pytest.raises(StoreError):
         opened.add([make_record(seed=4), broken])
-    assert everything(opened) == []
+    assert read_records(opened) == []
     assert opened.add([make_record(seed=5)]) == 1
 
 
@@ -160,7 +160,7 @@ def test_prune_takes_rows_and_what_only_they_used(opened):
     opened.add([make_record("majority", None)])
     first, second = store.list_curves(opened)
     assert opened.prune([first.id], dry=True) == 4
-    assert len(everything(opened)) == 5
+    assert len(read_records(opened)) == 5
     assert opened.prune([first.id]) == 4
     assert [info.key for info in store.list_curves(opened)] == [second.key]
     cards = opened.connection.execute("SELECT COUNT(*) FROM card").fetchone()[0]
@@ -229,7 +229,7 @@ def test_an_export_holds_every_row(opened, tmp_path):
     with (tmp_path / "rows.csv").open(newline="") as file:
         text = list(csv.DictReader(file))
     assert [float(row["metrics.accuracy"]) for row in text] == [
-        row["metrics"]["accuracy"] for row in everything(opened)
+        row["metrics"]["accuracy"] for row in read_records(opened)
     ]
     assert [row["settings.epsilon"] for row in text] == ["1.0", "1.0", "2.0", "2.0", ""]
     assert text[0]["guarantee.units.row_values"] == "30.0"
@@ -300,7 +300,7 @@ def test_a_damaged_store_says_so(path):
     content[8192:] = os.urandom(len(content) - 8192)
     path.write_bytes(content)
     with pytest.raises(StoreError, match="is damaged"), Store(path) as opened:
-        everything(opened)
+        read_records(opened)
 
 
 def test_a_missing_store_is_not_made_by_reading(path):
@@ -323,7 +323,7 @@ def test_a_read_only_folder_can_be_read_and_not_written():
         folder.chmod(0o555)
         with drop_privileges():
             with Store(path, read_only=True) as reader:
-                assert len(everything(reader)) == 1
+                assert len(read_records(reader)) == 1
             with pytest.raises(StoreError, match="read-only"), Store(path) as writer:
                 writer.add([make_record(seed=2)])
             with pytest.raises(StoreError, match="read-only"):
@@ -351,7 +351,7 @@ def test_rows_of_a_killed_program_in_a_read_only_folder_are_not_passed_over():
             Store(path, read_only=True)
 
 
-def fill(opened):
+def fill_disk(opened):
     """Add rows until that fails; how many went in, and the sentence."""
     for seed in range(1, 10_000):
         try:
@@ -364,10 +364,10 @@ def fill(opened):
 def test_a_full_disk_keeps_every_row_before_it(path):
     with Store(path) as opened:
         opened.connection.execute("PRAGMA max_page_count = 60")
-        stored, error = fill(opened)
+        stored, error = fill_disk(opened)
         assert re.search("on a full disk.*every row stored before is kept", error)
     with Store(path) as opened:
-        assert len(everything(opened)) == stored > 0
+        assert len(read_records(opened)) == stored > 0
         assert opened.add([make_record(seed=stored + 1)]) == 1
 
 
@@ -383,10 +383,10 @@ def test_a_full_file_system_keeps_every_row_before_it(tmp_path):
     try:
         path = small / "results.sqlite"
         with Store(path) as opened:
-            stored, error = fill(opened)
+            stored, error = fill_disk(opened)
             assert "full" in error
         with Store(path, read_only=True) as opened:
-            assert len(everything(opened)) == stored > 0
+            assert len(read_records(opened)) == stored > 0
     finally:
         subprocess.run(["umount", str(small)], check=True)
 
@@ -399,7 +399,7 @@ def test_a_locked_store_says_so_and_takes_rows_again_later(path, monkeypatch):
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreLocked, match="locked by another program"):
             opened.add([make_record(seed=2)])
-        assert len(everything(opened)) == 1  # reading goes on
+        assert len(read_records(opened)) == 1  # reading goes on
         other.execute("COMMIT")
         other.close()
         assert opened.add([make_record(seed=2)]) == 1
@@ -418,7 +418,7 @@ with Store(sys.argv[1]) as opened:
 """
 
 
-def writer(path, start, step, rows=1_000_000):
+def start_writer(path, start, step, rows=1_000_000):
     return subprocess.Popen(
         [sys.executable, "-c", WRITER, *map(str, (path, start, step, rows))],
         cwd=ROOT,
@@ -433,18 +433,18 @@ def writer(path, start, step, rows=1_000_000):
 def test_programs_that_make_the_same_store_at_once_all_can(path):
     for k in range(2):
         store_path = path.with_name(f"{k} ? # %20.sqlite")
-        children = [writer(store_path, start, 4, 3) for start in (1, 2, 3, 4)]
+        children = [start_writer(store_path, start, 4, 3) for start in (1, 2, 3, 4)]
         for child in children:
             out, err = child.communicate(timeout=200)
             assert (child.returncode, err, len(out.split())) == (0, "", 3)
         with Store(store_path, read_only=True) as opened:
-            assert len(everything(opened)) == 12
+            assert len(read_records(opened)) == 12
 
 
 @pytest.mark.slow
 def test_rows_of_killed_writers_are_kept(path):
     """Two programs write at the same time, and both are killed without warning."""
-    children = [writer(path, start, 2) for start in (1, 2)]
+    children = [start_writer(path, start, 2) for start in (1, 2)]
     for child in children:
         assert child.stdout.readline()  # it is at work
     time.sleep(0.3)
@@ -455,7 +455,7 @@ def test_rows_of_killed_writers_are_kept(path):
     ]
     printed_keys = {line for line in printed_keys if len(line) == 32}
     with Store(path) as opened:
-        stored_keys = {row["key"] for row in everything(opened)}
+        stored_keys = {row["key"] for row in read_records(opened)}
         assert printed_keys <= stored_keys
         assert len(printed_keys) >= 2
         check = opened.connection.execute("PRAGMA integrity_check").fetchone()[0]

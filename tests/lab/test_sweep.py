@@ -44,7 +44,7 @@ def opened(tmp_path):
         yield new_store
 
 
-def run(plan, opened, units=None, threads=2, **options):
+def run_units(plan, opened, units=None, threads=2, **options):
     units = plan.units if units is None else units
     with ThreadPoolExecutor(threads) as executor:
         pool = ExecutorPool(executor, plan.sources, threads)
@@ -59,7 +59,7 @@ def plan():
 @pytest.fixture(scope="module")
 def undisturbed(plan, tmp_path_factory):
     with Store(tmp_path_factory.mktemp("undisturbed") / "results.sqlite") as opened:
-        report = run(plan, opened)
+        report = run_units(plan, opened)
         assert not report.failed
         return read_rows(opened)
 
@@ -223,7 +223,7 @@ def test_rows_do_not_depend_on_order_threads_or_what_else_runs(undisturbed, open
         epsilons=[0.5, 0.7, 1.0, 4.0],
         seeds=[3, 2, 1],
     )
-    assert not run(grown, opened, units=grown.units[::-1], threads=3).failed
+    assert not run_units(grown, opened, units=grown.units[::-1], threads=3).failed
     rows = read_rows(opened)
     assert {key: rows[key] for key in undisturbed} == undisturbed
     assert len(rows) == len(grown.units) > len(undisturbed)
@@ -274,7 +274,7 @@ def test_of_many_ratings_a_process_keeps_one_split(monkeypatch):
 
 def test_official_pairs_are_not_split_again(opened):
     plan = make_plan(sources=[make_pair()], mechanisms=["input-flip"])
-    assert not run(plan, opened).failed
+    assert not run_units(plan, opened).failed
     rows = read_rows(opened).values()
     assert {row["data"]["split"] for row in rows} == {"the given test ratings"}
     assert len({row["data"]["fingerprint"] for row in rows}) == 1
@@ -288,7 +288,7 @@ def test_official_pairs_are_not_split_again(opened):
 
 def test_every_task_is_split_as_a_single_run_of_it(opened):
     plan = make_plan(mechanisms=["popularity", "majority"], epsilons=[], seeds=[1], settings={})
-    assert not run(plan, opened).failed
+    assert not run_units(plan, opened).failed
     for row in read_rows(opened).values():
         task = Task(row["task"])
         single_problem = build_problem(make_dataset(), task, seed=1)
@@ -316,7 +316,7 @@ def test_a_poisoned_solve_reaches_output_perturbation_alone(plan, undisturbed, o
         return [(Step(1, 1, None, final=True), Constant(-1.0))]
 
     monkeypatch.setattr(engine, "shared_solve", poisoned)
-    run(plan, opened)
+    run_units(plan, opened)
     rows = read_rows(opened)
     changed = {rows[key]["mechanism"] for key in rows if rows[key] != undisturbed[key]}
     assert changed == {"output"}
@@ -332,10 +332,10 @@ def test_one_solve_serves_every_epsilon_and_seed_of_a_split(opened, monkeypatch)
 
     monkeypatch.setattr(cls, "solve_without_noise", counted)
     pair = make_plan(sources=[make_pair()], mechanisms=["output"], settings={})
-    run(pair, opened)
+    run_units(pair, opened)
     assert len(solves) == 1
     split = make_plan(mechanisms=["output"], settings={}, seeds=[11, 12])
-    run(split, opened)
+    run_units(split, opened)
     assert len(solves) == 1 + 2  # one for each split
 
 
@@ -357,7 +357,7 @@ def test_two_radii_of_a_sweep_have_a_solve_each(opened):
     plan = make_plan(
         mechanisms=["output"], epsilons=[50.0], settings={"output.radius": ["0.1", "2"]}, seeds=[1]
     )
-    run(plan, opened)
+    run_units(plan, opened)
     rows = [row for row in read_rows(opened).values() if row["mechanism"] == "output"]
     assert len(rows) == 2
     rounds = {}
@@ -376,8 +376,8 @@ def test_two_radii_of_a_sweep_have_a_solve_each(opened):
 
 
 def test_what_is_there_is_not_run_again(plan, undisturbed, opened):
-    run(plan, opened, units=plan.units[3:8])
-    report = run(plan, opened)
+    run_units(plan, opened, units=plan.units[3:8])
+    report = run_units(plan, opened)
     assert (report.skipped, report.done) == (5, len(plan.units) - 5)
     assert read_rows(opened) == undisturbed
     again = sweep.run(plan.units, opened, lambda: pytest.fail("there is nothing to do"))
@@ -386,7 +386,7 @@ def test_what_is_there_is_not_run_again(plan, undisturbed, opened):
 
 def test_stopping_keeps_what_is_finished(plan, undisturbed, opened):
     finished = []
-    report = run(
+    report = run_units(
         plan,
         opened,
         on_progress=lambda r: finished.append(r.done),
@@ -395,7 +395,7 @@ def test_stopping_keeps_what_is_finished(plan, undisturbed, opened):
     assert report.stopped
     stored_rows = read_rows(opened)
     assert 3 <= len(stored_rows) < len(plan.units)
-    assert not run(plan, opened).stopped
+    assert not run_units(plan, opened).stopped
     assert read_rows(opened) == undisturbed
 
 
@@ -411,7 +411,7 @@ def test_a_unit_that_fails_takes_no_other_with_it(plan, undisturbed, opened, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(experiment, "run", broken)
-        report = run(plan, opened)
+        report = run_units(plan, opened)
     reasons = {str(unit): reason for unit, reason in report.failed.items()}
     assert len(reasons) == 6 + 2
     assert reasons["gradient on tiny at epsilon 0.5, seed 1"] == "clamp must be > 0, got -1"
@@ -419,7 +419,7 @@ def test_a_unit_that_fails_takes_no_other_with_it(plan, undisturbed, opened, mon
         "unexpected ZeroDivisionError: a fault"
     )
     assert len(read_rows(opened)) == len(plan.units) - 8
-    run(plan, opened)
+    run_units(plan, opened)
     assert read_rows(opened) == undisturbed
 
 
@@ -523,7 +523,7 @@ def test_rows_wait_while_the_store_is_locked(plan, undisturbed, opened):
         if report.note.endswith(f"waiting with {len(plan.units)} finished rows"):
             other.execute("COMMIT")
 
-    report = run(plan, opened, on_progress=progress)
+    report = run_units(plan, opened, on_progress=progress)
     other.close()
     assert any("locked by another program; waiting with " in note for note in notes)
     assert report.note == ""
@@ -531,7 +531,7 @@ def test_rows_wait_while_the_store_is_locked(plan, undisturbed, opened):
 
 
 def test_a_store_that_stays_locked_is_a_sentence(plan, undisturbed, opened):
-    run(plan, opened, units=plan.units[:4])
+    run_units(plan, opened, units=plan.units[:4])
     opened.connection.execute("PRAGMA busy_timeout = 20")
     other = sqlite3.connect(opened.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -539,18 +539,18 @@ def test_a_store_that_stays_locked_is_a_sentence(plan, undisturbed, opened):
     with pytest.raises(
         StoreError, match=f"stayed locked by another program, so {lost} finished rows could not be"
     ):
-        run(plan, opened, patience=0.2)
+        run_units(plan, opened, patience=0.2)
     other.execute("ROLLBACK")
     other.close()
     assert len(read_rows(opened)) == 4
-    run(plan, opened)
+    run_units(plan, opened)
     assert read_rows(opened) == undisturbed
 
 
 def test_what_is_told_is_what_the_store_has(plan, undisturbed, opened, monkeypatch):
     """Also while another sweep writes, and in the moment of the stop."""
     monkeypatch.setattr(engine, "POLL_PAUSE_FACTOR", 0)
-    other_records = [undisturbed_record(plan, opened.path, unit) for unit in plan.units[8:20]]
+    other_records = [compute_single_record(plan, opened.path, unit) for unit in plan.units[8:20]]
     messages, stored_counts = [], []
 
     def progress(report):
@@ -574,25 +574,25 @@ def test_what_is_told_is_what_the_store_has(plan, undisturbed, opened, monkeypat
     assert read_rows(opened) == undisturbed
 
 
-def undisturbed_record(plan, path, unit):
+def compute_single_record(plan, path, unit):
     """The row of one unit, from a store of its own."""
     with Store(path.with_name(f"{unit.key}.sqlite")) as new_store:
-        run(plan, new_store, units=[unit])
+        run_units(plan, new_store, units=[unit])
         return next(store.iterate_records(new_store))
 
 
 def test_a_full_disk_stops_the_sweep_and_loses_nothing(plan, undisturbed, opened):
-    run(plan, opened, units=plan.units[:4])
+    run_units(plan, opened, units=plan.units[:4])
     pages = opened.connection.execute("PRAGMA page_count").fetchone()[0]
     opened.connection.execute(f"PRAGMA max_page_count = {pages}")
     # The free room of the pages there are takes a few more rows at most.
     with pytest.raises(StoreError, match=r"full disk.*finished row.* could not be written"):
-        run(plan, opened)
+        run_units(plan, opened)
     stored_rows = read_rows(opened)
     assert 4 <= len(stored_rows) < len(plan.units)
     assert stored_rows.items() <= undisturbed.items()
     opened.connection.execute("PRAGMA max_page_count = 100000")
-    run(plan, opened)
+    run_units(plan, opened)
     assert read_rows(opened) == undisturbed
 
 
@@ -641,7 +641,7 @@ def test_what_another_process_has_claimed_is_waited_for_and_taken_over(plan, und
         if report.note:
             other.kill()  # whatever way it ends
 
-    report = run(plan, opened, on_progress=progress)
+    report = run_units(plan, opened, on_progress=progress)
     other.communicate()
     waited = [n_done for note, n_done in notes if "another sweep" in note]
     assert set(waited) == {len(plan.units) - 2}
@@ -652,7 +652,9 @@ def test_what_another_process_has_claimed_is_waited_for_and_taken_over(plan, und
 def test_one_can_stop_waiting_for_another_sweep(plan, opened, monkeypatch):
     monkeypatch.setattr(locks.Claims, "take", lambda *_: False)
     notes = []
-    report = run(plan, opened, on_progress=lambda r: notes.append(r.note), stop=lambda: notes[1:])
+    report = run_units(
+        plan, opened, on_progress=lambda r: notes.append(r.note), stop=lambda: notes[1:]
+    )
     assert report.stopped
     assert not read_rows(opened)
 
@@ -662,7 +664,7 @@ def test_a_unit_that_fails_is_free_for_others(plan, opened, monkeypatch):
     dropped = []
     monkeypatch.setattr(locks.Claims, "drop", lambda _, key: dropped.append(key))
     monkeypatch.setattr(experiment, "run", lambda *_, **__: 1 / 0)
-    assert len(run(plan, opened).failed) == len(plan.units)
+    assert len(run_units(plan, opened).failed) == len(plan.units)
     assert sorted(dropped) == sorted(unit.key for unit in plan.units)
 
 

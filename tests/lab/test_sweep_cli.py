@@ -49,12 +49,12 @@ def file(tmp_path):
 def finished(tmp_path_factory):
     """The store of a small sweep that nothing disturbed, and what was said."""
     path = tmp_path_factory.mktemp("finished") / "results.sqlite"
-    completed = dpmc(*SMALL, "--store", path)
+    completed = run_dpmc(*SMALL, "--store", path)
     assert completed.returncode == 0, completed.stderr
     return path, completed
 
 
-def dpmc(*argv, **options):
+def run_dpmc(*argv, **options):
     return subprocess.run(
         [sys.executable, "-m", "dpmc_lab", *map(str, argv)],
         cwd=ROOT,
@@ -64,12 +64,12 @@ def dpmc(*argv, **options):
     )
 
 
-def rows(path):
+def read_store(path):
     with Store(path, read_only=True) as opened:
         return read_rows(opened)
 
 
-def sentence(capsys, *argv):
+def read_refusal(capsys, *argv):
     """What a failing command says: one line."""
     assert main([str(word) for word in argv]) == 1
     out, err = capsys.readouterr()
@@ -132,27 +132,27 @@ def test_seeds_are_lists_or_ranges():
 def test_a_sweep_stores_every_row_and_says_so(finished):
     path, completed = finished
     assert completed.stdout.strip() == f"{UNITS} rows ({UNITS} new) in {path}"
-    assert len(rows(path)) == UNITS
+    assert len(read_store(path)) == UNITS
 
 
 def test_running_again_runs_nothing(finished):
     path, _ = finished
-    before = rows(path)
-    again = dpmc(*SMALL, "--store", path)
+    before = read_store(path)
+    again = run_dpmc(*SMALL, "--store", path)
     assert (again.returncode, again.stderr) == (0, "")
     assert again.stdout.strip() == f"{UNITS} rows (0 new) in {path}"
-    assert rows(path) == before
+    assert read_store(path) == before
 
 
 @pytest.mark.slow
 def test_a_row_is_what_fit_prints(finished):
     fit = ["fit", "one-bit-lab", "input-flip", "--epsilon", 4, "--seed", 2, "--json"]
     fit += ["--set", "iterations=10", "--set", "estimator=published"]
-    completed = dpmc(*fit, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
+    completed = run_dpmc(*fit, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
     printed = json.loads(completed.stdout)
     (row,) = [
         r
-        for r in rows(finished[0]).values()
+        for r in read_store(finished[0]).values()
         if (r["mechanism"], r["settings"].get("epsilon"), r["seed"]) == ("input-flip", 4.0, 2)
     ]
     for name in ("settings", "metrics", "rounds", "task", "revision"):
@@ -165,7 +165,7 @@ def test_a_row_is_what_fit_prints(finished):
         shared_settings = shared.get(id, {})
         (stored_row,) = [
             r["metrics"]
-            for r in rows(finished[0]).values()
+            for r in read_store(finished[0]).values()
             if r["mechanism"] == id
             and r["seed"] == 2
             and shared_settings.items() <= r["settings"].items()
@@ -227,12 +227,12 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
     match = re.search(
         r"dpmc: stopping: .*\ndpmc: (\d+) of \d+ rows are kept.*goes on from there", err
     )
-    stored_rows = rows(file)
+    stored_rows = read_store(file)
     assert len(stored_rows) == int(match[1])
     assert stored_rows
-    assert stored_rows.items() <= rows(finished[0]).items()
-    assert dpmc(*SMALL, "--store", file).returncode == 0
-    assert rows(file) == rows(finished[0])
+    assert stored_rows.items() <= read_store(finished[0]).items()
+    assert run_dpmc(*SMALL, "--store", file).returncode == 0
+    assert read_store(file) == read_store(finished[0])
 
 
 @pytest.mark.slow
@@ -244,7 +244,7 @@ def test_being_told_to_end_keeps_what_is_finished(file):
     child.terminate()
     _, err = child.communicate(timeout=200)
     assert child.returncode == 130, err
-    assert len(rows(file)) >= 3
+    assert len(read_store(file)) >= 3
 
 
 WAIT = 200  # seconds that the database waits here: far longer than a busy machine takes to end
@@ -287,9 +287,9 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
     other.execute("ROLLBACK")
     other.close()
     assert wait_until(lambda: not any(map(is_alive, kin)))
-    completed = dpmc(*SMALL, "--store", file)
+    completed = run_dpmc(*SMALL, "--store", file)
     assert completed.returncode == 0, completed.stderr
-    assert rows(file) == rows(finished[0])
+    assert read_store(file) == read_store(finished[0])
 
 
 # --- mistakes --------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_a_cluster_that_is_not_there_is_a_sentence(capsys, monkeypatch, file):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "CONNECT_TIMEOUT", 0.5)
     argv = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
-    message = sentence(capsys, *argv)
+    message = read_refusal(capsys, *argv)
     assert message.startswith("dpmc: connecting to tcp://127.0.0.1:9 ...\n")
     assert "dpmc: the cluster at tcp://127.0.0.1:9 cannot be reached" in message
     assert "leave --cluster out" in message
@@ -321,7 +321,7 @@ def test_a_word_that_is_no_address_is_refused_before_dask_is_asked(
     capsys, monkeypatch, file, address
 ):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    message = sentence(capsys, *SMALL[:-2], "--store", file, "--cluster", address)
+    message = read_refusal(capsys, *SMALL[:-2], "--store", file, "--cluster", address)
     assert "--cluster must be tcp://HOST:PORT or tls://HOST:PORT, got" in message
 
 
@@ -351,7 +351,7 @@ def test_a_client_that_cannot_be_made_leaves_nothing_behind(capfd, monkeypatch, 
 def test_a_cluster_without_dask_says_what_to_install(capsys, monkeypatch, file):
     monkeypatch.setitem(sys.modules, "distributed", None)
     argv = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
-    assert 'pip install "dpmc-lab[cluster]"' in sentence(capsys, *argv)
+    assert 'pip install "dpmc-lab[cluster]"' in read_refusal(capsys, *argv)
 
 
 @needs_modes
@@ -360,7 +360,7 @@ def test_a_read_only_folder_is_a_sentence(capsys):
     with open_folder() as folder:
         folder.chmod(0o555)
         with drop_privileges():
-            message = sentence(capsys, *SMALL, "--store", folder / "results.sqlite")
+            message = read_refusal(capsys, *SMALL, "--store", folder / "results.sqlite")
     assert "read-only; choose another with --store" in message
 
 
@@ -374,17 +374,17 @@ def test_a_full_disk_is_a_sentence_and_the_rows_before_it_stay(finished, tmp_pat
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("needs the right to mount a small file system")
     try:
-        completed = dpmc(*SMALL, "--store", small / "results.sqlite")
+        completed = run_dpmc(*SMALL, "--store", small / "results.sqlite")
         assert completed.returncode == 1
         assert "full disk" in completed.stderr
-        stored_rows = rows(small / "results.sqlite")
+        stored_rows = read_store(small / "results.sqlite")
         assert 0 < len(stored_rows) < UNITS
         for path in small.glob("results.sqlite*"):
             shutil.copy(path, tmp_path)
     finally:
         subprocess.run(["umount", str(small)], check=True)
-    assert dpmc(*SMALL, "--store", tmp_path / "results.sqlite").returncode == 0
-    assert rows(tmp_path / "results.sqlite") == rows(finished[0])
+    assert run_dpmc(*SMALL, "--store", tmp_path / "results.sqlite").returncode == 0
+    assert read_store(tmp_path / "results.sqlite") == read_store(finished[0])
 
 
 @pytest.mark.slow
@@ -394,7 +394,7 @@ def test_units_that_fail_are_told_and_the_others_kept(capsys, file, tmp_path):
     argv += ["--epsilons", "1", "--store", file, "--seeds"]
     few.write_text("user,item,rating\n" + "".join(f"u{k},i{k},{int(k > 1)}\n" for k in range(6)))
     # Some seeds hold out both of the zeros: one class is left.
-    completed = dpmc(*argv, "1:20", "--holdout", "0.5")
+    completed = run_dpmc(*argv, "1:20", "--holdout", "0.5")
     assert completed.returncode == 1
     match = re.search(r"dpmc: (\d+) of 60 units failed", completed.stderr)
     assert int(match[1]) % 3 == 0
@@ -402,10 +402,10 @@ def test_units_that_fail_are_told_and_the_others_kept(capsys, file, tmp_path):
     assert re.search(
         rf"on few.csv.*, seed \d+ and {int(match[1]) - 1} more: {reason}", completed.stderr
     )
-    assert len(rows(file)) == 60 - int(match[1])
+    assert len(read_store(file)) == 60 - int(match[1])
     link = ["--set", "objective.link=probit", "--set", "estimator=published"]
     link += ["--mechanisms", "objective"]
-    assert "bound must be a number for the probit link" in sentence(capsys, *argv, "1", *link)
+    assert "bound must be a number for the probit link" in read_refusal(capsys, *argv, "1", *link)
 
 
 # --- dpmc store ------------------------------------------------------------------------------
@@ -441,22 +441,22 @@ def test_the_store_is_exported(capsys, filled, tmp_path):
     assert main(["store", "export", str(path), "--data", "stars", "--store", str(filled)]) == 0
     assert path.read_text() == text
     assert capsys.readouterr().out == f"6 rows in {path}\n"
-    assert "named .csv" in sentence(
+    assert "named .csv" in read_refusal(
         capsys, "store", "export", tmp_path / "rows.xls", "--store", filled
     )
 
 
 def test_the_store_is_pruned(capsys, filled):
-    assert "prune must be told what" in sentence(capsys, "store", "prune", "--store", filled)
+    assert "prune must be told what" in read_refusal(capsys, "store", "prune", "--store", filled)
     prune = ["store", "prune", "--store", str(filled)]
     assert main([*prune, "--outdated", "--dry-run"]) == 0
     assert capsys.readouterr().out == f"1 rows would be deleted from {filled}\n"
-    assert len(rows(filled)) == 6
+    assert len(read_store(filled)) == 6
     assert main([*prune, "--outdated"]) == 0
-    assert len(rows(filled)) == 5
+    assert len(read_store(filled)) == 5
     assert main([*prune, "--mechanism", "majority"]) == 0
     assert main([*prune, "--all"]) == 0
-    assert rows(filled) == {}
+    assert read_store(filled) == {}
     with sqlite3.connect(filled) as database:
         assert database.execute("SELECT COUNT(*) FROM curve").fetchone() == (0,)
     database.close()
@@ -464,19 +464,19 @@ def test_the_store_is_pruned(capsys, filled):
 
 @pytest.mark.slow
 def test_one_process_gives_the_rows_of_two(finished, file):
-    completed = dpmc(*SMALL[:-1], "1", "--store", file)
+    completed = run_dpmc(*SMALL[:-1], "1", "--store", file)
     assert completed.returncode == 0
-    assert rows(file) == rows(finished[0])
+    assert read_store(file) == read_store(finished[0])
 
 
 def test_a_newer_store_is_a_sentence(capsys, file):
     with Store(file) as opened:
         opened.connection.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
     for argv in (SMALL, ["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
-        assert "newer version" in sentence(capsys, *argv, "--store", file)
+        assert "newer version" in read_refusal(capsys, *argv, "--store", file)
 
 
 def test_a_store_that_is_not_there_is_a_sentence(capsys, file):
     for argv in (["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
-        assert "'dpmc sweep' makes one" in sentence(capsys, *argv, "--store", file)
+        assert "'dpmc sweep' makes one" in read_refusal(capsys, *argv, "--store", file)
     assert not file.exists()

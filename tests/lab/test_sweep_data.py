@@ -308,13 +308,13 @@ TYPED = [
 ]
 
 
-def grid_of(args):
+def parse_grid(args):
     return collect_arguments(args)["grid_options"].grid()
 
 
 @pytest.mark.parametrize("grid", TYPED)
 def test_a_grid_is_what_its_command_line_says(grid):
-    assert grid_of(build_parser().parse_args(["sweep", *grid.argv()])) == grid
+    assert parse_grid(build_parser().parse_args(["sweep", *grid.argv()])) == grid
 
 
 NAMED = {**presets.PRESETS, **papers.presets()}
@@ -337,7 +337,7 @@ def test_a_preset_is_a_grid_that_works(name):
         args.data = [STAND_INS[preset.data[0]]]
     if name == "samples":
         args.data = ["restaurants", "one-bit-lab"]
-    plan = sweep.build_plan(grid_of(args))
+    plan = sweep.build_plan(parse_grid(args))
     points = len(plan.sources) * len(preset.epsilons)
     counts = Counter(u.mechanism.id for u in plan.units if u.epsilon is not None)
     for id in filter(lambda id: registry.adds_noise(registry.get_mechanism(id)), preset.mechanisms):

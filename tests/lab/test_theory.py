@@ -124,7 +124,7 @@ def test_the_tight_residual_is_the_expected_one(id, epsilon):
         assert mean == pytest.approx(expected, abs=4 * error)
 
 
-def dense_frank_wolfe(target, observed, radius, shares):
+def run_dense_frank_wolfe(target, observed, radius, shares):
     """The empirical risk of Algorithm 3 with exact singular vectors, after so large steps."""
     y, count = np.zeros(target.shape), observed.sum()
     for share in shares:
@@ -142,10 +142,10 @@ def test_theorem_a_1_repaired_bounds_frank_wolfe(rank, rounds):
         size = frank_wolfe.Regime(
             14, 9, observed.sum(), np.linalg.norm(target, "nuc"), 1.0, 1.0
         )  # the risk at Y* is 0, the least
-        fixed = dense_frank_wolfe(target, observed, size.nuclear, [1 / rounds] * rounds)
+        fixed = run_dense_frank_wolfe(target, observed, size.nuclear, [1 / rounds] * rounds)
         assert fixed <= frank_wolfe.optimisation(size, rounds)
         shares = 2 / np.arange(2, rounds + 2)
-        falling = dense_frank_wolfe(target, observed, size.nuclear, shares)
+        falling = run_dense_frank_wolfe(target, observed, size.nuclear, shares)
         assert falling <= frank_wolfe.optimisation_decreasing(size, rounds)
 
 
@@ -196,19 +196,19 @@ def test_the_numbers_of_the_table_are_computed_again(module, tables):
         assert actual == pytest.approx(expected, rel=1e-6), row.theorem
 
 
-def holds(row):
+def is_within_bound(row):
     """Whether what was measured is within the bound, or within 4 standard errors of it."""
     return row.measured <= row.bound * (1 + 1e-9) + 4 * row.spread
 
 
 def test_what_is_proved_holds(rows):
     """Means within 4 standard errors, some 30 of them: a false alarm one time in a thousand."""
-    fails = {row.theorem for row in rows if not holds(row)}
+    fails = {row.theorem for row in rows if not is_within_bound(row)}
     assert fails == {
         "Theorem 3.2, best number of rounds",  # constants left open
         "Theorem 3.3",  # constants left open, and other steps than its own
     }
-    assert all(row.open_constant or row.printed is None for row in rows if not holds(row))
+    assert all(row.open_constant or row.printed is None for row in rows if not is_within_bound(row))
 
 
 def test_what_is_printed_and_false_has_its_counterexample(tables):

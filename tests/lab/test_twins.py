@@ -21,7 +21,7 @@ DATA = "bookshop-clicks"
 VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")
 
 
-def hit_ratios(id, **settings):
+def measure_hit_ratios(id, **settings):
     ratios = []
     for seed in (1, 2, 3):
         problem = build_problem(datasets.load(DATA), Task.RANKING, seed=seed)
@@ -31,12 +31,12 @@ def hit_ratios(id, **settings):
     return ratios
 
 
-def level(interval):
+def build_flat_method(interval):
     """A method without epsilon that reaches an interval."""
     return SimpleNamespace(at=lambda epsilon: interval)  # noqa: ARG005
 
 
-def shipped_line(id):
+def load_shipped_line(id):
     with shipped.load_curves(DATA, Task.RANKING, [id]) as store:
         (line,) = lines.load_curve_chart(store, [id], choose_headline_metric(Task.RANKING)).lines
     return line
@@ -45,27 +45,27 @@ def shipped_line(id):
 def test_at_the_same_rank_the_papers_no_privacy_is_above_every_variant_on_the_bookshop():
     rank = registry.create("dpimf-optimal", epsilon=1.0).rank
     same_rank, chosen_rank = (
-        compute_interval(hit_ratios("ials", rank=rank)),
-        compute_interval(hit_ratios("ials")),
+        compute_interval(measure_hit_ratios("ials", rank=rank)),
+        compute_interval(measure_hit_ratios("ials")),
     )
     for id in VARIANTS:
-        line = shipped_line(id)
-        assert lines.is_somewhere_better(line, level(chosen_rank))
+        line = load_shipped_line(id)
+        assert lines.is_somewhere_better(line, build_flat_method(chosen_rank))
         assert max(line.band.mean) < same_rank.mean - same_rank.half_width
 
 
 def test_the_reference_is_above_every_variant_on_the_bookshop():
     """What stands above a paper's own method without privacy does not stand above the best one."""
-    best = compute_interval(hit_ratios("reference-ranking"))
+    best = compute_interval(measure_hit_ratios("reference-ranking"))
     for id in VARIANTS:
-        line = shipped_line(id)
+        line = load_shipped_line(id)
         assert max(line.band.mean) < best.mean
-        assert not lines.is_somewhere_better(line, level(best))
+        assert not lines.is_somewhere_better(line, build_flat_method(best))
 
 
 def build_line(metric, label, value):
     points = {"epsilon": np.ones(1), "values": np.array([[value]])}
-    return replace(shipped_line("dpimf-optimal"), label=label, metric=metric, **points)
+    return replace(load_shipped_line("dpimf-optimal"), label=label, metric=metric, **points)
 
 
 @pytest.mark.parametrize(
@@ -98,17 +98,19 @@ def test_only_what_is_clearly_better_than_the_reference_is_told(metric, better, 
 
 def test_neither_noise_nor_clip_is_what_helps_on_the_bookshop():
     """Without either the optimal variant is at least as good, within the spread of seeds."""
-    best = max(shipped_line("dpimf-optimal").band.mean)
-    free = np.mean(hit_ratios("dpimf-optimal", epsilon=1e6, clip=1e3, clip_l2=1e3))
+    best = max(load_shipped_line("dpimf-optimal").band.mean)
+    free = np.mean(measure_hit_ratios("dpimf-optimal", epsilon=1e6, clip=1e3, clip_l2=1e3))
     assert free > best - 0.005
 
 
 @pytest.mark.parametrize(("metric", "better"), [("hr@10", 0.6), ("rmse", 0.4)])
 def test_above_is_said_only_beyond_both_bands(metric, better):
     nonprivate = Interval(0.5, 0.02, 3)
-    line = replace(shipped_line("dpimf-optimal"), metric=METRICS[metric], epsilon=np.ones(1))
+    line = replace(load_shipped_line("dpimf-optimal"), metric=METRICS[metric], epsilon=np.ones(1))
     for value, above in ((better, True), (0.51, False), (0.49, False)):
         assert (
-            lines.is_somewhere_better(replace(line, values=np.array([[value]])), level(nonprivate))
+            lines.is_somewhere_better(
+                replace(line, values=np.array([[value]])), build_flat_method(nonprivate)
+            )
             == above
         )

@@ -93,17 +93,17 @@ def test_what_can_be_released_is_among_them():
     assert {"dpmf", "dpmf-clicks", "dpimf-optimal"} <= {id for id, settings in RELEASED if settings}
 
 
-def leaves(value, *path):
+def list_leaves(value, *path):
     """Paths to all plain values of nested lists and dictionaries."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, child in items:
         if isinstance(child, dict | list):
-            yield from leaves(child, *path, key)
+            yield from list_leaves(child, *path, key)
         else:
             yield (*path, key)
 
 
-def edited(release_card, path):
+def edit_card(release_card, path):
     """The card with one value a little different."""
     release_card = copy.deepcopy(release_card)
     node = release_card
@@ -126,9 +126,9 @@ def edited(release_card, path):
 DERIVED = ("guarantee", "releases", "task", "randomness", "rows")
 
 
-def derived(release_card, arrays, guarantee):
+def list_derived_paths(release_card, arrays, guarantee):
     """Paths to all values of a card that follow from others."""
-    paths = [p for p in leaves(release_card) if p[0] in DERIVED]
+    paths = [p for p in list_leaves(release_card) if p[0] in DERIVED]
     paths += [("arrays", n, k) for n in arrays for k in ("type", "sha256", "what")]
     paths += [("predictions",)]
     paths += [("arrays", n, "shape", 0) for n, a in arrays.items() if a.ndim]
@@ -138,7 +138,7 @@ def derived(release_card, arrays, guarantee):
     return [*paths, ("catalogue", "condition")]
 
 
-def named(path, faults):
+def names_field(path, faults):
     """Whether some fault names the field at a path."""
     field = [str(key) for key in path if not isinstance(key, int)]
     return any(all(name in text for name in field) for text in faults)
@@ -149,15 +149,15 @@ def named(path, faults):
 def test_an_edit_of_what_follows_names_the_field(files, case, tmp_path):
     """All at once: each field is held against what the settings say, whatever the others are."""
     release_card, arrays = load_release(files(case))
-    paths = derived(release_card, arrays, verify_release(files(case)).guarantee)
+    paths = list_derived_paths(release_card, arrays, verify_release(files(case)).guarantee)
     assert len(paths) > 15
     wrong = release_card
     for path in paths:
-        wrong = edited(wrong, path)
+        wrong = edit_card(wrong, path)
     save_release(tmp_path / "edited.npz", wrong, arrays)
     with pytest.raises(NotVerified) as error:
         verify_release(tmp_path / "edited.npz")
-    assert not [path for path in paths if not named(path, error.value.faults)]
+    assert not [path for path in paths if not names_field(path, error.value.faults)]
 
 
 @pytest.mark.parametrize(
@@ -165,18 +165,18 @@ def test_an_edit_of_what_follows_names_the_field(files, case, tmp_path):
 )
 def test_one_edit_is_enough(files, case, tmp_path):
     release_card, arrays = load_release(files(case))
-    for path in derived(release_card, arrays, verify_release(files(case)).guarantee):
-        save_release(tmp_path / "edited.npz", edited(release_card, path), arrays)
+    for path in list_derived_paths(release_card, arrays, verify_release(files(case)).guarantee):
+        save_release(tmp_path / "edited.npz", edit_card(release_card, path), arrays)
         with pytest.raises(NotVerified) as error:
             verify_release(tmp_path / "edited.npz")
-        assert named(path, error.value.faults), path
+        assert names_field(path, error.value.faults), path
 
 
 @pytest.mark.parametrize("case", [("private-item-mean", {}), ("dplcf", {})], ids=format_case)
 def test_no_edit_of_a_card_goes_unnoticed(files, case, tmp_path):
     release_card, arrays = load_release(files(case))
-    for path in leaves(release_card):
-        save_release(tmp_path / "edited.npz", edited(release_card, path), arrays, sealed=False)
+    for path in list_leaves(release_card):
+        save_release(tmp_path / "edited.npz", edit_card(release_card, path), arrays, sealed=False)
         with pytest.raises(NotVerified):
             verify_release(tmp_path / "edited.npz")
     for name in release_card:
@@ -186,7 +186,7 @@ def test_no_edit_of_a_card_goes_unnoticed(files, case, tmp_path):
             verify_release(tmp_path / "edited.npz")
 
 
-def with_array(release_card, arrays, name, array):
+def replace_array(release_card, arrays, name, array):
     """The file with another array, whose shape, type and digest the card tells rightly."""
     release_card = copy.deepcopy(release_card)
     release_card["arrays"][name] |= {
@@ -231,7 +231,7 @@ def test_an_edit_of_an_array_names_it(files, case, tmp_path):
         if direct and array.dtype == np.float64:
             impossible["off the grid"] = array + 1e-13 * np.pi
         for message, wrong in impossible.items():
-            save_release(out, *with_array(release_card, arrays, name, wrong))
+            save_release(out, *replace_array(release_card, arrays, name, wrong))
             with pytest.raises(NotVerified, match=message) as error:
                 verify_release(out)
             assert f"arrays.{name}" in str(error.value)
@@ -243,12 +243,12 @@ def test_an_edit_of_an_array_names_it(files, case, tmp_path):
         verify_release(out)
 
 
-def resealed(path, release_card, arrays, name, array):
+def save_with_array(path, release_card, arrays, name, array):
     """The file with an array that is told on the card as if it belonged there."""
     edited_card = release_card | {
         "arrays": release_card["arrays"] | {name: {"what": "for the own predictions"}}
     }
-    save_release(path, *with_array(edited_card, arrays, name, array))
+    save_release(path, *replace_array(edited_card, arrays, name, array))
 
 
 @pytest.mark.slow_unless_planted
@@ -258,7 +258,7 @@ def test_a_surplus_array_is_refused_by_name_though_its_digests_are_made_anew(fil
     mechanism = create_mechanism(*case)
     raw = make_ratings(mechanism.task)
     for name in ("raw", "columns2", "../../raw", "a\x1b[2Jb", "user_ids"):
-        resealed(tmp_path / "edited.npz", release_card, arrays, name, raw.values)
+        save_with_array(tmp_path / "edited.npz", release_card, arrays, name, raw.values)
         with pytest.raises(NotVerified, match="does not belong there") as error:
             verify_release(tmp_path / "edited.npz")
         assert str(error.value).isprintable()
@@ -275,25 +275,25 @@ def test_no_column_more_than_the_settings_have(files, case, tmp_path):
         if arrays[name].ndim == 1:
             continue
         wide = np.hstack([arrays[name], np.ones((len(arrays[name]), 60))])
-        save_release(tmp_path / "edited.npz", *with_array(release_card, arrays, name, wide))
+        save_release(tmp_path / "edited.npz", *replace_array(release_card, arrays, name, wide))
         with pytest.raises(NotVerified, match=rf"arrays\.{name} must be|does not belong|is not in"):
             verify_release(tmp_path / "edited.npz")
 
 
-def objects(value, *path):
+def list_objects(value, *path):
     """Paths to all objects of JSON within one."""
     if isinstance(value, dict):
         yield path
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, child in items:
         if isinstance(child, dict | list):
-            yield from objects(child, *path, key)
+            yield from list_objects(child, *path, key)
 
 
 @pytest.mark.parametrize("case", [("private-item-mean", {}), ("input-flip", {})], ids=format_case)
 def test_a_surplus_field_is_refused_by_name_wherever_it_stands(files, case, tmp_path):
     release_card, arrays = load_release(files(case))
-    for path in objects(release_card):
+    for path in list_objects(release_card):
         wrong = copy.deepcopy(release_card)
         node = wrong
         for key in path:
@@ -344,7 +344,7 @@ def test_a_version_is_one_or_refused(files, version, tmp_path):
         assert verify_release(tmp_path / "a.npz").release_card["versions"][name] == fine
 
 
-def forged(path, mechanism, ratings, monkeypatch, steps=(), **public):
+def forge_release(path, mechanism, ratings, monkeypatch, steps=(), **public):
     """A file that its writer released against the rules, or with other public facts on its card."""
     from dpmc_lab.study import release
 
@@ -376,7 +376,7 @@ def test_nobody_writes_a_card_on_users_and_items_that_were_read_off(tmp_path, mo
         catalogue = Catalogue(origin, "the generated set jokes" if origin is Origin.PUBLIC else "")
         names = {"item_ids": [f"i{k}" for k in range(ITEMS)]} if origin is Origin.LISTED else {}
         ratings = make_ratings(mechanism.task, catalogue=catalogue, **names)
-        forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
+        forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
         if origin is Origin.READ:
             with pytest.raises(NotVerified, match=r"catalogue: .*read off"):
                 verify_release(tmp_path / "a.npz")
@@ -400,7 +400,7 @@ def test_a_catalogue_names_what_there_is(catalogue, message, tmp_path, monkeypat
     mechanism = create_mechanism("private-item-mean", {})
     named = {"item_ids": [f"i{k}" for k in range(ITEMS)]} if catalogue.has_public_names else {}
     ratings = make_ratings(mechanism.task, catalogue=catalogue, **named)
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
+    forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
     with pytest.raises(NotVerified, match=f"catalogue: .*{message}"):
         verify_release(tmp_path / "a.npz")
 
@@ -410,9 +410,13 @@ def test_a_public_set_has_no_more_users_and_items_than_it_has(tmp_path, monkeypa
     public_set = public_sets.SETS["ml-100k"]
     source = f"the public set {public_set.title}"
     ratings = make_ratings(mechanism.task, catalogue=Catalogue(Origin.PUBLIC, source))
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=public_set.catalogue[0])
+    forge_release(
+        tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=public_set.catalogue[0]
+    )
     verify_release(tmp_path / "a.npz")
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=10 * public_set.catalogue[0])
+    forge_release(
+        tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=10 * public_set.catalogue[0]
+    )
     with pytest.raises(NotVerified, match=r"catalogue: .* users and items"):
         verify_release(tmp_path / "a.npz")
 
@@ -423,17 +427,17 @@ def test_more_users_than_reports_can_be_of_are_refused(id, tmp_path, monkeypatch
     mechanism = create_mechanism(id, {})
     ratings = make_ratings(mechanism.task)
     for users in (USERS * 10, USERS * 1000):
-        forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=users)
+        forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=users)
         with pytest.raises(NotVerified, match=r"data\.users .*too few"):
             verify_release(tmp_path / "a.npz")
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
+    forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
     verify_release(tmp_path / "a.npz")
 
 
 def test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap(tmp_path, monkeypatch):
     mechanism = create_mechanism("private-mean", {})
     ratings = make_ratings(mechanism.task)
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=2**31)
+    forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=2**31)
     with pytest.raises(NotVerified, match="data: users"):
         verify_release(tmp_path / "a.npz")
     mechanism = create_mechanism("input-flip", {})
@@ -441,13 +445,13 @@ def test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap(tmp
     max_count = int(np.bincount(ratings.users).max())
     for cap in (max_count - 1, max_count):
         steps = (f"cap={cap}", "binarise=0")
-        forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, steps, cap=cap)
+        forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch, steps, cap=cap)
         if cap == max_count:
             verify_release(tmp_path / "a.npz")
         else:
             with pytest.raises(NotVerified, match=f"{max_count} ratings of one user"):
                 verify_release(tmp_path / "a.npz")
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, cap=max_count)
+    forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch, cap=max_count)
     with pytest.raises(NotVerified, match="data: cap is"):
         verify_release(tmp_path / "a.npz")
 
@@ -466,12 +470,12 @@ def test_an_id_with_control_characters_is_neither_written_nor_accepted(bad, tmp_
     )
     release_card, arrays = load_release(tmp_path / "a.npz")
     wrong = np.array([bad, *ids[1:]])
-    save_release(tmp_path / "b.npz", *with_array(release_card, arrays, "item_ids", wrong))
+    save_release(tmp_path / "b.npz", *replace_array(release_card, arrays, "item_ids", wrong))
     with pytest.raises(NotVerified, match=r"arrays\.item_ids has an id with control") as error:
         verify_release(tmp_path / "b.npz")
     assert str(error.value).isprintable()
     wide = arrays["item_ids"].astype("U300")  # room for a text behind an id
-    save_release(tmp_path / "b.npz", *with_array(release_card, arrays, "item_ids", wide))
+    save_release(tmp_path / "b.npz", *replace_array(release_card, arrays, "item_ids", wide))
     with pytest.raises(NotVerified, match=r"arrays\.item_ids must be <U3"):
         verify_release(tmp_path / "b.npz")
 
@@ -483,11 +487,11 @@ def test_arrays_of_whole_numbers_say_what_they_must(files, tmp_path):
     )
     ends = arrays["ends"]
     for wrong in (ends[::-1], ends - ends[0], ends - np.arange(len(ends))[::-1] * 0 - 1):
-        save_release(tmp_path / "a.npz", *with_array(release_card, arrays, "ends", wrong))
+        save_release(tmp_path / "a.npz", *replace_array(release_card, arrays, "ends", wrong))
         with pytest.raises(NotVerified, match=r"arrays\.ends"):
             verify_release(tmp_path / "a.npz")
     wider = np.hstack([arrays["bases"], np.ones((ITEMS, 1))])
-    save_release(tmp_path / "a.npz", *with_array(release_card, arrays, "bases", wider))
+    save_release(tmp_path / "a.npz", *replace_array(release_card, arrays, "bases", wider))
     with pytest.raises(NotVerified, match=r"arrays\.(ratios|ends)"):
         verify_release(tmp_path / "a.npz")
 
@@ -497,7 +501,7 @@ def test_reports_are_cells_in_order_each_once(files, tmp_path):
     for change in (lambda a: a[::-1], lambda a: np.repeat(a, 2)):
         new, new_arrays = release_card, arrays
         for name in arrays:
-            new, new_arrays = with_array(new, new_arrays, name, change(arrays[name]))
+            new, new_arrays = replace_array(new, new_arrays, name, change(arrays[name]))
         save_release(tmp_path / "edited.npz", new, new_arrays)
         with pytest.raises(NotVerified, match="repeated or out of order"):
             verify_release(tmp_path / "edited.npz")
@@ -566,7 +570,7 @@ def test_names_belong_to_the_rows_and_are_there_only_where_they_are_public(tmp_p
         duplicated = arrays[name].copy()
         duplicated[0] = duplicated[1]
         for wrong, message in ((duplicated, "twice"), (arrays[name][1:], "must be")):
-            save_release(tmp_path / "b.npz", *with_array(release_card, arrays, name, wrong))
+            save_release(tmp_path / "b.npz", *replace_array(release_card, arrays, name, wrong))
             with pytest.raises(NotVerified, match=rf"arrays\.{name} .*{message}"):
                 verify_release(tmp_path / "b.npz")
     without = create_mechanism("private-item-mean", {})  # no row of it is a user's
@@ -765,7 +769,7 @@ def test_release_prints_one_line_to_note_by_the_card_as_sampled(dpmc, monkeypatc
 # Ten lines that recommend for one user
 
 
-def lines_of(text, indent="\n"):
+def extract_lines(text, indent="\n"):
     """The lines of Python in what the command prints, or in a page of docs/."""
     start = text.index("import numpy as np\nfile = np.load(".replace("\n", indent))
     remainder = text[start : text.index("print(", start)]
@@ -773,7 +777,7 @@ def lines_of(text, indent="\n"):
     return [line.strip() for line in (remainder + last).splitlines()]
 
 
-def recommended(lines, folder, monkeypatch):
+def recommend_by_lines(lines, folder, monkeypatch):
     monkeypatch.chdir(folder)
     names = {}
     exec("\n".join(lines), names)  # exactly what is printed
@@ -810,7 +814,7 @@ def test_ten_lines_recommend_for_one_user(case, described, tmp_path, monkeypatch
     write_release(exported, tmp_path / "a.npz")
     lines = release.list_reading_lines(exported, tmp_path / "a.npz")
     assert 8 <= len(lines) <= 12
-    names = recommended(lines, tmp_path, monkeypatch)
+    names = recommend_by_lines(lines, tmp_path, monkeypatch)
     expected = models[-1].predict(0, np.arange(ITEMS))
     np.testing.assert_allclose(names["scores"][2:], expected[2:], rtol=1e-7, atol=1e-7)
     assert not {0, 1} & set(names["best"][: ITEMS - 2].tolist())
@@ -821,15 +825,15 @@ def test_the_lines_in_the_docs_are_those_that_release_prints(dpmc, tmp_path, mon
     status, out, _ = dpmc(*argv, "--out", tmp_path / "items.npz")
     assert status == 0
     page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
-    assert lines_of(page) == lines_of(out, "\n  ")
-    assert len(lines_of(page)) == 10
-    assert len(recommended(lines_of(page), tmp_path, monkeypatch)["best"]) == 10
+    assert extract_lines(page) == extract_lines(out, "\n  ")
+    assert len(extract_lines(page)) == 10
+    assert len(recommend_by_lines(extract_lines(page), tmp_path, monkeypatch)["best"]) == 10
 
 
 # The own predictions, by the formula on the card
 
 
-def predicted(case, release_card, arrays, x, rated):
+def predict_from_release(case, release_card, arrays, x, rated):
     """One user's predictions for all items from the released arrays and the own ratings alone, and
     the part of them that is taste.
 
@@ -948,7 +952,7 @@ def test_the_formula_holds_where_taste_is_looked_for_on_some_items(case, tmp_pat
     test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path)
 
 
-def taste_found_by_the_formula(case, path):
+def check_formula(case, path):
     """The strongest taste in a new release, after all users' predictions were compared."""
     mechanism, models, tastes = create_mechanism(*case), [], []
     ratings = make_ratings(mechanism.task)
@@ -957,7 +961,7 @@ def taste_found_by_the_formula(case, path):
     release_card, arrays = load_release(path)
     for user in range(USERS):
         row = slice(*ratings.indptr[user : user + 2])
-        computed, low_rank = predicted(
+        computed, low_rank = predict_from_release(
             case, release_card, arrays, ratings.values[row], ratings.items[row]
         )
         expected = models[-1].predict(user, np.arange(ITEMS))
@@ -973,7 +977,7 @@ def test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_p
     # releases of private-taste, whose start is random, heard none: all of 20 below .15^20.
     is_noisy = "epsilon" in case[1]
     paths = (tmp_path / f"{draw}.npz" for draw in range(20 if is_noisy else 1))
-    has_low_rank = any(taste_found_by_the_formula(case, path) > 1e-3 for path in paths)
+    has_low_rank = any(check_formula(case, path) > 1e-3 for path in paths)
     assert has_low_rank or not is_noisy
 
 

@@ -112,7 +112,7 @@ def damaged(tmp_path, monkeypatch):
             (folder / file).write_text(text)
 
 
-def data_text(draw):
+def draw_data_text(draw):
     """A sample, a damaged set, junk, or mostly a sample that is drawn with odd options."""
     kind = draw.randrange(6)
     if kind < 3:
@@ -122,14 +122,14 @@ def data_text(draw):
     return f"{name}:" + ",".join(f"{option}={draw.choice(OPTIONS)}" for option in options)
 
 
-def address(seed, keys):
+def draw_link(seed, keys):
     """What an address asks for: mostly data, often a mechanism, and junk for a few of the keys."""
     draw = Random(seed)
-    link = {"data": data_text(draw)} if draw.random() < 0.8 else {}
+    link = {"data": draw_data_text(draw)} if draw.random() < 0.8 else {}
     if draw.random() < 0.5:
         link["mechanism"] = draw.choice([*registry.MECHANISMS])
     for key in draw.sample(sorted(keys), min(draw.randint(0, 8), len(keys))):
-        link[key] = draw.choice((*JUNK, *registry.MECHANISMS, data_text(draw)))
+        link[key] = draw.choice((*JUNK, *registry.MECHANISMS, draw_data_text(draw)))
     return link
 
 
@@ -143,7 +143,7 @@ def test_a_page_opens_at_absurd_addresses(page, count, bound):
         open_page(page, **link)
     keys = {*bound, *UNBOUND}
     for seed in range(count):
-        app = open_page(page, **address(seed, keys))
+        app = open_page(page, **draw_link(seed, keys))
         assert len(app.title) == 1, seed
 
 

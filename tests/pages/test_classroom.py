@@ -247,7 +247,7 @@ def test_who_asks_too_often_is_told(server, monkeypatch):
 # --- the teacher ----------------------------------------------------------------------------------
 
 
-def visit(server, path):
+def request_page(server, path):
     """Status and headers, without following; values of one name are joined by commas."""
     host, _, base = server.removeprefix("http://").partition("/")
     connection = HTTPConnection(host, timeout=120)
@@ -259,7 +259,7 @@ def visit(server, path):
 
 
 def test_the_teachers_link_leads_to_a_page_that_may_be_projected(server):
-    status, headers = visit(server, f"teacher/{SECRET}")
+    status, headers = request_page(server, f"teacher/{SECRET}")
     assert (status, headers["location"]) == (303, f"../{classroom.PAGE}")
     cookie = {attribute.strip().lower() for attribute in headers["set-cookie"].split(";")[1:]}
     assert {"httponly", "samesite=strict", "path=/"} == cookie
@@ -268,24 +268,24 @@ def test_the_teachers_link_leads_to_a_page_that_may_be_projected(server):
 
 @pytest.mark.parametrize("guess", ["x", SECRET[:-1], SECRET + "x", SECRET.upper(), "%C3%A4"])
 def test_a_wrong_secret_is_refused(server, guess):
-    status, headers = visit(server, f"teacher/{guess}")
+    status, headers = request_page(server, f"teacher/{guess}")
     assert (status, "set-cookie" in headers) == (403, False)
     assert parse_answer(send_request(server, f"teacher/{guess}"))[0] == 403
 
 
 def test_secrets_cannot_be_tried_one_after_the_other(server):
-    tried = [visit(server, f"teacher/{k}")[0] for k in range(15)]
+    tried = [request_page(server, f"teacher/{k}")[0] for k in range(15)]
     assert tried[:10] == [403] * 10
     assert tried[-1] == 429
-    assert visit(server, f"teacher/{SECRET}")[0] == 303  # nobody locks the teacher out
-    assert visit(server, "teacher/wrong")[0] == 429
+    assert request_page(server, f"teacher/{SECRET}")[0] == 303  # nobody locks the teacher out
+    assert request_page(server, "teacher/wrong")[0] == 429
 
 
 def test_under_a_base_path_everything_moves_with_it():
     with serve_class(base="/lab") as server:
         open_asked_room()
         assert send_request(server, "asking")[0] == 200
-        status, headers = visit(server, f"teacher/{SECRET}")
+        status, headers = request_page(server, f"teacher/{SECRET}")
         assert (status, headers["location"]) == (303, f"../{classroom.PAGE}")
         assert "path=/lab" in headers["set-cookie"].lower().split("; ")
 
@@ -333,7 +333,7 @@ def test_outside_class_mode_each_session_has_its_own_room(monkeypatch):
 # --- what surrounds the app -----------------------------------------------------------------------
 
 
-def through_the_guard(kind, path, *headers):
+def pass_guard(kind, path, *headers):
     """What reaches the app behind the guard, and what is sent instead."""
 
     async def app(scope, receive, send):  # noqa: ARG001
@@ -353,13 +353,13 @@ def test_nobody_but_the_teacher_uploads(monkeypatch):
     path = "/lab/_stcore/upload_file/session/file"
     cookie = b"cookie", f"a=b; {classroom.COOKIE}={classroom.get_teacher_secret()}".encode()
     wrong = b"cookie", f"{classroom.COOKIE}=wrong".encode()
-    assert through_the_guard("http", path, wrong)[0] == [path]
+    assert pass_guard("http", path, wrong)[0] == [path]
     monkeypatch.setenv("DPMC_CLASS", "1")
     for headers in ((), (wrong,)):
-        reached, sent = through_the_guard("http", path, *headers)
+        reached, sent = pass_guard("http", path, *headers)
         assert (reached, sent[0]["status"]) == ([], 403)
-    assert through_the_guard("http", path, cookie)[0] == [path]
-    assert through_the_guard("http", "/_stcore/health")[0] == ["/_stcore/health"]
+    assert pass_guard("http", path, cookie)[0] == [path]
+    assert pass_guard("http", "/_stcore/health")[0] == ["/_stcore/health"]
 
 
 def test_a_server_without_a_class_says_so(server, monkeypatch):
@@ -379,7 +379,7 @@ def test_the_phones_page_is_small_whole_and_fetches_nothing(server):
         assert word not in stripped, word
     for word in ("subtle", "randomUUID", "clipboard", "serviceWorker", "innerHTML", "eval", "%("):
         assert word not in page, word
-    status, headers = visit(server, "phone")
+    status, headers = request_page(server, "phone")
     assert (status, headers["cache-control"]) == (200, "no-store")
     assert headers["content-security-policy"] == f"{policy}, frame-ancestors 'self'"  # both hold
     assert "unsafe" not in policy
@@ -490,10 +490,10 @@ def test_a_class_on_the_apps_own_server(tmp_path):
         assert parse_answer(
             send_request(server, "report", b"x" * 5000, **{"Content-Type": "application/json"})
         )
-        assert visit(server, "teacher/wrong")[0] == 403
-        assert visit(server, f"teacher/{SECRET}")[0] == 303
-        assert "link" in visit(server, "train")[1]
-        assert "link" not in visit(server, "phone")[1]  # no drawing code ahead
+        assert request_page(server, "teacher/wrong")[0] == 403
+        assert request_page(server, f"teacher/{SECRET}")[0] == 303
+        assert "link" in request_page(server, "train")[1]
+        assert "link" not in request_page(server, "phone")[1]  # no drawing code ahead
         for cookie, status in (("", 403), (f"{classroom.COOKIE}={SECRET}", 403)):
             connection = HTTPConnection(server.split("/")[2], timeout=120)
             connection.request("PUT", "/_stcore/upload_file/a/b", b"x", {"Cookie": cookie})

@@ -25,7 +25,7 @@ def port(tmp_path_factory):
     assert "DPMC_HOSTS: 'https://x/' is not used" in (home / "server.log").read_text()
 
 
-def handshake(port, *headers, path="/", version="1.1", address="127.0.0.1", websocket=False):
+def send_request(port, *headers, path="/", version="1.1", address="127.0.0.1", websocket=False):
     """The status and the body of a request that holds exactly these headers."""
     lines = [f"GET {path} HTTP/{version}", *headers]
     if websocket:
@@ -59,12 +59,12 @@ def test_nothing_is_served_under_a_strangers_name(port, path, websocket):
     for name in (EVIL, f"{EVIL}:{port}"):
         for origin in ([], [f"Origin: http://{name}"]):
             request = {"path": path, "websocket": websocket}
-            status, body = handshake(port, f"Host: {name}", *origin, **request)
+            status, body = send_request(port, f"Host: {name}", *origin, **request)
             assert status == 421
             assert re.fullmatch(r"[A-Z].+\.\n", body)
             assert EVIL in body
             assert "DPMC_HOSTS" in body
-    assert handshake(port, f"Host: 127.0.0.1:{port}", path=path, websocket=websocket)[0] != 421
+    assert send_request(port, f"Host: 127.0.0.1:{port}", path=path, websocket=websocket)[0] != 421
 
 
 LOCAL_HOSTS = (
@@ -93,7 +93,7 @@ def test_it_answers_to_its_own_names_with_and_without_a_port(port, host, websock
     path = "/_stcore/stream" if websocket else "/_stcore/health"
     for name in (host, f"{host}:{port}", f"{host}:9999"):
         for origin in ([], [f"Origin: http://{name}"]):
-            status = handshake(port, f"Host: {name}", *origin, path=path, websocket=websocket)
+            status = send_request(port, f"Host: {name}", *origin, path=path, websocket=websocket)
             assert status[0] == expected_status, (name, origin)
 
 
@@ -109,14 +109,14 @@ ELSE += ("localhost,evil.example", "http://localhost", "\xe4", "1" * 5000, "%6co
 def test_it_answers_to_no_other_name(port, host):
     for websocket in (False, True):
         path = "/_stcore/stream" if websocket else "/_stcore/health"
-        status, body = handshake(port, f"Host: {host}", path=path, websocket=websocket)
+        status, body = send_request(port, f"Host: {host}", path=path, websocket=websocket)
         assert status == 421 or (status == 400 and "Invalid" in body), (status, body)
         assert len(body) < 400
 
 
 def test_a_visit_has_one_host_and_a_path(port):
     host_header = f"Host: 127.0.0.1:{port}"
-    assert handshake(port, host_header)[0] == 200
+    assert send_request(port, host_header)[0] == 200
     for headers in (
         (),
         (host_header, f"Host: {EVIL}"),
@@ -126,10 +126,10 @@ def test_a_visit_has_one_host_and_a_path(port):
         for version in ("1.0", "1.1"):
             for websocket in (False, True):
                 request = {"version": version, "websocket": websocket}
-                assert handshake(port, *headers, **request)[0] in (400, 421)
+                assert send_request(port, *headers, **request)[0] in (400, 421)
     for target in (f"http://{EVIL}/", f"http://{EVIL}/_stcore/health", f"http://127.0.0.1:{port}/"):
         for headers in ((host_header,), (f"Host: {EVIL}",)):
-            assert handshake(port, *headers, path=target)[0] in (400, 421)
+            assert send_request(port, *headers, path=target)[0] in (400, 421)
 
 
 @pytest.mark.parametrize("websocket", [False, True])
@@ -148,15 +148,17 @@ def test_the_page_of_another_site_is_not_answered(port, websocket):
     foreign_origins += (f"http://{host}@{EVIL}", "file://", f"http://{host}/", "http://lab.example")
     for origin in foreign_origins:
         headers = (f"Host: {host}", f"Origin: {origin}")
-        status, body = handshake(port, *headers, path=path, websocket=websocket)
+        status, body = send_request(port, *headers, path=path, websocket=websocket)
         assert (status, "DPMC_HOSTS" in body) == (403, True), origin
     two = f"Origin: http://{host}", f"Origin: http://{EVIL}"
     for origins in (two, two[::-1]):
-        actual_status = handshake(port, f"Host: {host}", *origins, path=path, websocket=websocket)
+        actual_status = send_request(
+            port, f"Host: {host}", *origins, path=path, websocket=websocket
+        )
         assert actual_status[0] in (400, 403)
     for scheme in ("http", "https"):  # a proxy may have taken TLS off
         headers = (f"Host: {host}", f"Origin: {scheme}://{host}")
-        actual_status = handshake(port, *headers, path=path, websocket=websocket)
+        actual_status = send_request(port, *headers, path=path, websocket=websocket)
         assert actual_status[0] == (101 if websocket else 200)
 
 
@@ -179,9 +181,9 @@ def test_shown_to_a_network_it_answers_to_the_machines_addresses_there(tmp_path)
             (address, "127.0.0.1", 421),  # it did not arrive there
             (EVIL, address, 421),
         ):
-            assert handshake(port, f"Host: {name}:{port}", address=request_address)[0] == status, (
-                name
-            )
+            assert (
+                send_request(port, f"Host: {name}:{port}", address=request_address)[0] == status
+            ), name
 
 
 @pytest.mark.parametrize(
@@ -189,17 +191,17 @@ def test_shown_to_a_network_it_answers_to_the_machines_addresses_there(tmp_path)
 )
 def test_it_answers_to_the_address_it_was_bound_to(monkeypatch, bound, host):
     monkeypatch.setattr(door.st, "get_option", {"server.address": bound}.get)
-    assert through(host) == []
-    assert through("my.wan")[0]["status"] == 421
-    assert through("[2001:db8::5]", address="2001:db8::5%eth0") == []
-    assert through("192.168.3.4", address="::ffff:192.168.3.4") == []
-    assert through("192.168.3.4", address=None)[0]["status"] == 421
+    assert pass_guard(host) == []
+    assert pass_guard("my.wan")[0]["status"] == 421
+    assert pass_guard("[2001:db8::5]", address="2001:db8::5%eth0") == []
+    assert pass_guard("192.168.3.4", address="::ffff:192.168.3.4") == []
+    assert pass_guard("192.168.3.4", address=None)[0]["status"] == 421
     monkeypatch.setenv("DPMC_CLASS_URL", "https://class.example")
-    assert through("class.example")[0]["status"] == 421  # no class is on
+    assert pass_guard("class.example")[0]["status"] == 421  # no class is on
 
 
 def test_a_server_that_cannot_answer_a_websocket_closes_it():
-    assert through(EVIL, "websocket")[0]["type"] == "websocket.close"
+    assert pass_guard(EVIL, "websocket")[0]["type"] == "websocket.close"
 
 
 @pytest.mark.parametrize("kind", ["http", "websocket"])
@@ -207,12 +209,12 @@ def test_the_door_by_itself(monkeypatch, kind):
     """The same without a server around it, and what no server would pass on."""
     monkeypatch.setenv("DPMC_HOSTS", "lab.example, 203.0.113.7 [2001:db8::7]")
     for host in LOCAL_HOSTS:
-        assert through(host, kind, origins=(f"https://{host}",)) == [], host
+        assert pass_guard(host, kind, origins=(f"https://{host}",)) == [], host
     for host in (*ELSE, *(f"{host}, {EVIL}" for host in LOCAL_HOSTS)):
-        assert through(host, kind), host
+        assert pass_guard(host, kind), host
     for origin in (f"http://{EVIL}", "null", "", "localhost", "http://localhost:1"):
-        assert through("localhost", kind, origins=(origin,)), origin
-        assert through("localhost", kind, origins=("http://localhost", origin)), origin
+        assert pass_guard("localhost", kind, origins=(origin,)), origin
+        assert pass_guard("localhost", kind, origins=("http://localhost", origin)), origin
 
 
 @pytest.mark.parametrize("app_headers", [[], [(b"content-security-policy", b"default-src 'none'")]])
@@ -224,22 +226,22 @@ def test_no_response_may_be_shown_in_a_frame_of_another_site(app_headers):
         await send({"type": "http.response.body", "body": b"x"})
 
     expected = (b"content-security-policy", b"frame-ancestors 'self'")
-    start, body = through("localhost", app=respond)
+    start, body = pass_guard("localhost", app=respond)
     assert start["headers"] == [*app_headers, expected]
     assert body["body"] == b"x"
-    assert expected in through(EVIL)[0]["headers"]
+    assert expected in pass_guard(EVIL)[0]["headers"]
 
 
 def test_a_browser_is_refused_with_a_page_and_everything_else_with_a_line():
     for host in (EVIL, "<b>&amp;</b>"):
-        start, body = through(host, accept=b"text/html,application/xhtml+xml,*/*;q=0.8")
+        start, body = pass_guard(host, accept=b"text/html,application/xhtml+xml,*/*;q=0.8")
         assert (start["status"], dict(start["headers"])[b"content-type"][:9]) == (421, b"text/html")
         assert dict(start["headers"])[b"cache-control"] == b"no-store"
         page = html.unescape(body["body"].decode())
         assert f"{host!r}" in page
         assert "DPMC_HOSTS" in page
         assert b"<b>" not in body["body"]
-        line = through(host)[1]["body"].decode()
+        line = pass_guard(host)[1]["body"].decode()
         assert line.strip() in page
         assert line.count("\n") == 1
 
@@ -247,19 +249,19 @@ def test_a_browser_is_refused_with_a_page_and_everything_else_with_a_line():
 def test_a_refusal_is_written_down_once_and_nobody_fills_the_log(capsys):
     visited = door.HostGuard(None)
     for host in (EVIL, EVIL, "a\nb"):
-        assert through(host, visited=visited)
+        assert pass_guard(host, visited=visited)
     assert [line[:8] for line in capsys.readouterr().out.splitlines()] == ["Refused:"] * 2
     for k in range(300):
-        assert through(f"{k}.example", visited=visited)
+        assert pass_guard(f"{k}.example", visited=visited)
     assert len(capsys.readouterr().out.splitlines()) == door.MAX_LOGGED - 2
 
 
-async def nothing(scope, receive, send):
+async def ignore_request(scope, receive, send):
     pass
 
 
-def through(
-    host, kind="http", address="127.0.0.1", origins=(), app=nothing, accept=b"", visited=None
+def pass_guard(
+    host, kind="http", address="127.0.0.1", origins=(), app=ignore_request, accept=b"", visited=None
 ):
     """What a visitor is sent; nothing where an app that sends nothing is reached."""
 

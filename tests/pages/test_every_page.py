@@ -20,7 +20,7 @@ def assert_no_error(app, context):
     assert not app.error, (context, [error.value for error in app.error])
 
 
-def options(id):
+def list_options(id):
     return registry.list_suitable_mechanisms(clicks=SAMPLES[id].clicks)
 
 
@@ -29,7 +29,7 @@ def options(id):
 @pytest.mark.parametrize("page", WITH_MECHANISM)
 def test_with_every_mechanism(page, data):
     app = open_page(page, data=data, epsilon="0.7")
-    for id in options(data):
+    for id in list_options(data):
         app.session_state["mechanism"] = id
         app.run()
         assert_no_error(app, id)

@@ -113,12 +113,12 @@ def load_scene(data="one-bit-lab", id="input-flip"):
 @pytest.mark.slow
 @pytest.mark.parametrize("data", SAMPLES)
 def test_every_sample_has_its_file(data):
-    ids = [view["mechanism"] for view in json_of(explorable.render_sample(data))["views"]]
+    ids = [view["mechanism"] for view in read_json(explorable.render_sample(data))["views"]]
     assert ids
     assert all(id in registry.list_suitable_mechanisms(clicks=SAMPLES[data].clicks) for id in ids)
 
 
-def json_of(text):
+def read_json(text):
     return json.loads(HtmlFile(text).scripts["application/json"])
 
 
@@ -136,7 +136,9 @@ def test_the_button_hands_out_what_the_page_shows_where_it_stands(monkeypatch):
     monkeypatch.setattr(
         explorable, "render_explorable", lambda *args, **kwargs: calls.append((args, kwargs)) or "x"
     )
-    files = files_of(monkeypatch, open_page, data="one-bit-lab", mechanism="output", epsilon="3")
+    files = capture_downloads(
+        monkeypatch, open_page, data="one-bit-lab", mechanism="output", epsilon="3"
+    )
     assert files["This page (HTML, 3 MB, needs no network)"]() == "x"
     (args, kwargs) = calls.pop()
     data, title, scenes, state = args
@@ -145,7 +147,7 @@ def test_the_button_hands_out_what_the_page_shows_where_it_stands(monkeypatch):
     assert EPSILONS[state["stop"]] == 3
 
 
-def files_of(monkeypatch, visit, **link):
+def capture_downloads(monkeypatch, visit, **link):
     """What the download buttons of a page would call, by their labels."""
     captured = {}
     download_button = st.download_button
@@ -187,8 +189,8 @@ def test_an_upload_shows_no_person_and_no_place_on_the_server():
         private=True,
     )
     file = HtmlFile(text)
-    assert json_of(text)["views"][0]["light"]["people"] is None  # those of a sample are there
-    assert json_of(explorable.render_sample("one-bit-lab"))["views"][0]["light"]["people"]
+    assert read_json(text)["views"][0]["light"]["people"] is None  # those of a sample are there
+    assert read_json(explorable.render_sample("one-bit-lab"))["views"][0]["light"]["people"]
     assert "secret" not in file.full_text
     assert "YOUR_FILE" in file.full_text
     assert "publish none of it" in file.full_text
@@ -263,7 +265,7 @@ def test_it_is_made_without_streamlit_and_without_a_word():
 @pytest.mark.slow
 def test_the_recommended_methods_are_those_the_page_turns_to():
     app = open_page(data="restaurants")
-    for k, view in enumerate(json_of(explorable.render_sample("restaurants"))["views"]):
+    for k, view in enumerate(read_json(explorable.render_sample("restaurants"))["views"]):
         (radio,) = (control for control in app.radio if control.label == "Protect")
         radio.set_value(list(PRIVACY_UNIT_LABELS)[k]).run()
         assert not app.exception

@@ -28,7 +28,7 @@ def test_no_two_terms_are_called_or_explained_alike():
     assert len({term.words for term in TERMS.values()}) == len(TERMS)
 
 
-def helps():
+def list_help_texts():
     """(place, expression) of everything that stands behind a question mark on a page."""
     for path in PAGES:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -40,7 +40,7 @@ def helps():
 
 def test_terms_behind_question_marks_are_there():
     terms = set()
-    for location, value in helps():
+    for location, value in list_help_texts():
         for node in ast.walk(value):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "glossary.explain_terms":
                 for term in node.args:

@@ -23,7 +23,7 @@ from tests.slow_helpers import pair_by_turns
 PUBLIC_FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
 
 
-def picker_of(app):
+def find_picker(app):
     return app.radio(key="mechanism")
 
 
@@ -110,11 +110,11 @@ def test_a_curve_is_ready_where_one_came_with_the_program(data):
 def test_the_picker_offers_what_makes_sense_for_the_data_in_groups(page, data):
     app = open_page(page, data=data)
     offered = registry.list_suitable_mechanisms(clicks=SAMPLES[data].clicks)
-    assert sorted(picker_of(app).options) == sorted(
+    assert sorted(find_picker(app).options) == sorted(
         registry.get_mechanism(id).name for id in offered
     )
-    assert picker_of(app).value == offered[0]
-    captions = list(picker_of(app).proto.captions)
+    assert find_picker(app).value == offered[0]
+    captions = list(find_picker(app).proto.captions)
     assert all(
         caption.startswith(tuple(state.value for state in cards.ClaimState)) for caption in captions
     )
@@ -123,17 +123,17 @@ def test_the_picker_offers_what_makes_sense_for_the_data_in_groups(page, data):
             ("curve ready" in caption) != ("no curve yet" in caption) for caption in captions
         )
     for id in (offered[1], offered[-1]):
-        picker_of(app).set_value(id).run()
+        find_picker(app).set_value(id).run()
         assert not app.exception
         assert not app.error
-        assert picker_of(app).value == id
+        assert find_picker(app).value == id
 
 
 def test_a_link_may_name_it_by_id_by_name_or_as_it_once_did():
     name = registry.get_mechanism("output").name
     for requested in ("output", "OUTPUT", name, f"{name} · likes"):
         app = open_page("noise", data="movie-night", mechanism=requested)
-        assert picker_of(app).value == "output"
+        assert find_picker(app).value == "output"
         assert not app.warning
         labels = [p.proto.popover.label for p in app.get("popover")]
         assert any(name in label for label in labels)
@@ -143,7 +143,7 @@ def test_a_choice_that_other_data_lack_gives_way():
     app = open_page("noise", data="movie-night", mechanism="output")
     app.selectbox(key="data").set_value("bookshop-clicks").run()
     assert not app.exception
-    assert picker_of(app).value in registry.list_suitable_mechanisms(clicks=True)
+    assert find_picker(app).value in registry.list_suitable_mechanisms(clicks=True)
 
 
 def test_what_needs_other_settings_for_these_sizes_can_be_chosen_all_the_same(monkeypatch):
@@ -152,13 +152,13 @@ def test_what_needs_other_settings_for_these_sizes_can_be_chosen_all_the_same(mo
         "dpals" not in groups.build_guarantees(registry.list_suitable_mechanisms(), few)[0]
     )  # of rank 3
     app = open_page("noise", data="one-bit-lab")
-    all_options = list(picker_of(app).options)
+    all_options = list(find_picker(app).options)
     dataset = datasets.load("one-bit-lab")
     retained = dataset.ratings.select(dataset.ratings.items < few.items)
     retained = dataclasses.replace(retained, public=few, item_ids=None, titles=None)
     small = dataclasses.replace(dataset, ratings=retained)
     monkeypatch.setattr(sources, "get_dataset", lambda _: small)
     app = open_page("guarantees", data="one-bit-lab")
-    assert len(picker_of(app).options) < len(all_options)  # there is a card to show, or none
+    assert len(find_picker(app).options) < len(all_options)  # there is a card to show, or none
     app = open_page("train", data="one-bit-lab")
-    assert list(picker_of(app).options) == all_options
+    assert list(find_picker(app).options) == all_options

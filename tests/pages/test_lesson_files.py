@@ -25,7 +25,7 @@ def sheets():
     return {name: sheet.render() for name, sheet in SHEETS.items()}
 
 
-def plain(text):
+def read_plain_text(text):
     return " ".join(" ".join(HtmlFile(text).texts).split())
 
 
@@ -45,7 +45,7 @@ def test_a_file_is_whole_and_fetches_nothing(sheets, name):
 
 
 def test_the_worksheet_asks_everything_and_answers_nothing(sheets):
-    text = plain(sheets["worksheet.html"])
+    text = read_plain_text(sheets["worksheet.html"])
     boxes = re.findall(r"<li>(.*?)</li>", sheets["worksheet.html"])
     for lesson in LESSONS.values():
         assert lesson.take_home not in text
@@ -64,7 +64,7 @@ def test_the_worksheet_asks_everything_and_answers_nothing(sheets):
 
 
 def test_the_key_answers_everything(sheets):
-    text = plain(sheets["answer-key.html"])
+    text = read_plain_text(sheets["answer-key.html"])
     for lesson in LESSONS.values():
         assert lesson.take_home in text
         for slide in lesson.slides:
@@ -89,7 +89,7 @@ def test_a_plan_adds_up(sheets, minutes):
     for current, following in pairwise(turns):
         assert current.end == following.start
         assert current.end - current.start >= 3
-    text = plain(sheets[f"plan-{minutes}.html"])
+    text = read_plain_text(sheets[f"plan-{minutes}.html"])
     for turn in turns:
         assert f"{turn.start}-{turn.end}" in text
     for lesson in LESSONS.values():
@@ -135,7 +135,7 @@ def test_a_lesson_hour_can_be_taught():
 def test_papers_name_pages_as_the_app_does(sheets, capsys):
     titles = {entry.title for section in SECTIONS.values() for entry in section}
     assert main(["lessons"]) == 0
-    texts = [plain(text) for text in sheets.values()] + [capsys.readouterr().out]
+    texts = [read_plain_text(text) for text in sheets.values()] + [capsys.readouterr().out]
     named = {name for text in texts for name in re.findall(r"\bpage ([A-Z]\w+)", text)}
     assert named
     assert named <= titles
@@ -199,7 +199,7 @@ def test_the_page_without_server_fetches_nothing_and_is_small(page, content):
     assert content["words"] == {term.name: term.words for term in glossary.TERMS.values()}
 
 
-def revealed(texts, slot, stops):
+def reveal_text(texts, slot, stops):
     """As the page's script reads it."""
     index = 0
     for n_stops, stop in zip(slot[0], stops, strict=True):
@@ -236,7 +236,7 @@ def test_the_page_without_server_says_what_the_slides_reveal(content):
                     for control, stop in zip(slide.move, stops, strict=True)
                 }
                 drawing, note, *sentences = (
-                    revealed(texts, slot, stops) for slot in slide_data["shown"]
+                    reveal_text(texts, slot, stops) for slot in slide_data["shown"]
                 )
                 finding = slide.reveal(setting)
                 assert sentences == list(finding.sentences)

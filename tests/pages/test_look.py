@@ -34,14 +34,14 @@ READABLE = 4.5  # contrast of text, Web Content Accessibility Guidelines 2.2, cr
 CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text())
 
 
-def brightness(color: str) -> float:
+def compute_brightness(color: str) -> float:
     channels = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
     channels = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in channels]
     return float(np.dot((0.2126, 0.7152, 0.0722), channels))
 
 
-def contrast(first: str, second: str) -> float:
-    dark, bright = sorted((brightness(first), brightness(second)))
+def compute_contrast(first: str, second: str) -> float:
+    dark, bright = sorted((compute_brightness(first), compute_brightness(second)))
     return (bright + 0.05) / (dark + 0.05)
 
 
@@ -69,8 +69,8 @@ def test_the_accent_can_be_read_as_text(name):
     theme = CONFIG["theme"][name]
     surfaces = [theme["backgroundColor"], theme["secondaryBackgroundColor"]]
     for surface in (*surfaces, theme["sidebar"]["backgroundColor"]):
-        assert contrast(theme["primaryColor"], surface) >= READABLE
-        assert contrast(theme["linkColor"], surface) >= READABLE
+        assert compute_contrast(theme["primaryColor"], surface) >= READABLE
+        assert compute_contrast(theme["linkColor"], surface) >= READABLE
     assert theme["primaryColor"] == charts.apply_theme(charts.ACCENT, THEMES[name == "dark"])
 
 
@@ -83,9 +83,9 @@ def test_captions_can_be_read(name):
             round(0.6 * int(theme["textColor"][k : k + 2], 16) + 0.4 * int(surface[k : k + 2], 16))
             for k in (1, 3, 5)
         ]
-        assert contrast("#{:02x}{:02x}{:02x}".format(*colors), surface) >= READABLE
+        assert compute_contrast("#{:02x}{:02x}{:02x}".format(*colors), surface) >= READABLE
     muted = charts.LIGHT.muted if name == "light" else charts.DARK.muted
-    assert contrast(muted, theme["backgroundColor"]) >= READABLE
+    assert compute_contrast(muted, theme["backgroundColor"]) >= READABLE
 
 
 def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
@@ -93,7 +93,9 @@ def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
     assert len(colors) == 6
     dark_colors = {color: charts.apply_theme(color, charts.DARK) for color in colors}
     assert len(set(dark_colors.values())) == len(dark_colors)
-    assert all(contrast(color, charts.DARK.paper) >= READABLE for color in dark_colors.values())
+    assert all(
+        compute_contrast(color, charts.DARK.paper) >= READABLE for color in dark_colors.values()
+    )
     fig = charts.create_figure()
     blue = charts.get_style("objective").color
     fig.add_trace("scatter", x=[1], y=[1], line={"color": blue}, marker={"line": {"color": blue}})
@@ -120,17 +122,17 @@ def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_cells_without_a_value_are_grey_and_apart_from_the_surface(theme):
-    assert contrast(theme.missing, theme.paper) > 1.8
+    assert compute_contrast(theme.missing, theme.paper) > 1.8
     red, green, blue = (int(theme.missing[k : k + 2], 16) for k in (1, 3, 5))
     assert max(red, green, blue) - min(red, green, blue) < 20
 
 
-def level(mechanism: str, mean: float) -> FlatLine:
+def build_flat_line(mechanism: str, mean: float) -> FlatLine:
     name = registry.get_mechanism(mechanism).name
     return FlatLine(mechanism, mechanism, name, np.array([mean]))
 
 
-def boxes(fig):
+def list_name_boxes(fig):
     """The names in the column at the right: (top, bottom) in pixels below the frame's upper edge,
     and their lines."""
     margin = fig.layout["margin"]
@@ -146,7 +148,7 @@ def boxes(fig):
 
 def check_names(fig):
     """They cover nothing: outside the frame, apart from each other, in lines that have room."""
-    rectangles, high = boxes(fig)
+    rectangles, high = list_name_boxes(fig)
     assert rectangles[0][0] >= 0
     assert rectangles[-1][1] <= high
     assert all(lower[0] >= upper[1] for upper, lower in itertools.pairwise(rectangles))
@@ -156,12 +158,12 @@ def check_names(fig):
 
 
 def test_names_stand_beside_the_frame_apart_and_in_the_order_of_their_lines():
-    twins = [level(id, 0.9) for id in ("reference-ratings", "pmf", "svd")]
-    floors = [level("user-mean", 1.399), level("global-mean", 1.4)]
+    twins = [build_flat_line(id, 0.9) for id in ("reference-ratings", "pmf", "svd")]
+    floors = [build_flat_line("user-mean", 1.399), build_flat_line("global-mean", 1.4)]
     picture = CurveChart(METRICS["rmse"], (), tuple(floors), tuple(twins))
     fig = charts_compare.plot_comparison(picture, [], (0.1, 10), waiting=["dpmf"])
     check_names(fig)
-    texts = [" ".join(lines) for *_, lines in boxes(fig)[0]]
+    texts = [" ".join(lines) for *_, lines in list_name_boxes(fig)[0]]
     assert texts[0].startswith("guessing: global")
     assert texts[1].startswith("guessing: user")
     assert texts[2] == "no privacy 0.900"
@@ -186,7 +188,7 @@ def test_every_method_of_a_task_at_once_has_its_name_beside_the_frame(task):
         CurveChart(METRICS["accuracy"]), plotted, (0.1, 10), waiting=ids[-2:]
     )
     check_names(fig)
-    assert len(boxes(fig)[0]) == len(ids)
+    assert len(list_name_boxes(fig)[0]) == len(ids)
 
 
 def test_names_are_as_near_to_their_lines_as_may_be():
@@ -197,7 +199,7 @@ def test_names_are_as_near_to_their_lines_as_may_be():
     assert charts.separate_labels([], [], 100) == []
 
 
-def answers(target, *plotted):
+def find_answers(target, *plotted):
     return [numbers.find_required_epsilons(line, [target])[0] for line in plotted]
 
 
@@ -210,7 +212,7 @@ def test_a_price_is_filled_hollow_open_or_not_reached():
         make_placed_line("private-majority", [[0.5, 0.4, 0.6], [0.6, 0.8, 0.65]]),
     ]
     fig = charts_compare.plot_epsilon_needed(
-        answers(0.7, *plotted), (1 / 1.15, 11.5), waiting=["dpmf"]
+        find_answers(0.7, *plotted), (1 / 1.15, 11.5), waiting=["dpmf"]
     )
     check_names(fig)
     dots = {t["name"]: t for t in fig.data if t.get("name")}
@@ -237,7 +239,7 @@ def test_all_pictures_of_a_comparison_have_one_axis():
     results = comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
     figures = (
         charts_compare.plot_comparison(CurveChart(METRICS["accuracy"]), plotted, ends),
-        charts_compare.plot_epsilon_needed(answers(0.7, *plotted), across),
+        charts_compare.plot_epsilon_needed(find_answers(0.7, *plotted), across),
         charts_compare.plot_best_ranges(results, across),
     )
     first_axis, *other_axes = ({**fig.layout["xaxis"]} for fig in figures)
@@ -331,13 +333,13 @@ def test_wanted_values_reach_over_all_that_is_drawn_in_about_a_hundred_steps(val
     assert min(abs(power - k) for k in (1, 2, 5)) < 1e-6
 
 
-def block(before: list[list[float]], after: list[list[float]]) -> BeforeAfter:
+def build_block(before: list[list[float]], after: list[list[float]]) -> BeforeAfter:
     grids = (np.array(matrix, dtype=float) for matrix in (before, after))
     return BeforeAfter("signs", *grids, ("a", "b"), ("x", "y"))
 
 
 def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
-    view = block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
+    view = build_block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
     for id, labels in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
         fig = charts_noise.plot_heatmaps(id, view)
         entries = [trace["name"] for trace in fig.data if trace["type"] == "scatter"]
@@ -347,12 +349,12 @@ def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
         strip = charts_noise.plot_user_values(id, view, 0)
         assert strip.layout["yaxis"]["ticktext"] == labels
         assert "grey" in noise.describe_block_colours(view)
-    numbers = block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
+    numbers = build_block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
     fig = charts_noise.plot_heatmaps("randomised-response", numbers)
     assert fig.layout["coloraxis"]["showscale"]
     assert all(trace["type"] == "heatmap" for trace in fig.data)
     assert "grey" not in noise.describe_block_colours(numbers)
-    assert "grey" in noise.describe_block_colours(block([[1, 1]], [[1, math.nan]]))
+    assert "grey" in noise.describe_block_colours(build_block([[1, 1]], [[1, math.nan]]))
 
 
 def test_a_single_line_is_not_told_apart_from_others():

@@ -73,24 +73,24 @@ def find_one(pattern, text):
     return match and match[1]
 
 
-def notes(figure):
+def list_notes(figure):
     """The words in a figure, each in one line."""
     return [note["text"].replace("<br>", " ") for note in figure["layout"].get("annotations", [])]
 
 
-def level(figure, name):
+def read_level(figure, name):
     """What a figure writes beside the line of that name."""
     values = (
-        find_one(rf"^{name}(?:: [^0-9]*)? (-?[\d.]+(?: %)?)$", text) for text in notes(figure)
+        find_one(rf"^{name}(?:: [^0-9]*)? (-?[\d.]+(?: %)?)$", text) for text in list_notes(figure)
     )
     return next(filter(None, values), None)
 
 
-def seeds_in(text):
+def read_seeds(text):
     return find_one(r"over (\d+) seeds", text)
 
 
-def asked_in(text):
+def read_attack(text):
     """What an attacker asks, and how often the attacker is right: in one form everywhere."""
     match = re.search(
         r"An attacker who asks “([^”]*)” (is right at most [\d.]+|may be right over 99.9) % of the"
@@ -100,12 +100,12 @@ def asked_in(text):
     return match and f"{match[1]} {match[2]}"
 
 
-def frame(app, *columns):
+def find_table(app, *columns):
     """The first table with these columns."""
     return next(table.value for table in app.dataframe if {*columns} <= {*table.value.columns})
 
 
-def of_what_if(statements, app, metric, target):
+def add_what_if(statements, app, metric, target):
     view, current_stop, text = read_instrument(app), read_current_stop(app), read_all_text(app)
     half = find_one(r"± ([\d.]+(?: %)?)", current_stop["half"])
     assert view["title"].partition("(in ")[2].partition(",")[0] in current_stop["half"]  # the unit
@@ -122,22 +122,22 @@ def of_what_if(statements, app, metric, target):
             view["finding"],
         )
         or "",
-        without=level(view["picture"]["figure"], "no privacy"),
+        without=read_level(view["picture"]["figure"], "no privacy"),
         needed=find_one(r"takes epsilon ([\d.]+(?: or less)?)", answer["words"]) or "not reached",
         unit=view["unit"],
-        attacker=asked_in(attack[view["stop"]]),
-        seeds=seeds_in(text),
+        attacker=read_attack(attack[view["stop"]]),
+        seeds=read_seeds(text),
         split=find_one(r"Tested on ([^.]*)\.", text),
-        certified=find_one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", badge(app)),
+        certified=find_one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", read_badge(app)),
     )
     app.session_state["numbers"] = True
     app.run()
     (curve_text,) = [t.value for t in app.text if "the curve at epsilon" in t.value]
-    of_curve(statements, "What if, in words", curve_text, current_stop["epsilon"])
+    add_curve(statements, "What if, in words", curve_text, current_stop["epsilon"])
     app.session_state["epsilon"] = float(current_stop["epsilon"])
 
 
-def of_curve(statements, where, text, epsilon):
+def add_curve(statements, where, text, epsilon):
     """What a sentence says of a curve at an epsilon."""
     curve_text = find_one(rf"(the curve at epsilon {epsilon}: [^\n]*)", text)
     assert curve_text
@@ -153,27 +153,27 @@ def of_curve(statements, where, text, epsilon):
     )
 
 
-def badge(app):
+def read_badge(app):
     return next((m.value for m in app.markdown if "-badge[" in m.value), "").rstrip("]")
 
 
-def of_compare(statements, app, epsilon):
+def add_compare(statements, app, epsilon):
     text = read_all_text(app)
     app.session_state["comparison table"] = app.session_state["price table"] = True
     app.run()
     assert not app.exception
-    points = frame(app, "mechanism", "epsilon", "mean", "from", "to")
+    points = find_table(app, "mechanism", "epsilon", "mean", "from", "to")
     point = points[points["epsilon"] == epsilon].iloc[0]
-    mean_table = frame(app, "mechanism", f"{epsilon:g}")
-    price = frame(app, "mechanism", "wanted", "best")
+    mean_table = find_table(app, "mechanism", f"{epsilon:g}")
+    price = find_table(app, "mechanism", "wanted", "best")
     ends = [float(point[column].rstrip(" %")) for column in ("mean", "to")]
     statements.add(
         "Compare",
         value=point["mean"],
-        without=level(read_chart_spec(app), "no privacy"),
+        without=read_level(read_chart_spec(app), "no privacy"),
         needed=price["epsilon"].iloc[0],
         unit=point["counts"],
-        seeds=seeds_in(text),
+        seeds=read_seeds(text),
     )
     statements.add("Compare, all means", value=mean_table[f"{epsilon:g}"].iloc[0])
     statements.add("Compare, its points", seeds=str(point["seeds"]))
@@ -182,13 +182,13 @@ def of_compare(statements, app, epsilon):
     return ends[1] - ends[0]
 
 
-def of_guarantees(statements, app, id, epsilon):
+def add_guarantees(statements, app, id, epsilon):
     app.session_state["attacker table"] = app.session_state["every claim"] = True
     app.run()
     assert not app.exception
-    table = frame(app, "epsilon", "right at most (%)")
+    table = find_table(app, "epsilon", "right at most (%)")
     right = table[table["epsilon"] == epsilon]["right at most (%)"].iloc[0]
-    claims = frame(app, "mechanism", "certified", "delta")
+    claims = find_table(app, "mechanism", "certified", "delta")
     name = registry.get_short_name(id)
     row = claims[claims["mechanism"] == name].iloc[0]
     delta = "" if row["delta"] == "0" else f", delta {row['delta']}"
@@ -197,20 +197,22 @@ def of_guarantees(statements, app, id, epsilon):
         "Guarantees, its chart",
         attacker_rounded=None if right.startswith(">") else f"{float(right):.0f}",
     )
-    panel, _ = (asked_in(m.value.replace("\\", "")) for m in app.markdown if "who asks" in m.value)
+    panel, _ = (
+        read_attack(m.value.replace("\\", "")) for m in app.markdown if "who asks" in m.value
+    )
     statements.add("Guarantees, its panel", attacker=panel)
     lower_bound = panel and find_one(r"at most (\d+)$", panel)
     statements.add("Guarantees, its panel", attacker_rounded=lower_bound)
     statements.add("Guarantees, its table", certified=f"{row['certified']}{delta} {unit}")
     statements.add(
         "Guarantees, its card",
-        certified=find_one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", badge(app)),
+        certified=find_one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", read_badge(app)),
     )
     alt = next(c.proto.alt for c in list_charts(app) if "attacker" in c.proto.alt)
-    statements.add("Guarantees, in words", attacker=asked_in(alt))
+    statements.add("Guarantees, in words", attacker=read_attack(alt))
 
 
-def of_train(statements, app, metric):
+def add_train(statements, app, metric):
     """What a run says of itself, on its own split, and of the curve beside it."""
     press_button(app, "Train")
     run_until_done(app)
@@ -230,18 +232,19 @@ def of_train(statements, app, metric):
     metric_text = next(m.value for m in app.markdown if m.value.startswith(f"{metric.title} **"))
     statements.add("Train, its card", run=find_one(rf"\*\*{number}", metric_text))
     statements.add(
-        "Train, its badge", certified=find_one(r"certified:? (?:epsilon )?([^\n]*)", badge(app))
+        "Train, its badge",
+        certified=find_one(r"certified:? (?:epsilon )?([^\n]*)", read_badge(app)),
     )
-    of_curve(statements, "Train, of the curve", read_all_text(app), "1")
+    add_curve(statements, "Train, of the curve", read_all_text(app), "1")
 
 
-def of_answer(statements, document, metric, where="dpmc answer"):
+def add_answer(statements, document, metric, where="dpmc answer"):
     proved = document["certified"]
     unit = {"user": "per user", "value": "per rating"}[document["unit"]]
     statements.add(
         where,
         unit=unit,
-        attacker=asked_in(document["said"]["attacker"]),
+        attacker=read_attack(document["said"]["attacker"]),
         certified=f"{cards.format_budget(proved['epsilon'], proved['delta'])} {unit}",
         split=re.sub(
             r"0\.(\d+) of", lambda m: f"{100 * float('0.' + m[1]):g} % of", document["split"]
@@ -258,24 +261,24 @@ def of_answer(statements, document, metric, where="dpmc answer"):
 
 def check_deltas(app):
     """A delta has one spelling, wherever it stands."""
-    page_text = read_all_text(app) + "".join(m.value for m in app.markdown) + badge(app)
+    page_text = read_all_text(app) + "".join(m.value for m in app.markdown) + read_badge(app)
     assert not re.search(r"\b\d(?:\.\d+)?e-0\d|0\.00000\d", page_text)
 
 
-def look_around(statements, data, id, target, *, with_features=False):
+def read_pages(statements, data, id, target, *, with_features=False):
     """What the pages say of a method at epsilon 1."""
     params = {"known": "true"} if with_features else {}
     task = registry.get_mechanism(id).task
     metric = lines.list_plotted_metrics(task)[0]
     app = open_page(data=data, mechanism=id, **params)
     assert app.radio(key="protect").index is not None  # one promise is always chosen
-    of_what_if(statements, app, metric, target / 100 if metric.is_share else target)
+    add_what_if(statements, app, metric, target / 100 if metric.is_share else target)
     check_deltas(app)
     link = {"data": data, "mechanisms": [id], f"wanted {metric.name}": str(target), **params}
     if len(sources.list_available_tasks(data)) > 1:
         link["task"] = task.value
     app = open_page("compare", **link)
-    half = of_compare(statements, app, 1.0)
+    half = add_compare(statements, app, 1.0)
     half_percent = float(statements.found["half"]["What if"].rstrip(" %"))
     assert half == pytest.approx(
         half_percent, abs=0.11 if metric.is_share else 0.0011
@@ -284,16 +287,16 @@ def look_around(statements, data, id, target, *, with_features=False):
     for name in ("guarantees", "train", "answer"):
         app = open_page(name, data=data, mechanism=id, **params)
         if name == "guarantees":
-            of_guarantees(statements, app, id, 1.0)
+            add_guarantees(statements, app, id, 1.0)
         if name == "train":
-            of_train(statements, app, metric)
+            add_train(statements, app, metric)
         check_deltas(app)
 
 
 @pytest.mark.parametrize(("data", "id", "target", "with_features"), mark_rest_slow(SITUATIONS, 0))
 def test_what_is_said_twice_is_said_the_same(data, id, target, with_features):
     statements = StatedNumbers()
-    look_around(statements, data, id, target, with_features=with_features)
+    read_pages(statements, data, id, target, with_features=with_features)
     statements.check(
         *("value", "half", "kept", "without", "needed", "unit", "attacker", "seeds", "certified"),
         *("spread_over", "run", "run_without"),
@@ -312,7 +315,7 @@ def test_a_paper_s_proof_is_the_card_s():
     statements.add(
         "Papers", certified=find_one(r"\*\*Input[^*]*\*\*: Epsilon ([\d.]+ per \w+)", text)
     )
-    of_guarantees(statements, open_page("guarantees", data="restaurants", mechanism=id), id, 1.0)
+    add_guarantees(statements, open_page("guarantees", data="restaurants", mechanism=id), id, 1.0)
     statements.check("certified")
 
 
@@ -332,11 +335,11 @@ def test_the_command_says_what_the_pages_say(capsys, data, id, protect):
     task, statements = registry.get_mechanism(id).task, StatedNumbers()
     metric = lines.list_plotted_metrics(task)[0]
     app = open_page(data=data, mechanism=id)
-    of_what_if(statements, app, metric, view_goal(app))
-    of_guarantees(statements, open_page("guarantees", data=data, mechanism=id), id, 1.0)
-    document = answer_of(capsys, data, protect, task, curve=data == "restaurants")
+    add_what_if(statements, app, metric, view_goal(app))
+    add_guarantees(statements, open_page("guarantees", data=data, mechanism=id), id, 1.0)
+    document = run_answer(capsys, data, protect, task, curve=data == "restaurants")
     assert document["mechanism"] == id
-    of_answer(statements, document, metric)
+    add_answer(statements, document, metric)
     statements.check("unit", "attacker", "certified", "split")
     if data == "restaurants" and task is Task.RATINGS:
         statements.check("value", "kept")
@@ -348,7 +351,7 @@ def view_goal(app):
     return (needed["first"] + len(needed["answers"]) // 2) * needed["step"]
 
 
-def answer_of(capsys, data, protect, task, curve):
+def run_answer(capsys, data, protect, task, curve):
     argv = ["--protect", protect, "--task", task.value, "--seeds", "1:3", "--json"]
     assert main(["answer", data, *argv, *([] if curve else ["--no-curve"])]) == 0
     return json.loads(capsys.readouterr().out)
@@ -357,7 +360,7 @@ def answer_of(capsys, data, protect, task, curve):
 @pytest.mark.slow
 def test_a_fit_says_what_the_page_of_a_run_says(capsys):
     id, statements = "input-flip", StatedNumbers()
-    of_train(statements, open_page("train", data="restaurants", mechanism=id), METRICS["accuracy"])
+    add_train(statements, open_page("train", data="restaurants", mechanism=id), METRICS["accuracy"])
     assert main(["fit", "restaurants", id, "--epsilon", "1"]) == 0
     output = capsys.readouterr().out
     number = r"\s+([\d.]+ %)"

@@ -55,7 +55,7 @@ def find_sweeps(folder):
     return [] if folder.store is None else sweeps.list_sweeps(folder.store.parent / "sweeps")
 
 
-def heads(app):
+def list_headers(app):
     return [head.value for head in app.header]
 
 
@@ -65,7 +65,7 @@ def test_it_tells_what_noise_hides_before_any_run(home):
         "**", ""
     )
     assert find_button(app, "Get the answer") is not None
-    assert heads(app) == [SHIPPED_MESSAGE]
+    assert list_headers(app) == [SHIPPED_MESSAGE]
     assert not list(home.iterdir())
 
 
@@ -89,7 +89,7 @@ def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta
 def test_runs_of_the_command_are_an_answer_with_its_curve(home):
     assert main(["answer", "restaurants", "--store", str(home / "results.sqlite"), "--json"]) == 0
     app = open_page("answer", **DATA)
-    assert heads(app)[0] == "Not affordable at your limit (keep 80 % of the gain)."
+    assert list_headers(app)[0] == "Not affordable at your limit (keep 80 % of the gain)."
     assert (
         "Weekly for a year: epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each."
         in read_all_text(app)
@@ -118,7 +118,7 @@ def test_a_half_done_answer_goes_on(home):
     assert main([*argv, "--seeds", "1"]) == 0
     app = open_page("answer", **DATA)
     assert find_button(app, "Go on") is not None
-    assert heads(app) == [
+    assert list_headers(app) == [
         "Cannot tell yet: an interval takes two seeds and two users.",
         SHIPPED_MESSAGE,
     ]
@@ -185,7 +185,7 @@ def test_three_ratings_of_ones_own_end_in_a_sentence():
     assert not app.exception
     wait_for_runs()
     app.run()
-    assert heads(app)[0].startswith("Cannot tell yet")
+    assert list_headers(app)[0].startswith("Cannot tell yet")
     app.selectbox(key="answer_task").set_value("top lists").run()
     find_button(app, "Get the answer").click().run()
     wait_for_runs()
@@ -203,7 +203,7 @@ def offered(monkeypatch):
     return downloads
 
 
-def opened_with(dataset, **choices):
+def open_upload(dataset, **choices):
     """The answer on an upload, with these choices made."""
     app = open_page("data")
     app.session_state[sources.UPLOAD] = dataset
@@ -226,7 +226,7 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
     options = {"user": "who", "item": "what", "rating": "stars", "low": 1.0, "high": 5.0}
     dataset = datasets.load_upload(file.read_bytes(), file.name, separator="semicolon", **options)
     choices = {"epsilon": 3.0, "answer_keep": 100 / 3, "answer_often": 12, "answer_delta": 1e-5}
-    app = opened_with(dataset, answer_task=Task.RATINGS, **choices)
+    app = open_upload(dataset, answer_task=Task.RATINGS, **choices)
     find_button(app, "Get the answer").click().run()
     wait_for_runs()
     app.run()
@@ -236,7 +236,7 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
     assert re.search(rf"\b{date.today().day} \w+ {date.today().year}\b", page)
     assert page.count("Plotly.newPlot") == 1
     assert not re.search(r"src=|href=.?http", page.rpartition("Plotly.newPlot")[2])
-    assert f"<h2>{html.escape(heads(app)[0])}</h2>" in page
+    assert f"<h2>{html.escape(list_headers(app)[0])}</h2>" in page
     command = html.unescape(re.search("<pre>(.*)</pre>", page)[1])
     assert command in [block.value for block in app.code]
 

@@ -24,13 +24,13 @@ REFERENCE = registry.NONPRIVATE_REFERENCES[Task.RATINGS]
 MOVIES = {"data": "movie-night", "mechanism": "private-effects", "epsilon": "1"}
 
 
-def switch(app):
+def find_switch(app):
     switches = [toggle for toggle in app.toggle if toggle.label == "Public facts"]
     return switches[0] if switches else None
 
 
-def turned(app, value):
-    switch(app).set_value(value).run()
+def set_switch(app, value):
+    find_switch(app).set_value(value).run()
     assert not app.exception
     return app
 
@@ -45,7 +45,7 @@ def turned(app, value):
 )
 def test_there_is_no_switch_where_it_would_do_nothing(link):
     for page in ("what_if", "train", "compare"):
-        assert switch(open_page(page, known="true", **link)) is None
+        assert find_switch(open_page(page, known="true", **link)) is None
 
 
 @pytest.mark.slow
@@ -58,8 +58,8 @@ def test_the_switch_has_a_place_of_its_own_in_the_address():
         app.switch_page(f"pages/{page}.py").run()
         app.run()  # with what the page before had chosen
         assert not app.exception
-        assert not switch(app).value, page
-    turned(app, True)
+        assert not find_switch(app).value, page
+    set_switch(app, True)
     app.switch_page("pages/guarantees.py").run()
     assert not app.exception
 
@@ -67,8 +67,8 @@ def test_the_switch_has_a_place_of_its_own_in_the_address():
 def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone():
     app = open_page(**MOVIES)
     before = read_current_stop(app)
-    assert not switch(app).value
-    turned(app, True)
+    assert not find_switch(app).value
+    set_switch(app, True)
     picture = lines.load_shipped_charts("movie-night", "private-effects", with_item_features=True)[
         0
     ]
@@ -83,7 +83,7 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
         assert line.band.mean.tolist() in trace_values
     names = [trace.get("name", "") for trace in read_instrument(app)["picture"]["figure"]["data"]]
     assert not any(name.startswith("guessing") for name in names)
-    again = turned(app, False)
+    again = set_switch(app, False)
     assert read_current_stop(again) == before
 
 
@@ -91,7 +91,7 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
 def test_compare_sets_every_curve_beside_itself_without_facts():
     link = {"data": "bookshop-clicks", "task": "ranking", "known": "true"}
     app = open_page("compare", mechanisms=["private-taste", "dplcf", "dpimf-optimal"], **link)
-    assert switch(app).value
+    assert find_switch(app).value
     annotations = json.loads(list_charts(app)[0].proto.spec)["layout"]["annotations"]
     named = [note["text"].replace("<br>", " ") for note in annotations]
     for id in ("private-taste", "dplcf"):
@@ -131,8 +131,8 @@ def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
 
 def test_the_answer_counts_from_facts_alone_where_they_are_used():
     app = open_page("answer", **MOVIES, known="true")
-    assert switch(app).value
+    assert find_switch(app).value
     assert lines.format_baseline_name("private-alone") in list_charts(app)[0].proto.spec
-    turned(app, False)
+    set_switch(app, False)
     assert lines.format_baseline_name("private-alone") not in list_charts(app)[0].proto.spec
     assert lines.format_baseline_name("private-own-mean") in list_charts(app)[0].proto.spec

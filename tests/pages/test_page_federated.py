@@ -25,14 +25,16 @@ def cast_ratings():
     return views.select_busiest_corner(datasets.load("bookshop-clicks").ratings)
 
 
-def flow(variant="dpimf-optimal", epsilon=1.0, **settings):
+def build_flow(variant="dpimf-optimal", epsilon=1.0, **settings):
     return build_federation(variant, epsilon, **SMALL | settings)
 
 
 @pytest.mark.parametrize("profiles", list(Profiles))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_message_is_told_and_seen_by_its_receiver_alone(cast_ratings, variant, profiles):
-    federation = views.play_federation(flow(variant, profiles=profiles), cast_ratings, watched=1)
+    federation = views.play_federation(
+        build_flow(variant, profiles=profiles), cast_ratings, watched=1
+    )
     assert federation.parties == (SERVER, "party 1", "party 2", "party 3")
     assert len(federation.messages) == len(federation.meanings) == 12
     for k, message in enumerate(federation.messages, start=1):
@@ -50,7 +52,7 @@ def test_every_message_is_told_and_seen_by_its_receiver_alone(cast_ratings, vari
 
 @pytest.mark.parametrize("profiles", list(Profiles))
 def test_counted_messages_and_bytes_agree_with_the_formula(cast_ratings, profiles):
-    run = views.play_federation(flow(profiles=profiles, rank=5), cast_ratings).run
+    run = views.play_federation(build_flow(profiles=profiles, rank=5), cast_ratings).run
     assert run.transcript.total == run.flow.predict_traffic(cast_ratings.public)
     assert views.describe_traffic(run).endswith(": the same.")
     run.flow = dataclasses.replace(run.flow, rounds=3)
@@ -59,7 +61,7 @@ def test_counted_messages_and_bytes_agree_with_the_formula(cast_ratings, profile
 
 def test_messages_that_are_not_kept_are_counted(cast_ratings):
     rng = np.random.default_rng
-    runs = [FederatedRun(flow(), cast_ratings, rng(0), watch=watch) for watch in (0, None)]
+    runs = [FederatedRun(build_flow(), cast_ratings, rng(0), watch=watch) for watch in (0, None)]
     assert [list(run.play()) for run in runs] == [[1, 2], [1, 2]]
     assert runs[0].transcript.traffic == runs[1].transcript.traffic
     assert [len(run.transcript) for run in runs] == [12, 0]
@@ -68,13 +70,13 @@ def test_messages_that_are_not_kept_are_counted(cast_ratings):
 
 def test_the_budget_line_agrees_with_the_card_where_the_card_proves_it():
     public = PublicFacts(users=50, items=30, low=0, high=1, cap=7)
-    single_round = flow(epsilon=0.5, rounds=1, local=1)
+    single_round = build_flow(epsilon=0.5, rounds=1, local=1)
     rows = views.list_budget_rows(single_round.account_budget(public))
     guarantee = single_round.mechanism.guarantee(public)
     assert single_round.account_budget(public).change is guarantee.change is USER_REPLACED
     assert rows["certified for one user"] == pytest.approx(guarantee.certified().epsilon)
     assert guarantee.certified().epsilon == pytest.approx(7.0)  # 14 cells: 7 go, 7 come
-    more_rounds = flow(epsilon=0.5)
+    more_rounds = build_flow(epsilon=0.5)
     rows = views.list_budget_rows(more_rounds.account_budget(public))
     assert rows["one click, all solves"] == pytest.approx(2.0)
     assert rows["one user, all solves"] == pytest.approx(28.0)
@@ -89,7 +91,7 @@ def test_the_budget_line_agrees_with_the_card_where_the_card_proves_it():
 
 def test_user_profiles_certify_nothing_and_the_page_says_why():
     public = PublicFacts(users=50, items=30, low=0, high=1, cap=7)
-    single_round = flow(epsilon=0.5, rounds=1, local=1)
+    single_round = build_flow(epsilon=0.5, rounds=1, local=1)
     for profiles, proved in ((Profiles.ITEMS, True), (Profiles.USERS, False)):
         settings = dataclasses.replace(single_round.mechanism, profiles=profiles)
         with_profiles = dataclasses.replace(single_round, mechanism=settings)
@@ -100,7 +102,7 @@ def test_user_profiles_certify_nothing_and_the_page_says_why():
 
 
 def test_what_the_flow_sends_is_counted_for_either_profiles(cast_ratings):
-    plain_flow = flow()
+    plain_flow = build_flow()
     table = views.tabulate_federation_traffic(plain_flow, cast_ratings.public)
     assert (
         table["bytes"][0]
@@ -121,11 +123,11 @@ def test_amounts_of_data_are_in_units_of_a_thousand(count, text):
 
 def test_bad_settings_are_sentences():
     with pytest.raises(InvalidSetting, match="mechanism must be one of dpimf-strawman"):
-        flow("dplcf")
+        build_flow("dplcf")
     with pytest.raises(InvalidSetting, match="rounds x local must be at most 10,000, got 20000"):
-        flow(rounds=1000, local=20)
+        build_flow(rounds=1000, local=20)
     with pytest.raises(InvalidSetting, match=r"local must be >= 1 .*, got 0"):
-        flow(local=0)
+        build_flow(local=0)
 
 
 def test_the_page_steps_through_the_flow_and_tells_the_budget():
@@ -152,7 +154,7 @@ def test_ratings_play_as_clicks():
     assert not app.exception
 
 
-def run(capsys, *argv):
+def run_command(capsys, *argv):
     status = main(["protocol", "federated", *argv])
     captured = capsys.readouterr()
     return status, captured.out, captured.err
@@ -161,7 +163,7 @@ def run(capsys, *argv):
 @pytest.mark.slow
 def test_the_command_counts_measures_and_tells_the_budget(capsys):
     sets = ["--set", "parties=3", "--set", "rounds=2", "--set", "local=3"]
-    status, out, _ = run(capsys, "--epsilon", "2", *sets, "--watch", "4", "--json")
+    status, out, _ = run_command(capsys, "--epsilon", "2", *sets, "--watch", "4", "--json")
     assert status == 0
     report = json.loads(out)
     communication = report["communication"]
@@ -173,7 +175,7 @@ def test_the_command_counts_measures_and_tells_the_budget(capsys):
     assert report["guarantee"]["certified"] is None
     assert {"hr@10", "ndcg@10_full"} <= set(report["metrics"])
     assert set(report["baselines"]) == {"private-popularity", "reference-ranking", "ials"}
-    status, out, _ = run(capsys, "--epsilon", "2", *sets)
+    status, out, _ = run_command(capsys, "--epsilon", "2", *sets)
     assert status == 0
     assert "one click, all solves   12" in out
     assert "A user with k clicks" in out
@@ -191,7 +193,7 @@ def test_the_command_counts_measures_and_tells_the_budget(capsys):
     ],
 )
 def test_what_cannot_be_is_told_in_one_sentence(capsys, argv, message):
-    status, out, err = run(capsys, *argv)
+    status, out, err = run_command(capsys, *argv)
     assert (status, out) == (1, "")
     assert message in err
     assert len(err.strip().splitlines()) == 1

@@ -32,7 +32,7 @@ PUBLIC_FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
 CARDS, _ = groups.build_guarantees(registry.list_suitable_mechanisms(), PUBLIC_FACTS)
 
 
-def figure_of(app):
+def read_figure(app):
     """The figure of the claims: its rows by id, its marks by their heights, its headings."""
     spec = read_chart_spec(app)
     (rows,) = (t for t in spec["data"] if t["type"] == "bar")
@@ -44,7 +44,7 @@ def figure_of(app):
 
 def test_the_figure_holds_a_line_for_each_mechanism_with_its_marks():
     app = open_page("guarantees", data="movie-night", mechanism="output", every="true")
-    spec, positions, at_hand, heads = figure_of(app)
+    spec, positions, at_hand, heads = read_figure(app)
     grouped = groups.group_mechanisms(CARDS)
     assert list(positions) == [choice.id for group in grouped for choice in group.choices]
     assert len(heads) == len(grouped)
@@ -76,7 +76,7 @@ def test_the_figure_holds_a_line_for_each_mechanism_with_its_marks():
 
 def test_without_being_asked_it_shows_those_that_predict_the_same():
     app = open_page("guarantees", data="movie-night", mechanism="private-mean")
-    _, positions, at_hand, _ = figure_of(app)
+    _, positions, at_hand, _ = read_figure(app)
     task = registry.get_mechanism("private-mean").task
     assert set(positions) == {id for id in CARDS if registry.get_mechanism(id).task is task}
     assert at_hand == ["private-mean"]
@@ -123,7 +123,7 @@ def test_a_refuted_claim_is_told_from_one_that_is_not_proved(capsys):
     app = open_page("guarantees", data="movie-night", mechanism="output", every="true")
     app.session_state["every claim"] = True
     app.run()
-    spec, positions, *_ = figure_of(app)
+    spec, positions, *_ = read_figure(app)
     table = next(t.value for t in app.dataframe if "status" in t.value.columns)
     status = dict(zip(table["mechanism"], table["status"], strict=True))
     states = {}
@@ -170,7 +170,7 @@ def test_the_first_sentence_counts_what_is_not_proved_and_follows_epsilon():
     )
     app.select_slider(key="epsilon").set_value(5.0).run()
     assert f"Of {len(CARDS)} claims at epsilon 5, " in read_all_text(app)
-    ticks = [t for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]
+    ticks = [t for t in read_figure(app)[0]["data"] if "line-ns" in str(t)]
     assert not ticks  # measured at epsilon 1 alone
     proved = {id: guarantee for id, guarantee in CARDS.items() if cards.is_upheld(guarantee)}
     sentence = f"Of {len(proved)} claims at epsilon 1, {len(proved)} are proved"
@@ -241,7 +241,7 @@ def test_the_card_and_the_ledger_on_the_page_say_the_same_of_a_person(unit):
 # --- the attempt to refute a claim ----------------------------------------------------------
 
 
-def audited(app):
+def run_audit(app):
     """The page once the audit is over."""
     find_button(app, "Try to refute it").click().run()
     end = time.monotonic() + 150
@@ -255,7 +255,7 @@ def audited(app):
 
 def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
     monkeypatch.setattr(audits, "audit_mechanism", functools.partial(audit_mechanism, runs=20))
-    app = audited(open_page("guarantees", data="movie-night", mechanism="input-flip"))
+    app = run_audit(open_page("guarantees", data="movie-night", mechanism="input-flip"))
     headings = [head.value for head in app.subheader]
     assert any("No contradiction found (at least" in text for text in headings)
     assert any("privacy is not confirmed by this" in text for text in headings)
@@ -286,9 +286,9 @@ def test_an_older_link_that_plants_a_fault_is_noted_and_opens_the_page():
 def test_output_perturbation_lights_up(monkeypatch):
     monkeypatch.setattr(audits, "audit_mechanism", functools.partial(audit_mechanism, runs=4))
     app = open_page("guarantees", data="movie-night", mechanism="output", epsilon="2")
-    assert not [t for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]  # none ships for 2
+    assert not [t for t in read_figure(app)[0]["data"] if "line-ns" in str(t)]  # none ships for 2
     app.session_state["every claim"] = True
-    app = audited(app)
+    app = run_audit(app)
     headings = " ".join(head.value for head in app.subheader)
     lower_bound = float(headings.split("Refuted: at least ")[1].split(" where 2 is claimed")[0])
     # the attack's value stands in panel, card, chart and table at once
@@ -298,7 +298,7 @@ def test_output_perturbation_lights_up(monkeypatch):
         f"Measured: {bound_text} (One change traced, exact), set to epsilon 2."
         in page_text.replace("*", "")
     )
-    (tick,) = [t["x"][0] for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]
+    (tick,) = [t["x"][0] for t in read_figure(app)[0]["data"] if "line-ns" in str(t)]
     assert cards.format_epsilon(tick, round_down=True) == f"{lower_bound:g}"
     table = next(t.value for t in app.dataframe if "measured" in t.value.columns)
     row = table[table["mechanism"] == registry.get_short_name("output")].iloc[0]

@@ -26,7 +26,7 @@ EVERY = {
 EVERY |= dict.fromkeys(registry.list_private_mechanisms(Task.RANKING), "bookshop-clicks")
 
 
-def scales_of(app):
+def list_axes(app):
     """The axes of every chart and the range of its colours."""
     scales = []
     for number in range(len(list_charts(app))):
@@ -36,7 +36,7 @@ def scales_of(app):
     return scales
 
 
-def fixed(axis):
+def is_fixed(axis):
     """Whether nothing that is drawn can move an axis."""
     return "range" in axis or axis.get("type") == "category" or "categoryarray" in axis
 
@@ -44,18 +44,18 @@ def fixed(axis):
 @pytest.mark.parametrize("id", mark_rest_slow(EVERY, 8))
 def test_every_axis_stays_while_epsilon_moves(id):
     app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
-    before = scales_of(app)
+    before = list_axes(app)
     shapes = [read_chart_spec(app, n) for n in range(len(list_charts(app)))]
     density = [
         chart for chart in shapes if {t["type"] for t in chart["data"]} == {"bar", "scatter"}
     ]
     for chart in density:
-        assert fixed(chart["layout"]["xaxis"])
-        assert fixed(chart["layout"]["yaxis"])
+        assert is_fixed(chart["layout"]["xaxis"])
+        assert is_fixed(chart["layout"]["yaxis"])
     for epsilon in (0.1, 5.0, 10.0):
         app.select_slider(key="epsilon").set_value(epsilon).run()
         assert not app.exception
-        assert scales_of(app) == before
+        assert list_axes(app) == before
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_every_axis_stays_while_epsilon_moves(id):
 def test_a_pinned_epsilon_is_drawn_behind_and_what_differs_is_said(id):
     app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
     plain, n_charts = read_chart_spec(app), len(list_charts(app))
-    before = scales_of(app)
+    before = list_axes(app)
     next(b for b in app.button if "Pin" in b.label).click().run()
     assert app.selectbox(key="pin").value == 1.0
     assert read_chart_spec(app)["data"] == plain["data"]  # nothing stands beside itself
     app.select_slider(key="epsilon").set_value(5.0).run()
     assert not app.exception
     assert len(list_charts(app)) == n_charts
-    assert scales_of(app) == before
+    assert list_axes(app) == before
     names = [trace.get("name", "") for trace in read_chart_spec(app)["data"]]
     assert "epsilon 1, pinned" in names
     assert "At epsilon 5, " in read_markdown(app)
@@ -140,13 +140,17 @@ def test_moving_epsilon_takes_little_time():
 # --- views ------------------------------------------------------------------------------------
 
 
-def additive(kind, scale, **options):
+def build_additive(kind, scale, **options):
     return kind(query="q", scale=scale, sensitivity={RATING: 1.0}, **{"shape": (None,), **options})
 
 
 @pytest.mark.parametrize(
     "release",
-    [additive(Laplace, 0.7), additive(Gaussian, 3.0), additive(NormLaplace, 0.7, shape=(40, 3))],
+    [
+        build_additive(Laplace, 0.7),
+        build_additive(Gaussian, 3.0),
+        build_additive(NormLaplace, 0.7, shape=(40, 3)),
+    ],
     ids=lambda r: type(r).__name__,
 )
 def test_half_of_the_noise_is_within_what_is_said(release):
@@ -156,7 +160,7 @@ def test_half_of_the_noise_is_within_what_is_said(release):
 
 
 def test_the_frame_is_that_of_epsilon_one_and_what_it_cuts_off_is_said():
-    typical, narrow, wide = (additive(Laplace, s) for s in (1.0, 0.1, 10.0))
+    typical, narrow, wide = (build_additive(Laplace, s) for s in (1.0, 0.1, 10.0))
     frame = noise.choose_axes(typical)
     assert frame == (6.0, pytest.approx(5.25 * 0.5))
     for release in (typical, narrow, wide):
@@ -211,12 +215,12 @@ def test_the_ruler_is_one_rating_in_the_releases_own_unit():
         assert ruler.label.startswith(label)
         again = noise.find_main_release(registry.create(id, epsilon=5.0).guarantee(public))
         assert noise.measure_sensitivity(again, public) == ruler
-    unknown = additive(Laplace, 1.0).at_scale(2.0)
+    unknown = build_additive(Laplace, 1.0).at_scale(2.0)
     assert noise.measure_sensitivity(unknown, PUBLIC_FACTS) is None
 
 
 def test_two_epsilons_differ_by_as_much_as_is_said():
-    densities = {e: noise.compute_density(additive(Laplace, 1 / e)) for e in (1.0, 5.0)}
+    densities = {e: noise.compute_density(build_additive(Laplace, 1 / e)) for e in (1.0, 5.0)}
     assert (
         noise.describe_noise_shape({1.0: densities[1.0]})
         == "At epsilon 1, half of the noise is within ±0.693."

@@ -15,14 +15,14 @@ from tests.slow_helpers import mark_rest_slow
 FIRST = "lwhm22-1b"
 
 
-def overview(app):
+def read_overview(app):
     return app.dataframe[0].value
 
 
 def test_the_page_shows_every_figure_with_its_verdicts():
     app = open_page("papers")
     assert not app.error
-    table = overview(app)
+    table = read_overview(app)
     assert list(table["preset"]) == [experiment.id for _, experiment in papers.experiments()]
     assert list(table.columns[:2]) == ["accuracy", "privacy"]
     figure_views = views.all_looks(papers.PAPERS.values())
@@ -32,7 +32,7 @@ def test_the_page_shows_every_figure_with_its_verdicts():
 @pytest.mark.slow
 def test_a_paper_can_be_shown_alone():
     app = open_page("papers", paper="jtt18")
-    assert set(overview(app)["paper"]) == {"JTT18"}
+    assert set(read_overview(app)["paper"]) == {"JTT18"}
     assert app.header[0].value.startswith("JTT18")
     filtered_app = open_page("papers", paper="jtt18", experiment=FIRST)
     assert filtered_app.header[0].value.startswith("LWHM22")

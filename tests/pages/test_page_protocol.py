@@ -20,7 +20,7 @@ def ratings():
     return datasets.load("restaurants").ratings
 
 
-def play(ratings, **options):
+def play_protocol(ratings, **options):
     item = next(iter(views.find_small_items(ratings)))
     return views.play_scenario(ratings, item, **{"scenario": "2", "epsilon": 1.0} | options)
 
@@ -37,18 +37,18 @@ def test_opens_and_steps_through_the_messages(scenario):
     assert find_button(app, "Back").disabled
     assert not app.exception
     assert len(list_charts(app)) == 1
-    unfolded(app, "sent")
+    unfold_part(app, "sent")
     assert any("bytes" in table.value.columns for table in app.dataframe)
 
 
-def unfolded(app, key):
+def unfold_part(app, key):
     """With a part that is folded at first."""
     app.session_state[key] = True
     app.run()
     assert not app.exception
 
 
-def tried(app):
+def try_attacks(app):
     """With the attacks that nobody sees before they are asked for."""
     assert "recovers" not in read_markdown(app)
     assert not app.metric
@@ -66,7 +66,7 @@ def test_the_last_message_can_be_reached_and_no_further():
 
 
 def test_without_masks_the_attack_succeeds():
-    app = tried(open_page("protocol", data="restaurants"))
+    app = try_attacks(open_page("protocol", data="restaurants"))
     assert "recovers 0 of 4" in read_markdown(app)
     next(t for t in app.toggle if t.label == "Masks").set_value(False).run()
     assert "recovers 4 of 4" in read_markdown(app)
@@ -74,20 +74,20 @@ def test_without_masks_the_attack_succeeds():
 
 
 def test_scenario_3_shows_the_attendance_attack_and_scenario_2_does_not():
-    app = tried(open_page("protocol", data="restaurants", scenario="3"))
+    app = try_attacks(open_page("protocol", data="restaurants", scenario="3"))
     assert "recovers 0 of 4 differences" in read_markdown(app)
     assert "recovers 4 of 4 gradients" in read_markdown(app)
     assert "Ratings stay behind the noise" not in read_markdown(app)
     assert any("with and without one user" in head.value for head in app.header)
-    app = tried(open_page("protocol", data="restaurants", scenario="2"))
+    app = try_attacks(open_page("protocol", data="restaurants", scenario="2"))
     assert not any("with and without one user" in head.value for head in app.header)
 
 
 def test_an_attack_on_one_scenario_is_not_shown_on_another():
-    app = tried(open_page("protocol", data="restaurants", scenario="2"))
+    app = try_attacks(open_page("protocol", data="restaurants", scenario="2"))
     app.selectbox(key="scenario").set_value("3").run()
     assert not app.exception
-    tried(app)
+    try_attacks(app)
 
 
 def test_where_nobody_is_left_to_hide_behind_the_attendance_attack_has_no_rows(ratings):
@@ -95,7 +95,7 @@ def test_where_nobody_is_left_to_hide_behind_the_attendance_attack_has_no_rows(r
     pair = Ratings.build([0, 1], [0, 0], [3.0, 4.0], public)
     scenario_view = views.play_scenario(pair, 0, scenario="3", epsilon=1.0)
     assert views.tabulate_attendance_attack(scenario_view)["user"] == []
-    table = views.tabulate_attendance_attack(play(ratings, scenario="3"))
+    table = views.tabulate_attendance_attack(play_protocol(ratings, scenario="3"))
     assert table["recovered"] == ["yes"] * len(table["user"])
 
 
@@ -114,7 +114,7 @@ def test_phases_are_played_and_paid_for_on_the_card(scenario):
     last = [next(s for s in app.slider if s.label == "Message").max for app in (phase_app, three)]
     assert last[1] == 3 * last[0]
     for app in (phase_app, three):
-        unfolded(app, "promised")
+        unfold_part(app, "promised")
     cards = [" ".join(c.value for c in app.caption) for app in (phase_app, three)]
     assert "3 phases publish item factors" in cards[1]
     assert "phases publish item factors" not in cards[0]
@@ -122,7 +122,7 @@ def test_phases_are_played_and_paid_for_on_the_card(scenario):
 
 def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
     app = open_page("protocol", data="restaurants")
-    unfolded(app, "accuracy")
+    unfold_part(app, "accuracy")
     assert "Test RMSE" not in read_markdown(app)
     find_button(app, "Measure on all of the data").click().run()
     assert "Test RMSE" in read_markdown(app)
@@ -133,13 +133,13 @@ def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
 
 
 def test_a_choice_of_users_is_told_with_its_consequences():
-    app = tried(open_page("protocol", data="restaurants", scenario="3", picked="2"))
-    unfolded(app, "accuracy")
+    app = try_attacks(open_page("protocol", data="restaurants", scenario="3", picked="2"))
+    unfold_part(app, "accuracy")
     assert "times as many rounds" in read_markdown(app)
     assert "up to one vector common to all" in read_markdown(app)
     assert "recovers 4 of 4 gradients" in read_markdown(app)
     app = open_page("protocol", data="restaurants")
-    unfolded(app, "accuracy")
+    unfold_part(app, "accuracy")
     assert "times as many rounds" not in read_markdown(app)
 
 
@@ -182,7 +182,7 @@ def test_the_cast_keeps_every_rating_of_the_first_raters(ratings):
 @pytest.mark.parametrize("scenario", ["2", "3"])
 @pytest.mark.parametrize("shares", list(Shares))
 def test_every_message_has_a_meaning_and_is_seen_by_its_receiver(ratings, scenario, shares):
-    scenario_view = play(ratings, scenario=scenario, shares=shares, leaver=None)
+    scenario_view = play_protocol(ratings, scenario=scenario, shares=shares, leaver=None)
     for k, message in enumerate(scenario_view.messages, start=1):
         sentence = scenario_view.meanings[k - 1]
         assert sentence.endswith(".")
@@ -200,13 +200,13 @@ def test_every_message_has_a_meaning_and_is_seen_by_its_receiver(ratings, scenar
 
 def test_the_difference_table_tells_masks_from_none(ratings):
     for masks, word in ((True, "no"), (False, "yes")):
-        assert set(views.tabulate_difference_attack(play(ratings, masks=masks))["recovered"]) == {
-            word
-        }
+        assert set(
+            views.tabulate_difference_attack(play_protocol(ratings, masks=masks))["recovered"]
+        ) == {word}
 
 
 def test_sum_attacks_are_measured_against_the_truth(ratings):
-    passive, active, size = attacks.run_sum_attacks(play(ratings).run)
+    passive, active, size = attacks.run_sum_attacks(play_protocol(ratings).run)
     assert active < 1e-8 < size
     assert passive > active
 
@@ -225,7 +225,7 @@ def test_what_is_sent_is_by_formula_what_a_run_counts(ratings):
 
 
 def test_names_with_markup_reach_the_picture_escaped(ratings):
-    scenario_view = play(ratings)
+    scenario_view = play_protocol(ratings)
     names = (*scenario_view.parties[:2], "<b>user</b>")
     fig = charts_protocol.plot_protocol(names, (), None)
     assert "<b>user" not in str(fig.data[0]["text"])

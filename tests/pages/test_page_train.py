@@ -36,7 +36,7 @@ from tests.slow_helpers import mark_rest_slow
 LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
 
 
-def films(app):
+def read_film(app):
     """What the player was told, as a dictionary; None where there is none."""
     players = [component.proto for component in app.get("bidi_component")]
     film_json = [player.json for player in players if player.component_name == "dpmc_film"]
@@ -47,12 +47,12 @@ def is_finished(app):
     return not app.progress and not find_button(app, "Train").disabled
 
 
-def train(app):
+def run_training(app):
     press_button(app, "Train")
     wait_until(app, lambda: is_finished(app))
 
 
-def cards(app):
+def list_run_cards(app):
     return [m.value for m in app.markdown if m.value.startswith("**Run ") and "·" in m.value]
 
 
@@ -67,7 +67,7 @@ def cards(app):
 )
 def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, data, mechanism):
     app = open_page("train", theme, data=data, mechanism=mechanism)
-    film = films(app)
+    film = read_film(app)
     assert "An example" in read_all_text(app)
     assert film["frames"]
     assert not film["live"]
@@ -86,15 +86,15 @@ def test_the_person_of_a_film_is_somebody_never_a_row_number():
     dataset = datasets.load("one-bit-lab")
     app = open_page("train", **LAB)
     for _ in range(2):
-        assert re.fullmatch(r"For somebody who rated \d+ \w+", films(app)["person"])
-        train(app)
+        assert re.fullmatch(r"For somebody who rated \d+ \w+", read_film(app)["person"])
+        run_training(app)
     problem = build_problem(
         dataset, registry.get_mechanism(LAB["mechanism"]).task, seed=DEFAULT_SEED
     )
     person = app.session_state["shelf"].runs[0].recording.corner.person
     rated = int((problem.train.users == person).sum())
     description = f"somebody who rated {rated} {SAMPLES['one-bit-lab'].items}"
-    assert films(app)["person"] == f"For {description}"
+    assert read_film(app)["person"] == f"For {description}"
     assert f"What {description} would be shown: 10 in both" in read_markdown(app)
 
 
@@ -127,8 +127,8 @@ def test_an_example_is_small_and_whole(id):
 @pytest.mark.slow
 def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_its_result():
     app = open_page("train", epsilon="4", **LAB)
-    train(app)
-    film = films(app)
+    run_training(app)
+    film = read_film(app)
     assert [frame["round"] for frame in film["frames"]] == [1, 2, 3, 4]
     assert (film["rows"], film["columns"]) == (CORNER_SIZE, CORNER_SIZE)
     assert f"{film['frames'][-1]['text']} rating points" == app.metric[0].value
@@ -147,12 +147,12 @@ def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_it
 def test_the_axis_is_the_same_before_and_after_no_privacy_is_known():
     app = open_page("train", data="restaurants", mechanism="private-frank-wolfe")
     press_button(app, "Step")
-    wait_until(app, lambda: films(app)["frames"])
-    before = films(app)
+    wait_until(app, lambda: read_film(app)["frames"])
+    before = read_film(app)
     assert [line["text"].split(" ")[0] for line in before["lines"]] == ["own", "no"]
     press_button(app, "Go on")
     wait_until(app, lambda: is_finished(app))
-    assert films(app)["axis"] == before["axis"]
+    assert read_film(app)["axis"] == before["axis"]
 
 
 @pytest.mark.slow
@@ -160,14 +160,14 @@ def test_step_goes_one_round_at_a_time_and_go_on_to_the_end():
     app = open_page("train", **LAB)
     for n_rounds in (1, 2, 3):
         press_button(app, "Step")
-        wait_until(app, lambda n_rounds=n_rounds: len(films(app)["frames"]) == n_rounds)
+        wait_until(app, lambda n_rounds=n_rounds: len(read_film(app)["frames"]) == n_rounds)
         assert app.progress[0].text.startswith("paused")
-        assert films(app)["live"]
+        assert read_film(app)["live"]
         assert not app.metric
         assert find_button(app, "Pause") is None
     press_button(app, "Go on")
     wait_until(app, lambda: is_finished(app))
-    assert len(films(app)["frames"]) == 4
+    assert len(read_film(app)["frames"]) == 4
     assert app.metric
 
 
@@ -184,11 +184,11 @@ def test_pause_holds_a_run_and_stop_ends_it_while_it_waits():
     press_button(app, "Train")
     press_button(app, "Pause")
     wait_until(app, lambda: app.progress[0].text.startswith("paused"))
-    rounds = len(films(app)["frames"])
+    rounds = len(read_film(app)["frames"])
     assert rounds
     time.sleep(0.3)
     app.run()
-    assert len(films(app)["frames"]) == rounds
+    assert len(read_film(app)["frames"]) == rounds
     assert "left" not in app.progress[0].text
     press_button(app, "Stop")
     wait_until(app, lambda: is_finished(app))
@@ -229,31 +229,31 @@ def test_a_stopped_run_without_a_private_model_offers_what_there_is():
     wait_until(app, lambda: is_finished(app))
     assert "as spent" in unescape_markdown(app.warning[0].value)
     assert not app.metric
-    assert films(app)["id"] == "run 1"
-    assert not films(app)["live"]
+    assert read_film(app)["id"] == "run 1"
+    assert not read_film(app)["live"]
 
 
 @pytest.mark.slow
 def test_reset_goes_back_to_the_example_and_keeps_the_cards():
     app = open_page("train", **LAB)
     assert find_button(app, "Reset").disabled
-    train(app)
-    assert films(app)["id"] == "run 1"
+    run_training(app)
+    assert read_film(app)["id"] == "run 1"
     press_button(app, "Reset")
     assert "An example" in read_all_text(app)
     assert not app.metric
-    assert len(cards(app)) == 1
-    train(app)
-    assert films(app)["id"] == "run 2"
+    assert len(list_run_cards(app)) == 1
+    run_training(app)
+    assert read_film(app)["id"] == "run 2"
 
 
 def test_two_runs_are_compared_with_only_what_differs():
     app = open_page("train", data="one-bit-lab", mechanism="private-effects", epsilon="1")
-    train(app)
+    run_training(app)
     assert "Train again" in read_all_text(app)
     app.select_slider(key="epsilon").set_value(10.0).run()
-    train(app)
-    assert len(cards(app)) == 2
+    run_training(app)
+    assert len(list_run_cards(app)) == 2
     assert app.checkbox(key="tick 1").value  # the second run stands beside the first by itself
     assert app.checkbox(key="tick 2").value
     better = next(s.value for s in app.header if " is better by " in s.value)
@@ -265,7 +265,7 @@ def test_two_runs_are_compared_with_only_what_differs():
     assert table.to_dict("list") == {"what differs": ["epsilon"], "run 1": ["1"], "run 2": ["10"]}
     lists = [m.value for m in app.markdown if m.value.startswith("1. ")]
     assert len(lists) == 5  # run 1, run 2, no privacy; and of the result: without and with
-    assert films(app)["frames"]
+    assert read_film(app)["frames"]
     app.switch_page("pages/data.py").run()
     app.switch_page("pages/train.py").run()
     assert not app.exception
@@ -276,9 +276,9 @@ def test_two_runs_are_compared_with_only_what_differs():
 
 def test_runs_of_different_tasks_can_stand_side_by_side():
     app = open_page("train", data="one-bit-lab", mechanism="private-effects")
-    train(app)
+    run_training(app)
     app = app.radio(key="mechanism").set_value("private-popularity").run()
-    train(app)
+    run_training(app)
     assert any("different ratings" in s.value for s in app.header)
     assert not app.exception
 
@@ -296,7 +296,7 @@ def uploaded():
     return app.run()
 
 
-def forget(app):
+def forget_upload(app):
     app.switch_page("pages/data.py").run()
     app.segmented_control(key="way").set_value("upload").run()
     press_button(app, "Forget this upload")
@@ -304,21 +304,21 @@ def forget(app):
 
 def test_the_example_on_an_upload_is_a_samples(uploaded):
     assert "An example: Input perturbation on Movie night" in read_all_text(uploaded)
-    assert not {"u1", "i1"} & {*films(uploaded)["names"].values()}
+    assert not {"u1", "i1"} & {*read_film(uploaded)["names"].values()}
 
 
 def test_what_is_remembered_of_an_upload_goes_with_it_and_holds_no_ratings(uploaded):
     app = uploaded
     for _ in range(2):
-        train(app)
-    assert len(cards(app)) == 2
-    assert films(app)["names"]
+        run_training(app)
+    assert len(list_run_cards(app)) == 2
+    assert read_film(app)["names"]
     ratings = weakref.ref(app.session_state["upload"].ratings)
     references = [weakref.ref(app.session_state["shelf"].runs[0])]
-    forget(app)
+    forget_upload(app)
     assert not app.session_state["shelf"].runs
     app.switch_page("pages/train.py").run()
-    assert not cards(app)
+    assert not list_run_cards(app)
     assert "An example" in read_all_text(app)
     gc.collect()
     assert ratings() is None
@@ -327,11 +327,11 @@ def test_what_is_remembered_of_an_upload_goes_with_it_and_holds_no_ratings(uploa
 
 def test_a_run_on_a_sample_outlives_an_upload(uploaded):
     app = uploaded
-    train(app)
+    run_training(app)
     app.selectbox(key="data").set_value("one-bit-lab").run()
-    train(app)
+    run_training(app)
     app.session_state["data"] = "upload"
-    forget(app)
+    forget_upload(app)
     assert [run.number for run in app.session_state["shelf"].runs] == [2]
 
 
@@ -342,7 +342,7 @@ class RunStub:
         self.number, self.data_key = number, data_key
 
 
-def numbers(shelf):
+def list_run_numbers(shelf):
     return [run.number for run in shelf.runs]
 
 
@@ -354,10 +354,10 @@ def test_the_oldest_run_that_is_not_pinned_makes_room():
     shelf.pin(1)
     shelf.add_run(RunStub(run_numbers[-2]))
     shelf.add_run(RunStub(run_numbers[-1]))
-    assert numbers(shelf) == [1, *range(4, RunHistory.LIMIT + 3)]
+    assert list_run_numbers(shelf) == [1, *range(4, RunHistory.LIMIT + 3)]
     assert shelf.ticked == run_numbers[-2:]
     shelf.forget_unpinned()
-    assert numbers(shelf) == [1]
+    assert list_run_numbers(shelf) == [1]
 
 
 def test_a_new_run_always_has_a_place():
@@ -367,7 +367,7 @@ def test_a_new_run_always_has_a_place():
         shelf.pin(number)
     assert len(shelf.pinned) == RunHistory.LIMIT - 1
     shelf.add_run(RunStub(99))
-    assert 99 in numbers(shelf)
+    assert 99 in list_run_numbers(shelf)
     assert len(shelf.runs) == RunHistory.LIMIT
 
 
@@ -388,9 +388,9 @@ def test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first()
 def test_all_that_the_player_is_told_is_small():
     app = open_page("train", data="one-bit-lab", mechanism="private-frank-wolfe")
     app.number_input(key="private-frank-wolfe.rounds").set_value(150).run()
-    train(app)
-    assert 30 <= len(films(app)["frames"]) <= MAX_FRAMES
-    assert len(json.dumps(films(app))) < MAX_FRAMES * 2500
+    run_training(app)
+    assert 30 <= len(read_film(app)["frames"]) <= MAX_FRAMES
+    assert len(json.dumps(read_film(app))) < MAX_FRAMES * 2500
 
 
 def test_a_run_that_ends_while_the_page_is_drawn_leaves_no_button_behind(monkeypatch):
@@ -429,17 +429,17 @@ def test_train_is_available_while_the_reference_runs_and_then_ends_it(monkeypatc
     press_button(app, "Train")
     first.wait(60)
     assert first.snapshot().state == "stopped"
-    wait_until(app, lambda: len(cards(app)) == 2 and app.metric)
+    wait_until(app, lambda: len(list_run_cards(app)) == 2 and app.metric)
     press_button(app, "Step")  # as well as Train
     wait_until(app, lambda: app.progress and app.progress[0].text.startswith("paused"))
-    assert len(cards(app)) == 2
+    assert len(list_run_cards(app)) == 2
     press_button(app, "Stop")
 
 
 def test_as_published_sets_the_paper_s_settings_and_says_what_they_cost():
     app = open_page("train", **LAB | {"mechanism": "gradient"}, published="true")
     assert "rounds none → 10" in read_all_text(app)
-    train(app)
+    run_training(app)
     assert any("rounds=10" in block.value for block in app.code)
     app.toggle(key="published").set_value(False).run()
     assert "rounds none → 10" not in read_all_text(app)
@@ -465,7 +465,7 @@ def test_a_visitor_of_a_class_waits_for_a_place_and_sees_it():
         assert "place 3 in the queue" in app.get("progress")[0].proto.text
         go.set()
         wait_until(app, lambda: is_finished(app))
-        assert cards(app)
+        assert list_run_cards(app)
     finally:
         go.set()
         for job in before:

@@ -53,7 +53,7 @@ MECHANISMS = registry.list_private_mechanisms(Task.BINARY)
 no_windows = pytest.mark.skipif(sys.platform == "win32", reason="pages start no sweeps there")
 
 
-def go(app, path):
+def go_to(app, path):
     """Follow the navigation to another page.
 
     The second run stands for the address, which keeps a bound choice in a browser and which
@@ -229,16 +229,16 @@ LATER = b"userId,movieId,rating,timestamp\n" + b"".join(
 )
 
 
-def upload(app, content, name="ratings.csv", low=1.0, high=5.0):
+def upload_file(app, content, name="ratings.csv", low=1.0, high=5.0):
     app.segmented_control(key="way").set_value("upload").run()
     app.file_uploader[0].upload(name, content.encode() if isinstance(content, str) else content)
     app.run()
     if app.error or app.form_submit_button[0].disabled:
         return app
-    return read(app, low, high)
+    return confirm_reading(app, low, high)
 
 
-def read(app, low, high):
+def confirm_reading(app, low, high):
     numbers = {n.label: n for n in app.number_input}
     numbers["Lowest possible rating"].set_value(low)
     numbers["Highest possible rating"].set_value(high)
@@ -249,7 +249,7 @@ def read(app, low, high):
 
 
 def test_an_upload_is_read_with_the_range_given_by_hand():
-    app = upload(open_page("data"), CSV, low=0.0, high=10.0)
+    app = upload_file(open_page("data"), CSV, low=0.0, high=10.0)
     assert not app.error
     assert app.selectbox(key="data").value == "upload"
     public = app.session_state["upload"].ratings.public
@@ -260,14 +260,14 @@ def test_an_upload_is_read_with_the_range_given_by_hand():
 
 @pytest.mark.parametrize("content", [CSV, LATER], ids=["own", "headed like a public set"])
 def test_an_upload_without_a_range_asks_for_it(content):
-    app = upload(open_page("data"), content, low=None, high=None)
+    app = upload_file(open_page("data"), content, low=None, high=None)
     assert "range is not known" in app.error[0].value
     assert "upload" not in app.session_state
 
 
 def test_with_a_range_an_upload_is_read_as_clicks_only_if_asked():
     text = "user,item\n" + "".join(f"u{k % 7},i{k}\n" for k in range(20))
-    app = upload(open_page("data"), text)
+    app = upload_file(open_page("data"), text)
     assert "no column holds the rating" in app.error[0].value
     assert "upload" not in app.session_state
     (ratings,) = (box for box in app.selectbox if box.label == "Ratings")
@@ -281,7 +281,7 @@ def test_an_upload_waits_until_its_column_of_users_is_confirmed():
     rows = CSV.partition("\n")[2]
     csv_text = "user,item,rating\n" + "".join(f"u{k},f{k % 9},3\n" for k in range(120))
     for content, column in ((rows, 0), ("name,film,stars\n" + rows, None), (csv_text, 0)):
-        app = upload(open_page("data"), content)
+        app = upload_file(open_page("data"), content)
         assert "upload" not in app.session_state
         assert app.form_submit_button[0].disabled
         if column is None:
@@ -291,19 +291,19 @@ def test_an_upload_waits_until_its_column_of_users_is_confirmed():
             app.checkbox[0].check()
         app.run()
         assert not app.form_submit_button[0].disabled
-        ratings = read(app, 1.0, 5.0).session_state["upload"].ratings
+        ratings = confirm_reading(app, 1.0, 5.0).session_state["upload"].ratings
         assert "user" not in ratings.columns.guessed
         assert ratings.public.users == (120 if content == csv_text else 30)
 
 
 def test_an_upload_without_ratings_and_range_is_clicks():
     text = "user,item\n" + "".join(f"u{k % 7},i{k}\n" for k in range(20))
-    app = upload(open_page("data"), text, low=None, high=None)
+    app = upload_file(open_page("data"), text, low=None, high=None)
     assert app.session_state["upload"].ratings.has_only_clicks
 
 
 def test_an_upload_stays_in_its_session():
-    upload(open_page("data"), CSV)
+    upload_file(open_page("data"), CSV)
     other_app = open_page("data")
     assert "Your upload" not in other_app.selectbox(key="data").options
     link = open_page("data", data="upload")
@@ -312,16 +312,16 @@ def test_an_upload_stays_in_its_session():
 
 
 def test_nothing_of_an_upload_is_held_once_its_session_has_ended():
-    app = upload(open_page("data"), CSV)
+    app = upload_file(open_page("data"), CSV)
     for page in ("what_if", "noise", "compare", "train"):
-        go(app, f"pages/{page}.py")
+        go_to(app, f"pages/{page}.py")
     session_objects = [
         app.session_state["upload"].ratings,
         *app.session_state["upload looks"].values(),
     ]
     references = [weakref.ref(value) for value in session_objects if isinstance(value, Ratings)]
     assert len(references) > 1
-    go(app, "pages/data.py")
+    go_to(app, "pages/data.py")
     press_button(app, "Forget this upload")
     del app, session_objects
     gc.collect()
@@ -329,23 +329,23 @@ def test_nothing_of_an_upload_is_held_once_its_session_has_ended():
 
 
 def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
-    app = upload(open_page("data"), CSV)
-    go(app, "pages/train.py")
+    app = upload_file(open_page("data"), CSV)
+    go_to(app, "pages/train.py")
     app.radio(key="mechanism").set_value("output").run()
     press_button(app, "Train")
     run_until_done(app)
     assert app.metric
     app.session_state["scenario"] = FLOW
-    go(app, "pages/protocol.py")
-    go(app, "pages/compare.py")
-    go(app, "pages/data.py")
+    go_to(app, "pages/protocol.py")
+    go_to(app, "pages/compare.py")
+    go_to(app, "pages/data.py")
     assert {"federated play", "comparison figure"} <= set(app.session_state["kept"])
     press_button(app, "Forget this upload")
     assert "upload" not in app.session_state
     assert "kept" not in app.session_state
     assert app.selectbox(key="data").value == "movie-night"
     assert app.file_uploader[0].value is None
-    go(app, "pages/train.py")
+    go_to(app, "pages/train.py")
     assert not app.metric
 
 
@@ -390,9 +390,9 @@ def test_every_session_has_a_private_folder_and_jobs_of_its_own(monkeypatch):
 
 
 def test_uploaded_ratings_reach_every_page():
-    app = upload(open_page("data"), CSV)
+    app = upload_file(open_page("data"), CSV)
     for name in PAGES:
-        go(app, f"pages/{name}.py")
+        go_to(app, f"pages/{name}.py")
         assert not app.exception
         assert not app.error
         assert app.selectbox(key="data").value == "upload"
@@ -401,8 +401,8 @@ def test_uploaded_ratings_reach_every_page():
 
 @pytest.mark.slow
 def test_the_command_of_a_run_on_an_upload_names_its_file_range_and_columns():
-    app = upload(open_page("data", mechanism="gradient", epsilon="2"), CSV)
-    go(app, "pages/train.py")
+    app = upload_file(open_page("data", mechanism="gradient", epsilon="2"), CSV)
+    go_to(app, "pages/train.py")
     press_button(app, "Train")
     run_until_done(app)
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
@@ -457,7 +457,7 @@ def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, cap
     ids=["empty", "one column", "text", "nan", "duplicate", "out of range", "binary", "ragged"],
 )
 def test_a_bad_file_is_a_sentence_and_loses_nothing(content, message):
-    app = upload(open_page("data", data="restaurants"), content)
+    app = upload_file(open_page("data", data="restaurants"), content)
     assert app.error
     assert message in unescape_markdown(app.error[0].value).lower()
     assert "Traceback" not in app.error[0].value
@@ -480,7 +480,7 @@ def test_too_much_is_refused_on_the_server(monkeypatch, limit):
 
     for function in ("preview_upload", "load_upload"):
         monkeypatch.setattr(datasets, function, lowered(getattr(datasets, function)))
-    app = upload(open_page("data"), CSV)
+    app = upload_file(open_page("data"), CSV)
     if name == "max_bytes":
         assert "limit" in app.error[0].value or "larger" in app.error[0].value
     assert app.error
@@ -492,14 +492,14 @@ def test_all_ratings_equal_is_told_and_training_says_why_it_cannot():
     csv_text = "user,item,rating\n" + "".join(
         f"u{u},i{i},3\n" for u in range(9) for i in range(9) if u != i
     )
-    app = upload(open_page("data"), csv_text)
+    app = upload_file(open_page("data"), csv_text)
     assert not app.error
     assert "nothing to tell apart" in read_all_text(app)
-    go(app, "pages/train.py")
+    go_to(app, "pages/train.py")
     press_button(app, "Train")
     run_until_done(app)
     assert any("use a mechanism that predicts rankings" in e.value for e in app.error)
-    go(app, "pages/noise.py")
+    go_to(app, "pages/noise.py")
     assert not app.exception
 
 
@@ -508,9 +508,9 @@ def test_titles_are_shown_as_text():
     titles = [nasty, *(f"item{i}" for i in range(1, 8))]
     rows = ["u,i,r"]
     rows += [f"{u},{title},{1 + (u * i) % 5}" for u in range(12) for i, title in enumerate(titles)]
-    app = upload(open_page("data"), "\n".join(rows) + "\n", name="<b>x</b>.csv")
+    app = upload_file(open_page("data"), "\n".join(rows) + "\n", name="<b>x</b>.csv")
     for name in PAGES:
-        go(app, f"pages/{name}.py")
+        go_to(app, f"pages/{name}.py")
         assert not app.exception
         for element in [*app.markdown, *app.caption]:
             assert "<img" not in element.value.replace(r"\<", "")
@@ -539,8 +539,8 @@ def test_training_shows_what_the_core_measures_and_survives_a_page_change():
     }
     (warning,) = (c.value for c in app.caption if "Do not publish" in c.value)
     assert "dpmc release" in warning
-    go(app, "pages/data.py")
-    go(app, "pages/train.py")
+    go_to(app, "pages/data.py")
+    go_to(app, "pages/train.py")
     assert {tile.label: tile.value for tile in app.metric} == tiles
     assert all(chart.proto.alt.strip() for chart in list_charts(app))
 
@@ -580,7 +580,7 @@ def test_without_times_the_hold_out_is_called_a_draw_and_the_seed_is_the_command
 
 
 def test_an_upload_headed_like_a_public_set_is_the_person_s_own():
-    app = upload(open_page("data", data="restaurants"), LATER)
+    app = upload_file(open_page("data", data="restaurants"), LATER)
     assert "Licence: not stated in the file" in unescape_markdown(read_all_text(app))
     assert "GroupLens" not in read_all_text(app)
 
@@ -593,7 +593,7 @@ def test_what_ranks_is_tested_on_the_latest_click_unless_asked_otherwise():
     assert "the latest rating of every user" in read_all_text(app)
     for k in range(len(list_charts(app))):  # a method without an objective has no empty panel
         assert any(len(t.get("y", ())) for t in read_chart_spec(app, k)["data"])
-    go(app, "pages/what_if.py")
+    go_to(app, "pages/what_if.py")
     assert "the latest rating of every user" in read_all_text(app)
     link = {"data": "restaurants", "mechanism": "private-popularity", "ranking_holdout": "share"}
     assert open_page("train", **link).selectbox(key="ranking_holdout").value == "share"
@@ -644,7 +644,7 @@ def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained()
     assert "link must be one of" in unescape_markdown(app.warning[0].value).lower()
 
 
-def fill_own(upload, epsilons, seeds):
+def fill_private_store(upload, epsilons, seeds):
     """Compute some rows of the curve into the private store of the upload, here and now."""
     (upload_folder,) = private.upload_folders  # all test sessions are one
     folder = upload_folder.open_folder(upload)
@@ -663,8 +663,8 @@ def run_until_whole(app):
 @no_windows
 @pytest.mark.slow
 def test_a_curve_not_yet_there_is_computed_on_request():
-    app = upload(open_page("data"), CSV)
-    go(app, "pages/what_if.py")
+    app = upload_file(open_page("data"), CSV)
+    go_to(app, "pages/what_if.py")
     assert read_current_stop(app)["value"] is None
     assert "been computed here yet: it takes 132 short training runs" in app.info[0].value
     press_button(app, "Compute the curve")
@@ -682,8 +682,8 @@ def test_a_curve_not_yet_there_is_computed_on_request():
 
 
 def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
-    app = upload(open_page("data"), CSV)
-    go(app, "pages/what_if.py")
+    app = upload_file(open_page("data"), CSV)
+    go_to(app, "pages/what_if.py")
     assert "been computed here yet" in app.info[0].value
     assert "claimed" in read_all_text(app) or "certified" in read_all_text(app)
     single, all_of_them = (
@@ -700,9 +700,9 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
 @pytest.mark.slow
 @no_windows
 def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
-    app = upload(open_page("data"), CSV)
-    go(app, "pages/what_if.py")
-    fill_own(app.session_state["upload"], EPSILONS[3:], (1,))
+    app = upload_file(open_page("data"), CSV)
+    go_to(app, "pages/what_if.py")
+    fill_private_store(app.session_state["upload"], EPSILONS[3:], (1,))
     app.run()
     assert f"{11 + 11 + 1} of 132 runs are there" in app.info[0].value
     assert "One seed: no band" in read_all_text(app)

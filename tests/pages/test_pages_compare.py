@@ -72,7 +72,7 @@ def nothing_shipped(tmp_path, monkeypatch):
         cache.clear()
 
 
-def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA, **settings):
+def fill_store(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA, **settings):
     """Compute a grid here and now, into the shared store."""
     grid = Grid(data=[data], mechanisms=ids, epsilons=epsilons, seeds=seeds, settings=settings)
     plan = sweep.build_plan(grid)
@@ -81,20 +81,20 @@ def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA, 
     return plan
 
 
-def traces(app):
+def list_traces(app):
     return [t for t in read_chart_spec(app)["data"] if "marker" in t and t.get("name")]
 
 
-def named(app, start):
+def find_traces(app, start):
     return [t for t in read_chart_spec(app)["data"] if (t.get("name") or "").startswith(start)]
 
 
-def command(app):
+def read_command(app):
     """The command line that does what the page shows."""
     return next(block.value for block in app.code if block.value.startswith("dpmc sweep"))
 
 
-def first_sentence(app):
+def read_heading(app):
     """What stands at the head of the panel; the page keeps its name."""
     assert app.title[0].value == "Compare mechanisms"
     return unescape_markdown(app.header[0].value).replace("\N{NO-BREAK SPACE}", " ")
@@ -114,7 +114,7 @@ def test_an_empty_store_says_what_it_takes_and_shows_the_command():
     app = open_page("compare", **LINK)
     assert not app.error
     assert "34 short training runs" in read_all_text(app)
-    command_text = command(app)
+    command_text = read_command(app)
     assert "dpmc sweep" in command_text
     assert "--mechanisms input-flip,output" in command_text
     assert "--seeds 1:2" in command_text
@@ -128,7 +128,7 @@ def test_the_command_shown_computes_exactly_what_the_page_waits_for():
     import subprocess
 
     app = open_page("compare", **LINK | {"grid": "own", "epsilons": "1, 4"})
-    argv = shlex.split(command(app))
+    argv = shlex.split(read_command(app))
     argv[:1] = [sys.executable, "-m", "dpmc_lab"]
     subprocess.run(argv, check=True, capture_output=True, timeout=250)
     app.run()
@@ -145,10 +145,10 @@ def compute_means(store, id, metric):
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
-    plan = fill()
+    plan = fill_store()
     app = open_page("compare", **LINK)
     assert f"All {len(plan.units)} runs" in read_figure_help(app)
-    plotted = traces(app)
+    plotted = list_traces(app)
     with Store(read_only=True) as store:
         infos = {info.mechanism: info for info in list_curves(store)}
         for id, trace in zip(IDS, plotted, strict=True):
@@ -167,7 +167,7 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
         t for t in read_chart_spec(app)["data"] if not t.get("name")
     ]  # its name is beside it
     assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
-    (guess,) = named(app, "guessing: Private majority")
+    (guess,) = find_traces(app, "guessing: Private majority")
     with Store(read_only=True) as store:
         majority = compute_means(store, infos["private-majority"].id, "accuracy")
     assert guess["x"] == list(majority)
@@ -194,7 +194,7 @@ def load_shipped_lines():
 
 def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
     app = open_page("compare", data=DATA, mechanisms=list(IDS))
-    for line, trace in zip(load_shipped_lines(), traces(app), strict=True):
+    for line, trace in zip(load_shipped_lines(), list_traces(app), strict=True):
         assert trace["x"] == pytest.approx(line.epsilon)
         assert trace["y"] == pytest.approx(line.band.mean)
     text = read_figure_help(app)
@@ -211,9 +211,9 @@ def test_more_seeds_are_computed_beside_the_shipped_ones():
     app = open_page("compare", **LINK | {"seeds": "6"})
     assert "85 of 102 runs are there: press Start for the others" in read_all_text(app)
     assert find_button(app, "Start")
-    fill(ids=IDS[:1], seeds=(6,))
+    fill_store(ids=IDS[:1], seeds=(6,))
     app = open_page("compare", **LINK | {"seeds": "6"})
-    updated, unchanged = traces(app)
+    updated, unchanged = list_traces(app)
     assert len(updated["x"]) == len(unchanged["x"]) == 14
     assert [seeds for *_, seeds in updated["customdata"]].count(6) == 5
     assert {seeds for *_, seeds in unchanged["customdata"]} == {5}
@@ -250,24 +250,24 @@ def test_with_a_new_curve_the_reference_runs_once_more_for_its_lists():
 
 def test_a_guess_that_is_chosen_is_a_line_like_any_other():
     ids = ["input-flip", "private-majority"]
-    fill(ids=ids)
+    fill_store(ids=ids)
     app = open_page("compare", data=DATA, mechanisms=ids, seeds="2")
-    assert [t["name"].split(" · ")[0] for t in traces(app)] == [
+    assert [t["name"].split(" · ")[0] for t in list_traces(app)] == [
         registry.get_mechanism(i).name for i in ids
     ]
-    assert not named(app, "guessing")
+    assert not find_traces(app, "guessing")
 
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_the_same_unit_uses_certified_values_and_drops_nothing():
-    fill()
+    fill_store()
     app = open_page("compare", **LINK | {"count": "rating"})
-    flip, output = traces(app)
+    flip, output = list_traces(app)
     assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
     assert min(output["x"]) > 1000  # what is proved of the whole matrix
     assert output["marker"]["color"] == output["marker"]["line"]["color"]
     app.segmented_control(key="count").set_value(lines.EpsilonUnit.USER).run()
-    flip, output = traces(app)
+    flip, output = list_traces(app)
     assert flip["marker"]["color"] != flip["marker"]["line"]["color"]
     assert "not certified" in flip["name"]
     assert "nothing finite is certified per user" in unescape_markdown(read_all_text(app))
@@ -284,15 +284,15 @@ def test_chart_and_numbers_are_one_file_that_stands_alone(monkeypatch):
 
     monkeypatch.setattr(st, "download_button", offer)
     monkeypatch.setattr(DeltaGenerator, "download_button", lambda _, *a, **k: offer(*a, **k))
-    fill()
-    fill(epsilons=(1.0,), seeds=(1,), ids=("objective",))  # which is not drawn
+    fill_store()
+    fill_store(epsilons=(1.0,), seeds=(1,), ids=("objective",))  # which is not drawn
     app = open_page("compare", **LINK)
     page = offered["Charts and numbers (HTML)"]()
     assert page.startswith("<!doctype html>")
     assert page.count("plotly-graph-div") == 2  # two seeds do not tell who is better
     assert 'src="http' not in page
     assert f"<h2>What accuracy {app.slider[0].value:.1f} % costs</h2>" in page
-    assert f"<pre>{html.escape(command(app))}</pre>" in page
+    assert f"<pre>{html.escape(read_command(app))}</pre>" in page
     assert all(registry.get_mechanism(id).name in page for id in IDS)
     rows = offered["Rows (CSV)"]()
     assert all(id in rows for id in IDS)
@@ -301,7 +301,7 @@ def test_chart_and_numbers_are_one_file_that_stands_alone(monkeypatch):
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_verdicts_and_budget_are_those_of_the_core():
-    fill(seeds=(1, 2, 3))
+    fill_store(seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     with Store(read_only=True) as store:
         picture = lines.load_curve_chart(store, IDS, METRICS["accuracy"])
@@ -324,22 +324,22 @@ def test_verdicts_and_budget_are_those_of_the_core():
         reached = {a.plotted.line.label: a.epsilon.value for a in answers if a.epsilon.value < 1e9}
         assert dots == {label: [pytest.approx(value)] for label, value in reached.items()}
         without = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
-        assert first_sentence(app) == numbers.describe_cost(answers, without)
+        assert read_heading(app) == numbers.describe_cost(answers, without)
     assert "not reachable" in list_charts(app)[1].proto.alt
     assert "not reached: best" in list_charts(app)[1].proto.spec
-    assert "Not even without privacy" in first_sentence(app)
+    assert "Not even without privacy" in read_heading(app)
 
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_nothing_is_concluded_before_the_first_row_and_the_page_keeps_its_name():
     assert not open_page("compare", **LINK).header
-    fill()
-    assert "epsilon" in first_sentence(open_page("compare", **LINK))
+    fill_store()
+    assert "epsilon" in read_heading(open_page("compare", **LINK))
 
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_a_mechanism_without_a_curve_is_marked_wherever_others_are_drawn():
-    fill(ids=IDS[:1], seeds=(1, 2, 3))
+    fill_store(ids=IDS[:1], seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     for number in (0, 1):
         notes = [note["text"] for note in read_chart_spec(app, number)["layout"]["annotations"]]
@@ -349,9 +349,9 @@ def test_a_mechanism_without_a_curve_is_marked_wherever_others_are_drawn():
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_other_epsilons_and_seeds_of_the_store_stay_out():
-    fill(epsilons=(0.1, 0.3, 0.6, 1.0, 3.0, 10.0), seeds=(1, 2, 3))
+    fill_store(epsilons=(0.1, 0.3, 0.6, 1.0, 3.0, 10.0), seeds=(1, 2, 3))
     app = open_page("compare", **LINK)
-    assert all(trace["x"] == [0.1, 0.3, 1, 3, 10] for trace in traces(app))
+    assert all(trace["x"] == [0.1, 0.3, 1, 3, 10] for trace in list_traces(app))
     assert "over 2 seeds" in read_figure_help(app)
 
 
@@ -362,7 +362,7 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     find_button(app, "Start").click().run()
     assert not app.exception
     assert find_button(app, "Start") is None
-    tick_until(app, lambda: traces(app))
+    tick_until(app, lambda: list_traces(app))
     other = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
     assert find_button(other, "Start") is None
     assert find_button(other, "Stop")
@@ -408,9 +408,9 @@ def test_bad_input_is_a_sentence():
     }
 
 
-def chosen(app):
+def read_chosen(app):
     """The mechanisms that are pressed and those that the command shown names: they must agree."""
-    argv = command(app).split()
+    argv = read_command(app).split()
     named = argv[argv.index("--mechanisms") + 1].split(",")
     assert sorted(app.session_state["mechanisms"]) == sorted(named)
     return named
@@ -431,54 +431,54 @@ def list_default_mechanisms(data, task):
 @pytest.mark.slow
 def test_compare_opens_alike_whatever_way_one_comes():
     fresh = open_page("compare")
-    choices = [chosen(fresh), fresh.slider[0].value]
+    choices = [read_chosen(fresh), fresh.slider[0].value]
     assert choices[0] == list_default_mechanisms("movie-night", Task.BINARY)
     for page in ("what_if", "noise", "guarantees"):
         app = open_page("data")  # and from there through the page that has a mechanism at hand
         app.switch_page(f"pages/{page}.py").run()
         app.switch_page("pages/compare.py").run()
         assert not app.exception
-        assert [chosen(app), app.slider[0].value] == choices
+        assert [read_chosen(app), app.slider[0].value] == choices
     linked = open_page("compare", mechanisms=choices[0])
-    assert [chosen(linked), linked.slider[0].value] == choices
+    assert [read_chosen(linked), linked.slider[0].value] == choices
     for data in ("jokes", "bookshop-clicks"):
         task = registry.get_mechanism(sources.list_available_mechanisms(data)[0]).task
-        assert chosen(open_page("compare", data=data)) == list_default_mechanisms(data, task)
+        assert read_chosen(open_page("compare", data=data)) == list_default_mechanisms(data, task)
 
 
 def test_nothing_that_came_with_the_app_leaves_more_than_one_to_compare(monkeypatch):
     monkeypatch.setattr(rows, "list_ready_mechanisms", lambda _: frozenset())
-    assert len(chosen(open_page("compare", data="movie-night"))) > 1
+    assert len(read_chosen(open_page("compare", data="movie-night"))) > 1
 
 
 @pytest.mark.slow
 def test_another_task_or_other_data_brings_its_own_mechanisms():
     app = open_page("compare", data="movie-night", mechanisms=["output", "gradient"])
     app.selectbox(key="data").set_value("restaurants").run()
-    assert chosen(app) == ["gradient", "output"]  # they are here too, and stay
+    assert read_chosen(app) == ["gradient", "output"]  # they are here too, and stay
     for task in (Task.RATINGS, Task.RANKING):
         app.selectbox(key="task").set_value(task).run()
         assert not app.error
         assert list_charts(app)
-        assert chosen(app) == list_default_mechanisms("restaurants", task)
+        assert read_chosen(app) == list_default_mechanisms("restaurants", task)
     app.selectbox(key="task").set_value(Task.BINARY).run()
-    assert chosen(app) == list_default_mechanisms("restaurants", Task.BINARY)
+    assert read_chosen(app) == list_default_mechanisms("restaurants", Task.BINARY)
     app.selectbox(key="data").set_value("bookshop-clicks").run()
     assert not app.error
     assert list_charts(app)
-    assert chosen(app) == list_default_mechanisms("bookshop-clicks", Task.RANKING)
+    assert read_chosen(app) == list_default_mechanisms("bookshop-clicks", Task.RANKING)
     app.session_state["mechanisms"] = ["output", "private-taste"]  # one of each task
     app.run()
-    assert chosen(app) == ["private-taste"]
+    assert read_chosen(app) == ["private-taste"]
 
 
-def at_hand(app, id):
+def choose_on_noise(app, id):
     """Another mechanism is chosen on Noise, and one comes back."""
     app.switch_page("pages/noise.py").run()
     app.radio(key="mechanism").set_value(id).run()
     app.switch_page("pages/compare.py").run()
     assert not app.exception
-    return chosen(app)
+    return read_chosen(app)
 
 
 def choose(app, ids):
@@ -491,7 +491,7 @@ def test_the_mechanism_at_hand_comes_along_with_those_that_promise_the_same():
     app = open_page("noise", data="movie-night", mechanism="private-svd")
     app.switch_page("pages/compare.py").run()
     assert app.selectbox(key="task").value == Task.RATINGS
-    selected = chosen(app)
+    selected = read_chosen(app)
     assert "private-svd" in selected
     assert 2 <= len(selected) <= 6
     promised, _ = groups.build_guarantees(selected, groups.ANY_PUBLIC_FACTS)
@@ -502,10 +502,14 @@ def test_the_mechanism_at_hand_comes_along_with_those_that_promise_the_same():
     choose(app, ["dpals", "private-effects"])
     app.switch_page("pages/data.py").run()
     app.switch_page("pages/compare.py").run()
-    assert sorted(chosen(app)) == ["dpals", "private-effects"]
-    assert sorted(at_hand(app, "private-pgd")) == ["dpals", "private-effects", "private-pgd"]
+    assert sorted(read_chosen(app)) == ["dpals", "private-effects"]
+    assert sorted(choose_on_noise(app, "private-pgd")) == [
+        "dpals",
+        "private-effects",
+        "private-pgd",
+    ]
     # One that predicts something else brings its task; where it promises alone, its kind.
-    selection = at_hand(app, "input-flip")
+    selection = choose_on_noise(app, "input-flip")
     assert app.selectbox(key="task").value == Task.BINARY
     assert "input-flip" in selection
     assert len(selection) > 1
@@ -523,7 +527,7 @@ def test_the_best_is_taken_along():
 
 
 def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():
-    fill(epsilons=(1.0,), seeds=(1,))
+    fill_store(epsilons=(1.0,), seeds=(1,))
     with sqlite3.connect(default_path()) as file:
         file.execute("PRAGMA user_version = 99")
     file.close()
@@ -551,11 +555,11 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     app = open_page(data=DATA, mechanism="input-flip")
     assert "been computed here yet" in read_all_text(app)
     assert not read_instrument(app)["needed"]
-    fill(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",))
+    fill_store(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",))
     app = open_page(data=DATA, mechanism="input-flip")
     assert "14 of 132 runs are there" in read_all_text(app)  # not every stop of the slider is
     assert sum(stop["value"] is not None for stop in read_instrument(app)["stops"]) == 3
-    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH_ESTIMATORS)
+    fill_store(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH_ESTIMATORS)
     app = open_page(data=DATA, mechanism="input-flip")
     assert not app.info
     with Store(read_only=True) as store:
@@ -584,8 +588,8 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
 
 @pytest.mark.slow
 def test_what_if_rests_on_as_many_seeds_as_compare_whatever_is_in_the_store():
-    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH_ESTIMATORS)
-    fill(epsilons=(1.0,), ids=("input-flip",), seeds=(6, 7), **BOTH_ESTIMATORS)
+    fill_store(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH_ESTIMATORS)
+    fill_store(epsilons=(1.0,), ids=("input-flip",), seeds=(6, 7), **BOTH_ESTIMATORS)
     assert "over 5 seeds" in read_all_text(open_page(data=DATA, mechanism="input-flip"))
     app = open_page("compare", data=DATA, mechanisms=["input-flip"])
     assert "over 5 seeds" in read_figure_help(app)
@@ -622,8 +626,8 @@ def test_an_upload_is_swept_in_a_folder_of_its_own():
     app.session_state["seeds"] = 1
     app.run()
     assert not app.exception
-    assert "YOUR_FILE" in command(app)
-    assert "dpmc-private" not in command(app)
+    assert "YOUR_FILE" in read_command(app)
+    assert "dpmc-private" not in read_command(app)
     (upload_folder,) = private.upload_folders  # all test sessions are one
     folder = upload_folder.open_folder(dataset).path
     assert not folder.exists()  # looking writes nothing
@@ -660,13 +664,13 @@ def test_the_hold_out_is_the_one_chosen_for_every_task(task, last, options):
     app = open_page("compare", data="restaurants", task=task.value, mechanisms=[id])
     key = "ranking_holdout" if task is Task.RANKING else "holdout"
     app.selectbox(key=key).set_value("last" if last else "share").run()
-    typed = command(app).split()
+    typed = read_command(app).split()
     assert [w for w in typed if w in ("--leave-last", "--holdout", "0.2")] == options
 
 
 def test_as_published_is_the_grid_of_the_papers_settings():
     app = open_page("compare", data="one-bit-lab", mechanisms="gradient", published="true")
-    assert "gradient.rounds=10" in command(app)
+    assert "gradient.rounds=10" in read_command(app)
     app.toggle(key="published").set_value(False).run()
     assert not app.exception
-    assert "gradient.rounds" not in command(app)
+    assert "gradient.rounds" not in read_command(app)

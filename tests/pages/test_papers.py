@@ -160,7 +160,7 @@ def build_result(**curves):
     return Made(id="x", series=series, stamp=STAMP)
 
 
-def experiment(*, printed=(), statements=(), promises=()):
+def build_experiment(*, printed=(), statements=(), promises=()):
     return Experiment(
         id="x",
         place="figure 1",
@@ -172,7 +172,7 @@ def experiment(*, printed=(), statements=(), promises=()):
     )
 
 
-def paper(unjudged=""):
+def build_paper(unjudged=""):
     return Paper(
         key="X",
         title="x",
@@ -214,8 +214,10 @@ RIGHT, WRONG = Printed("a", 1.0, 2.14, 0.05, "page 1"), Printed("a", 2.0, 9.0, 0
     ],
 )
 def test_the_verdict_on_accuracy(printed, statements, verdict):
-    entry = experiment(printed=printed, statements=[build_statement(holds) for holds in statements])
-    judgement = verdicts.judge(paper(), entry, build_result(a={1.0: 2.0, 2.0: 2.0}))
+    entry = build_experiment(
+        printed=printed, statements=[build_statement(holds) for holds in statements]
+    )
+    judgement = verdicts.judge(build_paper(), entry, build_result(a={1.0: 2.0, 2.0: 2.0}))
     assert judgement.verdict is verdict
     assert judgement.reason.endswith(".")
 
@@ -226,19 +228,19 @@ def test_what_was_cut_down_does_not_contradict_a_paper():
         (True, Accuracy.TREND),
         (None, Accuracy.OPEN),
     ):
-        entry = experiment(statements=[build_statement(outcome), build_statement(outcome)])
+        entry = build_experiment(statements=[build_statement(outcome), build_statement(outcome)])
         entry = replace(entry, changed=("half of the users",), cut=True)
-        assert verdicts.judge(paper(), entry, build_result(a={1.0: 2.0})).verdict is verdict
+        assert verdicts.judge(build_paper(), entry, build_result(a={1.0: 2.0})).verdict is verdict
     ours = build_result(a={1.0: 2.0, 2.0: 2.0})
     for shortened, verdict in ((("a",), Accuracy.SMALLER), (("b",), Accuracy.DIFFERS)):
-        partial = replace(experiment(printed=[WRONG]), changed=("half of b",), cut=shortened)
-        assert verdicts.judge(paper(), partial, ours).verdict is verdict
+        partial = replace(build_experiment(printed=[WRONG]), changed=("half of b",), cut=shortened)
+        assert verdicts.judge(build_paper(), partial, ours).verdict is verdict
     with pytest.raises(ValueError, match="what was changed"):
         replace(entry, changed=())
     assert set(verdicts.MEANING) == set(Accuracy)
 
 
-def draws(rng, n, effect=0.0, shared=0.0):
+def draw_points(rng, n, effect=0.0, shared=0.0):
     """Of two methods over n seeds, means apart by `effect`; shared: what a seed does to both."""
     common = shared * rng.standard_normal(n)
     return [
@@ -255,7 +257,7 @@ def test_equal_methods_are_seldom_told_apart(n, paired, shared):
     3e-5 in each of twelve cases; the seed is fixed."""
     rng, runs, wrong = np.random.default_rng(n), 2000, 0
     for _ in range(runs):
-        a, b = draws(rng, n, shared=shared)
+        a, b = draw_points(rng, n, shared=shared)
         if not paired:
             a, b = a._replace(draws=()), b._replace(draws=())
         wrong += verdicts.surely_above(a, b) is True
@@ -265,7 +267,7 @@ def test_equal_methods_are_seldom_told_apart(n, paired, shared):
 
 def test_pairing_by_seed_tells_more():
     rng = np.random.default_rng(1)
-    a, b = draws(rng, 10, effect=4.0, shared=20.0)
+    a, b = draw_points(rng, 10, effect=4.0, shared=20.0)
     assert verdicts.surely_above(a, b) is True
     assert verdicts.surely_above(a._replace(draws=()), b._replace(draws=())) is None
     series = Series.of("a", {1.0: a, 2.0: b})
@@ -283,7 +285,7 @@ def test_a_statement_that_is_true_is_seldom_called_wrong(n):
     statement = Statement("a is above b", "page 1", lambda result: verdicts.holds([check], result))
     wrong = n_single = 0
     for _ in range(runs):
-        pairs = [draws(rng, n) for _ in range(6)]
+        pairs = [draw_points(rng, n) for _ in range(6)]
         curves = (
             Series.of(label, {float(x): pair[k] for x, pair in enumerate(pairs)})
             for k, label in enumerate("ab")
@@ -297,7 +299,7 @@ def test_a_statement_that_is_true_is_seldom_called_wrong(n):
 
 def test_what_is_equal_in_every_draw_is_not_above():
     rng = np.random.default_rng(1)
-    a, b = draws(rng, 5)
+    a, b = draw_points(rng, 5)
     curves = {"a": a, "same": Point.of(a.draws), "like": a._replace(draws=()), "b": b}
     series = tuple(Series.of(label, {1.0: point}) for label, point in curves.items())
     ours = Made(id="x", series=series, stamp=STAMP)
@@ -321,8 +323,8 @@ def test_a_single_seed_tells_nothing_and_what_is_not_drawn_all():
         ("exact", 10.0, True),
         ("exact", 9.9, False),
     ):
-        printed = experiment(printed=[Printed(label, 1.0, value, 0.0, "page 1")])
-        assert verdicts.judge(paper(), printed, ours).compared[0].within is expected
+        printed = build_experiment(printed=[Printed(label, 1.0, value, 0.0, "page 1")])
+        assert verdicts.judge(build_paper(), printed, ours).compared[0].within is expected
 
 
 def test_words_such_as_close_need_no_number_of_ours():
@@ -347,27 +349,30 @@ def test_of_many_numbers_some_may_lie_outside():
     ours = build_result(a={float(x): 2.0 for x in range(20)})
     for off, verdict in ((0.14, Accuracy.OPEN), (9.0, Accuracy.DIFFERS)):
         numbers = [Printed("a", float(x), 2.0 + off * (x == 0), 0.0, "p") for x in range(20)]
-        assert verdicts.judge(paper(), experiment(printed=numbers), ours).verdict is verdict
+        assert (
+            verdicts.judge(build_paper(), build_experiment(printed=numbers), ours).verdict
+            is verdict
+        )
 
 
 def test_a_printed_number_counts_within_our_interval_and_the_reading_error():
     ours = build_result(a={1.0: 2.0})
     for off, expected in ((0.149, True), (0.151, False), (-0.149, True), (-0.151, False)):
-        entry = experiment(printed=[Printed("a", 1.0, 2.0 + off, 0.05, "page 1")])
-        assert verdicts.judge(paper(), entry, ours).compared[0].within is expected
+        entry = build_experiment(printed=[Printed("a", 1.0, 2.0 + off, 0.05, "page 1")])
+        assert verdicts.judge(build_paper(), entry, ours).compared[0].within is expected
     (none,) = verdicts.judge(
-        paper(), experiment(printed=[Printed("b", 1.0, 2.0, 0.0, "page 1")]), ours
+        build_paper(), build_experiment(printed=[Printed("b", 1.0, 2.0, 0.0, "page 1")]), ours
     ).compared
     assert none.ours is none.within is None
 
 
 def test_no_result_no_number_and_no_paper_are_no_verdict():
-    entry = experiment(printed=[RIGHT], statements=[build_statement(True)])
-    judgement = verdicts.judge(paper(), entry, None)
+    entry = build_experiment(printed=[RIGHT], statements=[build_statement(True)])
+    judgement = verdicts.judge(build_paper(), entry, None)
     assert judgement.verdict is Accuracy.NOT_RUN
     assert judgement.reason == "A test."
     assert [outcome for _, outcome in judgement.statements] == [{}]
-    judgement = verdicts.judge(paper("a summary only"), entry, build_result(a={1.0: 2.0}))
+    judgement = verdicts.judge(build_paper("a summary only"), entry, build_result(a={1.0: 2.0}))
     assert judgement.verdict is Accuracy.UNJUDGED
 
 
@@ -411,7 +416,7 @@ def test_the_verdict_on_a_promise(id, change, verdict):
     public = (
         SIGNS if id in ("input-flip", "output") else PublicFacts(users=30, items=30, low=0, high=1)
     )
-    entry = experiment(promises=[Promise(mechanism=id, change=change, public=public)])
+    entry = build_experiment(promises=[Promise(mechanism=id, change=change, public=public)])
     (promise_verdict,) = verdicts.promises(entry)
     assert promise_verdict.verdict is verdict
     assert promise_verdict.command.startswith(
@@ -464,11 +469,11 @@ def test_an_audit_of_another_revision_or_of_other_settings_is_none(monkeypatch):
     for changed in ({"revision": record["revision"] + 1}, {"epsilon": 0.9}):
         measured = {verdicts.audit_command(promise): record | changed}
         monkeypatch.setattr(verdicts, "_audits", lambda measured=measured: measured)
-        (verdict,) = verdicts.promises(experiment(promises=[promise]))
+        (verdict,) = verdicts.promises(build_experiment(promises=[promise]))
         assert verdict.verdict is Privacy.UNPROVED
     monkeypatch.undo()
     other = replace(promise, settings={**promise.settings, "rank": 3})
-    (verdict,) = verdicts.promises(experiment(promises=[other]))
+    (verdict,) = verdicts.promises(build_experiment(promises=[other]))
     assert verdict.verdict is Privacy.UNPROVED
 
 
@@ -481,7 +486,7 @@ def test_what_is_true_of_a_theorem_is_said_beside_what_is_not():
 # --- what is not printed -------------------------------------------------------------------------
 
 
-def at_settings(**values):
+def build_settings_results(**values):
     """`a` at x = 1: ours, and at each setting."""
     ours, *_ = values.values()
     series = (
@@ -491,7 +496,7 @@ def at_settings(**values):
     return build_result(a={1.0: ours}), Made(id="x-settings", series=tuple(series), stamp=STAMP)
 
 
-def high(limit):
+def build_limit_statement(limit):
     check = ["above", "a", float(limit), [1.0]]
     return Statement("a is high", "page 1", partial(verdicts.holds, [check]))
 
@@ -512,14 +517,16 @@ def high(limit):
     ],
 )
 def test_it_differs_only_where_no_setting_shows_what_is_said(values, limits, verdict):
-    ours, tried = at_settings(**values)
-    entry = experiment(statements=map(high, limits))
-    assert verdicts.judge(paper(), entry, ours, tried).verdict is verdict
+    ours, tried = build_settings_results(**values)
+    entry = build_experiment(statements=map(build_limit_statement, limits))
+    assert verdicts.judge(build_paper(), entry, ours, tried).verdict is verdict
 
 
 def test_the_settings_at_which_something_holds_are_named():
-    ours, tried = at_settings(ours=0.0, x=2.0, y=0.5, z=3.0)
-    judgement = verdicts.judge(paper(), experiment(statements=[high(1)]), ours, tried)
+    ours, tried = build_settings_results(ours=0.0, x=2.0, y=0.5, z=3.0)
+    judgement = verdicts.judge(
+        build_paper(), build_experiment(statements=[build_limit_statement(1)]), ours, tried
+    )
     ((_, outcome),) = judgement.statements
     assert outcome == {"ours": False, "x": True, "y": False, "z": True}
     assert verdicts.told_text(outcome) == "holds at 2 of 4 settings: x; z"
@@ -528,17 +535,20 @@ def test_the_settings_at_which_something_holds_are_named():
 
 
 def test_printed_numbers_that_are_right_at_a_setting_depend_on_it():
-    ours, tried = at_settings(ours=9.0, x=2.0)
+    ours, tried = build_settings_results(ours=9.0, x=2.0)
     right = Printed("a", 1.0, 2.05, 0.0, "page 1")
-    assert verdicts.judge(paper(), experiment(printed=[right]), ours, tried).verdict is (
-        Accuracy.DEPENDS
+    assert verdicts.judge(
+        build_paper(), build_experiment(printed=[right]), ours, tried
+    ).verdict is (Accuracy.DEPENDS)
+    assert (
+        verdicts.judge(build_paper(), build_experiment(printed=[right]), ours).verdict
+        is Accuracy.DIFFERS
     )
-    assert verdicts.judge(paper(), experiment(printed=[right]), ours).verdict is Accuracy.DIFFERS
 
 
 def test_a_setting_leaves_what_it_does_not_name_and_pairs_the_same_seeds_alone():
     b = Series.of("b", {1.0: Point.of([1.0, 2.0, 3.0])}, "output")
-    ours, tried = at_settings(ours=0.0, x=2.0)
+    ours, tried = build_settings_results(ours=0.0, x=2.0)
     setting_series = Series.of(f"x{engine.AT}a", {1.0: Point.of([2.0, 3.0, 4.0])}, "output")
     ours, tried = replace(ours, series=(*ours.series, b)), replace(tried, series=(setting_series,))
     by_setting = verdicts.at_settings(ours, tried)
@@ -562,22 +572,24 @@ def test_nothing_agrees_where_every_method_is_worse_than_a_guess():
         (0, 2.0, Accuracy.TREND),
     ):
         entry = replace(
-            experiment(statements=[build_statement(True)]), y=Axis(better=better), guesses=levels
+            build_experiment(statements=[build_statement(True)]),
+            y=Axis(better=better),
+            guesses=levels,
         )
         ours = entry.with_guesses(build_result(a={1.0: y}))
-        assert verdicts.judge(paper(), entry, ours).verdict is verdict
+        assert verdicts.judge(build_paper(), entry, ours).verdict is verdict
     entry = replace(
-        experiment(statements=[build_statement(False)]), y=Axis(better=-1), guesses=levels
+        build_experiment(statements=[build_statement(False)]), y=Axis(better=-1), guesses=levels
     )
     ours = entry.with_guesses(build_result(a={1.0: 2.0}))
-    assert verdicts.judge(paper(), entry, ours).verdict is Accuracy.DIFFERS
+    assert verdicts.judge(build_paper(), entry, ours).verdict is Accuracy.DIFFERS
 
 
 def test_a_band_spans_what_all_settings_give():
-    ours, tried = at_settings(ours=0.0, x=2.0, y=-1.0)
-    entry = experiment(statements=[high(1)])
+    ours, tried = build_settings_results(ours=0.0, x=2.0, y=-1.0)
+    entry = build_experiment(statements=[build_limit_statement(1)])
     figure_view = views.Look(
-        paper(), entry, ours, False, verdicts.judge(paper(), entry, ours), (), tried
+        build_paper(), entry, ours, False, verdicts.judge(build_paper(), entry, ours), (), tried
     )
     (band,) = figure_view.ranges
     assert (band.label, band.low, band.high, band.seeds) == ("a", (-1.0,), (2.0,), (3,))
@@ -697,7 +709,7 @@ GRID = GridRecipe(
 )
 
 
-def ran(recipe, tmp_path, units=None):
+def run_recipe(recipe, tmp_path, units=None):
     """The plan of a recipe, and the store with the rows of (some of) its units."""
     plan = engine.planned(recipe)
     store = Store(tmp_path / "run.sqlite")
@@ -708,8 +720,8 @@ def ran(recipe, tmp_path, units=None):
 
 
 def test_curves_are_means_over_the_seeds_of_the_rows(tmp_path):
-    entry = replace(experiment(), recipe=GRID, not_run="")
-    plan, store = ran(GRID, tmp_path)
+    entry = replace(build_experiment(), recipe=GRID, not_run="")
+    plan, store = run_recipe(GRID, tmp_path)
     assert {unit.mechanism.id for unit in plan.units} == {"input-flip", "clear"}
     with store:
         result = engine.of_rows(entry, GRID, plan, store)
@@ -745,13 +757,13 @@ def test_a_curve_of_two_settings_is_refused_and_no_row_is_told(tmp_path):
         epsilons=[1],
     )
     mixed_recipe = replace(GRID, grid=two_settings)
-    plan, store = ran(mixed_recipe, tmp_path)
+    plan, store = run_recipe(mixed_recipe, tmp_path)
     with store:
         with pytest.raises(DpmcError, match="more than one setting"):
-            engine.of_rows(experiment(), mixed_recipe, plan, store)
+            engine.of_rows(build_experiment(), mixed_recipe, plan, store)
         with pytest.raises(DpmcError, match="no row"):
             engine.of_rows(
-                experiment(),
+                build_experiment(),
                 replace(mixed_recipe, metric="accuracy"),
                 plan._replace(units=()),
                 store,
@@ -761,7 +773,7 @@ def test_a_curve_of_two_settings_is_refused_and_no_row_is_told(tmp_path):
 # --- pieces --------------------------------------------------------------------------------------
 
 
-def of_pieces(finished, total=3, settings=None):
+def build_pieces_experiment(finished, total=3, settings=None):
     """An experiment of pieces that write down when they are done."""
 
     def work(k, seed):
@@ -778,7 +790,7 @@ def of_pieces(finished, total=3, settings=None):
 
 def test_a_piece_is_done_once_whoever_stops_it(tmp_path):
     finished = []
-    entry = of_pieces(finished)
+    entry = build_pieces_experiment(finished)
     progress = []
     with pytest.raises(Stopped):
         engine.of_pieces(entry, entry.recipe, folder=tmp_path, stop=lambda: len(finished) == 2)
@@ -790,14 +802,16 @@ def test_a_piece_is_done_once_whoever_stops_it(tmp_path):
     assert result.current
     engine.of_pieces(entry, entry.recipe, folder=tmp_path)
     assert len(finished) == 3
-    changed = of_pieces(finished, settings={"size": 2})  # nothing of the old one counts
+    changed = build_pieces_experiment(
+        finished, settings={"size": 2}
+    )  # nothing of the old one counts
     engine.of_pieces(changed, changed.recipe, folder=tmp_path)
     assert len(finished) == 6
 
 
 def test_other_seeds_leave_the_pieces_of_the_first(tmp_path):
     finished = []
-    entry = of_pieces(finished)
+    entry = build_pieces_experiment(finished)
     engine.of_pieces(entry, entry.recipe, folder=tmp_path)
     other = engine.of_pieces(entry, engine.recipe_of(entry, [1, 2]), folder=tmp_path)
     assert finished[3:] == [(0, 2), (1, 2), (2, 2)]
@@ -812,7 +826,7 @@ def test_other_seeds_leave_the_pieces_of_the_first(tmp_path):
 
 def test_a_line_that_was_cut_off_is_done_again(tmp_path):
     finished = []
-    entry = of_pieces(finished)
+    entry = build_pieces_experiment(finished)
     engine.of_pieces(entry, entry.recipe, folder=tmp_path)
     path = tmp_path / "x.pieces.jsonl"
     path.write_text(path.read_text()[:-9])
@@ -823,7 +837,7 @@ def test_a_line_that_was_cut_off_is_done_again(tmp_path):
 
 
 def test_a_result_of_other_settings_is_not_held_against_a_paper(tmp_path):
-    entry = of_pieces([], settings={"size": (1, 2)})
+    entry = build_pieces_experiment([], settings={"size": (1, 2)})
     ours = engine.of_pieces(entry, entry.recipe, folder=tmp_path)
     again = engine.read(engine.write(ours, tmp_path))
     assert entry.makes(ours)
@@ -832,22 +846,22 @@ def test_a_result_of_other_settings_is_not_held_against_a_paper(tmp_path):
     assert not later.makes(again)
     for made_by, verdict in ((entry, Accuracy.DIFFERS), (later, Accuracy.SMALLER)):
         changed = replace(made_by, statements=(build_statement(False), build_statement(False)))
-        assert verdicts.judge(paper(), changed, again).verdict is verdict
+        assert verdicts.judge(build_paper(), changed, again).verdict is verdict
 
 
 def test_what_has_no_recipe_says_why():
     with pytest.raises(DpmcError, match="a test"):
-        engine.recipe_of(experiment())
+        engine.recipe_of(build_experiment())
     with pytest.raises(ValueError, match="recipe"):
         Experiment(id="x", place="figure 1", title="x")
-    entry = of_pieces([])
+    entry = build_pieces_experiment([])
     assert engine.recipe_of(entry, [4]).seeds == (4,)
 
 
 # --- all of them by one command ------------------------------------------------------------------
 
 
-def movielens_10m(home, users=40, items=150):
+def write_movielens_10m(home, users=40, items=150):
     """A few made-up ratings in the files of MovieLens 10M, where a download would put them."""
     folder = home / "data" / "ml-10m"
     folder.mkdir(parents=True)
@@ -922,7 +936,9 @@ def test_the_printed_number_of_draws_is_made_where_there_is_one(id, seeds, monke
 
 
 def test_the_paper_s_draws_stand_beside_ours_with_what_all_would_take():
-    entry = replace(experiment(), not_run="", recipe=of_pieces([]).recipe, draws=30)
+    entry = replace(
+        build_experiment(), not_run="", recipe=build_pieces_experiment([]).recipe, draws=30
+    )
     stamp = STAMP._replace(seconds=120.0, seeds="1:3")
     ours = replace(build_result(a={1.0: 2.0}), stamp=stamp)
     assert views.draws(build_view(entry, ours)).endswith(
@@ -931,7 +947,7 @@ def test_the_paper_s_draws_stand_beside_ours_with_what_all_would_take():
     assert "would take" not in views.draws(build_view(replace(entry, draws=3), ours))
     assert "not print" in views.draws(build_view(replace(entry, draws=0), ours))
     assert views.draws(build_view(entry, None)) == "The paper averages over 30."
-    assert views.draws(build_view(experiment(), None)) == ""
+    assert views.draws(build_view(build_experiment(), None)) == ""
     printed = {entry.id: entry.draws for _, entry in ALL if entry.draws}
     assert {
         id: printed[f"lwhm22-{id}"] for id in ("1a", "1b", "2a", "2b", "3a", "3b", "4", "5")
@@ -953,7 +969,7 @@ def test_figures_of_movielens_10m_are_made_once_it_is_there(tmp_path, monkeypatc
     assert {entry.id for _, entry in ALL if entry.at_size} == at_size
     assert main(["papers", "jtt18-2c", "--run", "--seeds", "1"]) == 1
     assert "dpmc data get ml-10m" in capsys.readouterr().err
-    movielens_10m(tmp_path)
+    write_movielens_10m(tmp_path)
     assert main(["papers", "jtt18-3b", "--run", "--seeds", "1", "--jobs", "1"]) == 0
     assert engine.own("jtt18-3b").get("Private FW")
 
@@ -966,7 +982,7 @@ def test_what_another_set_stands_in_for_is_made_at_its_size_where_that_is_there(
     paper_, entry = papers.find("ryhh24-5b")
     assert entry.fullest is entry
     assert entry.at_size.id == entry.id
-    movielens_10m(tmp_path)
+    write_movielens_10m(tmp_path)
     assert entry.fullest is entry.at_size
     shipped = views.look(paper_, entry)
     assert any("in place of MovieLens 10M" in text for text in shipped.experiment.changed)
@@ -1001,12 +1017,12 @@ def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
 
 @pytest.mark.slow
 def test_why_is_found_by_something_that_is_there_or_supposed():
-    entry = replace(experiment(), found=(("so it is", "dpmc papers x"),), why="who knows")
+    entry = replace(build_experiment(), found=(("so it is", "dpmc papers x"),), why="who knows")
     explanation = "Found: so it is (shown by dpmc papers x)."
     assert views.why(entry) == [explanation, "Supposed: Who knows."]
     assert views.why(replace(entry, why="")) == [explanation]
     assert views.why(replace(entry, found=())) == ["Supposed: Who knows."]
-    assert views.why(experiment()) == []
+    assert views.why(build_experiment()) == []
     explanations = " ".join(views.why(papers.find("lwhm22-1a")[1]))
     assert explanations in dict(views.facts(views.look(*papers.find("lwhm22-1a"))))["why"]
     assert all(
@@ -1066,19 +1082,19 @@ def test_what_holds_has_one_number_wherever_it_is_told(capsys):
 
 
 def build_view(entry, ours):
-    judgement = verdicts.judge(paper(), entry, ours)
-    return views.Look(paper(), entry, ours, False, judgement, ())
+    judgement = verdicts.judge(build_paper(), entry, ours)
+    return views.Look(build_paper(), entry, ours, False, judgement, ())
 
 
 def test_what_is_not_run_is_not_told_to_hold_or_not():
     not_run = [build_statement(True), build_statement(None)]
-    figure_view = build_view(experiment(statements=not_run), None)
+    figure_view = build_view(build_experiment(statements=not_run), None)
     assert {verdicts.told_text(h) for _, h in figure_view.judged.statements} == {"not run"}
     assert views.opening([figure_view]) == "X, 2 statements: 2 not run."
 
 
 def test_the_numbers_hold_ours_and_the_printed_ones():
-    entry = experiment(printed=[RIGHT, Printed("b", 3.0, 1.0, 0.0, "page 2")])
+    entry = build_experiment(printed=[RIGHT, Printed("b", 3.0, 1.0, 0.0, "page 2")])
     table = views.numbers(build_view(entry, build_result(a={1.0: 2.0, 2.0: 3.0})))
     rows = list(zip(*table.values(), strict=True))
     assert [row[:2] for row in rows] == [("a", "1"), ("a", "2"), ("b", "3")]
@@ -1091,9 +1107,9 @@ def test_the_numbers_hold_ours_and_the_printed_ones():
 
 
 def test_the_report_stands_alone_and_holds_every_experiment():
-    entry = experiment(printed=[RIGHT])
+    entry = build_experiment(printed=[RIGHT])
     entry = replace(entry, title="<b>&", x=Axis("e"))
-    no_theory = replace(paper(), theorems=())
+    no_theory = replace(build_paper(), theorems=())
     figure_view = build_view(entry, build_result(a={1.0: 2.0, 2.0: 3.0}))._replace(paper=no_theory)
     text = views.html([figure_view])
     elements = [attrs for _, attrs in HtmlFile(text).elements]

@@ -354,7 +354,7 @@ def test_certainty_is_not_rounded_up(share, text):
 # --- the curve, stop by stop ---------------------------------------------------------------------
 
 
-def picture_of(values, guess, without):
+def build_chart(values, guess, without):
     line = make_placed_line("input-flip", values, epsilons=(0.1, 1.0, 10.0)).line
     baseline, reference = (
         lines.FlatLine(id, id, id, np.array([value] * 3))
@@ -367,7 +367,7 @@ def picture_of(values, guess, without):
 
 
 def test_what_is_kept_is_the_share_of_the_gain():
-    picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
+    picture = build_chart([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
     line = picture.lines[0]
     shares = [numbers.compute_gain_share(picture, line, e) for e in (0.1, 1.0, 10.0)]
     assert [gain_share.share for gain_share in shares] == pytest.approx([0.0, 0.75, 0.95])
@@ -381,7 +381,7 @@ def test_what_is_kept_is_the_share_of_the_gain():
 
 def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
     def format_share(values, guess, without):
-        picture = picture_of(values, guess, without)
+        picture = build_chart(values, guess, without)
         gain_share = numbers.compute_gain_share(picture, picture.lines[0], 1.0)
         assert not gain_share.is_clear
         return gain_share.label
@@ -396,17 +396,17 @@ def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
 
 def test_the_finding_says_where_it_begins_to_pay():
     describe = numbers.describe_curve
-    picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
+    picture = build_chart([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
     assert describe(picture, picture.lines[0]).startswith(f"Below epsilon 1 {UNCLEAR}")
     assert "epsilon 10 keeps 90 % of the gain" in describe(picture, picture.lines[0])
-    flat = picture_of([[0.5] * 3] * 3, 0.5, 0.7)
+    flat = build_chart([[0.5] * 3] * 3, 0.5, 0.7)
     assert "at any epsilon" in describe(flat, flat.lines[0])
-    noisy = picture_of([[0.4, 0.6, 0.5]] * 3, 0.45, 0.7)  # 0.5 on average, but who knows
+    noisy = build_chart([[0.4, 0.6, 0.5]] * 3, 0.45, 0.7)  # 0.5 on average, but who knows
     assert describe(noisy, noisy.lines[0]).startswith("Not clearly better")
 
 
 def test_what_is_needed_is_read_off_an_increasing_fit():
-    picture = picture_of([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
+    picture = build_chart([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
     line, grid = picture.lines[0], (0.1, 1.0, 10.0)
     few, half, largest, beyond = numbers.locate_targets(line, grid, [0.4, 0.575, 0.65, 0.66])
     assert (few.at, largest.at) == pytest.approx((0, 1))
@@ -425,7 +425,7 @@ def test_what_is_needed_is_read_off_an_increasing_fit():
 YOU = (Path(scene.__file__).parent / "you.js").read_text("utf-8")
 
 
-def in_javascript(expression):
+def run_javascript(expression):
     """What an expression over the functions of you.js is, in Node or in Chromium."""
     code = f"{YOU}\nconst found = {expression};"
     node = shutil.which("node")
@@ -443,11 +443,11 @@ def in_javascript(expression):
         return browser.new_page().evaluate(f"() => {{ {code} return found }}")
 
 
-def flipping(epsilon=1.0, **flips):
+def build_flip_guarantee(epsilon=1.0, **flips):
     return registry.create("input-flip", epsilon=epsilon, **flips).guarantee(PUBLIC[Task.BINARY])
 
 
-def enumerated(matrix, n):
+def enumerate_success(matrix, n):
     """How often the likelier of two answers is the right one, over all sequences of n reports."""
     total = 0.0
     for reports in itertools.product((0, 1), repeat=n):
@@ -456,29 +456,35 @@ def enumerated(matrix, n):
 
 
 @pytest.mark.parametrize(
-    "guarantee", [*map(flipping, (0.1, 1.0, 4.0)), flipping(1.0, p_plus=0.5, p_minus=0.25)]
+    "guarantee",
+    [
+        *map(build_flip_guarantee, (0.1, 1.0, 4.0)),
+        build_flip_guarantee(1.0, p_plus=0.5, p_minus=0.25),
+    ],
 )
 def test_the_attacker_on_many_reports_is_the_best_there_is(guarantee):
     release = guarantee.releases.signs
     game = {"no": release.channel[0], "yes": release.channel[1]}
     counts = (1, 2, 3, 7, 10)
-    chances = in_javascript(f"{list(counts)}.map((n) => rightly({json.dumps(game)}, n))")
-    assert chances == pytest.approx([enumerated(release.matrix, n) for n in counts], abs=1e-12)
+    chances = run_javascript(f"{list(counts)}.map((n) => rightly({json.dumps(game)}, n))")
+    assert chances == pytest.approx(
+        [enumerate_success(release.matrix, n) for n in counts], abs=1e-12
+    )
     if release.channel[0][1] == release.channel[1][0]:
         exact = [guarantee.repeat(n).attacker_accuracy() for n in counts]
         assert chances == pytest.approx(exact, abs=1e-9)
 
 
 def test_one_three_and_ten_reports_at_epsilon_one():
-    release = flipping().releases.signs
+    release = build_flip_guarantee().releases.signs
     game = json.dumps({"no": release.channel[0], "yes": release.channel[1]})
-    chances = in_javascript(f"[1, 3, 10].map((n) => rightly({game}, n))")
+    chances = run_javascript(f"[1, 3, 10].map((n) => rightly({game}, n))")
     assert [round(100 * share) for share in chances] == [73, 82, 93]
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_flips_and_what_reports_are_worth_are_those_of_the_card(epsilon):
-    guarantee = flipping(epsilon)
+    guarantee = build_flip_guarantee(epsilon)
     flips, matrix = FlipChances.from_guarantee(guarantee), guarantee.releases.signs.matrix
     assert (flips.no, flips.yes) == (matrix[0, 1], matrix[1, 0])
     for truth in (0, 1):  # mean and variance of a report made unbiased
@@ -511,7 +517,7 @@ def test_the_browser_folds_as_the_judges_do():
             [rows.tolist(), six.tolist(), answers, visitor_model.residual_variance + noise]
         )
         call = "(rows, six, told, ridge) => fold(rows, six, told.map((v) => v ?? NaN), ridge)"
-        assert in_javascript(f"({call})(...{args})") == pytest.approx(expected, abs=1e-8)
+        assert run_javascript(f"({call})(...{args})") == pytest.approx(expected, abs=1e-8)
 
 
 def test_ridge_is_the_best_guess_of_a_taste_drawn_from_the_prior():
@@ -577,7 +583,7 @@ def test_people_stand_as_somebody(data):
         assert (", m" in description) == bool(dataset.item_features)
 
 
-def two_camps(users=300, items=60, noise=0.0, seed=0):
+def draw_two_camps(users=300, items=60, noise=0.0, seed=0):
     """Half of the users like the first half of the items, of one genre, the others the rest."""
     rng = np.random.default_rng(seed)
     likes = np.equal.outer(np.arange(users) % 2, np.arange(items) % 2)
@@ -595,7 +601,7 @@ def test_lists_are_called_yours_where_answers_help_and_nowhere_else():
     methods = [registry.create("input-flip", epsilon=e) for e in (0.1, 8.0)]
     progress = []
     visitor_lists = people.build_visitor_lists(
-        methods, two_camps(noise=0.1), lambda *args: progress.append(args)
+        methods, draw_two_camps(noise=0.1), lambda *args: progress.append(args)
     )
     assert [verdict.is_personal for verdict in visitor_lists.judged] == [False, True, True]
     assert visitor_lists.judged[2].personal > 0.8 > 0.6 > visitor_lists.judged[2].common
@@ -603,13 +609,13 @@ def test_lists_are_called_yours_where_answers_help_and_nowhere_else():
     numbers = np.frombuffer(base64.b64decode(visitor_lists.numbers), "<i2").reshape(3, 60, 7)
     products = numbers[:, visitor_lists.places, 1:] * visitor_lists.unit
     assert np.allclose(products, products.transpose(0, 2, 1), atol=visitor_lists.unit)
-    unpacked = in_javascript(f"unpack({json.dumps(visitor_lists._asdict())})")
+    unpacked = run_javascript(f"unpack({json.dumps(visitor_lists._asdict())})")
     assert np.allclose(unpacked, numbers * visitor_lists.unit)
     coins = people.build_visitor_lists(
-        methods, two_camps(noise=0.5), lambda *_: None
+        methods, draw_two_camps(noise=0.5), lambda *_: None
     )  # taste is in nothing
     assert not any(verdict.is_personal for verdict in coins.judged)
-    few = people.build_visitor_lists(methods, two_camps(users=20), lambda *_: None)
+    few = people.build_visitor_lists(methods, draw_two_camps(users=20), lambda *_: None)
     assert not any(verdict.is_personal for verdict in few.judged)
 
 

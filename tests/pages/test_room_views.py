@@ -19,15 +19,15 @@ from pages.ui.charts import room as charts_room
 TOKENS = [f"{k:032x}" for k in range(200)]
 
 
-def holding(yes, reports, *questions, epsilon=2.0):
+def build_room(yes, reports, *questions, epsilon=2.0):
     """A room whose first question has so many reports."""
     class_room = Room(questions or ("Tea?", "Coffee?"), epsilon)
     class_room.ask(0)
-    report(class_room, yes, reports)
+    lock_reports(class_room, yes, reports)
     return class_room
 
 
-def report(class_room, yes, reports):
+def lock_reports(class_room, yes, reports):
     now = class_room.view().now.number
     for k in range(reports):
         class_room.report(class_room.view().id, now, TOKENS[k], int(k < yes))
@@ -35,7 +35,7 @@ def report(class_room, yes, reports):
 
 
 def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
-    view = holding(12, 30).view()
+    view = build_room(12, 30).view()
     rows = words.build_question_rows(view, 0)
     assert [row.mark for row in rows] == [
         Mark.ESTIMATE,
@@ -58,7 +58,7 @@ def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
 
 
 def test_each_kind_of_sender_has_its_own_estimate():
-    class_room = holding(12, 30)
+    class_room = build_room(12, 30)
     class_room.count(3, 20)
     class_room.simulate(15)
     view = class_room.view()
@@ -74,7 +74,7 @@ def test_each_kind_of_sender_has_its_own_estimate():
 
 
 def test_before_the_first_report_there_is_an_empty_picture():
-    view = holding(0, 0).view()
+    view = build_room(0, 0).view()
     rows = words.build_question_rows(view, 0)
     assert [row.interval for row in rows] == [None, None]
     assert "no reports yet" in words.describe_rows(rows, "Shares")
@@ -82,10 +82,10 @@ def test_before_the_first_report_there_is_an_empty_picture():
 
 
 def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
-    class_room = holding(12, 30)
+    class_room = build_room(12, 30)
     for _ in range(4):
         class_room.ask(0)
-        report(class_room, 12, 30)
+        lock_reports(class_room, 12, 30)
     estimates, certainty = words.compare_rounds(class_room.view(), 0)
     widths = [row.interval.high - row.interval.low for row in estimates]
     *right, equal = [row.interval.share for row in certainty]
@@ -111,9 +111,9 @@ def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
     ],
 )
 def test_surer_stands_above_numbers_that_have_grown(prior, expected):
-    class_room = holding(12, 30)
+    class_room = build_room(12, 30)
     class_room.ask(0)
-    report(class_room, 12, 30)
+    lock_reports(class_room, 12, 30)
     estimates, certainty = words.compare_rounds(class_room.view(), 0, prior)
     assert [round(100 * row.interval.share, 1) for row in certainty] == list(expected)
     title = words.describe_repetition(estimates, certainty)
@@ -125,16 +125,16 @@ def test_surer_stands_above_numbers_that_have_grown(prior, expected):
 
 
 def test_questions_are_ordered_only_where_they_differ():
-    class_room = holding(4, 30)
+    class_room = build_room(4, 30)
     class_room.ask(1)
-    report(class_room, 8, 30)
+    lock_reports(class_room, 8, 30)
     rows = words.summarise_questions(class_room.view())
     assert [row.name for row in rows] == ["Tea?", "Coffee?"]
     assert words.rank_rows(rows, words.compare_questions(class_room.view())) is None
     report_all = Room(("Tea?", "Coffee?"), 4.0)
     for question, yes in enumerate((20, 180)):
         report_all.ask(question)
-        report(report_all, yes, 200)
+        lock_reports(report_all, yes, 200)
     rows, comparisons = (
         words.summarise_questions(report_all.view()),
         words.compare_questions(report_all.view()),
@@ -148,9 +148,9 @@ def test_questions_are_ordered_only_where_they_differ():
 
 def test_shares_are_compared_by_the_interval_of_their_difference():
     """9 and 13 of 30 at epsilon 3: the intervals overlap, and still the one is surely larger."""
-    class_room = holding(9, 30, epsilon=3.0)
+    class_room = build_room(9, 30, epsilon=3.0)
     class_room.ask(1)
-    report(class_room, 13, 30)
+    lock_reports(class_room, 13, 30)
     rows, (comparison,) = (
         words.summarise_questions(class_room.view()),
         words.compare_questions(class_room.view()),
@@ -162,7 +162,7 @@ def test_shares_are_compared_by_the_interval_of_their_difference():
 
 
 def test_only_the_same_people_are_compared():
-    class_room = holding(12, 30)
+    class_room = build_room(12, 30)
     class_room.ask(1)
     for token in TOKENS[25:60]:
         class_room.report(class_room.view().id, 1, token, 1)
@@ -171,7 +171,7 @@ def test_only_the_same_people_are_compared():
     polls = [class_room.view().poll(k, among=TOKENS[25:30]) for k in range(2)]
     assert [poll.people for poll in polls] == [5, 5]
     assert comparison.interval == room.compute_share_difference(*polls[::-1])
-    other = holding(12, 30)
+    other = build_room(12, 30)
     other.ask(1)
     other.count(3, 20)
     other.lock()
@@ -182,7 +182,7 @@ def test_only_the_same_people_are_compared():
 
 
 def test_a_question_shows_nothing_until_it_is_locked_unless_the_teacher_says_so():
-    class_room = holding(12, 30)
+    class_room = build_room(12, 30)
     class_room.lock(False)
     for rows in (
         words.build_question_rows(class_room.view(), 0),
@@ -199,7 +199,7 @@ def test_a_question_shows_nothing_until_it_is_locked_unless_the_teacher_says_so(
 
 @pytest.mark.parametrize("hides", [True, False])
 def test_a_round_changes_the_wall_only_when_it_is_locked(hides):
-    class_room = holding(12, 30)
+    class_room = build_room(12, 30)
     class_room.hide(hides)
     before = words.build_question_rows(class_room.view(), 0)
     class_room.ask(0)
@@ -223,14 +223,14 @@ def test_a_round_changes_the_wall_only_when_it_is_locked(hides):
 @pytest.mark.parametrize("sent", [1, 2])
 def test_no_phones_reports_stand_alone(sent):
     """Neither of one round nor linked, nor as the rest of all."""
-    class_room = holding(1, sent)
+    class_room = build_room(1, sent)
     assert all(row.interval is None for row in words.build_question_rows(class_room.view(), 0))
     assert all(row.interval is None for row in words.summarise_questions(class_room.view()))
     assert "estimate" not in words.export_results(class_room.view())
     for again in (sent, 30 - sent):
-        other = holding(12, 30)
+        other = build_room(12, 30)
         other.ask(0)
-        report(other, again, again)
+        lock_reports(other, again, again)
         visible = [
             row for row in words.build_question_rows(other.view(), 0) if row.mark is Mark.ESTIMATE
         ]
@@ -240,7 +240,7 @@ def test_no_phones_reports_stand_alone(sent):
 def test_a_share_past_the_end_is_shown_as_the_end_everywhere():
     """30 yes of 30 printed 116 %, on the wall, in its table and in the CSV."""
     for yes, share in ((30, "100"), (0, "0")):
-        view = holding(yes, 30).view()
+        view = build_room(yes, 30).view()
         rows = words.build_question_rows(view, 0)
         assert [words.format_row_share(row) for row in rows[:2]] == [f"{share} %"] * 2
         assert words.format_row_interval(rows[1]) == ("93 to 100" if yes else "0 to 7")
@@ -250,7 +250,7 @@ def test_a_share_past_the_end_is_shown_as_the_end_everywhere():
 
 
 def test_connected_and_answered_are_two_numbers():
-    class_room = holding(12, 30)
+    class_room = build_room(12, 30)
     for k in range(33):
         class_room.visited(TOKENS[k])
         class_room.visited("nobody")
@@ -258,12 +258,12 @@ def test_connected_and_answered_are_two_numbers():
 
 
 def test_an_export_holds_what_was_sent_and_no_tokens():
-    class_room = holding(12, 30, "=Tea?", "Coffee, or, tea?")
+    class_room = build_room(12, 30, "=Tea?", "Coffee, or, tea?")
     class_room.cost(1.0)
     class_room.ask(1)
-    report(class_room, 20, 30)
+    lock_reports(class_room, 20, 30)
     class_room.ask(0)
-    report(class_room, 12, 20)
+    lock_reports(class_room, 12, 20)
     class_room.count(3, 20)
     text = words.export_results(class_room.view())
     rows = list(csv.DictReader(io.StringIO(text)))
@@ -289,9 +289,9 @@ def test_an_export_holds_what_was_sent_and_no_tokens():
 
 
 def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
-    class_room, exact, faults = holding(12, 30), room._class_count_interval, []
+    class_room, exact, faults = build_room(12, 30), room._class_count_interval, []
     class_room.ask(1)
-    report(class_room, 20, 30)
+    lock_reports(class_room, 20, 30)
 
     def fails(parts, tail):
         if parts[0].yes == 12:
@@ -309,7 +309,7 @@ def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
 
 
 def test_words_and_table_say_every_number():
-    rows = words.build_question_rows(holding(12, 30).view(), 0)
+    rows = words.build_question_rows(build_room(12, 30).view(), 0)
     description, table = words.describe_rows(rows, "Shares"), words.tabulate_rows(rows)
     for row in rows:
         assert words.format_row_share(row) in description
@@ -385,10 +385,10 @@ def test_two_coins_explain_the_tilted_one_and_their_sum_is_right(epsilon):
 
 
 def test_the_promise_counts_every_asking():
-    class_room = holding(12, 30)
+    class_room = build_room(12, 30)
     for _ in range(2):
         class_room.ask(0)
-        report(class_room, 12, 30)
+        lock_reports(class_room, 12, 30)
     class_room.count(3, 20)
     promise = " ".join(words.explain_promise(class_room.view(), 0))
     assert "3 answers" in promise
@@ -403,6 +403,6 @@ def test_the_promise_counts_every_asking():
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.2, 1.0, 5.0, 10.0])
 def test_how_far_odds_move_is_rounded_up(epsilon):
-    promise = words.explain_promise(holding(1, 2, epsilon=epsilon).view(), 0)[0]
+    promise = words.explain_promise(build_room(1, 2, epsilon=epsilon).view(), 0)[0]
     odds_factor = float(re.search(r"([\d,.]+)-fold", promise)[1].replace(",", ""))
     assert math.exp(epsilon) <= odds_factor <= math.exp(epsilon) + 0.1

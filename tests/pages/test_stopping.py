@@ -68,7 +68,7 @@ class Fit(NamedTuple):
     stopped: bool
 
 
-def fitted(mechanism: Mechanism, problem: Problem, stop: Count) -> Fit:
+def fit_until_stopped(mechanism: Mechanism, problem: Problem, stop: Count) -> Fit:
     before: list[int] = []
     model, stopped = None, False
     with privacy.record_publications() as published, stop_when(stop):
@@ -87,7 +87,7 @@ def test_a_stop_at_any_look_ends_the_fit_there_and_looking_changes_nothing(id, e
     mechanism = registry.create(id, epsilon=4.0, delta=1e-6, **settings)
     problem, count = problems[mechanism.task], Count()
     *_, final = mechanism.fit(problem.train, np.random.default_rng(0))
-    full_fit = fitted(mechanism, problem, count)
+    full_fit = fit_until_stopped(mechanism, problem, count)
     assert not full_fit.stopped
     cells = np.arange(problem.train.public.users)[:, None], np.arange(problem.train.public.items)
     assert np.array_equal(full_fit.model.predict(*cells), final.model.predict(*cells))
@@ -98,7 +98,7 @@ def test_a_stop_at_any_look_ends_the_fit_there_and_looking_changes_nothing(id, e
     assert full_fit.before[0] > 0
     for stop_at in sorted({1, count.looks // 2 + 1, count.looks}):
         stop = Count(stop_at)
-        stopped_fit = fitted(mechanism, problem, stop)
+        stopped_fit = fit_until_stopped(mechanism, problem, stop)
         assert stopped_fit.stopped
         assert stop.looks == stop_at
         assert stopped_fit.before == [n_looks for n_looks in full_fit.before if n_looks < stop_at]
@@ -259,7 +259,7 @@ def test_a_long_call_gives_what_it_gives_and_raises_what_it_raises():
             call_cancellable(np.linalg.inv, np.zeros((2, 2)))
 
 
-def matrix(n: int) -> NDArray[np.float64]:
+def draw_symmetric(n: int) -> NDArray[np.float64]:
     gaussian = np.random.default_rng(n).normal(size=(n, n))
     return gaussian + gaussian.T
 
@@ -268,13 +268,13 @@ def matrix(n: int) -> NDArray[np.float64]:
     ("n", "count"), [(1, 1), (2, 1), (3, 3), (60, 1), (61, 1), (61, 35), (200, 7)]
 )
 def test_eigenpairs_and_inverse_are_those_of_scipy(n, count):
-    symmetric = matrix(n)
+    symmetric = draw_symmetric(n)
     values, vectors = eigh(symmetric, subset_by_index=[n - count, n - 1])
     eigenpairs = leading_eigenpairs(symmetric.__matmul__, n, count)
     assert np.allclose(eigenpairs[0], values, rtol=1e-12)
     signs = np.sign((eigenpairs[1] * vectors).sum(axis=0))
     assert np.allclose(eigenpairs[1] * signs, vectors, atol=1e-9)
-    assert np.array_equal(symmetric, matrix(n))  # left as it was
+    assert np.array_equal(symmetric, draw_symmetric(n))  # left as it was
     positive = symmetric @ symmetric + np.eye(n)
     assert np.allclose(np.triu(invert_upper_triangle(positive)), np.triu(np.linalg.inv(positive)))
     with pytest.raises(np.linalg.LinAlgError):
@@ -283,7 +283,7 @@ def test_eigenpairs_and_inverse_are_those_of_scipy(n, count):
 
 def test_others_are_served_while_eigenpairs_are_found():
     """SciPy's own wrapper would hold every other thread up until its end."""
-    large, end, beats = matrix(900), threading.Event(), 0
+    large, end, beats = draw_symmetric(900), threading.Event(), 0
 
     def beat() -> None:
         nonlocal beats

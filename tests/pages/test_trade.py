@@ -54,17 +54,17 @@ def build_trade_chart(data, task, switches=QuestionSwitches()):  # noqa: B008
     return trade.build_trade_chart(load_chart(data, task), task, switches)
 
 
-def track(switches, id, data="movie-night", task=Task.BINARY):
+def find_line(switches, id, data="movie-night", task=Task.BINARY):
     return next(t for t in build_trade_chart(data, task, switches).lines if t.line.mechanism == id)
 
 
-def everything():
+def list_all_lines():
     for (data, task), switches in itertools.product(SAMPLES, QUESTIONS):
         for trade_line in build_trade_chart(data, task, switches).lines:
             yield switches, trade_line
 
 
-def card_of(line, epsilon):
+def build_guarantee(line, epsilon):
     settings = {**line.info.settings, "epsilon": epsilon}
     return restore_mechanism(line.mechanism, settings).guarantee(line.info.public)
 
@@ -73,7 +73,7 @@ def card_of(line, epsilon):
 
 
 def test_a_flip_and_one_number_of_laplace_noise():
-    flip, number = (track(QuestionSwitches(), id).points for id in ("input-flip", "objective"))
+    flip, number = (find_line(QuestionSwitches(), id).points for id in ("input-flip", "objective"))
     for a, b in zip(flip, number, strict=True):
         assert a.success_rate == pytest.approx(1 / (1 + math.exp(-a.epsilon)), rel=1e-12)
         assert [a.certificate_rate, a.claimed_rate] == pytest.approx([a.success_rate] * 2)
@@ -87,18 +87,18 @@ def test_gaussian_noise_by_its_own_law_and_by_epsilon_and_delta_alone(id):
         tail = stats.norm.cdf(-epsilon / mu - mu / 2) * math.exp(epsilon)
         return stats.norm.cdf(mu / 2 - epsilon / mu) - tail - 1e-6
 
-    for bead in track(REMOVED, id, task=Task.RATINGS).points:
+    for bead in find_line(REMOVED, id, task=Task.RATINGS).points:
         if bead.epsilon >= 0.5:  # below, the plain difference has no digits left
             mu = optimize.brentq(delta, 0.05, 10, args=(bead.epsilon,), xtol=1e-13)
             assert bead.success_rate == pytest.approx(stats.norm.cdf(mu / 2), abs=1e-4)
-    point = track(REMOVED, id, task=Task.RATINGS).point_at(1.0)
+    point = find_line(REMOVED, id, task=Task.RATINGS).point_at(1.0)
     assert trade.format_success(point) == "is right at most 55 % of the time"
     assert point.certificate_rate == pytest.approx((math.e + 1e-6) / (1 + math.e))
     assert point.claimed_rate == pytest.approx((math.e + 1e-6) / (1 + math.e))
 
 
 def test_twenty_ratings_are_twenty_flips():
-    for bead in track(TWENTY, "input-flip").points[:6]:
+    for bead in find_line(TWENTY, "input-flip").points[:6]:
         p = 1 / (1 + math.exp(-bead.epsilon))
         unflipped, turned = (stats.binom.pmf(np.arange(21), 20, share) for share in (p, 1 - p))
         assert bead.success_rate == pytest.approx(np.maximum(unflipped, turned).sum() / 2, rel=1e-9)
@@ -106,7 +106,7 @@ def test_twenty_ratings_are_twenty_flips():
 
 
 def test_two_rows_of_clicks_differ_in_forty_cells():
-    for bead in track(TWENTY, "dplcf", *SAMPLES[2]).points[:5]:
+    for bead in find_line(TWENTY, "dplcf", *SAMPLES[2]).points[:5]:
         p = 1 / (1 + math.exp(-bead.epsilon))
         unflipped, turned = (stats.binom.pmf(np.arange(41), 40, share) for share in (p, 1 - p))
         assert bead.success_rate == pytest.approx(np.maximum(unflipped, turned).sum() / 2, rel=1e-9)
@@ -116,7 +116,7 @@ def test_two_rows_of_clicks_differ_in_forty_cells():
 
 
 def test_a_larger_epsilon_never_tells_less():
-    for _, trade_line in everything():
+    for _, trade_line in list_all_lines():
         right = [bead.success_rate for bead in trade_line.points]
         assert right == sorted(right)
         assert all(
@@ -127,11 +127,11 @@ def test_a_larger_epsilon_never_tells_less():
 
 def test_who_runs_the_server_sees_what_a_curator_sees_and_no_more_of_reports():
     cases = set()
-    for switches, trade_line in everything():
+    for switches, trade_line in list_all_lines():
         if switches.position is AttackerPosition.READER:
             continue
-        reader = asked_again(trade_line, switches._replace(position=AttackerPosition.READER))
-        trust = card_of(trade_line.line, 1.0).trust
+        reader = find_same_line(trade_line, switches._replace(position=AttackerPosition.READER))
+        trust = build_guarantee(trade_line.line, 1.0).trust
         cases.add(trust)
         if trust is Trust.CURATOR:
             assert {(b.state, b.success_rate, b.claimed_rate) for b in trade_line.points} == {
@@ -144,7 +144,7 @@ def test_who_runs_the_server_sees_what_a_curator_sees_and_no_more_of_reports():
     assert cases == {Trust.CURATOR, Trust.LOCAL, Trust.FEDERATED}
 
 
-def asked_again(trade_line, switches):
+def find_same_line(trade_line, switches):
     for data, task in SAMPLES:
         for other in build_trade_chart(data, task, switches).lines:
             if other.line is trade_line.line:
@@ -153,8 +153,8 @@ def asked_again(trade_line, switches):
 
 
 def test_a_recommender_beside_a_third_party_is_held_off_by_no_proof_of_ours():
-    line = track(QuestionSwitches(), "objective").line
-    guarantee = dataclasses.replace(card_of(line, 1.0), trust=Trust.AGGREGATOR)
+    line = find_line(QuestionSwitches(), "objective").line
+    guarantee = dataclasses.replace(build_guarantee(line, 1.0), trust=Trust.AGGREGATOR)
     question = QuestionSwitches().build_question(Task.BINARY)
     positions = [
         trade._build_trade_point(1.0, line.interval_at(1.0), guarantee, question, seat).state
@@ -164,26 +164,26 @@ def test_a_recommender_beside_a_third_party_is_held_off_by_no_proof_of_ours():
 
 
 def test_what_is_not_proved_stands_nowhere_on_the_axis():
-    for switches, trade_line in everything():
+    for switches, trade_line in list_all_lines():
         question = switches.build_question(registry.get_mechanism(trade_line.line.mechanism).task)
         for bead in trade_line.points:
-            proved = question.guarantee_for(card_of(trade_line.line, bead.epsilon)).certified(
-                question.change
-            )
+            proved = question.guarantee_for(
+                build_guarantee(trade_line.line, bead.epsilon)
+            ).certified(question.change)
             if not proved.finite:
                 assert bead.state in (BoundState.NONE, BoundState.RAW)
             assert (bead.state is BoundState.BOUND) == (bead.success_rate <= 0.999)
             assert (compare._bead_position(bead) < compare._EDGE + 1e-9) == (
                 bead.state is BoundState.BOUND
             )
-    unproved = track(QuestionSwitches(), "output")
+    unproved = find_line(QuestionSwitches(), "output")
     assert {bead.state for bead in unproved.points} == {BoundState.USELESS}
     assert unproved.point_at(1.0).claimed_rate == pytest.approx(0.7311, abs=1e-4)
 
 
 def test_a_tick_lies_below_what_is_certified_and_only_where_it_tells_of_the_question():
     ticks = 0
-    for switches, trade_line in everything():
+    for switches, trade_line in list_all_lines():
         if trade_line.measured_point is None:
             continue
         ticks += 1
@@ -196,7 +196,7 @@ def test_a_tick_lies_below_what_is_certified_and_only_where_it_tells_of_the_ques
         ):
             assert bound.change.value == "value"  # of a cell or a user it says nothing about this
     assert ticks > 20
-    exact = track(QuestionSwitches(), "objective")
+    exact = find_line(QuestionSwitches(), "objective")
     assert exact.min_success_rate == pytest.approx(
         1 - math.exp(-0.5) / 2
     )  # measured to be 1, as certified
@@ -224,14 +224,14 @@ def test_every_method_of_a_sample_is_there_once(data, task):
 @pytest.mark.parametrize(("data", "task"), SAMPLES)
 def test_what_if_asks_the_same_and_gets_the_same_number(data, task):
     for line in load_chart(data, task).lines:
-        guarantee = card_of(line, 1.0)
+        guarantee = build_guarantee(line, 1.0)
         switch_sets = (
             (REMOVED, TWENTY) if guarantee.change.per_user else (QuestionSwitches(), TWENTY)
         )
         for switches, question in zip(
             switch_sets, trade.list_questions(guarantee, task, 20), strict=True
         ):
-            bead = track(switches, line.mechanism, data, task).point_at(1.0)
+            bead = find_line(switches, line.mechanism, data, task).point_at(1.0)
             assert bead.success_rate == question.success_rate(guarantee), (line.mechanism, question)
 
 

@@ -264,7 +264,7 @@ def test_certainty_in_words(ratings, epsilon, expected):
     )
 
 
-def repeatable(result, data, split, fresh=False, **options):
+def build_finished_run(result, data, split, fresh=False, **options):
     return run_card.FinishedRun(
         result=result, data=data, title="data", split=split, fresh=fresh, **options
     )
@@ -276,12 +276,12 @@ def test_the_printed_command_repeats_the_run(capsys):
 
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, split=LeaveLast(), seed=4)
     result = run(registry.create("output", epsilon=2.0, bound=0.2), problem, 4)
-    text = run_card.format_fit_command(repeatable(result, "restaurants", LeaveLast()))
+    text = run_card.format_fit_command(build_finished_run(result, "restaurants", LeaveLast()))
     assert main(shlex.split(text)[1:]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(dict(result.metrics))
 
 
-def ratings_file(path):
+def write_ratings(path):
     rng = np.random.default_rng(3)
     users, items = np.nonzero(rng.random((25, 20)) < 0.5)
     rows = [f"{u},i{i},{rng.integers(-4, 6) / 2}" for u, i in zip(users, items, strict=True)]
@@ -293,12 +293,12 @@ def ratings_file(path):
 @pytest.mark.parametrize("split", [RandomShare(0.1 + 0.2), SharePerUser(1 / 3)])
 def test_the_printed_command_repeats_a_run_on_a_file_to_the_last_digit(split, tmp_path, capsys):
     """Given: a range that begins with a minus, columns, numbers that six digits do not hold."""
-    where = str(ratings_file(tmp_path / "my ratings.csv"))
+    where = str(write_ratings(tmp_path / "my ratings.csv"))
     dataset = datasets.load(where, low=-2.0, high=2.5, user="who", item=2, rating=3)
     problem = build_problem(dataset, Task.RATINGS, split=split, seed=4)
     mechanism = registry.create("private-item-mean", epsilon=1 + 1 / 3, delta=1.23456789e-5)
     result = run(mechanism, problem, 4)
-    repeat = repeatable(result, dataset.loaded_name, split, reading=dataset.reading)
+    repeat = build_finished_run(result, dataset.loaded_name, split, reading=dataset.reading)
     assert main(shlex.split(run_card.format_fit_command(repeat))[1:]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["settings"] == result.as_dict()["settings"]
@@ -309,9 +309,9 @@ def test_the_printed_command_repeats_a_run_on_a_file_to_the_last_digit(split, tm
 def test_a_run_hides_a_fresh_seed_and_a_fixed_one_is_warned_of():
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=99)
     result = run(registry.create("gradient", epsilon=2.0), problem, 99)
-    fresh = repeatable(result, "restaurants", RandomShare(), fresh=True)
+    fresh = build_finished_run(result, "restaurants", RandomShare(), fresh=True)
     assert json.loads(run_card.format_run_json(fresh))["seed"] is None
-    fixed = repeatable(result, "restaurants", RandomShare())
+    fixed = build_finished_run(result, "restaurants", RandomShare())
     assert json.loads(run_card.format_run_json(fixed))["seed"] == 99
     assert run_card.SEED_NOTE in learned.render_run_report(fixed)
     assert run_card.SEED_NOTE not in learned.render_run_report(fresh)

@@ -23,7 +23,7 @@ def problem():
     return build_problem(datasets.load("restaurants"), Task.BINARY, seed=1)
 
 
-def trained(id, data="restaurants", seed=1, number=1, **settings):
+def run_training(id, data="restaurants", seed=1, number=1, **settings):
     """A finished run as a training job returns it."""
     cls = registry.get_mechanism(id)
     dataset = datasets.load(data)
@@ -118,7 +118,7 @@ def test_what_is_released_of_each_rating_is_in_the_units_of_the_ratings(id):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", ["gradient", "output", "dpmf", "private-frank-wolfe", "dplcf"])
 def test_the_released_panel_is_there_where_something_per_rating_is_released(id):
-    film = trained(id, "one-bit-lab").recording
+    film = run_training(id, "one-bit-lab").recording
     assert (film.released is not None) == (id in ("gradient", "dplcf"))
     assert bool(film.query) == (film.released is not None)
 
@@ -141,7 +141,7 @@ def test_predictions_are_places_in_the_range(problem, task):
 
 
 def test_the_film_of_a_run_ends_with_what_the_run_measured():
-    run = trained("private-frank-wolfe")
+    run = run_training("private-frank-wolfe")
     film = run.recording
     assert [frame.round for frame in film.frames] == list(range(1, run.result.rounds + 1))
     assert film.frames[-1].metric == run.result.metrics["rmse"]
@@ -171,7 +171,7 @@ def test_the_heading_of_a_run_states_its_finding(value, baseline, best, expected
     mechanism = registry.create("gradient", epsilon=1.0)
     levels = {mechanism.baseline: baseline, registry.NONPRIVATE_REFERENCES[mechanism.task]: best}
     result = dataclasses.replace(
-        trained("gradient").result,
+        run_training("gradient").result,
         metrics={"accuracy": value},
         baselines={id: {"accuracy": v} for id, v in levels.items() if v is not None},
     )
@@ -180,7 +180,7 @@ def test_the_heading_of_a_run_states_its_finding(value, baseline, best, expected
 
 def test_only_what_differs_between_two_runs_is_told_and_the_better_one_named():
     first, second = (
-        run_card.remember_run(trained("gradient", epsilon=e, number=k), "restaurants")
+        run_card.remember_run(run_training("gradient", epsilon=e, number=k), "restaurants")
         for k, e in ((1, 8.0), (2, 0.1))
     )
     assert run_card.tabulate_differences(first, second) == {
@@ -191,15 +191,15 @@ def test_only_what_differs_between_two_runs_is_told_and_the_better_one_named():
     better = max((first, second), key=lambda run: run.value)
     assert run_card.compare_runs(first, second).startswith(f"Run {better.number} is better by")
     assert "equally good" in run_card.compare_runs(first, first)
-    other = run_card.remember_run(trained("input-flip", number=3, seed=4), "restaurants")
+    other = run_card.remember_run(run_training("input-flip", number=3, seed=4), "restaurants")
     differing = run_card.tabulate_differences(first, other)["what differs"]
     assert differing == ["mechanism", "epsilon", "seed"]  # settings left alone are no difference
-    ranked = run_card.remember_run(trained("private-mean", number=4), "restaurants")
+    ranked = run_card.remember_run(run_training("private-mean", number=4), "restaurants")
     assert "different ratings" in run_card.compare_runs(first, ranked)
 
 
 def test_what_is_remembered_holds_no_ratings_but_the_corner():
-    run = trained("input-flip", "movie-night")
+    run = run_training("input-flip", "movie-night")
     remembered = run_card.remember_run(run, "movie-night")
     size = len(pickle.dumps(remembered))
     assert size < 1e6 < run.result.problem.train.values.nbytes * 3
@@ -217,7 +217,7 @@ def test_what_is_remembered_holds_no_ratings_but_the_corner():
 
 
 def test_without_its_own_reference_a_remembered_run_borrows_none():
-    run = trained("gradient")
+    run = run_training("gradient")
     film = dataclasses.replace(run.recording, reference=0.9)
     result = dataclasses.replace(run.result, baselines={})
     remembered = run_card.remember_run(dataclasses.replace(run, recording=film, result=result), "x")
