@@ -42,7 +42,7 @@ def check_finding(tab, slide, setting):
     if finding.picture is None:
         assert drawing.count() == 0
     else:
-        assert drawing.get_attribute("aria-label") == finding.picture.words
+        assert drawing.get_attribute("aria-label") == finding.picture.description
 
 
 def walk_through(tab, lesson):
@@ -67,7 +67,7 @@ def walk_through(tab, lesson):
                     slider.press(key)
                     setting[control.key] = value
                     check_finding(tab, slide, setting)
-                    assert slider.get_attribute("aria-valuetext") == control.name(value)
+                    assert slider.get_attribute("aria-valuetext") == control.format_value(value)
             elif control.options:
                 setting[control.key] = list(control.options)[-1]
                 tab.get_by_label(control.options[setting[control.key]], exact=True).check()

@@ -105,7 +105,7 @@ def test_another_epsilon_is_shown_and_spent_and_the_way_back_draws_nothing(page,
     press_button(page, "No")
     page.get_by_text("2 answers: 3 in all").wait_for()
     wait_for_arrival(page)
-    assert room.view().max_reports == pytest.approx(3, abs=1e-3)
+    assert room.view().max_epsilon == pytest.approx(3, abs=1e-3)
     room._last_press = 0.0
     room.press(0)
     page.get_by_role("heading", name=QUESTIONS[0]).wait_for()
@@ -555,9 +555,9 @@ def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
         "import streamlit as st\n"
         "from pages.ui import classroom\n"
         "if __name__ == '__main__':\n"
-        "    st.write('teacher' if classroom.allowed() else 'stranger')\n"
+        "    st.write('teacher' if classroom.has_full_access() else 'stranger')\n"
         "else:\n"
-        "    app = st.App(__file__, routes=classroom.routes(''))\n"
+        "    app = st.App(__file__, routes=classroom.build_routes(''))\n"
     )
     environment = {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET}
     with serve_app(tmp_path, script, **environment) as (server, _):

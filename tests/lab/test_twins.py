@@ -33,7 +33,7 @@ def measure_hit_ratios(id, **settings):
 
 def build_flat_method(interval):
     """A method without epsilon that reaches an interval."""
-    return SimpleNamespace(at=lambda epsilon: interval)  # noqa: ARG005
+    return SimpleNamespace(interval_at=lambda epsilon: interval)  # noqa: ARG005
 
 
 def load_shipped_line(id):

@@ -109,7 +109,7 @@ def add_what_if(statements, app, metric, target):
     view, current_stop, text = read_instrument(app), read_current_stop(app), read_all_text(app)
     half = find_one(r"± ([\d.]+(?: %)?)", current_stop["half"])
     assert view["title"].partition("(in ")[2].partition(",")[0] in current_stop["half"]  # the unit
-    answer = next(a for a in view["needed"]["answers"] if metric.text(target) in a["goal"])
+    answer = next(a for a in view["needed"]["answers"] if metric.format_value(target) in a["goal"])
     (attack, _), *_ = view["right"]
     statements.add(
         "What if",
@@ -253,7 +253,7 @@ def add_answer(statements, document, metric, where="dpmc answer"):
     point = next((point for point in document.get("curve", ()) if point["epsilon"] == 1.0), None)
     seeds = {*statements.found["seeds"].values(), str(document.get("curve_seeds"))}
     if point is not None and len(seeds) == 1:  # else it says that it rests on other seeds
-        statements.add(where, kept=point["said"], value=metric.text(point["value"]))
+        statements.add(where, kept=point["said"], value=metric.format_value(point["value"]))
     delta = find_one(r"epsilon [\d.]+, (delta [\de-]+)", document["said"]["unit"])
     if proved["delta"]:
         assert delta == f"delta {cards.format_delta(proved['delta'])}"
