@@ -339,7 +339,7 @@ def plan_units(restaurants, seeds):
 @pytest.mark.slow
 def test_runs_side_by_side_find_the_same(restaurants, tmp_path):
     question, advice, source, units = plan_units(restaurants, (1, 2))
-    serial, parallel, messages = UserScoreCache(), UserScoreCache(), []
+    serial, parallel, progress = UserScoreCache(), UserScoreCache(), []
     core.run_missing_units(units, source, serial)
     with Store(tmp_path / "results.sqlite") as store:
         core.run_missing_units(
@@ -348,10 +348,10 @@ def test_runs_side_by_side_find_the_same(restaurants, tmp_path):
             parallel,
             store=store,
             jobs=2,
-            report_progress=lambda *now: messages.append(now),
+            report_progress=lambda *now: progress.append(now),
         )
         assert store.find_stored_keys(unit.key for unit in units) == {unit.key for unit in units}
-    assert messages == [(k, len(units)) for k in range(len(units) + 1)]
+    assert progress == [(k, len(units)) for k in range(len(units) + 1)]
     findings = (
         core.compute_finding(question, advice, units, cache, restaurants.ratings)
         for cache in (serial, parallel)
