@@ -91,10 +91,10 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     settle(page)
     page.get_by_role("button", name="Train", exact=True).click()
     page.get_by_role("button", name=DOWNLOAD).wait_for()
-    other = browser.new_context().new_page()
-    open_and_settle(other, server + "data?data=upload")
-    assert other.get_by_text("which is not here").is_visible()
-    other.context.close()
+    other_page = browser.new_context().new_page()
+    open_and_settle(other_page, server + "data?data=upload")
+    assert other_page.get_by_text("which is not here").is_visible()
+    other_page.context.close()
 
 
 @pytest.mark.slow

@@ -82,8 +82,8 @@ def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
     tab.reload()
     tab.wait_for_selector(PLOTTED, state="attached")
     assert [read_text(tab, name) for name in names] == texts
-    other = opened("#" + tab.url.partition("#")[2])
-    assert [read_text(other, name) for name in names] == texts
+    copied_tab = opened("#" + tab.url.partition("#")[2])
+    assert [read_text(copied_tab, name) for name in names] == texts
 
 
 @pytest.mark.slow

@@ -221,11 +221,11 @@ def test_a_shared_step_opens_elsewhere_as_it_is(page, server, browser):
     tab_to(page, slider=True)
     press_key(page, "ArrowLeft")
     address = page.url
-    other = browser.new_page()
+    other_page = browser.new_page()
     try:
-        open_and_settle(other, address)
-        press_key(other, "ArrowRight")
+        open_and_settle(other_page, address)
+        press_key(other_page, "ArrowRight")
         expected = page.locator(".st-key-finding").inner_text()
-        assert other.locator(".st-key-finding").inner_text() == expected
+        assert other_page.locator(".st-key-finding").inner_text() == expected
     finally:
-        other.close()
+        other_page.close()

@@ -47,11 +47,11 @@ def test_the_picker_shows_its_groups_and_what_is_picked_is_in_the_address(page, 
     page.keyboard.press("Escape")
     settle(page)
     assert not chosen.is_visible()
-    again = read_params(page)["mechanism"][0]
-    assert again in opener.inner_text()
+    selected_id = read_params(page)["mechanism"][0]
+    assert selected_id in opener.inner_text()
     navigate_to(page, "Train")
     settle(page)
-    assert again in page.get_by_role("button", name="Mechanism").inner_text()
+    assert selected_id in page.get_by_role("button", name="Mechanism").inner_text()
 
 
 def find_pinned(page):
@@ -75,11 +75,11 @@ def test_the_noise_at_two_epsilons_is_compared_by_following_the_screen(page, ser
     assert page.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
     assert read_axes(page) == before
     address = page.url
-    again = page.context.new_page()
-    open_and_settle(again, address)
-    assert find_pinned(again).input_value() == "1"
-    assert again.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
-    again.close()
+    second_page = page.context.new_page()
+    open_and_settle(second_page, address)
+    assert find_pinned(second_page).input_value() == "1"
+    assert second_page.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
+    second_page.close()
 
 
 def read_axes(page):

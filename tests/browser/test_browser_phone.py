@@ -193,22 +193,22 @@ def test_a_reload_sends_the_same_report_and_draws_nothing(page, server, room):
         assert page.evaluate("draws") == 0
         assert read_text(page, "answered") == "only you know"
         assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
-    first, *again = list_reports(traffic)
-    assert again == [first, first]
+    first, *repeats = list_reports(traffic)
+    assert repeats == [first, first]
     assert room.view().poll(0).reports == 1
 
 
 def test_a_second_tab_of_the_browser_draws_nothing(page, server, room):
     force_draw(page, LIE)
-    other = page.context.new_page()
-    force_draw(other, TRUTH)
-    traffic = record_traffic(other)
-    other.goto(server + "phone")
-    other.get_by_role("button", name="No", exact=True).wait_for()
+    second_page = page.context.new_page()
+    force_draw(second_page, TRUTH)
+    traffic = record_traffic(second_page)
+    second_page.goto(server + "phone")
+    second_page.get_by_role("button", name="No", exact=True).wait_for()
     send_answer(page, server, "No")
-    press_button(other, "No")
-    wait_for_arrival(other)
-    assert other.evaluate("draws") == 0
+    press_button(second_page, "No")
+    wait_for_arrival(second_page)
+    assert second_page.evaluate("draws") == 0
     assert [report["bit"] for report in list_reports(traffic)] == [1]
     assert (room.view().poll(0).yes, room.view().poll(0).reports) == (1, 1)
 
@@ -328,13 +328,13 @@ def test_before_and_after_a_class(page, server):
     new_room.ask(0)
     press_button(page, "Yes")
     wait_for_arrival(page)
-    was = page.evaluate("localStorage.getItem(KEY)")
+    token_before = page.evaluate("localStorage.getItem(KEY)")
     open_asked_room(questions=("Another?",))  # a new room, a new token
     page.get_by_role("heading", name="Another?").wait_for()
     press_button(page, "Yes")
     wait_for_arrival(page)
-    now = page.evaluate("localStorage.getItem(KEY)")
-    assert len({json.loads(stored)["token"] for stored in (was, now)}) == 2
+    token_after = page.evaluate("localStorage.getItem(KEY)")
+    assert len({json.loads(stored)["token"] for stored in (token_before, token_after)}) == 2
     assert "1 answer at epsilon 2" in read_text(page, "spent")
 
 

@@ -81,8 +81,8 @@ def test_dragging_moves_numbers_lists_and_tiles_but_neither_axes_nor_layout(inst
     drag_to(page, 0.1)
     page.wait_for_timeout(150)
     assert page.evaluate(LAYOUT_SCRIPT) == layout
-    now = [read_text(page, name) for name in ("value", "lists", "cells", "attack")]
-    assert all(a != b for a, b in zip(now, texts, strict=True))
+    current_texts = [read_text(page, name) for name in ("value", "lists", "cells", "attack")]
+    assert all(a != b for a, b in zip(current_texts, texts, strict=True))
     assert "epsilon=10" in page.url  # nothing is told before the slider is let go
     page.mouse.up()
     page.wait_for_url(re.compile("epsilon=0.1"))
@@ -337,12 +337,12 @@ def test_names_stand_at_their_lines_in_a_window_of_any_height(instrument, width,
         note.text_content(): note.bounding_box()
         for note in page.locator(".dpmc-plot .annotation").all()
     }
-    guess = next(box for text, box in boxes.items() if text.startswith("guessing"))
+    baseline_box = next(box for text, box in boxes.items() if text.startswith("guessing"))
     low, high = (
         page.locator(".dpmc-plot .ytick text", has_text=name).bounding_box()
         for name in ("50%", "60%")
     )
-    middle = [box["y"] + box["height"] / 2 for box in (low, high, guess)]
+    middle = [box["y"] + box["height"] / 2 for box in (low, high, baseline_box)]
     line = middle[0] + (middle[1] - middle[0]) * 0.52  # 55.2 %: nothing else is near
     assert middle[2] == pytest.approx(line, abs=3)
     column = sorted((b for t, b in boxes.items() if "attack" not in t), key=lambda b: b["y"])

@@ -117,8 +117,8 @@ def test_what_each_of_many_may_spend_costs_the_budget_in_a_year(restaurants):
         cost = core._compute_cost(
             question, advice, advice.mechanism.guarantee(restaurants.ratings.public)
         )
-        again = registry.create(advice.mechanism.id, epsilon=cost.per_release)
-        guarantee = again.guarantee(restaurants.ratings.public).repeat(times)
+        per_release = registry.create(advice.mechanism.id, epsilon=cost.per_release)
+        guarantee = per_release.guarantee(restaurants.ratings.public).repeat(times)
         spent = guarantee.certified(question.change, 1e-6).epsilon
         assert spent == pytest.approx(1.0, rel=1e-4)
         assert cost.year > 5.0
@@ -306,9 +306,9 @@ def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
     folder = tmp_path / "results-users"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
-    again = UserScoreCache.from_store_path(tmp_path / "results.sqlite")
+    reloaded = UserScoreCache.from_store_path(tmp_path / "results.sqlite")
     for unit in units:
-        assert np.array_equal(again.get(unit.key).totals, cache.get(unit.key).totals)
+        assert np.array_equal(reloaded.get(unit.key).totals, cache.get(unit.key).totals)
     (folder / f"{units[0].key}.npz").write_bytes(b"broken")
     assert UserScoreCache.from_store_path(tmp_path / "results.sqlite").get(units[0].key) is None
 

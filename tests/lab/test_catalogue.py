@@ -198,9 +198,9 @@ def test_two_files_that_differ_by_one_item_give_releases_of_one_shape(dpmc, tmp_
             run_release(dpmc, f, *MEAN, "--catalogue", items, "--users", users_option)
             for f in files
         ]
-        (first, arrays, _), (second, again, _) = releases
+        (first, arrays, _), (second, other_arrays, _) = releases
         assert {n: (a.shape, a.dtype) for n, a in arrays.items()} == {
-            n: (a.shape, a.dtype) for n, a in again.items()
+            n: (a.shape, a.dtype) for n, a in other_arrays.items()
         }
         assert arrays["items"].shape[0] == len(ITEMS)
         assert arrays["item_ids"].tolist() == ITEMS

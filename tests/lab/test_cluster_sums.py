@@ -158,12 +158,12 @@ def test_sums_over_partitions_are_those_of_one_machine(id, settings, folders):
 @pytest.mark.parametrize(("id", "settings"), METHODS, ids=IDS)
 def test_what_is_run_again_changes_nothing_and_draws_nothing(id, settings, folders):
     mechanism = create_mechanism(id, settings)
-    first, again = (
+    first, repeated_run = (
         fit_recorded(mechanism, load_partitions(folders[3], mechanism.task, Immediate(times)))[0]
         for times in (1, 2)
     )
-    assert len(first) == len(again)
-    for publication, repeated in zip(first, again, strict=True):
+    assert len(first) == len(repeated_run)
+    for publication, repeated in zip(first, repeated_run, strict=True):
         assert np.array_equal(publication.private, repeated.private)
         assert np.array_equal(publication.published, repeated.published)
 
@@ -227,8 +227,10 @@ def test_another_rating_is_another_fingerprint(folders, tmp_path):
     user, item, rating = rows[5]
     changed = [*rows[:5], (user, item, 6 - rating if rating != 3 else 4.0), *rows[6:]]
     ratings = load_partitions(folders[3], Task.RATINGS)
-    other = load_partitions(write_partitions(tmp_path / "changed", changed, 3), Task.RATINGS)
-    assert ratings.fingerprint != other.fingerprint
+    changed_partitions = load_partitions(
+        write_partitions(tmp_path / "changed", changed, 3), Task.RATINGS
+    )
+    assert ratings.fingerprint != changed_partitions.fingerprint
 
 
 def test_a_user_of_two_files_is_refused_on_a_cluster_alone(tmp_path):

@@ -501,11 +501,11 @@ def test_what_is_asked_next_follows_from_answers_and_not_from_raw_counts(
     """Everybody has everything, or nobody has anything: given the same answers, the same questions
     are asked in the same order, and items learn the same."""
     mechanism = registry.create(id, epsilon=epsilon)
-    first, second, queries, again = replay_answers(
+    first, second, queries, repeated_queries = replay_answers(
         mechanism, clicks(first_clicks), clicks(second_clicks)
     )
     assert len(first) == len(second)
-    assert queries == again
+    assert queries == repeated_queries
     for a, b in zip(first, second, strict=True):
         assert {k: v for k, v in a.trace.items() if k not in a.raw} == {
             k: v for k, v in b.trace.items() if k not in b.raw
@@ -520,10 +520,10 @@ def test_features_of_the_first_round_hold_no_raw_count():
     the answers stay, and nobody else's predictions move in any round."""
     likes = np.arange(100)[:, None] % 2 == np.arange(12) % 2
     clicks_matrix = np.random.default_rng(0).random(likes.shape) < np.where(likes, 0.8, 0.05)
-    other = clicks_matrix.copy()
-    other[4] = ~other[4]
+    changed_clicks = clicks_matrix.copy()
+    changed_clicks[4] = ~changed_clicks[4]
     mechanism = registry.create("private-taste", epsilon=1e4, rank=3)
-    first, second = replay_run(mechanism, clicks(clicks_matrix), clicks(other), 4)
+    first, second = replay_run(mechanism, clicks(clicks_matrix), clicks(changed_clicks), 4)
     assert first.public_traces[0]["taste that is heard"] > 0.5
     for a, b in zip(first.other_predictions, second.other_predictions, strict=True):
         assert np.array_equal(a, b)

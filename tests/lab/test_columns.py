@@ -170,8 +170,8 @@ def test_items_alone_are_used(files: Path, capsys: pytest.CaptureFixture[str]) -
     (prepared,), _ = fitted("private-effects", *items, "--prepare", "features")
     assert items_only == prepared
     assert items_only.startswith(("features#", "features=#"))
-    (some,), _ = fitted("private-effects", *items, "--prepare", "features=kind")
-    assert some.startswith("features=kind#")
+    (one_kind,), _ = fitted("private-effects", *items, "--prepare", "features=kind")
+    assert one_kind.startswith("features=kind#")
     steps, message = fitted("input-flip", *items)
     assert steps == ["binarise=middle"]
     assert "--items is not used by input-flip" in message

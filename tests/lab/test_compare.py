@@ -104,8 +104,10 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
             [make_record(epsilon=e, seed=s, accuracy=e + s) for e in (2.0, 1.0) for s in (1, 2)]
         )
         opened.add([make_record(epsilon=4.0, seed=2, accuracy=6.0)])
-        guess = [make_record("private-majority", e, s, 0.5 + s) for e in (1.0, 4.0) for s in (1, 2)]
-        opened.add(guess)
+        baseline = [
+            make_record("private-majority", e, s, 0.5 + s) for e in (1.0, 4.0) for s in (1, 2)
+        ]
+        opened.add(baseline)
         for id, level in (("clear", 0.7), ("reference-binary", 0.8)):
             opened.add([make_record(id, None, seed=s, accuracy=level + s) for s in (1, 2)])
         opened.add([make_record("majority", None, seed=1)])  # beside methods without noise alone
@@ -119,7 +121,7 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
             lines.load_curve_chart(opened, ["input-flip"], METRICS["accuracy"], keys=["x"])[1:]
         )
         plain = lines.load_curve_chart(opened, ["clear"], METRICS["accuracy"])
-    (curve,), (guess,), (some,) = picture.lines, picture.private_baselines, less.lines
+    (curve,), (baseline,), (fewer,) = picture.lines, picture.private_baselines, less.lines
     assert picture.baselines == ()
     assert [level.mechanism for level in picture.nonprivate_counterparts] == [
         "reference-binary",
@@ -131,16 +133,16 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
     assert [level.mechanism for level in plain.baselines] == ["majority"]
     assert not any(plain.private_baselines)
     assert curve.epsilon.tolist() == [1.0, 2.0, 4.0]
-    assert (curve.seeds.tolist(), some.seeds.tolist()) == ([1, 2], [2])
+    assert (curve.seeds.tolist(), fewer.seeds.tolist()) == ([1, 2], [2])
     assert np.array_equal(curve.values, [[2, 3], [3, 4], [np.nan, 6]], equal_nan=True)
     assert curve.label == "Input perturbation"
     assert curve.certified["row_values"].tolist() == [30.0, 60.0, 120.0]
     assert np.isinf(curve.certified["entry"]).all()
     assert curve.reasons == {"entry": "the pattern is public"}
-    assert guess.mechanism == "private-majority"
-    assert guess.epsilon.tolist() == [1.0, 4.0]
-    assert guess.values.tolist() == [[1.5, 2.5], [1.5, 2.5]]
-    assert some.values.tolist() == [[4.0]]
+    assert baseline.mechanism == "private-majority"
+    assert baseline.epsilon.tolist() == [1.0, 4.0]
+    assert baseline.values.tolist() == [[1.5, 2.5], [1.5, 2.5]]
+    assert fewer.values.tolist() == [[4.0]]
 
 
 # --- units -----------------------------------------------------------------------------------
@@ -493,10 +495,10 @@ def test_rows_of_ones_own_and_rows_that_came_are_one_line():
     grid = GRID.tolist()
     values = build_line(rising, seeds=5).values
     rows = build_rows("input-flip", values, grid, range(1, 6), claim)
-    some = build_rows("input-flip", [[0.7, 0.8], [np.nan, 0.9]], [0.2, 1.0], [2, 9], claim)
-    guess = build_rows("private-majority", values, grid, range(1, 6), claim)
-    shipped = {"input-flip": rows, "private-majority": guess}
-    joined = lines.build_curve_chart({"input-flip": some}, ids, metric, shipped)
+    some_rows = build_rows("input-flip", [[0.7, 0.8], [np.nan, 0.9]], [0.2, 1.0], [2, 9], claim)
+    baseline_rows = build_rows("private-majority", values, grid, range(1, 6), claim)
+    shipped = {"input-flip": rows, "private-majority": baseline_rows}
+    joined = lines.build_curve_chart({"input-flip": some_rows}, ids, metric, shipped)
     (joined_line,) = joined.lines
     assert joined_line.epsilon.tolist() == grid
     assert joined_line.seeds.tolist() == [1, 2, 3, 4, 5, 9]

@@ -41,8 +41,8 @@ def test_every_round_each_party_sends_and_receives_the_profiles(profiles: Profil
         assert message.payload["profiles"].shape == (exchanged, 4)
         assert SERVER in (message.sender, message.receiver)  # parties never meet
     sent = [m.payload["profiles"] for m in transcript if m.receiver == SERVER and m.round == 1]
-    back = [m.payload["profiles"] for m in transcript if m.sender == SERVER and m.round == 1]
-    assert all(b == pytest.approx(np.mean(sent, axis=0)) for b in back)
+    returned = [m.payload["profiles"] for m in transcript if m.sender == SERVER and m.round == 1]
+    assert all(b == pytest.approx(np.mean(sent, axis=0)) for b in returned)
     assert model.left.shape == (30, 4)
     assert model.right.shape == (20, 4)
 
@@ -61,8 +61,8 @@ def test_what_a_party_sends_does_not_show_another_partys_users() -> None:
             {m.sender: m.payload["profiles"] for m in list_received(run.transcript, SERVER)}
         )
     assert not np.array_equal(sent[0]["party 1"], sent[1]["party 1"])
-    for other in ("party 2", "party 3"):
-        assert np.array_equal(sent[0][other], sent[1][other])
+    for other_party in ("party 2", "party 3"):
+        assert np.array_equal(sent[0][other_party], sent[1][other_party])
 
 
 def record_run(flow: Federation, ratings: Ratings) -> list[Publication]:

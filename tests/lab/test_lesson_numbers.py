@@ -152,30 +152,30 @@ def read_range_scores(mechanism, epsilon):
     """Its scores, those of its guess, and those without privacy."""
     if mechanism == "private-effects":
         by_mechanism = read_scores("movie-night-ratings.csv", "rmse")
-        guess, nonprivate = (
+        baseline, nonprivate = (
             by_mechanism["private-own-mean", epsilon],
             by_mechanism["reference-ratings", None],
         )
     else:
         by_mechanism = read_scores("movie-night.csv", "accuracy")
-        guess = max(
+        baseline = max(
             by_mechanism["majority", None], by_mechanism["private-majority", epsilon], key=mean
         )
         nonprivate = by_mechanism["reference-binary", None]
-    return by_mechanism[mechanism, epsilon], guess, nonprivate
+    return by_mechanism[mechanism, epsilon], baseline, nonprivate
 
 
 def compute_gain_share(mechanism, epsilon):
-    value, guess, nonprivate = map(mean, read_range_scores(mechanism, epsilon))
-    return (value - guess) / (nonprivate - guess)
+    value, baseline, nonprivate = map(mean, read_range_scores(mechanism, epsilon))
+    return (value - baseline) / (nonprivate - baseline)
 
 
 def compute_significant_share(mechanism, epsilon):
     """The share in percent, where 95 % intervals over seeds tell it from guessing."""
-    value, guess, _ = read_range_scores(mechanism, epsilon)
-    reach = sum(t.ppf(0.975, len(v) - 1) * stdev(v) / len(v) ** 0.5 for v in (value, guess))
+    value, baseline, _ = read_range_scores(mechanism, epsilon)
+    reach = sum(t.ppf(0.975, len(v) - 1) * stdev(v) / len(v) ** 0.5 for v in (value, baseline))
     share = compute_gain_share(mechanism, epsilon)
-    return [100 * share] if share > 0 and abs(mean(value) - mean(guess)) > reach else []
+    return [100 * share] if share > 0 and abs(mean(value) - mean(baseline)) > reach else []
 
 
 @cache
@@ -460,8 +460,8 @@ def read_feature_scores(mechanism, epsilon, data="movie-night"):
 
 def compute_scaled_gain(errors, epsilon=0.1):
     """Between a person's mean and no privacy, both without facts."""
-    _, guess, nonprivate = map(mean, read_range_scores("private-effects", epsilon))
-    return (mean(errors) - guess) / (nonprivate - guess)
+    _, baseline, nonprivate = map(mean, read_range_scores("private-effects", epsilon))
+    return (mean(errors) - baseline) / (nonprivate - baseline)
 
 
 def compute_ci_half_width(values):
@@ -503,15 +503,15 @@ def find_equal_epsilon(epsilon):
 
 def public(key, m, *_):
     e, mechanism = m["epsilon"], "private-effects"
-    told_gains = tuple(compute_scaled_gain(read_feature_scores(mechanism, s), s) for s in STOPS)
+    feature_gains = tuple(compute_scaled_gain(read_feature_scores(mechanism, s), s) for s in STOPS)
     gains = tuple(compute_gain_share(mechanism, s) for s in STOPS)
     gain, items_only_gain = (
-        told_gains[STOPS.index(e)],
+        feature_gains[STOPS.index(e)],
         compute_scaled_gain(read_feature_scores("alone", None)),
     )
-    guess = read_range_scores(mechanism, e)[1]
-    is_distinct = mean(guess) - mean(read_feature_scores(mechanism, e)) > compute_ci_half_width(
-        guess
+    baseline = read_range_scores(mechanism, e)[1]
+    is_distinct = mean(baseline) - mean(read_feature_scores(mechanism, e)) > compute_ci_half_width(
+        baseline
     ) + compute_ci_half_width(read_feature_scores(mechanism, e))
     if key == "poster":
         expected = [
@@ -522,18 +522,18 @@ def public(key, m, *_):
             *([100 * gain] if is_distinct else []),
             *compute_significant_share(mechanism, e),
         ]
-        return [], expected, [], {"with genres": told_gains, "without": gains}
+        return [], expected, [], {"with genres": feature_gains, "without": gains}
     if key == "worth":
         lines = {"without genres": gains, f"with genres at {e:g}": gain}
         min_epsilon = find_equal_epsilon(e)
-        before = [1, 100 * told_gains[STOPS.index(1)], 1, find_equal_epsilon(1), 10]
+        before = [1, 100 * feature_gains[STOPS.index(1)], 1, find_equal_epsilon(1), 10]
         return before, [10 if min_epsilon is None else min_epsilon, e, 3], [], lines
     if key == "alone":
-        lines = {"genres and others' ratings": told_gains, "alone": items_only_gain}
-        before = to_percent(0, items_only_gain, told_gains[STOPS.index(1)])
+        lines = {"genres and others' ratings": feature_gains, "alone": items_only_gain}
+        before = to_percent(0, items_only_gain, feature_gains[STOPS.index(1)])
         return before, [100 * items_only_gain, e, 100 * gain], [], lines
     raw = compute_scaled_gain(read_feature_scores("reference-ratings", None)) - 1
-    lines = {"genres add": tuple(a - b for a, b in zip(told_gains, gains, strict=True))}
+    lines = {"genres add": tuple(a - b for a, b in zip(feature_gains, gains, strict=True))}
     adds = 100 * (gain - compute_gain_share(mechanism, e))
     expected = [
         100 * raw,

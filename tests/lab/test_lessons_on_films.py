@@ -74,10 +74,10 @@ def test_what_one_rating_lights_up():
     assert lit.epsilon == pytest.approx(lit.changes.sum() / guarantee.releases.matrix.scale)
     assert lit.epsilon > 20 * lit.claimed
     assert guarantee.certified().epsilon == 40 * 400 * lit.claimed
-    other, _, max_rated = numbers.load_audit_example("many")
+    other_example, _, max_rated = numbers.load_audit_example("many")
     assert max_rated == np.bincount(ratings.users).max()
-    assert other.cells > 10 * lit.cells  # of other people too
-    assert other.epsilon > lit.claimed
+    assert other_example.cells > 10 * lit.cells  # of other people too
+    assert other_example.epsilon > lit.claimed
 
 
 def test_the_audit_refutes_the_claim():
@@ -91,11 +91,11 @@ def test_the_audit_refutes_the_claim():
 
 
 def test_the_gain_that_is_kept_is_that_of_the_shipped_rows():
-    private_scores, guess, nonprivate = (
+    private_scores, baseline_scores, nonprivate = (
         read_scores(id)
         for id in ("input-flip", "majority", registry.NONPRIVATE_REFERENCES[Task.BINARY])
     )
-    baseline = max(guess[""], read_scores("private-majority")["1"])
+    baseline = max(baseline_scores[""], read_scores("private-majority")["1"])
     expected = (private_scores["1"] - baseline) / (nonprivate[""] - baseline)
     assert numbers.compute_lesson_gain("input-flip", 1.0).share == pytest.approx(expected, abs=1e-6)
     question = LESSONS["choose"].get_slide("price").predict

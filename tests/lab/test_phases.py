@@ -227,11 +227,11 @@ def test_refitted_factors_stay_at_home_and_read_the_own_ratings_alone(scenario):
     published_messages = [m for m in run.transcript if m.kind == PUBLISHED]
     assert {m.sender for m in published_messages} == {RECOMMENDER}
     assert {m.round for m in published_messages} == {4, 8, 12}
-    (original, *_), (again, *_) = (
+    (original, *_), (repeated, *_) = (
         [play_scenario(scenario(**THREE), data)[0].refit_users(run.items)]
         for data in build_neighbours()
     )
-    assert np.flatnonzero(np.abs(original - again).sum(axis=1) > 1e-12).tolist() == [1]
+    assert np.flatnonzero(np.abs(original - repeated).sum(axis=1) > 1e-12).tolist() == [1]
     assert np.linalg.norm(original, axis=1).max() <= 1 + 1e-12
 
 
@@ -302,8 +302,8 @@ def test_an_item_without_noise_in_one_phase_takes_part_in_another():
     assert set(run.skipped.noiseless_items).isdisjoint(set.union(*active))
     for phase in run.phases:
         assert not np.delete(phase.noise, phase.active, axis=0).any()
-        for _, where in phase.steps:
-            assert set(where) <= set(phase.active)
+        for _, item_positions in phase.steps:
+            assert set(item_positions) <= set(phase.active)
     assert np.abs(run.items - compute_reference_items(run)).max() < 1e-3
 
 
@@ -315,7 +315,7 @@ def test_the_recommender_picks_so_many_of_an_item_and_others_each_round(picked):
     expected = np.minimum(run.raters[run.phase.active], picked)
     assert len(published[0].private) == expected.sum()
     groups = []
-    for (pairs, where), sums, model in zip(
+    for (pairs, item_positions), sums, model in zip(
         run.phase.steps, run.phase.sums, run.phase.models, strict=False
     ):
         counts = np.bincount(run.item_of_pair[pairs], minlength=len(run.items))
@@ -323,7 +323,7 @@ def test_the_recommender_picks_so_many_of_an_item_and_others_each_round(picked):
         groups.append(tuple(pairs))
         # the sum over few holds all of the noise
         slope = sum_by_item(run, run.users.gradient(pairs, model[run.item_of_pair[pairs]]), pairs)
-        off = np.abs(sums - slope - run.phase.noise)[where]
+        off = np.abs(sums - slope - run.phase.noise)[item_positions]
         assert off.max() <= run.raters.max() * settings.fixed_point.step
     assert len(set(groups)) == 6
     assert np.abs(run.items - compute_reference_items(run)).max() <= 10 * settings.fixed_point.step

@@ -94,8 +94,8 @@ def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp
         assert completed.returncode == 0, completed.stderr
         assert "8 rows (8 new)" in completed.stdout
     assert read_metrics(stores[0]) == read_metrics(stores[1])
-    again = run_child("-m", "dpmc_lab", *argv)
-    assert "8 rows (0 new)" in again.stdout
+    repeated = run_child("-m", "dpmc_lab", *argv)
+    assert "8 rows (0 new)" in repeated.stdout
     store = ["--store", str(stores[0])]
     assert main(["store", "list", *store]) == 0
     assert "noisy-mean (not loaded)" in capsys.readouterr().out
@@ -336,11 +336,11 @@ def test_the_same_text_gives_the_same_run_in_every_process(file):
 
 
 def test_two_files_of_one_name_are_two_plugins(file, tmp_path):
-    other = tmp_path / "elsewhere" / file.name
-    other.parent.mkdir()
-    other.write_text(edit_example("noisy-mean", "other-mean"))
+    other_file = tmp_path / "elsewhere" / file.name
+    other_file.parent.mkdir()
+    other_file.write_text(edit_example("noisy-mean", "other-mean"))
     plugins.load_plugin(file)
-    plugins.load_plugin(other)
+    plugins.load_plugin(other_file)
     assert {"noisy-mean", "other-mean"} <= set(registry.MECHANISMS)
 
 

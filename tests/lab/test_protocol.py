@@ -100,11 +100,11 @@ def test_scenario_3_counts_agree_with_the_formula_when_a_user_leaves():
     run, _ = play_scenario(settings)
     pairs, items = len(run.user_of_pair), len(run.phase.active)
     rated_items = run.item_of_pair[run.user_of_pair == 1]
-    again = int(np.isin(run.item_of_pair, rated_items).sum()) - len(rated_items)
+    n_repeated = int(np.isin(run.item_of_pair, rated_items).sum()) - len(rated_items)
     d = settings.rank  # that round's items of the user who left are tried again, by all others
     expected = settings.predict_traffic(run.raters, run.public.users) | {
-        MODEL: Traffic.from_messages(3 * pairs + again, 3 * d),
-        ANSWER: Traffic.from_messages(3 * pairs - len(rated_items) + again, d),
+        MODEL: Traffic.from_messages(3 * pairs + n_repeated, 3 * d),
+        ANSWER: Traffic.from_messages(3 * pairs - len(rated_items) + n_repeated, d),
         RESTART: Traffic.from_messages(len(rated_items), 1),
         SUM: Traffic.from_messages(3 * items, d),
     }
@@ -343,12 +343,14 @@ def test_in_scenario_3_a_user_who_leaves_changes_neither_noise_nor_result(round)
     assert rounds == [1, 2, 3, 4]
     # the noise in each round's sum is the whole noise, whoever answered
     user_factors, group, phase = run.users.factors, run.item_of_pair, run.phase
-    for (pairs, where), sums, model in zip(phase.steps, phase.sums, phase.models, strict=False):
+    for (pairs, item_positions), sums, model in zip(
+        phase.steps, phase.sums, phase.models, strict=False
+    ):
         slope = np.zeros_like(run.items)
         np.add.at(slope, group[pairs], run.users.gradient(pairs, model[group[pairs]]))
-        gap = np.abs(sums - slope - run.phase.noise)[where]
+        gap = np.abs(sums - slope - run.phase.noise)[item_positions]
         assert gap.max() <= run.raters.max() * settings.fixed_point.step
-        assert np.array_equal(np.unique(group[pairs]), where)
+        assert np.array_equal(np.unique(group[pairs]), item_positions)
     assert np.abs(run.items - compute_reference_items(run)).max() <= 10 * settings.fixed_point.step
     departed = run.user_of_pair[run.phase.steps[round - 1][0]] if round else np.empty(0)
     assert 1 not in departed
@@ -411,7 +413,7 @@ def test_items_too_few_were_there_to_make_noise_for_take_no_part_and_are_listed(
     other_items = {*run.phase.active, *run.skipped.unrated_items, *run.skipped.rare_items}
     assert unmade | other_items == set(range(10))
     for item in range(10):
-        summed = any(item in where for _, where in run.phase.steps)
+        summed = any(item in item_positions for _, item_positions in run.phase.steps)
         assert not (item in unmade and summed)
         assert np.array_equal(run.phase.noise[item], np.zeros(3)) is (item not in run.phase.active)
     assert (

@@ -107,12 +107,12 @@ def test_the_moments_tell_the_residual_at_the_truth(id, epsilon):
         out = channel.publish(mechanism.encode_rows(ratings, channel), np.random.default_rng(seed))
         reports = mechanism.reports(out, channel, ratings.public)
         scaled_truth = (truth[reports.pattern.users, reports.pattern.items] - 3) / 2
-        gains = (1.0, reports.gain)
-        predicted.append([reports.residual(debias_factor) for debias_factor in gains])
+        debias_factors = (1.0, reports.gain)
+        predicted.append([reports.residual(debias_factor) for debias_factor in debias_factors])
         measured.append(
             [
                 np.linalg.norm(reports.values - debias_factor * scaled_truth)
-                for debias_factor in gains
+                for debias_factor in debias_factors
             ]
         )
     assert np.mean(predicted, axis=0) == pytest.approx(np.mean(measured, axis=0), rel=0.02)

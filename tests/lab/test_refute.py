@@ -258,11 +258,11 @@ def test_canaries_are_of_the_unit(change):
         for plan in build_plans(build_table(clicks=clicks), change, np.random.default_rng(0)):
             coins = np.random.default_rng(1).random(plan.count) < 0.5
             for canary in range(plan.count):
-                other = coins.copy()
-                other[canary] ^= True
+                flipped_coins = coins.copy()
+                flipped_coins[canary] ^= True
                 first, second = (
                     RatingTable.from_ratings(plan.build_ratings(c)).values if c.any() else None
-                    for c in (coins, other)
+                    for c in (coins, flipped_coins)
                 )
                 if first is None or second is None:
                     continue
@@ -328,8 +328,8 @@ def test_answers_in_which_canaries_meet_are_told_from_the_others(larger):
     history = record_history(mechanism, plan.build_ratings(np.arange(plan.count) % 2 == 0), 1)
     owners = Scorer(mechanism, plan, history, 1).answer_owners
     assert list(owners) == [0]
-    where = plan.owner[ratings.users, ratings.items]
-    assert (owners[0] == where).all()
+    cell_owners = plan.owner[ratings.users, ratings.items]
+    assert (owners[0] == cell_owners).all()
 
 
 def test_all_scores_at_once_are_those_of_one_canary_after_another():

@@ -59,33 +59,38 @@ def test_a_shipped_line_equals_the_one_a_sweep_gives(computed):
     plan, store = computed
     stored = lines.load_curve_chart(store, IDS, METRICS["accuracy"], keys=plan.keys.curves)
     assert [line.mechanism for line in stored.lines] == list(IDS)
-    for other in stored.lines:
-        shipped_chart = load_chart("restaurants", other.mechanism)
+    for stored_line in stored.lines:
+        shipped_chart = load_chart("restaurants", stored_line.mechanism)
         (line,) = shipped_chart.lines
-        mask = np.isin(line.epsilon, other.epsilon)
-        assert line.key == other.key
-        assert line.info._replace(id=0) == other.info._replace(id=0)
-        assert line.change is other.change
-        assert line.claimed[mask] == pytest.approx(other.claimed)
-        assert set(line.certified) == set(other.certified)
+        mask = np.isin(line.epsilon, stored_line.epsilon)
+        assert line.key == stored_line.key
+        assert line.info._replace(id=0) == stored_line.info._replace(id=0)
+        assert line.change is stored_line.change
+        assert line.claimed[mask] == pytest.approx(stored_line.claimed)
+        assert set(line.certified) == set(stored_line.certified)
         for unit, certified in line.certified.items():
-            assert certified[mask] == pytest.approx(other.certified[unit])
-        assert set(line.reasons) == set(other.reasons)
-        assert line.prepared == other.prepared
-        assert line.values[mask][:, :2] == pytest.approx(other.values, abs=1e-5)
-        ours = {
+            assert certified[mask] == pytest.approx(stored_line.certified[unit])
+        assert set(line.reasons) == set(stored_line.reasons)
+        assert line.prepared == stored_line.prepared
+        assert line.values[mask][:, :2] == pytest.approx(stored_line.values, abs=1e-5)
+        counterparts = {
             counterpart.key: counterpart.values for counterpart in stored.nonprivate_counterparts
         }
         for level in shipped_chart.nonprivate_counterparts:
-            assert level.values[:2] == pytest.approx(ours[level.key], abs=1e-5)
-        (guess,), (stored_baseline,) = shipped_chart.private_baselines, stored.private_baselines
-        assert (guess.key, shipped_chart.baselines, stored.baselines) == (
+            assert level.values[:2] == pytest.approx(counterparts[level.key], abs=1e-5)
+        (shipped_baseline,), (stored_baseline,) = (
+            shipped_chart.private_baselines,
+            stored.private_baselines,
+        )
+        assert (shipped_baseline.key, shipped_chart.baselines, stored.baselines) == (
             stored_baseline.key,
             (),
             (),
         )
-        mask = np.isin(guess.epsilon, stored_baseline.epsilon)
-        assert guess.values[mask][:, :2] == pytest.approx(stored_baseline.values, abs=1e-5)
+        mask = np.isin(shipped_baseline.epsilon, stored_baseline.epsilon)
+        assert shipped_baseline.values[mask][:, :2] == pytest.approx(
+            stored_baseline.values, abs=1e-5
+        )
 
 
 def test_shipped_rows_are_the_units_a_sweep_would_run(computed):
@@ -150,10 +155,14 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
             str(sorted(settings.items())) for settings in expected
         )
         assert len(chart.lines) == len(expected)
-        guess = chart.baseline_id(chart.lines[0])
-        private = guess != id and registry.adds_noise(registry.get_mechanism(guess))
-        assert {g.mechanism for g in chart.private_baselines} == ({guess} if private else set())
-        public = guess if not registry.adds_noise(registry.get_mechanism(guess)) else None
+        baseline_id = chart.baseline_id(chart.lines[0])
+        private = baseline_id != id and registry.adds_noise(registry.get_mechanism(baseline_id))
+        assert {g.mechanism for g in chart.private_baselines} == (
+            {baseline_id} if private else set()
+        )
+        public = (
+            baseline_id if not registry.adds_noise(registry.get_mechanism(baseline_id)) else None
+        )
         features_only = (
             {registry.WITHOUT_OTHERS_BASELINES[task]} if has_features else set()
         )  # drawn beside what takes more
@@ -247,8 +256,10 @@ def test_curves_of_another_revision_or_setting_are_left_out():
     stamp = json.loads(head.removeprefix("# "))
     older = stamp | {"revisions": stamp["revisions"] | {"output": 0}}
     flips = [name for name in stamp["settings"] if name.split()[0] == "input-flip"]
-    other = stamp | {"settings": stamp["settings"] | {name: {"radius": 0.123} for name in flips}}
-    for changed, left in ((older, "input-flip"), (other, "output")):
+    other_stamp = stamp | {
+        "settings": stamp["settings"] | {name: {"radius": 0.123} for name in flips}
+    }
+    for changed, left in ((older, "input-flip"), (other_stamp, "output")):
         with shipped.read_curves(io.StringIO(f"# {json.dumps(changed)}\n{rows}")) as store:
             chart = lines.load_curve_chart(store, IDS, METRICS["accuracy"])
         assert {line.mechanism for line in chart.lines} == {left}
@@ -301,7 +312,7 @@ def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_te
     """Recovery is worth at least ten points where it works, none as published (ARE 1 is zero)."""
     for name, works in (("one-bit-lab-strong", True), ("one-bit-lab", False)):
         shipped_chart = load_chart(name, "input-flip")
-        guess = shipped_chart.private_baselines[0].band
+        baseline = shipped_chart.private_baselines[0].band
         with shipped.load_curves(name, Task.BINARY, ["gradient"]) as store:
             plotted_charts = [
                 lines.load_curve_chart(store, ["gradient"], METRICS[m]) for m in ("accuracy", "are")
@@ -311,11 +322,14 @@ def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_te
             for chart in plotted_charts
         )
         assert (error.mean < 0.5) if works else (error.mean > 1)
-        improvement, half_width = nonprivate.mean - guess.mean[-1], guess.high[-1] - guess.mean[-1]
+        improvement, half_width = (
+            nonprivate.mean - baseline.mean[-1],
+            baseline.high[-1] - baseline.mean[-1],
+        )
         assert (improvement > 0.1) if works else (improvement < nonprivate.half_width + half_width)
         mean = shipped_chart.lines[0].band.mean
         if works:  # a curve to look at: from guessing up to no privacy
-            assert mean[0] - guess.mean[0] < 0.05
+            assert mean[0] - baseline.mean[0] < 0.05
             assert nonprivate.mean - mean[-1] < 0.03
 
 
@@ -335,11 +349,11 @@ def test_no_certified_default_is_clearly_worse_than_its_own_guess():
                 guarantee = registry.create(id, epsilon=epsilon).guarantee(public)
                 if guarantee.certified().epsilon > epsilon * (1 + 1e-9):
                     continue
-                for guess in (g for g in chart.private_baselines if epsilon in g.epsilon):
+                for baseline in (g for g in chart.private_baselines if epsilon in g.epsilon):
                     compared += 1
                     if lines.is_clearly_better(
                         chart.metric,
-                        guess.interval_at(epsilon),
+                        baseline.interval_at(epsilon),
                         chart.lines[0].interval_at(epsilon),
                     ):
                         worse.append((name, id, epsilon))

@@ -50,9 +50,9 @@ def test_a_record_comes_back_as_it_went_in(opened):
     ]
     records[1]["guarantee"]["reasons"] = {"value": "no noise"}
     assert opened.add(records) == 3
-    back = {record.pop("key"): record for record in read_records(opened)}
+    by_key = {record.pop("key"): record for record in read_records(opened)}
     for expected_record in records:
-        stored_record = back[expected_record.pop("key")]
+        stored_record = by_key[expected_record.pop("key")]
         assert stored_record.pop("finished").endswith("+00:00")
         assert stored_record == expected_record
 
@@ -86,16 +86,16 @@ def test_rows_are_written_all_or_none(opened):
 
 
 def test_curves_collect_what_differs_in_epsilon_and_seed_only(opened):
-    other = make_record(seed=2)
-    other["settings"] = other["settings"] | {"radius": 0.5}
+    other_record = make_record(seed=2)
+    other_record["settings"] = other_record["settings"] | {"radius": 0.5}
     revision = registry.get_mechanism("input-flip").revision
     newer = make_record(seed=3, revision=revision + 1)
     elsewhere = make_record(seed=4)
     elsewhere["data"] = elsewhere["data"] | {"source": "6" * 16, "name": "moons"}
-    for k, row in enumerate((other, newer, elsewhere)):
+    for k, row in enumerate((other_record, newer, elsewhere)):
         row["key"] = f"key {k}"
     opened.add([make_record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2, 3)])
-    opened.add([other, newer, elsewhere])
+    opened.add([other_record, newer, elsewhere])
     curves = store.list_curves(opened)
     assert [info.rows for info in curves] == [6, 1, 1, 1]
     assert "epsilon" not in curves[0].settings
@@ -286,9 +286,9 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path, content):
 
 def test_another_database_is_left_alone(tmp_path):
     path = tmp_path / "other.sqlite"
-    with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE mine (x)")
-    other.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
     with pytest.raises(StoreError, match="is not a result store"):
         Store(path)
 
@@ -395,13 +395,13 @@ def test_a_locked_store_says_so_and_takes_rows_again_later(path, monkeypatch):
     monkeypatch.setattr(store, "WAIT", 0.1)
     with Store(path) as opened:
         opened.add([make_record()])
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreLocked, match="locked by another program"):
             opened.add([make_record(seed=2)])
         assert len(read_records(opened)) == 1  # reading goes on
-        other.execute("COMMIT")
-        other.close()
+        connection.execute("COMMIT")
+        connection.close()
         assert opened.add([make_record(seed=2)]) == 1
 
 

@@ -35,7 +35,7 @@ from tests.sweep_helpers import (
     read_rows,
 )
 
-GUESS, REFERENCE = "private-majority", "reference-binary"  # what stands beside one-bit methods
+BASELINE, REFERENCE = "private-majority", "reference-binary"  # what stands beside one-bit methods
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_every_combination_is_a_unit_once_with_its_guess_reference_and_twin(plan
     noisy = [u for u in plan.units if u.epsilon is not None]
     combinations = {(u.mechanism.id, u.epsilon, u.seed) for u in noisy}
     # The guess beside the three is private too, so it has their epsilons.
-    assert {id for id, *_ in combinations} == {"input-flip", "gradient", "output", GUESS}
+    assert {id for id, *_ in combinations} == {"input-flip", "gradient", "output", BASELINE}
     assert len(noisy) == len(combinations) == 4 * 3 * 2
     without_epsilon = [(u.mechanism.id, u.seed) for u in plan.units if u.epsilon is None]
     # Gradient perturbation has no iterations to share, so its twin is the default one.
@@ -85,7 +85,7 @@ def test_every_combination_is_a_unit_once_with_its_guess_reference_and_twin(plan
 def test_no_paper_s_twin_stands_beside_an_estimator_that_is_not_the_paper_s():
     estimators = {"estimator": ["noise-aware"]}
     plan = make_plan(mechanisms=["input-flip"], settings=estimators, epsilons=[1.0], seeds=[1])
-    assert sorted(u.mechanism.id for u in plan.units) == ["input-flip", GUESS, REFERENCE]
+    assert sorted(u.mechanism.id for u in plan.units) == ["input-flip", BASELINE, REFERENCE]
 
 
 def test_the_curve_is_seen_early_and_then_filled():
@@ -98,7 +98,7 @@ def test_the_curve_is_seen_early_and_then_filled():
     epsilons = [u.epsilon for u in plan.units if u.mechanism.id == "input-flip"]
     assert epsilons == [1.0, 4.0, 2.0, 3.0] * 2
     first = [u.mechanism.id for u in plan.units].index("input-flip")
-    assert {u.mechanism.id for u in plan.units[:first]} == {GUESS, REFERENCE, "clear"}
+    assert {u.mechanism.id for u in plan.units[:first]} == {BASELINE, REFERENCE, "clear"}
 
 
 def test_settings_reach_the_mechanisms_that_have_them():
@@ -111,7 +111,7 @@ def test_settings_reach_the_mechanisms_that_have_them():
     combined_settings = {
         (u.mechanism.id, u.mechanism.radius, u.mechanism.bound)
         for u in plan.units
-        if u.epsilon is not None and u.mechanism.id != GUESS
+        if u.epsilon is not None and u.mechanism.id != BASELINE
     }
     combinations = set(itertools.product(("input-flip", "gradient"), (0.5, 1.0), (None, 1.0)))
     assert combined_settings == combinations | {("output", 0.5, 0.2), ("output", 1.0, 0.2)}
@@ -148,7 +148,7 @@ def test_a_raised_revision_is_another_unit(monkeypatch):
     monkeypatch.setattr(registry.get_mechanism("input-flip"), "revision", 99)
     after = {u.key: u.mechanism.id for u in make_plan(mechanisms=["input-flip"]).units}
     assert len(before) == len(after)
-    assert {before[key] for key in before.keys() & after.keys()} == {GUESS, REFERENCE, "clear"}
+    assert {before[key] for key in before.keys() & after.keys()} == {BASELINE, REFERENCE, "clear"}
     assert {before[key] for key in before.keys() - after.keys()} == {"input-flip"}
 
 
@@ -258,8 +258,8 @@ def test_workers_read_the_same_memory_and_cannot_write_it():
             assert np.shares_memory(getattr(first_ratings, name), getattr(second_ratings, name))
             assert not getattr(first_ratings, name).flags.writeable
     for path, files_before in before.items():
-        ours = {file for file in set(path.iterdir()) - files_before if "pym" in file.name}
-        assert not {file for file in ours if file.is_file()}
+        segment_files = {file for file in set(path.iterdir()) - files_before if "pym" in file.name}
+        assert not {file for file in segment_files if file.is_file()}
 
 
 def test_of_many_ratings_a_process_keeps_one_split(monkeypatch):
@@ -380,8 +380,8 @@ def test_what_is_there_is_not_run_again(plan, undisturbed, opened):
     report = run_units(plan, opened)
     assert (report.skipped, report.done) == (5, len(plan.units) - 5)
     assert read_rows(opened) == undisturbed
-    again = sweep.run(plan.units, opened, lambda: pytest.fail("there is nothing to do"))
-    assert (again.skipped, again.done, again.failed) == (len(plan.units), 0, {})
+    outcome = sweep.run(plan.units, opened, lambda: pytest.fail("there is nothing to do"))
+    assert (outcome.skipped, outcome.done, outcome.failed) == (len(plan.units), 0, {})
 
 
 def test_stopping_keeps_what_is_finished(plan, undisturbed, opened):
@@ -440,8 +440,8 @@ class Fragile:
             future = self.running[unit.key] = Future()
             if self.killers & self.running.keys():
                 self.broken = True
-                for other in self.running.values():
-                    other.set_exception(BrokenProcessPool("a process ended abruptly"))
+                for running_future in self.running.values():
+                    running_future.set_exception(BrokenProcessPool("a process ended abruptly"))
                 self.running.clear()
             else:
                 threading.Timer(0.02, self._finish, [unit]).start()
@@ -513,18 +513,18 @@ def test_a_lost_cluster_is_not_waited_for(plan, undisturbed, opened):
 
 def test_rows_wait_while_the_store_is_locked(plan, undisturbed, opened):
     opened.connection.execute("PRAGMA busy_timeout = 20")
-    other = sqlite3.connect(opened.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    connection = sqlite3.connect(opened.path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
     notes = []
 
     def progress(report):
         notes.append(report.note)
-        assert (report.done == 0) == other.in_transaction
+        assert (report.done == 0) == connection.in_transaction
         if report.note.endswith(f"waiting with {len(plan.units)} finished rows"):
-            other.execute("COMMIT")
+            connection.execute("COMMIT")
 
     report = run_units(plan, opened, on_progress=progress)
-    other.close()
+    connection.close()
     assert any("locked by another program; waiting with " in note for note in notes)
     assert report.note == ""
     assert read_rows(opened) == undisturbed
@@ -533,15 +533,15 @@ def test_rows_wait_while_the_store_is_locked(plan, undisturbed, opened):
 def test_a_store_that_stays_locked_is_a_sentence(plan, undisturbed, opened):
     run_units(plan, opened, units=plan.units[:4])
     opened.connection.execute("PRAGMA busy_timeout = 20")
-    other = sqlite3.connect(opened.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    connection = sqlite3.connect(opened.path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
     lost = len(plan.units) - 4
     with pytest.raises(
         StoreError, match=f"stayed locked by another program, so {lost} finished rows could not be"
     ):
         run_units(plan, opened, patience=0.2)
-    other.execute("ROLLBACK")
-    other.close()
+    connection.execute("ROLLBACK")
+    connection.close()
     assert len(read_rows(opened)) == 4
     run_units(plan, opened)
     assert read_rows(opened) == undisturbed
@@ -556,8 +556,8 @@ def test_what_is_told_is_what_the_store_has(plan, undisturbed, opened, monkeypat
     def progress(report):
         messages.append(report.done + report.skipped)
         stored_counts.append(len(read_rows(opened)))
-        with Store(opened.path) as other:  # as another sweep does, between two looks
-            other.add(other_records[:2])
+        with Store(opened.path) as other_store:  # as another sweep does, between two looks
+            other_store.add(other_records[:2])
             del other_records[:2]
 
     options = {"on_progress": progress, "stop": lambda: stored_counts[-1:] >= [12]}
@@ -627,22 +627,22 @@ def test_what_another_process_has_claimed_is_waited_for_and_taken_over(plan, und
         "    print(*map(claims.take, sys.argv[2:]), flush=True); sys.stdin.read()"
     )
     keys = [unit.key for unit in plan.units[:2]]
-    other = subprocess.Popen(
+    other_process = subprocess.Popen(
         [sys.executable, "-c", code, str(opened.path), *keys],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert other.stdout.readline() == "True True\n"
+    assert other_process.stdout.readline() == "True True\n"
     notes = []
 
     def progress(report):
         notes.append((report.note, report.done))
         if report.note:
-            other.kill()  # whatever way it ends
+            other_process.kill()  # whatever way it ends
 
     report = run_units(plan, opened, on_progress=progress)
-    other.communicate()
+    other_process.communicate()
     waited = [n_done for note, n_done in notes if "another sweep" in note]
     assert set(waited) == {len(plan.units) - 2}
     assert (report.done, report.skipped, report.note) == (len(plan.units), 0, "")
@@ -669,9 +669,9 @@ def test_a_unit_that_fails_is_free_for_others(plan, opened, monkeypatch):
 
 
 def test_a_baseline_that_is_asked_for_is_not_run_twice():
-    plan = make_plan(mechanisms=["clear", GUESS, REFERENCE, "input-flip"])
+    plan = make_plan(mechanisms=["clear", BASELINE, REFERENCE, "input-flip"])
     counts = Counter(u.mechanism.id for u in plan.units)
-    assert counts == {"clear": 2, "majority": 2, REFERENCE: 2, GUESS: 6, "input-flip": 6}
+    assert counts == {"clear": 2, "majority": 2, REFERENCE: 2, BASELINE: 6, "input-flip": 6}
 
 
 def test_methods_without_epsilon_need_none():

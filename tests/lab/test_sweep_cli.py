@@ -138,9 +138,9 @@ def test_a_sweep_stores_every_row_and_says_so(finished):
 def test_running_again_runs_nothing(finished):
     path, _ = finished
     before = read_store(path)
-    again = run_dpmc(*SMALL, "--store", path)
-    assert (again.returncode, again.stderr) == (0, "")
-    assert again.stdout.strip() == f"{UNITS} rows (0 new) in {path}"
+    repeated = run_dpmc(*SMALL, "--store", path)
+    assert (repeated.returncode, repeated.stderr) == (0, "")
+    assert repeated.stdout.strip() == f"{UNITS} rows (0 new) in {path}"
     assert read_store(path) == before
 
 
@@ -263,8 +263,8 @@ if __name__ == "__main__":
 def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, number):
     """Also where it waits for a locked store, deep inside the database."""
     Store(file).close()
-    other = sqlite3.connect(file, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
     child = subprocess.Popen(
         [sys.executable, "-c", PATIENT, *map(str, SMALL), "--store", file, "--json"],
         cwd=ROOT,
@@ -284,8 +284,8 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
     assert time.monotonic() - pressed < WAIT / 2
     assert child.returncode == 130
     assert err.startswith("dpmc: ended at once; every row stored before is kept")
-    other.execute("ROLLBACK")
-    other.close()
+    connection.execute("ROLLBACK")
+    connection.close()
     assert wait_until(lambda: not any(map(is_alive, kin)))
     completed = run_dpmc(*SMALL, "--store", file)
     assert completed.returncode == 0, completed.stderr

@@ -29,8 +29,8 @@ def read_store(path):
 
 def test_local_processes_and_a_cluster_give_identical_rows(cluster, tmp_path):
     two = cluster()
-    for name, where in (("local", ["--jobs", 2]), ("cluster", ["--cluster", two.address])):
-        child = start_sweep(*GRID, *where, "--store", tmp_path / f"{name}.sqlite")
+    for name, options in (("local", ["--jobs", 2]), ("cluster", ["--cluster", two.address])):
+        child = start_sweep(*GRID, *options, "--store", tmp_path / f"{name}.sqlite")
         _, err = child.communicate(timeout=200)
         assert child.returncode == 0, err
         assert "Traceback" not in err

@@ -92,8 +92,8 @@ def test_generated_data_is_one_matrix_or_a_new_one_for_each_seed():
     assert len(first.ratings) == len(second.ratings) == 3000
     assert not np.array_equal(first.truth.left, second.truth.left)
     assert source.for_seed(1).ratings.fingerprint == first.ratings.fingerprint
-    again = sweep.open_source("one-bit-lab:observed=0.3,seed=each")
-    assert again.fingerprint == source.fingerprint
+    reopened = sweep.open_source("one-bit-lab:observed=0.3,seed=each")
+    assert reopened.fingerprint == source.fingerprint
     assert sweep.open_source("one-bit-lab:seed=each").fingerprint != source.fingerprint
 
 
@@ -127,8 +127,8 @@ def test_the_fingerprint_knows_all_that_results_depend_on():
     renamed = dataclasses.replace(base, name="other", title="Other")
     assert sweep.SplitSource(renamed).fingerprint == sweep.SplitSource(base).fingerprint
     swapped = make_pair()
-    back = sweep.PairSource(swapped.test, swapped.train, "x", "x")
-    assert swapped.fingerprint != back.fingerprint
+    swapped_back = sweep.PairSource(swapped.test, swapped.train, "x", "x")
+    assert swapped.fingerprint != swapped_back.fingerprint
 
 
 @pytest.mark.parametrize("source", [make_source(), make_pair()])
@@ -150,10 +150,10 @@ def test_a_snapshot_gives_the_same_ratings_back(tmp_path, times):
     )
     path = tmp_path / f"mine{SNAPSHOT_SUFFIX}"
     write_snapshot(dataset, path)
-    back = read_snapshot(path)
-    assert back.ratings.public == capped
-    assert sweep.SplitSource(back).fingerprint == sweep.SplitSource(dataset).fingerprint
-    assert (back.name, back.title) == ("tiny", "Tiny")
+    restored = read_snapshot(path)
+    assert restored.ratings.public == capped
+    assert sweep.SplitSource(restored).fingerprint == sweep.SplitSource(dataset).fingerprint
+    assert (restored.name, restored.title) == ("tiny", "Tiny")
     assert sweep.open_source(str(path)).fingerprint == sweep.SplitSource(dataset).fingerprint
     assert b"film" not in path.read_bytes()
 
@@ -260,7 +260,7 @@ def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alon
         "print(folder.path.name, folder._watcher.pid);"
         "sys.stdout.flush(); sys.stdin.read()"
     )
-    other = subprocess.Popen(
+    other_process = subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=ROOT,
         env=os.environ | {"TMPDIR": str(tmp_path)},
@@ -268,13 +268,13 @@ def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alon
         stdout=subprocess.PIPE,
         text=True,
     )
-    name, watch = other.stdout.readline().split()
+    name, watch = other_process.stdout.readline().split()
     other_folder = tmp_path / name
     assert other_folder.exists()
     assert sweep.PrivateFolder.claim_orphans() == []
     os.kill(int(watch), signal.SIGKILL)  # as where the whole machine stops
-    other.kill()
-    other.communicate()
+    other_process.kill()
+    other_process.communicate()
     (orphan,) = sweep.PrivateFolder.claim_orphans()
     assert orphan.path == other_folder
     assert sweep.PrivateFolder.claim_orphans() == []  # this process has it now

@@ -84,9 +84,11 @@ def test_only_what_is_clearly_better_than_the_reference_is_told(metric, better, 
     assert sentence.endswith("(Good).")
     worse = tuple(replace(line, values=1.0 - line.values) for line in method_lines)
     baseline = registry.get_mechanism("dpimf-optimal").baseline
-    guess = replace(method_lines[1], info=method_lines[1].info._replace(mechanism=baseline))
+    private_baseline = replace(
+        method_lines[1], info=method_lines[1].info._replace(mechanism=baseline)
+    )
     (baseline_sentence,) = lines.describe_crossings(
-        CurveChart(metric, worse[:1], private_baselines=(guess,))
+        CurveChart(metric, worse[:1], private_baselines=(private_baseline,))
     )
     assert lines.POPULAR_LIST in baseline_sentence
     assert not lines.describe_crossings(

@@ -205,9 +205,9 @@ def test_an_edit_of_an_array_names_it(files, case, tmp_path):
     guarantee = verify_release(files(case)).guarantee
     out = tmp_path / "edited.npz"
     for name, array in arrays.items():
-        other = array.copy()
-        other.flat[-1] += 1
-        save_release(out, release_card, arrays | {name: other})
+        changed_array = array.copy()
+        changed_array.flat[-1] += 1
+        save_release(out, release_card, arrays | {name: changed_array})
         with pytest.raises(NotVerified, match=rf"arrays\.{name}\.sha256"):
             verify_release(out)
         impossible = {}

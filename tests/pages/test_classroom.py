@@ -127,9 +127,9 @@ def test_without_a_room_phones_are_told(server):
 def test_a_room_that_is_replaced_takes_no_more(server):
     old = open_asked_room()
     phone = Phone(server, 1)
-    was = phone.fetch_question()["room"]
+    old_room = phone.fetch_question()["room"]
     open_asked_room()
-    status, message = parse_answer(phone.send_report(1, room=was))
+    status, message = parse_answer(phone.send_report(1, room=old_room))
     assert (status, "another room" in message) == (409, True)
     assert old.view().ended
 
@@ -266,11 +266,11 @@ def test_the_teachers_link_leads_to_a_page_that_may_be_projected(server):
     assert headers["set-cookie"].startswith(f"{classroom.COOKIE}={SECRET};")
 
 
-@pytest.mark.parametrize("guess", ["x", SECRET[:-1], SECRET + "x", SECRET.upper(), "%C3%A4"])
-def test_a_wrong_secret_is_refused(server, guess):
-    status, headers = request_page(server, f"teacher/{guess}")
+@pytest.mark.parametrize("wrong_secret", ["x", SECRET[:-1], SECRET + "x", SECRET.upper(), "%C3%A4"])
+def test_a_wrong_secret_is_refused(server, wrong_secret):
+    status, headers = request_page(server, f"teacher/{wrong_secret}")
     assert (status, "set-cookie" in headers) == (403, False)
-    assert parse_answer(send_request(server, f"teacher/{guess}"))[0] == 403
+    assert parse_answer(send_request(server, f"teacher/{wrong_secret}"))[0] == 403
 
 
 def test_secrets_cannot_be_tried_one_after_the_other(server):
@@ -422,9 +422,9 @@ def test_the_address_is_found_without_sending(monkeypatch):
         def __exit__(self, *_):
             pass
 
-        def connect(self, where):
+        def connect(self, address):
             if unreachable:
-                raise OSError(where)
+                raise OSError(address)
 
         def getsockname(self):
             return "10.0.0.7", 1
@@ -498,9 +498,9 @@ def test_a_class_on_the_apps_own_server(tmp_path):
             connection = HTTPConnection(server.split("/")[2], timeout=120)
             connection.request("PUT", "/_stcore/upload_file/a/b", b"x", {"Cookie": cookie})
             answer = connection.getresponse()
-            ours = b"only the teacher" in answer.read()
+            has_teacher_message = b"only the teacher" in answer.read()
             # behind the guard it is Streamlit that asks for its own token
-            assert (answer.status, ours) == (status, not cookie)
+            assert (answer.status, has_teacher_message) == (status, not cookie)
             connection.close()
         process.terminate()
         process.wait(60)

@@ -73,9 +73,14 @@ def test_progress_points_and_time_left():
     gate = Gate()
     job = Job(gate, slots=WorkerSlots(1))
     wait_for(lambda: job.snapshot().done == 1)
-    now = job.snapshot()
-    assert (now.total, now.label, now.points, now.share) == (4, "first", ("point",), 0.25)
-    assert now.seconds_left is None  # one round is no ground for an estimate
+    snapshot = job.snapshot()
+    assert (snapshot.total, snapshot.label, snapshot.points, snapshot.share) == (
+        4,
+        "first",
+        ("point",),
+        0.25,
+    )
+    assert snapshot.seconds_left is None  # one round is no ground for an estimate
     gate.go.set()
     wait_for(lambda: get_state(job) == "done")
 
@@ -86,8 +91,8 @@ def test_progress_points_and_time_left():
 )
 def test_time_left_is_told_after_three_rounds_and_two_seconds(seconds, n_done, left):
     """Counted from the first round, told at second 10: what came before says nothing of a pace."""
-    now = Snapshot("running", done=n_done, total=34, seconds=seconds, work_start=(10.0, 1))
-    assert now.seconds_left == left
+    snapshot = Snapshot("running", done=n_done, total=34, seconds=seconds, work_start=(10.0, 1))
+    assert snapshot.seconds_left == left
 
 
 class Rounds:
@@ -109,8 +114,8 @@ def test_step_pause_and_resume():
     gate.go.set()
     wait_for(lambda: job.snapshot().paused)
     assert get_state(first) == "done"
-    now = job.snapshot()
-    assert (now.done, now.state, now.active) == (1, "running", True)
+    snapshot = job.snapshot()
+    assert (snapshot.done, snapshot.state, snapshot.active) == (1, "running", True)
     for n_done in (2, 3):
         job.step()
         wait_for(lambda n_done=n_done: job.snapshot().done == n_done and job.snapshot().paused)
@@ -157,13 +162,13 @@ def test_a_paused_job_stops_at_once_even_where_all_places_are_taken():
     waiting_job.pause()
     first.cancel()
     wait_for(lambda: waiting_job.snapshot().paused)
-    other = Job(gate, slots=slots)
-    wait_for(lambda: get_state(other) == "running")
+    other_job = Job(gate, slots=slots)
+    wait_for(lambda: get_state(other_job) == "running")
     waiting_job.cancel()
     wait_for(lambda: get_state(waiting_job) == "stopped")
-    assert get_state(other) == "running"
+    assert get_state(other_job) == "running"
     gate.go.set()
-    wait_for(lambda: get_state(other) == "done")
+    wait_for(lambda: get_state(other_job) == "done")
     last = Job(Rounds(), slots=slots)  # the places are counted right afterwards
     wait_for(lambda: get_state(last) == "done")
 
@@ -221,11 +226,11 @@ def test_a_session_replaces_forgets_and_ends_its_jobs():
     second = jobs.start("train", Gate())
     wait_for(lambda: get_state(first) == "stopped")
     assert jobs.get("train") is second
-    other = jobs.start("curve", Gate(), data_id="upload")
+    other_job = jobs.start("curve", Gate(), data_id="upload")
     jobs.forget_data("upload")
     assert jobs.get("curve") is None
     assert jobs.get("train") is second
-    wait_for(lambda: get_state(other) == "stopped")
+    wait_for(lambda: get_state(other_job) == "stopped")
     jobs.cancel()
     wait_for(lambda: get_state(second) == "stopped")
 
@@ -298,8 +303,8 @@ def test_guessing_comes_first_then_the_private_result_then_no_privacy():
     assert [r.nonprivate_model is not None for r in results] == [False, True, True]
     assert all(r.result.metrics == last.result.metrics for r in results)
     labels = [label for label, _, _ in reports]
-    guess = "Private majority, for comparison: starting"
-    assert labels[:3] == ["preparing the data", guess, "Gradient perturbation: starting"]
+    baseline_label = "Private majority, for comparison: starting"
+    assert labels[:3] == ["preparing the data", baseline_label, "Gradient perturbation: starting"]
     assert [label for label in labels if label.endswith("for comparison: starting")]
 
 

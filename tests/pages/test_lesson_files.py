@@ -112,8 +112,12 @@ def test_a_lesson_hour_can_be_taught():
     steps = [turn.step for turn in turns]
     assert len(turns) <= 8
     assert steps.index("Lock") < steps.index("Ask again")
-    again = turns[steps.index("Ask again")].teacher
-    assert again.index("Ask again (A)") < again.index("Lock (L)") < again.index("Shows")
+    teacher_text = turns[steps.index("Ask again")].teacher
+    assert (
+        teacher_text.index("Ask again (A)")
+        < teacher_text.index("Lock (L)")
+        < teacher_text.index("Shows")
+    )
     report_steps = [turn.step for turn in turns if "its own reports" in turn.all]
     assert report_steps
     assert all(steps.index(step) > steps.index("Lock") for step in report_steps)

@@ -304,16 +304,16 @@ def test_several_guesses_are_told_apart():
     picture = CurveChart(
         METRICS["accuracy"], private_baselines=tuple(plotted_line.line for plotted_line in plotted)
     )
-    for some in (plotted, plotted[:1]):
-        fig = charts_compare.plot_comparison(picture, [], (0.1, 10), baselines=some)
+    for chosen_lines in (plotted, plotted[:1]):
+        fig = charts_compare.plot_comparison(picture, [], (0.1, 10), baselines=chosen_lines)
         traces = [t for t in fig.data if t.get("name", "").startswith("a popular list: ")]
-        assert len(traces) == len(some)
+        assert len(traces) == len(chosen_lines)
         assert all(trace["line"]["dash"] == "dot" for trace in traces)
         expected_colors = [
-            charts.get_style(plotted_line.line.mechanism).color for plotted_line in some
+            charts.get_style(plotted_line.line.mechanism).color for plotted_line in chosen_lines
         ]
         assert [t["line"]["color"] for t in traces] == (
-            expected_colors if len(some) > 1 else [charts.LIGHT.muted]
+            expected_colors if len(chosen_lines) > 1 else [charts.LIGHT.muted]
         )
 
 

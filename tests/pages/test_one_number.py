@@ -46,10 +46,10 @@ class StatedNumbers:
     def __init__(self):
         self.found = defaultdict(dict)
 
-    def add(self, where, **numbers):
+    def add(self, source, **numbers):
         for meaning, text in numbers.items():
             if text is not None:
-                self.found[meaning][where] = text
+                self.found[meaning][source] = text
 
     def check(self, *names):
         """Nothing is said in two ways; twice: what must have been said in two places."""
@@ -137,13 +137,13 @@ def add_what_if(statements, app, metric, target):
     app.session_state["epsilon"] = float(current_stop["epsilon"])
 
 
-def add_curve(statements, where, text, epsilon):
+def add_curve(statements, source, text, epsilon):
     """What a sentence says of a curve at an epsilon."""
     curve_text = find_one(rf"(the curve at epsilon {epsilon}: [^\n]*)", text)
     assert curve_text
     number = r"((?:\d[\d.]*)?\d(?: %)?)"
     statements.add(
-        where,
+        source,
         value=find_one(rf"epsilon [\d.]+: {number}", curve_text),
         half=find_one(rf"± {number}", curve_text),
         spread_over=find_one(r"over (\d+) seeds", curve_text),
@@ -238,11 +238,11 @@ def add_train(statements, app, metric):
     add_curve(statements, "Train, of the curve", read_all_text(app), "1")
 
 
-def add_answer(statements, document, metric, where="dpmc answer"):
+def add_answer(statements, document, metric, source="dpmc answer"):
     proved = document["certified"]
     unit = {"user": "per user", "value": "per rating"}[document["unit"]]
     statements.add(
-        where,
+        source,
         unit=unit,
         attacker=read_attack(document["said"]["attacker"]),
         certified=f"{cards.format_budget(proved['epsilon'], proved['delta'])} {unit}",
@@ -253,7 +253,7 @@ def add_answer(statements, document, metric, where="dpmc answer"):
     point = next((point for point in document.get("curve", ()) if point["epsilon"] == 1.0), None)
     seeds = {*statements.found["seeds"].values(), str(document.get("curve_seeds"))}
     if point is not None and len(seeds) == 1:  # else it says that it rests on other seeds
-        statements.add(where, kept=point["said"], value=metric.format_value(point["value"]))
+        statements.add(source, kept=point["said"], value=metric.format_value(point["value"]))
     delta = find_one(r"epsilon [\d.]+, (delta [\de-]+)", document["said"]["unit"])
     if proved["delta"]:
         assert delta == f"delta {cards.format_delta(proved['delta'])}"

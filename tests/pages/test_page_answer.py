@@ -244,17 +244,17 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "elsewhere"))
     capsys.readouterr()
     assert main([*shlex.split(command)[1:], "--no-curve", "--json"]) == 0
-    again = json.loads(capsys.readouterr().out)
-    for text in again["said"].values():
+    repeated = json.loads(capsys.readouterr().out)
+    for text in repeated["said"].values():
         assert f">{html.escape(text)}<" in page
     table = {row["what"]: row for row in csv.DictReader(io.StringIO(offered["Numbers (CSV)"]()))}
-    assert table["verdict"]["name"] == again["verdict"]
+    assert table["verdict"]["name"] == repeated["verdict"]
     assert table["metric"]["name"] == "RMSE"
     named = {"with privacy": "method", "baseline": "floor", "reference": "reference"}
     for kind, name in named.items():
         ends = [float(table[kind][end]) for end in ("value", "from", "to")]
-        assert ends == pytest.approx([*again[name].values()], rel=1e-9)
-    assert float(table["share to keep"]["value"]) == again["keep"] == 100 / 3 / 100
+        assert ends == pytest.approx([*repeated[name].values()], rel=1e-9)
+    assert float(table["share to keep"]["value"]) == repeated["keep"] == 100 / 3 / 100
 
 
 @pytest.mark.slow

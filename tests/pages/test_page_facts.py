@@ -75,16 +75,16 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
     with_features, plain = picture.lines
     assert [level.mechanism for level in picture.baselines] == ["alone"]
     assert picture.baseline_id(with_features) == "private-alone"
-    now = read_current_stop(app)
-    assert now["kept"] != before["kept"]
-    assert f"over {lines.format_baseline_name('private-alone')}" in now["kept"]
+    current_stop = read_current_stop(app)
+    assert current_stop["kept"] != before["kept"]
+    assert f"over {lines.format_baseline_name('private-alone')}" in current_stop["kept"]
     trace_values = [trace.get("y") for trace in read_instrument(app)["picture"]["figure"]["data"]]
     for line in (with_features, plain):
         assert line.band.mean.tolist() in trace_values
     names = [trace.get("name", "") for trace in read_instrument(app)["picture"]["figure"]["data"]]
     assert not any(name.startswith("guessing") for name in names)
-    again = set_switch(app, False)
-    assert read_current_stop(again) == before
+    without_features = set_switch(app, False)
+    assert read_current_stop(without_features) == before
 
 
 @pytest.mark.slow

@@ -97,9 +97,9 @@ def test_of_several_releases_one_is_looked_at_at_a_time():
         assert f"half of the noise is within ±{half:.3g}" in read_markdown(app)
         descriptions.add(list_charts(app)[0].proto.spec)
     assert len(descriptions) == 7
-    other = open_page("noise", data="movie-night", mechanism="input-flip", release="residuals")
-    assert not other.exception
-    assert not [b for b in other.selectbox if b.key == "release"]
+    other_app = open_page("noise", data="movie-night", mechanism="input-flip", release="residuals")
+    assert not other_app.exception
+    assert not [b for b in other_app.selectbox if b.key == "release"]
 
 
 def test_a_pin_beyond_the_range_comes_to_its_end():
@@ -213,8 +213,8 @@ def test_the_ruler_is_one_rating_in_the_releases_own_unit():
         ruler = noise.measure_sensitivity(release, public)
         assert ruler.length == pytest.approx(length)
         assert ruler.label.startswith(label)
-        again = noise.find_main_release(registry.create(id, epsilon=5.0).guarantee(public))
-        assert noise.measure_sensitivity(again, public) == ruler
+        later_release = noise.find_main_release(registry.create(id, epsilon=5.0).guarantee(public))
+        assert noise.measure_sensitivity(later_release, public) == ruler
     unknown = build_additive(Laplace, 1.0).at_scale(2.0)
     assert noise.measure_sensitivity(unknown, PUBLIC_FACTS) is None
 
@@ -228,8 +228,10 @@ def test_two_epsilons_differ_by_as_much_as_is_said():
     assert noise.describe_noise_shape(densities).endswith(
         "at epsilon 5, within ±0.139: 5 times smaller."
     )
-    back = {5.0: densities[5.0], 1.0: densities[1.0]}
-    assert noise.describe_noise_shape(back).endswith("at epsilon 1, within ±0.693: 5 times larger.")
+    reversed_densities = {5.0: densities[5.0], 1.0: densities[1.0]}
+    assert noise.describe_noise_shape(reversed_densities).endswith(
+        "at epsilon 1, within ±0.693: 5 times larger."
+    )
     guarantees = {
         e: registry.create("input-flip", epsilon=e).guarantee(PUBLIC_FACTS) for e in (1.0, 5.0)
     }

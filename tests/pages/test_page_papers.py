@@ -64,9 +64,9 @@ def test_what_is_printed_is_laid_over_hollow(monkeypatch):
     """Whatever ships: of two printed methods, one has a curve of ours."""
     id, label = "ryhh24-table-3", "opt"
     _, experiment = papers.find(id)
-    ours = Series.of(label, {0.1: Point(0.2), 1.0: Point(0.4)}, "dpimf-optimal")
+    our_series = Series.of(label, {0.1: Point(0.2), 1.0: Point(0.4)}, "dpimf-optimal")
     stamp = Stamp("0", experiment.command, {}, "1", {}, 1.0)
-    result = Made(id=id, series=(ours,), stamp=stamp)
+    result = Made(id=id, series=(our_series,), stamp=stamp)
     monkeypatch.setattr(engine, "shipped", lambda requested: result if requested == id else None)
     app = open_page("papers", experiment=id)
     traces = [t for t in read_chart_spec(app)["data"] if t.get("name", "").endswith(", printed")]

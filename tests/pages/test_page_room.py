@@ -416,16 +416,16 @@ def test_reports_reach_the_projector_and_another_tab_agrees():
     app = open_room_page()
     press_button(app, "Ask the first question")
     assert find_button(app, "Count them")  # for who has no phone
-    other = open_page("room")
+    other_app = open_page("room")
     send_reports(classroom.get_room(), range(30), yes=12)
     for page in range(3):
         classroom.get_room().visited(f"{page:032x}")
-    for tab in (app, other):
+    for tab in (app, other_app):
         tab.run()
         assert "<b>30</b>" in read_html(tab)
         assert '<b>30</b> <span class="of">answered' in read_html(tab)
         assert '<b>3</b> <span class="of">connected' in read_html(tab)
-    press_button(other, "Next question")
+    press_button(other_app, "Next question")
     app.run()
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
     assert "<b>0</b>" in read_html(app)

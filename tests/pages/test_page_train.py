@@ -72,10 +72,10 @@ def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, da
     assert film["frames"]
     assert not film["live"]
     assert {name for name, _ in film["legend"]}
-    guess = {"input-flip": lines.BASELINE, "dplcf": lines.POPULAR_LIST}.get(
+    baseline_name = {"input-flip": lines.BASELINE, "dplcf": lines.POPULAR_LIST}.get(
         mechanism, "own averages"
     )
-    for line, name in zip(film["lines"], (guess, lines.NO_PRIVACY), strict=True):
+    for line, name in zip(film["lines"], (baseline_name, lines.NO_PRIVACY), strict=True):
         assert line["text"].startswith(name)
     assert film["colors"]["paper"] == (charts.DARK if theme == "dark" else charts.LIGHT).paper
     assert not app.metric
@@ -375,12 +375,12 @@ def test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first()
     shelf = RunHistory()
     for number in (1, 2, 3):
         shelf.add_run(RunStub(number))
-    again = RunStub(2)
-    shelf.add_run(again)
+    third_run = RunStub(2)
+    shelf.add_run(third_run)
     for ticked in ([2], [2, 3]):
         shelf.tick(3)
         assert shelf.ticked == ticked
-    assert shelf.pair == (again, shelf.runs[2])
+    assert shelf.pair == (third_run, shelf.runs[2])
     shelf.forget_data("movie-night")
     assert (shelf.runs, shelf.pair, shelf.ticked) == ([], None, [])
 

@@ -152,24 +152,24 @@ def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claime
 def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
     app = open_page(data="bookshop-clicks", mechanism="dplcf", epsilon="1")
     picture = lines.load_shipped_charts("bookshop-clicks", "dplcf")[0]
-    (guess,) = picture.private_baselines
-    assert guess.mechanism == "local-popularity"
+    (baseline,) = picture.private_baselines
+    assert baseline.mechanism == "local-popularity"
     assert not picture.baselines
     (trace,) = (
         t
         for t in read_instrument(app)["picture"]["figure"]["data"]
         if t.get("name", "").startswith(lines.POPULAR_LIST)
     )
-    assert trace["x"] == [EPSILONS.index(e) for e in guess.epsilon]
-    assert trace["y"] == pytest.approx(guess.band.mean)
+    assert trace["x"] == [EPSILONS.index(e) for e in baseline.epsilon]
+    assert trace["y"] == pytest.approx(baseline.band.mean)
     assert max(trace["y"]) > min(trace["y"])  # it is noisy as well
     reference = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
     for epsilon in (1.0, 10.0):
         move_slider_to(app, epsilon)
-        low, high = guess.interval_at(epsilon).mean, reference.interval.mean
+        low, high = baseline.interval_at(epsilon).mean, reference.interval.mean
         share = (picture.lines[0].interval_at(epsilon).mean - low) / (high - low)
         is_better = lines.is_clearly_better(
-            picture.metric, picture.lines[0].interval_at(epsilon), guess.interval_at(epsilon)
+            picture.metric, picture.lines[0].interval_at(epsilon), baseline.interval_at(epsilon)
         )
         assert read_current_stop(app)["kept"] == (
             numbers.format_gain_share(share, lines.POPULAR_LIST)
@@ -199,10 +199,10 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     figure = charts_curve.plot_instrument(picture, EPSILONS, certified=True)
     texts = [note["text"].replace("<br>", " ") for note in figure.layout["annotations"]]
     assert [text.startswith("no privacy ") for text in texts].count(True) == 1
-    guess = lines.format_baseline_name(picture.baseline_id(picture.lines[0]))
+    baseline_name = lines.format_baseline_name(picture.baseline_id(picture.lines[0]))
     if id == cls.baseline:  # it is a guess: beside it stands the same one without privacy
-        texts += [text.replace("no privacy: ", f"{guess}: ") for text in texts]
-    assert any(text.startswith(guess) for text in texts)
+        texts += [text.replace("no privacy: ", f"{baseline_name}: ") for text in texts]
+    assert any(text.startswith(baseline_name) for text in texts)
 
 
 def test_junk_in_a_link_falls_back_with_a_note():
@@ -437,9 +437,9 @@ def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     assert main(shlex.split(run_card.format_fit_command(repeat))[1:]) == 0
-    again = json.loads(capsys.readouterr().out)
-    assert again["data"]["fingerprint"] == result.as_dict()["data"]["fingerprint"]
-    assert again["metrics"] == result.as_dict()["metrics"]
+    repeated = json.loads(capsys.readouterr().out)
+    assert repeated["data"]["fingerprint"] == result.as_dict()["data"]["fingerprint"]
+    assert repeated["metrics"] == result.as_dict()["metrics"]
 
 
 @pytest.mark.parametrize(

@@ -167,12 +167,12 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
         t for t in read_chart_spec(app)["data"] if not t.get("name")
     ]  # its name is beside it
     assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
-    (guess,) = find_traces(app, "guessing: Private majority")
+    (baseline_trace,) = find_traces(app, "guessing: Private majority")
     with Store(read_only=True) as store:
         majority = compute_means(store, infos["private-majority"].id, "accuracy")
-    assert guess["x"] == list(majority)
-    assert guess["y"] == pytest.approx([*majority.values()])
-    assert guess["line"]["dash"] == "dot"
+    assert baseline_trace["x"] == list(majority)
+    assert baseline_trace["y"] == pytest.approx([*majority.values()])
+    assert baseline_trace["line"]["dash"] == "dot"
     (papers,) = (t for t in unnamed if "Maximum likelihood" in t.get("hovertemplate", ""))
     assert papers["line"]["dash"] == "dash"
     assert "95 % t interval of the mean over 2 seeds" in read_figure_help(app)
@@ -363,14 +363,14 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     assert not app.exception
     assert find_button(app, "Start") is None
     tick_until(app, lambda: list_traces(app))
-    other = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
-    assert find_button(other, "Start") is None
-    assert find_button(other, "Stop")
-    assert other.get("progress")
+    other_app = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
+    assert find_button(other_app, "Start") is None
+    assert find_button(other_app, "Stop")
+    assert other_app.get("progress")
     elsewhere = open_page("compare", **LINK)
     assert "Another grid is being computed on Movie night" in read_all_text(elsewhere)
-    find_button(other, "Stop").click().run()
-    assert not other.exception
+    find_button(other_app, "Stop").click().run()
+    assert not other_app.exception
     app.run()
     resume = find_button(app, "Go on")
     assert find_button(app, "Stop") is None
@@ -378,10 +378,14 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     with Store(read_only=True) as store:
         before = get_last_row_id(store)
     resume.click().run()
-    (now,) = (s for s in sweeps.list_sweeps(paths.find_home_folder() / "sweeps") if s.running)
+    (running_sweep,) = (
+        s for s in sweeps.list_sweeps(paths.find_home_folder() / "sweeps") if s.running
+    )
     tick_until(
         app,
-        lambda: sweeps.load_sweep(paths.find_home_folder() / "sweeps", now.key).counts.get("done"),
+        lambda: sweeps.load_sweep(
+            paths.find_home_folder() / "sweeps", running_sweep.key
+        ).counts.get("done"),
     )
     with Store(read_only=True) as store:
         assert get_last_row_id(store) > before
@@ -569,16 +573,16 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
         }
     aware, published = summaries["noise-aware"], summaries["published"]
     assert read_current_stop(app)["text"] == f"{100 * aware[1.0]:.1f} %"
-    papers, ours = (
+    papers, our_summary = (
         t for t in read_instrument(app)["picture"]["figure"]["data"] if t.get("customdata")
     )
-    for curves, summary in ((papers, published), (ours, aware)):
+    for curves, summary in ((papers, published), (our_summary, aware)):
         assert curves["x"] == [EPSILONS.index(epsilon) for epsilon in summary]
         assert curves["y"] == pytest.approx([*summary.values()])
     assert papers["line"]["dash"] == "dot"
-    assert ours["line"]["dash"] == "solid"
-    assert papers["line"]["width"] < ours["line"]["width"]
-    assert papers["line"]["color"] == ours["line"]["color"]
+    assert our_summary["line"]["dash"] == "solid"
+    assert papers["line"]["width"] < our_summary["line"]["width"]
+    assert papers["line"]["color"] == our_summary["line"]["color"]
     names = [
         note["text"].replace("<br>", " ")
         for note in read_instrument(app)["picture"]["figure"]["layout"]["annotations"]

@@ -231,10 +231,10 @@ def test_what_was_cut_down_does_not_contradict_a_paper():
         entry = build_experiment(statements=[build_statement(outcome), build_statement(outcome)])
         entry = replace(entry, changed=("half of the users",), cut=True)
         assert verdicts.judge(build_paper(), entry, build_result(a={1.0: 2.0})).verdict is verdict
-    ours = build_result(a={1.0: 2.0, 2.0: 2.0})
+    result = build_result(a={1.0: 2.0, 2.0: 2.0})
     for shortened, verdict in ((("a",), Accuracy.SMALLER), (("b",), Accuracy.DIFFERS)):
         partial = replace(build_experiment(printed=[WRONG]), changed=("half of b",), cut=shortened)
-        assert verdicts.judge(build_paper(), partial, ours).verdict is verdict
+        assert verdicts.judge(build_paper(), partial, result).verdict is verdict
     with pytest.raises(ValueError, match="what was changed"):
         replace(entry, changed=())
     assert set(verdicts.MEANING) == set(Accuracy)
@@ -290,9 +290,9 @@ def test_a_statement_that_is_true_is_seldom_called_wrong(n):
             Series.of(label, {float(x): pair[k] for x, pair in enumerate(pairs)})
             for k, label in enumerate("ab")
         )
-        ours = Made(id="x", series=tuple(curves), stamp=STAMP)
-        wrong += verdicts.told_of(statement, ours) is False
-        n_single += statement.holds(ours) is False
+        result = Made(id="x", series=tuple(curves), stamp=STAMP)
+        wrong += verdicts.told_of(statement, result) is False
+        n_single += statement.holds(result) is False
     assert wrong / runs <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / runs)
     assert n_single > 2 * wrong
 
@@ -302,66 +302,66 @@ def test_what_is_equal_in_every_draw_is_not_above():
     a, b = draw_points(rng, 5)
     curves = {"a": a, "same": Point.of(a.draws), "like": a._replace(draws=()), "b": b}
     series = tuple(Series.of(label, {1.0: point}) for label, point in curves.items())
-    ours = Made(id="x", series=series, stamp=STAMP)
-    assert verdicts.above(ours, "a", "same", [1.0]) is False
-    assert verdicts.above(ours, "same", "a", [1.0]) is False
-    assert verdicts.above(ours, "a", "like", [1.0]) is None
-    assert verdicts.above(ours, "a", "b", [1.0]) is None
+    result = Made(id="x", series=series, stamp=STAMP)
+    assert verdicts.above(result, "a", "same", [1.0]) is False
+    assert verdicts.above(result, "same", "a", [1.0]) is False
+    assert verdicts.above(result, "a", "like", [1.0]) is None
+    assert verdicts.above(result, "a", "b", [1.0]) is None
 
 
 def test_a_single_seed_tells_nothing_and_what_is_not_drawn_all():
     single = Series.of("one", {x: Point(x, 0.0, 1) for x in (1.0, 2.0)})
     exact = Series.of("exact", {1.0: Point(10.0), 2.0: Point(20.0)})
-    ours = Made(id="x", series=(single, exact), stamp=STAMP)
-    assert verdicts.rises(ours, "one") is None
-    assert verdicts.rises(ours, "exact") is True
-    assert verdicts.above(ours, "exact", "one", [1.0]) is None
-    assert verdicts.near(ours, "one", 1.0, [1.0], 5.0) is None
-    assert verdicts.near(ours, "exact", 10.0, [1.0], 0.1) is True
+    result = Made(id="x", series=(single, exact), stamp=STAMP)
+    assert verdicts.rises(result, "one") is None
+    assert verdicts.rises(result, "exact") is True
+    assert verdicts.above(result, "exact", "one", [1.0]) is None
+    assert verdicts.near(result, "one", 1.0, [1.0], 5.0) is None
+    assert verdicts.near(result, "exact", 10.0, [1.0], 0.1) is True
     for label, value, expected in (
         ("one", 1.0, None),
         ("exact", 10.0, True),
         ("exact", 9.9, False),
     ):
         printed = build_experiment(printed=[Printed(label, 1.0, value, 0.0, "page 1")])
-        assert verdicts.judge(build_paper(), printed, ours).compared[0].within is expected
+        assert verdicts.judge(build_paper(), printed, result).compared[0].within is expected
 
 
 def test_words_such_as_close_need_no_number_of_ours():
-    ours = build_result(
+    result = build_result(
         a={1.0: 9.0, 10.0: 3.0}, b={1.0: 1.0, 10.0: 2.0}, c={1.0: 0.0, 10.0: 4.0},
         d={1.0: 9.15, 10.0: 3.15},
     )  # fmt: skip
-    assert verdicts.farther(ours, "b", "a", "b", "c", [1.0]) is True
-    assert verdicts.farther(ours, "b", "c", "b", "a", [1.0]) is False
-    assert verdicts.farther(ours, "b", "c", "b", "a", [1.0, 5.0]) is False
-    assert verdicts.approaches(ours, "a", "b", 1.0, 10.0) is True
-    assert verdicts.approaches(ours, "b", "c", 1.0, 10.0) is False
-    assert verdicts.approaches(ours, "a", "nobody", 1.0, 10.0) is None
-    assert verdicts.mean_lead(ours, "a", "b", 4.4, 0.05, [1.0, 10.0]) is True  # 4.5, off by .2
-    assert verdicts.mean_lead(ours, "a", "b", 4.2, 0.05, [1.0, 10.0]) is False
-    assert verdicts.mean_lead(ours, "d", "a", 0.15, 0.05, [1.0, 10.0]) is None
-    assert verdicts.mean_lead(ours, "a", "b", 4.4, 0.05, [1.0, 5.0]) is None
+    assert verdicts.farther(result, "b", "a", "b", "c", [1.0]) is True
+    assert verdicts.farther(result, "b", "c", "b", "a", [1.0]) is False
+    assert verdicts.farther(result, "b", "c", "b", "a", [1.0, 5.0]) is False
+    assert verdicts.approaches(result, "a", "b", 1.0, 10.0) is True
+    assert verdicts.approaches(result, "b", "c", 1.0, 10.0) is False
+    assert verdicts.approaches(result, "a", "nobody", 1.0, 10.0) is None
+    assert verdicts.mean_lead(result, "a", "b", 4.4, 0.05, [1.0, 10.0]) is True  # 4.5, off by .2
+    assert verdicts.mean_lead(result, "a", "b", 4.2, 0.05, [1.0, 10.0]) is False
+    assert verdicts.mean_lead(result, "d", "a", 0.15, 0.05, [1.0, 10.0]) is None
+    assert verdicts.mean_lead(result, "a", "b", 4.4, 0.05, [1.0, 5.0]) is None
 
 
 def test_of_many_numbers_some_may_lie_outside():
     """At 95 % one of twenty does: without a statement that alone is no difference."""
-    ours = build_result(a={float(x): 2.0 for x in range(20)})
+    result = build_result(a={float(x): 2.0 for x in range(20)})
     for off, verdict in ((0.14, Accuracy.OPEN), (9.0, Accuracy.DIFFERS)):
         numbers = [Printed("a", float(x), 2.0 + off * (x == 0), 0.0, "p") for x in range(20)]
         assert (
-            verdicts.judge(build_paper(), build_experiment(printed=numbers), ours).verdict
+            verdicts.judge(build_paper(), build_experiment(printed=numbers), result).verdict
             is verdict
         )
 
 
 def test_a_printed_number_counts_within_our_interval_and_the_reading_error():
-    ours = build_result(a={1.0: 2.0})
+    result = build_result(a={1.0: 2.0})
     for off, expected in ((0.149, True), (0.151, False), (-0.149, True), (-0.151, False)):
         entry = build_experiment(printed=[Printed("a", 1.0, 2.0 + off, 0.05, "page 1")])
-        assert verdicts.judge(build_paper(), entry, ours).compared[0].within is expected
+        assert verdicts.judge(build_paper(), entry, result).compared[0].within is expected
     (none,) = verdicts.judge(
-        build_paper(), build_experiment(printed=[Printed("b", 1.0, 2.0, 0.0, "page 1")]), ours
+        build_paper(), build_experiment(printed=[Printed("b", 1.0, 2.0, 0.0, "page 1")]), result
     ).compared
     assert none.ours is none.within is None
 
@@ -377,25 +377,25 @@ def test_no_result_no_number_and_no_paper_are_no_verdict():
 
 
 def test_statements_tell_only_what_the_intervals_can_tell():
-    ours = build_result(
+    result = build_result(
         low={1.0: 0.0, 2.0: 0.05}, high={1.0: 1.0, 2.0: 5.0}, near={1.0: 0.05, 2.0: 0.0}
     )
-    assert verdicts.above(ours, "high", "low", [1.0, 2.0]) is True
-    assert verdicts.above(ours, "low", "high", [1.0, 2.0]) is False
-    assert verdicts.above(ours, "low", "near", [1.0]) is None
-    assert verdicts.above(ours, "high", 0.5, [1.0]) is True
-    assert verdicts.above(ours, 0.5, "high", [1.0]) is False
-    assert verdicts.rises(ours, "high") is True
-    assert verdicts.falls(ours, "high") is False
-    assert verdicts.rises(ours, "low") is None
-    assert verdicts.near(ours, "low", "near", [1.0], 0.5) is True
-    assert verdicts.near(ours, "low", "high", [1.0], 0.5) is False
-    assert verdicts.near(ours, "low", "high", [1.0], 0.9) is None
-    assert verdicts.above(ours, "nobody", "low", [1.0]) is None
+    assert verdicts.above(result, "high", "low", [1.0, 2.0]) is True
+    assert verdicts.above(result, "low", "high", [1.0, 2.0]) is False
+    assert verdicts.above(result, "low", "near", [1.0]) is None
+    assert verdicts.above(result, "high", 0.5, [1.0]) is True
+    assert verdicts.above(result, 0.5, "high", [1.0]) is False
+    assert verdicts.rises(result, "high") is True
+    assert verdicts.falls(result, "high") is False
+    assert verdicts.rises(result, "low") is None
+    assert verdicts.near(result, "low", "near", [1.0], 0.5) is True
+    assert verdicts.near(result, "low", "high", [1.0], 0.5) is False
+    assert verdicts.near(result, "low", "high", [1.0], 0.9) is None
+    assert verdicts.above(result, "nobody", "low", [1.0]) is None
     assert verdicts.every([True, None]) is None
     assert verdicts.every([True, None, False]) is False
     assert verdicts.every([]) is None
-    assert verdicts.holds([["rises", ["high", "low"]]], ours) is None
+    assert verdicts.holds([["rises", ["high", "low"]]], result) is None
 
 
 SIGNS = PublicFacts(users=30, items=30, low=-1, high=1)
@@ -472,8 +472,8 @@ def test_an_audit_of_another_revision_or_of_other_settings_is_none(monkeypatch):
         (verdict,) = verdicts.promises(build_experiment(promises=[promise]))
         assert verdict.verdict is Privacy.UNPROVED
     monkeypatch.undo()
-    other = replace(promise, settings={**promise.settings, "rank": 3})
-    (verdict,) = verdicts.promises(build_experiment(promises=[other]))
+    other_promise = replace(promise, settings={**promise.settings, "rank": 3})
+    (verdict,) = verdicts.promises(build_experiment(promises=[other_promise]))
     assert verdict.verdict is Privacy.UNPROVED
 
 
@@ -488,12 +488,12 @@ def test_what_is_true_of_a_theorem_is_said_beside_what_is_not():
 
 def build_settings_results(**values):
     """`a` at x = 1: ours, and at each setting."""
-    ours, *_ = values.values()
+    result, *_ = values.values()
     series = (
         Series.of(f"{name}{engine.AT}a", {1.0: Point(y, 0.1, 3)}, "output")
         for name, y in list(values.items())[1:]
     )
-    return build_result(a={1.0: ours}), Made(id="x-settings", series=tuple(series), stamp=STAMP)
+    return build_result(a={1.0: result}), Made(id="x-settings", series=tuple(series), stamp=STAMP)
 
 
 def build_limit_statement(limit):
@@ -517,15 +517,15 @@ def build_limit_statement(limit):
     ],
 )
 def test_it_differs_only_where_no_setting_shows_what_is_said(values, limits, verdict):
-    ours, tried = build_settings_results(**values)
+    result, tried = build_settings_results(**values)
     entry = build_experiment(statements=map(build_limit_statement, limits))
-    assert verdicts.judge(build_paper(), entry, ours, tried).verdict is verdict
+    assert verdicts.judge(build_paper(), entry, result, tried).verdict is verdict
 
 
 def test_the_settings_at_which_something_holds_are_named():
-    ours, tried = build_settings_results(ours=0.0, x=2.0, y=0.5, z=3.0)
+    result, tried = build_settings_results(ours=0.0, x=2.0, y=0.5, z=3.0)
     judgement = verdicts.judge(
-        build_paper(), build_experiment(statements=[build_limit_statement(1)]), ours, tried
+        build_paper(), build_experiment(statements=[build_limit_statement(1)]), result, tried
     )
     ((_, outcome),) = judgement.statements
     assert outcome == {"ours": False, "x": True, "y": False, "z": True}
@@ -535,29 +535,32 @@ def test_the_settings_at_which_something_holds_are_named():
 
 
 def test_printed_numbers_that_are_right_at_a_setting_depend_on_it():
-    ours, tried = build_settings_results(ours=9.0, x=2.0)
+    result, tried = build_settings_results(ours=9.0, x=2.0)
     right = Printed("a", 1.0, 2.05, 0.0, "page 1")
     assert verdicts.judge(
-        build_paper(), build_experiment(printed=[right]), ours, tried
+        build_paper(), build_experiment(printed=[right]), result, tried
     ).verdict is (Accuracy.DEPENDS)
     assert (
-        verdicts.judge(build_paper(), build_experiment(printed=[right]), ours).verdict
+        verdicts.judge(build_paper(), build_experiment(printed=[right]), result).verdict
         is Accuracy.DIFFERS
     )
 
 
 def test_a_setting_leaves_what_it_does_not_name_and_pairs_the_same_seeds_alone():
     b = Series.of("b", {1.0: Point.of([1.0, 2.0, 3.0])}, "output")
-    ours, tried = build_settings_results(ours=0.0, x=2.0)
+    result, tried = build_settings_results(ours=0.0, x=2.0)
     setting_series = Series.of(f"x{engine.AT}a", {1.0: Point.of([2.0, 3.0, 4.0])}, "output")
-    ours, tried = replace(ours, series=(*ours.series, b)), replace(tried, series=(setting_series,))
-    by_setting = verdicts.at_settings(ours, tried)
+    result, tried = (
+        replace(result, series=(*result.series, b)),
+        replace(tried, series=(setting_series,)),
+    )
+    by_setting = verdicts.at_settings(result, tried)
     assert list(by_setting) == ["ours", "x"]
     assert by_setting["x"].get("b") == b
     assert by_setting["x"].at("a", 1.0).draws == (2.0, 3.0, 4.0)
     assert verdicts.above(by_setting["x"], "a", "b", [1.0]) is True  # by one in every draw
     other_trial = replace(tried, stamp=STAMP._replace(seeds="4:6"))
-    by_setting = verdicts.at_settings(ours, other_trial)
+    by_setting = verdicts.at_settings(result, other_trial)
     assert by_setting["x"].at("a", 1.0).draws == ()
     assert verdicts.above(by_setting["x"], "a", "b", [1.0]) is None
 
@@ -576,20 +579,20 @@ def test_nothing_agrees_where_every_method_is_worse_than_a_guess():
             y=Axis(better=better),
             guesses=levels,
         )
-        ours = entry.with_guesses(build_result(a={1.0: y}))
-        assert verdicts.judge(build_paper(), entry, ours).verdict is verdict
+        result = entry.with_guesses(build_result(a={1.0: y}))
+        assert verdicts.judge(build_paper(), entry, result).verdict is verdict
     entry = replace(
         build_experiment(statements=[build_statement(False)]), y=Axis(better=-1), guesses=levels
     )
-    ours = entry.with_guesses(build_result(a={1.0: 2.0}))
-    assert verdicts.judge(build_paper(), entry, ours).verdict is Accuracy.DIFFERS
+    result = entry.with_guesses(build_result(a={1.0: 2.0}))
+    assert verdicts.judge(build_paper(), entry, result).verdict is Accuracy.DIFFERS
 
 
 def test_a_band_spans_what_all_settings_give():
-    ours, tried = build_settings_results(ours=0.0, x=2.0, y=-1.0)
+    result, tried = build_settings_results(ours=0.0, x=2.0, y=-1.0)
     entry = build_experiment(statements=[build_limit_statement(1)])
     figure_view = views.Look(
-        build_paper(), entry, ours, False, verdicts.judge(build_paper(), entry, ours), (), tried
+        build_paper(), entry, result, False, verdicts.judge(build_paper(), entry, result), (), tried
     )
     (band,) = figure_view.ranges
     assert (band.label, band.low, band.high, band.seeds) == ("a", (-1.0,), (2.0,), (3,))
@@ -654,17 +657,17 @@ def test_every_promise_has_a_verdict_and_a_command(paper, entry):
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path):
-    ours = build_result(a={1.0: 2.0, 2.0: math.pi})
-    path = engine.write(ours, tmp_path)
-    again = engine.read(path)
-    assert again.stamp == ours.stamp
-    assert again.series[0].x == (1.0, 2.0)
-    assert again.series[0].mean == pytest.approx((2.0, math.pi), rel=1e-6)
-    assert again.current
-    assert again.mark == ours.mark
-    later = replace(ours, stamp=STAMP._replace(revisions={"output": 0}))
+    result = build_result(a={1.0: 2.0, 2.0: math.pi})
+    path = engine.write(result, tmp_path)
+    restored = engine.read(path)
+    assert restored.stamp == result.stamp
+    assert restored.series[0].x == (1.0, 2.0)
+    assert restored.series[0].mean == pytest.approx((2.0, math.pi), rel=1e-6)
+    assert restored.current
+    assert restored.mark == result.mark
+    later = replace(result, stamp=STAMP._replace(revisions={"output": 0}))
     assert not later.current
-    assert later.mark != ours.mark
+    assert later.mark != result.mark
     document = json.loads(path.read_text())
     bad = []
     for name, value in (("x", [1.0]), ("mean", ["a", 2]), ("draws", [[1.0], [2.0]]), ("low", None)):
@@ -813,14 +816,14 @@ def test_other_seeds_leave_the_pieces_of_the_first(tmp_path):
     finished = []
     entry = build_pieces_experiment(finished)
     engine.of_pieces(entry, entry.recipe, folder=tmp_path)
-    other = engine.of_pieces(entry, engine.recipe_of(entry, [1, 2]), folder=tmp_path)
+    other_result = engine.of_pieces(entry, engine.recipe_of(entry, [1, 2]), folder=tmp_path)
     assert finished[3:] == [(0, 2), (1, 2), (2, 2)]
-    assert other.stamp.seeds == "1:2"
-    assert other.stamp.command == "dpmc papers x --run --seeds 1:2"
-    assert other.series[0].mean == (0.0, 1.5, 3.0)
-    assert other.series[0].draws == ((0.0, 0.0), (1.0, 2.0), (2.0, 4.0))
-    again = engine.of_pieces(entry, entry.recipe, folder=tmp_path)
-    assert again.series[0].mean == (0.0, 1.0, 2.0)
+    assert other_result.stamp.seeds == "1:2"
+    assert other_result.stamp.command == "dpmc papers x --run --seeds 1:2"
+    assert other_result.series[0].mean == (0.0, 1.5, 3.0)
+    assert other_result.series[0].draws == ((0.0, 0.0), (1.0, 2.0), (2.0, 4.0))
+    repeated = engine.of_pieces(entry, entry.recipe, folder=tmp_path)
+    assert repeated.series[0].mean == (0.0, 1.0, 2.0)
     assert len(finished) == 6
 
 
@@ -838,15 +841,15 @@ def test_a_line_that_was_cut_off_is_done_again(tmp_path):
 
 def test_a_result_of_other_settings_is_not_held_against_a_paper(tmp_path):
     entry = build_pieces_experiment([], settings={"size": (1, 2)})
-    ours = engine.of_pieces(entry, entry.recipe, folder=tmp_path)
-    again = engine.read(engine.write(ours, tmp_path))
-    assert entry.makes(ours)
-    assert entry.makes(again)
+    result = engine.of_pieces(entry, entry.recipe, folder=tmp_path)
+    restored = engine.read(engine.write(result, tmp_path))
+    assert entry.makes(result)
+    assert entry.makes(restored)
     later = replace(entry, recipe=replace(entry.recipe, settings={"size": 3}))
-    assert not later.makes(again)
+    assert not later.makes(restored)
     for made_by, verdict in ((entry, Accuracy.DIFFERS), (later, Accuracy.SMALLER)):
         changed = replace(made_by, statements=(build_statement(False), build_statement(False)))
-        assert verdicts.judge(build_paper(), changed, again).verdict is verdict
+        assert verdicts.judge(build_paper(), changed, restored).verdict is verdict
 
 
 def test_what_has_no_recipe_says_why():
@@ -940,12 +943,12 @@ def test_the_paper_s_draws_stand_beside_ours_with_what_all_would_take():
         build_experiment(), not_run="", recipe=build_pieces_experiment([]).recipe, draws=30
     )
     stamp = STAMP._replace(seconds=120.0, seeds="1:3")
-    ours = replace(build_result(a={1.0: 2.0}), stamp=stamp)
-    assert views.draws(build_view(entry, ours)).endswith(
+    result = replace(build_result(a={1.0: 2.0}), stamp=stamp)
+    assert views.draws(build_view(entry, result)).endswith(
         "all of them would take 20 min of computing."
     )
-    assert "would take" not in views.draws(build_view(replace(entry, draws=3), ours))
-    assert "not print" in views.draws(build_view(replace(entry, draws=0), ours))
+    assert "would take" not in views.draws(build_view(replace(entry, draws=3), result))
+    assert "not print" in views.draws(build_view(replace(entry, draws=0), result))
     assert views.draws(build_view(entry, None)) == "The paper averages over 30."
     assert views.draws(build_view(build_experiment(), None)) == ""
     printed = {entry.id: entry.draws for _, entry in ALL if entry.draws}
@@ -1081,9 +1084,9 @@ def test_what_holds_has_one_number_wherever_it_is_told(capsys):
     assert views.opening(z16) in read_all_text(open_page("papers", paper="z16"))
 
 
-def build_view(entry, ours):
-    judgement = verdicts.judge(build_paper(), entry, ours)
-    return views.Look(build_paper(), entry, ours, False, judgement, ())
+def build_view(entry, result):
+    judgement = verdicts.judge(build_paper(), entry, result)
+    return views.Look(build_paper(), entry, result, False, judgement, ())
 
 
 def test_what_is_not_run_is_not_told_to_hold_or_not():

@@ -354,12 +354,12 @@ def test_certainty_is_not_rounded_up(share, text):
 # --- the curve, stop by stop ---------------------------------------------------------------------
 
 
-def build_chart(values, guess, without):
+def build_chart(values, baseline_value, without):
     line = make_placed_line("input-flip", values, epsilons=(0.1, 1.0, 10.0)).line
     baseline, reference = (
         lines.FlatLine(id, id, id, np.array([value] * 3))
         for id, value in (
-            (registry.get_mechanism("input-flip").baseline, guess),
+            (registry.get_mechanism("input-flip").baseline, baseline_value),
             (registry.NONPRIVATE_REFERENCES[Task.BINARY], without),
         )
     )
@@ -380,8 +380,8 @@ def test_what_is_kept_is_the_share_of_the_gain():
 
 
 def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
-    def format_share(values, guess, without):
-        picture = build_chart(values, guess, without)
+    def format_share(values, baseline_value, without):
+        picture = build_chart(values, baseline_value, without)
         gain_share = numbers.compute_gain_share(picture, picture.lines[0], 1.0)
         assert not gain_share.is_clear
         return gain_share.label
@@ -550,8 +550,8 @@ def test_six_cards_are_well_known_and_of_different_kinds():
     counts = np.bincount(data.ratings.items)
     assert six[0].rated == counts.max()
     assert min(film.rated for film in six) >= np.sort(counts)[-60]
-    other = people.choose_prompts(registry.create("input-flip", epsilon=0.1), data)
-    assert six == other  # public facts alone decide
+    other_prompts = people.choose_prompts(registry.create("input-flip", epsilon=0.1), data)
+    assert six == other_prompts  # public facts alone decide
 
 
 @pytest.mark.parametrize(
@@ -695,8 +695,8 @@ def test_the_page_makes_a_visitor_s_lists_once_for_everybody(monkeypatch):
     visitor_lists = read_instrument(app)["yours"]
     assert len(visitor_lists["said"]) == len(EPSILONS) + 1
     assert set(visitor_lists["names"]) == {"a popular list, barely changed"}  # too few people judge
-    again = open_page(data="restaurants", mechanism="input-flip", person="you")
-    assert read_instrument(again)["yours"] == visitor_lists
+    second_app = open_page(data="restaurants", mechanism="input-flip", person="you")
+    assert read_instrument(second_app)["yours"] == visitor_lists
     assert len(calls) == 1
 
 

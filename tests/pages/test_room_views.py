@@ -171,11 +171,11 @@ def test_only_the_same_people_are_compared():
     polls = [class_room.view().poll(k, among=TOKENS[25:30]) for k in range(2)]
     assert [poll.people for poll in polls] == [5, 5]
     assert comparison.interval == room.compute_share_difference(*polls[::-1])
-    other = build_room(12, 30)
-    other.ask(1)
-    other.count(3, 20)
-    other.lock()
-    assert words.compare_questions(other.view()) == []  # phones and hands
+    other_room = build_room(12, 30)
+    other_room.ask(1)
+    other_room.count(3, 20)
+    other_room.lock()
+    assert words.compare_questions(other_room.view()) == []  # phones and hands
 
 
 # --- rounds, and what is hidden -------------------------------------------------------------------
@@ -227,14 +227,16 @@ def test_no_phones_reports_stand_alone(sent):
     assert all(row.interval is None for row in words.build_question_rows(class_room.view(), 0))
     assert all(row.interval is None for row in words.summarise_questions(class_room.view()))
     assert "estimate" not in words.export_results(class_room.view())
-    for again in (sent, 30 - sent):
-        other = build_room(12, 30)
-        other.ask(0)
-        lock_reports(other, again, again)
+    for n_sent in (sent, 30 - sent):
+        other_room = build_room(12, 30)
+        other_room.ask(0)
+        lock_reports(other_room, n_sent, n_sent)
         visible = [
-            row for row in words.build_question_rows(other.view(), 0) if row.mark is Mark.ESTIMATE
+            row
+            for row in words.build_question_rows(other_room.view(), 0)
+            if row.mark is Mark.ESTIMATE
         ]
-        assert [row.note for row in visible] == [f"{30 + again} reports of 30 phones"]
+        assert [row.note for row in visible] == [f"{30 + n_sent} reports of 30 phones"]
 
 
 def test_a_share_past_the_end_is_shown_as_the_end_everywhere():

@@ -141,8 +141,8 @@ def test_the_first_page_opens_under_its_own_name_with_its_link():
     assert request_path("/what_if") == (307, b"./")
     assert request_path("/what_if", b"data=jokes&epsilon=3") == (307, b"./?data=jokes&epsilon=3")
     assert request_path("/base/what_if/", b"a=%C3%A4") == (307, b"../?a=%C3%A4")
-    for other in ("/what_if/_stcore/health", "/static/what_if.js"):
-        assert request_path(other) is None
+    for other_path in ("/what_if/_stcore/health", "/static/what_if.js"):
+        assert request_path(other_path) is None
     assert next(iter(SECTIONS.values()))[0].file == "what_if"
 
 
@@ -152,8 +152,8 @@ def test_every_page_is_told_where_its_server_is(base):
     for entry in itertools.chain(*SECTIONS.values()):
         if entry.file != "what_if":
             assert request_path(f"{base}/{entry.file}", b"data=jokes") == (200, None)
-    for other in ("/compared", "/xcompare", "/compare/_stcore/health", "/compare/x", "/x/"):
-        assert request_path(base + other) is None
+    for other_path in ("/compared", "/xcompare", "/compare/_stcore/health", "/compare/x", "/x/"):
+        assert request_path(base + other_path) is None
     assert request_path("/") == (200, None)
     request = Request({"type": "http", "headers": [(b"host", b"Lab.example:8501")]})
     html = asyncio.run(server._serve_page(request)).body.decode()

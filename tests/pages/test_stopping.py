@@ -127,7 +127,7 @@ def test_a_run_looks_in_every_phase(id, problems, monkeypatch):
     monkeypatch.setattr(experiment, "measure_model", counted("measure", measure))
     mechanism = registry.create(id, epsilon=4.0, delta=1e-6)
     experiment.run(mechanism, problems[mechanism.task], 1, stop=stop)
-    ids = [mechanism.id, *(other.id for other in experiment.build_baselines(mechanism))]
+    ids = [mechanism.id, *(baseline.id for baseline in experiment.build_baselines(mechanism))]
     fits = {phase: count for phase, count in counts.items() if phase[0] == "fit"}
     assert list(fits) == [("fit", id) for id in ids]
     assert all(count >= 1 for count in fits.values())
@@ -201,10 +201,10 @@ def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
         job = Job(work)
         ready.set()
         job.wait(60)
-        now = job.snapshot()
-        assert now.state == "stopped"
-        assert now.result is None
-        assert now.message.startswith("Stopped before")
+        snapshot = job.snapshot()
+        assert snapshot.state == "stopped"
+        assert snapshot.result is None
+        assert snapshot.message.startswith("Stopped before")
 
 
 def test_without_a_stop_signal_nothing_looks():

@@ -70,8 +70,8 @@ def test_a_sweep_is_found_again_started_once_and_cancelled_with_all_its_processe
     sweeps.cancel_sweep(folder, "k")
     assert time.monotonic() - start < sweeps.GRACE + 1
     wait_for(lambda: count_members(group) == 0)
-    now = sweeps.load_sweep(folder, "k")
-    assert (now.running, now.message) == (False, "")
+    sweep_state = sweeps.load_sweep(folder, "k")
+    assert (sweep_state.running, sweep_state.message) == (False, "")
     stored_rows = read_keys(tmp_path)
     assert len(stored_rows) >= 2
     # The same again goes on from there.
@@ -94,9 +94,9 @@ def test_a_killed_sweep_is_over_and_may_be_started_again(tmp_path, folder):
 def test_a_finished_sweep_says_nothing_and_a_failed_one_says_why(tmp_path, folder):
     sweeps.start_sweep(folder, "k", build_command(tmp_path, [1.0], [1]), description={})
     wait_for(lambda: not sweeps.load_sweep(folder, "k").running)
-    now = sweeps.load_sweep(folder, "k")
-    assert now.message == ""
-    assert now.counts["done"] == now.counts["total"] == 4
+    sweep_state = sweeps.load_sweep(folder, "k")
+    assert sweep_state.message == ""
+    assert sweep_state.counts["done"] == sweep_state.counts["total"] == 4
     wrong = ["magic" if word == "output" else word for word in build_command(tmp_path)]
     sweeps.start_sweep(folder, "j", wrong, description={})
     wait_for(lambda: not sweeps.load_sweep(folder, "j").running)

@@ -185,13 +185,13 @@ def test_two_sweeps_on_one_store_do_each_unit_once(tmp_path, undisturbed):
 @pytest.mark.slow
 def test_a_killed_sweep_leaves_its_units_to_the_other(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
-    killed, other = (start_sweep(*GRID, "--store", path, "--json") for _ in range(2))
+    killed, survivor = (start_sweep(*GRID, "--store", path, "--json") for _ in range(2))
     while json.loads(killed.stdout.readline())["done"] == 0:
         pass
     kill_process(killed.pid)
     killed.communicate()
-    out, err = other.communicate(timeout=250)
-    assert other.returncode == 0, err
+    out, err = survivor.communicate(timeout=250)
+    assert survivor.returncode == 0, err
     end = json.loads(out.splitlines()[-1])
     assert end["skipped"] + end["done"] == UNITS
     assert read_store(path) == undisturbed[0]

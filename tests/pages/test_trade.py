@@ -87,10 +87,10 @@ def test_gaussian_noise_by_its_own_law_and_by_epsilon_and_delta_alone(id):
         tail = stats.norm.cdf(-epsilon / mu - mu / 2) * math.exp(epsilon)
         return stats.norm.cdf(mu / 2 - epsilon / mu) - tail - 1e-6
 
-    for bead in find_line(REMOVED, id, task=Task.RATINGS).points:
-        if bead.epsilon >= 0.5:  # below, the plain difference has no digits left
-            mu = optimize.brentq(delta, 0.05, 10, args=(bead.epsilon,), xtol=1e-13)
-            assert bead.success_rate == pytest.approx(stats.norm.cdf(mu / 2), abs=1e-4)
+    for chart_point in find_line(REMOVED, id, task=Task.RATINGS).points:
+        if chart_point.epsilon >= 0.5:  # below, the plain difference has no digits left
+            mu = optimize.brentq(delta, 0.05, 10, args=(chart_point.epsilon,), xtol=1e-13)
+            assert chart_point.success_rate == pytest.approx(stats.norm.cdf(mu / 2), abs=1e-4)
     point = find_line(REMOVED, id, task=Task.RATINGS).point_at(1.0)
     assert trade.format_success(point) == "is right at most 55 % of the time"
     assert point.certificate_rate == pytest.approx((math.e + 1e-6) / (1 + math.e))
@@ -98,18 +98,22 @@ def test_gaussian_noise_by_its_own_law_and_by_epsilon_and_delta_alone(id):
 
 
 def test_twenty_ratings_are_twenty_flips():
-    for bead in find_line(TWENTY, "input-flip").points[:6]:
-        p = 1 / (1 + math.exp(-bead.epsilon))
+    for point in find_line(TWENTY, "input-flip").points[:6]:
+        p = 1 / (1 + math.exp(-point.epsilon))
         unflipped, turned = (stats.binom.pmf(np.arange(21), 20, share) for share in (p, 1 - p))
-        assert bead.success_rate == pytest.approx(np.maximum(unflipped, turned).sum() / 2, rel=1e-9)
-        assert bead.claimed_rate is None  # its paper says nothing of a person
+        assert point.success_rate == pytest.approx(
+            np.maximum(unflipped, turned).sum() / 2, rel=1e-9
+        )
+        assert point.claimed_rate is None  # its paper says nothing of a person
 
 
 def test_two_rows_of_clicks_differ_in_forty_cells():
-    for bead in find_line(TWENTY, "dplcf", *SAMPLES[2]).points[:5]:
-        p = 1 / (1 + math.exp(-bead.epsilon))
+    for point in find_line(TWENTY, "dplcf", *SAMPLES[2]).points[:5]:
+        p = 1 / (1 + math.exp(-point.epsilon))
         unflipped, turned = (stats.binom.pmf(np.arange(41), 40, share) for share in (p, 1 - p))
-        assert bead.success_rate == pytest.approx(np.maximum(unflipped, turned).sum() / 2, rel=1e-9)
+        assert point.success_rate == pytest.approx(
+            np.maximum(unflipped, turned).sum() / 2, rel=1e-9
+        )
 
 
 # --- what must hold of all of them ---------------------------------------------------------------
@@ -117,11 +121,11 @@ def test_two_rows_of_clicks_differ_in_forty_cells():
 
 def test_a_larger_epsilon_never_tells_less():
     for _, trade_line in list_all_lines():
-        right = [bead.success_rate for bead in trade_line.points]
+        right = [point.success_rate for point in trade_line.points]
         assert right == sorted(right)
         assert all(
-            0.5 <= bead.success_rate <= bead.certificate_rate * (1 + 1e-9)
-            for bead in trade_line.points
+            0.5 <= point.success_rate <= point.certificate_rate * (1 + 1e-9)
+            for point in trade_line.points
         )
 
 
@@ -146,9 +150,9 @@ def test_who_runs_the_server_sees_what_a_curator_sees_and_no_more_of_reports():
 
 def find_same_line(trade_line, switches):
     for data, task in SAMPLES:
-        for other in build_trade_chart(data, task, switches).lines:
-            if other.line is trade_line.line:
-                return other
+        for candidate in build_trade_chart(data, task, switches).lines:
+            if candidate.line is trade_line.line:
+                return candidate
     raise AssertionError(trade_line)
 
 
@@ -166,18 +170,18 @@ def test_a_recommender_beside_a_third_party_is_held_off_by_no_proof_of_ours():
 def test_what_is_not_proved_stands_nowhere_on_the_axis():
     for switches, trade_line in list_all_lines():
         question = switches.build_question(registry.get_mechanism(trade_line.line.mechanism).task)
-        for bead in trade_line.points:
+        for point in trade_line.points:
             proved = question.guarantee_for(
-                build_guarantee(trade_line.line, bead.epsilon)
+                build_guarantee(trade_line.line, point.epsilon)
             ).certified(question.change)
             if not proved.finite:
-                assert bead.state in (BoundState.NONE, BoundState.RAW)
-            assert (bead.state is BoundState.BOUND) == (bead.success_rate <= 0.999)
-            assert (compare._bead_position(bead) < compare._EDGE + 1e-9) == (
-                bead.state is BoundState.BOUND
+                assert point.state in (BoundState.NONE, BoundState.RAW)
+            assert (point.state is BoundState.BOUND) == (point.success_rate <= 0.999)
+            assert (compare._bead_position(point) < compare._EDGE + 1e-9) == (
+                point.state is BoundState.BOUND
             )
     unproved = find_line(QuestionSwitches(), "output")
-    assert {bead.state for bead in unproved.points} == {BoundState.USELESS}
+    assert {point.state for point in unproved.points} == {BoundState.USELESS}
     assert unproved.point_at(1.0).claimed_rate == pytest.approx(0.7311, abs=1e-4)
 
 
@@ -187,8 +191,8 @@ def test_a_tick_lies_below_what_is_certified_and_only_where_it_tells_of_the_ques
         if trade_line.measured_point is None:
             continue
         ticks += 1
-        bead = trade_line.point_at(trade_line.measured_point.epsilon)
-        assert 0.5 <= trade_line.min_success_rate <= bead.success_rate
+        point = trade_line.point_at(trade_line.measured_point.epsilon)
+        assert 0.5 <= trade_line.min_success_rate <= point.success_rate
         bound = measurements.find_default_measured_bound(trade_line.line.mechanism)
         if (
             switches == QuestionSwitches()
@@ -217,7 +221,7 @@ def test_every_method_of_a_sample_is_there_once(data, task):
         len(trade_line.points) for trade_line in chart.lines
     )
     for trade_line in chart.lines:
-        assert [bead.value for bead in trade_line.points] == list(trade_line.line.intervals)
+        assert [point.value for point in trade_line.points] == list(trade_line.line.intervals)
         assert trade_line.line.label in trade.describe_trade_chart(chart, 1.0)
 
 
@@ -231,8 +235,11 @@ def test_what_if_asks_the_same_and_gets_the_same_number(data, task):
         for switches, question in zip(
             switch_sets, trade.list_questions(guarantee, task, 20), strict=True
         ):
-            bead = find_line(switches, line.mechanism, data, task).point_at(1.0)
-            assert bead.success_rate == question.success_rate(guarantee), (line.mechanism, question)
+            point = find_line(switches, line.mechanism, data, task).point_at(1.0)
+            assert point.success_rate == question.success_rate(guarantee), (
+                line.mechanism,
+                question,
+            )
 
 
 # --- drawn ---------------------------------------------------------------------------------------
@@ -243,15 +250,15 @@ def test_hollow_where_the_paper_puts_it_and_filled_where_the_releases_do():
     k = [trade_line.line.mechanism for trade_line in chart.lines].index("private-frank-wolfe")
     for epsilon in (0.5, 1.0, 2.0):
         *_, arrows, hollow, filled = compare.plot_accuracy_against_attacker(chart, epsilon).data
-        bead = chart.lines[k].point_at(epsilon)
+        point = chart.lines[k].point_at(epsilon)
         assert filled["x"][k] == pytest.approx(
-            math.log(bead.success_rate / (1 - bead.success_rate))
+            math.log(point.success_rate / (1 - point.success_rate))
         )
         assert hollow["x"][k] == pytest.approx(
-            math.log(bead.claimed_rate / (1 - bead.claimed_rate))
+            math.log(point.claimed_rate / (1 - point.claimed_rate))
         )
         assert arrows["x"][3 * k : 3 * k + 3] == [hollow["x"][k], filled["x"][k], None]
-        assert filled["y"][k] == hollow["y"][k] == bead.value.mean
+        assert filled["y"][k] == hollow["y"][k] == point.value.mean
     assert hollow["x"][k] > filled["x"][k]
 
 
@@ -282,9 +289,9 @@ def test_the_better_is_above_and_a_missing_proof_in_the_gutter():
         trade_line.line.mechanism
         for trade_line in build_trade_chart("movie-night", Task.BINARY).lines
     ]
-    where = {id: share.data[-1]["x"][k] for k, id in enumerate(ids)}
-    assert gutter["x0"] < where.pop("output") < gutter["x1"]
-    assert max(where.values()) < gutter["x0"]
+    positions = {id: share.data[-1]["x"][k] for k, id in enumerate(ids)}
+    assert gutter["x0"] < positions.pop("output") < gutter["x1"]
+    assert max(positions.values()) < gutter["x0"]
     server = trade.build_trade_chart(
         load_chart(*SAMPLES[0]), Task.BINARY, QuestionSwitches(position=AttackerPosition.SERVER)
     )

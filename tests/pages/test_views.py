@@ -117,9 +117,9 @@ def test_interval_is_scipys():
 def test_a_line_that_is_chosen_is_not_drawn_as_a_guess_as_well():
     metric, shipped_rows = METRICS["accuracy"], lines.load_shipped_rows("restaurants", "input-flip")
     single_chart = lines.build_curve_chart({}, ["input-flip"], metric, shipped_rows)
-    (guess,) = single_chart.private_baselines
-    assert guess.mechanism == "private-majority"
-    assert (lines.BASELINE, guess.interval_at(1.0)) in single_chart.list_endpoints(1.0)
+    (baseline,) = single_chart.private_baselines
+    assert baseline.mechanism == "private-majority"
+    assert (lines.BASELINE, baseline.interval_at(1.0)) in single_chart.list_endpoints(1.0)
     joint_chart = lines.build_curve_chart(
         {}, ["input-flip", "private-majority"], metric, shipped_rows
     )
@@ -293,17 +293,17 @@ def write_ratings(path):
 @pytest.mark.parametrize("split", [RandomShare(0.1 + 0.2), SharePerUser(1 / 3)])
 def test_the_printed_command_repeats_a_run_on_a_file_to_the_last_digit(split, tmp_path, capsys):
     """Given: a range that begins with a minus, columns, numbers that six digits do not hold."""
-    where = str(write_ratings(tmp_path / "my ratings.csv"))
-    dataset = datasets.load(where, low=-2.0, high=2.5, user="who", item=2, rating=3)
+    ratings_path = str(write_ratings(tmp_path / "my ratings.csv"))
+    dataset = datasets.load(ratings_path, low=-2.0, high=2.5, user="who", item=2, rating=3)
     problem = build_problem(dataset, Task.RATINGS, split=split, seed=4)
     mechanism = registry.create("private-item-mean", epsilon=1 + 1 / 3, delta=1.23456789e-5)
     result = run(mechanism, problem, 4)
     repeat = build_finished_run(result, dataset.loaded_name, split, reading=dataset.reading)
     assert main(shlex.split(run_card.format_fit_command(repeat))[1:]) == 0
-    again = json.loads(capsys.readouterr().out)
-    assert again["settings"] == result.as_dict()["settings"]
-    assert again["data"] | {"name": ""} == result.as_dict()["data"] | {"name": ""}
-    assert again["metrics"] == dict(result.metrics)
+    repeated = json.loads(capsys.readouterr().out)
+    assert repeated["settings"] == result.as_dict()["settings"]
+    assert repeated["data"] | {"name": ""} == result.as_dict()["data"] | {"name": ""}
+    assert repeated["metrics"] == dict(result.metrics)
 
 
 def test_a_run_hides_a_fresh_seed_and_a_fixed_one_is_warned_of():

@@ -60,8 +60,8 @@ def test_the_corner_goes_from_the_busiest_to_the_rest_and_its_middle_is_the_medi
 
 
 def test_no_split_changes_whom_the_corner_shows(problem):
-    other = build_problem(datasets.load("restaurants"), Task.BINARY, seed=2)
-    first, second = (training.select_corner(Task.BINARY, p) for p in (problem, other))
+    other_problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=2)
+    first, second = (training.select_corner(Task.BINARY, p) for p in (problem, other_problem))
     assert np.array_equal(first.users, second.users)
     assert np.array_equal(first.items, second.items)
     assert not np.array_equal(first.rated, second.rated, equal_nan=True)
@@ -191,8 +191,8 @@ def test_only_what_differs_between_two_runs_is_told_and_the_better_one_named():
     better = max((first, second), key=lambda run: run.value)
     assert run_card.compare_runs(first, second).startswith(f"Run {better.number} is better by")
     assert "equally good" in run_card.compare_runs(first, first)
-    other = run_card.remember_run(run_training("input-flip", number=3, seed=4), "restaurants")
-    differing = run_card.tabulate_differences(first, other)["what differs"]
+    other_run = run_card.remember_run(run_training("input-flip", number=3, seed=4), "restaurants")
+    differing = run_card.tabulate_differences(first, other_run)["what differs"]
     assert differing == ["mechanism", "epsilon", "seed"]  # settings left alone are no difference
     ranked = run_card.remember_run(run_training("private-mean", number=4), "restaurants")
     assert "different ratings" in run_card.compare_runs(first, ranked)
