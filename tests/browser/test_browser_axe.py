@@ -38,7 +38,7 @@ def find_violations(tab):
 
 
 def find_grave_violations(tab):
-    """What is serious or critical and the app's own."""
+    """Return the app's own violations that are serious or critical."""
     return [violation for violation in find_violations(tab) if violation[0] in GRAVE]
 
 
@@ -111,7 +111,7 @@ def test_the_phones_page_has_no_violation(browser, theme):
 
 
 def check_heading_order(page):
-    """One level at a time, from one of the first."""
+    """Check that the only h1 comes first and that headings go down one level at a time."""
     levels = page.locator(":is(h1, h2, h3, h4, h5, h6):visible").evaluate_all(
         "all => all.map(one => Number(one.tagName[1]))"
     )

@@ -38,7 +38,7 @@ def find_button(page, name):
 
 
 def read_run_counts(page):
-    """(finished, all) as the page says; None while it says neither."""
+    """Return (finished, all) as the page states them, or None while it states neither."""
     run_texts = page.get_by_text(re.compile(r"\d+ of \d+ runs")).all_inner_texts()
     match = re.search(r"(\d+) of (\d+) runs", run_texts[0]) if run_texts else None
     return (int(match[1]), int(match[2])) if match else None
@@ -117,7 +117,7 @@ def test_the_address_holds_the_choices_and_opens_them(page, server):
 
 
 def read_command(page):
-    """The command line that does what the page shows."""
+    """Return the command line that does what the page shows."""
     find_button(page, DOWNLOAD).click()
     command_text = page.get_by_test_id("stCode").filter(has_text="dpmc sweep").first.text_content()
     page.keyboard.press("Escape")

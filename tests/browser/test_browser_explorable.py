@@ -211,7 +211,7 @@ def test_a_visitor_joins_without_a_network(opened_file, tmp_path, style):
 
 
 def repeat_first_stop(numbers, stops):
-    """The first stop's numbers for all of them, before those without privacy."""
+    """Repeat the first stop's numbers for all stops; those without privacy stay at the end."""
     decoded = base64.b64decode(numbers)
     half = len(decoded) // 2
     return base64.b64encode(decoded[:half] * stops + decoded[half:]).decode()

@@ -40,7 +40,7 @@ def read_params(page):
 
 
 def tab_to(page, name="", *, slider=False, back=False):
-    """By Tab alone, to what has this name, or to a slider."""
+    """Press Tab until the element with this name, or a slider, has the focus."""
     for _ in range(60):
         page.keyboard.press("Shift+Tab" if back else "Tab")
         if page.evaluate(SLIDER) if slider else name in page.evaluate(FOCUSED).split("\n"):
@@ -49,7 +49,7 @@ def tab_to(page, name="", *, slider=False, back=False):
 
 
 def wait_for_focus(page, text):
-    """The focus has gone to this text."""
+    """Wait until the focus is on the element with this text."""
     page.wait_for_function(f"text => ({FOCUSED}).includes(text)", arg=text)
 
 

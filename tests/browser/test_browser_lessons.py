@@ -33,7 +33,7 @@ def press_button(tab, name):
 
 
 def check_finding(tab, slide, setting):
-    """What stands there is what the slide reveals."""
+    """Check that the page shows what the slide reveals."""
     finding = slide.reveal(setting)
     paragraphs = [tab.locator(".first"), *tab.locator(".shows > div:not(.picture) > p").all()]
     assert [paragraph.text_content() for paragraph in paragraphs] == list(finding.sentences)
@@ -46,7 +46,7 @@ def check_finding(tab, slide, setting):
 
 
 def walk_through(tab, lesson):
-    """Through a whole lesson: predict, move everything there is, and on, to its sentence."""
+    """Walk through a whole lesson: predict, move every control, and go on to its last sentence."""
     for k, slide in enumerate(lesson.slides):
         expect(tab.locator("h1")).to_have_text(slide.title)
         assert tab.locator(".said").text_content() == slide.said

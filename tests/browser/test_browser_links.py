@@ -25,7 +25,7 @@ def read_params(page):
 
 
 def read_shared_choices(page, title):
-    """The shared choices of the page with this title, as its controls show them."""
+    """Return the shared choices of the page with this title, as its controls show them."""
     choices = {}
     if title == "What if":  # its method is in a list that opens, and its slider its own
         knob_text = page.locator(".dpmc-knob").get_attribute("aria-valuetext")
@@ -44,7 +44,7 @@ def read_shared_choices(page, title):
 
 
 def walk_to(page, title):
-    """Turn to a page by mouse, and look: controls and address say the same, and nothing less."""
+    """Turn to a page by mouse and check that its controls and its address say the same."""
     navigate_to(page, title)
     page.wait_for_timeout(300)
     settle(page)
@@ -101,7 +101,7 @@ PAGE_PARAMS = {
 
 
 def read_controls(page):
-    """What all controls of a page show."""
+    """Return what all controls of a page show."""
     return page.evaluate(
         """() => [...document.querySelectorAll(`[data-testid="stMain"] :is(input, [role=tab],
         [data-testid^=stBaseButton-segmented])`)].map(e => [e.getAttribute("aria-label"),

@@ -83,13 +83,13 @@ def test_the_noise_at_two_epsilons_is_compared_by_following_the_screen(page, ser
 
 
 def read_axes(page):
-    """The axes of every chart as Plotly has them."""
+    """Return the axes of every chart as Plotly has them."""
     return page.evaluate("""() => [...document.querySelectorAll('.js-plotly-plot')].map(
       e => [e._fullLayout.xaxis.range, e._fullLayout.yaxis.range])""")
 
 
 def measure_figure(tab):
-    """The box of the first chart, and how far the page reaches sideways."""
+    """Return the box of the first chart, and how far the page reaches sideways."""
     box = tab.locator(".st-key-figure .stPlotlyChart").bounding_box()
     return box, tab.evaluate("() => document.documentElement.scrollWidth")
 

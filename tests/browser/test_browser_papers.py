@@ -19,7 +19,7 @@ def find_button(page, name):
 
 
 def count_completed_parts(page, more=0):
-    """How many parts are done, as the page says once there are more."""
+    """Return how many parts are done once the page states more than `more`."""
     page.wait_for_function(
         """([pattern, more]) => {
           const found = document.body.innerText.match(new RegExp(pattern));

@@ -43,7 +43,7 @@ def force_draw(page, draw):
 
 
 def record_traffic(page):
-    """Everything that leaves the page from now on: method, path, body."""
+    """Record everything that leaves the page from now on: method, path, body."""
     requests = []
     page.on("request", lambda r: requests.append((r.method, urlsplit(r.url).path, r.post_data)))
     return requests

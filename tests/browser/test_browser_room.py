@@ -76,7 +76,7 @@ def wait_for_reports(page, count):
 
 
 def scan_codes(page):
-    """What a phone's camera reads off the screen."""
+    """Return what a phone's camera reads off the screen."""
     zxing = pytest.importorskip("zxingcpp", reason="pip install zxing-cpp")
     image = pytest.importorskip("PIL.Image")
     barcodes = zxing.read_barcodes(image.open(io.BytesIO(page.screenshot())))

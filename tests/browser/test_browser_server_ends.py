@@ -40,7 +40,7 @@ def start(page):
 
 
 def start_both(browser, server, folder):
-    """A shared sweep and one on an upload: their process groups."""
+    """Start a shared sweep and one on an upload, and return their process groups."""
     private_page, shared = (browser.new_context().new_page() for _ in range(2))
     upload_ratings(private_page, server, folder)
     navigate_to(private_page, "Compare")

@@ -54,7 +54,7 @@ def count_clicks(page):
 
 
 def turn_to(page, title, heading):
-    """On another page, once it stands there under its heading."""
+    """Turn to another page and wait until its heading is there."""
     navigate_to(page, title)
     page.get_by_role("heading", name=heading, level=1).wait_for()
     settle(page)
@@ -66,14 +66,14 @@ def press_button(page, name):
 
 
 def find_text(page, pattern):
-    """The first visible text that a pattern is found in, as its match."""
+    """Return the match of a pattern in the first visible text that contains it."""
     element = page.get_by_text(re.compile(pattern)).filter(visible=True).first
     expect(element).to_be_visible()
     return re.search(pattern, element.text_content())
 
 
 def read_lists(page):
-    """The titles without and with privacy."""
+    """Return the titles without and with privacy."""
     return [
         ordered_list.locator("li").all_inner_texts()
         for ordered_list in page.locator(".dpmc-lists ol").all()

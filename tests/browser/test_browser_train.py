@@ -19,7 +19,7 @@ def press_button(page, name):
 
 
 def locate_scrubber_text(page):
-    """What stands beside the scrubber."""
+    """Return the text beside the scrubber, as a locator."""
     return page.locator(".bar output")
 
 

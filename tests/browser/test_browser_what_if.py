@@ -34,7 +34,7 @@ def instrument(page, server):
 
 
 def locate_epsilon(page, epsilon):
-    """Where the stop of an epsilon lies on the chart's own axis, in pixels of the window."""
+    """Return where the stop of an epsilon lies on the chart's axis, in pixels of the window."""
     ticks = page.locator(".dpmc-plot .xtick text")
     name = f"{epsilon:g}"
     box = next(t for t in ticks.all() if t.text_content() == name).bounding_box()

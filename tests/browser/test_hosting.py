@@ -31,7 +31,7 @@ def find_free_port():
 
 @contextmanager
 def run_nginx(folder, block):
-    """An nginx of its own with the server of this block: the port it listens on."""
+    """Run nginx with the server of this block and yield the port it listens on."""
     port = find_free_port()
     block = block.replace("listen 80;", f"listen 127.0.0.1:{port};").replace("lab.example", NAME)
     path_kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -127,7 +127,7 @@ def test_an_unknown_name_gives_a_page_that_says_what_to_do(behind, browser):
 
 @contextmanager
 def serve_foreign_site(content):
-    """Another site on this machine: its address. It shows the content at every path."""
+    """Serve the content at every path of another site on this machine and yield its address."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):

@@ -47,7 +47,7 @@ def restaurants():
 
 
 def run_units(question, dataset, cache=None, seeds=core.SEEDS):
-    """The plan of a question on a data set, with its runs done."""
+    """Return the plan of a question on a data set, with its runs done."""
     advice = question.find_advice(dataset.ratings.public)
     source = sweep.drop_names(sweep.SplitSource(dataset))
     plan = sweep.build_plan(question.build_grid(advice, dataset.name, seeds=seeds), [source])

@@ -43,7 +43,7 @@ def test_arrays_come_as_numpy_reads_them(save_arrays, tmp_path):
 
 
 def write_zip(path, *members, comment=b"", **change):
-    """A ZIP of (name, bytes), then fields of its first directory entry as given."""
+    """Write a ZIP of (name, bytes) and set fields of its first directory entry as given."""
     with zipfile.ZipFile(path, "w") as file:
         file.comment = comment
         for name, content in members:

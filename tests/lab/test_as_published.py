@@ -153,7 +153,7 @@ def test_sweep_takes_it(dpmc, tmp_path) -> None:
 
 
 def draw_small_ratings(id: str) -> Ratings:
-    """Ratings for the method's task."""
+    """Draw ratings for the method's task."""
     rng = np.random.default_rng(1)
     low, high = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}[
         registry.get_mechanism(id).task

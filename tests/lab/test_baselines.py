@@ -22,7 +22,7 @@ ITEMS = 120
 
 
 def draw_ratings(counts, seed=0, *, person=0.4, n_features=0):
-    """Training and test ratings: a user has so many of the former and one of the latter."""
+    """Draw training and test ratings: a user has `counts` of the former and one of the latter."""
     rng = np.random.default_rng(seed)
     m = len(counts)
     item_features = rng.normal(size=(ITEMS, n_features))

@@ -32,7 +32,7 @@ USERS = [f"u{k}" for k in range(12)]
 
 
 def draw_rows(seed=1):
-    """(user, item, rating) of eight users and four items of the lists."""
+    """Draw (user, item, rating) of eight users and four items of the lists."""
     rng = np.random.default_rng(seed)
     return [(u, i, int(rng.integers(1, 6))) for u in USERS[2:10] for i in ITEMS[1:5]]
 
@@ -250,7 +250,7 @@ def test_the_command_draws_the_places_of_users_whose_number_alone_is_known(dpmc,
 
 
 def draw_neighbour(ratings, change, rng):
-    """The same ratings but for one change at random."""
+    """Return the same ratings but for one change at random."""
     cells = ratings.matrix.toarray()
     user = int(rng.integers(6))
     rated = np.flatnonzero(cells[user])

@@ -69,7 +69,7 @@ class Immediate:
 
 
 def draw_rows(users=90, items=25):
-    """Ids that natural order and the order of files put differently; some long rows."""
+    """Draw rows with ids that natural order and the order of files put differently."""
     rng = np.random.default_rng(4)
     rows = []
     for user in range(users):
@@ -345,7 +345,7 @@ def test_every_method_for_partitions_is_tested_here():
 
 
 def _kill_worker_once(partition, marker, function, state):
-    """Ends its worker where it runs for the first time."""
+    """Kill the worker that runs this for the first time."""
     if not Path(marker).exists():
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)

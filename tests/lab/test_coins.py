@@ -202,7 +202,7 @@ def build_sampled_laplace(*, scale=0.5, longest=0.6, budget=1.2, shape=(1, 1), t
 
 
 def compute_density(release, rows, terms, outputs):
-    """Of the released sums at some outputs (points x rows x d), by enumeration of all coins."""
+    """Compute the density of the released sums at some outputs by enumeration of all coins."""
     weights = release.weights(np.abs(terms).sum(axis=1))
     cells = np.argwhere(rows)
     chances = np.array([1 / weights[k] for _, k in cells])
@@ -220,7 +220,7 @@ def compute_density(release, rows, terms, outputs):
 
 
 def compute_losses(release, first, second, terms, outputs):
-    """ln of the likelihood ratio, outputs counted in every sign."""
+    """Compute ln of the likelihood ratio, with outputs in every sign."""
     ratio = compute_density(release, first, terms, outputs) / compute_density(
         release, second, terms, outputs
     )
@@ -228,7 +228,7 @@ def compute_losses(release, first, second, terms, outputs):
 
 
 def build_output_grid(count, rows, d, reach=60.0):
-    """A grid of outputs that reaches far out in each coordinate, where the worst ratios are."""
+    """Build a grid of outputs that reaches far out in each coordinate, where ratios are worst."""
     axis = np.concatenate([[-reach], np.linspace(-4, 4, count), [reach]])
     grid = np.array(list(itertools.product(axis, repeat=rows * d)))
     return grid.reshape(-1, rows, d)
@@ -334,7 +334,7 @@ def test_a_bound_that_is_no_whole_number_of_terms_is_refused():
 
 
 def halve_losses(losses, epsilon):
-    """The planted fault: losses without their factor 2."""
+    """Compute weights with the planted fault: losses without their factor 2."""
     return importance_weights(np.asarray(losses) / 2, epsilon)
 
 
@@ -361,7 +361,7 @@ def test_weights_that_let_a_term_spend_more_are_refused_or_stand_on_the_card(mon
 
 
 def record_weights(mechanism, ratings, monkeypatch):
-    """The weights for which a mechanism tosses coins in its first round, and its fixed factors."""
+    """Return the weights with which a mechanism tosses coins first, and its fixed factors."""
     inclusion_weights = []
 
     def coins(weights, rng):
@@ -454,7 +454,7 @@ def test_the_rounding_of_a_sampled_sum_is_counted(epsilon):
 
 
 def replay_answers(mechanism, ratings, other_ratings, seed=0):
-    """The steps on two data sets, the second answered as the first was."""
+    """Return the steps on two data sets, the second answered as the first was."""
     with privacy.record_publications() as publications:
         first = list(mechanism.fit(ratings, np.random.default_rng(seed)))
     with privacy.record_publications(replayed=publications) as queries:

@@ -24,7 +24,7 @@ def find_smallest_epsilon(plotted, target):
 
 
 def build_info(key):
-    """A curve of input perturbation."""
+    """Build a curve of input perturbation."""
     public_facts = PublicFacts(users=40, items=30, low=-1, high=1)
     return CurveInfo(
         1,
@@ -43,7 +43,7 @@ def build_info(key):
 
 
 def build_line(truth, seeds=6, std=0.004, key="a", metric="accuracy", common=None, **changes):
-    """A line around a true curve; common: noise shared with other lines, seed by seed."""
+    """Build a line around a true curve; `common` is noise shared with other lines, by seed."""
     rng = np.random.default_rng(sum(map(ord, key)))
     noise = std * rng.normal(size=(len(GRID), seeds))
     values = truth(GRID)[:, None] + noise + (0 if common is None else common)
@@ -69,7 +69,7 @@ def rising(x):
 
 
 def steep(x):
-    """Crosses `rising` at 1 from below."""
+    """Return a curve that crosses `rising` at 1 from below."""
     return rising(x) + 0.05 * np.log(x)
 
 
@@ -298,7 +298,7 @@ def test_the_smallest_epsilon_is_near_the_true_one():
 
 
 def logarithmic(x):
-    """Piecewise linear on the grid, which then adds no error of its own."""
+    """Return a curve that is piecewise linear on the grid, which then adds no error of its own."""
     return 0.6 + 0.05 * np.log(x)
 
 
@@ -349,7 +349,7 @@ def compare_lines(*plotted):
 
 
 def build_shifted_line(key, shifts, **changes):
-    """A line at `rising` plus an amount at each epsilon, with hardly any spread."""
+    """Build a line at `rising` plus an amount at each epsilon, with hardly any spread."""
     values = (rising(GRID) + np.array(shifts))[:, None] + np.tile([-1e-4, 1e-4], 3)
     return place_line(build_line(rising, key=key, values=values, **changes))
 
@@ -482,7 +482,7 @@ def build_baseline(level, std=1e-3, seeds=6, mechanism="private-majority"):
 
 
 def build_rows(id, values, epsilons, seeds, claims):
-    """Stored rows of a curve: values by epsilon and seed."""
+    """Build stored rows of a curve: values by epsilon and seed."""
     keys = itertools.product(epsilons, seeds)
     points = {key: v for key, v in zip(keys, np.ravel(values), strict=True) if v == v}
     return lines.CurveRows(

@@ -45,7 +45,7 @@ def lie(epsilon):
 
 
 def compute_report_pmfs(epsilon, times):
-    """The chances of so many yes among the reports of one who would say yes, and no."""
+    """Return the chances of k yes among the reports of one who would say yes, and no."""
     f = lie(epsilon)
     yes = [math.comb(times, k) * (1 - f) ** k * f ** (times - k) for k in range(times + 1)]
     return yes, yes[::-1]
@@ -72,7 +72,7 @@ def format_odds(share):
 
 
 def tail(yes, reports, share):
-    """The chance of so many yes and more."""
+    """Return the chance of so many yes and more."""
     if not 0 < share < 1:
         return float(share == 1 or yes == 0)
     log_count = math.lgamma(reports + 1)
@@ -105,14 +105,14 @@ def unflip_share(share, f):
 
 
 def estimate_population(yes, reports, f):
-    """Of people like these."""
+    """Return the interval of the share among people like these."""
     ends = (unflip_share(end, f) for end in clopper_pearson(yes, reports))
     return tuple(min(max(end, 0.0), 1.0) for end in ends)
 
 
 @cache
 def estimate_class(yes, reports, f):
-    """Of these: those numbers of true yes under which neither so many nor so few are unlikely."""
+    """Return the numbers of true yes under which neither so many nor so few are unlikely."""
     fit = []
     for true in range(reports + 1):
         pmf = [1.0]
@@ -138,7 +138,7 @@ def compute_half_width(people, f):
 
 @cache
 def read_scores(file, metric):
-    """Of each seed, by mechanism and epsilon."""
+    """Return each seed's score by mechanism and epsilon."""
     by_mechanism = defaultdict(list)
     with (ROOT / "sample_data" / "curves" / file).open(encoding="utf-8") as stream:
         for row in csv.DictReader(line for line in stream if not line.startswith("#")):
@@ -149,7 +149,7 @@ def read_scores(file, metric):
 
 
 def read_range_scores(mechanism, epsilon):
-    """Its scores, those of its guess, and those without privacy."""
+    """Return a mechanism's scores, those of its baseline, and those without privacy."""
     if mechanism == "private-effects":
         by_mechanism = read_scores("movie-night-ratings.csv", "rmse")
         baseline, nonprivate = (
@@ -171,7 +171,7 @@ def compute_gain_share(mechanism, epsilon):
 
 
 def compute_significant_share(mechanism, epsilon):
-    """The share in percent, where 95 % intervals over seeds tell it from guessing."""
+    """Return the gain share in percent if 95 % intervals over seeds tell it from the baseline."""
     value, baseline, _ = read_range_scores(mechanism, epsilon)
     reach = sum(t.ppf(0.975, len(v) - 1) * stdev(v) / len(v) ** 0.5 for v in (value, baseline))
     share = compute_gain_share(mechanism, epsilon)
@@ -180,7 +180,7 @@ def compute_significant_share(mechanism, epsilon):
 
 @cache
 def gaussian_success(epsilon, delta=1e-6):
-    """How often the best attacker is right against Gaussian noise of exactly that promise."""
+    """Return how often the best attacker is right against Gaussian noise of this promise."""
 
     def exceed(mu):
         spent = mpmath.ncdf(mu / 2 - epsilon / mu)
@@ -195,7 +195,7 @@ def gaussian_success(epsilon, delta=1e-6):
 
 @cache
 def compute_score_changes(target):
-    """How far each of 40 x 400 scores moves, the largest first; the epsilon of the worst output."""
+    """Return how far 40 x 400 scores move, the worst output's epsilon, and the most ratings."""
     rng = np.random.default_rng(0)
     observed = rng.random((40, 400)) < 0.1
     observed[0] = False
@@ -232,7 +232,7 @@ def to_percent(*shares):
 
 
 def check_two_coins(epsilon, displayed):
-    """Right to the last digit of the two, or to the last but one where digits are cut twice."""
+    """Check the numbers to their last digit, or the last but one where digits are cut twice."""
     two, flip = (float(number) for number in (displayed[0], displayed[3]))
     last = 10.0 ** -len(displayed[3].partition(".")[2])
     assert two == pytest.approx(100 - 2 * flip)
@@ -454,12 +454,12 @@ def choose(key, m, *_):
 
 @cache
 def read_feature_scores(mechanism, epsilon, data="movie-night"):
-    """The errors with what is publicly known of the items."""
+    """Return the errors of fits that use public item features."""
     return read_scores(f"{data}-ratings-facts.csv", "rmse")[mechanism, epsilon]
 
 
 def compute_scaled_gain(errors, epsilon=0.1):
-    """Between a person's mean and no privacy, both without facts."""
+    """Scale mean errors between a user's own mean (0) and no privacy (1), both without features."""
     _, baseline, nonprivate = map(mean, read_range_scores("private-effects", epsilon))
     return (mean(errors) - baseline) / (nonprivate - baseline)
 
@@ -480,7 +480,7 @@ def count_helped_epsilons(data):
 
 
 def find_equal_epsilon(epsilon):
-    """Where the means without facts, pooled until they fall, reach what is reached with them."""
+    """Return where the pooled means without features reach the mean with them."""
     pools = []
     for stop in STOPS:
         pools.append([mean(read_range_scores("private-effects", stop)[0]), 1])
@@ -555,7 +555,7 @@ EXPECTED_NUMBERS = {
 
 
 def compare(text, expected):
-    """Every number of a text, in its order, right to the last digit that is written."""
+    """Check every number of a text, in its order, to the last digit that is written."""
     displayed = NUMBER.findall(text)
     assert len(displayed) == len(expected), (text, displayed, expected)
     for shown_number, value in zip(displayed, expected, strict=True):
@@ -586,7 +586,7 @@ def compare_picture(picture, expected):
 
 
 def list_extreme_settings(slide):
-    """A few of all combinations, and both ends and the middle of every control."""
+    """Yield a few of all combinations, and both ends and the middle of every control."""
     yield from list_settings(slide)
     for control in slide.move:
         values = control.values

@@ -72,7 +72,7 @@ def check_slide(slide):
 
 
 def check_drawing(picture):
-    """Well-formed, labelled, within its width, and as many rows in its table as it says."""
+    """Check that a drawing is well-formed, labelled, within its width, and like its table."""
     root = ElementTree.fromstring(render_picture(picture))
     assert root.get("aria-label") == picture.description
     for element in root.iter():
@@ -148,7 +148,7 @@ INTERVALS = (
 
 
 def build_room_view(yes, n_people, *, last=False):
-    """last: those who send yes are the last ones."""
+    """Build a view of a room; with `last`, those who send yes come last."""
     room = Room(["Have you had breakfast?"], 2.0)
     room.ask(0)
     for k in range(n_people):
@@ -247,7 +247,7 @@ def test_a_chance_is_never_rounded_to_all_or_nothing(share, expected):
 
 
 def list_texts(table):
-    """Every text that people read, of a lesson's file; form, key and the like are none."""
+    """Yield every text of a lesson's file that people read, without forms, keys and the like."""
     for name, value in table.items() if isinstance(table, dict) else enumerate(table):
         if isinstance(value, dict | list):
             yield from list_texts(value)

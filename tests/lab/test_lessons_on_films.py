@@ -32,7 +32,7 @@ def reveal_slide(name, **setting):
 
 
 def compute_majority_success(flip, times):
-    """How often the majority of so many reports is right; a tie is right half of the time."""
+    """Return how often the majority of the reports is right; a tie is right half of the time."""
     chances = [math.comb(times, k) * flip**k * (1 - flip) ** (times - k) for k in range(times + 1)]
     wrong = sum(chance for k, chance in enumerate(chances) if 2 * k > times)
     tie = sum(chance for k, chance in enumerate(chances) if 2 * k == times)
@@ -44,7 +44,7 @@ def flip(epsilon):
 
 
 def read_scores(mechanism):
-    """Mean accuracy by epsilon, read off the file as it ships."""
+    """Return the mean accuracy by epsilon, read off the file as it ships."""
     by_epsilon = {}
     with CURVE.open(encoding="utf-8") as stream:
         for row in csv.DictReader(line for line in stream if not line.startswith("#")):

@@ -104,7 +104,7 @@ def test_the_ends_of_a_share_are_where_the_difference_may_be_zero():
 
 
 def draw_values(rng, users, seeds, by_seed, by_both):
-    """Hits of three methods: users differ, noise moves all users of a seed, and each by itself."""
+    """Draw hits of three methods: users differ, noise moves a seed's users together and apart."""
     size = (seeds, users, 3)
     odds = rng.normal(size=(1, users, 1)) + 0.5 * rng.normal(size=(1, users, 3))
     odds = odds + by_seed * rng.normal(size=(seeds, 1, 3)) * SEED_LOADINGS
@@ -114,7 +114,7 @@ def draw_values(rng, users, seeds, by_seed, by_both):
 
 
 def compute_hit_chances(by_seed, by_both):
-    """The expected hits of the same, by quadrature."""
+    """Compute the expected hits of `draw_values` by quadrature."""
     x, weights = np.polynomial.hermite_e.hermegauss(80)
     std = np.sqrt(1 + 0.25 + (by_seed * SEED_LOADINGS) ** 2 + by_both**2)
     return (weights / weights.sum()) @ (1 / (1 + np.exp(-(MIDDLE + x[:, None] * std))))

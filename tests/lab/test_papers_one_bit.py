@@ -24,7 +24,7 @@ EXPERIMENTS = [
 
 
 def build_result(**curves: dict[float, float]) -> Made:
-    """Curves by label with an interval of 0.01 either side; _ stands for a space and a comma."""
+    """Build curves by label with intervals of 0.01 either side; _ is a space and a comma."""
     series = tuple(
         Series.of(label, {x: Point(y, 0.01, 5) for x, y in points.items()})
         for label, points in curves.items()

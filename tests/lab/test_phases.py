@@ -41,7 +41,7 @@ THREE = {"epsilon": 1.0, "phases": 3, "iterations": 4}
 
 
 def sum_by_item(run, rows, item_rows):
-    """Rows of the users' pairs added up by item."""
+    """Sum rows of the users' pairs by item."""
     total = np.zeros_like(run.items)
     np.add.at(total, run.item_of_pair[item_rows], rows)
     return total
@@ -118,7 +118,7 @@ def test_every_phase_is_one_release_and_they_add_up_to_the_claim(scenario):
 
 
 def build_neighbours():
-    """Two data sets that differ in one rating, from one end of the range to the other."""
+    """Return data sets that differ in one rating, from one end of the range to the other."""
     ratings = make_ratings()
     k = int(np.flatnonzero((ratings.users == 1) & (ratings.items == 0))[0])
     cases = []
@@ -159,7 +159,7 @@ def compare_neighbours(settings, refits):
 
 
 def build_refit(seed):
-    """Whatever user factors of length 1: each phase asks for the next."""
+    """Return a refit with random user factors of length 1: each phase asks for the next."""
     rng = np.random.default_rng(seed)
 
     def refit(run, items):

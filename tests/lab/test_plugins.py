@@ -33,7 +33,7 @@ SWEEP = [
 
 
 def edit_example(old, new):
-    """The example with one thing different."""
+    """Return the example with one thing different."""
     assert old in EXAMPLE
     return EXAMPLE.replace(old, new)
 

@@ -136,7 +136,7 @@ def test_the_third_party_sees_uniform_numbers_whatever_the_ratings():
 
 
 def assert_uniform(residues):
-    """The top three of 48 bits, at the false-alarm rate of `assert_frequencies`."""
+    """Check the top three of 48 bits, at the false-alarm rate of `assert_frequencies`."""
     top = (np.concatenate([np.ravel(w) for w in residues]) >> np.uint64(45)).astype(int)
     assert_frequencies(np.bincount(top, minlength=8), np.full(8, 1 / 8))
 
@@ -199,7 +199,7 @@ def test_each_user_draws_a_share_of_the_own(scenario):
 
 
 class FixedUserFactors(HeldUserFactors):
-    """Any user factors, held."""
+    """Any user factors, held fixed."""
 
     public = None
 

@@ -24,7 +24,7 @@ HEAD = "user,item,rating\n"
 
 
 def check_count(count: LineCount | None) -> LineCount:
-    """The count, which must add up."""
+    """Return the count after checking that it adds up."""
     assert count is not None
     assert count.lines == count.header + count.blank + count.continued + count.rows
     assert count.entries == count.used + sum(count.left_out.values()) + count.repeated

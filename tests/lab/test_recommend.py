@@ -123,7 +123,7 @@ def test_a_pure_method_needs_no_delta():
 
 
 def write_ratings(path, seed):
-    """A file of ratings of 40 users and 30 items: cells and values are up to the seed."""
+    """Write ratings of 40 users and 30 items; cells and values depend on the seed."""
     rng = np.random.default_rng(seed)
     mask = rng.random((40, 30)) < (0.3 + 0.1 * seed)
     np.fill_diagonal(mask, True)

@@ -58,7 +58,7 @@ def test_coins_never_tell_more_than_a_phone(epsilon):
 
 
 def compute_coverage(share, phones, epsilon):
-    """The exact chance that an interval covers a population's share."""
+    """Compute the exact chance that an interval covers a population's share."""
     channel = room.build_phone_channel(epsilon)
     chance = channel.matrix[0, 1]
     yes = range(phones + 1)
@@ -258,7 +258,7 @@ def test_a_room_has_an_end():
 
 
 def count_admitted(to, address, tokens, **options):
-    """Phones of one address send a report; how many were taken."""
+    """Send a report from phones of one address and return how many were taken."""
     n_admitted = 0
     for token in tokens:
         with suppress(PhoneWaiting):
@@ -472,7 +472,7 @@ def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
 
 
 def open_guess_room(expected=500):
-    """A room in which a guess of three options is on."""
+    """Open a room in which a guess of three options is on."""
     class_room = Room(("Tea?",), expected=expected)
     class_room.vote("How many?", ["12", "50", "88"], right=0)
     return class_room

@@ -37,7 +37,7 @@ GRIDS = [PRESETS[name].grid for name in NAMES]
 
 
 def load_chart(data, id, metric=None):
-    """A mechanism's shipped line at its defaults, with what stands beside it."""
+    """Load a mechanism's shipped line at its defaults, with what stands beside it."""
     task = registry.get_mechanism(id).task
     keys = sweep.build_plan(Grid(data=[data], mechanisms=[id], epsilons=[1.0], seeds=[1])).keys
     with shipped.load_curves(data, task, [id]) as store:

@@ -352,7 +352,7 @@ def test_rows_of_a_killed_program_in_a_read_only_folder_are_not_passed_over():
 
 
 def fill_disk(opened):
-    """Add rows until that fails; how many went in, and the sentence."""
+    """Add rows until that fails; return how many went in, and the sentence."""
     for seed in range(1, 10_000):
         try:
             opened.add([make_record(seed=seed)])

@@ -575,7 +575,7 @@ def test_what_is_told_is_what_the_store_has(plan, undisturbed, opened, monkeypat
 
 
 def compute_single_record(plan, path, unit):
-    """The row of one unit, from a store of its own."""
+    """Compute the row of one unit in a store of its own."""
     with Store(path.with_name(f"{unit.key}.sqlite")) as new_store:
         run_units(plan, new_store, units=[unit])
         return next(store.iterate_records(new_store))

@@ -70,7 +70,7 @@ def read_store(path):
 
 
 def read_refusal(capsys, *argv):
-    """What a failing command says: one line."""
+    """Return the one line that a failing command prints."""
     assert main([str(word) for word in argv]) == 1
     out, err = capsys.readouterr()
     assert out == ""

@@ -125,7 +125,7 @@ def test_the_tight_residual_is_the_expected_one(id, epsilon):
 
 
 def run_dense_frank_wolfe(target, observed, radius, shares):
-    """The empirical risk of Algorithm 3 with exact singular vectors, after so large steps."""
+    """Return the empirical risk of Algorithm 3 with exact singular vectors and these step sizes."""
     y, count = np.zeros(target.shape), observed.sum()
     for share in shares:
         u, _, vt = np.linalg.svd(np.where(observed, y - target, 0.0))
@@ -197,7 +197,7 @@ def test_the_numbers_of_the_table_are_computed_again(module, tables):
 
 
 def is_within_bound(row):
-    """Whether what was measured is within the bound, or within 4 standard errors of it."""
+    """Return whether what was measured is within the bound, or within 4 standard errors of it."""
     return row.measured <= row.bound * (1 + 1e-9) + 4 * row.spread
 
 

@@ -32,7 +32,7 @@ def measure_hit_ratios(id, **settings):
 
 
 def build_flat_method(interval):
-    """A method without epsilon that reaches an interval."""
+    """Build a method without epsilon that reaches an interval."""
     return SimpleNamespace(interval_at=lambda epsilon: interval)  # noqa: ARG005
 
 

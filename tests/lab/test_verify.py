@@ -94,7 +94,7 @@ def test_what_can_be_released_is_among_them():
 
 
 def list_leaves(value, *path):
-    """Paths to all plain values of nested lists and dictionaries."""
+    """Yield paths to all plain values of nested lists and dictionaries."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, child in items:
         if isinstance(child, dict | list):
@@ -104,7 +104,7 @@ def list_leaves(value, *path):
 
 
 def edit_card(release_card, path):
-    """The card with one value a little different."""
+    """Return the card with one value a little different."""
     release_card = copy.deepcopy(release_card)
     node = release_card
     for key in path[:-1]:
@@ -127,7 +127,7 @@ DERIVED = ("guarantee", "releases", "task", "randomness", "rows")
 
 
 def list_derived_paths(release_card, arrays, guarantee):
-    """Paths to all values of a card that follow from others."""
+    """Return paths to all values of a card that follow from others."""
     paths = [p for p in list_leaves(release_card) if p[0] in DERIVED]
     paths += [("arrays", n, k) for n in arrays for k in ("type", "sha256", "what")]
     paths += [("predictions",)]
@@ -139,7 +139,7 @@ def list_derived_paths(release_card, arrays, guarantee):
 
 
 def names_field(path, faults):
-    """Whether some fault names the field at a path."""
+    """Return whether some fault names the field at a path."""
     field = [str(key) for key in path if not isinstance(key, int)]
     return any(all(name in text for name in field) for text in faults)
 
@@ -187,7 +187,7 @@ def test_no_edit_of_a_card_goes_unnoticed(files, case, tmp_path):
 
 
 def replace_array(release_card, arrays, name, array):
-    """The file with another array, whose shape, type and digest the card tells rightly."""
+    """Return the release with another array; the card has its shape, type and digest."""
     release_card = copy.deepcopy(release_card)
     release_card["arrays"][name] |= {
         "shape": list(array.shape),
@@ -244,7 +244,7 @@ def test_an_edit_of_an_array_names_it(files, case, tmp_path):
 
 
 def save_with_array(path, release_card, arrays, name, array):
-    """The file with an array that is told on the card as if it belonged there."""
+    """Save the release with an array that the card lists as if it belonged there."""
     edited_card = release_card | {
         "arrays": release_card["arrays"] | {name: {"what": "for the own predictions"}}
     }
@@ -281,7 +281,7 @@ def test_no_column_more_than_the_settings_have(files, case, tmp_path):
 
 
 def list_objects(value, *path):
-    """Paths to all objects of JSON within one."""
+    """Yield paths to all objects of JSON within one."""
     if isinstance(value, dict):
         yield path
     items = value.items() if isinstance(value, dict) else enumerate(value)
@@ -345,7 +345,7 @@ def test_a_version_is_one_or_refused(files, version, tmp_path):
 
 
 def forge_release(path, mechanism, ratings, monkeypatch, steps=(), **public):
-    """A file that its writer released against the rules, or with other public facts on its card."""
+    """Save a file that was released against the rules, or with other public facts on its card."""
     from dpmc_lab.study import release
 
     public_facts = dataclasses.replace(ratings.public, **public)
@@ -770,7 +770,7 @@ def test_release_prints_one_line_to_note_by_the_card_as_sampled(dpmc, monkeypatc
 
 
 def extract_lines(text, indent="\n"):
-    """The lines of Python in what the command prints, or in a page of docs/."""
+    """Return the lines of Python in what the command prints, or in a page of docs/."""
     start = text.index("import numpy as np\nfile = np.load(".replace("\n", indent))
     remainder = text[start : text.index("print(", start)]
     last = text[start + len(remainder) :].partition("\n")[0]
@@ -953,7 +953,7 @@ def test_the_formula_holds_where_taste_is_looked_for_on_some_items(case, tmp_pat
 
 
 def check_formula(case, path):
-    """The strongest taste in a new release, after all users' predictions were compared."""
+    """Compare all users' predictions with the card's formula; return the largest low-rank part."""
     mechanism, models, tastes = create_mechanism(*case), [], []
     ratings = make_ratings(mechanism.task)
     exported = export_release(mechanism, ratings, on_step=lambda _, step: models.append(step.model))

@@ -113,7 +113,7 @@ def damaged(tmp_path, monkeypatch):
 
 
 def draw_data_text(draw):
-    """A sample, a damaged set, junk, or mostly a sample that is drawn with odd options."""
+    """Draw a sample, a damaged set, junk, or mostly a generated sample with odd options."""
     kind = draw.randrange(6)
     if kind < 3:
         return draw.choice([(*SAMPLES, "rank-one", "upload"), (*DAMAGED,), JUNK][kind])
@@ -123,7 +123,7 @@ def draw_data_text(draw):
 
 
 def draw_link(seed, keys):
-    """What an address asks for: mostly data, often a mechanism, and junk for a few of the keys."""
+    """Draw an address's query: mostly data, often a mechanism, and junk for a few of the keys."""
     draw = Random(seed)
     link = {"data": draw_data_text(draw)} if draw.random() < 0.8 else {}
     if draw.random() < 0.5:

@@ -39,7 +39,7 @@ def _fresh():
 
 
 def parse_answer(answer):
-    """The status and the one sentence of a refusal."""
+    """Return the status and the one sentence of a refusal."""
     status, body = answer
     assert body.keys() == {"error"}
     assert re.fullmatch(r"[A-Z].+\.", body["error"])
@@ -248,7 +248,7 @@ def test_who_asks_too_often_is_told(server, monkeypatch):
 
 
 def request_page(server, path):
-    """Status and headers, without following; values of one name are joined by commas."""
+    """Return status and headers without following; values of one name are joined by commas."""
     host, _, base = server.removeprefix("http://").partition("/")
     connection = HTTPConnection(host, timeout=120)
     connection.request("GET", f"/{base}{path}")
@@ -334,7 +334,7 @@ def test_outside_class_mode_each_session_has_its_own_room(monkeypatch):
 
 
 def pass_guard(kind, path, *headers):
-    """What reaches the app behind the guard, and what is sent instead."""
+    """Return what reaches the app behind the guard, and what is sent instead."""
 
     async def app(scope, receive, send):  # noqa: ARG001
         reached.append(scope["path"])

@@ -26,7 +26,7 @@ def port(tmp_path_factory):
 
 
 def send_request(port, *headers, path="/", version="1.1", address="127.0.0.1", websocket=False):
-    """The status and the body of a request that holds exactly these headers."""
+    """Return the status and the body of a request that holds exactly these headers."""
     lines = [f"GET {path} HTTP/{version}", *headers]
     if websocket:
         key = base64.b64encode(b"0123456789abcdef").decode()
@@ -263,7 +263,7 @@ async def ignore_request(scope, receive, send):
 def pass_guard(
     host, kind="http", address="127.0.0.1", origins=(), app=ignore_request, accept=b"", visited=None
 ):
-    """What a visitor is sent; nothing where an app that sends nothing is reached."""
+    """Return what a visitor is sent: nothing if an app that sends nothing is reached."""
 
     async def send(message):
         sent.append(message)

@@ -148,7 +148,7 @@ def test_the_button_hands_out_what_the_page_shows_where_it_stands(monkeypatch):
 
 
 def capture_downloads(monkeypatch, visit, **link):
-    """What the download buttons of a page would call, by their labels."""
+    """Return what the download buttons of a page would call, by their labels."""
     captured = {}
     download_button = st.download_button
 

@@ -29,7 +29,7 @@ def test_no_two_terms_are_called_or_explained_alike():
 
 
 def list_help_texts():
-    """(place, expression) of everything that stands behind a question mark on a page."""
+    """Yield (place, expression) of everything that stands behind a question mark on a page."""
     for path in PAGES:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call):

@@ -278,7 +278,7 @@ def build_small_problem():
 
 
 def train_mechanism(mechanism="gradient", stop=lambda _: False, problem=build_small_problem):
-    """All that a training job reports, and what it returns."""
+    """Return all that a training job reports, and what it returns."""
     reports = []
 
     def report(_done, _total, label, point=None, result=None, **_):

@@ -204,7 +204,7 @@ def test_the_page_without_server_fetches_nothing_and_is_small(page, content):
 
 
 def reveal_text(texts, slot, stops):
-    """As the page's script reads it."""
+    """Return the text of a slot as the page's script reads it."""
     index = 0
     for n_stops, stop in zip(slot[0], stops, strict=True):
         index = index * n_stops + (stop if n_stops > 1 else 0)

@@ -46,7 +46,7 @@ def compute_contrast(first: str, second: str) -> float:
 
 
 def get_marker_and_dash(style: charts.Style) -> tuple[str, str]:
-    """Marker and dash, with those that look alike from afar under one name."""
+    """Return marker and dash; those that look alike from afar have one name."""
     marker = "round" if style.marker in ROUND else style.marker
     return marker, "dashed" if style.dash in DASHED else style.dash
 
@@ -147,7 +147,7 @@ def list_name_boxes(fig):
 
 
 def check_names(fig):
-    """They cover nothing: outside the frame, apart from each other, in lines that have room."""
+    """Check that names are outside the frame, apart from each other, in lines that have room."""
     rectangles, high = list_name_boxes(fig)
     assert rectangles[0][0] >= 0
     assert rectangles[-1][1] <= high

@@ -41,23 +41,25 @@ SITUATIONS = [  # data, method, wanted quality as the address spells it; whether
 
 
 class StatedNumbers:
-    """What was said where, by what it means."""
+    """Stated numbers by what they mean and where they stand."""
 
     def __init__(self):
-        self.found = defaultdict(dict)
+        self.by_meaning = defaultdict(dict)
 
     def add(self, source, **numbers):
         for meaning, text in numbers.items():
             if text is not None:
-                self.found[meaning][source] = text
+                self.by_meaning[meaning][source] = text
 
     def check(self, *names):
-        """Nothing is said in two ways; twice: what must have been said in two places."""
+        """Check that nothing is stated in two ways; `names` must stand in two places."""
         differing = {
-            name: values for name, values in self.found.items() if len(set(values.values())) > 1
+            name: values
+            for name, values in self.by_meaning.items()
+            if len(set(values.values())) > 1
         }
         assert not differing
-        unmatched = [name for name in names if len(self.found[name]) < 2]
+        unmatched = [name for name in names if len(self.by_meaning[name]) < 2]
         assert not unmatched
 
 
@@ -68,18 +70,18 @@ def home(tmp_path, monkeypatch):
 
 
 def find_one(pattern, text):
-    """The group of the first match; None without one."""
+    """Return the group of the first match, or None without one."""
     match = re.search(pattern, text)
     return match and match[1]
 
 
 def list_notes(figure):
-    """The words in a figure, each in one line."""
+    """Return the annotations of a figure, each in one line."""
     return [note["text"].replace("<br>", " ") for note in figure["layout"].get("annotations", [])]
 
 
 def read_level(figure, name):
-    """What a figure writes beside the line of that name."""
+    """Return what a figure writes beside the line of that name."""
     values = (
         find_one(rf"^{name}(?:: [^0-9]*)? (-?[\d.]+(?: %)?)$", text) for text in list_notes(figure)
     )
@@ -91,7 +93,7 @@ def read_seeds(text):
 
 
 def read_attack(text):
-    """What an attacker asks, and how often the attacker is right: in one form everywhere."""
+    """Return what an attacker asks and how often the attacker is right, in one form everywhere."""
     match = re.search(
         r"An attacker who asks “([^”]*)” (is right at most [\d.]+|may be right over 99.9) % of the"
         r" time; a coin flip gets 50 %",
@@ -101,7 +103,7 @@ def read_attack(text):
 
 
 def find_table(app, *columns):
-    """The first table with these columns."""
+    """Return the first table with these columns."""
     return next(table.value for table in app.dataframe if {*columns} <= {*table.value.columns})
 
 
@@ -138,7 +140,7 @@ def add_what_if(statements, app, metric, target):
 
 
 def add_curve(statements, source, text, epsilon):
-    """What a sentence says of a curve at an epsilon."""
+    """Add what a sentence states of a curve at an epsilon."""
     curve_text = find_one(rf"(the curve at epsilon {epsilon}: [^\n]*)", text)
     assert curve_text
     number = r"((?:\d[\d.]*)?\d(?: %)?)"
@@ -213,7 +215,7 @@ def add_guarantees(statements, app, id, epsilon):
 
 
 def add_train(statements, app, metric):
-    """What a run says of itself, on its own split, and of the curve beside it."""
+    """Add what a run states of itself, on its own split, and of the curve beside it."""
     press_button(app, "Train")
     run_until_done(app)
     tiles = {tile.label: find_one(r"([\d.]+(?: %)?)", tile.value) for tile in app.metric}
@@ -251,7 +253,7 @@ def add_answer(statements, document, metric, source="dpmc answer"):
         ),
     )
     point = next((point for point in document.get("curve", ()) if point["epsilon"] == 1.0), None)
-    seeds = {*statements.found["seeds"].values(), str(document.get("curve_seeds"))}
+    seeds = {*statements.by_meaning["seeds"].values(), str(document.get("curve_seeds"))}
     if point is not None and len(seeds) == 1:  # else it says that it rests on other seeds
         statements.add(source, kept=point["said"], value=metric.format_value(point["value"]))
     delta = find_one(r"epsilon [\d.]+, (delta [\de-]+)", document["said"]["unit"])
@@ -260,13 +262,13 @@ def add_answer(statements, document, metric, source="dpmc answer"):
 
 
 def check_deltas(app):
-    """A delta has one spelling, wherever it stands."""
+    """Check that a delta has one spelling, wherever it stands."""
     page_text = read_all_text(app) + "".join(m.value for m in app.markdown) + read_badge(app)
     assert not re.search(r"\b\d(?:\.\d+)?e-0\d|0\.00000\d", page_text)
 
 
 def read_pages(statements, data, id, target, *, with_features=False):
-    """What the pages say of a method at epsilon 1."""
+    """Add what the pages state of a method at epsilon 1."""
     params = {"known": "true"} if with_features else {}
     task = registry.get_mechanism(id).task
     metric = lines.list_plotted_metrics(task)[0]
@@ -279,7 +281,7 @@ def read_pages(statements, data, id, target, *, with_features=False):
         link["task"] = task.value
     app = open_page("compare", **link)
     half = add_compare(statements, app, 1.0)
-    half_percent = float(statements.found["half"]["What if"].rstrip(" %"))
+    half_percent = float(statements.by_meaning["half"]["What if"].rstrip(" %"))
     assert half == pytest.approx(
         half_percent, abs=0.11 if metric.is_share else 0.0011
     )  # both are rounded
@@ -301,10 +303,12 @@ def test_what_is_said_twice_is_said_the_same(data, id, target, with_features):
         *("value", "half", "kept", "without", "needed", "unit", "attacker", "seeds", "certified"),
         *("spread_over", "run", "run_without"),
     )
-    assert {*statements.found["spread_over"].values()} == {*statements.found["seeds"].values()}
+    assert {*statements.by_meaning["spread_over"].values()} == {
+        *statements.by_meaning["seeds"].values()
+    }
     for line in lines.load_shipped_charts(data, id, with_item_features=with_features)[0].flat_lines:
         assert (
-            str(len(line[1].values)) in statements.found["seeds"].values()
+            str(len(line[1].values)) in statements.by_meaning["seeds"].values()
         )  # baselines: of the same
 
 
@@ -346,7 +350,7 @@ def test_the_command_says_what_the_pages_say(capsys, data, id, protect):
 
 
 def view_goal(app):
-    """Some quality that its chart can show."""
+    """Return some quality that the view's chart can show."""
     needed = read_instrument(app)["needed"]
     return (needed["first"] + len(needed["answers"]) // 2) * needed["step"]
 

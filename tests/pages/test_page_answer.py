@@ -204,7 +204,7 @@ def offered(monkeypatch):
 
 
 def open_upload(dataset, **choices):
-    """The answer on an upload, with these choices made."""
+    """Open the answer on an upload, with these choices made."""
     app = open_page("data")
     app.session_state[sources.UPLOAD] = dataset
     app.session_state["next data"] = sources.UPLOAD

@@ -33,7 +33,7 @@ CARDS, _ = groups.build_guarantees(registry.list_suitable_mechanisms(), PUBLIC_F
 
 
 def read_figure(app):
-    """The figure of the claims: its rows by id, its marks by their heights, its headings."""
+    """Return the figure of the claims: its rows by id, its marks by their heights, its headings."""
     spec = read_chart_spec(app)
     (rows,) = (t for t in spec["data"] if t["type"] == "bar")
     positions = {id: y for (id,), y in zip(rows["customdata"], rows["y"], strict=True)}
@@ -242,7 +242,7 @@ def test_the_card_and_the_ledger_on_the_page_say_the_same_of_a_person(unit):
 
 
 def run_audit(app):
-    """The page once the audit is over."""
+    """Return the page once the audit is over."""
     find_button(app, "Try to refute it").click().run()
     end = time.monotonic() + 150
     while app.progress or find_button(app, "Try to refute it") is None:

@@ -22,7 +22,7 @@ def press_key(app, key):
 
 
 def list_drawings(app):
-    """The pictures, as the page was given them."""
+    """Return the pictures as the page was given them."""
     return [html.body for html in app.get("html") if 'class="drawing"' in html.body]
 
 

@@ -27,7 +27,7 @@ EVERY |= dict.fromkeys(registry.list_private_mechanisms(Task.RANKING), "bookshop
 
 
 def list_axes(app):
-    """The axes of every chart and the range of its colours."""
+    """Return the axes of every chart and the range of its colours."""
     scales = []
     for number in range(len(list_charts(app))):
         layout = read_chart_spec(app, number)["layout"]
@@ -37,7 +37,7 @@ def list_axes(app):
 
 
 def is_fixed(axis):
-    """Whether nothing that is drawn can move an axis."""
+    """Return whether nothing that is drawn can move an axis."""
     return "range" in axis or axis.get("type") == "category" or "categoryarray" in axis
 
 

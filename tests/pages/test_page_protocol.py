@@ -42,14 +42,14 @@ def test_opens_and_steps_through_the_messages(scenario):
 
 
 def unfold_part(app, key):
-    """With a part that is folded at first."""
+    """Return the page with a part unfolded that is folded at first."""
     app.session_state[key] = True
     app.run()
     assert not app.exception
 
 
 def try_attacks(app):
-    """With the attacks that nobody sees before they are asked for."""
+    """Return the page with the attacks that nobody sees before asking for them."""
     assert "recovers" not in read_markdown(app)
     assert not app.metric
     find_button(app, "Let the third party try").click().run()

@@ -48,7 +48,7 @@ def open_room_page(**link):
 
 
 def simulate_answers(app):
-    """Thirty simulated phones have answered, and the question is locked."""
+    """Let thirty simulated phones answer, and lock the question."""
     press_button(app, f"Ask {CLASS_SIZE} simulated phones")
     return press_button(app, "Lock") if find_button(app, "Lock") else app
 
@@ -58,7 +58,7 @@ def get_own_room(app):
 
 
 def read_html(app):
-    """All pictures and counts of the page."""
+    """Return all pictures and counts of the page."""
     return " ".join(block.proto.body for block in app.get("html"))
 
 
@@ -378,7 +378,7 @@ def test_a_guess_waits_for_the_open_question_and_changes_no_shortcut(monkeypatch
 
 
 def list_shortcuts(app):
-    """The keys of the page, and what they do; one key names whatever state the lock is in."""
+    """Return the keys of the page and what they do; Lock and Unlock have one key."""
     by_key = {button.proto.shortcut: button.label for button in app.button if button.proto.shortcut}
     return {key: label.replace("Unlock", "Lock") for key, label in by_key.items()}
 

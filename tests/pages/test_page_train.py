@@ -37,7 +37,7 @@ LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of 
 
 
 def read_film(app):
-    """What the player was told, as a dictionary; None where there is none."""
+    """Return what the player was sent, as a dictionary, or None where there is none."""
     players = [component.proto for component in app.get("bidi_component")]
     film_json = [player.json for player in players if player.component_name == "dpmc_film"]
     return json.loads(film_json[0]) if film_json else None
@@ -336,7 +336,7 @@ def test_a_run_on_a_sample_outlives_an_upload(uploaded):
 
 
 class RunStub:
-    """What a shelf knows of a run."""
+    """The part of a run that a history reads."""
 
     def __init__(self, number, data_key="movie-night"):
         self.number, self.data_key = number, data_key

@@ -656,7 +656,7 @@ def fill_private_store(upload, epsilons, seeds):
 
 
 def run_until_whole(app):
-    """Until the runs behind the curve are over."""
+    """Wait until the runs behind the curve are over."""
     wait_until(app, lambda: find_button(app, "Stop") is None)
 
 

@@ -90,12 +90,12 @@ def find_traces(app, start):
 
 
 def read_command(app):
-    """The command line that does what the page shows."""
+    """Return the command line that does what the page shows."""
     return next(block.value for block in app.code if block.value.startswith("dpmc sweep"))
 
 
 def read_heading(app):
-    """What stands at the head of the panel; the page keeps its name."""
+    """Return the heading of the panel; the page keeps its name."""
     assert app.title[0].value == "Compare mechanisms"
     return unescape_markdown(app.header[0].value).replace("\N{NO-BREAK SPACE}", " ")
 
@@ -136,7 +136,7 @@ def test_the_command_shown_computes_exactly_what_the_page_waits_for():
 
 
 def compute_means(store, id, metric):
-    """Over seeds, by epsilon."""
+    """Return means over seeds, by epsilon."""
     values = {}
     for (epsilon, _), value in load_points(store, id, metric).items():
         values.setdefault(epsilon, []).append(value)
@@ -413,7 +413,7 @@ def test_bad_input_is_a_sentence():
 
 
 def read_chosen(app):
-    """The mechanisms that are pressed and those that the command shown names: they must agree."""
+    """Return the mechanisms that are pressed after checking that the command names the same."""
     argv = read_command(app).split()
     named = argv[argv.index("--mechanisms") + 1].split(",")
     assert sorted(app.session_state["mechanisms"]) == sorted(named)
@@ -421,7 +421,7 @@ def read_chosen(app):
 
 
 def list_default_mechanisms(data, task):
-    """What is compared where nobody chose: the first that predicts so, and what promises alike."""
+    """Return what is compared by default: the first that predicts so, and what promises alike."""
     first, *_ = names = registry.list_private_mechanisms(task)
     guarantees, _ = groups.build_guarantees(names, groups.ANY_PUBLIC_FACTS)
     floors = {registry.get_mechanism(id).baseline for id in names}
@@ -477,7 +477,7 @@ def test_another_task_or_other_data_brings_its_own_mechanisms():
 
 
 def choose_on_noise(app, id):
-    """Another mechanism is chosen on Noise, and one comes back."""
+    """Choose another mechanism on Noise and return to the comparison."""
     app.switch_page("pages/noise.py").run()
     app.radio(key="mechanism").set_value(id).run()
     app.switch_page("pages/compare.py").run()

@@ -152,7 +152,7 @@ def test_what_is_written_once_stands_in_its_places():
 
 
 def build_result(**curves):
-    """Curves by label: the mean at each x; each within 0.1 of it."""
+    """Build curves by label: the mean at each x, each within 0.1 of it."""
     series = tuple(
         Series.of(label, {x: Point(y, 0.1, 3) for x, y in points.items()}, "output")
         for label, points in curves.items()
@@ -241,7 +241,7 @@ def test_what_was_cut_down_does_not_contradict_a_paper():
 
 
 def draw_points(rng, n, effect=0.0, shared=0.0):
-    """Of two methods over n seeds, means apart by `effect`; shared: what a seed does to both."""
+    """Draw two methods over n seeds, means apart by `effect`, with a `shared` effect of a seed."""
     common = shared * rng.standard_normal(n)
     return [
         Point.of(common + rng.standard_normal(n) + shift) for shift in (effect, 0.0)
@@ -487,7 +487,7 @@ def test_what_is_true_of_a_theorem_is_said_beside_what_is_not():
 
 
 def build_settings_results(**values):
-    """`a` at x = 1: ours, and at each setting."""
+    """Build results of curve `a` at x = 1: ours, and at each setting."""
     result, *_ = values.values()
     series = (
         Series.of(f"{name}{engine.AT}a", {1.0: Point(y, 0.1, 3)}, "output")
@@ -713,7 +713,7 @@ GRID = GridRecipe(
 
 
 def run_recipe(recipe, tmp_path, units=None):
-    """The plan of a recipe, and the store with the rows of (some of) its units."""
+    """Return the plan of a recipe, and the store with the rows of (some of) its units."""
     plan = engine.planned(recipe)
     store = Store(tmp_path / "run.sqlite")
     for unit in plan.units[:units]:
@@ -777,7 +777,7 @@ def test_a_curve_of_two_settings_is_refused_and_no_row_is_told(tmp_path):
 
 
 def build_pieces_experiment(finished, total=3, settings=None):
-    """An experiment of pieces that write down when they are done."""
+    """Build an experiment of pieces that write down when they are done."""
 
     def work(k, seed):
         finished.append((k, seed))
@@ -865,7 +865,7 @@ def test_what_has_no_recipe_says_why():
 
 
 def write_movielens_10m(home, users=40, items=150):
-    """A few made-up ratings in the files of MovieLens 10M, where a download would put them."""
+    """Write a few made-up ratings to MovieLens 10M's files, where a download would put them."""
     folder = home / "data" / "ml-10m"
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)

@@ -426,7 +426,7 @@ YOU = (Path(scene.__file__).parent / "you.js").read_text("utf-8")
 
 
 def run_javascript(expression):
-    """What an expression over the functions of you.js is, in Node or in Chromium."""
+    """Return the value of an expression over the functions of you.js, in Node or in Chromium."""
     code = f"{YOU}\nconst found = {expression};"
     node = shutil.which("node")
     if node:
@@ -448,7 +448,7 @@ def build_flip_guarantee(epsilon=1.0, **flips):
 
 
 def enumerate_success(matrix, n):
-    """How often the likelier of two answers is the right one, over all sequences of n reports."""
+    """Return how often the likelier of two answers is right, over all sequences of n reports."""
     total = 0.0
     for reports in itertools.product((0, 1), repeat=n):
         total += max(math.prod(row[symbol] for symbol in reports) for row in matrix) / 2
@@ -584,7 +584,7 @@ def test_people_stand_as_somebody(data):
 
 
 def draw_two_camps(users=300, items=60, noise=0.0, seed=0):
-    """Half of the users like the first half of the items, of one genre, the others the rest."""
+    """Draw users of whom half like the first half of the items (one genre), half the others."""
     rng = np.random.default_rng(seed)
     likes = np.equal.outer(np.arange(users) % 2, np.arange(items) % 2)
     values = np.where(likes ^ (rng.random((users, items)) < noise), 1.0, -1.0)

@@ -20,7 +20,7 @@ TOKENS = [f"{k:032x}" for k in range(200)]
 
 
 def build_room(yes, reports, *questions, epsilon=2.0):
-    """A room whose first question has so many reports."""
+    """Build a room whose first question has so many reports."""
     class_room = Room(questions or ("Tea?", "Coffee?"), epsilon)
     class_room.ask(0)
     lock_reports(class_room, yes, reports)

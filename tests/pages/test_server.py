@@ -74,7 +74,7 @@ def test_streamlit_knows_what_it_is_told_to_leave_out():
 
 
 def request_headers(kind, path="/"):
-    """What a visitor is sent for a response of this content type."""
+    """Return the headers of a response of this content type."""
 
     async def page(scope, receive, send):  # noqa: ARG001
         headers = [(b"content-type", kind)]
@@ -121,7 +121,7 @@ def test_the_list_of_what_is_loaded_first_is_what_the_first_page_uses():
 
 
 def request_path(path, query=b""):
-    """Status and address that a visit of a path is answered with; None where it goes through."""
+    """Return status and address of the answer to a path, or None where it goes through."""
 
     async def receive():
         return {"type": "http.request"}
@@ -189,7 +189,7 @@ def test_importing_the_app_draws_nothing():
 
 
 async def parse_upload(content):
-    """A file that is uploaded to the server, as it arrives."""
+    """Return a file that is uploaded to the server, as it arrives."""
     body = b'--x\r\nContent-Disposition: form-data; name="f"; filename="mine.csv"\r\n\r\n'
 
     async def receive():

@@ -113,7 +113,7 @@ def short():
 
 
 def start_owner(short, code):
-    """A process whose temporary files are in a folder."""
+    """Start a process whose temporary files are in a folder."""
     return subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=ROOT,

@@ -39,7 +39,7 @@ TWENTY = QuestionSwitches(QuestionScope.PERSON)
 
 @cache
 def load_chart(data, task):
-    """All methods of a sample in one picture, as Compare draws them."""
+    """Load all methods of a sample in one picture, as Compare draws them."""
     pictures = [
         chart[0]
         for id in registry.list_private_mechanisms(task)

@@ -24,7 +24,7 @@ def problem():
 
 
 def run_training(id, data="restaurants", seed=1, number=1, **settings):
-    """A finished run as a training job returns it."""
+    """Return a finished run as a training job returns it."""
     cls = registry.get_mechanism(id)
     dataset = datasets.load(data)
     split = RandomShare()
