@@ -232,7 +232,7 @@ def to_percent(*shares):
 
 
 def check_two_coins(epsilon, displayed):
-    """Check the numbers to their last digit, or the last but one where digits are cut twice."""
+    """Check the numbers to the last digits that were not cut, and return those expected."""
     two, flip = (float(number) for number in (displayed[0], displayed[3]))
     last = 10.0 ** -len(displayed[3].partition(".")[2])
     assert two == pytest.approx(100 - 2 * flip)

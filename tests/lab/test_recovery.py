@@ -105,7 +105,7 @@ def test_the_moments_tell_the_residual_at_the_truth(id, epsilon):
     predicted, measured = [], []
     for seed in range(20):
         out = channel.publish(mechanism.encode_rows(ratings, channel), np.random.default_rng(seed))
-        reports = mechanism.reports(out, channel, ratings.public)
+        reports = mechanism.build_reports(out, channel, ratings.public)
         scaled_truth = (truth[reports.pattern.users, reports.pattern.items] - 3) / 2
         debias_factors = (1.0, reports.gain)
         predicted.append([reports.residual(debias_factor) for debias_factor in debias_factors])
@@ -137,7 +137,7 @@ def test_theorem_3_bounds_the_measured_residual(id):
                 mechanism.encode_rows(ratings, channel), np.random.default_rng(seed)
             )
             users = np.repeat(np.arange(public.users), np.diff(out.indptr))
-            values = mechanism.values(out.data, channel)
+            values = mechanism.decode_reports(out.data, channel)
             fails += np.linalg.norm(scaled[users, out.indices] - values) > bound
         assert fails <= 4
 

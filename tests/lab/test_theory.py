@@ -114,7 +114,7 @@ def test_the_tight_residual_is_the_expected_one(id, epsilon):
     for seed in range(40):
         out = channel.publish(mechanism.encode_rows(ratings, channel), np.random.default_rng(seed))
         users = np.repeat(np.arange(public.users), np.diff(out.indptr))
-        off = (truth[users, out.indices] - 3) / 2 - mechanism.values(out.data, channel)
+        off = (truth[users, out.indices] - 3) / 2 - mechanism.decode_reports(out.data, channel)
         squares.append(off @ off)
     mean, error = np.mean(squares), np.std(squares) / math.sqrt(40)
     gamma = 0.05
@@ -287,7 +287,7 @@ def test_z16s_equation_4_by_a_second_solver(id):
     out = channel.publish(mechanism.encode_rows(ratings, channel), rng).tocoo()
     observed, reports = np.zeros(truth.shape, bool), np.zeros(truth.shape)
     observed[out.row, out.col] = True
-    reports[out.row, out.col] = mechanism.values(out.data, channel)
+    reports[out.row, out.col] = mechanism.decode_reports(out.data, channel)
     rho = np.linalg.norm((truth - reports)[observed])
     assert rho == pytest.approx(bounds.rho[0])
     matrix = np.zeros(truth.shape)
