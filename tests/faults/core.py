@@ -197,13 +197,11 @@ CORE = [
         ("moments move sqrt(2) at most", UNIT,
          "math.sqrt(3),\n"
          "                math.sqrt(8),\n"
-         "                n_publications", "math.sqrt(2), math.sqrt(8), n_publications",
-         _PROFILES),
+         "                n_publications", "math.sqrt(2), math.sqrt(8), n_publications", _PROFILES),
         ("moments of a replaced row", UNIT,
          "math.sqrt(3),\n"
          "                math.sqrt(8),\n"
-         "                n_publications", "math.sqrt(3), math.sqrt(6), n_publications",
-         _TURNED),
+         "                n_publications", "math.sqrt(3), math.sqrt(6), n_publications", _TURNED),
         ("asks are not counted", OTHER,
          "1.0,\n"
          "                replaced_sensitivity,\n"
