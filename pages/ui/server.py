@@ -27,7 +27,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pages.ui import classroom, jobs, private, scene, sweeps
+from pages.ui import classroom, jobs, private, scene, shell, stage, sweeps
 
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.curve", "instrument", "rows", "scene", "sources", "widgets")
@@ -149,6 +149,8 @@ async def _serve_page(request: Request) -> HTMLResponse:
         if (answer.status === 403) document.documentElement.innerHTML = await answer.text();
       });"""
     html = html.replace("<head>", f"<head><script>{script}</script>", 1)
+    # Behind the styles that Streamlit adds to the head, which it overrides.
+    html = html.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>", 1)
     return HTMLResponse(html, headers={"cache-control": "no-cache"})
 
 

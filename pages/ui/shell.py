@@ -18,9 +18,11 @@ _ICON = (
     '<path d="M6 24c8 0 7-16 20-16" fill="none" stroke="#fff" stroke-width="3"/>'
     '<circle cx="15.5" cy="16.5" r="4" fill="#fff"/></svg>'
 )
-# Share stands in the bar with the navigation, where it takes no room from a page.
-_STYLESHEET = (
+# Share stands in the bar with the navigation, where it takes no room from a page. The server sends
+# this with the page itself: what Streamlit sends later would move everything that is there.
+STYLESHEET = (
     "<style>"
+    ".stMainBlockContainer.stMainBlockContainer { max-width: none; padding-top: 4.1rem; }"
     ".st-key-share.st-key-share { position: fixed; top: .65rem; right: 3.5rem; width: auto;"
     " z-index: 999991; }"
     ":has(> .st-key-share) { position: absolute; }"
@@ -81,7 +83,8 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
         name: [pages[entry.file] for entry in section] for name, section in sections.items()
     }
     page = st.navigation(navigation, position="top")
-    st.html(_STYLESHEET if state.get_theme() is LIGHT else _STYLESHEET + _ON_ACCENT)
+    if state.get_theme() is not LIGHT:
+        st.html(_ON_ACCENT)
     share.show_share_button()
     notes = st.container()
     st.session_state["inside"] = True

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-# The figure grows with the window: 60 in 100 of its height. On a phone everything lies below
-# each other, and the page scrolls.
-_STYLESHEET = """<style>
-.stMainBlockContainer { padding: 4.1rem 2rem 2rem; }
+# The figure takes 60 % of the window's height. On a phone everything lies one below the other, and
+# the page scrolls. The server sends this with the page, see `shell.STYLESHEET`.
+STYLESHEET = """<style>
+.stMainBlockContainer:has(.st-key-choices) { padding-inline: 2rem; padding-bottom: 2rem; }
 .st-key-choices h1 { font-size: 1.2rem; padding: .55rem 0; white-space: nowrap; }
 .st-key-quiet { position: absolute; width: 1px; height: 1px; overflow: hidden;
   clip-path: inset(50%); }
@@ -21,19 +21,21 @@ _STYLESHEET = """<style>
 .st-key-figure :has(> * > .stPlotlyChart), .st-key-figure :has(> .stPlotlyChart),
 .st-key-figure .stPlotlyChart, .st-key-figure .stPlotlyChart > div { flex: none;
   height: var(--high) !important; min-height: var(--least); }
+.st-key-drawn.st-key-drawn { border: 0; padding: 0;
+  min-height: max(var(--high, 60vh), var(--least, 22rem)); }
 .st-key-stage { flex-wrap: nowrap; }
 .st-key-stage > :has(> .st-key-figure) { flex: 1 1 0; min-width: 0; }
-.st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; }
-.st-key-panel { max-height: 72vh; overflow: auto; }
+.st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; margin-left: auto; }
+.st-key-panel { min-height: 60vh; max-height: 72vh; overflow: auto; }
 .st-key-panel h2 { font-size: 1.35rem; padding: 0 0 .4rem; }
 .st-key-beside [data-testid="stMetricValue"] { font-size: 1.2rem; }
 @media (max-width: 800px) {
-  .stMainBlockContainer { padding: 4.1rem 1rem 2rem; }
+  .stMainBlockContainer:has(.st-key-choices) { padding-inline: 1rem; }
   .st-key-choices h1 { white-space: normal; }
   .st-key-stage { flex-wrap: wrap; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }
-  .st-key-panel { max-height: none; }
+  .st-key-panel { min-height: 0; max-height: none; }
 }
 </style>"""
 
@@ -67,6 +69,11 @@ def lay_out_body(choices: DeltaGenerator | None = None) -> Stage:
     return Stage(choices or st.container(), figure, panel, st.container(key="below"))
 
 
+def reserve_figure() -> DeltaGenerator:
+    """Return the place of a figure, which has its height before the figure is there."""
+    return st.container(border=True, key="drawn")  # without its border an empty one is left out
+
+
 def lay_out_choices(title: str, *, quiet: bool = False) -> DeltaGenerator:
     """Lay out the line of choices alone, with the page's title.
 
@@ -74,7 +81,6 @@ def lay_out_choices(title: str, *, quiet: bool = False) -> DeltaGenerator:
         title: of the page.
         quiet: whether only screen readers get the title.
     """
-    st.html(_STYLESHEET)
     choices = st.container(horizontal=True, vertical_alignment="bottom", key="choices")
     with choices.container(key="quiet") if quiet else choices:
         st.title(title, anchor=False, width="content")
