@@ -403,12 +403,12 @@ def test_a_locked_store_says_so_and_takes_rows_again_later(path, monkeypatch):
 
 WRITER = """
 import itertools, sys
-from tests.store_helpers import record
+from tests.store_helpers import make_record
 from dpmc_lab.store import Store
 with Store(sys.argv[1]) as opened:
     seeds = itertools.count(int(sys.argv[2]), int(sys.argv[3]))
     for seed in itertools.islice(seeds, int(sys.argv[4])):
-        row = record(seed=seed)
+        row = make_record(seed=seed)
         opened.add([row])
         print(row["key"], flush=True)
 """
