@@ -732,7 +732,7 @@ def check_two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
             page = browser.new_page()
             page.goto(second + server_ends.SHARED)
             page.get_by_text("runs ·").wait_for()
-            if not server_ends.button(page, "Start").is_disabled():
+            if not server_ends.find_button(page, "Start").is_disabled():
                 wrong = join_messages(wrong, "started twice")
             yield Row("two servers", "one home, both sweep", "the second sees the first's", wrong)
             temporary = (path.name for path in (home_folder / "temporary").iterdir())
@@ -748,7 +748,7 @@ def check_two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
                 "" if count_members(groups[1]) else "the shared sweep ended",
                 find_traceback(home_folder),
             )
-            server_ends.button(page, "Stop").click()
+            server_ends.find_button(page, "Stop").click()
             if not wait_until(lambda: not count_members(groups[1]), 10):
                 wrong = join_messages(wrong, "the second cannot stop it")
             yield Row("two servers", "the first is killed", "the second stops its sweep", wrong)
@@ -789,7 +789,7 @@ def check_app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
                 for condition in ("an upload is read, its sweep", "the sweep of a sample"):
                     if "sample" in condition:
                         open_and_settle(page, server + server_ends.SHARED)
-                    server_ends.button(page, "Start").click()
+                    server_ends.find_button(page, "Start").click()
                     alert = (
                         page.get_by_test_id("stAlert")
                         .filter(has_text="written")
@@ -803,7 +803,7 @@ def check_app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
                         if alert.count():
                             observed = alert.first.inner_text().replace(str(disk), "DISK")
                         else:
-                            server_ends.button(page, "Stop").click()
+                            server_ends.find_button(page, "Stop").click()
                     except Exception:
                         observed = "; ".join(page.get_by_test_id("stAlert").all_inner_texts())
                         wrong = "no sentence"

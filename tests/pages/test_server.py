@@ -19,7 +19,7 @@ from streamlit import config
 from streamlit.web.server.app_discovery import discover_asgi_app
 
 from app import SECTIONS
-from pages.ui import scene, server
+from pages.ui import scene, server, shell, stage
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
 unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descriptors here")
@@ -160,7 +160,8 @@ def test_every_page_is_told_where_its_server_is(base):
     assert 'location.host !== "lab.example:8501"' in html
     start = (server.SCRIPTS.parents[1] / "index.html").read_text("utf-8")
     assert html.index("BACKEND_BASE_URL") < html.index('type="module"')
-    assert re.sub(r"(?s)<script>window.__streamlit = .*?</script>", "", html) == start
+    rest = re.sub(r"(?s)<script>window.__streamlit = .*?</script>", "", html)
+    assert rest == start.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>")
 
 
 @unix
