@@ -90,7 +90,7 @@ def came(where: RunLocation, id: str) -> tuple[CurveChart, ...] | None:
 def page() -> None:
     choices = stage.lay_out_choices("What does privacy cost?", quiet=True)
     leave_out_layer()
-    body, below = st.container(), st.container()
+    body, below = stage.reserve_figure(), st.container()
     with choices:
         data = sources.choose_data(label_visibility="collapsed")
         whom = st.container(horizontal=True, vertical_alignment="center", width="content")

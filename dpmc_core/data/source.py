@@ -1,4 +1,4 @@
-"""Where ratings are read from, and how: a file on disk or the bytes of an upload, with options."""
+"""Sources of ratings, a file on disk or the bytes of an upload, and options for reading them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, make_printable
 from dpmc_core.stopping import check_cancelled
 
 MEGABYTE = 1_000_000
-HEAD_BYTES = 65_536  # bytes looked at to recognise a format
+HEAD_BYTES = 65_536  # bytes read to recognise a format
 BLOCK_BYTES = 1_000_000  # bytes read at a time
-NO_COLUMN = "none"  # as a column: there is none
+NO_COLUMN = "none"  # as a column: the file has none
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "::": "::", "blanks": " "}
 
-# Told now and then while a file is read: (bytes done, bytes in all). What it raises ends the
-# reading.
+# Called now and then while a file is read, with (bytes read, bytes in all). An error that it raises
+# ends the reading.
 ReadProgress = Callable[[int, int], None]
 
 
@@ -51,7 +51,7 @@ class Header(enum.Enum):
 
 
 class FileShape(enum.Enum):
-    """What a line of a file is: one rating, or all ratings of a user with an item per column."""
+    """What a line of a file holds: one rating, or all ratings of a user with an item per column."""
 
     GUESS = "guess"
     ROWS = "rows"
@@ -62,13 +62,24 @@ class FileShape(enum.Enum):
 class ReadOptions:
     """How to read a file of ratings; what is None is guessed, except the rating range.
 
-    user, item, rating, time: a column's name in the header, or its number counted from 1; rating
-    "none": every row is a click, time "none": times are left alone.
-    low, high: the public rating range, in rating points. It is never taken from the data.
-    items: path of a table of what is publicly known of the items, CSV or Parquet.
-    separator: one character, or a name in SEPARATORS. for_ranking: only who took what will matter,
-    so that a file without a known range is read as clicks.
-    max_bytes, max_rows: refused beyond, before more is read.
+    Attributes:
+        user: the column of users: its name in the header, or its number counted from 1.
+        item: the column of items.
+        rating: the column of ratings; "none" if every row is a click.
+        time: the column of times; "none" to ignore times.
+        low: lower end of the public rating range, in rating points; never taken from the data.
+        high: upper end of the public rating range.
+        duplicates: what to do with repeated user-item pairs.
+        bad_rows: what to do with rows that cannot be used.
+        separator: one character, or a name in SEPARATORS.
+        encoding: the text encoding.
+        header: whether the first line names the columns.
+        layout: what a line holds.
+        items: path of a table of public item features, CSV or Parquet.
+        for_ranking: whether only the presence of ratings matters, so that a file without a known
+            range is read as clicks.
+        max_bytes: larger files are refused before they are read.
+        max_rows: longer files are refused before more is read.
     """
 
     user: str | int | None = None
@@ -90,7 +101,7 @@ class ReadOptions:
 
     @property
     def columns(self) -> dict[str, str | int]:
-        """What is said of columns, by role."""
+        """The given columns by role."""
         by_role = {"user": self.user, "item": self.item, "rating": self.rating, "time": self.time}
         return {role: column for role, column in by_role.items() if column is not None}
 
@@ -124,7 +135,7 @@ class ReadOptions:
 
 
 def _normalise_encoding(name: str) -> str:
-    """Python's name of a text encoding in which digits and commas can be written."""
+    """Return Python's name of a text encoding in which digits and commas can be written."""
     try:
         codec = codecs.lookup(name)
         usable = codec._is_text_encoding and "1,5\n".encode(name).decode(name) == "1,5\n"
@@ -132,32 +143,37 @@ def _normalise_encoding(name: str) -> str:
         usable = False
     if not usable:
         raise InvalidSetting("encoding", "a text encoding such as utf-8 or cp1252", name)
-    # Files of these start with a mark that is no part of the first name.
+    # Such files may start with a byte order mark, which is no part of the first name.
     return {"utf-8": "utf-8-sig"}.get(codec.name, codec.name)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that keeps a file from being read. what: a clause; advice: what a person can do;
-    options: the reading options NAME=VALUE that answer it."""
+    """Something that keeps a file from being read.
 
-    what: str
+    Attributes:
+        problem: what is wrong, as a clause.
+        advice: what a person can do about it.
+        options: the reading options NAME=VALUE that answer it.
+    """
+
+    problem: str
     advice: str = ""
     options: tuple[str, ...] = ()
 
     @property
     def option(self) -> str:
-        """The name of the first option that answers it, "" where none does."""
+        """The name of the first option that answers it; empty if none does."""
         return self.options[0].partition("=")[0] if self.options else ""
 
     @property
     def answer(self) -> tuple[str, str] | None:
-        """That option as (name, value); None where a person must say more."""
+        """That option as (name, value); None if a person must choose the value."""
         value = self.options[0].partition("=")[2] if self.options else ""
         return (self.option, value) if value and not value.isupper() else None
 
     def __str__(self) -> str:
-        direct_option = re.compile("(range|user)=")  # options of their own
+        direct_option = re.compile("(range|user)=")  # options of the command line itself
         option_text = " or ".join(
             f"--{option.replace('=', ' ', 1)}"
             if direct_option.match(option)
@@ -169,11 +185,16 @@ class Fault:
             if self.advice and option_text
             else self.advice or option_text
         )
-        return f"{self.what}: {remedy}" if remedy else self.what
+        return f"{self.problem}: {remedy}" if remedy else self.problem
 
 
 class Refused(BadRatings):
-    """A file that cannot be read as it is, with everything that was found wrong."""
+    """A file that cannot be read as it is.
+
+    Attributes:
+        name: the name of the file.
+        faults: everything that is wrong with it.
+    """
 
     def __init__(self, name: str, faults: Sequence[Fault]) -> None:
         self.name, self.faults = name, tuple(faults)
@@ -185,18 +206,24 @@ class Refused(BadRatings):
             else f"{name} cannot be read yet: {numbered}"
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.faults)
-
 
 @dataclass(frozen=True, kw_only=True)
 class LineCount:
     """What became of every line of a file.
 
     lines = header + blank + continued + rows; entries = used + all of left_out + repeated.
-    continued: further lines of a quoted text; entries: the rows, or in a users x items matrix each
-    cell that is filled and each line that cannot be used; left_out: by reason; repeated: gave way
-    to another rating of the same user and item.
+
+    Attributes:
+        lines: number of lines.
+        header: lines of the header.
+        blank: blank lines.
+        continued: further lines of a quoted text.
+        rows: rows of the table.
+        entries: the rows; in a users x items matrix each filled cell and each line that cannot be
+            used.
+        used: entries that became ratings.
+        left_out: entries that were left out, by reason.
+        repeated: entries that gave way to another rating of the same user and item.
     """
 
     lines: int
@@ -212,8 +239,13 @@ class LineCount:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file to read, or a folder of Parquet files. name: what messages call it; path: None for
-    uploaded content."""
+    """A file to read, or a folder of Parquet files.
+
+    Attributes:
+        name: the name in messages.
+        content: the bytes of an upload; None for a file.
+        path: the path of a file or folder; None for an upload.
+    """
 
     name: str
     content: bytes | None = None
@@ -221,7 +253,11 @@ class Source:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Source:
-        """Raises BadRatings where there is no such file."""
+        """Return the source of a file, or of a folder of Parquet files.
+
+        Raises:
+            BadRatings: if there is no such file.
+        """
         target = Path(path)
         source = cls(name=make_printable(target.name), path=target)
         if not target.is_file() and not source.parquet_files:
@@ -230,11 +266,12 @@ class Source:
 
     @classmethod
     def from_upload(cls, content: bytes, name: str) -> Source:
+        """Return the source of uploaded bytes."""
         return cls(name=make_printable(name), content=content)
 
     @cached_property
     def parquet_files(self) -> list[Source]:
-        """The Parquet files of a folder, in the order of their names; none of a file."""
+        """The Parquet files of a folder in the order of their names; none for a file."""
         if self.path is None or not self.path.is_dir():
             return []
         candidates = sorted(self.path.glob("[!._]*.parquet"))
@@ -242,17 +279,19 @@ class Source:
 
     @property
     def size(self) -> int:
-        """In bytes, known without reading."""
+        """Size in bytes, known without reading."""
         if self.path is not None:
             return self.path.stat().st_size
         return len(self.content or b"")
 
     def open(self) -> BinaryIO:
+        """Open the source for reading bytes."""
         if self.path is not None:
             return self.path.open("rb")
         return io.BytesIO(self.content or b"")
 
     def read_head(self) -> bytes:
+        """Return the first HEAD_BYTES bytes."""
         with self.open() as file:
             return file.read(HEAD_BYTES)
 
@@ -268,14 +307,18 @@ class Source:
         return digest.hexdigest()
 
     def find_neighbour(self, name: str) -> Path | None:
-        """A file of that name in the same folder, where there is one."""
+        """Return the file of that name in the same folder; None if there is none."""
         if self.path is None:
             return None
         neighbour = self.path.parent / name
         return neighbour if neighbour.is_file() else None
 
     def check_size(self, limit: int) -> None:
-        """Raise BadRatings where the file is empty or larger than `limit` bytes."""
+        """Check the size of the file.
+
+        Raises:
+            BadRatings: if it is empty or larger than `limit` bytes.
+        """
         if self.size == 0:
             raise BadRatings(f"{self.name} is empty")
         if self.size > limit:

@@ -1,4 +1,4 @@
-"""Data, and files made of them: `dpmc data`, `store`, `lessons`."""
+"""List and check data, and write files made of them: `dpmc data`, `store`, `lessons`."""
 
 from __future__ import annotations
 
@@ -69,16 +69,15 @@ def download_data_set(
 ) -> CommandReport:
     """Download a public set and check it."""
     if name in public_sets.BY_HAND:
-        folder, terms, hint = (
-            public_sets.find_downloaded_folder(name),
-            public_sets.BY_HAND[name].licence,
-            "",
-        )
+        folder = public_sets.find_downloaded_folder(name)
+        terms = public_sets.BY_HAND[name].licence
+        hint = ""
     elif name not in public_sets.ARCHIVES:
         raise unknown_name_error("public set", name, public_sets.ARCHIVES)
     else:
         archive = public_sets.ARCHIVES[name]
-        terms, hint = archive.licence, f"; try: dpmc fit {name} input-flip --epsilon 2"
+        terms = archive.licence
+        hint = f"; try: dpmc fit {name} input-flip --epsilon 2"
         if not json:
             print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
             print(paragraph(terms), flush=True)
@@ -97,7 +96,8 @@ def download_data_set(
 def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
     """What a data set holds."""
     dataset = reading.load(data)
-    ratings, public = dataset.ratings, dataset.ratings.public
+    ratings = dataset.ratings
+    public = dataset.ratings.public
     document = {
         **{name: getattr(dataset, name) for name in ("name", "title", "source", "licence")},
         **public.as_dict(),
@@ -119,11 +119,9 @@ def check_ratings_file(
     file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: ReadingOptions
 ) -> CommandReport:
     """What a file holds, and all that is wrong with it."""
-    examination, command, failure = (
-        datasets.examine_file(file, **reading.load_options(file)),
-        None,
-        None,
-    )
+    examination = datasets.examine_file(file, **reading.load_options(file))
+    command = None
+    failure = None
     if examination.options is not None:
         arguments = [
             "dpmc",
@@ -168,7 +166,7 @@ DATA = CommandGroup(
 
 @dataclass(frozen=True, kw_only=True)
 class RowFilter:
-    """Which rows, before or after the name of an action.
+    """Options that select rows, before or after the name of an action.
 
     Args:
         store (FILE): instead of the shared one
@@ -183,9 +181,11 @@ class RowFilter:
     json: bool = False
 
     def open_store(self, read_only: bool = True) -> Store:
+        """Open the result store."""
         return Store(self.store, read_only=read_only)
 
     def select_curves(self, store: Store) -> list[CurveInfo]:
+        """Return the curves that the filter selects."""
         return rows.list_curves(store, data=self.data, mechanism=self.mechanism)
 
 
@@ -231,7 +231,7 @@ def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
 
 
 def _revision_note(info: CurveInfo) -> str:
-    """ "" where its mechanism is as it was; of one that is not loaded, a plugin's, nobody knows."""
+    """Return a note on the revision of the rows; '' if it is the current one."""
     cls = registry.MECHANISMS.get(info.mechanism)
     if cls is None:
         return " (not loaded)"

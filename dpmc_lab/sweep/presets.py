@@ -1,4 +1,7 @@
-"""Named grids: the curves that ship with the sample data. Those of papers are in `papers`."""
+"""Define named grids for the curves that ship with the sample data.
+
+Those of papers are in `papers`.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ BOTH_ESTIMATORS = {
 
 
 class Preset(NamedTuple):
-    """A grid with a name, every part of which can be replaced on the command line."""
+    """A grid with a name; options of the command line can replace every part of it."""
 
     summary: str
     grid: Grid
 
 
 def _list_feature_mechanisms(task: Task) -> list[str]:
-    """Ids of the mechanisms of a task that use what is publicly known of the items."""
+    """Return the ids of the mechanisms of a task that use public item features."""
     return [
         id
         for id in registry.list_private_mechanisms(task)
