@@ -74,7 +74,7 @@ def test_no_constant_beats_the_baseline_on_a_long_tail(median, person):
 def test_own_means_are_shrunk_by_three_ratings_to_the_released_mean():
     train, test = draw_ratings([1, 2, 5, 13] * 50)
     model = fit_model("private-own-mean", train, epsilon=2.0)
-    mean = float(model.own["mean"])
+    mean = float(model.user_arrays["mean"])
     guarantee = registry.create("private-own-mean", epsilon=2.0).guarantee(train.public)
     noise = guarantee.releases.mean.scale / len(np.unique(train.users))
     doubt = (noise * 2) ** 2 / (1 + (noise / 0.25) ** 2)  # of half a range of 2 points
