@@ -500,7 +500,13 @@ def _max_tails(tails: Floats, distributions: Floats) -> Floats:
 
 @lru_cache(maxsize=1024)
 def _population_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[float, float]:
-    """Return the interval of `_class_count_interval` for the share of a population."""
+    """Return a confidence interval for the share of yes in the population that people come from.
+
+    Args:
+        groups: people grouped by how often each reported. Where everybody reported once there is
+            a single group.
+        tail: the error allowed at each end of the interval.
+    """
     mirrored = tuple(group.mirrored for group in groups)
     if all(group.times == 1 for group in groups):  # Clopper and Pearson, through the channel
         (group,) = groups

@@ -349,9 +349,8 @@ def build_curve_chart(
         stored_rows[key].merge(shipped_rows.get(key)) if key in stored_rows else shipped_rows[key]
         for key in {**stored_rows, **shipped_rows}
     ]
-    curve_rows.sort(
-        key=has_item_features, reverse=True
-    )  # of two lines without privacy the better informed
+    # Curves with item features come first: of two references only the first is drawn.
+    curve_rows.sort(key=has_item_features, reverse=True)
     metric = metric.in_units_of(curve_rows[0].info.public) if curve_rows else metric
     plotted = [*filter(None, (_build_line(curve, metric) for curve in curve_rows))]
     flat_lines = [*filter(None, (_build_flat_line(curve, metric) for curve in curve_rows))]

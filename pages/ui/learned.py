@@ -26,7 +26,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
     if task is Task.RANKING:  # scores are no ratings: there is no error to draw
         methods = run_card.collect_metrics(result)
         bars = lines.select_ranking_metrics(methods)
-        labels = next(iter(bars.values()))
+        metrics = next(iter(bars.values()))
         term = glossary.TERMS["hr@10"]
         return [
             Exhibit(
@@ -37,7 +37,9 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
                 " ".join((term.words, term.more)),
                 lines.describe_bars(methods),
                 {"method": list(bars)}
-                | {m.panel_title: [b[m] for b in bars.values()] for m in labels},
+                | {
+                    metric.panel_title: [bar[metric] for bar in bars.values()] for metric in metrics
+                },
             )
         ]
     binary = task is Task.BINARY

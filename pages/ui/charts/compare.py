@@ -365,6 +365,7 @@ def _place_band(track: TradeLine) -> Band:
 
 
 def _format_hover(track: TradeLine, bead: TradePoint) -> str:
+    """Return the hover text of a point: mechanism, epsilon, metric and attacker."""
     value = track.line.metric.format_value(bead.value.mean)
     return (
         f"{track.line.label}<br>epsilon {bead.epsilon:g}: {value}<br>attacker"
