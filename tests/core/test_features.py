@@ -69,7 +69,7 @@ def use_item_features(ratings, item_features):
 def shuffle_item_features(ratings, seed=1):
     order = np.random.default_rng(seed).permutation(ratings.public.items)
     return use_item_features(
-        ratings, {name: columns[order] for name, columns in ratings.known.items()}
+        ratings, {name: columns[order] for name, columns in ratings.item_features.items()}
     )
 
 
@@ -268,14 +268,14 @@ def measure_error(id, train, test, epsilon, seeds=3):
 def test_facts_that_tell_help_and_others_do_no_harm(id, films):
     train, test = films.train, films.test
     plain = measure_error(id, train, test, 1.0)
-    assert measure_error(id, use_item_features(train, train.known), test, 1.0) < plain - 0.005
+    assert measure_error(id, use_item_features(train, train.item_features), test, 1.0) < plain - 0.005
     assert measure_error(id, shuffle_item_features(train), test, 1.0) < plain + 0.002
 
 
 @pytest.mark.slow
 def test_alone_learns_nothing_from_anybody_else(films):
     """Whatever others rate, a user's own predictions stay."""
-    train = use_item_features(films.train, films.train.known)
+    train = use_item_features(films.train, films.train.item_features)
     method = registry.create("alone")
     (step,) = method.fit(train, np.random.default_rng(0))
     mask = train.users < 5

@@ -76,7 +76,7 @@ def test_bits_that_are_hardly_ever_flipped_count_as_they_are(epsilon, iterations
     rng = np.random.default_rng(3)
     bits = (rng.random((60, 8)) < 0.3).astype(np.int64)
     bits[:, 1], bits[:, 2], bits[:, 3], bits[:, 4] = bits[:, 0], 1 - bits[:, 0], 0, 1
-    flip = registry.create("ldpicf", epsilon=epsilon).flip
+    flip = registry.create("ldpicf", epsilon=epsilon).bit_flip_probability
     pair_counts, first_counts, second_counts = FlippedPairs(bits, flip).likeliest(
         np.arange(8), iterations
     )

@@ -316,7 +316,7 @@ def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
     monkeypatch.setattr(channels, "_REPORTS_PER_BLOCK", 40_000)
     monkeypatch.setattr(noisy_rows, "CELLS", 40_000)
     monkeypatch.setattr(noisy_rows, "BLOCK", 40_000)
-    monkeypatch.setattr(rows, "MANY", 40_000)
+    monkeypatch.setattr(rows, "LARGE_CHUNK", 40_000)
     mechanism = registry.create(id, epsilon=1.0)
     tracemalloc.start()
     try:

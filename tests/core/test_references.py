@@ -119,7 +119,7 @@ def test_settings_are_chosen_on_training_data_alone(judges, monkeypatch):
         calls.append((learnt, held_out))
         return evaluate_ranking(model, learnt, held_out, rng, **settings)
 
-    monkeypatch.setattr(references, "ranking", watched)
+    monkeypatch.setattr(references, "evaluate_ranking", watched)
     method = registry.create("reference-ranking", judges=judges)
     steps = list(method.fit(train, create_generator(3, "fit")))
     assert len(calls) == len(steps) - 1

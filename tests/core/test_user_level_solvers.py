@@ -75,7 +75,7 @@ def run_frank_wolfe(cells, target, radius, rounds, rule=StepRule.LINE_SEARCH):
 
 
 def compute_objective(step):
-    return 0.5 * step.squares[0]
+    return 0.5 * step.squared_norms[0]
 
 
 # --- Frank-Wolfe --------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ def test_taste_never_costs_more_than_it_is_worth(make, seed):
     if make == "small_tail":
         ratings = generate.generate_long_tail(seed, users=600, items=800, ratings=25_000).ratings
     else:
-        ratings = getattr(generate, make)(seed).ratings
+        ratings = getattr(generate, f"generate_{make}")(seed).ratings
     train, test = RandomShare()(ratings, np.random.default_rng(seed))
     values = (train.values - train.values.mean()) / train.public.half_width
     held_out = (test.values - train.values.mean()) / train.public.half_width
