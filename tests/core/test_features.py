@@ -268,7 +268,9 @@ def measure_error(id, train, test, epsilon, seeds=3):
 def test_facts_that_tell_help_and_others_do_no_harm(id, films):
     train, test = films.train, films.test
     plain = measure_error(id, train, test, 1.0)
-    assert measure_error(id, use_item_features(train, train.item_features), test, 1.0) < plain - 0.005
+    assert (
+        measure_error(id, use_item_features(train, train.item_features), test, 1.0) < plain - 0.005
+    )
     assert measure_error(id, shuffle_item_features(train), test, 1.0) < plain + 0.002
 
 
