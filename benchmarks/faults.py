@@ -652,10 +652,11 @@ def check_swept_upload(_: Path, __: Undisturbed) -> Iterator[Row]:
             yield Row("server ended, upload swept", name, observed, wrong)
 
 
+# What a person brought, and where the server says what it does.
 EXPECTED_FILES = (
     "mine.csv",
     "server.log",
-)  # what a person brought, and where the server says what it does
+)
 
 
 def check_read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:

@@ -141,9 +141,8 @@ def _run_all(
         return outcome
 
     with ThreadPoolExecutor(len(copies)) as pool:
-        failing = set().union(
-            *pool.map(_list_failing, chunks, copies)
-        )  # all tests, without a fault
+        # All tests, without a fault.
+        failing = set().union(*pool.map(_list_failing, chunks, copies))
         print(f"{len(failing)} fail, {time.perf_counter() - begin:.0f} s")
         for test in sorted(failing):
             print(f"  {test}")

@@ -89,9 +89,8 @@ def write_files(folder: Path, rows: int, kind: str, seed: int = 0) -> Iterator[t
         users, items = rng.permutation(rows), rng.integers(ONCE_ITEMS, size=rows)
     else:
         width = MANY_SIZE[1]
-        height = max(
-            MANY_SIZE[0], -(-2 * rows // width)
-        )  # no pair twice, at most half of the cells
+        # No pair twice, at most half of the cells.
+        height = max(MANY_SIZE[0], -(-2 * rows // width))
         users, items = np.divmod(rng.permutation(height * width)[:rows], width)
     mark = "user" if kind == "once" else ""
     texts = {

@@ -70,7 +70,7 @@ _MORE_FACTORS = FactorPlan(4, 0.5, 0.1)
 
 
 class ItemParameters(NamedTuple):
-    """What the server has learnt of the items from noisy gradients.
+    """Item parameters that the server learns from noisy gradients.
 
     Attributes:
         mean: of all ratings, in rating points.
@@ -87,7 +87,13 @@ class ItemParameters(NamedTuple):
 
     @classmethod
     def from_vector(cls, vector: Floats, public: PublicFacts) -> ItemParameters:
-        """Unpack offset and factors of each item in turn, and the mean, as gradients have them."""
+        """Unpack the parameters from the layout of the gradients.
+
+        Args:
+            vector: array of shape (n_items * (1 + rank) + 1,): the offset and factors of each item
+                in turn, then the mean.
+            public: sizes and the rating range.
+        """
         items = vector[:-1].reshape(public.items, -1)
         offsets, stds = items[:, 0], np.ones(1 + items.shape[1])
         stds[:2] = _INTERCEPT_STD * public.width, _SLOPE_STD
@@ -95,14 +101,22 @@ class ItemParameters(NamedTuple):
         return cls(vector[-1], offsets, features, (_RATING_STD * public.width / stds) ** 2)
 
     def fit_users(self, entries: Pattern, residuals: Floats) -> Floats:
-        """Each user's ridge coefficients on the features, of ratings less mean and offsets."""
+        """Fit each user's ridge regression on the item features.
+
+        Args:
+            entries: the observed (user, item) pairs.
+            residuals: array of shape (n_entries,), ratings less mean and offset, in rating points.
+
+        Returns:
+            Array of shape (n_users, 2 + rank), the coefficients.
+        """
         root_ridge = np.sqrt(self.ridge)
         (scaled,) = solve_ridge_rows(entries, residuals, self.features / root_ridge, 1.0)
         coefficients: Floats = scaled / root_ridge
         return coefficients
 
     def build_model(self, ratings: Ratings) -> Factors:
-        """Everybody's predictions, each user's own row regressed on the features."""
+        """Return every user's predictions, from a regression of the user's own ratings."""
         residuals = ratings.values - self.mean - self.offsets[ratings.items]
         coefficients = self.fit_users(Pattern.from_ratings(ratings), residuals)
         coefficients[:, 0] += self.mean  # whose feature is 1
@@ -115,6 +129,8 @@ class ItemParameters(NamedTuple):
 
 @dataclass(frozen=True)
 class DpSgdReleases(Releases):
+    """The sums of clipped gradients, one publication a step."""
+
     gradients: Gaussian
 
 
@@ -153,7 +169,10 @@ class DpSgd(PerUser):
     )
 
     def plan_factors(self, public: PublicFacts) -> FactorPlan:
-        """What h = mu users / items allows, which is public: no factors below 1, two below 10."""
+        """Choose the length of the factors from public facts.
+
+        With h = mu users / items there are no factors below h = 1, two below 10 and four above.
+        """
         signal = self.budget().mu * public.users / public.items
         plan = _MORE_FACTORS if signal >= 10 else _FEW_FACTORS if signal >= 1 else _NO_FACTORS
         rank = min(plan.rank, public.items) if self.rank is None else self.rank
@@ -161,7 +180,7 @@ class DpSgd(PerUser):
         return (plan if plan.rank else _FEW_FACTORS)._replace(rank=rank) if rank else _NO_FACTORS
 
     def gradient_norms(self, public: PublicFacts) -> Floats:
-        """The clips of the parts for offsets, factors and the mean, in rating points."""
+        """Return the clips of the offset, factor and mean parts, shape (3,), in rating points."""
         share = self.plan_factors(public).share
         shares = np.array([1 - share - _MEAN_SHARE, share, _MEAN_SHARE])
         norms: Floats = np.sqrt(shares) * self.clip * public.width
@@ -239,11 +258,8 @@ def sum_clipped_gradients(
     Returns:
         The sums as in `ItemParameters.from_vector`, and how many users' offsets were scaled down.
     """
-    sums, total_mean, n_clipped = (
-        np.zeros((ratings.public.items, len(parameters.ridge) - 1)),
-        0.0,
-        0,
-    )
+    sums = np.zeros((ratings.public.items, len(parameters.ridge) - 1))
+    total_mean, n_clipped = 0.0, 0
     is_first = hash_cells(ratings, key) % np.uint64(2) == 0
     for _, span, chunk in Pattern.from_ratings(ratings).iter_chunks(LARGE_CHUNK):
         residuals = ratings.values[span] - parameters.mean - parameters.offsets[chunk.items]

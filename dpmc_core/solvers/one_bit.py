@@ -34,9 +34,8 @@ from dpmc_core.solvers.linalg import (
 from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.stopping import check_cancelled
 
-LossFunction = Callable[
-    [Floats], tuple[float, Floats]
-]  # from observed values to (objective, gradient there)
+# From observed values to (objective, gradient there).
+LossFunction = Callable[[Floats], tuple[float, Floats]]
 
 STEP_LIMITS = (1e-3, 1e3)
 _LINE_SEARCH_MEMORY = 10  # objectives the line search may fall back to

@@ -114,10 +114,11 @@ def best_guess_probability(epsilon: float, times: float = 1, before: float = 0.5
         times: number of reports.
         before: prior probability of a yes.
     """
+    # Rounding never makes an attacker certain.
     return min(
         guess_probability(build_phone_channel(epsilon, int(times)), before),
         math.nextafter(1.0, 0.0),
-    )  # never sure
+    )
 
 
 def is_within(bounds: Bounds | None, true_share: float) -> bool:

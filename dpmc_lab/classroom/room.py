@@ -464,9 +464,8 @@ def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
             tails, _distributions(group.people, group.times, group.chance, weight // unit)
         )
         statistic += weight * group.yes
-    thresholds = -(
-        (step * np.arange(last.people * last.times + 1) - statistic) // unit
-    )  # of those before
+    # What the last group must reach, given the groups before it.
+    thresholds = -((step * np.arange(last.people * last.times + 1) - statistic) // unit)
     inside = np.clip(thresholds, 0, tails.shape[1] - 1)
     reached = np.where(thresholds < tails.shape[1], tails[:, inside], 0.0)
     is_likely = (

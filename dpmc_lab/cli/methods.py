@@ -153,9 +153,8 @@ def fit(
 
     `dpmc list` names the mechanisms, `dpmc list MECHANISM` their settings, `dpmc data` the samples.
     """
-    built_mechanism = budget.mechanism(
-        mechanism, as_published
-    )  # mistakes are told before a file is read
+    # Mistakes are told before a file is read.
+    built_mechanism = budget.mechanism(mechanism, as_published)
     parsed_steps = options.parse_steps(reading.prepare(prepare, mechanism))
     problem_options: JsonObject = {"steps": parsed_steps, "seed": seed}
     with ExitStack() as stack:

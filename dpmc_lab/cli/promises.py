@@ -386,9 +386,8 @@ def make_release(
             print("what is published uses no item features: they are left out", file=sys.stderr)
         steps = _rating_steps(steps)
     ratings, prepared = prepare_all_ratings(listed_ratings, built_mechanism.task, steps)
-    check_releasable(
-        built_mechanism, ratings, prepared
-    )  # noise that nobody can sample exactly is told first
+    # Noise that nobody can sample exactly is told first.
+    check_releasable(built_mechanism, ratings, prepared)
     exact_noise.load_opendp()
     print_columns(loaded.ratings, json)
     for fact in item_features:

@@ -30,9 +30,8 @@ PRIVACY_UNIT_LABELS: Mapping[PrivacyUnit, str] = {
     PrivacyUnit.PERSON: "the whole person, server trusted",
 }
 TASK_LABELS = {Task.BINARY: "likes", Task.RATINGS: "ratings", Task.RANKING: "top lists"}
-ANY_PUBLIC_FACTS = PublicFacts(
-    users=100, items=100, low=0, high=1
-)  # to group by, where no data are at hand
+# Mechanisms are grouped by these facts where there is no data set.
+ANY_PUBLIC_FACTS = PublicFacts(users=100, items=100, low=0, high=1)
 _CHANGE_LABELS = {  # in the order of the groups
     RATING: "Each rating's value",
     ROW_VALUES: "All values of one person",

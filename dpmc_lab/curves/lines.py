@@ -209,9 +209,10 @@ class CurveChart(NamedTuple):
         """Return the lines without epsilon, each with the name of what it stands for."""
         named_lines = []
         for flat_line in self.nonprivate_counterparts:
+            # The nonprivate counterpart of a private baseline is a baseline itself.
             is_baseline = (
                 registry.get_mechanism(flat_line.mechanism).baseline == flat_line.mechanism
-            )  # a private guess's twin
+            )
             kind = format_baseline_name(flat_line.mechanism) if is_baseline else NO_PRIVACY
             counterpart_name = f"{kind}: {flat_line.label.removesuffix(', no privacy')}"
             is_reference = flat_line.mechanism in registry.NONPRIVATE_REFERENCES.values()

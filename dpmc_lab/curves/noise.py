@@ -138,9 +138,8 @@ def compute_density(
     if isinstance(noise, ModifiedLaplace):  # the noise on a reported value, on its own
         noise = Laplace(query=noise.query, shape=(None,), sensitivity={}, scale=noise.scale)
     reach = axes.reach if axes else 6 * noise.scale
-    fine_grid = np.linspace(
-        -6 * noise.scale, 6 * noise.scale, 201
-    )  # where a narrow density is bent
+    # A narrow density needs a finer grid near zero.
+    fine_grid = np.linspace(-6 * noise.scale, 6 * noise.scale, 201)
     x = np.linspace(-reach, reach, 401)
     x = np.union1d(x, fine_grid[np.abs(fine_grid) <= reach])
     sample = noise.sample(draws, np.random.default_rng(seed))

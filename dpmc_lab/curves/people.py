@@ -296,9 +296,8 @@ def draw_server_view(
     )
     unchanged = (reported == true_values) | (np.isnan(reported) & np.isnan(true_values))
     if isinstance(release, RandomizedResponse) and mechanism.task is Task.BINARY:
-        is_rated = ~np.isnan(
-            true_values
-        )  # which ratings exist is public: nothing is told of the others
+        # Which ratings exist is public: nothing is told of the others.
+        is_rated = ~np.isnan(true_values)
         reported = reported[is_rated]
         unchanged = unchanged[is_rated]
     return ServerView(tuple(map(float, reported)), tuple(map(bool, ~unchanged)))
@@ -406,10 +405,11 @@ def release_item_scores(
 _N_PROMPTS = 6
 _N_WELL_KNOWN, _N_LISTED = 60, 300  # most rated items to choose from: to ask for, and for lists
 _N_FOLDS = 3  # of the users: each judges lists made without it
+# Fewest ratings of somebody who judges beside the six, and fewest judges.
 _MIN_OTHER_RATINGS, _MIN_JUDGES = (
     10,
     30,
-)  # fewest ratings of somebody who judges beside the six, and fewest judges
+)
 _N_REPORTS = 3  # reports of each of them
 _MIN_VARIANCE = 0.05  # variance of a sign about its score
 

@@ -105,9 +105,8 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
     sums = np.array([phase.sums[t][item] for t in rounds])
     centre = models.mean(axis=0)
     deviation = float(np.abs(models - centre).max()) or 1.0
-    terms = np.array(
-        [_affine_terms((v - centre) / deviation) for v in models]
-    )  # rounds x d x unknowns
+    # Rounds x d x unknowns.
+    terms = np.array([_affine_terms((v - centre) / deviation) for v in models])
     eta = np.broadcast_to(np.eye(len(centre)), (len(rounds), len(centre), len(centre)))
     blocks = [terms * column[:, None, None] for column in patterns.T]
     system = np.concatenate([*blocks, eta], axis=2).reshape(len(rounds) * len(centre), -1)

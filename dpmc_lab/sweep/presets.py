@@ -15,9 +15,8 @@ from dpmc_lab.sweep.grid import Grid
 
 # After a change run `make rows`: until then the shipped curves have no point at a new epsilon.
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
-BOTH_ESTIMATORS = {
-    "estimator": tuple(estimator.value for estimator in Estimator)
-}  # of methods that have two
+# For mechanisms that have two estimators.
+BOTH_ESTIMATORS = {"estimator": tuple(estimator.value for estimator in Estimator)}
 
 
 class Preset(NamedTuple):

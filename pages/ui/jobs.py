@@ -149,10 +149,11 @@ class Job:
         self._work: Work | None = work
         self._stop = threading.Event()
         self._turn = threading.Condition()
+        # To go on, and to go on up to the next halt.
         self._free, self._single_step = (
             not start_paused,
             False,
-        )  # to go on, and to go on up to the next halt
+        )
         self._now = Snapshot()
         self._started = 0.0
         _active.append(self)

@@ -222,9 +222,8 @@ def make_example_film(mechanism: Mechanism, ratings: Ratings, data: str = "") ->
         partial_runs.extend([] if result is None else [result])
 
     def has_nonprivate_model() -> bool:
-        return bool(
-            partial_runs and partial_runs[-1].nonprivate_model
-        )  # its twin is not in the picture
+        # The run ends here: the nonprivate counterpart is not in the picture.
+        return bool(partial_runs and partial_runs[-1].nonprivate_model)
 
     name = f"example {mechanism!r} on {ratings.fingerprint}"
     run_fields = {

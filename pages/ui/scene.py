@@ -325,9 +325,8 @@ def _describe_person(
         people.draw_server_view(mechanism, person, public) for mechanism in mechanisms
     ]
     rated = [cell for cell in person.cells if cell[1] is not None][:4]
-    cells = (
-        person.cells[: len(served_reports[0].values)] if served_reports[0] else rated
-    )  # of a server that is trusted
+    # Of a server that is trusted.
+    cells = person.cells[: len(served_reports[0].values)] if served_reports[0] else rated
     return {
         "name": name,
         "plain": person.plain,

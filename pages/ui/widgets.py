@@ -294,9 +294,8 @@ def choose_settings(cls: type[Mechanism]) -> dict[str, Any] | None:
             try:
                 value = _choose_setting(cls, setting)
             except DpmcError as error:
-                state.add_note(
-                    format_sentence(str(error))
-                )  # seen also while the settings are closed
+                # A note is visible while the settings are closed, too.
+                state.add_note(format_sentence(str(error)))
                 possible = False
                 continue
             if value != setting.default:

@@ -176,9 +176,8 @@ def test_the_same_bit_looks_the_same_whatever_was_answered(browser, server):
         traces.append([text for k, text in enumerate(texts) if k == 0 or text != texts[k - 1]])
         context.close()
     assert any('\\"bit\\":1' in text for text in traces[0])
-    distinct = [
-        list(dict.fromkeys(trace)) for trace in traces
-    ]  # how often it polls is up to the clock
+    # How often it polls is up to the clock.
+    distinct = [list(dict.fromkeys(trace)) for trace in traces]
     assert distinct[0] == distinct[1]
 
 

@@ -467,9 +467,8 @@ def test_the_title_names_what_a_wanted_quality_costs():
         == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 mechanisms"
     )
     assert numbers.describe_cost([]) == ""
-    assert (
-        describe_cost(0.65, place_line(build_line(rising, seeds=1))) == ""
-    )  # one seed finds nothing
+    # One seed finds nothing.
+    assert describe_cost(0.65, place_line(build_line(rising, seeds=1))) == ""
 
 
 def build_baseline(level, std=1e-3, seeds=6, mechanism="private-majority"):
@@ -569,10 +568,11 @@ def test_below_which_epsilon_nothing_beats_guessing():
         numbers.describe_baseline_limit(unreachable)
         == "Not clearly better than guessing at any epsilon"
     )
+    # Always better.
     assert (
         numbers.describe_baseline_limit(picture._replace(private_baselines=(build_baseline(0.3),)))
         == ""
-    )  # always better
+    )
     assert numbers.describe_baseline_limit(picture._replace(private_baselines=())) == ""
     early_line = build_shifted_line("b", [0.02] * 7).line
     assert "Below epsilon 1 " in numbers.describe_baseline_limit(picture)

@@ -8,10 +8,11 @@ from scipy import stats
 
 from dpmc_lab.study.paired import IntervalEstimate, PairedMetrics
 
+# Method, floor, reference.
 NUMERATOR, DENOMINATOR = (
     np.array([1.0, -1.0, 0.0]),
     np.array([0.0, -1.0, 1.0]),
-)  # method, floor, reference
+)
 MIDDLE, SEED_LOADINGS = np.array([-0.3, -0.9, 0.0]), np.array([1.0, 0.5, 0.0])
 
 

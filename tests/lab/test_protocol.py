@@ -269,9 +269,8 @@ def test_a_listening_recommender_gets_single_gradients_where_one_round_misses_a_
         expected = run.users.gradient(np.array([pair]), run.phase.models[round - 1][[0]])[0]
         assert np.array_equal(gradient.truth, expected)  # of the round the user was absent from
     assert all(f.relative_error < 1e-3 and f.succeeds for f in recovered)
-    assert all(
-        np.abs(f.truth).max() < run.phase.release.scale / 5 for f in recovered
-    )  # it hid nothing
+    # It hid nothing.
+    assert all(np.abs(f.truth).max() < run.phase.release.scale / 5 for f in recovered)
 
 
 @pytest.mark.slow
@@ -416,9 +415,8 @@ def test_items_too_few_were_there_to_make_noise_for_take_no_part_and_are_listed(
         summed = any(item in item_positions for _, item_positions in run.phase.steps)
         assert not (item in unmade and summed)
         assert np.array_equal(run.phase.noise[item], np.zeros(3)) is (item not in run.phase.active)
-    assert (
-        not run.build_model().right[sorted(unmade), :3].any()
-    )  # no factors: the middle of the range
+    # No factors: the middle of the range.
+    assert not run.build_model().right[sorted(unmade), :3].any()
     full_run, _ = play_scenario(DynamicUsers(epsilon=1.0, iterations=2), ratings)
     assert len(full_run.skipped.noiseless_items) == 0
 

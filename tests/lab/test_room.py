@@ -386,9 +386,8 @@ def test_the_way_back_leads_to_a_question_as_it_was_left(monkeypatch):
     class_room.lock()
     class_room.press(1)
     assert not class_room.view().locked
-    assert (
-        len(class_room.view().askings) == 2
-    )  # no number is used twice: phones would send what they have
+    # No number is used twice: phones would send what they have.
+    assert len(class_room.view().askings) == 2
     assert class_room.view().poll(1).reports == 1
     class_room.press(0)
     assert class_room.view().locked

@@ -163,9 +163,8 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
         public = (
             baseline_id if not registry.adds_noise(registry.get_mechanism(baseline_id)) else None
         )
-        features_only = (
-            {registry.WITHOUT_OTHERS_BASELINES[task]} if has_features else set()
-        )  # drawn beside what takes more
+        # Drawn beside what takes more.
+        features_only = {registry.WITHOUT_OTHERS_BASELINES[task]} if has_features else set()
         assert {f.mechanism for f in chart.baselines} == ({public} - {None}) | features_only
         has_counterpart = not has_features or registry.can_use_item_features(
             registry.get_mechanism(cls.nonprivate_counterpart)

@@ -502,9 +502,8 @@ def test_a_drawn_term_loses_what_theorem_2_says():
     """By the chances of being above and below points far out, for several terms."""
     for a, w in ((0.3, 4.0), (1.0, 1.5), (0.05, 30.0)):
         t = np.linspace(-40, 40, 401)
-        tails = [
-            f(t) - f(t, loc=a * w) for f in (laplace.logsf, laplace.logcdf)
-        ]  # in all cases one of the two is constant
+        # In all cases one of the two is constant.
+        tails = [f(t) - f(t, loc=a * w) for f in (laplace.logsf, laplace.logcdf)]
         worst = max(np.abs(np.log1p(np.expm1(-tail) / w)).max() for tail in tails)
         assert worst == pytest.approx(math.log1p(math.expm1(a * w) / w), rel=1e-6)
 

@@ -91,9 +91,10 @@ def test_only_what_is_clearly_better_than_the_reference_is_told(metric, better, 
         CurveChart(metric, worse[:1], private_baselines=(private_baseline,))
     )
     assert lines.POPULAR_LIST in baseline_sentence
+    # Not its own.
     assert not lines.describe_crossings(
         CurveChart(metric, worse[:1], private_baselines=method_lines[1:])
-    )  # not its own
+    )
     # better than the paper's own method without privacy alone: nothing to explain
     assert not lines.describe_crossings(CurveChart(metric, method_lines, (), (papers,)))
 

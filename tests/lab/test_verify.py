@@ -1027,9 +1027,8 @@ def test_what_no_look_at_a_file_can_tell_is_on_the_screen(dpmc, files):
         computed in sentence
         for sentence in list_unverifiable(verify_release(files(("private-item-mean", {}))))
     )
-    assert not any(
-        computed in sentence for sentence in sentences
-    )  # output perturbation publishes its answer
+    # Output perturbation publishes its answer.
+    assert not any(computed in sentence for sentence in sentences)
 
 
 # Signatures

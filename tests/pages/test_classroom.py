@@ -73,15 +73,15 @@ def test_thirty_phones_answer_and_nothing_counts_twice(server):
     assert not phones[0].fetch_question()["open"]
     late_phone = Phone(server, 99)
     assert parse_answer(late_phone.send_report(1))[0] == 409
+    # It had arrived: a reload may ask.
     assert phones[0].send_report(1) == (
         200,
         {"receipt": "again"},
-    )  # it had arrived: a reload may ask
+    )
 
     room.ask(1)
-    assert (
-        late_phone.fetch_question()["question"] == QUESTIONS[1]
-    )  # whoever comes late sees what is asked now
+    # Whoever comes late sees what is asked now.
+    assert late_phone.fetch_question()["question"] == QUESTIONS[1]
     status, message = parse_answer(late_phone.send_report(1, asking=0))
     assert (status, "over" in message) == (409, True)
     assert late_phone.send_report(1) == (200, {"receipt": "new"})

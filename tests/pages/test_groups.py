@@ -148,9 +148,8 @@ def test_a_choice_that_other_data_lack_gives_way():
 
 def test_what_needs_other_settings_for_these_sizes_can_be_chosen_all_the_same(monkeypatch):
     few = dataclasses.replace(datasets.load("one-bit-lab").ratings.public, items=2)
-    assert (
-        "dpals" not in groups.build_guarantees(registry.list_suitable_mechanisms(), few)[0]
-    )  # of rank 3
+    # Of rank 3.
+    assert "dpals" not in groups.build_guarantees(registry.list_suitable_mechanisms(), few)[0]
     app = open_page("noise", data="one-bit-lab")
     all_options = list(find_picker(app).options)
     dataset = datasets.load("one-bit-lab")

@@ -58,9 +58,8 @@ def test_methods_that_may_share_a_chart_differ_in_colour_or_in_marker_and_dash(t
         if style.color == other_style.color:
             marks = zip(get_marker_and_dash(style), get_marker_and_dash(other_style), strict=True)
             assert all(left != right for left, right in marks), (a, b)
-    first = [
-        styles[id].color for id in list_private_mechanisms(task)[:6]
-    ]  # what Compare opens with
+    # What Compare opens with.
+    first = [styles[id].color for id in list_private_mechanisms(task)[:6]]
     assert len(set(first)) == len(first)
 
 

@@ -282,9 +282,8 @@ def read_pages(statements, data, id, target, *, with_features=False):
     app = open_page("compare", **link)
     half = add_compare(statements, app, 1.0)
     half_percent = float(statements.by_meaning["half"]["What if"].rstrip(" %"))
-    assert half == pytest.approx(
-        half_percent, abs=0.11 if metric.is_share else 0.0011
-    )  # both are rounded
+    # Both are rounded.
+    assert half == pytest.approx(half_percent, abs=0.11 if metric.is_share else 0.0011)
     check_deltas(app)
     for name in ("guarantees", "train", "answer"):
         app = open_page(name, data=data, mechanism=id, **params)
@@ -307,9 +306,8 @@ def test_what_is_said_twice_is_said_the_same(data, id, target, with_features):
         *statements.by_meaning["seeds"].values()
     }
     for line in lines.load_shipped_charts(data, id, with_item_features=with_features)[0].flat_lines:
-        assert (
-            str(len(line[1].values)) in statements.by_meaning["seeds"].values()
-        )  # baselines: of the same
+        # Baselines: of the same.
+        assert str(len(line[1].values)) in statements.by_meaning["seeds"].values()
 
 
 @pytest.mark.slow

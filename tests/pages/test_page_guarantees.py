@@ -221,9 +221,8 @@ def test_what_was_measured_is_one_number_on_the_card_and_beside_it():
         measurements.find_default_measured_bound("output").measured, round_down=True
     )
     assert f"measured at least {lower_bound}" in read_all_text(app)
-    assert (
-        read_all_text(app).count(f"at least {lower_bound}") == 3
-    )  # and where the claim is refuted
+    # And where the claim is refuted.
+    assert read_all_text(app).count(f"at least {lower_bound}") == 3
     assert (
         read_all_text(app).count("1,586,126") == 4
     )  # panel, its question, badge and the ledger's total

@@ -138,9 +138,8 @@ def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_it
         assert low < line["at"] < high
     names = [film["names"][str(item)] for item in film["frames"][-1]["top"]]
     assert len(names) == 10
-    assert all(
-        name in read_markdown(app) for name in names
-    )  # the result begins with the same person
+    # The result begins with the same person.
+    assert all(name in read_markdown(app) for name in names)
 
 
 @pytest.mark.slow

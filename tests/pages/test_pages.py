@@ -117,9 +117,8 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
     app = open_page(data="one-bit-lab", mechanism=id)
     with shipped.load_curves("one-bit-lab", Task.BINARY, [id]) as store:
         line, *papers = lines.load_curve_chart(store, [id], METRICS["accuracy"]).lines
-    assert (
-        line.label == registry.get_mechanism(id).name
-    )  # the noise-aware estimate, where there are two
+    # The noise-aware estimate, where there are two.
+    assert line.label == registry.get_mechanism(id).name
     assert len(papers) == registry.has_setting(registry.get_mechanism(id), "estimator")
     before = None
     for epsilon in (0.1, 1.0, 10.0):

@@ -163,9 +163,8 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert claimed["color"] != claimed["line"]["color"]  # hollow: claimed, not certified
     assert claimed["line"]["width"] > certified["line"]["width"]
     assert "Output perturbation is hollow" in read_all_text(app)
-    unnamed = [
-        t for t in read_chart_spec(app)["data"] if not t.get("name")
-    ]  # its name is beside it
+    # Its name is beside it.
+    unnamed = [t for t in read_chart_spec(app)["data"] if not t.get("name")]
     assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
     (baseline_trace,) = find_traces(app, "guessing: Private majority")
     with Store(read_only=True) as store:

@@ -805,9 +805,8 @@ def test_a_piece_is_done_once_whoever_stops_it(tmp_path):
     assert result.current
     engine.of_pieces(entry, entry.recipe, folder=tmp_path)
     assert len(finished) == 3
-    changed = build_pieces_experiment(
-        finished, settings={"size": 2}
-    )  # nothing of the old one counts
+    # Nothing of the old one counts.
+    changed = build_pieces_experiment(finished, settings={"size": 2})
     engine.of_pieces(changed, changed.recipe, folder=tmp_path)
     assert len(finished) == 6
 

@@ -611,9 +611,8 @@ def test_lists_are_called_yours_where_answers_help_and_nowhere_else():
     assert np.allclose(products, products.transpose(0, 2, 1), atol=visitor_lists.unit)
     unpacked = run_javascript(f"unpack({json.dumps(visitor_lists._asdict())})")
     assert np.allclose(unpacked, numbers * visitor_lists.unit)
-    coins = people.build_visitor_lists(
-        methods, draw_two_camps(noise=0.5), lambda *_: None
-    )  # taste is in nothing
+    # Taste is in nothing.
+    coins = people.build_visitor_lists(methods, draw_two_camps(noise=0.5), lambda *_: None)
     assert not any(verdict.is_personal for verdict in coins.judged)
     few = people.build_visitor_lists(methods, draw_two_camps(users=20), lambda *_: None)
     assert not any(verdict.is_personal for verdict in few.judged)

@@ -68,9 +68,8 @@ def test_each_kind_of_sender_has_its_own_estimate():
     for row, sender in zip(estimates, Sender, strict=True):
         assert row.interval == view.poll(0, sender=sender).of_class
     assert [row.truth for row in estimates] == [None, None, 0.5]
-    assert all(
-        row.truth is None for row in words.build_question_rows(view, 0)
-    )  # not while it is secret
+    # Not while it is secret.
+    assert all(row.truth is None for row in words.build_question_rows(view, 0))
 
 
 def test_before_the_first_report_there_is_an_empty_picture():
@@ -337,9 +336,8 @@ def test_the_words_of_a_coin_rule_are_its_chance(epsilon):
     assert sum(sum(throw) <= few for throw in throws) / len(throws) == rule.chance
     html = charts_room.render_coins(rule, text, charts.LIGHT)
     opposite, truth_html = html.split("Show your answer")
-    counts = [
-        fragment.count("<span><i") for fragment in (opposite, truth_html)
-    ]  # as often as chance brings them
+    # As often as chance brings them.
+    counts = [fragment.count("<span><i") for fragment in (opposite, truth_html)]
     assert counts[0] / sum(counts) == rule.chance
     assert sum(counts) == len(throws)
 

@@ -201,9 +201,8 @@ def test_a_tick_lies_below_what_is_certified_and_only_where_it_tells_of_the_ques
             assert bound.change.value == "value"  # of a cell or a user it says nothing about this
     assert ticks > 20
     exact = find_line(QuestionSwitches(), "objective")
-    assert exact.min_success_rate == pytest.approx(
-        1 - math.exp(-0.5) / 2
-    )  # measured to be 1, as certified
+    # Measured to be 1, as certified.
+    assert exact.min_success_rate == pytest.approx(1 - math.exp(-0.5) / 2)
 
 
 @pytest.mark.parametrize(("data", "task"), SAMPLES)

@@ -50,9 +50,8 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
             fig.add_level((0, last + 1), level, LEVEL_STYLES[kind], text, name=text)
     same_mechanism = first.mechanism == second.mechanism
     for run in (first, second):
-        is_repeat = (
-            same_mechanism and run is second
-        )  # smaller or dashed, as hollow would mean: only claimed
+        # Smaller or dashed, as hollow would mean: only claimed.
+        is_repeat = same_mechanism and run is second
         method_style = get_style(run.mechanism)._replace(dash="solid")
         points = [(f.round, f.metric) for f in run.recording.frames if f.metric is not None]
         rounds, values = zip(*points, strict=True) if points else ((), ())
