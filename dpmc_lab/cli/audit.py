@@ -6,9 +6,8 @@ from typing import Annotated
 
 from dpmc_core.privacy import ROW_VALUES, Change
 from dpmc_core.problem import DEFAULT_SEED, prepare_all_ratings
-from dpmc_lab.audit import RUNS, audit_mechanism
+from dpmc_lab.audit import RUNS, AuditReport, audit_mechanism
 from dpmc_lab.audit import AuditMethod as AuditMethod
-from dpmc_lab.audit import AuditReport as Audit
 from dpmc_lab.cli import options
 from dpmc_lab.cli.interface import (
     CommandReport,
@@ -81,7 +80,7 @@ def run_audit(
     return CommandReport(report.as_dict(), _format_report(report))
 
 
-def _format_report(report: Audit) -> list[str]:
+def _format_report(report: AuditReport) -> list[str]:
     """Return the audited mechanism, the verdict and each method as blocks of text."""
     certified = cards.format_budget(report.certified.epsilon, report.certified.delta)
     claimed = "-" if report.claimed is None else cards.format_epsilon(report.claimed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv as csv_files
+import csv
 import io
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -94,7 +94,7 @@ def format_csv(table: Mapping[str, Sequence[object]]) -> str:
     """Return a table as a CSV file whose formulas no spreadsheet runs."""
     stream = io.StringIO()
     rows = (tuple(table), *zip(*table.values(), strict=True))
-    csv_files.writer(stream, lineterminator="\n").writerows(map(guard_formula, row) for row in rows)
+    csv.writer(stream, lineterminator="\n").writerows(map(guard_formula, row) for row in rows)
     return stream.getvalue()
 
 

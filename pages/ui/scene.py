@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import plotly as plotly_package
+import plotly
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
@@ -146,7 +146,7 @@ def read_javascript() -> str:
 
 def find_plotly_bundle() -> Path:
     """Return the path of Plotly's browser code in its Python package."""
-    return Path(plotly_package.__file__).parent / "package_data" / "plotly.min.js"
+    return Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 
 RAW_DATA_FLOW = {  # to whom raw ratings go
