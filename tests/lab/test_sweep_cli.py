@@ -2,7 +2,6 @@
 
 import csv
 import gc
-import importlib
 import io
 import json
 import os
@@ -356,7 +355,6 @@ def test_a_cluster_without_dask_says_what_to_install(capsys, monkeypatch, file):
 
 @needs_modes
 def test_a_read_only_folder_is_a_sentence(capsys):
-    importlib.import_module("multiprocessing.forkserver")  # which nobody may read
     with open_folder() as folder:
         folder.chmod(0o555)
         with drop_privileges():
