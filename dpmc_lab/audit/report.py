@@ -28,7 +28,7 @@ class Inapplicable(DpmcError):
 
 @dataclass(frozen=True)
 class AuditSubject:
-    """What a method works on.
+    """What an audit method works on.
 
     A subclass's `audit(ratings, runs)` yields its finding so far, and finally the complete one. It
     raises Inapplicable where it has nothing to work on.
@@ -59,9 +59,13 @@ class AuditSubject:
     def find_contradiction(
         self, epsilon: float, releases: Iterable[ReleaseFinding] = ()
     ) -> Refuted:
-        """Return what a valid bound, or a release that exceeds its sensitivity, contradicts.
+        """Return what is contradicted by a bound, or by a release that exceeds its sensitivity.
 
         Where nothing is certified, an exceeded sensitivity refutes no certificate.
+
+        Args:
+            epsilon: a valid lower bound on epsilon.
+            releases: the findings on single releases.
         """
         certified = self.certified.epsilon
         fits = math.isinf(certified) or all(release.fits for release in releases)
@@ -175,8 +179,8 @@ class AuditReport(AuditSubject):
     """All that an audit has found so far.
 
     Attributes:
-        data: what the ratings are called.
-        runs: number of runs.
+        data: name of the ratings.
+        runs: how many pairs the probe tries, and the maximum of canaries that take a run each.
         findings: findings by method.
         skipped: methods that do not apply, and why.
         stopped: whether the audit was stopped early.
@@ -232,12 +236,12 @@ class AuditReport(AuditSubject):
         }
 
 
-# done, total: parts of all methods together; what is being done; the report so far.
+# Called with the number of finished parts and of all parts, the method's name, the report so far.
 AuditProgress = Callable[[int, int, str, AuditReport], None]
 
 
 def build_measured_bound(report: AuditReport) -> MeasuredBound:
-    """Return the best bound of a report.
+    """Return the best bound of a report as the record that ships with the program.
 
     Raises:
         InvalidSetting: the report has no bound.
@@ -245,6 +249,7 @@ def build_measured_bound(report: AuditReport) -> MeasuredBound:
     if report.best is None:
         raise InvalidSetting("the audit", "one with a bound", report.mechanism.id)
     values = report.best.as_dict() | report.as_dict()
+    # A record's `epsilon` is the setting; the bound is its `measured`.
     values["epsilon"] = float(values["settings"].get("epsilon", 0.0))
     return MeasuredBound(
         **{field.name: values[field.name] for field in dataclasses.fields(MeasuredBound)}

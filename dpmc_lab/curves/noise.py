@@ -435,7 +435,10 @@ def describe_noise_scales(views: Sequence[tuple[str, str, NoiseScale]], epsilon:
 
 
 def tabulate_noise_scales(views: Sequence[tuple[str, str, NoiseScale]]) -> Table:
-    """Return the noise by epsilon as columns, one per release."""
+    """Return the noise by epsilon, a column per release; each view is (id, name, scale).
+
+    All views share their epsilons.
+    """
     table: Table = {"epsilon": views[0][2].epsilon.tolist()} if views else {}
     return table | {
         f"{name}: {view.query}": [float(f"{s:.4g}") for s in view.scale] for _, name, view in views

@@ -201,12 +201,14 @@ def write_people(
     visitor_lists: Mapping[str, VisitorLists],
     stream: IO[str],
 ) -> None:
-    """Write the file that ships beside the curves of a data set and task.
+    """Write the JSON file of people and lists that ships beside a sample's curves for a task.
 
     Args:
-        people: the people.
-        lists_by_curve: their lists by the key of the curve and epsilon.
-        visitor_lists: lists for a visitor by the key of the curve.
+        people: the users that are shown, with their lists without privacy.
+        lists_by_curve: the recommendation lists of these users, by the key of the curve and by
+            epsilon.
+        visitor_lists: what a visitor's own lists are computed from, by the key of the curve; empty
+            if visitors get none.
         stream: where to write.
     """
     document = {

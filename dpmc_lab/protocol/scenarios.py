@@ -693,7 +693,11 @@ class ScenarioRun:
         return np.unique(np.concatenate([phase.active for phase in self.phases]))
 
     def play(self) -> Iterator[int]:
-        """Exchange the messages, yielding the number of each finished round."""
+        """Exchange the messages of all phases, yielding the number of each finished round.
+
+        Users fit their factors before a phase and hold them constant in it; after it the
+        recommender sends the published item factors to them.
+        """
         all_pairs = np.arange(len(self.user_of_pair))
         for k in range(len(self.phase_mechanisms)):
             if k:

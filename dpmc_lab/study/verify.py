@@ -203,6 +203,11 @@ def _run_ssh_keygen(
 
 
 def _read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Return the card and the arrays of a released file.
+
+    Raises:
+        DpmcError: the file is not a release.
+    """
     if not path.is_file():
         raise DpmcError(f"there is no file {path}")
     wrong = f"{path} is no file that 'dpmc release' wrote: it has no card to verify"
@@ -224,7 +229,7 @@ def _read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
 def _check_card(
     release_card: Mapping[str, Any], arrays: Arrays
 ) -> tuple[Mechanism, Guarantee, list[str]]:
-    """Return the mechanism and guarantee of a card, and every fault that was found.
+    """Compute a card again, and return its mechanism, its guarantee and every fault found.
 
     Raises:
         NotVerified: nothing can be computed.
@@ -260,7 +265,7 @@ def _check_card(
     guarantee, expected = _parse_field(
         "releases", lambda: build_release_card(mechanism, public, observed, *card_inputs)
     )
-    # Of the versions any is right that can be one.
+    # Nothing shows which versions wrote the file, so any text that can be a version is accepted.
     claimed_versions = release_card.get("versions")
     versions_by_name = claimed_versions if isinstance(claimed_versions, dict) else {}
     expected["versions"] = {
@@ -311,6 +316,12 @@ def _parse_field(field: str, parse: Any) -> Any:
 
 
 def _parse_mechanism(release_card: Mapping[str, Any]) -> Mechanism:
+    """Create the mechanism that a card names, with the card's settings.
+
+    Raises:
+        NotVerified: this version computes another revision of the mechanism.
+        InvalidSetting: a setting is missing or not valid.
+    """
     cls = registry.get_mechanism(str(release_card["mechanism"]))
     if release_card["revision"] != cls.revision:
         writer_version = format_value(
@@ -351,6 +362,11 @@ def _parse_steps(data: Mapping[str, Any]) -> list[str]:
 
 
 def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogue:
+    """Return the catalogue of a card.
+
+    Raises:
+        DpmcError: it was read off the ratings, or does not fit the public set that it names.
+    """
     origin, source, listed = (record[name] for name in ("origin", "source", "users_listed"))
     catalogue = Catalogue(Origin(origin), source, listed)
     if catalogue.origin is Origin.READ:
@@ -360,6 +376,7 @@ def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogu
     sources = list_public_sources() if catalogue.origin is Origin.PUBLIC else {"": None}
     if source not in sources:
         raise DpmcError(f"source is {format_value(source)}, which names no such set")
+    # Without a public set, or with one of unknown size, there is nothing to compare.
     if any(
         count > max_count
         for count, max_count in zip(public.shape, sources[source] or (), strict=False)
@@ -371,7 +388,10 @@ def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogu
 
 
 def _count_observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: Arrays) -> int:
-    """Return the number of ratings where a release's shape shows it; otherwise 1, which will do."""
+    """Return the number of ratings if a release's shape depends on it.
+
+    It is 1 otherwise, since then nothing on the card depends on it.
+    """
     for (_, release), line in zip(plain.releases, release_card["releases"], strict=True):
         if None in release.shape:
             count = len(arrays["symbols"]) if "symbols" in arrays else line["coordinates"]
@@ -383,7 +403,7 @@ def _count_observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: A
 
 
 def _find_differences(claimed: Any, expected: Any, location: str) -> Iterator[str]:
-    """Yield each field that differs from what it should be."""
+    """Yield a sentence on each field of the claimed card that differs from the expected one."""
     if isinstance(expected, dict) and isinstance(claimed, dict):
         for name in [*expected, *(name for name in claimed if name not in expected)]:
             field_path = f"{location}.{name}" if location else str(name)
@@ -413,10 +433,10 @@ def _is_same_value(claimed: Any, expected: Any) -> bool:
 
 
 def _find_feature_faults(public: PublicFacts, arrays: Arrays) -> Iterator[str]:
-    """Find why the item features are not valid, or not those behind the item factors.
+    """Yield why the item features are not valid, or not those behind the item factors.
 
-    Item factors made from the features have at least as many columns that are sums of the features
-    and a constant.
+    Item factors that were made from k feature columns have at least k columns which are linear
+    combinations of these and a constant.
     """
     if fault := find_coding_fault(public, arrays[FEATURES_ARRAY]):
         yield f"arrays.{FEATURES_ARRAY}: {fault}"
@@ -430,7 +450,10 @@ def _find_feature_faults(public: PublicFacts, arrays: Arrays) -> Iterator[str]:
 
 
 def _find_report_faults(plain: Guarantee, arrays: Arrays) -> Iterator[str]:
-    """Check reports under local privacy: cells must be in order, and their number possible."""
+    """Yield what is wrong with reports under local privacy.
+
+    Cells must be in order without repetition, and their number must be plausible.
+    """
     ((_, release),) = plain.releases
     users, items = plain.public.shape
     cells = arrays["users"].astype(np.int64) * items + arrays["items"]

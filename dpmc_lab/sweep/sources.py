@@ -315,14 +315,17 @@ class PrivateFolder:
         return {**os.environ, **dict.fromkeys(names, folder)}
 
     def write(self) -> None:
-        """Write the ratings into the folder, unless they are there: folders 0700, files 0600.
+        """Create the folder (mode 0700) with the ratings, and start its watcher.
+
+        Nothing happens where the folder was written before or claimed as an orphan.
 
         Raises:
             OSError: the folder cannot be written.
         """
         if self._lock is not None or self.dataset is None:
             return
-        staging = self.path.with_name(f".{self.path.name}")  # no orphan before it is locked
+        # `claim_orphans` does not find a folder of this name, which nobody has locked yet.
+        staging = self.path.with_name(f".{self.path.name}")
         staging.mkdir(mode=0o700)
         try:
             self._lock = locks.acquire_lock(_owner_lock_path(staging))
@@ -339,7 +342,7 @@ class PrivateFolder:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # a closed terminal ends the server alone
+                start_new_session=True,  # a closed terminal ends the server, not its watcher
             )
 
     def close(self) -> None:

@@ -67,6 +67,9 @@ def render_sample(data: str, ids: Sequence[str] = ()) -> str:
 def load_other_scenes(data: str, displayed_scene: Scene) -> list[Scene]:
     """Load the shipped scenes of the methods recommended for other privacy units.
 
+    A scene is one method's curve with everything that What if shows beside it. There are none for
+    an upload.
+
     Raises:
         DpmcError: a curve is not shipped.
         OSError: a file cannot be read.
@@ -184,12 +187,13 @@ def _label_scenes(scenes: Iterable[Scene]) -> list[str]:
     return [f"Protect {PRIVACY_UNIT_LABELS[entry]}" for entry in privacy_units if entry is not None]
 
 
-def _render_switch(names: Sequence[str]) -> str:
-    if len(names) < 2:
-        return "".join(f"<p>{escape(name)}</p>" for name in names)
+def _render_switch(labels: Sequence[str]) -> str:
+    """Render a radio button for each scene, by its label; a single label stands as text."""
+    if len(labels) < 2:
+        return "".join(f"<p>{escape(label)}</p>" for label in labels)
     radios = (
-        f'<label><input type="radio" name="view" value="{k}"> {escape(name)}</label>'
-        for k, name in enumerate(names)
+        f'<label><input type="radio" name="view" value="{k}"> {escape(label)}</label>'
+        for k, label in enumerate(labels)
     )
     return f"<fieldset><legend>Whom to protect</legend>{''.join(radios)}</fieldset>"
 
