@@ -292,7 +292,7 @@ class Scorer:
         """
         count = min(_N_REHEARSED, self.plan.count)
         differences = [
-            _standardised_differences(
+            _standardise_differences(
                 self.without_canaries, self.replay_one(canary), separate_answers
             )
             for canary in range(count)
@@ -496,7 +496,7 @@ def _log_likelihood_ratio(p: Publication, with_value: Any, without_value: Any) -
     return logs - p.release.log_likelihood(p.published, without_value)
 
 
-def _standardised_differences(
+def _standardise_differences(
     without: History, replayed: History, separate_answers: Collection[int]
 ) -> Floats:
     """Return how far each number of the answers moves between two replays, in noise scales.

@@ -186,7 +186,7 @@ def answer_question(
         curve_seeds = chosen_seeds[: inquiry.N_CURVE_SEEDS]
         plans.append(sweep.build_plan(grid(seeds=curve_seeds, epsilons=EPSILONS), [source]))
     total = len({u.key for plan in plans for u in plan.units})
-    jobs = sweep.default_jobs()
+    jobs = sweep.count_cores()
     work = _InterruptibleWork(total, show.progress)
     document = dict[str, Any]()
 

@@ -41,7 +41,7 @@ from dpmc_lab.citation import CitedPaper
 from dpmc_lab.curves.lines import compute_interval
 from dpmc_lab.store import Store, digest_values
 from dpmc_lab.sweep import Grid, Plan, Unit, format_seeds
-from dpmc_lab.sweep.engine import shared_solve
+from dpmc_lab.sweep.engine import share_solve
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
 ROUNDED = 1e-6  # of a value: files hold seven digits of it
@@ -590,7 +590,7 @@ def planned(recipe: GridRecipe) -> Plan:
 
 def fitted(mechanism: Mechanism, problem: Problem, seed: int) -> Model:
     """What a run ends with."""
-    return core.run(mechanism, problem, seed, with_baselines=False, solve=shared_solve).model
+    return core.run(mechanism, problem, seed, with_baselines=False, solve=share_solve).model
 
 
 def at_setting(

@@ -114,7 +114,7 @@ def run_attacks(run: ScenarioRun) -> JsonObject:
 
 
 def describe_problem_data(problem: Problem) -> JsonObject:
-    """Return the data of a report."""
+    """Return the name, size and fingerprint of the training ratings, for a report."""
     train = problem.train
     return {
         "name": problem.name,
@@ -137,7 +137,11 @@ def collect_settings(*sources: Any) -> JsonObject:
 def evaluate_with_baselines(
     task: Task, model: Model, problem: Problem, seed: int, baselines: Iterable[Mechanism]
 ) -> JsonObject:
-    """Evaluate a model and its baselines on the test ratings."""
+    """Evaluate a model, and baselines that are fitted here, on the test ratings.
+
+    Returns:
+        The metrics of the model, and of each baseline by its id, as plain JSON values.
+    """
 
     def evaluate(model: Model) -> dict[str, float]:
         rng = create_generator(seed, f"evaluate on {problem.test.fingerprint}")
@@ -156,16 +160,21 @@ def evaluate_with_baselines(
 
 
 def report_communication(transcript: Transcript, expected: Traffic | None) -> JsonObject:
-    """Return counted messages and bytes, by kind and in total, with those by formula."""
+    """Return counted messages and bytes, by kind and in total, as plain JSON values.
+
+    Args:
+        transcript: of the run.
+        expected: the total traffic by formula, reported beside the count; None without one.
+    """
     return transcript.total._asdict() | {
         "by kind": {kind: sent._asdict() for kind, sent in transcript.traffic.items()},
         "by formula": None if expected is None else expected._asdict(),
     }
 
 
-# --- beside a trusted server ----------------------------------------------------------------------
+# --- comparison with a trusted server -------------------------------------------------------------
 
-N_DRAWS = 5  # of start and noise
+N_DRAWS = 5  # of a run's noise
 
 
 class MeanWithError(NamedTuple):
@@ -259,6 +268,7 @@ def measure_gap(
             rating_matrices, fitted, public, create_generator(seed, key)
         )
         errors[0, k] = measure_rmse(items)
+        # A single phase spends all of epsilon, so one simulation fills the rows of both plans.
         for row, plan in enumerate(plans, 1):
             rng = create_generator(seed, key)
             errors[row:, k] = measure_rmse(
@@ -292,10 +302,10 @@ def simulate_phases(
 
     Args:
         settings: of the scenario.
-        plan: the mechanism of each phase, whose epsilon it spends.
+        plan: for each phase, the mechanism with the epsilon that the phase spends.
         rating_matrices: the ratings.
         public: public facts of the ratings.
-        rng: random numbers of start and noise.
+        rng: random numbers of the first item factors and of the noise.
         held_factors: array of shape (n_users, rank), user factors held throughout, if any.
 
     Returns:

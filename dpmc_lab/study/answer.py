@@ -275,23 +275,23 @@ def count_distinguishable_items(
             if_rated = release.reported_if_rated
             return _count_above_noise(
                 rated,
-                _estimated_count_std(ratings.public.users, if_missing, if_rated - if_missing),
+                _compute_count_std(ratings.public.users, if_missing, if_rated - if_missing),
                 release,
             )
         if isinstance(release, RandomizedResponse) and len(release.channel) == 2:
             flip = release.channel[0][1]
             if release.shape == ratings.public.shape:
                 return _count_above_noise(
-                    rated, _estimated_count_std(ratings.public.users, flip, 1 - 2 * flip), release
+                    rated, _compute_count_std(ratings.public.users, flip, 1 - 2 * flip), release
                 )
             balance = np.bincount(ratings.items, ratings.values, minlength=items)
             return _count_above_noise(
-                np.abs(balance), 2 * _estimated_count_std(rated, flip, 1 - 2 * flip), release
+                np.abs(balance), 2 * _compute_count_std(rated, flip, 1 - 2 * flip), release
             )
     return None
 
 
-def _estimated_count_std(n_reports: Floats | int, chance: float, debias_factor: float) -> Floats:
+def _compute_count_std(n_reports: Floats | int, chance: float, debias_factor: float) -> Floats:
     """Return the standard deviation of a count that is estimated from randomised reports.
 
     Args:

@@ -102,7 +102,7 @@ class GeneratedSource:
 
     @property
     def name(self) -> str:
-        """Return the data as they are typed."""
+        """Return the name under which these data are typed, see `open_source`."""
         options_text = "".join(f",{name}={value}" for name, value in self.options.items())
         return f"{self.sample}:seed={EACH_SEED}{options_text}"
 
@@ -124,9 +124,9 @@ class GeneratedSource:
         return datasets.load(self.sample, seed=seed, **self.options)
 
 
-# Where the ratings of a unit come from; small enough to travel to a worker process. fingerprint:
-# content hash of everything that results can depend on. per_seed: whether the ratings, before any
-# split, depend on the seed. at(seed): a data set to split, or (training, test) ratings.
+# Where the ratings of a unit come from. `fingerprint` is a hash of everything that results can
+# depend on, `per_seed` is whether the ratings themselves, before any split, depend on the seed, and
+# `for_seed` returns a data set to split, or (training, test) ratings.
 SweepData = SplitSource | PairSource | GeneratedSource
 
 
@@ -166,7 +166,7 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
         if sample_options.get("seed") == EACH_SEED:
             del sample_options["seed"]
             source = GeneratedSource(sample, sample_options)
-            source.for_seed(0)  # a wrong option is told now
+            source.for_seed(0)  # raises an error now if an option is wrong
             return source
         options_text = ",".join(f"{name}={value}" for name, value in sample_options.items())
         dataset = datasets.load(sample, **sample_options)
@@ -181,10 +181,10 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
 def drop_names(source: SplitSource | PairSource) -> SplitSource | PairSource:
     """Return the same source without names of users and items, on which no result depends."""
     if isinstance(source, PairSource):
-        train = _without_names(source.train)
-        return PairSource(train, _without_names(source.test), source.name, source.title)
+        train = _remove_names(source.train)
+        return PairSource(train, _remove_names(source.test), source.name, source.title)
     return SplitSource(
-        dataclasses.replace(source.dataset, ratings=_without_names(source.dataset.ratings))
+        dataclasses.replace(source.dataset, ratings=_remove_names(source.dataset.ratings))
     )
 
 
@@ -232,7 +232,7 @@ def read_snapshot(path: Path) -> Dataset:
 
 
 def _find_fold(data: str) -> tuple[Path, Path] | None:
-    """Return the two files of an official split, where `data` is their common stem."""
+    """Return the training and test files of an official split whose common stem `data` is."""
     path = _locate_file(data)
     if not path.exists():
         for train in (path.with_name(f"{path.name}.{end}") for end in ("base", "train")):
@@ -243,18 +243,19 @@ def _find_fold(data: str) -> tuple[Path, Path] | None:
 
 
 def _locate_file(data: str) -> Path:
-    """Return the path, or the file in the folder of a downloaded set that its first part names."""
+    """Return the path of a file; its first part may name a downloaded set instead of a folder."""
     path = Path(data)
     if path.parent.exists() or path.parts[0] not in public_sets.ARCHIVES:
         return path
     return public_sets.find_downloaded_folder(path.parts[0]).joinpath(*path.parts[1:])
 
 
-def _without_names(ratings: Ratings) -> Ratings:
+def _remove_names(ratings: Ratings) -> Ratings:
     return dataclasses.replace(ratings, user_ids=None, item_ids=None, titles=None)
 
 
 def _hash_content(ratings: Ratings) -> list[str | None]:
+    """Return the fingerprint of ratings and a hash of their times, which it does not cover."""
     return [ratings.fingerprint, None if ratings.times is None else _hash_array(ratings.times)]
 
 

@@ -388,8 +388,8 @@ def test_the_rule_gives_more_phases_to_more_epsilon_and_no_more_than_its_most():
         < choose_phase_count(10, 943, 3)
         < choose_phase_count(10, 4 * 943, 3)
     )
-    assert StaticUsers(epsilon=100.0).phase_count(943) == choose_phase_count(100, 943, 3)
-    assert StaticUsers(epsilon=100.0, phases=2).phase_count(943) == 2
+    assert StaticUsers(epsilon=100.0).count_phases(943) == choose_phase_count(100, 943, 3)
+    assert StaticUsers(epsilon=100.0, phases=2).count_phases(943) == 2
 
 
 @pytest.fixture(scope="module")

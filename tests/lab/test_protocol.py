@@ -247,7 +247,7 @@ def test_an_active_recommender_reads_a_off_the_noisy_sums():
     run, _ = play_scenario(StaticUsers(epsilon=0.1, iterations=20), watch=0)
     truth = attacks.compute_true_squares(run, 0)
     recovered = attacks.recover_squares_actively(
-        attacks.build_sum_query(run, 0), truth.shape[0], attacks.longest_reach(run, 0)
+        attacks.build_sum_query(run, 0), truth.shape[0], attacks.compute_longest_reach(run, 0)
     )
     assert np.abs(recovered - truth).max() <= 1e-8
     sums = [s[0] for s in run.phase.sums]

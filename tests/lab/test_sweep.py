@@ -89,11 +89,11 @@ def test_no_paper_s_twin_stands_beside_an_estimator_that_is_not_the_paper_s():
 
 
 def test_the_curve_is_seen_early_and_then_filled():
-    assert list(grids.coarse_to_fine([5, 1, 2, 4, 3, 3])) == [1, 5, 3, 2, 4]
-    assert list(grids.coarse_to_fine([7])) == [7]
-    assert list(grids.coarse_to_fine([])) == []
+    assert list(grids.order_coarse_to_fine([5, 1, 2, 4, 3, 3])) == [1, 5, 3, 2, 4]
+    assert list(grids.order_coarse_to_fine([7])) == [7]
+    assert list(grids.order_coarse_to_fine([])) == []
     for count in range(1, 30):
-        assert sorted(grids.coarse_to_fine(range(count))) == list(range(count))
+        assert sorted(grids.order_coarse_to_fine(range(count))) == list(range(count))
     plan = make_plan(epsilons=[1.0, 2.0, 3.0, 4.0])
     epsilons = [u.epsilon for u in plan.units if u.mechanism.id == "input-flip"]
     assert epsilons == [1.0, 4.0, 2.0, 3.0] * 2
@@ -248,7 +248,7 @@ def test_workers_read_the_same_memory_and_cannot_write_it():
     sources = {source.fingerprint: source for source in (make_source(), make_pair())}
     shared_folders = {Path(tempfile.gettempdir()), Path("/dev/shm")} & set(Path("/").glob("*/*"))
     before = {path: set(path.iterdir()) for path in shared_folders}
-    shared = engine.SharedSources(sources, engine._process_context())
+    shared = engine.SharedSources(sources, engine._get_process_context())
     first, second = shared.open(), shared.open()
     for mark, source in sources.items():
         data = [sources[mark].for_seed(1) for sources in (first, second)]
@@ -315,7 +315,7 @@ def test_a_poisoned_solve_reaches_output_perturbation_alone(plan, undisturbed, o
     def poisoned(*_):
         return [(Step(1, 1, None, final=True), Constant(-1.0))]
 
-    monkeypatch.setattr(engine, "shared_solve", poisoned)
+    monkeypatch.setattr(engine, "share_solve", poisoned)
     run_units(plan, opened)
     rows = read_rows(opened)
     changed = {rows[key]["mechanism"] for key in rows if rows[key] != undisturbed[key]}
@@ -344,7 +344,7 @@ def test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own():
     mechanism = registry.create("output", epsilon=2.0, iterations=6)
     with record_publications() as published:
         shared = experiment.run(
-            mechanism, problem, 5, with_baselines=False, solve=engine.shared_solve
+            mechanism, problem, 5, with_baselines=False, solve=engine.share_solve
         )
     assert [publication.release.query for publication in published] == ["completed matrix"]
     single_run = experiment.run(mechanism, problem, 5, with_baselines=False)
