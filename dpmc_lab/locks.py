@@ -20,8 +20,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 AVAILABLE = fcntl is not None
-OWNER_LOCK = "owner.lock"  # in a folder that goes with the process that holds it
-FOLDER_VARIABLE = "DPMC_PRIVATE_FOLDER"
+OWNER_LOCK = "owner.lock"  # in a private folder; held by the process that the folder belongs to
+FOLDER_VARIABLE = "DPMC_PRIVATE_FOLDER"  # environment variable with the path of the folder
 _PATIENCE = 2.0  # seconds in which a process that is being killed may still write
 
 
@@ -53,7 +53,7 @@ def acquire_lock(path: Path, *, wait: bool = False) -> IO[str] | None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(0.01)  # somebody may merely be looking
+            time.sleep(0.01)  # another process may only be testing it, see `is_held`
         else:
             return file
     file.close()
@@ -61,7 +61,7 @@ def acquire_lock(path: Path, *, wait: bool = False) -> IO[str] | None:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether some process holds the file."""
+    """Return whether some process holds the lock on a file."""
     if fcntl is None:
         return False
     try:
@@ -75,14 +75,14 @@ def is_held(path: Path) -> bool:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder with everything in it."""
+    """Remove a folder with everything in it, trying again while files are still written there."""
     end = time.monotonic() + _PATIENCE
     while folder.exists() and time.monotonic() < end:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def end_with_owner() -> None:
-    """End this process as soon as nobody holds its private folder, and remove the folder.
+    """Start a thread that ends this process, and removes its private folder, once no owner lives.
 
     Nothing happens unless the environment names a folder (FOLDER_VARIABLE).
     """
@@ -101,7 +101,9 @@ def outlive(folder: Path) -> None:
 
 
 class Claims:
-    """Hexadecimal names that one process at a time can claim; each is a byte of a file.
+    """Claims on hexadecimal names, each of which one process at a time can hold.
+
+    A name stands for a byte of a file, which is locked.
 
     A process can always claim again what it has claimed. It loses all claims when it opens and
     closes the file a second time.
@@ -149,4 +151,5 @@ class Claims:
 
 
 def _byte_offset(name: str) -> int:
-    return int(name[:15], 16)  # what a file position holds; far beyond the end of the file is fine
+    """Return the position of the byte that stands for a name; it may lie beyond the file's end."""
+    return int(name[:15], 16)  # 15 digits fit into a file position

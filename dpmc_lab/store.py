@@ -116,8 +116,8 @@ class Field(NamedTuple):
 
 
 _WORDING = ("unit", "neighbours", "notion", "trust", "publishes", "source", "reason", "caveats")
-# In the order of an exported file: table, kind, what stands before the names of values and before
-# those of columns (-: nothing), and the names.
+# In the order of an exported file: table, kind, prefix of the dotted names, prefix of the columns
+# (-: none), and the names that both share.
 _LAYOUT = f"""
     result  string   -                     -           key version finished
     curve   string   -                     -           mechanism
@@ -173,7 +173,7 @@ def digest_values(*values: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def without_epsilon(settings: Mapping[str, Any]) -> JsonObject:
+def drop_epsilon(settings: Mapping[str, Any]) -> JsonObject:
     """Return the settings without epsilon."""
     return {name: value for name, value in settings.items() if name != "epsilon"}
 
@@ -184,7 +184,7 @@ def restore_mechanism(id: str, settings: Mapping[str, Any]) -> Mechanism:
     Raises:
         DpmcError: the mechanism does not have these settings.
     """
-    changed_settings = registry.find_changed_settings(id, without_epsilon(settings))
+    changed_settings = registry.find_changed_settings(id, drop_epsilon(settings))
     cls = registry.get_mechanism(id)
     values = {
         name: parse_setting(cls, name, str(value)) for name, value in changed_settings.items()
@@ -203,14 +203,18 @@ def unit_key(
 ) -> str:
     """Return the key of a unit of work, from everything that determines its result except times.
 
-    Without a seed, and with settings `without_epsilon`, it is the key of the curve that the row
+    Without a seed, and with settings `drop_epsilon`, it is the key of the curve that the row
     belongs to.
     """
     return digest_values(source, list(prepare), split, mechanism, revision, settings, *seed)
 
 
 def list_certified_units(guarantee: Guarantee) -> JsonObject:
-    """Return the certified epsilon of every unit by its column name, and why some are infinite."""
+    """Return what a guarantee certifies for every privacy unit, as plain JSON values.
+
+    `units` has the certified epsilon by the unit's column name, null where it is infinite, and
+    `reasons` says why it is.
+    """
     certified = {change.value: guarantee.certified(change) for change in Change}
     return {
         "units": {
@@ -221,7 +225,7 @@ def list_certified_units(guarantee: Guarantee) -> JsonObject:
 
 
 def _record_to_rows(record: Record) -> tuple[JsonObject, str, JsonObject]:
-    """Return the rows of `curve` and `result`, and between them the card."""
+    """Return a record's row of `curve`, the text of its card, and its row of `result`."""
     guarantee = record["guarantee"]
     data = record["data"]
     settings = record["settings"]
@@ -232,7 +236,7 @@ def _record_to_rows(record: Record) -> tuple[JsonObject, str, JsonObject]:
         {field.column: flat_record.get(field.name) for field in FIELDS if field.table == table}
         for table in ("curve", "result")
     )
-    curve_settings = without_epsilon(settings)
+    curve_settings = drop_epsilon(settings)
     curve_columns = (
         data["source"],
         data["prepare"],
@@ -379,6 +383,7 @@ def translate_store_errors(path: Path) -> Iterator[None]:
 
 
 def _error_code(error: sqlite3.Error) -> int:
+    """Return SQLite's primary code of an error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte; the rest are details
 
 
@@ -434,6 +439,7 @@ class Store:
         return self._select_keys("")
 
     def _select_keys(self, condition: str, *values: str) -> set[str]:
+        """Return the unit keys of the rows that meet a condition in SQL."""
         with translate_store_errors(self.path):
             rows = self.connection.execute(f"SELECT key FROM result {condition}", values)
             return {row["key"] for row in rows}
@@ -502,12 +508,14 @@ class Store:
         return self.connection.execute(query, list(columns.values())).rowcount
 
     def _get_or_insert_id(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
+        """Return the id of the row with this value in the column `unique`, inserted if missing."""
         self._insert(table, columns, unique)
         query = f"SELECT id FROM {table} WHERE {unique} = ?"
         return int(self.connection.execute(query, [columns[unique]]).fetchone()["id"])
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """Commit what the block writes, or roll it back if the block fails."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -568,14 +576,17 @@ class Store:
 
 
 def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    """Connect to a store's file, which may also be empty or, unless `read_only`, missing.
+
+    Raises:
+        StoreError: the file is no store, is missing, or cannot be read.
+    """
     if path == MEMORY:
         return _open_connection(":memory:")
     if path.is_dir():
         raise StoreError(f"{path} is a folder: give the result store a file name")
-    if path.exists() and _read_header(path) not in (
-        b"",
-        _MAGIC,
-    ):  # SQLite takes a short one for empty
+    # SQLite would take a file that is shorter than the header for an empty one.
+    if path.exists() and _read_header(path) not in (b"", _MAGIC):
         raise StoreError(f"{path} is not a result store: choose another file with --store")
     uri = path.absolute().as_uri()
     if not read_only:
@@ -598,13 +609,14 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
             f" {wal_path.name} have to be put into it, and its folder is read-only: copy both files"
             " to a folder that can be written"
         )
-    # A folder nobody can write to cannot change under us, and needs no lock.
+    # In a folder that nobody can write to, the file cannot change and needs no lock.
     return _open_connection(f"{uri}?immutable=1")
 
 
 def _read_header(path: Path) -> bytes:
+    """Return the first bytes of a file; b"none" for what is no regular file."""
     if not path.is_file():
-        return b"none"  # of a pipe, which nobody may ever write to, or a device
+        return b"none"  # reading a pipe could wait forever
     with path.open("rb") as file:
         return file.read(len(_MAGIC))
 
@@ -615,7 +627,7 @@ def _open_connection(uri: str) -> sqlite3.Connection:
     return connection
 
 
-# --- what pages and the command line ask ---------------------------------------------------------
+# --- queries of pages and the command line -------------------------------------------------------
 
 
 class CurveInfo(NamedTuple):
@@ -680,7 +692,16 @@ def list_curves(
     mechanism: str | None = None,
     count: bool = True,
 ) -> list[CurveInfo]:
-    """Return the curves of a store, filtered by key, data fingerprint, data name and mechanism."""
+    """Return the curves of a store that match every given filter.
+
+    Args:
+        store: the store.
+        keys: keys of the curves.
+        source: fingerprint of the data.
+        data: name of the data.
+        mechanism: id of the mechanism.
+        count: whether to count the rows of each curve.
+    """
     filters = {
         "key IN (SELECT value FROM json_each(?))": None if keys is None else json.dumps(list(keys)),
         "source = ?": source,
@@ -801,7 +822,7 @@ def load_top_lists(store: Store, id: int) -> dict[float | None, list[list[int]]]
 
 
 def get_last_row_id(store: Store) -> int:
-    """Return a number that grows with every new row, which shows whether any arrived."""
+    """Return the id of the newest row, which grows with every new one; 0 in an empty store."""
     with translate_store_errors(store.path):
         return int(store.connection.execute("SELECT MAX(id) FROM result").fetchone()[0] or 0)
 
@@ -812,7 +833,7 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r].|'+[=+\-@\t\r]", re.DOTALL)
 
 
 def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
-    """Write rows to a .csv file, completely or not at all, and return how many."""
+    """Write the rows of some curves to a .csv file, all or none, and return how many there are."""
     if path.suffix.lower() != ".csv":
         raise InvalidSetting("export file", "named .csv", path.name)
     with (
@@ -823,7 +844,10 @@ def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
 
 
 def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int:
-    """Write a header and the rows, with formulas guarded, and return how many rows."""
+    """Write the rows of some curves as CSV with a header, and return how many rows there are.
+
+    Texts that a spreadsheet would take for formulas are guarded.
+    """
     names, count = list_columns(curves), 0
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
@@ -849,7 +873,7 @@ def guard_formula(value: Any) -> Any:
 
 
 def list_columns(curves: Sequence[CurveInfo]) -> list[str]:
-    """Return the names of all columns, in order."""
+    """Return the names of an exported file's columns in order, with every curve's settings."""
     settings = dict.fromkeys(["epsilon", *(name for info in curves for name in info.settings)])
     column_kinds: list[str] = []
     for field in FIELDS:

@@ -363,7 +363,7 @@ def phones(title: str, asked: Predict, revealed: bool) -> None:
         offered = not (revealed or view.ended)
         if offered and st.button("Ask the phones", icon=":material/smartphone:"):
             try:
-                room.vote(title, asked.options, right=asked.right)
+                room.ask_guess(title, asked.options, right=asked.right)
             except DpmcError as error:
                 blocks.show_error(error)
             else:

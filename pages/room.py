@@ -442,7 +442,7 @@ def settings(room: Room, view: View) -> None:
         key=f"room next epsilon {view.epsilon:g}",
     )
     if epsilon != view.epsilon:
-        act(lambda: room.cost(float(epsilon)))
+        act(lambda: room.set_epsilon(float(epsilon)))
     with st.form("one more", border=False, clear_on_submit=True):
         text = st.text_input("One question more", max_chars=MAX_QUESTION_LENGTH)
         if st.form_submit_button("Add it"):

@@ -36,9 +36,11 @@ _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MISS_RATE = 0.05  # of 95 % intervals
 SUPPORT = 2.0  # units of log-likelihood below the best value, for likelihood-ratio intervals
 KEY_BOUNCE_SECONDS = 1.0  # seconds in which a key pressed again counts once
-PRESENCE_SECONDS = 20.0  # seconds since a phone has asked: it asks every 2, or every 15 in a pocket
+# A phone counts as connected for so many seconds after it has asked for the state of the room. It
+# asks every 2 seconds, or every 15 while its page is hidden.
+PRESENCE_SECONDS = 20.0
 
-# To begin with; nothing in them that one would not ask by show of hands.
+# Questions to begin with; a teacher could ask each of them by show of hands.
 EXAMPLE_QUESTIONS: dict[str, tuple[str, ...]] = {
     "Warm-up": (
         "Have you already had breakfast today?",
@@ -75,7 +77,7 @@ def flip_threshold(epsilon: float) -> int:
 
 
 def build_phone_channel(epsilon: float, times: int = 1) -> RandomizedResponse:
-    """Return the channel of an answer on a phone.
+    """Return the channel that a phone passes an answer through.
 
     Args:
         epsilon: of one answer.
@@ -90,6 +92,7 @@ def build_truthful_channel() -> RandomizedResponse:
 
 
 def _build_channel(chance: float, times: int = 1) -> RandomizedResponse:
+    """Return the channel that reverses an answer with this chance, each of `times` times."""
     return RandomizedResponse.binary(
         chance, chance, query="one yes or no", shape=(), sensitivity={CELL: 1.0}, times=times
     )
@@ -141,10 +144,12 @@ def class_half_width(channel: RandomizedResponse, phones: int) -> float:
 
 
 def _half_width(bounds: Bounds | None) -> float:
+    """Return half the width of an interval; 0.5 where there is none."""
     return 0.5 if bounds is None else (bounds.high - bounds.low) / 2
 
 
 def _flip_probability(channel: RandomizedResponse) -> float:
+    """Return the chance that a channel reports the opposite of an answer."""
     return float(channel.matrix[0, 1])
 
 
@@ -272,7 +277,7 @@ class Poll:
     def naive(self) -> Bounds | None:
         """Return the share of yes among the reports, as if no report were flipped.
 
-        None without reports.
+        The result is None without reports.
         """
         if not self.reports:
             return None
@@ -296,10 +301,10 @@ class Poll:
 
     @property
     def of_class(self) -> Bounds | None:
-        """Return the share among those who reported, whose answers are fixed.
+        """Return the share of yes among those who reported; None without reports.
 
-        Only their phones' coins are random. The interval covers the share in at least 95 of 100
-        classes, whatever they answer.
+        Their answers are fixed, and only their phones' coins are random. The interval covers the
+        share in at least 95 of 100 classes, whatever they answer.
         """
         if not self.reports:
             return None
@@ -308,7 +313,10 @@ class Poll:
 
     @property
     def of_people(self) -> Bounds | None:
-        """Return the share in a large population from which the people are drawn at random."""
+        """Return the share in a large population that the people are a random sample of.
+
+        The result is None without reports.
+        """
         if not self.reports:
             return None
         return Bounds(self.clamped_share, *_population_interval(self.groups, MISS_RATE / 2))
@@ -327,9 +335,9 @@ class Poll:
 def compute_share_difference(first: Poll, second: Poll, alarm: float = MISS_RATE) -> Bounds | None:
     """Return by how much the share of `first` exceeds that of `second` among the same people.
 
-    A no to the other question counts as a yes to its opposite, so the difference is a share of
-    twice as many answers. However the two answers of a person are related, they are fixed, and
-    their reports are drawn independently.
+    A no to the second question counts as a yes to its opposite, so the difference follows from a
+    share of twice as many answers. The interval holds however the two answers of a person are
+    related, since they are fixed and their reports are drawn independently.
 
     Args:
         first, second: polls of the same people.
@@ -347,19 +355,26 @@ def compute_share_difference(first: Poll, second: Poll, alarm: float = MISS_RATE
     return Bounds(first.share - second.share, low / people - 1, high / people - 1)
 
 
-# --- their exact laws -----------------------------------------------------------------------------
+# --- exact distributions of reports ---------------------------------------------------------------
 #
-# Each person weighs the same: the statistic is the sum over people of their share of yes. It stands
-# on a grid of whole numbers. Where chances differ, weights are rounded to it, which costs width and
-# never coverage: the law is that of the rounded statistic.
+# Each person weighs the same: the statistic is the sum over people of their share of yes, in steps
+# of a grid, so that it is a whole number. Where flip chances differ, the weights are rounded to the
+# grid. That makes intervals wider but never less certain, since the distribution that is computed
+# is the one of the rounded statistic.
 
-_MAX_GRID_STEPS = 64  # of the grid's steps in the smallest weight
-_TAIL_TOLERANCE = 1e-9  # what a tail may be off
+_MAX_GRID_STEPS = 64  # steps of the grid that the smallest weight may have
+_TAIL_TOLERANCE = 1e-9  # error of a tail probability that is tolerated
 _ROUNDING = 1e-12  # a smaller chance may be rounding error of a transform
 
 
 def _binomial_interval(count: int, total: int, tail: float) -> tuple[float, float]:
-    """Return the ends of the interval of Clopper and Pearson."""
+    """Return the ends of the interval of Clopper and Pearson for a share.
+
+    Args:
+        count: number of successes.
+        total: number of trials.
+        tail: error probability at each end.
+    """
     low, high = (
         clopper_pearson(count, total, lower=end, error_probability=tail) for end in (True, False)
     )
@@ -367,9 +382,16 @@ def _binomial_interval(count: int, total: int, tail: float) -> tuple[float, floa
 
 
 def _report_spectra(times: int, chance: float, step: int, size: int) -> NDArray[np.complex128]:
-    """Return the Fourier coefficients of a person's reports, for answer yes and for answer no.
+    """Return the Fourier transforms of the distribution of a person's statistic.
 
-    Each report of yes is `step` steps of a grid.
+    Args:
+        times: number of the person's reports.
+        chance: chance that a report is the opposite.
+        step: what a reported yes adds to the statistic.
+        size: length of the distribution.
+
+    Returns:
+        Array of shape (2, size // 2 + 1), for the answer yes and for the answer no.
     """
     wave = np.exp(-2j * np.pi * step * np.arange(size // 2 + 1) / size)
     flips = np.array([[chance], [1 - chance]])
@@ -379,7 +401,17 @@ def _report_spectra(times: int, chance: float, step: int, size: int) -> NDArray[
 
 @lru_cache(maxsize=2)
 def _distributions(people: int, times: int, chance: float, step: int) -> Floats:
-    """Return in row N the distribution of reported yes if N people would answer yes."""
+    """Return the distributions of a group's statistic for every number of people who answer yes.
+
+    Args:
+        people: number of people in the group.
+        times: number of reports of each person.
+        chance: chance that a report is the opposite.
+        step: what a reported yes adds to the statistic.
+
+    Returns:
+        Array of shape (people + 1, step * people * times + 1).
+    """
     last = step * people * times
     size = _next_power_of_two(last + 1)
     yes, no = np.log(_report_spectra(times, chance, step, size))
@@ -393,7 +425,10 @@ def _next_power_of_two(minimum: int) -> int:
 
 
 def _grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
-    """Return the weight of a reported yes in each group, 1/(times (1 - 2f)) in steps of a grid."""
+    """Return what a reported yes adds to the statistic in each group, in whole steps of a grid.
+
+    The weight that is rounded to the grid is 1 / (times (1 - 2f)) for a flip chance f.
+    """
     weights = np.array([1 / (group.times * (1 - 2 * group.chance)) for group in groups])
     grids = np.arange(1, _MAX_GRID_STEPS + 1)[:, None] * (weights / weights.min())
     errors = np.abs(np.round(grids) / grids - 1).max(axis=1)
@@ -403,10 +438,10 @@ def _grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
 
 @lru_cache(maxsize=1024)
 def _class_count_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[int, int]:
-    """Return the minimum and the maximum number of people who would answer yes.
+    """Return the minimum and the maximum number of people whose answer may be yes.
 
-    For a number within, neither so many reports of yes nor so few had a chance of only `tail`,
-    however the people are spread over the groups.
+    Outside these numbers, the chance of so many reported yes, or of so few, is at most `tail`,
+    however the people with the answer yes are spread over the groups.
     """
     people = sum(group.people for group in groups)
     mirrored = [group.mirrored for group in groups]
@@ -439,7 +474,7 @@ def _min_supported_count(groups: Sequence[LinkedReports]) -> int:
     """
     if _pooled_share(groups) <= 1:
         return sum(group.people for group in groups)
-    best = np.zeros(1)  # of N: the largest log-likelihood, however N is spread over the parts
+    best = np.zeros(1)  # by N: the largest log-likelihood if N people of the groups so far say yes
     for group in groups:
         distributions = _distributions(group.people, group.times, group.chance, 1)
         yes = min(group.yes, np.flatnonzero(distributions[-1] > _ROUNDING)[-1])
@@ -452,12 +487,18 @@ def _min_supported_count(groups: Sequence[LinkedReports]) -> int:
 
 
 def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
-    """Return the minimum count; all people where even that makes so many reports too unlikely."""
+    """Return the minimum number of people whose answer may be yes.
+
+    With fewer, the chance of so many reported yes is at most `tail`, however these people are
+    spread over the groups. If that holds even for everybody, the result is the number of all
+    people.
+    """
     *earlier, (last, step) = sorted(
         zip(groups, _grid_weights(groups), strict=True), key=lambda weighted: weighted[0].people
     )
-    unit = earlier[0][1] if len(earlier) == 1 else 1  # one part needs no grid
-    tails = np.ones((1, 1))  # [N, t]: the largest chance of t and more of those before, N say yes
+    unit = earlier[0][1] if len(earlier) == 1 else 1  # a single earlier group needs no grid
+    # [N, t]: the largest chance that the earlier groups reach t if N of their people say yes.
+    tails = np.ones((1, 1))
     statistic = step * last.yes
     for group, weight in earlier:
         tails = _max_tails(
@@ -478,8 +519,8 @@ def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
 def _max_tails(tails: Floats, distributions: Floats) -> Floats:
     """Return the largest tails of a sum, over all ways to spread N people over its two groups.
 
-    The largest tails of a group are themselves those of a distribution, which dominates every
-    distribution of the group; the same holds for their sum.
+    The largest tails of a group are themselves the tails of a distribution. It dominates every
+    distribution of the group, and the same holds for sums of groups.
 
     Args:
         tails: tails of the first group, by the number of people who would answer yes.
@@ -520,7 +561,10 @@ def _population_interval(groups: tuple[LinkedReports, ...], tail: float) -> tupl
 
 
 def _min_supported_share(groups: Sequence[LinkedReports]) -> float:
-    """Return the end of `_min_supported_count` for the share of a population."""
+    """Return the lower end of the likelihood-ratio interval of a population, as a share.
+
+    It is 1 unless the estimated share is above 1.
+    """
     if _pooled_share(groups) <= 1:
         return 1.0
     distribution, statistic = _statistic_distribution(groups)
@@ -528,17 +572,23 @@ def _min_supported_share(groups: Sequence[LinkedReports]) -> float:
     statistic = min(statistic, np.flatnonzero(best > _ROUNDING)[-1])
 
     def support_excess(share: float) -> float:
-        """By how much a share is supported."""
+        """Return by how much the likelihood of a share exceeds the limit of support."""
         return float(distribution(share)[statistic] / best[statistic]) - math.exp(-SUPPORT)
 
     return 0.0 if support_excess(0.0) > 0 else float(brentq(support_excess, 0, 1, xtol=1e-9))
 
 
 def _min_share(groups: Sequence[LinkedReports], tail: float) -> float:
+    """Return the share of a population below which so many reported yes have at most this chance.
+
+    Args:
+        groups: people grouped by how often each reported.
+        tail: the chance.
+    """
     distribution, statistic = _statistic_distribution(groups)
 
     def tail_excess(share: float) -> float:
-        """How much likelier than `tail` so many reported yes are."""
+        """Return by how much the chance of so many reported yes exceeds `tail`."""
         return float(distribution(share)[statistic:].sum()) - tail
 
     if tail_excess(0.0) > 0:
@@ -549,7 +599,10 @@ def _min_share(groups: Sequence[LinkedReports], tail: float) -> float:
 def _statistic_distribution(
     groups: Sequence[LinkedReports],
 ) -> tuple[Callable[[float], Floats], int]:
-    """Return the statistic's distribution by the population's share, and its observed value."""
+    """Return a function from a population's share to the statistic's distribution, and its value.
+
+    The second part is the observed value of the statistic.
+    """
     weighted = list(zip(_grid_weights(groups), groups, strict=True))
     statistic = sum(step * group.yes for step, group in weighted)
     last = sum(step * group.people * group.times for step, group in weighted)
@@ -598,7 +651,7 @@ class Receipt(enum.Enum):
 
 
 class Sender(enum.Enum):
-    """Who sends reports; those of two kinds are never combined in one estimate."""
+    """Who sends reports; reports of different senders are never combined in one estimate."""
 
     PHONES = "phones"
     HANDS = "hands"
@@ -614,8 +667,8 @@ class Asking:
         question: index of the question.
         epsilon: of an answer.
         locked: whether reports are no longer accepted.
-        reports: bits by the token of a browser.
-        counts: reports that no phone sent, by sender.
+        reports: the bit that each browser sent, by its token.
+        counts: reports of hands and of simulated phones, by sender.
     """
 
     number: int
@@ -633,7 +686,7 @@ class Asking:
 
 @dataclass(frozen=True, kw_only=True)
 class GuessPoll:
-    """A lesson's guess, asked beside the questions, which no noise hides.
+    """A poll for a lesson's guess, which is no question of the room and is answered without noise.
 
     Attributes:
         number: counts down from -1.
@@ -810,7 +863,7 @@ class View:
         return sum(build_phone_channel(asking.epsilon).loss(1).epsilon for asking in self.askings)
 
     def describe_for_phones(self) -> dict[str, Any]:
-        """Return what every phone may know."""
+        """Return the state of the room as every phone receives it, in plain JSON values."""
         now = self.open
         guess_poll = self.guess_poll
         question = "" if self.now is None else self.questions[self.now.question]
@@ -857,9 +910,8 @@ class Room:
         self._rng = rng or np.random.default_rng()
         self._lock = threading.RLock()
         self._last_press = -math.inf
-        self._last_visits: dict[
-            str, float
-        ] = {}  # when pages of phones have last asked; the latest last
+        # When each page of a phone last asked for the state, in this order.
+        self._last_visits: dict[str, float] = {}
         self._n_places = 2 * expected
         self._admitted: set[str] = set()
         self._waiting: dict[str, str] = {}  # tokens in order, and the address each came from
@@ -881,8 +933,12 @@ class Room:
         with self._lock:
             self._view = replace(self._view, **changed)
 
-    def visited(self, page: str = "") -> None:
-        """Record that a phone connected; `page` is the random number of its open page."""
+    def record_visit(self, page: str = "") -> None:
+        """Record that a phone asked for the state of the room.
+
+        Args:
+            page: the random number of its open page, 32 hexadecimal digits.
+        """
         with self._lock:
             self._update_view(tested=True)
             if _TOKEN.fullmatch(page):
@@ -953,7 +1009,7 @@ class Room:
         with self._lock:
             self._update_view(questions=_clean_questions((*self._open_view().questions, question)))
 
-    def cost(self, epsilon: float) -> None:
+    def set_epsilon(self, epsilon: float) -> None:
         """Set the epsilon of answers to questions that have not been asked yet.
 
         Raises:
@@ -965,8 +1021,13 @@ class Room:
             self._open_view()
             self._update_view(epsilon=float(epsilon))
 
-    def vote(self, title: str, options: Sequence[str], right: int | None = None) -> None:
-        """Ask all phones for a guess, which no noise hides and which replaces no open question.
+    def ask_guess(self, title: str, options: Sequence[str], right: int | None = None) -> None:
+        """Ask all phones for a guess, which they send without noise.
+
+        Args:
+            title: what is guessed.
+            options: what can be chosen.
+            right: index of the right option, if there is one.
 
         Raises:
             ReportRejected: a question is open, or the room is closed.
@@ -981,7 +1042,7 @@ class Room:
             self._update_view(guess_poll_number=number)
 
     def show(self, number: int) -> None:
-        """Return to a poll for a guess, as it was left."""
+        """Show a poll for a guess again, as it was left, by its number."""
         self._update_view(guess_poll_number=number)
 
     def end(self) -> None:
@@ -1025,22 +1086,34 @@ class Room:
                 self._simulate(asking, yes)
 
     def _simulate(self, asking: Asking, yes: int) -> None:
+        """Let CLASS_SIZE simulated phones answer an asking, `yes` of them with yes."""
         channel = build_phone_channel(asking.epsilon)
         reports = simulate_reports(np.arange(CLASS_SIZE) < yes, channel, self._rng)
         self._store_counts(asking, Sender.SIMULATED, Poll(int(reports.sum()), CLASS_SIZE, channel))
         self._update_view(simulated_yes={**self._view.simulated_yes, asking.question: yes})
 
     def _store_counts(self, asking: Asking, sender: Sender, poll: Poll) -> None:
+        """Replace the reports of a sender other than phones in an asking."""
         counts = {**asking.counts, sender: poll}
         self._view = self._view.with_asking(replace(asking, counts=counts))
 
     def _current_asking(self) -> Asking:
+        """Return the current asking.
+
+        Raises:
+            ReportRejected: there is none, or the room is closed.
+        """
         now = self._open_view().now
         if now is None:
             raise ReportRejected("No question has been asked yet.")
         return now
 
     def _open_view(self) -> View:
+        """Return the view of a room that is still open.
+
+        Raises:
+            ReportRejected: the room is closed.
+        """
         if self._view.ended:
             raise ReportRejected("The room is closed.")
         return self._view
@@ -1054,9 +1127,17 @@ class Room:
         address: str = "",
         picks: Any = None,
     ) -> Receipt:
-        """Accept what a phone sends: a bit or, for a guess, picks.
+        """Accept what a phone sends: a bit or, for a guess, the chosen option.
 
         The same report twice counts once.
+
+        Args:
+            room: id of the room that the phone answers in.
+            asking: number of the asking, or of the poll for a guess.
+            token: the browser's token.
+            bit: the report to a question, 0 or 1.
+            address: network address that the report comes from.
+            picks: the answer to a guess, [[index of the option, 1]].
 
         Raises:
             ReportRejected: the report is not accepted; the message is a sentence for the phone.
@@ -1094,7 +1175,7 @@ class Room:
             max_reports = self._n_places if is_guess else MAX_PHONES
             if len(entry.reports) >= max_reports:
                 raise ReportRejected(f"The room is full: {max_reports} phones have answered.")
-            if not is_guess:  # who guesses does so under a name of its own
+            if not is_guess:  # a guess comes under another token than reports
                 self._admit_browser(token, address)
             entry.reports[token] = answer
             self._update_view(tested=True)
@@ -1103,8 +1184,12 @@ class Room:
     def _admit_browser(self, token: str, address: str) -> None:
         """Give a browser its place.
 
-        One address can wait for no more places than there are, so that it does not keep other
-        phones out.
+        Of one address no more browsers can wait than there are places, so that it does not keep
+        other phones out.
+
+        Args:
+            token: the browser's token.
+            address: network address that it reports from.
 
         Raises:
             PhoneWaiting: the teacher has to let it in.

@@ -16,8 +16,8 @@ from dpmc_lab.classroom import CLASS_SIZE, room
 from dpmc_lab.classroom.room import Bounds, CoinRule, GuessPoll, Poll, Sender, View
 from dpmc_lab.curves import cards
 
-PHONE_COUNTS = (30, 300, 3000)  # of which the wall shows how far they would reach
-MIN_PHONES = 3  # phones of which a share is shown: nobody's reports stand alone
+PHONE_COUNTS = (30, 300, 3000)  # whose intervals the projector shows for comparison
+MIN_PHONES = 3  # a share is shown from so many phones on, so that nobody's reports stand alone
 _NUMBERS = ("no", "one", "two", "three", "four")
 _TIMES = ("", "once", "twice", "three times", "four times")
 
@@ -446,9 +446,10 @@ def describe_marks(rows: Sequence[ShareRow]) -> str:
 
 
 def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
-    """Return how many have answered the current question and are connected, and its state.
+    """Return how many have answered and are connected, and the state of the current question.
 
-    The first part has one (number, label) pair for each kind of sender.
+    Returns:
+        Pairs of a number and its label, and a text on the state.
     """
     now = view.now
     if guess_poll := view.guess_poll:
@@ -484,11 +485,12 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
 
 
 def _state_text(view: View) -> str:
+    """Return whether the current question accepts reports, in words."""
     return "the class is over" if view.ended else "closed" if view.locked else "open"
 
 
 def explain_waiting(view: View) -> str:
-    """Explain why the projector does not change; empty where it does."""
+    """Explain why the projector does not show new reports; empty where it does."""
     if view.guess_poll:
         return "" if view.locked or view.ended else "Nothing is shown until it is locked (L)."
     if view.visible is view or view.now is None:
@@ -527,7 +529,7 @@ def explain_promise(view: View, question: int) -> list[str]:
 
 
 def odds_factor(epsilon: float) -> float:
-    """Return e^epsilon rounded up, as on the phone, since it is a limit."""
+    """Return e^epsilon, rounded up to one decimal as on the phone, since it is a limit."""
     return math.ceil(10 * math.exp(epsilon)) / 10
 
 
@@ -540,6 +542,7 @@ def explain_cheating(epsilon: float) -> str:
 
 
 def _pluralise(count: int, noun: str) -> tuple[str, str]:
+    """Return a count as text, and its noun in the singular or plural."""
     return str(count), noun if count == 1 else f"{noun}s"
 
 
@@ -565,7 +568,8 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
 
     Args:
         view: the room.
-        note: called with each error; an error removes only the rows of its question.
+        note: called with a title and the error where rows cannot be computed; only the rows of one
+            question are missing then.
     """
     stream = io.StringIO()
     visible = view.visible
@@ -615,7 +619,12 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
 
 @contextmanager
 def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) -> Iterator[None]:
-    """Replace rows that fail with one that says so, and keep all other rows."""
+    """Write a row that says so if the block fails, instead of its remaining rows.
+
+    Args:
+        table: the CSV writer.
+        note: called with a title and the error.
+    """
     try:
         yield
     except Exception as error:

@@ -50,7 +50,7 @@ from dpmc_lab.store import (
     StoreLocked,
     digest_values,
     list_certified_units,
-    without_epsilon,
+    drop_epsilon,
 )
 from dpmc_lab.sweep import toplists
 from dpmc_lab.sweep.grid import Unit
@@ -205,7 +205,7 @@ def build_unit_problem(unit: Unit, source: SweepData) -> Problem:
 
 def share_solve(mechanism: Any, ratings: Ratings) -> Rounds:
     """Return the rounds of a mechanism's solve before noise, computed once for all epsilons."""
-    settings = without_epsilon(serialise_settings(mechanism))
+    settings = drop_epsilon(serialise_settings(mechanism))
     key = digest_values(mechanism.id, mechanism.revision, settings, ratings.fingerprint)
     return _solves.get(key, lambda: tuple(mechanism.solve_without_noise(ratings)))
 

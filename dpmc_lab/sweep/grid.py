@@ -33,7 +33,7 @@ from dpmc_core.problem import (
 )
 from dpmc_core.registry import has_features_step
 from dpmc_core.settings import format_setting, list_settings, parse_setting
-from dpmc_lab.store import digest_values, unit_key, without_epsilon
+from dpmc_lab.store import digest_values, unit_key, drop_epsilon
 from dpmc_lab.sweep.sources import SweepData, open_source
 
 MAX_UNITS = 200_000
@@ -217,7 +217,7 @@ class Unit:
     @cached_property
     def curve_key(self) -> str:
         """Return the key of the unit's curve: the same hash without epsilon and seed."""
-        return unit_key(*self._key_columns, without_epsilon(self.settings))
+        return unit_key(*self._key_columns, drop_epsilon(self.settings))
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -382,7 +382,7 @@ async def _serve_question(request: Request) -> Response:
     """Serve the current question."""
     _check_rate(_phone_limit, request)
     room = _require_room()
-    room.visited(request.headers.get("phone", ""))
+    room.record_visit(request.headers.get("phone", ""))
     return _json_response(200, **room.view().describe_for_phones())
 
 

@@ -97,7 +97,7 @@ def test_a_phone_answers(page, server, room):
 
 def test_another_epsilon_is_shown_and_spent_and_the_way_back_draws_nothing(page, server, room):
     send_answer(page, server, "Yes")
-    room.cost(1.0)
+    room.set_epsilon(1.0)
     assert "Here epsilon is 2" in read_text(page, "fold")
     room.press(1)
     page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
@@ -577,7 +577,7 @@ def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
 
 def test_a_guess_is_one_tap_under_another_name_and_costs_nothing(page, server, room):
     room.lock()
-    room.vote("About how many?", ["12", "50", "88"], right=0)
+    room.ask_guess("About how many?", ["12", "50", "88"], right=0)
     traffic = record_traffic(page)
     page.goto(server + "phone")
     page.get_by_text("not private").wait_for()

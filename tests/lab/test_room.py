@@ -397,7 +397,7 @@ def test_the_way_back_leads_to_a_question_as_it_was_left(monkeypatch):
 def test_epsilon_changes_from_the_next_question_on():
     class_room = open_room()
     send_report(class_room, PHONES[0], 1)
-    class_room.cost(1.0)
+    class_room.set_epsilon(1.0)
     assert class_room.view().describe_for_phones()["epsilon"] == 2.0
     assert class_room.view().poll(0).channel == room.build_phone_channel(2.0)
     class_room.ask(1)
@@ -412,7 +412,7 @@ def test_epsilon_changes_from_the_next_question_on():
     assert class_room.view().describe_for_phones()["epsilon"] == 2.0
     assert class_room.view().max_epsilon == pytest.approx(5, abs=1e-3)
     with pytest.raises(InvalidSetting, match="epsilon per answer"):
-        class_room.cost(11)
+        class_room.set_epsilon(11)
 
 
 def test_a_question_is_added_without_losing_the_room():
@@ -432,7 +432,7 @@ def test_a_question_is_added_without_losing_the_room():
     with pytest.raises(InvalidSetting, match="number of questions must be 1 to 5, got 6"):
         class_room.add("6?")
     class_room.end()
-    for call in (lambda: class_room.add("?"), lambda: class_room.cost(1.0)):
+    for call in (lambda: class_room.add("?"), lambda: class_room.set_epsilon(1.0)):
         with pytest.raises(ReportRejected, match="closed"):
             call()
 
@@ -441,27 +441,27 @@ def test_pages_are_connected_while_they_ask(monkeypatch):
     class_room, clock = open_room(), [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     for token in PHONES:
-        class_room.visited(token)
-    class_room.visited(PHONES[0])
-    class_room.visited()
+        class_room.record_visit(token)
+    class_room.record_visit(PHONES[0])
+    class_room.record_visit()
     assert class_room.view().connected == 30
     clock[0] += room.PRESENCE_SECONDS - 1
-    class_room.visited(PHONES[0])
+    class_room.record_visit(PHONES[0])
     clock[0] += 2
     assert class_room.view().connected == 1
     for k in range(3 * room.MAX_PHONES):
-        class_room.visited(f"{k:032x}")
+        class_room.record_visit(f"{k:032x}")
     assert class_room.view().connected == 2 * room.MAX_PHONES
 
 
 def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
     class_room = open_room()
     with pytest.raises(ReportRejected, match="still open"):
-        class_room.vote("How many?", ["12", "50"])
+        class_room.ask_guess("How many?", ["12", "50"])
     assert class_room.view().guess_polls == ()
     assert send_report(class_room, PHONES[0], 1) is Receipt.NEW
     class_room.lock()
-    class_room.vote("How many?", ["12", "50"])
+    class_room.ask_guess("How many?", ["12", "50"])
     class_room.ask(1)  # on with the class, the guess unanswered
     class_room.lock(guess_poll=-1)
     view = class_room.view()
@@ -473,7 +473,7 @@ def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
 def open_guess_room(expected=500):
     """Open a room in which a guess of three options is on."""
     class_room = Room(("Tea?",), expected=expected)
-    class_room.vote("How many?", ["12", "50", "88"], right=0)
+    class_room.ask_guess("How many?", ["12", "50", "88"], right=0)
     return class_room
 
 
@@ -559,7 +559,7 @@ def test_questions_and_guesses_take_turns():
     class_room.show(-1)
     assert class_room.view().guess_poll.number == -1
     assert class_room.view().locked
-    class_room.vote("Guess?", ["a", "b"])
+    class_room.ask_guess("Guess?", ["a", "b"])
     assert class_room.view().guess_poll.number == -2
 
 
@@ -567,7 +567,7 @@ def test_after_the_end_every_question_that_was_asked_can_be_reached(monkeypatch)
     monkeypatch.setattr(room, "KEY_BOUNCE_SECONDS", 0)
     class_room = open_room("Tea?", "Coffee?", "Milk?")
     class_room.lock()
-    class_room.vote("How many?", ["12", "50"])
+    class_room.ask_guess("How many?", ["12", "50"])
     class_room.ask(1)
     class_room.show(-1)
     class_room.end()

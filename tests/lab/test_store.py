@@ -109,7 +109,7 @@ def test_curves_collect_what_differs_in_epsilon_and_seed_only(opened):
         "a random 0.2 of the ratings",
         "input-flip",
         revision,
-        store.without_epsilon(make_record()["settings"]),
+        store.drop_epsilon(make_record()["settings"]),
     )
     assert curves[0].key == expected
 

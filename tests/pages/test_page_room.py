@@ -311,7 +311,7 @@ def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
     send_reports(room, range(30), yes=20)
     room.lock()
     if wall_part == "shares of a guess":
-        room.vote("How many?", ["a", "b"])
+        room.ask_guess("How many?", ["a", "b"])
         room.lock()
     monkeypatch.setattr(*WALL_PARTS[wall_part], fails)
     for tab in (app, open_page("room"), app):
@@ -403,7 +403,7 @@ def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: now + 61)
     app.run()
     assert "hotspot" in app.warning[0].value
-    room.visited()
+    room.record_visit()
     app.run()
     assert "arrived" in app.success[0].value
     press_button(app, "Ask the first question")
@@ -419,7 +419,7 @@ def test_reports_reach_the_projector_and_another_tab_agrees():
     other_app = open_page("room")
     send_reports(classroom.get_room(), range(30), yes=12)
     for page in range(3):
-        classroom.get_room().visited(f"{page:032x}")
+        classroom.get_room().record_visit(f"{page:032x}")
     for tab in (app, other_app):
         tab.run()
         assert "<b>30</b>" in read_html(tab)

@@ -253,14 +253,14 @@ def test_a_share_past_the_end_is_shown_as_the_end_everywhere():
 def test_connected_and_answered_are_two_numbers():
     class_room = build_room(12, 30)
     for k in range(33):
-        class_room.visited(TOKENS[k])
-        class_room.visited("nobody")
+        class_room.record_visit(TOKENS[k])
+        class_room.record_visit("nobody")
     assert words.count_answers(class_room.view())[0] == [("30", "answered"), ("33", "connected")]
 
 
 def test_an_export_holds_what_was_sent_and_no_tokens():
     class_room = build_room(12, 30, "=Tea?", "Coffee, or, tea?")
-    class_room.cost(1.0)
+    class_room.set_epsilon(1.0)
     class_room.ask(1)
     lock_reports(class_room, 20, 30)
     class_room.ask(0)
