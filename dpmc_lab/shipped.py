@@ -30,10 +30,10 @@ from dpmc_lab.store import (
     PUBLIC_COLUMNS,
     Record,
     Store,
+    drop_epsilon,
     list_certified_units,
     restore_mechanism,
     unit_key,
-    drop_epsilon,
 )
 
 CURVE_FOLDER = Path(__file__).resolve().parents[1] / "sample_data" / "curves"  # also in a wheel

@@ -49,8 +49,8 @@ from dpmc_lab.store import (
     StoreError,
     StoreLocked,
     digest_values,
-    list_certified_units,
     drop_epsilon,
+    list_certified_units,
 )
 from dpmc_lab.sweep import toplists
 from dpmc_lab.sweep.grid import Unit

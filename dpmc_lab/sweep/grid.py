@@ -33,7 +33,7 @@ from dpmc_core.problem import (
 )
 from dpmc_core.registry import has_features_step
 from dpmc_core.settings import format_setting, list_settings, parse_setting
-from dpmc_lab.store import digest_values, unit_key, drop_epsilon
+from dpmc_lab.store import digest_values, drop_epsilon, unit_key
 from dpmc_lab.sweep.sources import SweepData, open_source
 
 MAX_UNITS = 200_000
