@@ -231,7 +231,10 @@ def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
 
 
 def _revision_note(info: CurveInfo) -> str:
-    """Return a note on the revision of the rows; '' if it is the current one."""
+    """Return a note where a curve's revision is not this program's, or its mechanism unknown.
+
+    The note is empty otherwise.
+    """
     cls = registry.MECHANISMS.get(info.mechanism)
     if cls is None:
         return " (not loaded)"

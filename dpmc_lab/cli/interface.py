@@ -134,6 +134,8 @@ _READERS: Mapping[Any, Callable[[str], Any]] = {
 
 
 def _build_choice_reader(choices: Mapping[str, Any]) -> Callable[[str], Any]:
+    """Return a reader for argparse that turns a word into the value it stands for."""
+
     def read(text: str) -> Any:
         if text not in choices:
             choice_names = ", ".join(map(repr, choices))
@@ -186,7 +188,12 @@ def run_command(namespace: argparse.Namespace) -> None:
 
 
 def collect_arguments(namespace: argparse.Namespace, owner: Any = None) -> JsonObject:
-    """Return the typed arguments of a command's function, or of a record, without defaults."""
+    """Return the arguments that were typed, by parameter of a command's function or a record.
+
+    Args:
+        namespace: what argparse parsed.
+        owner: the function or the record (default: the function of the chosen command).
+    """
     values: JsonObject = {}
     for name, parameter in _parameters(owner or namespace.command).items():
         record = parameter.annotation
@@ -198,6 +205,7 @@ def collect_arguments(namespace: argparse.Namespace, owner: Any = None) -> JsonO
 
 
 def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function or a record, with their types."""
     return inspect.signature(function, eval_str=True).parameters
 
 
@@ -223,10 +231,11 @@ def _add_command(
     return parser
 
 
-_ArgumentHelp = Mapping[str, tuple[str, str]]
+_ArgumentHelp = Mapping[str, tuple[str, str]]  # metavar and help by the name of the parameter
 
 
 def _add_options(parser: Any, function: Any, argument_help: _ArgumentHelp) -> None:
+    """Add an argument for each parameter of a function or a record that has none yet."""
     for parameter in _parameters(function).values():
         record: Any = parameter.annotation
         if dataclasses.is_dataclass(record):
@@ -239,6 +248,14 @@ def _add_options(parser: Any, function: Any, argument_help: _ArgumentHelp) -> No
 
 
 def _add_option(parser: Any, parameter: inspect.Parameter, metavar: str, help_text: str) -> None:
+    """Add the argument of one parameter, from its type, its default and its kind.
+
+    Args:
+        parser: where to add it.
+        parameter: the parameter.
+        metavar: its placeholder from the docstring, or ''.
+        help_text: its help from the docstring, or ''.
+    """
     kind = parameter.annotation
     option = Option()
     while (origin := typing.get_origin(kind)) in (Annotated, types.UnionType, typing.Union):
@@ -297,8 +314,8 @@ def _parse_docstring(function: Any) -> tuple[str, dict[str, tuple[str, str]], st
 
 LINE_WIDTH = 100  # characters
 BAR_WIDTH = 24  # cells of a bar of progress
-REDRAW_SECONDS = 0.1  # seconds between redraws on a terminal
-REPEAT_SECONDS = 10.0  # seconds between plain lines elsewhere
+REDRAW_SECONDS = 0.1  # between redraws of a bar on a terminal
+REPEAT_SECONDS = 10.0  # between plain lines elsewhere
 
 
 class Printable:
@@ -316,7 +333,7 @@ class Printable:
 
 
 def write_json(value: Any) -> None:
-    """Write one JSON document to standard output, in ASCII, so that any terminal shows it alike."""
+    """Write one JSON document to standard output, in ASCII, which every terminal can show."""
     json.dump(value, sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
@@ -358,7 +375,7 @@ def format_document_table(
 
 
 def has_packages(*packages: str) -> bool:
-    """Return whether these packages of the lab exist; the others work without them."""
+    """Return whether these packages of dpmc_lab are installed; the lab works without them."""
     return all(find_spec(f"dpmc_lab.{package}") for package in packages)
 
 
@@ -371,7 +388,7 @@ def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
 
 
 def format_facts(entries: Iterable[tuple[str, str]]) -> str:
-    """Return named facts, each a paragraph beside its name."""
+    """Return a (name, text) pair per paragraph, with the name in a column on the left."""
     return "\n".join(paragraph(text, " " * 13, f"  {name:<10} ") for name, text in entries if text)
 
 
@@ -444,5 +461,6 @@ class Progress:
 
 
 def _format_seconds(seconds: float) -> str:
+    """Return a duration as minutes and seconds, '1:05', or in hours from one hour on."""
     rounded = round(seconds)
     return f"{rounded // 60}:{rounded % 60:02d}" if rounded < 3600 else f"{seconds / 3600:.1f} h"

@@ -100,6 +100,7 @@ def describe_method(cls: type[Mechanism]) -> JsonObject:
 
 
 def _format_method(cls: type[Mechanism]) -> Iterator[str]:
+    """Yield the facts and the settings of a method as blocks of text."""
     yield (
         f"{cls.id}: {cls.name}\n{describe_method(cls)['summary']}\n"
         f"predicts: {cls.task.value}; without privacy: {cls.nonprivate_counterpart}; floor:"

@@ -45,12 +45,14 @@ UNITS = {
     "user": USER_EMPTIED,
     "user-replaced": USER_REPLACED,
 }
-# Options of reading that are text whatever they look like; a column's number is one, 007 a name.
+# Options of --read whose value stays text. A column's value is its number, such as 1, or its name,
+# such as 007.
 _TEXTS = ("separator", "encoding")
 _COLUMNS = ("user", "item", "rating", "time")
 
 
 def _parse_range(text: str) -> tuple[float, float]:
+    """Parse LO:HI."""
     low, high = map(float, text.split(":"))
     return low, high
 
@@ -152,11 +154,13 @@ class ReadingOptions:
         return datasets.load(data, **self.load_options(data, task, steps))
 
     def prepare(self, steps: Sequence[str], *ids: str) -> tuple[str, ...]:
-        """Return the preparation as text; every method that can use an item table uses it.
+        """Return the preparation as text, with the step `features` if an item table is given.
+
+        Methods that cannot use the table are named on standard error.
 
         Args:
             steps: what --prepare gives.
-            ids: the methods.
+            *ids: ids of the methods.
         """
         table = self.items is not None or any(text.startswith("items=") for text in self.read)
         if not table or registry.has_features_step(steps):
@@ -226,7 +230,10 @@ class BudgetOptions:
     set: SettingTexts = ()
 
     def parse_given(self, id: str) -> JsonObject:
-        """Return the settings that --set gives.
+        """Return the values of the settings that --set gives, by name.
+
+        Args:
+            id: of the mechanism.
 
         Raises:
             InvalidSetting: one is not valid.
@@ -243,6 +250,10 @@ class BudgetOptions:
 
     def mechanism(self, id: str, as_published: bool = False) -> Mechanism:
         """Create the mechanism with these options.
+
+        Args:
+            id: of the mechanism.
+            as_published: whether settings that are not given are those of its paper.
 
         Raises:
             InvalidSetting: one is not valid.
@@ -339,7 +350,15 @@ def _parse_assignment(
 
 
 def parse_setting_lists(texts: Iterable[str], *options: str) -> dict[str, list[str]]:
-    """Return the texts of --set NAME=VALUE,... by name; `options` have their own settings."""
+    """Return the values of --set NAME=VALUE,... as texts by name.
+
+    Args:
+        texts: what was typed.
+        *options: options with a setting of their own, such as --epsilons.
+
+    Raises:
+        InvalidSetting: a text is no such list, or names a setting of these options.
+    """
     values_by_name: dict[str, list[str]] = {}
     for text in texts:
         name, values = _parse_assignment("--set", text, options)
@@ -361,9 +380,9 @@ def parse_settings(
     Args:
         texts: what was typed.
         options: options with a setting of their own.
-        owner: returns the class that has a setting, by its name.
-        owners: who may have one, in words.
-        hint: returns which names there are, from the message of the owner's class.
+        owner: returns the class that has the setting of a name.
+        owners: which mechanisms or flows have settings here, in words.
+        hint: turns the known names of the class into a hint for the error.
 
     Raises:
         InvalidSetting: there is no such setting, or no such value of it.

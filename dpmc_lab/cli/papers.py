@@ -128,6 +128,7 @@ def show(
 
 
 def _find_named(name: str | None) -> tuple[Paper | None, Experiment | None]:
+    """Return the paper with this name, or an experiment with its paper; nothing for None."""
     if name is None:
         return None, None
     if name.upper() in papers.PAPERS:
@@ -136,6 +137,7 @@ def _find_named(name: str | None) -> tuple[Paper | None, Experiment | None]:
 
 
 def _format_overview(chosen: Sequence[Paper], comparisons: list[views.Look]) -> Iterator[str]:
+    """Yield the experiments of the chosen papers with their verdicts, as blocks of text."""
     yield paragraph(views.opening(comparisons))
     if len(chosen) > 1:
         yield format_table(views.standing(comparisons), "  ")
@@ -153,6 +155,7 @@ def _format_overview(chosen: Sequence[Paper], comparisons: list[views.Look]) -> 
 
 
 def _format_experiment(comparison: views.Look) -> Iterator[str]:
+    """Yield one experiment with its verdicts and tables, as blocks of text."""
     experiment = comparison.experiment
     verdict = comparison.judged
     yield (
@@ -171,6 +174,12 @@ def _format_experiment(comparison: views.Look) -> Iterator[str]:
 
 
 def _format_theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the theorems of each chosen paper beside measurements, as blocks of text.
+
+    Args:
+        chosen: the papers.
+        tables: the table of theorems, by the key of the paper.
+    """
     for paper in chosen:
         columns = {k: v for k, v in tables[paper.key].items() if k != "instance"}
         # That is too wide for a line; a contradiction names its own below.
@@ -185,7 +194,15 @@ def _format_theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterat
 def _make_experiment(
     experiment: Experiment, making: MakeOptions, json: bool, again: bool = True
 ) -> views.Look | None:
-    """Make an experiment and return its view; `again` also remakes one with the same seeds."""
+    """Make an experiment, write its result and return its comparison with the paper.
+
+    Args:
+        experiment: the experiment.
+        making: the options.
+        json: whether to print for programs.
+        again: whether to make it even if its result with these seeds exists; otherwise the result
+            is None then.
+    """
     experiment = experiment.fullest
     seeds: Sequence[int] = range(1, experiment.draws + 1)
     if making.seeds != ["printed"]:
@@ -214,7 +231,7 @@ def _make_experiment(
 
 
 def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
-    """Make what does not exist yet, and say what lacks its data.
+    """Make the experiments of some papers that have no result yet, and say which lack their data.
 
     Raises:
         DpmcError: an experiment failed.
@@ -244,6 +261,11 @@ def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
 
 
 def _run_trials(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> Made:
+    """Run the trials of an experiment while showing their progress, and return its result.
+
+    Raises:
+        KeyboardInterrupt: it was stopped; finished parts are kept.
+    """
     with watch_progress(as_json) as (tell, stop):
         progress_reports: list[engine.Way] = []
 

@@ -97,7 +97,7 @@ from dpmc_lab.study.verify import (
 from dpmc_lab.study.verify import verify_release as verify_file
 from dpmc_lab.sweep.presets import EPSILONS
 
-_PROVISIONAL_SECONDS = 10.0  # seconds after which a provisional answer is worth its lines
+_PROVISIONAL_SECONDS = 10.0  # a provisional answer is printed only if it took longer than this
 OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
 
 
@@ -191,7 +191,7 @@ def answer_question(
     document = dict[str, Any]()
 
     def answer_blocks(rows: Store, score_cache: inquiry.UserScoreCache) -> Iterator[list[str]]:
-        """The answer as it is found: in blocks of lines, and in the document."""
+        """Yield blocks of lines of the answer as they are found, and fill the document."""
         distinguishable = inquiry.count_distinguishable_items(advice.mechanism, ratings)
         if distinguishable is not None:
             document["told_from_noise"] = {
@@ -245,7 +245,7 @@ def answer_question(
             document["curve_seeds"] = len(curve_seeds)
 
     def tell_curve(report: sweep.SweepReport) -> None:
-        n_other = total - report.total  # of seeds that the curve has not
+        n_other = total - report.total  # units of seeds that are not part of the curve
         work.report_progress("curve", n_other + report.skipped + report.n_ended, total)
 
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -275,6 +275,7 @@ def answer_question(
 
 
 def _wrap_sentences(*sentences: str) -> list[str]:
+    """Return each sentence that is not empty as a wrapped paragraph without marks of bold."""
     return [paragraph(answers.strip_bold(text)) for text in sentences if text]
 
 
@@ -289,7 +290,7 @@ class _InterruptibleWork:
         self._done_counts: list[int] = []
 
     def run(self, work: Callable[[], object]) -> None:
-        """Do a part of the work, unless Ctrl-C ends it."""
+        """Do a part of the work; Ctrl-C ends it and sets `stopped`."""
         with self._progress:
             try:
                 work()
@@ -308,8 +309,8 @@ class _InterruptibleWork:
 
 
 FROM_DATA = "from-data"
-_SLOW_SECONDS = 20.0  # seconds of drawing that are worth a word
-CatalogueLists = tuple[Sequence[str], Sequence[str] | int]  # items; users, or how many
+_SLOW_SECONDS = 20.0  # if drawing noise takes longer, the time is announced
+CatalogueLists = tuple[Sequence[str], Sequence[str] | int]  # ids of items; ids or number of users
 DeploymentCard = Annotated[
     Path | None,
     Option(
@@ -459,7 +460,7 @@ def _read_catalogue(
 
 
 def _rating_steps(steps: Sequence[Transform]) -> list[Transform]:
-    """Return the steps that change ratings; the others choose item features."""
+    """Return the steps that change ratings, without those that choose item features."""
     return [step for step in steps if not isinstance(step, UseItemFeatures)]
 
 
@@ -470,7 +471,15 @@ def _apply_catalogue(
     steps: Sequence[Transform],
     outside_rule: OutsideRatings,
 ) -> Ratings:
-    """Return the ratings over the catalogue; standard error says what is left out."""
+    """Return the ratings over the given catalogue, and print what is left out.
+
+    Args:
+        catalogue: the lists of a catalogue, FROM_DATA, or None for that of the ratings.
+        ratings: the ratings.
+        mechanism: the mechanism, whose guarantee decides whether users are shuffled.
+        steps: the preparation.
+        outside_rule: what happens to ratings of other users and items.
+    """
     if catalogue is None:
         return ratings
     if isinstance(catalogue, str):
@@ -481,7 +490,8 @@ def _apply_catalogue(
     change = mechanism.guarantee(
         prepare_public_facts(public_facts, mechanism.task, _rating_steps(steps))
     ).change
-    # Only their number is known: who is where must not tell who has ratings.
+    # Users without ratings are known by number only. If the existence of ratings is protected, the
+    # order of users must not reveal who has some.
     shuffle = random.SystemRandom() if change.covers_existence else None
     restricted, left_out = align_to_catalogue(ratings, items, users, outside_rule, shuffle)
     if left_out:
@@ -561,4 +571,5 @@ def check_release_file(
 
 
 def _format_item(text: str) -> str:
+    """Return a sentence as an entry of a list."""
     return paragraph(format_sentence(text), " " * 4, "  - ")

@@ -98,7 +98,8 @@ def play_protocol(
 
 
 def _play_scenario(scenario: str, data: str | None, play_options: PlayOptions) -> CommandReport:
-    settings = scenario_from_options(scenario, play_options)
+    """Play scenario 2 or 3, and report it."""
+    settings = build_scenario(scenario, play_options)
     problem = _build_problem(data or "movie-night", Task.RATINGS, play_options)
     watch = play_options.watch
     if play_options.attack and watch is None:
@@ -133,9 +134,10 @@ def _play_scenario(scenario: str, data: str | None, play_options: PlayOptions) -
 
 
 def _play_federation(scenario: str, data: str | None, play_options: PlayOptions) -> CommandReport:
+    """Play the federated flow, and report it."""
     if play_options.attack:
         raise InvalidSetting("--attack", "left out: it belongs to scenarios 2 and 3", "given")
-    flow = federation_from_options(play_options)
+    flow = build_flow(play_options)
     problem = _build_problem(data or "bookshop-clicks", Task.RANKING, play_options)
     public = problem.train.public
     if play_options.watch is not None:
@@ -170,6 +172,7 @@ def _build_problem(data: str, task: Task, play_options: PlayOptions) -> Problem:
 
 
 def _format_size(document: JsonObject) -> str:
+    """Return the name and size of a report's data, ending with the number of ratings."""
     data = document["data"]
     users = data["users"]
     items = data["items"]
@@ -177,8 +180,8 @@ def _format_size(document: JsonObject) -> str:
     return f"{data['name']}: {users:,} users x {items:,} items, {ratings:,}"
 
 
-def scenario_from_options(scenario: str, play_options: PlayOptions) -> Scenario:
-    """Return the scenario's settings.
+def build_scenario(scenario: str, play_options: PlayOptions) -> Scenario:
+    """Build the settings of scenario 2 or 3 from the options.
 
     Raises:
         InvalidSetting: an option is not valid.
@@ -196,8 +199,10 @@ def scenario_from_options(scenario: str, play_options: PlayOptions) -> Scenario:
     return cls(epsilon=play_options.epsilon, **settings)
 
 
-def federation_from_options(play_options: PlayOptions) -> Federation:
-    """Return the federated flow; `rounds` is its own setting.
+def build_flow(play_options: PlayOptions) -> Federation:
+    """Build the settings of the federated flow from the options.
+
+    The setting `rounds`, which the mechanism has too, is that of the flow.
 
     Raises:
         InvalidSetting: an option is not valid.
@@ -228,7 +233,7 @@ def _format_traffic(traffic: JsonObject) -> str:
 
 
 def _add_messages(document: JsonObject, text: list[str], transcript: Transcript) -> CommandReport:
-    """Return the report with the first messages of the watched item or profile."""
+    """Return the report, with the messages of the watched item or profile if there are any."""
     if len(transcript):
         messages = document["transcript"] = [message.as_dict() for message in transcript]
         lines = [
@@ -243,6 +248,7 @@ def _add_messages(document: JsonObject, text: list[str], transcript: Transcript)
 
 
 def _format_attacks(attacks: JsonObject) -> str:
+    """Return the results of all attacks, one line each."""
     d = attacks["difference"]
     a = attacks["attendance"]
     passive = "too few rounds" if attacks["passive"] is None else f"{attacks['passive']:.2g}"

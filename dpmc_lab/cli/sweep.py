@@ -45,13 +45,13 @@ from dpmc_lab.cli.options import (
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import presets
 
-_END_SIGNAL = 0  # no number of a signal: nothing more to listen to
+_END_SIGNAL = 0  # is no signal's number; it ends the thread that listens for signals
 
 
 def _load_paper_presets() -> Mapping[str, presets.Preset]:
-    """Load the grids behind the papers' experiments.
+    """Load the grids behind the papers' experiments by name.
 
-    There are none where their package is missing, or that of the protocol, which they import.
+    There are none if the package papers is missing, or the package protocol, which it imports.
     """
     if not has_packages("papers", "protocol"):
         return {}
@@ -209,10 +209,10 @@ run_sweep.__doc__ = "\n".join(
 
 
 def _without_shipped(plan: core.Plan) -> core.Plan:
-    """Leave out the units whose rows ship with the samples.
+    """Return the plan without the units whose rows ship with the samples.
 
-    With a curve that is not shipped, the reference of the first seed runs again: the lists of new
-    curves are compared with its lists, which are in no shipped file.
+    If the plan has a curve that is not shipped, the nonprivate reference still runs with the first
+    seed: recommendation lists of new curves are compared with its lists, which are not shipped.
     """
     sources_and_tasks = {(unit.name, unit.mechanism.task) for unit in plan.units}
     keys = {
@@ -280,9 +280,8 @@ class _ProgressBar:
         self.close = self._progress.close
 
     def __call__(self, report: core.SweepReport) -> None:
-        if (
-            self._skipped_at_start is None
-        ):  # one more comes with every row of another sweep on the store
+        # Later, `skipped` also counts the rows of other sweeps on the store.
+        if self._skipped_at_start is None:
             self._skipped_at_start = report.skipped
         n_done = report.n_ended
         total = report.total - report.skipped
@@ -300,7 +299,7 @@ class _ProgressBar:
             self._progress.update(task, n_done, total)
 
 
-_MIN_SAMPLE = 5  # units, or seconds, before which nobody can tell how long the others take
+_MIN_SAMPLE = 5  # finished units, or seconds, before the remaining time is estimated
 
 
 class ProgressLines:
@@ -330,10 +329,13 @@ class ProgressLines:
 
 @contextmanager
 def watch_progress(as_json: bool) -> Iterator[tuple[_ProgressBar | ProgressLines, StopCheck]]:
-    """Show the progress of long work, and report whether it should stop.
+    """Show the progress of long work while Ctrl-C and SIGTERM ask it to stop.
 
     Args:
         as_json: whether to write JSON lines to standard output, for programs.
+
+    Yields:
+        A function that shows a report, and one that returns whether to stop.
     """
     show = ProgressLines() if as_json else _ProgressBar()
     try:
@@ -369,7 +371,7 @@ def _handle_stop_signals(show: _ProgressBar | ProgressLines) -> Iterator[StopChe
                 print(f"dpmc: {ENDED}", file=sys.stderr, flush=True)
                 for worker in multiprocessing.active_children():
                     worker.kill()
-                os._exit(INTERRUPTED)  # its claims end with it
+                os._exit(INTERRUPTED)  # which also releases its claims on units
             pressed.set()
             print(f"dpmc: {STOPPING}", file=sys.stderr, flush=True)
 

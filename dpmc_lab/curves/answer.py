@@ -58,6 +58,16 @@ class AnswerSentences(NamedTuple):
     """A finding in sentences, with bold marked in Markdown.
 
     A sentence is empty where the finding has no number for it.
+
+    Attributes:
+        verdict: whether privacy is affordable at the limit.
+        found: the metric of the mechanism, the reference and the baseline, and the share kept.
+        unit: what is protected, and what one release and a year of them cost.
+        attacker: how often the best attacker is right.
+        against: whom the promise protects from, and whom not.
+        pays: which groups lose most.
+        caution: that the test used raw data.
+        tested: the mechanism, the held-out ratings, and how many users and seeds.
     """
 
     verdict: str
@@ -71,7 +81,7 @@ class AnswerSentences(NamedTuple):
 
 
 def format_answer(finding: Finding) -> AnswerSentences:
-    """Return every sentence that can be said about a finding."""
+    """Word a finding."""
     question = finding.question
     attack = finding.attack
     payer_text = "; ".join(map(_format_payer, finding.payers))
@@ -157,6 +167,7 @@ def _format_metrics(finding: Finding) -> str:
 
 
 def _format_kept_share(finding: Finding) -> str:
+    """Return a sentence on the share of the gain that is kept; empty without a gain."""
     if finding.gain_share is None:
         return ""
     unclear = f": {numbers.UNCLEAR.format(format_baseline_name(finding.baseline_id))}"
@@ -168,6 +179,7 @@ def _format_kept_share(finding: Finding) -> str:
 
 
 def _format_percent_interval(share: IntervalEstimate) -> str:
+    """Return '79 % (71-86)', or that an end is unknown."""
     value, low, high = (100 * bound for bound in share)
     if not math.isfinite(low + high):
         ends = "no bound on one side"
@@ -181,6 +193,14 @@ def _format_percent_interval(share: IntervalEstimate) -> str:
 def _format_interval(
     interval: IntervalEstimate, number_format: str, factor: float, *, value_only: bool
 ) -> str:
+    """Return '0.912 (0.905-0.919)', without the interval if it is unknown or not asked for.
+
+    Args:
+        interval: the value with its interval.
+        number_format: format of the numbers.
+        factor: what they are multiplied by.
+        value_only: whether to leave the interval out.
+    """
     value, low, high = (f"{factor * max(bound, 0):{number_format}}" for bound in interval)
     if value_only or not math.isfinite(interval.high - interval.low):
         return value
@@ -188,6 +208,7 @@ def _format_interval(
 
 
 def _format_unit(finding: Finding) -> str:
+    """Return what is protected, at which epsilon, and what a year of releases costs."""
     question = finding.question
     cost = finding.cost
     epsilon = f"epsilon {format_epsilon(cost.certified.epsilon)}"
@@ -209,6 +230,7 @@ def _format_unit(finding: Finding) -> str:
 
 
 def _format_payer(payer: Payer) -> str:
+    """Return the name of a group that pays most."""
     if payer.by == "users":
         return f"users under {payer.limit:,} ratings"
     return f"items outside the top {payer.limit:,}"
@@ -222,7 +244,7 @@ class GainAtEpsilon(NamedTuple):
         value: mean of the metric over seeds.
         share: share of the gain by the means over seeds, or None where there is no gain.
         said: the share in words.
-        clear: whether the seeds distinguish the gain from none, as `format_answer` says.
+        clear: whether the seeds distinguish the gain from none.
     """
 
     epsilon: float
@@ -235,7 +257,16 @@ class GainAtEpsilon(NamedTuple):
 def list_gains_by_epsilon(
     chart: CurveChart, mechanism: str, reference: float | None = None
 ) -> list[GainAtEpsilon]:
-    """Return what each computed epsilon keeps; empty without a baseline or a reference."""
+    """Return the share of the gain at each computed epsilon of a mechanism's curve.
+
+    Args:
+        chart: the chart with the curve, its baseline and the nonprivate reference.
+        mechanism: id of the mechanism.
+        reference: metric of the user's own reference, which replaces that of the chart.
+
+    Returns:
+        Empty without the curve, a baseline or a reference.
+    """
     line = next((candidate for candidate in chart.lines if candidate.mechanism == mechanism), None)
     if line is None:
         return []
@@ -257,9 +288,13 @@ def list_gains_by_epsilon(
 
 
 def describe_gains(gains: list[GainAtEpsilon], keep: float) -> str:
-    """Return from which epsilon on the limit is kept by the means over seeds.
+    """Describe from which epsilon on enough of the gain is kept, by the means over seeds.
 
     The text is empty where the curve has fewer than two points.
+
+    Args:
+        gains: the share of the gain at each epsilon.
+        keep: the share that must be left.
     """
     if len(gains) < 2:
         return ""

@@ -107,7 +107,7 @@ def tabulate_audit(report: AuditReport) -> Table:
     return build_table(("method", "release", "moves", "card allows", "norm"), rows)
 
 
-_MIN_COUNTED_CHANGE = 1e-3  # of the bound: a cell that moves by less is not counted
+_MIN_COUNTED_CHANGE = 1e-3  # as a share of the bound; cells that move by less are not counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,12 @@ def build_known_instance(epsilon: float = 1.0) -> tuple[Output, Ratings, int]:
 
 
 def measure_rating_influence(mechanism: Output, ratings: Ratings, position: int) -> RatingInfluence:
-    """Measure what the rating at a position of `ratings` moves, by two solves.
+    """Measure how far each cell moves when one rating changes its sign, by two solves.
+
+    Args:
+        mechanism: the output perturbation.
+        ratings: signs, -1 or 1.
+        position: index of the rating among all ratings.
 
     Raises:
         InvalidSetting: no rating has this position.

@@ -93,14 +93,21 @@ class LedgerRow(NamedTuple):
     scale: str
     answers: str
     times: int
-    sensitivity: float  # for the change asked about, in the norm of the noise
+    sensitivity: float  # for the ledger's change, in the norm of the noise
     epsilon: float
 
 
 def build_guarantee_row(
     name: str, guarantee: Guarantee, *, refuted: bool = False, measured: float | None = None
 ) -> GuaranteeRow:
-    """Return a mechanism's row: its claim beside what its releases prove in three units."""
+    """Return a mechanism's row: its claim, and what its releases prove per rating and per user.
+
+    Args:
+        name: of the mechanism.
+        guarantee: its guarantee.
+        refuted: whether an audit found more than is claimed.
+        measured: the lower bound on epsilon that an audit measured, if any.
+    """
     proved = guarantee.certified()
     proved_per_user = guarantee.certified(USER_EMPTIED)
     claimed = guarantee.claimed.epsilon if guarantee.claimed else None
@@ -165,11 +172,9 @@ def build_ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[Le
 
 
 def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
-    """Return claims and proofs as columns of text.
+    """Return claims and proofs as columns of text; those that fit on a phone come first.
 
-    A filled mark is certified, a hollow one claimed.
-
-    The columns that fit on a phone come first.
+    In the column of the status, a filled mark stands for certified and a hollow one for claimed.
     """
     names = ("mechanism", "claimed", "certified", "measured", PER_USER, "delta", "status")
     counts = ("claimed and certified count", PER_RATING, PER_PERSON, PER_USER_OTHER)
@@ -218,7 +223,13 @@ def tabulate_ledger(rows: tuple[LedgerRow, ...]) -> Table:
 
 
 class PrivacyCard(NamedTuple):
-    """A guarantee for people: a sentence, whether the claim is upheld, and named details."""
+    """A guarantee for people.
+
+    Attributes:
+        protects: what is protected and from whom, in a sentence.
+        upheld: whether the claim is certified.
+        details: further texts, each with its name.
+    """
 
     protects: str
     upheld: bool
@@ -288,6 +299,7 @@ def _claimed_delta(guarantee: Guarantee) -> float:
 
 
 def _format_change(guarantee: Guarantee) -> str:
+    """Return the change that a guarantee is about: its label and its definition."""
     return f"{guarantee.change.label}: {guarantee.change.relation}"
 
 
@@ -313,7 +325,7 @@ def describe_protection(guarantee: Guarantee) -> str:
     return f"{verb} {guarantee.change.protects}, {_TRUST_PHRASES[guarantee.trust]}{joint}."
 
 
-# What an attacker asks, who knows everything else and holds both answers for equally likely.
+# Questions of an attacker who knows everything else and thinks both answers equally likely.
 _SETS_QUESTION = "Which of two sets of {} is this person's?"
 _QUESTIONS = {
     RATING: "Is this rating high or low?",
@@ -326,7 +338,7 @@ _CLICK_QUESTIONS = {
     CELL: "Did this person click this item?",
     USER_REPLACED: _SETS_QUESTION.format("clicks"),
 }
-MAX_INFORMATIVE_RATE = 0.999  # right more often: a limit that limits nothing
+MAX_INFORMATIVE_RATE = 0.999  # a limit above this success rate says nothing
 LIMIT_SENTENCE = "An attacker who asks “{}” {} of the time; a coin flip gets 50 %."
 
 
@@ -435,7 +447,10 @@ def describe_person_guarantee(guarantee: Guarantee) -> str:
 
 
 def format_spent_budget(guarantee: Guarantee, change: Change) -> str:
-    """Return 'epsilon 20 (or 15.1, delta 1e-6)': certified for a change, and composed exactly."""
+    """Return 'epsilon 20 (or 15.1, delta 1e-6)', which a guarantee certifies for a change.
+
+    The second number, at the default delta, appears where it is clearly smaller.
+    """
     proved = guarantee.certified(change)
     composed = guarantee.certified(change, DEFAULT_DELTA).epsilon
     text = f"epsilon {format_budget(proved.epsilon, proved.delta)}"

@@ -55,7 +55,7 @@ class PairComparison(NamedTuple):
 
 
 def compare_pairs(plotted_lines: Sequence[PlottedLine]) -> list[PairComparison]:
-    """Compare every pair of lines whose epsilons count the same change; units are never mixed."""
+    """Compare every pair of lines with the same metric whose epsilons count the same change."""
     return [
         compare_pair(a, b)
         for a, b in itertools.combinations(plotted_lines, 2)
@@ -88,7 +88,7 @@ class LineComparison(NamedTuple):
 def compare_lines(
     plotted_lines: Sequence[PlottedLine], pair_comparisons: Sequence[PairComparison]
 ) -> list[LineComparison]:
-    """Compare every line with the others; lines that count the same change come side by side.
+    """Compare every line with the others, and group the lines by the change that they count.
 
     Args:
         plotted_lines: the lines.
@@ -209,10 +209,14 @@ def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
 
 
 def _compute_differences(a: PlottedLine, b: PlottedLine, x: Floats) -> tuple[Floats, int]:
-    """Return a - b in the direction of better at x, for the seeds that both lines have everywhere.
+    """Return by how much line a is better than b, for the seeds that both have at every epsilon.
+
+    Args:
+        a, b: the lines.
+        x: array of shape (n_x,), epsilons of the axis, between which values are interpolated.
 
     Returns:
-        Array of shape (n_x, n_seeds), and the number of seeds.
+        Array of shape (n_x, n_seeds), negative where a is worse; and the number of seeds.
     """
     by_line = []
     common = set(a.line.seeds[find_complete_seeds(a.line.values)].tolist())

@@ -116,7 +116,12 @@ def compute_histogram(ratings: Ratings, bins: int = 40) -> Histogram:
 
 
 def compute_tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
-    """Return the ratings per user and per item by rank, thinned to `points` log-spaced ranks."""
+    """Return the number of ratings of each user by rank, and of each item.
+
+    Args:
+        ratings: the ratings.
+        points: how many ranks to keep at most, evenly spaced in the logarithm.
+    """
     users, items = (_compute_tail(n_ratings, points) for n_ratings in count_ratings(ratings))
     return users, items
 
@@ -154,5 +159,6 @@ def count_ratings(ratings: Ratings) -> tuple[Ints, Ints]:
 
 
 def _compute_tail(counts: Ints, points: int) -> Tail:
+    """Return the largest counts by rank, at `points` log-spaced ranks at most."""
     rank = np.unique(np.geomspace(1, len(counts), points).round().astype(np.int64))
     return Tail(rank, np.sort(counts)[::-1][rank - 1].astype(np.int64))

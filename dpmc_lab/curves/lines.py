@@ -31,7 +31,7 @@ from dpmc_lab.store import Claim, CurveInfo, Store, list_curves, load_claims, lo
 Curve = TypeVar("Curve", "Line", "FlatLine")
 
 LEVEL = 0.95
-MAX_SEEDS = 200  # drawn of a curve, where the caller does not say which
+MAX_SEEDS = 200  # seeds that are loaded for each epsilon of a curve, by default
 _SLACK = 1 + 1e-9  # claimed and certified may differ in the last digits
 
 
@@ -127,10 +127,7 @@ class Line:
         return Band(self.epsilon, mean, mean - half, mean + half, seeds.astype(int))
 
     def interval_at(self, epsilon: float) -> Interval | None:
-        """Return the interval at a computed epsilon.
-
-        Values are never interpolated, so None elsewhere.
-        """
+        """Return the interval at a computed epsilon; None at others, as nothing is interpolated."""
         matches = np.flatnonzero(np.abs(self.epsilon - epsilon) <= 1e-9 * epsilon)
         return self.intervals[matches[0]] if len(matches) else None
 
@@ -170,7 +167,7 @@ class FlatLine:
 NO_PRIVACY = "no privacy"
 BASELINE = "guessing"
 WITHOUT_OTHERS = "public facts alone"
-POPULAR_LIST = "a popular list"  # what guessing is where lists are made
+POPULAR_LIST = "a popular list"  # stands for BASELINE in the task RANKING
 _BASELINE_LABELS = {
     "private-constant": "one number for all",
     "private-own-mean": "own averages",
@@ -261,7 +258,7 @@ class CurveRows(NamedTuple):
     claims: Mapping[float | None, Claim]
 
     def merge(self, other: CurveRows | None) -> CurveRows:
-        """Fill what is missing with the rows of the same curve from elsewhere."""
+        """Return these rows, completed by rows of the same curve from another store."""
         if other is None:
             return self
         points = {
@@ -270,7 +267,7 @@ class CurveRows(NamedTuple):
         return CurveRows(self.info, points, {**other.claims, **self.claims})
 
     def select_seeds(self, seeds: Collection[int] | None) -> CurveRows:
-        """Keep only the values of these seeds."""
+        """Return only the values of these seeds; all if None."""
         if seeds is None:
             return self
         selected = {
@@ -484,6 +481,7 @@ def has_item_features(curve: CurveRows | Line) -> bool:
 
 
 def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
+    """Return the line of a curve by epsilon; None without values at an epsilon."""
     measured = {
         epsilon_and_seed: v
         for epsilon_and_seed, v in rows.points[metric.name].items()
@@ -517,6 +515,7 @@ def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
 
 
 def _build_flat_line(rows: CurveRows, metric: Metric) -> FlatLine | None:
+    """Return the flat line of a method without epsilon; None without such values."""
     measured = rows.points[metric.name]
     info = rows.info
     values = [
@@ -545,7 +544,7 @@ def format_curve_label(info: CurveInfo) -> str:
 
 
 def compute_interval(values: Floats | Sequence[float], level: float = LEVEL) -> Interval:
-    """Return the mean and the half width of the t interval of the values that are not NaN."""
+    """Return the mean of the values that are not NaN, with its t interval at a confidence level."""
     observed = np.asarray(values, dtype=float)
     observed = observed[~np.isnan(observed)]
     mean = float(np.mean(observed))
@@ -582,7 +581,8 @@ class EpsilonUnit(enum.Enum):
     USER = "same unit: per user"
 
 
-AS_CLAIMED = ", as claimed"  # after the unit of a line that has nothing finite in the one asked for
+# Follows the unit of a line that has no finite certified epsilon in the unit of the axis.
+AS_CLAIMED = ", as claimed"
 
 
 class PlottedLine(NamedTuple):
@@ -767,7 +767,7 @@ def tabulate_chart(plotted_lines: Sequence[PlottedLine], *, numbers_only: bool =
 
 
 def tabulate_means(plotted_lines: Sequence[PlottedLine]) -> Table:
-    """Return means by the epsilon of the runs; names are short and settings stay."""
+    """Return the mean of each line by the epsilon of its runs, as columns with short labels."""
     means_by_epsilon = {
         "mechanism": [format_short_label(plotted.line) for plotted in plotted_lines]
     }
@@ -801,7 +801,7 @@ def format_short_label(line: Line) -> str:
     return line.label.replace(name, registry.get_short_name(line.mechanism), 1)
 
 
-# --- one line, looked at from one epsilon ------------------------------------------------
+# --- one line ----------------------------------------------------------------------------
 
 
 def describe_measurement(chart: CurveChart) -> list[str]:

@@ -133,7 +133,14 @@ def compute_density(
     draws: int = 5_000,
     axes: DensityAxes | None = None,
 ) -> Density:
-    """Return the exact density within the axes (default: its own), and `draws` fresh samples."""
+    """Return the exact density of a release's noise, and a histogram of fresh draws.
+
+    Args:
+        release: the release.
+        seed: of the draws.
+        draws: number of draws.
+        axes: the axes to draw on (default: chosen for this density).
+    """
     noise = release
     if isinstance(noise, ModifiedLaplace):  # the noise on a reported value, on its own
         noise = Laplace(query=noise.query, shape=(None,), sensitivity={}, scale=noise.scale)
@@ -167,6 +174,7 @@ def choose_axes(release: Additive | ModifiedLaplace) -> DensityAxes:
 
 
 def _exact_density(noise: Additive, x: Floats) -> Floats | None:
+    """Return the density of noise at x; None where it has no closed form."""
     try:
         return noise.density(x)
     except NotImplementedError:
@@ -174,7 +182,12 @@ def _exact_density(noise: Additive, x: Floats) -> Floats | None:
 
 
 def _median_noise(noise: Additive, size: Floats) -> float:
-    """Return the median size of the noise, by its density or else by the draws."""
+    """Return the median absolute value of noise, by its density or else by draws.
+
+    Args:
+        noise: the release with the noise.
+        size: absolute values of the draws.
+    """
     x = np.linspace(0, 8 * noise.scale, 2001)
     exact = _exact_density(noise, x)
     if exact is None:
@@ -233,7 +246,7 @@ class SensitivityRuler(NamedTuple):
 
 
 def measure_sensitivity(release: Release, public: PublicFacts) -> SensitivityRuler | None:
-    """Return how far one rating moves a release, in its own unit; None where no bound is known.
+    """Return how far a rating or a person can move a release; None where no bound is known.
 
     For a collected rating it is one point of the range. Otherwise it is the release's sensitivity
     to the smallest change that it names; a matrix counts all its cells together.
@@ -289,6 +302,7 @@ def describe_noise_shape(views: Mapping[float, Density | ChannelChances]) -> str
 
 
 def _format_flip_chance(view: ChannelChances) -> str:
+    """Return the largest chance that an answer is changed."""
     return f"{format_limit_percent(float(1 - view.matrix.diagonal().min()))} %"
 
 
@@ -327,7 +341,14 @@ def sample_channel(
     seed: int = 0,
     draws: int = 1_000,
 ) -> ChannelChances:
-    """Return the channel matrix and the shares of `draws` fresh outputs for each input."""
+    """Return the channel matrix, and the shares of fresh outputs for each input.
+
+    Args:
+        release: the channel.
+        symbols: names of the inputs and outputs.
+        seed: of the draws.
+        draws: number of draws for each input.
+    """
     rng = np.random.default_rng(seed)
     sampled = np.empty_like(release.matrix)
     for symbol in range(len(sampled)):
@@ -412,7 +433,7 @@ def compute_noise_scales(
 
 
 def _measure_noise(release: Release) -> tuple[str, float]:
-    """Return what is measured by epsilon, and how large it is."""
+    """Return what measures the noise of a release, in words, and its value."""
     if isinstance(release, Additive | ModifiedLaplace):
         return "noise scale", release.scale
     if isinstance(release, RandomizedResponse):
@@ -424,7 +445,12 @@ def _measure_noise(release: Release) -> tuple[str, float]:
 
 
 def describe_noise_scales(views: Sequence[tuple[str, str, NoiseScale]], epsilon: float) -> str:
-    """Describe the noise by epsilon in words; each view is (id, name, scale)."""
+    """Describe the noise at an epsilon in words.
+
+    Args:
+        views: an (id, name, noise by epsilon) triple for each release.
+        epsilon: the epsilon; the nearest computed one counts.
+    """
     phrases = []
     for _, name, view in views:
         nearest = int(np.argmin(np.abs(view.epsilon - epsilon)))
@@ -435,9 +461,10 @@ def describe_noise_scales(views: Sequence[tuple[str, str, NoiseScale]], epsilon:
 
 
 def tabulate_noise_scales(views: Sequence[tuple[str, str, NoiseScale]]) -> Table:
-    """Return the noise by epsilon, a column per release; each view is (id, name, scale).
+    """Return the noise by epsilon as columns, one for each release.
 
-    All views share their epsilons.
+    Args:
+        views: an (id, name, noise by epsilon) triple for each release, all at the same epsilons.
     """
     table: Table = {"epsilon": views[0][2].epsilon.tolist()} if views else {}
     return table | {
@@ -540,7 +567,10 @@ def run_on_block(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
 
 
 def _find_foreign_queries(mechanism: Mechanism, public: PublicFacts) -> set[str]:
-    """Find queries of releases whose size is items x items by chance, by adding one item."""
+    """Find queries whose answer is an items x items matrix only by chance.
+
+    With one more item, these answers keep their size.
+    """
     n = public.items
     larger_releases = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases
     grown = {r.query for _, r in larger_releases if r.shape == (n + 1, n + 1)}
@@ -552,6 +582,7 @@ def _find_foreign_queries(mechanism: Mechanism, public: PublicFacts) -> set[str]
 
 
 def _as_block(values: NDArray[Any], ratings: Ratings) -> Floats | None:
+    """Return an answer of a release as a matrix with one column per item; None if it is none."""
     selection = extract_block(values, ratings, *map(np.arange, ratings.shape))
     items = ratings.public.items
     if selection is None and values.shape in ((items,), (items, items)):
@@ -566,9 +597,7 @@ def find_value_names(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
 
 
 def find_value_range(view: BeforeAfter, release: Release) -> tuple[float, float] | None:
-    """Return the range in which a block is drawn at every epsilon.
-
-    None where its values are two names.
+    """Return the range in which a block is drawn at every epsilon; None if values have names.
 
     Args:
         view: the block at epsilon 1.

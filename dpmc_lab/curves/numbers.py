@@ -46,7 +46,7 @@ from dpmc_lab.curves.lines import (
 from dpmc_lab.curves.text import Table, build_table, format_count
 
 N_RESAMPLES = 2_000
-MIN_SEEDS = 3  # seeds: from two alone an interval is too wide to say anything
+MIN_SEEDS = 3  # with fewer seeds an interval is too wide to say anything
 UNCLEAR = "not clearly better than {}"
 NEARLY_FULL_SHARE = 0.9  # share of the gain from which on there is little left to gain
 _SINGLE_SEED = "(one seed: no interval)"
@@ -103,7 +103,13 @@ def resample_means(values: Floats, resampled_seeds: Ints) -> Floats:
 
 
 def compute_estimate(value: float, resampled: Floats, seeds: int) -> Estimate:
-    """Return the percentile interval of resampled values; infinite values are ordered as such."""
+    """Return a value with the percentile interval of its resamples, which may be infinite.
+
+    Args:
+        value: the value.
+        resampled: array of shape (n_resamples,), the value of each resample.
+        seeds: number of seeds behind it.
+    """
     tail = (1 - LEVEL) / 2
     ordered = np.sort(resampled)
     low = ordered[int(np.floor(tail * (len(ordered) - 1)))]
@@ -112,7 +118,12 @@ def compute_estimate(value: float, resampled: Floats, seeds: int) -> Estimate:
 
 
 def format_estimate(estimate: Estimate, first: float, last: float) -> str:
-    """Return '1.4 (95 % bootstrap interval over 5 seeds, widened as a t interval: 1.2 to 1.7)'."""
+    """Return '1.4 (95 % bootstrap interval over 5 seeds, widened as a t interval: 1.2 to 1.7)'.
+
+    Args:
+        estimate: the estimate.
+        first, last: the ends of the computed epsilons.
+    """
     value = format_short_number(estimate.value, 2)
     if estimate.seeds < 2:
         return f"{value} {_SINGLE_SEED}"
@@ -121,7 +132,7 @@ def format_estimate(estimate: Estimate, first: float, last: float) -> str:
 
 
 def format_estimate_interval(estimate: Estimate, first: float, last: float) -> str:
-    """Return '1.2 to 1.7', or beyond which end of the computed epsilons the interval goes."""
+    """Return '1.2 to 1.7'; an end beyond the computed epsilons, first to last, is named so."""
     return " to ".join(
         _format_interval_end(value, first, last) for value in (estimate.low, estimate.high)
     )
@@ -140,7 +151,7 @@ def format_margin(metric: Metric, interval: Interval) -> str:
     return f"± {metric.format_with_unit(interval.half_width)} over {interval.seeds} seeds"
 
 
-# --- the budget for a wanted quality -----------------------------------------------------
+# --- the epsilon for a target quality ----------------------------------------------------
 
 
 class RequiredEpsilon(NamedTuple):
@@ -162,10 +173,11 @@ class RequiredEpsilon(NamedTuple):
 
 
 def find_required_epsilons(plotted: PlottedLine, targets: Sequence[float]) -> list[RequiredEpsilon]:
-    """Invert the monotone fit of the means: more epsilon cannot make a mechanism worse.
+    """Return the epsilon that each target value needs on a line.
 
-    The fit is isotonic least squares on the means over seeds, linear in log epsilon between the
-    epsilons computed; it is never extended beyond them.
+    It is read off a monotone fit, since more epsilon cannot make a mechanism worse. The fit is
+    isotonic least squares on the means over seeds, linear in log epsilon between the epsilons
+    computed; it is never extended beyond them.
 
     Args:
         plotted: the line.
@@ -331,7 +343,7 @@ def describe_cost(
     return f"{capitalise(goal)} takes {span} with {count_text}"
 
 
-# --- the slider of wanted values -----------------------------------------------------------
+# --- the slider of targets -----------------------------------------------------------------
 
 
 def choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
@@ -478,9 +490,9 @@ def format_gain_share(share: float, baseline_name: str = BASELINE) -> str:
 def find_clear_epsilon(chart: CurveChart, line: Line) -> float | None:
     """Return the smallest epsilon at which a line is clearly better than its baseline.
 
-    Inf for none.
-
-    The result is None where it is not known: without a baseline, or with too few seeds.
+    Returns:
+        The epsilon; inf if there is none; None if it is not known, without a baseline or with too
+        few seeds.
     """
     points = [
         (e, line.interval_at(e), find_gain_ends(chart, line, e)[0]) for e in line.epsilon.tolist()
@@ -573,7 +585,7 @@ def describe_chart_at(chart: CurveChart, epsilon: float) -> str:
     return "; ".join(filter(None, (*phrases, describe_at_epsilon(chart, epsilon)))) + "."
 
 
-# --- the epsilon that a wanted quality takes ---------------------------------------------
+# --- targets on the slider ---------------------------------------------------------------
 
 
 class SliderTarget(NamedTuple):
@@ -596,7 +608,15 @@ class SliderTarget(NamedTuple):
 def locate_targets(
     line: Line, slider_epsilons: Sequence[float], targets: Sequence[float]
 ) -> list[SliderTarget]:
-    """Return the epsilon that Compare states for each target, with its position on the slider."""
+    """Return the epsilon that each target needs, with its position on the slider.
+
+    It is the epsilon that the page Compare states.
+
+    Args:
+        line: the line.
+        slider_epsilons: the epsilons of the slider.
+        targets: target values of the metric.
+    """
     plotted = place_on_axis(line, EpsilonUnit.PAPER)
     metric = line.metric
     first, last = plotted.x[[0, -1]].tolist()

@@ -61,12 +61,12 @@ from dpmc_lab.protocol.simulate import SCENARIOS, Gap, MeanWithError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MessagePlay:
-    """Messages to step through: who sends each one, what it says and who receives it.
+    """A finished run of a protocol, as messages to step through.
 
     Attributes:
         messages: the messages in order.
         parties: names of the parties.
-        opening: who is present before the first message.
+        opening: who is present before the first message, in words.
         meanings: one sentence for each message.
         units: what the numbers in the messages are.
         ending: why the protocol was aborted, where it was.
@@ -109,12 +109,12 @@ def format_bytes(count: float) -> str:
 
 # --- scenarios 2 and 3 ---------------------------------------------------------------------------
 
-USERS_SHOWN = 4  # what fits on a phone
-ITEMS_SHOWN = 12  # to choose from
-ROUNDS, RANK = 3, 2  # in a phase of the play
-LEAVING_ROUND = 2
-ATTENDED_ROUNDS = 12  # of the longer run in which each user misses one round
-PICKED_ROUNDS = 40  # of the longer run in which the recommender picks users
+USERS_SHOWN = 4  # users in a play, as many as fit on a phone
+ITEMS_SHOWN = 12  # items that a visitor can choose from
+ROUNDS, RANK = 3, 2  # of a phase of the play
+LEAVING_ROUND = 2  # in which a user may leave
+ATTENDED_ROUNDS = 12  # of the attacked run in which each user misses one round
+PICKED_ROUNDS = 40  # of the attacked run in which the recommender picks users
 NO_RHO = (
     "The paper has each user add a small fresh noise rho(t) in every round as well. It is left out:"
     " our source, a summary, does not say how large it is, and it would help nobody. Where user"
@@ -126,14 +126,17 @@ NO_RHO = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScenarioPlay(MessagePlay):
-    """A scenario as a play, with its run and the ratings of its users."""
+    """A run of scenario 2 or 3 as messages to step through, with the ratings of its users."""
 
     run: ScenarioRun
     ratings: Ratings
 
 
 def find_small_items(ratings: Ratings) -> dict[int, str]:
-    """Find items whose raters fit on a screen, with their titles by index.
+    """Find items with about as many raters as fit on a screen.
+
+    Returns:
+        The title of each item with its number of raters, by the item's index.
 
     Raises:
         BadRatings: no item has two raters, or all ratings are equal.
@@ -227,7 +230,7 @@ def play_scenario(
 
 
 def _explain_messages(settings: Scenario) -> dict[str, str]:
-    """Return in one sentence what each kind of message is for."""
+    """Return what each kind of message is for, in a sentence by kind."""
     dynamic = isinstance(settings, DynamicUsers)
     masked = dynamic or (isinstance(settings, StaticUsers) and settings.masks)
     mixing = ", and the random H that sets its size" if settings.shares is Shares.GAUSSIAN else ""
@@ -255,16 +258,19 @@ def _explain_messages(settings: Scenario) -> dict[str, str]:
 
 
 def tabulate_difference_attack(play: ScenarioPlay) -> Table:
-    """Return the third party's difference attack on every user; empty without two rounds."""
+    """Return the result of the third party's difference attack on every user, as columns.
+
+    The table is empty without two rounds.
+    """
     return _tabulate_attack(attacks.run_difference_attack(play.run), "true difference of gradients")
 
 
 def tabulate_attendance_attack(play: ScenarioPlay) -> Table:
-    """Return the recommender's attendance attack on every user of scenario 3, as columns.
+    """Return the result of the recommender's attendance attack on every user, as columns.
 
     The attack uses a longer run of the same users in one phase, in which each user leaves in one
     round, or the recommender picks some in each. The table is empty in scenario 2, where everybody
-    is in every sum, and where too few users remain without one.
+    is in every sum, and where an item loses too many users if one is missing.
     """
     settings = play.run.settings
     item = play.run.wire.watch
@@ -286,6 +292,7 @@ def tabulate_attendance_attack(play: ScenarioPlay) -> Table:
 
 
 def _tabulate_attack(recovered: Sequence[attacks.RecoveredGradient], truth: str) -> Table:
+    """Return the attacked users as columns; `truth` heads the column of true vectors."""
     rows = (
         (
             attack.user,
@@ -303,6 +310,12 @@ def tabulate_scenario_traffic(
     """Return by formula what both scenarios send in a whole run on these ratings, as columns.
 
     Everybody is online, the rank is 3, and each phase has 20 rounds.
+
+    Args:
+        ratings: the ratings.
+        shares: how users share the noise.
+        phases: number of phases.
+        picked: how many raters the recommender of scenario 3 picks in a round; 0 for all.
     """
     _, raters = count_ratings(ratings)
     rows = []
@@ -366,12 +379,12 @@ def describe_picking(ratings: Ratings, settings: DynamicUsers) -> str:
 
 # --- the federated flow --------------------------------------------------------------------------
 
-CORNER_SHAPE = 400, 200  # of the corner that plays: every move of a slider plays it anew
+CORNER_SHAPE = 400, 200  # users and items of the play, which every move of a slider runs anew
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FederatedPlay(MessagePlay):
-    """The federated flow as a play, with the name of the watched profile."""
+    """A run of the federated flow as messages to step through, with the watched profile's name."""
 
     run: FederatedRun
     name: str
@@ -385,7 +398,13 @@ def select_busiest_corner(ratings: Ratings) -> Ratings:
 def play_federation(
     flow: Federation, ratings: Ratings, *, watched: int = 0, seed: int = 0
 ) -> FederatedPlay:
-    """Play the federated flow on the data, or on a part of them.
+    """Play the federated flow on some ratings.
+
+    Args:
+        flow: the settings.
+        ratings: the clicks.
+        watched: index of the profile that the messages show.
+        seed: of the run.
 
     Raises:
         InvalidSetting: there are too many parties.
@@ -438,7 +457,10 @@ def describe_traffic(run: FederatedRun) -> str:
 
 
 def list_budget_rows(budget: FederatedBudget) -> dict[str, float]:
-    """Return the budget from what is claimed to what is certified; infinite where nothing is."""
+    """Return the epsilons of a budget by what they count, from the claimed to the certified one.
+
+    An epsilon is infinite where nothing is certified.
+    """
     return {
         "claimed, per solve": budget.claimed,
         "one click, one solve": budget.cell,
@@ -505,6 +527,7 @@ def tabulate_federation_traffic(flow: Federation, public: PublicFacts) -> Table:
 
 
 def _explain_federated_message(flow: Federation, kind: str, round: int) -> str:
+    """Return what a message of this kind is for in a round, in words."""
     private_kind = flow.owned_axis.value[:-1]
     shared_kind = flow.mechanism.profiles.value[:-1]
     times = "once" if flow.local == 1 else f"{flow.local} times in turn"

@@ -37,7 +37,7 @@ class FinishedRun:
         data: name of the data set, as `datasets.load` takes it.
         title: of the data.
         split: how ratings were held out.
-        fresh: whether the seed came from the operating system, in which case it is never shown.
+        fresh: whether the seed came from the operating system; such a seed is never shown.
         reading: options of `datasets.load`.
         nonprivate_model: model of the nonprivate reference, where it was trained.
         recording: the run round by round.
@@ -76,9 +76,9 @@ def find_run_metric(result: Result) -> Metric:
 
 
 def describe_run(result: Result) -> str:
-    """Return what a run found as a title.
+    """Return a title with the headline metric of a run, compared with baseline and reference.
 
-    One split and one draw of noise do not tell the share of the gain, so it is not stated.
+    One split and one draw of noise do not determine the share of the gain, so it is not stated.
     """
     metric = find_run_metric(result)
     baseline_name = format_baseline_name(result.baseline_id)
@@ -103,10 +103,10 @@ def describe_run(result: Result) -> str:
 
 
 def describe_on_curve(run: FinishedRun, charts: Sequence[CurveChart] | None) -> str:
-    """Return where the curve of a run is at the run's epsilon.
+    """Describe the curve of a run's method at the run's epsilon, over many seeds.
 
-    The curve has the run's method, settings and preparation; the text is empty where there is no
-    such curve among the charts.
+    The curve has the same data, preparation, split and settings as the run. The text is empty if
+    the first chart has no such curve.
     """
     result = run.result
     settings = serialise_settings(result.mechanism)
@@ -162,10 +162,10 @@ class RememberedRun:
 
 
 def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
-    """Summarise a run; see `RememberedRun` for `data_key`."""
+    """Return the summary of a run that has a recording; see `RememberedRun` for `data_key`."""
     result = run.result
     recording = run.recording
-    assert recording is not None  # it was watched
+    assert recording is not None
     mechanism = result.mechanism
     problem = result.problem
     details = {
@@ -194,7 +194,7 @@ def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
         metrics=result.metrics,
         recording=replace(
             recording, reference=reference_metrics.get(recording.metric.name)
-        ),  # none that others reached
+        ),  # of this run, not of an earlier one
         nonprivate_list=list_top_items(run.nonprivate_model, problem.train, person)
         if run.nonprivate_model
         else None,
@@ -215,9 +215,9 @@ def _format_settings(mechanism: Mechanism) -> dict[str, str]:
 
 
 def tabulate_differences(first: RememberedRun, second: RememberedRun) -> Table:
-    """Return what decided two runs and differs between them, as columns.
+    """Return the details in which two runs differ, such as settings and data, as columns.
 
-    A setting that only one of the mechanisms has does not count while it has its default.
+    A setting that only one of the mechanisms has is left out if it has its default.
     """
     names = [
         name

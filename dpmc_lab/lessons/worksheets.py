@@ -56,7 +56,7 @@ def render_worksheet() -> str:
     """Render every question with space to write, and no answer."""
     sections = ['<div class="name"><span>Name</span><span>Date</span></div>']
     for lesson in LESSONS.values():
-        sections += [_lesson_heading(lesson), *map(_render_question, lesson.slides)]
+        sections += [_render_lesson_heading(lesson), *map(_render_question, lesson.slides)]
         sections.append(f"<section><h3>To take home, in my own words</h3>{_LINES}</section>")
     return text.render_page("Differential privacy: worksheet", sections, _STYLE)
 
@@ -64,11 +64,13 @@ def render_worksheet() -> str:
 _LINES = '<div class="lines"><div></div><div></div></div>'
 
 
-def _lesson_heading(lesson: Lesson) -> str:
+def _render_lesson_heading(lesson: Lesson) -> str:
+    """Render the number and title of a lesson as HTML."""
     return f'<h2 class="lesson">{lesson.number}. {escape(lesson.title)}</h2>'
 
 
 def _render_question(slide: Slide) -> str:
+    """Render a slide's text and question as HTML, with lines for an answer."""
     blocks = [f"<h3>{escape(slide.title)}</h3>", text.render_paragraphs(slide.said)]
     if slide.predict is not None:
         options = "".join(f"<li>{escape(option)}</li>" for option in slide.predict.options)
@@ -97,13 +99,14 @@ def render_answer_key() -> str:
         sections = [
             f"<section>{section_html}</section>" for section_html in (*slides, last + take_home)
         ]
-        blocks += [_lesson_heading(lesson), *sections]
+        blocks += [_render_lesson_heading(lesson), *sections]
     return text.render_page(
         "Differential privacy: answer key", blocks, _STYLE + pictures.STYLE_SHEET
     )
 
 
 def _render_answer(slide: Slide) -> str:
+    """Render a slide's question with the right option, and what it reveals at first, as HTML."""
     blocks = [f"<h3>{escape(slide.title)}</h3>"]
     question = slide.predict
     if question is not None:
@@ -154,6 +157,7 @@ class PlanPart:
 
 
 def _load_plans() -> dict[int, tuple[PlanPart, ...]]:
+    """Return the parts of each plan by its number of minutes."""
     named_parts = load_toml("dpmc_lab.classroom", "plans.toml")
     plans = named_parts.pop("plans")
     return {
@@ -255,7 +259,7 @@ def schedule_turns(minutes: int) -> Iterator[Turn]:
 
 # --- to click on ---------------------------------------------------------------------------------
 
-N_THROWS = 5  # of every button, where nothing can be drawn anew
+N_THROWS = 5  # simulations of every button, since the page cannot compute others
 _HTML_BOUNDARIES = re.compile(r"(?<=>)(?=<(?:div|i class=.yes))")
 
 
@@ -274,8 +278,11 @@ def render_lessons_page() -> str:
     def encode_reveals(
         slide: Slide, stops: list[list[Any]]
     ) -> Iterator[tuple[tuple[int, ...], list[int]]]:
-        """The picture, the note and each sentence, at all stops of those controls that change it:
-        how many those are, 1 for the others, and what is held there, the last control first."""
+        """Yield the picture, the note and each sentence at all combinations of the controls' stops.
+
+        Each is a shape and the indices of its texts in that shape. The shape has a length for each
+        control, which is 1 if the control does not change it.
+        """
         rows = []
         for stop in product(*stops):
             reveal = slide.reveal(dict(zip(slide.start, stop, strict=True)))
