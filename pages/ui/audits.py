@@ -18,7 +18,7 @@ class Audited:
 
     Attributes:
         report: the report.
-        lights: what one rating moves, only for output perturbation.
+        lights: how far one changed rating moves each cell; only for output perturbation.
     """
 
     report: AuditReport

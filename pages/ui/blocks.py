@@ -61,10 +61,15 @@ def show_error(error: Exception) -> None:
 
 
 def show_safely(section: str, body: Callable[..., Any], *args: Any) -> Any:
-    """Show one part of a page and return its result.
+    """Draw one part of a page by `body(*args)`, and return its result.
 
     If it fails, one sentence takes its place, the rest of the page continues, and the fault is
     logged once.
+
+    Args:
+        section: name of the part, for the sentence and the log.
+        body: draws the part.
+        *args: its arguments.
     """
     try:
         return body(*args)
@@ -107,7 +112,15 @@ def show_figure(
     config: Mapping[str, Any] = _PLOTLY_CONFIG,
     **options: Any,
 ) -> None:
-    """Show a chart alone, where its text and numbers are beside it."""
+    """Show a chart without its text and table, for pages that show these elsewhere.
+
+    Args:
+        fig: the chart.
+        alt: its text alternative.
+        key: a name of the chart that is unique on the page.
+        config: options of Plotly's toolbar.
+        **options: of Streamlit's chart.
+    """
     prebuilt = _PrebuiltFigure(fig.to_plotly(state.get_theme()))
     st.plotly_chart(prebuilt, theme=None, alt=alt, config=dict(config), key=key, **options)
 
@@ -139,7 +152,7 @@ def show_chart(
 def show_chart_numbers(
     alt: str, table: Mapping[str, Sequence[Any]] | None = None, key: str | None = None
 ) -> None:
-    """Show in an expander what one chart, or several together, say: the text and the table."""
+    """Show the text alternative and the table of one chart, or of several, in an expander."""
 
     def show_details() -> None:
         st.text(alt)
@@ -173,7 +186,7 @@ def show_expander(
 ) -> None:
     """Show an expander for what few people need.
 
-    With a key its content is made only when it is opened.
+    With a key its content is drawn only when it is opened.
 
     Args:
         label: its label.
@@ -240,14 +253,18 @@ def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
 
 
 def list_attacks(id: str) -> list[MeasuredBound]:
-    """Return what attacks found for a mechanism: the shipped bound, then those of this session."""
+    """Return the measured bounds of a mechanism: the shipped one, then those of this session."""
     session_attacks: dict[object, MeasuredBound] = st.session_state.get(ATTACKS, {})
     candidates = (measurements.find_default_measured_bound(id), *session_attacks.values())
     return [attack for attack in candidates if attack is not None and attack.mechanism == id]
 
 
 def find_measurement(id: str, epsilon: float) -> MeasuredBound | None:
-    """Return what the last attack found at an epsilon, or else the shipped bound at another."""
+    """Return the newest measured bound of a mechanism at an epsilon.
+
+    Without one, the result is the first bound at another epsilon, which is the shipped one if there
+    is one; None without any.
+    """
     matching_attacks = list_attacks(id)
     at_epsilon = [
         attack for attack in matching_attacks if attack.epsilon == epsilon
@@ -262,7 +279,7 @@ class File(NamedTuple):
         label: text of its button.
         name: of the file.
         mime: type of its content.
-        make: makes the content when it is asked for.
+        make: makes the content when the file is requested.
     """
 
     label: str
@@ -353,7 +370,13 @@ def show_downloads(
 
 
 def show_start_and_stop_buttons(job: Job | None, now: Snapshot, label: str, icon: str) -> bool:
-    """Show the buttons of a job, and return whether it is to start."""
+    """Show the buttons that start and stop a job, and return whether Start was pressed.
+
+    Args:
+        job: the job, or None.
+        now: its snapshot.
+        label, icon: of the button that starts it.
+    """
     with st.container(horizontal=True):
         start = st.button(label, type="primary", icon=icon, disabled=now.active)
         show_stop_button(job, now)

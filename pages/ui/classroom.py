@@ -62,7 +62,7 @@ class NotTheTeacher(DpmcError):
 
 
 class _ServerState:
-    """What this server keeps while it runs."""
+    """The state of this server: its room, and whether visitors may train."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -122,6 +122,7 @@ def close_room() -> None:
 
 
 def _set_room(room: Room | None) -> None:
+    """Replace the room of the server, or outside class mode that of the session."""
     if is_class_mode():
         _server.replace_room(room)
     else:
@@ -178,6 +179,7 @@ def _require_teacher() -> None:
 
 
 def _matches_secret(text: object) -> bool:
+    """Return whether a text is the teacher's secret, in a time that does not reveal it."""
     return isinstance(text, str) and hmac.compare_digest(
         text.encode(), get_teacher_secret().encode()
     )
@@ -259,7 +261,12 @@ def _list_hostname_addresses() -> list[str]:
 
 
 class RateLimit:
-    """Limit on the requests of one address: a burst, then a rate per second."""
+    """A limit on the requests of each address.
+
+    Args:
+        burst: number of requests that an address can make at once.
+        rate: number of requests per second after that.
+    """
 
     MAX_ADDRESSES = 4096  # addresses; the one that has been quiet for longest goes
 
@@ -312,7 +319,7 @@ RequestHandler = Callable[[Request], Awaitable[Response]]
 
 
 def _require_class(handler: RequestHandler) -> RequestHandler:
-    """Wrap a request handler so that whoever is refused gets a sentence that says why."""
+    """Wrap a request handler so that it runs only in class mode, and explains every refusal."""
 
     async def guarded_handler(request: Request) -> Response:
         from dpmc_lab.classroom.room import MalformedReport, PhoneWaiting, ReportRejected
@@ -344,10 +351,16 @@ def _check_rate(limit: RateLimit, request: Request) -> None:
 
 
 def _client_address(request: Request) -> str:
+    """Return the network address that a request came from."""
     return request.client.host if request.client else ""
 
 
 def _require_room() -> Room:
+    """Return the room of the server.
+
+    Raises:
+        NotServed: none is open.
+    """
     open_room = _server.room
     if open_room is None:
         raise NotServed(404, "No class is open here at the moment.")
@@ -360,6 +373,7 @@ def _json_response(status: int, **fields: Any) -> Response:
 
 @_require_class
 async def _serve_phone(request: Request) -> Response:
+    """Serve the page for phones."""
     _check_rate(_phone_limit, request)
     page, policy = build_phone_page()
     return HTMLResponse(page, headers=_HEADERS | {"Content-Security-Policy": policy})
@@ -367,7 +381,10 @@ async def _serve_phone(request: Request) -> Response:
 
 @cache
 def build_phone_page() -> tuple[str, str]:
-    """Return the phone's page, and a policy for its own code and this server alone."""
+    """Return the page for phones, and its content security policy.
+
+    The policy allows only the page's own code, and connections to this server.
+    """
     page = (Path(__file__).parent / "phone.html").read_text(encoding="utf-8")
     rules = ["default-src 'none'", "connect-src 'self'", "img-src data:", "base-uri 'none'"]
     rules += ["form-action 'none'", "frame-ancestors 'none'"]
@@ -397,6 +414,11 @@ async def _receive_report(request: Request) -> Response:
 
 
 async def _read_report(request: Request) -> dict[str, Any]:
+    """Return the fields of a report, which `Room.report` checks.
+
+    Raises:
+        NotServed: the request holds no report.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":  # what a form of another site could send is none
         raise NotServed(415, "A report is sent as application/json.")

@@ -68,6 +68,7 @@ def list_server_names() -> Iterator[str]:
 
 
 def _bracket_ipv6(text: str) -> str:
+    """Return an IPv6 address in brackets, as a Host header has it, and other text as it is."""
     return f"[{text}]" if isinstance(_parse_address(text), IPv6Address) else text
 
 

@@ -86,6 +86,11 @@ def load_other_scenes(data: str, displayed_scene: Scene) -> list[Scene]:
 
 
 def _load_shipped_scene(data: str, id: str) -> Scene:
+    """Load the shipped scene of a sample and a method.
+
+    Raises:
+        DpmcError: there is none.
+    """
     shipped_scene = scene.load_shipped_scene(data, id)
     if shipped_scene is None:
         raise DpmcError(f"no curve of '{id}' came with the sample '{data}'")
@@ -106,6 +111,7 @@ def _list_recommended(data: str) -> list[str]:
 
 
 def _get_privacy_unit(displayed_scene: Scene) -> PrivacyUnit | None:
+    """Return the privacy unit that a scene's mechanism protects; None for another unit."""
     return PrivacyUnit.from_guarantee(displayed_scene.cards()[0])
 
 
@@ -123,10 +129,10 @@ def render_explorable(
     """Render one HTML file with the first scene in its state, and the others behind a switch.
 
     Args:
-        data: as the command line takes them.
+        data: the data set, as it is typed on the command line.
         title: of the data.
         scenes: the scenes.
-        state: where the instrument is.
+        state: the instrument's state, by `instrument.STATES`.
         private: whether the data are an upload, whose file has no name to type.
     """
     content = {
@@ -157,7 +163,11 @@ def render_explorable(
 
 
 def _build_view(displayed_scene: Scene) -> dict[str, Any]:
-    """Return the instrument's view, what differs in dark mode, and the guarantees."""
+    """Return what the file shows of a scene, as JSON.
+
+    `light` is the instrument's view, `dark` has the values that differ in dark mode, and `cards`
+    the facts of the guarantee at each stop of the slider.
+    """
     light = scene.build_view(displayed_scene, LIGHT)
     dark = scene.build_view(displayed_scene, DARK)
     return {
@@ -169,7 +179,7 @@ def _build_view(displayed_scene: Scene) -> dict[str, Any]:
 
 
 def _list_guarantee_facts(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """Return the sentence of a guarantee and its details."""
+    """Return what a guarantee promises, counts and details, as (name, sentence) pairs."""
     description = cards.build_privacy_card(guarantee)
     unit_text = f"{guarantee.change.label}: {guarantee.change.relation}"
     rows = [("the promise", description.protects), ("counts", unit_text), *description.details]
@@ -179,7 +189,7 @@ def _list_guarantee_facts(guarantee: Guarantee) -> list[tuple[str, str]]:
 
 
 def _label_scenes(scenes: Iterable[Scene]) -> list[str]:
-    """Return the privacy unit of each scene where these differ, else the methods' names."""
+    """Return a label for each scene: its privacy unit if these differ, else its method's name."""
     scene_list = list(scenes)
     privacy_units = [_get_privacy_unit(entry) for entry in scene_list]
     if None in privacy_units or len(set(privacy_units)) < len(scene_list):

@@ -111,6 +111,7 @@ def build_player_data(film: RunRecording, live: bool, theme: Theme) -> dict[str,
 
 
 def _build_frame(film: RunRecording, frame: RecordedRound) -> dict[str, Any]:
+    """Return what the player shows of a round, as plain JSON values."""
     value = frame.metric
     levels = [level for level in (film.baseline, film.reference) if level is not None]
     nearest_level = min(levels, key=lambda level: abs(level - (value or 0.0)), default=0.0)
@@ -125,7 +126,7 @@ def _build_frame(film: RunRecording, frame: RecordedRound) -> dict[str, Any]:
 
 
 def _encode_cells(cells: Floats) -> str:
-    """Encode positions in the range as one byte each."""
+    """Encode numbers in 0..1 as one byte each, in base64; NaN becomes the byte _MISSING."""
     scaled = np.clip(np.nan_to_num(cells), 0, 1) * (_MISSING - 1)
     codes = np.where(np.isnan(cells), _MISSING, scaled.round()).astype(np.uint8)
     return base64.b64encode(codes.tobytes()).decode("ascii")
@@ -144,7 +145,7 @@ def _get_scale_ends(task: Task, theme: Theme) -> tuple[str, ...]:
 
 
 def _build_color_scale(task: Task, theme: Theme) -> list[str]:
-    """Return the colour of each byte."""
+    """Return the colour of each byte that stands for a value, from the lowest to the highest."""
     anchors = np.array(
         [[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in _get_scale_ends(task, theme)]
     )
@@ -156,6 +157,7 @@ def _build_color_scale(task: Task, theme: Theme) -> list[str]:
 
 
 def _build_legend(task: Task, theme: Theme) -> list[tuple[str, str]]:
+    """Return the entries of the legend, each a name and its colour."""
     low, high = name_binary_values(task) or ("lowest rating", "highest")
     if task is Task.RANKING:
         return [(high, VALUE_COLORS[1]), (low, theme.paper)]
@@ -172,7 +174,10 @@ def _choose_ticks(axis: tuple[float, float]) -> list[float]:
 
 
 def _build_levels(film: RunRecording, theme: Theme) -> list[dict[str, Any]]:
-    """Return the lines of the baseline and of no privacy, each labelled on its outer side."""
+    """Return the lines of the baseline and the reference, each with its label on the outer side.
+
+    A value that is not known yet has no line.
+    """
     baseline = film.baseline
     reference = film.reference
     baseline_above = baseline is not None and (

@@ -16,7 +16,11 @@ from pages.ui.report import Exhibit
 
 
 def build_exhibits(run: FinishedRun) -> list[Exhibit]:
-    """Return charts of what a model learned, on held-out ratings."""
+    """Return charts of how well a run's model predicts held-out ratings.
+
+    For the task RANKING it is how often the held-out item is among the first ten, otherwise the
+    distribution of errors.
+    """
     result = run.result
     id = run.result.mechanism.id
     name = run.result.mechanism.name

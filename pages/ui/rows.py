@@ -66,7 +66,7 @@ class GridRows(NamedTuple):
     """The available rows of a grid.
 
     Attributes:
-        last: number that changes with every row of the store.
+        last: id of the store's newest row; 0 without a store.
         present: number of units with a row in the store.
         pictures: one chart for each requested metric.
         shipped: number of further units whose rows came with the app.
@@ -119,11 +119,15 @@ def plan_keys(grid: Grid, location: RunLocation) -> PlanKeys:
 
 @st.cache_resource(max_entries=20, show_spinner="Planning the runs")
 def _plan_shared_keys(name: str, _grid: Grid) -> PlanKeys:  # noqa: ARG001
+    """Return the keys of a grid on data that all sessions share, cached by its name."""
     return sweep.build_plan(_grid).keys
 
 
 def build_link(grid: Grid, location: RunLocation) -> dict[str, Any]:
-    """Return the parameters of a Compare address that opens a grid of seeds 1, 2, ..."""
+    """Return the parameters of an address that opens a grid on the page Compare.
+
+    The grid must have the seeds 1, 2, ...
+    """
     grid_name = next(
         (name for name, values in GRIDS.items() if values == grid.epsilons), CUSTOM_GRID
     )
@@ -142,7 +146,7 @@ def build_link(grid: Grid, location: RunLocation) -> dict[str, Any]:
 
 
 def to_terminal_grid(grid: Grid, location: RunLocation) -> Grid:
-    """Return the grid as one types it in a terminal, where an upload is read from its file."""
+    """Return the grid for a command in a terminal, in which an upload is the visitor's own file."""
     if not location.private:
         return grid
     return replace(grid, data=["YOUR_FILE"], reading=sources.get_dataset(location.name).reading)
@@ -243,9 +247,14 @@ def read_grid_rows(
 def memoize_from_store(
     name: str, path: Path | None, dependencies: object, make: Callable[[Store | None, int], T]
 ) -> T:
-    """Make a value from a store and its last row's number (None and 0 without a store).
+    """Return a value made from a store, made again only if the store or `dependencies` changed.
 
-    It is made again only if the store or `dependencies` changed.
+    Args:
+        name: of the value.
+        path: of the store's file, or None.
+        dependencies: what the value depends on besides the store.
+        make: makes the value from the store and the id of its newest row; from None and 0 if there
+            is no store.
 
     Raises:
         StoreError: the store cannot be read.
@@ -321,7 +330,14 @@ def show_run_buttons(
 
 
 def poll_runs(location: RunLocation, name: str, draw: Callable[[], None], *, running: bool) -> None:
-    """Draw a part of the page repeatedly while runs continue, and then the whole page again."""
+    """Draw a part of the page, again every second while runs continue, and at their end the page.
+
+    Args:
+        location: where they run.
+        name: of the sweep.
+        draw: draws the part.
+        running: whether the sweep is running now.
+    """
 
     def poll() -> None:
         if running and not is_running(location, name):

@@ -63,8 +63,8 @@ def make_training_work(
         seed: of the run.
         number: of the run in its session.
         film: name of its recording (default: from the number).
-        reference: the headline metric without privacy and its name, where it is known before; it
-            decides the axis.
+        reference: the headline metric without privacy and its name, if they are known beforehand;
+            they decide the axis of the recording.
         **run_fields: further fields of `FinishedRun`.
     """
     metric = choose_headline_metric(mechanism.task).name
@@ -103,7 +103,7 @@ def make_training_work(
         report(0, 0, f"{mechanism.name}: starting", display=camera.recording)
 
         def evaluate_round(step: Step, model: Model) -> float | None:
-            """The metric in this round, where there is time for it."""
+            """Return the metric in this round, or None if measuring has taken too long already."""
             nonlocal evaluation_seconds
             start = time.monotonic()
             last = step.final or step.index == step.total
@@ -153,7 +153,7 @@ def make_training_work(
         nonprivate_id = registry.NONPRIVATE_REFERENCES[mechanism.task]
 
         def show(result: experiment.Result) -> None:
-            """The private model first; methods without privacy join it later."""
+            """Report the run with its private model, before nonprivate methods are fitted."""
             remaining = [
                 baseline.name for id, baseline in baselines.items() if id not in result.baselines
             ]
@@ -241,7 +241,13 @@ def make_example_film(mechanism: Mechanism, ratings: Ratings, data: str = "") ->
 
 
 def make_reading_work(content: bytes, name: str, options: Mapping[str, Any]) -> Work:
-    """Return the work that reads an upload: its ratings, or everything that is wrong with it."""
+    """Return the work that reads an upload; it results in a data set, or in the file's faults.
+
+    Args:
+        content: of the file.
+        name: of the file.
+        options: how it is read, see `datasets.load_upload`.
+    """
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> Dataset | Refused:
         def tell(n_done: int, total: int) -> None:

@@ -45,16 +45,16 @@ _STEP = 0.005  # between two qualities that may be asked for
 
 
 class Scene(NamedTuple):
-    """One curve with everything that belongs to it.
+    """One method's curve, with everything that What if shows beside it.
 
     Attributes:
-        mechanisms: one at each stop of the slider.
+        mechanisms: the method at each stop of the slider.
         picture: the curve.
         public: public facts of the prepared ratings.
-        displayed_people: people and their lists, where they may be shown.
-        scores: what leaves a trusted server.
-        public_context: what public facts say about the people.
-        yours: what a visitor's lists are made of.
+        displayed_people: people and their recommendation lists by epsilon, if they may be shown.
+        scores: the numbers per item that leave a trusted server; empty for other methods.
+        public_context: descriptions of the people, and what a visitor is asked.
+        yours: what a visitor's own lists are computed from, if visitors get lists.
     """
 
     mechanisms: tuple[Mechanism, ...]
@@ -71,7 +71,7 @@ class Scene(NamedTuple):
         return self.mechanisms[0].id
 
     def cards(self) -> list[Guarantee]:
-        """Return the guarantee at each stop, given how the curve's ratings were prepared."""
+        """Return the guarantee at each stop of the slider, on ratings prepared as the curve's."""
         prepared = self.picture.lines[0].prepared if self.picture.lines else ()
         return [
             mechanism.guarantee(self.public).with_preparation(prepared)
@@ -112,7 +112,10 @@ def create_mechanisms(id: str) -> tuple[Mechanism, ...]:
 def compute_released_scores(
     mechanisms: Sequence[Mechanism], ratings: Ratings
 ) -> tuple[ReleasedScores, ...]:
-    """Return what leaves a server that is trusted with raw ratings."""
+    """Return numbers per item that leave a server which is trusted with raw ratings.
+
+    The result is empty for local mechanisms.
+    """
     first = mechanisms[0]
     if first.guarantee(prepare_public_facts(ratings.public, first.task)).trust is Trust.LOCAL:
         return ()
@@ -122,9 +125,16 @@ def compute_released_scores(
 
 
 def build_curve_grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[str] = ()) -> Grid:
-    """Return the grid of a curve, with each estimator of the same reports and certificate.
+    """Return the grid of a method's curve at the epsilons of the slider.
 
-    With preparation steps, such as public item features, it has the default estimator only.
+    A method with two estimators gets both, unless there are preparation steps such as public item
+    features.
+
+    Args:
+        data: the data set, as it is typed.
+        id: of the mechanism.
+        seeds: of the splits and the noise.
+        steps: preparation as command-line text.
     """
     with_estimators = registry.has_setting(registry.get_mechanism(id), "estimator") and not steps
     return Grid(
@@ -158,7 +168,7 @@ RAW_DATA_FLOW = {  # to whom raw ratings go
 
 
 def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
-    """Return everything that the instrument draws as JSON, except its state."""
+    """Return everything that the instrument draws, except its state, as JSON."""
     mechanisms, picture, public, displayed_people, scores, public_context, yours = scene
     first = mechanisms[0]
     line = picture.lines[0] if picture.lines else None
@@ -253,7 +263,7 @@ _format_score = partial(lines.format_short_number, digits=3)
 
 
 def _split_by_stop(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
-    """Return a figure, and what differs in it at each stop of the slider."""
+    """Return the first of the figures, and how it changes for each stop of the slider, as JSON."""
     plotly_figures = [fig.to_plotly(theme) for fig in figures]
     first = plotly_figures[0]
     traces = range(len(first["data"]))
@@ -289,10 +299,12 @@ def _split_by_stop(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
 
 
 def _list_differing(first: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
+    """Return the names whose values differ between two mappings."""
     return {name for name in {*first, *other} if first.get(name) != other.get(name)}
 
 
 def _describe_stop(picture: CurveChart, epsilon: float) -> dict[str, Any]:
+    """Return the metric of the first line and its kept share at an epsilon, as JSON."""
     line = picture.lines[0] if picture.lines else None
     point = line.interval_at(epsilon) if line else None
     metric = picture.metric
@@ -310,7 +322,10 @@ def _describe_stop(picture: CurveChart, epsilon: float) -> dict[str, Any]:
 
 
 def _list_needed_epsilons(line: Line, axis: Sequence[float]) -> dict[str, Any]:
-    """Return the epsilon that each quality on the axis needs, from its lowest step on."""
+    """Return the epsilon that each target on the metric's axis needs, as JSON.
+
+    Targets are the multiples of `step`, from `first` times the step on.
+    """
     first = math.ceil(axis[0] / _STEP - 1e-9)
     last = math.floor(axis[1] / _STEP + 1e-9)
     needed = numbers.locate_targets(line, EPSILONS, [k * _STEP for k in range(first, last + 1)])
@@ -320,6 +335,7 @@ def _list_needed_epsilons(line: Line, axis: Sequence[float]) -> dict[str, Any]:
 def _describe_person(
     mechanisms: Sequence[Mechanism], person: Person, name: str, public: PublicFacts
 ) -> dict[str, Any]:
+    """Return a person's cells and list, and the reports of the cells at each stop, as JSON."""
     task = mechanisms[0].task
     served_reports = [
         people.draw_server_view(mechanism, person, public) for mechanism in mechanisms
@@ -344,6 +360,7 @@ def _describe_person(
 
 
 def _format_rating(value: float | None, task: Task) -> str:
+    """Return a rating as a sign, a dot or a number, by its task; a small dot for none."""
     if value is None or value != value:
         return "·"
     if task is Task.BINARY:

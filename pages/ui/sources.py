@@ -119,7 +119,7 @@ def _load_shared(id: str) -> Dataset:
 
 
 def keep_upload(dataset: Dataset) -> None:
-    """Make an upload this session's own data; nothing else ever holds it."""
+    """Store an upload in this session, in place of an earlier one, and select it."""
     forget_upload()
     st.session_state[UPLOAD] = dataset
     st.session_state["next data"] = UPLOAD

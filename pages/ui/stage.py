@@ -62,7 +62,11 @@ def lay_out_stage(title: str) -> Stage:
 
 
 def lay_out_body(choices: DeltaGenerator | None = None) -> Stage:
-    """Lay out what is below the line of choices, for a part of the page that updates itself."""
+    """Lay out figure, panel and details below a line of choices.
+
+    Args:
+        choices: the line; None in a part of the page that updates itself, which gets a line there.
+    """
     with st.container(horizontal=True, key="stage"):
         figure = st.container(key="figure")
         panel = st.container(key="panel", border=True)
@@ -70,7 +74,7 @@ def lay_out_body(choices: DeltaGenerator | None = None) -> Stage:
 
 
 def reserve_figure() -> DeltaGenerator:
-    """Return the place of a figure, which has its height before the figure is there."""
+    """Return a container for a figure that has the figure's height while it is still empty."""
     return st.container(border=True, key="drawn")  # without its border an empty one is left out
 
 

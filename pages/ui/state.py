@@ -45,9 +45,10 @@ def get_theme() -> Theme:
 
 
 def apply_link_choice(key: str, description: str, names: Mapping[Any, str]) -> None:
-    """Prepare one or several bound choices before their widget.
+    """Turn what the address asks for into labels that a widget bound to it accepts.
 
-    Ids in the address are accepted; invalid values are noted and left out.
+    Call this before the widget. The address may name options by id; invalid values are noted and
+    left out.
 
     Args:
         key: of the widget.
@@ -85,7 +86,14 @@ def reset_unavailable_choice(key: str, options: Collection[Any], default: Any) -
 def substitute_choice(
     key: str, options: Collection[Any], nearest: Callable[[Any], Any]
 ) -> Any | None:
-    """Replace a choice that this page cannot show by its nearest option, until one leaves the page.
+    """Replace a choice that this page cannot show by its nearest option.
+
+    The choice comes back as soon as it is an option again, unless somebody chose another meanwhile.
+
+    Args:
+        key: of the widget.
+        options: the options of this page.
+        nearest: returns the option that is nearest to a choice.
 
     Returns:
         The choice that was just replaced, if any.
@@ -110,7 +118,7 @@ def substitute_choice(
 def check_link_value(key: str, description: str, is_possible: Callable[[str], bool]) -> None:
     """Note a value in the address that its widget will not accept, and remove it from there.
 
-    Streamlit would stop at an infinity where it wants an integer.
+    Streamlit itself would fail, for example at an infinity for an integer.
 
     Args:
         key: of the widget.
@@ -143,7 +151,7 @@ def note_removed(key: str, sentence: str) -> None:
 
 
 def record_page_change(page: str) -> None:
-    """Forget what another page wrote into the address when a page is opened."""
+    """When another page is opened, forget what the one before wrote into the address."""
     if st.session_state.get("page") != page:
         st.session_state["page"] = page
         st.session_state.pop(LAST_WRITTEN_PARAMS, None)
@@ -167,7 +175,13 @@ def save_bound_choices() -> None:
 
 
 def memoize(name: str, dependencies: object, make: Callable[[], T]) -> T:
-    """Return the value last made under this name, or make it again if `dependencies` changed."""
+    """Return the value last made under this name in the session; make it if `dependencies` changed.
+
+    Args:
+        name: of the value.
+        dependencies: what the value depends on.
+        make: makes the value.
+    """
     cache: dict[str, tuple[object, T]] = st.session_state.setdefault("kept", {})
     last = cache.get(name)
     if last is None or last[0] != dependencies:

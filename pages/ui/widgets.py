@@ -73,6 +73,7 @@ def _show_choice(
     first: T,
     **options: Any,
 ) -> T:
+    """Show a choice by the widget that `make` draws, after checking what the address asks for."""
     if "bind" in options:
         state.apply_link_choice(key, description, names)
     state.reset_unavailable_choice(key, names, first)
@@ -91,7 +92,18 @@ def choose_number(
     kind: str = "number_input",
     **options: Any,
 ) -> Any:
-    """Show a number that is kept in the address; an impossible one is noted or reset."""
+    """Show a number that is kept in the address; an impossible one is noted or reset.
+
+    Args:
+        label: of the control.
+        description: what is chosen, for the note on an invalid link.
+        low, high: limits; None for no limit.
+        default: the number at first, or None.
+        key: of the control.
+        container: where to show it.
+        kind: name of the widget.
+        **options: of the control.
+    """
 
     def is_possible(value: Any) -> bool:
         ends = -_MAX_NUMBER if low is None else low, _MAX_NUMBER if high is None else high
@@ -113,7 +125,7 @@ choose_on_slider = partial(choose_number, kind="slider")
 
 
 def show_tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]:
-    """Show tabs, the open one of which is in the address; others need not be drawn."""
+    """Show tabs and return them; the address has the open one, and others need not be drawn."""
     labels = {name: blocks.escape(name) for name in names}
     state.apply_link_choice(key, description, labels)
     state.reset_unavailable_choice(key, labels.values(), labels[names[0]])
@@ -153,7 +165,12 @@ def choose_mechanism(data: str) -> str:
 
 
 def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[str] = ()) -> str:
-    """Show the choice of a mechanism, grouped by guarantee; `ready_ids` have a shipped curve."""
+    """Show the choice of a mechanism, grouped by what the mechanisms protect and whom they trust.
+
+    Args:
+        cards: guarantees by mechanism id.
+        ready_ids: ids of mechanisms whose curve is shipped.
+    """
     headings, choices = {}, {}
     for group in groups.group_mechanisms(cards):
         headings[len(choices) + 1] = group.title
@@ -208,6 +225,7 @@ def _find_nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
 
 
 def _format_caption(choice: MechanismChoice, ready_ids: Collection[str]) -> str:
+    """Return what is shown beside a mechanism's name in the choice."""
     curve_state = ("curve ready" if choice.id in ready_ids else "no curve yet") if ready_ids else ""
     recommendation = choice.recommended and f"**{choice.recommended}**"
     return " · ".join(
@@ -337,6 +355,11 @@ def choose_item_features(data: str, ids: Collection[str]) -> tuple[str, ...]:
 
 
 def _choose_setting(cls: type[Mechanism], setting: Setting) -> Any:
+    """Show the control for a setting's type, and return the chosen value.
+
+    Raises:
+        DpmcError: the value is not valid.
+    """
     key = f"{cls.id}.{setting.name}"
     label = setting.name.replace("_", " ").capitalize()
     description = f"the setting {setting.name}"
@@ -377,6 +400,7 @@ def _choose_setting(cls: type[Mechanism], setting: Setting) -> Any:
 
 
 def _can_parse(cls: type[Mechanism], name: str, text: str) -> bool:
+    """Return whether a text is a valid value of a mechanism's setting."""
     try:
         parse_setting(cls, name, text)
     except DpmcError:

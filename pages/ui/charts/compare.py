@@ -140,7 +140,10 @@ def plot_comparison(
 
 
 def get_epsilon_range(ends: Interval, placed_lines: Sequence[PlottedLine]) -> Interval:
-    """Return the axis of epsilon: all of the grid, and what a change of unit moves beyond it."""
+    """Return the ends of an axis of epsilon that shows the grid's ends and every point of lines.
+
+    In another unit, a line may lie beyond the grid.
+    """
     epsilons = [*ends, *(float(x) for placed_line in placed_lines for x in placed_line.x)]
     return min(epsilons) / 1.15, max(epsilons) * 1.15
 
@@ -175,7 +178,7 @@ def _create_frame(
 
 
 def _list_names(placed_lines: Sequence[PlottedLine]) -> list[str]:
-    """Return the labels in the column, with what epsilon counts where that differs."""
+    """Return a short label for each line, with the unit of its epsilon if the units differ."""
     return [
         format_short_label(placed_line.line) + _format_unit(placed_line, placed_lines, "\n")
         for placed_line in placed_lines
@@ -185,21 +188,29 @@ def _list_names(placed_lines: Sequence[PlottedLine]) -> list[str]:
 def _format_unit(
     placed_line: PlottedLine, placed_lines: Sequence[PlottedLine], separator: str
 ) -> str:
-    """Return what an epsilon counts, for a narrow place; empty where all count the same."""
+    """Return the unit of a line's epsilon after a separator; empty if all lines have the same."""
     counts = placed_line.unit.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
     return f"{separator}{counts}" * (len({other.unit for other in placed_lines}) > 1)
 
 
 def _format_counts(placed_line: PlottedLine) -> str:
+    """Return the unit of a line's epsilon, and that it is not certified if so."""
     return placed_line.unit + ", not certified" * (not placed_line.is_certified)
 
 
 def _draw_label_column(
     fig: Figure, metric: Metric, tags: Sequence[Tag], y_range: Sequence[float], height: float
 ) -> None:
-    """Draw the vertical axis, and labels beside the frame.
+    """Draw the vertical axis, and labels at the right of the frame.
 
-    A label is as near as possible to what it names, and connected to it.
+    A label is as near as possible to the curve or level that it names, and connected to it.
+
+    Args:
+        fig: the figure.
+        metric: the metric of the vertical axis.
+        tags: the labels.
+        y_range: ends of the vertical axis.
+        height: of the frame, in pixels.
     """
     fig.update_layout(yaxis_range=y_range, yaxis_tickformat=metric.tick_format and PERCENT_TICKS)
     fig.add_annotation("axis", text=metric.axis_title)
@@ -236,8 +247,13 @@ def plot_accuracy_against_attacker(
 ) -> Figure:
     """Plot the metric against how often an attacker, who starts with a coin, is right at most.
 
-    The last three traces are what an epsilon moves: arrows, the positions by papers (hollow), and
-    the positions by releases.
+    The last three traces mark the chosen epsilon on every line: the position by the paper's claim
+    (hollow), the position by the releases, and an arrow from the first to the second.
+
+    Args:
+        tradeoff: the lines under one question.
+        epsilon: the chosen epsilon.
+        height: of the frame, in pixels.
     """
     picture = tradeoff.chart
     metric = tradeoff.chart.metric
@@ -349,18 +365,22 @@ def plot_accuracy_against_attacker(
 
 
 def _get_fill_color(track: TradeLine, bead: TradePoint) -> str:
+    """Return the colour of a point: that of its method if certified, else the background."""
     return get_style(track.line.mechanism).color if bead.state in _SOLID else PAPER
 
 
 def _attacker_position(right: float) -> float:
+    """Return where a success rate is on the axis; one that says nothing is in the gutter."""
     return _NO_BOUND if right > MAX_INFORMATIVE_RATE else log_odds(right)
 
 
 def _bead_position(bead: TradePoint) -> float:
+    """Return where a point is on the axis of the attacker, or in its gutter."""
     return _RAW if bead.state is BoundState.RAW else _attacker_position(bead.success_rate)
 
 
 def _place_band(track: TradeLine) -> Band:
+    """Return the band of a line on the axis of the attacker."""
     return track.line.band._replace(x=np.array([_bead_position(bead) for bead in track.points]))
 
 
@@ -427,7 +447,13 @@ def plot_epsilon_needed(
 def plot_best_ranges(
     standings: Sequence[LineComparison], x_range: Interval, waiting: Sequence[str] = ()
 ) -> Figure:
-    """Plot where each mechanism is clearly the best (thick), and where none is better (thin)."""
+    """Plot where each mechanism is clearly the best (thick), and where none is clearly better.
+
+    Args:
+        standings: the compared lines.
+        x_range: ends of the axis of epsilon.
+        waiting: ids of mechanisms without a point yet.
+    """
     fig, edge = _create_row_figure([entry.plotted for entry in standings], x_range, waiting)
     for k, entry in enumerate(standings):
         x = entry.plotted.x
@@ -460,7 +486,11 @@ def plot_best_ranges(
 def _create_row_figure(
     placed_lines: Sequence[PlottedLine], x_range: Interval, waiting: Sequence[str]
 ) -> tuple[Figure, float]:
-    """Create a frame with a labelled row for each mechanism; waiting ones come last."""
+    """Create a figure with a labelled row for each mechanism, and those without a point last.
+
+    Returns:
+        The figure, and the epsilon at its right edge.
+    """
     method_styles = [get_style(placed_line.line.mechanism) for placed_line in placed_lines] + [
         Style(MUTED, "")
     ] * len(waiting)

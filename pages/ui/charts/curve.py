@@ -37,11 +37,17 @@ EDGE_ROOM = 0.5  # of a stop, left of the first and right of the last one
 
 
 def plot_instrument(picture: CurveChart, epsilons: Sequence[float], *, certified: bool) -> Figure:
-    """Plot lines with bands over seeds, baselines and references, a rule, and finally the dot.
+    """Plot the chart of the instrument: lines with bands over seeds, and their references.
 
     The first line is this program's estimate from the reports. A second one, from the same reports
     and with the same certificate, is the paper's estimate. Markers are solid where the claim is
-    certified and hollow where it is only claimed.
+    certified and hollow where it is only claimed. The first shape is the rule at the chosen
+    epsilon, and the last trace is the dot there; the component moves both.
+
+    Args:
+        picture: the curves.
+        epsilons: the epsilons of the slider.
+        certified: whether the claim is certified.
     """
     stop_positions = {e: float(k) for k, e in enumerate(epsilons)}
     x_range = (-EDGE_ROOM, len(epsilons) - 1 + EDGE_ROOM)
@@ -94,7 +100,7 @@ def plot_instrument(picture: CurveChart, epsilons: Sequence[float], *, certified
 
 
 def _select_band(curve_line: Line, stop_positions: Mapping[float, float]) -> Band:
-    """Return the band at those epsilons that have a stop."""
+    """Return the band at those epsilons that have a stop, by the position of the stop."""
     mask = np.isin(curve_line.epsilon, [*stop_positions])
     selected = Band(*(values[mask] for values in curve_line.band))
     return selected._replace(x=np.array([stop_positions[e] for e in selected.x.tolist()]))
@@ -109,7 +115,7 @@ def _draw_lines(
     certified: bool,
     **trace: Any,
 ) -> list[Tag]:
-    """Draw the lines of a mechanism: this program's estimate, and behind it another.
+    """Draw the lines of a mechanism, the first one in front, and return labels of the others.
 
     Args:
         fig: the figure.
@@ -146,7 +152,12 @@ def _draw_lines(
 
 
 def build_stop_figures(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
-    """Return the instrument's picture with its dot and its rule at each stop."""
+    """Return the instrument's figure once for each stop, with its dot and its rule there.
+
+    Args:
+        fig: result of `plot_instrument`.
+        stops: for each stop, a mapping with the metric's `value`.
+    """
     *remainder, dot = fig.data
     (rule,) = fig.layout["shapes"]
     return [

@@ -111,7 +111,16 @@ def _draw_promise(
 ) -> None:
     """Draw a claim (hollow, crossed where refuted) and what is certified (filled).
 
-    An arrow at the end means that nothing finite is certified.
+    A triangle at the end of the axis means that nothing finite is certified.
+
+    Args:
+        fig: the figure.
+        method_style: style of the mechanism.
+        budgets: the claimed epsilon, or None, and the certified one.
+        position: on the vertical axis.
+        end: the largest epsilon that is drawn.
+        text: text beside the certified epsilon.
+        refuted: whether the claim is refuted.
     """
     claimed, proved = budgets
     filled = "circle" if math.isfinite(proved) else "triangle-right"

@@ -93,7 +93,14 @@ def plot_noise(
 
 
 def _plot_channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Figure:
-    """Plot the chances of each answer for each true value; pinned ones are hollow bars."""
+    """Plot the chances of each answer for each true value.
+
+    Args:
+        mechanism: id of the mechanism.
+        view: the channel.
+        name: name of the pinned channel.
+        pinned: the channel at another epsilon, drawn as hollow bars, or None.
+    """
     color = get_style(mechanism).color
     values = view.symbols
     count = len(view.symbols)
@@ -129,6 +136,7 @@ def _plot_channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) 
 
 
 def _format_probability(p: float) -> str:
+    """Return a probability in percent, with more decimals near 0 and 100."""
     return f"{p:.1%}" if 0.0005 < p < 0.9995 else f"{p:.3%}"
 
 
@@ -281,4 +289,5 @@ def plot_heatmaps(
 
 
 def _name_values(values: np.ndarray, names: tuple[str, str]) -> list[list[str]]:
+    """Return the names of values 0 and 1, row by row; empty for a missing value."""
     return [["" if np.isnan(v) else names[int(v)] for v in row] for row in values]

@@ -52,10 +52,12 @@ def plot_experiment(view: Look) -> Figure:
 
 
 def _list_arrays(curve: Series) -> list[Floats]:
+    """Return a series as the arrays of a `Band`."""
     return [*map(np.array, (curve.x, curve.mean, curve.low, curve.high, curve.seeds))]
 
 
 def _draw_series(fig: Figure, curve: Series, curve_style: Style, y: Axis) -> None:
+    """Draw one of our curves with its band, on the vertical axis `y`."""
     grid = _list_arrays(curve)
     if y.log:  # which has no place for what is not above 0
         grid[2] = np.maximum(grid[2], grid[1] / 1000)
@@ -71,7 +73,10 @@ def _draw_series(fig: Figure, curve: Series, curve_style: Style, y: Axis) -> Non
 
 
 def _draw_printed(fig: Figure, view: Look, label: str, curve_style: Style) -> None:
-    """Draw printed values as hollow marks, whatever is proved; the legend explains them."""
+    """Draw the paper's printed values of a series as hollow marks with their reading error.
+
+    Here hollow does not mean that something is only claimed; the legend says what it means.
+    """
     printed_points = [p for p in view.experiment.printed if p.series == label]
     fig.add_markers(
         [p.x for p in printed_points],

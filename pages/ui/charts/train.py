@@ -24,7 +24,7 @@ def plot_objective(mechanism: str, points: Points) -> Figure:
 
 
 def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
-    """Plot the metric of two runs by round, with their baselines and what no privacy reaches."""
+    """Plot the metric of two runs by round, with their baselines and nonprivate references."""
     metric = first.metric
     films = (first.recording, second.recording)
     last = max(film.frames[-1].round for film in films)
