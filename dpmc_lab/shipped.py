@@ -213,6 +213,7 @@ def _parse_records(
 
     @cache
     def restore_at(name: str, epsilon_text: str) -> tuple[Mechanism, JsonObject, JsonObject]:
+        """Return a mechanism at an epsilon, its settings, and its guarantee as a record has it."""
         settings = stamp["settings"][name] | (
             {"epsilon": float(epsilon_text)} if epsilon_text else {}
         )

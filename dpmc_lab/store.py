@@ -622,6 +622,7 @@ def _read_header(path: Path) -> bytes:
 
 
 def _open_connection(uri: str) -> sqlite3.Connection:
+    """Open a connection without implicit transactions, whose rows have names."""
     connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
     connection.row_factory = sqlite3.Row
     return connection

@@ -389,7 +389,13 @@ def _compare_answers(history: History, replayed: History) -> Bools:
 
 
 def _sum_losses(history: History, distances: tuple[float, ...], nonadaptive: Bools) -> Loss:
-    """Return the total loss of the answers whose query is nonadaptive, at their distances."""
+    """Return the total loss of the answers whose query is nonadaptive.
+
+    Args:
+        history: the answers; a release that is published several times has several.
+        distances: how far each answer moves.
+        nonadaptive: array of shape (n_answers,), whether each query depends on no earlier answer.
+    """
     losses = (
         dataclasses.replace(p.release, times=1).loss(distance)
         for p, distance, is_nonadaptive in zip(history, distances, nonadaptive, strict=False)

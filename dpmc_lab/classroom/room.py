@@ -610,6 +610,7 @@ def _statistic_distribution(
     waves = [_report_spectra(group.times, group.chance, step, size) for step, group in weighted]
 
     def distribution(share: float) -> Floats:
+        """Return the statistic's distribution if this share of the population says yes."""
         factors = (
             (share * yes + (1 - share) * no) ** group.people
             for group, (yes, no) in zip(groups, waves, strict=True)
@@ -930,6 +931,7 @@ class Room:
             return replace(self._view, askings=askings, guess_polls=polls, connected=n_connected)
 
     def _update_view(self, **changed: Any) -> None:
+        """Replace fields of the room's view."""
         with self._lock:
             self._view = replace(self._view, **changed)
 

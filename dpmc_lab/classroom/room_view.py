@@ -578,6 +578,7 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
     def write(
         kind: str, question: int, round_number: int, sender: Sender, poll: Poll, *subject: object
     ) -> None:
+        """Write a row: what it is, its question and round, and the reports of a poll."""
         prefix = (
             kind,
             _escape_formula(visible.questions[question]),

@@ -36,6 +36,7 @@ def list_data_sets() -> CommandReport:
     rows = [("name", "title", "")]
 
     def add(name: str, kind: str, title: str, description: str, terms: str, **extra: Any) -> None:
+        """Add a data set to the document and to the table."""
         available = kind == "sample" or public_sets.is_downloaded(name)
         entry = {"name": name, "kind": kind, "title": title, "available": available}
         entries.append(entry | {"about": description, "terms": terms} | extra)
@@ -84,6 +85,7 @@ def download_data_set(
         with Progress() as bar:
 
             def show_progress(n_bytes: int, total: int | None) -> None:
+                """Show how much has been downloaded."""
                 bar.update(
                     name, n_bytes, total or n_bytes, lambda count: f"{count / MEGABYTE:.1f} MB"
                 )

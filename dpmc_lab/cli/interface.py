@@ -115,6 +115,7 @@ def build_reader(parse: Callable[[str], T], expected: str) -> Callable[[str], T]
     """Return a reader for argparse whose error says that a text must be `expected`."""
 
     def read(text: str) -> T:
+        """Return the parsed text, or raise argparse's error."""
         try:
             return parse(text)
         except ValueError:
@@ -137,6 +138,7 @@ def _build_choice_reader(choices: Mapping[str, Any]) -> Callable[[str], Any]:
     """Return a reader for argparse that turns a word into the value it stands for."""
 
     def read(text: str) -> Any:
+        """Return the value of a word, or raise argparse's error."""
         if text not in choices:
             choice_names = ", ".join(map(repr, choices))
             raise argparse.ArgumentTypeError(
@@ -366,6 +368,7 @@ def format_document_table(
     """
 
     def cell(value: Any) -> str:
+        """Return a value as a cell; empty and missing values are a dash."""
         if isinstance(value, bool):
             return "yes" if value else "no"
         return f"{value:,}" if isinstance(value, int) else value or "-"
@@ -456,6 +459,7 @@ class Progress:
         self._task = ""
 
     def _write(self, text: str) -> None:
+        """Write text to standard error at once."""
         self._stream.write(text)
         self._stream.flush()
 

@@ -241,6 +241,7 @@ class BudgetOptions:
         cls = registry.get_mechanism(id)
 
         def hint(_: str) -> str:
+            """Return the settings of the mechanism, for an error."""
             known_settings = format_settings_table(cls)
             return (
                 f"{id} has these:\n{known_settings}" if known_settings else f"{id} has no settings"

@@ -270,6 +270,7 @@ def _run_trials(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> M
         progress_reports: list[engine.Way] = []
 
         def report_progress(progress: engine.Way) -> None:
+            """Report finished parts as a sweep does; those done before this run are skipped."""
             progress_reports.append(progress)
             n_before = progress_reports[0].done
             tell(

@@ -245,6 +245,7 @@ def answer_question(
             document["curve_seeds"] = len(curve_seeds)
 
     def tell_curve(report: sweep.SweepReport) -> None:
+        """Report the progress of the curve, counting all units of the answer."""
         n_other = total - report.total  # units of seeds that are not part of the curve
         work.report_progress("curve", n_other + report.skipped + report.n_ended, total)
 

@@ -192,6 +192,7 @@ def run_sweep(
             print_columns(core.load_training_ratings(source), json)
 
         def open_pool() -> core.Pool:
+            """Open the workers: those of the given cluster, or else processes of this machine."""
             if cluster is not None:
                 print(f"dpmc: connecting to {cluster} ...", file=sys.stderr, flush=True)
                 return clusters.ClusterPool(cluster, plan.sources)
@@ -363,6 +364,7 @@ def _handle_stop_signals(show: _ProgressBar | ProgressLines) -> Iterator[StopChe
     sender.setblocking(False)
 
     def listen_for_signals() -> None:
+        """Ask to stop at the first signal, and end the process at the second."""
         while (signum := receiver.recv(1)[0]) != _END_SIGNAL:
             if signum not in signals:
                 continue

@@ -62,6 +62,7 @@ def compare_with_published(
     """
 
     def build(settings: JsonObject) -> tuple[JsonObject, Guarantee]:
+        """Return all settings of the mechanism with these ones, and its guarantee."""
         mechanism = registry.create(id, epsilon=epsilon, delta=delta, **settings)
         return serialise_settings(mechanism), mechanism.guarantee(public)
 
@@ -125,6 +126,7 @@ def _format_bound(proved: Certified) -> str:
 
 
 def _format_setting(value: Any) -> str:
+    """Return a setting's value as text."""
     if isinstance(value, float):
         return f"{value:g}"
     return format_setting(value)

@@ -458,6 +458,7 @@ def load_shipped_charts(
     metrics = list_plotted_metrics(registry.get_mechanism(mechanism).task)
 
     def build_charts(uses_features: bool) -> tuple[CurveChart, ...]:
+        """Return the charts of the rows with, or without, public item features, one per metric."""
         selected_rows = {
             key: entry.select_seeds(seeds)
             for key, entry in rows.items()

@@ -139,6 +139,7 @@ def format_estimate_interval(estimate: Estimate, first: float, last: float) -> s
 
 
 def _format_interval_end(value: float, first: float, last: float) -> str:
+    """Return an end of an interval, or that it lies beyond the computed epsilons, first to last."""
     if value < first:
         return f"below {format_short_number(first)}"
     return f"beyond {format_short_number(last)}" if value > last else format_short_number(value, 2)
@@ -622,6 +623,7 @@ def locate_targets(
     first, last = plotted.x[[0, -1]].tolist()
 
     def locate(epsilon: float) -> float | None:
+        """Return the position of an epsilon on the slider; None beyond the last computed one."""
         if epsilon > last:
             return None
         return float(

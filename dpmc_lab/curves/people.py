@@ -824,10 +824,12 @@ class _Judge(NamedTuple):
         no, yes, debias_factor, noise = flips
 
         def share(scores: Floats | Ints) -> float:
+            """Return the liked share of the list that these scores of the other items give."""
             best = np.argsort(-scores, kind="stable")[: toplists.LIST_LENGTH]
             return float(np.mean(self.truth[best] > 0))
 
         def share_with_answers(chance: Floats) -> float:
+            """Return the liked share of the list from reports, flipped by uniform random numbers."""
             flipped = chance < np.where(self.signs > 0, yes, no)
             values = (np.where(flipped, -self.signs, self.signs) + yes - no) / debias_factor
             return share(visitor.score_items(self.other_items, self.prompt_items, values, noise))

@@ -157,7 +157,7 @@ class RememberedRun:
 
     @property
     def top(self) -> tuple[TopItem, ...]:
-        """Return the list of the recording's person, with privacy."""
+        """Return the private model's recommendation list for the person of the recording."""
         return self.recording.frames[-1].top
 
 

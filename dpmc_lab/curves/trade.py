@@ -276,6 +276,7 @@ def _build_trade_line(
     """Return a line of the chart for a curve, with what an audit measured."""
 
     def build_guarantee(epsilon: float) -> Guarantee:
+        """Return the guarantee of the curve's method at an epsilon."""
         settings = {**line.info.settings, "epsilon": epsilon}
         return restore_mechanism(line.mechanism, settings).guarantee(line.info.public)
 

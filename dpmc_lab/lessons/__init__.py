@@ -218,6 +218,7 @@ class SlideTemplate:
         scale = math.log10 if spec.get("log") else float
 
         def fill_keys(texts: str) -> dict[str, Any]:
+            """Return a table of the specification with values filled into its keys."""
             return {
                 _fill_text(text, current_values): content
                 for text, content in spec.get(texts, {}).items()

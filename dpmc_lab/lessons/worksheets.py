@@ -297,6 +297,7 @@ def render_lessons_page() -> str:
             yield grid.shape, grid.ravel().tolist()
 
     def encode_slide(slide: Slide) -> dict[str, Any]:
+        """Return a slide, its controls and all that they can reveal, as plain JSON values."""
         stops = [
             [*(control.values or control.options or range(N_THROWS))] for control in slide.move
         ]

@@ -140,7 +140,9 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
 
 
 def _build_affine_terms(v: Floats) -> Floats:
-    """Return W v + w, with W symmetric, as a matrix that is applied to the entries of W and w.
+    """Return the matrix that gives W v + w when multiplied by the entries of W and w.
+
+    W is symmetric, so only its upper triangle counts.
 
     Args:
         v: array of shape (d,).
@@ -241,6 +243,7 @@ def build_sum_query(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
     group = run.item_of_pair[pairs]
 
     def query_sum(v: Floats) -> Floats:
+        """Return the item's noisy sum at the factors v, array of shape (rank,)."""
         sent_factors = np.broadcast_to(v, (len(pairs), len(v)))
         masks = run.recommender.draw_masks(len(pairs))
         masked_total = run.third_party.add_answers(

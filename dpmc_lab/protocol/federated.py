@@ -200,6 +200,7 @@ class FederatedRun:
         )
 
     def _send(self, sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
+        """Count a message with profiles, and keep it if a profile is watched."""
         n_bytes = WORD_BYTES * profiles.size
         self.transcript.count_messages(kind, Traffic(1, n_bytes))
         if self.watch is not None:

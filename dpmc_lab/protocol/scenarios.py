@@ -610,6 +610,7 @@ def _describe_cost(guarantee: Guarantee, terms: tuple[SharedLaplace, ...]) -> tu
     """
 
     def certify_releases(*releases: SharedLaplace) -> float:
+        """Return the certified epsilon of some phases, with user factors held constant."""
         partial_guarantee = dataclasses.replace(
             guarantee, unaccounted=(), releases=LinearTerms(releases)
         )
@@ -927,6 +928,7 @@ class StaticUsers(Scenario):
         return 1, self.rank * (1 + self.masks)
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
+        """Add a share of noise to the gradient of every pair, and return all pairs."""
         pairs = np.arange(len(run.user_of_pair))
         phase = run.phase
         mixing = run.set_up(pairs, {})
@@ -1045,11 +1047,13 @@ class DynamicUsers(Scenario):
         )
 
     def _select_attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:
+        """Return the pairs that are online in a round and that the recommender picks."""
         online = self._select_online(run, pairs)
         run.wire.send(ONLINE, USERS, RECOMMENDER, {}, online, t)
         return self._pick_raters(run, online)
 
     def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
+        """Draw fresh masks and pieces of the hidden noise."""
         recommender = run.recommender
         return {
             "mask": recommender.draw_masks(len(groups)),

@@ -144,6 +144,7 @@ def evaluate_with_baselines(
     """
 
     def evaluate(model: Model) -> dict[str, float]:
+        """Return the metrics of a model; every model gets the same random numbers."""
         rng = create_generator(seed, f"evaluate on {problem.test.fingerprint}")
         return metrics.evaluate(task, model, problem.train, problem.test, rng)
 
@@ -252,6 +253,7 @@ def measure_gap(
         *_, (fitted, _) = mechanism.alternate(rating_matrices, start_rng)
 
     def measure_rmse(items: Floats) -> float:
+        """Return the test RMSE of item factors with user factors fitted to them."""
         model = factors_with_offsets(
             mechanism.fit_users(rating_matrices, items), items, public.middle
         )

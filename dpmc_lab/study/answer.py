@@ -767,6 +767,7 @@ def _compute_cost(question: Inquiry, advice: Advice, guarantee: Guarantee) -> Co
         return Cost(advice.certified, replaced, single_epsilon, single_epsilon)
 
     def guarantee_at(setting: float) -> Guarantee:
+        """Return the guarantee of the advised mechanism at another epsilon setting."""
         method = registry.create(advice.mechanism.id, epsilon=setting, delta=delta)
         return method.guarantee(guarantee.public)
 

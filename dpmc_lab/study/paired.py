@@ -126,6 +126,7 @@ class PairedMetrics:
         share = float(numerator @ self.mean) / total.value
 
         def possible(r: float) -> bool:
+            """Return whether the share may be r, so that numerator - r denominator may be 0."""
             weights = numerator - r * denominator
             return abs(float(weights @ self.mean)) <= self._half_width(weights, LEVEL)
 

@@ -116,6 +116,7 @@ def secure_guarantee(guarantee: Guarantee, observed: int) -> Guarantee:
     """
 
     def secure_release(release: Release) -> Release:
+        """Return a release with every sensitivity raised by the cost of exact sampling."""
         count = count_coordinates(release, observed)
         table = release.sensitivity
         raised = {

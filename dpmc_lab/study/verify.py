@@ -350,6 +350,7 @@ def _parse_mechanism(release_card: Mapping[str, Any]) -> Mechanism:
 
 
 def _parse_public_facts(data: Mapping[str, Any]) -> PublicFacts:
+    """Return the public facts of a card, with the numbers of users and items checked."""
     for name in ("users", "items"):
         check_number(name, data[name], at_least=1, at_most=MAX_USERS, integer=True)
     fields = {name: data[name] for name in ("users", "items", "low", "high", "cap")}

@@ -121,6 +121,7 @@ class ClusterPool:
         future: Future[Record | str] = Future()
 
         def finish(task: Any) -> None:
+            """Pass the result of a Dask task on to the future that the sweep waits for."""
             self._running.pop(future, None)
             try:
                 if task.status == "error":
@@ -394,7 +395,14 @@ def _wait_for_result(future: Any) -> Any:
 def build_partitioned_problem(
     all_ratings: PartitionedUsers, name: str, task: Task, split: Split | None, seed: int
 ) -> PartitionedProblem:
-    """Split all ratings into those to train on and those to test on.
+    """Build a problem by splitting the ratings of every user, which stay in their partitions.
+
+    Args:
+        all_ratings: the prepared ratings.
+        name: of the data.
+        task: what is predicted.
+        split: how ratings are held out (default: as the task does it).
+        seed: of the split.
 
     Raises:
         InvalidSetting: the share of test ratings is not between 0 and 1.

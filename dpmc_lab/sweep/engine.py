@@ -123,6 +123,7 @@ def initialise_worker(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches everybody; the parent decides
 
     def watch_lifeline() -> None:
+        """End this process when the parent's end of the pipe is closed."""
         with suppress(EOFError, OSError):
             lifeline.recv_bytes()
         os._exit(1)
@@ -327,6 +328,7 @@ def warm_up() -> None:
 
 
 def _get_process_context() -> Any:
+    """Return how this system starts worker processes."""
     # Never a fork of this process: it may hold locks and threads. A fork server has loaded the
     # library once and hands out copies in milliseconds; elsewhere each worker loads it anew.
     if sys.platform != "linux":
@@ -617,6 +619,7 @@ class _Sweep:
             time.sleep(POLL_SECONDS)
 
     def _record_failure(self, unit: Unit, reason: str) -> None:
+        """Report a unit as failed, and release its claim."""
         self._report.failed[unit] = reason
         self._claims.drop(unit.key)
 

@@ -231,6 +231,7 @@ class Unit:
 
     @property
     def _key_columns(self) -> tuple[str, list[str], str, str, int]:
+        """Return what the keys of the unit and of its curve have in common."""
         mechanism = self.mechanism
         return self.source, list(self.steps), self.split_text, mechanism.id, mechanism.revision
 

@@ -363,5 +363,6 @@ def _owner_lock_path(folder: Path) -> Path:
 
 
 def _belongs_to_user(folder: Path) -> bool:
+    """Return whether a path is a folder, and no link, of this user."""
     status = folder.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()

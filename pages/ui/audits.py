@@ -29,6 +29,8 @@ def make_audit_work(mechanism: Mechanism, seed: int) -> Work:
     """Return the work that audits a mechanism on small generated ratings."""
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> Audited:
+        """Audit the mechanism; for output perturbation also measure what one rating moves."""
+
         def tell(n_done: int, total: int, label: str, partial_report: AuditReport) -> None:
             report(n_done, total, label, display=Audited(partial_report))
 

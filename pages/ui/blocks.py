@@ -155,6 +155,7 @@ def show_chart_numbers(
     """Show the text alternative and the table of one chart, or of several, in an expander."""
 
     def show_details() -> None:
+        """Show the text and the table."""
         st.text(alt)
         if table is not None:
             show_table(table, alt=f"Numbers of the chart: {alt}")
@@ -296,6 +297,7 @@ def show_download_button(file: File) -> None:
     messages: SimpleQueue[str] = state.memoize(f"download {file.label}", None, SimpleQueue)
 
     def make() -> str | bytes:
+        """Make the file's content, and pass on why it failed, or an empty message."""
         message = "Something went wrong inside the program; the server's log has details."
         try:
             content = file.make()
@@ -439,6 +441,7 @@ def poll_job(job: Job | None, first: Snapshot, draw: Callable[[Snapshot], None])
 
     @st.fragment(run_every=interval if running else None)
     def panel() -> None:
+        """Draw the job's current snapshot, or the whole page again if it has changed state."""
         now = job.snapshot()
         if running and (not now.active or (first.result is None and now.result is not None)):
             st.rerun()

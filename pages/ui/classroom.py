@@ -174,6 +174,11 @@ def get_worker_slots() -> jobs.WorkerSlots:
 
 
 def _require_teacher() -> None:
+    """Check that this session is the teacher's.
+
+    Raises:
+        NotTheTeacher: it is not.
+    """
     if not is_teacher():
         raise NotTheTeacher("Only the teacher may do this: open the link printed at the start.")
 
@@ -251,6 +256,7 @@ def _list_outgoing_addresses() -> list[str]:
 
 
 def _list_hostname_addresses() -> list[str]:
+    """Return the addresses that this machine's host name stands for."""
     try:
         return socket.gethostbyname_ex(socket.gethostname())[2]
     except OSError:
@@ -322,6 +328,7 @@ def _require_class(handler: RequestHandler) -> RequestHandler:
     """Wrap a request handler so that it runs only in class mode, and explains every refusal."""
 
     async def guarded_handler(request: Request) -> Response:
+        """Handle a request in class mode; answer with a sentence if it is refused."""
         from dpmc_lab.classroom.room import MalformedReport, PhoneWaiting, ReportRejected
 
         try:

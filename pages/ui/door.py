@@ -89,6 +89,7 @@ class HostGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_policy(message: Message) -> None:
+            """Send a message, with the content security policy if it starts a response."""
             if message["type"].endswith("http.response.start"):  # of a websocket too
                 message = {**message, "headers": [*message.get("headers", ()), POLICY]}
             await send(message)

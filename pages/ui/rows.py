@@ -211,6 +211,7 @@ def read_grid_rows(
     dependencies = (grid_keys.name, names, tuple(epsilons), tuple(seeds))
 
     def collect_rows(results_store: Store | None, last: int) -> GridRows:
+        """Read the stored and the shipped rows of the grid, and build a chart for each metric."""
         stored_curves: dict[str, lines.CurveRows] = {}
         shipped_curves: dict[str, lines.CurveRows] = {}
         present: Collection[str] = ()
@@ -340,6 +341,7 @@ def poll_runs(location: RunLocation, name: str, draw: Callable[[], None], *, run
     """
 
     def poll() -> None:
+        """Draw the part, or the whole page again once the runs have ended."""
         if running and not is_running(location, name):
             st.rerun()
         try:

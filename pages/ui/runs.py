@@ -70,6 +70,7 @@ def make_training_work(
     metric = choose_headline_metric(mechanism.task).name
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
+        """Fit everything, report every round, and return the finished run."""
         report(0, 0, "preparing the data")
         with stop_when(stopped):
             problem = make()
@@ -118,6 +119,7 @@ def make_training_work(
             return method_metrics[metric]
 
         def on_step(method: Mechanism, step: Step) -> None:
+            """Report a round, record it in the film, and note what the run has spent."""
             if step.model is not None:
                 models[method.id] = step.model
             new_releases, publications[:] = tuple(publications), []
@@ -161,6 +163,7 @@ def make_training_work(
             report(0, 0, label, result=build_run(result), display=camera.recording)
 
         def build_run(result: experiment.Result) -> FinishedRun:
+            """Return the finished run, with a film that has the last round and the reference."""
             frames = camera.recording.frames
             if not frames or frames[-1].round < result.rounds or frames[-1].metric is None:
                 with stop_when(lambda: False):  # small, and there even where the run was stopped
@@ -194,6 +197,7 @@ def make_training_work(
     spent_messages = [f"{mechanism.name} had not begun and has spent nothing"]
 
     def work_with_budget_note(report: ProgressReporter, stopped: Callable[[], bool]) -> FinishedRun:
+        """Do the work; if it is stopped, add to the message what it has spent."""
         try:
             return work(report, stopped)
         except DpmcError as error:
@@ -250,7 +254,10 @@ def make_reading_work(content: bytes, name: str, options: Mapping[str, Any]) -> 
     """
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> Dataset | Refused:
+        """Read the upload; return its faults if it is refused."""
+
         def tell(n_done: int, total: int) -> None:
+            """Report how much has been read."""
             label = "sorting the ids" if n_done >= total else f"{100 * n_done // total} % read"
             report(n_done, total, label)
 
@@ -268,7 +275,10 @@ def make_download_work(name: str) -> Work:
     """Return the work that downloads a public set, checks it and unpacks it."""
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> None:
+        """Download the set."""
+
         def progress(have: int, total: int | None) -> None:
+            """Report how much has arrived, and end the download if the job is stopped."""
             if stopped():
                 raise DpmcError("stopped; what arrived is dropped, and a new start begins anew")
             size = "" if total is None else f" of {total / 1e6:.1f}"

@@ -118,6 +118,7 @@ class ChartPreloader:
         link = self._start if scope.get("path", "/").endswith("/") else self._other
 
         async def send_with_link(message: Message) -> None:
+            """Send a message, with the link to the drawing code if it starts a page."""
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 names = dict(headers)
@@ -130,6 +131,7 @@ class ChartPreloader:
 
 
 async def _redirect_to_start(request: Request) -> RedirectResponse:
+    """Redirect to the bare address of the first page, keeping the query."""
     prefix = "../" if request.url.path.endswith("/") else "./"
     return RedirectResponse(prefix + (f"?{request.url.query}" if request.url.query else ""))
 

@@ -78,6 +78,7 @@ class RunHistory:
         self._drop({run.number for run in self.runs if run.data_key == data})
 
     def _drop(self, numbers: set[int]) -> None:
+        """Forget the runs with these numbers."""
         self.runs = [run for run in self.runs if run.number not in numbers]
         self.pinned -= numbers
         self.ticked = [number for number in self.ticked if number not in numbers]

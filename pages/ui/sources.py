@@ -190,6 +190,7 @@ def compute_before_after(id: str, mechanism: Mechanism) -> Any:
         return noise.select_block(build_problem((ratings, ratings), task).train)
 
     def release_corner(_: Ratings) -> Any:
+        """Run the mechanism on the selected block."""
         return noise.run_on_block(
             mechanism, compute_once(id, select_corner, f"corner for {task.value}")
         )

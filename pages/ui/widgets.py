@@ -106,6 +106,7 @@ def choose_number(
     """
 
     def is_possible(value: Any) -> bool:
+        """Return whether a number is within the limits."""
         ends = -_MAX_NUMBER if low is None else low, _MAX_NUMBER if high is None else high
         return ends[0] <= float(value) <= ends[1]
 
@@ -213,6 +214,7 @@ def _find_nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
     task = registry.get_mechanism(id).task
 
     def similarity(other: str) -> tuple[bool, bool, bool]:
+        """Return how much of another mechanism's promise and task is the same, for sorting."""
         guarantee = cards[other]
         same_task = registry.get_mechanism(other).task is task
         return (
