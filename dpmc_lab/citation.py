@@ -35,7 +35,7 @@ class CitedPaper:
 
     @property
     def bibtex(self) -> str:
-        """Return its BibTeX entry."""
+        """Return the BibTeX entry of the paper."""
         fields = {
             "title": f"{{{self.title}}}",
             "author": " and ".join(self.authors),

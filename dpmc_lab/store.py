@@ -364,6 +364,7 @@ def translate_store_errors(path: Path) -> Iterator[None]:
     def build_error(
         template: str, detail: object, kind: type[StoreError] = StoreError
     ) -> StoreError:
+        """Return an error that names the store's file."""
         return kind(f"the result store {path} {template.format(detail)}")
 
     try:
@@ -388,6 +389,7 @@ def _error_code(error: sqlite3.Error) -> int:
 
 
 def _missing_store_error(path: Path) -> StoreMissing:
+    """Return the error that there is no store yet."""
     return StoreMissing(f"there is no result store at {path} yet: 'dpmc sweep' makes one")
 
 
@@ -569,9 +571,11 @@ class Store:
             raise ValueError(f"no {missing}")
 
     def _pragma(self, name: str) -> int:
+        """Return the value of an integer setting of SQLite."""
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
 
     def _has_tables(self) -> bool:
+        """Return whether the file has any tables."""
         return bool(self.connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0])
 
 

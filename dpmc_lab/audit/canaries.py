@@ -80,7 +80,7 @@ class CanaryPlan:
         return replace(self.table, values=np.where(is_heads, self.heads, self.tails)).to_ratings()
 
     def keep_first(self, count: int) -> CanaryPlan:
-        """Return the plan with fewer canaries; the cells of the others are as in the table."""
+        """Return the plan with its first canaries only; other cells are as in the table."""
         is_dropped = self.owner >= count
         return replace(
             self,
@@ -91,7 +91,13 @@ class CanaryPlan:
 
 
 def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
-    """Return several ways to plant canaries of a unit, each of which a rehearsal tries."""
+    """Return several plans for canaries, all of which a rehearsal tries.
+
+    Args:
+        table: the ratings.
+        change: what a canary changes, which is the privacy unit.
+        rng: random numbers for the choice of cells and rows.
+    """
     values = table.values
     low = table.ends[0]
     high = table.ends[-1]

@@ -156,7 +156,7 @@ class AuditFinding:
     releases: tuple[ReleaseFinding, ...] = ()
 
     def as_dict(self) -> JsonObject:
-        """Return plain JSON values, with null for what is infinite."""
+        """Return the finding as plain JSON values, with null for infinite numbers."""
         values: JsonObject = _to_json(dataclasses.asdict(self))
         for release_values, release in zip(values["releases"], self.releases, strict=True):
             release_values["fits"] = release.fits
@@ -164,7 +164,7 @@ class AuditFinding:
 
 
 def _to_json(value: Any) -> Any:
-    """Return plain JSON values, with null for what is infinite."""
+    """Return a value as plain JSON values, with null for infinite numbers."""
     if isinstance(value, dict):
         return {name: _to_json(element) for name, element in value.items()}
     if isinstance(value, list | tuple):
@@ -205,12 +205,12 @@ class AuditReport(AuditSubject):
 
     @property
     def measured(self) -> float:
-        """Return the largest bound; 0 where nothing was found."""
+        """Return the largest valid lower bound on epsilon; 0 where nothing was found."""
         return (self.best and self.best.epsilon) or 0.0
 
     @property
     def refuted(self) -> Refuted:
-        """Return the most severe contradiction."""
+        """Return the most severe contradiction among the findings."""
         order = list(Refuted)
         return max((f.refuted for f in self.findings), key=order.index, default=Refuted.NOTHING)
 

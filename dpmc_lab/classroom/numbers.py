@@ -185,7 +185,7 @@ class Squares(NamedTuple):
 
 
 def build_squares(lit: RatingInfluence) -> Squares:
-    """Return the changes of a matrix as blocks of neighbouring cells."""
+    """Return how far one rating moves each cell of a matrix, in blocks of neighbouring cells."""
     n_films = lit.changes.shape[1] // N_SQUARES
     blocks = lit.changes.reshape(len(lit.changes), N_SQUARES, n_films).max(axis=2)
     brightness = np.sqrt(blocks * (blocks >= _MIN_BRIGHTNESS * blocks.max()) / blocks.max())

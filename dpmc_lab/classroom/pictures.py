@@ -234,9 +234,11 @@ class CurvePlot(NamedTuple):
         top = max(values) if self.high is None else self.high
 
         def left(stop: int) -> float:
+            """Return the position of a stop in percent of the plot's width."""
             return 100 * stop / max(last_stop, 1)
 
         def bottom(value: float) -> float:
+            """Return the position of a value in percent of the plot's height."""
             return float(np.interp(value, (self.low, top), (0, 100)))
 
         plot, legend = [], []

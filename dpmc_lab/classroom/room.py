@@ -264,7 +264,7 @@ class Poll:
 
     @property
     def groups(self) -> tuple[LinkedReports, ...]:
-        """Return the reports by how often people answered."""
+        """Return the reports, grouped by how often people answered."""
         linked = self.linked or (LinkedReports(self.reports, 1, self.yes),)
         return tuple(group._replace(chance=_flip_probability(self.channel)) for group in linked)
 
@@ -421,6 +421,7 @@ def _distributions(people: int, times: int, chance: float, step: int) -> Floats:
 
 
 def _next_power_of_two(minimum: int) -> int:
+    """Return the smallest power of two that is at least 2 and at least the minimum."""
     return max(2, 1 << (minimum - 1).bit_length())
 
 

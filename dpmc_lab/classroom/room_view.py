@@ -169,7 +169,7 @@ def describe_respondents(poll: Poll, sender: Sender) -> str:
 
 
 def build_guess_rows(view: View, guess_poll: GuessPoll) -> list[ShareRow]:
-    """Return how many have chosen each option of a guess; nothing before it is locked."""
+    """Return a row for each option of a guess; the counts are hidden until it is locked."""
     rows = []
     people = len(guess_poll.reports)
     for index, (option, chosen) in enumerate(
@@ -380,7 +380,15 @@ def describe_coin_rule(rule: CoinRule) -> str:
 
 
 def explain_epsilon(epsilon: float, phones: int = CLASS_SIZE) -> tuple[str, str, str]:
-    """Explain an epsilon per answer: for an answer, for a guesser, and for the class."""
+    """Explain an epsilon per answer in three sentences.
+
+    They say how often a phone reports the opposite, how often a guess from the report is right, and
+    how accurate the shares of the class are.
+
+    Args:
+        epsilon: of one answer.
+        phones: number of phones.
+    """
     channel = room.build_phone_channel(epsilon)
     class_width = room.class_half_width(channel, phones)
     population_width = room.population_half_width(channel, phones)
@@ -419,7 +427,7 @@ def explain_two_coins(epsilon: float) -> str:
 
 
 def explain_cost(questions: int, epsilon: float) -> str:
-    """Return the total epsilon of a person, with each question asked once."""
+    """Return a sentence on the total epsilon of a person who answers each question once."""
     if questions == 1:
         return f"1 answer at {epsilon:g}: asking again costs as much again."
     return f"{questions} answers at {epsilon:g}: {questions * epsilon:g} in all for each person."
@@ -547,10 +555,12 @@ def _pluralise(count: int, noun: str) -> tuple[str, str]:
 
 
 def _format_count(count: int, noun: str) -> str:
+    """Return a count with its noun: '1 phone', '2 phones'."""
     return " ".join(_pluralise(count, noun))
 
 
 def _singular(sender: Sender) -> str:
+    """Return the noun for one sender of a kind: 'phone', 'hand'."""
     return sender.value.removesuffix("s")
 
 
@@ -635,7 +645,7 @@ def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) ->
 
 
 def _guess_lines(guess_poll: GuessPoll) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each option of a guess."""
+    """Yield the row of the CSV table for each option of a guess."""
     people = len(guess_poll.reports)
     sender = Sender.PHONES.value
     for option, chosen in zip(guess_poll.options, guess_poll.count_options(), strict=True):

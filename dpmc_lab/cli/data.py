@@ -151,6 +151,7 @@ def check_ratings_file(
 
 
 def _format_item(text: str) -> str:
+    """Return a text as an entry of a list."""
     return paragraph(text, "  ", "- ")
 
 

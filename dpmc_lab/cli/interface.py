@@ -164,7 +164,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_commands(parser: argparse.ArgumentParser, command_table: Mapping[str, Command]) -> None:
-    """Add all commands with their help."""
+    """Add all commands with their help to a parser."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in command_table.items():
         if isinstance(command, CommandGroup):
@@ -391,7 +391,7 @@ def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
 
 
 def format_facts(entries: Iterable[tuple[str, str]]) -> str:
-    """Return a (name, text) pair per paragraph, with the name in a column on the left."""
+    """Return (name, text) pairs as paragraphs, with the names in a column at the left."""
     return "\n".join(paragraph(text, " " * 13, f"  {name:<10} ") for name, text in entries if text)
 
 

@@ -172,7 +172,7 @@ class ReadingOptions:
 
 
 def print_columns(ratings: Ratings, json: bool) -> None:
-    """Print the columns of a file that were used; beside JSON on standard error."""
+    """Print which columns of a file were used, to standard error if JSON is printed."""
     if columns := [f"{role} = {name}" for role, name in label_columns(ratings.columns).items()]:
         print("columns:", ", ".join(columns), file=sys.stderr if json else sys.stdout, flush=True)
 
@@ -316,7 +316,7 @@ def parse_frequency(option: str, text: str) -> int:
 
 
 def parse_steps(texts: Iterable[str]) -> list[Transform]:
-    """Parse the preparation.
+    """Return the steps of a preparation from their command-line texts.
 
     Raises:
         InvalidSetting: a step is not valid.

@@ -422,7 +422,7 @@ def make_release(
 
 
 def _write_deployment_card(path: Path | None, released: Export | VerifiedRelease) -> None:
-    """Write a card as JSON, whole or not at all.
+    """Write a release's deployment card as JSON; nothing without a path.
 
     Raises:
         DpmcError: the file exists already.
@@ -438,7 +438,12 @@ def _write_deployment_card(path: Path | None, released: Export | VerifiedRelease
 def _read_catalogue(
     catalogue: str | None, users: str | None, outside_rule: OutsideRatings
 ) -> CatalogueLists | str | None:
-    """Read the catalogue that --catalogue and --users ask for.
+    """Read the lists of a catalogue; without a file of items, return `catalogue` as it was typed.
+
+    Args:
+        catalogue: what --catalogue gives: a file of items, FROM_DATA, or None.
+        users: what --users gives: how many there are, or a file of their ids.
+        outside_rule: what --outside gives.
 
     Raises:
         DpmcError: a file cannot be used.

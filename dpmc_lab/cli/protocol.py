@@ -168,6 +168,7 @@ def _play_federation(scenario: str, data: str | None, play_options: PlayOptions)
 
 
 def _build_problem(data: str, task: Task, play_options: PlayOptions) -> Problem:
+    """Build the problem of a protocol from its data, with the task's own preparation and split."""
     return build_problem(play_options.reading.load(data), task, seed=play_options.seed)
 
 

@@ -231,7 +231,7 @@ def _without_shipped(plan: core.Plan) -> core.Plan:
 
 
 def open_local_pool(plan: core.Plan, processes: int) -> core.LocalPool:
-    """Open the processes for a plan."""
+    """Open processes for a plan, no more than it has units."""
     return core.LocalPool(plan.sources, min(processes, max(len(plan.units), 1)))
 
 
@@ -241,7 +241,13 @@ def run_plan(
     open_pool: Callable[[], core.Pool],
     as_json: bool,
 ) -> None:
-    """Run a plan and say what was done.
+    """Run a plan, and print how many rows there are or which units failed.
+
+    Args:
+        plan: the plan.
+        store: receives the rows.
+        open_pool: opens the workers.
+        as_json: whether progress is written as JSON lines for programs.
 
     Raises:
         KeyboardInterrupt: it was stopped.

@@ -81,7 +81,7 @@ class AnswerSentences(NamedTuple):
 
 
 def format_answer(finding: Finding) -> AnswerSentences:
-    """Word a finding."""
+    """Return the sentences that word a finding."""
     question = finding.question
     attack = finding.attack
     payer_text = "; ".join(map(_format_payer, finding.payers))
@@ -400,8 +400,10 @@ def strip_bold(text: str) -> str:
 
 
 def _serialise_interval(interval: IntervalEstimate) -> dict[str, float | None]:
+    """Return an interval as plain JSON values, with null for infinite ends."""
     return {name: _finite_or_none(value) for name, value in interval._asdict().items()}
 
 
 def _finite_or_none(value: float | None) -> float | None:
+    """Return a number, or None if it is infinite or missing."""
     return value if value is not None and math.isfinite(value) else None

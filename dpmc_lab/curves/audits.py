@@ -88,6 +88,7 @@ def describe_changed_row(changed_row: ChangedRow) -> str:
 
 
 def _format_rating(value: float | None) -> str:
+    """Return a rating as text, or that it is missing."""
     return "missing" if value is None else f"{value:g}"
 
 

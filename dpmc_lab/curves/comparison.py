@@ -132,7 +132,7 @@ def describe_line_comparison(comparison: LineComparison, index: int) -> str:
 
 
 def tabulate_line_comparisons(comparisons: Sequence[LineComparison]) -> Table:
-    """Return every epsilon of every line with what is clearly better and worse there."""
+    """Return how every line compares with its rivals at each of its epsilons, as columns."""
     rows = [
         (
             comparison.plotted.line.label,

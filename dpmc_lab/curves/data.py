@@ -36,7 +36,16 @@ def format_user_name(ratings: Ratings, user: int) -> str:
 
 
 def locate_ratings(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the row, the column and the index of each rating among some users and items."""
+    """Locate ratings in the block of some users and some items.
+
+    Args:
+        ratings: the ratings.
+        users: indices of the block's rows.
+        items: indices of the block's columns.
+
+    Returns:
+        Row and column in the block, and index among all ratings, of each rating in the block.
+    """
     column_of = np.full(ratings.public.items, -1)
     column_of[items] = np.arange(len(items))
     rating_index = np.concatenate(
@@ -104,7 +113,11 @@ class Tail(NamedTuple):
 
 
 def compute_histogram(ratings: Ratings, bins: int = 40) -> Histogram:
-    """Return one bar per value where there are few values, else `bins` equal bins of the range."""
+    """Return the histogram of the rating values.
+
+    It has one bar per value if there are at most `bins` values, else `bins` equal bars over the
+    public range.
+    """
     values, counts = np.unique(ratings.values, return_counts=True)
     if len(values) <= bins:
         gaps = np.diff(values)

@@ -371,6 +371,7 @@ def build_curve_chart(
     counterparts = {cls.nonprivate_counterpart for cls in classes} - references
 
     def select_by_mechanism(ids: Collection[str], curves: Iterable[Curve]) -> tuple[Curve, ...]:
+        """Return the curves of these mechanisms, in their order."""
         return tuple(curve for curve in curves if curve.mechanism in ids)
 
     return CurveChart(

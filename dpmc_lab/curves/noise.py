@@ -44,7 +44,7 @@ from dpmc_lab.curves.text import Table, build_table, format_count
 
 
 def find_main_release(guarantee: Guarantee) -> Release | None:
-    """Return the release with the most values, which is worth a picture; None without releases."""
+    """Return the release with the most values, which pictures show; None without releases."""
     releases = [release for _, release in guarantee.releases]
     return max(releases, key=lambda r: (len(r.shape), r.times), default=None)
 
@@ -219,7 +219,11 @@ def compute_noise_view(
 
 
 def tabulate_noise_shape(views: Mapping[float, Density | ChannelChances]) -> Table:
-    """Return the noise of a release at one or two epsilons as columns."""
+    """Return the noise of a release as columns.
+
+    Args:
+        views: the noise at one or two epsilons, by epsilon.
+    """
     table: Table = {}
     for epsilon, noise_view in views.items():
         if isinstance(noise_view, ChannelChances):

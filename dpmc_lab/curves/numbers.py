@@ -432,7 +432,7 @@ class GainShare(NamedTuple):
 def find_gain_ends(
     chart: CurveChart, line: Line, epsilon: float
 ) -> tuple[Interval | None, Interval | None]:
-    """Return what the line's baseline and the nonprivate reference reach at an epsilon."""
+    """Return the intervals of the line's baseline and of the nonprivate reference at an epsilon."""
     baseline_id = chart.baseline_id(line)
     curves: tuple[Line | FlatLine, ...] = (*chart.baselines, *chart.private_baselines, *chart.lines)
     baselines = (

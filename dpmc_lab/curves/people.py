@@ -266,7 +266,7 @@ def _read_people_file(data: str, task: Task, key: str) -> Any:
 
 
 def load_visitor_lists(data: str, task: Task, key: str) -> VisitorLists | None:
-    """Load what ships with the samples for a visitor's lists; None where there is nothing."""
+    """Load what a visitor's lists on a curve are computed from; None if a sample has none."""
     document = _read_people_file(data, task, key)
     if document is None or key not in document.get("yours", ()):
         return None
@@ -829,7 +829,7 @@ class _Judge(NamedTuple):
             return float(np.mean(self.truth[best] > 0))
 
         def share_with_answers(chance: Floats) -> float:
-            """Return the liked share of the list from reports, flipped by uniform random numbers."""
+            """Return the liked share of the list from reports, flipped by these random numbers."""
             flipped = chance < np.where(self.signs > 0, yes, no)
             values = (np.where(flipped, -self.signs, self.signs) + yes - no) / debias_factor
             return share(visitor.score_items(self.other_items, self.prompt_items, values, noise))

@@ -354,6 +354,7 @@ def describe_gap(gap: Gap) -> str:
 
 
 def _format_spread(value: MeanWithError) -> str:
+    """Return a mean with twice its standard error: '0.912 ± 0.003'."""
     return f"{value.mean:.3f} ± {value.error:.3f}"
 
 

@@ -71,7 +71,7 @@ def collect_metrics(result: Result) -> dict[str, Mapping[str, float]]:
 
 
 def find_run_metric(result: Result) -> Metric:
-    """Return the metric that stands for a run where there is room for one number."""
+    """Return the headline metric of a run's task, in units of the data."""
     return choose_headline_metric(result.mechanism.task).in_units_of(result.problem.train.public)
 
 

@@ -37,7 +37,7 @@ def escape_markdown(text: str, invisible: str = "<!-- -->") -> str:
 
 
 def build_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """Return a table by columns from its rows."""
+    """Return the columns of a table by name, from its rows."""
     row_list = list(rows)
     return {name: [row[index] for row in row_list] for index, name in enumerate(names)}
 

@@ -273,6 +273,7 @@ def render_lessons_page() -> str:
     index_by_text: dict[Any, int] = {}
 
     def store_once(element: Any) -> int:
+        """Return the index under which a text is stored, storing it if it is new."""
         return index_by_text.setdefault(element, len(index_by_text))
 
     def encode_reveals(

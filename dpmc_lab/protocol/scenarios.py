@@ -409,7 +409,7 @@ class Scenario:
         )
 
     def count_phases(self, users: int) -> int:
-        """Return the number of phases."""
+        """Return the number of phases: the setting, or else by the rule of `choose_phase_count`."""
         if self.user_factors is not None:
             return 1
         return self.phases or choose_phase_count(self.epsilon, users, self.rank)
@@ -536,7 +536,7 @@ class Scenario:
         raise NotImplementedError
 
     def _handle_departures(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
-        """Handle that the users of these pairs left in the middle of a round."""
+        """React to users who left in the middle of a round; here nothing happens."""
 
     def predict_traffic(self, raters: Ints, users: int) -> dict[str, Traffic]:
         """Return the traffic of a whole run by kind of message, with everybody always present.
@@ -786,7 +786,7 @@ class ScenarioRun:
         return factors
 
     def refit_users(self, items: Floats) -> Floats:
-        """Return the user factors, fitted to published item factors and each user's ratings."""
+        """Return the user factors: those passed in, or else fitted to published item factors."""
         return (
             self._held_factors
             if self._held_factors is not None
@@ -801,7 +801,15 @@ class ScenarioRun:
         )
 
     def find_leaving(self, pairs: Ints, t: int) -> Bools:
-        """Return which pairs leave in a round, or in the set-up (0) of the first phase."""
+        """Return which pairs leave in a round.
+
+        Args:
+            pairs: array of shape (n,), indices of the pairs.
+            t: number of the round; 0 for the set-up, which users leave only in the first phase.
+
+        Returns:
+            Array of shape (n,).
+        """
         leaving_users = [user for round, user in self.settings.leaves.departures if round == t]
         return np.isin(
             self.user_of_pair[pairs], leaving_users if t or not self.phase.n_prior_rounds else []
@@ -879,7 +887,12 @@ class ScenarioRun:
         return sums
 
     def finish_round(self, sums: Floats, pairs: Ints) -> None:
-        """Let the recommender make its step, and record the round."""
+        """Let the recommender make its gradient step, and record the round.
+
+        Args:
+            sums: array of shape (n_items, rank), the decoded sums of the round.
+            pairs: indices of the pairs in these sums.
+        """
         steps = self.phase.steps
         summed_items = np.unique(self.item_of_pair[pairs])
         if steps and np.array_equal(steps[-1][0], pairs):
@@ -925,6 +938,7 @@ class StaticUsers(Scenario):
     masks: bool = setting(True, "hide each gradient from the third party by a mask")
 
     def _count_message_numbers(self) -> tuple[int, int]:
+        """Return how many numbers a set-up message and one with item factors hold."""
         return 1, self.rank * (1 + self.masks)
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
@@ -939,6 +953,7 @@ class StaticUsers(Scenario):
         return pairs
 
     def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
+        """Draw fresh masks; nothing if users send their gradients without masks."""
         return {"mask": run.recommender.draw_masks(len(groups))} if self.masks else {}
 
     def _handle_departures(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
@@ -1018,6 +1033,7 @@ class DynamicUsers(Scenario):
         return np.minimum(raters, self.picked) if self.picked else raters
 
     def _count_message_numbers(self) -> tuple[int, int]:
+        """Return how many numbers a set-up message and one with item factors hold."""
         return 1 + self.rank, 3 * self.rank
 
     def predict_traffic(self, raters: Ints, users: int) -> dict[str, Traffic]:

@@ -112,9 +112,11 @@ def recommend_method(
     id, reason = _choose_method(task, change, public, epsilon, trust)
 
     def create_at(epsilon_setting: float) -> Mechanism:
+        """Create the recommended mechanism at an epsilon setting."""
         return registry.create(id, epsilon=epsilon_setting, delta=delta)
 
     def guarantee_at(epsilon_setting: float) -> Guarantee:
+        """Return the guarantee of the recommended mechanism at an epsilon setting."""
         return create_at(epsilon_setting).guarantee(public)
 
     if not registry.has_setting(registry.get_mechanism(id), "delta"):

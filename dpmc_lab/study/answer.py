@@ -106,6 +106,7 @@ class Inquiry:
 
     @property
     def _reference_label(self) -> str:
+        """Return what errors call the user's own reference."""
         return f"reference ({self.metric.label})"
 
     @property
@@ -326,7 +327,7 @@ class UserScores:
 
     @classmethod
     def from_result(cls, result: Result) -> UserScores:
-        """Score the held-out ratings of a run."""
+        """Return the scores of a run's held-out ratings."""
         problem = result.problem
         train = problem.train
         test = problem.test
@@ -423,6 +424,7 @@ def run_missing_units(
     """
 
     def list_missing() -> list[Unit]:
+        """Return the units whose scores are not in the cache yet."""
         return [unit for unit in units if cache.get(unit.key) is None]
 
     report_progress(len(units) - len(list_missing()), len(units))

@@ -92,7 +92,7 @@ class PairedMetrics:
         return cls(values.mean(axis=0), by_user, by_seed, by_both, users, seeds)
 
     def with_constant(self, value: float) -> PairedMetrics:
-        """Add a method whose metric is known and does not vary."""
+        """Return the metrics with one more method, whose metric is known and does not vary."""
         user, seed, interaction = (
             np.pad(matrix, ((0, 1), (0, 1)))
             for matrix in (self.by_user, self.by_seed, self.by_both)

@@ -304,7 +304,7 @@ def check_public_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequenc
 
 
 def split_features(public: PublicFacts, columns: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the columns of each item feature by name."""
+    """Return the columns of each item feature by name, from an array with those of all features."""
     ends = np.cumsum([count for _, count in public.features])[:-1]
     blocks = np.split(columns, ends, axis=1) if public.features else []
     return {n: block for (n, _), block in zip(public.features, blocks, strict=True)}
@@ -814,7 +814,7 @@ def _describe_release(
 
 
 def check_output_path(path: Path) -> None:
-    """Check before the work that an export can be written there.
+    """Check, before a release is computed, that it can be written to a path.
 
     Raises:
         InvalidSetting: the name of the file does not end in .npz.

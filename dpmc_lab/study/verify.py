@@ -109,10 +109,7 @@ def verify_release(path: str | Path) -> VerifiedRelease:
 
 
 def list_unverifiable(verified: VerifiedRelease) -> tuple[str, ...]:
-    """Return in sentences what cannot be seen from a file.
-
-    The first does not apply to a signed file.
-    """
+    """Return sentences on what verification cannot show; the first is void for a signed file."""
     arrays = verified.release_card["arrays"]
     guarantee = verified.guarantee
     only_answers = all(name in ID_ARRAYS or find_direct_release(guarantee, name) for name in arrays)
@@ -183,7 +180,14 @@ def verify_signature(path: Path, allowed: Path, signer: str | None = None) -> st
 def _run_ssh_keygen(
     command: str, signature: Path, allowed: Path, *options: str, signed_file: Path | None = None
 ) -> tuple[int, str]:
-    """Return the exit status and the output of ssh-keygen.
+    """Run ssh-keygen -Y, and return its exit status and its output.
+
+    Args:
+        command: what it does with signatures.
+        signature: the file with the signature.
+        allowed: the list of allowed signers.
+        *options: further options.
+        signed_file: the file to send to its standard input, if any.
 
     Raises:
         DpmcError: it does not run.
@@ -292,7 +296,7 @@ def _check_card(
 
 
 def _escape(text: str) -> str:
-    """Return text from a stranger with its control characters escaped and its length cut."""
+    """Return a stranger's text with its control characters escaped, cut if it is long."""
     plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_MAX_FAULT_LENGTH])
     return plain if len(text) <= _MAX_FAULT_LENGTH else f"{plain}..."
 

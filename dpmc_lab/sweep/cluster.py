@@ -291,6 +291,14 @@ def open_partitioned_problem(
 
     Only ids of users and items, and sums, leave the workers.
 
+    Args:
+        address: of the Dask scheduler.
+        data: path of the folder.
+        mechanism: the mechanism, which must support partitions.
+        reading: how the files are read.
+        split: how ratings are held out (default: as the task does it).
+        seed: of the split.
+
     Raises:
         DpmcError: the data or the cluster cannot be used.
     """

@@ -73,7 +73,7 @@ class RecentCache:
         self._cached: OrderedDict[Hashable, Any] = OrderedDict()
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the value of a key, computing it where it is not cached."""
+        """Return the value of a key, computing it if it is not cached."""
         with self._lock:
             if key not in self._cached:
                 while len(self._cached) >= self.size:  # freed before the new value is computed
@@ -340,7 +340,7 @@ def _get_process_context() -> Any:
 
 @contextmanager
 def _prepare_children() -> Iterator[None]:
-    """Start processes inside the block with one thread of linear algebra and without Ctrl-C."""
+    """Let processes that the block starts have one thread of linear algebra, and no Ctrl-C."""
     if os.name == "posix":
         resource_tracker.ensure_running()  # first, because its start lets Ctrl-C through again
     previous = {name: os.environ.get(name) for name in THREADS}
@@ -671,4 +671,5 @@ class _Sweep:
 
 
 def _format_row_count(waiting: Sequence[Record]) -> str:
+    """Return the number of finished rows with its noun."""
     return f"{len(waiting)} finished row{'' if len(waiting) == 1 else 's'}"

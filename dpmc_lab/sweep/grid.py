@@ -295,6 +295,7 @@ def build_plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
     def try_preparation(
         fingerprint: str, task: Task, takes_item_features: bool
     ) -> tuple[tuple[str, ...], Split | None, str]:
+        """Return the preparation of a task on a source, tried only once for each combination."""
         return _try_preparation(grid, source_by_fingerprint[fingerprint], task, takes_item_features)
 
     units: dict[str, Unit] = {}
@@ -353,6 +354,7 @@ def _has_setting(name: str, id: str) -> bool:
 
 
 def _adds_noise(id: str) -> bool:
+    """Return whether the mechanism with this id adds noise, and so has an epsilon."""
     return registry.adds_noise(registry.get_mechanism(id))
 
 

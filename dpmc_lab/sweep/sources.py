@@ -251,6 +251,7 @@ def _locate_file(data: str) -> Path:
 
 
 def _remove_names(ratings: Ratings) -> Ratings:
+    """Return ratings without ids of users and items, and without titles."""
     return dataclasses.replace(ratings, user_ids=None, item_ids=None, titles=None)
 
 
@@ -260,6 +261,7 @@ def _hash_content(ratings: Ratings) -> list[str | None]:
 
 
 def _hash_array(array: np.ndarray[Any, Any]) -> str:
+    """Return the SHA-256 of an array's bytes."""
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
@@ -310,7 +312,7 @@ class PrivateFolder:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables of the child, whose home and temporary files are in the folder."""
+        """Return the child's environment, whose home and temporary files are in the folder."""
         folder = str(self.path)
         names = (locks.FOLDER_VARIABLE, "DPMC_HOME", "TMPDIR", "TEMP", "TMP")
         return {**os.environ, **dict.fromkeys(names, folder)}
@@ -359,6 +361,7 @@ class PrivateFolder:
 
 
 def _owner_lock_path(folder: Path) -> Path:
+    """Return the path of the lock that the owner of a private folder holds."""
     return folder / locks.OWNER_LOCK
 
 

@@ -32,6 +32,7 @@ def make_audit_work(mechanism: Mechanism, seed: int) -> Work:
         """Audit the mechanism; for output perturbation also measure what one rating moves."""
 
         def tell(n_done: int, total: int, label: str, partial_report: AuditReport) -> None:
+            """Report the progress of the audit, with its report so far."""
             report(n_done, total, label, display=Audited(partial_report))
 
         report(0, 0, "the first pair")

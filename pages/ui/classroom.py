@@ -375,6 +375,7 @@ def _require_room() -> Room:
 
 
 def _json_response(status: int, **fields: Any) -> Response:
+    """Return a JSON response that no browser stores."""
     return JSONResponse(fields, status, _HEADERS)
 
 

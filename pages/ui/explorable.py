@@ -250,6 +250,7 @@ def _render_font() -> str:
 
 
 def _encode_base64(content: bytes) -> str:
+    """Return bytes as base64 text."""
     return base64.b64encode(content).decode("ascii")
 
 
@@ -266,6 +267,7 @@ def _render_colors() -> str:
     }
 
     def format_declarations(kind: str) -> str:
+        """Return CSS variables with the colours of the light or the dark theme."""
         return " ".join(f"--st-{name}: {theme[kind][key]};" for name, key in names.items())
 
     fixed = f"--st-base-radius: {theme['baseRadius']};"

@@ -195,6 +195,7 @@ class Job:
             self._turn.wait_for(self._is_halted, seconds)
 
     def _is_halted(self) -> bool:
+        """Return whether the job is over, or waits for somebody to resume it."""
         return not self._now.active or (self._now.paused and not self._single_step)
 
     def wait(self, seconds: float) -> None:
@@ -215,6 +216,7 @@ class Job:
         return replace(now, stopping=now.active and stopping, is_held=now.active and is_held)
 
     def _update_snapshot(self, **values: Any) -> None:
+        """Replace fields of the snapshot."""
         self._now = replace(self._now, **values)
 
     def _report(

@@ -73,7 +73,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
 
 
 def render_run_report(run: FinishedRun) -> str:
-    """Render a run as one file, including charts and their library."""
+    """Render a run as one HTML file, with its metrics, its guarantee and its charts."""
     result = run.result
     description = cards.build_privacy_card(result.guarantee, columns=result.problem.train.columns)
     titled_figures = [

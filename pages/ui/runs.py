@@ -223,6 +223,7 @@ def make_example_film(mechanism: Mechanism, ratings: Ratings, data: str = "") ->
     partial_runs: list[FinishedRun] = []
 
     def report(*_: Any, result: FinishedRun | None = None, **__: Any) -> None:
+        """Keep every result that the work reports."""
         partial_runs.extend([] if result is None else [result])
 
     def has_nonprivate_model() -> bool:

@@ -202,6 +202,7 @@ def _open_for_writing(folder: Path, key: str, kind: str) -> IO[bytes]:
 
 
 def _is_running(folder: Path, key: str) -> bool:
+    """Return whether a sweep is running, which holds its lock."""
     return locks.is_held(_trace_path(folder, key, "lock"))
 
 

@@ -522,7 +522,7 @@ def _create_row_figure(
 def _draw_row_segments(
     fig: Figure, row: int, ends: Sequence[tuple[Any, Any]], color: str, width: float, **trace: Any
 ) -> None:
-    """Draw segments of a row."""
+    """Draw horizontal segments in a row; `ends` has the two epsilons of each."""
     x = [end for pair in ends for end in (*pair, None)][:-1]
     fig.add_stroke(x, [-row] * len(x), color, line_width=width, **trace)
 
@@ -536,7 +536,7 @@ def _draw_row_markers(
     size: int,
     **trace: Any,
 ) -> None:
-    """Draw a mechanism's markers in its row."""
+    """Draw a mechanism's markers at these epsilons in its row, with a text for each."""
     label = placed_line.line.label
     marker = get_style(placed_line.line.mechanism)
     hover = f"{label}<br>epsilon %{{x:.4g}} {_format_counts(placed_line)}<br>{HOVER_TEXT}"
