@@ -132,7 +132,9 @@ class Claims:
         """Claim a name; return False where another process has it."""
         if self._file is not None:
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte_offset(name))
+                fcntl.lockf(
+                    self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _compute_byte_offset(name)
+                )
             except OSError as error:  # others: a file system without such locks
                 return error.errno not in (errno.EAGAIN, errno.EACCES)
         return True
@@ -141,7 +143,7 @@ class Claims:
         """Release a name, so that others can claim it."""
         if self._file is not None:
             with suppress(OSError):
-                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte_offset(name))
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _compute_byte_offset(name))
 
     def close(self) -> None:
         """Release all names."""
@@ -150,6 +152,6 @@ class Claims:
             self._file = None
 
 
-def _byte_offset(name: str) -> int:
+def _compute_byte_offset(name: str) -> int:
     """Return the position of the byte that stands for a name; it may lie beyond the file's end."""
     return int(name[:15], 16)  # 15 digits fit into a file position

@@ -156,7 +156,7 @@ _TYPES = {"string": str, "float64": int | float, "int64": int, "bool_": int, "js
 
 
 @cache
-def _required_schema() -> tuple[str, ...]:
+def _list_required_schema() -> tuple[str, ...]:
     """Return the columns and unique indices that a store must have."""
     with closing(sqlite3.connect(":memory:")) as empty:
         for statement in _TABLES:
@@ -370,7 +370,7 @@ def translate_store_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as cause:
-        code = _error_code(cause)
+        code = _get_error_code(cause)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise build_error("is locked by another program", "", StoreLocked) from None
         raise build_error(_SQLITE_MESSAGES.get(code, _OTHER), cause) from None
@@ -383,12 +383,12 @@ def translate_store_errors(path: Path) -> Iterator[None]:
         raise build_error(_DAMAGED.format(" ({})"), detail) from None
 
 
-def _error_code(error: sqlite3.Error) -> int:
+def _get_error_code(error: sqlite3.Error) -> int:
     """Return SQLite's primary code of an error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte; the rest are details
 
 
-def _missing_store_error(path: Path) -> StoreMissing:
+def _build_missing_error(path: Path) -> StoreMissing:
     """Return the error that there is no store yet."""
     return StoreMissing(f"there is no result store at {path} yet: 'dpmc sweep' makes one")
 
@@ -449,7 +449,7 @@ class Store:
     def stamp(self) -> int:
         """Return a number that changes whenever another connection has written."""
         with translate_store_errors(self.path):
-            return self._pragma("data_version")
+            return self._read_pragma("data_version")
 
     def add(self, records: Iterable[Record]) -> int:
         """Write finished units, all or none; a unit that is stored already stays as it is.
@@ -534,7 +534,7 @@ class Store:
             try:
                 return self._prepare(read_only)
             except sqlite3.OperationalError as error:
-                if _error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                if _get_error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                     raise
                 time.sleep(0.02)
 
@@ -551,9 +551,9 @@ class Store:
                     for statement in _TABLES:
                         execute(statement)
         elif not self._has_tables():  # about to be made by another program, or never begun
-            raise _missing_store_error(self.path)
-        version = self._pragma("user_version")
-        if self._pragma("application_id") != APPLICATION:
+            raise _build_missing_error(self.path)
+        version = self._read_pragma("user_version")
+        if self._read_pragma("application_id") != APPLICATION:
             raise StoreError(f"{self.path} is not a result store: choose another file with --store")
         if version > VERSION:
             raise StoreError(
@@ -562,7 +562,9 @@ class Store:
                 " with --store"
             )
         existing = {name for (name,) in execute(_SHAPE)}
-        if missing := next((name for name in _required_schema() if name not in existing), None):
+        if missing := next(
+            (name for name in _list_required_schema() if name not in existing), None
+        ):
             if missing == "column shown.key":  # the last table that was added
                 raise StoreError(
                     f"the result store {self.path} is from an older version of this program, which"
@@ -570,7 +572,7 @@ class Store:
                 )
             raise ValueError(f"no {missing}")
 
-    def _pragma(self, name: str) -> int:
+    def _read_pragma(self, name: str) -> int:
         """Return the value of an integer setting of SQLite."""
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
 
@@ -597,14 +599,14 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
         return _open_connection(f"{uri}?mode=rwc")
     if not path.is_file():
-        raise _missing_store_error(path)
+        raise _build_missing_error(path)
     connection = _open_connection(f"{uri}?mode=ro")
     try:
         connection.execute("SELECT COUNT(*) FROM sqlite_schema")
         return connection
     except sqlite3.OperationalError as error:
         connection.close()
-        if _error_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        if _get_error_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise
     wal_path = path.with_name(path.name + "-wal")
     if wal_path.exists():

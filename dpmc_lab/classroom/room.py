@@ -282,7 +282,8 @@ class Poll:
         if not self.reports:
             return None
         return Bounds(
-            self.yes / self.reports, *_binomial_interval(self.yes, self.reports, MISS_RATE / 2)
+            self.yes / self.reports,
+            *_compute_binomial_interval(self.yes, self.reports, MISS_RATE / 2),
         )
 
     @property
@@ -292,7 +293,7 @@ class Poll:
         It is (reported - f) / (1 - 2f) for a flip chance f. It is unbiased and may lie outside
         0..1; every display, and every interval, uses `clamped_share`.
         """
-        return _pooled_share(self.groups)
+        return _pool_shares(self.groups)
 
     @property
     def clamped_share(self) -> float:
@@ -308,7 +309,7 @@ class Poll:
         """
         if not self.reports:
             return None
-        ends = _class_count_interval(self.groups, MISS_RATE / 2)
+        ends = _compute_class_interval(self.groups, MISS_RATE / 2)
         return Bounds(self.clamped_share, *(end / self.people for end in ends))
 
     @property
@@ -319,7 +320,7 @@ class Poll:
         """
         if not self.reports:
             return None
-        return Bounds(self.clamped_share, *_population_interval(self.groups, MISS_RATE / 2))
+        return Bounds(self.clamped_share, *_compute_population_interval(self.groups, MISS_RATE / 2))
 
     def interval_for(self, phones: int) -> Bounds:
         """Return the interval that another number of phones would give at exactly this share.
@@ -329,7 +330,7 @@ class Poll:
         chance = _flip_probability(self.channel)
         yes = round(phones * (chance + self.clamped_share * (1 - 2 * chance)))
         people = (LinkedReports(phones, 1, yes, chance),)
-        return Bounds(self.clamped_share, *_population_interval(people, MISS_RATE / 2))
+        return Bounds(self.clamped_share, *_compute_population_interval(people, MISS_RATE / 2))
 
 
 def compute_share_difference(first: Poll, second: Poll, alarm: float = MISS_RATE) -> Bounds | None:
@@ -349,7 +350,7 @@ def compute_share_difference(first: Poll, second: Poll, alarm: float = MISS_RATE
     people = first.people
     if not people or people != second.people:
         return None
-    low, high = _class_count_interval(
+    low, high = _compute_class_interval(
         first.groups + tuple(group.mirrored for group in second.groups), alarm / 2
     )
     return Bounds(first.share - second.share, low / people - 1, high / people - 1)
@@ -367,7 +368,7 @@ _TAIL_TOLERANCE = 1e-9  # error of a tail probability that is tolerated
 _ROUNDING = 1e-12  # a smaller chance may be rounding error of a transform
 
 
-def _binomial_interval(count: int, total: int, tail: float) -> tuple[float, float]:
+def _compute_binomial_interval(count: int, total: int, tail: float) -> tuple[float, float]:
     """Return the ends of the interval of Clopper and Pearson for a share.
 
     Args:
@@ -381,7 +382,9 @@ def _binomial_interval(count: int, total: int, tail: float) -> tuple[float, floa
     return low, high
 
 
-def _report_spectra(times: int, chance: float, step: int, size: int) -> NDArray[np.complex128]:
+def _compute_report_spectra(
+    times: int, chance: float, step: int, size: int
+) -> NDArray[np.complex128]:
     """Return the Fourier transforms of the distribution of a person's statistic.
 
     Args:
@@ -400,7 +403,7 @@ def _report_spectra(times: int, chance: float, step: int, size: int) -> NDArray[
 
 
 @lru_cache(maxsize=2)
-def _distributions(people: int, times: int, chance: float, step: int) -> Floats:
+def _compute_distributions(people: int, times: int, chance: float, step: int) -> Floats:
     """Return the distributions of a group's statistic for every number of people who answer yes.
 
     Args:
@@ -414,7 +417,7 @@ def _distributions(people: int, times: int, chance: float, step: int) -> Floats:
     """
     last = step * people * times
     size = _next_power_of_two(last + 1)
-    yes, no = np.log(_report_spectra(times, chance, step, size))
+    yes, no = np.log(_compute_report_spectra(times, chance, step, size))
     n_yes = np.arange(people + 1)[:, None]
     distributions: Floats = np.fft.irfft(np.exp(n_yes * yes + (people - n_yes) * no), size)
     return np.maximum(distributions[:, : last + 1], 0.0)
@@ -425,7 +428,7 @@ def _next_power_of_two(minimum: int) -> int:
     return max(2, 1 << (minimum - 1).bit_length())
 
 
-def _grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
+def _choose_grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
     """Return what a reported yes adds to the statistic in each group, in whole steps of a grid.
 
     The weight that is rounded to the grid is 1 / (times (1 - 2f)) for a flip chance f.
@@ -438,7 +441,7 @@ def _grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
 
 
 @lru_cache(maxsize=1024)
-def _class_count_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[int, int]:
+def _compute_class_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[int, int]:
     """Return the minimum and the maximum number of people whose answer may be yes.
 
     Outside these numbers, the chance of so many reported yes, or of so few, is at most `tail`,
@@ -447,14 +450,14 @@ def _class_count_interval(groups: tuple[LinkedReports, ...], tail: float) -> tup
     people = sum(group.people for group in groups)
     mirrored = [group.mirrored for group in groups]
     low, n_no = (
-        min(_min_count(side_groups, tail), _min_supported_count(side_groups))
+        min(_find_min_count(side_groups, tail), _find_min_supported_count(side_groups))
         for side_groups in (groups, mirrored)
     )
     high = people - n_no
     return (low, high) if low <= high else (min(low, people), min(low, people))
 
 
-def _pooled_share(groups: Sequence[LinkedReports]) -> float:
+def _pool_shares(groups: Sequence[LinkedReports]) -> float:
     """Return the unbiased share of all groups, with each person counting once."""
     return sum(group.people * group.share for group in groups) / sum(
         group.people for group in groups
@@ -468,16 +471,16 @@ def _pooled_share(groups: Sequence[LinkedReports]) -> float:
 # which leaves a wider interval.
 
 
-def _min_supported_count(groups: Sequence[LinkedReports]) -> int:
+def _find_min_supported_count(groups: Sequence[LinkedReports]) -> int:
     """Return the lower end of the likelihood-ratio interval of a class, as a number of people.
 
     It is the number of all people unless the estimated share is above 1.
     """
-    if _pooled_share(groups) <= 1:
+    if _pool_shares(groups) <= 1:
         return sum(group.people for group in groups)
     best = np.zeros(1)  # by N: the largest log-likelihood if N people of the groups so far say yes
     for group in groups:
-        distributions = _distributions(group.people, group.times, group.chance, 1)
+        distributions = _compute_distributions(group.people, group.times, group.chance, 1)
         yes = min(group.yes, np.flatnonzero(distributions[-1] > _ROUNDING)[-1])
         logs = np.log(np.maximum(distributions[:, yes], _ROUNDING**2))
         combined = np.full(len(best) + len(logs) - 1, -math.inf)
@@ -487,7 +490,7 @@ def _min_supported_count(groups: Sequence[LinkedReports]) -> int:
     return int(np.flatnonzero(best >= best.max() - SUPPORT - _TAIL_TOLERANCE)[0])
 
 
-def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
+def _find_min_count(groups: Sequence[LinkedReports], tail: float) -> int:
     """Return the minimum number of people whose answer may be yes.
 
     With fewer, the chance of so many reported yes is at most `tail`, however these people are
@@ -495,15 +498,16 @@ def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
     people.
     """
     *earlier, (last, step) = sorted(
-        zip(groups, _grid_weights(groups), strict=True), key=lambda weighted: weighted[0].people
+        zip(groups, _choose_grid_weights(groups), strict=True),
+        key=lambda weighted: weighted[0].people,
     )
     unit = earlier[0][1] if len(earlier) == 1 else 1  # a single earlier group needs no grid
     # [N, t]: the largest chance that the earlier groups reach t if N of their people say yes.
     tails = np.ones((1, 1))
     statistic = step * last.yes
     for group, weight in earlier:
-        tails = _max_tails(
-            tails, _distributions(group.people, group.times, group.chance, weight // unit)
+        tails = _compute_max_tails(
+            tails, _compute_distributions(group.people, group.times, group.chance, weight // unit)
         )
         statistic += weight * group.yes
     # What the last group must reach, given the groups before it.
@@ -511,13 +515,14 @@ def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
     inside = np.clip(thresholds, 0, tails.shape[1] - 1)
     reached = np.where(thresholds < tails.shape[1], tails[:, inside], 0.0)
     is_likely = (
-        reached @ _distributions(last.people, last.times, last.chance, 1).T > tail - _TAIL_TOLERANCE
+        reached @ _compute_distributions(last.people, last.times, last.chance, 1).T
+        > tail - _TAIL_TOLERANCE
     )
     counts = np.add(*np.nonzero(is_likely))
     return int(counts.min(initial=sum(group.people for group in groups)))
 
 
-def _max_tails(tails: Floats, distributions: Floats) -> Floats:
+def _compute_max_tails(tails: Floats, distributions: Floats) -> Floats:
     """Return the largest tails of a sum, over all ways to spread N people over its two groups.
 
     The largest tails of a group are themselves the tails of a distribution. It dominates every
@@ -540,7 +545,9 @@ def _max_tails(tails: Floats, distributions: Floats) -> Floats:
 
 
 @lru_cache(maxsize=1024)
-def _population_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[float, float]:
+def _compute_population_interval(
+    groups: tuple[LinkedReports, ...], tail: float
+) -> tuple[float, float]:
     """Return a confidence interval for the share of yes in the population that people come from.
 
     Args:
@@ -551,24 +558,24 @@ def _population_interval(groups: tuple[LinkedReports, ...], tail: float) -> tupl
     mirrored = tuple(group.mirrored for group in groups)
     if all(group.times == 1 for group in groups):  # Clopper and Pearson, through the channel
         (group,) = groups
-        ends = _binomial_interval(group.yes, group.people, tail)
+        ends = _compute_binomial_interval(group.yes, group.people, tail)
         low, high = ((end - group.chance) / (1 - 2 * group.chance) for end in ends)
     else:
-        low = _min_share(groups, tail)
-        high = 1 - _min_share(mirrored, tail)
-    low = min(low, _min_supported_share(groups))
-    high = max(high, 1 - _min_supported_share(mirrored))
+        low = _find_min_share(groups, tail)
+        high = 1 - _find_min_share(mirrored, tail)
+    low = min(low, _find_min_supported_share(groups))
+    high = max(high, 1 - _find_min_supported_share(mirrored))
     return max(low, 0.0), min(high, 1.0)
 
 
-def _min_supported_share(groups: Sequence[LinkedReports]) -> float:
+def _find_min_supported_share(groups: Sequence[LinkedReports]) -> float:
     """Return the lower end of the likelihood-ratio interval of a population, as a share.
 
     It is 1 unless the estimated share is above 1.
     """
-    if _pooled_share(groups) <= 1:
+    if _pool_shares(groups) <= 1:
         return 1.0
-    distribution, statistic = _statistic_distribution(groups)
+    distribution, statistic = _build_statistic_distribution(groups)
     best = distribution(1.0)
     statistic = min(statistic, np.flatnonzero(best > _ROUNDING)[-1])
 
@@ -579,14 +586,14 @@ def _min_supported_share(groups: Sequence[LinkedReports]) -> float:
     return 0.0 if support_excess(0.0) > 0 else float(brentq(support_excess, 0, 1, xtol=1e-9))
 
 
-def _min_share(groups: Sequence[LinkedReports], tail: float) -> float:
+def _find_min_share(groups: Sequence[LinkedReports], tail: float) -> float:
     """Return the share of a population below which so many reported yes have at most this chance.
 
     Args:
         groups: people grouped by how often each reported.
         tail: the chance.
     """
-    distribution, statistic = _statistic_distribution(groups)
+    distribution, statistic = _build_statistic_distribution(groups)
 
     def tail_excess(share: float) -> float:
         """Return by how much the chance of so many reported yes exceeds `tail`."""
@@ -597,18 +604,20 @@ def _min_share(groups: Sequence[LinkedReports], tail: float) -> float:
     return 1.0 if tail_excess(1.0) < 0 else float(brentq(tail_excess, 0, 1, xtol=1e-9))
 
 
-def _statistic_distribution(
+def _build_statistic_distribution(
     groups: Sequence[LinkedReports],
 ) -> tuple[Callable[[float], Floats], int]:
     """Return a function from a population's share to the statistic's distribution, and its value.
 
     The second part is the observed value of the statistic.
     """
-    weighted = list(zip(_grid_weights(groups), groups, strict=True))
+    weighted = list(zip(_choose_grid_weights(groups), groups, strict=True))
     statistic = sum(step * group.yes for step, group in weighted)
     last = sum(step * group.people * group.times for step, group in weighted)
     size = _next_power_of_two(last + 1)
-    waves = [_report_spectra(group.times, group.chance, step, size) for step, group in weighted]
+    waves = [
+        _compute_report_spectra(group.times, group.chance, step, size) for step, group in weighted
+    ]
 
     def distribution(share: float) -> Floats:
         """Return the statistic's distribution if this share of the population says yes."""
@@ -957,7 +966,7 @@ class Room:
         two tabs, asks once.
         """
         with self._lock:
-            view = self._open_view()
+            view = self._get_open_view()
             last = len(view.questions) - 1
             check_number("question", question, at_least=0, at_most=last, integer=True)
             self._update_view(guess_poll_number=0)
@@ -1010,7 +1019,9 @@ class Room:
             ReportRejected: the room is closed.
         """
         with self._lock:
-            self._update_view(questions=_clean_questions((*self._open_view().questions, question)))
+            self._update_view(
+                questions=_clean_questions((*self._get_open_view().questions, question))
+            )
 
     def set_epsilon(self, epsilon: float) -> None:
         """Set the epsilon of answers to questions that have not been asked yet.
@@ -1021,7 +1032,7 @@ class Room:
         """
         flip_threshold(epsilon)
         with self._lock:
-            self._open_view()
+            self._get_open_view()
             self._update_view(epsilon=float(epsilon))
 
     def ask_guess(self, title: str, options: Sequence[str], right: int | None = None) -> None:
@@ -1036,7 +1047,7 @@ class Room:
             ReportRejected: a question is open, or the room is closed.
         """
         with self._lock:
-            view = self._open_view()
+            view = self._get_open_view()
             if isinstance(view.open, Asking) and not view.locked:
                 raise ReportRejected("A question is still open. Lock it on the page Class first.")
             number = -1 - len(view.guess_polls)
@@ -1064,7 +1075,7 @@ class Room:
         check_number("hands", hands, at_least=1, at_most=MAX_PHONES, integer=True)
         check_number("hands that say yes", yes, at_least=0, at_most=hands, integer=True)
         with self._lock:
-            asking = self._current_asking()
+            asking = self._get_current_asking()
             for asking_before in self._view.answered_rounds(asking.question, Sender.HANDS):
                 n_hands = asking_before.counts[Sender.HANDS].reports
                 if asking_before.number != asking.number and n_hands != hands:
@@ -1085,7 +1096,7 @@ class Room:
             "simulated phones that say yes", yes, at_least=0, at_most=CLASS_SIZE, integer=True
         )
         with self._lock:
-            for asking in self._view.rounds(self._current_asking().question):
+            for asking in self._view.rounds(self._get_current_asking().question):
                 self._simulate(asking, yes)
 
     def _simulate(self, asking: Asking, yes: int) -> None:
@@ -1100,18 +1111,18 @@ class Room:
         counts = {**asking.counts, sender: poll}
         self._view = self._view.with_asking(replace(asking, counts=counts))
 
-    def _current_asking(self) -> Asking:
+    def _get_current_asking(self) -> Asking:
         """Return the current asking.
 
         Raises:
             ReportRejected: there is none, or the room is closed.
         """
-        now = self._open_view().now
+        now = self._get_open_view().now
         if now is None:
             raise ReportRejected("No question has been asked yet.")
         return now
 
-    def _open_view(self) -> View:
+    def _get_open_view(self) -> View:
         """Return the view of a room that is still open.
 
         Raises:
@@ -1168,7 +1179,7 @@ class Room:
                 return Receipt.AGAIN
             if previous is not None:
                 raise ReportRejected("This browser has already answered; its first report counts.")
-            self._open_view()
+            self._get_open_view()
             if entry is not view.open:
                 raise ReportRejected("This question is over; the report came too late.")
             if entry.locked:

@@ -162,7 +162,7 @@ def _build_row(
 
 def describe_respondents(poll: Poll, sender: Sender) -> str:
     """Describe whose reports an estimate uses: '30 phones', '60 reports of 30 phones'."""
-    phones_text = _format_count(poll.people, _singular(sender))
+    phones_text = _format_count(poll.people, _format_singular(sender))
     return (
         phones_text if poll.reports == poll.people else f"{poll.reports} reports of {phones_text}"
     )
@@ -465,7 +465,7 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
             (str(len(guess_poll.reports)), "answered"),
             (str(view.connected), "connected"),
         ]
-        return poll_figures, _state_text(view)
+        return poll_figures, _format_state(view)
     if now is None:
         return [], ""
     figures = []
@@ -486,13 +486,15 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
             (str(view.connected), "connected"),
         ]
     for sender in other_senders:
-        figures.append(_pluralise(view.poll(now.question, sender=sender).people, _singular(sender)))
+        figures.append(
+            _pluralise(view.poll(now.question, sender=sender).people, _format_singular(sender))
+        )
     position = f"Question {now.question + 1} of {len(view.questions)}"
     position += "" if len(rounds) == 1 else f", round {rounds.index(now) + 1}"
-    return figures, f"{position} · {_state_text(view)}"
+    return figures, f"{position} · {_format_state(view)}"
 
 
-def _state_text(view: View) -> str:
+def _format_state(view: View) -> str:
     """Return whether the current question accepts reports, in words."""
     return "the class is over" if view.ended else "closed" if view.locked else "open"
 
@@ -559,7 +561,7 @@ def _format_count(count: int, noun: str) -> str:
     return " ".join(_pluralise(count, noun))
 
 
-def _singular(sender: Sender) -> str:
+def _format_singular(sender: Sender) -> str:
     """Return the noun for one sender of a kind: 'phone', 'hand'."""
     return sender.value.removesuffix("s")
 
@@ -624,7 +626,7 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
     for guess_poll in view.guess_polls:
         if guess_poll.locked or view.ended:
             with _skip_failures(table, note):
-                table.writerows(_guess_lines(guess_poll))
+                table.writerows(_list_guess_lines(guess_poll))
     return stream.getvalue()
 
 
@@ -644,7 +646,7 @@ def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) ->
         table.writerow(("failed", "These rows could not be computed."))
 
 
-def _guess_lines(guess_poll: GuessPoll) -> Iterator[tuple[object, ...]]:
+def _list_guess_lines(guess_poll: GuessPoll) -> Iterator[tuple[object, ...]]:
     """Yield the row of the CSV table for each option of a guess."""
     people = len(guess_poll.reports)
     sender = Sender.PHONES.value

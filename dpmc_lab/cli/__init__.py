@@ -18,7 +18,9 @@ from dpmc_lab.cli import app, data, interface, methods, promises, sweep
 from dpmc_lab.cli.interface import INTERRUPTED, UNREAD, Printable
 
 
-def _optional_command(name: str, function: str, *packages: str) -> dict[str, interface.Command]:
+def _load_optional_command(
+    name: str, function: str, *packages: str
+) -> dict[str, interface.Command]:
     """Return a command by its name; empty if a package of the lab that it needs is missing.
 
     Args:
@@ -41,9 +43,9 @@ COMMANDS: dict[str, interface.Command] = {
     "release": promises.make_release,
     "verify": promises.check_release_file,
     "guarantees": methods.compare_guarantees,
-    **_optional_command("audit", "run_audit", "audit"),
-    **_optional_command("protocol", "play_protocol", "protocol"),
-    **_optional_command("papers", "show", "papers", "protocol"),
+    **_load_optional_command("audit", "run_audit", "audit"),
+    **_load_optional_command("protocol", "play_protocol", "protocol"),
+    **_load_optional_command("papers", "show", "papers", "protocol"),
     "sweep": sweep.run_sweep,
     "store": data.STORE,
     "lessons": data.write_lessons,

@@ -206,7 +206,7 @@ def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
             "split": info.split,
             "mechanism": info.mechanism,
             "revision": info.revision,
-            "current": not _revision_note(info),
+            "current": not _format_revision_note(info),
             "settings": dict(info.settings),
             "rows": info.rows,
         }
@@ -219,7 +219,7 @@ def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
             info.name,
             ", ".join(info.prepare) or "-",
             format_split(info.split),
-            info.mechanism + _revision_note(info),
+            info.mechanism + _format_revision_note(info),
             ", ".join(f"{name}={str(value).lower()}" for name, value in changed.items()) or "-",
             f"{info.rows:,}",
         )
@@ -233,7 +233,7 @@ def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
     )
 
 
-def _revision_note(info: CurveInfo) -> str:
+def _format_revision_note(info: CurveInfo) -> str:
     """Return a note where a curve's revision is not this program's, or its mechanism unknown.
 
     The note is empty otherwise.
@@ -281,7 +281,7 @@ def prune_rows(
         selected = [
             i
             for i in chosen.select_curves(store)
-            if not outdated or "revision" in _revision_note(i)
+            if not outdated or "revision" in _format_revision_note(i)
         ]
         n_deleted = store.prune([info.id for info in selected], dry=dry_run)
         print(f"{n_deleted:,} rows {'would be ' if dry_run else ''}deleted from {store.path}")

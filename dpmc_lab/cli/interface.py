@@ -197,7 +197,7 @@ def collect_arguments(namespace: argparse.Namespace, owner: Any = None) -> JsonO
         owner: the function or the record (default: the function of the chosen command).
     """
     values: JsonObject = {}
-    for name, parameter in _parameters(owner or namespace.command).items():
+    for name, parameter in _list_parameters(owner or namespace.command).items():
         record = parameter.annotation
         if dataclasses.is_dataclass(record):
             values[name] = typing.cast(Any, record)(**collect_arguments(namespace, record))
@@ -206,7 +206,7 @@ def collect_arguments(namespace: argparse.Namespace, owner: Any = None) -> JsonO
     return values
 
 
-def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+def _list_parameters(function: Any) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of a function or a record, with their types."""
     return inspect.signature(function, eval_str=True).parameters
 
@@ -238,7 +238,7 @@ _ArgumentHelp = Mapping[str, tuple[str, str]]  # metavar and help by the name of
 
 def _add_options(parser: Any, function: Any, argument_help: _ArgumentHelp) -> None:
     """Add an argument for each parameter of a function or a record that has none yet."""
-    for parameter in _parameters(function).values():
+    for parameter in _list_parameters(function).values():
         record: Any = parameter.annotation
         if dataclasses.is_dataclass(record):
             docs = (_parse_docstring(cls)[1].items() for cls in record.__mro__)  # type: ignore[union-attr]

@@ -382,11 +382,13 @@ def make_release(
         listed_ratings = attach_features(listed_ratings, item_features, with_digest=True)
     if not uses_features(
         built_mechanism,
-        prepare_public_facts(listed_ratings.public, built_mechanism.task, _rating_steps(steps)),
+        prepare_public_facts(
+            listed_ratings.public, built_mechanism.task, _select_rating_steps(steps)
+        ),
     ):
-        if len(_rating_steps(steps)) < len(steps):
+        if len(_select_rating_steps(steps)) < len(steps):
             print("what is published uses no item features: they are left out", file=sys.stderr)
-        steps = _rating_steps(steps)
+        steps = _select_rating_steps(steps)
     ratings, prepared = prepare_all_ratings(listed_ratings, built_mechanism.task, steps)
     # Noise that nobody can sample exactly is told first.
     check_releasable(built_mechanism, ratings, prepared)
@@ -465,7 +467,7 @@ def _read_catalogue(
     ) if users.isdecimal() else read_ids(users)
 
 
-def _rating_steps(steps: Sequence[Transform]) -> list[Transform]:
+def _select_rating_steps(steps: Sequence[Transform]) -> list[Transform]:
     """Return the steps that change ratings, without those that choose item features."""
     return [step for step in steps if not isinstance(step, UseItemFeatures)]
 
@@ -494,7 +496,7 @@ def _apply_catalogue(
     count = users if isinstance(users, int) else len(users)
     public_facts = dataclasses.replace(ratings.public, users=count, items=len(items))
     change = mechanism.guarantee(
-        prepare_public_facts(public_facts, mechanism.task, _rating_steps(steps))
+        prepare_public_facts(public_facts, mechanism.task, _select_rating_steps(steps))
     ).change
     # Users without ratings are known by number only. If the existence of ratings is protected, the
     # order of users must not reveal who has some.

@@ -187,7 +187,7 @@ def run_sweep(
     with Store(store) as rows:
         plan = core.build_plan(grid)
         if skip_shipped:
-            plan = _without_shipped(plan)
+            plan = _drop_shipped(plan)
         for source in plan.sources.values():
             print_columns(core.load_training_ratings(source), json)
 
@@ -209,7 +209,7 @@ run_sweep.__doc__ = "\n".join(
 )
 
 
-def _without_shipped(plan: core.Plan) -> core.Plan:
+def _drop_shipped(plan: core.Plan) -> core.Plan:
     """Return the plan without the units whose rows ship with the samples.
 
     If the plan has a curve that is not shipped, the nonprivate reference still runs with the first

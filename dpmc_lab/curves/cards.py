@@ -163,7 +163,7 @@ def build_ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[Le
                 answers=size or "one number",
                 times=release.times,
                 sensitivity=sensitivity,
-                epsilon=release.loss(sensitivity).epsilon_at(_claimed_delta(guarantee)),
+                epsilon=release.loss(sensitivity).epsilon_at(_get_claimed_delta(guarantee)),
             )
         )
     for access in guarantee.unaccounted:
@@ -188,7 +188,7 @@ def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
                 if row.measured is None
                 else f"≥ {format_epsilon(row.measured, round_down=True)}",
                 format_epsilon(row.per_user),
-                format_delta(_claimed_delta(guarantee)),
+                format_delta(_get_claimed_delta(guarantee)),
                 row.state.value,
                 _format_change(guarantee),
                 format_epsilon(row.per_rating),
@@ -293,7 +293,7 @@ def format_certified(proved: Certified) -> str:
     return f"no bound {proved.change.label}: {proved.reason}"
 
 
-def _claimed_delta(guarantee: Guarantee) -> float:
+def _get_claimed_delta(guarantee: Guarantee) -> float:
     """Return the delta of the claim, which applies to everything certified."""
     return guarantee.claimed.delta if guarantee.claimed else 0.0
 

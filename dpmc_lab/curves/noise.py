@@ -152,7 +152,7 @@ def compute_density(
     sample = noise.sample(draws, np.random.default_rng(seed))
     bar_counts, edges = np.histogram(sample, bins=_N_BARS, range=(-reach, reach))
     heights = bar_counts / (len(sample) * (edges[1] - edges[0]))
-    exact = _exact_density(noise, x)
+    exact = _compute_exact_density(noise, x)
     size = np.abs(sample)
     return Density(
         query=release.query,
@@ -162,7 +162,7 @@ def compute_density(
         bar_centers=(edges[:-1] + edges[1:]) / 2,
         bar_heights=heights,
         axes=axes or DensityAxes(reach, 1.1 * float((heights if exact is None else exact).max())),
-        median_size=_median_noise(noise, size),
+        median_size=_compute_median_noise(noise, size),
         share_outside=float((size > reach).mean()),
     )
 
@@ -173,7 +173,7 @@ def choose_axes(release: Additive | ModifiedLaplace) -> DensityAxes:
     return DensityAxes(unframed.axes.reach, _AXIS_HEADROOM * unframed.axes.top / 1.1)
 
 
-def _exact_density(noise: Additive, x: Floats) -> Floats | None:
+def _compute_exact_density(noise: Additive, x: Floats) -> Floats | None:
     """Return the density of noise at x; None where it has no closed form."""
     try:
         return noise.density(x)
@@ -181,7 +181,7 @@ def _exact_density(noise: Additive, x: Floats) -> Floats | None:
         return None
 
 
-def _median_noise(noise: Additive, size: Floats) -> float:
+def _compute_median_noise(noise: Additive, size: Floats) -> float:
     """Return the median absolute value of noise, by its density or else by draws.
 
     Args:
@@ -189,7 +189,7 @@ def _median_noise(noise: Additive, size: Floats) -> float:
         size: absolute values of the draws.
     """
     x = np.linspace(0, 8 * noise.scale, 2001)
-    exact = _exact_density(noise, x)
+    exact = _compute_exact_density(noise, x)
     if exact is None:
         return float(np.median(size))
     cumulative = np.concatenate([[0.0], np.cumsum((exact[1:] + exact[:-1]) * np.diff(x))])
@@ -551,8 +551,8 @@ def run_on_block(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
     for publication in collect_publications(mechanism, corner, queries):
         if publication.release.query in pictures or publication.release.query in foreign:
             continue
-        before = _as_block(publication.private, corner)
-        after = _as_block(publication.published, corner)
+        before = _extract_answer_block(publication.private, corner)
+        after = _extract_answer_block(publication.published, corner)
         if before is not None and after is not None:
             items = tuple(corner.item_ids or ())
             row_kind = "users"
@@ -585,7 +585,7 @@ def _find_foreign_queries(mechanism: Mechanism, public: PublicFacts) -> set[str]
     }
 
 
-def _as_block(values: NDArray[Any], ratings: Ratings) -> Floats | None:
+def _extract_answer_block(values: NDArray[Any], ratings: Ratings) -> Floats | None:
     """Return an answer of a release as a matrix with one column per item; None if it is none."""
     selection = extract_block(values, ratings, *map(np.arange, ratings.shape))
     items = ratings.public.items

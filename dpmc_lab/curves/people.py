@@ -140,12 +140,10 @@ def select_people(train: Ratings, plain: Sequence[Sequence[int]], items: Collect
         )
     listed_items = {*items, *(item for person in selected for item in person.plain)}
     titles = {item: format_item_title(train, item) for item in sorted(listed_items)}
-    return People(
-        tuple(selected), titles, _rounded_mean(toplists.count_shared_items(popular, plain))
-    )
+    return People(tuple(selected), titles, _round_mean(toplists.count_shared_items(popular, plain)))
 
 
-def _rounded_mean(values: Sequence[int]) -> float:
+def _round_mean(values: Sequence[int]) -> float:
     """Return the mean with three decimals, as in files that ship; 0 without values."""
     return round(float(np.mean(values)), 3) if values else 0.0
 
@@ -184,7 +182,7 @@ def load_people_from_store(
                 lists_by_curve.setdefault(key, {})[epsilon] = TopLists(
                     tuple(tuple(lists[k]) for k in positions),
                     tuple(common[k] for k in positions),
-                    _rounded_mean(common),
+                    _round_mean(common),
                 )
     listed_items = {
         i

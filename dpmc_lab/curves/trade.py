@@ -288,7 +288,7 @@ def _build_trade_line(
     )
     raw = any(point.state is BoundState.RAW for point in points)
     return TradeLine(
-        line, points, *(() if raw else _measured_success_rate(line, question, build_guarantee))
+        line, points, *(() if raw else _find_measured_rate(line, question, build_guarantee))
     )
 
 
@@ -317,7 +317,7 @@ def _build_trade_point(
     # federation sees only what the releases cover; the parties are not the server.
     if not proved.finite or not (is_reader or guarantee.trust is not Trust.AGGREGATOR):
         return TradePoint(
-            epsilon, value, BoundState.NONE, 1.0, 1.0, _claimed_success_rate(guarantee, question)
+            epsilon, value, BoundState.NONE, 1.0, 1.0, _compute_claimed_rate(guarantee, question)
         )
     success_rate = guarantee.attacker_accuracy(question.change)
     state = BoundState.BOUND if success_rate <= MAX_INFORMATIVE_RATE else BoundState.USELESS
@@ -328,12 +328,12 @@ def _build_trade_point(
         state,
         success_rate,
         certificate_rate,
-        _claimed_success_rate(guarantee, question),
+        _compute_claimed_rate(guarantee, question),
         proved.delta,
     )
 
 
-def _claimed_success_rate(guarantee: Guarantee, question: AttackerQuestion) -> float | None:
+def _compute_claimed_rate(guarantee: Guarantee, question: AttackerQuestion) -> float | None:
     """Return the attacker's limit by the claimed epsilon and delta alone.
 
     The result is None where nothing is claimed, or the question is about more than the claim.
@@ -344,7 +344,7 @@ def _claimed_success_rate(guarantee: Guarantee, question: AttackerQuestion) -> f
     return attacker_certainty(guarantee.claimed.epsilon, guarantee.claimed.delta)
 
 
-def _measured_success_rate(
+def _find_measured_rate(
     line: Line, question: AttackerQuestion, build_guarantee: Callable[[float], Guarantee]
 ) -> tuple[MeasuredPoint, float] | tuple[()]:
     """Return an audit's measured point and the success rate that it proves possible.

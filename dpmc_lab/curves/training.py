@@ -89,11 +89,15 @@ def list_top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ..
 
 def describe_error_cdf(private: ErrorCdf, nonprivate: ErrorCdf | None) -> str:
     """Describe the error CDF in words."""
-    text = f"Half of the held-out ratings have an error of at most {_median_error(private):.2g}"
-    return text + (f", without privacy {_median_error(nonprivate):.2g}." if nonprivate else ".")
+    text = (
+        f"Half of the held-out ratings have an error of at most {_find_median_error(private):.2g}"
+    )
+    return text + (
+        f", without privacy {_find_median_error(nonprivate):.2g}." if nonprivate else "."
+    )
 
 
-def _median_error(view: ErrorCdf) -> float:
+def _find_median_error(view: ErrorCdf) -> float:
     """Return the smallest error of the grid that half of the ratings do not exceed."""
     return float(view.error[np.argmax(view.share >= 0.5)])
 

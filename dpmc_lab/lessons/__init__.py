@@ -85,7 +85,7 @@ def _resolve_value(value: Any, current_values: Table) -> Any:
 
 
 @cache
-def _parameter_names(name: str) -> tuple[str, ...]:
+def _list_parameter_names(name: str) -> tuple[str, ...]:
     """Return the names of the numbers and controls that a number is computed from."""
     return tuple(signature(NUMBERS[name]).parameters)
 
@@ -104,7 +104,7 @@ class LessonValues(dict[str, Any]):
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
             return _fill_text(text, self)
         number = NUMBERS[name]
-        parameters = _parameter_names(name)
+        parameters = _list_parameter_names(name)
         self[name] = number(
             **{
                 parameter: self[parameter]

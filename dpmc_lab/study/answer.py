@@ -618,7 +618,7 @@ def compute_finding(
         scores_by_method for scores_by_method in seeds.values() if len(scores_by_method) == len(ids)
     ]
     errors = {
-        id: _mean_error([scores_by_method[id] for scores_by_method in complete])
+        id: _compute_mean_error([scores_by_method[id] for scores_by_method in complete])
         for id in baselines
         if complete
     }
@@ -671,7 +671,7 @@ def compute_finding(
     )
 
 
-def _mean_error(runs: Sequence[UserScores]) -> float:
+def _compute_mean_error(runs: Sequence[UserScores]) -> float:
     """Return the mean over held-out ratings of what each adds to the metric.
 
     This is the mean squared error for the task RATINGS.

@@ -37,7 +37,7 @@ ELSEWHERE = [
          '                self.connection.execute("ROLLBACK")\n',
          named("store", "test_rows_are_written_all_or_none")),
         ("a sweep overlooks rows of another process", REUSED,
-         'return self._pragma("data_version")', 'return self._pragma("user_version")',
+         'return self._read_pragma("data_version")', 'return self._read_pragma("user_version")',
          named("sweep", "test_what_is_told_is_what_the_store_has")),
         ("an export takes any kind of file", OTHER, 'if path.suffix.lower() != ".csv":',
          "if not path.suffix:", named("store", "test_an_export_needs_a_known_kind_and_a_folder")),

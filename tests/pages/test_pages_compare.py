@@ -239,9 +239,9 @@ def test_start_runs_only_what_is_missing_and_its_progress_never_goes_back():
 
 def test_with_a_new_curve_the_reference_runs_once_more_for_its_lists():
     grid = Grid(data=[DATA], mechanisms=["input-flip"], epsilons=(1.0,), seeds=(1, 2))
-    few = cli_sweep._without_shipped(sweep.build_plan(grid)).units
+    few = cli_sweep._drop_shipped(sweep.build_plan(grid)).units
     new = replace(grid, settings={"input-flip.radius": ("0.5",)})
-    missing_units = cli_sweep._without_shipped(sweep.build_plan(new)).units
+    missing_units = cli_sweep._drop_shipped(sweep.build_plan(new)).units
     assert not few
     missing = sorted((unit.mechanism.id, unit.seed) for unit in missing_units)
     assert missing == [("input-flip", 1), ("input-flip", 2), ("reference-binary", 1)]

@@ -290,7 +290,7 @@ def test_an_export_holds_what_was_sent_and_no_tokens():
 
 
 def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
-    class_room, exact, faults = build_room(12, 30), room._class_count_interval, []
+    class_room, exact, faults = build_room(12, 30), room._compute_class_interval, []
     class_room.ask(1)
     lock_reports(class_room, 20, 30)
 
@@ -299,7 +299,7 @@ def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
             raise IndexError("planted")
         return exact(parts, tail)
 
-    monkeypatch.setattr(room, "_class_count_interval", fails)
+    monkeypatch.setattr(room, "_compute_class_interval", fails)
     rows = list(
         csv.DictReader(
             io.StringIO(words.export_results(class_room.view(), lambda *f: faults.append(f)))
