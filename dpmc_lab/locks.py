@@ -94,7 +94,7 @@ def end_with_owner() -> None:
 
 def outlive(folder: Path) -> None:
     """Wait until nobody holds the lock in a folder, remove it, and end this process."""
-    if (folder / OWNER_LOCK).exists():  # else it is gone already, or none of ours
+    if (folder / OWNER_LOCK).exists():  # otherwise it is removed already, or no private folder
         with suppress(OSError), acquire_lock(folder / OWNER_LOCK, wait=True) or nullcontext():
             remove_folder(folder)
     os._exit(1)  # its workers end with it

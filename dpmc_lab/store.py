@@ -93,7 +93,7 @@ _TABLES = (
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
-# What must be there to read and write; other indices only save time.
+# Lists the columns and unique indices of a file; other indices only save time.
 _SHAPE = """
     SELECT 'column ' || t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c
     UNION ALL SELECT 'unique index ' || i.name FROM sqlite_schema t, pragma_index_list(t.name) i
@@ -345,7 +345,7 @@ _SQLITE_MESSAGES = {
     sqlite3.SQLITE_NOTADB: "is not a result store: choose another file with --store",
     sqlite3.SQLITE_CORRUPT: _DAMAGED.format(""),
     sqlite3.SQLITE_IOERR: "cannot be read or written ({}): is its disk full or gone?",
-    sqlite3.SQLITE_ERROR: _DAMAGED.format(" ({})"),  # a table or column is not there
+    sqlite3.SQLITE_ERROR: _DAMAGED.format(" ({})"),  # a table or column is missing
 }
 _SYSTEM_MESSAGES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FULL),
@@ -542,12 +542,12 @@ class Store:
         """Check that the file is a store of a known version; create the tables of a new one."""
         execute = self.connection.execute
         execute("PRAGMA foreign_keys = ON")
-        execute("PRAGMA synchronous = FULL")  # a row is on the disk before the next
+        execute("PRAGMA synchronous = FULL")  # a committed row is on the disk
         execute("PRAGMA wal_autocheckpoint = 250")  # pages: the log stays under 1 MB
         if not read_only and not self._has_tables():
             execute("PRAGMA journal_mode = WAL")
             with self._transaction():
-                if not self._has_tables():  # nobody was quicker
+                if not self._has_tables():  # no other program made them meanwhile
                     for statement in _TABLES:
                         execute(statement)
         elif not self._has_tables():  # about to be made by another program, or never begun

@@ -36,7 +36,7 @@ from dpmc_lab.audit.report import (
 )
 from dpmc_lab.measured import AuditMethod, Refuted
 
-RUNS = 100  # of a mechanism for pairs, and again for canaries
+RUNS = 100  # pairs that the probe tries, and canaries that take a run each
 _MAX_CELLS = 4_000_000  # users x items
 _PROGRESS_STEPS = 1000  # parts in which the progress of one method is reported
 _METHODS: dict[AuditMethod, type[ProbeAuditor | CanaryAuditor]] = {

@@ -142,7 +142,7 @@ def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan
                 if len(table.ends) > 1
                 else max(1, min(table.max_row_ratings, items // 2))
             )
-        else:  # one rating each, of an item of its own
+        else:  # one rating for each canary, of a different item
             rows = np.full((n, items), high)
             size = 0
         if change is ROW_VALUES:

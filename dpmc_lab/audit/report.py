@@ -19,7 +19,7 @@ from dpmc_lab.measured import AuditMethod, MeasuredBound, Refuted
 
 CONFIDENCE = 0.95  # of a bound by canaries
 FALSE_ALARM = 1e-4  # chance that canaries refute what holds
-ROUNDING_FACTOR = 1 + 1e-9  # what passes a bound by less passes it by rounding
+ROUNDING_FACTOR = 1 + 1e-9  # what exceeds a bound by a smaller factor does so by rounding
 
 
 class Inapplicable(DpmcError):

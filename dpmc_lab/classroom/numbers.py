@@ -55,7 +55,7 @@ _MIN_BRIGHTNESS = 0.01  # of the brightest block: darker ones are drawn as not l
 DATA = "movie-night"
 PER_RATING = InputFlip.id
 PER_PERSON = PrivateEffects.id
-RATED = 20  # ratings of the person whose values are asked about together
+RATED = 20  # ratings of a person in the question about all of a person's ratings
 
 
 # --- one coin, and many -------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES
 QUESTIONS = range(1, 6)
 MAX_QUESTION_LENGTH = 140  # characters of a question
 N_PHONE_DRAWS = 2**32  # a phone draws 32 random bits
-MAX_THROWS = 4  # a person throws a coin no more often
+MAX_THROWS = 4  # of a coin by one person
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MISS_RATE = 0.05  # of 95 % intervals
 SUPPORT = 2.0  # units of log-likelihood below the best value, for likelihood-ratio intervals
@@ -166,7 +166,7 @@ class CoinRule(NamedTuple):
 
     @property
     def chance(self) -> float:
-        """Return the chance of showing the other hand."""
+        """Return the chance that a person shows the opposite of the answer."""
         n_ways: int = sum(math.comb(self.coins, heads) for heads in range(self.heads + 1))
         return float(n_ways / 2**self.coins)
 
@@ -658,7 +658,7 @@ class Receipt(enum.Enum):
     """What happened to an accepted report."""
 
     NEW = "new"
-    AGAIN = "again"  # it had arrived before
+    AGAIN = "again"  # the same report had arrived before
 
 
 class Sender(enum.Enum):
@@ -671,7 +671,7 @@ class Sender(enum.Enum):
 
 @dataclass(frozen=True)
 class Asking:
-    """One question, asked once.
+    """One asking of a question; a question can be asked several times.
 
     Attributes:
         number: counts all askings of the room from 0.

@@ -193,7 +193,10 @@ def list_asked_questions(view: View) -> list[int]:
 
 
 def summarise_questions(view: View) -> list[ShareRow]:
-    """Return the share of every question asked so far, of phones where there are any."""
+    """Return a row with the share of every question asked so far.
+
+    It uses the reports of phones, or of the first other sender if no phone has reported.
+    """
     rows, visible = [], view.visible
     for question in list_asked_questions(view):
         sender = next(iter(list_senders(visible, question)), Sender.PHONES)
@@ -320,8 +323,9 @@ def compare_rounds(
 
 
 def describe_repetition(estimates: Sequence[ShareRow], certainty: Sequence[ShareRow]) -> str:
-    """Describe whether the last round tells more than the first, and the total epsilon.
+    """Describe what the last round adds to the first, about the class and about a person.
 
+    The total epsilon follows.
     The comparison uses the texts of the rows of `compare_rounds`.
     """
     first, *_, last = (row.interval for row in estimates)

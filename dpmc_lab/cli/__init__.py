@@ -139,7 +139,7 @@ def _run(argv: Sequence[str]) -> int:
         return EXIT_FAILED
     except Exception as error:
         if not files:
-            raise  # a fault of ours; of a plugin its author needs no more than the line
+            raise  # a fault of this program; a fault of a plugin is shown as one line below
         message = make_printable(plugins.format_error(error))
         print(f"dpmc: with {make_printable(', '.join(files))}: {message}", file=sys.stderr)
         return EXIT_FAILED

@@ -40,7 +40,7 @@ from dpmc_lab.curves.cards import format_delta
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-INTERRUPTED, UNREAD = 130, 141  # exit status after Ctrl-C, and where nobody reads on
+INTERRUPTED, UNREAD = 130, 141  # exit status after Ctrl-C, and if the output's reader is gone
 
 
 class CommandReport(NamedTuple):

@@ -154,7 +154,7 @@ def fit(
 
     `dpmc list` names the mechanisms, `dpmc list MECHANISM` their settings, `dpmc data` the samples.
     """
-    # Mistakes are told before a file is read.
+    # Mistakes in the options are reported before a file is read.
     built_mechanism = budget.mechanism(mechanism, as_published)
     parsed_steps = options.parse_steps(reading.prepare(prepare, mechanism))
     problem_options: JsonObject = {"steps": parsed_steps, "seed": seed}

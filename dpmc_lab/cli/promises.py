@@ -365,7 +365,7 @@ def make_release(
     """
     built_mechanism = budget.mechanism(mechanism)
     steps = parse_steps(reading.prepare(prepare, mechanism))
-    check_output_path(out)  # mistakes are told before a large file is read
+    check_output_path(out)  # reports mistakes before a large file is read
     if deployment_card is not None:
         check_new_file(deployment_card)
     catalogue_lists = _read_catalogue(catalogue, users, outside)
@@ -390,7 +390,7 @@ def make_release(
             print("what is published uses no item features: they are left out", file=sys.stderr)
         steps = _select_rating_steps(steps)
     ratings, prepared = prepare_all_ratings(listed_ratings, built_mechanism.task, steps)
-    # Noise that nobody can sample exactly is told first.
+    # Noise without an exact sampler is refused before anything else is loaded.
     check_releasable(built_mechanism, ratings, prepared)
     exact_noise.load_opendp()
     print_columns(loaded.ratings, json)

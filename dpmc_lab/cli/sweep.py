@@ -173,7 +173,7 @@ def run_sweep(
 
     presets:
     """
-    grid = grid_options.grid()  # a wrong word is told before anything is read or started
+    grid = grid_options.grid()  # reports mistakes before anything is read or started
     processes = core.resolve_jobs(jobs, "--jobs")
     if cluster is None:
         core.warm_up()

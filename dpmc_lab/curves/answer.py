@@ -1,4 +1,4 @@
-"""Word the answer to an inquiry; a sentence whose number no run has computed is left out."""
+"""Put the answer to an inquiry into sentences; those without a computed number are left out."""
 
 from __future__ import annotations
 
@@ -106,7 +106,13 @@ def format_answer(finding: Finding) -> AnswerSentences:
 def format_distinguishable_items(
     distinguishable: DistinguishableItems, question: Inquiry, is_own_data: bool = True
 ) -> str:
-    """Return a sentence on how many items can be told from noise, before any model is fitted."""
+    """Return a sentence on how many items have a count that clearly exceeds the noise.
+
+    Args:
+        distinguishable: the numbers of items.
+        question: the inquiry.
+        is_own_data: whether the reader owns the data.
+    """
     possessive = "your" if is_own_data else "the"
     count = (
         f"{distinguishable.n_distinguishable:,}" if distinguishable.n_distinguishable else "none"
@@ -118,7 +124,7 @@ def format_distinguishable_items(
 
 
 def explain_distinguishable_items(task: Task, protect: PrivacyUnit) -> str:
-    """Return what it means that an item can be told from noise."""
+    """Return what it means that an item's count clearly exceeds the noise."""
     signs = task is Task.BINARY and protect is PrivacyUnit.RATING
     quantity = "surplus of likes or dislikes" if signs else "count"
     return (

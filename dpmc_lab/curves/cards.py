@@ -46,7 +46,7 @@ _NOISE_NAMES = {
 }
 
 
-TYPICAL_RATINGS = 20  # ratings of the person whose values together are counted
+TYPICAL_RATINGS = 20  # ratings of a person in what is stated about all of a person's ratings
 PER_RATING = "per rating: other value, certified"
 PER_PERSON = f"one person's {TYPICAL_RATINGS} ratings, certified"
 PER_USER = "per user: empty row, certified"
@@ -313,7 +313,10 @@ def describe_guarantees(rows: list[GuaranteeRow]) -> str:
 
 
 def describe_protection(guarantee: Guarantee) -> str:
-    """Return what is protected and from whom; a claim that is not upheld is called a claim."""
+    """Return a sentence on what is protected and from whom.
+
+    It reads 'Claims to protect ...' unless the claim is upheld (`is_upheld`).
+    """
     if guarantee.notion is Notion.NONE:
         return "Protects nothing: it reads the raw ratings and adds no noise."
     verb = "Protects" if is_upheld(guarantee) else "Claims to protect"

@@ -30,7 +30,7 @@ NOT_COMPARABLE = (
     "Nothing here can be compared: the epsilons count different things or do not overlap, or there"
     " are fewer than three seeds."
 )
-_SLACK = 1 + 1e-9  # of epsilons
+_SLACK = 1 + 1e-9  # factor by which equal epsilons may differ
 
 
 # --- who is better, and where ------------------------------------------------------------

@@ -142,7 +142,7 @@ def compute_density(
         axes: the axes to draw on (default: chosen for this density).
     """
     noise = release
-    if isinstance(noise, ModifiedLaplace):  # the noise on a reported value, on its own
+    if isinstance(noise, ModifiedLaplace):  # only the Laplace noise on a reported value
         noise = Laplace(query=noise.query, shape=(None,), sensitivity={}, scale=noise.scale)
     reach = axes.reach if axes else 6 * noise.scale
     # A narrow density needs a finer grid near zero.

@@ -406,6 +406,7 @@ def release_item_scores(
         return ()
     items = train.public.items
     query = releases[0].query
+    # The draw at the first epsilon, rescaled, is the noise at all of them.
     publication = experiment.collect_publications(mechanisms[0], train, {query})[-1]
     standard_noise = (publication.published - publication.private) / releases[0].scale
     order = np.argsort(-count_ratings(train)[1], kind="stable")
@@ -639,7 +640,7 @@ class VisitorLists(NamedTuple):
     Sequences by epsilon have a last entry for the nonprivate reference.
 
     Attributes:
-        titles: of the most rated items.
+        titles: of the most rated items, which lists are made of.
         places: positions of the six prompts among them.
         numbers: base64 of 16-bit integers in `unit`: the score of each item before any answer, and
             its products with the six prompts.

@@ -313,7 +313,7 @@ def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
     rated = extract_block(
         np.ones_like(scaled_values) if task is Task.RANKING else scaled_values, train, users, items
     )
-    assert rated is not None  # a value per rating
+    assert rated is not None  # since there is one value per rating
     return MatrixCorner(
         users,
         items,

@@ -196,12 +196,12 @@ class SlideTemplate:
         control: Control | None = None,
         stop_values: tuple[Table, ...] = (),
     ) -> Reveal:
-        """Return what a slide reveals with these numbers.
+        """Return what a slide reveals at the current values of its controls.
 
         Args:
-            current_values: the values that texts may name.
-            control: the control over whose values a curve is drawn.
-            stop_values: the same at every value of that control.
+            current_values: controls, phrases and numbers that texts may name.
+            control: the control whose values are the horizontal axis of a curve, if any.
+            stop_values: `current_values` with each value of that control in turn.
         """
         sentences = tuple(_fill_text(template, current_values) for template in self.says)
         return Reveal(

@@ -72,7 +72,7 @@ PUBLISHED = "published factors"
 MAX_PHASES = 14  # phases by the rule
 _ONE_PHASE_LIMIT = 1270.0  # epsilon x users / sqrt(rank) up to which one phase is best
 _PHASES_PER_DOUBLING = 2.0  # phases for each doubling of it
-GROWTH = 1.3  # of a phase's part of epsilon over that of the one before
+GROWTH = 1.3  # a phase's share of epsilon, times that of the phase before
 
 
 def choose_phase_count(epsilon: float, users: int, rank: int) -> int:

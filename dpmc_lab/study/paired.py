@@ -21,7 +21,7 @@ from scipy.special import stdtrit
 from dpmc_core.arrays import Floats
 
 LEVEL = 0.95
-_MAX_SHARE = 1e6  # a share beyond is no share
+_MAX_SHARE = 1e6  # an end of a share's interval that is further away counts as infinite
 
 
 class IntervalEstimate(NamedTuple):

@@ -59,7 +59,7 @@ ADDITIVE = (Laplace, Gaussian, SampledLaplace)
 CHANNELS = (RandomizedResponse, SymbolChannel)
 
 MAX_DRAWS = 100_000_000  # draws of exact noise
-SECONDS_PER_DRAW = 15e-6  # that one draw takes, roughly
+SECONDS_PER_DRAW = 15e-6  # roughly
 _MAX_CHANNEL_CELLS = 10_000_000_000  # cells, at 8 random bytes each
 
 LIMITS = (
@@ -81,9 +81,9 @@ _MODEL_NAMES = {
 }
 
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-PACKAGES = ("opendp", "numpy", "scipy")  # whose versions the card has besides its own
+PACKAGES = ("opendp", "numpy", "scipy")  # their versions are on the card, besides the program's
 _NO_FACTORS = "with these settings {} has no factors that could be written"
-_MAX_FACTORS = 20  # of a completed matrix, however small: ten of the pattern, taste and effects
+_MAX_FACTORS = 20  # a completed matrix may always have so many, even if it is smaller
 _MAX_NAME_LENGTH = 100  # characters of a feature or column
 ID_ARRAYS = ("item_ids", "user_ids")
 FEATURES_ARRAY = "item_features"
@@ -665,7 +665,7 @@ def find_direct_release(guarantee: Guarantee, name: str) -> Additive | None:
 
 def is_on_grid(release: Additive, array: NDArray[Any]) -> bool:
     """Return whether all numbers are multiples of the step on which exact noise is drawn."""
-    with np.errstate(over="ignore"):  # what is beyond the floats is a multiple, too
+    with np.errstate(over="ignore"):  # infinite quotients count as multiples
         steps = array / 2.0 ** exact_noise.grid_exponent(release.scale, array.size)
     return bool(np.array_equal(steps, np.rint(steps)))
 

@@ -51,10 +51,10 @@ from dpmc_lab.study.release import (
     specify_arrays,
 )
 
-NAMESPACE = "dpmc-release"  # of signatures: one for something else is none for a release
+NAMESPACE = "dpmc-release"  # of signatures, so that one for another purpose is not accepted
 _TOLERANCE = 1e-9  # relative: another release of SciPy may calibrate the last digits otherwise
 _MAX_FAULT_LENGTH = 400  # characters of a fault
-_NEGLIGIBLE_CHANCE = 2.0**-45  # a chance
+_NEGLIGIBLE_CHANCE = 2.0**-45  # less likely numbers of reports are refused
 COLUMN_ROLES = {"user", "item", "rating", "time"}  # of a file's columns
 _VERSION = re.compile(  # in JSON
     r'"\d{1,6}(\.\d{1,6}){0,3}((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,6})?'
@@ -472,7 +472,7 @@ def _find_report_faults(plain: Guarantee, arrays: Arrays) -> Iterator[str]:
                 f" {plain.public.cap}"
             )
     elif isinstance(release, MatrixChannel):
-        # Each cell reports on its own, whatever is in it, with a chance between these.
+        # Cells report independently, each with a chance between the smallest and largest of these.
         from scipy.stats import binom
 
         chances = [math.fsum(row[1:]) for row in release.channel]

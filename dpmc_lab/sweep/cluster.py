@@ -77,7 +77,7 @@ def connect_to_cluster(address: str) -> Any:
     try:
         client.__init__(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
-        client.status = "closed"  # else it says goodbye for 20 s when it is collected
+        client.status = "closed"  # otherwise it takes 20 s to disconnect when it is collected
         advice = "start it with 'dask scheduler' and 'dask worker', or leave --cluster out"
         raise DpmcError(f"the cluster at {address} cannot be reached ({error}): {advice}") from None
     try:

@@ -130,7 +130,7 @@ def initialise_worker(
 
     threading.Thread(target=watch_lifeline, daemon=True).start()
     _sources.update(sources.open())
-    for path, source in files.items():  # the same text in every worker, whatever is on disk by now
+    for path, source in files.items():  # the parent's text, even if the file has changed since
         plugins.run_plugin(path, source)
 
 
@@ -157,7 +157,7 @@ def run_unit(
         return str(error)
     except MemoryError:
         return "not enough memory; take smaller data or another method"
-    except Exception as error:  # a fault of ours must not end a sweep of a thousand units
+    except Exception as error:  # a fault of this program must not end a sweep of a thousand units
         return f"unexpected {type(error).__name__}: {error}"
 
 

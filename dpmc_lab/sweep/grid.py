@@ -37,11 +37,11 @@ from dpmc_lab.store import digest_values, drop_epsilon, unit_key
 from dpmc_lab.sweep.sources import SweepData, open_source
 
 MAX_UNITS = 200_000
-MAX_VALUES = 10_000  # of a list that is typed in
+MAX_VALUES = 10_000  # that a typed range can stand for
 _MAX_TRIES = 5  # seeds whose split is tried
 NUMBERS_LIMIT = "numbers > 0 separated by commas, or LO:HI:COUNT"
 INTEGERS_LIMIT = "integers separated by commas, or {}"
-MAX_SEED = 2**63 - 1  # what a database column holds
+MAX_SEED = 2**63 - 1  # the largest integer of a database column
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ class Snapshot:
         result: what it returned, or its result so far.
         display: what a page shows of the work while it runs.
         message: why it failed or stopped, in a sentence.
-        stopping: whether it was asked to stop, which it does at its next report.
+        stopping: whether it was asked to stop; it stops at its next report.
         is_held: whether it was asked to wait at its next halt.
         paused: whether it is waiting there.
         work_start: seconds and units done when the work that `total` counts began.

@@ -370,12 +370,12 @@ def _get_fill_color(track: TradeLine, bead: TradePoint) -> str:
 
 
 def _attacker_position(right: float) -> float:
-    """Return where a success rate is on the axis; one that says nothing is in the gutter."""
+    """Return where a success rate is on the attacker's axis, or in the strip for missing bounds."""
     return _NO_BOUND if right > MAX_INFORMATIVE_RATE else log_odds(right)
 
 
 def _bead_position(bead: TradePoint) -> float:
-    """Return where a point is on the axis of the attacker, or in its gutter."""
+    """Return where a trade point is on the attacker's axis, or in the strip for missing bounds."""
     return _RAW if bead.state is BoundState.RAW else _attacker_position(bead.success_rate)
 
 
