@@ -154,6 +154,11 @@ def load_curves(data: str, task: Task, mechanisms: Collection[str] | None = None
     """Load the precomputed curves of a sample data set for a task; None where there are none.
 
     Curves with public item features are included.
+
+    Args:
+        data: id of the sample.
+        task: the task.
+        mechanisms: the only mechanisms to load, with those they are compared with (default: all).
     """
     curve_store = None
     for with_item_features in (False, True):

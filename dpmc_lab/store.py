@@ -205,6 +205,15 @@ def unit_key(
 
     Without a seed, and with settings `drop_epsilon`, it is the key of the curve that the row
     belongs to.
+
+    Args:
+        source: fingerprint of the data.
+        prepare: preparation as command-line text.
+        split: in words.
+        mechanism: id of the mechanism.
+        revision: of the mechanism.
+        settings: of the mechanism.
+        *seed: of the unit.
     """
     return digest_values(source, list(prepare), split, mechanism, revision, settings, *seed)
 
@@ -501,7 +510,13 @@ class Store:
         return n_deleted
 
     def _insert(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
-        """Insert a row unless its unique value exists, and return the number of new rows."""
+        """Insert a row unless its unique value exists, and return the number of new rows.
+
+        Args:
+            table: the table.
+            columns: values by column.
+            unique: the column whose value is unique.
+        """
         names = ", ".join(f'"{name}"' for name in columns)
         query = (
             f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"

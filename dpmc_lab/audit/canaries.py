@@ -109,6 +109,11 @@ def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan
         """Plan canary k at the k-th cell, or row, of `index`.
 
         Heads puts the k-th of `rows` there, tails the k-th of `absent_values`.
+
+        Args:
+            index: the cells as arrays of rows and columns, or an array of rows.
+            rows: rating, or row of ratings, of each canary.
+            absent_values: what stands there without the canary.
         """
         heads = values.copy()
         tails = values.copy()
@@ -410,7 +415,14 @@ class CanaryAuditor(AuditSubject):
         )
 
     def _publish_run(self, plan: CanaryPlan, coins: Bools, seed: int, scoring_seed: int) -> Scorer:
-        """Publish a run with these coins; `scoring_seed` is the seed of the runs that score."""
+        """Publish a run with these coins; `scoring_seed` is the seed of the runs that score.
+
+        Args:
+            plan: the canaries.
+            coins: array of shape (n_canaries,), whether each is planted.
+            seed: of the published run.
+            scoring_seed: of the runs that score.
+        """
         return Scorer(
             self.mechanism,
             plan,

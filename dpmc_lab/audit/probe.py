@@ -160,6 +160,11 @@ def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterato
 
     The first pair changes the user with the fewest ratings in the table; the others take their rows
     from `generate_rows`, whose extreme rows come first.
+
+    Args:
+        table: the ratings.
+        change: how neighbouring data sets differ.
+        rng: random numbers.
     """
     counts = np.count_nonzero(~np.isnan(table.values), axis=1)
     user = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
@@ -194,6 +199,12 @@ def mutate_pair(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> 
     """Return the pair with one random rating set or removed, its rows still differing by `change`.
 
     Where that is not possible, the pair comes back as it is.
+
+    Args:
+        rows: the pair.
+        table: the ratings, for limits of rows and values.
+        change: how neighbouring data sets differ.
+        rng: random numbers.
     """
     user = rows.user
     before = rows.before.copy()
@@ -308,7 +319,14 @@ class ProbeAuditor(AuditSubject):
         )
 
     def _try_pair(self, pair: RowPair, table: RatingTable, nonadaptive: Bools) -> _TriedPair:
-        """Run both data sets of a pair, the second after the answers of the first."""
+        """Run both data sets of a pair, the second after the answers of the first.
+
+        Args:
+            pair: the rows of one user in both data sets.
+            table: the other rows.
+            nonadaptive: array of shape (n_answers,), whether each query depends on no earlier
+                answer.
+        """
         ratings_before, ratings_after = (
             table.with_row(pair.user, row) for row in (pair.before, pair.after)
         )

@@ -137,6 +137,11 @@ def _select_polls(view: View, question: int, sender: Sender) -> list[Poll]:
     """Return the polls of a question: of those who answered the last time, and of all.
 
     The first is left out where it would not differ, or too few phones make the difference.
+
+    Args:
+        view: the room.
+        question: index of the question.
+        sender: who sent the reports.
     """
     all_answers = view.poll(question, sender=sender)
     if sender is not Sender.PHONES:
@@ -152,7 +157,15 @@ def _select_polls(view: View, question: int, sender: Sender) -> list[Poll]:
 def _build_row(
     name: str, poll: Poll, sender: Sender, note: str = "", truth: float | None = None
 ) -> ShareRow:
-    """Return the share of a class; it is not displayed for fewer phones than MIN_PHONES."""
+    """Return the share of a class; it is not displayed for fewer phones than MIN_PHONES.
+
+    Args:
+        name: of the row.
+        poll: the reports.
+        sender: who sent them.
+        note: what the row is a share of.
+        truth: the true share, if it may be displayed.
+    """
     if sender is Sender.PHONES and 0 < poll.people < MIN_PHONES:
         return ShareRow(
             name, Mark.ESTIMATE, None, note=f"{note}: shown from {MIN_PHONES} phones on"

@@ -214,7 +214,14 @@ def _list_parameters(function: Any) -> Mapping[str, inspect.Parameter]:
 def _add_command(
     commands: Any, name: str, function: Callable[..., Any], description: str = ""
 ) -> Any:
-    """Add a parser for a function, with the options of its signature."""
+    """Add a parser for a function, with the options of its signature.
+
+    Args:
+        commands: argparse's subparsers.
+        name: of the command.
+        function: runs the command.
+        description: replaces the function's own, for a group of commands.
+    """
     head, argument_help, epilog = _parse_docstring(function)
     head, _, details = (description or head).partition("\n\n")
     parser = commands.add_parser(
@@ -237,7 +244,13 @@ _ArgumentHelp = Mapping[str, tuple[str, str]]  # metavar and help by the name of
 
 
 def _add_options(parser: Any, function: Any, argument_help: _ArgumentHelp) -> None:
-    """Add an argument for each parameter of a function or a record that has none yet."""
+    """Add an argument for each parameter of a function or a record that has none yet.
+
+    Args:
+        parser: where to add them.
+        function: the function or record.
+        argument_help: metavar and help by the name of the parameter.
+    """
     for parameter in _list_parameters(function).values():
         record: Any = parameter.annotation
         if dataclasses.is_dataclass(record):
@@ -383,7 +396,13 @@ def has_packages(*packages: str) -> bool:
 
 
 def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
-    """Return text wrapped to a readable width; `first` replaces the first line's indent."""
+    """Return text wrapped to a readable width; `first` replaces the first line's indent.
+
+    Args:
+        text: the text.
+        indent: before every line.
+        first: before the first line (default: as before the others).
+    """
     first = indent if first is None else first
     return textwrap.fill(
         text, LINE_WIDTH, initial_indent=first, subsequent_indent=indent, break_long_words=False

@@ -148,6 +148,11 @@ class ReadingOptions:
     def load(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Dataset:
         """Read the data with these options.
 
+        Args:
+            data: as typed.
+            task: what the data are for, if it was given.
+            steps: their preparation, as text.
+
         Raises:
             DpmcError: the data cannot be read.
         """

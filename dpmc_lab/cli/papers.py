@@ -233,6 +233,11 @@ def _make_experiment(
 def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
     """Make the experiments of some papers that have no result yet, and say which lack their data.
 
+    Args:
+        chosen: the papers.
+        making: the options.
+        json: whether to print for programs.
+
     Raises:
         DpmcError: an experiment failed.
     """
@@ -262,6 +267,11 @@ def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
 
 def _run_trials(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> Made:
     """Run the trials of an experiment while showing their progress, and return its result.
+
+    Args:
+        experiment: the experiment.
+        recipe: how its trials are made.
+        as_json: whether progress is written as JSON lines.
 
     Raises:
         KeyboardInterrupt: it was stopped; finished parts are kept.

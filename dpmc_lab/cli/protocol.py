@@ -234,7 +234,13 @@ def _format_traffic(traffic: JsonObject) -> str:
 
 
 def _add_messages(document: JsonObject, text: list[str], transcript: Transcript) -> CommandReport:
-    """Return the report, with the messages of the watched item or profile if there are any."""
+    """Return the report, with the messages of the watched item or profile if there are any.
+
+    Args:
+        document: the report as JSON values, which gets the messages.
+        text: the report as blocks of text, which get the first messages.
+        transcript: of the run.
+    """
     if len(transcript):
         messages = document["transcript"] = [message.as_dict() for message in transcript]
         lines = [

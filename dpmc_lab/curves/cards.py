@@ -351,7 +351,13 @@ def format_attacker_question(change: Change, *, clicks: bool = False) -> str:
 
 
 def describe_attacker_limit(question: str, success_rate: float, *, proved: bool = True) -> str:
-    """Return how often an attacker with this question is right, compared with a coin flip."""
+    """Return how often an attacker with this question is right, compared with a coin flip.
+
+    Args:
+        question: what the attacker asks.
+        success_rate: how often the attacker is right at most, in 0..1.
+        proved: whether any limit is proved.
+    """
     if not proved:
         return f"No limit is proved for an attacker who asks “{question}”"
     return LIMIT_SENTENCE.format(question, format_success_rate(success_rate))

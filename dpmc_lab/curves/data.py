@@ -22,7 +22,13 @@ def format_item_title(ratings: Ratings, item: int) -> str:
 
 
 def describe_anonymous_user(n_rated: int, data: str, *, clicks: bool) -> str:
-    """Describe a user of a data set by the number of ratings, never by a row number."""
+    """Describe a user of a data set by the number of ratings, never by a row number.
+
+    Args:
+        n_rated: number of the user's ratings.
+        data: name of the data set.
+        clicks: whether the ratings are clicks.
+    """
     items = SAMPLES[data].items if data in SAMPLES else "titles"
     return f"somebody who {'clicked' if clicks else 'rated'} {n_rated} {items}"
 

@@ -558,7 +558,12 @@ def compute_interval(values: Floats | Sequence[float], level: float = LEVEL) -> 
 
 
 def is_clearly_better(metric: Metric, first: Interval, second: Interval) -> bool:
-    """Return whether the first interval lies beyond the second in the better direction."""
+    """Return whether the first interval lies beyond the second in the better direction.
+
+    Args:
+        metric: the metric, which says whether lower is better.
+        first, second: means with their intervals.
+    """
     return metric.sign * (first.mean - second.mean) > first.half_width + second.half_width
 
 

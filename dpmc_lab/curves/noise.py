@@ -364,7 +364,14 @@ def sample_channel(
 def _draw_outputs(
     release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: np.random.Generator
 ) -> NDArray[np.integer]:
-    """Draw fresh outputs for one input; symbol 0 of a symbol channel is a missing cell."""
+    """Draw fresh outputs for one input; symbol 0 of a symbol channel is a missing cell.
+
+    Args:
+        release: the channel.
+        symbol: index of the input.
+        draws: number of outputs.
+        rng: random numbers.
+    """
     if isinstance(release, RandomizedResponse):
         flat_release = dataclasses.replace(release, shape=(None,), sensitivity={})
         return flat_release.publish(np.full(draws, symbol), rng)
@@ -517,7 +524,13 @@ class BeforeAfter(NamedTuple):
 
 
 def select_block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
-    """Return the busiest users and the most rated items as ratings with indices of their own."""
+    """Return the busiest users and the most rated items as ratings with indices of their own.
+
+    Args:
+        ratings: the ratings.
+        users: number of users at most.
+        items: number of items at most.
+    """
     by_user, by_item = count_ratings(ratings)
     chosen_users = rank_by_count(by_user, users)
     chosen_items = rank_by_count(by_item, items)

@@ -132,14 +132,24 @@ def format_estimate(estimate: Estimate, first: float, last: float) -> str:
 
 
 def format_estimate_interval(estimate: Estimate, first: float, last: float) -> str:
-    """Return '1.2 to 1.7'; an end beyond the computed epsilons, first to last, is named so."""
+    """Return '1.2 to 1.7'; an end beyond the computed epsilons, first to last, is named so.
+
+    Args:
+        estimate: the estimate.
+        first, last: ends of the computed epsilons.
+    """
     return " to ".join(
         _format_interval_end(value, first, last) for value in (estimate.low, estimate.high)
     )
 
 
 def _format_interval_end(value: float, first: float, last: float) -> str:
-    """Return an end of an interval, or that it lies beyond the computed epsilons, first to last."""
+    """Return an end of an interval, or that it lies beyond the computed epsilons, first to last.
+
+    Args:
+        value: the end.
+        first, last: ends of the computed epsilons.
+    """
     if value < first:
         return f"below {format_short_number(first)}"
     return f"beyond {format_short_number(last)}" if value > last else format_short_number(value, 2)
@@ -432,7 +442,13 @@ class GainShare(NamedTuple):
 def find_gain_ends(
     chart: CurveChart, line: Line, epsilon: float
 ) -> tuple[Interval | None, Interval | None]:
-    """Return the intervals of the line's baseline and of the nonprivate reference at an epsilon."""
+    """Return the intervals of the line's baseline and of the nonprivate reference at an epsilon.
+
+    Args:
+        chart: the chart with the baselines and the nonprivate reference.
+        line: the line.
+        epsilon: a computed epsilon.
+    """
     baseline_id = chart.baseline_id(line)
     curves: tuple[Line | FlatLine, ...] = (*chart.baselines, *chart.private_baselines, *chart.lines)
     baselines = (

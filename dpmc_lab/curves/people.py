@@ -264,7 +264,13 @@ def _read_people_file(data: str, task: Task, key: str) -> Any:
 
 
 def load_visitor_lists(data: str, task: Task, key: str) -> VisitorLists | None:
-    """Load what a visitor's lists on a curve are computed from; None if a sample has none."""
+    """Load what a visitor's lists on a curve are computed from; None if a sample has none.
+
+    Args:
+        data: id of the sample.
+        task: the task.
+        key: key of the curve.
+    """
     document = _read_people_file(data, task, key)
     if document is None or key not in document.get("yours", ()):
         return None
@@ -294,6 +300,11 @@ def draw_server_view(
 
     Every epsilon uses the same random numbers, so a report that was unchanged stays unchanged as
     epsilon grows.
+
+    Args:
+        mechanism: the mechanism.
+        person: whose cells are reported.
+        public: public facts of the prepared ratings.
     """
     guarantee = mechanism.guarantee(public)
     release = find_main_release(guarantee)
@@ -470,7 +481,13 @@ class PeopleDescription(NamedTuple):
 
 
 def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> PeopleDescription:
-    """Describe the people of a data set anonymously, and return what a visitor may be asked."""
+    """Describe the people of a data set anonymously, and return what a visitor may be asked.
+
+    Args:
+        people: the people.
+        data: the data set.
+        mechanism: the method whose lists are displayed.
+    """
     ratings, (names, categories) = data.ratings, _load_categories(data)
     descriptions = []
     for person in people.people:

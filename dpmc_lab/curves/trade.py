@@ -258,6 +258,11 @@ def log_odds(success_rate: float) -> float:
 def build_trade_chart(chart: CurveChart, task: Task, switches: QuestionSwitches) -> TradeChart:
     """Return the lines of a chart under the question of three switches.
 
+    Args:
+        chart: the curves.
+        task: of the mechanisms.
+        switches: select the attacker's question and position.
+
     Raises:
         DpmcError: a mechanism cannot be restored from its stored settings.
     """
@@ -273,7 +278,13 @@ def build_trade_chart(chart: CurveChart, task: Task, switches: QuestionSwitches)
 def _build_trade_line(
     line: Line, question: AttackerQuestion, position: AttackerPosition
 ) -> TradeLine:
-    """Return a line of the chart for a curve, with what an audit measured."""
+    """Return a line of the chart for a curve, with what an audit measured.
+
+    Args:
+        line: the curve.
+        question: what the attacker asks.
+        position: where the attacker sits.
+    """
 
     def build_guarantee(epsilon: float) -> Guarantee:
         """Return the guarantee of the curve's method at an epsilon."""
@@ -351,6 +362,11 @@ def _find_measured_rate(
 
     The result is empty without an audit, or if the audit's change goes beyond the question. The
     rate is that of the method with as much noise as the measured epsilon allows.
+
+    Args:
+        line: the curve.
+        question: what the attacker asks.
+        build_guarantee: returns the guarantee of the method at an epsilon.
     """
     bound = find_default_measured_bound(line.mechanism)
     point = find_measured_point(line)

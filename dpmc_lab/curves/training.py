@@ -63,6 +63,12 @@ def find_link(mechanism: Mechanism) -> Link:
 def compute_errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> Floats:
     """Compute the absolute error of each held-out rating.
 
+    Args:
+        model: the model.
+        task: what it predicts.
+        test: the held-out ratings.
+        link: turns scores into chances of +1, for BINARY.
+
     Returns:
         Array of shape (n_ratings,): |prediction - truth| in rating points, or for BINARY |P(+1) -
         1{Y=+1}|.
@@ -80,7 +86,13 @@ def compute_error_cdf(model: Model, task: Task, test: Ratings, link: Link = LOGI
 
 
 def list_top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
-    """Return the ten highest-scored items not rated in training; ties take the lower index."""
+    """Return the ten highest-scored items not rated in training; ties take the lower index.
+
+    Args:
+        model: the model.
+        train: the training ratings.
+        user: index of the user.
+    """
     ranked = zip(*toplists.rank_items(model, train, user, _N_TOP_ITEMS), strict=True)
     return tuple(
         TopItem(int(i), format_item_title(train, int(i)), float(score)) for i, score in ranked
@@ -247,7 +259,13 @@ class RunRecorder:
         )
 
     def add_round(self, round: int, model: Model, metric: float | None) -> None:
-        """Add a round, replacing one with the same number."""
+        """Add a round, replacing one with the same number.
+
+        Args:
+            round: number of the round.
+            model: the model after it.
+            metric: the headline metric, if it was measured.
+        """
         recording = self.recording
         train = self._problem.train
         predictions = predict_corner(self._mechanism, model, recording.corner, train.public)
@@ -285,6 +303,10 @@ def choose_metric_axis(
 
     There is more room on the side of worse values. The best or worst possible value stands for a
     reference or baseline that is not known.
+
+    Args:
+        metric: the metric.
+        baseline, reference: what these reach, if it is known.
     """
     best, worst = (0.0, 1.0) if metric.lower_is_better else (1.0, 0.0)
     start = worst if baseline is None else baseline
@@ -298,7 +320,13 @@ def choose_metric_axis(
 
 
 def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
-    """Select the displayed users and items from all ratings, so that no split changes them."""
+    """Select the displayed users and items from all ratings, so that no split changes them.
+
+    Args:
+        task: of the mechanism.
+        problem: training and held-out ratings.
+        data: name of the data set, for the description of a person.
+    """
     train = problem.train
     by_user, by_item = map(np.add, count_ratings(train), count_ratings(problem.test))
     active_users = rank_by_count(by_user, int(np.count_nonzero(by_user)))
@@ -327,7 +355,14 @@ def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
 def predict_corner(
     mechanism: Mechanism, model: Model, corner: MatrixCorner, public: PublicFacts
 ) -> Floats:
-    """Return predictions for the corner in 0..1, see `RecordedRound`; for BINARY chances of +1."""
+    """Return predictions for the corner in 0..1, see `RecordedRound`; for BINARY chances of +1.
+
+    Args:
+        mechanism: the mechanism.
+        model: its model.
+        corner: the displayed users and items.
+        public: public facts of the ratings.
+    """
     scores = model.predict(corner.users[:, None], corner.items[None, :])
     if mechanism.task is Task.BINARY:
         return np.asarray(find_link(mechanism).probability(scores))
@@ -345,6 +380,11 @@ def extract_released_corner(
     Methods represent a rating in many ways (0 and 1, a symbol, scaled to -1..1). The result is None
     if the answer before noise is no linear function of the ratings; the inverse of that function
     converts the released values.
+
+    Args:
+        publication: what was released.
+        corner: the displayed users and items, with their ratings.
+        train: the training ratings.
     """
     before, after = (
         extract_block(values, train, corner.users, corner.items)

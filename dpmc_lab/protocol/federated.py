@@ -85,8 +85,8 @@ class Federation:
         """Return what is claimed for one solve, and what the solves of all rounds add up to.
 
         Every cell belongs to one party, so the budgets of different parties do not add up; those of
-        a party's solves do. The sum takes the fixed factors as public in every solve. As they are
-        refitted from the same rows, not even that is certified once there is more than one solve.
+        a party's solves do. The sum is what holds if the factors that a solve keeps fixed were
+        public. As they are refitted from the same rows, the sum of several solves is not certified.
         User profiles are never certified: each party's item factors are fitted to all users' raw
         rows, and every user's scores use them. For a whole row, the sum counts the change of the
         mechanism's own guarantee.
@@ -313,6 +313,12 @@ def start_federated_run(
 ) -> FederatedRun:
     """Return a run on the training ratings, before its first message.
 
+    Args:
+        flow: the settings.
+        problem: the training and test ratings.
+        seed: of the run.
+        watch: index of the profile that messages show in words, if any.
+
     Raises:
         DpmcError: the ratings do not fit the flow.
     """
@@ -324,6 +330,11 @@ def report_federated_run(run: FederatedRun, problem: Problem, seed: int) -> Json
     """Report a run as plain JSON values.
 
     Everything about raw ratings is for evaluation only.
+
+    Args:
+        run: a finished run.
+        problem: what it ran on.
+        seed: of the run.
     """
     mechanism = run.flow.mechanism
     public = run.public

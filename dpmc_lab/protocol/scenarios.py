@@ -80,6 +80,11 @@ def choose_phase_count(epsilon: float, users: int, rank: int) -> int:
 
     Noise on an item's factors grows with sqrt(rank) / epsilon and counts less the more users rate
     the item, so the number of phases grows with epsilon * users / sqrt(rank).
+
+    Args:
+        epsilon: budget of one rating.
+        users: number of users.
+        rank: number of factors.
     """
     doublings = math.log2(epsilon * users / (_ONE_PHASE_LIMIT * math.sqrt(rank)))
     return min(max(1 + round(_PHASES_PER_DOUBLING * doublings), 1), MAX_PHASES)
@@ -120,6 +125,12 @@ class HeldUserFactors:
         self, mechanism: DPMF, rating_matrices: RatingMatrices, public: PublicFacts, rng: Rng
     ) -> Floats:
         """Load or fit the factors.
+
+        Args:
+            mechanism: scenario 1, which fits the factors of 'pmf'.
+            rating_matrices: the ratings to fit.
+            public: public facts of the ratings.
+            rng: random numbers of the fit.
 
         Returns:
             Array of shape (n_users, rank), with rows of length at most 1.
@@ -504,7 +515,13 @@ class Scenario:
         raise NotImplementedError
 
     def _select_attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:  # noqa: ARG002
-        """Return the pairs that are queried in a round."""
+        """Return the pairs that are queried in a round.
+
+        Args:
+            run: the run.
+            t: number of the round.
+            pairs: indices of the pairs that take part in the phase.
+        """
         return pairs
 
     def _iterate_attempts(
@@ -536,7 +553,13 @@ class Scenario:
         raise NotImplementedError
 
     def _handle_departures(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
-        """React to users who left in the middle of a round; here nothing happens."""
+        """React to users who left in the middle of a round; here nothing happens.
+
+        Args:
+            run: the run.
+            t: number of the round; 0 for the set-up.
+            pairs: indices of the pairs whose users left.
+        """
 
     def predict_traffic(self, raters: Ints, users: int) -> dict[str, Traffic]:
         """Return the traffic of a whole run by kind of message, with everybody always present.

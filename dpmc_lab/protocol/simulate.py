@@ -35,6 +35,12 @@ def start_scenario_run(
 ) -> ScenarioRun:
     """Return a run on the training ratings, before its first message.
 
+    Args:
+        settings: of the scenario.
+        problem: the training and test ratings.
+        seed: of the run.
+        watch: index of the item whose messages are kept, if any.
+
     Raises:
         DpmcError: the ratings do not fit the scenario.
     """
@@ -138,6 +144,13 @@ def evaluate_with_baselines(
     task: Task, model: Model, problem: Problem, seed: int, baselines: Iterable[Mechanism]
 ) -> JsonObject:
     """Evaluate a model, and baselines that are fitted here, on the test ratings.
+
+    Args:
+        task: what is predicted.
+        model: the model.
+        problem: the training and test ratings.
+        seed: of the baselines and the evaluation.
+        baselines: the baselines to fit.
 
     Returns:
         The metrics of the model, and of each baseline by its id, as plain JSON values.

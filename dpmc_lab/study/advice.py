@@ -134,6 +134,13 @@ def find_recommended_id(
     """Return the id of the recommended mechanism; None where no mechanism certifies the request.
 
     Unlike `recommend_method`, it calibrates nothing.
+
+    Args:
+        task: what is predicted.
+        change: how neighbouring data sets differ.
+        public: public facts of the prepared ratings.
+        epsilon: the requested epsilon.
+        trust: whom users trust.
     """
     try:
         return _choose_method(task, change, public, epsilon, trust)[0]

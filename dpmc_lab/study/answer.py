@@ -304,7 +304,13 @@ def _compute_count_std(n_reports: Floats | int, chance: float, debias_factor: fl
 
 
 def _count_above_noise(counts: Floats, noise_std: Floats, release: Release) -> DistinguishableItems:
-    """Count the items whose count exceeds MIN_NOISE_DEVIATIONS standard deviations of its noise."""
+    """Count the items whose count exceeds MIN_NOISE_DEVIATIONS standard deviations of its noise.
+
+    Args:
+        counts: array of shape (n_items,).
+        noise_std: standard deviation of the noise on each count, broadcast to the counts.
+        release: the release with the noise.
+    """
     noise_std = np.broadcast_to(noise_std, counts.shape)
     n_clear = int(np.count_nonzero(counts > MIN_NOISE_DEVIATIONS * noise_std))
     return DistinguishableItems(n_clear, len(counts), release.query, float(np.median(noise_std)))
@@ -760,7 +766,13 @@ def _is_substantial(group_total: float, total: float) -> bool:
 
 
 def _compute_cost(question: Inquiry, advice: Advice, guarantee: Guarantee) -> Cost:
-    """Certify one publication by the advised mechanism, and a year of publications."""
+    """Certify one publication by the advised mechanism, and a year of publications.
+
+    Args:
+        question: the inquiry.
+        advice: the advised mechanism.
+        guarantee: its guarantee.
+    """
     change = question.change
     delta = question.delta
     replaced = guarantee.certified(USER_REPLACED, delta).epsilon if change.per_user else None

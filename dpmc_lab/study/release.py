@@ -140,9 +140,10 @@ def _raise_sensitivity(release: Release, count: int, sensitivity: float) -> floa
             release.scale, count, sensitivity
         )
     if type(release) is SampledLaplace:
-        # A term that was sampled with chance q is rounded together with the sum. This raises its
-        # e^{aw} at most by the factor e^r, and so 1 + q (e^{aw} - 1), too. A whole grid step is
-        # more than the rounding moves it; the surplus covers the errors of the floats here.
+        # In the notation of `SampledLaplace`, a drawn term is rounded together with the sum. If
+        # rounding costs r, its e^{aw} grows at most by the factor e^r, and so does
+        # 1 + q (e^{aw} - 1). A whole grid step is more than rounding moves a term; the surplus
+        # covers the errors of the floats here.
         step = 2.0 ** exact_noise.grid_exponent(release.scale, count)
         rounding = exact_noise.discrete_laplace_epsilon(release.scale, count, step)
         return sensitivity * (1 + rounding / release.term_epsilon)
@@ -267,6 +268,11 @@ def uses_features(mechanism: Mechanism, public: PublicFacts) -> bool:
 
 def check_public_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str]) -> None:
     """Check that the public facts follow from the preparation and that item features are used.
+
+    Args:
+        mechanism: the mechanism.
+        public: public facts of the prepared ratings.
+        steps: the preparation, as command-line text.
 
     Raises:
         CannotRelease: a public fact differs, or the item features are not usable.
@@ -526,7 +532,13 @@ def _find_own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> O
 
 
 def _specify_reports(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, ArraySpec]:
-    """Specify the arrays of users' reports, which are all that a local mechanism publishes."""
+    """Specify the arrays of users' reports, which are all that a local mechanism publishes.
+
+    Args:
+        mechanism: the mechanism.
+        plain: its guarantee with ideal noise.
+        observed: number of ratings.
+    """
     ((_, release),) = plain.releases
     public = plain.public
     count: int | str = observed if None in release.shape else "n"
@@ -634,7 +646,13 @@ def _extract_reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[s
 def _extract_model_arrays(
     mechanism: Mechanism, guarantee: Guarantee, model: Model | None
 ) -> dict[str, NDArray[Any]]:
-    """Return the published arrays of a model: user factors only with a completed matrix."""
+    """Return the published arrays of a model: user factors only with a completed matrix.
+
+    Args:
+        mechanism: the mechanism.
+        guarantee: its guarantee, which says what is published.
+        model: the fitted model.
+    """
     is_matrix = guarantee.publishes is Publishes.MATRIX
     if isinstance(model, Dense) and is_matrix:
         return {"matrix": model.matrix}

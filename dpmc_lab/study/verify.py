@@ -408,7 +408,13 @@ def _count_observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: A
 
 
 def _find_differences(claimed: Any, expected: Any, location: str) -> Iterator[str]:
-    """Yield a sentence on each field of the claimed card that differs from the expected one."""
+    """Yield a sentence on each field of the claimed card that differs from the expected one.
+
+    Args:
+        claimed: the value on the card.
+        expected: the value that was computed again.
+        location: path of the field.
+    """
     if isinstance(expected, dict) and isinstance(claimed, dict):
         for name in [*expected, *(name for name in claimed if name not in expected)]:
             field_path = f"{location}.{name}" if location else str(name)

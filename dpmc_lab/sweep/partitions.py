@@ -73,6 +73,11 @@ def read_file_stamp(path: Path) -> tuple[int, int]:
 def read_file(path: str, options: ReadOptions, expected_stamp: tuple[int, int]) -> Ratings:
     """Read the ratings of a file.
 
+    Args:
+        path: of the file.
+        options: how it is read.
+        expected_stamp: its size and modification time when the fit began.
+
     Raises:
         BadRatings: its stamp is no longer the expected one.
     """
@@ -108,6 +113,11 @@ def split_ratings(
 
     The test ratings are each user's latest, or a share that always leaves every user one rating.
     The split is by a hash, so it is the same in any partition.
+
+    Args:
+        ratings: of a partition.
+        share: share of test ratings; None to hold out the latest rating of each user.
+        key: of the hash.
     """
     number = hash_cells(ratings, key)
     if share is None:

@@ -20,6 +20,12 @@ def rank_items(model: Model, train: Ratings, user: int, length: int) -> tuple[In
     """Return the highest-scored items that a user did not rate in training, and their scores.
 
     The best come first; of equal scores, the lower index comes first.
+
+    Args:
+        model: the model.
+        train: the training ratings.
+        user: index of the user.
+        length: number of items at most.
     """
     items = np.arange(train.public.items)
     scores = np.array(model.predict(np.full(len(items), user), items), dtype=float)

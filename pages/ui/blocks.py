@@ -290,7 +290,7 @@ class File(NamedTuple):
 
 
 def show_download_button(file: File) -> None:
-    """Show the button that makes and saves a file, and why it failed if it does.
+    """Show the button that makes and saves a file, and the reason if that fails.
 
     The file is made in a thread without the session, while the page is drawn again for the click.
     """

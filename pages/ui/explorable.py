@@ -209,7 +209,13 @@ def _render_switch(labels: Sequence[str]) -> str:
 
 
 def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:
-    """Render the note below the instrument: how the numbers were made, and all of them."""
+    """Render the note below the instrument: how the numbers were made, and all of them.
+
+    Args:
+        displayed_scene: the scene.
+        data: the data set, as it is typed on the command line.
+        private: whether the data are an upload.
+    """
     picture = displayed_scene.picture
     line = picture.lines[0]
     seeds = line.seeds.tolist()

@@ -60,7 +60,13 @@ def show_film(film: RunRecording, *, live: bool = False) -> None:
 
 
 def build_player_data(film: RunRecording, live: bool, theme: Theme) -> dict[str, Any]:
-    """Return everything that the player needs as plain JSON values."""
+    """Return everything that the player needs as plain JSON values.
+
+    Args:
+        film: the recorded run.
+        live: whether more rounds will follow.
+        theme: colours.
+    """
     metric = film.metric
     corner = film.corner
     frames = film.frames

@@ -155,6 +155,11 @@ def to_terminal_grid(grid: Grid, location: RunLocation) -> Grid:
 def start_runs(grid: Grid, location: RunLocation, grid_keys: PlanKeys) -> None:
     """Run in the background the units of a grid that neither the store nor the app has.
 
+    Args:
+        grid: the grid.
+        location: where to run it.
+        grid_keys: keys of the grid.
+
     Raises:
         DpmcError: the runs cannot be started.
         OSError: the upload cannot be written.
@@ -168,6 +173,12 @@ def start_command(
     location: RunLocation, name: str, command: Sequence[str], description: Mapping[str, Any]
 ) -> None:
     """Run a command in the background on the data of a location.
+
+    Args:
+        location: where to run it.
+        name: of the sweep.
+        command: of the child process.
+        description: stored with the sweep.
 
     Raises:
         DpmcError: it cannot be started.
@@ -203,6 +214,13 @@ def read_grid_rows(
     """Read the rows of a grid from the store, completed by those that came with the app.
 
     They are read again only when a row has arrived.
+
+    Args:
+        location: where the runs are stored.
+        grid_keys: keys of the grid.
+        mechanisms: ids of the mechanisms.
+        metrics: one chart is built for each.
+        epsilons, seeds: the only ones to read.
 
     Raises:
         StoreError: the store cannot be read.
@@ -314,7 +332,15 @@ def is_running(location: RunLocation, name: str) -> bool:
 def show_run_buttons(
     location: RunLocation, grid: Grid, grid_keys: PlanKeys, grid_rows: GridRows, label: str
 ) -> bool:
-    """Show the button that stops, starts or continues a grid's runs; return whether they run."""
+    """Show the button that stops, starts or continues a grid's runs; return whether they run.
+
+    Args:
+        location: where the runs are computed.
+        grid: the grid.
+        grid_keys: its keys.
+        grid_rows: its available rows.
+        label: of the button that starts them.
+    """
     running = is_running(location, grid_keys.name)
     if running:
         if st.button("Stop", icon=":material/stop:"):

@@ -78,7 +78,13 @@ def apply_link_choice(key: str, description: str, names: Mapping[Any, str]) -> N
 
 
 def reset_unavailable_choice(key: str, options: Collection[Any], default: Any) -> None:
-    """Forget a choice that is no longer available, since it was made for other data."""
+    """Forget a choice that is no longer available, since it was made for other data.
+
+    Args:
+        key: of the widget.
+        options: the options now.
+        default: the option that takes its place.
+    """
     if st.session_state.get(key, default) not in options:
         st.session_state[key] = default
 

@@ -126,7 +126,13 @@ choose_on_slider = partial(choose_number, kind="slider")
 
 
 def show_tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]:
-    """Show tabs and return them; the address has the open one, and others need not be drawn."""
+    """Show tabs and return them; the address has the open one, and others need not be drawn.
+
+    Args:
+        description: what is chosen, for the note on an invalid link.
+        names: of the tabs.
+        key: of the tabs.
+    """
     labels = {name: blocks.escape(name) for name in names}
     state.apply_link_choice(key, description, labels)
     state.reset_unavailable_choice(key, labels.values(), labels[names[0]])
@@ -142,7 +148,16 @@ def choose_toggle(
     container: Any = st,
     **options: Any,
 ) -> bool:
-    """Show a switch that is kept in the address."""
+    """Show a switch that is kept in the address.
+
+    Args:
+        label: of the control.
+        description: what is switched, for the note on an invalid link.
+        key: of the control.
+        default: the state at first.
+        container: where to show it.
+        **options: of the control.
+    """
     state.check_link_value(key, description, lambda text: text.lower() in ("true", "false"))
     chosen: bool = container.toggle(label, default, key=key, bind="query-params", **options)
     return chosen
@@ -411,7 +426,13 @@ def _can_parse(cls: type[Mechanism], name: str, text: str) -> bool:
 
 
 def build_mechanism(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanism | None:
-    """Create the mechanism with its settings; show the error and return None if that fails."""
+    """Create the mechanism with its settings; show the error and return None if that fails.
+
+    Args:
+        id: of the mechanism.
+        epsilon: the setting.
+        chosen: further settings, or None if one of them is not valid.
+    """
     if chosen is None:
         return None
     try:

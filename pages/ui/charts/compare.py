@@ -162,7 +162,14 @@ def format_figure_height(fig: Figure) -> str:
 def _create_frame(
     height: float, x_range: Interval, placed_lines: Sequence[PlottedLine], margin_top: int = 34
 ) -> Figure:
-    """Create an empty picture over epsilon with a frame of this height and a margin above."""
+    """Create an empty picture over epsilon with a frame of this height and a margin above.
+
+    Args:
+        height: of the frame, in pixels.
+        x_range: ends of the axis of epsilon.
+        placed_lines: the lines, for the name of the axis.
+        margin_top: above the frame, in pixels.
+    """
     low, end = map(math.log10, x_range)
     units = {placed_line.unit for placed_line in placed_lines}
     unit_text = f"epsilon {units.pop()}" if len(units) == 1 else "epsilon"
@@ -487,6 +494,11 @@ def _create_row_figure(
     placed_lines: Sequence[PlottedLine], x_range: Interval, waiting: Sequence[str]
 ) -> tuple[Figure, float]:
     """Create a figure with a labelled row for each mechanism, and those without a point last.
+
+    Args:
+        placed_lines: the lines of the mechanisms.
+        x_range: ends of the axis of epsilon.
+        waiting: ids of mechanisms without a point yet.
 
     Returns:
         The figure, and the epsilon at its right edge.

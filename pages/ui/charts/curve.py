@@ -204,7 +204,13 @@ def plot_ranking_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]
 def plot_metrics_by_epsilon(
     panels: Sequence[CurveChart], epsilon: float, *, certified: bool
 ) -> Figure:
-    """Plot one small chart per metric, with no privacy dashed and popularity dotted."""
+    """Plot one small chart per metric, with no privacy dashed and popularity dotted.
+
+    Args:
+        panels: the chart of each metric.
+        epsilon: the chosen epsilon, at which there is a rule.
+        certified: whether the claim is certified.
+    """
     fig = create_figure("against_epsilon")
     for panel, panel_picture in zip(("", "2", "3", "4"), panels, strict=True):
         fig.add_panel_title(panel, panel_picture.metric.panel_title)

@@ -137,7 +137,13 @@ def _draw_promise(
 def plot_attacker_success(
     epsilons: Sequence[float], shares: Sequence[float], epsilon: float
 ) -> Figure:
-    """Plot how often the best attacker is right, by epsilon."""
+    """Plot how often the best attacker is right, by epsilon.
+
+    Args:
+        epsilons: the settings.
+        shares: how often the attacker is right at each, in 0..1.
+        epsilon: the chosen epsilon, at which there is a rule.
+    """
     fig = create_figure("attacker", xaxis=EPSILON_AXIS)
     hover = "epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>"
     fig.add_stroke(list(epsilons), list(shares), INK, line_width=2.5, hover=hover)

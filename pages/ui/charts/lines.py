@@ -162,6 +162,11 @@ def choose_y_range(
     """Return a vertical axis over baselines, references and lines, rounded outwards.
 
     Bands count up to a third of the range beyond that, so one extreme seed does not hide a curve.
+
+    Args:
+        picture: the chart with its levels.
+        lines: the lines, whose bands count too.
+        baseline_lines: private baselines.
     """
     values = [level.interval.mean for _, level in picture.flat_lines]
     values += [v for curve_line in (*lines, *baseline_lines) for v in curve_line.band.mean]

@@ -69,7 +69,15 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
 def plot_error_cdfs(
     mechanism: str, private: ErrorCdf, nonprivate: ErrorCdf | None, name: str, axis: str
 ) -> Figure:
-    """Plot the share of held-out ratings within an error, with privacy and without."""
+    """Plot the share of held-out ratings within an error, with privacy and without.
+
+    Args:
+        mechanism: id of the mechanism.
+        private: errors with privacy.
+        nonprivate: errors without privacy, if known.
+        name: of the mechanism.
+        axis: name of the axis of errors.
+    """
     hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
     fig = create_figure("errors", xaxis_title_text=axis)
     if nonprivate is not None:
