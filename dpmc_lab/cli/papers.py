@@ -248,9 +248,8 @@ def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
         for paper, experiment in all_experiments
         if paper in chosen and experiment.recipe
     ]
-    for experiment in sorted(
-        experiments, key=lambda experiment: not experiment.absent
-    ):  # what is left out is told first
+    # Experiments that lack their data come first, so that they are reported before long runs.
+    for experiment in sorted(experiments, key=lambda experiment: not experiment.absent):
         try:
             if experiment.absent:
                 print(

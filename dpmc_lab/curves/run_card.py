@@ -192,9 +192,8 @@ def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
         mechanism=mechanism.id,
         metric=recording.metric,
         metrics=result.metrics,
-        recording=replace(
-            recording, reference=reference_metrics.get(recording.metric.name)
-        ),  # of this run, not of an earlier one
+        # The reference of this run, since the recording may have that of an earlier one.
+        recording=replace(recording, reference=reference_metrics.get(recording.metric.name)),
         nonprivate_list=list_top_items(run.nonprivate_model, problem.train, person)
         if run.nonprivate_model
         else None,

@@ -243,7 +243,7 @@ def _find_local_address() -> str:
 
 
 def _list_outgoing_addresses() -> list[str]:
-    """Return the address from which a packet would leave.
+    """Return a list with the address from which a packet would leave; empty without a network.
 
     Connecting a UDP socket sends nothing.
     """

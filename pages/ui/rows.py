@@ -229,7 +229,11 @@ def read_grid_rows(
     dependencies = (grid_keys.name, names, tuple(epsilons), tuple(seeds))
 
     def collect_rows(results_store: Store | None, last: int) -> GridRows:
-        """Read the stored and the shipped rows of the grid, and build a chart for each metric."""
+        """Read the stored and the shipped rows of the grid, and build a chart for each metric.
+
+        With a shipped curve of the grid come the shipped baselines and nonprivate methods that use
+        item features as the grid does, even if they are not in the grid.
+        """
         stored_curves: dict[str, lines.CurveRows] = {}
         shipped_curves: dict[str, lines.CurveRows] = {}
         present: Collection[str] = ()
