@@ -235,6 +235,7 @@ def _add_command(
     _add_options(parser, function, argument_help)
     if hasattr(function, "plugin"):
         _add_options(parser, _PluginOption, argument_help)
+    # The annotation is a text or a type, possibly of an optional report.
     if "CommandReport" in str(function.__annotations__.get("return")):
         _add_options(parser, _JsonOption, argument_help)
     return parser
