@@ -159,18 +159,19 @@ class Collection(CollectionMechanism, Recovery):
         raise NotImplementedError
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        from dpmc_core.solvers.noisy_reports import recovered
+        from dpmc_core.solvers.noisy_reports import estimate_from_reports
 
         public, is_published = ratings.public, self.estimator is Estimator.PUBLISHED
         channel = self.guarantee(public).releases.rows
         check_report_count(public, channel.reported_if_missing, for_regression=is_published)
+        # What is published gets no name here, so that the estimator can free it.
         if is_published:
             reports = self.build_reports(
                 channel.publish(self.encode_rows(ratings, channel), rng), channel, public
             )
             yield from self.recover(reports, public, rng, raw=False)
         else:
-            yield from recovered(
+            yield from estimate_from_reports(
                 channel.publish(self.encode_rows(ratings, channel), rng),
                 self.build_noise_model(channel),
                 public,

@@ -169,15 +169,18 @@ class DpSgd(PerUser):
     )
 
     def plan_factors(self, public: PublicFacts) -> FactorPlan:
-        """Choose the length of the factors from public facts.
+        """Choose the item factors' length, share of the clip and spread from public facts.
 
-        With h = mu users / items there are no factors below h = 1, two below 10 and four above.
+        Unless `rank` is set, h = (mu of the budget) * users / items decides: no factors where h is
+        below 1, two below 10, else four, and never more than items.
         """
         signal = self.budget().mu * public.users / public.items
         plan = _MORE_FACTORS if signal >= 10 else _FEW_FACTORS if signal >= 1 else _NO_FACTORS
         rank = min(plan.rank, public.items) if self.rank is None else self.rank
         check_rank(rank, public)
-        return (plan if plan.rank else _FEW_FACTORS)._replace(rank=rank) if rank else _NO_FACTORS
+        if rank == 0:
+            return _NO_FACTORS
+        return (plan if plan.rank else _FEW_FACTORS)._replace(rank=rank)
 
     def gradient_norms(self, public: PublicFacts) -> Floats:
         """Return the clips of the offset, factor and mean parts, shape (3,), in rating points."""

@@ -106,15 +106,15 @@ class UserProblems(NamedTuple):
         return self.rows.build_model(Factors(self.user_factors, item_factors))
 
     def sum_item_problems(self, clip: float, bound: float) -> tuple[Floats, Floats, int, int, int]:
-        """Sum the items' problems over these users, with factors and values clipped.
+        """Sum the items' normal equations A q = b over these users, factors and residuals clipped.
 
         Args:
             clip: the largest l2 norm c of a user's factors, in rating points.
             bound: the largest absolute value g of a residual, in rating points.
 
         Returns:
-            A of shape (n, d, d) and b of shape (n, d); the numbers of ratings clipped, of rows of
-            weights scaled and of user factors clipped.
+            A of shape (n, d, d) and b of shape (n, d); then how many ratings were clipped, how many
+            users had their weights scaled down, and how many had their factors clipped.
         """
         clipped_factors, n_factors_clipped = clip_dense_rows(self.query_factors, clip)
         entries, values = self.rows.entries, self.rows.values

@@ -183,7 +183,7 @@ class Dpimf(Mechanism):
     profiles: Profiles = setting(Profiles.ITEMS, "whose profiles are solved with noise")
 
     def build_coefficients(self, norms: FactorNorms, n_profiles: int) -> Coefficients:
-        """Return the noise on the coefficients of all profiles.
+        """Return the releases of all profiles' coefficients, with the noise that the norms ask for.
 
         Args:
             norms: bounds on the fixed factors.
@@ -191,23 +191,25 @@ class Dpimf(Mechanism):
         """
         d, complement, epsilon = self.rank, 1.0 - self.alpha, self.epsilon
         first, second, ridge = 2.0 * norms.l1, complement * norms.full, complement
-        triangle: tuple[int, ...] = (d, d)
-        scales = [first / epsilon]  # at alpha = 1 the other terms do not depend on the ones
-        if self.variant is Variant.STRAWMAN:  # Eq. 9: A2 runs over all cells, the ridge counts ones
+        second_shape: tuple[int, ...] = (d, d)
+        scales = [first / epsilon]  # at alpha = 1 only A1 depends on the clicks and is released
+        if self.variant is Variant.STRAWMAN:  # Eq. 9: a click adds 1 to its weight, not 1 - alpha
             second, ridge = norms.full, 1.0
             scales = 3 * [(first + second + ridge) / epsilon]
         elif complement > 0:
             if self.variant is Variant.SYMMETRIC:  # Eq. 18
-                triangle, second = (d * (d + 1) // 2,), complement * norms.upper
+                second_shape, second = (d * (d + 1) // 2,), complement * norms.upper
             scales = [
                 first / (self.beta1 * epsilon),
                 second / (self.beta2 * epsilon),
                 ridge / (self.beta3 * epsilon),
             ]
-        terms = zip(_QUERIES[self.profiles], ((d,), triangle, ()), (first, second, ridge), scales)  # noqa: B905
+        shapes, sensitivities = ((d,), second_shape, ()), (first, second, ridge)
         noisy_terms = [
             self._build_release(query, (n_profiles, *shape), sensitivity, scale)
-            for query, shape, sensitivity, scale in terms
+            for query, shape, sensitivity, scale in zip(
+                _QUERIES[self.profiles], shapes, sensitivities, scales, strict=False
+            )  # as many terms as scales
         ]
         if self.variant is Variant.SAMPLED:
             noisy_terms = [

@@ -266,7 +266,9 @@ def iterate_frank_wolfe(
 
 
 def build_exact_top_pair(n: int, rng: Rng) -> TopPair:
-    """Return the exact top pair of A; each search starts at the vector of the last one.
+    """Return a function that finds the exact top singular pair of A, for `iterate_frank_wolfe`.
+
+    Each search starts at the vector of the last one.
 
     Args:
         n: the number of items.

@@ -206,7 +206,9 @@ class Guarantee(Generic[R]):
             if math.isinf(sensitivity):
                 return nothing_holds, _explain_unbounded(release, change)
             spent += release.loss(sensitivity)
-        return (spent, "") if any(self.releases) else (nothing_holds, "nothing is randomised")
+        if not list(self.releases):
+            return nothing_holds, "nothing is randomised"
+        return spent, ""
 
     @property
     def per_item_release(self) -> Additive | None:

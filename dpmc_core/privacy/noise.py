@@ -203,13 +203,17 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
 
 
 def _draw_flips(probability: float, count: int, rng: Rng) -> Bools:
-    """Flip coins of probability <= 1/2 each, by one random byte where that decides."""
+    """Return whether each of `count` bits flips, which it does with the given probability.
+
+    A random byte below 256 x probability flips the bit; where the byte is the one that 256 x
+    probability cuts, a second draw decides.
+    """
     random_bytes = rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]
     threshold_byte, fraction = divmod(256 * probability, 1.0)
     flips = random_bytes < int(threshold_byte)
     tied = np.flatnonzero(random_bytes == int(threshold_byte))
-    further = np.array([[1 - fraction, fraction], [0.0, 1.0]])
-    flips[tied] = pass_channel(further, np.zeros(len(tied), dtype=np.int64), rng)
+    tie_channel = np.array([[1 - fraction, fraction], [0.0, 1.0]])
+    flips[tied] = pass_channel(tie_channel, np.zeros(len(tied), dtype=np.int64), rng)
     return flips
 
 

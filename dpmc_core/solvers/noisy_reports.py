@@ -882,7 +882,7 @@ def mean_rating(told: float, scored: float, cells: int, law: Law) -> Mean:
     return Mean(gain * scored / law.gain, count)
 
 
-def recovered(reported: Sparse, law: Law, public: PublicFacts) -> Steps:
+def estimate_from_reports(reported: Sparse, law: Law, public: PublicFacts) -> Steps:
     """Yield models in rating points from published rows: effects first, then rounds of taste.
 
     Args:

@@ -512,8 +512,9 @@ def spectral_scale(item_factors: Floats) -> float:
 def bound_spectral_norm(item_factors: Floats) -> Floats:
     """Scale item factors down until their largest singular value is at most sqrt(n).
 
-    The entries along it are then about one, and user factors are in rating points. Factors that a
-    ridge has shrunk, because noise drowned them, stay small: nobody fits them.
+    Item factors along the largest direction are then about 1 in size, and user factors are in
+    rating points. Factors that are smaller, as a ridge shrinks them where noise drowns them, are
+    not scaled up: the users' own ridge then hardly fits them.
 
     Args:
         item_factors: shape (n, d).

@@ -256,7 +256,9 @@ def test_the_block_decides_memory_and_nothing_else(monkeypatch, id, epsilon):
     for block in (10**9, 5_000, 300):
         monkeypatch.setattr(noisy_rows, "BLOCK", block)
         steps = list(
-            noisy_rows.recovered(reported, mechanism.build_noise_model(channel), train.public)
+            noisy_rows.estimate_from_reports(
+                reported, mechanism.build_noise_model(channel), train.public
+            )
         )
         predictions.append(steps[-1].model.predict(np.arange(300)[:, None], np.arange(400)))
     assert np.allclose(predictions[0], predictions[1], rtol=1e-9)
