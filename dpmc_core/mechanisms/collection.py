@@ -26,12 +26,12 @@ from dpmc_core.privacy.channels import flip_probability
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import PublishedSettings, inherit_setting, mechanism, setting
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, on_unit_scale
+from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, scale_to_unit_range
 from dpmc_core.solvers.sizes import check_report_count
 from dpmc_core.style import GREEN, ORANGE, RED, Style
 
 if TYPE_CHECKING:
-    from dpmc_core.solvers.noisy_reports import Law
+    from dpmc_core.solvers.noisy_reports import NoiseModel
 
 _PUBLISHED_ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with probability 1 - gamma
@@ -92,19 +92,19 @@ class CollectionMechanism(Mechanism):
         Returns:
             Sparse array of shape (users, items).
         """
-        values = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
+        values = np.clip(scale_to_unit_range(ratings.values, ratings.public), -1, 1)
         if isinstance(channel, SymbolChannel):
             relative = (ratings.values - ratings.public.low) / ratings.public.width
             values = 1 + np.rint(relative * (len(channel.levels) - 1))
         return Pattern.from_ratings(ratings).build_matrix(values)
 
-    def build_noise_model(self, channel: Channel) -> Law:
+    def build_noise_model(self, channel: Channel) -> NoiseModel:
         """Return what a report says about its cell, as an estimator takes it."""
-        from dpmc_core.solvers.noisy_reports import LaplaceLaw, SymbolLaw
+        from dpmc_core.solvers.noisy_reports import LaplaceNoiseModel, SymbolNoiseModel
 
         if isinstance(channel, ModifiedLaplace):
-            return LaplaceLaw.of(channel.flip, channel.scale)
-        return SymbolLaw.of(
+            return LaplaceNoiseModel.from_channel(channel.flip, channel.scale)
+        return SymbolNoiseModel.from_channel(
             channel.reported_if_missing, channel.debias_factor, np.array(channel.levels)
         )
 
@@ -371,7 +371,7 @@ class LocalMean(CollectionMechanism):
         return _build_symbol_channel(self.epsilon, self.levels, public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        from dpmc_core.solvers.noisy_reports import mean_rating
+        from dpmc_core.solvers.noisy_reports import estimate_mean_rating
 
         public = ratings.public
         channel = self.guarantee(public).releases.rows
@@ -379,9 +379,9 @@ class LocalMean(CollectionMechanism):
         noisy_rows = channel.publish(self.encode_rows(ratings, channel), rng)
         noise_model = self.build_noise_model(channel)
         n_cells = public.users * public.items
-        estimate = mean_rating(
-            noisy_rows.nnz, noise_model.scored(noisy_rows.data), n_cells, noise_model
+        estimate = estimate_mean_rating(
+            noisy_rows.nnz, noise_model.sum_scores(noisy_rows.data), n_cells, noise_model
         )
         mean = public.middle + public.half_width * estimate.rating
-        trace = {"ratings, estimated": estimate.ratings, "mean rating": mean}
+        trace = {"ratings, estimated": estimate.n_ratings, "mean rating": mean}
         yield Step(1, 1, Constant(mean), trace, final=True)

@@ -35,14 +35,14 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import Completion, likelihood_loss, positive_labels
 from dpmc_core.solvers.ranking import (
     ItemScores,
-    OnMostRated,
-    OwnFacts,
+    MostRatedModel,
+    UserFeatureSums,
     cosine,
     ease_weights,
+    find_items_sharing_users,
     jaccard,
-    sharing,
 )
-from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
+from dpmc_core.solvers.recovery import Recovery, Reports, scale_to_unit_range
 from dpmc_core.solvers.rows import (
     ResidualRows,
     centre_ratings,
@@ -54,12 +54,14 @@ from dpmc_core.solvers.rows import (
 )
 from dpmc_core.solvers.sizes import GRAM_LIMIT
 
-Fit = Callable[[Ratings, Rng], Steps]
+Fit = Callable[[Ratings, Rng], Steps]  # as `Mechanism.fit`
 
 
 @mechanism
 class NonprivateMechanism(Mechanism):
-    """A method that reads raw ratings without noise and guarantees nothing; its own counterpart.
+    """A method that reads raw ratings without noise and guarantees nothing.
+
+    It is its own nonprivate counterpart.
 
     Attributes:
         reads: what it reads of the ratings, in words.
@@ -152,7 +154,7 @@ class SoftImpute(Recovery, NonprivateMechanism):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
-        values = on_unit_scale(ratings.values, public)
+        values = scale_to_unit_range(ratings.values, public)
         variance, rho = self.misfit**2, self.misfit * math.sqrt(len(ratings))
         reports = Reports(Pattern.from_ratings(ratings), values, 1.0, variance, rho)
         yield from self.recover(reports, public, rng, raw=True)
@@ -191,22 +193,24 @@ def centre_on_means(ratings: Ratings, rng: Rng) -> ResidualRows:
 
 
 def fit_on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:
-    """Yield the steps of a fit on the items whose Gram matrix it can hold.
+    """Fit a method to the most rated items only, as many as its Gram matrix in memory allows.
 
-    Other items are predicted by user and item means.
+    The models predict other items by user and item means.
 
     Args:
-        fit: the fit, a function of ratings and generator.
+        fit: the fit to restrict.
         ratings: the users' ratings.
         rng: the generator of the run.
     """
     if ratings.public.items <= GRAM_LIMIT:
         yield from fit(ratings, rng)
         return
-    item_order = index_most_rated(ratings, GRAM_LIMIT)
+    item_order = index_most_rated(ratings, GRAM_LIMIT)  # each item's new index, or below 0
     means_model = centre_on_means(ratings, rng).base
     for step in fit(ratings.select_items(item_order), rng):
-        yield replace(step, model=step.model and OnMostRated(step.model, item_order, means_model))
+        yield replace(
+            step, model=step.model and MostRatedModel(step.model, item_order, means_model)
+        )
 
 
 @mechanism
@@ -259,7 +263,7 @@ class MeanOfUsers(NonprivateMechanism):
 
 @mechanism
 class ShrunkUserMean(MeanOfUsers):
-    """Each user's own mean with three more ratings at the mean of all users."""
+    """Each user's own mean, as if the user had three more ratings at the mean of all users."""
 
     id = "own-mean"
     name = "Own mean, shrunk to the mean of all users"
@@ -278,7 +282,7 @@ class ShrunkUserRegression(MeanOfUsers):
 
 @mechanism
 class UserFeatureRanking(NonprivateMechanism):
-    """Items like a user's own ones in their public features; it uses nobody else's clicks."""
+    """Items with public features similar to those of a user's items; no other user's clicks."""
 
     uses_item_features = True
     id = "alone-ranking"
@@ -291,11 +295,11 @@ class UserFeatureRanking(NonprivateMechanism):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         check_interactions(ratings)
         n_users, n_items = ratings.shape
-        feature_scores = OwnFacts.of(
+        feature_scores = UserFeatureSums.from_pattern(
             Pattern.from_ratings(ratings), ratings.used_features, np.ones(n_items)
         )
         no_factors = Factors(np.zeros((n_users, 0)), np.zeros((n_items, 0)))
-        model = feature_scores.added(no_factors, np.ones(len(ratings.used_features)))
+        model = feature_scores.add_to_scores(no_factors, np.ones(len(ratings.used_features)))
         yield Step(1, 1, model, final=True)
 
 
@@ -392,7 +396,7 @@ class ItemNeighbours(NonprivateMechanism):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         interactions = binary_matrix(ratings)
         measure = jaccard if self.similarity is Similarity.JACCARD else cosine
-        similarities = sharing(interactions, self.neighbours, measure)
+        similarities = find_items_sharing_users(interactions, self.neighbours, measure)
         trace = {"neighbours per item": similarities.nnz / ratings.public.items}
         yield Step(
             1, 1, ItemScores(interactions, similarities.T.tocsr()), trace, frozenset(trace), True
@@ -419,10 +423,11 @@ class Ease(NonprivateMechanism):
         weights = ease_weights(selected, self.ridge)
         model: Model = ItemScores(selected.matrix, weights)
         if selected.shape != ratings.shape:
-            lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())  # no score is lower
+            # No user's score is lower, so that the remaining items rank last, by their counts.
+            lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())
             counts = item_sums(Pattern.from_ratings(ratings), ratings.values)
             remaining_scores = (lowest_score - 1.0 / (1.0 + counts))[:, None]
-            model = OnMostRated(
+            model = MostRatedModel(
                 model, item_order, Factors(np.ones((ratings.public.users, 1)), remaining_scores)
             )
         yield Step.from_trace(1, 1, model, {"largest weight": float(weights.max())})

@@ -43,13 +43,13 @@ from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import (
-    TELLING,
+    FEATURE_GAIN_PRIOR,
     Audiences,
-    Counts,
-    OwnFacts,
-    cross_moments,
-    facts_apart,
-    profiles,
+    CountEstimate,
+    UserFeatureSums,
+    compute_profiles,
+    sum_feature_gains,
+    sum_profiles_by_item,
 )
 from dpmc_core.solvers.rows import contribution_weights, feature_gain_probability, item_sums
 from dpmc_core.style import PURPLE, Style
@@ -126,9 +126,11 @@ def publish_feature_gains(
     if release is None:
         return None
     n_users = ratings.public.users
-    noisy_gains = release.publish(ratings.sum_over_users(facts_apart, posterior_counts), rng)
+    noisy_gains = release.publish(ratings.sum_over_users(sum_feature_gains, posterior_counts), rng)
     noise_scale = release.scale * (math.sqrt(2) if isinstance(release, Laplace) else 1)
-    return feature_gain_probability(noisy_gains / n_users, noise_scale / n_users, *TELLING)
+    return feature_gain_probability(
+        noisy_gains / n_users, noise_scale / n_users, *FEATURE_GAIN_PRIOR
+    )
 
 
 def _add_feature_scores(
@@ -137,9 +139,9 @@ def _add_feature_scores(
     """Add to scores in log odds what item features say, as far as they help."""
     if gain_probabilities is None:
         return model
-    return OwnFacts.of(
+    return UserFeatureSums.from_pattern(
         Pattern.from_ratings(ratings), ratings.used_features, posterior_counts
-    ).added(model, gain_probabilities)
+    ).add_to_scores(model, gain_probabilities)
 
 
 @mechanism
@@ -239,11 +241,11 @@ class PrivatePopularity(Mechanism):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
-        counts = Counts(
+        counts = CountEstimate(
             releases.counts.publish(ratings.sum_over_users(self._count_users), rng),
             releases.counts.scale,
         )
-        gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.believed, rng)
+        gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.posterior, rng)
         model = ratings.build_model(_score_by_popularity, counts, gain_probabilities)
         yield Step(1, 1, model, {"most popular item": float(counts.noisy.max())}, final=True)
 
@@ -258,12 +260,12 @@ class PrivatePopularity(Mechanism):
 
 
 def _score_by_popularity(
-    ratings: Ratings, counts: Counts, gain_probabilities: Floats | None, divisor: int = 1
+    ratings: Ratings, counts: CountEstimate, gain_probabilities: Floats | None, divisor: int = 1
 ) -> Factors:
     """Score items by counts over `divisor`, or by their logs where item features add to them."""
-    scores = counts.noisy / divisor if gain_probabilities is None else np.log(counts.believed)
+    scores = counts.noisy / divisor if gain_probabilities is None else np.log(counts.posterior)
     model = Factors(np.ones((ratings.public.users, 1)), scores[:, None])
-    return _add_feature_scores(model, ratings, gain_probabilities, counts.believed)
+    return _add_feature_scores(model, ratings, gain_probabilities, counts.posterior)
 
 
 def _describe_common_scores(public: PublicFacts) -> OwnSide:
@@ -404,11 +406,13 @@ class PrivateTaste(PerUser):
         releases, (n_users, n_items) = self.guarantee(ratings.public).releases, ratings.public.shape
         exact_counts = ratings.sum_over_users(_sum_unit_rows)
         noise_scale = releases.rounds.scale
-        counts = Counts(releases.popularity.publish(exact_counts, rng), releases.popularity.scale)
+        counts = CountEstimate(
+            releases.popularity.publish(exact_counts, rng), releases.popularity.scale
+        )
         is_detectable = _is_signal_detectable(counts)
-        gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.believed, rng)
+        gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.posterior, rng)
         features = harmless(rng, Harmless.START).uniform(-1.0, 1.0, (n_items, self.rank))
-        features *= np.sqrt(counts.believed)[:, None]  # noise drowns what rare items would show
+        features *= np.sqrt(counts.posterior)[:, None]  # noise drowns what rare items would show
         index = 0
         for n_repeats, min_signal in _ROUNDS:
             exact_sums = np.zeros((n_items, self.rank + 1))
@@ -416,7 +420,7 @@ class PrivateTaste(PerUser):
             count_share = _COUNT_SHARE if is_detectable else 1.0
             exact_sums[:, 0] = math.sqrt(count_share) * exact_counts
             if is_detectable:
-                features = features - counts.believed @ features / counts.believed.sum()
+                features = features - counts.posterior @ features / counts.posterior.sum()
                 query_features = features
                 profiled_users = ratings.map_users(_UserProfiles.from_ratings, features)
                 profile_sums, exact_moments = profiled_users.sum_over_users(
@@ -429,7 +433,7 @@ class PrivateTaste(PerUser):
                 noisy_sums = releases.rounds.publish(exact_sums, rng)
                 mean_sums += (noisy_sums - mean_sums) / repeat
                 moments += (releases.moments.publish(exact_moments, rng) - moments) / repeat
-                counts = counts.with_also(
+                counts = counts.combine(
                     noisy_sums[:, 0] / math.sqrt(count_share), noise_scale / math.sqrt(count_share)
                 )
                 signal = 0.0
@@ -437,30 +441,32 @@ class PrivateTaste(PerUser):
                     mean_profiles = mean_sums[:, 1:] / math.sqrt(1 - count_share)
                     if audiences is not None:
                         repeated_profiles = noisy_sums[:, 1:] / math.sqrt(1 - count_share)
-                        agreement += audiences.agreement(repeated_profiles, counts.believed)
+                        agreement += audiences.measure_agreement(
+                            repeated_profiles, counts.posterior
+                        )
                     profile_noise = noise_scale / math.sqrt((1 - count_share) * repeat)
                     moments_noise = releases.moments.scale / math.sqrt(repeat)
-                    audiences = Audiences.of(
+                    audiences = Audiences.from_noisy_sums(
                         mean_profiles,
                         profile_noise,
                         moments,
                         moments_noise,
-                        counts.believed,
+                        counts.posterior,
                         n_users,
                     )
                     reliability = (
                         min(max(agreement[0] / agreement[1], 0.0), 1.0) if agreement[1] > 0 else 1.0
                     )
-                    signal = reliability * audiences.told
+                    signal = reliability * audiences.signal
                     model = profiled_users.build_model(
                         _UserProfiles.score_items,
                         audiences,
                         query_features,
-                        counts.believed,
+                        counts.posterior,
                         reliability,
                         gain_probabilities,
                     )
-                    features = audiences.features(counts.believed)
+                    features = audiences.compute_next_features(counts.posterior)
                 else:
                     model = ratings.build_model(
                         _score_by_popularity, counts, gain_probabilities, n_users
@@ -495,7 +501,7 @@ class _UserProfiles(NamedTuple):
             ratings: the users' items.
             features: shape (items, d).
         """
-        return cls(ratings, profiles(Pattern.from_ratings(ratings), features))
+        return cls(ratings, compute_profiles(Pattern.from_ratings(ratings), features))
 
     def sum_profiles(self, features: Floats) -> tuple[Floats, Floats]:
         """Sum the profiles by item, and their second moments with an intercept.
@@ -510,7 +516,7 @@ class _UserProfiles(NamedTuple):
         profiles_and_intercept = np.hstack(
             [self.user_profiles, np.ones((len(self.user_profiles), 1))]
         )
-        moments = cross_moments(Pattern.from_ratings(self.ratings), weights, features)
+        moments = sum_profiles_by_item(Pattern.from_ratings(self.ratings), weights, features)
         return moments, profiles_and_intercept.T @ profiles_and_intercept
 
     def score_items(
@@ -531,17 +537,17 @@ class _UserProfiles(NamedTuple):
             gain_probabilities: shape (n_features,), that each public feature helps; None without
                 any.
         """
-        model = audiences.scores(self.user_profiles, posterior_counts, reliability)
+        model = audiences.score_items(self.user_profiles, posterior_counts, reliability)
         model = replace(model, user_arrays={"features": features, "centre": audiences.centre})
         return _add_feature_scores(model, self.ratings, gain_probabilities, posterior_counts)
 
 
-def _is_signal_detectable(counts: Counts) -> bool:
+def _is_signal_detectable(counts: CountEstimate) -> bool:
     """Whether a round of taste could be heard, judged by the first released counts alone.
 
     Taste divides the users of an item, so its moments are a part of the item's count: the mean
     square of the counts, less the known noise, is compared with the noise that the whole budget
     would leave.
     """
-    signal_energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise**2
-    return signal_energy >= _DETECTION_RATIO * _POPULARITY_SHARE * counts.noise**2
+    signal_energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise_std**2
+    return signal_energy >= _DETECTION_RATIO * _POPULARITY_SHARE * counts.noise_std**2

@@ -202,7 +202,7 @@ class LowRank(NamedTuple):
         """Return the Frobenius inner product."""
         return float(np.sum((self.left.T @ other.left) * (self.right.T @ other.right)))
 
-    def towards(self, target: LowRank, share: float) -> LowRank:
+    def move_towards(self, target: LowRank, share: float) -> LowRank:
         """Return (1 - share) self + share target, factored at its numerical rank."""
         observed = (1 - share) * self.observed + share * target.observed
         left = np.hstack([(1 - share) * self.left, share * target.left])
@@ -213,7 +213,7 @@ class LowRank(NamedTuple):
         k = len(s)
         return LowRank((ql @ u[:, :k] * s)[:, is_kept], (qr @ vt.T[:, :k])[:, is_kept], observed)
 
-    def model(self) -> Factors:
+    def build_model(self) -> Factors:
         """Return the model that predicts this matrix."""
         return Factors(self.left, self.right)
 
@@ -233,11 +233,11 @@ class FullMatrix(NamedTuple):
         """Return the Frobenius inner product."""
         return float(np.vdot(self.matrix, other.matrix))
 
-    def towards(self, target: FullMatrix, share: float) -> FullMatrix:
+    def move_towards(self, target: FullMatrix, share: float) -> FullMatrix:
         """Return (1 - share) self + share target."""
         return FullMatrix(*((1 - share) * a + share * b for a, b in zip(self, target, strict=True)))
 
-    def model(self) -> Dense:
+    def build_model(self) -> Dense:
         """Return the model that predicts this matrix."""
         return Dense(self.matrix)
 
@@ -538,7 +538,7 @@ class Completion:
             }
             if isinstance(iterate.point, LowRank):
                 trace["rank"] = float(iterate.point.left.shape[1])
-            published_trace, model = () if raw else trace, iterate.point.model()
+            published_trace, model = () if raw else trace, iterate.point.build_model()
             yield Step.from_trace(
                 iterate.index, rounds, model, trace, published_trace, converged=iterate.final
             )

@@ -29,11 +29,11 @@ from dpmc_core.solvers.linalg import (
 from dpmc_core.solvers.rows import factors_with_offsets
 from dpmc_core.stopping import check_cancelled
 
-FACTOR = 0.7  # from one penalty of the path to the next
+PENALTY_FACTOR = 0.7  # from one penalty of the path to the next
 _BISECTIONS = 6  # of the last gap: the residual then meets its goal within a percent or so
-_INNER = 60  # proximal steps per penalty
+_PROXIMAL_STEPS = 60  # proximal steps per penalty
 _MARGIN = 1.25  # over the spectral norm that pure noise has on average
-_PRIOR = 0.5  # standard deviation of a mean rating in -1..1, before any is seen
+_OFFSET_STD = 0.5  # standard deviation of a mean rating in -1..1, before any is seen
 _TOLERANCE = 1e-2  # relative change of a proximal step
 
 
@@ -101,10 +101,10 @@ class Solution(NamedTuple):
         return len(self.values)
 
 
-def path(
+def iterate_penalties(
     problem: Regression,
     penalty: float | None = None,
-    residual: float | None = None,
+    residual_goal: float | None = None,
     *,
     steps: int,
     tolerance: float,
@@ -126,29 +126,29 @@ def path(
     """
     solver = _Solver(problem, tolerance, rng)
     top = solver.largest_penalty()
-    goal = math.inf if residual is None else residual
+    goal = math.inf if residual_goal is None else residual_goal
     if penalty is not None:
-        count = max(1, math.ceil(math.log(max(top / penalty, 1.0)) / -math.log(FACTOR)))
+        count = max(1, math.ceil(math.log(max(top / penalty, 1.0)) / -math.log(PENALTY_FACTOR)))
         for k in range(max(0, count - steps) + 1, count + 1):
-            yield solver.solve(max(penalty, penalty * FACTOR ** (k - count)))
+            yield solver.solve(max(penalty, penalty * PENALTY_FACTOR ** (k - count)))
         return
-    found = solver.solve(top)
-    yield found
-    taken, above = 1, top
-    while found.residual > goal and taken < steps:
-        above = found.penalty
-        found = solver.solve(above * FACTOR)
-        taken += 1
-        yield found
-    if found.residual > goal or taken == 1:
+    solution = solver.solve(top)
+    yield solution
+    n_solutions, above = 1, top
+    while solution.residual > goal and n_solutions < steps:
+        above = solution.penalty
+        solution = solver.solve(above * PENALTY_FACTOR)
+        n_solutions += 1
+        yield solution
+    if solution.residual > goal or n_solutions == 1:
         return
-    below, best = found.penalty, found
-    for _ in range(min(_BISECTIONS, steps - taken)):
-        found = solver.solve(math.sqrt(above * below))
-        if found.residual > goal:
-            above = found.penalty
+    below, best = solution.penalty, solution
+    for _ in range(min(_BISECTIONS, steps - n_solutions)):
+        solution = solver.solve(math.sqrt(above * below))
+        if solution.residual > goal:
+            above = solution.penalty
         else:
-            below, best = found.penalty, found
+            below, best = solution.penalty, solution
             yield best
 
 
@@ -159,62 +159,64 @@ class _Solver:
         self.problem, self.tolerance, self.shrinker = problem, tolerance, SingularValueShrinker(rng)
         self.smoothness = problem.gain**2
         rows, columns = problem.pattern.shape
-        self.now = Triplets(np.empty((rows, 0)), np.empty(0), np.empty((columns, 0)))
+        self.current = Triplets(np.empty((rows, 0)), np.empty(0), np.empty((columns, 0)))
         self.offset = problem.best_offset(np.zeros(len(problem.target)))
 
     def largest_penalty(self) -> float:
         """Return the smallest penalty with solution M = 0, the loss gradient's spectral norm."""
-        nothing = np.full(len(self.problem.target), self.offset)
-        gradient = self.problem.gain * self.problem.residual(nothing)
-        empty = self.now.left, self.now.right
-        operator = low_rank_plus_sparse(*empty, self.problem.pattern, gradient)
+        constant = np.full(len(self.problem.target), self.offset)
+        gradient = self.problem.gain * self.problem.residual(constant)
+        factors = self.current.left, self.current.right
+        operator = low_rank_plus_sparse(*factors, self.problem.pattern, gradient)
         accuracy = 1e-3 * float(np.linalg.norm(gradient))
         leading = self.shrinker.find_leading_triplets(operator, lambda _: 1, accuracy)
         return float(leading.values[0]) if leading.rank else 0.0
 
     def solve(self, penalty: float) -> Solution:
         """Return the solution at a penalty, started at the last one."""
-        problem, before, momentum = self.problem, self.now, 1.0
-        fitted_now = self._on_pattern(self.now)
-        fitted_before = fitted_now
-        for _ in range(_INNER):
+        problem, previous, momentum = self.problem, self.current, 1.0
+        current_fit = self._predict_entries(self.current)
+        previous_fit = current_fit
+        for _ in range(_PROXIMAL_STEPS):
             check_cancelled()
-            grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-            beta, momentum = (momentum - 1) / grown, grown
-            point = _combine(self.now, before, beta)
-            fitted = fitted_now + beta * (fitted_now - fitted_before)
+            next_momentum = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+            beta, momentum = (momentum - 1) / next_momentum, next_momentum
+            point = _extrapolate(self.current, previous, beta)
+            fitted = current_fit + beta * (current_fit - previous_fit)
             self.offset = problem.best_offset(fitted)
             slope = problem.gain * problem.residual(self.offset + fitted) / self.smoothness
             operator = low_rank_plus_sparse(*point, problem.pattern, slope)
-            before, fitted_before = self.now, fitted_now
+            previous, previous_fit = self.current, current_fit
             threshold = penalty / self.smoothness
-            size = max(threshold, float(np.linalg.norm(self.now.values)))
+            size = max(threshold, float(np.linalg.norm(self.current.values)))
             accuracy = 0.1 * self.tolerance * size
-            self.now = self.shrinker.soft_threshold(operator, lambda _: threshold, accuracy)  # noqa: B023
-            fitted_now = self._on_pattern(self.now)
-            size = max(float(np.linalg.norm(self.now.values)), 1e-12)
-            change = frobenius_distance(self.now, before) / size
-            if change <= self.tolerance or self.now.rank == before.rank == 0:
+            self.current = self.shrinker.soft_threshold(operator, lambda _: threshold, accuracy)  # noqa: B023
+            current_fit = self._predict_entries(self.current)
+            size = max(float(np.linalg.norm(self.current.values)), 1e-12)
+            change = frobenius_distance(self.current, previous) / size
+            if change <= self.tolerance or self.current.rank == previous.rank == 0:
                 break
-            if float((fitted - fitted_now) @ (fitted_now - fitted_before)) > 0:
+            if float((fitted - current_fit) @ (current_fit - previous_fit)) > 0:
                 momentum = 1.0  # the momentum points uphill (O'Donoghue, Candes 2015)
-        self.offset = problem.best_offset(fitted_now)
-        residual = float(np.linalg.norm(problem.residual(self.offset + fitted_now)))
-        return Solution(*self.now, self.offset, penalty, residual)
+        self.offset = problem.best_offset(current_fit)
+        residual = float(np.linalg.norm(problem.residual(self.offset + current_fit)))
+        return Solution(*self.current, self.offset, penalty, residual)
 
-    def _on_pattern(self, point: Triplets) -> Floats:
+    def _predict_entries(self, point: Triplets) -> Floats:
         if point.rank == 0:
             return np.zeros(len(self.problem.target))
         return self.problem.pattern.sample_product(point.left * point.values, point.right)
 
 
-def _combine(now: Triplets, before: Triplets, beta: float) -> tuple[Floats, Floats]:
+def _extrapolate(current: Triplets, previous: Triplets, beta: float) -> tuple[Floats, Floats]:
     """Factors of now + beta (now - before)."""
-    if beta == 0 or before.rank == 0:
-        return (1 + beta) * now.left * now.values, now.right
+    if beta == 0 or previous.rank == 0:
+        return (1 + beta) * current.left * current.values, current.right
     return (
-        np.hstack([(1 + beta) * now.left * now.values, -beta * before.left * before.values]),
-        np.hstack([now.right, before.right]),
+        np.hstack(
+            [(1 + beta) * current.left * current.values, -beta * previous.left * previous.values]
+        ),
+        np.hstack([current.right, previous.right]),
     )
 
 
@@ -250,7 +252,7 @@ class Reports(NamedTuple):
     variance: float
     rho: float
 
-    def residual(self, gain: float) -> float:
+    def true_residual(self, gain: float) -> float:
         """Return ||y - gain r||_2 of the true ratings r, as the channel's moments tell it.
 
         E y^2 = variance + g r^2 and E y = g r, so E (y - a r)^2 = variance + (g - 2 a g + a^2) r^2,
@@ -259,8 +261,8 @@ class Reports(NamedTuple):
         """
         count = len(self.values)
         square = (float(self.values @ self.values) / count - self.variance) / self.gain
-        off = (self.gain * (1 - 2 * gain) + gain**2) * min(max(square, 0.0), 1.0)
-        return math.sqrt(count * (self.variance + off))
+        misfit_factor = (self.gain * (1 - 2 * gain) + gain**2) * min(max(square, 0.0), 1.0)
+        return math.sqrt(count * (self.variance + misfit_factor))
 
 
 @mechanism
@@ -299,32 +301,38 @@ class Recovery:
         """
         debiased = self.recovery is Regress.DEBIASED
         gain = reports.gain if debiased else 1.0
-        ridge = reports.variance / _PRIOR**2 if debiased else None
+        ridge = reports.variance / _OFFSET_STD**2 if debiased else None
         problem = Regression(reports.pattern, reports.values, gain, ridge)
         count = len(reports.values)
         rows, columns = reports.pattern.shape
         penalty = residual = None
         if self.rule is Rule.NOISE_LEVEL:
-            each = math.sqrt(reports.variance * count / (rows * columns))
-            penalty = _MARGIN * gain * each * (math.sqrt(rows) + math.sqrt(columns))
+            noise_std = math.sqrt(reports.variance * count / (rows * columns))
+            penalty = _MARGIN * gain * noise_std * (math.sqrt(rows) + math.sqrt(columns))
         elif self.rule is Rule.EQUATION_3:
-            residual = reports.residual(gain)
+            residual = reports.true_residual(gain)
         else:
             residual = reports.rho
-        found = path(problem, penalty, residual, steps=self.steps, tolerance=_TOLERANCE, rng=rng)
-        for index, (now, following) in enumerate(pairwise(chain(found, (None,))), start=1):
-            assert now is not None
-            trace = {"penalty": now.penalty, "residual": now.residual, "rank": float(now.rank)}
-            left = public.half_width * now.left * now.values
-            offset = public.middle + public.half_width * now.offset
-            model = factors_with_offsets(left, now.right, offset)
-            told = () if raw else trace
+        solutions = iterate_penalties(
+            problem, penalty, residual, steps=self.steps, tolerance=_TOLERANCE, rng=rng
+        )
+        for index, (solution, following) in enumerate(pairwise(chain(solutions, (None,))), start=1):
+            assert solution is not None
+            trace = {
+                "penalty": solution.penalty,
+                "residual": solution.residual,
+                "rank": float(solution.rank),
+            }
+            left = public.half_width * solution.left * solution.values
+            offset = public.middle + public.half_width * solution.offset
+            model = factors_with_offsets(left, solution.right, offset)
+            published_names = () if raw else trace
             yield Step.from_trace(
-                index, self.steps, model, trace, told, converged=following is None
+                index, self.steps, model, trace, published_names, converged=following is None
             )
 
 
-def on_unit_scale(values: Floats, public: PublicFacts) -> Floats:
+def scale_to_unit_range(values: Floats, public: PublicFacts) -> Floats:
     """Map ratings so that the public range becomes -1..1.
 
     Args:

@@ -5,7 +5,7 @@ import pytest
 
 from dpmc_core.problem import RandomShare
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_reports import effects_and_taste
+from dpmc_core.solvers.noisy_reports import fit_effects_and_taste
 from sample_data import generate
 
 
@@ -28,7 +28,7 @@ def plant_low_rank(seed, m=120, n=80, share=0.4, low_rank=0.4, noise=0.4, rank=2
 
 
 def fit_last(pattern, values, **settings):
-    *_, fitted = effects_and_taste(pattern, values, **settings)
+    *_, fitted = fit_effects_and_taste(pattern, values, **settings)
     return fitted
 
 
@@ -180,7 +180,7 @@ def test_whatever_the_shape_numbers_are_finite_and_within_reason(mask, kind, use
         "zero": np.zeros(count),
         "random": np.random.default_rng(1).uniform(-1, 1, count),
     }[kind]
-    steps = list(effects_and_taste(pattern, values, users_differ=users_differ, rank=10))
+    steps = list(fit_effects_and_taste(pattern, values, noise_by_user=users_differ, rank=10))
     assert steps[-1].final
     assert not any(step.final for step in steps[:-1])
     assert np.isfinite(predict_all(steps[-1])).all()

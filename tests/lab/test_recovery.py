@@ -29,7 +29,7 @@ def draw_regression(rng, shape=(40, 30), debias_factor=1.0, ridge=None, density=
 
 def solve(problem, penalty, tolerance=1e-7, **options):
     rng = np.random.default_rng(0)
-    *_, last = recovery.path(
+    *_, last = recovery.iterate_penalties(
         problem, penalty=penalty, steps=50, tolerance=tolerance, rng=rng, **options
     )
     return last
@@ -75,8 +75,8 @@ def test_the_discrepancy_principle_meets_its_residual(share):
     problem = draw_regression(np.random.default_rng(4))
     goal = share * float(np.linalg.norm(problem.target))
     solutions = list(
-        recovery.path(
-            problem, residual=goal, steps=60, tolerance=1e-6, rng=np.random.default_rng(0)
+        recovery.iterate_penalties(
+            problem, residual_goal=goal, steps=60, tolerance=1e-6, rng=np.random.default_rng(0)
         )
     )
     assert 0.95 * goal <= solutions[-1].residual <= goal
