@@ -37,14 +37,17 @@ _PUBLISHED_ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with probability 1 - gamma
 
 
-# The epsilon per cell from which on rounded ratings say more than noisy ones, and from which on
-# the rows of few users say more than sums over them.
+# The epsilon per cell from which rounded ratings give better models than noisy ones, and from which
+# randomised rows of few users give better models than noisy sums over users.
 _RESPONSE_MIN_EPSILON = 2.0
 _COLLECTION_MIN_EPSILON = 3.0
 
 
 def _prefers_collection(request: PrivacyRequest) -> bool:
-    """Whether rows of each user say more than sums over all users, where these are possible."""
+    """Return whether randomised rows suit a request better than noisy sums over users.
+
+    They do where nobody may see raw ratings, or where there are few users and a large epsilon.
+    """
     public, is_local = request.public, request.trust is Trust.LOCAL
     has_few_users = request.epsilon >= _COLLECTION_MIN_EPSILON and public.users < public.items
     return not request.change.per_user and (is_local or has_few_users)
@@ -66,7 +69,7 @@ class RandomisedRows(Releases):
 
 @mechanism
 class CollectionMechanism(Mechanism):
-    """A mechanism that collects whole rows, randomised cell by cell."""
+    """A mechanism in which each user reports the whole row, randomised cell by cell."""
 
     change = CELL
     trust = Trust.LOCAL
@@ -79,11 +82,11 @@ class CollectionMechanism(Mechanism):
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 
     def channel(self, public: PublicFacts) -> Channel:
-        """Return the release: every cell of every row, rated or not."""
+        """Return the release, a channel that every cell of every row passes, rated or not."""
         raise NotImplementedError
 
     def encode_rows(self, ratings: Ratings, channel: Channel) -> Sparse:
-        """Return the ratings as the channel takes them.
+        """Return the ratings in the form that the channel takes.
 
         Args:
             ratings: the users' ratings.
@@ -99,7 +102,7 @@ class CollectionMechanism(Mechanism):
         return Pattern.from_ratings(ratings).build_matrix(values)
 
     def build_noise_model(self, channel: Channel) -> NoiseModel:
-        """Return what a report says about its cell, as an estimator takes it."""
+        """Return the noise model of the channel, from which an estimator works."""
         from dpmc_core.solvers.noisy_reports import LaplaceNoiseModel, SymbolNoiseModel
 
         if isinstance(channel, ModifiedLaplace):
@@ -114,7 +117,7 @@ class CollectionMechanism(Mechanism):
 
 @mechanism
 class Collection(CollectionMechanism, Recovery):
-    """A collection mechanism with the server's estimates of the ratings."""
+    """A collection mechanism whose server estimates a model from the reports."""
 
     published_settings = PublishedSettings(
         {"estimator": Estimator.PUBLISHED, "recovery": Regress.NAIVE, "rule": Rule.EQUATION_3},
@@ -132,7 +135,7 @@ class Collection(CollectionMechanism, Recovery):
     steps: int = inherit_setting(Recovery, "steps", _PUBLISHED_ONLY)
 
     def decode_reports(self, reported: Floats, channel: Channel) -> Floats:
-        """Map reports to the scale -1..1.
+        """Map published reports to the scale -1..1.
 
         Args:
             reported: shape (n_reports,), as the channel publishes them.
@@ -153,12 +156,13 @@ class Collection(CollectionMechanism, Recovery):
 
         Args:
             public: the public facts.
-            n_rated: s, the number of rated cells (private: an estimate will do).
-            tight: whether to return our tighter bound.
+            n_rated: s, the number of rated cells; it is private, so an estimate is passed.
+            tight: whether to return a tighter bound than the paper's.
         """
         raise NotImplementedError
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of the published estimator or of the noise-aware one."""
         from dpmc_core.solvers.noisy_reports import estimate_from_reports
 
         public, is_published = ratings.public, self.estimator is Estimator.PUBLISHED
@@ -178,10 +182,11 @@ class Collection(CollectionMechanism, Recovery):
             )
 
     def build_reports(self, reported: Sparse, channel: Channel, public: PublicFacts) -> Reports:
-        """Return what the server knows; it estimates the density from the number of reports alone.
+        """Return the reports with the moments of their noise, for nuclear-norm recovery.
 
-        The density is held between its own standard error, below which the reports cannot tell it
-        from 0, and 1.
+        The density of ratings, on which the moments depend, is estimated from the number of
+        reports. It is clipped to at most 1 and at least its standard error, below which it cannot
+        be distinguished from 0.
 
         Args:
             reported: shape (users, items), the published reports.
@@ -199,7 +204,7 @@ class Collection(CollectionMechanism, Recovery):
         density = (reported_share - channel.reported_if_missing) / probability_gap
         density = float(np.clip(density, min(standard_error, 1.0), 1.0))
         debias_factor = channel.debias_factor * density / reported_share
-        # Reports vary around gain x rating; they also keep what no low-rank matrix explains.
+        # The second term is the variance of ratings about any low-rank matrix.
         variance = (
             channel.second_moment(0.0, density) / reported_share + debias_factor * self.misfit**2
         )
@@ -282,7 +287,7 @@ def count_levels(levels: int | None, public: PublicFacts) -> int:
 
 
 def _build_symbol_channel(epsilon: float, levels: int | None, public: PublicFacts) -> SymbolChannel:
-    """Return the channel that keeps a symbol of 0 (missing) and 1..d or replaces it."""
+    """Return the channel of the symbols 0 (a missing cell) and 1..d (a rating)."""
     n_levels = count_levels(levels, public)
     return SymbolChannel.symmetric(
         epsilon,

@@ -95,6 +95,7 @@ class ItemParameters(NamedTuple):
             public: sizes and the rating range.
         """
         items = vector[:-1].reshape(public.items, -1)
+        # The prior of user factors has standard deviation 1.
         offsets, stds = items[:, 0], np.ones(1 + items.shape[1])
         stds[:2] = _INTERCEPT_STD * public.width, _SLOPE_STD
         features = np.column_stack([np.ones(len(items)), offsets - offsets.mean(), items[:, 1:]])
@@ -129,7 +130,12 @@ class ItemParameters(NamedTuple):
 
 @dataclass(frozen=True)
 class DpSgdReleases(Releases):
-    """The sums of clipped gradients, one publication a step."""
+    """The releases of DP-SGD.
+
+    Attributes:
+        gradients: the summed clipped gradients, in the layout of `ItemParameters.from_vector`; one
+            publication in each step.
+    """
 
     gradients: Gaussian
 
@@ -205,6 +211,7 @@ class DpSgd(PerUser):
         return replace(describe_user_regression(public, columns), columns=[n_columns])
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the model of the averaged parameters after each of Adam's steps."""
         public, plan = ratings.public, self.plan_factors(ratings.public)
         release, norms = self.guarantee(public).releases.gradients, self.gradient_norms(public)
         n, r, width = public.items, plan.rank, public.width
@@ -243,6 +250,7 @@ class DpSgd(PerUser):
 
 
 def _build_model(ratings: Ratings, parameters: ItemParameters) -> Factors:
+    """Do what `ItemParameters.build_model` does, with the arguments in the order of `UserData`."""
     return parameters.build_model(ratings)
 
 
@@ -256,7 +264,7 @@ def sum_clipped_gradients(
         parameters: what was published.
         norms: array of shape (3,), the largest l2 norms of the parts for offsets, factors and the
             mean, in rating points.
-        key: of the random halves of the rows.
+        key: of the hash that splits each user's row in two random halves.
 
     Returns:
         The sums as in `ItemParameters.from_vector`, and how many users' offsets were scaled down.

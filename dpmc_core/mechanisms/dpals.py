@@ -242,6 +242,7 @@ class Dpals(EffectsFirst):
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, which publishes the items' noisy normal equations."""
         public = ratings.public
         releases, bounds = self.guarantee(public).releases, self.clip_bounds(public)
         item_effects = publish_item_effects(releases.effects, ratings, rng)
@@ -341,6 +342,7 @@ class Als(NonprivateMechanism):
     )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round of solving for all items and then for all users."""
         check_rank(self.rank, ratings.public)
         rows = centre_on_means(ratings, rng)
         entries, values = rows.entries, rows.values

@@ -50,7 +50,7 @@ from dpmc_core.style import BLUE, GREEN, ORANGE, RED, SKY, Style
 
 
 class Profiles(enum.Enum):
-    """Whose profiles are solved with noise and published."""
+    """Whose factors are the profiles, which are solved with noise and published."""
 
     ITEMS = "items"
     USERS = "users"
@@ -224,7 +224,10 @@ class Dpimf(Mechanism):
     def _build_release(
         self, query: str, shape: tuple[int, ...], cell_sensitivity: float, scale: float
     ) -> Laplace:
-        """Return the release of a coefficient; it certifies nothing without a public clip."""
+        """Return the release of a coefficient.
+
+        Without a public clip the scale is read off the data, so the release certifies nothing.
+        """
         sensitivity, n_rounds = {CELL: cell_sensitivity}, self.rounds
         release = Laplace(
             query=query, shape=shape, times=n_rounds, sensitivity=sensitivity, scale=scale
@@ -268,7 +271,7 @@ class Dpimf(Mechanism):
         return factors * np.minimum(l1_factors, l2_factors)[:, None]
 
     def build_releases(self, n_profiles: int) -> Coefficients:
-        """Return the releases of all rounds."""
+        """Return the releases of all rounds, with the noise for the public norms."""
         return self.build_coefficients(self.public_norms(), n_profiles)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
@@ -294,11 +297,12 @@ class Dpimf(Mechanism):
 
     @property
     def publishes(self) -> Publishes:  # type: ignore[override]
-        """Whose profiles are published."""
+        """What leaves the trusted side: the profiles of items or of users."""
         publishes_items = self.profiles is Profiles.ITEMS
         return Publishes.ITEM_PROFILES if publishes_items else Publishes.USER_PROFILES
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round: profiles with noise, then the other side's raw fit."""
         matrix, publishes_items = binary_matrix(ratings), self.profiles is Profiles.ITEMS
         if not publishes_items:
             matrix = matrix.T.tocsr()
@@ -362,7 +366,11 @@ class Dpimf(Mechanism):
         return minimise_in_ball(moments, linear, self.radius)
 
     def _coefficients_from_factors(self, clipped_factors: Floats, n_profiles: int) -> Coefficients:
-        """Return the noise that the norms of the factors themselves ask for, as published."""
+        """Return the releases with the noise for the norms of the factors themselves, as published.
+
+        Raises:
+            InvalidSetting: if all factors are zero.
+        """
         norms = FactorNorms.from_factors(clipped_factors)
         try:
             return self.build_coefficients(norms, n_profiles)
@@ -377,7 +385,7 @@ class Dpimf(Mechanism):
             ) from None
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
-        """Describe how a user computes the own factors from the published ones."""
+        """Describe how a user computes the user's own factors from the published ones."""
         alpha, weight = self.loss.alpha, self.loss.observed_weight
         n_penalised = (
             public.items
@@ -474,7 +482,7 @@ class Symmetric(Complementary):
 
 @mechanism
 class Optimal(Dpimf):
-    """The variant with alpha = 1: second moment and ridge do not depend on the ones.
+    """The variant with alpha = 1: second moment and ridge do not depend on the clicks.
 
     Only A1 is noised, with all of the budget, and A2 = G_U + lambda m I is shared by all profiles.
     """
@@ -488,7 +496,7 @@ class Optimal(Dpimf):
 
 @mechanism
 class Sampled(Dpimf):
-    """The optimal variant with importance sampling: each one counts w times with chance 1/w.
+    """The optimal variant with importance sampling: each click counts w times with probability 1/w.
 
     The weights keep the privacy loss of every cell at epsilon for the same noise (`SampledLaplace`
     proves it): a cell whose fixed factor is short is sampled rarely and counted more. Because

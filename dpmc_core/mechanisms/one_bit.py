@@ -84,7 +84,7 @@ class OneBit(Mechanism):
 
 @mechanism
 class NoiseAwareOneBit(OneBit):
-    """Two estimators: the paper's, or one that knows the noise on a report of each sign."""
+    """A one-bit mechanism with two estimators: the paper's, and one that allows for the noise."""
 
     link: Link = inherit_setting(Completion, "link", _PUBLISHED_ONLY)
     radius: float = inherit_setting(Completion, "radius", _PUBLISHED_ONLY)
@@ -107,13 +107,13 @@ class NoiseAwareOneBit(OneBit):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What the estimator adds to the guarantee."""
+        """The conditions under which the guarantee holds, because of the estimator."""
         return (_READS_RATED_CELLS,) if self.is_noise_aware else ()
 
 
 @mechanism
 class SignReporting(NoiseAwareOneBit, Completion):
-    """A noisy report of each sign, completed by one of two estimators."""
+    """A mechanism that publishes a noisy report of each sign and completes the matrix of signs."""
 
     iterations: int = inherit_setting(Completion, "iterations", _PUBLISHED_ONLY)
     tolerance: float = inherit_setting(Completion, "tolerance", _PUBLISHED_ONLY)
@@ -125,7 +125,7 @@ class SignReporting(NoiseAwareOneBit, Completion):
 
         Args:
             reports: the debiased reports, for the noise-aware estimator.
-            loss: the paper's loss of the reports, from scores of shape (n_entries,).
+            loss: the loss that the paper's estimator minimises, from scores of shape (n_entries,).
             ratings: which cells are rated.
             rng: draws where the search for singular vectors starts.
         """
@@ -257,7 +257,7 @@ class InputFlip(SignReporting):
 
     @property
     def flip_probabilities(self) -> tuple[float, float]:
-        """The flip probabilities (p_plus, p_minus) that hold."""
+        """The flip probabilities (p_plus, p_minus): as set, or both 1/(1 + e^epsilon)."""
         if self.p_plus is None or self.p_minus is None:
             p = flip_probability(self.epsilon)
             return p, p
@@ -357,7 +357,7 @@ class Objective(SignReporting):
 
     @property
     def is_noise_on_signs(self) -> bool:
-        """Whether the noise is on the statistic s, from which all else follows."""
+        """Whether the noise is on the statistic s = 1{Y = +1}; all else is then post-processing."""
         return self.is_noise_aware or isinstance(self.link, Logistic)
 
     @property
@@ -400,6 +400,7 @@ class Objective(SignReporting):
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of a solver of the perturbed objective."""
         releases = self.guarantee(ratings.public).releases
         if releases.signs is not None:
             noisy_signs = releases.signs.publish(positive_labels(ratings), rng)
@@ -532,8 +533,9 @@ class Gradient(NoiseAwareOneBit):
         return self.pure_guarantee(public, NoisyGradients(gradient), self.caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of descent on noisy gradients, or of the noise-aware estimator."""
         releases = self.guarantee(ratings.public).releases
-        # At zero all gradients are one number or its negative, `sensitivity` apart.
+        # At scores of zero a gradient has one of two values, which are `sensitivity` apart.
         if self.is_noise_aware:
             from dpmc_core.solvers.noisy_reports import complete_signs
 
@@ -652,7 +654,11 @@ class Output(OneBit, Completion):
         return build_feasible_set(ratings, self.radius, bound, rng)
 
     def solve_without_noise(self, ratings: Ratings) -> Rounds:
-        """Yield the rounds of the solve without noise, the same for every epsilon."""
+        """Yield the rounds of the solve without noise, which are the same for every epsilon.
+
+        Yields:
+            The step of a round without its model, and the model after the last round, else None.
+        """
         loss = likelihood_loss(self.link, positive_labels(ratings))
         solver_rng = np.random.default_rng(0)  # where the search for vectors begins: no noise
         for step in self.solve(loss, ratings, solver_rng, raw=True):

@@ -91,6 +91,7 @@ class ReferenceRatings(NonprivateMechanism):
     rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of variational Bayes, and last the weighted sum of the three models."""
         weights, seed = self._fit_weights(ratings, rng), int(rng.integers(2**63))
         total = self.rounds + 1
         for step in self._fit_variational_bayes(ratings):
@@ -220,6 +221,7 @@ class ReferenceRanking(NonprivateMechanism):
     rounds: int = setting(15, "rounds of iALS once it is chosen", at_least=1, at_most=10_000)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a step without a model for each candidate, and last the best one, fitted to all."""
         check_interactions(ratings)
         is_held_out = self._choose_held_out(ratings, rng)
         seed = int(rng.integers(2**63))

@@ -29,7 +29,7 @@ DEFAULT_DELTA = 1e-6  # if no other is given
 
 
 class Notion(enum.Enum):
-    """The kind of promise."""
+    """The kind of promise that a guarantee makes."""
 
     PURE = "pure"  # epsilon-DP
     APPROX = "approx"  # (epsilon, delta)-DP
@@ -54,7 +54,7 @@ class Trust(enum.Enum):
 
 
 class Publishes(enum.Enum):
-    """What leaves the trusted side, as the privacy card says it."""
+    """What leaves the trusted side, in the words of the privacy card."""
 
     MATRIX = "completed matrix"
     FLIPPED_SIGNS = "flipped signs"
@@ -182,11 +182,12 @@ class Guarantee(Generic[R]):
         return Certified(target_change, epsilon, delta, reason)
 
     def attacker_accuracy(self, change: Change | None = None) -> float:
-        """Return the probability that the best attacker tells which of two data sets was used.
+        """Return the probability with which the best attacker guesses which data set was used.
 
-        Both are equally likely beforehand. The probability is exact for randomised responses of one
-        epsilon, for one number with Laplace noise, and for Gaussian releases, if the change may
-        move an answer by all of its sensitivity; otherwise it is an upper bound.
+        Two neighbouring data sets are equally likely beforehand. The probability is exact for
+        randomised responses of one epsilon, for one number with Laplace noise, and for Gaussian
+        releases, if the change may move an answer by all of its sensitivity; otherwise it is an
+        upper bound.
         """
         return self.loss(change).attacker_accuracy()
 
@@ -312,6 +313,7 @@ def calibrate(
 
 
 def _explain_unbounded(release: Release, change: Change) -> str:
+    """Return why a change may move a release without a bound, as a clause."""
     if not release.sensitivity:
         return f"the noise scale of '{release.query}' is read off the data"
     return (

@@ -107,7 +107,11 @@ class SymmetricGaussian:
         return product
 
     def _add_direction(self, column: Floats, count: int) -> bool:
-        """Store what `count` directions leave of a column; return False if that is nothing."""
+        """Store the part of a column that is orthogonal to the first `count` directions.
+
+        Returns:
+            Whether there is such a part; if not, nothing is stored.
+        """
         directions = self._published[0, :count]
         q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
         for _ in range(2):  # twice, because rounding leaves a part of them
@@ -123,7 +127,7 @@ class SymmetricGaussian:
         return True
 
     def _publish_image(self, private: Floats) -> None:
-        """Publish the image of the next direction, given the private one."""
+        """Publish the noisy image of the next direction, given its private image."""
         directions, images = self._published[:, : self._count]
         q = self._published[0, self._count]
         noisy_image = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
@@ -245,9 +249,8 @@ def pass_missing_channel(row: Floats, rated_cells: Ints, total: int, rng: Rng) -
 def draw_hits(excluded: Ints, total: int, probability: float, rng: Rng) -> Ints:
     """Draw each of 0..total-1 that is not excluded with the same probability, independently.
 
-    The walk goes from hit to hit by geometric gaps, so memory and time are proportional to the
-    hits: the counts in any range are binomial, and the places within it are uniform without
-    replacement.
+    The gaps between hits are geometric, and they are drawn one after the other. So memory and time
+    are proportional to the number of hits.
 
     Args:
         excluded: sorted array of shape (n_excluded,), indices in 0..total-1.
