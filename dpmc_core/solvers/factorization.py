@@ -48,7 +48,7 @@ _MAX_NEWTON_ROUNDS = 100  # at most; a handful is usual
 
 
 class PenalisedCells(enum.Enum):
-    """The cells that pull predictions to zero."""
+    """The cells whose predictions the loss penalises, which pulls these to zero."""
 
     ALL = "all"  # every cell (iALS)
     MISSING = "missing"  # cells that were not observed (the complementary loss of RYHH24)
@@ -186,8 +186,20 @@ def _solve_each_row(
     penalties: Floats,
     dtype: type[np.floating],
 ) -> Floats:
-    """Solve the rows in blocks of similar length, on a few threads."""
-    # Short rows are filled up with a last factor, which is zero.
+    """Solve the equations of each row (see `solve_implicit_rows`) in blocks, on a few threads.
+
+    Args:
+        matrix: the ones, shape (r, c).
+        column_factors: Q, shape (c, d).
+        loss: the weights of the loss.
+        gram: alpha Q'Q, shape (d, d).
+        penalties: shape (r,), the ridge of each row.
+        dtype: the number type in which they are solved.
+
+    Returns:
+        Array of shape (r, d); zeros for a row without ones.
+    """
+    # Rows of a block are padded to one length with the index -1, whose factors are zero.
     factors = np.vstack([column_factors, np.zeros((1, column_factors.shape[1]))]).astype(dtype)
     gram, penalties = gram.astype(dtype), penalties.astype(dtype)
     solutions = np.zeros((matrix.shape[0], column_factors.shape[1]))
@@ -206,10 +218,10 @@ def _solve_each_row(
             squares, (values[:, None, :] @ gathered)[:, 0], penalties[block]
         )
 
-    # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
+    # NumPy releases the interpreter lock while it gathers and multiplies. Long rows go first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for _ in pool.map(solve_block, reversed(list(group_rows_by_length(counts, _BLOCK_ROWS)))):
-            check_cancelled()  # blocks that have not begun by then are dropped
+            check_cancelled()  # an error here drops the blocks that have not begun
     return solutions
 
 
@@ -409,9 +421,12 @@ class PublicUserFactors:
 
 
 def _random_directions(n_users: int, rank: int, seed: int) -> Floats:
-    """Unit rows: half of the squared length on a shared first coordinate, the rest random.
+    """Draw unit rows: half of the squared length is in a shared first coordinate, the rest random.
 
-    The shared coordinate lets item factors hold item means; rank 1 is nothing else.
+    The shared coordinate lets item factors hold item means; with rank 1 it is the only one.
+
+    Returns:
+        Array of shape (n_users, rank).
     """
     factors = np.ones((n_users, rank))
     if rank > 1:
@@ -453,12 +468,20 @@ def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats
 
 
 def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
-    """Minimise in the eigenbasis; values: (k, d), ascending; beta = V'b/2: (k, d).
+    """Solve (A + nu I) x = b/2 in the eigenbasis V of A, with nu as in `minimise_in_ball`.
 
-    Where the smallest value is negative, values are counted from it and nu from its opposite: in
-    the nearly hard case nu + smallest is too small to be left over from a difference. Newton's
-    method on 1/radius - 1/||x||, which is nearly linear and concave, rises to its root from where
-    one coordinate alone is as long as the radius.
+    If the smallest eigenvalue is negative, it is subtracted from all of them and nu is counted from
+    its opposite: in the nearly hard case nu + smallest is too small to be computed as a difference.
+    Newton's method finds the root of 1/radius - 1/||x||, which is nearly linear and concave in nu,
+    from below: it starts where a single coordinate is as long as the radius.
+
+    Args:
+        values: shape (k, d), the eigenvalues of each problem in ascending order.
+        beta: shape (k, d), V'b/2.
+        radius: the radius of the ball.
+
+    Returns:
+        V'x, shape (k, d).
     """
     indefinite = values[:, :1] < 0
     values = values - np.where(indefinite, values[:, :1], 0.0)
@@ -476,8 +499,8 @@ def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floa
             break
         slope[~is_outside] = np.inf
         nu = nu + (norm / radius - 1.0) * norm * norm / slope
-    # The hard case: on an indefinite quadratic the minimum is on the sphere; what is missing
-    # goes along an eigenvector of the smallest value, where the quadratic is flat.
+    # The hard case: the minimum of an indefinite quadratic is on the sphere. The missing length is
+    # added along an eigenvector of the smallest eigenvalue, where the quadratic is constant.
     is_short = (indefinite & ~(norm >= radius * (1 - 1e-12)))[:, 0]
     squared_length = np.sum(x[is_short, 1:] ** 2, axis=1)
     x[is_short, 0] = np.copysign(

@@ -111,7 +111,7 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
             errors.append(norm(completed - scaled))
         limits = (mechanism.rho(public, len(ratings), tight=tight) for tight in (False, True))
         allowed = recovery_error(rho, out.nnz / scaled.size)
-        row = (epsilon, rho, *limits, reports.true_residual(1.0), *errors, allowed)
+        row = (epsilon, rho, *limits, reports.estimate_residual(1.0), *errors, allowed)
         rows.append((*row, norm(reports.values), norm(scaled)))
     return RecoveryBounds(*np.array(rows, dtype=float).T)
 

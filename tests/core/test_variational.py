@@ -107,7 +107,7 @@ def test_the_unit_of_the_values_does_not_matter():
     pattern, values, _ = plant_low_rank(10)
     for settings in ({"noise_by_user": True}, {"noise": 0.16}):
         small = predict_all(fit_last(pattern, values, **settings))
-        in_points = {"spread": (0.02 * 25, 0.02 * 25), "pseudo": 0.01 * 25}
+        in_points = {"start_variances": (0.02 * 25, 0.02 * 25), "pseudo_variance": 0.01 * 25}
         if "noise" in settings:
             in_points["noise"] = 0.16 * 25
         large = predict_all(fit_last(pattern, 5 * values, **settings | in_points))
