@@ -72,7 +72,10 @@ class Result:
 
     @property
     def baseline_id(self) -> str:
-        """The id of the baseline to which the mechanism is compared."""
+        """The id of the baseline to which the mechanism is compared.
+
+        Only methods for ratings have alternatives, of which the RMSE without noise chooses one.
+        """
         errors = {id: values["rmse"] for id, values in self.baselines.items() if "rmse" in values}
         return registry.choose_baseline(type(self.mechanism), self.problem.steps, errors)
 

@@ -490,8 +490,8 @@ _last_ranks: tuple[tuple[Callable[[], Any], ...], Ints] = (
 def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
     """Bound how far scores of two items with equal factors differ by rounding, for each user.
 
-    It is 0 for models without factors. A dot product of r terms is off by at most r eps |l|'|r| <= r
-    eps ||l|| ||r||, and a matrix product may add up some columns in another order than others.
+    It is 0 for models without factors. A dot product of r terms is off by at most r eps |l|'|r| <=
+    r eps ||l|| ||r||, and a matrix product may add up some columns in another order than others.
     """
     if not isinstance(model, Factors) or not model.right.size:
         return 0.0

@@ -376,6 +376,7 @@ class LocalMean(CollectionMechanism):
         return _build_symbol_channel(self.epsilon, self.levels, public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, the mean rating that the number and the sum of reports give."""
         from dpmc_core.solvers.noisy_reports import estimate_mean_rating
 
         public = ratings.public

@@ -207,6 +207,11 @@ class DpSgd(PerUser):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the user's own factors from the published ones.
+
+        The columns are the three features besides the factors: one, the centred offset, and the
+        offset.
+        """
         n_columns = 3 + self.plan_factors(public).rank
         return replace(describe_user_regression(public, columns), columns=[n_columns])
 

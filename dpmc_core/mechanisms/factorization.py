@@ -282,7 +282,7 @@ class ClickDPMF(DPMF):
         """Return the Gram matrix of the factors, which all rows share, and sum r f of each row.
 
         Args:
-            rows: shape (k, n), the ones r of each row.
+            rows: shape (k, n), the clicks r = 1 of each row.
             factors: f, shape (n, d), of the columns.
 
         Returns:
@@ -296,7 +296,7 @@ class ClickDPMF(DPMF):
         """Return the sum of squared errors over all cells, without building a users x items array.
 
         Args:
-            values: shape (n_entries,), the ones.
+            values: shape (n_entries,), the clicks, all 1.
             fitted: shape (n_entries,), the predictions of them.
             user_factors: shape (users, rank).
             item_factors: shape (items, rank).
@@ -372,6 +372,7 @@ class PrivateMean(Mechanism):
         return self.pure_guarantee(public, NoisySum(total))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, the noisy sum of the ratings over their public number."""
         public = ratings.public
         total = float((ratings.values - public.middle).sum())
         noisy = float(self.guarantee(public).releases.total.publish(total, rng))

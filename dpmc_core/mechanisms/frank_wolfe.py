@@ -483,6 +483,7 @@ class PrivateFrankWolfe(PrivateRounds):
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, which publishes a noisy Gram matrix."""
         releases = self.guarantee(ratings.public).releases
 
         def eigenpair(t: int, rows: Sparse, clip_scales: Floats) -> Eigenpair:
@@ -571,6 +572,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
         return self.build_guarantee(public, releases, source, *caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, which publishes noisy products and a squared norm."""
         releases = self.guarantee(ratings.public).releases
         scale, n = releases.products.scale, ratings.public.items
         noise_edge = scale * math.sqrt(n)
@@ -608,6 +610,7 @@ class FrankWolfe(NonprivateMechanism):
     )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each round, until the duality gap is small."""
         rows = centre_on_means(ratings, rng)
         radius = nuclear_radius(self.radius, ratings.public)
         top_pair = build_exact_top_pair(ratings.public.items, rng)
@@ -784,6 +787,7 @@ class Svd(NonprivateMechanism):
     rank: int = inherit_setting(PrivateSvd, "rank")
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, the rows projected to the exact leading eigenvectors."""
         check_rank(self.rank, ratings.public)
         rows = centre_on_means(ratings, rng)
         matrix = rows.entries.build_matrix(rows.values)

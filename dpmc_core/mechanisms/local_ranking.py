@@ -86,6 +86,7 @@ class FlippedReports(Mechanism):
         return self.pure_guarantee(public, FlippedRows(bits), self.caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, the model that `rank_items` builds from the flipped rows."""
         check_full_reports(ratings.public, as_dense=self.keeps_dense_reports)
         releases = self.guarantee(ratings.public).releases
         bits = releases.bits.publish_rows(binary_matrix(ratings), rng)

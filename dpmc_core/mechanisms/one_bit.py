@@ -270,6 +270,7 @@ class InputFlip(SignReporting):
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of the estimator that completes the flipped signs."""
         flipped, reports = self.guarantee(ratings.public).releases.publish_reports(ratings, rng)
         plus, minus = self.flip_probabilities
         if self.loss is InputLoss.UNBIASED:
@@ -301,6 +302,7 @@ class PrivateMajority(OneBit):
         return self.pure_guarantee(public, FlippedSigns.from_probabilities(p, p))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, the log odds of +1 from the debiased mean of flipped signs."""
         _, reports = self.guarantee(ratings.public).releases.publish_reports(ratings, rng)
         max_mean = 1 - 1 / (len(ratings) + 1)  # half a rating on either side
         mean = min(max(reports.mean, -max_mean), max_mean)
@@ -461,6 +463,7 @@ class ObjectiveStatistic(SignReporting):
         return self.pure_guarantee(public, NoisySigns(signs), caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield the rounds of the estimator that completes the clipped noisy signs."""
         releases = self.guarantee(ratings.public).releases
         noisy_signs = releases.signs.publish(positive_labels(ratings), rng)
         labels = np.clip(noisy_signs, 0.0, 1.0)
@@ -520,6 +523,7 @@ class Gradient(NoiseAwareOneBit):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
         sensitivity = 2 * self.clamp
+        # The two gradients of a cell are at most 4 density(0) apart: at zero, or for this link anywhere.
         if self.is_noise_aware or isinstance(self.link, Logistic):
             sensitivity = min(sensitivity, 4 * float(self.link.density(np.zeros(1))[0]))
         gradient = Laplace(

@@ -153,6 +153,7 @@ class SoftImpute(Recovery, NonprivateMechanism):
     publishes = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a step for each penalty of nuclear-norm recovery from the raw ratings."""
         public = ratings.public
         values = scale_to_unit_range(ratings.values, public)
         variance, rho = self.misfit**2, self.misfit * math.sqrt(len(ratings))
@@ -170,6 +171,7 @@ class PMF(LeastSquaresMF, NonprivateMechanism):
     publishes = Publishes.ITEM_AND_USER_FACTORS
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each alternation."""
         matrices = self.build_matrices(ratings)
         for index, (user_factors, item_factors) in enumerate(
             self.alternate(matrices, rng), start=1
@@ -235,6 +237,7 @@ class UserFeatureRegression(NonprivateMechanism):
     reads = "each user's own ratings"
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, each user's regression without any knowledge of item effects."""
         unknown_effects = ItemEffects.unknown(ratings.public, ratings.features)
         yield Step(1, 1, fit_user_regressions(ratings, unknown_effects), final=True)
 
@@ -256,6 +259,7 @@ class MeanOfUsers(NonprivateMechanism):
     private_counterpart: ClassVar[type[PrivateConstant]] = PrivateConstant
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        """Yield one step, the model that the private counterpart builds from the exact mean."""
         total, users = sum_user_means(ratings).tolist()
         mean = mean_of_users(total, users, 0.0, ratings.public)
         yield Step(1, 1, self.private_counterpart.build_model(ratings, mean), final=True)
@@ -343,6 +347,7 @@ class Ials(NonprivateMechanism):
         return ImplicitLoss(self.alpha, self.regularisation, self.over, self.frequency)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield a model after each alternation."""
         matrix = binary_matrix(ratings)
         columns = matrix.T.tocsr()
         user_factors, item_factors = (

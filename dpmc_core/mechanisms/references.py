@@ -191,7 +191,10 @@ def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
 
 
 def _blend_models(models: Sequence[Model | None], weights: Floats, public: PublicFacts) -> Factors:
-    """Return the weighted sum of the models' deviations from the middle of the range."""
+    """Return the middle of the range plus the weighted sum of the models' deviations from it.
+
+    All models are factors.
+    """
     factor_models = [model for model in models if isinstance(model, Factors)]
     left = np.hstack(
         [weight * model.left for weight, model in zip(weights, factor_models, strict=True)]

@@ -249,6 +249,7 @@ class PrivatePopularity(Mechanism):
         return _describe_common_scores(public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        """Yield one step, scores by noisy counts and, if there are any, by item features."""
         releases = self.guarantee(ratings.public).releases
         counts = CountEstimate(
             releases.counts.publish(ratings.sum_over_users(self._count_users), rng),

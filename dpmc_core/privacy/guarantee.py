@@ -162,12 +162,12 @@ class Guarantee(Generic[R]):
     def certified(self, change: Change | None = None, delta: float | None = None) -> Certified:
         """Return the budget that the releases prove for a change, or infinity and the reason.
 
-        At delta 0 the losses of pure releases add up; Gaussian ones compose exactly; see
-        `accounting` for pure ones, or both, at a delta above 0.
+        The losses of pure releases add up at delta 0, and Gaussian losses compose exactly. For the
+        composition of pure releases, or of both kinds, at a delta above 0 see `accounting`.
 
         Args:
-            change: what is to be protected; None for the claim's own.
-            delta: None for that of the claim.
+            change: what is to be protected; None for that of the claim.
+            delta: the delta at which epsilon is certified; None for that of the claim.
         """
         target_change = change or self.change
         if delta is None:
@@ -267,7 +267,7 @@ def calibrate(
             grows with the setting; it may raise InvalidSetting above some limit, which then ends
             the search.
         target: the budget that may be spent.
-        change: what is to be protected; None for the claim's own.
+        change: what is to be protected; None for that of the claim.
 
     Raises:
         InvalidSetting: if the certified epsilon is infinite (with its reason) or never crosses the

@@ -62,8 +62,9 @@ class ImplicitLoss:
         alpha: the weight of the cells that pull to zero, at least 0.
         regularisation: lambda, the weight of the ridge.
         penalised_cells: which cells pull to zero.
-        frequency: whether a row with k ones among n cells has the ridge lambda (k + alpha n), or
-            lambda (k + alpha (n - k)) over missing cells; otherwise it has the ridge lambda.
+        frequency: whether a row with k clicks among n cells has the ridge lambda (k + alpha n), or
+            lambda (k + alpha (n - k)) if only missing cells pull to zero; otherwise every row has
+            the ridge lambda.
     """
 
     alpha: float
@@ -75,7 +76,7 @@ class ImplicitLoss:
         """Return the ridge of each row.
 
         Args:
-            counts: shape (k,), the number of ones of each row.
+            counts: shape (k,), the number of clicks of each row.
             n_cells: the number of cells of a row.
 
         Returns:
@@ -95,9 +96,9 @@ class ImplicitLoss:
         """Return the loss, without building a users x items array.
 
         Args:
-            matrix: the ones, shape (m, n).
-            left: shape (m, d).
-            right: shape (n, d).
+            matrix: the clicks, a sparse matrix of ones, shape (m, n).
+            left: shape (m, d), the factors p of the rows.
+            right: shape (n, d), the factors q of the columns.
         """
         m, n = matrix.shape
         observed = Pattern.from_matrix(matrix).sample_product(left, right)
@@ -139,11 +140,11 @@ def solve_implicit_rows(
 ) -> Floats:
     """Return the factors of every row that minimise the loss, given the factors of the columns.
 
-    They are p = A^-1 sum_I q with A = w sum_I q q' + alpha Q'Q + ridge I, where I are the row's
-    ones and w is the loss's `observed_weight`.
+    They are p = A^-1 sum_S q with A = w sum_S q q' + alpha Q'Q + ridge I, where S are the row's
+    clicks and w is the loss's `observed_weight`.
 
     Args:
-        matrix: the ones, shape (r, c).
+        matrix: the clicks, a sparse matrix of ones, shape (r, c).
         column_factors: Q, shape (c, d).
         loss: the weights of the loss.
         single: whether to gather and solve in single precision, about twice as fast and good to six
@@ -153,7 +154,7 @@ def solve_implicit_rows(
         Array of shape (r, d).
 
     Raises:
-        InvalidSetting: the ridge drowns in rounding, so that A has no inverse.
+        InvalidSetting: the ridge is lost in rounding, so that A has no inverse.
     """
     from scipy.linalg import solve
 
@@ -189,7 +190,7 @@ def _solve_each_row(
     """Solve the equations of each row (see `solve_implicit_rows`) in blocks, on a few threads.
 
     Args:
-        matrix: the ones, shape (r, c).
+        matrix: the clicks, a sparse matrix of ones, shape (r, c).
         column_factors: Q, shape (c, d).
         loss: the weights of the loss.
         gram: alpha Q'Q, shape (d, d).
@@ -197,7 +198,7 @@ def _solve_each_row(
         dtype: the number type in which they are solved.
 
     Returns:
-        Array of shape (r, d); zeros for a row without ones.
+        Array of shape (r, d); zeros for a row without clicks.
     """
     # Rows of a block are padded to one length with the index -1, whose factors are zero.
     factors = np.vstack([column_factors, np.zeros((1, column_factors.shape[1]))]).astype(dtype)
@@ -242,7 +243,7 @@ class RatingMatrices(NamedTuple):
 
 @mechanism
 class LeastSquaresMF:
-    """The settings of a least-squares factorization of ratings, and its two half steps."""
+    """The settings of a least-squares factorization of ratings, and its alternating fit."""
 
     rank: int = setting(3, "length of a factor", at_least=1, at_most=200)
     user_penalty: float = setting(4.0, "ridge penalty on user factors", above=0, at_most=1e6)

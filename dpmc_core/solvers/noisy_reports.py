@@ -1065,6 +1065,7 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
         start_variances=(_START_EFFECT_VARIANCE, _START_EFFECT_VARIANCE),
         pseudo_variance=_PSEUDO_VARIANCE,
     )
+    # A step is yielded when the next one exists, so that the last can be marked as final.
     for index, posterior in enumerate(rounds if len(y) else (), 2):
         yield step
         model = _build_model(

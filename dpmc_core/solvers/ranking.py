@@ -850,7 +850,7 @@ class FlippedBits(NamedTuple):
         return float(np.clip(mean_square / usual_count**2, 1.0, self.users))
 
     def multiply(self, block: Floats) -> Floats:
-        """Return H @ block for the unbiased estimate H = (bits - flip) / gain of the true rows.
+        """Return H @ block, H = (bits - flip) / `debias_factor` the unbiased estimate of true rows.
 
         Args:
             block: shape (items, b).

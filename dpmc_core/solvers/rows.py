@@ -513,8 +513,8 @@ def bound_spectral_norm(item_factors: Floats) -> Floats:
     """Scale item factors down until their largest singular value is at most sqrt(n).
 
     Item factors along the largest direction are then about 1 in size, and user factors are in
-    rating points. Factors that are smaller, as a ridge shrinks them where noise drowns them, are
-    not scaled up: the users' own ridge then hardly fits them.
+    rating points. Smaller factors, which a ridge has shrunk because of the noise, are not scaled
+    up, so that the users' ridge hardly fits them either.
 
     Args:
         item_factors: shape (n, d).
