@@ -223,7 +223,7 @@ class NeighbourModel:
         covariance: Floats,
         n_neighbours: int,
     ) -> NeighbourModel:
-        """Take the `n_neighbours` largest correlations of each item from a covariance matrix.
+        """Build the model from a covariance matrix: s_jk are the largest correlations of each item.
 
         Args:
             entries: the observed ratings.

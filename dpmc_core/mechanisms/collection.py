@@ -276,9 +276,10 @@ class LaplaceCollection(Collection):
 
 
 def count_levels(levels: int | None, public: PublicFacts) -> int:
-    """Return the number of levels d.
+    """Return the number d of rating levels.
 
-    It is the setting, else the number of whole numbers in the range where that is 2 to 10, else 5.
+    It is the setting `levels` if that is given. Otherwise it is the number of integers in the
+    range, if its ends are integers and there are at most ten; else 5.
     """
     if levels is not None:
         return levels

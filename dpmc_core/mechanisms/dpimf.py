@@ -236,7 +236,7 @@ class Dpimf(Mechanism):
 
     @property
     def loss(self) -> ImplicitLoss:
-        """The loss without noise."""
+        """The loss that a solve of profiles minimises before it gets noise."""
         penalised_cells = (
             PenalisedCells.ALL if self.variant is Variant.STRAWMAN else PenalisedCells.MISSING
         )

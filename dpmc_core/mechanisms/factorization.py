@@ -159,7 +159,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         return self.pure_guarantee(public, LinearTerm(release), unaccounted=unaccounted_factors)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        """Yield the rounds of the fit without noise, without a model, and last the private fit."""
+        """Yield a step without a model for each noiseless alternation, and last the private fit."""
         matrices, public = self.build_matrices(ratings), ratings.public
         raw_names = frozenset({"objective"})
         rounds = 1 if self.user_factors else self.iterations + 1

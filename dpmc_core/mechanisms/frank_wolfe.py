@@ -997,7 +997,7 @@ class PrivatePgd(EffectsFirst):
         ):
             descent_rounds.append(descent)
             user_arrays: dict[str, Any] = {}
-            if descent.t == self.rounds:
+            if descent.t == self.rounds:  # what users need for their own rows, see `own_side`
                 bases = [
                     scatter_rows(descent_round.factors.right, rows.columns, public.items)
                     for descent_round in descent_rounds

@@ -523,7 +523,7 @@ class Gradient(NoiseAwareOneBit):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
         sensitivity = 2 * self.clamp
-        # The two gradients of a cell are at most 4 density(0) apart: at zero, or for this link anywhere.
+        # A cell's two gradients are at most 4 density(0) apart: at zero, or anywhere for this link.
         if self.is_noise_aware or isinstance(self.link, Logistic):
             sensitivity = min(sensitivity, 4 * float(self.link.density(np.zeros(1))[0]))
         gradient = Laplace(
@@ -574,7 +574,7 @@ class Gradient(NoiseAwareOneBit):
             yield Step(
                 index,
                 n_rounds,
-                point.model(),
+                point.build_model(),
                 trace,
                 frozenset({"objective"}),
                 final=index == n_rounds,

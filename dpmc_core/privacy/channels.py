@@ -376,6 +376,7 @@ class ModifiedLaplace(LocalChannel):
         return density * rated_moment + (1 - density) * self.flip * noise_variance
 
     def _check_values(self, values: Floats) -> None:
+        """Raise InvalidSetting for the first rating outside -1..1."""
         is_invalid = ~(np.abs(values) <= 1)
         if is_invalid.any():
             raise InvalidSetting(
@@ -383,12 +384,14 @@ class ModifiedLaplace(LocalChannel):
             )
 
     def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
+        """Draw which ratings are reported, and add Laplace noise to these."""
         is_reported = rng.random(len(values)) >= self.flip
         return is_reported, values[is_reported] + noise.draw_laplace(
             self.scale, (int(is_reported.sum()),), rng
         )
 
     def _report_missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
+        """Draw which missing cells are reported, each as pure Laplace noise."""
         cells = noise.draw_hits(rated_cells, total, self.flip, rng)
         return cells, noise.draw_laplace(self.scale, (len(cells),), rng)
 
@@ -464,6 +467,7 @@ class SymbolChannel(LocalChannel, MatrixChannel):
         return density * self.debias_factor * mean_square + level_moment
 
     def _check_values(self, values: Floats) -> None:
+        """Raise InvalidSetting for the first value that is no symbol 1..d."""
         is_invalid = ~np.isin(values, np.arange(1, len(self.levels) + 1))
         if is_invalid.any():
             raise InvalidSetting(
@@ -473,10 +477,12 @@ class SymbolChannel(LocalChannel, MatrixChannel):
             )
 
     def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
+        """Pass rated symbols through the channel; an output of 0 is no report."""
         symbols = noise.pass_channel(self.matrix, values.astype(np.int64), rng)
         is_reported = symbols > 0
         return is_reported, symbols[is_reported].astype(float)
 
     def _report_missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
+        """Pass the symbol 0 of missing cells through the channel; an output of 0 is no report."""
         cells, symbols = noise.pass_missing_channel(self.matrix[0], rated_cells, total, rng)
         return cells, symbols.astype(float)

@@ -131,6 +131,7 @@ class SymmetricGaussian:
         directions, images = self._published[:, : self._count]
         q = self._published[0, self._count]
         noisy_image = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
+        # Noise along q has twice the variance; along published directions symmetry decides.
         noisy_image += (math.sqrt(2) - 1) * float(q @ noisy_image) * q
         noisy_image += private
         noisy_image -= directions.T @ (directions @ noisy_image)

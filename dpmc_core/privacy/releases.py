@@ -329,7 +329,10 @@ class Laplace(Additive):
         return float(np.abs(np.subtract(first, second, dtype=float)).sum())
 
     def loss(self, sensitivity: float) -> Loss:
-        """Return times x sensitivity / scale as the epsilon of Laplace releases."""
+        """Return times x sensitivity / scale as the epsilon of Laplace releases.
+
+        If they are `disjoint`, k changed ratings count as k releases, each moved by one rating.
+        """
         count = (
             count_equal_parts(sensitivity / self.sensitivity[RATING])
             if self.disjoint and sensitivity

@@ -89,7 +89,7 @@ class ImplicitLoss:
 
     @property
     def observed_weight(self) -> float:
-        """The weight of an observed cell's p p' beyond alpha times the Gram matrix of all rows."""
+        """The weight of an observed cell's q q', in addition to alpha q q' of every cell."""
         return 1.0 if self.penalised_cells is PenalisedCells.ALL else 1.0 - self.alpha
 
     def value(self, matrix: Sparse, left: Floats, right: Floats) -> float:

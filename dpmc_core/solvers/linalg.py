@@ -150,7 +150,7 @@ class Pattern:
 
         Args:
             max_entries: the largest number of entries, and of rows, of a chunk.
-            dense: whether a chunk has as many rows as have a small dense form instead.
+            dense: whether to limit the cells of a chunk's dense form instead of its entries.
 
         Yields:
             The slice of the rows, the slice of their entries, and the pattern of the chunk.
@@ -445,7 +445,7 @@ def leading_eigenpairs(
         size: the number of rows of the matrix.
         count: the number of eigenpairs.
         tolerance: of a pair's residual, relative to its value; 0: machine precision.
-        start: shape (size,), a vector to begin from; None: fixed numbers that suit every structure.
+        start: shape (size,), a vector to begin from; None: random numbers, the same in every run.
 
     Returns:
         Eigenvalues of shape (count,) in ascending order, and vectors of shape (size, count).

@@ -415,6 +415,9 @@ def minimise_loss(
         constraint: the set.
         iterations: the largest number of rounds.
         tolerance: the relative accuracy at which it stops.
+
+    Yields:
+        The accepted point after each round.
     """
     point = constraint.origin()
     objective, gradient = loss(point.observed)
@@ -435,7 +438,7 @@ def minimise_loss(
         share, objective, gradient = _line_search(
             loss, point.observed, target.observed, max(history[-_LINE_SEARCH_MEMORY:]), slope
         )
-        point = target if share == 1 else previous.towards(target, share)
+        point = target if share == 1 else previous.move_towards(target, share)
         step = spectral_step_length(point, previous, gradient - previous_gradient) or STEP_LIMITS[1]
         history.append(objective)
         last_distance = share * target_distance

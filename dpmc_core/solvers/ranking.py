@@ -95,7 +95,7 @@ def ease_weights(ratings: Ratings, ridge: float) -> Floats:
         Array of shape (items, items).
     """
     rows, by_users = ratings.matrix, ratings.public.users < ratings.public.items
-    squares = (rows @ rows.T).toarray() if by_users else gram(rows)
+    squares = (rows @ rows.T).toarray() if by_users else gram(rows)  # XX' or X'X
     squares.flat[:: len(squares) + 1] += ridge
     check_cancelled()
     inverse = invert_upper_triangle(squares)  # the matrix is positive definite by its ridge
@@ -306,9 +306,8 @@ class FlippedPairs:
         )
         reported[..., 3] = m - reported[..., :3].sum(axis=-1)
         bit_channel = np.array([[1 - p, p], [p, 1 - p]])
-        channel = np.kron(
-            bit_channel, bit_channel
-        )  # of cells (1,1), (1,0), (0,1), (0,0); symmetric
+        # Of both, the first, the second and neither; it is symmetric.
+        channel = np.kron(bit_channel, bit_channel)
         shares = (reported / m) @ np.linalg.inv(channel)
         is_outside = (shares < 0).any(axis=-1)
         projected, reported_shares = np.maximum(shares[is_outside], 1e-3), reported[is_outside] / m

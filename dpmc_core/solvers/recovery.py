@@ -132,7 +132,7 @@ def iterate_penalties(
     goal = math.inf if residual_goal is None else residual_goal
     if penalty is not None:
         count = max(1, math.ceil(math.log(max(top / penalty, 1.0)) / -math.log(PENALTY_FACTOR)))
-        for k in range(max(0, count - steps) + 1, count + 1):
+        for k in range(max(0, count - steps) + 1, count + 1):  # the last `steps` of the penalties
             yield solver.solve(max(penalty, penalty * PENALTY_FACTOR ** (k - count)))
         return
     solution = solver.solve(top)
