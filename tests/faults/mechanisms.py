@@ -122,7 +122,7 @@ ONE_BIT = family_of(
     "one_bit", "solvers/one_bit.py",
     ("output: the solver's trace is not marked raw", OTHER,
      "published_trace, model = () if raw else trace, iterate.point.build_model()",
-     "published_trace, model = trace, iterate.point.model()", named("coins", _TRACES)),
+     "published_trace, model = trace, iterate.point.build_model()", named("coins", _TRACES)),
 )
 
 _PER_CELL = "test_certified_is_claimed_per_cell_and_n_times_that_per_user"
