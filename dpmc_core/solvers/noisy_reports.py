@@ -121,6 +121,7 @@ def fit_effects_and_taste(
 
     def update_both_sides() -> None:
         nonlocal s2
+        # Each user's sum of w E[(x - b - theta . f)^2]; `update` leaves out terms in x and b only.
         errors = squares + users.update(*by_user, items)
         if noise is None:
             errors -= 2 * (by_user[1] @ items.mean[:, -1]) - by_user[0] @ items.second[:, -1, -1]

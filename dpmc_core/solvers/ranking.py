@@ -159,13 +159,11 @@ def find_nearest_items(items: int, count: int, similarities: Callable[[Ints], An
         check_cancelled()
         block_similarities = coo_array(similarities(np.arange(start, min(start + size, items))))
         first, second = block_similarities.row.astype(np.int64) + start, block_similarities.col
-        is_neighbour = (block_similarities.data > 0) & (
-            first != second
-        )  # an item is no neighbour of itself
+        is_neighbour = (block_similarities.data > 0) & (first != second)  # not an item itself
         first, second = first[is_neighbour], second[is_neighbour]
         values = block_similarities.data[is_neighbour]
         rank = np.arange(len(first)) - np.searchsorted(first, first)
-        order = np.lexsort((-values, first))[rank < count]  # which leaves ties in their order
+        order = np.lexsort((-values, first))[rank < count]  # ties keep their order
         chunks.append((first[order], second[order], values[order]))
     first, second, values = map(np.concatenate, zip(*chunks, strict=True))
     return csr_array((values, (first, second)), shape=(items, items))
