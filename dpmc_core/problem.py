@@ -278,8 +278,8 @@ def prepare_public_facts(
 ) -> PublicFacts:
     """Return public facts after the steps and those that the task needs, as in `build_problem`.
 
-    No rating is read: RANKING means the range 0..1, although `build_problem` leaves ratings that
-    are all 1 in their own range.
+    No rating is read. So for RANKING the range is always 0..1, although `build_problem` keeps the
+    range of ratings that are all 1.
     """
     for step in (*steps, *_TASK_STEPS[task]):
         public = step.transform_facts(public)

@@ -337,7 +337,7 @@ class Dpimf(Mechanism):
         """
         clipped_factors = self.clip_factors(factors)
         if self.clip is None:
-            releases = self._coefficients_from_factors(clipped_factors, columns.shape[0])
+            releases = self._build_coefficients_from_factors(clipped_factors, columns.shape[0])
         sums = Sums(columns, 2.0 * clipped_factors) if self.variant is Variant.SAMPLED else None
         linear = releases.first.publish(
             2.0 * (columns @ clipped_factors) if sums is None else sums, rng
@@ -365,7 +365,9 @@ class Dpimf(Mechanism):
         moments[:, diagonal, diagonal] += ridge[:, None]
         return minimise_in_ball(moments, linear, self.radius)
 
-    def _coefficients_from_factors(self, clipped_factors: Floats, n_profiles: int) -> Coefficients:
+    def _build_coefficients_from_factors(
+        self, clipped_factors: Floats, n_profiles: int
+    ) -> Coefficients:
         """Return the releases with the noise for the norms of the factors themselves, as published.
 
         Raises:

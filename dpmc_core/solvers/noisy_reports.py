@@ -330,13 +330,25 @@ def _start_taste(
 
 
 def _sum_by_side(pattern: Pattern, values: Floats | None = None) -> list[Floats]:
-    """Sum the values of each user's cells, and of each item's; None: count the cells."""
+    """Sum values over each user's cells and over each item's.
+
+    Args:
+        pattern: the observed cells.
+        values: shape (n_cells,); None: ones, so that the cells are counted.
+
+    Returns:
+        Two arrays, of shape (m,) and (n,).
+    """
     sides = zip((pattern.users, pattern.items), pattern.shape, strict=True)
     return [np.bincount(index, values, size).astype(float) for index, size in sides]
 
 
 def _compute_degree_roots(degrees: list[Floats]) -> list[Floats]:
-    """Return the square roots of users' and of items' degrees, after adding the mean degree."""
+    """Return the square roots of degrees, after the mean degree of the side is added to each.
+
+    Args:
+        degrees: two arrays, as of `_sum_by_side`.
+    """
     return [np.sqrt(degree + max(float(degree.mean()), _TINY)) for degree in degrees]
 
 
@@ -1115,7 +1127,9 @@ def _estimate_side_totals(
 def _estimate_effects(
     reports: _ScoredReports, users: _SideTotals, items: _SideTotals
 ) -> tuple[Floats, Floats]:
-    """Estimate the effects of items and of users in turn, from sums less the other side's effects.
+    """Estimate the effects of items and of users in turn, three times.
+
+    Each estimate is from the sums of ratings less the other side's last effects.
 
     Returns:
         User effects of shape (m,) and item effects of shape (n,), on the scale -1..1.

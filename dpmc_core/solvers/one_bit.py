@@ -407,8 +407,9 @@ def minimise_loss(
 ) -> Iterator[Iterate]:
     """Minimise the loss over a set by spectral projected gradient.
 
-    It stops when ||P(X - gradient) - X||_F <= tolerance max(1, ||X||_F). The bound on that norm
-    costs nothing: ||P(X - t gradient) - X|| grows with t and, divided by t, falls with it.
+    It stops when ||P(X - gradient) - X||_F <= tolerance max(1, ||X||_F), P the projection to the
+    set. This norm is bounded through that of the step t which is taken anyway: ||P(X - t gradient)
+    - X|| increases with t and, divided by t, decreases.
 
     Args:
         loss: from scores of shape (n_entries,) to the loss and its gradient.
