@@ -92,7 +92,7 @@ class Metric:
         return f"{self.format_value(value)} {self.unit}".rstrip()
 
     def in_units_of(self, public: PublicFacts) -> Metric:
-        """Return the metric in the unit of a rating range: from 1 to 5, points are stars."""
+        """Return the metric in the unit of a range: rating points from 1 to 5 are called stars."""
         stars = self.unit and (public.low, public.high) == (1, 5)
         return replace(self, unit="stars") if stars else self
 

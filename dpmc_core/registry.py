@@ -339,7 +339,11 @@ def _check_counterparts(cls: type[Mechanism], classes: Mapping[str, type[Mechani
 
 
 def list_possible_baselines(cls: type[Mechanism], steps: Iterable[str]) -> tuple[str, ...]:
-    """Return the ids of the baselines that a method may have on ratings with this preparation."""
+    """Return the ids of the baselines that a method may have on ratings with this preparation.
+
+    There are several only for the baselines in `BASELINE_ALTERNATIVES`. For other methods that use
+    item features, it is the task's baseline without other users' data, if there is one.
+    """
     with_features = can_use_item_features(cls) and has_features_step(steps)
     if cls.baseline in BASELINE_ALTERNATIVES:
         return tuple(

@@ -325,6 +325,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
         return self.estimator is Estimator.NOISE_AWARE and self.predictor is Predictor.SVD
 
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
+        """Return the guarantee: means or item effects, products of residuals, and their weights."""
         check_rank(self.rank, public)
         if not self.is_noise_aware:
             check_gram(public.items, "estimator noise-aware works on the most rated of them")

@@ -177,8 +177,8 @@ class DpSgd(PerUser):
     def plan_factors(self, public: PublicFacts) -> FactorPlan:
         """Choose the item factors' length, share of the clip and spread from public facts.
 
-        Unless `rank` is set, h = (mu of the budget) * users / items decides: no factors where h is
-        below 1, two below 10, else four, and never more than items.
+        Unless `rank` is set, (mu of the budget) * users / items decides: there are no factors where
+        it is below 1, two below 10, else four, and never more than items.
         """
         signal = self.budget().mu * public.users / public.items
         plan = _MORE_FACTORS if signal >= 10 else _FEW_FACTORS if signal >= 1 else _NO_FACTORS
@@ -196,6 +196,7 @@ class DpSgd(PerUser):
         return norms
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpSgdReleases]:
+        """Return the guarantee: the sums of clipped gradients, in each step."""
         clip, n_columns = self.clip * public.width, 1 + self.plan_factors(public).rank
         gradients = build_gaussian_release(
             "clipped gradients of item offsets, item factors and the mean, summed over users",

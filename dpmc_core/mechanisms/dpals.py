@@ -204,6 +204,7 @@ class Dpals(EffectsFirst):
         return self.factor_clip * public.width, self.residual_clip * public.width
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
+        """Return the guarantee: item effects, and A and b of the items in each round."""
         check_rank(self.rank, public)
         n, r, sqrt_cap = public.items, self.rank, math.sqrt(effective_cap(self.cap, public))
         c, g = self.clip_bounds(public)

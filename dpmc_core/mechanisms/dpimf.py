@@ -275,6 +275,7 @@ class Dpimf(Mechanism):
         return self.build_coefficients(self.public_norms(), n_profiles)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
+        """Return the guarantee: noisy coefficients; refits to raw rows are unaccounted."""
         publishes_items = self.profiles is Profiles.ITEMS
         other_party = "user" if publishes_items else "item"
         refit_factors = Unaccounted(

@@ -131,6 +131,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         return self.item_penalty + 0.5 * self.noise_scale(public) * per_coordinate / factor_std
 
     def guarantee(self, public: PublicFacts) -> Guarantee[LinearTerm]:
+        """Return the guarantee: noisy linear terms; raw user factors are unaccounted."""
         is_norm_noise = self.noise is NoiseForm.NORM
         sensitivity = (
             2 * self.rating_sensitivity(public) * (1 if is_norm_noise else math.sqrt(self.rank))

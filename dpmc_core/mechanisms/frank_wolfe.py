@@ -469,6 +469,7 @@ class PrivateFrankWolfe(PrivateRounds):
     )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
+        """Return the guarantee: item effects, and a Gram matrix of residual rows in each round."""
         sensitivity = (self.residual * self.row_norm(public)) ** 2
         query = "Gram matrix of the residual rows"
         round_releases = [
@@ -534,6 +535,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
     updates: int = setting(8, "vector updates a round (Gamma)", at_least=1, at_most=1_000)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[OjaReleases]:
+        """Return the guarantee: item effects, and noisy products and squared norms."""
         sensitivity = calibrated_sensitivity = (self.residual * self.row_norm(public)) ** 2
         budget, caveats = self.remaining_budget() / (self.rounds * (self.updates + 1)), []
         if self.uses_paper_constant:
@@ -687,6 +689,7 @@ class PrivateSvd(EffectsFirst):
     symmetric: bool = inherit_setting(PrivateFrankWolfe, "symmetric")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[SvdReleases]:
+        """Return the guarantee: item effects, the number of ratings, and a Gram matrix."""
         check_rank(self.rank, public)
         count_release, remainder = None, self.remaining_budget()
         if self.density is None:
@@ -938,6 +941,7 @@ class PrivatePgd(EffectsFirst):
     symmetric: bool = inherit_setting(PrivateFrankWolfe, "symmetric")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
+        """Return the guarantee: item effects, and a Gram matrix of the iterate in each round."""
         sensitivity, budget = self.row_norm(public) ** 2, self.remaining_budget() / self.rounds
         query = "Gram matrix of the completed rows"
         gram = build_gram_release(self, public, query, sensitivity, budget, self.rounds)

@@ -373,6 +373,7 @@ class Objective(SignReporting):
         return float(2 * self.link.density(zero_score)[0] / self.link.probability(lowest_score)[0])
 
     def guarantee(self, public: PublicFacts) -> Guarantee[ObjectiveNoise]:
+        """Return the guarantee: certified for noise on the signs, else claimed only."""
         on_signs = self.is_noise_on_signs
         release = Laplace(
             query="1{Y = +1} of each observed rating"
@@ -522,6 +523,7 @@ class Gradient(NoiseAwareOneBit):
         return 1 if self.is_noise_aware else self.rounds or min(1 + int(self.epsilon / 10), 100)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
+        """Return the guarantee: clamped gradients of rounds that share the budget evenly."""
         sensitivity = 2 * self.clamp
         # A cell's two gradients are at most 4 density(0) apart: at zero, or anywhere for this link.
         if self.is_noise_aware or isinstance(self.link, Logistic):
@@ -631,6 +633,7 @@ class Output(OneBit, Completion):
         return True
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyMatrix]:
+        """Return the guarantee: the noisy matrix, with a bound on how far any two may be apart."""
         # ||X||_1 <= sqrt(m n) ||X||_F <= sqrt(m n) ||X||_* <= m n radius.
         diameter = 2 * min(self.bound, self.radius) * public.users * public.items
         matrix = Laplace(

@@ -173,6 +173,7 @@ class PrivatePopularity(Mechanism):
     )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyCounts]:
+        """Return the guarantee: noisy counts, and gains of item features if there are any."""
         per_user, n_features = self.per is ProtectedUnit.USER, len(public.features)
         if per_user:
             check_delta(self.delta, public)
@@ -187,7 +188,8 @@ class PrivatePopularity(Mechanism):
             else (total_budget, total_budget)
         )
         row_norm = float(k) if is_pure else math.sqrt(k)
-        # Rows have no negative parts, so two of them are at most sqrt(2) times as far apart.
+        # Rows have no negative entries, so two of them are at most sqrt(2) times as far apart in l2
+        # as one of them is from an empty row.
         counts_release = self._build_release(
             "how many users have each item",
             (public.items,),
@@ -354,6 +356,7 @@ class PrivateTaste(PerUser):
         return "popularity first, and taste only where the released counts show it can be heard"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[TasteReleases]:
+        """Return the guarantee: popularity, rounds and moments six times, and feature gains."""
         d, n_features, budget = self.rank, len(public.features), self.budget()
         n_publications = sum(n_repeats for n_repeats, _ in _ROUNDS)
         features_release = None
