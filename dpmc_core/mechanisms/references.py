@@ -178,7 +178,7 @@ def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
     rated_features = {
         "who rated what": decorrelate_columns(vectors / np.sqrt(counts)[:, None], counts)
     }
-    method, fitted = PrivateEffects(epsilon=1e6), []
+    method, fitted = PrivateEffects(epsilon=1e6), []  # its noise is negligible
     for extra_features in ({}, rated_features):
         extended = ratings.with_item_features(
             {**ratings.item_features, **extra_features}

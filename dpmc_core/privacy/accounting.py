@@ -361,7 +361,7 @@ class _LaplaceLoss:
         return cls(pure[0].epsilon) if is_single else None
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta at an epsilon."""
+        """Return the delta of this loss at an epsilon."""
         return max(0.0, -math.expm1((epsilon - self.shift) / 2))
 
 
@@ -396,7 +396,7 @@ class _BinomialLoss:
         return cls((n - 2 * i) * epsilon, logs)
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta at an epsilon."""
+        """Return the delta of this loss at an epsilon."""
         is_above = self.losses > epsilon
         excess = -np.expm1(epsilon - self.losses[is_above])
         return float(np.exp(self.logs[is_above]) @ excess)
@@ -470,7 +470,7 @@ class _GridLoss:
         return cls(losses, masses, tilt, log_mean, mu)
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta at an epsilon."""
+        """Return the delta of this loss at an epsilon."""
         excess = epsilon - self.losses
         if self.mu == 0:
             is_above = excess < 0
@@ -540,6 +540,11 @@ def _split_mass(
 def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Floats]:
     """Return the masses between grid points of one Laplace number that moves by s scales.
 
+    Several numbers that move by s in all are no easier to distinguish. For two, a + b = s, a >= b:
+    with h_s(t) = 1 - e^((t - s)/2), |t| <= s, the delta of one at epsilon t, that of the two is
+    E[h_a(t - loss of b)] = h_s(t) - e^((t - s)/2) x with x = b/2 for 0 <= t <= a - b and x = (a + b
+    - t)/4 above, hence no more; negative t mirror it.
+
     Args:
         inside: array of shape (n + 1,), the grid points clipped to -s..s.
         edges: array of shape (n,), the grid point below each mass.
@@ -547,11 +552,6 @@ def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Fl
 
     Returns:
         The arrays p and q that `_split_mass` takes, both of shape (n,).
-
-    Several numbers that move by s in all are no easier to distinguish. For two, a + b = s, a >= b:
-    with h_s(t) = 1 - e^((t - s)/2), |t| <= s, the delta of one at epsilon t, that of the two is
-    E[h_a(t - loss of b)] = h_s(t) - e^((t - s)/2) x with x = b/2 for 0 <= t <= a - b and x = (a + b
-    - t)/4 above, hence no more; negative t mirror it.
     """
     low, high = inside[:-1], inside[1:]
     p = 0.5 * (np.exp((high - s) / 2) - np.exp((low - s) / 2))

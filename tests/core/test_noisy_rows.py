@@ -56,7 +56,7 @@ def compute_moments(id, epsilon, x, **settings):
 
 
 def compute_bias(id, epsilon, x):
-    """How far E[T] lies off the rating, by the law: nothing but for Laplace noise."""
+    """How far E[T] lies off the rating, by the noise model: nothing but for Laplace noise."""
     return (
         0.0
         if id == "randomised-response"
@@ -181,7 +181,7 @@ def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
 
 
 @pytest.mark.slow
-def test_believed_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_noise():
+def test_estimated_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_noise():
     rng = np.random.default_rng(0)
     truth = np.round(rng.gamma(0.6, 80, 3000))
     assert np.array_equal(noisy_rows.estimate_counts(truth, 0.0)[0], truth)
