@@ -181,7 +181,7 @@ def _format_requirement(s: Setting) -> str:
 
 
 def parse_setting(mechanism: type, name: str, text: str) -> Any:
-    """Parse the text form of a setting's value; `none` is None for an optional one.
+    """Parse the text form of a setting's value; for an optional setting `none` means None.
 
     Raises:
         InvalidSetting: if the setting is unknown, or the text is no value of it.

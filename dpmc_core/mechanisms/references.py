@@ -273,9 +273,9 @@ class ReferenceRanking(NonprivateMechanism):
 
 
 def _measure_hit_ratio(method: Mechanism, ratings: Ratings, is_held_out: Bools, seed: int) -> float:
-    """Return HR@10 of the held-out interactions after a fit on the others.
+    """Return HR@10 of the held-out interactions for a method that is fitted to the others.
 
-    It is 0 where too few interactions, or items to rank them among, leave nothing to choose by.
+    It is 0 for every method if no interaction is held out, or none can be ranked.
     """
     if not is_held_out.any():
         return 0.0

@@ -274,7 +274,15 @@ class PrivatePopularity(Mechanism):
 def _score_by_popularity(
     ratings: Ratings, counts: CountEstimate, gain_probabilities: Floats | None, divisor: int = 1
 ) -> Factors:
-    """Score items by the noisy counts over `divisor`, or in log odds if item features are used."""
+    """Score items by noisy counts; with item features by their logarithms plus feature scores.
+
+    Args:
+        ratings: the users' items.
+        counts: the released counts.
+        gain_probabilities: shape (n_features,), the probability that each public feature helps;
+            None without public features.
+        divisor: divides the counts, so that scores are shares of users; it changes no ranking.
+    """
     scores = counts.noisy / divisor if gain_probabilities is None else np.log(counts.posterior)
     model = Factors(np.ones((ratings.public.users, 1)), scores[:, None])
     return _add_feature_scores(model, ratings, gain_probabilities, counts.posterior)

@@ -562,7 +562,17 @@ def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Fl
 def _tilt_distribution(
     probabilities: Floats, start: int, tilt: float, step: float
 ) -> tuple[Floats, float]:
-    """Return a distribution weighted by exp(tilt loss), and the logarithm of its mean weight."""
+    """Weight a distribution by exp(tilt loss), and normalise it.
+
+    Args:
+        probabilities: array of shape (n,), of losses at n consecutive multiples of the step.
+        start: the first of these multiples.
+        tilt: the exponent.
+        step: the distance of grid points.
+
+    Returns:
+        The weighted distribution, shape (n,), and the logarithm of the mean weight.
+    """
     with np.errstate(divide="ignore"):
         logs = np.log(probabilities) + tilt * step * (start + np.arange(len(probabilities)))
     max_log = float(logs.max())

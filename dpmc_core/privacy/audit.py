@@ -76,8 +76,15 @@ def canary_p_value(
 ) -> float:
     """Bound the probability of at least `right` right guesses about an (epsilon, delta)-DP run.
 
-    With W ~ Bin(guesses, e^eps/(1 + e^eps)) it is P[W >= right] + 2 canaries delta max_i P[right -
-    i <= W < right] / i, i = 1..right.
+    With W ~ Bin(guesses, e^eps/(1 + e^eps)) the bound is P[W >= right] + 2 canaries delta max_i
+    P[right - i <= W < right] / i over i = 1..right.
+
+    Args:
+        epsilon: the epsilon of the tested promise.
+        canaries: how many canaries there were, planted or not.
+        guesses: how many of them were guessed.
+        right: how many guesses were right.
+        delta: the delta of the tested promise.
     """
     q = 1.0 / (1.0 + math.exp(-epsilon))
     tail = _binomial_tail(np.array([right]), guesses, q)[0]

@@ -235,7 +235,12 @@ def build_measurement(kind: str, scale: float, count: int, k: int) -> Any:
 def discrete_laplace_epsilon(scale: float, count: int, sensitivity: float) -> float:
     """Return the pure epsilon of one answer of `count` coordinates, by OpenDP's own map.
 
-    The rounding to the grid is included. `sensitivity` is in l1, in the unit of `scale`.
+    The rounding to the grid is included.
+
+    Args:
+        scale: scale of the Laplace noise.
+        count: number of coordinates of the answer.
+        sensitivity: the l1 sensitivity of the answer, in the unit of `scale`.
     """
     return _map_sensitivity("laplace", scale, count, sensitivity)
 
@@ -243,8 +248,7 @@ def discrete_laplace_epsilon(scale: float, count: int, sensitivity: float) -> fl
 def discrete_gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
     """Return a Gaussian ratio mu that one answer of `count` coordinates does not exceed.
 
-    The answer is no worse than a Gaussian mechanism of that ratio. `sensitivity` is in l2, in the
-    unit of `scale`.
+    The answer is no worse than a Gaussian mechanism of that ratio.
 
     OpenDP's map gives rho = mu^2/2 with the rounding in it (Canonne, Kamath, Steinke, "The discrete
     Gaussian for differential privacy", 2020). The exact Gaussian curve needs more than rho. Take
@@ -255,6 +259,11 @@ def discrete_gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
     around any point is constant up to 1 +- e, by Poisson summation (Peikert, "An efficient and
     parallel Gaussian sampler for lattices", 2010). With tau = 6, e < 1e-308, which no float can
     show; what counts is the ratio of sigma^2 - tau^2 to sigma^2.
+
+    Args:
+        scale: standard deviation of the noise.
+        count: number of coordinates of the answer.
+        sensitivity: the l2 sensitivity of the answer, in the unit of `scale`.
     """
     rho = _map_sensitivity("gaussian", scale, count, sensitivity)
     return _continuous_mu(rho, scale / 2.0 ** grid_exponent(scale, count))

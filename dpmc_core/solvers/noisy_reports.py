@@ -1089,7 +1089,15 @@ def estimate_from_reports(reported: Sparse, noise_model: NoiseModel, public: Pub
 
 
 def _build_model(a: Floats, b: Floats, left: Floats, right: Floats, public: PublicFacts) -> Factors:
-    """Return the model in rating points; effects a and b, left and right predict -1..1."""
+    """Convert a model on the scale -1..1 to rating points.
+
+    Args:
+        a: shape (m,), the effects of users, which include the mean.
+        b: shape (n,), the effects of items.
+        left: shape (m, r), the factors of users.
+        right: shape (n, r), the factors of items.
+        public: the public range.
+    """
     half = public.half_width
     return factors_with_offsets(half * left, right, public.middle + half * a, half * b)
 

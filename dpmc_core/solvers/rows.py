@@ -349,7 +349,10 @@ def gram_products(
 def _multiply_gram(
     rows: Sparse, row_factors: Floats, squares: Floats | float, block: Floats
 ) -> Floats:
-    """Multiply A'A less its diagonal (`squares`) by a block of columns."""
+    """Multiply A'A by a block of columns, less `squares`: its diagonal, or 0 to keep that.
+
+    A are the rows, each multiplied by its factor; see `gram_products`.
+    """
     if block.shape[1] < rows.shape[1]:
         return np.asarray(rows.T @ (row_factors**2 * (rows @ block))) - squares * block
     entries = Pattern.from_matrix(rows)  # for so many columns, building the Gram matrix is faster
