@@ -148,11 +148,12 @@ class Collection(CollectionMechanism, Recovery):
             return reported.astype(float)
         return np.array(channel.levels)[reported.astype(np.int64) - 1]
 
-    def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
-        """Return Theorem 3's bound on the residual at the truth, on the scale -1..1.
+    def bound_residual(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
+        """Return rho of Theorem 3, a bound on the l2 norm of reports less the true matrix.
 
-        It holds with probability 1 - gamma for true values in -1..1. It grows with rho0, the
-        setting `misfit`: the root mean square distance of a rating from the truth.
+        The norm is over the reported cells, on the scale -1..1. The bound holds with probability 1
+        - gamma for true values in -1..1. It grows with rho0, which is `misfit`: the root mean
+        square distance of a rating from the true matrix, which has low rank.
 
         Args:
             public: the public facts.
@@ -209,7 +210,7 @@ class Collection(CollectionMechanism, Recovery):
             channel.second_moment(0.0, density) / reported_share + debias_factor * self.misfit**2
         )
         pattern, values = Pattern.from_matrix(reported), self.decode_reports(reported.data, channel)
-        rho = self.rho(public, density * cells)
+        rho = self.bound_residual(public, density * cells)
         return Reports(pattern, values, min(debias_factor, 1.0), variance, rho)
 
 
@@ -248,8 +249,8 @@ class LaplaceCollection(Collection):
             sensitivity={CELL: 1},
         )
 
-    def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
-        """Return rho0 sqrt(s) + (4/eps) sqrt(s/gamma) + a term for reported missing cells.
+    def bound_residual(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
+        """Return rho = rho0 sqrt(s) + (4/eps) sqrt(s/gamma) + a term for reported missing cells.
 
         Args:
             public: the public facts.
@@ -335,10 +336,11 @@ class ResponseCollection(Collection):
         """Return the release: every cell of every row, by randomised response."""
         return _build_symbol_channel(self.epsilon, self.levels, public)
 
-    def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
-        """Return rho0 sqrt(s) + 2 (d-1) sqrt(2 m n d / ((e^eps + d) gamma)) in symbols of 1..d.
+    def bound_residual(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
+        """Return rho, which is rho0 sqrt(s) + 2 (d-1) sqrt(2 m n d / ((e^eps + d) gamma)).
 
-        A symbol is 2/(d-1) on the scale -1..1.
+        The second term is printed here, as in the paper, in symbols of 1..d; the result is on the
+        scale -1..1, where the distance of two symbols is 2/(d-1).
 
         Args:
             public: the public facts.

@@ -109,7 +109,9 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
             assert isinstance(last.model, Factors)
             completed = scale_to_unit_range(last.model.left @ last.model.right.T, public)
             errors.append(norm(completed - scaled))
-        limits = (mechanism.rho(public, len(ratings), tight=tight) for tight in (False, True))
+        limits = (
+            mechanism.bound_residual(public, len(ratings), tight=tight) for tight in (False, True)
+        )
         allowed = recovery_error(rho, out.nnz / scaled.size)
         row = (epsilon, rho, *limits, reports.estimate_residual(1.0), *errors, allowed)
         rows.append((*row, norm(reports.values), norm(scaled)))
