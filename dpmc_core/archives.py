@@ -58,6 +58,7 @@ class BadArchive(DpmcError):
 
 @contextmanager
 def _translate_errors(path: Path) -> Iterator[None]:
+    """Raise BadArchive instead of the errors that a damaged file may cause in the block."""
     try:
         yield
     except _READ_ERRORS as error:
@@ -101,7 +102,7 @@ def read_npz(path: Path, *, no_extra_bytes: bool = False) -> dict[str, NDArray[A
         BadArchive: if the file is damaged, too large, or holds anything but plain NumPy arrays.
     """
     arrays_by_name = {}
-    with _translate_errors(path):  # unlike a bomb, numbers never shrink to a hundredth
+    with _translate_errors(path):  # real numbers, unlike a ZIP bomb, never pack to a hundredth
         limit = min(MAX_UNPACKED_BYTES, max(_ALWAYS_ALLOWED_BYTES, 100 * path.stat().st_size))
     for member, chunks in iterate_members(path, limit, no_extra_bytes=no_extra_bytes):
         with _translate_errors(path):
@@ -151,7 +152,13 @@ def iterate_members(
 
 
 def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> list[zipfile.ZipInfo]:
-    """Return the files of the archive in the order in which they lie, after checking all sizes."""
+    """Check an archive's directory with all sizes in it, and return its files in their order.
+
+    Args:
+        file: the archive.
+        max_bytes: limit of the unpacked size of all files together.
+        no_extra_bytes: whether to refuse an archive with any byte that belongs to no file.
+    """
     size = file.seek(0, 2)
     start = max(0, size - (1 << 16) - 22)
     file.seek(start)
@@ -209,6 +216,7 @@ def _read_local_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[int, i
 
 
 def _iterate_chunks(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Yield the unpacked bytes of a member, and check their length and checksum at the end."""
     with _translate_errors(path):
         method, _, extra = _read_local_header(file, member)
         file.seek(extra, 1)
@@ -231,7 +239,16 @@ def _iterate_chunks(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Ite
 
 
 def _parse_npy(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
-    """Parse one array in NumPy's format; its bytes must be exactly what its header says."""
+    """Parse one array in NumPy's format.
+
+    Args:
+        name: the name of the array in messages.
+        size: the number of bytes of the file, header included.
+        chunks: these bytes.
+
+    Raises:
+        ValueError: if the bytes are not exactly those of a plain array.
+    """
     content, position = np.empty(size, dtype=np.uint8), 0
     for chunk in chunks:
         content[position : position + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)

@@ -20,7 +20,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
+from dpmc_core.solvers.recovery import Regress, Rule, scale_to_unit_range
 from dpmc_lab.papers.engine import Trial, TrialRecipe
 
 NAMES = {"modified-laplace": "modified Laplace", "randomised-response": "randomised response"}
@@ -75,8 +75,8 @@ def _known(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
     noisy = Factors(left, right).predict(u, i) + rng.normal(size=len(u))
     public = PublicFacts(users=users, items=items, low=1, high=5)
     ratings = Ratings.build(u, i, np.clip(np.rint(noisy), 1, 5), public)
-    scaled = on_unit_scale(left @ right.T, public)
-    given = on_unit_scale(ratings.values, ratings.public)
+    scaled = scale_to_unit_range(left @ right.T, public)
+    given = scale_to_unit_range(ratings.values, ratings.public)
     return ratings, scaled, metrics.rmse(given, scaled[ratings.users, ratings.items])
 
 
@@ -107,11 +107,13 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
             solver = create(recovery=recovery, rule=rule)
             *_, last = solver.recover(reports._replace(rho=rho), public, rng, raw=False)
             assert isinstance(last.model, Factors)
-            completed = on_unit_scale(last.model.left @ last.model.right.T, public)
+            completed = scale_to_unit_range(last.model.left @ last.model.right.T, public)
             errors.append(norm(completed - scaled))
-        limits = (mechanism.rho(public, len(ratings), tight=tight) for tight in (False, True))
+        limits = (
+            mechanism.bound_residual(public, len(ratings), tight=tight) for tight in (False, True)
+        )
         allowed = recovery_error(rho, out.nnz / scaled.size)
-        row = (epsilon, rho, *limits, reports.residual(1.0), *errors, allowed)
+        row = (epsilon, rho, *limits, reports.estimate_residual(1.0), *errors, allowed)
         rows.append((*row, norm(reports.values), norm(scaled)))
     return RecoveryBounds(*np.array(rows, dtype=float).T)
 

@@ -40,27 +40,27 @@ def compute_moments(id, epsilon, x, **settings):
     channel, noise_model = mechanism.channel(PUBLIC), build_noise_model(id, epsilon, **settings)
     if id == "randomised-response":
         row = channel.matrix[0 if x is None else 1 + int(np.argmin(np.abs(noise_model.levels - x)))]
-        scores = noise_model.scores(np.arange(1, len(row)))
+        scores = noise_model.score_reports(np.arange(1, len(row)))
         return row[1:].sum(), row[1:] @ scores, row[1:] @ scores**2
     report_rate = channel.reported_if_missing if x is None else channel.reported_if_rated
     noise = stats.laplace(x or 0.0, channel.scale)
     inside = [
-        float(noise_model.scores(np.array([1.0]))[0]) ** k
+        float(noise_model.score_reports(np.array([1.0]))[0]) ** k
         * integrate.quad(lambda z, k=k: z**k * noise.pdf(z), -1, 1, points=[x or 0.0])[0]
         for k in (1, 2)
     ]
-    end = float(noise_model.scores(np.array([3.0]))[0])
+    end = float(noise_model.score_reports(np.array([3.0]))[0])
     first = inside[0] + end * (noise.sf(1) - noise.cdf(-1))
     second = inside[1] + end**2 * (noise.sf(1) + noise.cdf(-1))
     return report_rate, report_rate * first, report_rate * second
 
 
 def compute_bias(id, epsilon, x):
-    """How far E[T] lies off the rating, by the law: nothing but for Laplace noise."""
+    """How far E[T] lies off the rating, by the noise model: nothing but for Laplace noise."""
     return (
         0.0
         if id == "randomised-response"
-        else float(build_noise_model(id, epsilon).expected(x) - x)
+        else float(build_noise_model(id, epsilon).expected_score(x) - x)
     )
 
 
@@ -70,13 +70,15 @@ def test_counts_and_sums_are_unbiased_whatever_the_cell(id, epsilon):
     noise_model = build_noise_model(id, epsilon)
     report_rate, mean, _ = compute_moments(id, epsilon, None)
     assert report_rate == pytest.approx(noise_model.if_missing, rel=1e-9)
-    assert abs(mean) < 1e-9 * noise_model.gain
+    assert abs(mean) < 1e-9 * noise_model.genuine_probability
     for x in (-1.0, -0.5, 0.0, 0.5, 1.0):
         report_rate, mean, _ = compute_moments(id, epsilon, x)
         assert (report_rate - noise_model.if_missing) / noise_model.slope == pytest.approx(
             1, rel=1e-9
         )
-        assert mean / noise_model.gain == pytest.approx(x + compute_bias(id, epsilon, x), abs=1e-5)
+        assert mean / noise_model.genuine_probability == pytest.approx(
+            x + compute_bias(id, epsilon, x), abs=1e-5
+        )
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -85,22 +87,28 @@ def test_the_noise_is_that_of_the_channel(monkeypatch, id, epsilon):
     noise_model = build_noise_model(id, epsilon)
     report_rate, _, square = compute_moments(id, epsilon, None)
     assert report_rate * (1 - report_rate) / noise_model.slope**2 == pytest.approx(
-        noise_model.count_noise, rel=1e-6
+        noise_model.count_variance, rel=1e-6
     )
-    assert square / noise_model.gain**2 == pytest.approx(noise_model.sum_noise, rel=1e-6)
+    assert square / noise_model.genuine_probability**2 == pytest.approx(
+        noise_model.sum_variance, rel=1e-6
+    )
     for x in (0.0, 0.5, 1.0):
         report_rate, _, square = compute_moments(id, epsilon, x)
         centre = x + compute_bias(id, epsilon, x)
-        genuine = noise_model.gain * (float(noise_model.spread(np.array([x]))[0]) + centre**2)
+        genuine = noise_model.genuine_probability * (
+            float(noise_model.genuine_variance(np.array([x]))[0]) + centre**2
+        )
         assert square == pytest.approx(
-            genuine + (report_rate - noise_model.gain) * noise_model.square, rel=1e-6
+            genuine + (report_rate - noise_model.genuine_probability) * noise_model.missing_square,
+            rel=1e-6,
         )
     # ratings at +-1/2, as likely
     measured = (
-        np.mean([compute_moments(id, epsilon, x)[2] for x in (-0.5, 0.5)]) / noise_model.gain**2
+        np.mean([compute_moments(id, epsilon, x)[2] for x in (-0.5, 0.5)])
+        / noise_model.genuine_probability**2
     )
-    monkeypatch.setattr(noisy_rows, "_RATING", 0.5)
-    expected = noise_model.sum_noise + noise_model.rating_noise
+    monkeypatch.setattr(noisy_rows, "_RATING_STD", 0.5)
+    expected = noise_model.sum_variance + noise_model.rating_variance
     assert measured == pytest.approx(expected, rel=0.05 if id == "modified-laplace" else 1e-6)
 
 
@@ -129,12 +137,12 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
 
     Within 3 %: at 400,000 reports the law of large numbers leaves less than 1.
     """
-    rng, chance, std = np.random.default_rng(3), 0.3, math.sqrt(noisy_rows._DIFFER)
+    rng, chance, std = np.random.default_rng(3), 0.3, math.sqrt(noisy_rows._RESIDUAL_VARIANCE)
     m, n = 1000, 800
     users, items = np.nonzero(rng.random((m, n)) < chance)
     x = 0.1 + std * rng.choice([-1.0, 1.0], len(users))
     if id == "randomised-response":  # three levels of the same mean and variance
-        square = 0.1**2 + noisy_rows._DIFFER
+        square = 0.1**2 + noisy_rows._RESIDUAL_VARIANCE
         shares = [(square - 0.1) / 2, 1 - square, (square + 0.1) / 2]
         x = rng.choice([-1.0, 0.0, 1.0], len(users), p=shares)
     public = PublicFacts(users=m, items=n, low=-1, high=1)
@@ -143,9 +151,9 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
         mechanism = registry.create(id, epsilon=epsilon)
         channel = mechanism.channel(public)
         reported = channel.publish(mechanism.encode_rows(ratings, channel), rng)
-        reports = noisy_rows._Reports(reported, mechanism.build_noise_model(channel))
+        reports = noisy_rows._ScoredReports(reported, mechanism.build_noise_model(channel))
         expectations = np.full(m, chance), np.ones(n), np.full(m, 0.1), np.zeros(n)
-        _, y, w = noisy_rows._left_over(reports, *expectations)
+        _, y, w = noisy_rows._compute_residual_scores(reports, *expectations)
         assert len(y) == reported.nnz
         assert abs(np.average(y, weights=w)) < 6 / math.sqrt(w.sum())
         assert np.mean(w * y**2) == pytest.approx(1, rel=0.03)
@@ -160,8 +168,10 @@ def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
     monkeypatch.setattr(noisy_rows, "CELLS", 30_000)
     rng = np.random.default_rng(1)
     u, i = rng.random(600), rng.random(1200)
-    reports = noisy_rows._Reports(reported, mechanism.build_noise_model(channel))
-    pattern, _, _ = noisy_rows._left_over(reports, u, i, np.zeros(600), np.zeros(1200))
+    reports = noisy_rows._ScoredReports(reported, mechanism.build_noise_model(channel))
+    pattern, _, _ = noisy_rows._compute_residual_scores(
+        reports, u, i, np.zeros(600), np.zeros(1200)
+    )
     assert 0.9 * 30_000 < len(pattern.users) <= 30_000
     product = np.sort(Pattern.from_matrix(reported).build_matrix(np.ones(reported.nnz)).multiply(
         np.outer(u, i)).data)  # fmt: skip
@@ -171,13 +181,13 @@ def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
 
 
 @pytest.mark.slow
-def test_believed_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_noise():
+def test_estimated_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_noise():
     rng = np.random.default_rng(0)
     truth = np.round(rng.gamma(0.6, 80, 3000))
-    assert np.array_equal(noisy_rows.believed_counts(truth, 0.0)[0], truth)
+    assert np.array_equal(noisy_rows.estimate_counts(truth, 0.0)[0], truth)
     for sd in (5.0, 60.0, 600.0):
         raw = truth + sd * rng.normal(size=3000)
-        estimates, variances = noisy_rows.believed_counts(raw, sd**2)
+        estimates, variances = noisy_rows.estimate_counts(raw, sd**2)
         assert (estimates >= 0).all()
         assert (variances >= 0).all()
         # next to no noise the cut at 0 is as good
@@ -256,7 +266,9 @@ def test_the_block_decides_memory_and_nothing_else(monkeypatch, id, epsilon):
     for block in (10**9, 5_000, 300):
         monkeypatch.setattr(noisy_rows, "BLOCK", block)
         steps = list(
-            noisy_rows.recovered(reported, mechanism.build_noise_model(channel), train.public)
+            noisy_rows.estimate_from_reports(
+                reported, mechanism.build_noise_model(channel), train.public
+            )
         )
         predictions.append(steps[-1].model.predict(np.arange(300)[:, None], np.arange(400)))
     assert np.allclose(predictions[0], predictions[1], rtol=1e-9)
@@ -357,13 +369,13 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 @pytest.mark.parametrize("epsilon", [*EPSILONS, 1.5, 2.0, 3.0, 6.0])
 def test_laplace_scores_bend_by_less_than_their_noise_over_a_thousand_ratings(epsilon):
     noise_model, x = build_noise_model("modified-laplace", epsilon), np.linspace(-1, 1, 201)
-    bias = noise_model.expected(x) - x
+    bias = noise_model.expected_score(x) - x
     assert np.abs(bias).max() < 0.05
-    assert np.sqrt(np.mean(bias**2)) < math.sqrt(noise_model.sum_noise / (0.05 * 1000))
+    assert np.sqrt(np.mean(bias**2)) < math.sqrt(noise_model.sum_variance / (0.05 * 1000))
     if epsilon >= 6:
         assert np.abs(bias).max() < 1e-3
     b = 2 / epsilon
-    assert noise_model.square <= b**2 * (2 - math.exp(-1 / b)) * (1 + 1e-9)
+    assert noise_model.missing_square <= b**2 * (2 - math.exp(-1 / b)) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("levels", [2, 3, 10])
@@ -371,7 +383,7 @@ def test_symbols_are_unbiased_for_any_number_of_levels(levels):
     noise_model = build_noise_model("randomised-response", 1.0, levels=levels)
     for x in noise_model.levels:
         _, mean, _ = compute_moments("randomised-response", 1.0, x, levels=levels)
-        assert mean / noise_model.gain == pytest.approx(x, abs=1e-9)
+        assert mean / noise_model.genuine_probability == pytest.approx(x, abs=1e-9)
 
 
 def test_effects_are_shrunk_as_far_as_the_noise_asks():
@@ -381,7 +393,7 @@ def test_effects_are_shrunk_as_far_as_the_noise_asks():
     for sd in (3.0, 30.0, 3000.0):
         truth = 0.2 * rng.normal(size=4000)
         total = count * truth + sd * rng.normal(size=4000)
-        estimates, variances = noisy_rows.shrunken_effects(total, count, zero, np.full(4000, sd**2))
+        estimates, variances = noisy_rows.shrink_effects(total, count, zero, np.full(4000, sd**2))
         error = np.mean((estimates - truth) ** 2)
         assert error < np.mean((total / count - truth) ** 2)
         assert error < 1.02 * np.mean(truth**2)

@@ -15,8 +15,8 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import noisy_reports as noisy_signs
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_reports import (
-    Effects,
-    features_share,
+    UserItemEffects,
+    estimate_features_share,
 )
 from dpmc_core.solvers.one_bit import SignReports, clipped_information
 from tests.ratings_helpers import with_values
@@ -110,7 +110,7 @@ def test_effect_variances_maximise_the_marginal_likelihood():
         _, logdet = np.linalg.slogdet(covariance)
         return -(logdet + x @ np.linalg.solve(covariance, x)) / 2 - prior
 
-    attained = evidence(*Effects.of(pattern, x, noise).variance)
+    attained = evidence(*UserItemEffects.estimate(pattern, x, noise).variance)
     assert attained >= max(evidence(s, t) for s in grid for t in grid) - 0.5
 
 
@@ -157,7 +157,7 @@ def test_features_help_where_active_users_are_stricter():
     pattern = Pattern.from_ratings(make_ratings(users, items, signs, (m, n)))
     noise = 8.0
     x = signs - signs.mean() + math.sqrt(noise) * rng.normal(size=len(signs))
-    assert features_share(pattern, x, noise) >= 0.7
+    assert estimate_features_share(pattern, x, noise) >= 0.7
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.ranking import Audiences, cross_moments, profiles
+from dpmc_core.solvers.ranking import Audiences, compute_profiles, sum_profiles_by_item
 from dpmc_core.solvers.rows import contribution_weights
 from tests.ratings_helpers import clicks
 from tests.replay import measure_changes
@@ -84,7 +84,7 @@ def test_the_stated_bounds_are_approached_by_profiles_that_turn_round() -> None:
         ratings = clicks(cells)
         weights = contribution_weights(ratings, 1)
         rows = np.bincount(ratings.items, weights, minlength=items)
-        sums = cross_moments(Pattern.from_ratings(ratings), weights, features)
+        sums = sum_profiles_by_item(Pattern.from_ratings(ratings), weights, features)
         ends.append(np.hstack([math.sqrt(0.2) * rows[:, None], math.sqrt(0.8) * sums]))
     stated = PrivateTaste(epsilon=1.0, rank=1).guarantee(PUBLIC).releases.rounds
     assert stated.sensitivity[USER_REPLACED] == pytest.approx(math.sqrt(3.2))
@@ -112,7 +112,7 @@ def test_nothing_leaks_onto_items_the_user_does_not_have(branch) -> None:
         assert np.array_equal(values[0][1][4:], values[1][1][4:])
     features = np.random.default_rng(2).normal(size=(ITEMS, 3))
     sums = [
-        cross_moments(Pattern.from_ratings(r), contribution_weights(r, 1), features)
+        sum_profiles_by_item(Pattern.from_ratings(r), contribution_weights(r, 1), features)
         for r in map(clicks, (before, after))
     ]
     assert sums[0][4:] == pytest.approx(sums[1][4:], abs=1e-12)
@@ -196,17 +196,17 @@ def test_a_profile_leaves_the_item_out() -> None:
         total = other_items @ features
         if other_items.any():
             expected[i] += w * total / np.linalg.norm(total)
-    assert cross_moments(Pattern.from_ratings(ratings), weights, features) == pytest.approx(
+    assert sum_profiles_by_item(Pattern.from_ratings(ratings), weights, features) == pytest.approx(
         expected
     )
-    lengths = np.linalg.norm(profiles(Pattern.from_ratings(ratings), features), axis=1)
+    lengths = np.linalg.norm(compute_profiles(Pattern.from_ratings(ratings), features), axis=1)
     assert lengths == pytest.approx(cells.any(axis=1).astype(float))
 
 
 def test_features_that_cancel_have_no_direction() -> None:
     """Their sum is 5.6e-17, which is rounding: a direction would be of length 1."""
     pattern = Pattern.from_ratings(clicks(np.ones((1, 3))))
-    assert not profiles(pattern, np.array([[0.1], [0.2], [-0.3]])).any()
+    assert not compute_profiles(pattern, np.array([[0.1], [0.2], [-0.3]])).any()
 
 
 def draw_audiences(
@@ -222,7 +222,7 @@ def draw_audiences(
     answers = [exact + noise * rng.normal(size=(items, d)) for _ in range(1 + n_more)]
     second = np.block([[users * covariance, np.zeros((d, 1))], [np.zeros((1, d)), users]])
     second = second + second_noise * rng.normal(size=second.shape)
-    estimate = Audiences.of(answers[0], noise, second, second_noise, counts, users)
+    estimate = Audiences.from_noisy_sums(answers[0], noise, second, second_noise, counts, users)
     return estimate, low_rank, counts, answers[1:]
 
 
@@ -230,9 +230,9 @@ def draw_audiences(
 def test_taste_is_recovered_from_noisy_sums() -> None:
     estimate, low_rank, *_ = draw_audiences(0.15, np.random.default_rng(6))
     assert np.corrcoef(estimate.taste[:, 0], low_rank[:, 0])[0, 1] > 0.7
-    assert math.sqrt(estimate.prior[0, 0]) == pytest.approx(0.15, rel=0.2)
-    assert estimate.told > 0.1
-    assert np.trace(estimate.prior[1:, 1:]) < 0.002
+    assert math.sqrt(estimate.taste_prior[0, 0]) == pytest.approx(0.15, rel=0.2)
+    assert estimate.signal > 0.1
+    assert np.trace(estimate.taste_prior[1:, 1:]) < 0.002
     assert not estimate.taste[:, 1:].any() or np.abs(estimate.taste[:, 1:]).max() < 0.1
 
 
@@ -242,7 +242,7 @@ def test_noise_alone_tells_nothing(second_noise) -> None:
     """The edge is the largest of 20 draws of noise, times a margin: beyond it in a draw by a chance
     far below 5 %, so in one of 20 draws at most, but for a chance below 1e-3."""
     explained = [
-        draw_audiences(0.0, np.random.default_rng(seed), second_noise=second_noise)[0].told
+        draw_audiences(0.0, np.random.default_rng(seed), second_noise=second_noise)[0].signal
         for seed in range(20)
     ]
     assert np.count_nonzero(explained) <= 1
@@ -366,11 +366,13 @@ def test_planted_bug_a_choice_by_the_private_counts_is_caught(monkeypatch) -> No
 
 def test_another_answer_agrees_with_taste_and_not_with_noise_taken_for_it() -> None:
     estimate, _, counts, (other,) = draw_audiences(0.15, np.random.default_rng(7), n_more=1)
-    agreed, self_agreement = estimate.agreement(other, counts)
+    agreed, self_agreement = estimate.measure_agreement(other, counts)
     assert agreed / self_agreement == pytest.approx(1.0, abs=0.15)
     noisy, _, counts, (other,) = draw_audiences(0.0, np.random.default_rng(8), n_more=1)
-    mistaken = noisy._replace(taste=noisy.faint + np.random.default_rng(9).normal(size=(800, 3)))
-    agreed, self_agreement = mistaken.agreement(other, counts)
+    mistaken = noisy._replace(
+        taste=noisy.unpruned_taste + np.random.default_rng(9).normal(size=(800, 3))
+    )
+    agreed, self_agreement = mistaken.measure_agreement(other, counts)
     assert abs(agreed) < 0.1 * self_agreement
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from dpmc_core.problem import RandomShare
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_reports import effects_and_taste
+from dpmc_core.solvers.noisy_reports import fit_effects_and_taste
 from sample_data import generate
 
 
@@ -28,7 +28,7 @@ def plant_low_rank(seed, m=120, n=80, share=0.4, low_rank=0.4, noise=0.4, rank=2
 
 
 def fit_last(pattern, values, **settings):
-    *_, fitted = effects_and_taste(pattern, values, **settings)
+    *_, fitted = fit_effects_and_taste(pattern, values, **settings)
     return fitted
 
 
@@ -105,9 +105,9 @@ def test_of_noise_alone_no_taste_is_learnt():
 
 def test_the_unit_of_the_values_does_not_matter():
     pattern, values, _ = plant_low_rank(10)
-    for settings in ({"users_differ": True}, {"noise": 0.16}):
+    for settings in ({"noise_by_user": True}, {"noise": 0.16}):
         small = predict_all(fit_last(pattern, values, **settings))
-        in_points = {"spread": (0.02 * 25, 0.02 * 25), "pseudo": 0.01 * 25}
+        in_points = {"start_variances": (0.02 * 25, 0.02 * 25), "pseudo_variance": 0.01 * 25}
         if "noise" in settings:
             in_points["noise"] = 0.16 * 25
         large = predict_all(fit_last(pattern, 5 * values, **settings | in_points))
@@ -121,7 +121,7 @@ def test_people_who_are_hard_to_predict_teach_less():
     rng = np.random.default_rng(12)
     noise_std = np.where(np.arange(120) % 2 == 0, 0.2, 1.0)
     noisy = values + noise_std[pattern.users] * rng.normal(size=len(values))
-    weighted = fit_last(pattern, noisy, users_differ=True)
+    weighted = fit_last(pattern, noisy, noise_by_user=True)
     unweighted = fit_last(pattern, noisy)
     predictable = np.arange(120) % 2 == 0
     assert measure_row_error(weighted, truth, predictable) < 0.75 * measure_row_error(
@@ -154,11 +154,11 @@ def test_taste_never_costs_more_than_it_is_worth(make, seed):
         fitted = fit_last(cells, values, **settings)
         return np.sqrt(np.mean((fitted.predict(other) - held_out) ** 2))
 
-    effects_error = error(rank=0, users_differ=True)
-    assert error(rank=10, users_differ=True) < 1.002 * effects_error
+    effects_error = error(rank=0, noise_by_user=True)
+    assert error(rank=10, noise_by_user=True) < 1.002 * effects_error
 
 
-@pytest.mark.parametrize("users_differ", [False, True])
+@pytest.mark.parametrize("noise_by_user", [False, True])
 @pytest.mark.parametrize(
     "mask",
     [
@@ -172,7 +172,7 @@ def test_taste_never_costs_more_than_it_is_worth(make, seed):
     ids=["cell", "user", "item", "square", "diagonal", "empty rows and columns"],
 )
 @pytest.mark.parametrize("kind", ["constant", "zero", "random"])
-def test_whatever_the_shape_numbers_are_finite_and_within_reason(mask, kind, users_differ):
+def test_whatever_the_shape_numbers_are_finite_and_within_reason(mask, kind, noise_by_user):
     pattern = make_pattern(mask)
     count = int(mask.sum())
     values = {
@@ -180,7 +180,7 @@ def test_whatever_the_shape_numbers_are_finite_and_within_reason(mask, kind, use
         "zero": np.zeros(count),
         "random": np.random.default_rng(1).uniform(-1, 1, count),
     }[kind]
-    steps = list(effects_and_taste(pattern, values, users_differ=users_differ, rank=10))
+    steps = list(fit_effects_and_taste(pattern, values, noise_by_user=noise_by_user, rank=10))
     assert steps[-1].final
     assert not any(step.final for step in steps[:-1])
     assert np.isfinite(predict_all(steps[-1])).all()
@@ -220,7 +220,7 @@ def test_people_who_are_alike_keep_one_noise():
     for seed in range(4):
         pattern, values, truth = plant_low_rank(seed)
         weighted, unweighted = (
-            fit_last(pattern, values, users_differ=True),
+            fit_last(pattern, values, noise_by_user=True),
             fit_last(pattern, values),
         )
         assert measure_error(weighted, truth) < 1.01 * measure_error(unweighted, truth)

@@ -29,7 +29,7 @@ def draw_regression(rng, shape=(40, 30), debias_factor=1.0, ridge=None, density=
 
 def solve(problem, penalty, tolerance=1e-7, **options):
     rng = np.random.default_rng(0)
-    *_, last = recovery.path(
+    *_, last = recovery.iterate_penalties(
         problem, penalty=penalty, steps=50, tolerance=tolerance, rng=rng, **options
     )
     return last
@@ -75,8 +75,8 @@ def test_the_discrepancy_principle_meets_its_residual(share):
     problem = draw_regression(np.random.default_rng(4))
     goal = share * float(np.linalg.norm(problem.target))
     solutions = list(
-        recovery.path(
-            problem, residual=goal, steps=60, tolerance=1e-6, rng=np.random.default_rng(0)
+        recovery.iterate_penalties(
+            problem, residual_goal=goal, steps=60, tolerance=1e-6, rng=np.random.default_rng(0)
         )
     )
     assert 0.95 * goal <= solutions[-1].residual <= goal
@@ -130,7 +130,7 @@ def test_theorem_3_bounds_the_measured_residual(id):
     for epsilon in (0.5, 2.0, 8.0):
         mechanism = registry.create(id, epsilon=epsilon, intrinsic=max(misfit / 4, 1e-6))
         channel = mechanism.guarantee(public).releases.rows
-        bound = mechanism.rho(public, s)
+        bound = mechanism.bound_residual(public, s)
         fails = 0
         for seed in range(20):
             out = channel.publish(
@@ -146,10 +146,10 @@ def test_the_bounds_are_those_of_the_paper():
     """With gamma = 0.05; a symbol of five is half a point on the scale -1..1."""
     public = PublicFacts(users=10, items=20, low=1, high=5)
     settings = {"epsilon": 1.0, "intrinsic": 0.25}
-    rho = registry.create("modified-laplace", **settings).rho(public, 30)
+    rho = registry.create("modified-laplace", **settings).bound_residual(public, 30)
     spurious = math.sqrt(2 * 200 / ((math.exp(0.5) + 1) * 0.05) * 9)
     assert rho == pytest.approx(0.5 * math.sqrt(30) + 4 * math.sqrt(600) + spurious)
-    rho = registry.create("randomised-response", **settings).rho(public, 30)
+    rho = registry.create("randomised-response", **settings).bound_residual(public, 30)
     changed = 8 * math.sqrt(2 * 200 * 5 / ((math.e + 5) * 0.05)) / 2
     assert rho == pytest.approx(0.5 * math.sqrt(30) + changed)
     assert recovery_error(3.0, 0.25) == pytest.approx(6.0)

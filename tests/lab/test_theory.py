@@ -118,7 +118,7 @@ def test_the_tight_residual_is_the_expected_one(id, epsilon):
         squares.append(off @ off)
     mean, error = np.mean(squares), np.std(squares) / math.sqrt(40)
     gamma = 0.05
-    expected = gamma * mechanism.rho(public, len(ratings), tight=True) ** 2
+    expected = gamma * mechanism.bound_residual(public, len(ratings), tight=True) ** 2
     assert mean <= expected + 4 * error
     if id == "modified-laplace":
         assert mean == pytest.approx(expected, abs=4 * error)
@@ -425,8 +425,8 @@ def test_ours_is_never_above_the_printed_residual():
             registry.create("modified-laplace", **settings),
             *(registry.create("randomised-response", **settings, levels=d) for d in (2, 5)),
         ):
-            tight = mechanism.rho(public, share * 2000, tight=True)
-            assert tight <= mechanism.rho(public, share * 2000)
+            tight = mechanism.bound_residual(public, share * 2000, tight=True)
+            assert tight <= mechanism.bound_residual(public, share * 2000)
 
 
 def test_a_noisy_direction_has_the_slack_of_lemma_d_4():
