@@ -18,7 +18,7 @@ from dpmc_core.problem import Problem, build_problem, create_generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.rows import factors_with_offsets
 from dpmc_core.stopping import check_cancelled
-from dpmc_lab.papers.engine import Trial, TrialRecipe, exact, parsed
+from dpmc_lab.papers.engine import Trial, TrialRecipe, make_exact_recipe, parse_texts
 from dpmc_lab.protocol import Traffic, simulate
 from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_lab.sweep import open_source
@@ -80,7 +80,7 @@ def _free(label: str, value: Any) -> Trial:
 
 def _private(form: str, texts: Mapping[str, str], epsilon: float) -> Trial:
     """texts: settings of the method."""
-    make = partial(_fitted, "dpmf", **parsed("dpmf", texts), epsilon=epsilon)
+    make = partial(_fitted, "dpmf", **parse_texts("dpmf", texts), epsilon=epsilon)
     return Trial(form, "dpmf", epsilon, f"{form} epsilon {epsilon:g}", make, itemgetter("mae"))
 
 
@@ -118,7 +118,7 @@ def increases(forms: Forms) -> TrialRecipe:
             part.epsilon for part in StaticUsers(epsilon=e).phase_mechanisms(_USERS)
         ]
     settings = {"parts of epsilon by phase": budgets}
-    return _recipe(trials, [*forms, _IN_PHASES], less=_free("PMF", mae), settings=settings)
+    return _recipe(trials, [*forms, _IN_PHASES], baseline=_free("PMF", mae), settings=settings)
 
 
 # --- bytes --------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def traffic(counted: Sequence[int], by_formula: Sequence[int]) -> TrialRecipe:
         "counted": (counted, bytes_counted),
     }
     lines = {f"{name}, {way}": (name, *ways[way]) for name in SCENARIOS for way in ways}
-    return exact(
+    return make_exact_recipe(
         lambda: {
             label: (users, [size(SCENARIOS[name], many) for many in users])
             for label, (name, users, size) in lines.items()

@@ -33,8 +33,8 @@ from dpmc_core.settings import format_setting
 from dpmc_lab.papers.engine import (
     Trial,
     TrialRecipe,
-    exact,
-    parsed,
+    make_exact_recipe,
+    parse_texts,
 )
 
 FW, FREE, GUESS = "private-frank-wolfe", "frank-wolfe", "user-mean"
@@ -140,7 +140,11 @@ def run(
         left, right = problem.truth.left, problem.truth.right  # of rank one
         nuclear = np.linalg.norm(left) * np.linalg.norm(right)
         texts["radius"] = f"{nuclear / math.sqrt(len(left) * len(right)):.3g}"
-    given = {**registry.get_published_settings(id).settings, **parsed(id, texts), "delta": 1e-6}
+    given = {
+        **registry.get_published_settings(id).settings,
+        **parse_texts(id, texts),
+        "delta": 1e-6,
+    }
     create: Callable[..., Mechanism] = partial(registry.create, id)
     if method == BY_RATING:
         create = ByRating
@@ -220,4 +224,6 @@ def powers(theorem: str) -> TrialRecipe:
         found = tables[theorem]()
         return {"Private FW": (range(len(found)), found)}
 
-    return exact(measured, {"Private FW": FW}, settings={"row of the theory table": theorem})
+    return make_exact_recipe(
+        measured, {"Private FW": FW}, settings={"row of the theory table": theorem}
+    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import product
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import check_number
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Factors, Model, Task
+from dpmc_core.privacy import Change
 from dpmc_core.privacy.accounting import bisect
 from dpmc_core.privacy.sampled import importance_weights
 from dpmc_core.problem import LeaveLast, Problem, build_problem, create_generator
@@ -29,8 +31,8 @@ from dpmc_core.stopping import check_cancelled
 from dpmc_lab.papers.engine import (
     Trial,
     TrialRecipe,
-    exact,
-    parsed,
+    make_exact_recipe,
+    parse_texts,
 )
 from dpmc_lab.protocol import federated
 from dpmc_lab.protocol.simulate import evaluate_with_baselines
@@ -193,7 +195,7 @@ class Ranking:
         problem = problem_of(self.data, seed)
         if not self.alone:
             return self.among_parties(problem, seed)
-        settings = parsed(self.id, self.settings)
+        settings = parse_texts(self.id, self.settings)
         mechanism = registry.create(self.id, epsilon=self.epsilon, **settings)
         rng = create_generator(seed, f"{self.id} on {problem.train.fingerprint}")
         *_, last = mechanism.fit(problem.train, rng)
@@ -277,7 +279,7 @@ def ranked(
 
 def noise(public: Mapping[str, Any]) -> TrialRecipe:
     """Figure 5: densities of the noise on the second moment."""
-    return exact(
+    return make_exact_recipe(
         lambda: {
             NAMES[id]: (x[::5].tolist(), density[::5].tolist())
             for id, (x, density) in figure_5(PublicFacts(**public)).items()
@@ -299,9 +301,37 @@ def weights(sample: int, groups: int) -> TrialRecipe:
         norm, found = figure_6(user_factors(problem_of("ml-100k", 1).train), float(sample))
         return {name: (means(norm), means(w)) for name, w in found.items()}
 
-    return exact(
+    return make_exact_recipe(
         drawn,
         dict.fromkeys(("importance", "utility-optimal", "uniform")),
         settings={"users": USERS, "rank": RANK, "sample": sample, "groups": groups},
         mechanisms=("ials",),
+    )
+
+
+UNITS = (Change.RATING, Change.CELL, Change.USER_EMPTIED)
+
+
+def certify_units(methods: Mapping[str, Mapping[str, Any]]) -> TrialRecipe:
+    """Return the recipe of table I: whether epsilon 1 is proved for each unit, and with delta 0."""
+
+    def certify(
+        id: str,
+        public: Mapping[str, Any],
+        delta: float | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> list[float]:
+        chosen = {**registry.get_published_settings(id).settings, **parse_texts(id, settings)}
+        mechanism = registry.create(id, epsilon=1.0, delta=delta, **chosen)
+        guarantee = mechanism.guarantee(PublicFacts(**public))
+        proved = [guarantee.certified(unit, delta or 0.0).epsilon for unit in UNITS]
+        is_pure = guarantee.certified(Change.RATING, 0.0).finite
+        return [*(float(epsilon <= 1 + 1e-9) for epsilon in proved), float(is_pure)]
+
+    ids = {label: str(method["id"]) for label, method in methods.items()}
+    return make_exact_recipe(
+        lambda: {label: (range(4), certify(**method)) for label, method in methods.items()},
+        ids,
+        settings={"methods": {label: dict(method) for label, method in methods.items()}},
+        mechanisms=tuple(ids.values()),
     )
