@@ -411,23 +411,18 @@ class Experiment:
     """A figure or a table of a paper.
 
     Attributes:
-        found: why ours differ, each with its evidence: an experiment's id or a command.
-        why: what is supposed beside that.
-        changed: what we changed; unknown: settings the paper does not state; a sentence each.
-        cut: whether what we changed is less work than the paper's, or other data, so that a
-            difference does not speak against the paper; the labels of such curves, where others
-            have the paper's size.
-        promises: what its methods promise.
-        not_run: why it cannot be made here; recipe: what makes it.
-        methods: the id of the method behind a curve's label, for its colour.
-        guesses: labels of what looks at no rating, with its value where that is the same at every
-            x; nan for a curve of the result.
-        tried: settings that are not printed, other than ours: why each is reasonable, by name.
+        found, why: why ours differ, with the evidence (an id, a command), and what is supposed.
+        changed, unknown: what we changed, and settings the paper does not state.
+        cut: whether what we changed is less work, or other data, so that a difference does not
+            speak against the paper; or the labels of such curves.
+        not_run: why it cannot be made here, where it has no recipe.
+        methods: the mechanism behind a curve's label, for its colour.
+        guesses: labels of what looks at no rating; its value, or nan for a curve of the result.
+        tried: why other settings that are not printed are reasonable, by name.
         sweep: what makes the curves at all of them.
-        draws: how many the paper averages over, 0 where it prints no number.
+        draws: how many the paper averages over, 0 where it does not say.
         needs: public sets that it reads.
         at_size: the same on the paper's own set, where another stands in for it.
-        verdict: what was concluded, None where nobody has.
     """
 
     id: str
@@ -517,8 +512,7 @@ class TheoryRow:
     """A printed theorem beside one measurement of a quantity at a setting.
 
     Attributes:
-        bound: the bound as we prove it, or as printed where we have none.
-        printed: the paper's own, where that differs.
+        bound, printed: as we prove it (or as printed where we have none), and the paper's own.
         open_constant: whether what is printed leaves a constant open, which is taken as 1.
         spread: the standard error of `measured`, 0 where that is exact.
         trivial: what holds without any theorem.

@@ -91,32 +91,37 @@ class ByRating(SvdAfterCleansing):
     """
 
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
-        card, k = super().guarantee(public), effective_cap(self.cap, public)
-        found, mu, root = card.releases, self.budget().mu, math.sqrt(k)
+        guarantee, k = super().guarantee(public), effective_cap(self.cap, public)
+        releases, mu, root = guarantee.releases, self.budget().mu, math.sqrt(k)
         rating = self.epsilon / _RATINGS / math.sqrt(2 * math.log(2 / self.delta))
 
-        def counted(release: Gaussian, fewer: float) -> Gaussian:
-            """fewer: how many times less a rating moves it than a row does."""
-            moved = release.sensitivity[USER_EMPTIED]
-            share = (moved / release.scale / mu) ** 2
-            return replace(release, scale=moved / fewer / (rating * share))
+        def count_by_rating(release: Gaussian, divisor: float) -> Gaussian:
+            """divisor: how many times less a rating moves it than a row does."""
+            sensitivity = release.sensitivity[USER_EMPTIED]
+            share = (sensitivity / release.scale / mu) ** 2
+            return replace(release, scale=sensitivity / divisor / (rating * share))
 
-        means = vars(found.means).items()
-        mean = {name: counted(one, root if one.shape else k) for name, one in means}
-        pairs = (counted(one, root / math.sqrt(2)) for one in (found.products, found.weights))
-        changed = CleansingStatistics(CleansingMeans(**mean), *pairs)
-        return replace(card, releases=changed)
+        means = vars(releases.means).items()
+        mean = {
+            name: count_by_rating(release, root if release.shape else k) for name, release in means
+        }
+        pairs = (
+            count_by_rating(release, root / math.sqrt(2))
+            for release in (releases.products, releases.weights)
+        )
+        per_rating = CleansingStatistics(CleansingMeans(**mean), *pairs)
+        return replace(guarantee, releases=per_rating)
 
 
 # --- what is no grid: a matrix too large for a store's row with lists, and that baseline ----------
 
 
 @lru_cache(maxsize=1)
-def _drawn(data: str, step: str, seed: int) -> Problem:
+def _load_problem(data: str, step: str, seed: int) -> Problem:
     """A draw, split; the one before is let go."""
-    made = datasets.load(f"{data},seed={seed}" if ":" in data else data)
+    dataset = datasets.load(f"{data},seed={seed}" if ":" in data else data)
     steps = [parse_step(step)] if step else []
-    return build_problem(made, Task.RATINGS, steps=steps, split=RandomShare(0.01), seed=seed)
+    return build_problem(dataset, Task.RATINGS, steps=steps, split=RandomShare(0.01), seed=seed)
 
 
 def run(
@@ -128,7 +133,7 @@ def run(
     seed: int,
 ) -> float:
     """RMSE of one run."""
-    problem, id = _drawn(data, step, seed), method.split()[0]
+    problem, id = _load_problem(data, step, seed), method.split()[0]
     texts = {
         name: text
         for full, text in settings.items()
@@ -140,7 +145,7 @@ def run(
         left, right = problem.truth.left, problem.truth.right  # of rank one
         nuclear = np.linalg.norm(left) * np.linalg.norm(right)
         texts["radius"] = f"{nuclear / math.sqrt(len(left) * len(right)):.3g}"
-    given = {
+    chosen = {
         **registry.get_published_settings(id).settings,
         **parse_texts(id, texts),
         "delta": 1e-6,
@@ -148,11 +153,11 @@ def run(
     create: Callable[..., Mechanism] = partial(registry.create, id)
     if method == BY_RATING:
         create = ByRating
-    mechanism = create(epsilon=epsilon, **given)
+    mechanism = create(epsilon=epsilon, **chosen)
     return experiment.run(mechanism, problem, seed, with_baselines=False).metrics["rmse"]
 
 
-def compared(
+def compare_methods(
     data: str,
     epsilons: Sequence[float],
     names: Mapping[str, str],
@@ -172,8 +177,8 @@ def compared(
             method if epsilon is None else f"{method} {epsilon:g}",
             partial(run, data, step, settings, method, epsilon),
         )
-        for these, at in (((GUESS, FREE), [None]), (methods, epsilons))
-        for method, epsilon in product(these, at)
+        for group, grid in (((GUESS, FREE), [None]), (methods, epsilons))
+        for method, epsilon in product(group, grid)
         if method in labels
     ]
     ids = tuple(method for method in methods if method != BY_RATING)
@@ -213,17 +218,17 @@ def low_rank_error(users: float, items: float) -> float:
     return math.sqrt(users * items * best_empirical_risk(size))
 
 
-def powers(theorem: str) -> TrialRecipe:
+def compare_powers(theorem: str) -> TrialRecipe:
     """The powers in the row of private Frank-Wolfe of Table 1 or 2, as our versions give them."""
     tables = {
         "Remark 3 and Table 1": lambda: [users_needed()],
         "Table 2, Private Frank-Wolfe": lambda: list(growth(low_rank_error)),
     }
 
-    def measured() -> dict[str, tuple[range, list[float]]]:
-        found = tables[theorem]()
-        return {"Private FW": (range(len(found)), found)}
+    def compute() -> dict[str, tuple[range, list[float]]]:
+        powers = tables[theorem]()
+        return {"Private FW": (range(len(powers)), powers)}
 
     return make_exact_recipe(
-        measured, {"Private FW": FW}, settings={"row of the theory table": theorem}
+        compute, {"Private FW": FW}, settings={"row of the theory table": theorem}
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -15,7 +16,7 @@ from dpmc_core.registry import get_style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 from dpmc_lab.curves.cards import format_delta
 from dpmc_lab.curves.lines import Interval, format_short_number
-from dpmc_lab.curves.text import Table, build_table, render_page, render_paragraphs
+from dpmc_lab.curves.text import Table, build_table, render_page, render_paragraphs, render_table
 from dpmc_lab.papers import engine, verdicts
 from dpmc_lab.papers.engine import CurveSet, Experiment, Paper, Point, Series
 from dpmc_lab.papers.verdicts import Assessment, JudgedStatement, PromiseVerdict
@@ -29,6 +30,7 @@ FACTS = {
     "draws": "Number of runs",
 }
 Columns = dict[str, list[str]]
+_EVALUATION = format_sentence(EVALUATION_ONLY)
 
 
 class ExperimentView(NamedTuple):
@@ -67,7 +69,11 @@ class ExperimentView(NamedTuple):
         """Return the count of promises with each verdict in words, and the verdict, best first."""
         counts = Counter(promise.label for promise in self.promises)
         order = (verdicts.PROVED, verdicts.UNPROVED, verdicts.COUNTEREXAMPLE)
-        return [(f"{counts[label]} {label}", label) for label in order if counts[label]]
+        return [
+            (f"{n} {label}{'s' * (n > 1 and label == verdicts.COUNTEREXAMPLE)}", label)
+            for label in order
+            if (n := counts[label])
+        ]
 
     @property
     def ranges(self) -> list[Series]:
@@ -203,13 +209,11 @@ def describe_draws(view: ExperimentView) -> str:
     if not (experiment.recipe and experiment.recipe.is_random):
         return ""
     printed = experiment.draws or "a number of runs that it does not state"
-    text = f"the paper averages over {printed}"
-    if result:
-        n_draws = len(parse_seeds([result.stamp.seeds]))
-        text += f", ours over {n_draws}"
-        if n_draws < experiment.draws:
-            seconds = result.stamp.seconds * experiment.draws / n_draws
-            text += f"; all of them would take {format_duration(seconds)} of computing"
+    n_draws = len(parse_seeds([result.stamp.seeds])) if result else 0
+    text = f"the paper averages over {printed}" + f", ours over {n_draws}" * bool(n_draws)
+    if result and n_draws < experiment.draws:
+        duration = format_duration(result.stamp.seconds * experiment.draws / n_draws)
+        text += f"; all of them would take {duration} of computing"
     return format_sentence(text)
 
 
@@ -258,7 +262,7 @@ def describe_marks(view: ExperimentView) -> str:
         texts.append("Wide bands: from the lowest to the highest mean of the settings tried.")
     if view.experiment.printed:
         texts.append("Hollow: printed, with the error of reading it.")
-    return " ".join([*texts, format_sentence(EVALUATION_ONLY)] if n_seeds else texts)
+    return " ".join([*texts, _EVALUATION] if n_seeds else texts)
 
 
 def tabulate_numbers(view: ExperimentView) -> Columns:
@@ -370,28 +374,21 @@ def convert_view(view: ExperimentView) -> dict[str, Any]:
     """Return a view as plain JSON values."""
     experiment, assessment, result = view.experiment, view.assessment, view.result
     verdict = experiment.verdict
+    names = ("changed", "unknown", "found", "why", "draws", "not_run")
+    promise_names = ("mechanism", "verdict", "why", "shown_by")
     return {
-        "id": experiment.id,
+        **{name: getattr(experiment, name) for name in ("id", "place", "title", *names)},
         "paper": view.paper.key,
-        "place": experiment.place,
-        "title": experiment.title,
         "x": experiment.x.title,
         "y": experiment.y.title,
         "accuracy": {"verdict": assessment.label, "reason": assessment.sentence},
         "rests on": verdict and {"rows": verdict.rows, "commit": verdict.commit},
-        "check again": list(assessment.doubts),
-        "privacy": [
-            {"mechanism": p.mechanism, "verdict": p.label, "why": p.reason, "shown_by": p.command}
-            for p in view.promises
-        ],
+        "check again": assessment.doubts,
+        "privacy": [dict(zip(promise_names, promise, strict=True)) for promise in view.promises],
         "statements": [
-            {
-                "words": judged.statement.text,
-                "place": judged.statement.place,
-                "here": format_outcome(judged),
-                "at": judged.checked,
-            }
+            {"words": text, "place": place, "here": format_outcome(judged), "at": judged.checked}
             for judged in assessment.statements
+            for text, place, _ in (judged.statement,)
         ],
         "printed": [
             {
@@ -403,12 +400,6 @@ def convert_view(view: ExperimentView) -> dict[str, Any]:
         ],
         "result": result and engine.convert_result(result),
         "current": result and result.is_current,
-        "changed": list(experiment.changed),
-        "unknown": list(experiment.unknown),
-        "found": experiment.found,
-        "why": experiment.why,
-        "draws": experiment.draws,
-        "not_run": experiment.not_run,
         "command": get_command(view),
     }
 
@@ -435,38 +426,27 @@ def has_chart(view: ExperimentView) -> bool:
 def choose_styles(view: ExperimentView) -> dict[str, Style]:
     """Return the style of each curve by its label: all differ, and a method keeps its colour."""
     experiment = view.experiment
-    mechanisms = {p.series: experiment.methods.get(p.series) for p in experiment.printed}
-    mechanisms |= {series.label: series.mechanism for series in view.series}
-    levels = {series.label for series in view.series if series.level}
-    bases = {
-        label: BASELINE
-        if label in experiment.guesses
-        else _choose_base_style(id, label in levels, index)
-        for index, (label, id) in enumerate(mechanisms.items())
-    }
-    used = {*bases.values(), BASELINE}
-    markers = [m for m in _MARKERS if m not in {style.marker for style in used}] or _MARKERS
-    dashes = [dash for dash in _DASHES if dash not in {style.dash for style in used}]
-    dashes = dashes or list(_DASHES)
+    curves = {p.series: (experiment.methods.get(p.series), False) for p in experiment.printed}
+    curves |= {series.label: (series.mechanism, series.level) for series in view.series}
     styles: dict[str, Style] = {}
-    n_further: Counter[str] = Counter()
-    for label, style in bases.items():
-        if style in styles.values():
-            k = n_further[style.color]  # the same kind of curve looks alike for two methods
-            n_further[style.color] += 1
-            style = Style(style.color, markers[k % len(markers)], dashes[k % len(dashes)])
+    used = {BASELINE}
+    for index, (label, (id, is_level)) in enumerate(curves.items()):
+        style = BASELINE if label in experiment.guesses else _choose_style(id, is_level, index)
+        for marker, dash in itertools.product(_MARKERS, _DASHES):
+            if style not in used or label in experiment.guesses:
+                break
+            style = style._replace(marker=marker, dash=dash)
+        used.add(style)
         styles[label] = style
     return styles
 
 
-def _choose_base_style(mechanism: str | None, is_level: bool, index: int) -> Style:
+def _choose_style(mechanism: str | None, is_level: bool, index: int) -> Style:
     """A curve of a private mechanism that is the same at every epsilon has no noise."""
     if mechanism is None:
-        color, marker = _COLORS[index % len(_COLORS)], _MARKERS[index % len(_MARKERS)]
-        return Style(color, marker, _DASHES[(index + 1) % len(_DASHES)])
-    if mechanism not in registry.MECHANISMS or registry.adds_noise(
-        registry.get_mechanism(mechanism)
-    ):
+        return Style(_COLORS[index % len(_COLORS)], _MARKERS[index % len(_MARKERS)], "solid")
+    cls = registry.MECHANISMS.get(mechanism)
+    if cls is None or registry.adds_noise(cls):
         style = get_style(mechanism)
         return style._replace(dash="dash") if is_level else style
     baselines = {cls.baseline for cls in registry.MECHANISMS.values()}
@@ -491,95 +471,74 @@ def has_markers(series: Series) -> bool:
 
 # --- the report ----------------------------------------------------------------------------------
 
-_WIDE_CELL = 24  # letters, from which on the text of a cell is wrapped
 _SHORT_TABLE = 12  # rows, up to which a table is unfolded
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1c1e21; --muted: #5d646d; --grid: #dcdcd6;
-  --paper: #fdfdfc; --accent: #4c5fd5; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8e9ec; --muted: #9aa0a8; --grid: #2c3138;
-  --paper: #14161a; --accent: #9aa6f2; } }
-body { color: var(--ink); background: var(--paper); max-width: 62rem; }
-h1, h2, h3 { line-height: 1.25; } h2 { margin-top: 3rem; } h3 { margin: 2.5rem 0 .3rem; }
-a { color: var(--accent); } .small { color: var(--muted); font-size: .9rem; }
-.scroll { overflow-x: auto; } table { font-size: .875rem; }
-td, th { padding: .25rem .8rem .25rem 0; vertical-align: top; border-color: var(--grid); }
-td.words { min-width: 10rem; } td.short { white-space: nowrap; }
-pre { background: color-mix(in srgb, var(--ink) 7%, transparent); font-size: .875rem; }
-summary { cursor: pointer; }
+:root { color-scheme: light dark; }
+body { color: CanvasText; background: Canvas; max-width: 62rem; overflow-wrap: anywhere; }
+h2 { margin-top: 3rem; } h3 { margin-top: 2.5rem; } summary { cursor: pointer; }
+.scroll { overflow-x: auto; overflow-wrap: normal; } table, pre { font-size: .875rem; }
+td, th { padding: .25rem .8rem .25rem 0; vertical-align: top; border-color: #8886; }
+pre { background: #8882; } a { color: LinkText; }
 """
 
 
 def render_report(views: Sequence[ExperimentView]) -> str:
     """Render the page of these experiments, which needs no server."""
+    overview = _render_table(tabulate_overview(views))
+    for id in (view.experiment.id for view in views):
+        overview = overview.replace(f"<td>{id}</td>", f"<td><a href='#{id}'>{id}</a></td>")
     sections = [
-        _render_paragraph(summarise_statements(views)),
-        _render_paragraph(
+        render_paragraphs(
+            summarise_statements(views),
             f"Made by dpmc papers --report, version {get_version()}, from stored results. Ours: the"
             " mean over seeds and half of its 95 % interval. Printed: with the error of reading it."
-            f" The page Papers of the app draws the same numbers."
-            f" {format_sentence(EVALUATION_ONLY)}",
-            "small",
+            f" The page Papers of the app draws the same numbers. {_EVALUATION}",
         ),
-        "<details><summary>What the verdicts mean</summary>"
-        f"{render_paragraphs(*describe_labels(views))}</details>",
-        _render_table(tabulate_overview(views), links=[view.experiment.id for view in views]),
+        _fold("What the verdicts mean", render_paragraphs(*describe_labels(views))),
+        overview,
     ]
     for key, paper in {view.paper.key: view.paper for view in views}.items():
         chosen = [view for view in views if view.paper.key == key]
-        sections.append(f"<h2>{escape(paper.label)}</h2>")
-        sections.append(_render_paragraph(f"{paper.summary} {summarise_statements(chosen)}"))
+        summary = f"{paper.summary} {summarise_statements(chosen)}"
+        sections += [f"<h2>{escape(paper.label)}</h2>", render_paragraphs(summary)]
         sections += map(_render_experiment, chosen)
         if paper.theorems:
             sections.append("<h3>Theorems beside measurements</h3>")
             sections.append(_render_table(tabulate_theorems(paper)))
-            sections += [_render_paragraph(n, "small") for n in list_theorem_notes(paper)]
+            sections.append(render_paragraphs(*list_theorem_notes(paper)))
         sections.append(f"<pre>{escape(paper.bibtex)}</pre>")
     title = "Five papers: what is printed beside what is measured"
     return render_page(title, sections, _STYLE) + "\n"
 
 
 def _render_experiment(view: ExperimentView) -> str:
-    experiment, numbers = view.experiment, tabulate_numbers(view)
+    id, numbers, command = view.experiment.id, tabulate_numbers(view), get_command(view)
     labels = [*view.labels, *(f"privacy: {text}" for text, _ in view.promise_counts)]
+    facts = [
+        f"{FACTS.get(name, name.capitalize())}: {text}"
+        for name, text in list_facts(view)
+        if name != "command"
+    ]
     sections = [
-        f"<h3 id='{escape(experiment.id)}'>{escape(view.name)}</h3>",
+        f"<h3 id='{escape(id)}'>{escape(view.name)}</h3>",
         f"<p><b>{escape(' · '.join(labels))}</b></p>",
-        _render_paragraph(view.assessment.sentence),
+        render_paragraphs(view.assessment.sentence),
     ]
     if numbers:
-        is_open = "" if len(numbers["curve"]) > _SHORT_TABLE else " open"
-        table = _render_table(numbers)
-        sections.append(f"<details{is_open}><summary>Numbers</summary>{table}</details>")
-    sections.append(_render_table(tabulate_statements(view)))
-    for name, text in list_facts(view):
-        if name != "command":
-            label = FACTS.get(name, name.capitalize())
-            sections.append(f"<p class='small'><b>{escape(label)}</b>: {escape(text)}</p>")
-    if command := get_command(view):
-        sections.append(f"<pre>{escape(command)}</pre>")
+        is_open = len(numbers["curve"]) <= _SHORT_TABLE
+        sections.append(_fold("Numbers", _render_table(numbers), is_open))
+    if view.assessment.statements:
+        sections.append(_render_table(tabulate_statements(view)))
+    sections.append(render_paragraphs(*facts))
+    sections += [f"<pre>{escape(command)}</pre>"] * bool(command)
     if view.promises:
-        table = _render_table(tabulate_promises(view))
-        sections.append(f"<details><summary>Promises</summary>{table}</details>")
-    return "\n".join(filter(None, sections))
+        sections.append(_fold("Promises", _render_table(tabulate_promises(view))))
+    return "\n".join(sections)
 
 
-def _render_paragraph(text: str, kind: str = "") -> str:
-    return f"<p{f' class={kind!r}' if kind else ''}>{escape(text)}</p>" if text else ""
+def _fold(title: str, content: str, is_open: bool = False) -> str:
+    return f"<details{' open' * is_open}><summary>{title}</summary>{content}</details>"
 
 
-def _render_table(columns: Mapping[str, Sequence[str]], links: Sequence[str] = ()) -> str:
-    """links: the id that `place` of each row leads to."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    is_wide = [max(map(len, texts), default=0) > _WIDE_CELL for texts in columns.values()]
-    rows = []
-    for index, row in enumerate(zip(*columns.values(), strict=True)):
-        cells = []
-        for name, text, wide in zip(columns, row, is_wide, strict=True):
-            cell = escape(text)
-            if links and name == "place":
-                cell = f"<a href='#{escape(links[index])}'>{cell}</a>"
-            cells.append(f"<td class='{'words' if wide else 'short'}'>{cell}</td>")
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    if not rows:
-        return ""
-    return f"<div class='scroll'><table><tr>{head}</tr>{''.join(rows)}</table></div>"
+def _render_table(columns: Mapping[str, Sequence[str]]) -> str:
+    return f"<div class='scroll'>{render_table(columns)}</div>"

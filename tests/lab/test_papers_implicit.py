@@ -37,7 +37,7 @@ SMALL = {"size": (1, 1), "rank": 3, "ridge": 0.01}
 
 def run_among_parties(problem, variant, epsilon, seed, **settings):
     run = ryhh24.Ranking(data="", id=variant, epsilon=epsilon, **settings)
-    return run.among_parties(problem, seed)
+    return run.run_federation(problem, seed)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,7 @@ def test_at_lambda_one_nothing_survives_whatever_the_clicks() -> None:
 @pytest.mark.parametrize("name", ["scenario 2", "scenario 3"])
 def test_bytes_by_formula_are_those_of_a_run(name) -> None:
     settings = hxz15.SCENARIOS[name]
-    assert hxz15.bytes_counted(settings, 12) == hxz15.bytes_by_formula(settings, 12)
+    assert hxz15.count_bytes_of_run(settings, 12) == hxz15.compute_bytes(settings, 12)
 
 
 def test_the_increase_is_over_the_same_seed() -> None:

@@ -281,7 +281,7 @@ def test_z16s_equation_4_by_a_second_solver(id):
     """Dense soft-impute, the penalty by bisection: 1 % is what bisecting leaves open."""
     epsilon, rng = 8.0, np.random.default_rng(1)
     bounds = recovery.bounds(id, [epsilon], seed=1)
-    ratings, truth, misfit = recovery._known(rng)
+    ratings, truth, misfit = recovery._draw_ratings(rng)
     mechanism = registry.create(id, epsilon=epsilon, intrinsic=misfit / 2)
     channel = mechanism.guarantee(ratings.public).releases.rows
     out = channel.publish(mechanism.encode_rows(ratings, channel), rng).tocoo()
