@@ -18,7 +18,6 @@ from pages.ui import blocks, report, rows, shell, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
 
 ALL = "all"
-N_COLUMNS = 3  # of cards
 
 
 def page() -> None:
@@ -34,7 +33,7 @@ def page() -> None:
     key = choose_paper(by_paper)
     if key == ALL:
         st.markdown(views.summarise_statements(all_views))
-        columns = [place for _ in range(2) for place in st.columns(N_COLUMNS)]
+        columns = [*st.columns(3), *st.columns(3)]
         for place, (name, chosen) in zip(columns, by_paper.items(), strict=False):
             with place.container(border=True, height="stretch"):
                 show_card(chosen)
@@ -57,9 +56,8 @@ def page() -> None:
 
 def choose_paper(by_paper: Mapping[str, Sequence[ExperimentView]]) -> str:
     """Show the choice of a paper; a link to a figure opens its paper."""
-    by_id = {view.experiment.id: key for key, chosen in by_paper.items() for view in chosen}
-    key = by_id.get(st.query_params.get("experiment", ""))
-    if key and "paper" not in st.query_params and "paper" not in st.session_state:
+    key, *_ = st.query_params.get("experiment", "").split("-")
+    if key in by_paper and "paper" not in {*st.query_params, *st.session_state}:
         st.session_state["paper"] = key
     labels = {key: chosen[0].paper.short_label for key, chosen in by_paper.items()}
     return widgets.choose_segment("Paper", "the paper", {ALL: "All", **labels}, "paper", ALL)
