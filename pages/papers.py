@@ -56,9 +56,14 @@ def page() -> None:
 
 def choose_paper(by_paper: Mapping[str, Sequence[ExperimentView]]) -> str:
     """Show the choice of a paper; a link to a figure opens its paper."""
-    key, *_ = st.query_params.get("experiment", "").split("-")
-    if key in by_paper and "paper" not in {*st.query_params, *st.session_state}:
+    requested = st.query_params.get("experiment", "")
+    key = next(filter(requested.lower().startswith, by_paper), None)
+    if key and "paper" not in {*st.query_params, *st.session_state}:
         st.session_state["paper"] = key
+    name = requested.removeprefix(f"{key}, ".upper())  # as an older version has it
+    if name != requested:
+        st.query_params["experiment"] = name
+        st.rerun()
     labels = {key: chosen[0].paper.short_label for key, chosen in by_paper.items()}
     return widgets.choose_segment("Paper", "the paper", {ALL: "All", **labels}, "paper", ALL)
 
@@ -76,10 +81,10 @@ def choose_experiment(chosen: Sequence[ExperimentView], key: str) -> ExperimentV
     """Show the list and the table of a paper's figures; a choice in either shows in both."""
     by_id = {view.experiment.id: view for view in chosen}
     names = {id: view.name for id, view in by_id.items()}
-    first = next((id for id, view in by_id.items() if view.result), next(iter(by_id)))
+    first = next(iter(by_id))
     if st.session_state.get("experiment", first) not in by_id:
         st.session_state["experiment"] = first
-    with st.expander("All its figures and tables", icon=":material/list:"):
+    with st.expander("All its figures and tables"):
         show_overview(chosen, key)
     id = widgets.choose_option("Figure or table", "the figure", names, "experiment", first)
     return by_id[id]
@@ -212,7 +217,7 @@ def show_paper(paper: Paper) -> None:
             key=f"theory {paper.key}",
             icon=":material/functions:",
         )
-    with st.expander("How to cite it", icon=":material/format_quote:"):
+    with st.expander("How to cite it"):
         st.code(paper.bibtex, language="latex", wrap_lines=True)
 
 

@@ -154,10 +154,7 @@ def compute_bytes(settings: Scenario, users: int) -> int:
 
 def count_bytes(counted: Sequence[int], by_formula: Sequence[int]) -> TrialRecipe:
     """Bytes over users, whose noise no size knows of."""
-    ways = {
-        "by formula": (by_formula, compute_bytes),
-        "counted": (counted, count_bytes_of_run),
-    }
+    ways = {"by formula": (by_formula, compute_bytes), "counted": (counted, count_bytes_of_run)}
     lines = {f"{name}, {way}": (name, *ways[way]) for name in SCENARIOS for way in ways}
     return make_exact_recipe(
         lambda: {

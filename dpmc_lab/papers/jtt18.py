@@ -19,23 +19,14 @@ import numpy as np
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import parse_step
-from dpmc_core.mechanisms.cleansing import (
-    CleansingMeans,
-    CleansingStatistics,
-    SvdAfterCleansing,
-)
+from dpmc_core.mechanisms.cleansing import CleansingMeans, CleansingStatistics, SvdAfterCleansing
 from dpmc_core.mechanisms.per_user import effective_cap
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import USER_EMPTIED, Gaussian, Guarantee
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import format_setting
-from dpmc_lab.papers.engine import (
-    Trial,
-    TrialRecipe,
-    make_exact_recipe,
-    parse_texts,
-)
+from dpmc_lab.papers.engine import Trial, TrialRecipe, make_exact_recipe, parse_texts
 
 FW, FREE, GUESS = "private-frank-wolfe", "frank-wolfe", "user-mean"
 _OWN = "the matrix's own"
@@ -125,12 +116,7 @@ def _load_problem(data: str, step: str, seed: int) -> Problem:
 
 
 def run(
-    data: str,
-    step: str,
-    settings: Mapping[str, str],
-    method: str,
-    epsilon: float | None,
-    seed: int,
+    data: str, step: str, settings: Mapping[str, str], method: str, epsilon: float | None, seed: int
 ) -> float:
     """RMSE of one run."""
     problem, id = _load_problem(data, step, seed), method.split()[0]

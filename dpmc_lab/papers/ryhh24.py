@@ -28,12 +28,7 @@ from dpmc_core.problem import LeaveLast, Problem, build_problem, create_generato
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import format_setting
 from dpmc_core.stopping import check_cancelled
-from dpmc_lab.papers.engine import (
-    Trial,
-    TrialRecipe,
-    make_exact_recipe,
-    parse_texts,
-)
+from dpmc_lab.papers.engine import Trial, TrialRecipe, make_exact_recipe, parse_texts
 from dpmc_lab.protocol import federated
 from dpmc_lab.protocol.simulate import evaluate_with_baselines
 

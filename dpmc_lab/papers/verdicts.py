@@ -129,12 +129,7 @@ def within_share(
 
 
 def farther(
-    result: CurveSet,
-    label: str,
-    other: str,
-    first: str,
-    second: str,
-    x: Sequence[float] = (),
+    result: CurveSet, label: str, other: str, first: str, second: str, x: Sequence[float] = ()
 ) -> Margins:
     """Compare the distance of two curves with that of two others, at each x or all."""
     series = result.get_series(label)
@@ -156,12 +151,7 @@ def approaches(result: CurveSet, label: str, goal: str, first: float, last: floa
 
 
 def leads(
-    result: CurveSet,
-    label: str,
-    other: str,
-    printed: float,
-    error: float,
-    x: Sequence[float],
+    result: CurveSet, label: str, other: str, printed: float, error: float, x: Sequence[float]
 ) -> Margins:
     """Compare the distance of the mean lead of a curve from a printed one with its rounding."""
     signed = [(sign, result.get_point(s, v)) for v in x for sign, s in ((1, label), (-1, other))]
@@ -290,10 +280,7 @@ def summarise_checks(checked: Mapping[str, bool | None]) -> str:
 
 
 def assess(
-    paper: Paper,
-    experiment: Experiment,
-    result: CurveSet | None,
-    tried: CurveSet | None = None,
+    paper: Paper, experiment: Experiment, result: CurveSet | None, tried: CurveSet | None = None
 ) -> Assessment:
     """Return the verdict on an experiment with what its rows say of it.
 

@@ -188,9 +188,7 @@ def explain_difference(experiment: Experiment) -> list[str]:
     return [*found, *[f"Supposed: {format_sentence(experiment.why)}"] * bool(experiment.why)]
 
 
-def list_links(
-    view: ExperimentView,
-) -> tuple[dict[str, dict[str, str]], list[tuple[str, str]]]:
+def list_links(view: ExperimentView) -> tuple[dict[str, dict[str, str]], list[tuple[str, str]]]:
     """Return queries that train each method of a figure as published, and that compare all.
 
     They are on a sample: the paper's data may not be here.

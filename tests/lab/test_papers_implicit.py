@@ -142,24 +142,6 @@ def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
     assert [path.name for path in tmp_path.glob("*.jsonl")] == ["ryhh24.pieces.jsonl"]
 
 
-def test_curves_are_the_means_of_their_runs() -> None:
-    experiment = papers.find_experiment("ryhh24-table-3")[1]
-    recipe = experiment.recipe
-    assert isinstance(recipe, TrialRecipe)
-    values = {key: {"hr@10": k / 1000} for k, key in enumerate(list_pieces(experiment.id))}
-    series = {curve.label: curve for curve in recipe.build_series(values)}
-    best = series["opt"]
-    runs = [
-        v["hr@10"] for k, v in values.items() if " users dpimf-optimal epsilon 0.1 lambda 0.07" in k
-    ]
-    assert best.x == pytest.approx(np.arange(1, 11) / 10)
-    assert best.mean[0] == pytest.approx(np.mean(runs))
-    assert best.seeds == (3,) * 10
-    assert series["GT"].level
-    assert series["opt without noise"].level
-    assert {printed.series for printed in experiment.printed} <= set(series)
-
-
 # --- HXZ15 ---------------------------------------------------------------------------------------
 
 

@@ -57,6 +57,16 @@ def test_a_figure_leads_to_train_and_compare_and_a_mechanism_to_its_paper():
     assert any("One-Bit Matrix Completion" in label for label in links)
 
 
+@pytest.mark.parametrize("link", [{}, {"paper": "LWHM22"}])
+def test_a_link_of_an_older_version_opens_its_figure(link):
+    _, experiment = papers.find_experiment(FIRST)
+    name = f"LWHM22, {experiment.place}: {experiment.title}"
+    app = open_page("papers", experiment=name, **link)
+    assert app.header[0].value == "Li et al. 2022, figure 1b"
+    assert not app.warning
+    assert "left out" not in read_all_text(app)
+
+
 def test_one_figure_shows_our_curves_on_the_papers_axes():
     app = open_page("papers", experiment=FIRST)
     figure_view = views.load_view(*papers.find_experiment(FIRST))
