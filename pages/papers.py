@@ -59,7 +59,7 @@ def choose_paper(by_paper: Mapping[str, Sequence[ExperimentView]]) -> str:
     requested = st.query_params.get("experiment", "")
     key = next(filter(requested.lower().startswith, by_paper), None)
     if key and "paper" not in {*st.query_params, *st.session_state}:
-        st.session_state["paper"] = key
+        st.query_params["paper"] = key
     name = requested.removeprefix(f"{key}, ".upper())  # as an older version has it
     if name != requested:
         st.query_params["experiment"] = name
