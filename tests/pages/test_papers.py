@@ -864,7 +864,7 @@ def test_figures_of_movielens_10m_are_made_once_it_is_there(tmp_path, monkeypatc
     assert "dpmc data get ml-10m" in capsys.readouterr().err
     write_movielens_10m(tmp_path)
     assert main(["papers", "jtt18-3b", "--run", "--seeds", "1", "--jobs", "1"]) == 0
-    assert engine.load_own_result("jtt18-3b").get("Private FW")
+    assert engine.load_own_result("jtt18-3b").get_series("Private FW")
 
 
 @pytest.mark.slow
@@ -882,7 +882,7 @@ def test_what_another_set_stands_in_for_is_made_at_its_size_where_that_is_there(
     assert not shipped.assessment.doubts
     assert main(["papers", "ryhh24-5b", "--run", "--seeds", "1"]) == 0
     figure_view = views.load_view(paper_, entry)
-    assert figure_view.own
+    assert figure_view.is_own
     assert all("ml-10m" in key for key in figure_view.result.stamp.settings["runs"])
     assert not any("in place of MovieLens 10M" in text for text in figure_view.experiment.changed)
     assert "other settings" not in " ".join(figure_view.assessment.doubts)
