@@ -204,7 +204,9 @@ def collect_catalogues() -> dict[str, Any]:
         "presets": sorted(presets.PRESETS),
         "metrics": list(METRICS),
         "lessons": [path.stem for path in lessons],
-        "papers": sorted(experiment.id for _, experiment in papers.experiments(settings=True)),
+        "papers": sorted(
+            experiment.id for _, experiment in papers.list_experiments(with_settings=True)
+        ),
     }
 
 

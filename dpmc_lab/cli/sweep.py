@@ -57,7 +57,7 @@ def _load_paper_presets() -> Mapping[str, presets.Preset]:
         return {}
     from dpmc_lab import papers
 
-    return papers.presets()
+    return papers.list_presets()
 
 
 PRESETS: Mapping[str, presets.Preset] = {**presets.PRESETS, **_load_paper_presets()}

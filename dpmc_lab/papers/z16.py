@@ -59,7 +59,7 @@ class RecoveryBounds(NamedTuple):
     size: Floats
 
 
-def _known(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
+def _draw_ratings(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
     """Draw whole-numbered ratings 1..5 of a low-rank matrix of opinions, with noise of one point.
 
     Of 300 users and 200 items, 30 % of the cells are rated. The opinions are a mean of 3.3 and
@@ -89,7 +89,7 @@ def _collection(id: str, **settings: Any) -> Collection:
 def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
     """Collect, measure, recover at each epsilon. Raises InvalidSetting for another mechanism."""
     rng = np.random.default_rng(seed)
-    ratings, scaled, misfit = _known(rng)
+    ratings, scaled, misfit = _draw_ratings(rng)
     public, norm = ratings.public, np.linalg.norm
     rows = []
     for epsilon in epsilons:
@@ -122,7 +122,7 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
 
 _EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 _ZERO = "the zero matrix"
-_WHATS = {
+_QUANTITIES = {
     "measured": "rho",
     "Theorem 3": "theorem",
     "norm of the reports": "reported",
@@ -132,22 +132,22 @@ _WHATS = {
 }
 
 
-def recovered(whats: Sequence[str]) -> TrialRecipe:
-    """What is recovered of both mechanisms' reports. whats: the curves of each."""
+def recover_ratings(quantities: Sequence[str]) -> TrialRecipe:
+    """What is recovered of both mechanisms' reports. quantities: the curves of each."""
     first, *_ = NAMES
     trials = [
         Trial(
-            what if what == _ZERO else f"{name}, {what}",
-            None if what == _ZERO else id,
+            quantity if quantity == _ZERO else f"{name}, {quantity}",
+            None if quantity == _ZERO else id,
             epsilon,
             f"{id} {epsilon:g}",
-            partial(_recovered, id, epsilon),
-            itemgetter(what),
-            level=what == _ZERO,
+            partial(_measure_recovery, id, epsilon),
+            itemgetter(quantity),
+            level=quantity == _ZERO,
         )
         for id, name in NAMES.items()
-        for what in whats
-        if what != _ZERO or id == first  # it is the same whatever is reported
+        for quantity in quantities
+        if quantity != _ZERO or id == first  # it is the same whatever is reported
         for epsilon in _EPSILONS
     ]
     return TrialRecipe(
@@ -162,6 +162,6 @@ def recovered(whats: Sequence[str]) -> TrialRecipe:
     )
 
 
-def _recovered(id: str, epsilon: float, seed: int) -> dict[str, float]:
-    found = bounds(id, [epsilon], seed)
-    return {what: float(getattr(found, name)[0]) for what, name in _WHATS.items()}
+def _measure_recovery(id: str, epsilon: float, seed: int) -> dict[str, float]:
+    result = bounds(id, [epsilon], seed)
+    return {quantity: float(getattr(result, name)[0]) for quantity, name in _QUANTITIES.items()}

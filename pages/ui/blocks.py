@@ -20,6 +20,7 @@ from plotly.basedatatypes import BaseFigure
 from dpmc_core.errors import DpmcError, capitalise, format_sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.privacy import Guarantee
+from dpmc_lab import citation
 from dpmc_lab.curves import cards, lines, measurements
 from dpmc_lab.curves.lines import CurveChart, EpsilonUnit
 from dpmc_lab.measured import MeasuredBound
@@ -251,6 +252,14 @@ def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
             f"**Measured**: {escape(measurements.format_measured_bound(measurement))}, set to"
             f" epsilon {measurement.epsilon:g}."
         )
+    show_paper_links(id)
+
+
+def show_paper_links(id: str) -> None:
+    """Link to what we found of the papers whose experiments run a mechanism."""
+    for paper in citation.find_papers_running([id]):
+        query = {"paper": paper.key.lower()}
+        st.page_link("pages/papers.py", label=f"Its paper: {paper.label}", query_params=query)
 
 
 def list_attacks(id: str) -> list[MeasuredBound]:

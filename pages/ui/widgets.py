@@ -215,7 +215,9 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
             bind="query-params",
             label_visibility="collapsed",
         )
-    return chosen if chosen in names else first
+        chosen = chosen if chosen in names else first
+        blocks.show_paper_links(chosen)
+    return chosen
 
 
 def _find_nearest(id: str, cards: Mapping[str, Guarantee]) -> str:

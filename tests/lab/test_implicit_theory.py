@@ -188,7 +188,7 @@ def test_scales_are_those_of_the_cards() -> None:
 
 
 def test_figure_5_noise_narrows_from_variant_to_variant() -> None:
-    curves = views.figure_5(PUBLIC)
+    curves = views.compute_figure_5(PUBLIC)
     assert list(curves) == list(views.NOISY_VARIANTS)
     scales = [1 / (2 * density[len(x) // 2]) for x, density in curves.values()]
     assert scales == sorted(scales, reverse=True)
@@ -200,7 +200,7 @@ def test_figure_5_noise_narrows_from_variant_to_variant() -> None:
 
 def test_figure_5_draws_the_noise_that_the_variants_add() -> None:
     """The densities are those of fresh draws (chance 1e-6)."""
-    for id, (x, density) in views.figure_5(PUBLIC).items():
+    for id, (x, density) in views.compute_figure_5(PUBLIC).items():
         settings = views.FIGURE_5 if id != "dpimf-strawman" else {"alpha": 0.8}
         mechanism = registry.create(id, epsilon=0.1, rounds=1, **settings)
         release = dict(mechanism.guarantee(PUBLIC).releases)["second"]
@@ -220,7 +220,7 @@ def test_figure_6_weights_meet_their_sample() -> None:
     order = np.argsort(np.abs(factors).sum(axis=1))
     squares = np.sum(factors[order] ** 2, axis=1)
     for sample in (20.0, 100.0):
-        norm, sample_weights = views.figure_6(factors, sample)
+        norm, sample_weights = views.compute_figure_6(factors, sample)
         for weights in sample_weights.values():
             assert np.sum(1 / weights) == pytest.approx(sample, rel=1e-3)
             assert weights.min() >= 1

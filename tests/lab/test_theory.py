@@ -181,7 +181,7 @@ def test_the_table_has_every_paper_with_theorems(tables):
         numbers = (row.bound, row.measured, row.spread, row.printed or 0.0)
         assert all(math.isfinite(n) for n in numbers)
         assert all((row.theorem, row.quantity, row.setting))
-        assert row.note or not row.counterexample
+        assert row.note or not row.is_contradicted
 
 
 @pytest.mark.slow
@@ -213,7 +213,7 @@ def test_what_is_proved_holds(rows):
 
 def test_what_is_printed_and_false_has_its_counterexample(tables):
     counterexamples = {
-        (k, row.theorem) for k, rows in tables.items() for row in rows if row.counterexample
+        (k, row.theorem) for k, rows in tables.items() for row in rows if row.is_contradicted
     }
     assert counterexamples == {
         ("LWHM22", "Theorem 1"),  # privacy of lopsided flips
@@ -268,12 +268,12 @@ def test_the_printed_condition_of_theorem_1_lets_a_sign_through():
 
 
 def test_a_bound_that_says_nothing_says_so(rows):
-    silent = [row for row in rows if row.silence]
+    silent = [row for row in rows if row.triviality]
     assert silent
     for row in silent:
         assert row.bound >= row.trivial
-        assert row.silence.endswith(".")
-    assert all(row.bound < row.trivial for row in rows if not row.silence)
+        assert row.triviality.endswith(".")
+    assert all(row.bound < row.trivial for row in rows if not row.triviality)
 
 
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
@@ -281,7 +281,7 @@ def test_z16s_equation_4_by_a_second_solver(id):
     """Dense soft-impute, the penalty by bisection: 1 % is what bisecting leaves open."""
     epsilon, rng = 8.0, np.random.default_rng(1)
     bounds = recovery.bounds(id, [epsilon], seed=1)
-    ratings, truth, misfit = recovery._known(rng)
+    ratings, truth, misfit = recovery._draw_ratings(rng)
     mechanism = registry.create(id, epsilon=epsilon, intrinsic=misfit / 2)
     channel = mechanism.guarantee(ratings.public).releases.rows
     out = channel.publish(mechanism.encode_rows(ratings, channel), rng).tocoo()
@@ -337,8 +337,8 @@ def test_theorem_3_of_ryhh24_on_a_row():
     )
     assert cell.measured == pytest.approx(rarer) == pytest.approx(epsilon)
     assert row.measured == pytest.approx(3 * rarer)
-    assert not cell.counterexample
-    assert row.counterexample
+    assert not cell.is_contradicted
+    assert row.is_contradicted
 
 
 def test_theorems_3_1_and_b_1_by_the_gaussian_curve():
@@ -378,12 +378,12 @@ def test_every_contradiction_names_its_instance(tables):
     """In the words of the one command that prints it, `dpmc papers NAME --theory`."""
     for paper in papers.PAPERS.values():
         theorem_rows = tables.get(paper.key, ())
-        table, notes = views.theory_table(paper), "\n".join(views.theory_notes(paper))
+        table, notes = views.tabulate_theorems(paper), "\n".join(views.list_theorem_notes(paper))
         assert {len(column) for column in table.values()} == {len(theorem_rows)}
         assert table["instance"] == [row.setting for row in theorem_rows]
         for row, printed_text in zip(theorem_rows, table["printed is"], strict=True):
-            assert (printed_text == "contradicted") == row.counterexample
-            if row.counterexample:
+            assert (printed_text == "contradicted") == row.is_contradicted
+            if row.is_contradicted:
                 assert row.printed is not None
                 numbers = (
                     f"{format_short_number(row.printed, 3)} is printed,"
@@ -391,7 +391,7 @@ def test_every_contradiction_names_its_instance(tables):
                 )
                 assert f"{row.theorem}: {numbers} ({row.setting})." in notes
     # a bound of the paper's, with a constant of no known size, is none of ours
-    table = views.theory_table(papers.PAPERS["JTT18"])
+    table = views.tabulate_theorems(papers.PAPERS["JTT18"])
     row_index = table["theorem"].index("Theorem B.3")
     assert table["printed"][row_index]
     assert not table["ours"][row_index]
