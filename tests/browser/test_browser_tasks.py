@@ -107,11 +107,11 @@ def test_why_the_claim_of_output_perturbation_fails(start):
     start.keyboard.press("Escape")
     settle(start)
     proved = find_text(
-        start, r"Claimed 1, certified ([\d,]+) per rating; measured at least ([\d.]+)"
+        start, r"Only epsilon ([\d,]+) is proved. The last attack measured at least ([\d.]+)"
     )
     assert int(proved[1].replace(",", "")) > 1000
     assert float(proved[2]) > 1
-    start.get_by_role("button", name="Why?").click()
+    start.get_by_role("button", name="Read why").click()
     settle(start)
     assert find_text(start, "one rating moves many cells")
     assert count_clicks(start) <= 5

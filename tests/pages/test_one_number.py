@@ -130,7 +130,7 @@ def add_what_if(statements, app, metric, target):
         attacker=read_attack(attack[view["stop"]]),
         seeds=read_seeds(text),
         split=find_one(r"Tested on ([^.]*)\.", text),
-        certified=find_one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", read_badge(app)),
+        certified=find_one(r"(?:proved: |proved )(?:epsilon )?([^\n]*)", read_badge(app)),
     )
     app.session_state["numbers"] = True
     app.run()
@@ -190,25 +190,25 @@ def add_guarantees(statements, app, id, epsilon):
     assert not app.exception
     table = find_table(app, "epsilon", "right at most (%)")
     right = table[table["epsilon"] == epsilon]["right at most (%)"].iloc[0]
-    claims = find_table(app, "mechanism", "certified", "delta")
+    claims = find_table(app, "mechanism", "proved", "delta")
     name = registry.get_short_name(id)
     row = claims[claims["mechanism"] == name].iloc[0]
     delta = "" if row["delta"] == "0" else f", delta {row['delta']}"
-    unit = row["claimed and certified count"].partition(":")[0]
+    unit = row["claimed and proved count"].partition(":")[0]
     statements.add(
         "Guarantees, its chart",
         attacker_rounded=None if right.startswith(">") else f"{float(right):.0f}",
     )
-    panel, _ = (
+    panel, *_ = (
         read_attack(m.value.replace("\\", "")) for m in app.markdown if "who asks" in m.value
     )
     statements.add("Guarantees, its panel", attacker=panel)
     lower_bound = panel and find_one(r"at most (\d+)$", panel)
     statements.add("Guarantees, its panel", attacker_rounded=lower_bound)
-    statements.add("Guarantees, its table", certified=f"{row['certified']}{delta} {unit}")
+    statements.add("Guarantees, its table", certified=f"{row['proved']}{delta} {unit}")
     statements.add(
         "Guarantees, its card",
-        certified=find_one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", read_badge(app)),
+        certified=find_one(r"(?:proved: |proved )(?:epsilon )?([^\n]*)", read_badge(app)),
     )
     alt = next(c.proto.alt for c in list_charts(app) if "attacker" in c.proto.alt)
     statements.add("Guarantees, in words", attacker=read_attack(alt))
@@ -235,7 +235,7 @@ def add_train(statements, app, metric):
     statements.add("Train, its card", run=find_one(rf"\*\*{number}", metric_text))
     statements.add(
         "Train, its badge",
-        certified=find_one(r"certified:? (?:epsilon )?([^\n]*)", read_badge(app)),
+        certified=find_one(r"proved:? (?:epsilon )?([^\n]*)", read_badge(app)),
     )
     add_curve(statements, "Train, of the curve", read_all_text(app), "1")
 

@@ -458,7 +458,7 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
     labels = (
         "Run it again",
         "Start",
-        "Try to refute it",
+        "Attack this claim",
         "Get the answer",
         "Accept these terms and download",
     )

@@ -34,20 +34,21 @@ def plot_claims(
     chosen: str,
     measured: Mapping[str, MeasuredPoint],
 ) -> Figure:
-    """Plot one line per mechanism from its claim (hollow) to its certified epsilon (filled).
+    """Plot one line per mechanism from its claim (open) to its proved epsilon (filled).
 
+    The state of the claim stands below the mechanism's name, numbers stand at the proved epsilon.
     The pointer reacts along the whole length of a row.
 
     Args:
         groups: the mechanisms by promise.
         rows: their guarantees by id.
         chosen: id of the highlighted mechanism.
-        measured: measured bounds by id, drawn as ticks.
+        measured: measured bounds by id, drawn as short bars.
     """
     finite = [e for r in rows.values() for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
     low = math.log10(min([*finite, 1.0])) - 0.5
-    log_end = math.log10(end) + 0.4 * (math.log10(end) - low)
+    log_end = math.log10(end) + 0.55 * (math.log10(end) - low)
     fig = create_figure("claims")
     row_positions: dict[str, int] = {}
     hover_texts, position = [], 0
@@ -65,7 +66,11 @@ def plot_claims(
             )
             proved = format_epsilon(row.certified)
             refuted = row.state is ClaimState.REFUTED
-            text = "" if row.state is ClaimState.PROVED else f"   {proved}"
+            numbers = [proved if math.isinf(row.certified) else f"proved {proved}"]
+            if row.measured is not None:
+                bound = format_epsilon(row.measured, round_down=True)
+                numbers.append(f"measured {bound}")
+            text = "<br>".join(f"   {number}" for number in numbers)
             ends = row.claimed, row.certified
             _draw_promise(fig, method_style, ends, position, end, text, refuted=refuted)
             measured_text = ""
@@ -75,7 +80,7 @@ def plot_claims(
                 measured_text = f"<br>{measurement.label}"
             hover_texts.append(
                 f"<b>{row.mechanism}</b>: {row.state.word}<br>"
-                f"claimed {format_epsilon(row.claimed)}, certified {proved}"
+                f"claimed {format_epsilon(row.claimed)}, proved {proved}"
                 f"{measured_text}<br>{change.label}: {change.relation}"
             )
         position += 1
@@ -94,7 +99,7 @@ def plot_claims(
         xaxis_range=[low, log_end],
         yaxis_range=[position - 0.4, -0.7],
         yaxis_tickvals=y,
-        yaxis_ticktext=[rows[id].mechanism for id in row_positions],
+        yaxis_ticktext=[f"{rows[id].mechanism}<br>{rows[id].state.value}" for id in row_positions],
     )
     return fig
 
@@ -109,9 +114,9 @@ def _draw_promise(
     *,
     refuted: bool,
 ) -> None:
-    """Draw a claim (hollow, crossed where refuted) and what is certified (filled).
+    """Draw a claim (open, crossed where refuted) and what is proved (filled).
 
-    An arrow at the end means that nothing finite is certified.
+    An arrow at the end means that no finite epsilon is proved.
     """
     claimed, proved = budgets
     filled = "circle" if math.isfinite(proved) else "triangle-right"
@@ -137,7 +142,7 @@ def plot_attacker_success(
 
 
 def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> Figure:
-    """Plot what each method proves, beside the claim (hollow) and the certificate (filled).
+    """Plot what each method measured, with the claim (open) and what is proved (filled).
 
     A grey bar is not a bound yet.
 
@@ -179,7 +184,7 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
         ],
         insidetextfont_color=["#ffffff" if f.valid else INK for f in findings],
     )
-    promise_text = f"  claimed {format_epsilon(claimed)}, certified {format_epsilon(proved)}"
+    promise_text = f"  claimed {format_epsilon(claimed)}, proved {format_epsilon(proved)}"
     method_style = get_style(report.mechanism.id)
     refuted = report.refuted is not Refuted.NOTHING
     _draw_promise(
