@@ -34,9 +34,12 @@ def describe_audit(report: AuditReport) -> str:
         if not report.valid:
             return NO_BOUND_YET
         if excess:
-            return f"The attack measured {excess}. Chance does that in 1 of 20 attacks: try other seeds."
+            return (
+                f"The attack measured {excess}. Chance does that in 1 of 20 attacks; try another"
+                " seed."
+            )
         return (
-            f"The attack measured at least {bound_text}. That refutes nothing, and proves nothing."
+            f"The attack measured at least {bound_text}. It refutes nothing, and proves nothing."
         )
     if excess:
         return f"Refuted: the attack measured {excess}."
@@ -59,8 +62,8 @@ def describe_finding(result: AuditFinding, change: Change) -> str:
     text = f"At least {cards.format_epsilon(result.epsilon, round_down=True)} {change.label}"
     if result.method is AuditMethod.CANARIES:
         text += (
-            f" (confidence {100 * (result.confidence or 0):g} %): {result.right} of {result.guesses}"
-            f" guesses were right, about {result.canaries} planted ratings"
+            f" (confidence {100 * (result.confidence or 0):g} %): {result.right} of"
+            f" {result.guesses} guesses were right, about {result.canaries} planted ratings"
         )
     elif result.pair is not None:
         text += f", exact: {describe_changed_row(result.pair)}"

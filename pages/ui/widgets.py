@@ -171,7 +171,7 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
         )
     with st.popover(f"Mechanism: **{blocks.escape(displayed_name)}**"):
         st.caption(
-            "● proved, ○ claimed only, ⊗ refuted. Then what it predicts and what it publishes."
+            "● proved, ○ claimed only, ⊗ refuted; then what it predicts and publishes."
         )
         st.html(_build_heading_style("mechanism", headings))
         chosen = st.radio(
