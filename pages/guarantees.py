@@ -1,6 +1,7 @@
 """Show what each mechanism claims, what is proved, and what attacks measure."""
 
 import dataclasses
+import math
 
 import streamlit as st
 
@@ -13,7 +14,6 @@ from dpmc_lab import glossary
 from dpmc_lab.audit.report import build_measured_bound
 from dpmc_lab.curves import audits, cards, groups, measurements, trade
 from dpmc_lab.curves.audits import RatingInfluence
-from dpmc_lab.curves.trade import AttackerQuestion
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.audits import Audited, make_audit_work
 from pages.ui.charts import guarantees as charts_guarantees
@@ -79,7 +79,6 @@ def page() -> None:
         )
         if audited is not None:
             show_audit_report(audited)
-        show_attacker(guarantees[id], id, epsilon)
         show_ledger(guarantees[id])
 
 
@@ -217,9 +216,17 @@ def show_claims_table(guarantees: dict[str, Guarantee], epsilon: float) -> None:
 def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> Audited | None:
     """Show the chosen mechanism's promise, and return what an attack on it found."""
     row = build_rows({id: guarantee}, epsilon)[id]
-    single, everything = list_questions(guarantee, id)
+    single, everything = trade.list_questions(
+        guarantee, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS
+    )
+    claimed, proved = map(cards.format_epsilon, (row.claimed, row.certified))
+    proved = "no epsilon" if math.isinf(row.certified) else f"epsilon {proved}"
+    sentence = f"The claim is epsilon {claimed} {guarantee.change.label}; {proved} is proved."
+    if row.measured is not None:
+        bound = cards.format_epsilon(row.measured, round_down=True)
+        sentence += f" The last attack measured at least {bound}."
     st.markdown(
-        f"**{row.state.value[0]} {row.state.word.capitalize()}.** {row.describe_epsilons()}",
+        f"**{row.state.value[0]} {row.state.word.capitalize()}.** {sentence}",
         help=glossary.explain_terms("claimed", "certified", "measured"),
     )
     st.markdown(
@@ -234,32 +241,6 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> Audited | None:
             sentence = format_sentence(measurements.describe_counterexample(bound))
             st.markdown(blocks.escape(sentence))
     return show_attack(id, epsilon)
-
-
-def show_attacker(guarantee: Guarantee, id: str, epsilon: float) -> None:
-    """Show how often the best attacker is right about one unit, here and at other epsilons."""
-    st.header("How epsilon limits an attacker")
-    grid, (question, _) = widgets.list_epsilons(True), list_questions(guarantee, id)
-    rates = [
-        question.success_rate(registry.create(id, epsilon=e).guarantee(guarantee.public))
-        for e in grid
-    ]
-    blocks.show_chart(
-        charts_guarantees.plot_attacker_success(grid, rates, epsilon),
-        alt=question.describe_answer(guarantee),
-        key="attacker",
-        caption=f"The attacker asks “{question.text}” and knows everything else. The line is the"
-        f" highest success rate that the proof of {registry.get_mechanism(id).name} allows.",
-        table={
-            "epsilon": grid,
-            "right at most (%)": [cards.format_limit_percent(rate) for rate in rates],
-        },
-    )
-
-
-def list_questions(guarantee: Guarantee, id: str) -> tuple[AttackerQuestion, AttackerQuestion]:
-    """Return what is asked about a person, on every page alike."""
-    return trade.list_questions(guarantee, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS)
 
 
 def show_ledger(guarantee: Guarantee) -> None:

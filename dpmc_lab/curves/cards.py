@@ -84,23 +84,6 @@ class GuaranteeRow(NamedTuple):
     state: ClaimState
     measured: float | None  # a lower bound at this epsilon
 
-    def describe_epsilons(self) -> str:
-        """Return the claimed, the proved and the measured epsilon in sentences."""
-        unit = self.guarantee.change.label
-        only = "Only " * (self.claimed is not None and self.certified > self.claimed * _SLACK)
-        sentences = [
-            "No epsilon is claimed."
-            if self.claimed is None
-            else f"Claimed: epsilon {format_epsilon(self.claimed)} {unit}.",
-            f"{only}epsilon {format_epsilon(self.certified)} is proved."
-            if math.isfinite(self.certified)
-            else "No epsilon is proved.",
-        ]
-        if self.measured is not None:
-            bound = format_epsilon(self.measured, round_down=True)
-            sentences.append(f"The last attack measured at least {bound}.")
-        return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
-
 
 class LedgerRow(NamedTuple):
     """One release of a mechanism: its query, the noise on it and what it costs."""

@@ -170,9 +170,7 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
             f" {displayed_name} instead."
         )
     with st.popover(f"Mechanism: **{blocks.escape(displayed_name)}**"):
-        st.caption(
-            "● proved, ○ claimed only, ⊗ refuted; then what it predicts and publishes."
-        )
+        st.caption("● proved, ○ claimed only, ⊗ refuted; then what it predicts and publishes.")
         st.html(_build_heading_style("mechanism", headings))
         chosen = st.radio(
             "Mechanism",

@@ -15,7 +15,6 @@ from dpmc_lab.curves.measurements import MeasuredPoint
 from dpmc_lab.measured import AuditMethod, Refuted
 from pages.ui.charts import (
     ACCENT,
-    EPSILON_AXIS,
     GRID,
     INK,
     LOG,
@@ -128,17 +127,6 @@ def _draw_promise(
         fig.add_markers([claimed], [position], ring)
     mark = fig.make_marker(method_style._replace(marker=filled), solid=True)
     fig.add_trace("promised", x=[proved], y=[position], marker=mark, text=[text])
-
-
-def plot_attacker_success(
-    epsilons: Sequence[float], shares: Sequence[float], epsilon: float
-) -> Figure:
-    """Plot how often the best attacker is right, by epsilon."""
-    fig = create_figure("attacker", xaxis=EPSILON_AXIS)
-    hover = "epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>"
-    fig.add_stroke(list(epsilons), list(shares), INK, line_width=2.5, hover=hover)
-    fig.add_vertical_line(epsilon)
-    return fig
 
 
 def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> Figure:
