@@ -11,11 +11,10 @@ from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.problem import DEFAULT_SEED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab import glossary
-from dpmc_lab.audit.report import build_measured_bound
+from dpmc_lab.audit.report import AuditReport, build_measured_bound
 from dpmc_lab.curves import audits, cards, groups, measurements, trade
-from dpmc_lab.curves.audits import RatingInfluence
 from pages.ui import blocks, shell, sources, stage, state, widgets
-from pages.ui.audits import Audited, make_audit_work
+from pages.ui.audits import make_audit_work
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.jobs import Snapshot, get_snapshot
 from pages.ui.text import format_count
@@ -69,7 +68,7 @@ def page() -> None:
     with figure:
         show_claims(guarantees, id, epsilon, show_all=show_all)
     with frame.panel:
-        audited = show_panel(guarantees[id], id, epsilon)
+        report = show_panel(guarantees[id], id, epsilon)
     with frame.details:
         blocks.show_expander(
             "The chart in words and numbers",
@@ -77,8 +76,8 @@ def page() -> None:
             key="every claim",
             type="compact",
         )
-        if audited is not None:
-            show_audit_report(audited)
+        if report is not None:
+            show_audit_report(report)
         show_ledger(guarantees[id])
 
 
@@ -213,7 +212,7 @@ def show_claims_table(guarantees: dict[str, Guarantee], epsilon: float) -> None:
             st.markdown(f"- **{name}** ({row.state.word}): {reason}")
 
 
-def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> Audited | None:
+def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> AuditReport | None:
     """Show the chosen mechanism's promise, and return what an attack on it found."""
     row = build_rows({id: guarantee}, epsilon)[id]
     single, everything = trade.list_questions(
@@ -225,7 +224,7 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> Audited | None:
     if row.measured is not None:
         bound = cards.format_epsilon(row.measured, round_down=True)
         sentence += f" The last attack measured at least {bound}."
-    st.markdown(
+    st.container(key="answer").markdown(
         f"**{row.state.value[0]} {row.state.word.capitalize()}.** {sentence}",
         help=glossary.explain_terms("claimed", "certified", "measured"),
     )
@@ -240,6 +239,11 @@ def show_panel(guarantee: Guarantee, id: str, epsilon: float) -> Audited | None:
         for bound in list(filter(measurements.is_refuted, blocks.list_attacks(id)))[-1:]:
             sentence = format_sentence(measurements.describe_counterexample(bound))
             st.markdown(blocks.escape(sentence))
+            st.page_link(
+                "pages/learn.py",
+                label="See in a lesson how a claim fails",
+                query_params={"lesson": "claim"},
+            )
     return show_attack(id, epsilon)
 
 
@@ -271,7 +275,7 @@ def show_ledger(guarantee: Guarantee) -> None:
 # --- the attempt to refute it ------------------------------------------------------------------
 
 
-def show_attack(id: str, epsilon: float) -> Audited | None:
+def show_attack(id: str, epsilon: float) -> AuditReport | None:
     """Show the button and the progress of an attack on small invented ratings."""
     if blocks.is_reserved_for_teacher(
         "start an attack", "You can read what earlier attacks measured."
@@ -295,27 +299,24 @@ def show_attack(id: str, epsilon: float) -> Audited | None:
 def show_attack_progress(now: Snapshot) -> None:
     """Show how far an attack is, and its verdict."""
     blocks.show_job_progress(now)
-    audited: Audited | None = now.result or now.display
-    if audited is not None:
-        st.markdown(
-            f"**{blocks.escape(audits.describe_audit(audited.report))}** Details are below."
-        )
+    report: AuditReport | None = now.result or now.display
+    if report is not None:
+        st.markdown(f"**{blocks.escape(audits.describe_audit(report))}** Details are below.")
 
 
 def store_last_attack() -> None:
     """Store what the last attack measured, so that panel, chart and table show it at once."""
     now = get_snapshot(state.get_jobs().get(AUDIT))
-    audited: Audited | None = now.result or now.display
-    if audited is not None and audited.report.valid:
+    report: AuditReport | None = now.result or now.display
+    if report is not None and report.valid:
         attacks = st.session_state.setdefault(blocks.ATTACKS, {})
-        last = build_measured_bound(audited.report)
+        last = build_measured_bound(report)
         attacks.pop((last.mechanism, last.epsilon), None)
         attacks[last.mechanism, last.epsilon] = last
 
 
-def show_audit_report(audited: Audited) -> None:
+def show_audit_report(report: AuditReport) -> None:
     """Show what each method of an attack measured."""
-    report = audited.report
     st.header("What the attack measured", help=glossary.explain_terms("measured"))
     st.subheader(audits.describe_audit(report), anchor=False)
     left, right = st.columns([3, 2], gap="large")
@@ -337,23 +338,6 @@ def show_audit_report(audited: Audited) -> None:
             st.caption(
                 f"{measurements.METHOD_LABELS[method]} does not apply: {blocks.escape(reason)}."
             )
-    if audited.lights is not None:
-        show_rating_influence(audited.lights)
-
-
-def show_rating_influence(influence: RatingInfluence) -> None:
-    """Show what one rating changes in the matrix that output perturbation publishes."""
-    alt = (
-        f"One rating changes {influence.cells:,} cells, by {influence.total:.3g} in total; the"
-        f" proof allows {influence.allowed:g}"
-    )
-    st.subheader(alt, anchor=False)
-    blocks.show_figure(charts_guarantees.plot_rating_influence(influence), alt=alt, key="lights")
-    st.caption(
-        "The map shows 40 users and 400 items before any noise: how far each cell moves when one"
-        " rating changes its sign. So the true epsilon is at least"
-        f" {cards.format_epsilon(influence.epsilon)}, and the claim is {influence.claimed:g}."
-    )
 
 
 shell.enter_through_app()

@@ -254,7 +254,7 @@ def theatre(frame: Stage, told: DeltaGenerator, play: views.MessagePlay) -> None
             fig = charts_protocol.plot_protocol(play.parties, play.messages[: at - 1], now)
             blocks.show_figure(fig, alt=words, config={"displayModeBar": False})
     with told:
-        st.markdown(f"**{blocks.escape(words)}**")
+        st.container(key="answer").markdown(f"**{blocks.escape(words)}**")
         if now is not None:
             st.markdown(blocks.escape(play.meanings[at - 1]))
             st.code(now.summary or "(nothing)", language=None, wrap_lines=True)

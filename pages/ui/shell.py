@@ -40,6 +40,34 @@ STYLESHEET = (
     " pointer-events: none; animation: further linear; animation-timeline: --across; }"
     "</style>"
 )
+# A keyboard reaches a page's main control at once, and a changed answer is read aloud.
+ACCESS = """<style>
+#skip { position: fixed; left: 1rem; top: -4rem; z-index: 999999; padding: .5rem 1rem;
+  background: #14161a; color: #fdfdfc; border-radius: .4rem; }
+#skip:focus { top: .6rem; }
+#spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+:is(a, button, input, select, textarea, summary, [role], [tabindex]):focus-visible {
+  outline: 2px solid #6674e0 !important; outline-offset: 2px; }
+</style>
+<a id="skip" href="#">Skip to the main control</a><div id="spoken" role="status"></div>
+<script>{
+  const find = selector => document.querySelector(`[data-testid="stMain"] ${selector}`);
+  document.getElementById("skip").onclick = event => {
+    event.preventDefault();
+    const target = find(":is([role=slider], input[type=range])") ?? find("h1");
+    if (target?.tagName === "H1") target.tabIndex = -1;
+    target?.focus();
+  };
+  let timer;
+  new MutationObserver(() => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      const spoken = document.getElementById("spoken");
+      const text = find(".st-key-answer")?.innerText ?? "";
+      if (spoken.textContent !== text) spoken.textContent = text;
+    }, 700);
+  }).observe(document.body, { subtree: true, childList: true, characterData: true });
+}</script>"""
 # The accent must be light to be read as text on a dark surface; what is written on it is dark.
 _ON_ACCENT = (
     "<style>"

@@ -366,7 +366,7 @@ def test_a_guess_waits_for_the_open_question_and_changes_no_shortcut(monkeypatch
     assert find_button(app, "Ask again").disabled
     press_button(app, "Next question")  # an open question again
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
-    press_button(lesson, "Show without predicting")  # and the guess is revealed
+    press_button(lesson, "Show the answer")  # and the guess is revealed
     assert room.view().guess_polls[0].locked
     assert room.view().describe_for_phones()["question"] == EXAMPLE_QUESTIONS["Warm-up"][1]
     assert room.view().describe_for_phones()["open"]

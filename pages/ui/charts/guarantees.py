@@ -8,7 +8,6 @@ from typing import Any
 
 from dpmc_core.style import GREEN, RED
 from dpmc_lab.audit import AuditReport
-from dpmc_lab.curves.audits import RatingInfluence
 from dpmc_lab.curves.cards import ClaimState, GuaranteeRow, format_epsilon
 from dpmc_lab.curves.groups import MechanismGroup
 from dpmc_lab.curves.measurements import MeasuredPoint
@@ -18,7 +17,6 @@ from pages.ui.charts import (
     GRID,
     INK,
     LOG,
-    PAPER,
     Figure,
     Style,
     create_figure,
@@ -72,15 +70,13 @@ def plot_claims(
             text = "<br>".join(f"   {number}" for number in numbers)
             ends = row.claimed, row.certified
             _draw_promise(fig, method_style, ends, position, end, text, refuted=refuted)
-            measured_text = ""
             change = row.guarantee.change
             if measurement is not None and 0 < measurement.measured < end:
                 fig.add_measurement(measurement.measured, position, method_style, measurement)
-                measured_text = f"<br>{measurement.label}"
             hover_texts.append(
                 f"<b>{row.mechanism}</b>: {row.state.word}<br>"
-                f"claimed {format_epsilon(row.claimed)}, proved {proved}"
-                f"{measured_text}<br>{change.label}: {change.relation}"
+                f"claimed {format_epsilon(row.claimed)}, proved {proved}<br>"
+                f"{change.label}: {change.relation}"
             )
         position += 1
     y = list(row_positions.values())
@@ -180,17 +176,4 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
     )
     if claimed is not None:
         fig.add_vertical_line(claimed)
-    return fig
-
-
-def plot_rating_influence(view: RatingInfluence) -> Figure:
-    """Plot how far every published cell moves when one rating changes its sign."""
-    fig = create_figure("lights")
-    fig.add_trace(
-        "moved",
-        z=view.changes,
-        zmax=float(view.changes.max()),
-        colorscale=[[0, PAPER], [1, get_style(view.mechanism.id).color]],
-    )
-    fig.add_annotation("changed", x=view.item, y=view.user)
     return fig
