@@ -299,6 +299,6 @@ def test_words_are_searched_on_the_page():
     (field,) = app.text_input
     field.set_value("<b>*nothing*").run()
     assert not app.exception
-    assert "No word like" in plain_markdown(read_all_text(app))
+    assert "no word like" in plain_markdown(read_all_text(app))
     field.set_value("").run()
     assert "**sensitivity**" not in read_all_text(app)  # folded
