@@ -26,7 +26,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "room",
             "Class",
             ":material/groups:",
-            "Ask a class a yes-or-no question. Every phone may change its answer before it sends it.",
+            "Ask a class yes or no. Every phone may change its answer before it sends it.",
             next_page=("guarantees", "See what other mechanisms promise"),
         ),
     ),

@@ -153,7 +153,7 @@ def _format_item(text: str) -> str:
 
 
 DATA = CommandGroup(
-    "List samples and public sets, download one, describe a file\n\nList, download and describe data.",
+    "List samples and public sets, download one, describe a file\n\nList, download or check data.",
     list_data_sets,
     {
         "list": list_data_sets,

@@ -81,9 +81,7 @@ def list_methods(mechanism: Method | None = None) -> CommandReport:
     methods_table = format_document_table(
         documents, id="id", name="name", predicts="task", noise="private"
     )
-    return CommandReport(
-        documents, (methods_table, "List the settings of one: dpmc list MECHANISM")
-    )
+    return CommandReport(documents, (methods_table, "Settings of one: dpmc list MECHANISM"))
 
 
 def describe_method(cls: type[Mechanism]) -> JsonObject:

@@ -394,16 +394,16 @@ def test_the_promise_counts_every_asking():
     promise = " ".join(words.explain_promise(class_room.view(), 0))
     assert "3 answers" in promise
     assert "epsilon 6" in promise
-    assert "96.1 times" in promise
+    assert "96.1 % of the time" in promise
     agree, right = room.equal_report_chances(room.build_phone_channel(2.0), 3)
     assert f"{100 * agree:.0f} of 100 phones" in promise
     assert f"right {100 * right:.1f} %" in promise
     assert "coins: epsilon 1.95" in promise
-    assert "7.4-fold" in promise
+    assert "a factor of 7.4" in promise
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.2, 1.0, 5.0, 10.0])
 def test_how_far_odds_move_is_rounded_up(epsilon):
     promise = words.explain_promise(build_room(1, 2, epsilon=epsilon).view(), 0)[0]
-    odds_factor = float(re.search(r"([\d,.]+)-fold", promise)[1].replace(",", ""))
+    odds_factor = float(re.search(r"a factor of ([\d,.]+)\.$", promise)[1].replace(",", ""))
     assert math.exp(epsilon) <= odds_factor <= math.exp(epsilon) + 0.1
