@@ -22,7 +22,7 @@ from pages.ui.text import format_count
 AUDIT = "audit"
 CLICKS = "clicks on claims"
 MAX_COUNT = 10_000_000  # users or items that can be typed in
-MIN_ROW_HEIGHT = 30  # pixels that the two lines of a row need
+MIN_ROW_HEIGHT = 40  # pixels that the two lines of a row need
 PLANTED = "The link plants a fault. This page no longer does that."  # in an older version
 FACTS = {"data": "from the chosen data", "typed": "typed in"}
 TYPED: dict[str, tuple[str, str, float]] = {  # facts without data: label, name, usual value
