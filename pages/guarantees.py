@@ -66,13 +66,13 @@ def page() -> None:
         id = widgets.choose_by_guarantee(guarantees)
     store_last_attack()
     with figure:
-        show_claims(guarantees, id, epsilon, show_all=show_all)
+        alt = show_claims(guarantees, id, epsilon, show_all=show_all)
     with frame.panel:
         report = show_panel(guarantees[id], id, epsilon)
     with frame.details:
         blocks.show_expander(
             "The chart in words and numbers",
-            lambda: show_claims_table(guarantees, epsilon),
+            lambda: show_claims_table(guarantees, alt, epsilon),
             key="every claim",
             type="compact",
         )
@@ -133,8 +133,11 @@ def choose_cap(items: int) -> int | None:
 
 def show_claims(
     guarantees: dict[str, Guarantee], id: str, epsilon: float, *, show_all: bool
-) -> None:
-    """Show a line for each mechanism of the same task, or for all; a click chooses one."""
+) -> str:
+    """Show a line for each mechanism of the same task, or for all, and return it in words.
+
+    A click on a line chooses its mechanism.
+    """
     task = registry.get_mechanism(id).task
     visible = {
         other: guarantee
@@ -143,9 +146,9 @@ def show_claims(
     }
     mechanism_groups = groups.group_mechanisms(visible, is_refuted)
     rows = build_rows(visible, epsilon)
+    alt = f"{groups.describe_claim_states(mechanism_groups, epsilon)}."
     st.markdown(
-        f"**{groups.describe_claim_states(mechanism_groups, epsilon)}.** ● proved, ○ claimed only,"
-        " ⊗ refuted, ❘ measured by an attack",
+        f"**{alt}** ● proved, ○ claimed only, ⊗ refuted, ❘ measured by an attack",
         help=f"{glossary.explain_terms('claimed', 'certified', 'measured')} Different groups count"
         " different changes, so compare numbers only within a group. Methods have the names of"
         " their papers; “strawman” is a paper's word for its simplest method.",
@@ -166,8 +169,8 @@ def show_claims(
         if (bound := blocks.find_measurement(other, epsilon)) and bound.epsilon == epsilon
     }
     fig = charts_guarantees.plot_claims(mechanism_groups, rows, id, measured)
-    alt = f"{groups.describe_claim_states(mechanism_groups, epsilon)}."
     blocks.show_figure(fig, alt=alt, key=key, on_select=choose_clicked, selection_mode="points")
+    return alt
 
 
 def is_refuted(id: str) -> bool:
@@ -188,10 +191,10 @@ def build_rows(guarantees: dict[str, Guarantee], epsilon: float) -> dict[str, ca
     }
 
 
-def show_claims_table(guarantees: dict[str, Guarantee], epsilon: float) -> None:
+def show_claims_table(guarantees: dict[str, Guarantee], alt: str, epsilon: float) -> None:
     """Show the claimed and the proved epsilon of every mechanism, and why they differ."""
     rows = [*build_rows(guarantees, epsilon).values()]
-    st.text(cards.describe_guarantees(rows))
+    st.text(alt)
     widths = {"claimed": 64, "proved": 76, cards.PER_USER: 104}
     columns = {name: st.column_config.TextColumn(width=width) for name, width in widths.items()}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=138)

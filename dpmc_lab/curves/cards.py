@@ -291,15 +291,6 @@ def _format_change(guarantee: Guarantee) -> str:
     return f"{guarantee.change.label}: {guarantee.change.relation}"
 
 
-def describe_guarantees(rows: list[GuaranteeRow]) -> str:
-    """Describe claims and proofs in words."""
-    return "; ".join(
-        f"{row.mechanism}: claimed epsilon {format_epsilon(row.claimed)}, proved"
-        f" {format_epsilon(row.certified)} {_format_change(row.guarantee)}"
-        for row in rows
-    )
-
-
 def describe_protection(guarantee: Guarantee) -> str:
     """Return what is protected and from whom; a claim that is not upheld is called a claim."""
     if guarantee.notion is Notion.NONE:

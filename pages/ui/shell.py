@@ -45,28 +45,22 @@ ACCESS = """<style>
 #skip { position: fixed; left: 1rem; top: -4rem; z-index: 999999; padding: .5rem 1rem;
   background: #14161a; color: #fdfdfc; border-radius: .4rem; }
 #skip:focus { top: .6rem; }
-#spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 :is(a, button, input, select, textarea, summary, [role], [tabindex]):focus-visible {
   outline: 2px solid #6674e0 !important; outline-offset: 2px; }
 </style>
-<a id="skip" href="#">Skip to the main control</a><div id="spoken" role="status"></div>
+<a id="skip" href="#">Skip to the main control</a>
 <script>{
-  const find = selector => document.querySelector(`[data-testid="stMain"] ${selector}`);
+  const list = selector => [...document.querySelectorAll(`[data-testid="stMain"] ${selector}`)];
   document.getElementById("skip").onclick = event => {
     event.preventDefault();
-    const target = find(":is([role=slider], input[type=range])") ?? find("h1");
-    if (target?.tagName === "H1") target.tabIndex = -1;
-    target?.focus();
+    const [heading] = list("h1");
+    if (heading) heading.tabIndex = -1;
+    const sliders = list(":is([role=slider], input[type=range]):not(:disabled)");
+    (sliders.find(slider => slider.checkVisibility()) ?? heading)?.focus();
   };
-  let timer;
   new MutationObserver(() => {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      const spoken = document.getElementById("spoken");
-      const text = find(".st-key-answer")?.innerText ?? "";
-      if (spoken.textContent !== text) spoken.textContent = text;
-    }, 700);
-  }).observe(document.body, { subtree: true, childList: true, characterData: true });
+    for (const answer of list(".st-key-answer:not([aria-live])")) answer.ariaLive = "polite";
+  }).observe(document.body, { subtree: true, childList: true });
 }</script>"""
 # The accent must be light to be read as text on a dark surface; what is written on it is dark.
 _ON_ACCENT = (

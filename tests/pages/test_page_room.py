@@ -204,7 +204,7 @@ def test_a_question_and_another_epsilon_come_without_losing_the_room():
     press_button(app, "Next question")
     assert room.view().describe_for_phones()["epsilon"] == 1.0
     assert "claimed 1, certified: epsilon 1 per answer" in read_all_text(app)
-    assert "2 answers, has spent epsilon 3" in read_all_text(app)
+    assert "(2 answers) has spent epsilon 3" in read_all_text(app)
     assert "2.8-fold" in read_all_text(app)
     press_button(app, "Ask again")  # nobody has answered it: it stays
     press_button(app, "Back")
@@ -451,7 +451,7 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
         ("data", {"way": "upload"}, "upload files"),
         ("data", {"way": "public"}, "download data sets"),
         ("compare", {"data": "one-bit-lab", "grid": "custom", "seeds": "50"}, "compute it"),
-        ("guarantees", {}, "start an audit"),
+        ("guarantees", {}, "start an attack"),
         ("answer", {}, "compute an answer"),
         ("papers", {"experiment": "z16-generated"}, "run an experiment"),
     )
