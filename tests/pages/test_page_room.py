@@ -205,7 +205,7 @@ def test_a_question_and_another_epsilon_come_without_losing_the_room():
     assert room.view().describe_for_phones()["epsilon"] == 1.0
     assert "claimed 1, certified: epsilon 1 per answer" in read_all_text(app)
     assert "(2 answers) has spent epsilon 3" in read_all_text(app)
-    assert "2.8-fold" in read_all_text(app)
+    assert "a factor of 2.8" in read_all_text(app)
     press_button(app, "Ask again")  # nobody has answered it: it stays
     press_button(app, "Back")
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][0]
