@@ -82,7 +82,7 @@ _LOOK = """<style>
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
 .st-key-told [data-testid="stMarkdownContainer"] p { font-size: 0.875rem; line-height: 1.35; }
 /* before the answer: the picture without anything that gives it away */
-.st-key-veiled { opacity: 0.8; filter: grayscale(1); }
+.st-key-veiled { filter: grayscale(1); }
 .st-key-veiled .drawing { color: transparent; }
 .st-key-veiled .drawing .world { color: var(--muted); }
 .st-key-veiled .drawing :is(.bar span, .key, .plot .point, .rule, .dashed, .range, .scale .point,
