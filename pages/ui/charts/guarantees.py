@@ -44,7 +44,7 @@ def plot_claims(
     """
     finite = [e for r in rows.values() for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
-    low = math.log10(min([*finite, 1.0])) - 0.5
+    low = math.log10(min([*finite, 1.0])) - 0.5 - 0.06 * math.log10(end)
     log_end = math.log10(end) + 0.15 * (math.log10(end) - low)
     fig = create_figure("claims")
     row_positions: dict[str, int] = {}
