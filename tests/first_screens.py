@@ -25,10 +25,10 @@ TEXTS_SCRIPT = """() => {
       && box.width > 1 && box.height > 1 && box.top < innerHeight && box.bottom > 0;
   };
   const blocks = [...document.querySelectorAll(
-    'h1, h2, h3, p, li, label, button:not([data-testid=stTooltipHoverTarget] *), a, figcaption,'
-    + 'summary, text, pre')];
+    'h1, h2, h3, p, li, label, button, a, figcaption, summary, text, pre')];
   const texts = blocks.filter(block => visible(block)
-    && !blocks.some(other => other !== block && block.contains(other)))
+    && !blocks.some(other =>
+      other !== block && other.tagName !== 'BUTTON' && block.contains(other)))
     .map(block => {
       const copy = block.cloneNode(true);
       copy.querySelectorAll('[data-testid=stIconMaterial], style').forEach(icon => icon.remove());

@@ -386,7 +386,7 @@ def explain_epsilon(epsilon: float, phones: int = CLASS_SIZE) -> tuple[str, str,
     population_width = room.population_half_width(channel, phones)
     answer = (
         f"With {phones} phones, the share of this class is known to about"
-        f" ± {format_points(class_width)} points, and that of people like this class to"
+        f" ± {format_points(class_width)} points. For people like this class, it is"
         f" ± {format_points(population_width)} points."
         if class_width < 0.5
         else f"With {phones} phones, the shares say nothing at all."

@@ -216,7 +216,7 @@ def play_scenario(
         parties=(RECOMMENDER, THIRD_PARTY, *users),
         opening=f"Here {format_count(len(users), 'user')} rated {format_item_title(ratings, item)}",
         meanings=tuple(meanings[message.kind] for message in run.transcript),
-        units=f"mod P: numbers count up to P = 2^{settings.modulus_bits} and start again at 0.",
+        units=f"Numbers count up to P = 2^{settings.modulus_bits} and start again at 0 (mod P).",
         ending=aborted,
         run=run,
         ratings=player_ratings,
@@ -233,13 +233,13 @@ def _explain_messages(settings: Scenario) -> dict[str, str]:
     mask = ", a fresh mask" if masked else ""
     noise_note = " and a piece of the hidden noise" if dynamic else ""
     noise_phrase = "the piece of the hidden noise" if dynamic else "a share of the noise"
-    hidden = noise_phrase + (" and the mask" if masked else ", but no mask,")
+    hidden = noise_phrase + (" and the mask" if masked else ", but no mask")
     secret = ", subtracts its secret" if dynamic else ""
     return {
         SETUP: f"The recommender tells each user how many users share the noise{mixing}.",
         MODEL: f"The recommender sends the item's current factors (v){mask}{noise_note}.",
-        ANSWER: f"The user computes a correction of the factors (the gradient), adds {hidden} and"
-        " sends it.",
+        ANSWER: f"The user computes a correction of the factors (the gradient) and adds {hidden} to"
+        " it.",
         SUM: f"The third party adds up all answers{secret} and passes on only the sum.",
         HIDDEN_SHARE: "The user draws a share of the noise and hides it behind the mask.",
         HIDDEN_NOISE: "The third party adds a secret to the sum of shares. Nobody knows the noise.",
