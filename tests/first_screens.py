@@ -28,7 +28,7 @@ TEXTS_SCRIPT = """() => {
     'h1, h2, h3, p, li, label, button, a, figcaption, summary, text, pre')];
   const texts = blocks.filter(block => visible(block)
     && !blocks.some(other =>
-      other !== block && other.tagName !== 'BUTTON' && block.contains(other)))
+      other !== block && !other.matches('button, label') && block.contains(other)))
     .map(block => {
       const copy = block.cloneNode(true);
       copy.querySelectorAll('[data-testid=stIconMaterial], style').forEach(icon => icon.remove());

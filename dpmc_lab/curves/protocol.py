@@ -230,7 +230,7 @@ def _explain_messages(settings: Scenario) -> dict[str, str]:
     mixing = (
         ", and a random number H that sets its size" if settings.shares is Shares.GAUSSIAN else ""
     )
-    mask = ", a fresh mask" if masked else ""
+    mask = ", a fresh mask" if dynamic else " and a fresh mask" * masked
     noise_note = " and a piece of the hidden noise" if dynamic else ""
     noise_phrase = "the piece of the hidden noise" if dynamic else "a share of the noise"
     hidden = noise_phrase + (" and the mask" if masked else ", but no mask")
