@@ -95,7 +95,7 @@ _LOOK = """<style>
 }
 </style>"""
 _LARGE = """<style>
-:root { font-size: 22px; }
+:root { font-size: 20px; }
 .stMainBlockContainer.stMainBlockContainer { max-width: 60rem; padding: 0.5rem 1.5rem 5rem; }
 [data-testid="stHeader"], [data-testid="stPageLink"], .st-key-share { display: none; }
 [data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
@@ -312,7 +312,7 @@ def step(
 ) -> None:
     with st.container(key="slide"):
         st.header(escape(slide.title), anchor=False)
-    if projector:
+    if projector and revealed:
         asks, shows = st.container(key="asks"), st.container()
     else:
         asks, shows = st.columns([2, 3], gap="large")
