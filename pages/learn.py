@@ -92,11 +92,13 @@ _LOOK = """<style>
 .st-key-veiled .drawing .cells i { background: var(--grid); outline: 0; }
 @media (max-width: 640px) { /* what is moved and what comes of it, together */
   :has(> [class*="st-key-ends"]) { display: none; }
+  .stMainBlockContainer [data-testid="stVerticalBlock"] { gap: 0.7rem; }
 }
 </style>"""
 _LARGE = """<style>
 :root { font-size: 20px; }
-.stMainBlockContainer.stMainBlockContainer { max-width: 60rem; padding: 0.5rem 1.5rem 5rem; }
+.stMainBlockContainer.stMainBlockContainer.stMainBlockContainer { max-width: 60rem;
+  padding: 0.5rem 1.5rem 5rem; }
 [data-testid="stHeader"], [data-testid="stPageLink"], .st-key-share { display: none; }
 [data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
 .st-key-drawing { max-width: 41rem; }

@@ -45,7 +45,7 @@ ACCESS = """<style>
 #skip { position: fixed; left: 1rem; top: -4rem; z-index: 999999; padding: .5rem 1rem;
   background: #14161a; color: #fdfdfc; border-radius: .4rem; }
 #skip:focus { top: .6rem; }
-:is(a, button, input, select, textarea, summary, [role], [tabindex]):focus-visible,
+:is(a, button, input, select, textarea, summary, [role], [tabindex="0"]):focus-visible,
 :has(> * > input[type=range]:focus-visible) {
   outline: 2px solid #6674e0 !important; outline-offset: 2px; }
 </style>

@@ -579,7 +579,7 @@ def test_a_guess_is_one_tap_under_another_name_and_costs_nothing(page, server, r
     traffic = record_traffic(page)
     page.goto(server + "phone")
     page.get_by_text("not private").wait_for()
-    hidden_words = page.get_by_text(re.compile("randomised|epsilon|coin|deny|what you answered"))
+    hidden_words = page.get_by_text(re.compile("at random|epsilon|coin|deny|what you answered"))
     assert hidden_words.filter(visible=True).count() == 0
     press_button(page, "50")
     wait_for_arrival(page)
@@ -591,5 +591,5 @@ def test_a_guess_is_one_tap_under_another_name_and_costs_nothing(page, server, r
     room.ask(0)
     press_button(page, "Yes")
     wait_for_arrival(page)
-    assert page.get_by_text("is randomised before").is_visible()
+    assert page.get_by_text("changes your answer at random").is_visible()
     assert list_reports(traffic)[-1]["token"] != report["token"]
