@@ -410,17 +410,17 @@ def explain_epsilon(epsilon: float, phones: int = CLASS_SIZE) -> tuple[str, str,
     class_width = room.class_half_width(channel, phones)
     population_width = room.population_half_width(channel, phones)
     answer = (
-        f"With {phones} phones the share of this class is good to about ±"
-        f" {format_points(class_width)}"
-        f" points, that of people like this class to ± {format_points(population_width)}."
+        f"With {phones} phones, the share of this class is known to about"
+        f" ± {format_points(class_width)} points. For people like this class, it is"
+        f" ± {format_points(population_width)} points."
         if class_width < 0.5
-        else f"With {phones} phones the shares say nothing at all."
+        else f"With {phones} phones, the shares say nothing at all."
     )
     return (
-        "A phone throws one tilted coin: it tells the opposite"
-        f" {cards.format_share_percent(float(channel.matrix[0, 1]))} times in 100.",
-        "Who starts at 50:50 and guesses an answer from its report is right"
-        f" {cards.format_share_percent(room.guess_probability(channel))} times in 100.",
+        "A phone throws one tilted coin. It sends the opposite of the answer"
+        f" {cards.format_share_percent(float(channel.matrix[0, 1]))} % of the time.",
+        "From one report, someone with no idea about you guesses right"
+        f" {cards.format_share_percent(room.guess_probability(channel))} % of the time.",
         answer,
     )
 
@@ -437,17 +437,17 @@ def explain_two_coins(epsilon: float) -> str:
         digits += 1
         flips_text = f"{100 * chance:.{digits}f}"
     return (
-        f"Two coins would do the same: {100 - 2 * float(flips_text):.{digits}f} = 100 - 2 x"
-        f" {flips_text} times in"
-        " 100 the first lets the answer out; else a second, fair coin answers."
+        f"Imagine two coins. In {100 - 2 * float(flips_text):.{digits}f} % of cases"
+        f" (100 - 2 x {flips_text}) the first coin lets the answer out. Otherwise a second, fair"
+        " coin answers."
     )
 
 
 def explain_cost(questions: int, epsilon: float) -> str:
     """Return a sentence on the total epsilon of a person who answers each question once."""
     if questions == 1:
-        return f"1 answer at {epsilon:g}: asking again costs as much again."
-    return f"{questions} answers at {epsilon:g}: {questions * epsilon:g} in all for each person."
+        return f"1 answer costs epsilon {epsilon:g}; asking again costs as much again."
+    return f"{questions} answers at epsilon {epsilon:g} cost {questions * epsilon:g} in all."
 
 
 # --- sentences ----------------------------------------------------------------------------------
@@ -535,19 +535,18 @@ def explain_promise(view: View, question: int) -> list[str]:
         room.build_phone_channel(view.question_epsilon(question)), max(times, 2)
     )
     sentences = [
-        "Protected: one answer of one person, before it leaves the phone. A report moves anyone's"
-        f" odds about it at most {odds_factor(view.question_epsilon(question)):,.1f}-fold.",
-        "Who starts at 50:50 and guesses an answer from"
-        f" {'its report' if times == 1 else f'its {times} reports'} is right at most"
-        f" {cards.format_limit_percent(right)} times in 100; who was surer before may be right"
-        " more often.",
+        "The phone protects one answer of one person before it sends it. One report changes"
+        " anybody's odds by at most a factor of"
+        f" {odds_factor(view.question_epsilon(question)):,.1f}.",
+        f"From {'one report' if times == 1 else f'{times} reports'}, someone with no idea about you"
+        f" guesses right at most {cards.format_limit_percent(right)} % of the time. Somebody who"
+        " was surer before may be right more often.",
         f"If the question is asked {max(times, 2)} times, all reports of a phone agree for"
         f" {cards.format_share_percent(equal_share)} of 100 phones. Someone with no idea about"
         " you then guesses right"
         f" {cards.format_share_percent(certain)} % of the time.",
-        f"Who has answered every time so far, {_format_count(len(view.askings), 'answer')}, has"
-        " spent"
-        f" epsilon {cards.format_epsilon(view.max_epsilon)}: budgets add up.",
+        f"Anybody who gave every answer so far ({_format_count(len(view.askings), 'answer')}) has"
+        f" spent epsilon {cards.format_epsilon(view.max_epsilon)}, because budgets add up.",
     ]
     if Sender.HANDS in list_senders(view, question):
         hands = view.poll(question, sender=Sender.HANDS).channel.cell_epsilon

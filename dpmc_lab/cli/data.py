@@ -96,7 +96,7 @@ def download_data_set(
 
 
 def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
-    """What a data set holds."""
+    """Describe a data set."""
     dataset = reading.load(data)
     ratings = dataset.ratings
     public = dataset.ratings.public
@@ -120,7 +120,7 @@ def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
 def check_ratings_file(
     file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: ReadingOptions
 ) -> CommandReport:
-    """What a file holds, and all that is wrong with it."""
+    """Describe a file, and list everything that is wrong with it."""
     examination = datasets.examine_file(file, **reading.load_options(file))
     command = None
     failure = None
@@ -156,7 +156,7 @@ def _format_item(text: str) -> str:
 
 
 DATA = CommandGroup(
-    "List samples and public sets, download one, describe a file\n\nThe data there is to work on.",
+    "List samples and public sets, download one, describe a file\n\nList, download or check data.",
     list_data_sets,
     {
         "list": list_data_sets,
@@ -172,7 +172,7 @@ class RowFilter:
     """Options that select rows, before or after the name of an action.
 
     Args:
-        store (FILE): instead of the shared one
+        store (FILE): result store to use instead of the shared one
         data (NAME): only data of this name
         mechanism (ID): only this mechanism
         json: one JSON document (list)
@@ -193,7 +193,7 @@ class RowFilter:
 
 
 def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
-    """The stored curves (the default)."""
+    """List the stored curves (the default)."""
     with chosen.open_store() as store:
         infos = chosen.select_curves(store)
     document = [
@@ -268,9 +268,9 @@ def prune_rows(
     """Delete rows.
 
     Args:
-        outdated: of revisions of mechanisms that this program no longer has
-        all: every row that the other options leave
-        dry_run: say how many, delete none
+        outdated: delete rows of mechanism revisions that this program no longer has
+        all: delete every row that the other options select
+        dry_run: only say how many rows would be deleted
     """
     if not (chosen.data or chosen.mechanism or outdated or all):
         raise InvalidSetting(
@@ -288,7 +288,7 @@ def prune_rows(
 
 
 STORE = CommandGroup(
-    "List, export or prune stored results\n\nThe results that dpmc sweep has stored.",
+    "List, export or prune stored results\n\nList, export or prune the results of dpmc sweep.",
     list_stored_curves,
     {"list": list_stored_curves, "export": export_rows, "prune": prune_rows},
 )
@@ -297,24 +297,24 @@ STORE = CommandGroup(
 def write_lessons(
     *, out: Path | None = None, html: Path | None = None, force: bool = False
 ) -> CommandReport:
-    """The lessons; as one page to click on; worksheet, answer key and plans to print.
+    """List the lessons, or write them as one page or as sheets to print.
 
-    List the lessons, or write them: as one HTML file of about 2 MB to double-click, which needs
-    neither a server nor a network, or as four HTML files to print: a worksheet, its answer key, and
-    plans for 45 and for 90 minutes.
+    List the lessons, or write them. One HTML file of about 2 MB holds all lessons and needs no
+    server and no network. Four HTML files to print are a worksheet, its answer key, and plans for
+    45 and for 90 minutes.
 
     Args:
-        out (FOLDER): write the files to print there
+        out (FOLDER): folder for the files to print
         html (FILE): write all lessons as one HTML file
-        force: overwrite files that are there
+        force: overwrite existing files
 
     examples:
       dpmc lessons
       dpmc lessons --html lessons.html
       dpmc lessons --out paper
 
-    Open the files in a browser. The lessons are also in the app, on the page Learn: there a class
-    sees its own reports in them.
+    Open the files in a browser. In the app, the lessons are on the page Learn, where a class also
+    sees its own reports.
     """
     from dpmc_lab.lessons import LESSONS  # every other command starts without them
     from dpmc_lab.lessons.worksheets import SHEETS, render_lessons_page

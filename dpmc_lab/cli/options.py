@@ -57,17 +57,17 @@ def _parse_range(text: str) -> tuple[float, float]:
     return low, high
 
 
-DATA = "a sample's id, a downloaded set's name, a file, or a folder: a known set or Parquet files"
+DATA = "a sample, a downloaded set, a file, or a folder with a known set or Parquet files"
 Data = Annotated[str, Option("DATA", DATA)]
-Method = Annotated[str, Option("MECHANISM", "a method's id")]
-Epsilon = Annotated[float, Option("E", "privacy budget, > 0")]
-Delta = Annotated[float, Option("D", "probability of failure, in 0..1")]
+Method = Annotated[str, Option("MECHANISM", "the id of a mechanism, see dpmc list")]
+Epsilon = Annotated[float, Option("E", "privacy budget, above 0")]
+Delta = Annotated[float, Option("D", "delta of the guarantee, from 0 to 1")]
 SettingTexts = Annotated[tuple[str, ...], Option("NAME=VALUE", "a setting (repeatable)")]
 SettingListTexts = Annotated[
     tuple[str, ...],
     Option(
         "NAME=VALUE,...",
-        "a setting's values, for all mechanisms that have it or as MECHANISM.NAME (repeatable)",
+        "values of a setting, for all mechanisms that have it or as MECHANISM.NAME (repeatable)",
     ),
 ]
 Steps = Annotated[
@@ -80,14 +80,14 @@ Steps = Annotated[
     ),
 ]
 Published = Annotated[
-    bool, Option(help="every setting as in the method's paper; what --set gives stays")
+    bool, Option(help="use the settings of the mechanism's paper; --set overrides them")
 ]
 Predicted = Annotated[
     Task | None,
-    Option(help="what is predicted (default: ratings, or ranking where all are clicks)"),
+    Option(help="what to predict (default: ratings; ranking if all data are clicks)"),
 ]
 Unit = Annotated[Change, Option(choices=UNITS)]
-Seed = Annotated[int, Option("N", f"repeat a run exactly (default {DEFAULT_SEED}, as in the app)")]
+Seed = Annotated[int, Option("N", f"seed of every draw (default {DEFAULT_SEED}, as in the app)")]
 Seeds = Annotated[list[str] | None, Option("N")]
 
 
@@ -96,13 +96,14 @@ class ReadingOptions:
     """Options for reading ratings.
 
     Args:
-        range (LO:HI): public rating range, known before any rating is read
-        user (COL): the column that names the person, by its name or its number
-        read (NAME=VALUE): how a file is read: user, item, rating, time = a column's name or number
+        range (LO:HI): lowest and highest possible rating, known without reading any
+        user (COL): name or number of the column that identifies the person
+        read (NAME=VALUE): how to read a file: user, item, rating, time = a column's name or number
             (rating or time = none), duplicates = last|mean, bad_rows = leave-out, header = yes|no,
             layout = rows|wide, separator, encoding (repeatable)
-        items (FILE): what is publicly known of the items, CSV or Parquet: a row an item, one column
-            its id; methods use all of it, or what --prepare features=NAME,... names
+        items (FILE): public facts about items, as CSV or Parquet with one row per item and its id
+            in one column; mechanisms use all columns, or those that --prepare features=NAME,...
+            names
     """
 
     range: Annotated[
@@ -192,8 +193,8 @@ def check_user_column(ratings: Ratings, data: str) -> None:
         names = dict(ratings.columns.names)
         hint = "--read layout=wide" if names.get("item") == OTHERS else "--user COLUMN"
         raise BadRatings(
-            f"{data}: the column of users is guessed ({names['user']}), and a promise to a person"
-            f" rests on it: say which column names the person ({hint})"
+            f"{data}: the program guessed the column of users ({names['user']}). A promise to a"
+            f" person depends on this column, so name it yourself ({hint})"
         )
 
 
@@ -202,10 +203,10 @@ class HeldOutOptions(ExclusiveOptions):
     """Options for holding out ratings.
 
     Args:
-        holdout (SHARE): random share to test on (default 0.2)
-        holdout_per_user (SHARE): the same share of every user
-        leave_last: test on the latest rating of every user, without times on a random one (default
-            for ranking)
+        holdout (SHARE): share of the ratings that is held out at random (default 0.2)
+        holdout_per_user (SHARE): share of every user's ratings that is held out
+        leave_last: hold out the latest rating of every user, or a random one if there are no times
+            (default for ranking)
     """
 
     holdout: float | None = None

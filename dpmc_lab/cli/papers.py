@@ -36,11 +36,11 @@ class PaperView(ExclusiveOptions):
     """Options for what is shown or done.
 
     Args:
-        run: make the experiment, or all; what is done already is kept
-        check: whether the stored rows still support the verdicts
-        theory: a paper's theorems beside measurements
-        bibtex: how to cite the papers
-        report (FILE): all papers as one HTML page
+        run: run the experiment, or all; finished runs are kept
+        check: check that the stored rows still support the verdicts
+        theory: compare the theorems of a paper with measurements
+        bibtex: print the citations of the papers
+        report (FILE): write all papers as one HTML page
     """
 
     run: bool = False
@@ -55,10 +55,10 @@ class MakeOptions:
     """Options for making an experiment.
 
     Args:
-        seeds: with --run: other seeds, 1,2,3 or FIRST:LAST; printed: as many as the paper has
-        jobs (N): with --run of a grid: processes (default: one per core)
+        seeds: with --run: seeds 1,2,3 or FIRST:LAST; printed: as many as in the paper
+        jobs (N): with --run of a grid: number of processes (default: one per core)
         store (FILE): with --run of a grid: result store (default: the shared one)
-        write (FOLDER): with --run: where the result goes (default: with your other results)
+        write (FOLDER): with --run: folder for the result (default: with your other results)
     """
 
     seeds: Seeds = None
@@ -74,24 +74,23 @@ def show(
     making: MakeOptions,
     json: Json = False,
 ) -> CommandReport | None:
-    """The experiments of five papers, printed beside ours.
+    """Compare the experiments of five papers with our own.
 
-    Every figure and table of the five papers: what is printed beside what is measured here, and
-    what was concluded. A verdict whose rows have changed is marked "check again".
+    Compare every figure and table of five papers with what this program measures, and state a
+    verdict. A verdict whose rows have changed is marked "check again".
 
     Args:
         name: a paper (lwhm22) or an experiment (lwhm22-1b)
-        json: one JSON document; with --run progress as JSON lines, of which the last one names the
-            result
+        json: one JSON document; with --run, progress as JSON lines whose last line names the result
 
     examples:
       dpmc papers                         every figure and table, with its verdict
-      dpmc papers lwhm22                  those of one paper; --theory: its theorems, measured
-      dpmc papers lwhm22-1b               one: what is printed beside ours, and what the paper says
-      dpmc papers lwhm22-1b --run         make it; after Ctrl-C the same command goes on
-      dpmc papers --run --seeds printed   all whose data is there and that are not there yet
-      dpmc papers --check                 whether stored rows still support the verdicts
-      dpmc papers --report papers.html    all of it as one page that needs no server
+      dpmc papers lwhm22                  one paper; add --theory for its theorems
+      dpmc papers lwhm22-1b               one experiment: the paper's figure and ours
+      dpmc papers lwhm22-1b --run         run it; after Ctrl-C the same command continues
+      dpmc papers --run --seeds printed   run all that have data and no result yet
+      dpmc papers --check                 check that stored rows still support the verdicts
+      dpmc papers --report papers.html    write everything as one HTML page
     """
     paper, experiment = _find_named(name)
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())

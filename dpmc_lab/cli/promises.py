@@ -113,7 +113,7 @@ class AnswerFormat(ExclusiveOptions):
 
     Args:
         json: one JSON document
-        progress: for programs: progress as JSON lines, no answer
+        progress: print progress as JSON lines for programs, and no answer
     """
 
     json: bool = False
@@ -140,28 +140,30 @@ def answer_question(
     reading: ReadingOptions,
     show: AnswerFormat,
 ) -> None:
-    """What a promise costs on your ratings, and whether it is affordable.
+    """Say what privacy costs on your ratings, and whether you can afford it.
 
-    Run the recommended method beside the private floor and the reference without privacy, user by
-    user, and say whether the loss is affordable; then the whole curve.
+    Run the recommended mechanism, its baseline and the best method without privacy, and compare
+    them user by user. Then say whether the loss is affordable, and compute the curve over epsilon.
 
     Args:
-        protect: person: all of a person, server trusted (default); rating: each rating, even from
-            the server
-        keep (SHARE): share of what personalisation adds that must be left (default 80%)
-        reference (VALUE): what your own model reaches on the same split: share of users whose
-            held-out item is among ten of all unseen ones, RMSE, or share of likes told right
-        facts: use what is publicly known of the items
-        seeds: splits and noise: 1,2,3 or FIRST:LAST
-        no_curve: the epsilon asked about alone
-        store (FILE): keep the runs there, to go on from
+        protect: person: everything about a person, with a trusted server (default); rating: each
+            rating, even against the server
+        keep (SHARE): share of the benefit of personal recommendations that you must keep (default
+            80%)
+        reference (VALUE): accuracy of your own model on the same split: share of users whose
+            held-out item is among ten suggestions, RMSE, or share of likes predicted right
+        facts: use public facts about the items
+        seeds: seeds of splits and noise: 1,2,3 or FIRST:LAST
+        no_curve: compute only the given epsilon, not the curve
+        store (FILE): store of the runs, to continue from
 
     examples:
       dpmc answer bookshop-clicks
       dpmc answer ratings.csv --range 1:5 --epsilon 2 --often weekly --keep 80%
       dpmc answer clicks.csv --protect rating --reference 0.31 --json
 
-    Ctrl-C ends it with what is there. With --store, runs are kept and never computed twice.
+    Ctrl-C ends the command and prints what is known so far. With --store, runs are kept and never
+    computed twice.
     """
     chosen_seeds = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     times = parse_frequency("--often", often)
@@ -336,32 +338,33 @@ def make_release(
     deployment_card: DeploymentCard = None,
     json: Json = False,
 ) -> CommandReport:
-    """Train with exact noise and write what may be published.
+    """Train with exact noise and write a file that may be published.
 
-    Train on all ratings with exact noise from operating-system entropy, and write what the
-    mechanism's card says is published, with that card.
+    Train on all ratings with exact noise from operating-system entropy. Write the arrays that the
+    mechanism publishes, together with its privacy card.
 
     Args:
-        out (FILE.npz): a new file
-        catalogue (FILE|from-data): all items there are, one id a line; from-data: those with
-            ratings, which tells what somebody rated
-        users (N|FILE): with a catalogue: how many users there are, or a file of their ids
-        outside: ratings of users or items that a catalogue lacks: an error (default), or left out
-        json: the card as one JSON object instead of the report
+        out (FILE.npz): the file to write; it must not exist
+        catalogue (FILE|from-data): list of all items, one id per line; from-data: the items with
+            ratings, which reveals that somebody rated them
+        users (N|FILE): with a catalogue: the number of users, or a file with their ids
+        outside: what to do with ratings of users or items outside the catalogue: stop with an error
+            (default), or leave them out
+        json: print the card as one JSON object instead of the report
 
     examples:
       dpmc release movie-night input-flip --epsilon 1 --prepare binarise=3.5 --out signs.npz
       dpmc release jokes private-item-mean --epsilon 1 --delta 1e-6 --out items.npz
 
-    All ratings are used and none held out: nothing measured on them would be private. The file has
-    the published arrays and the card (`card`, as JSON); numpy.load reads it. Refused, with the
-    reason: preparation that reads the ratings (binarise=mean, top-items), noise without an exact
-    sampler, and what has no finite certified epsilon. Needs the package opendp.
+    The command uses all ratings and holds none out, because a measurement on them would not be
+    private. The file contains the published arrays and the card (`card`, as JSON); numpy.load reads
+    it. The command refuses preparation that reads the ratings (binarise=mean, top-items), noise
+    without an exact sampler, and mechanisms without a proved epsilon. It needs the package opendp.
 
-    The shape of a release tells which users and items there are, so this must be known without the
-    ratings. Of samples and public sets it is. For a file of yours give --catalogue items.txt (one
-    id a line) with --users N or users.txt, or say --catalogue from-data: then they are read off the
-    ratings, and the card tells readers so. `dpmc verify FILE.npz` checks what was written.
+    The shape of a release reveals which users and items exist, so this must be known without the
+    ratings. For samples and public sets it is known. For your own file, give --catalogue items.txt
+    (one id per line) with --users N or users.txt. With --catalogue from-data, users and items come
+    from the ratings, and the card says so. `dpmc verify FILE.npz` checks the file.
     """
     built_mechanism = budget.mechanism(mechanism)
     steps = parse_steps(reading.prepare(prepare, mechanism))
@@ -514,15 +517,15 @@ def check_release_file(
     allowed_signers: Path | None = None,
     signer: str | None = None,
 ) -> CommandReport:
-    """Check a released file against its own card.
+    """Check a released file against its own privacy card.
 
-    Compute the certificate of a file that `dpmc release` wrote from its card alone, check its
+    Check a file that `dpmc release` wrote: compute its guarantee again from its card, compare its
     arrays, and say what it promises.
 
     Args:
         file (FILE.npz): a file that `dpmc release` wrote
-        allowed_signers (FILE): whose signature counts (ssh-keygen)
-        signer (NAME): who of them has to have signed (default: any)
+        allowed_signers (FILE): file of allowed signers for ssh-keygen
+        signer (NAME): the required signer (default: any of them)
         json: one JSON object instead of the report
 
     examples:
@@ -530,10 +533,10 @@ def check_release_file(
       dpmc verify items.npz --deployment-card card.json
       dpmc verify items.npz --allowed-signers allowed_signers
 
-    Needs no ratings. From the mechanism, its settings and the public facts on the card it makes the
-    file again but for the numbers, and refuses what is more, less or worded otherwise. It says what
-    it cannot notice. With --allowed-signers the signature beside the file, FILE.npz.sig, is checked
-    first, by ssh-keygen: a digest notices an accident, only a key a forger.
+    The command needs no ratings. It derives everything but the numbers from the mechanism, its
+    settings and the public facts on the card, and refuses any difference. It lists what it cannot
+    notice. With --allowed-signers, ssh-keygen first checks the signature FILE.npz.sig: a digest
+    detects an accident, but only a key detects a forger.
     """
     if deployment_card is not None:
         check_new_file(deployment_card)

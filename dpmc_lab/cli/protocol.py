@@ -39,10 +39,10 @@ class PlayOptions:
     """Options of a run.
 
     Args:
-        epsilon: budget per rating, federated: per solve
-        mechanism (ID): federated: the variant (default dpimf-optimal)
-        watch (ITEM): keep this item's messages (counted from 0)
-        attack: attack the watched item (default: the busiest)
+        epsilon: privacy budget per rating; in the federated flow, per solve
+        mechanism (ID): variant of the federated flow (default dpimf-optimal)
+        watch (ITEM): show the messages about this item (items count from 0)
+        attack: run the attacks on the watched item (default: the item with most ratings)
     """
 
     epsilon: Epsilon = 1.0
@@ -67,18 +67,18 @@ def play_protocol(
     *,
     play_options: PlayOptions,
 ) -> CommandReport:
-    """Factorization with an untrusted recommender, message by message.
+    """Run a protocol without a trusted server, message by message.
 
-    Play scenario 2 or 3 of private matrix factorization, or the federated flow of its implicit
-    kind: count the messages, measure the result, look at one item's messages, attack the scenarios.
+    Run scenario 2 or 3 of private matrix factorization, or the federated flow for clicks. The
+    report counts messages, measures the accuracy and can attack the scenarios.
 
     Args:
         json: one JSON object instead of the report
 
     scenarios:
-      2  a third party adds up masked gradients of the same users in every round
-      3  the noise is made once and handed out in pieces to whoever is online
-      federated  parties send noisy profiles of implicit factorization, a server averages them
+      2  in every round, a third party adds up masked gradients of the same users
+      3  users may leave; the hidden noise is drawn once and sent in pieces to those online
+      federated  parties send noisy profiles, and a server averages them
 
     examples:
       dpmc protocol 2 movie-night --epsilon 1

@@ -68,7 +68,7 @@ class HeldOutOrTests(HeldOutOptions):
     """Options for held-out ratings, or files to test on.
 
     Args:
-        test (FILE): official test ratings, one file per DATA
+        test (FILE): files of test ratings, one for each DATA
     """
 
     test: list[str] | None = None
@@ -79,10 +79,10 @@ class GridOptions:
     """Options for what is combined, as `Grid.argv` writes them.
 
     Args:
-        preset (NAME): a named grid; other options replace its parts
-        mechanisms (ID): methods, separated by commas or spaces
-        epsilons (E): budgets: 0.5,1,2 or LO:HI:COUNT, evenly spaced in the logarithm
-        seeds: seeds: 1,2,3 or FIRST:LAST (default 1:5)
+        preset (NAME): name of a grid; other options override it
+        mechanisms (ID): ids of mechanisms, separated by commas or spaces
+        epsilons (E): privacy budgets: 0.5,1,2 or LO:HI:COUNT, spaced evenly on a logarithmic scale
+        seeds: 1,2,3 or FIRST:LAST (default 1:5)
         prepare: preparation, as for dpmc fit (repeatable, in order)
     """
 
@@ -152,14 +152,14 @@ def run_sweep(
 ) -> None:
     """Run a grid of mechanisms, epsilons and seeds.
 
-    Run every combination of data, mechanism, settings, epsilon and seed, with the floor and the
-    method without privacy beside them, and store each result.
+    Run every combination of data, mechanism, settings, epsilon and seed, and store each result. The
+    baselines and the runs without privacy are included.
 
     Args:
-        jobs (N): processes (default: one per core)
-        cluster (ADDRESS): a Dask scheduler instead, tcp://HOST:PORT
+        jobs (N): number of processes (default: one per core)
+        cluster (ADDRESS): use a Dask scheduler instead, tcp://HOST:PORT
         store (FILE): result store (default: the shared one)
-        skip_shipped: leave out the runs that ship with the samples
+        skip_shipped: skip the runs that ship with the samples
         json: progress as JSON lines on standard output
 
     examples:
@@ -167,9 +167,9 @@ def run_sweep(
       dpmc sweep --data u1.base --test u1.test --mechanisms output --epsilons 1 4 --set bound=0.1,1
       dpmc sweep --preset lwhm22-3b --jobs 2
 
-    Every finished run is a row of the store at once. Ctrl-C, a crash or a power cut lose none of
-    them: the same command goes on where it stopped. Two sweeps on one store share their work. Rows
-    do not depend on --jobs, --cluster or the order.
+    The store keeps every finished run at once. After Ctrl-C, a crash or a power cut, the same
+    command continues where it stopped. Two sweeps on one store share their work. Results do not
+    depend on --jobs, --cluster or the order.
 
     presets:
     """

@@ -89,8 +89,8 @@ def render_answer_key() -> str:
     """Render the right options, what slides reveal at first, and the teacher's lines."""
     blocks = [
         text.render_paragraphs(
-            "Text and pictures are those before anything has been moved. Where a button throws,"
-            " every visitor sees another throw than the one printed here."
+            "Texts and pictures show each step before anything is changed. A button that throws a"
+            " coin gives every visitor another throw than the one printed here."
         )
     ]
     for lesson in LESSONS.values():
@@ -110,7 +110,7 @@ def _render_answer(slide: Slide) -> str:
     blocks = [f"<h3>{escape(slide.title)}</h3>"]
     question = slide.predict
     if question is not None:
-        right = "there is no right answer; a reason counts."
+        right = "There is no right answer, but give a reason."
         right = right if question.right is None else question.options[question.right]
         blocks.append(f"<p>{escape(question.question)} <b>{escape(right)}</b></p>")
     reveal = slide.reveal(slide.start)
@@ -189,14 +189,14 @@ def render_plan(minutes: int) -> str:
             )
             left_lessons.append(f"{lesson.title}{detail}")
     instructions = [
-        "Before: start the server with make class, print a worksheet for everybody and the answer"
-        " key for yourself, and open the page Learn with Projector on. Try one phone in the network"
-        " of the room. If it does not arrive, let the class throw a real coin and count hands: the"
-        " page Class says how.",
-        "Ask nothing that you would not ask by show of hands.",
+        "Before the lesson, start the server with make class. Print a worksheet for everybody and"
+        " the answer key for yourself. Open the page Learn with Projector on. Try one phone in the"
+        " network of the room. If it does not arrive, let the class throw a real coin and count"
+        " hands; the page Class says how.",
+        "Do not ask what you would not ask by show of hands.",
     ]
     if left_lessons:
-        instructions.append(f"Left for home, alone on the page Learn: {'; '.join(left_lessons)}.")
+        instructions.append(f"For homework, alone on the page Learn: {'; '.join(left_lessons)}.")
     rows = [(f"{turn.start}-{turn.end}", *turn[2:]) for turn in schedule_turns(minutes)]
     columns = zip(("Minute", "Step", "Teacher", "Class"), zip(*rows, strict=True), strict=True)
     blocks = [text.render_paragraphs(*instructions), text.render_table(dict(columns))]
@@ -247,13 +247,13 @@ def schedule_turns(minutes: int) -> Iterator[Turn]:
             for slide in plan_part.slides
         ]
         sees_reports = locked and any(slide.in_class for slide in plan_part.slides)
-        report_text = "looks at its own reports, " if sees_reports else ""
+        report_text = "look at your own reports, " if sees_reports else ""
         yield Turn(
             start,
             end,
             f"{lesson.number}. {lesson.title}",
-            f"On the page Learn. {'; '.join(slide_steps)}. Reads aloud: {lesson.take_home}",
-            f"Predicts by show of hands, {report_text}moves, writes.",
+            f"On the page Learn: {'; '.join(slide_steps)}. Read aloud: {lesson.take_home}",
+            f"Predict by show of hands, {report_text}change something, write.",
         )
 
 

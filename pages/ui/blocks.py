@@ -220,7 +220,7 @@ def show_table(
 
 
 def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
-    """Show a mechanism's guarantee: what is protected, claimed, certified and measured."""
+    """Show a mechanism's guarantee: what is protected, claimed, proved and measured."""
     description = cards.build_privacy_card(privacy_guarantee, columns=sources.get_column_roles())
     measurement = find_measurement(
         id, privacy_guarantee.claimed.epsilon if privacy_guarantee.claimed else 1.0
@@ -230,7 +230,7 @@ def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
     unit = privacy_guarantee.change.label
     proved = cards.format_budget(certified_budget.epsilon, certified_budget.delta)
     if description.upheld:
-        st.badge(f"certified: epsilon {proved} {unit}", icon=":material/verified:", color="green")
+        st.badge(f"proved: epsilon {proved} {unit}", icon=":material/verified:", color="green")
     else:
         claimed = (
             cards.format_budget(*dataclasses.astuple(privacy_guarantee.claimed))
@@ -239,7 +239,7 @@ def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
         )
         refuted = any(map(measurements.is_refuted, list_attacks(id)))
         st.badge(
-            f"{'refuted: ' * refuted}claimed {claimed}, certified {proved} {unit}",
+            f"{'refuted: ' * refuted}claimed {claimed}, proved {proved} {unit}",
             icon=":material/cancel:" if refuted else ":material/radio_button_unchecked:",
             color="red" if refuted else "orange",
         )
@@ -249,8 +249,8 @@ def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
         st.caption(f"**{capitalise(name)}**: {escape(format_sentence(text))}")
     if measurement is not None:
         st.caption(
-            f"**Measured**: {escape(measurements.format_measured_bound(measurement))}, set to"
-            f" epsilon {measurement.epsilon:g}."
+            f"**Measured at epsilon {measurement.epsilon:g}**:"
+            f" {escape(measurements.format_measured_bound(measurement))}."
         )
     show_paper_links(id)
 
@@ -414,7 +414,7 @@ def show_job_progress(now: Snapshot) -> None:
     if now.stopping:
         message = f"stopping … {label}".strip()
     elif now.state == "queued":
-        message = f"place {now.ahead + 1} in the queue: {MAX_RUNNING_JOBS} run at a time"
+        message = f"Place {now.ahead + 1} in the queue. Only {MAX_RUNNING_JOBS} jobs run at a time."
     elif now.paused:
         message = f"paused · {label}"
     else:

@@ -45,10 +45,9 @@ PHONE_VISIT = "about 10 kB"
 PAGE_VISIT = "0.2 MB and more"
 # Said on the phone and on the projector.
 PRIVACY_NOTICE = (
-    "Your answer is randomised before it is sent, provided this page runs the code shown; whoever "
-    "serves it, or alters plain HTTP on the way, could change that. The server sees your address "
-    "and that you took part. Each report moves anyone's odds at most e^epsilon-fold. Do not ask "
-    "what you would not ask by show of hands."
+    "This phone changes your answer at random before it sends it. That holds only if nobody on the "
+    "network or the server has changed this page. The server sees your address and that you took "
+    "part. Do not ask what you would not ask by show of hands."
 )
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,}", re.ASCII)
 _ALL_INTERFACES = (None, "", "0.0.0.0", "::")

@@ -151,6 +151,7 @@ async def _serve_page(request: Request) -> HTMLResponse:
         if (answer.status === 403) document.documentElement.innerHTML = await answer.text();
       });"""
     html = html.replace("<head>", f"<head><script>{script}</script>", 1)
+    html = html.replace('<div id="root">', f'{shell.ACCESS}<div id="root">', 1)
     # Behind the styles that Streamlit adds to the head, which it overrides.
     html = html.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>", 1)
     return HTMLResponse(html, headers={"cache-control": "no-cache"})

@@ -68,7 +68,7 @@ def apply_link_choice(key: str, description: str, names: Mapping[Any, str]) -> N
         label = accepted_labels.get(text.lower()) or accepted_labels.get(bare_text.lower())
         if label is None:
             add_note(
-                f"The link asks for {description} “{text[:40]}”, which is not here; it is left out."
+                f"The link asks for {description} “{text[:40]}”, which this page does not have."
             )
         else:
             accepted.append(label)
@@ -145,7 +145,7 @@ def note_impossible_value(key: str, description: str) -> None:
     """Note a value in the address that its widget will not accept."""
     requested = st.query_params[key][:40]
     add_note(
-        f"The link asks for {description} “{requested}”, which is not possible; using the default."
+        f"The link asks for {description} “{requested}”, which is impossible. The default is used."
     )
 
 

@@ -199,11 +199,11 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
     displayed_name = names.get(st.session_state.get("mechanism"), requested)
     if unavailable in registry.MECHANISMS:
         state.add_note(
-            f"{registry.get_mechanism(unavailable).name} is not to be had here; {displayed_name}"
-            " stands in for it."
+            f"{registry.get_mechanism(unavailable).name} is not available here. The page shows"
+            f" {displayed_name} instead."
         )
     with st.popover(f"Mechanism: **{blocks.escape(displayed_name)}**"):
-        st.caption("● certified, ○ only claimed; what it predicts; what it publishes.")
+        st.caption("● proved, ○ claimed only, ⊗ refuted; then what it predicts and publishes.")
         st.html(_build_heading_style("mechanism", headings))
         chosen = st.radio(
             "Mechanism",

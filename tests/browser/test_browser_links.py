@@ -153,7 +153,7 @@ def test_what_is_chosen_by_mouse_joins_the_address(page, server):
 def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     navigate_to(page, "Protocol")
-    page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
+    page.get_by_role("heading", name="Can a recommender learn without seeing ratings?").wait_for()
     settle(page)
     page.get_by_role("button", name="Rules").click()
     settle(page)
@@ -167,7 +167,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     page.get_by_role("heading", name="What the noise looks like").wait_for()
     settle(page)
     navigate_to(page, "Protocol")
-    page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
+    page.get_by_role("heading", name="Can a recommender learn without seeing ratings?").wait_for()
     settle(page)
     page.get_by_role("button", name="Rules").click()
     assert field.input_value() == chosen

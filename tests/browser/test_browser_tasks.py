@@ -107,11 +107,11 @@ def test_why_the_claim_of_output_perturbation_fails(start):
     start.keyboard.press("Escape")
     settle(start)
     proved = find_text(
-        start, r"Claimed 1, certified ([\d,]+) per rating; measured at least ([\d.]+)"
+        start, r"; epsilon ([\d,]+) is proved. The last attack measured at least ([\d.]+)"
     )
     assert int(proved[1].replace(",", "")) > 1000
     assert float(proved[2]) > 1
-    start.get_by_role("button", name="Why?").click()
+    start.get_by_role("button", name="Read why").click()
     settle(start)
     assert find_text(start, "one rating moves many cells")
     assert count_clicks(start) <= 5
@@ -119,14 +119,14 @@ def test_why_the_claim_of_output_perturbation_fails(start):
 
 @pytest.mark.slow
 def test_the_attack_on_the_protocol_is_run_and_says_what_it_shows(start):
-    turn_to(start, "Protocol", "Can a recommender learn without seeing?")
-    press_button(start, "Let the third party try")
-    assert find_text(start, "recovers 0 of 4 differences of gradients.*fresh masks")
+    turn_to(start, "Protocol", "Can a recommender learn without seeing ratings?")
+    press_button(start, "Attack as the third party")
+    assert find_text(start, "recovers 0 of 4 differences of gradients.*Fresh masks")
     assert find_text(start, "Switch the masks off and compare")
     start.get_by_text("Masks", exact=True).click()
     settle(start)
-    assert find_text(start, "recovers 4 of 4 differences of gradients.*the difference lies open")
-    assert find_text(start, "an active recommender reads A off exactly")
+    assert find_text(start, "recovers 4 of 4 differences of gradients.*the difference is visible")
+    assert find_text(start, "chooses what it sends computes A exactly")
     assert count_clicks(start) <= 4
 
 

@@ -131,7 +131,7 @@ def test_the_card_below_follows_the_slider(instrument):
     page.wait_for_url(re.compile("epsilon=3"))
     settle(page)
     page.get_by_text("Why? The promise").click()
-    expect(page.get_by_text("certified: epsilon 3")).to_be_visible()
+    expect(page.get_by_text("proved: epsilon 3")).to_be_visible()
 
 
 @pytest.mark.slow

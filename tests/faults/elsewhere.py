@@ -95,8 +95,8 @@ ELSEWHERE = [
     ),
     *family_of(
         "elsewhere", "pages/guarantees.py",
-        ("the report of an audit lacks its first finding", OTHER, "for one in report.findings:",
-         "for one in report.findings[1:]:",
+        ("the report of an audit lacks its first finding", OTHER, "for finding in report.findings:",
+         "for finding in report.findings[1:]:",
          named("page_guarantees", "test_an_audit_that_finds_nothing_confirms_nothing")),
         ("a privacy card ignores the cap on ratings", SCALE, "min(cap, public.cap or cap)",
          "public.cap or 2 * cap",

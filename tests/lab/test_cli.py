@@ -296,7 +296,9 @@ def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
     argv = ("guarantees", "--users", 100, "--items", 2, "--range", "1:5")
     status, out, _ = dpmc(*argv)
     assert status == 0
-    assert "dpals: has no card here: rank must be <= items = 2, got 3" in " ".join(out.split())
+    assert "dpals: no guarantee for these facts: rank must be <= items = 2, got 3" in " ".join(
+        out.split()
+    )
     _, out, _ = dpmc(*argv, "--json")
     assert "dpals" not in {entry["mechanism"] for entry in json.loads(out)}
 

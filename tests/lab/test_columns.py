@@ -141,7 +141,7 @@ def test_a_guessed_person_is_promised_nothing(
     for argv in (release, ["answer", plain, "--range", "1:5", "--json"]):
         assert main(argv) == 1
         message = capsys.readouterr().err
-        assert "plain.csv: the column of users is guessed (column 1)" in message
+        assert "plain.csv: the program guessed the column of users (column 1)" in message
         assert "--user COLUMN" in message
     assert not out.exists()
     fit = ["fit", plain, "private-effects", "--epsilon", "1", "--range", "1:5"]

@@ -237,7 +237,7 @@ def check_two_coins(epsilon, displayed):
     last = 10.0 ** -len(displayed[3].partition(".")[2])
     assert two == pytest.approx(100 - 2 * flip)
     assert abs(two - 100 * (1 - 2 * lie(epsilon))) < last
-    return [two, 100, 2, 100 * lie(epsilon), 100]
+    return [two, 100, 2, 100 * lie(epsilon)]
 
 
 def coin(key, m, dots, displayed):
@@ -252,12 +252,12 @@ def coin(key, m, dots, displayed):
             100,
         ]
     if key == "deny":
-        expected = [100 * (1 - f), 100, 100 * f, 100, *check_two_coins(e, displayed[4:9]), 100]
+        expected = [100 * (1 - f), 100, 100 * f, 100, *check_two_coins(e, displayed[4:8]), 100]
         return [], expected, [], {"You tapped yes": (1 - f, f), "You tapped no": (f, 1 - f)}
     if key == "evidence":
         other = {"yes": "no", "no": "yes"}[m["sent"]]
         world = {f"Tapped {m['sent']}": (1 - f,), f"Tapped {other}": (f,)}
-        expected = [math.exp(e), 100 * (1 - f), 100 * f, e, 100]
+        expected = [math.exp(e), 100 * (1 - f), 100, 100 * f, 100, e, 100]
         return [2, 2, 4, math.exp(2)], expected, [], world
     flip_chances = tuple(map(lie, STOPS))
     expected = [e, 100 * f, 100, 0.1, 100 * flip_chances[0], 10, 100 * flip_chances[-1]]
@@ -308,10 +308,10 @@ def crowd(key, m, dots, displayed):
             [],
             lines,
         )
-    expected = [n_people, 100 * compute_half_width(n_people, f), 50, 50, 100 * (1 - f), 100]
+    expected = [n_people, 100 * compute_half_width(n_people, f), 100 * (1 - f)]
     lines = {
-        "the crowd's share, plus or minus": tuple(compute_half_width(n, f) for n in PEOPLE),
-        "my report: the best guess is right": (1 - f,) * len(PEOPLE),
+        "share of the crowd, plus or minus": tuple(compute_half_width(n, f) for n in PEOPLE),
+        "best guess from my report is right": (1 - f,) * len(PEOPLE),
     }
     return [10_000, 30], expected, [], lines
 
@@ -319,15 +319,15 @@ def crowd(key, m, dots, displayed):
 def attacker(key, m, *_):
     b, e = m["before"], m["epsilon"]
     if key == "even":
-        expected = [100 * compute_success(e, 1, b), 100, 100 * max(b, 1 - b), 100 * b]
+        expected = to_percent(compute_success(e, 1, b), max(b, 1 - b), b)
         line = {"with the report": tuple(compute_success(stop, 1, b) for stop in STOPS)}
-        return [1, 100, 50, 100 * compute_success(1), 100], expected, [], line
+        return [1, 50, 100 * compute_success(1), 100], expected, [], line
     if key == "without":
         up, down = compute_certainty(b, e), compute_certainty(b, e, "no")
         before = [80, 80, 100 * compute_certainty(0.8, 1), 100]
         world = {"Your phone sent no": (down,), "You did not take part": (b,)}
         world["Your phone sent yes"] = (up,)
-        return before, [*to_percent(b, up, down), 100], [], world
+        return before, to_percent(b, up, down), [], world
     answer = m.get("sent", "yes")
     now, step = compute_certainty(b, e, answer), math.exp(e)
     lines = {
@@ -347,27 +347,27 @@ def again(key, m, dots, _):
     if key == "person":
         rated = int(m["rated"])
         line = tuple(compute_success(e, n) for n in range(1, 21))
-        expected = [rated * e, rated, e, 50, 50, 100 * (1 - f), 100, 100 * line[rated - 1]]
-        lines = {"which of two opposite tastes": line, "one rating": (1 - f,) * 20}
+        expected = [rated * e, rated, e, 100 * (1 - f), 100 * line[rated - 1]]
+        lines = {"one of two opposite tastes": line, "one rating": (1 - f,) * 20}
         return [1, 20, 1 / 20, 1, 20], expected, [], lines
     times, ten = int(m["times"]), range(1, 11)
     if key == "add":
         lines = {"all together": tuple(e * n for n in ten), "the last one": (e,) * 10}
         return [2, 5, 2, 10, 32], [e * times, times, e], [], lines
     if key == "keep":
-        lines = {"thrown anew": tuple(compute_success(e, n) for n in ten), "kept": (1 - f,) * 10}
-        return [10, 10], [100 * (1 - f), 100, 100 * compute_success(e, times)], [], lines
+        lines = {"new throw each time": tuple(compute_success(e, n) for n in ten)}
+        lines["same report each time"] = (1 - f,) * 10
+        return [10, 10], to_percent(1 - f, compute_success(e, times)), [], lines
     b = m["before"]
     prior_guess = max(b, 1 - b)
     limit = max(prior_guess, 1 - lie(e * times))
     expected = [
         100 * compute_success(e, times, b),
-        100,
         times,
         *to_percent(compute_success(e, 1, b), prior_guess),
     ]
     expected += [sum(dots.reports), times, 100 * b, e * times, 100 * limit]
-    before = [50, 50, 1, 100 * compute_success(1), 100, 10, 100]
+    before = [1, 100 * compute_success(1), 10]
     before += to_percent(compute_success(1), compute_success(1, 10), 1 - lie(10))
     return before, expected, [50, 50]
 
@@ -383,12 +383,12 @@ def claim(key, m, *_):
     if key == "sum":
         sums = list(accumulate(changes))
         counts, n_cells = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000), int(m["cells"])
-        line = {"moved together": tuple(sums[n - 1] for n in counts), "the proof takes": 2}
+        line = {"total change": tuple(sums[n - 1] for n in counts), "the proof assumes": 2}
         expected = [sums[-1], 2, changes[0], n_cells, sums[n_cells - 1]]
         return [4, 2, single_changes[0], 2, sum(single_changes)], expected, [], line
     e = m["epsilon"]
     if key == "promise":
-        lines = {"certified, at most": CELLS, "at least, by this rating": min_epsilon, "claimed": 1}
+        lines = {"proved, at most": CELLS, "measured, at least": min_epsilon, "claimed": 1}
         lines = {name: tuple(math.log10(n * s) for s in STOPS) for name, n in lines.items()}
         expected = [min_epsilon * e, e, read_audit(), 1, CELLS * e, CELLS]
         return [1, math.e, 1, own_least, CELLS], expected, [], lines
@@ -400,8 +400,8 @@ def claim(key, m, *_):
         e,
     ]
     lines = {
-        "flips, certified": tuple(compute_gain_share("input-flip", s) for s in STOPS),
-        "this method, only claimed": tuple(compute_gain_share("output", s) for s in STOPS),
+        "flipped ratings, proved": tuple(compute_gain_share("input-flip", s) for s in STOPS),
+        "this method, claimed only": tuple(compute_gain_share("output", s) for s in STOPS),
     }
     expected = [CELLS, FILM_CELLS, scale, -BOUND, BOUND, *gains]
     return [CELLS, 2, own_least, CELLS], expected, [], lines
@@ -410,22 +410,19 @@ def claim(key, m, *_):
 def choose(key, m, *_):
     e, mechanism = m["epsilon"], "private-effects"
     chance = compute_success(e)
-    numbers = [*compute_significant_share("input-flip", e), 50, 50, 100 * chance, 100]
-    baseline_numbers = [20, 100 * compute_success(e, 20), 100]
+    numbers = [*compute_significant_share("input-flip", e), 100 * chance]
+    baseline_numbers = [20, 100 * compute_success(e, 20)]
     if key == "price":
         before = [1, *to_percent(*(compute_gain_share("input-flip", s) for s in (0.3, 1, 3)))]
-        lines = {"gain kept": tuple(compute_gain_share("input-flip", s) for s in STOPS)}
+        lines = {"benefit kept": tuple(compute_gain_share("input-flip", s) for s in STOPS)}
         lines["attacker right"] = tuple(map(compute_success, STOPS))
         return before, numbers + baseline_numbers, [], lines
     if key == "decide":
         world = [max(0, compute_gain_share("input-flip", e)), chance, compute_success(e, 20)]
-        return [], [e, *numbers, 100, 50, 50], [], world
+        return [], [e, *numbers, 50, 50], [], world
     effects_numbers = [
         *compute_significant_share(mechanism, e),
-        50,
-        50,
         100 * gaussian_success(e),
-        100,
     ]
     if key == "unit":
         effects_share, flip_share = (

@@ -372,7 +372,7 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
 
 
 def test_the_head_of_a_column_is_never_cut_off():
-    head = "per user: empty row, certified"
+    head = "proved per user: empty row"
     narrow = st.column_config.TextColumn(width=64)
     display = Mock()
     blocks.show_table({head: ["1"]}, container=display, column_config={head: narrow})

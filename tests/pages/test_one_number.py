@@ -16,7 +16,6 @@ from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, lines
 from pages.ui import runs, sources
 from tests.page_helpers import (
-    list_charts,
     open_page,
     press_button,
     read_all_text,
@@ -130,7 +129,7 @@ def add_what_if(statements, app, metric, target):
         attacker=read_attack(attack[view["stop"]]),
         seeds=read_seeds(text),
         split=find_one(r"Tested on ([^.]*)\.", text),
-        certified=find_one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", read_badge(app)),
+        certified=find_one(r"(?:proved: |proved )(?:epsilon )?([^\n]*)", read_badge(app)),
     )
     app.session_state["numbers"] = True
     app.run()
@@ -184,34 +183,26 @@ def add_compare(statements, app, epsilon):
     return ends[1] - ends[0]
 
 
-def add_guarantees(statements, app, id, epsilon):
-    app.session_state["attacker table"] = app.session_state["every claim"] = True
+def add_guarantees(statements, app, id):
+    app.session_state["every claim"] = True
     app.run()
     assert not app.exception
-    table = find_table(app, "epsilon", "right at most (%)")
-    right = table[table["epsilon"] == epsilon]["right at most (%)"].iloc[0]
-    claims = find_table(app, "mechanism", "certified", "delta")
+    claims = find_table(app, "mechanism", "proved", "delta")
     name = registry.get_short_name(id)
     row = claims[claims["mechanism"] == name].iloc[0]
     delta = "" if row["delta"] == "0" else f", delta {row['delta']}"
-    unit = row["claimed and certified count"].partition(":")[0]
-    statements.add(
-        "Guarantees, its chart",
-        attacker_rounded=None if right.startswith(">") else f"{float(right):.0f}",
-    )
-    panel, _ = (
+    unit = row["claimed and proved count"].partition(":")[0]
+    panel, *_ = (
         read_attack(m.value.replace("\\", "")) for m in app.markdown if "who asks" in m.value
     )
     statements.add("Guarantees, its panel", attacker=panel)
     lower_bound = panel and find_one(r"at most (\d+)$", panel)
     statements.add("Guarantees, its panel", attacker_rounded=lower_bound)
-    statements.add("Guarantees, its table", certified=f"{row['certified']}{delta} {unit}")
+    statements.add("Guarantees, its table", certified=f"{row['proved']}{delta} {unit}")
     statements.add(
         "Guarantees, its card",
-        certified=find_one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", read_badge(app)),
+        certified=find_one(r"(?:proved: |proved )(?:epsilon )?([^\n]*)", read_badge(app)),
     )
-    alt = next(c.proto.alt for c in list_charts(app) if "attacker" in c.proto.alt)
-    statements.add("Guarantees, in words", attacker=read_attack(alt))
 
 
 def add_train(statements, app, metric):
@@ -235,7 +226,7 @@ def add_train(statements, app, metric):
     statements.add("Train, its card", run=find_one(rf"\*\*{number}", metric_text))
     statements.add(
         "Train, its badge",
-        certified=find_one(r"certified:? (?:epsilon )?([^\n]*)", read_badge(app)),
+        certified=find_one(r"proved:? (?:epsilon )?([^\n]*)", read_badge(app)),
     )
     add_curve(statements, "Train, of the curve", read_all_text(app), "1")
 
@@ -288,7 +279,7 @@ def read_pages(statements, data, id, target, *, with_features=False):
     for name in ("guarantees", "train", "answer"):
         app = open_page(name, data=data, mechanism=id, **params)
         if name == "guarantees":
-            add_guarantees(statements, app, id, 1.0)
+            add_guarantees(statements, app, id)
         if name == "train":
             add_train(statements, app, metric)
         check_deltas(app)
@@ -317,7 +308,7 @@ def test_a_paper_s_proof_is_the_card_s():
     statements.add(
         "Papers", certified=find_one(r"\*\*Input[^*]*\*\*: Epsilon ([\d.]+ per \w+)", text)
     )
-    add_guarantees(statements, open_page("guarantees", data="restaurants", mechanism=id), id, 1.0)
+    add_guarantees(statements, open_page("guarantees", data="restaurants", mechanism=id), id)
     statements.check("certified")
 
 
@@ -338,7 +329,7 @@ def test_the_command_says_what_the_pages_say(capsys, data, id, protect):
     metric = lines.list_plotted_metrics(task)[0]
     app = open_page(data=data, mechanism=id)
     add_what_if(statements, app, metric, view_goal(app))
-    add_guarantees(statements, open_page("guarantees", data=data, mechanism=id), id, 1.0)
+    add_guarantees(statements, open_page("guarantees", data=data, mechanism=id), id)
     document = run_answer(capsys, data, protect, task, curve=data == "restaurants")
     assert document["mechanism"] == id
     add_answer(statements, document, metric)

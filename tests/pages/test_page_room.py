@@ -204,8 +204,8 @@ def test_a_question_and_another_epsilon_come_without_losing_the_room():
     press_button(app, "Next question")
     assert room.view().describe_for_phones()["epsilon"] == 1.0
     assert "claimed 1, certified: epsilon 1 per answer" in read_all_text(app)
-    assert "2 answers, has spent epsilon 3" in read_all_text(app)
-    assert "2.8-fold" in read_all_text(app)
+    assert "(2 answers) has spent epsilon 3" in read_all_text(app)
+    assert "a factor of 2.8" in read_all_text(app)
     press_button(app, "Ask again")  # nobody has answered it: it stays
     press_button(app, "Back")
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][0]
@@ -366,7 +366,7 @@ def test_a_guess_waits_for_the_open_question_and_changes_no_shortcut(monkeypatch
     assert find_button(app, "Ask again").disabled
     press_button(app, "Next question")  # an open question again
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
-    press_button(lesson, "Show without predicting")  # and the guess is revealed
+    press_button(lesson, "Show the answer")  # and the guess is revealed
     assert room.view().guess_polls[0].locked
     assert room.view().describe_for_phones()["question"] == EXAMPLE_QUESTIONS["Warm-up"][1]
     assert room.view().describe_for_phones()["open"]
@@ -451,14 +451,14 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
         ("data", {"way": "upload"}, "upload files"),
         ("data", {"way": "public"}, "download data sets"),
         ("compare", {"data": "one-bit-lab", "grid": "custom", "seeds": "50"}, "compute it"),
-        ("guarantees", {}, "start an audit"),
+        ("guarantees", {}, "start an attack"),
         ("answer", {}, "compute an answer"),
         ("papers", {"experiment": "z16-generated"}, "run an experiment"),
     )
     labels = (
         "Run it again",
         "Start",
-        "Try to refute it",
+        "Attack this claim",
         "Get the answer",
         "Accept these terms and download",
     )

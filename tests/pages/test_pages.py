@@ -70,7 +70,7 @@ def test_a_page_opens_on_its_own_with_one_sentence_that_says_what_to_do(name):
     assert len(app.title) == 1
     if name != "what_if":  # says it beside its slider
         sentence = app.markdown[0].value.replace("*", "")
-        assert sentence.partition(" ○")[0].endswith(".")  # a legend may follow it
+        assert sentence.partition(" ●")[0].endswith(".")  # a legend may follow it
     assert not app.error
 
 
@@ -802,11 +802,11 @@ def test_the_table_of_guarantees_shows_claims_and_proofs_in_both_units():
     app = open_page("guarantees", data="movie-night", epsilon="2")
     app.session_state["every claim"] = True
     app.run()
-    table = next(t.value for t in app.dataframe if "certified" in t.value.columns)
+    table = next(t.value for t in app.dataframe if "proved" in t.value.columns)
     names = [registry.get_short_name(id) for id in registry.list_suitable_mechanisms()]
     assert sorted(table["mechanism"]) == sorted(names)
     assert max(map(len, names)) < 20  # none is cut off on a phone
-    assert list(table)[1:5] == ["claimed", "certified", "measured", cards.PER_USER]
+    assert list(table)[1:5] == ["claimed", "proved", "measured", cards.PER_USER]
     assert set(table["claimed"]) == {"2"}
     by_name = table.set_index("mechanism")
     assert by_name.loc["Input", cards.PER_USER] == "no bound"
