@@ -116,7 +116,7 @@ def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
     }
     used = set(re.findall(r"#[0-9a-f]{6}", text))
     assert used <= mapped
-    assert {charts.INK, charts.MISSING, charts.ACCENT} <= used
+    assert {charts.INK, charts.ACCENT} <= used
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
@@ -337,28 +337,16 @@ def build_block(before: list[list[float]], after: list[list[float]]) -> BeforeAf
     return BeforeAfter("signs", *grids, ("a", "b"), ("x", "y"))
 
 
-def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
+def test_two_values_have_names_on_the_axis():
     view = build_block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
     for id, labels in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
-        fig = charts_noise.plot_heatmaps(id, view)
-        entries = [trace["name"] for trace in fig.data if trace["type"] == "scatter"]
-        assert entries == [*labels, "no value"]
-        assert fig.layout["coloraxis"]["showscale"] is False
-        assert fig.layout["plot_bgcolor"] == charts.LIGHT.missing
         strip = charts_noise.plot_user_values(id, view, 0)
         assert strip.layout["yaxis"]["ticktext"] == labels
-        assert "grey" in noise.describe_block_colours(view)
-    numbers = build_block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
-    fig = charts_noise.plot_heatmaps("randomised-response", numbers)
-    assert fig.layout["coloraxis"]["showscale"]
-    assert all(trace["type"] == "heatmap" for trace in fig.data)
-    assert "grey" not in noise.describe_block_colours(numbers)
-    assert "grey" in noise.describe_block_colours(build_block([[1, 1]], [[1, math.nan]]))
 
 
 def test_a_single_line_is_not_told_apart_from_others():
-    assert "Bold" not in noise.describe_scale_chart({"output"}, ["Laplace"], "per rating")
-    assert "Bold" in noise.describe_scale_chart({"output", "gradient"}, [], "per rating")
+    assert "Thick" not in noise.describe_scale_chart({"output"}, ["Laplace"], "per rating")
+    assert "Thick" in noise.describe_scale_chart({"output", "gradient"}, [], "per rating")
 
 
 def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_that_wraps():
