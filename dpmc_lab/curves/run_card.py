@@ -204,6 +204,12 @@ def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
     )
 
 
+def format_run_epsilon(run: RememberedRun) -> str:
+    """Return ' · epsilon 1', or nothing for a run without epsilon."""
+    epsilon = run.details.get("epsilon")
+    return "" if epsilon is None else f" · epsilon {epsilon}"
+
+
 def _format_settings(mechanism: Mechanism) -> dict[str, str]:
     """Format the settings of a mechanism for people."""
     return {
@@ -264,7 +270,7 @@ def compare_runs(first: RememberedRun, second: RememberedRun) -> str:
         values = " and ".join(
             dict.fromkeys(first.metric.format_with_unit(run.value) for run in (first, second))
         )
-        return f"{names.capitalize()} are about equally good: {first.metric.label} {values}"
+        return f"{names.capitalize()} are equally good: {first.metric.label} {values}"
     better, worse = (first, second)
     if first.metric.sign * (first.value - second.value) < 0:
         better, worse = worse, better
