@@ -138,8 +138,8 @@ def fit(
 ) -> CommandReport:
     """Train one mechanism and measure it.
 
-    Train a mechanism; show its metrics beside guessing and no privacy, and what its privacy claim
-    covers.
+    Show the metrics of the mechanism, of the baseline and without privacy, and what its privacy
+    claim covers.
 
     Args:
         cluster (ADDRESS): DATA, a folder of Parquet files with all ratings of a user in one of

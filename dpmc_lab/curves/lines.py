@@ -168,9 +168,9 @@ class FlatLine:
 
 
 NO_PRIVACY = "no privacy"
-BASELINE = "guessing"
+BASELINE = "baseline"
 WITHOUT_OTHERS = "public facts alone"
-POPULAR_LIST = "a popular list"  # what guessing is where lists are made
+POPULAR_LIST = "a popular list"  # the baseline where lists are made
 _BASELINE_LABELS = {
     "private-constant": "one number for all",
     "private-own-mean": "own averages",
@@ -238,6 +238,11 @@ class CurveChart(NamedTuple):
             for name, curve in endpoints
             if (interval := curve.interval_at(epsilon)) is not None
         ]
+
+
+def refer_to_baseline(name: str) -> str:
+    """Return the name of a baseline as it stands in a sentence."""
+    return "the baseline" if name == BASELINE else name
 
 
 def format_baseline_name(id: str) -> str:
@@ -675,7 +680,8 @@ def describe_crossings(chart: CurveChart) -> list[str]:
         for rivals, finding in (
             (
                 private_baselines,
-                f"{format_baseline_name(chart.baseline_id(line))} {_WORSE_THAN_BASELINE}",
+                f"{refer_to_baseline(format_baseline_name(chart.baseline_id(line)))}"
+                f" {_WORSE_THAN_BASELINE}",
             ),
             (without_others, _WORSE_THAN_WITHOUT_OTHERS),
         ):
@@ -686,12 +692,10 @@ def describe_crossings(chart: CurveChart) -> list[str]:
     ]
 
 
-_BEYOND_NONPRIVATE = (
-    "the line without privacy in places: what that method believes fits less well here"
-)
-_WORSE_THAN_BASELINE = "in places: noise is taken for taste"
+_BEYOND_NONPRIVATE = "the line without privacy in places: that method fits these data less well"
+_WORSE_THAN_BASELINE = "in places: the model fits the noise"
 _WORSE_THAN_WITHOUT_OTHERS = (
-    "public facts and one's own ratings alone in places: others' add nothing there"
+    "public facts and own ratings alone in places: other people's ratings add nothing there"
 )
 
 
@@ -711,9 +715,8 @@ def format_caption(plotted_lines: Sequence[PlottedLine]) -> str:
     bands = "; ".join(sorted({describe_band(plotted.band) for plotted in plotted_lines}))
     versions = ", ".join(sorted({plotted.line.version for plotted in plotted_lines}))
     return bands and (
-        f"{format_sentence(bands)} Filled: certified; hollow: only claimed; a tick: measured at"
-        " 1. Version"
-        f" {versions}."
+        f"{format_sentence(bands)} Filled marker: proved. Open marker: claimed only. Short bar:"
+        f" measured at epsilon 1. Version {versions}."
     )
 
 

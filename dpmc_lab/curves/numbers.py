@@ -42,6 +42,7 @@ from dpmc_lab.curves.lines import (
     format_short_number,
     is_clearly_better,
     place_on_axis,
+    refer_to_baseline,
 )
 from dpmc_lab.curves.text import Table, build_table, format_count
 
@@ -456,7 +457,7 @@ def compute_gain_share(
         metric.sign * (current.mean - baseline.mean) / total_gain if total_gain > 0 else math.nan
     )
     baseline_name = format_baseline_name(chart.baseline_id(line))
-    unclear = UNCLEAR.format(baseline_name)
+    unclear = UNCLEAR.format(refer_to_baseline(baseline_name))
     if min(current.seeds, baseline.seeds) < MIN_SEEDS:
         label = ""
     elif not is_clearly_better(metric, best, baseline):
@@ -471,8 +472,8 @@ def compute_gain_share(
 
 
 def format_gain_share(share: float, baseline_name: str = BASELINE) -> str:
-    """Return 'keeps 79 % of the gain over guessing'."""
-    return f"keeps {100 * share:.0f} % of the gain over {baseline_name}"
+    """Return 'keeps 79 % of the gain over the baseline'."""
+    return f"keeps {100 * share:.0f} % of the gain over {refer_to_baseline(baseline_name)}"
 
 
 def find_clear_epsilon(chart: CurveChart, line: Line) -> float | None:
@@ -512,7 +513,8 @@ def describe_baseline_limit(chart: CurveChart) -> str:
     known_starts = [start for start in starts if start is not None]
     if not known_starts or len(known_starts) < len(starts):
         return ""
-    caveat = UNCLEAR.format(format_baseline_name(chart.baseline_id(rivals[0])))
+    name = format_baseline_name(chart.baseline_id(rivals[0]))
+    caveat = UNCLEAR.format(refer_to_baseline(name))
     if math.isinf(min(known_starts)):
         return f"{capitalise(caveat)} at any epsilon"
     if min(known_starts) <= min(float(line.epsilon[0]) for line in rivals):

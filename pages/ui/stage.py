@@ -23,7 +23,9 @@ STYLESHEET = """<style>
   height: var(--high) !important; min-height: var(--least); }
 .st-key-drawn.st-key-drawn { border: 0; padding: 0;
   min-height: max(var(--high, 60vh), var(--least, 22rem)); }
-:has(> * > .st-key-steering) .st-key-figure { --high: calc(60vh + 6.2rem); --least: 28rem; }
+@media (min-width: 801px) {
+  :has(> * > .st-key-steering) .st-key-figure { --high: calc(55vh + 5rem); --least: 28rem; }
+}
 .st-key-stage { flex-wrap: nowrap; }
 .st-key-stage > :has(> .st-key-figure) { flex: 1 1 0; min-width: 0; }
 .st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; margin-left: auto; }
@@ -33,7 +35,9 @@ STYLESHEET = """<style>
 @media (max-width: 800px) {
   .stMainBlockContainer:has(.st-key-choices) { padding-inline: 1rem; }
   .st-key-choices h1 { white-space: normal; }
-  :has(> * > .st-key-steering) .st-key-figure { --high: calc(60vh + 6.2rem); --least: 28rem; }
+  @media (min-width: 801px) {
+  :has(> * > .st-key-steering) .st-key-figure { --high: calc(55vh + 5rem); --least: 28rem; }
+}
 .st-key-stage { flex-wrap: wrap; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }

@@ -559,14 +559,14 @@ def test_below_which_epsilon_nothing_beats_guessing():
     picture = lines.CurveChart(metric, (late_line,), private_baselines=(build_baseline(0.64),))
     assert (
         numbers.describe_baseline_limit(picture)
-        == "Below epsilon 1 not clearly better than guessing"
+        == "Below epsilon 1 not clearly better than the baseline"
     )
     chosen = lines.CurveChart(metric, (late_line, build_baseline(0.64)))  # drawn like any other
     assert numbers.describe_baseline_limit(chosen) == numbers.describe_baseline_limit(picture)
     unreachable = picture._replace(private_baselines=(build_baseline(0.9),))
     assert (
         numbers.describe_baseline_limit(unreachable)
-        == "Not clearly better than guessing at any epsilon"
+        == "Not clearly better than the baseline at any epsilon"
     )
     # Always better.
     assert (
@@ -581,7 +581,7 @@ def test_below_which_epsilon_nothing_beats_guessing():
     )
     assert (
         numbers.describe_baseline_limit(sooner)
-        == "Below epsilon 0.2 not clearly better than guessing"
+        == "Below epsilon 0.2 not clearly better than the baseline"
     )
     two = build_line(rising, seeds=2)
     assert (

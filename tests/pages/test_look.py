@@ -163,8 +163,8 @@ def test_names_stand_beside_the_frame_apart_and_in_the_order_of_their_lines():
     fig = charts_compare.plot_comparison(picture, [], (0.1, 10), waiting=["dpmf"])
     check_names(fig)
     texts = [" ".join(lines) for *_, lines in list_name_boxes(fig)[0]]
-    assert texts[0].startswith("guessing: global")
-    assert texts[1].startswith("guessing: user")
+    assert texts[0].startswith("baseline: global")
+    assert texts[1].startswith("baseline: user")
     assert texts[2] == "no privacy 0.900"
     assert texts[-1] == "Private MF no curve yet"
     # a line that belongs to one method alone has its colour

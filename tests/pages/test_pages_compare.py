@@ -166,7 +166,7 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     # Its name is beside it.
     unnamed = [t for t in read_chart_spec(app)["data"] if not t.get("name")]
     assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
-    (baseline_trace,) = find_traces(app, "guessing: Private majority")
+    (baseline_trace,) = find_traces(app, "baseline: Private majority")
     with Store(read_only=True) as store:
         majority = compute_means(store, infos["private-majority"].id, "accuracy")
     assert baseline_trace["x"] == list(majority)
@@ -202,7 +202,7 @@ def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
     assert "No run" not in read_all_text(app)
     assert find_button(app, "Start") is None
     assert list(app.dataframe[0].value)[1:] == [f"{e:g}" for e in EPSILONS]
-    assert "guessing: Private majority" in list_charts(app)[0].proto.spec
+    assert "baseline: Private majority" in list_charts(app)[0].proto.spec
     assert not any("Rows (CSV)" in str(d.proto) for d in app.get("download_button"))
 
 
@@ -254,7 +254,7 @@ def test_a_guess_that_is_chosen_is_a_line_like_any_other():
     assert [t["name"].split(" · ")[0] for t in list_traces(app)] == [
         registry.get_mechanism(i).name for i in ids
     ]
-    assert not find_traces(app, "guessing")
+    assert not find_traces(app, "baseline")
 
 
 @pytest.mark.usefixtures("nothing_shipped")

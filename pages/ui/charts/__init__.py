@@ -44,7 +44,7 @@ class Theme(NamedTuple):
 
 
 LIGHT = Theme("dpmc-light", "#1c1e21", "#6b7076", "#e6e6e1", "#fdfdfc", "#b4b8bd", "#fdfdfc")
-DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#0b0d10", "#8b929b")
+DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#5d646d", "#d5d8dc")
 
 
 VALUE_COLORS = (RED, BLUE)  # of a scale of values: the lowest and the highest
