@@ -59,7 +59,7 @@ def page() -> None:
     else:
         show_shape(frame, drawn, mechanisms[epsilon], guarantees, blocks_by_epsilon, name)
     with frame.details:
-        show_sizes(id, epsilon, second, wide, settings, public)
+        show_sizes(id, [*mechanisms], settings, public)
 
 
 def suggest_additive_mechanism(data: str) -> None:
@@ -158,52 +158,25 @@ def show_shape(
             show_row(mechanism, next(iter(examples.values())))
 
 
-def show_sizes(
-    id: str,
-    epsilon: float,
-    second: float | None,
-    wide: bool,
-    settings: dict,
-    public: PublicFacts,
-) -> None:
-    """Show noise against epsilon, of the mechanisms that share the chosen one's kind of noise."""
-    st.header("The size of the noise at every epsilon")
-    views = state.memoize(
+def show_sizes(id: str, epsilons: list[float], settings: dict, public: PublicFacts) -> None:
+    """Show the size of the noise of each release against epsilon."""
+    grid = widgets.list_epsilons(st.session_state["wide"])
+    scales = state.memoize(
         "sizes",
-        (id, wide, settings, public),
-        lambda: compute_sizes(id, wide, settings, public),
+        (id, grid, settings, public),
+        lambda: noise.compute_noise_scales(id, grid, public, settings),
     )
-    unit = next((view.unit for other, _, view in views if other == id), None)
-    comparable = [entry for entry in views if entry[2].unit == unit]
-    if unit is None:
-        st.markdown("This mechanism adds no noise.")
+    scales = [release for release in scales if release.unit == scales[0].unit]
+    if not scales:
         return
-    rest = sorted({name for _, name, view in views if view.unit != unit})
-    label = registry.create(id, epsilon=epsilon, **settings).guarantee(public).change.label
+    st.header("The size of the noise at every epsilon")
     blocks.show_chart(
-        charts_noise.plot_noise_scales(comparable, id, unit, epsilon, second),
-        alt=noise.describe_noise_scales(comparable, epsilon),
+        charts_noise.plot_noise_scales(id, scales, epsilons),
+        alt=noise.describe_noise_scales(scales, epsilons[0]),
         key="scales",
-        caption=noise.describe_scale_chart({other for other, _, _ in comparable}, rest, label),
-        table=noise.tabulate_noise_scales(comparable),
+        caption="One line for each release. Vertical lines: the two epsilons.",
+        table=noise.tabulate_noise_scales(scales),
     )
-
-
-def compute_sizes(
-    id: str, wide: bool, settings: dict, public: PublicFacts
-) -> list[tuple[str, str, noise.NoiseScale]]:
-    """Return (id, name, noise against epsilon) of the chosen mechanism and those beside it."""
-    views = []
-    for other in registry.list_private_mechanisms(registry.get_mechanism(id).task):
-        scales = noise.compute_noise_scales(
-            other,
-            widgets.list_epsilons(wide),
-            public,
-            settings if other == id else {},
-            main=other != id,
-        )
-        views += [(other, registry.get_mechanism(other).name, view) for view in scales]
-    return views
 
 
 def show_row(mechanism: Mechanism, view: noise.BeforeAfter) -> None:

@@ -65,10 +65,8 @@ def move_slider_to(app, epsilon):
 
 
 def read_figure_help(app):
-    """What the page says of its figure where one asks for it."""
-    return unescape_markdown(
-        next((c.help for c in app.caption if c.value.startswith("Evaluation only")), "")
-    )
+    """Return the caption of the figure: seeds, grid and marks."""
+    return unescape_markdown(next((c.value for c in app.caption if " at each of " in c.value), ""))
 
 
 def read_all_text(app):

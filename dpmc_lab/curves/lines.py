@@ -625,10 +625,10 @@ def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
         certified_epsilons = line.certified[line.change.value]
         reason = ""
         if not np.isfinite(certified_epsilons).all():
-            reason = f"claimed, not certified: {line.reasons.get(line.change.value, '')}"
+            reason = f"its claim is not certified: {line.reasons.get(line.change.value, '')}"
         elif not (certified_epsilons <= claimed_epsilons * _SLACK).all():
             factor = format_short_number(float(np.max(certified_epsilons / claimed_epsilons)), 3)
-            reason = f"certified is up to {factor} times what is claimed {line.change.label}"
+            reason = f"its certified epsilon is up to {factor} times its claim {line.change.label}"
         return PlottedLine(line, claimed_epsilons, line.change.label, not reason, reason)
     change = {EpsilonUnit.RATING: RATING, EpsilonUnit.USER: USER_EMPTIED}[epsilon_unit]
     x = line.certified[change.value]
@@ -767,21 +767,6 @@ def tabulate_chart(plotted_lines: Sequence[PlottedLine], *, numbers_only: bool =
                 )
             )
     return build_table(("mechanism", "epsilon", "counts", "certified", *heads), rows)
-
-
-def tabulate_means(plotted_lines: Sequence[PlottedLine]) -> Table:
-    """Return means by the epsilon of the runs; names are short and settings stay."""
-    means_by_epsilon = {
-        "mechanism": [format_short_label(plotted.line) for plotted in plotted_lines]
-    }
-    for epsilon in sorted({float(e) for plotted in plotted_lines for e in plotted.line.epsilon}):
-        means_by_epsilon[f"{epsilon:g}"] = [
-            ""
-            if (interval := plotted.line.interval_at(epsilon)) is None
-            else plotted.line.metric.format_value(interval.mean)
-            for plotted in plotted_lines
-        ]
-    return means_by_epsilon
 
 
 def format_curve_ends(line: Line, x: Floats | None = None) -> str:

@@ -172,7 +172,8 @@ def compute_noise_views(
     views: dict[float, Density | ChannelChances] = {}
     for epsilon, release in releases.items():
         if isinstance(release, RandomizedResponse | SymbolChannel):
-            views[epsilon] = sample_channel(release, list_symbols(release, public))
+            symbols = list_symbols(release, public)
+            views[epsilon] = ChannelChances(release.query, symbols, release.matrix)
         elif isinstance(release, Additive | ModifiedLaplace):
             views[epsilon] = compute_density(release, reach=reach)
         else:
@@ -281,60 +282,26 @@ def list_symbols(release: RandomizedResponse | SymbolChannel, public: PublicFact
 
 
 class ChannelChances(NamedTuple):
-    """The chance of each output of a channel for each input, and the shares among draws.
+    """The exact chance of each output of a channel for each input.
 
     Attributes:
         query: of the release.
         symbols: names of the inputs and outputs.
-        matrix: array of shape (n_symbols, n_symbols), exact chances; rows are inputs.
-        sampled: array of the same shape, shares among draws.
+        matrix: array of shape (n_symbols, n_symbols); rows are inputs.
     """
 
     query: str
     symbols: Sequence[str]
     matrix: Floats
-    sampled: Floats
-
-
-def sample_channel(
-    release: RandomizedResponse | SymbolChannel,
-    symbols: Sequence[str] = (),
-    seed: int = 0,
-    draws: int = 1_000,
-) -> ChannelChances:
-    """Return the channel matrix and the shares of `draws` fresh outputs for each input."""
-    rng = np.random.default_rng(seed)
-    sampled = np.empty_like(release.matrix)
-    for symbol in range(len(sampled)):
-        outputs = _draw_outputs(release, symbol, draws, rng)
-        sampled[symbol] = np.bincount(outputs, minlength=sampled.shape[1]) / draws
-    return ChannelChances(release.query, symbols, release.matrix, sampled)
-
-
-def _draw_outputs(
-    release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: np.random.Generator
-) -> NDArray[np.integer]:
-    """Draw fresh outputs for one input; symbol 0 of a symbol channel is a missing cell."""
-    if isinstance(release, RandomizedResponse):
-        flat_release = dataclasses.replace(release, shape=(None,), sensitivity={})
-        return flat_release.publish(np.full(draws, symbol), rng)
-    from scipy.sparse import csr_array
-
-    row_release = dataclasses.replace(release, shape=(1, draws), sensitivity={})
-    entries = (np.full(draws, float(symbol)), np.arange(draws), [0, draws])
-    true_values = csr_array(entries, shape=(1, draws)) if symbol else csr_array((1, draws))
-    reported = row_release.publish(true_values, rng).data.astype(np.int64)
-    return np.concatenate([reported, np.zeros(draws - len(reported), dtype=np.int64)])
 
 
 def tabulate_channel(view: ChannelChances) -> Table:
-    """Return every chance of the channel as a row: input, output, exact chance, share of draws."""
-    _, names, *matrices = view
+    """Return every chance of the channel as a row: input, output, exact chance."""
     rows = [
-        (names[true], names[answer], *(round(float(v[true, answer]), 5) for v in matrices))
+        (view.symbols[true], view.symbols[answer], round(float(view.matrix[true, answer]), 5))
         for true, answer in np.ndindex(view.matrix.shape)
     ]
-    return build_table(("true value", "answer", "chance", "share of draws"), rows)
+    return build_table(("true value", "answer", "chance"), rows)
 
 
 class NoiseScale(NamedTuple):
@@ -356,12 +323,7 @@ class NoiseScale(NamedTuple):
 
 
 def compute_noise_scales(
-    id: str,
-    epsilons: Sequence[float],
-    public: PublicFacts,
-    settings: dict[str, Any],
-    *,
-    main: bool = False,
+    id: str, epsilons: Sequence[float], public: PublicFacts, settings: dict[str, Any]
 ) -> tuple[NoiseScale, ...]:
     """Compute the noise of each release of a mechanism on a grid of epsilons, all else fixed.
 
@@ -370,18 +332,13 @@ def compute_noise_scales(
         epsilons: the grid.
         public: public facts of the ratings.
         settings: settings of the mechanism, without epsilon.
-        main: whether to keep only the release with the most values.
     """
     scales_by_release: dict[str, tuple[str, str, list[tuple[float, float]]]] = {}
     for epsilon in epsilons:
         guarantee = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
-        main_only = find_main_release(guarantee) if main else None
         for name, release in guarantee.releases:
-            if main_only is None or release is main_only:
-                unit, size = _measure_noise(release)
-                scales_by_release.setdefault(name, (release.query, unit, []))[2].append(
-                    (epsilon, size)
-                )
+            unit, size = _measure_noise(release)
+            scales_by_release.setdefault(name, (release.query, unit, []))[2].append((epsilon, size))
     return tuple(
         NoiseScale(name.replace("_", " "), query, unit, *np.array(points).T)
         for name, (query, unit, points) in scales_by_release.items()
@@ -400,43 +357,24 @@ def _measure_noise(release: Release) -> tuple[str, float]:
     raise DpmcError(f"'{release.query}' has no single noise scale to draw")
 
 
-def describe_noise_scales(views: Sequence[tuple[str, str, NoiseScale]], epsilon: float) -> str:
-    """Describe the noise by epsilon in words; each view is (id, name, scale)."""
+def describe_noise_scales(scales: Sequence[NoiseScale], epsilon: float) -> str:
+    """Describe the noise of releases at an epsilon in words."""
     phrases = []
-    for _, name, view in views:
-        nearest = int(np.argmin(np.abs(view.epsilon - epsilon)))
+    for release in scales:
+        nearest = int(np.argmin(np.abs(release.epsilon - epsilon)))
         phrases.append(
-            f"{name}: {view.unit} {view.scale[nearest]:.3g} at epsilon {view.epsilon[nearest]:g}"
+            f"{release.name}: {release.unit} {release.scale[nearest]:.3g} at epsilon"
+            f" {release.epsilon[nearest]:g}"
         )
     return "; ".join(phrases) + "."
 
 
-def tabulate_noise_scales(views: Sequence[tuple[str, str, NoiseScale]]) -> Table:
+def tabulate_noise_scales(scales: Sequence[NoiseScale]) -> Table:
     """Return the noise by epsilon as columns, one per release."""
-    table: Table = {"epsilon": views[0][2].epsilon.tolist()} if views else {}
-    return table | {
-        f"{name}: {view.query}": [float(f"{s:.4g}") for s in view.scale] for _, name, view in views
+    return {"epsilon": scales[0].epsilon.tolist()} | {
+        f"{release.name}: {release.query}": [float(f"{size:.4g}") for size in release.scale]
+        for release in scales
     }
-
-
-def describe_scale_chart(ids: set[str], unscaled: Sequence[str], unit: str) -> str:
-    """Return what the chart of noise scales shows.
-
-    Args:
-        ids: ids of the plotted mechanisms.
-        unscaled: names of mechanisms whose noise is measured otherwise.
-        unit: what the chosen epsilon counts.
-    """
-    sentences = [f"Vertical lines: the chosen epsilons, {unit}."]
-    if len(ids) > 1:
-        sentences.insert(
-            0,
-            "Thick lines: every release of the chosen mechanism. Thin lines: the main release of"
-            " each other mechanism. Compare slopes, not heights: each scale has its own unit.",
-        )
-    if unscaled:
-        sentences.append(f"Not drawn, because their noise has no scale: {', '.join(unscaled)}.")
-    return " ".join(sentences)
 
 
 class BeforeAfter(NamedTuple):

@@ -326,10 +326,38 @@ def describe_cost(
         first.epsilon.high < answer.epsilon.low for answer in rivals
     ):
         return f"{name} needs least for {goal}: epsilon {smallest}"
-    count_text = f"{len(proved)} of {len(answers)} mechanisms"
-    if len(proved) < len(reached):
-        count_text = f"{len(proved)} certified mechanisms of {len(answers)}"
-    return f"{capitalise(goal)} takes {span} with {count_text}"
+    if equal := find_equal_costs(answers):
+        ends = (format_required_epsilon(answer) for answer in (equal[0], equal[-1]))
+        span = " to ".join(dict.fromkeys(ends))
+        number = dict(enumerate(_NUMBER_WORDS, 2)).get(len(equal), str(len(equal)))
+        return f"These {number} cost the same here: epsilon {span} for {goal}"
+    return (
+        f"{capitalise(goal)} takes {span} with {len(proved)} certified mechanisms of {len(answers)}"
+    )
+
+
+_NUMBER_WORDS = ("two", "three", "four", "five", "six")
+
+
+def find_equal_costs(answers: Sequence[RequiredEpsilon]) -> list[RequiredEpsilon]:
+    """Return the cheapest certified answers that cannot be told apart, if there are several.
+
+    Their epsilons are within 10 % of each other, in one unit and within the epsilons computed, and
+    all their intervals have an epsilon in common.
+    """
+    equal: list[RequiredEpsilon] = []
+    for answer in sorted(answers, key=lambda answer: answer.epsilon.value):
+        members = [*equal, answer]
+        if (
+            answer.plotted.is_certified
+            and answer.plotted.unit == members[0].plotted.unit
+            and answer.epsilon.seeds >= MIN_SEEDS
+            and answer.plotted.x[0] < answer.epsilon.value < math.inf
+            and answer.epsilon.value <= 1.1 * members[0].epsilon.value
+            and max(m.epsilon.low for m in members) <= min(m.epsilon.high for m in members)
+        ):
+            equal = members
+    return equal if len(equal) > 1 else []
 
 
 # --- the slider of wanted values -----------------------------------------------------------

@@ -60,9 +60,9 @@ ELSEWHERE = [
         ("the axis of the noise fits the narrowest alone", UNIT,
          "_REACH * max(getattr(release", "_REACH * min(getattr(release",
          named("page_noise", "test_densities_share_the_axis_of_the_widest")),
-        ("only the noise of the first mechanism is in words", OTHER,
+        ("only the noise of the first release is in words", OTHER,
          'return "; ".join(phrases) + "."', 'return phrases[0] + "."',
-         named("views", "test_the_noise_of_every_method_is_told_at_an_epsilon")),
+         named("views", "test_the_noise_of_every_release_is_told_at_an_epsilon")),
     ),
     *family_of(
         "elsewhere", "pages/ui/door.py",
@@ -202,7 +202,7 @@ ELSEWHERE = [
     *family_of(
         "elsewhere", "pages/compare.py",
         ("the CSV file holds curves that are not drawn", OTHER,
-         "store.list_curves(file, keys=asked.keys.curves, count=False)",
+         "store.list_curves(file, keys=query.keys.curves, count=False)",
          "store.curves(file, count=False)",
          named("pages_compare", "test_chart_and_numbers_are_one_file_that_stands_alone")),
     ),

@@ -15,7 +15,7 @@ from dpmc_core import registry
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.registry import list_private_mechanisms
-from dpmc_lab.curves import comparison, lines, noise, numbers
+from dpmc_lab.curves import lines, numbers
 from dpmc_lab.curves.lines import CurveChart, FlatLine
 from dpmc_lab.curves.noise import BeforeAfter
 from dpmc_lab.curves.numbers import choose_target_range
@@ -235,36 +235,15 @@ def test_all_pictures_of_a_comparison_have_one_axis():
     plotted = [make_placed_line(id, [[0.5, 0.5], [0.9, 0.9]]) for id in ("input-flip", "output")]
     ends = (0.1, 10.0)
     across = charts_compare.get_epsilon_range(ends, plotted)
-    results = comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
     figures = (
         charts_compare.plot_comparison(CurveChart(METRICS["accuracy"]), plotted, ends),
         charts_compare.plot_epsilon_needed(find_answers(0.7, *plotted), across),
-        charts_compare.plot_best_ranges(results, across),
+        charts_compare.plot_differences(CurveChart(METRICS["accuracy"]), plotted, ends),
     )
     first_axis, *other_axes = ({**fig.layout["xaxis"]} for fig in figures)
     assert all(axis == first_axis for axis in other_axes)
     margins = {(fig.layout["margin"]["l"], fig.layout["margin"]["r"]) for fig in figures}
     assert len(margins) == 1
-
-
-def test_thick_is_clearly_best_thin_is_open_and_worse_is_left_out():
-    rows = {"input-flip": [0.5, 0.9], "objective": [0.5, 0.7], "output": [0.5, 0.6]}
-    plotted = [
-        make_placed_line(id, np.repeat([[v] for v in values], 3, axis=1))
-        for id, values in rows.items()
-    ]
-    results = comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
-    assert [result.best for result in results] == [(False, True), (False, False), (False, False)]
-    fig = charts_compare.plot_best_ranges(results, (1 / 1.15, 11.5))
-    segments = {}
-    for trace in fig.data:
-        if trace.get("mode") == "lines" and trace["line"].get("dash") is None:
-            is_drawn = [x is not None for x in trace["x"][::3]]
-            segments[trace["y"][0], trace["line"]["width"]] = is_drawn
-    assert segments[0, 15] == [False, True]
-    assert segments[0, 4] == [True, True]
-    assert segments[-1, 4] == segments[-2, 4] == [True, False]
-    assert segments[-1, 15] == [False, False]
 
 
 @pytest.mark.parametrize("id", ["input-flip", "private-effects", "private-taste"])
@@ -342,11 +321,6 @@ def test_two_values_have_names_on_the_axis():
     for id, labels in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
         strip = charts_noise.plot_user_values(id, view, 0)
         assert strip.layout["yaxis"]["ticktext"] == labels
-
-
-def test_a_single_line_is_not_told_apart_from_others():
-    assert "Thick" not in noise.describe_scale_chart({"output"}, ["Laplace"], "per rating")
-    assert "Thick" in noise.describe_scale_chart({"output", "gradient"}, [], "per rating")
 
 
 def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_that_wraps():

@@ -233,6 +233,8 @@ def test_two_epsilons_differ_by_as_much_as_is_said():
     guarantees = {
         e: registry.create("input-flip", epsilon=e).guarantee(PUBLIC_FACTS) for e in (1.0, 5.0)
     }
-    flips = {e: noise.sample_channel(noise.find_main_release(c)) for e, c in guarantees.items()}
+    releases = {e: noise.find_main_release(c) for e, c in guarantees.items()}
+    public = prepare_public_facts(PUBLIC_FACTS, Task.BINARY)
+    flips = noise.compute_noise_views(releases, public)
     sentence = "At epsilon 1, 26.9 % of the answers are changed; at epsilon 5, 0.7 %."
     assert noise.describe_noise_shape(flips) == sentence

@@ -27,7 +27,6 @@ from pages.ui.charts import (
     create_figure,
     get_style,
     with_opacity,
-    wrap_label,
 )
 from pages.ui.charts.lines import Tag, draw_labels
 from pages.ui.text import escape_for_chart
@@ -119,9 +118,7 @@ def _plot_channel(
             marker_line_color=color,
             text=[_format_probability(p) for p in view.matrix[:, k] if count == 2],
             insidetextfont_color=INK if k else "#101214",
-            customdata=view.sampled[:, k],
-            hover="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
-            f"<extra>answers: {answer}</extra>",
+            hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>answers: {answer}</extra>",
         )
     for k, answer in enumerate(values if second else ()):
         fig.add_trace(
@@ -144,72 +141,49 @@ _SCALES_HEIGHT = 260  # pixels of the frame
 
 
 def plot_noise_scales(
-    views: Sequence[tuple[str, str, NoiseScale]],
-    chosen: str,
-    unit: str,
-    epsilon: float,
-    second: float | None = None,
+    mechanism: str, scales: Sequence[NoiseScale], epsilons: Sequence[float]
 ) -> Figure:
-    """Plot the noise of releases by epsilon, with those of the chosen method emphasised.
+    """Plot the noise of a mechanism's releases by epsilon, each with its name.
 
     Args:
-        views: (id, name, noise) of each release.
-        chosen: id of the chosen method.
-        unit: what is measured.
-        epsilon: the chosen one.
-        second: an epsilon for a second, dotted rule.
+        mechanism: id of the mechanism.
+        scales: the noise of each release, in one unit.
+        epsilons: where vertical lines are drawn; the second one is dotted.
     """
-    listed_methods: set[str] = set()  # one entry of the legend for each method
-    ends = [
-        math.log10(pick(x for _, _, view in views for x in view.epsilon)) for pick in (min, max)
-    ]
-    is_log = unit == "noise scale"
-    scales = [float(scale) for _, _, view in views for scale in view.scale]
-    y_range = (
-        [math.log10(min(scales)) - 0.1, math.log10(max(scales)) + 0.1]
-        if is_log
-        else [0.0, 1.05 * max(scales)]
-    )
+    is_log = scales[0].unit == "noise scale"
+    x = scales[0].epsilon
+    sizes = np.concatenate([release.scale for release in scales])
+    low, high = float(sizes.min()), float(sizes.max())
+    y_range = [math.log10(low) - 0.1, math.log10(high) + 0.1] if is_log else [0.0, 1.05 * high]
+    x_end = math.log10(x[-1]) + 0.06
     fig = create_figure(
         "scales",
-        height=_SCALES_HEIGHT + 60 + 12 * len({id for id, _, _ in views}),
+        height=_SCALES_HEIGHT + 60,
         xaxis=EPSILON_AXIS,
-        xaxis_range=[ends[0] - 0.06, ends[1] + 0.06],
+        xaxis_range=[math.log10(x[0]) - 0.06, x_end],
         yaxis=LOG if is_log else {"tickformat": ".0%"},
         yaxis_range=y_range,
-        yaxis_title_text=unit,
+        yaxis_title_text=scales[0].unit,
     )
-    releases = [view for id, _, view in views if id == chosen]
-    lasts = [float(view.scale[-1]) for view in releases]
+    method_style = get_style(mechanism)
+    lasts = [float(release.scale[-1]) for release in scales]
     tags = [
-        Tag(view.name, math.log10(last) if is_log else last, get_style(chosen), True)
-        for view, last in zip(releases, lasts, strict=True)
+        Tag(release.name, math.log10(last) if is_log else last, method_style, True)
+        for release, last in zip(scales, lasts, strict=True)
     ]
-    label_ends = [float(views[0][2].epsilon[-1]), 10 ** (ends[1] + 0.06)]
     label_positions = draw_labels(fig, tags, y_range, _SCALES_HEIGHT)
-    for tag, last, y in zip(tags, lasts, label_positions, strict=True):
-        heights = [last, 10**y if is_log else y]
-        color = tag.method_style.color
-        fig.add_stroke(label_ends, heights, color, line_width=1, showlegend=False)
-    for id, name, view in views:
-        is_chosen = id == chosen
+    for release, last, y in zip(scales, lasts, label_positions, strict=True):
+        ends = [float(x[-1]), 10**x_end]
+        fig.add_stroke(ends, [last, 10**y if is_log else y], method_style.color, line_width=1)
         fig.add_line(
-            view.epsilon,
-            view.scale,
-            get_style(id),
-            f"{name}<br>{escape_for_chart(view.query)}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b>"
-            "<extra></extra>",
-            line_width=3 if is_chosen else 1.5,
-            name=wrap_label(name),
-            legendgroup=id,
-            showlegend=id not in listed_methods,
-            opacity=1 if is_chosen else 0.55,
-            marker_size=8 if is_chosen else 6,
+            x,
+            release.scale,
+            method_style,
+            f"{release.name}: {escape_for_chart(release.query)}<br>epsilon %{{x:g}}:"
+            " <b>%{y:.3g}</b><extra></extra>",
         )
-        listed_methods.add(id)
-    fig.add_vertical_line(epsilon)
-    if second is not None:
-        fig.add_vertical_line(second, dash="dot")
+    for epsilon, dash in zip(epsilons, ("solid", "dot"), strict=False):
+        fig.add_vertical_line(epsilon, dash=dash)
     return fig
 
 
