@@ -410,9 +410,9 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         show_figure(differences, f"Difference to the best at each epsilon. {words}", parts)
     else:
         show_figure(fig, words, parts)
-    caption = describe_rows(placed, grid_rows, query)
+    caption, notes = describe_rows(placed, grid_rows, query)
     with parts.details:
-        st.caption(escape(caption))
+        st.caption(escape(caption), help=escape(notes) or None)
         blocks.show_chart_numbers(words, lines.tabulate_chart(placed), "comparison")
         uncertified = [
             f"{entry.line.label} has open markers: {entry.reason}."
@@ -423,7 +423,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
             st.caption(escape(sentence))
     exhibits = show_conclusions(shown, parts) if placed and not running else []
     with parts.panel:
-        curves = Exhibit("", "", "", fig, "", caption)
+        curves = Exhibit("", "", "", fig, "", f"{caption} {notes}")
         show_comparison_downloads(query, grid_rows, [curves, *exhibits] if exhibits else [])
 
 
@@ -452,20 +452,19 @@ def show_trade(shown: Comparison, switches: QuestionSwitches, parts: stage.Stage
         blocks.show_chart_numbers(words, trade.tabulate_trade(chart), "trade")
 
 
-def describe_rows(placed: list[PlottedLine], grid_rows: GridRows, query: Query) -> str:
-    """Return the seeds and the grid, what the marks mean, and where the rows come from."""
+def describe_rows(placed: list[PlottedLine], grid_rows: GridRows, query: Query) -> tuple[str, str]:
+    """Return the seeds and the grid, and what the marks mean and where the rows come from."""
     grid, total = query.grid, len(query.keys.units)
-    sentences = [
+    runs = (
+        f"All {format_count(total, 'run')} of this grid are there; {grid_rows.shipped:,} came with"
+        " the app."
+    )
+    return (
         f"{format_count(len(grid.seeds), 'seed')} at each of"
         f" {format_count(len(grid.epsilons), 'epsilon')} from {min(grid.epsilons):g} to"
-        f" {max(grid.epsilons):g}."
-    ]
-    if grid_rows.available == total:
-        sentences.append(
-            f"All {format_count(total, 'run')} of this grid are there;"
-            f" {grid_rows.shipped:,} came with the app."
-        )
-    return " ".join(filter(None, [*sentences, lines.format_caption(placed), blocks.EVALUATION]))
+        f" {max(grid.epsilons):g}. {blocks.EVALUATION}",
+        f"{lines.format_caption(placed)} {runs * (grid_rows.available == total)}".strip(),
+    )
 
 
 def show_conclusions(shown: Comparison, parts: stage.Stage) -> list[Exhibit]:

@@ -66,7 +66,9 @@ def move_slider_to(app, epsilon):
 
 def read_figure_help(app):
     """Return the caption of the figure: seeds, grid and marks."""
-    return unescape_markdown(next((c.value for c in app.caption if " at each of " in c.value), ""))
+    return unescape_markdown(
+        next((f"{c.value} {c.help}" for c in app.caption if " at each of " in c.value), "")
+    )
 
 
 def read_all_text(app):

@@ -35,10 +35,7 @@ STYLESHEET = """<style>
 @media (max-width: 800px) {
   .stMainBlockContainer:has(.st-key-choices) { padding-inline: 1rem; }
   .st-key-choices h1 { white-space: normal; }
-  @media (min-width: 801px) {
-  :has(> * > .st-key-steering) .st-key-figure { --high: calc(55vh + 5rem); --least: 28rem; }
-}
-.st-key-stage { flex-wrap: wrap; }
+  .st-key-stage { flex-wrap: wrap; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }
   .st-key-panel { min-height: 0; max-height: none; }

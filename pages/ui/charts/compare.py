@@ -196,7 +196,9 @@ def plot_differences(
         y = min(max(tag.y_value or 0.0, low), y_range[1])
         arrow = "" if y == tag.y_value else "↓ " if y == low else "↑ "
         tags[k] = tag._replace(text=arrow + tag.text, y_value=y, end=tag.end * (not arrow))
-    _draw_label_column(fig, metric, tags, y_range, _MIN_HEIGHT)
+    height = max(_MIN_HEIGHT, sum(tag.height for tag in tags))
+    fig.layout["height"] += height - _MIN_HEIGHT
+    _draw_label_column(fig, metric, tags, y_range, height)
     title = f"{metric.title}, difference to the best ({unit})"
     fig.update_layout(yaxis_tickformat=None)
     fig.layout["annotations"][0]["text"] = title
@@ -217,7 +219,7 @@ def widen_margin(fig: Figure) -> Figure:
 
 def format_figure_height(fig: Figure) -> str:
     """Return a style that keeps the page's figure as high as its labels need."""
-    return f"<style>.st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
+    return f"<style>.st-key-stage .st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
 
 
 def _create_frame(
