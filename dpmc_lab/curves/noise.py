@@ -487,8 +487,8 @@ def tabulate_first_value(views: Mapping[float, BeforeAfter], task: Task) -> Tabl
         for value in (float(side[0, column]) for side in (view.before, view.after)):
             number = "not reported" if np.isnan(value) else format_short_number(value, 3)
             texts.append(f"{number} ({names[int(value)]})" if value in names else number)
-        rows.append((f"epsilon {epsilon:g}", *texts))
-    return build_table(("", "before", "after"), rows)
+        rows.append((f"{epsilon:g}", *texts))
+    return build_table(("epsilon", "before", "after"), rows)
 
 
 def describe_first_value(view: BeforeAfter) -> str:

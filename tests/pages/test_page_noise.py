@@ -48,7 +48,7 @@ def test_two_epsilons_share_an_axis_that_fits_both_and_one_value_has_its_row(id)
                     assert max(heights) > 0
         for table in app.table:
             assert list(table.value["before"])
-            assert list(table.value.iloc[:, 0]) == [f"epsilon {epsilon:g}", "epsilon 4"]
+            assert list(table.value["epsilon"]) == [f"{epsilon:g}", "4"]
 
 
 def decode_values(values):
