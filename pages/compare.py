@@ -479,10 +479,9 @@ def show_conclusions(shown: Comparison, parts: stage.Stage) -> list[Exhibit]:
         (*dependencies, target),
         lambda: [numbers.find_required_epsilons(entry, [target])[0] for entry in placed],
     )
-    pairs = state.memoize(
-        "comparison pairs", dependencies, lambda: comparison.compare_pairs(placed)
+    leader = comparison.describe_leader(
+        comparison.compare_lines(placed, comparison.compare_pairs(placed))
     )
-    leader = comparison.describe_leader(comparison.compare_lines(placed, pairs))
     if len(placed) < 2:
         leader = comparison.TOO_FEW
     limit = numbers.describe_baseline_limit(picture) if EpsilonUnit.PAPER in dependencies else ""
@@ -503,23 +502,21 @@ def show_conclusions(shown: Comparison, parts: stage.Stage) -> list[Exhibit]:
             )
         show_next_steps(answers)
     title = f"What {metric.label} {metric.format_value(target)} costs"
-    exhibits = [
-        Exhibit(
-            "price",
-            title,
-            title,
-            charts_compare.plot_epsilon_needed(answers, x_range, waiting),
-            "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
-            "\n".join(
-                numbers.describe_required_epsilon(answer, picture.nonprivate_reference)
-                for answer in answers
-            ),
-            numbers.tabulate_required_epsilons(answers),
+    exhibit = Exhibit(
+        "price",
+        title,
+        title,
+        charts_compare.plot_epsilon_needed(answers, x_range, waiting),
+        "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
+        "\n".join(
+            numbers.describe_required_epsilon(answer, picture.nonprivate_reference)
+            for answer in answers
         ),
-    ]
+        numbers.tabulate_required_epsilons(answers),
+    )
     with parts.details:
-        blocks.show_exhibits(exhibits)
-    return exhibits
+        blocks.show_exhibits([exhibit])
+    return [exhibit]
 
 
 def show_next_steps(answers: list[RequiredEpsilon]) -> None:

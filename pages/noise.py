@@ -35,10 +35,9 @@ def page() -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             epsilon = widgets.show_epsilon_slider(wide)
             second = choose_second_epsilon(widgets.list_epsilons(wide))
+    if settings is None:
+        return
     try:
-        with drawn:
-            if settings is None or widgets.build_mechanism(id, epsilon, settings) is None:
-                return
         mechanisms = {
             e: registry.create(id, epsilon=e, **settings)
             for e in dict.fromkeys((epsilon, second or epsilon))
