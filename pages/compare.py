@@ -392,7 +392,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
     waiting = [id for id in grid.mechanisms if id not in plotted]
     dependencies = (keys.name, grid_rows.last, unit)
     x_range = charts_compare.get_epsilon_range(ends, [*placed, *baselines])
-    shown = Comparison(picture, placed, waiting, x_range, dependencies)
+    result = Comparison(picture, placed, waiting, x_range, dependencies)
     words = lines.describe_chart(picture, placed)
     fig = state.memoize(
         "comparison figure",
@@ -400,7 +400,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         lambda: charts_compare.plot_comparison(picture, placed, ends, waiting, baselines),
     )
     if switches and placed:
-        show_trade(shown, switches, parts)
+        show_trade(result, switches, parts)
     elif view == "Difference" and placed:
         differences = state.memoize(
             "difference figure",
@@ -421,7 +421,7 @@ def show_results(query: Query, start_label: str, *, running: bool) -> None:
         ]
         for sentence in (*lines.describe_crossings(picture), *uncertified):
             st.caption(escape(sentence))
-    exhibits = show_conclusions(shown, parts) if placed and not running else []
+    exhibits = show_conclusions(result, parts) if placed and not running else []
     with parts.panel:
         curves = Exhibit("", "", "", fig, "", f"{caption} {notes}")
         show_comparison_downloads(query, grid_rows, [curves, *exhibits] if exhibits else [])
@@ -434,14 +434,14 @@ def show_figure(fig: Figure, alt: str, parts: stage.Stage) -> None:
         blocks.show_figure(fig, alt=alt)
 
 
-def show_trade(shown: Comparison, switches: QuestionSwitches, parts: stage.Stage) -> None:
+def show_trade(result: Comparison, switches: QuestionSwitches, parts: stage.Stage) -> None:
     """Show the metric against what an attacker may learn."""
-    task = registry.get_mechanism(shown.picture.lines[0].mechanism).task
+    task = registry.get_mechanism(result.picture.lines[0].mechanism).task
     epsilon = st.session_state.get("epsilon", 1.0)
     chart = state.memoize(
         "trade",
-        (shown.dependencies, switches),
-        lambda: trade.build_trade_chart(shown.picture, task, switches),
+        (result.dependencies, switches),
+        lambda: trade.build_trade_chart(result.picture, task, switches),
     )
     words = trade.describe_trade_chart(chart, epsilon)
     show_figure(charts_compare.plot_accuracy_against_attacker(chart, epsilon), words, parts)
@@ -467,9 +467,9 @@ def describe_rows(placed: list[PlottedLine], grid_rows: GridRows, query: Query) 
     )
 
 
-def show_conclusions(shown: Comparison, parts: stage.Stage) -> list[Exhibit]:
+def show_conclusions(result: Comparison, parts: stage.Stage) -> list[Exhibit]:
     """Show what a target quality costs, which mechanism is better, and what to do next."""
-    picture, placed, waiting, x_range, dependencies = shown
+    picture, placed, waiting, x_range, dependencies = result
     metric = picture.metric
     with parts.panel:
         cost_place = st.container()
