@@ -223,7 +223,7 @@ def load_lesson_curve(mechanism: str) -> CurveChart:
 def compute_lesson_gain(
     mechanism: str, epsilon: float, other_values: Floats | None = None
 ) -> GainShare:
-    """Return the share of the gain over guessing that is left at an epsilon of the slider.
+    """Return the share of the gain over the baseline that is left at an epsilon of the slider.
 
     Args:
         mechanism: id of the mechanism.
@@ -248,7 +248,7 @@ def compute_lesson_gain(
 
 
 def describe_gain_share(gain_share: GainShare) -> str:
-    """Return 'keeps 30 % of the gain over guessing', or 'is not clearly better than guessing'."""
+    """Return 'keeps 30 % of the gain over the baseline', or 'is not clearly better'."""
     return gain_share.label if gain_share.is_clear else f"is {gain_share.label}"
 
 

@@ -139,8 +139,8 @@ def fit(
 ) -> CommandReport:
     """Train one mechanism and measure its accuracy.
 
-    Train a mechanism and measure it on held-out ratings. The report compares it with the baseline
-    and with no privacy, and states what it protects.
+    Show the metrics of the mechanism, of the baseline and without privacy, and what its privacy
+    claim covers.
 
     Args:
         cluster (ADDRESS): train on the workers of a Dask scheduler, tcp://HOST:PORT; DATA is then a

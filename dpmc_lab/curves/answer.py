@@ -12,7 +12,7 @@ from dpmc_core.model import Task
 from dpmc_core.problem import format_split
 from dpmc_lab.curves import cards, numbers
 from dpmc_lab.curves.cards import format_delta, format_epsilon
-from dpmc_lab.curves.lines import CurveChart, Interval, format_baseline_name
+from dpmc_lab.curves.lines import CurveChart, Interval, format_baseline_name, refer_to_baseline
 from dpmc_lab.curves.text import Table, build_table, format_count
 from dpmc_lab.study.advice import PrivacyUnit
 from dpmc_lab.study.answer import (
@@ -176,7 +176,9 @@ def _format_kept_share(finding: Finding) -> str:
     """Return a sentence on the share of the gain that is kept; empty without a gain."""
     if finding.gain_share is None:
         return ""
-    unclear = f": {numbers.UNCLEAR.format(format_baseline_name(finding.baseline_id))}"
+    unclear = (
+        f": {numbers.UNCLEAR.format(refer_to_baseline(format_baseline_name(finding.baseline_id)))}"
+    )
     caveat = "" if finding.gain_share.low > 0 else unclear
     return (
         f"You keep **{_format_percent_interval(finding.gain_share)}** of what personalisation"

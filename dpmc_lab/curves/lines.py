@@ -165,9 +165,9 @@ class FlatLine:
 
 
 NO_PRIVACY = "no privacy"
-BASELINE = "guessing"
+BASELINE = "baseline"
 WITHOUT_OTHERS = "public facts alone"
-POPULAR_LIST = "a popular list"  # stands for BASELINE in the task RANKING
+POPULAR_LIST = "a popular list"  # the baseline where lists are made
 _BASELINE_LABELS = {
     "private-constant": "one number for all",
     "private-own-mean": "own averages",
@@ -235,6 +235,11 @@ class CurveChart(NamedTuple):
             for name, curve in endpoints
             if (interval := curve.interval_at(epsilon)) is not None
         ]
+
+
+def refer_to_baseline(name: str) -> str:
+    """Return the name of a baseline as it stands in a sentence."""
+    return "the baseline" if name == BASELINE else name
 
 
 def format_baseline_name(id: str) -> str:
@@ -627,10 +632,10 @@ def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
         certified_epsilons = line.certified[line.change.value]
         reason = ""
         if not np.isfinite(certified_epsilons).all():
-            reason = f"claimed, not certified: {line.reasons.get(line.change.value, '')}"
+            reason = f"its claim is not certified: {line.reasons.get(line.change.value, '')}"
         elif not (certified_epsilons <= claimed_epsilons * _SLACK).all():
             factor = format_short_number(float(np.max(certified_epsilons / claimed_epsilons)), 3)
-            reason = f"certified is up to {factor} times what is claimed {line.change.label}"
+            reason = f"its certified epsilon is up to {factor} times its claim {line.change.label}"
         return PlottedLine(line, claimed_epsilons, line.change.label, not reason, reason)
     change = {EpsilonUnit.RATING: RATING, EpsilonUnit.USER: USER_EMPTIED}[epsilon_unit]
     x = line.certified[change.value]
@@ -682,7 +687,8 @@ def describe_crossings(chart: CurveChart) -> list[str]:
         for rivals, finding in (
             (
                 private_baselines,
-                f"{format_baseline_name(chart.baseline_id(line))} {_WORSE_THAN_BASELINE}",
+                f"{refer_to_baseline(format_baseline_name(chart.baseline_id(line)))}"
+                f" {_WORSE_THAN_BASELINE}",
             ),
             (without_others, _WORSE_THAN_WITHOUT_OTHERS),
         ):
@@ -693,12 +699,10 @@ def describe_crossings(chart: CurveChart) -> list[str]:
     ]
 
 
-_BEYOND_NONPRIVATE = (
-    "the line without privacy in places: what that method believes fits less well here"
-)
-_WORSE_THAN_BASELINE = "in places: noise is taken for taste"
+_BEYOND_NONPRIVATE = "the line without privacy in places: that method fits these data less well"
+_WORSE_THAN_BASELINE = "in places: the model fits the noise"
 _WORSE_THAN_WITHOUT_OTHERS = (
-    "public facts and one's own ratings alone in places: others' add nothing there"
+    "public facts and own ratings alone in places: other people's ratings add nothing there"
 )
 
 
@@ -718,9 +722,8 @@ def format_caption(plotted_lines: Sequence[PlottedLine]) -> str:
     bands = "; ".join(sorted({describe_band(plotted.band) for plotted in plotted_lines}))
     versions = ", ".join(sorted({plotted.line.version for plotted in plotted_lines}))
     return bands and (
-        f"{format_sentence(bands)} Filled: certified; hollow: only claimed; a tick: measured at"
-        " 1. Version"
-        f" {versions}."
+        f"{format_sentence(bands)} Filled marker: proved. Open marker: claimed only. Short bar:"
+        f" measured at epsilon 1. Version {versions}."
     )
 
 
@@ -771,21 +774,6 @@ def tabulate_chart(plotted_lines: Sequence[PlottedLine], *, numbers_only: bool =
                 )
             )
     return build_table(("mechanism", "epsilon", "counts", "certified", *heads), rows)
-
-
-def tabulate_means(plotted_lines: Sequence[PlottedLine]) -> Table:
-    """Return the mean of each line by the epsilon of its runs, as columns with short labels."""
-    means_by_epsilon = {
-        "mechanism": [format_short_label(plotted.line) for plotted in plotted_lines]
-    }
-    for epsilon in sorted({float(e) for plotted in plotted_lines for e in plotted.line.epsilon}):
-        means_by_epsilon[f"{epsilon:g}"] = [
-            ""
-            if (interval := plotted.line.interval_at(epsilon)) is None
-            else plotted.line.metric.format_value(interval.mean)
-            for plotted in plotted_lines
-        ]
-    return means_by_epsilon
 
 
 def format_curve_ends(line: Line, x: Floats | None = None) -> str:

@@ -42,6 +42,7 @@ from dpmc_lab.curves.lines import (
     format_short_number,
     is_clearly_better,
     place_on_axis,
+    refer_to_baseline,
 )
 from dpmc_lab.curves.text import Table, build_table, format_count
 
@@ -348,10 +349,38 @@ def describe_cost(
         first.epsilon.high < answer.epsilon.low for answer in rivals
     ):
         return f"{name} needs least for {goal}: epsilon {smallest}"
-    count_text = f"{len(proved)} of {len(answers)} mechanisms"
-    if len(proved) < len(reached):
-        count_text = f"{len(proved)} certified mechanisms of {len(answers)}"
-    return f"{capitalise(goal)} takes {span} with {count_text}"
+    if equal := find_equal_costs(answers):
+        ends = (format_required_epsilon(answer) for answer in (equal[0], equal[-1]))
+        span = " to ".join(dict.fromkeys(ends))
+        number = dict(enumerate(_NUMBER_WORDS, 2)).get(len(equal), str(len(equal)))
+        return f"These {number} cost the same here: epsilon {span} for {goal}"
+    return (
+        f"{capitalise(goal)} takes {span} with {len(proved)} certified mechanisms of {len(answers)}"
+    )
+
+
+_NUMBER_WORDS = ("two", "three", "four", "five", "six")
+
+
+def find_equal_costs(answers: Sequence[RequiredEpsilon]) -> list[RequiredEpsilon]:
+    """Return the cheapest certified answers that cannot be told apart, if there are several.
+
+    Their epsilons are within 10 % of each other, in one unit and within the epsilons computed, and
+    all their intervals have an epsilon in common.
+    """
+    equal: list[RequiredEpsilon] = []
+    for answer in sorted(answers, key=lambda answer: answer.epsilon.value):
+        members = [*equal, answer]
+        if (
+            answer.plotted.is_certified
+            and answer.plotted.unit == members[0].plotted.unit
+            and answer.epsilon.seeds >= MIN_SEEDS
+            and answer.plotted.x[0] < answer.epsilon.value < math.inf
+            and answer.epsilon.value <= 1.1 * members[0].epsilon.value
+            and max(m.epsilon.low for m in members) <= min(m.epsilon.high for m in members)
+        ):
+            equal = members
+    return equal if len(equal) > 1 else []
 
 
 # --- the slider of targets -----------------------------------------------------------------
@@ -485,7 +514,7 @@ def compute_gain_share(
         metric.sign * (current.mean - baseline.mean) / total_gain if total_gain > 0 else math.nan
     )
     baseline_name = format_baseline_name(chart.baseline_id(line))
-    unclear = UNCLEAR.format(baseline_name)
+    unclear = UNCLEAR.format(refer_to_baseline(baseline_name))
     if min(current.seeds, baseline.seeds) < MIN_SEEDS:
         label = ""
     elif not is_clearly_better(metric, best, baseline):
@@ -500,8 +529,8 @@ def compute_gain_share(
 
 
 def format_gain_share(share: float, baseline_name: str = BASELINE) -> str:
-    """Return 'keeps 79 % of the gain over guessing'."""
-    return f"keeps {100 * share:.0f} % of the gain over {baseline_name}"
+    """Return 'keeps 79 % of the gain over the baseline'."""
+    return f"keeps {100 * share:.0f} % of the gain over {refer_to_baseline(baseline_name)}"
 
 
 def find_clear_epsilon(chart: CurveChart, line: Line) -> float | None:
@@ -541,7 +570,8 @@ def describe_baseline_limit(chart: CurveChart) -> str:
     known_starts = [start for start in starts if start is not None]
     if not known_starts or len(known_starts) < len(starts):
         return ""
-    caveat = UNCLEAR.format(format_baseline_name(chart.baseline_id(rivals[0])))
+    name = format_baseline_name(chart.baseline_id(rivals[0]))
+    caveat = UNCLEAR.format(refer_to_baseline(name))
     if math.isinf(min(known_starts)):
         return f"{capitalise(caveat)} at any epsilon"
     if min(known_starts) <= min(float(line.epsilon[0]) for line in rivals):

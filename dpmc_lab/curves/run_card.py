@@ -19,7 +19,7 @@ from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import Split, format_command_options, format_split
 from dpmc_core.settings import list_settings, serialise_setting
 from dpmc_lab.curves import cards, numbers
-from dpmc_lab.curves.lines import NO_PRIVACY, CurveChart, format_baseline_name
+from dpmc_lab.curves.lines import NO_PRIVACY, CurveChart, format_baseline_name, refer_to_baseline
 from dpmc_lab.curves.text import Table
 from dpmc_lab.curves.training import RunRecording, TopItem, list_top_items
 
@@ -94,7 +94,7 @@ def describe_run(result: Result) -> str:
     elif baseline is not None and (
         metric.is_reached(baseline, value) or not metric.format_difference(value - baseline)
     ):
-        phrases.append(f"no better than {baseline_name}")
+        phrases.append(f"no better than {refer_to_baseline(baseline_name)}")
     elif reference is not None and metric.is_reached(value, reference):
         phrases.append("as good as without privacy")
     ends = zip(names, (baseline, reference), strict=True)
@@ -203,6 +203,12 @@ def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
     )
 
 
+def format_run_epsilon(run: RememberedRun) -> str:
+    """Return ' · epsilon 1', or nothing for a run without epsilon."""
+    epsilon = run.details.get("epsilon")
+    return "" if epsilon is None else f" · epsilon {epsilon}"
+
+
 def _format_settings(mechanism: Mechanism) -> dict[str, str]:
     """Format the settings of a mechanism for people."""
     return {
@@ -263,7 +269,7 @@ def compare_runs(first: RememberedRun, second: RememberedRun) -> str:
         values = " and ".join(
             dict.fromkeys(first.metric.format_with_unit(run.value) for run in (first, second))
         )
-        return f"{names.capitalize()} are about equally good: {first.metric.label} {values}"
+        return f"{names.capitalize()} are equally good: {first.metric.label} {values}"
     better, worse = (first, second)
     if first.metric.sign * (first.value - second.value) < 0:
         better, worse = worse, better

@@ -80,7 +80,7 @@ class BoundState(enum.Enum):
     BOUND = "at most"
     USELESS = "no limit below 99.9 %"  # a finite one beyond the axis
     NONE = "no limit is proved"
-    RAW = "sees it raw"
+    RAW = "sees the raw rating"
 
 
 class AttackerQuestion(NamedTuple):
@@ -383,8 +383,8 @@ def _find_measured_rate(
 
 
 LEGEND = (
-    "Filled: by what is certified; hollow: where its paper puts it; a tick: measured at 1, with a"
-    " bar to where a proof is missing."
+    "Filled marker: proved. Open marker: what its paper claims. Short bar: measured at epsilon 1; a"
+    " wide band leads from there to where a proof is missing."
 )
 
 
@@ -417,9 +417,11 @@ def describe_trade(trade: TradeChart, epsilon: float) -> list[str]:
         )
     states = {point.state for trade_line in trade.lines for point in trade_line.points}
     if states & {BoundState.NONE, BoundState.USELESS}:
-        text_lines.append("No bound is a proof that is missing, not an attacker who is right.")
+        text_lines.append(
+            "“No limit” means that a proof is missing, not that an attacker is right."
+        )
     if BoundState.RAW in states:
-        text_lines.append("A server that is trusted with raw ratings need not guess.")
+        text_lines.append("A trusted server has the raw ratings, so it need not guess.")
     return text_lines
 
 

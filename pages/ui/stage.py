@@ -23,6 +23,9 @@ STYLESHEET = """<style>
   height: var(--high) !important; min-height: var(--least); }
 .st-key-drawn.st-key-drawn { border: 0; padding: 0;
   min-height: max(var(--high, 60vh), var(--least, 22rem)); }
+@media (min-width: 801px) {
+  :has(> * > .st-key-steering) .st-key-figure { --high: calc(55vh + 5rem); --least: 28rem; }
+}
 .st-key-stage { flex-wrap: nowrap; }
 .st-key-stage > :has(> .st-key-figure) { flex: 1 1 0; min-width: 0; }
 .st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; margin-left: auto; }

@@ -161,10 +161,13 @@ def record_page_change(page: str) -> None:
     if st.session_state.get("page") != page:
         st.session_state["page"] = page
         st.session_state.pop(LAST_WRITTEN_PARAMS, None)
+        if st.session_state.pop(SUGGESTED_MECHANISM, "") == st.session_state.get("mechanism"):
+            st.session_state.pop("mechanism", None)
         if "mechanism" in st.query_params:  # a link inside the app that brings its own along
             st.session_state.pop("mechanism", None)
 
 
+SUGGESTED_MECHANISM = "suggested"  # what a page opened with; it ends with the visit of that page
 LAST_WRITTEN_PARAMS = "written"  # what a page without bound widgets has put into the address
 
 

@@ -164,7 +164,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     chosen = field.input_value()
     assert "item=" not in page.url
     navigate_to(page, "Noise")
-    page.get_by_role("heading", name="What the noise looks like").wait_for()
+    page.get_by_role("heading", name="Compare the noise at two epsilons").wait_for()
     settle(page)
     navigate_to(page, "Protocol")
     page.get_by_role("heading", name="Can a recommender learn without seeing ratings?").wait_for()

@@ -337,7 +337,7 @@ def test_names_stand_at_their_lines_in_a_window_of_any_height(instrument, width,
         note.text_content(): note.bounding_box()
         for note in page.locator(".dpmc-plot .annotation").all()
     }
-    baseline_box = next(box for text, box in boxes.items() if text.startswith("guessing"))
+    baseline_box = next(box for text, box in boxes.items() if text.startswith("baseline"))
     low, high = (
         page.locator(".dpmc-plot .ytick text", has_text=name).bounding_box()
         for name in ("50%", "60%")

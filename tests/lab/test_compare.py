@@ -159,11 +159,11 @@ def test_a_claim_that_is_not_upheld_is_hollow_and_stays_at_its_claim():
     view = place_line(loose)
     assert not view.is_certified
     assert view.x.tolist() == GRID.tolist()
-    assert "3 times what is claimed" in view.reason
+    assert "3 times its claim" in view.reason
     refuted = build_line(
         rising, certified={"value": np.full(7, math.inf)}, reasons={"value": "no noise on it"}
     )
-    assert place_line(refuted).reason == "claimed, not certified: no noise on it"
+    assert place_line(refuted).reason == "its claim is not certified: no noise on it"
 
 
 @pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
@@ -172,7 +172,7 @@ def test_a_claim_per_user_is_held_against_its_own_relation(relation):
     proved = {"user_empty": GRID, "user_replace": 2 * GRID}
     view = place_line(build_line(rising, change=relation, certified=proved))
     assert view.is_certified == (relation is USER_EMPTIED)
-    assert ("2 times what is claimed" in view.reason) == (relation is USER_REPLACED)
+    assert ("2 times its claim" in view.reason) == (relation is USER_REPLACED)
 
 
 def test_the_same_unit_moves_each_line_to_its_certified_value():
@@ -367,17 +367,7 @@ def test_each_line_stands_at_each_epsilon_as_the_duels_say():
     assert third.best == (*[False] * 6, True)
     assert third.behind[0] == ("A", "B")
     assert {rivals for result in results for rivals in result.rivals} == {2}
-    assert comparison.describe_leader(results) == "2 are each clearly best somewhere"
-    sentences = [comparison.describe_line_comparison(first, k) for k in (0, 3, 6)]
-    assert sentences == [
-        "nothing is clearly better",
-        "clearly better than all others",
-        "clearly worse than C",
-    ]
-    assert comparison.describe_line_comparison(third, 0) == "clearly worse than A, B"
-    table = comparison.tabulate_line_comparisons(results)
-    assert len(table["mechanism"]) == 3 * len(GRID)
-    assert table["clearly better than"][3] == "B, C"
+    assert comparison.describe_leader(results) == "2 mechanisms are each clearly best somewhere"
 
 
 def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided():
@@ -397,25 +387,62 @@ def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decid
         == "A is clearly best at epsilon 1"
     )
     equal = build_shifted_line("c", [0] * 7)
-    assert comparison.describe_leader(compare_lines(b, equal)) == "2 of 2 are never clearly beaten"
+    assert (
+        comparison.describe_leader(compare_lines(b, equal))
+        == "2 of 2 are never clearly worse than another"
+    )
     worse = build_shifted_line("d", [-0.1, 0, 0, 0, 0, 0, 0])
     assert (
         comparison.describe_leader(compare_lines(b, worse, equal))
-        == "2 of 3 are never clearly beaten"
+        == "2 of 3 are never clearly worse than another"
     )
     worse_once = build_shifted_line("e", [0, -0.1, 0, 0, 0, 0, 0])
     first = comparison.describe_leader(
         compare_lines(b._replace(is_certified=False), worse_once, worse)
     )
-    assert first == "B is never clearly beaten, as claimed"
+    assert first == "B is never clearly worse than another, as claimed"
     turns = [
         build_shifted_line(key, [0.1 if (k + j) % 3 else 0 for k in range(7)])
         for j, key in enumerate("abc")
     ]
-    assert comparison.describe_leader(compare_lines(*turns)) == "Each is clearly beaten somewhere"
+    assert (
+        comparison.describe_leader(compare_lines(*turns))
+        == "Each mechanism is clearly worse than another somewhere"
+    )
     assert comparison.describe_leader(compare_lines(a)) == ""
     few = [place_line(build_line(rising, 2, key=key)) for key in "ab"]
     assert comparison.describe_leader(compare_lines(*few)) == ""  # two seeds decide nothing
+
+
+def test_differences_to_the_best_are_taken_seed_by_seed_and_the_best_is_at_zero():
+    values = rising(GRID)[:, None] + np.array([0.0, 0.1, 0.2])  # seeds differ more than lines
+    first = place_line(build_line(rising, 3, key="a", values=values))
+    second = place_line(build_line(rising, 3, key="b", values=values - 0.02))
+    differences, best = comparison.subtract_best([first, second])
+    assert np.allclose(differences[0].line.values, 0)
+    factor = 100 if first.line.metric.is_share else 1
+    assert np.allclose(np.abs(differences[1].line.values), 0.02 * factor)
+    assert [*best] == GRID.tolist()
+    spread = differences[1].band.high - differences[1].band.low
+    assert np.allclose(spread, 0, atol=1e-9)
+
+
+def test_mechanisms_cost_the_same_only_while_their_intervals_overlap():
+    same = [
+        place_line(build_line(rising, 3, key=key, values=rising(GRID)[:, None] + shift))
+        for key, shift in (
+            ("a", np.array([-0.01, 0.0, 0.01])),
+            ("b", np.array([-0.011, 0.001, 0.01])),
+            ("c", np.array([-0.201, -0.2, -0.199])),
+        )
+    ]
+    answers = [numbers.find_required_epsilons(entry, [float(rising(GRID)[3])])[0] for entry in same]
+    equal = numbers.find_equal_costs(answers)
+    assert [answer.plotted.line.label for answer in equal] == ["A", "B"]
+    assert numbers.describe_cost(answers).startswith("These two cost the same here: epsilon ")
+    claimed = [answers[0], answers[1]._replace(plotted=same[1]._replace(is_certified=False))]
+    assert not numbers.find_equal_costs(claimed)
+    assert not numbers.find_equal_costs(answers[1:])
 
 
 def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
@@ -429,7 +456,6 @@ def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
     assert [result.plotted.line.label for result in results] == ["A", "C", "B"]  # side by side
     assert results[2].rivals == (0,) * 7
     assert not any(results[2].best)
-    assert comparison.describe_line_comparison(results[2], 0) == "nothing to compare with"
     assert comparison.describe_leader(results) == (
         "C is clearly best from epsilon 0.1 to 10, among those counted alike"
     )
@@ -464,7 +490,7 @@ def test_the_title_names_what_a_wanted_quality_costs():
     assert finding == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 certified mechanisms of 3"
     assert (
         describe_cost(0.4, a, low)
-        == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 mechanisms"
+        == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 certified mechanisms of 2"
     )
     assert numbers.describe_cost([]) == ""
     # One seed finds nothing.
@@ -544,7 +570,8 @@ def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
         "A needs least for accuracy 65.0 %: epsilon 0."
     )
     assert (
-        describe_cost(0.65, slow, close) == "Accuracy 65.0 % takes epsilon 1 with 2 of 2 mechanisms"
+        describe_cost(0.65, slow, close)
+        == "These two cost the same here: epsilon 1 for accuracy 65.0 %"
     )
     units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
     other = build_shifted_line("d", [0.02] * 7, **units)
@@ -559,14 +586,14 @@ def test_below_which_epsilon_nothing_beats_guessing():
     picture = lines.CurveChart(metric, (late_line,), private_baselines=(build_baseline(0.64),))
     assert (
         numbers.describe_baseline_limit(picture)
-        == "Below epsilon 1 not clearly better than guessing"
+        == "Below epsilon 1 not clearly better than the baseline"
     )
     chosen = lines.CurveChart(metric, (late_line, build_baseline(0.64)))  # drawn like any other
     assert numbers.describe_baseline_limit(chosen) == numbers.describe_baseline_limit(picture)
     unreachable = picture._replace(private_baselines=(build_baseline(0.9),))
     assert (
         numbers.describe_baseline_limit(unreachable)
-        == "Not clearly better than guessing at any epsilon"
+        == "Not clearly better than the baseline at any epsilon"
     )
     # Always better.
     assert (
@@ -581,7 +608,7 @@ def test_below_which_epsilon_nothing_beats_guessing():
     )
     assert (
         numbers.describe_baseline_limit(sooner)
-        == "Below epsilon 0.2 not clearly better than guessing"
+        == "Below epsilon 0.2 not clearly better than the baseline"
     )
     two = build_line(rising, seeds=2)
     assert (

@@ -119,7 +119,7 @@ def add_what_if(statements, app, metric, target):
         spread_over=find_one(r"over (\d+) seeds", current_stop["half"]),
         kept=current_stop["kept"],
         begins=find_one(
-            r"(?i)((?:below epsilon [\d.]+ )?not clearly better than guessing[^;]*)",
+            r"(?i)((?:below epsilon [\d.]+ )?not clearly better than the baseline[^;]*)",
             view["finding"],
         )
         or "",
@@ -150,7 +150,7 @@ def add_curve(statements, source, text, epsilon):
         spread_over=find_one(r"over (\d+) seeds", curve_text),
         kept=find_one(r"seeds; ((?:keeps|not clearly|nothing)[^;.]*)", curve_text) or "",
         without=find_one(rf"no privacy: {number}", curve_text),
-        guess=find_one(rf"guessing: {number}", curve_text),
+        guess=find_one(rf"baseline: {number}", curve_text),
     )
 
 
@@ -219,7 +219,7 @@ def add_train(statements, app, metric):
         "Train, its title",
         run=find_one(rf"^{re.escape(metric.title)} {number}", heading),
         run_without=find_one(rf"no privacy {number}", heading),
-        run_guess=find_one(rf"guessing {number}", heading),
+        run_guess=find_one(rf"baseline {number}", heading),
     )
     assert " of the gain" not in heading  # one split tells no share
     metric_text = next(m.value for m in app.markdown if m.value.startswith(f"{metric.title} **"))

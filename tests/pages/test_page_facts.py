@@ -82,7 +82,7 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
     for line in (with_features, plain):
         assert line.band.mean.tolist() in trace_values
     names = [trace.get("name", "") for trace in read_instrument(app)["picture"]["figure"]["data"]]
-    assert not any(name.startswith("guessing") for name in names)
+    assert not any(name.startswith("baseline") for name in names)
     without_features = set_switch(app, False)
     assert read_current_stop(without_features) == before
 
@@ -117,7 +117,7 @@ def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
         if component.proto.component_name == "dpmc_film"
     )
     assert lines.format_baseline_name(single_run.baseline_id) in film
-    assert "guessing" not in film
+    assert "baseline" not in film
     rmse = METRICS["rmse"]
     assert [tile.value for tile in app.metric] == [
         rmse.in_units_of(problem.train.public).format_with_unit(metrics["rmse"])

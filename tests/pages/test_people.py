@@ -49,7 +49,7 @@ LOCAL = [
     is Trust.LOCAL
 ]
 
-UNCLEAR = numbers.UNCLEAR.format("guessing")
+UNCLEAR = numbers.UNCLEAR.format("the baseline")
 
 
 class Scored:
@@ -373,7 +373,7 @@ def test_what_is_kept_is_the_share_of_the_gain():
     assert [gain_share.share for gain_share in shares] == pytest.approx([0.0, 0.75, 0.95])
     assert [gain_share.is_clear for gain_share in shares] == [False, True, True]
     assert numbers.compute_gain_share(picture, line, 2.0) is None
-    assert numbers.format_gain_share(0.75) == "keeps 75 % of the gain over guessing"
+    assert numbers.format_gain_share(0.75) == "keeps 75 % of the gain over the baseline"
     assert numbers.compute_gain_share(
         picture, line, 10.0, lines.Interval(0.88, 0.0, 0)
     ).share == pytest.approx(0.5)

@@ -31,6 +31,7 @@ class Theme(NamedTuple):
         name: of the theme.
         ink, muted, grid, paper: colours of text, secondary text, lines and background.
         missing: colour of cells without a value, unlike every colour of a value.
+        neutral: colour of a value in the middle of its range.
     """
 
     name: str
@@ -38,11 +39,12 @@ class Theme(NamedTuple):
     muted: str
     grid: str
     paper: str
-    missing: str  # cells without a value, apart from every colour of a value
+    missing: str
+    neutral: str
 
 
-LIGHT = Theme("dpmc-light", "#1c1e21", "#6b7076", "#e6e6e1", "#fdfdfc", "#b4b8bd")
-DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#5d646d")
+LIGHT = Theme("dpmc-light", "#1c1e21", "#6b7076", "#e6e6e1", "#fdfdfc", "#b4b8bd", "#fdfdfc")
+DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#5d646d", "#d5d8dc")
 
 
 VALUE_COLORS = (RED, BLUE)  # of a scale of values: the lowest and the highest
@@ -50,8 +52,8 @@ ACCENT = "#4c5fd5"  # of the app, see .streamlit/config.toml; what moves, not wh
 # Charts are drawn for the light surface; where they are shown on the dark one, these colours take
 # the place of those: a blue that stands out from it, and from the other one, and cells of which
 # most are rated, and hardly any.
-_, INK, MUTED, GRID, PAPER, MISSING = LIGHT
-_DARK_COLORS = dict(zip(LIGHT[1:], DARK[1:], strict=True))
+_, INK, MUTED, GRID, PAPER, MISSING, _ = LIGHT
+_DARK_COLORS = dict(zip(LIGHT[1:6], DARK[1:6], strict=True))
 _DARK_COLORS |= {BLUE: "#4a8cf0", ACCENT: "#9aa6f2", "#00334f": "#a9dcff", "#56b4ea": "#00466e"}
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from dpmc_lab.curves import training
 from dpmc_lab.curves.lines import BASELINE, NO_PRIVACY
-from dpmc_lab.curves.run_card import RememberedRun
+from dpmc_lab.curves.run_card import RememberedRun, format_run_epsilon
 from dpmc_lab.curves.training import ErrorCdf
 from pages.ui.charts import LEVEL_STYLES, STYLES, Figure, create_figure, get_style, wrap_label
+from pages.ui.charts.lines import Tag, draw_labels
 
 Points = Sequence[tuple[int, float]]  # round and value
 
@@ -49,6 +50,7 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
             text = f"{name}: {metric.format_value(level)}"
             fig.add_level((0, last + 1), level, LEVEL_STYLES[kind], text, name=text)
     same_mechanism = first.mechanism == second.mechanism
+    tags = []
     for run in (first, second):
         # Smaller or dashed, as hollow would mean: only claimed.
         is_repeat = same_mechanism and run is second
@@ -60,9 +62,14 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
             values,
             method_style._replace(dash="dash") if is_repeat else method_style,
             f"run {run.number}, round %{{x}}: <b>%{{y:{metric.number_format}}}</b><extra></extra>",
-            name=wrap_label(f"run {run.number}: {run.details['mechanism']}"),
+            name=wrap_label(
+                f"run {run.number}{format_run_epsilon(run)}: {run.details['mechanism']}"
+            ),
             marker_size=10 if is_repeat or len(points) < 3 else 6,
         )
+        name = f"run {run.number}{format_run_epsilon(run).replace(' · ', chr(10))}"
+        tags.append(Tag(name, values[-1] if values else None, method_style, True))
+    draw_labels(fig, tags, fig.layout["yaxis"]["range"], 260)
     return fig
 
 
