@@ -61,23 +61,21 @@ def judge(path: Path, truth: dict[str, Any]) -> tuple[str, str]:
     else:
         return ("read" if agrees(found, truth) else "misread"), format_counts(found)
     examination = datasets.examine_file(path, **options)
-    readings = [dict(one.options) for one in getattr(examination, "readings", ())]
-    certain = examination.options if not readings else None
     notes = []
-    for reading in [*readings, *([dict(certain)] if certain is not None else [])]:
+    for reading in examination.readings:
         try:
-            found = describe(datasets.load(path, **{**options, **reading}))
+            found = describe(datasets.load(path, **{**options, **reading.options}))
         except DpmcError as error:
-            notes.append(f"{reading}: {error}")
+            notes.append(f"{reading.options}: {error}")
             continue
         if agrees(found, truth):
-            return "asked", f"{len(readings)} readings; {reading}"
-        notes.append(f"{reading}: {format_counts(found)}")
-        if certain is not None and "n" in truth:
+            return "asked", f"{len(examination.readings)} readings: {reading.options}"
+        notes.append(f"{reading.options}: {format_counts(found)}")
+        if examination.only and "n" in truth:
             return "misread", f"'This reads it' {notes[-1]}"
-    if readings:
-        return ("asked?" if "n" not in truth else "unoffered"), " | ".join([refusal, *notes])
-    return "refused", refusal
+    if examination.readings and "n" in truth:
+        return "unoffered", " | ".join([refusal, *notes])
+    return "refused", " | ".join([refusal, *notes])
 
 
 def describe(data: datasets.Dataset) -> dict[str, float]:

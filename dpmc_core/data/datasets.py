@@ -16,7 +16,9 @@ import numpy as np
 
 from dpmc_core.data import features, public_sets, synthetic
 from dpmc_core.data.reading import (
+    CHOSEN,
     RANGE_ASKED,
+    Checked,
     Table,
     build,
     check,
@@ -51,6 +53,9 @@ _GENERATED_SOURCE, _PUBLIC_SOURCE = (
     "the public set {}",
 )  # sources of catalogues
 _CHANGED_NOTE = ", whose file here may have been changed"
+_DOUBTFUL_SHARE = 0.1  # of the entries: a reading that leaves more out is doubted
+_MAX_TRIALS = 24  # readings of a file that are tried
+_SETTLED = ("bad_rows", "duplicates", "encoding")  # options whose first answer is the usual one
 EACH_SEED = "each"  # as a seed in NAME:seed=each: that of whoever runs on it
 
 
@@ -161,60 +166,96 @@ def load_upload(
 
 
 @dataclass(frozen=True)
+class Reading:
+    """One way to read a file that a person may choose.
+
+    options: of reading, that choose it; findings: what the reader understood; columns: the roles of
+    the first rows' columns, as text; ratings: what they are, None where the range is not known.
+    left_out: the share of the entries that cannot be used.
+    """
+
+    options: Mapping[str, Any]
+    findings: tuple[str, ...]
+    summary: str
+    layout: Layout
+    left_out: float
+    count: LineCount
+
+
+@dataclass(frozen=True)
 class Examination:
     """A file looked through to its end, whatever is wrong with it.
 
-    findings: what the reader understood; faults: what keeps it from being read as it is; options:
-    reading options under which it would be read, None where there are none; needs_range: that the
-    public range must be given with them. count: what became of every line.
+    faults: what keeps it from being read as it is; readings: the ways to read it, most likely first;
+    needs_range: that the public range must be given with them. findings, options and count: of the
+    only one.
     """
 
     name: str
-    findings: tuple[str, ...]
     faults: tuple[Fault, ...]
-    options: Mapping[str, Any] | None
+    readings: tuple[Reading, ...] = ()
     needs_range: bool = False
-    count: LineCount | None = None
+
+    @property
+    def only(self) -> Reading | None:
+        """The one reading that there is, where it leaves little out."""
+        is_sure = len(self.readings) == 1 and self.readings[0].left_out <= _DOUBTFUL_SHARE
+        return self.readings[0] if is_sure else None
 
 
 def examine_file(path: str | Path, **options: Any) -> Examination:
     """Everything the reader understands of a file and everything wrong with it.
 
-    Each fault that an option answers is answered, so that those behind it come to light as well.
+    Each fault that an option answers is answered, so that those behind it come to light as well; of
+    several answers each is a reading.
     """
     source = Source.from_file(path)
     faults: dict[Fault, None] = {}
-    answered_options = dict(options)
-    for _ in range(len(ReadOptions.__dataclass_fields__)):
-        settings = ReadOptions(**answered_options)
+    readings: list[Reading] = []
+    open_options = [dict(options)]
+    for _ in range(_MAX_TRIALS):
+        if not open_options:
+            break
+        trial = open_options.pop(0)
+        settings = ReadOptions(**trial)
         checked = None
         try:
             checked = check(read_table(source, settings, ask_range=False), settings)
-            new_faults = [fault for fault in checked.faults if fault not in faults]
+            new_faults = [fault for fault in checked.faults if fault is not RANGE_ASKED]
+            faults |= dict.fromkeys(checked.faults)
         except Refused as error:
-            new_faults = [fault for fault in error.faults if fault not in faults]
+            new_faults = list(error.faults)
         except BadRatings as error:
             new_faults = [Fault(str(error))]
         faults |= dict.fromkeys(new_faults)
-        answers = [fault.answer for fault in new_faults if fault is not RANGE_ASKED]
-        if None in answers or (checked is None and not new_faults):
-            return Examination(source.name, (), tuple(faults), None)
-        answered_options |= {
-            name: value for answer in answers if answer for name, value in [answer]
-        }
-        if checked is not None and not answers:
-            findings = checked.report
-            if len(checked.rows) and np.isfinite(checked.low):
-                findings += facts_of(build([checked])[0])
-            return Examination(
-                source.name,
-                findings,
-                tuple(faults),
-                answered_options,
-                RANGE_ASKED in faults,
-                checked.count,
-            )
-    return Examination(source.name, (), tuple(faults), None)
+        answers: list[dict[str, str]] = [{}]
+        for fault in new_faults:
+            choices = fault.answers if fault.option not in _SETTLED else fault.answers[:1]
+            answers = [answer | choice for answer in answers for choice in choices]
+        answers = [answer for answer in answers if not answer.items() <= trial.items()]
+        if checked is not None and not new_faults:
+            readings.append(_summarise_reading(checked, {k: v for k, v in trial.items() if options.get(k) != v}))
+        open_options += [trial | answer for answer in answers]
+    sure = [reading for reading in readings if reading.left_out <= _DOUBTFUL_SHARE] or readings
+    readings = [*{reading.summary: reading for reading in reversed(sure)}.values()][::-1]
+    return Examination(source.name, tuple(faults), tuple(readings), RANGE_ASKED in faults)
+
+
+def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
+    """What a reading without faults gives."""
+    findings, summary = checked.report, ""
+    if len(checked.rows) and np.isfinite(checked.low):
+        ratings = build([checked])[0]
+        findings += facts_of(ratings)
+    n_out = sum(checked.count.left_out.values()) - checked.count.left_out.get(CHOSEN, 0)
+    table = checked.table
+    users, items = (len(np.unique(c.codes[checked.rows])) for c in (table.user, table.item))
+    low, high = checked.values.min(initial=np.inf), checked.values.max(initial=-np.inf)
+    what = "clicks" if checked.clicks else f"ratings from {low:g} to {high:g}"
+    summary = f"{users:,} people, {items:,} items, {len(checked.rows):,} {what}"
+    return Reading(
+        options, findings, summary, table.layout, n_out / max(checked.count.entries, 1), checked.count
+    )
 
 
 def preview_upload(content: bytes, filename: str, **options: Any) -> Layout:

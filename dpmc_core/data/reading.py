@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -34,22 +34,27 @@ from dpmc_core.data.source import (
     Source,
 )
 from dpmc_core.data.text import (
-    ROLES,
+    KNOWLEDGE,
+    MISSING,
     SHORT,
+    Adjacency,
     Broken,
     Cut,
     Fields,
     Format,
     Layout,
+    Lines,
     Objects,
     blocks,
+    clean_lines,
     date_of,
+    dates_of,
     mostly_once,
     number_of,
     recognise,
     with_roles,
 )
-from dpmc_core.errors import BadRatings
+from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts, Ratings, number_ids
 from dpmc_core.stopping import check_cancelled
 
@@ -98,7 +103,7 @@ class Table:
     times: as numbers or dates say, NaN where neither, or None where there is no column. dated:
     which of them are dates. lines: the line of each row, or its number from 1 where a file has no
     lines. count: of lines and entries, nothing used yet. broken: lines that could not be cut.
-    files: of a folder, which one each row is from.
+    files: of a folder, which one each row is from. event: what kind of row each is.
     """
 
     source: Source
@@ -113,6 +118,7 @@ class Table:
     dated: Bools | None = None
     broken: Mapping[str, Broken] = field(default_factory=dict)
     files: Column | None = None
+    event: Column | None = None
 
     def place(self, row: int) -> str:
         """Where a person finds the row."""
@@ -160,15 +166,16 @@ def _floats(column: Any) -> Floats:
     return np.array(values, dtype=np.float64)  # a copy that can be written to
 
 
-def _numbers(column: Any) -> tuple[Floats, Column | None]:
+def _numbers(column: Any, rate: Callable[[str], float | None]) -> tuple[Floats, Column | None]:
     """Ratings, NaN where missing or no number, and the texts of those that were no plain number.
 
-    Where some have a decimal point, one with a comma may be in thousands: no number.
+    rate: what a text stands for. Where some have a decimal point, one with a comma may be in
+    thousands: no number.
     """
     if not hasattr(column, "dictionary"):
         return _floats(column), None
     written = _ids(column)
-    found = list(map(number_of, written.names))
+    found = list(map(rate, written.names))
     told = list(zip(written.names, found, strict=True))
     points = any("." in text for text, value in told if value is not None)
     values = [None if points and "," in text else value for text, value in told]
@@ -194,6 +201,8 @@ def _times(column: Any) -> tuple[Floats, Bools]:
     numbers = [None if "," in text else number_of(text) for text in written.names]
     dates = [number is None for number in numbers]
     found = [date_of(t) if n is None else n for n, t in zip(numbers, written.names, strict=True)]
+    if dates and all(dates) and None in found:
+        found = dates_of(written.names.texts) or found
     return (
         np.array([*found, None], dtype=np.float64)[written.codes],
         np.array([*dates, True])[written.codes],
@@ -236,10 +245,12 @@ class _Columns(defaultdict[str, list[Any]]):
             self[role].append(column)
         self.count += len(columns["user"])
 
-    def table(self, source: Source, layout: Layout, **about: Any) -> Table:
+    def table(self, source: Source, layout: Layout, options: ReadOptions, **about: Any) -> Table:
         values, written, times, dated = np.ones(self.count), None, None, None
         if not layout.clicks:
-            values, written = _numbers(_joined(self["rating"]))
+            values, written = _numbers(_joined(self["rating"]), rating_reader(options.values))
+        if "event" in layout.roles:
+            about["event"] = _ids(_texts(_joined(self["event"])))
         if "time" in layout.roles:
             times, dated = _times(_joined(self["time"]))
         user, item = (_ids(_joined(self[role])) for role in ("user", "item"))
@@ -302,26 +313,45 @@ RANGE_ASKED = Fault(
 def _read_text(
     source: Source, layout: Layout, options: ReadOptions, tell: ReadProgress | None
 ) -> Table:
-    wide = layout.shape is FileShape.WIDE
-    names, places = layout.columns, tuple(layout.roles.values())
-    cutter: Fields | Objects
+    import pyarrow as pa
+
+    names, places = layout.columns, [*layout.roles.values()]
+    cutter: Lines
     if layout.format is Format.JSON:
         cutter = Objects(layout.skip, [names[k] for k in places])
+    elif layout.shape is FileShape.ADJACENCY:
+        cutter = Adjacency(layout.skip, layout.separator)
     else:
-        used = range(len(names)) if wide else places
         plain = {layout.roles["time"]} if "time" in layout.roles else set()
+        used = [*places, *layout.ratings]
         cutter = Fields(layout.skip, layout.separator, len(names), used, plain)
+    pieces = blocks(source, layout.encoding, tell)
+    if layout.drawn:
+        pieces = map(clean_lines, pieces)
+    elif layout.separator == " ":
+        pieces = (piece.replace("\t", " ") for piece in pieces)
     read = _Columns(list)
     lines = [np.zeros(0, dtype=np.int64)]
     rows = unusable = 0
-    for columns, at in cutter.cut(blocks(source, layout.encoding, tell)):
-        rows += len(at)
+    for columns, at in cutter.cut(pieces):
         unusable = sum(kind.count for kind in cutter.broken.values())
-        if wide:
-            columns, at = _cells(columns, at, names[1:])
-        read.add(dict(zip(ROLES if wide else layout.roles, columns, strict=False)))
+        roles: Iterable[str] = layout.roles
+        if layout.is_matrix:
+            if not places:  # each line is somebody, or an item, without a name
+                columns = [pa.array(map(str, range(rows + 1, rows + len(at) + 1))), *columns]
+            items = [names[k] for k in layout.ratings]
+            if not layout.header:
+                items = [str(k) for k in range(1, len(items) + 1)]
+            rows += len(at)
+            columns, at = _cells(columns, at, items)
+            roles = (*layout.axes, "rating")
+        else:
+            rows += len(at)
+        read.add(dict(zip(roles, columns, strict=True)))
         _check_rows(source, read.count + unusable, options.max_rows)  # of a matrix, its cells
         lines.append(at)
+    if layout.shape is FileShape.ADJACENCY:
+        rows = len(np.unique(np.concatenate(lines)))
     count = LineCount(
         lines=cutter.lines,
         header=int(layout.header),
@@ -331,7 +361,7 @@ def _read_text(
         entries=read.count + unusable,
     )
     at = np.concatenate(lines)
-    return read.table(source, layout, lines=at, broken=cutter.broken, count=count)
+    return read.table(source, layout, options, lines=at, broken=cutter.broken, count=count)
 
 
 def _cells(columns: Sequence[Any], at: Ints, items: Sequence[str]) -> Cut:
@@ -462,7 +492,8 @@ def _read_parquet(
             if tell is not None:
                 tell(read.count, max(stated, read.count))
         count = LineCount(lines=read.count, rows=read.count, entries=read.count)
-        return read.table(source, layout, lines=np.arange(1, read.count + 1), count=count)
+        at = np.arange(1, read.count + 1)
+        return read.table(source, layout, options, lines=at, count=count)
 
 
 def _check_decoded(source: Source, size: int) -> None:
@@ -653,6 +684,13 @@ FEW = 5  # a user with fewer ratings is worth a sentence
 _LATEST = 253_402_300_799.0  # Unix seconds at the end of the year 9999
 _ENOUGH = 100  # ratings from which on their counts say who may be the person
 _ONCE = 0.95  # share of the users with one rating from which on they may be no persons
+CHOSEN = "not rated or of other events, as the options say"
+_WORDS = 20  # as ratings at most
+_FEW_MARKS = 2  # so often a number beyond the range is a mistake, not a mark
+_SUMMARIES = {*KNOWLEDGE["words"]["summary"].split()}
+_LEADING = re.compile(  # a number and what it is of
+    r"\s*([+-]?\d+(?:[.,]\d+)?)\s*(?:/\s*\d+|stars?|points?|sterne?|punkte?|[-–:=(].*)", re.IGNORECASE
+)
 _REPEATS = ("duplicates=last", "duplicates=mean")
 
 
@@ -716,13 +754,17 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
     if known is not None:
         changed = "" if known.exact else "; the file itself may have been changed"
         report.append(f"from {known.description}{changed}")
-    keep, unusable = _judged(table, low, high)
+    chosen = _chosen(table, options)
+    keep, unusable = _judged(table, low, high, chosen)
     left_out: dict[str, int] = {}
-    for what, number, shown, advice in unusable:
+    if not chosen.all():
+        left_out[CHOSEN] = int(np.count_nonzero(~chosen))
+        report.append(f"left out: {count_words(left_out[CHOSEN], 'row')} {CHOSEN}")
+    for what, number, shown, advice, answers in unusable:
         left_out[what] = number
         told = f"{count_words(number, 'row')} {what}, first {shown}"
         if options.bad_rows is BadRows.ERROR:
-            faults.append(Fault(told, advice, ("bad_rows=leave-out",)))
+            faults.append(Fault(told, advice, (*answers, "bad_rows=leave-out")))
         else:
             report.append(f"left out: {told}")
     if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not left_out):
@@ -755,7 +797,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
 def _doubt(table: Table, rows: Ints) -> Fault | None:
     """Why the users may be no persons, by how many ratings they have, where nobody said it."""
     layout = table.layout
-    if layout.known is not None or layout.shape is FileShape.WIDE or len(rows) < _ENOUGH:
+    if layout.known is not None or layout.is_matrix or len(rows) < _ENOUGH:
         return None
     counts = [np.bincount(column.codes[rows]) for column in (table.user, table.item)]
     users, items = (np.count_nonzero(count) for count in counts)
@@ -833,43 +875,116 @@ def line_words(count: LineCount) -> str:
     )
 
 
-def _judged(table: Table, low: float, high: float) -> tuple[Bools, list[tuple[str, int, str, str]]]:
-    """Rows that can be used, and for each kind of those that cannot: what is wrong, how many, an
-    example, what to do."""
+def rating_reader(values: str | None) -> Callable[[str], float | None]:
+    """What a text stands for, as the option of reading says. Raises InvalidSetting."""
+    if values is None:
+        return number_of
+    if values == "number":
+        return lambda text: number_of(_LEADING.match(text)[1]) if _LEADING.match(text) else None
+    scale = KNOWLEDGE["scales"].get(values)
+    if scale is None:
+        pairs = [text.rpartition(":")[::2] for text in values.split(",")]
+        scale = {word.strip().lower(): number_of(number.strip()) for word, number in pairs}
+        if None in scale.values() or "" in scale:
+            names = ", ".join(["number", *KNOWLEDGE["scales"]])
+            raise InvalidSetting("values", f"WORD:NUMBER,... or one of {names}", values)
+    return lambda text: scale.get(text.lower(), number_of(text))
+
+
+def _chosen(table: Table, options: ReadOptions) -> Bools:
+    """The rows that the options do not leave aside: not rated, or of other events."""
+    chosen = np.ones(len(table.ratings), dtype=bool)
+    if options.missing is not None:
+        marks = [text.strip() for text in options.missing.split(",")]
+        chosen = ~np.isin(table.ratings, [n for n in map(number_of, marks) if n is not None])
+        if table.written is not None:
+            is_mark = [name in marks for name in table.written.names]
+            chosen &= ~np.array([*is_mark, False])[table.written.codes]
+    if table.event is not None:
+        value = str(options.event).rpartition(":")[2]
+        chosen &= np.array([*(name == value for name in table.event.names), False])[table.event.codes]
+    return chosen
+
+
+def _translate(texts: set[str]) -> list[str]:
+    """Options under which texts that are no numbers are ratings, or stand for none."""
+    missing = {text for text in texts if text.lower() in MISSING}
+    words = {text.lower() for text in texts - missing}
+    none = [f"missing={','.join(sorted(missing))}"] if missing else []
+    if not words:
+        return none
+    scales = [name for name, scale in KNOWLEDGE["scales"].items() if words <= {*scale}]
+    ends = {text.partition("/")[2] for text in words}
+    if all(_LEADING.fullmatch(text) for text in words) and ("" in ends or len(ends) == 1):
+        scales = ["number"]
+    return [" and ".join([f"values={name}", *none]) for name in scales]
+
+
+def _judged(
+    table: Table, low: float, high: float, chosen: Bools
+) -> tuple[Bools, list[tuple[str, int, str, str, list[str]]]]:
+    """Of the chosen rows those that can be used, and for each kind of the others: what is wrong,
+    how many, an example, what to do, and options that may make sense of them."""
     leave = "or leave such rows out"
     fill, correct = f"fill it in, {leave}", f"correct it, {leave}"
     empty, infinite = np.isnan(table.ratings), np.isinf(table.ratings)
     text = empty & (table.written.codes >= 0) if table.written else np.zeros_like(empty)
-    wrong_column = correct
+    wrong_column, translations = correct, []
+    if text.any():
+        codes = np.unique(table.written.codes[text & chosen])
+        translations = _translate({table.written.names[code] for code in codes[:_WORDS]})
+        if len(codes) > _WORDS:
+            translations = []
     if text.any() and empty.all():
         name = table.layout.name_of("rating")
         wrong_column = f"{name} may be the wrong column: choose the one that holds the ratings"
+        if 1 < len(codes) <= _WORDS and not translations:
+            translations = ["values=WORD:NUMBER,..."]
+            wrong_column += ", or say what its words stand for"
     with np.errstate(invalid="ignore"):
         outside = ~infinite & ((table.ratings < low) | (table.ratings > high))
+    # One number beyond the range, again and again, is a mark.
+    beyond = np.unique(table.ratings[outside & chosen])
+    marks = [f"missing={beyond[0]:g}"] if len(beyond) == 1 and outside.sum() > _FEW_MARKS else []
     kinds = (
-        (table.user.codes < 0, "without a user", fill),
-        (table.item.codes < 0, "without an item", fill),
-        (empty & ~text, "without a rating", fill),
-        (text, "with a rating that is no number", wrong_column),
-        (infinite, "with a rating that is not finite", correct),
+        (table.user.codes < 0, "without a user", fill, []),
+        (table.item.codes < 0, "without an item", fill, []),
+        (_summaries(table), "with a total or a mean of other rows", f"delete it, {leave}", []),
+        (empty & ~text, "without a rating", fill, []),
+        (text, "with a rating that is no number", wrong_column, translations),
+        (infinite, "with a rating that is not finite", correct, []),
         (
             outside,
             f"with a rating outside {low:g}..{high:g}",
             f"correct the range or the rating, {leave}",
+            marks,
         ),
     )
-    keep = np.ones(len(table.ratings), dtype=bool)
+    keep = chosen.copy()
     found = [
-        (what, broken.count, f"'{broken.example}' in line {broken.line}", correct)
+        (what, broken.count, f"'{broken.example}' in line {broken.line}", correct, [])
         for what, broken in table.broken.items()
     ]
-    for rows, what, advice in kinds:
+    for rows, what, advice, answers in kinds:
         bad = rows & keep
         if bad.any():
             example = _show(table, int(np.argmax(bad)))
-            found.append((what, int(np.count_nonzero(bad)), example, advice))
+            found.append((what, int(np.count_nonzero(bad)), example, advice, answers))
             keep &= ~bad
     return keep, found
+
+
+def _summaries(table: Table) -> Bools:
+    """Rows of a user or an item at the end of the file that is called a total or a mean."""
+    rows = np.zeros(len(table.lines), dtype=bool)
+    last = table.lines.max(initial=0) - _FEW_MARKS
+    for column in (table.user, table.item):
+        codes = [k for k, name in enumerate(column.names) if name.lower() in _SUMMARIES]
+        for code in codes:
+            mine = column.codes == code
+            if table.lines[mine].min() >= last:
+                rows |= mine
+    return rows
 
 
 def _show(table: Table, row: int) -> str:

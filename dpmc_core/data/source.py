@@ -6,19 +6,22 @@ import codecs
 import enum
 import hashlib
 import io
-import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dpmc_core import archives
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, make_printable
 from dpmc_core.stopping import check_cancelled
 
 MEGABYTE = 1_000_000
+MAX_UNPACKED = 200 * MEGABYTE  # of a packed file: larger ones are read as they are, not in memory
 HEAD_BYTES = 65_536  # bytes looked at to recognise a format
 BLOCK_BYTES = 1_000_000  # bytes read at a time
+PLACEHOLDERS = ("COLUMN", "CHARACTER", "LOW:HIGH", "WORD:NUMBER,...")  # a person says what
 NO_COLUMN = "none"  # as a column: there is none
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "::": "::", "blanks": " "}
 
@@ -51,11 +54,14 @@ class Header(enum.Enum):
 
 
 class FileShape(enum.Enum):
-    """What a line of a file is: one rating, or all ratings of a user with an item per column."""
+    """What a line of a file is: one rating, or all ratings of a user with an item per column, or
+    all of an item with a user per column, or a user's id and then those of the items."""
 
     GUESS = "guess"
     ROWS = "rows"
     WIDE = "wide"
+    TRANSPOSED = "transposed"
+    ADJACENCY = "adjacency"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +69,11 @@ class ReadOptions:
     """How to read a file of ratings; what is None is guessed, except the rating range.
 
     user, item, rating, time: a column's name in the header, or its number counted from 1; rating
-    "none": every row is a click, time "none": times are left alone.
+    "none": every row is a click, time "none": times are left alone. In a matrix user or item may be
+    FIRST:LAST, the numbers of the columns that hold ratings, and the other "none": the lines are
+    numbered.
+    values: what words stand for, WORD:NUMBER,... or a scale of reading.toml; missing: what stands
+    for "not rated", apart by commas; event: COLUMN:VALUE, only rows with the value are read.
     low, high: the public rating range, in rating points. It is never taken from the data.
     items: path of a table of what is publicly known of the items, CSV or Parquet.
     separator: one character, or a name in SEPARATORS. for_ranking: only who took what will matter,
@@ -83,6 +93,9 @@ class ReadOptions:
     encoding: str | None = None
     header: Header = Header.GUESS
     layout: FileShape = FileShape.GUESS
+    values: str | None = None
+    missing: str | None = None
+    event: str | None = None
     items: str | None = None
     for_ranking: bool = False
     max_bytes: int = 200 * MEGABYTE
@@ -110,6 +123,9 @@ class ReadOptions:
                 except ValueError:
                     choices = ", ".join(str(member.value) for member in enum_type)
                     raise InvalidSetting(name, f"one of {choices}", value) from None
+        for name in ("values", "missing", "event"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, str(getattr(self, name)))
         if self.separator is not None:
             mark = SEPARATORS.get(str(self.separator), str(self.separator))
             if mark != "::" and (len(mark) != 1 or mark.isalnum() or mark in '"+-.\r\n\0'):
@@ -139,7 +155,8 @@ def _normalise_encoding(name: str) -> str:
 @dataclass(frozen=True)
 class Fault:
     """Something that keeps a file from being read. what: a clause; advice: what a person can do;
-    options: the reading options NAME=VALUE that answer it."""
+    options: the reading options NAME=VALUE that answer it, several apart by " and " where only
+    together they do."""
 
     what: str
     advice: str = ""
@@ -151,25 +168,29 @@ class Fault:
         return self.options[0].partition("=")[0] if self.options else ""
 
     @property
-    def answer(self) -> tuple[str, str] | None:
-        """That option as (name, value); None where a person must say more."""
-        value = self.options[0].partition("=")[2] if self.options else ""
-        return (self.option, value) if value and not value.isupper() else None
+    def answers(self) -> list[dict[str, str]]:
+        """The options of each answer that says everything."""
+        pairs = [[text.split("=", 1) for text in answer.split(" and ")] for answer in self.options]
+        return [{k: v for k, v in answer} for answer in pairs if answer[0][1] not in PLACEHOLDERS]
 
     def __str__(self) -> str:
-        direct_option = re.compile("(range|user)=")  # options of their own
-        option_text = " or ".join(
-            f"--{option.replace('=', ' ', 1)}"
-            if direct_option.match(option)
-            else f"--read {option}"
-            for option in self.options
-        )
+        option_text = " or ".join(map(format_answer, self.options))
         remedy = (
             f"{self.advice} ({option_text})"
             if self.advice and option_text
             else self.advice or option_text
         )
         return f"{self.what}: {remedy}" if remedy else self.what
+
+
+def format_answer(answer: str) -> str:
+    """An answer to a fault as the command line takes it."""
+    parts = [part.split("=", 1) for part in answer.split(" and ")]
+    own = ("range", "user")  # options of their own
+    return " ".join(
+        f"--{name} {value}" if name in own else f"--read {shlex.quote(f'{name}={value}')}"
+        for name, value in parts
+    )
 
 
 class Refused(BadRatings):
@@ -240,17 +261,28 @@ class Source:
         candidates = sorted(self.path.glob("[!._]*.parquet"))
         return [Source.from_file(path) for path in candidates if path.is_file()]
 
+    @cached_property
+    def unpacked(self) -> bytes | None:
+        """What is in a packed file. Raises BadRatings where that is damaged, or not one file."""
+        try:
+            with self.open_packed() as file:
+                return archives.unpack(self.name, file, MAX_UNPACKED)
+        except archives.BadArchive as error:
+            raise BadRatings(f"{error}; unpack it, and save a sheet of Excel as CSV") from None
+
     @property
     def size(self) -> int:
         """In bytes, known without reading."""
-        if self.path is not None:
-            return self.path.stat().st_size
-        return len(self.content or b"")
+        if self.unpacked is not None:
+            return len(self.unpacked)
+        return self.path.stat().st_size if self.path is not None else len(self.content or b"")
 
     def open(self) -> BinaryIO:
-        if self.path is not None:
-            return self.path.open("rb")
-        return io.BytesIO(self.content or b"")
+        """The content, unpacked."""
+        return self.open_packed() if self.unpacked is None else io.BytesIO(self.unpacked)
+
+    def open_packed(self) -> BinaryIO:
+        return self.path.open("rb") if self.path is not None else io.BytesIO(self.content or b"")
 
     def read_head(self) -> bytes:
         with self.open() as file:

@@ -16,13 +16,16 @@ import io
 import json
 import math
 import re
+import statistics
+import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise, permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,56 +51,30 @@ from dpmc_core.stopping import check_cancelled
 Cut = tuple[list[Any], Ints]  # the used columns, as arrays of pyarrow, and the line of each row
 
 ROLES = ("user", "item", "rating", "time")
-_PEOPLE = (  # what a column of users is called, unmistakably; with "id" behind it as well
-    "customer member reviewer person visitor rater reader viewer listener voter player buyer"
-    " shopper borrower patron student pupil learner participant respondent evaluator assessor"
-    " annotator judge critic subscriber consumer worker guest patient employee account email"
-    " emailaddress benutzer nutzer kunde utilisateur usuario utente gebruiker"
-)
+KNOWLEDGE: Any = tomllib.loads(Path(__file__).with_name("reading.toml").read_text("utf-8"))
+_PEOPLE = "".join(f" {name} {name}id" for name in KNOWLEDGE["roles"]["person"].split())
 _ROLE_OF = {  # known names of columns, the most telling of each role first
     name: role
-    for role, names in {
-        "user": " ".join(
-            ["user userid uid username", *(f"{one} {one}id" for one in _PEOPLE.split()), "u"]
-        ),
-        "item": "item itemid iid movie movieid film filmid product productid place placeid business"
-        " businessid book bookid isbn asin song songid track trackid artist artistid joke jokeid"
-        " restaurant restaurantid title i",
-        "rating": "rating ratings score stars star overall value rate grade preference r",
-        "time": "timestamp time date datetime unixtime unixreviewtime reviewtime ratedat createdat"
-        " t",
-    }.items()
+    for role, names in (KNOWLEDGE["roles"] | {"user": f"{KNOWLEDGE['roles']['user']}{_PEOPLE} u"}).items()
     for name in names.split()
+    if role in ROLES
 }
 _ROW_NUMBERS = {"", "id", "no", "nr", "index", "rank", "row", "rowid", "rownames"}  # and no users
 _GUESSABLE = 4  # columns without names that may be user, item, rating and time in this order
+_MATRIX = 5  # columns of numbers of one range from which on they are a matrix
+_OFFERS = 4  # readings to choose from at most
 OTHERS = "every other column"  # where the items of a matrix are
 _NOTHING = {"", "nan", "na", "null", "none", "?"}  # no name of a column
+MISSING = {"", *KNOWLEDGE["words"]["missing"]}  # in a cell, small letters
 _MARKS = {  # first bytes of texts that say their encoding
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_BINARY = {  # first bytes of files that are not text
-    b"PK\x03\x04": "a ZIP archive or an Excel file: unpack it, or save the sheet as CSV",
-    b"\x1f\x8b": "compressed (gzip): unpack it first",
-    b"\xd0\xcf\x11\xe0": "an old Excel file: save the sheet as CSV",
-    b"SQLite format 3\0": "a database: export the ratings as CSV",
-    **{
-        b"\x80" + bytes([version]): "a Python pickle, which is never read: save the ratings as CSV"
-        for version in range(2, 6)
-    },
-    b"\x93NUMPY": "a NumPy array: save the ratings as CSV",
-    b"%PDF-": "a PDF document: save the ratings as CSV",
-}
-_MARKUP = {  # how the first filled lines of texts begin that are no tables
-    r"\[\s*([\[{\"\]]|$)": "a JSON array: write one object per line, or save the ratings as CSV",
-    r"(%.*\n)*@relation\b": "an ARFF file: save the ratings as CSV, without its first lines",
-    r"%%MatrixMarket\b": "a Matrix Market file: save the ratings as CSV, without its first lines",
-    r"<(\?xml|!doctype|html|table|svg)\b": "HTML or XML: save the ratings as CSV",
-}
 _INDEX = re.compile(r"Unnamed: \d|__index_level_|$")  # what pandas calls an index
+_COMMENT = re.compile(r"[#%][#%\s]")
+_RULE = re.compile(next(iter(KNOWLEDGE["clean"])))
 _JSON = re.compile(r"\{\s*(\"|\}|$)")
 _LOOK, _LOOK_CHARACTERS = 200, 2_000_000  # filled lines looked at, fewer where they are long
 _SHOWN = 8  # rows of a first look
@@ -115,6 +92,23 @@ def number_of(text: str) -> float | None:
     if _COMMA.fullmatch(text):
         return float(text.replace(",", "."))
     return math.copysign(math.inf, -(text[0] == "-")) if _INFINITE.fullmatch(text) else None
+
+
+def dates_of(texts: Any) -> list[float | None] | None:
+    """Unix seconds of dates that are written alike, in one known form alone; else None."""
+    from pyarrow import compute
+
+    zone = r"\s*(?:UTC|GMT)(?P<hours>[+-]\d{1,2})?$"
+    plain = compute.replace_substring_regex(texts, zone, "")
+    hours = compute.struct_field(compute.extract_regex(texts, zone), "hours").to_pylist()
+    found = []
+    for form in ("%Y-%m-%d %H:%M:%S", *KNOWLEDGE["dates"]["forms"]):
+        stamps = compute.strptime(plain, format=form, unit="s", error_is_null=True)
+        if not stamps.null_count:
+            found.append(stamps.cast("int64").to_pylist())
+    if not found or any(other != found[0] for other in found):
+        return None
+    return [second - 3600 * int(hour or 0) for second, hour in zip(found[0], hours, strict=True)]
 
 
 def date_of(text: str) -> float | None:
@@ -143,6 +137,7 @@ class Layout:
     1, 2, ... where there is no header. roles: position from 0 of each; without a rating each row is
     a click. rows: the first few, as text. guessed: roles that neither a name nor a person gave to
     their columns. faults: what nobody can guess, beside the range. known: the public set it is.
+    ratings: of a matrix, the columns that hold them. drawn: with lines and marks around the rows.
     """
 
     columns: tuple[str, ...]
@@ -157,11 +152,22 @@ class Layout:
     guessed: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
     known: PublicSet | None = None
+    ratings: range = range(0)
+    drawn: bool = False
 
     @property
     def clicks(self) -> bool:
         found = bool(self.roles) or len(self.columns) == 2
-        return self.shape is FileShape.ROWS and "rating" not in self.roles and found
+        return not self.is_matrix and "rating" not in self.roles and found
+
+    @property
+    def is_matrix(self) -> bool:
+        return self.shape in (FileShape.WIDE, FileShape.TRANSPOSED)
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """Of a matrix, whose the lines are, and whose the columns."""
+        return ("user", "item") if self.shape is FileShape.WIDE else ("item", "user")
 
     def name_of(self, role: str) -> str:
         """What a person would call the column: its name, or its number."""
@@ -175,10 +181,15 @@ class Layout:
     def used(self) -> ColumnRoles:
         """Which columns hold what, as ratings keep it."""
         names = self.columns if self.header or self.format in (Format.JSON, Format.PARQUET) else ()
-        roles = {"user": 0} if self.shape is FileShape.WIDE else self.roles
-        used = [(role, names[k] if names else f"column {k + 1}") for role, k in roles.items()]
-        others = [("item", OTHERS)] * (self.shape is FileShape.WIDE)
-        return ColumnRoles((*used, *others), self.guessed)
+        used = {role: names[k] if names else f"column {k + 1}" for role, k in self.roles.items()}
+        if self.is_matrix:
+            lines, columns = self.axes
+            full = len(self.ratings) in (0, len(self.columns) - 1)
+            span = OTHERS if full else f"columns {self.ratings[0] + 1} to {self.ratings[-1] + 1}"
+            used = {lines: "the number of the line", **used, columns: span}
+        return ColumnRoles(
+            tuple((role, used[role]) for role in ROLES if role in used), self.guessed
+        )
 
     @property
     def words(self) -> str:
@@ -189,9 +200,12 @@ class Layout:
         if self.format is Format.FIELDS:
             names = {mark: name for name, mark in SEPARATORS.items()}
             cut = f"{names.get(self.separator, self.separator)} {cut}"
-        if self.shape is FileShape.WIDE:
-            items = f"{len(self.columns) - 1:,}"
-            return f"{cut}; a line for each user, a column for each of {items} items"
+        if self.shape is FileShape.ADJACENCY:
+            return f"{cut}; on each line a user and then the items"
+        if self.is_matrix:
+            lines, columns = self.axes
+            amount = f"{len(self.ratings):,}"
+            return f"{cut}; a line for each {lines}, a column for each of {amount} {columns}s"
         taken = "; every row is a click" if self.clicks else ""
         if self.guessed:
             taken += " (guessed by position: choose them by hand if they are wrong)"
@@ -202,11 +216,12 @@ class Layout:
 def recognise(source: Source, options: ReadOptions) -> Layout:
     """The layout of a text file. Raises BadRatings where it is no table at all."""
     head = source.read_head()
-    for magic, what in _BINARY.items():
-        if head.startswith(magic):
+    for magic, what in KNOWLEDGE["binary"].items():
+        if head.startswith(magic.encode("latin-1")):
             raise BadRatings(f"{source.name} is {what}")
     marked = (name for mark, name in _MARKS.items() if head.startswith(mark))
-    encoding = options.encoding or next(marked, "utf-8-sig")
+    half = "utf-16-le" if head[1::2].count(0) > len(head) / 4 else "utf-8-sig"  # without a mark
+    encoding = options.encoding or next(marked, half)
     filled = list(_beginning(source, encoding))
     if not filled:
         raise BadRatings(f"{source.name} holds no ratings, only blank lines")
@@ -218,9 +233,9 @@ def recognise(source: Source, options: ReadOptions) -> Layout:
         found = _objects(options, lines)
     else:
         text = "\n".join(lines).lstrip()
-        for begins, what in _MARKUP.items():
-            if re.match(begins, text, re.IGNORECASE) and options.separator is None:
-                raise BadRatings(f"{source.name} is {what}")
+        for begins, what in KNOWLEDGE["markup"].items():
+            if re.match(begins, text, re.IGNORECASE | re.MULTILINE) and options.separator is None:
+                raise BadRatings(f"{source.name} is {what.strip()}")
         return replace(_table(source, options, filled), encoding=encoding)
     return replace(found, encoding=encoding, skip=skip)
 
@@ -261,8 +276,19 @@ def _separator(lines: Sequence[str]) -> str:
     return best
 
 
-def _table(source: Source, options: ReadOptions, filled: Sequence[tuple[int, str]]) -> Layout:
-    separator = options.separator or _separator([line for _, line in filled])
+def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) -> Layout:
+    separator, drawn = options.separator, False
+    while len(filled) > 1 and _COMMENT.match(filled[0][1]):
+        del filled[0]
+    if (mark := re.fullmatch(r"sep=(\W|\t)", filled[0][1].strip("\r\n"))) and len(filled) > 1:
+        separator = separator or mark[1]
+        del filled[0]
+    if separator is None and any(_RULE.fullmatch(line) and "-" in line for _, line in filled[:3]):
+        drawn = True
+        cleaned = [(before, clean_lines(line)) for before, line in filled]
+        filled = [(before, line) for before, line in cleaned if line.strip()]
+    lines = [line for _, line in filled]
+    separator = separator or _separator(lines)
     if not separator:
         advice = (
             "user, item and rating stand side by side; if something else than comma,"
@@ -271,33 +297,64 @@ def _table(source: Source, options: ReadOptions, filled: Sequence[tuple[int, str
         fault = Fault("one column only", advice, ("separator=CHARACTER",))
         raise Refused(source.name, [fault])
     cut = [(before, cut_line(line, separator)) for before, line in filled]
-    while len(cut) > 1 and not any(cut[0][1] or ["?"]):
-        del cut[0]  # separators alone
+    rows = [row for _, row in cut if row is not None]
+    width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+    titles = options.header is not Header.NO and len(rows) > 2
+    while len(cut) > 1 and len(_without_gaps(cut[0][1] or ("?", "?"))) <= (titles and width > 1):
+        del cut[0]  # separators alone, a title
     before, first = cut[0]
     if first is None:
         fault = Fault("its first line has a quote that is not closed", "close or remove it")
         raise Refused(source.name, [fault])
     below = tuple(row for _, row in cut[1:] if row is not None)
+    found = Layout(
+        number_ids(width), separator=separator, skip=before, rows=(first, *below[: _SHOWN - 1]),
+        drawn=drawn,
+    )  # fmt: skip
+    if options.layout is FileShape.ADJACENCY:
+        return replace(found, shape=options.layout, roles={"user": 0, "item": 1})
+    even = sum(len(row) == width for row in rows) / max(len(rows), 1)
+    whole = all(text.isdecimal() for row in rows for text in row)
+    if options.layout is FileShape.GUESS and whole and even < 0.5 and len(rows) > 2:
+        fault = Fault(
+            "its lines have different numbers of columns, all of them whole numbers",
+            "if each is a user and then the items, say it",
+            ("layout=adjacency",),
+        )
+        return replace(found, faults=(fault,))
     header, asked = _is_header(options, first, below)
     if header and len(cut) == 1:
         raise BadRatings(f"{source.name} has a header line but no ratings below it")
-    names, rows = (_without_tail(first), below) if header else (first, (first, *below))
-    shape, doubt = _shape(options, names, header, rows)
-    faults = [fault for fault in (asked, doubt) if fault is not None]
-    found = Layout(
+    names = first
+    if header:
+        names = _without_tail(first)
+        longer = sum(len(_without_tail(row)) == len(names) + 1 for row in below)
+        if 2 * longer > len(below) and options.header is Header.GUESS:
+            names = ("", *names)  # the rows have names of their own
+    found = replace(
+        found,
         columns=names if header else number_ids(len(names)),
-        separator=separator,
         skip=before + header,
         header=header,
-        rows=rows[:_SHOWN],
-        shape=shape,
-        faults=tuple(faults),
+        rows=found.rows[header:] if not header else below[:_SHOWN],
+        faults=tuple([asked] if asked else ()),
     )
-    if shape is FileShape.WIDE:
-        unsaid = options.layout is FileShape.GUESS and _ROLE_OF.get(_plain(names[0])) != "user"
-        wrong = (*faults, *_wide_faults(options, names, header))
-        return replace(found, faults=wrong, guessed=("user",) * unsaid)
-    return found if asked else with_roles(found, options, rows)
+    body = below if header else (first, *below)
+    matrix = _matrix(found, options, body)
+    if matrix is not None:
+        return matrix
+    return found if asked else with_roles(found, options, body)
+
+
+def clean_lines(text: str) -> str:
+    """Lines of a table that is drawn as text, without what is drawn."""
+    for pattern, replacement in KNOWLEDGE["clean"].items():
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    return text
+
+
+def _without_gaps(row: Sequence[str]) -> list[str]:
+    return [text for text in row if text]
 
 
 def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -309,7 +366,8 @@ def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _plain(name: str) -> str:
     """A name as names are compared: case, blanks and punctuation aside."""
-    return "".join(c for c in name.lower() if unicodedata.category(c)[0] not in "PSZ")
+    name = re.sub(r":(token|float)(_seq)?$", "", name.lower())  # types, as RecBole writes them
+    return "".join(c for c in name if unicodedata.category(c)[0] not in "PSZ")
 
 
 def _is_header(
@@ -331,9 +389,14 @@ def _is_header(
     gaps = any(not text for row in rows for text in row[1:width])
     sure = gaps and width > 4 and all(number_of(text) is not None for text in items)
     either, wide = ("header=yes", "header=no"), ("layout=wide", "header=no")
+    run = _alike(rows, len(first)) if len(rows) > 1 else ()
+    texts = len(run) >= _MATRIX and all(number_of(first[k]) is None for k in run)
+    texts = texts and len({first[k] for k in run} - _NOTHING) == len(run)
+    index = not first[0] and _counts_up([row[0] for row in rows])
     long = any(len(name) > 1 for name in names)
     rules: Sequence[tuple[object, bool, tuple[str, ...]]] = (  # when, header, what to ask
         (options.layout is FileShape.WIDE or wanted & {*first} - {NO_COLUMN}, True, ()),
+        (texts or index, True, ()),
         (matrix and user and numbers and distinct, sure, () if sure else either),
         (matrix and not first[0] and not roles, False, wide),
         (({"user", "item"} <= roles or len(names) > 2) and not numbers, True, ()),
@@ -347,40 +410,123 @@ def _is_header(
     return header, Fault(what, "say which", asked) if asked else None
 
 
-def _shape(
-    options: ReadOptions, names: Sequence[str], header: bool, rows: Sequence[Sequence[str]]
-) -> tuple[FileShape, Fault | None]:
-    """One rating per line, or all of a user; and what to ask where it could be either."""
-    if options.layout is not FileShape.GUESS:
-        return options.layout, None
-    corner, *others = (_ROLE_OF.get(_plain(name)) for name in names)
-    told = options.columns or any(others) or corner not in (None, "user")
-    if told or len(names) < 4 or not header:
-        return FileShape.ROWS, None
+def _matrix(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str]]) -> Layout | None:
+    """The layout of a matrix, with what to ask where it could be another; None where it is none."""
+    names, said = layout.columns, options.layout
+    if said in (FileShape.WIDE, FileShape.TRANSPOSED):
+        return _chosen_matrix(replace(layout, shape=said), options)
+    if said is not FileShape.GUESS or options.columns:
+        return None
+    roles = [_ROLE_OF.get(_plain(name)) if layout.header else None for name in names]
+    # A letter or a word over one of many columns of ratings is an item's name and says nothing.
+    run = _alike(rows, len(names))
+    named = {
+        role: k
+        for k, role in reversed([*enumerate(roles)])
+        if k not in run and len(_plain(names[k])) > 1
+    }
+    many = len(run) >= _MATRIX and not {"user", "item"} <= {*named}
     cells = [text for row in rows for text in row[1 : len(names)]]
     numbers = all(not text or number_of(text) is not None for text in cells)
-    of_users = corner == "user" or not names[0]
-    if numbers and of_users and not all(cells):
-        return FileShape.WIDE, None
-    numbered = all(number_of(name) is not None for name in names[1:])
-    if not numbers and not (numbered and of_users):
-        return FileShape.ROWS, None
-    what = "each line may be one rating, or all ratings of a user with a column for each item"
-    return FileShape.ROWS, Fault(what, "say which", ("layout=rows", "layout=wide"))
+    of_users = roles[0] == "user" or (not names[0] and not _counts_up([row[0] for row in rows]))
+    sure = False
+    if layout.header and len(names) > 3 and roles[0] in (None, "user") and not any(roles[1:]):
+        sure = numbers and of_users and not all(cells)
+        numbered = of_users and all(number_of(name) is not None for name in names[1:])
+        if not sure and not many and (numbers or numbered):
+            return replace(layout, faults=(*layout.faults, _which("layout=rows", "layout=wide")))
+    if sure:
+        run, named = range(1, len(names)), {"user": 0}
+    elif not many:
+        return None
+    others = [k for k in range(len(names)) if k not in run]
+    aside = [k for k in others if k != named.get("user") and roles[k] != "time"]
+    if sure or ("user" in named and not aside):
+        return replace(
+            layout,
+            shape=FileShape.WIDE,
+            ratings=run,
+            roles={"user": named["user"]},
+            guessed=("user",) * (roles[named["user"]] != "user"),
+            faults=(*layout.faults, *_name_faults(names, run)),
+        )
+    lines: list[Any] = [named["user"]] if "user" in named else []
+    if not lines:  # whatever is another on each line
+        lines = [k for k in others if len({row[k] for row in rows}) == len(rows)]
+        lines = [k for k in lines if not is_time(rows[0][k])] or others[:1] or [NO_COLUMN]
+    shapes = ["transposed", "wide"] if "item" in named else ["wide", "transposed"]
+    answers = [_matrix_answer(layout, shape, k, run) for k in lines[:2] for shape in shapes]
+    if "user" in named or not others:
+        answers = [answer for answer in answers if "=wide" in answer]
+    return replace(layout, faults=(*layout.faults, _which(*answers)))
 
 
-def _wide_faults(options: ReadOptions, names: Sequence[str], header: bool) -> list[Fault]:
-    if not header:
+def _which(*answers: str) -> Fault:
+    what = "each line may be one rating, or all ratings of a user or of an item"
+    return Fault(what, "say which", answers)
+
+
+def _matrix_answer(layout: Layout, shape: str, line: int | str, run: range) -> str:
+    """The options that read a matrix so, as few as can be."""
+    answer = f"layout={shape}" + " and header=no" * (not layout.header)
+    if line == 0 and layout.header and len(run) == len(layout.columns) - 1:
+        return answer
+    lines, columns = ("user", "item") if shape == "wide" else ("item", "user")
+    number = line if isinstance(line, str) else line + 1
+    return f"{answer} and {lines}={number} and {columns}={run[0] + 1}:{run[-1] + 1}"
+
+
+def _chosen_matrix(layout: Layout, options: ReadOptions) -> Layout:
+    """The layout of a matrix of which somebody said so."""
+    names, (lines, columns) = layout.columns, layout.axes
+    given = options.columns
+    faults: list[Fault] = []
+    span = re.fullmatch(r"(\d{1,9}):(\d{1,9})", str(given.get(columns, "")))
+    run = range(int(span[1]) - 1, int(span[2])) if span else range(1, len(names))
+    line = 0 if given.get(lines) is None else None
+    if given.get(lines) not in (None, NO_COLUMN):
+        place = _position(lines, given[lines], names, layout.header)
+        line, faults = (place, []) if isinstance(place, int) else (None, [place])
+    if not layout.header and not span:
         what = "a users x items matrix needs a first line that names the items"
-        return [Fault(what, "add it", ("header=yes",))]
-    if set(options.columns.values()) - {NO_COLUMN}:
-        what = "in a matrix the first column is the user and every other an item"
-        return [Fault(what, "leave user, item, rating and time out")]
-    if len(names) < 2:
-        return [Fault("no column holds an item", "say its separator", ("separator=CHARACTER",))]
-    twice, times = Counter(names[1:]).most_common(1)[0]
+        faults = [Fault(what, "add it", ("header=yes",))]
+    elif (set(given) & {"rating", "time"} or columns in given) and not span:
+        what = f"in a matrix one column is the {lines} and a range of columns, {columns}=FIRST:LAST, the {columns}s"
+        faults = [Fault(what, "leave rating and time out")]
+    elif not 0 <= run.start < run.stop <= len(names):
+        faults = [Fault("no column holds an item", "say its separator", ("separator=CHARACTER",))]
+    elif line in run:
+        faults = [Fault(f"the {lines} is among the columns {columns}={given.get(columns)}")]
+    faults = faults or _name_faults(names, run)
+    roles = {} if line is None else {lines: line}
+    return replace(layout, roles=roles, ratings=run, faults=(*layout.faults, *faults))
+
+
+def _name_faults(names: Sequence[str], run: range) -> list[Fault]:
+    twice, times = Counter(names[k] for k in run).most_common(1)[0]
     what = f"two columns are called '{twice}'"
     return [Fault(what, "give every item a name of its own")] if times > 1 else []
+
+
+def _alike(rows: Sequence[Sequence[str]], width: int) -> range:
+    """The longest run of columns with numbers of one range, where they are not missing."""
+    columns = []
+    for k in range(width):
+        texts = [row[k] for row in rows if k < len(row) and row[k].lower() not in MISSING]
+        numbers = [number_of(text) for text in texts]
+        columns.append(None if None in numbers or _counts_up(texts) else numbers)
+    ends = [(min(column), max(column)) for column in columns if column]
+    if not ends:
+        return range(0)
+    low, high = map(statistics.median, zip(*ends, strict=True))
+    margin = (high - low or 1) / 2
+    good = [
+        column is not None and all(low - margin <= x <= high + margin for x in column)
+        for column in columns
+    ]
+    runs = [[*run] for alike, run in groupby(range(width), good.__getitem__) if alike]
+    longest = max(runs, key=len, default=[0])
+    return range(longest[0], longest[-1] + 1) if runs else range(0)
 
 
 def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str]] = ()) -> Layout:
@@ -399,6 +545,11 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
     if faults:
         return replace(layout, roles=roles, faults=(*layout.faults, *faults))
     plain = [_plain(name) for name in names]
+    if options.event is not None:
+        place = _position("event", str(options.event).rpartition(":")[0], names, header)
+        if isinstance(place, Fault):
+            return replace(layout, roles=roles, faults=(*layout.faults, place))
+        roles["event"] = place
     known = [_ROLE_OF.get(name) if header else None for name in plain]
     for role in ROLES:
         mine = [k for k, its in enumerate(known) if its == role and k not in roles.values()]
@@ -418,8 +569,14 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
         first = [row[k] if k < len(row) else "" for row in rows for k in free[:1]]
         unsaid = len(names) > _GUESSABLE or _counts_up(first)
     taken = {} if unsaid else dict(zip(missing, free, strict=False))
+    if (k := taken.get("rating")) is not None and rows:
+        texts = [row[k] for row in rows if k < len(row) and row[k]]
+        if layout.header and texts and not any(map(_may_rate, texts)):
+            del taken["rating"]  # words that say something else
+        elif not header and "time" not in {*roles, *absent} and all(map(_is_moment, texts)):
+            taken["time"] = taken.pop("rating")
     last = not header and len(names) == 4 and rows and not unsaid
-    if last and not {"time", 3} & {*roles, *absent, *roles.values(), *taken.values()}:
+    if last and not {"time", 3} & {*roles, *absent, *roles.values(), *taken.values(), *taken}:
         taken |= {"time": 3} if is_time(rows[0][3]) else {}
     roles |= taken
     lost = [role for role in ("user", "item") if role not in roles]
@@ -437,11 +594,13 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
         advice = "say which column names what is rated"
         if "user" in lost:
             advice = "say which column names the person; a file of one person's ratings has none"
-        faults.append(Fault(what, advice, tuple(f"{role}=COLUMN" for role in lost)))
+        offers = _offers(roles, absent, free, rows)
+        faults.append(Fault(what, advice, (*offers, *(f"{role}=COLUMN" for role in lost))))
     elif expected and "rating" not in {*roles, *absent}:
         what = f"no column holds the rating; its columns are {there}"
         advice = "say which does, or that each row is a click"
-        faults.append(Fault(what, advice, ("rating=none", "rating=COLUMN")))
+        events = [f"rating=none{event}" for event in _events(unknown, rows)]
+        faults.append(Fault(what, advice, ("rating=none", *events, "rating=COLUMN")))
     if len({*roles.values()}) < len(roles):
         got = ", ".join(f"{role} = {k + 1}" for role, k in roles.items())
         faults.append(Fault(f"user, item, rating and time must be different columns, got {got}"))
@@ -453,10 +612,67 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
             faults.append(Fault(what, advice, (f"{role}={k + 1}",)))
     return replace(
         layout,
-        roles={role: roles[role] for role in ROLES if role in roles},
+        roles={role: roles[role] for role in (*ROLES, "event") if role in roles},
         guessed=tuple(taken),
         faults=(*layout.faults, *faults),
     )
+
+
+def _offers(
+    roles: Mapping[str, int], absent: set[str], free: Sequence[int], rows: Sequence[Sequence[str]]
+) -> list[str]:
+    """Answers that name user and item, and what else is missing, by what the columns hold."""
+    columns = {k: [row[k] for row in rows if k < len(row)] for k in free}
+    values = {k: {*texts} for k, texts in columns.items()}
+    clocks = [k for k in free if all(map(_is_moment, values[k]))]
+    numbers = [k for k in free if k not in clocks and all(map(_may_rate, values[k]))]
+    # Of one person's own export the items are all different, and no column repeats.
+    if "item" in roles and len({row[roles["item"]] for row in rows}) == len(rows) > 2:
+        return []
+    events = _events([k for k in free if k not in numbers], rows)
+    ids = [
+        k
+        for k in free
+        if 1 < len(values[k]) < len(rows) and k not in clocks and f" and event={k + 1}:" not in "".join(events)
+        and not all("." in text for text in values[k])
+    ]
+    users, items = ([roles[r]] if r in roles else ids for r in ("user", "item"))
+    pairs = [(u, i) for u in users for i in items if u != i]
+    answers = []
+    for user, item in sorted(pairs, key=lambda pair: (sum(pair), pair))[:_OFFERS]:
+        chosen = {"user": user, "item": item} | dict(roles)
+        left = [k for k in numbers if k not in chosen.values() and len(values[k]) > 1]
+        if "rating" not in {*chosen, *absent} and left:
+            chosen["rating"] = left[-1]
+        text = " and ".join(f"{r}={k + 1}" for r, k in chosen.items() if r not in roles)
+        none = " and rating=none" * ("rating" not in {*chosen, *absent})
+        answers += [f"{text}{none}{event}" for event in events or [""]]
+        if "rating" in chosen and "rating" not in roles and not events:
+            answers.append(text.replace(f"rating={chosen['rating'] + 1}", "rating=none"))
+    return answers[: 2 * _OFFERS]
+
+
+def _events(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Of the first column with a few words again and again: what reads the rows with each alone."""
+    for k in columns:
+        counts = Counter(row[k] for row in rows if k < len(row) and row[k])
+        few = 1 < len(counts) <= _OFFERS and 5 * len(counts) <= len(rows)
+        if few and all(number_of(text) is None for text in counts):
+            return [f" and event={k + 1}:{text}" for text in counts]
+    return []
+
+
+def _may_rate(text: str) -> bool:
+    """Whether a text can be a rating: a number, a word of a scale, or one for 'not rated'."""
+    small = text.lower()
+    known = any(small in scale for scale in KNOWLEDGE["scales"].values())
+    return known or small in MISSING or bool(re.match(r"[+-]?[.,]?\d", text))
+
+
+def _is_moment(text: str) -> bool:
+    """Whether a text is more likely a time than a rating: a date, or many seconds."""
+    number = number_of(text)
+    return is_time(text) and (number is None or 1e8 <= number < 1e20)
 
 
 def _counts_up(texts: Sequence[str]) -> bool:
@@ -800,6 +1016,30 @@ class Fields(Lines):
         if not self._fits(row) or any(len(fields) == self.width for fields in alone):
             return None, k + 1
         return row, end
+
+
+@dataclass
+class Adjacency(Lines):
+    """Lines of a user and then the items."""
+
+    separator: str
+
+    def _plainly(self, text: str, count: int) -> Cut | None:
+        return None
+
+    def _carefully(self, text: str, final: bool) -> tuple[Cut, str]:  # noqa: ARG002 - no line waits
+        pairs: list[tuple[str, str]] = []
+        numbers: list[int] = []
+        for k, line in enumerate(text.split("\n")[:-1], self.lines + 1):
+            user, *items = cut_line(line, self.separator) or ("",)
+            if not line.strip():
+                self.blank += 1
+            elif not user or not any(items):
+                self.spoil("without a user and an item", k, line)
+            else:
+                pairs += [(user, item) for item in items if item]
+                numbers += [k] * (len(pairs) - len(numbers))
+        return _columns(pairs, numbers, (0, 1)), ""
 
 
 # JSON lines ---------------------------------------------------------------------------------------
