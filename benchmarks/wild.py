@@ -22,6 +22,7 @@ from typing import Any
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 
+SHAPE = {"users", "items"}  # what agrees where rows beyond the range are left out
 WILD = Path(__file__).resolve().parents[2] / "shared" / "data" / "wild"
 
 
@@ -68,7 +69,8 @@ def judge(path: Path, truth: dict[str, Any]) -> tuple[str, str]:
         except DpmcError as error:
             notes.append(f"{reading.options}: {error}")
             continue
-        if agrees(found, truth):
+        told = truth if "bad_rows" not in reading.options else {k: truth[k] for k in SHAPE & {*truth}}
+        if agrees(found, told):
             return "asked", f"{len(examination.readings)} readings: {reading.options}"
         notes.append(f"{reading.options}: {format_counts(found)}")
         if examination.only and "n" in truth:

@@ -54,6 +54,7 @@ _GENERATED_SOURCE, _PUBLIC_SOURCE = (
 )  # sources of catalogues
 _CHANGED_NOTE = ", whose file here may have been changed"
 _DOUBTFUL_SHARE = 0.1  # of the entries: a reading that leaves more out is doubted
+_PREVIEWED = 4  # columns of a matrix that are shown
 _MAX_TRIALS = 24  # readings of a file that are tried
 _SETTLED = ("bad_rows", "duplicates", "encoding")  # options whose first answer is the usual one
 EACH_SEED = "each"  # as a seed in NAME:seed=each: that of whoever runs on it
@@ -80,6 +81,7 @@ class Dataset:
     loaded_name: str = ""
     reading: Mapping[str, Any] = field(default_factory=dict)
     count: LineCount | None = None
+    layout: str = ""
 
 
 def list_public_sources() -> dict[str, tuple[int, int] | None]:
@@ -167,11 +169,10 @@ def load_upload(
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read a file that a person may choose.
+    """One way to read a file, which a person may choose.
 
-    options: of reading, that choose it; findings: what the reader understood; columns: the roles of
-    the first rows' columns, as text; ratings: what they are, None where the range is not known.
-    left_out: the share of the entries that cannot be used.
+    options: of reading, that lead to it; findings: what the reader understood; summary: what comes
+    of it; left_out: the share of the entries that cannot be used; count: of lines.
     """
 
     options: Mapping[str, Any]
@@ -181,14 +182,23 @@ class Reading:
     left_out: float
     count: LineCount
 
+    @property
+    def preview(self) -> list[list[str]]:
+        """Roles, names and three rows of the columns that are used; of many items the first."""
+        layout = self.layout
+        roles = dict.fromkeys(layout.ratings[:_PREVIEWED], layout.axes[1])
+        roles |= {k: role for role, k in layout.roles.items()}
+        lines = [[roles.get(k, "") for k in range(len(layout.columns))], layout.columns]
+        lines += layout.rows[:3]
+        return [[line[k][:20] if k < len(line) else "" for k in sorted(roles)] for line in lines]
+
 
 @dataclass(frozen=True)
 class Examination:
     """A file looked through to its end, whatever is wrong with it.
 
     faults: what keeps it from being read as it is; readings: the ways to read it, most likely first;
-    needs_range: that the public range must be given with them. findings, options and count: of the
-    only one.
+    needs_range: that the public range must be given with them.
     """
 
     name: str
@@ -210,34 +220,35 @@ def examine_file(path: str | Path, **options: Any) -> Examination:
     several answers each is a reading.
     """
     source = Source.from_file(path)
-    faults: dict[Fault, None] = {}
+    faults: dict[Fault, None] = {}  # on the ways to readings
+    dead_ends: dict[Fault, None] = {}
     readings: list[Reading] = []
-    open_options = [dict(options)]
-    for _ in range(_MAX_TRIALS):
-        if not open_options:
-            break
-        trial = open_options.pop(0)
+    trials: list[tuple[dict[str, Any], list[Fault]]] = [(dict(options), [])]
+    for trial, prior in trials:
         settings = ReadOptions(**trial)
-        checked = None
         try:
             checked = check(read_table(source, settings, ask_range=False), settings)
-            new_faults = [fault for fault in checked.faults if fault is not RANGE_ASKED]
-            faults |= dict.fromkeys(checked.faults)
+            new_faults = [*checked.faults]
         except Refused as error:
-            new_faults = list(error.faults)
+            new_faults = [*error.faults]
         except BadRatings as error:
             new_faults = [Fault(str(error))]
-        faults |= dict.fromkeys(new_faults)
-        answers: list[dict[str, str]] = [{}]
-        for fault in new_faults:
-            choices = fault.answers if fault.option not in _SETTLED else fault.answers[:1]
+        found = [*prior, *new_faults]
+        wrong = [fault for fault in new_faults if fault is not RANGE_ASKED]
+        answers: list[dict[str, Any]] = [{}]
+        for fault in wrong:
+            choices = fault.answers[: 1 if fault.option in _SETTLED else None]
             answers = [answer | choice for answer in answers for choice in choices]
         answers = [answer for answer in answers if not answer.items() <= trial.items()]
-        if checked is not None and not new_faults:
-            readings.append(_summarise_reading(checked, {k: v for k, v in trial.items() if options.get(k) != v}))
-        open_options += [trial | answer for answer in answers]
+        if not wrong:
+            readings.append(_summarise_reading(checked, trial))
+            faults |= dict.fromkeys(found)
+        elif not answers:
+            dead_ends |= dict.fromkeys(found)
+        trials += [(trial | answer, found) for answer in answers][: _MAX_TRIALS - len(trials)]
     sure = [reading for reading in readings if reading.left_out <= _DOUBTFUL_SHARE] or readings
     readings = [*{reading.summary: reading for reading in reversed(sure)}.values()][::-1]
+    faults = faults or dead_ends
     return Examination(source.name, tuple(faults), tuple(readings), RANGE_ASKED in faults)
 
 
@@ -251,7 +262,8 @@ def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
     table = checked.table
     users, items = (len(np.unique(c.codes[checked.rows])) for c in (table.user, table.item))
     low, high = checked.values.min(initial=np.inf), checked.values.max(initial=-np.inf)
-    what = "clicks" if checked.clicks else f"ratings from {low:g} to {high:g}"
+    span = f"ratings from {low:g} to {high:g}" if low < high else f"ratings of {low:g}"
+    what = "clicks" if checked.clicks else span
     summary = f"{users:,} people, {items:,} items, {len(checked.rows):,} {what}"
     return Reading(
         options, findings, summary, table.layout, n_out / max(checked.count.entries, 1), checked.count
@@ -360,6 +372,7 @@ def _load_source(
         reading={key: value for key, value in reading.items() if key != "for_ranking"}
         | ({"rating": NO_COLUMN} if checked.clicks else {}),
         count=checked.count,
+        layout=table.layout.shape.value,
     )
 
 

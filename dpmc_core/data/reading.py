@@ -36,6 +36,7 @@ from dpmc_core.data.source import (
 from dpmc_core.data.text import (
     KNOWLEDGE,
     MISSING,
+    ROLES,
     SHORT,
     Adjacency,
     Broken,
@@ -52,6 +53,7 @@ from dpmc_core.data.text import (
     mostly_once,
     number_of,
     recognise,
+    split_numbers,
     with_roles,
 )
 from dpmc_core.errors import BadRatings, InvalidSetting
@@ -283,6 +285,8 @@ def read_table(
     asked = ask_range and not ranged and options.low is None
     if faults := [*layout.faults, *[RANGE_ASKED] * asked]:
         raise Refused(source.name, faults)
+    if layout.is_matrix and source.read_head().startswith(b"PAR1"):
+        source = _as_text(source)
     special = {Format.PARQUET: _read_parquet, Format.JESTER: _read_jester}
     return special.get(layout.format, _read_text)(source, layout, options, tell)
 
@@ -328,8 +332,6 @@ def _read_text(
     pieces = blocks(source, layout.encoding, tell)
     if layout.drawn:
         pieces = map(clean_lines, pieces)
-    elif layout.separator == " ":
-        pieces = (piece.replace("\t", " ") for piece in pieces)
     read = _Columns(list)
     lines = [np.zeros(0, dtype=np.int64)]
     rows = unusable = 0
@@ -386,7 +388,8 @@ def _read_jester(
     lines = [line for piece in pieces for line in piece.split("\n")[:-1]]
     filled = [line for line in lines if line.strip()]
     try:
-        cells = np.loadtxt(filled, delimiter=",", comments=None, ndmin=2)
+        numbers = [" ".join(split_numbers(line, layout.separator)) for line in filled]
+        cells = np.loadtxt(numbers, comments=None, ndmin=2)
     except ValueError as error:
         raise BadRatings(f"{source.name} is no matrix of numbers as it begins: {error}") from None
     values = cells[:, 1:]
@@ -404,7 +407,7 @@ def _read_jester(
         source,
         layout,
         Column(users, _numbered(len(values))),
-        Column(items, _numbered(100)),
+        Column(items, _numbered(values.shape[1])),
         values[seen],
         lines=users.astype(np.int64) + 1,
         count=LineCount(lines=len(lines), blank=blank, rows=len(values), entries=len(users)),
@@ -430,14 +433,37 @@ def _parquet_layout(source: Source, options: ReadOptions) -> Layout:
             if not _usable(pa, kind, role):
                 what = f"column '{names[k]}' holds {kind}, which is no {role}"
                 faults.append(Fault(what, "choose another column", (f"{role}=COLUMN",)))
+        chosen = options.layout in (FileShape.WIDE, FileShape.TRANSPOSED)
+        numbers = sum(_is_number(pa, field.type) for field in schema)
+        if chosen or (layout.faults and not options.columns and numbers > len(ROLES)):
+            found = recognise(_as_text(source), options)
+            if found.is_matrix or (found.faults and found.faults[0].option == "layout"):
+                return found
     return replace(layout, faults=layout.faults or tuple(faults[:1]))
+
+
+def _as_text(source: Source) -> Source:
+    """A Parquet file as CSV: so a matrix is read."""
+    from pyarrow import csv
+
+    with _parquet(source) as (stored, pa):
+        groups = map(stored.metadata.row_group, range(stored.metadata.num_row_groups))
+        _check_decoded(source, sum(group.total_byte_size for group in groups))
+        stream = pa.BufferOutputStream()
+        csv.write_csv(stored.read(use_threads=False), stream)
+        return Source(source.name, stream.getvalue().to_pybytes())
+
+
+def _is_number(pa: Any, kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def _usable(pa: Any, kind: Any, role: str) -> bool:
     types = pa.types
     if types.is_dictionary(kind):
         kind = kind.value_type
-    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    number = _is_number(pa, kind)
     if types.is_string(kind) or types.is_large_string(kind) or number:
         return True
     if role == "time":
@@ -801,15 +827,17 @@ def _doubt(table: Table, rows: Ints) -> Fault | None:
         return None
     counts = [np.bincount(column.codes[rows]) for column in (table.user, table.item)]
     users, items = (np.count_nonzero(count) for count in counts)
-    name = layout.name_of("user")
+    name, answers = layout.name_of("user"), []
     if np.count_nonzero(counts[0] == 1) >= _ONCE * users:
         what = f"nearly all of the {users:,} users in {name} have one rating"
     elif "user" in layout.guessed and 2 * users <= items:
         other = layout.name_of("item")
         what = f"{name} would be {users:,} users, and {other} {items:,} items with fewer ratings"
+        first, second = (layout.roles[role] + 1 for role in ("user", "item"))
+        answers = [f"user={second} and item={first}", f"user={first} and item={second}"]
     else:
         return None
-    return Fault(what, "say which column names the person", ("user=COLUMN",))
+    return Fault(what, "say which column names the person", (*answers, "user=COLUMN"))
 
 
 def count_words(number: int, what: str) -> str:

@@ -22,6 +22,7 @@ MAX_UNPACKED = 200 * MEGABYTE  # of a packed file: larger ones are read as they 
 HEAD_BYTES = 65_536  # bytes looked at to recognise a format
 BLOCK_BYTES = 1_000_000  # bytes read at a time
 PLACEHOLDERS = ("COLUMN", "CHARACTER", "LOW:HIGH", "WORD:NUMBER,...")  # a person says what
+COLUMNS = ("user", "item", "rating", "time")  # options that name one
 NO_COLUMN = "none"  # as a column: there is none
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "::": "::", "blanks": " "}
 
@@ -168,10 +169,14 @@ class Fault:
         return self.options[0].partition("=")[0] if self.options else ""
 
     @property
-    def answers(self) -> list[dict[str, str]]:
-        """The options of each answer that says everything."""
+    def answers(self) -> list[dict[str, Any]]:
+        """The options of each answer that says everything; a column's number is one."""
         pairs = [[text.split("=", 1) for text in answer.split(" and ")] for answer in self.options]
-        return [{k: v for k, v in answer} for answer in pairs if answer[0][1] not in PLACEHOLDERS]
+        return [
+            {name: int(value) if name in COLUMNS and value.isdecimal() else value for name, value in answer}
+            for answer in pairs
+            if answer[0][1] not in PLACEHOLDERS
+        ]
 
     def __str__(self) -> str:
         option_text = " or ".join(map(format_answer, self.options))

@@ -74,6 +74,7 @@ _MARKS = {  # first bytes of texts that say their encoding
 }
 _INDEX = re.compile(r"Unnamed: \d|__index_level_|$")  # what pandas calls an index
 _COMMENT = re.compile(r"[#%][#%\s]")
+_MIXED = re.compile(r"\S \S.*\S\t\S|\S\t\S.*\S \S")  # blanks and tabs
 _RULE = re.compile(next(iter(KNOWLEDGE["clean"])))
 _JSON = re.compile(r"\{\s*(\"|\}|$)")
 _LOOK, _LOOK_CHARACTERS = 200, 2_000_000  # filled lines looked at, fewer where they are long
@@ -125,7 +126,7 @@ class Format(enum.Enum):
 
     FIELDS = "between columns"
     JSON = "JSON lines"
-    JESTER = "one line per user: how many jokes, then 100 ratings, 99 where there is none"
+    JESTER = "one line per user: how many ratings, then the ratings, 99 where there is none"
     PARQUET = "Parquet"
 
 
@@ -227,8 +228,11 @@ def recognise(source: Source, options: ReadOptions) -> Layout:
         raise BadRatings(f"{source.name} holds no ratings, only blank lines")
     skip, line = filled[0]
     lines = [text for _, text in filled]
-    if options.layout is FileShape.GUESS and _is_jester(line):
-        found = Layout(number_ids(101), format=Format.JESTER, shape=FileShape.WIDE)
+    counted = _counted_separator(line) if options.layout is FileShape.GUESS else ""
+    if counted:
+        names = number_ids(len(split_numbers(line, counted)))
+        shape = FileShape.WIDE
+        found = Layout(names, format=Format.JESTER, separator=counted, shape=shape)
     elif _JSON.match(line.strip()):
         found = _objects(options, lines)
     else:
@@ -240,13 +244,20 @@ def recognise(source: Source, options: ReadOptions) -> Layout:
     return replace(found, encoding=encoding, skip=skip)
 
 
-def _is_jester(line: str) -> bool:
-    """How many jokes were rated, then 100 columns, 99 where one was not."""
-    try:
-        count, *ratings = map(float, line.split(","))
-    except ValueError:
-        return False
-    return len(ratings) == 100 and count == sum(number != 99 for number in ratings)
+def _counted_separator(line: str) -> str:
+    """Of a line that says how many of its ratings are there, 99 where one is not: what cuts it."""
+    for separator in (",", ";", "\t"):
+        with suppress(ValueError):
+            count, *ratings = map(float, split_numbers(line, separator))
+            there = sum(number != 99 for number in ratings)
+            if there == count and (len(ratings) == 100 or 20 <= len(ratings) != there):
+                return separator
+    return ""
+
+
+def split_numbers(line: str, separator: str) -> list[str]:
+    """The numbers of a line, with decimal points."""
+    return (line if separator == "," else line.replace(",", ".")).split(separator)
 
 
 def _beginning(source: Source, encoding: str) -> Iterator[tuple[int, str]]:
@@ -288,6 +299,11 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
         cleaned = [(before, clean_lines(line)) for before, line in filled]
         filled = [(before, line) for before, line in cleaned if line.strip()]
     lines = [line for _, line in filled]
+    tokens = [line.split() for line in lines]
+    if separator is None and _MIXED.search(lines[0]) and len({*map(len, tokens)}) == 1:
+        if all(number_of(text) is not None for row in tokens for text in row):
+            separator, drawn = " ", True
+            filled = [(before, clean_lines(line)) for before, line in filled]
     separator = separator or _separator(lines)
     if not separator:
         advice = (
@@ -298,6 +314,10 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
         raise Refused(source.name, [fault])
     cut = [(before, cut_line(line, separator)) for before, line in filled]
     rows = [row for _, row in cut if row is not None]
+    if len(cut) > 20 > 40 * len(rows) / len(cut):
+        what = "most of its lines have a quote that is not closed"
+        fault = Fault(what, f"remove the quotes: tr -d '\"' < {source.name}")
+        raise Refused(source.name, [fault])
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     titles = options.header is not Header.NO and len(rows) > 2
     while len(cut) > 1 and len(_without_gaps(cut[0][1] or ("?", "?"))) <= (titles and width > 1):
@@ -433,7 +453,8 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str]])
     if layout.header and len(names) > 3 and roles[0] in (None, "user") and not any(roles[1:]):
         sure = numbers and of_users and not all(cells)
         numbered = of_users and all(number_of(name) is not None for name in names[1:])
-        if not sure and not many and (numbers or numbered):
+        full = len(run) == len(names) - 1
+        if not sure and not many and ((numbers and full) or (numbered and not numbers)):
             return replace(layout, faults=(*layout.faults, _which("layout=rows", "layout=wide")))
     if sure:
         run, named = range(1, len(names)), {"user": 0}
@@ -546,7 +567,8 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
         return replace(layout, roles=roles, faults=(*layout.faults, *faults))
     plain = [_plain(name) for name in names]
     if options.event is not None:
-        place = _position("event", str(options.event).rpartition(":")[0], names, header)
+        column = str(options.event).rpartition(":")[0]
+        place = _position("event", int(column) if _by_number(column) else column, names, header)
         if isinstance(place, Fault):
             return replace(layout, roles=roles, faults=(*layout.faults, place))
         roles["event"] = place
@@ -715,7 +737,13 @@ def _objects(options: ReadOptions, lines: Sequence[str]) -> Layout:
     rows = [tuple(plain_text(one.get(name)) or "" for name in names) for one in found[:_SHOWN]]
     layout = Layout(names, format=Format.JSON, rows=tuple(rows))
     if found and lines[0].rstrip().endswith("}"):
-        return with_roles(layout, options)
+        layout = with_roles(layout, options)
+        nested = [name for name, value in found[0].items() if isinstance(value, dict)]
+        if layout.faults and nested:
+            what = f"'{nested[0][:40]}' holds an object of its own"
+            advice = "write one object per rating, with user, item and rating"
+            return replace(layout, faults=(Fault(what, advice),))
+        return layout
     fault = Fault("its first line is no JSON object", "write one object per line, or CSV")
     return replace(layout, faults=(fault,))
 

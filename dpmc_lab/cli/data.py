@@ -104,6 +104,10 @@ def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
         "ratings": len(ratings),
         "density": ratings.density,
         "fingerprint": ratings.fingerprint,
+        "columns": dict(ratings.columns.names),
+        "guessed": list(ratings.columns.guessed),
+        "layout": dataset.layout,
+        "mean": float(ratings.values.mean()),
         "report": list(dataset.report),
     }
     size = (
@@ -119,34 +123,35 @@ def check_ratings_file(
     file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: ReadingOptions
 ) -> CommandReport:
     """What a file holds, and all that is wrong with it."""
-    examination, command, failure = (
-        datasets.examine_file(file, **reading.load_options(file)),
-        None,
-        None,
-    )
-    if examination.options is not None:
-        arguments = [
-            "dpmc",
-            "data",
-            "describe",
-            file,
-            *format_command_options(examination.options, (), None),
-        ]
+    examination, failure = datasets.examine_file(file, **reading.load_options(file)), None
+    only = examination.only
+    entries = []
+    for one in examination.readings:
+        arguments = ["dpmc", "data", "describe", file]
+        arguments += format_command_options(one.options, (), None)
         command = shlex.join(arguments) + " --range LOW:HIGH" * examination.needs_range
+        entry = {"command": command, "summary": one.summary, "left_out": one.left_out}
+        entries.append(entry | {"preview": one.preview})
     document = {
         "name": examination.name,
         "readable": not examination.faults,
-        "found": list(examination.findings),
+        "found": list(only.findings) if only else [],
         "faults": [dataclasses.asdict(fault) for fault in examination.faults],
-        "count": examination.count and dataclasses.asdict(examination.count),
-        "command": command,
+        "count": only and dataclasses.asdict(only.count),
+        "command": entries[0]["command"] if only else None,
+        "readings": entries,
     }
-    text = ["\n".join(map(_format_item, examination.findings))] if examination.findings else []
+    text = ["\n".join(map(_format_item, only.findings))] if only else []
     if examination.faults:
         text.append("\n".join(["Wrong:", *map(_format_item, map(str, examination.faults))]))
         failure = DpmcError(f"{examination.name} cannot be read as it is")
-    if command:
-        text.append(f"This reads it:\n  {command}")
+    if not only and entries:
+        text.append("Choose what is right, if anything is:")
+    for entry in entries:
+        head = "This reads it" if only else entry["summary"]
+        head += f", but leaves {entry['left_out']:.1%} out" * (entry["left_out"] > 0)
+        lines = [format_table(entry["preview"], "  ")] if entry["preview"][0] else []
+        text.append("\n".join([f"{head}:", *lines, f"  {entry['command']}"]))
     return CommandReport(document, text, failure)
 
 
