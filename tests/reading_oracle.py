@@ -390,6 +390,8 @@ def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) ->
         if start == len(lines):
             raise _Refusal("blank")
         first = _read_record(lines, start, separator)
+    if sum(map(bool, first.fields)) < 2:
+        doubts.add("a title line")
     if first.wrong or first.extra:
         doubts.add("first line with an open quote")
     if _is_wide(first, lines[start + 1 + first.extra :], separator, o, doubts):
@@ -401,6 +403,9 @@ def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) ->
     if header and first.wrong:
         raise _Refusal("first line")
     width = len(names or first.fields)
+    below = [_count_fields(x, separator) for x in lines[start + 1 :] if x.strip()]
+    if header and 2 * below.count(width + 1) > len(below):
+        doubts.add("rows with names of their own")
     roles = _assign_roles(names, width, first.fields, o, doubts)
     if not header and o["user"] is None:
         column = [
@@ -625,6 +630,8 @@ def _is_wide(
     if o["layout"] != "guess":
         return bool(o["layout"] == "wide")
     names = _drop_empty_end(first.fields)
+    if len(names) >= 5 and sum(map(_is_many_numbers, _columns_of(data_lines, separator))) >= 5:
+        doubts.add("a matrix by its columns")
     if o["header"] == "no" or any(o[role] is not None for role in ROLES) or len(names) < 4:
         return False
     if not names[0] and o["header"] == "guess":
@@ -646,6 +653,18 @@ def _is_wide(
     if not names_users or "" not in cells:
         doubts.add("rows or a matrix")
     return names_users and "" in cells
+
+
+def _columns_of(lines: Sequence[str], separator: str) -> list[list[str]]:
+    closed = [line for line in lines[:200] if line.strip() and _is_closed(line, separator)]
+    records = [_strip_fields(_split_records([line], separator)[0]) for line in closed]
+    width = max(map(len, records), default=0)
+    return [[record[k] for record in records if k < len(record)] for k in range(width)]
+
+
+def _is_many_numbers(column: Sequence[str]) -> bool:
+    """Whether all of a column are numbers, or words where there is none."""
+    return all(_is_number(x) or x.lower() in (*UNUSUAL, "n/a", "-", "--", ".") for x in column)
 
 
 def _read_wide(
@@ -782,6 +801,8 @@ def _build_table(
     if not good:
         raise _Refusal("no row left", *bad)
     times = _parse_times([row.time for row in good]) if "time" in roles else None
+    if any(re.fullmatch("[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}", row.time) for row in rows):
+        doubts.add("dates of another form")
     if "time" in roles and times is None and o["time"] is not None:
         raise _Refusal("time")
     if times and _parse_times([row.time for row in rows if not row.wrong]) is None:

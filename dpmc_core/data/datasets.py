@@ -83,6 +83,22 @@ class Dataset:
     count: LineCount | None = None
     layout: str = ""
 
+    def as_dict(self) -> dict[str, Any]:
+        """What the data are, for a script. The mean is not private: for the person's eyes alone."""
+        ratings = self.ratings
+        return {
+            **{name: getattr(self, name) for name in ("name", "title", "source", "licence")},
+            **ratings.public.as_dict(),
+            "ratings": len(ratings),
+            "density": ratings.density,
+            "fingerprint": ratings.fingerprint,
+            "layout": self.layout,
+            "columns": dict(ratings.columns.names),
+            "guessed": list(ratings.columns.guessed),
+            "mean": float(ratings.values.mean()),
+            "report": list(self.report),
+        }
+
 
 def list_public_sources() -> dict[str, tuple[int, int] | None]:
     """Every source that the catalogue of a public set may have, with its users and items where
@@ -192,6 +208,9 @@ class Reading:
         lines += layout.rows[:3]
         return [[line[k][:20] if k < len(line) else "" for k in sorted(roles)] for line in lines]
 
+    def as_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("summary", "left_out", "preview")}
+
 
 @dataclass(frozen=True)
 class Examination:
@@ -205,6 +224,16 @@ class Examination:
     faults: tuple[Fault, ...]
     readings: tuple[Reading, ...] = ()
     needs_range: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was found, for a script."""
+        return {
+            "name": self.name,
+            "readable": not self.faults,
+            "found": list(self.only.findings) if self.only else [],
+            "faults": [dataclasses.asdict(fault) for fault in self.faults],
+            "count": self.only and dataclasses.asdict(self.only.count),
+        }
 
     @property
     def only(self) -> Reading | None:

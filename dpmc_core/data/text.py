@@ -314,14 +314,17 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
         raise Refused(source.name, [fault])
     cut = [(before, cut_line(line, separator)) for before, line in filled]
     rows = [row for _, row in cut if row is not None]
-    if len(cut) > 20 > 40 * len(rows) / len(cut):
+    bare = [len(cut_line(line.replace('"', ""), separator) or ()) for line in lines]
+    if 2 * len(rows) < len(cut) and len({*bare}) == 1:
         what = "most of its lines have a quote that is not closed"
         fault = Fault(what, f"remove the quotes: tr -d '\"' < {source.name}")
         raise Refused(source.name, [fault])
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-    titles = options.header is not Header.NO and len(rows) > 2
-    while len(cut) > 1 and len(_without_gaps(cut[0][1] or ("?", "?"))) <= (titles and width > 1):
-        del cut[0]  # separators alone, a title
+    start = next((k for k, (_, row) in enumerate(cut) if len(_filled(row)) > 1), 0)
+    if any(_plain(text) in _ROLE_OF for text in cut[start][1] or ()):
+        del cut[:start]  # titles above a header
+    while len(cut) > 1 and not _filled(cut[0][1]):
+        del cut[0]  # separators alone
     before, first = cut[0]
     if first is None:
         fault = Fault("its first line has a quote that is not closed", "close or remove it")
@@ -348,9 +351,10 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
     names = first
     if header:
         names = _without_tail(first)
-        longer = sum(len(_without_tail(row)) == len(names) + 1 for row in below)
-        if 2 * longer > len(below) and options.header is Header.GUESS:
-            names = ("", *names)  # the rows have names of their own
+        longer = [row[0] for row in below if len(_without_tail(row)) == len(names) + 1]
+        distinct = len({*longer}) == len(longer) > len(below) / 2
+        if distinct and options.header is Header.GUESS:
+            names = ("", *names)  # the rows have names of their own, each another
     found = replace(
         found,
         columns=names if header else number_ids(len(names)),
@@ -373,8 +377,9 @@ def clean_lines(text: str) -> str:
     return text
 
 
-def _without_gaps(row: Sequence[str]) -> list[str]:
-    return [text for text in row if text]
+def _filled(row: Sequence[str] | None) -> Sequence[str]:
+    """The fields that are not empty; of a line that cannot be cut one that says so."""
+    return ["?"] if row is None else [text for text in row if text]
 
 
 def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -412,7 +417,7 @@ def _is_header(
     run = _alike(rows, len(first)) if len(rows) > 1 else ()
     texts = len(run) >= _MATRIX and all(number_of(first[k]) is None for k in run)
     texts = texts and len({first[k] for k in run} - _NOTHING) == len(run)
-    index = not first[0] and _counts_up([row[0] for row in rows])
+    index = not first[0] and _counts_up(_column(rows, 0))
     long = any(len(name) > 1 for name in names)
     rules: Sequence[tuple[object, bool, tuple[str, ...]]] = (  # when, header, what to ask
         (options.layout is FileShape.WIDE or wanted & {*first} - {NO_COLUMN}, True, ()),
@@ -448,7 +453,7 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str]])
     many = len(run) >= _MATRIX and not {"user", "item"} <= {*named}
     cells = [text for row in rows for text in row[1 : len(names)]]
     numbers = all(not text or number_of(text) is not None for text in cells)
-    of_users = roles[0] == "user" or (not names[0] and not _counts_up([row[0] for row in rows]))
+    of_users = roles[0] == "user" or (not names[0] and not _counts_up(_column(rows, 0)))
     sure = False
     if layout.header and len(names) > 3 and roles[0] in (None, "user") and not any(roles[1:]):
         sure = numbers and of_users and not all(cells)
@@ -473,8 +478,8 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str]])
         )
     lines: list[Any] = [named["user"]] if "user" in named else []
     if not lines:  # whatever is another on each line
-        lines = [k for k in others if len({row[k] for row in rows}) == len(rows)]
-        lines = [k for k in lines if not is_time(rows[0][k])] or others[:1] or [NO_COLUMN]
+        lines = [k for k in others if len({*_column(rows, k)}) == len(rows)]
+        lines = [k for k in lines if not is_time(_column(rows, k)[0])] or others[:1] or [NO_COLUMN]
     shapes = ["transposed", "wide"] if "item" in named else ["wide", "transposed"]
     answers = [_matrix_answer(layout, shape, k, run) for k in lines[:2] for shape in shapes]
     if "user" in named or not others:
@@ -588,11 +593,11 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
     unsaid = layout.format is Format.JSON or (header and "user" in missing)
     unsaid |= header and "item" in missing and len(free) > len(missing)
     if not header and "user" in missing:
-        first = [row[k] if k < len(row) else "" for row in rows for k in free[:1]]
+        first = _column(rows, free[0]) if free else []
         unsaid = len(names) > _GUESSABLE or _counts_up(first)
     taken = {} if unsaid else dict(zip(missing, free, strict=False))
     if (k := taken.get("rating")) is not None and rows:
-        texts = [row[k] for row in rows if k < len(row) and row[k]]
+        texts = _filled(_column(rows, k))
         if layout.header and texts and not any(map(_may_rate, texts)):
             del taken["rating"]  # words that say something else
         elif not header and "time" not in {*roles, *absent} and all(map(_is_moment, texts)):
@@ -644,12 +649,12 @@ def _offers(
     roles: Mapping[str, int], absent: set[str], free: Sequence[int], rows: Sequence[Sequence[str]]
 ) -> list[str]:
     """Answers that name user and item, and what else is missing, by what the columns hold."""
-    columns = {k: [row[k] for row in rows if k < len(row)] for k in free}
+    columns = {k: _column(rows, k) for k in free}
     values = {k: {*texts} for k, texts in columns.items()}
     clocks = [k for k in free if all(map(_is_moment, values[k]))]
     numbers = [k for k in free if k not in clocks and all(map(_may_rate, values[k]))]
     # Of one person's own export the items are all different, and no column repeats.
-    if "item" in roles and len({row[roles["item"]] for row in rows}) == len(rows) > 2:
+    if "item" in roles and len({*_column(rows, roles["item"])}) == len(rows) > 2:
         return []
     events = _events([k for k in free if k not in numbers], rows)
     ids = [
@@ -677,7 +682,7 @@ def _offers(
 def _events(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[str]:
     """Of the first column with a few words again and again: what reads the rows with each alone."""
     for k in columns:
-        counts = Counter(row[k] for row in rows if k < len(row) and row[k])
+        counts = Counter(_filled(_column(rows, k)))
         few = 1 < len(counts) <= _OFFERS and 5 * len(counts) <= len(rows)
         if few and all(number_of(text) is None for text in counts):
             return [f" and event={k + 1}:{text}" for text in counts]
@@ -695,6 +700,10 @@ def _is_moment(text: str) -> bool:
     """Whether a text is more likely a time than a rating: a date, or many seconds."""
     number = number_of(text)
     return is_time(text) and (number is None or 1e8 <= number < 1e20)
+
+
+def _column(rows: Sequence[Sequence[str]], k: int) -> list[str]:
+    return [row[k] for row in rows if k < len(row)]
 
 
 def _counts_up(texts: Sequence[str]) -> bool:

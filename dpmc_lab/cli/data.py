@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 import sys
 from collections.abc import Callable
@@ -98,25 +97,14 @@ def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
     """What a data set holds."""
     dataset = reading.load(data)
     ratings, public = dataset.ratings, dataset.ratings.public
-    document = {
-        **{name: getattr(dataset, name) for name in ("name", "title", "source", "licence")},
-        **public.as_dict(),
-        "ratings": len(ratings),
-        "density": ratings.density,
-        "fingerprint": ratings.fingerprint,
-        "columns": dict(ratings.columns.names),
-        "guessed": list(ratings.columns.guessed),
-        "layout": dataset.layout,
-        "mean": float(ratings.values.mean()),
-        "report": list(dataset.report),
-    }
     size = (
         f"{dataset.title} ({dataset.name})\n"
         f"{public.users:,} users x {public.items:,} items, {len(ratings):,} ratings"
         f" ({100 * ratings.density:.2g} % of all cells), from {public.low:g} to {public.high:g}"
     )
     ends = paragraph(f"Source: {dataset.source}"), paragraph(f"Licence: {dataset.licence}")
-    return CommandReport(document, (size, "\n".join([*map(_format_item, dataset.report), *ends])))
+    text = "\n".join([*map(_format_item, dataset.report), *ends])
+    return CommandReport(dataset.as_dict(), (size, text))
 
 
 def check_ratings_file(
@@ -124,34 +112,23 @@ def check_ratings_file(
 ) -> CommandReport:
     """What a file holds, and all that is wrong with it."""
     examination, failure = datasets.examine_file(file, **reading.load_options(file)), None
-    only = examination.only
-    entries = []
-    for one in examination.readings:
-        arguments = ["dpmc", "data", "describe", file]
-        arguments += format_command_options(one.options, (), None)
-        command = shlex.join(arguments) + " --range LOW:HIGH" * examination.needs_range
-        entry = {"command": command, "summary": one.summary, "left_out": one.left_out}
-        entries.append(entry | {"preview": one.preview})
-    document = {
-        "name": examination.name,
-        "readable": not examination.faults,
-        "found": list(only.findings) if only else [],
-        "faults": [dataclasses.asdict(fault) for fault in examination.faults],
-        "count": only and dataclasses.asdict(only.count),
-        "command": entries[0]["command"] if only else None,
-        "readings": entries,
-    }
+    only, entries = examination.only, []
+    for found in examination.readings:
+        options = format_command_options(found.options, (), None)
+        command = shlex.join(["dpmc", "data", "describe", file, *options])
+        command += " --range LOW:HIGH" * examination.needs_range
+        entries.append(found.as_dict() | {"command": command})
     text = ["\n".join(map(_format_item, only.findings))] if only else []
     if examination.faults:
         text.append("\n".join(["Wrong:", *map(_format_item, map(str, examination.faults))]))
         failure = DpmcError(f"{examination.name} cannot be read as it is")
-    if not only and entries:
-        text.append("Choose what is right, if anything is:")
     for entry in entries:
-        head = "This reads it" if only else entry["summary"]
-        head += f", but leaves {entry['left_out']:.1%} out" * (entry["left_out"] > 0)
-        lines = [format_table(entry["preview"], "  ")] if entry["preview"][0] else []
-        text.append("\n".join([f"{head}:", *lines, f"  {entry['command']}"]))
+        head = "This reads it" if only else f"If this is right, {entry['summary']}"
+        head += f", {entry['left_out']:.1%} left out" * (entry["left_out"] > 0)
+        table = format_table(entry["preview"], "  ") + "\n" * bool(entry["preview"][0])
+        text.append(f"{head}:\n{table}  {entry['command']}")
+    command = entries[0]["command"] if only else None
+    document = examination.as_dict() | {"command": command, "readings": entries}
     return CommandReport(document, text, failure)
 
 
