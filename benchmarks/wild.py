@@ -43,17 +43,15 @@ def main() -> None:
 def judge_folder(folder: Path, only: str = "") -> dict[str, tuple[str, str]]:
     """The outcome of each file of right.json, and a note, by name."""
     truths = json.loads((folder / "right.json").read_text(encoding="utf-8"))
-    return {
-        name: judge(folder / name, truth) for name, truth in truths.items() if only in name
-    }
+    return {name: judge(folder / name, truth) for name, truth in truths.items() if only in name}
 
 
 def judge(path: Path, truth: dict[str, Any]) -> tuple[str, str]:
     """read, asked, refused, unfinished or misread, and a note."""
     options: dict[str, Any] = {}
-    if (ends := truth.get("range", "0:1" if truth.get("mean", 1) < 1 else "1:5")) is not None:
-        if truth.get("mean", 0) > 5:
-            ends = "0:1000"
+    mean = truth.get("mean", 1)
+    ends = truth.get("range", "0:1" if mean < 1 else "1:5" if mean <= 5 else "0:1000")
+    if ends is not None:
         options = dict(zip(("low", "high"), map(float, ends.split(":")), strict=True))
     try:
         found = describe(datasets.load(path, **options))
@@ -69,7 +67,9 @@ def judge(path: Path, truth: dict[str, Any]) -> tuple[str, str]:
         except DpmcError as error:
             notes.append(f"{reading.options}: {error}")
             continue
-        told = truth if "bad_rows" not in reading.options else {k: truth[k] for k in SHAPE & {*truth}}
+        told = (
+            truth if "bad_rows" not in reading.options else {k: truth[k] for k in SHAPE & {*truth}}
+        )
         if agrees(found, told):
             return "asked", f"{len(examination.readings)} readings: {reading.options}"
         notes.append(f"{reading.options}: {format_counts(found)}")
@@ -92,7 +92,7 @@ def describe(data: datasets.Dataset) -> dict[str, float]:
 
 
 def agrees(found: dict[str, float], truth: dict[str, Any]) -> bool:
-    """Whether everything that is known of the file is so; a file of which nothing is known never."""
+    """Whether everything that is known of the file is so; never where nothing is."""
     known = {name: truth[name] for name in found if name in truth}
     return bool(known) and all(
         math.isclose(found[name], value, abs_tol=1e-5) for name, value in known.items()

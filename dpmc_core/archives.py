@@ -34,7 +34,7 @@ _ALWAYS_ALLOWED_BYTES = 100_000_000  # bytes of arrays that any archive may hold
 _CHUNK_BYTES = 1 << 16  # so at most 70 MB at a time
 _END_SIGNATURE, _LOCAL_SIGNATURE = b"PK\x05\x06", b"PK\x03\x04"
 _ZIP64_FIELD = b"\x01\x00\x10\x00"  # how the field begins that NumPy writes for sizes of 64 bits
-_PACKED: dict[bytes, Callable[[BinaryIO], IO[bytes]]] = {  # how the bytes begin
+_PACKED: dict[bytes, Callable[[Any], Any]] = {  # how the bytes begin
     rb"\x1f\x8b\x08": gzip.open,
     rb"BZh[1-9]1AY&SY": bz2.open,
     rb"\xfd7zXZ\0": lzma.open,
@@ -150,7 +150,7 @@ def unpack(name: str, file: BinaryIO, max_bytes: int) -> bytes | None:
             return b"".join(_iterate_chunks(Path(name), file, files[0]))
         for pattern, opener in _PACKED.items():
             if re.match(pattern, head, re.DOTALL):
-                content = opener(file).read(max_bytes + 1)
+                content: bytes = opener(file).read(max_bytes + 1)
                 if len(content) > max_bytes:
                     raise ValueError(f"it would unpack to more than {max_bytes:,} bytes")
                 return content

@@ -723,6 +723,8 @@ def _read_parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[s
         doubts.add("Parquet without a name")
     roles = _assign_roles(names, len(names), (), o, doubts)
     low, high = _choose_range("rating" not in roles, o)
+    if o["layout"] == "wide" or len(columns) > 5:
+        doubts.add("a matrix by its columns")
     chosen = {role: columns[position] for role, position in roles.items()}
     if any(column.kind == "list" for column in chosen.values()):
         raise _Refusal("lists")

@@ -216,7 +216,7 @@ class Reading:
 class Examination:
     """A file looked through to its end, whatever is wrong with it.
 
-    faults: what keeps it from being read as it is; readings: the ways to read it, most likely first;
+    faults: what keeps it from being read as it is; readings: ways to read it, most likely first;
     needs_range: that the public range must be given with them.
     """
 
@@ -295,7 +295,12 @@ def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
     what = "clicks" if checked.clicks else span
     summary = f"{users:,} people, {items:,} items, {len(checked.rows):,} {what}"
     return Reading(
-        options, findings, summary, table.layout, n_out / max(checked.count.entries, 1), checked.count
+        options,
+        findings,
+        summary,
+        table.layout,
+        n_out / max(checked.count.entries, 1),
+        checked.count,
     )
 
 

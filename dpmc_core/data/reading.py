@@ -27,6 +27,7 @@ from dpmc_core.data.source import (
     Duplicates,
     Fault,
     FileShape,
+    Header,
     LineCount,
     ReadOptions,
     ReadProgress,
@@ -35,6 +36,7 @@ from dpmc_core.data.source import (
 )
 from dpmc_core.data.text import (
     KNOWLEDGE,
+    LEADING,
     MISSING,
     ROLES,
     SHORT,
@@ -274,19 +276,21 @@ def read_table(
     the file is read, the public range included unless ask_range is False. A folder's files are one
     table, whose users and pairs may be in several.
     """
-    if source.parquet_files:
-        tables = []
-        for part in source.parquet_files:
-            tables.append(read_table(part, options, tell, ask_range=ask_range))
-            _check_rows(source, sum(len(one.lines) for one in tables), options.max_rows)
-        return _one_table(source, tables)
-    layout = layout_of(source, options)
+    parts = source.parquet_files or [source]
+    layouts = [layout_of(part, options) for part in parts]
+    layout = layouts[0]
+    for part, other in zip(parts, layouts, strict=True):
+        if (other.roles, other.columns) != (layout.roles, layout.columns):
+            raise BadRatings(
+                f"{part.name} and {parts[0].name} in the folder {source.name} have different"
+                " columns: write all files alike"
+            )
     ranged = layout.known is not None or layout.clicks or options.for_ranking
     asked = ask_range and not ranged and options.low is None
     if faults := [*layout.faults, *[RANGE_ASKED] * asked]:
-        raise Refused(source.name, faults)
-    if layout.is_matrix and source.read_head().startswith(b"PAR1"):
-        source = _as_text(source)
+        raise Refused(parts[0].name, faults)
+    if layout.is_matrix and parts[0].read_head().startswith(b"PAR1"):
+        source = _as_text(parts[0])
     special = {Format.PARQUET: _read_parquet, Format.JESTER: _read_jester}
     return special.get(layout.format, _read_text)(source, layout, options, tell)
 
@@ -436,7 +440,7 @@ def _parquet_layout(source: Source, options: ReadOptions) -> Layout:
         chosen = options.layout in (FileShape.WIDE, FileShape.TRANSPOSED)
         numbers = sum(_is_number(pa, field.type) for field in schema)
         if chosen or (layout.faults and not options.columns and numbers > len(ROLES)):
-            found = recognise(_as_text(source), options)
+            found = recognise(_as_text(source), replace(options, header=Header.YES))
             if found.is_matrix or (found.faults and found.faults[0].option == "layout"):
                 return found
     return replace(layout, faults=layout.faults or tuple(faults[:1]))
@@ -499,27 +503,35 @@ def _read_parquet(
     source: Source, layout: Layout, options: ReadOptions, tell: ReadProgress | None
 ) -> Table:
     names = {role: layout.columns[k] for role, k in layout.roles.items()}
-    read = _Columns(list)
-    # As dictionaries, a column of a few long texts repeated a million times stays small.
-    with _parquet(source, list(names.values())) as (stored, pa):
-        stated = stored.metadata.num_rows
-        _check_rows(source, stated, options.max_rows)
-        for k in range(stored.metadata.num_row_groups):
-            # Not of its columns: to look at these can end the process where a file is damaged.
-            _check_decoded(source, stored.metadata.row_group(k).total_byte_size)
-        for batch in stored.iter_batches(_BATCH, columns=[*names.values()], use_threads=False):
-            _check_decoded(source, batch.nbytes)
-            _check_rows(source, read.count + len(batch), options.max_rows)
-            columns = {role: _present(pa, batch.column(name)) for role, name in names.items()}
-            for role in ("user", "item"):
-                columns[role] = _as_ids(pa, columns[role], names[role], source)
-            read.add(columns)
-            check_cancelled()
-            if tell is not None:
-                tell(read.count, max(stated, read.count))
-        count = LineCount(lines=read.count, rows=read.count, entries=read.count)
-        at = np.arange(1, read.count + 1)
-        return read.table(source, layout, options, lines=at, count=count)
+    read, counts = _Columns(list), []
+    parts = source.parquet_files or [source]
+    for part in parts:
+        before = read.count
+        # As dictionaries, a column of a few long texts repeated a million times stays small.
+        with _parquet(part, list(names.values())) as (stored, pa):
+            stated = before + stored.metadata.num_rows
+            _check_rows(source, stated, options.max_rows)
+            for k in range(stored.metadata.num_row_groups):
+                # Not of its columns: to look at these can end the process where a file is damaged.
+                _check_decoded(part, stored.metadata.row_group(k).total_byte_size)
+            for batch in stored.iter_batches(_BATCH, columns=[*names.values()], use_threads=False):
+                _check_decoded(part, batch.nbytes)
+                _check_rows(source, read.count + len(batch), options.max_rows)
+                columns = {role: _present(pa, batch.column(name)) for role, name in names.items()}
+                for role in ("user", "item"):
+                    columns[role] = _as_ids(pa, columns[role], names[role], part)
+                read.add(columns)
+                check_cancelled()
+                if tell is not None:
+                    tell(read.count, max(stated, read.count))
+        counts.append(read.count - before)
+    count = LineCount(lines=read.count, rows=read.count, entries=read.count)
+    at = np.concatenate([np.arange(1, rows + 1) for rows in counts])
+    files = None
+    if source.parquet_files:
+        codes = np.repeat(np.arange(len(parts), dtype=np.int32), counts)
+        files = Column(codes, Names(pa.array([part.name for part in parts])))
+    return read.table(source, layout, options, lines=at, count=count, files=files)
 
 
 def _check_decoded(source: Source, size: int) -> None:
@@ -576,41 +588,6 @@ def _is_text(column: Any) -> bool:
 def _check_rows(source: Source, rows: int, limit: int) -> None:
     if rows > limit:
         raise BadRatings(f"{source.name} has more than {limit:,} rows, the limit: use a part of it")
-
-
-def _one_table(source: Source, tables: Sequence[Table]) -> Table:
-    """The rows of several files with the same columns, which need not have the same types."""
-    import pyarrow as pa
-
-    first = tables[0]
-    for one in tables[1:]:
-        if (one.layout.roles, one.layout.columns) != (first.layout.roles, first.layout.columns):
-            raise BadRatings(
-                f"{one.source.name} and {first.source.name} in the folder {source.name} have"
-                " different columns: write all files alike"
-            )
-
-    def joined(name: str) -> Any:
-        parts = [getattr(one, name) for one in tables]
-        if isinstance(parts[0], Column):
-            return _chained(parts)
-        return None if parts[0] is None else np.concatenate(parts)
-
-    columns = ("user", "item", "ratings", "lines", "written", "times", "dated")
-    rows, names = zip(*((len(one.lines), one.source.name) for one in tables), strict=True)
-    return replace(
-        first,
-        source=source,
-        count=LineCount(lines=sum(rows), rows=sum(rows), entries=sum(rows)),
-        files=Column(np.repeat(np.arange(len(rows), dtype=np.int32), rows), Names(pa.array(names))),
-        **{name: joined(name) for name in columns},
-    )
-
-
-def _chained(columns: Sequence[Column]) -> Column:
-    """The rows of all, one after the other."""
-    names = _shared(columns)
-    return Column(np.concatenate([recode(one, names).codes for one in columns]), names)
 
 
 # Ids ----------------------------------------------------------------------------------------------
@@ -711,12 +688,9 @@ _LATEST = 253_402_300_799.0  # Unix seconds at the end of the year 9999
 _ENOUGH = 100  # ratings from which on their counts say who may be the person
 _ONCE = 0.95  # share of the users with one rating from which on they may be no persons
 CHOSEN = "not rated or of other events, as the options say"
+_ZEROS = 0.3  # share of the cells of a full matrix from which on 0 may stand for none
 _WORDS = 20  # as ratings at most
 _FEW_MARKS = 2  # so often a number beyond the range is a mistake, not a mark
-_SUMMARIES = {*KNOWLEDGE["words"]["summary"].split()}
-_LEADING = re.compile(  # a number and what it is of
-    r"\s*([+-]?\d+(?:[.,]\d+)?)\s*(?:/\s*\d+|stars?|points?|sterne?|punkte?|[-–:=(].*)", re.IGNORECASE
-)
 _REPEATS = ("duplicates=last", "duplicates=mean")
 
 
@@ -804,7 +778,9 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
         report.append(f"times are left alone: {note}")
     rows, values, repeated, words = _settle(table, keep, times, options, clicks, faults)
     report.append(words)
-    if asks and options.user is None and (doubt := _doubt(table, rows)) is not None:
+    said = table.layout.is_matrix and (options.missing or options.layout is not FileShape.GUESS)
+    asks = asks and options.user is None and not said
+    if asks and (doubt := _doubt(table, rows)) is not None:
         faults.append(doubt)
     for what, column in (("users", table.user), ("items", table.item)):
         if column.names and all(re.fullmatch(r"-?\d+\.0+", name) for name in column.names):
@@ -823,11 +799,19 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
 def _doubt(table: Table, rows: Ints) -> Fault | None:
     """Why the users may be no persons, by how many ratings they have, where nobody said it."""
     layout = table.layout
-    if layout.known is not None or layout.is_matrix or len(rows) < _ENOUGH:
+    if layout.known is not None or len(rows) < _ENOUGH:
         return None
+    if layout.is_matrix:
+        zeros = np.count_nonzero(table.ratings[rows] == 0) / len(rows)
+        full = len(rows) == len(table.user.names) * len(table.item.names)
+        what = f"{zeros:.0%} of the cells are 0, and none is empty"
+        advice = "say whether 0 stands for 'not rated'"
+        asked = full and zeros >= _ZEROS and layout.format is not Format.JESTER
+        return Fault(what, advice, ("missing=0", "missing=none")) if asked else None
     counts = [np.bincount(column.codes[rows]) for column in (table.user, table.item)]
     users, items = (np.count_nonzero(count) for count in counts)
-    name, answers = layout.name_of("user"), []
+    name = layout.name_of("user")
+    answers: list[str] = []
     if np.count_nonzero(counts[0] == 1) >= _ONCE * users:
         what = f"nearly all of the {users:,} users in {name} have one rating"
     elif "user" in layout.guessed and 2 * users <= items:
@@ -908,7 +892,7 @@ def rating_reader(values: str | None) -> Callable[[str], float | None]:
     if values is None:
         return number_of
     if values == "number":
-        return lambda text: number_of(_LEADING.match(text)[1]) if _LEADING.match(text) else None
+        return lambda text: number_of(m[1]) if (m := LEADING.match(text)) else number_of(text)
     scale = KNOWLEDGE["scales"].get(values)
     if scale is None:
         pairs = [text.rpartition(":")[::2] for text in values.split(",")]
@@ -930,7 +914,8 @@ def _chosen(table: Table, options: ReadOptions) -> Bools:
             chosen &= ~np.array([*is_mark, False])[table.written.codes]
     if table.event is not None:
         value = str(options.event).rpartition(":")[2]
-        chosen &= np.array([*(name == value for name in table.event.names), False])[table.event.codes]
+        is_value = [name == value for name in table.event.names]
+        chosen &= np.array([*is_value, False])[table.event.codes]
     return chosen
 
 
@@ -943,7 +928,7 @@ def _translate(texts: set[str]) -> list[str]:
         return none
     scales = [name for name, scale in KNOWLEDGE["scales"].items() if words <= {*scale}]
     ends = {text.partition("/")[2] for text in words}
-    if all(_LEADING.fullmatch(text) for text in words) and ("" in ends or len(ends) == 1):
+    if all(LEADING.fullmatch(text) for text in words) and ("" in ends or len(ends) == 1):
         scales = ["number"]
     return [" and ".join([f"values={name}", *none]) for name in scales]
 
@@ -957,16 +942,17 @@ def _judged(
     fill, correct = f"fill it in, {leave}", f"correct it, {leave}"
     empty, infinite = np.isnan(table.ratings), np.isinf(table.ratings)
     text = empty & (table.written.codes >= 0) if table.written else np.zeros_like(empty)
-    wrong_column, translations = correct, []
-    if text.any():
-        codes = np.unique(table.written.codes[text & chosen])
-        translations = _translate({table.written.names[code] for code in codes[:_WORDS]})
-        if len(codes) > _WORDS:
-            translations = []
+    words: list[str] = []
+    if table.written and text.any():
+        words = [
+            table.written.names[code] for code in np.unique(table.written.codes[text & chosen])
+        ]
+    few = len(words) <= _WORDS
+    wrong_column, translations = correct, _translate({*words}) if few else []
     if text.any() and empty.all():
         name = table.layout.name_of("rating")
         wrong_column = f"{name} may be the wrong column: choose the one that holds the ratings"
-        if 1 < len(codes) <= _WORDS and not translations:
+        if few and not translations:
             translations = ["values=WORD:NUMBER,..."]
             wrong_column += ", or say what its words stand for"
     with np.errstate(invalid="ignore"):
@@ -974,7 +960,7 @@ def _judged(
     # One number beyond the range, again and again, is a mark.
     beyond = np.unique(table.ratings[outside & chosen])
     marks = [f"missing={beyond[0]:g}"] if len(beyond) == 1 and outside.sum() > _FEW_MARKS else []
-    kinds = (
+    kinds: tuple[tuple[Bools, str, str, list[str]], ...] = (
         (table.user.codes < 0, "without a user", fill, []),
         (table.item.codes < 0, "without an item", fill, []),
         (_summaries(table), "with a total or a mean of other rows", f"delete it, {leave}", []),
@@ -989,7 +975,7 @@ def _judged(
         ),
     )
     keep = chosen.copy()
-    found = [
+    found: list[tuple[str, int, str, str, list[str]]] = [
         (what, broken.count, f"'{broken.example}' in line {broken.line}", correct, [])
         for what, broken in table.broken.items()
     ]
@@ -1003,14 +989,19 @@ def _judged(
 
 
 def _summaries(table: Table) -> Bools:
-    """Rows of a user or an item at the end of the file that is called a total or a mean."""
+    """Rows of a user or an item that is called a total or a mean: of the last lines of a file, or
+    of a column of a matrix."""
+    import pyarrow as pa
+    from pyarrow import compute
+
     rows = np.zeros(len(table.lines), dtype=bool)
     last = table.lines.max(initial=0) - _FEW_MARKS
+    words = pa.array(KNOWLEDGE["words"]["summary"].split())
     for column in (table.user, table.item):
-        codes = [k for k, name in enumerate(column.names) if name.lower() in _SUMMARIES]
-        for code in codes:
+        is_word = compute.is_in(compute.utf8_lower(column.names.texts), value_set=words)
+        for code in np.flatnonzero(is_word.to_numpy(zero_copy_only=False)):
             mine = column.codes == code
-            if table.lines[mine].min() >= last:
+            if table.layout.is_matrix or table.lines[mine].min() >= last:
                 rows |= mine
     return rows
 

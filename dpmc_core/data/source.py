@@ -171,12 +171,14 @@ class Fault:
     @property
     def answers(self) -> list[dict[str, Any]]:
         """The options of each answer that says everything; a column's number is one."""
-        pairs = [[text.split("=", 1) for text in answer.split(" and ")] for answer in self.options]
-        return [
-            {name: int(value) if name in COLUMNS and value.isdecimal() else value for name, value in answer}
-            for answer in pairs
-            if answer[0][1] not in PLACEHOLDERS
+        answers = [
+            {
+                name: int(value) if name in COLUMNS and value.isdecimal() else value
+                for name, value in split_answer(answer)
+            }
+            for answer in self.options
         ]
+        return [answer for answer in answers if not {*answer.values()} & {*PLACEHOLDERS}]
 
     def __str__(self) -> str:
         option_text = " or ".join(map(format_answer, self.options))
@@ -190,12 +192,16 @@ class Fault:
 
 def format_answer(answer: str) -> str:
     """An answer to a fault as the command line takes it."""
-    parts = [part.split("=", 1) for part in answer.split(" and ")]
     own = ("range", "user")  # options of their own
     return " ".join(
         f"--{name} {value}" if name in own else f"--read {shlex.quote(f'{name}={value}')}"
-        for name, value in parts
+        for name, value in split_answer(answer)
     )
+
+
+def split_answer(answer: str) -> list[tuple[str, str]]:
+    """The options of an answer, as (name, value)."""
+    return [part.partition("=")[::2] for part in answer.split(" and ")]
 
 
 class Refused(BadRatings):

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain, groupby, pairwise, permutations
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,10 @@ Cut = tuple[list[Any], Ints]  # the used columns, as arrays of pyarrow, and the 
 
 ROLES = ("user", "item", "rating", "time")
 KNOWLEDGE: Any = tomllib.loads(Path(__file__).with_name("reading.toml").read_text("utf-8"))
-_PEOPLE = "".join(f" {name} {name}id" for name in KNOWLEDGE["roles"]["person"].split())
+_NAMES = KNOWLEDGE["roles"]
+_NAMES["user"] += "".join(f" {name} {name}id" for name in _NAMES.pop("person").split()) + " u"
 _ROLE_OF = {  # known names of columns, the most telling of each role first
-    name: role
-    for role, names in (KNOWLEDGE["roles"] | {"user": f"{KNOWLEDGE['roles']['user']}{_PEOPLE} u"}).items()
-    for name in names.split()
-    if role in ROLES
+    name: role for role, names in _NAMES.items() for name in names.split()
 }
 _ROW_NUMBERS = {"", "id", "no", "nr", "index", "rank", "row", "rowid", "rownames"}  # and no users
 _GUESSABLE = 4  # columns without names that may be user, item, rating and time in this order
@@ -82,6 +80,10 @@ _SHOWN = 8  # rows of a first look
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 # A comma between one to three digits and three more may be of thousands: no number.
 _COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d*,\d+", re.ASCII)
+LEADING = re.compile(  # a number and what it is of
+    r"\s*([+-]?\d+(?:[.,]\d+)?)\s*(?:/\s*\d+|stars?|points?|sterne?|punkte?|[-\u2013:=(].*)$",
+    re.IGNORECASE,
+)
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
@@ -300,10 +302,10 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
         filled = [(before, line) for before, line in cleaned if line.strip()]
     lines = [line for _, line in filled]
     tokens = [line.split() for line in lines]
-    if separator is None and _MIXED.search(lines[0]) and len({*map(len, tokens)}) == 1:
-        if all(number_of(text) is not None for row in tokens for text in row):
-            separator, drawn = " ", True
-            filled = [(before, clean_lines(line)) for before, line in filled]
+    even = len({*map(len, tokens)}) == 1 and _MIXED.search(lines[0])
+    if even and separator is None and all(is_time(text) for row in tokens for text in row):
+        separator, drawn = " ", True
+        filled = [(before, clean_lines(line)) for before, line in filled]
     separator = separator or _separator(lines)
     if not separator:
         advice = (
@@ -484,6 +486,9 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str]])
     answers = [_matrix_answer(layout, shape, k, run) for k in lines[:2] for shape in shapes]
     if "user" in named or not others:
         answers = [answer for answer in answers if "=wide" in answer]
+    texts = [_filled(_column(rows, k)) for k in aside]
+    if any(1 < len({*column}) < len(column) and value_of(column[0]) is None for column in texts):
+        answers.append("layout=rows")  # one of these may be the item
     return replace(layout, faults=(*layout.faults, _which(*answers)))
 
 
@@ -516,9 +521,9 @@ def _chosen_matrix(layout: Layout, options: ReadOptions) -> Layout:
     if not layout.header and not span:
         what = "a users x items matrix needs a first line that names the items"
         faults = [Fault(what, "add it", ("header=yes",))]
-    elif (set(given) & {"rating", "time"} or columns in given) and not span:
-        what = f"in a matrix one column is the {lines} and a range of columns, {columns}=FIRST:LAST, the {columns}s"
-        faults = [Fault(what, "leave rating and time out")]
+    elif {"rating", "time", columns} & {*given} and not span:
+        what = f"in a matrix a column is the {lines}, and a range of others are the {columns}s"
+        faults = [Fault(what, f"say {columns}=FIRST:LAST, and leave rating and time out")]
     elif not 0 <= run.start < run.stop <= len(names):
         faults = [Fault("no column holds an item", "say its separator", ("separator=CHARACTER",))]
     elif line in run:
@@ -536,11 +541,12 @@ def _name_faults(names: Sequence[str], run: range) -> list[Fault]:
 
 def _alike(rows: Sequence[Sequence[str]], width: int) -> range:
     """The longest run of columns with numbers of one range, where they are not missing."""
-    columns = []
+    columns: list[list[float] | None] = []
     for k in range(width):
         texts = [row[k] for row in rows if k < len(row) and row[k].lower() not in MISSING]
-        numbers = [number_of(text) for text in texts]
-        columns.append(None if None in numbers or _counts_up(texts) else numbers)
+        numbers = [number for text in texts if (number := value_of(text)) is not None]
+        counting = len(texts) == len(rows) > _MATRIX and _counts_up(texts)
+        columns.append(None if len(numbers) < len(texts) or counting else numbers)
     ends = [(min(column), max(column)) for column in columns if column]
     if not ends:
         return range(0)
@@ -660,7 +666,9 @@ def _offers(
     ids = [
         k
         for k in free
-        if 1 < len(values[k]) < len(rows) and k not in clocks and f" and event={k + 1}:" not in "".join(events)
+        if 1 < len(values[k]) < len(rows)
+        and k not in clocks
+        and not any(event.startswith(f" and event={k + 1}:") for event in events)
         and not all("." in text for text in values[k])
     ]
     users, items = ([roles[r]] if r in roles else ids for r in ("user", "item"))
@@ -673,7 +681,8 @@ def _offers(
             chosen["rating"] = left[-1]
         text = " and ".join(f"{r}={k + 1}" for r, k in chosen.items() if r not in roles)
         none = " and rating=none" * ("rating" not in {*chosen, *absent})
-        answers += [f"{text}{none}{event}" for event in events or [""]]
+        whole = [""] * bool(none or not events)
+        answers += [f"{text}{none}{event}" for event in (*whole, *events)]
         if "rating" in chosen and "rating" not in roles and not events:
             answers.append(text.replace(f"rating={chosen['rating'] + 1}", "rating=none"))
     return answers[: 2 * _OFFERS]
@@ -691,9 +700,15 @@ def _events(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _may_rate(text: str) -> bool:
     """Whether a text can be a rating: a number, a word of a scale, or one for 'not rated'."""
-    small = text.lower()
-    known = any(small in scale for scale in KNOWLEDGE["scales"].values())
-    return known or small in MISSING or bool(re.match(r"[+-]?[.,]?\d", text))
+    return value_of(text) is not None or text.lower() in MISSING
+
+
+def value_of(text: str) -> float | None:
+    """A number, that with which a text begins, or what a word of a scale stands for."""
+    if leading := LEADING.match(text):
+        return number_of(leading[1])
+    scales = KNOWLEDGE["scales"].values()
+    return next((scale[text.lower()] for scale in scales if text.lower() in scale), number_of(text))
 
 
 def _is_moment(text: str) -> bool:
@@ -1061,22 +1076,20 @@ class Adjacency(Lines):
 
     separator: str
 
-    def _plainly(self, text: str, count: int) -> Cut | None:
-        return None
-
-    def _carefully(self, text: str, final: bool) -> tuple[Cut, str]:  # noqa: ARG002 - no line waits
+    def _plainly(self, text: str, count: int) -> Cut | None:  # noqa: ARG002 - lines count
         pairs: list[tuple[str, str]] = []
         numbers: list[int] = []
         for k, line in enumerate(text.split("\n")[:-1], self.lines + 1):
-            user, *items = cut_line(line, self.separator) or ("",)
-            if not line.strip():
-                self.blank += 1
-            elif not user or not any(items):
-                self.spoil("without a user and an item", k, line)
-            else:
-                pairs += [(user, item) for item in items if item]
-                numbers += [k] * (len(pairs) - len(numbers))
-        return _columns(pairs, numbers, (0, 1)), ""
+            user, *items = _filled(cut_line(line, self.separator)) or ("",)
+            self.blank += not user
+            if user and not items:
+                self.spoil("without an item", k, line)
+            pairs += [(user, item) for item in items]
+            numbers += [k] * len(items)
+        return _columns(pairs, numbers, (0, 1))
+
+    def _carefully(self, text: str, final: bool) -> tuple[Cut, str]:
+        raise NotImplementedError
 
 
 # JSON lines ---------------------------------------------------------------------------------------

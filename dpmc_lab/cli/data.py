@@ -127,8 +127,8 @@ def check_ratings_file(
         head += f", {entry['left_out']:.1%} left out" * (entry["left_out"] > 0)
         table = format_table(entry["preview"], "  ") + "\n" * bool(entry["preview"][0])
         text.append(f"{head}:\n{table}  {entry['command']}")
-    command = entries[0]["command"] if only else None
-    document = examination.as_dict() | {"command": command, "readings": entries}
+    chosen = entries[0]["command"] if only else None
+    document = examination.as_dict() | {"command": chosen, "readings": entries}
     return CommandReport(document, text, failure)
 
 
