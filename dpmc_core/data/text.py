@@ -16,7 +16,6 @@ import io
 import json
 import math
 import re
-import statistics
 import tomllib
 import unicodedata
 from collections import Counter
@@ -63,6 +62,8 @@ _MATRIX = 5  # columns of numbers of one range from which on they are a matrix
 _OFFERS = 4  # readings to choose from at most
 OTHERS = "every other column"  # where the items of a matrix are
 _NOTHING = {"", "nan", "na", "null", "none", "?"}  # no name of a column
+_SPREAD = 20  # ratings of an item from which on they are not all of one kind
+_NO_RATINGS = {"99", "999", "-1", "-9", "-99"}  # numbers that often stand for none
 MISSING = {"", *KNOWLEDGE["words"]["missing"]}  # in a cell, small letters
 _MARKS = {  # first bytes of texts that say their encoding
     codecs.BOM_UTF32_LE: "utf-32",
@@ -302,8 +303,8 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
         filled = [(before, line) for before, line in cleaned if line.strip()]
     lines = [line for _, line in filled]
     tokens = [line.split() for line in lines]
-    even = len({*map(len, tokens)}) == 1 and _MIXED.search(lines[0])
-    if even and separator is None and all(is_time(text) for row in tokens for text in row):
+    mixed = len({*map(len, tokens)}) == 1 and _MIXED.search(lines[0])
+    if mixed and separator is None and all(is_time(text) for row in tokens for text in row):
         separator, drawn = " ", True
         filled = [(before, clean_lines(line)) for before, line in filled]
     separator = separator or _separator(lines)
@@ -440,13 +441,15 @@ def _is_header(
 def _matrix(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str]]) -> Layout | None:
     """The layout of a matrix, with what to ask where it could be another; None where it is none."""
     names, said = layout.columns, options.layout
-    if said in (FileShape.WIDE, FileShape.TRANSPOSED):
-        return _chosen_matrix(replace(layout, shape=said), options)
-    if said is not FileShape.GUESS or options.columns:
-        return None
-    roles = [_ROLE_OF.get(_plain(name)) if layout.header else None for name in names]
     # A letter or a word over one of many columns of ratings is an item's name and says nothing.
     run = _alike(rows, len(names))
+    if said in (FileShape.WIDE, FileShape.TRANSPOSED):
+        full = len(run) < _MATRIX or options.columns or run.stop - len(names) == run.start - 1 == 0
+        if full or not layout.header:
+            return _chosen_matrix(replace(layout, shape=said), options)
+    elif said is not FileShape.GUESS or options.columns:
+        return None
+    roles = [_ROLE_OF.get(_plain(name)) if layout.header else None for name in names]
     named = {
         role: k
         for k, role in reversed([*enumerate(roles)])
@@ -466,7 +469,8 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str]])
     if sure:
         run, named = range(1, len(names)), {"user": 0}
     elif not many:
-        return None
+        chosen = replace(layout, shape=said)
+        return None if said is FileShape.GUESS else _chosen_matrix(chosen, options)
     others = [k for k in range(len(names)) if k not in run]
     aside = [k for k in others if k != named.get("user") and roles[k] != "time"]
     if sure or ("user" in named and not aside):
@@ -543,22 +547,30 @@ def _alike(rows: Sequence[Sequence[str]], width: int) -> range:
     """The longest run of columns with numbers of one range, where they are not missing."""
     columns: list[list[float] | None] = []
     for k in range(width):
-        texts = [row[k] for row in rows if k < len(row) and row[k].lower() not in MISSING]
+        texts = [text for text in _column(rows, k) if text.lower() not in MISSING | _NO_RATINGS]
         numbers = [number for text in texts if (number := value_of(text)) is not None]
         counting = len(texts) == len(rows) > _MATRIX and _counts_up(texts)
         columns.append(None if len(numbers) < len(texts) or counting else numbers)
     ends = [(min(column), max(column)) for column in columns if column]
     if not ends:
         return range(0)
-    low, high = map(statistics.median, zip(*ends, strict=True))
-    margin = (high - low or 1) / 2
+    k = len(ends) // 4 or len(ends) // 2  # so many may be of another range
+    low, high = sorted(low for low, _ in ends)[k], sorted(high for _, high in ends)[-1 - k]
+    wide = max(high - low, 1)
     good = [
-        column is not None and all(low - margin <= x <= high + margin for x in column)
+        column is not None and all(low - wide / 2 <= x <= high + wide / 2 for x in column)
         for column in columns
     ]
     runs = [[*run] for alike, run in groupby(range(width), good.__getitem__) if alike]
-    longest = max(runs, key=len, default=[0])
-    return range(longest[0], longest[-1] + 1) if runs else range(0)
+    longest = max(runs, key=len, default=[])
+    narrow = [
+        len(c) >= _SPREAD and 4 * (max(c) - min(c)) < high - low
+        for c in map(columns.__getitem__, longest)
+        if c
+    ]
+    if not longest or sum(narrow) > len(longest) / 3:
+        return range(0)
+    return range(longest[0], longest[-1] + 1)
 
 
 def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str]] = ()) -> Layout:
