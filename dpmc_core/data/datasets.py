@@ -276,7 +276,8 @@ def examine_file(path: str | Path, **options: Any) -> Examination:
             dead_ends |= dict.fromkeys(found)
         trials += [(trial | answer, found) for answer in answers][: _MAX_TRIALS - len(trials)]
     sure = [reading for reading in readings if reading.left_out <= _DOUBTFUL_SHARE] or readings
-    readings = [*{reading.summary: reading for reading in reversed(sure)}.values()][::-1]
+    unique = {reading.summary: reading for reading in reversed(sure)}  # the first of equal ones
+    readings = [reading for reading in sure if unique[reading.summary] is reading]
     faults = faults or dead_ends
     return Examination(source.name, tuple(faults), tuple(readings), RANGE_ASKED in faults)
 

@@ -103,6 +103,8 @@ def test_a_survey_is_read_where_it_names_the_person_and_asked_about_elsewhere(
     assert read.columns.names == (("user", "Username"), ("item", "columns 3 to 10"))
     found = offers(survey("Who are you?", "Age"), tmp_path)
     assert {"layout": "wide", "user": 2, "item": "4:11"} in found
+    beside = {"layout": "wide", "user": 2, "item": "4:11"}  # an age is no rating
+    assert beside in offers(survey("Username", "Age"), tmp_path)
     told = read_upload(survey("Who are you?", "Age"), layout="wide", user=2, item="4:11").ratings
     assert told.shape == (30, 8)
     assert "user" not in told.columns.guessed
@@ -271,8 +273,8 @@ def test_dates_are_of_one_form_alone(dates: list[str], seconds: list[int] | None
 
 def test_a_total_is_no_person_and_no_item(tmp_path: Path) -> None:
     last = matrix(GAPS, "user") + table([["Average", *[3] * 8]])
-    column = "\n".join(f"{line},{'Mean' if not k else 3}"
-                       for k, line in enumerate(matrix(GAPS, "user").splitlines())) + "\n"  # fmt: skip
+    head, *lines = matrix(GAPS, "user").splitlines()
+    column = "\n".join([f"{head},Mean", *(f"{line},3" for line in lines)]) + "\n"
     for text in (last, column, rows_of(GAPS) + "Total,x,4\n"):
         assert offers(text, tmp_path)[0] == {"bad_rows": "leave-out"}
         assert ratings_by_pair(read_upload(text, bad_rows="leave-out").ratings) == GAPS
