@@ -403,9 +403,6 @@ def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) ->
     if header and first.wrong:
         raise _Refusal("first line")
     width = len(names or first.fields)
-    below = [_count_fields(x, separator) for x in lines[start + 1 :] if x.strip()]
-    if header and 2 * below.count(width + 1) > len(below):
-        doubts.add("rows with names of their own")
     roles = _assign_roles(names, width, first.fields, o, doubts)
     if not header and o["user"] is None:
         column = [
@@ -627,9 +624,12 @@ def _is_wide(
     o: Mapping[str, Any],
     doubts: set[str],
 ) -> bool:
+    names = _drop_empty_end(first.fields)
+    widths = [_count_fields(line, separator) for line in data_lines if line.strip()]
+    if 2 * widths.count(len(names) + 1) > len(widths):
+        doubts.add("rows with names of their own")
     if o["layout"] != "guess":
         return bool(o["layout"] == "wide")
-    names = _drop_empty_end(first.fields)
     if len(names) >= 5 and sum(map(_is_many_numbers, _columns_of(data_lines, separator))) >= 5:
         doubts.add("a matrix by its columns")
     if o["header"] == "no" or any(o[role] is not None for role in ROLES) or len(names) < 4:
