@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ from dpmc_core.errors import BadRatings, make_printable
 from dpmc_core.ratings import ColumnRoles, number_ids
 from dpmc_core.stopping import check_cancelled
 
+Rows = tuple[tuple[str, ...], ...]  # fields as text
 Cut = tuple[list[Any], Ints]  # the used columns, as arrays of pyarrow, and the line of each row
 
 ROLES = ("user", "item", "rating", "time")
@@ -63,8 +65,8 @@ _OFFERS = 4  # readings to choose from at most
 OTHERS = "every other column"  # where the items of a matrix are
 _NOTHING = {"", "nan", "na", "null", "none", "?"}  # no name of a column
 _SPREAD = 20  # ratings of an item from which on they are not all of one kind
-_NO_RATINGS = {"99", "999", "-1", "-9", "-99"}  # numbers that often stand for none
 MISSING = {"", *KNOWLEDGE["words"]["missing"]}  # in a cell, small letters
+_NO_RATINGS = MISSING | {"99", "999", "-1", "-9", "-99"}  # with numbers that often are none
 _MARKS = {  # first bytes of texts that say their encoding
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -399,7 +401,7 @@ def _plain(name: str) -> str:
 
 
 def _is_header(
-    options: ReadOptions, first: tuple[str, ...], rows: Sequence[Sequence[str]]
+    options: ReadOptions, first: tuple[str, ...], rows: Rows
 ) -> tuple[bool, Fault | None]:
     """Whether the first line names columns, and what to ask where it could be either."""
     if options.header is not Header.GUESS:
@@ -438,7 +440,7 @@ def _is_header(
     return header, Fault(what, "say which", asked) if asked else None
 
 
-def _matrix(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str]]) -> Layout | None:
+def _matrix(layout: Layout, options: ReadOptions, rows: Rows) -> Layout | None:
     """The layout of a matrix, with what to ask where it could be another; None where it is none."""
     names, said = layout.columns, options.layout
     # A letter or a word over one of many columns of ratings is an item's name and says nothing.
@@ -543,14 +545,18 @@ def _name_faults(names: Sequence[str], run: range) -> list[Fault]:
     return [Fault(what, "give every item a name of its own")] if times > 1 else []
 
 
-def _alike(rows: Sequence[Sequence[str]], width: int) -> range:
+@lru_cache(maxsize=1)
+def _alike(rows: Rows, width: int) -> range:
     """The longest run of columns with numbers of one range, where they are not missing."""
     columns: list[list[float] | None] = []
+    filled: list[int] = []
     for k in range(width):
-        texts = [text for text in _column(rows, k) if text.lower() not in MISSING | _NO_RATINGS]
+        cells = Counter(_column(rows, k))
+        texts = [text for text in cells if text.lower() not in _NO_RATINGS]
         numbers = [number for text in texts if (number := value_of(text)) is not None]
         counting = len(texts) == len(rows) > _MATRIX and _counts_up(texts)
-        columns.append(None if len(numbers) < len(texts) or counting else numbers)
+        columns.append(None if len(numbers) < len(texts) or counting or not cells else numbers)
+        filled.append(sum(cells[text] for text in texts))
     ends = [(min(column), max(column)) for column in columns if column]
     if not ends:
         return range(0)
@@ -564,9 +570,9 @@ def _alike(rows: Sequence[Sequence[str]], width: int) -> range:
     runs = [[*run] for alike, run in groupby(range(width), good.__getitem__) if alike]
     longest = max(runs, key=len, default=[])
     narrow = [
-        len(c) >= _SPREAD and 4 * (max(c) - min(c)) < high - low
-        for c in map(columns.__getitem__, longest)
-        if c
+        filled[k] >= _SPREAD and 4 * (max(column) - min(column)) < high - low
+        for k in longest
+        if (column := columns[k])
     ]
     if not longest or sum(narrow) > len(longest) / 3:
         return range(0)
@@ -717,10 +723,11 @@ def _may_rate(text: str) -> bool:
 
 def value_of(text: str) -> float | None:
     """A number, that with which a text begins, or what a word of a scale stands for."""
-    if leading := LEADING.match(text):
-        return number_of(leading[1])
-    scales = KNOWLEDGE["scales"].values()
-    return next((scale[text.lower()] for scale in scales if text.lower() in scale), number_of(text))
+    number = number_of(text)
+    if number is None and (leading := LEADING.match(text)):
+        number = number_of(leading[1])
+    scales = KNOWLEDGE["scales"].values() if number is None else ()
+    return next((scale[text.lower()] for scale in scales if text.lower() in scale), number)
 
 
 def _is_moment(text: str) -> bool:
