@@ -319,14 +319,14 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
         raise Refused(source.name, [fault])
     cut = [(before, cut_line(line, separator)) for before, line in filled]
     rows = [row for _, row in cut if row is not None]
-    bare = [len(cut_line(line.replace('"', ""), separator) or ()) for line in lines]
-    if 2 * len(rows) < len(cut) and len({*bare}) == 1:
+    bare = (cut_line(line.replace('"', ""), separator) or () for line in lines)
+    if 2 * len(rows) < len(cut) and len({*map(len, bare)}) == 1:
         what = "most of its lines have a quote that is not closed"
         fault = Fault(what, f"remove the quotes: tr -d '\"' < {source.name}")
         raise Refused(source.name, [fault])
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     start = next((k for k, (_, row) in enumerate(cut) if len(_filled(row)) > 1), 0)
-    if any(_plain(text) in _ROLE_OF for text in cut[start][1] or ()):
+    if sum(_plain(text) in _ROLE_OF for text in cut[start][1] or ()) > 1:
         del cut[:start]  # titles above a header
     while len(cut) > 1 and not _filled(cut[0][1]):
         del cut[0]  # separators alone
@@ -360,15 +360,15 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
         distinct = len({*longer}) == len(longer) > len(below) / 2
         if distinct and options.header is Header.GUESS:
             names = ("", *names)  # the rows have names of their own, each another
+    body = below if header else (first, *below)
     found = replace(
         found,
         columns=names if header else number_ids(len(names)),
         skip=before + header,
         header=header,
-        rows=found.rows[header:] if not header else below[:_SHOWN],
+        rows=body[:_SHOWN],
         faults=tuple([asked] if asked else ()),
     )
-    body = below if header else (first, *below)
     matrix = _matrix(found, options, body)
     if matrix is not None:
         return matrix
@@ -425,7 +425,12 @@ def _is_header(
     index = not first[0] and _counts_up(_column(rows, 0))
     long = any(len(name) > 1 for name in names)
     rules: Sequence[tuple[object, bool, tuple[str, ...]]] = (  # when, header, what to ask
-        (options.layout is FileShape.WIDE or wanted & {*first} - {NO_COLUMN}, True, ()),
+        (
+            options.layout in (FileShape.WIDE, FileShape.TRANSPOSED)
+            or wanted & {*first} - {NO_COLUMN},
+            True,
+            (),
+        ),
         (texts or index, True, ()),
         (matrix and user and numbers and distinct, sure, () if sure else either),
         (matrix and not first[0] and not roles, False, wide),
@@ -458,6 +463,8 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Rows) -> Layout | None:
         if k not in run and len(_plain(names[k])) > 1
     }
     many = len(run) >= _MATRIX and not {"user", "item"} <= {*named}
+    if many and "user" in named:  # who is on one line in ten again and again has more than a line
+        many = len({*_column(rows, named["user"])}) > 0.9 * len(rows)
     cells = [text for row in rows for text in row[1 : len(names)]]
     numbers = all(not text or number_of(text) is not None for text in cells)
     of_users = roles[0] == "user" or (not names[0] and not _counts_up(_column(rows, 0)))

@@ -74,6 +74,12 @@ def test_role_words_over_a_matrix_are_items() -> None:
     assert set(ratings.item_ids or ()) == {*names}
 
 
+def test_users_on_many_lines_are_no_matrix() -> None:
+    rows = [[f"p{k % 9}", k % 5, 1 + k % 4, k % 3, k % 4, k % 5] for k in range(45)]
+    ratings = read_upload(table([["user_id", "item_id", "rating", "a", "b", "c"], *rows])).ratings
+    assert ratings.shape == (9, 5)
+
+
 @pytest.mark.parametrize("corner", ["movie", "title", "Film"])
 @pytest.mark.parametrize("cells", [CELLS, GAPS])
 def test_a_transposed_matrix_is_asked_about(
