@@ -284,6 +284,8 @@ def _separator(lines: Sequence[str]) -> str:
     for separator in ("::", "\t", ";", ",", "|", " "):
         if separator == " " and best_even[0] >= 0.5:
             break
+        if separator == " " and all("\t" in line for line in lines):
+            return "\t"  # hidden by quotes that stay open
         widths = [len(row) for line in lines if (row := cut_line(line, separator)) is not None]
         common = Counter(width for width in widths if width > 1).items()
         even = max(((n / len(widths), width) for width, n in common), default=(0.0, 0))
@@ -463,8 +465,11 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Rows) -> Layout | None:
         if k not in run and len(_plain(names[k])) > 1
     }
     many = len(run) >= _MATRIX and not {"user", "item"} <= {*named}
-    if many and "user" in named:  # who is on one line in ten again and again has more than a line
-        many = len({*_column(rows, named["user"])}) > 0.9 * len(rows)
+    if many and "user" in named:  # who is on many lines has no line of his own
+        people = len({*_column(rows, named["user"])})
+        many = people > 0.9 * len(rows) or people == 1
+        if people == 1 < len(rows):
+            del named["user"]  # all are anonymous
     cells = [text for row in rows for text in row[1 : len(names)]]
     numbers = all(not text or number_of(text) is not None for text in cells)
     of_users = roles[0] == "user" or (not names[0] and not _counts_up(_column(rows, 0)))
@@ -710,7 +715,7 @@ def _offers(
         answers += [f"{text}{none}{event}" for event in (*whole, *events)]
         if "rating" in chosen and "rating" not in roles and not events:
             answers.append(text.replace(f"rating={chosen['rating'] + 1}", "rating=none"))
-    return answers[: 2 * _OFFERS]
+    return answers[:_OFFERS]
 
 
 def _events(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[str]:

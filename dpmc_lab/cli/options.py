@@ -97,7 +97,8 @@ class ReadingOptions:
         user (COL): the column that names the person, by its name or its number
         read (NAME=VALUE): how a file is read: user, item, rating, time = a column's name or number
             (rating or time = none), duplicates = last|mean, bad_rows = leave-out, header = yes|no,
-            layout = rows|wide, separator, encoding (repeatable)
+            layout = rows|wide|transposed|adjacency, values = WORD:NUMBER,... or a scale, missing =
+            what stands for "not rated", event = COLUMN:VALUE, separator, encoding (repeatable)
         items (FILE): what is publicly known of the items, CSV or Parquet: a row an item, one column
             its id; methods use all of it, or what --prepare features=NAME,... names
     """
