@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (62, 134_500),
+    "core": (62, 134_520),
     "lab": (76, 148_450),
     "pages": (49, 72_500),
     "pages (js, css, html)": (8, 20_160),

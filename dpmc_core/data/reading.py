@@ -531,7 +531,8 @@ def _read_parquet(
     if source.parquet_files:
         codes = np.repeat(np.arange(len(parts), dtype=np.int32), counts)
         files = Column(codes, Names(pa.array([part.name for part in parts])))
-    return read.table(source, layout, options, lines=at, count=count, files=files)
+    with _parquet(parts[0]):  # damaged texts come to light when they are looked at
+        return read.table(source, layout, options, lines=at, count=count, files=files)
 
 
 def _check_decoded(source: Source, size: int) -> None:
