@@ -191,7 +191,7 @@ def test_one_kind_of_event_is_read_where_that_is_said(tmp_path: Path) -> None:
     found = offers(table([["user", "item", "what", "rating"], *rows]), tmp_path)
     assert found  # two rows of each pair
     text = table(rows)
-    play = {"user": 1, "item": 2, "rating": 4, "event": "3:play"}
+    play: dict[str, Any] = {"user": 1, "item": 2, "rating": 4, "event": "3:play"}
     ratings = read_upload(text, **play).ratings
     assert ratings_by_pair(ratings) == CELLS
     some = [row for row in rows if row[1:3] != ["Film 1", "buy"]]
@@ -246,7 +246,9 @@ def test_a_row_above_a_header_without_names_is_no_title() -> None:
 
 
 def test_tables_drawn_as_text_are_read() -> None:
-    rows = [[user, film.replace(" ", "-"), value] for (user, film), value in CELLS.items()]
+    rows: list[list[Any]] = [
+        [user, film.replace(" ", "-"), value] for (user, film), value in CELLS.items()
+    ]
     bars = [f"| {' | '.join(map(str, row))} |" for row in [["user", "item", "rating"], *rows]]
     rule = "+---+---+---+"
     for lines in (
