@@ -1,14 +1,18 @@
-# make app   create .venv, install, open the app          make lint   style and types
-# make test  the same, then the tests (minutes)           make bench  the benchmarks
-# make class the app for a class: phones in this network answer, only the teacher changes things
-# make slow  what takes longer: the other tests, files by the thousand, audits, planted faults (hours);
-#            it goes on where it stopped, as long as nothing has changed
+# make app    creates .venv, installs the app and opens it
+# make class  opens the app for a class: phones in this network answer, and only the teacher can change anything
+# make test   installs, then runs the quick tests (minutes)
+# make slow   runs all other checks: slow tests, generated files, audits, planted faults (hours);
+#             it resumes where it stopped if nothing has changed since
+# make lint   checks style and types
+# make format repairs style
+# make rows   recomputes the curves that ship with the samples, where something changed
+# make bench  runs the benchmarks
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 export OPENBLAS_NUM_THREADS ?= 1
-# App and tests start many processes: without bytecode each would compile everything anew.
+# The app and the tests start many processes; without bytecode each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: app class test slow lint format rows bench clean
@@ -26,31 +30,31 @@ test: $(VENV)/.dev
 	@echo "==> Running the tests"
 	@$(BIN)/python -m pytest -m "not slow" -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-# Files of tests by their folder and how their names begin. A group or step that has passed on
-# this tree is not run again (.ci/step); what each printed is in .slow/.
+# Each group is a folder of tests and the beginning of file names. A group or step that has passed on
+# this tree does not run again (.ci/step); its output is in .slow/.
 SLOW_GROUPS := core/test_[a-l] core/test_[m-z] lab/test_[a-l] lab/test_[m-r] lab/test_[s-z] \
 	pages/test_[a-o] pages/test_[p-z] browser/test_browser. browser/test_browser_[a-e] \
 	browser/test_browser_[f-m] browser/test_browser_[n-z] browser/test_[c-z] test_
 
 slow: $(VENV)/.dev
 	@for group in $(SLOW_GROUPS); do \
-		echo "==> The tests that take longer: $$group"; \
+		echo "==> Slow tests: $$group"; \
 		.ci/step "tests-$$(echo $$group | tr / -)" $(BIN)/python -m pytest -m slow -n 3 --dist loadfile \
 			--no-loadscope-reorder tests/$$group* || exit 1; \
 	done
-	@echo "==> Files of ratings against a plain reader"
+	@echo "==> Files of ratings, compared with a plain reader"
 	@.ci/step reading $(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
-	@echo "==> Faults of the machine: rows kept, uploads gone, every trouble a sentence"
+	@echo "==> Faults of the machine: rows are kept, uploads are deleted, every fault has a message"
 	@.ci/step faults $(BIN)/python benchmarks/faults.py
-	@echo "==> Damaged releases, each refused in a sentence or the same"
+	@echo "==> Damaged releases: each is refused with a message, or reads as the original"
 	@.ci/step releases $(BIN)/python benchmarks/release_fuzz.py
-	@echo "==> Audits: how often they are wrong, what they reach, which faults they notice"
+	@echo "==> Audits: error rates, bounds, and the planted faults that they detect"
 	@.ci/step audits $(BIN)/python benchmarks/audits.py
-	@echo "==> Every command under whatever befalls a command line"
+	@echo "==> Every command with closed outputs, odd terminals, Ctrl-C and absurd values"
 	@.ci/step commands $(BIN)/python benchmarks/command_line.py
-	@echo "==> The app on other Pythons and with other versions"
+	@echo "==> The app with other versions of Python and of its packages"
 	@.ci/step environments $(BIN)/python benchmarks/environments.py
-	@echo "==> Faults, each planted and noticed (under an hour)"
+	@echo "==> Planted faults: a test must notice each (under an hour)"
 	@.ci/step mutants $(BIN)/python benchmarks/mutants.py --resume .slow/mutants.killed
 
 lint: $(VENV)/.dev
@@ -64,10 +68,10 @@ format: $(VENV)/.dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-# What `make slow` runs, and what compares two states of the program.
+# Benchmarks that `make slow` runs, and those that compare two states of the program.
 SLOW := $(patsubst %,benchmarks/%.py,command_line environments faults frozen mutants release_fuzz)
 
-# The curves that ship with the samples: what changed is computed again, going on where it stopped.
+# Recomputes the curves that ship with the samples, where something changed; resumes where it stopped.
 rows: $(VENV)/.app
 	@mkdir -p .rows
 	@$(BIN)/python sample_data/compute.py --store .rows/results.sqlite
@@ -80,7 +84,7 @@ bench: $(VENV)/.app
 clean:
 	rm -rf $(VENV) .slow build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
-# The empty files .app and .dev in the environment stand for "installed", so a second run is quick.
+# The empty files .app and .dev in the environment mark what is installed, so that a second run is quick.
 $(VENV)/bin/python:
 	@echo "==> Creating the environment in $(VENV)"
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \

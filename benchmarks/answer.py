@@ -1,4 +1,4 @@
-"""The answer on data as large as people bring: seconds until a verdict, until all seeds, megabytes.
+"""Measure the answer on large data: seconds until a verdict, until all seeds, and megabytes.
 
     python benchmarks/answer.py [--only TEXT]
 
@@ -31,7 +31,7 @@ N_GENRES = 20
 
 
 def write_ratings(path: Path, users: int, items: int, count: int, stars: bool) -> None:
-    """Draw cells, and ratings from effects and three directions of taste, as a CSV file."""
+    """Draw cells, and ratings from effects and three directions of preference, as a CSV file."""
     rng = np.random.default_rng(0)
     popularity, genres = 1 / (10 + np.arange(items)), rng.integers(N_GENRES, size=items)
     liked_genres = rng.integers(N_GENRES, size=(users, 2))
@@ -60,7 +60,7 @@ def write_ratings(path: Path, users: int, items: int, count: int, stars: bool) -
 
 
 def list_process_tree(root: int) -> list[int]:
-    """The process and all that came from it."""
+    """List a process and its descendants."""
     parents = {}
     for stat_path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -76,7 +76,7 @@ def list_process_tree(root: int) -> list[int]:
 
 
 def measure_shared_memory(pids: list[int]) -> float:
-    """Proportional set size of processes together, in megabytes; 0 where nobody says."""
+    """Return the proportional set size of processes in megabytes; 0 where it is unknown."""
     total = 0
     for pid in pids:
         try:

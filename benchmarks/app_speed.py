@@ -1,4 +1,4 @@
-"""How soon the app shows its first chart in Chromium, and how fast its instrument answers.
+"""Measure how soon the app shows its first chart in Chromium, and how fast it reacts.
 
     python benchmarks/app_speed.py
 
@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def load_first_chart() -> dict[str, Any]:
-    """The first chart of the app."""
+    """Load the first chart of the app."""
     scene_view = scene.load_shipped_scene("movie-night", "input-flip")
     assert scene_view is not None
     figure: dict[str, Any] = scene.build_view(scene_view, LIGHT)["picture"]["figure"]
@@ -104,7 +104,7 @@ def load_first_chart() -> dict[str, Any]:
 
 
 def time_examples() -> dict[str, float]:
-    """Seconds that each mechanism's example takes, by id."""
+    """Return the seconds that each mechanism's example takes, by id."""
     ratings, durations = datasets.load("movie-night").ratings, {}
     for id in registry.list_private_mechanisms(Task.BINARY) + registry.list_private_mechanisms(
         Task.RATINGS
@@ -117,7 +117,7 @@ def time_examples() -> dict[str, float]:
 
 @contextmanager
 def serve(environment: Mapping[str, str], script: str = "app.py") -> Iterator[tuple[str, int]]:
-    """A server of its own; its address, once it answers, and its process."""
+    """Start a server, and yield its address, once it answers, and its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -139,6 +139,7 @@ def serve(environment: Mapping[str, str], script: str = "app.py") -> Iterator[tu
 
 
 def wait_for(address: str) -> None:
+    """Wait until the server answers."""
     for _ in range(300):
         try:
             urllib.request.urlopen(address, timeout=1).close()
@@ -149,6 +150,7 @@ def wait_for(address: str) -> None:
 
 
 def print_measurements(address: str, plain_address: str, figure: dict[str, Any]) -> None:
+    """Measure the app and the plain page in Chromium, and print the times."""
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     print(f"a small file: {1e3 * time_small_file(address):.1f} ms (median)")
     with sync_playwright() as playwright:
@@ -188,7 +190,7 @@ def print_measurements(address: str, plain_address: str, figure: dict[str, Any])
 
 
 def count_first_screen(chromium, address: str, size: tuple[int, int]) -> tuple[int, int, int]:
-    """Words and controls in the window, and the figure's share of its height in percent."""
+    """Return the number of words and controls in view, and the figure's share of its height."""
     page = chromium.new_page(viewport={"width": size[0], "height": size[1]})
     open_and_settle(page, address)
     counts = page.evaluate(FIRST_SCREEN_SCRIPT)
@@ -197,6 +199,7 @@ def count_first_screen(chromium, address: str, size: tuple[int, int]) -> tuple[i
 
 
 def time_small_file(address: str) -> float:
+    """Return the median seconds of a request for a small file."""
     scripts = Path(st.__file__).parent / "static" / "static" / "js"
     connection = http.client.HTTPConnection(urlsplit(address).netloc)
     times = []
@@ -210,11 +213,12 @@ def time_small_file(address: str) -> float:
 
 
 def median_by_column(pairs):
+    """Return the median of each column."""
     return [statistics.median(column) for column in zip(*pairs, strict=True)]
 
 
 def time_first_chart(chromium, address: str, selectors: Sequence[str]) -> list[float]:
-    """Seconds to each of these."""
+    """Return the seconds until each selector is on the page."""
     context = chromium.new_context(viewport={"width": 1366, "height": 650})
     page = context.new_page()
     page.goto(address, wait_until="commit")
@@ -227,7 +231,7 @@ def time_first_chart(chromium, address: str, selectors: Sequence[str]) -> list[f
 
 
 def time_plain_page(chromium, figure: dict[str, Any]) -> list[float]:
-    """As `time_drag`, where there is nothing but the chart and a range input."""
+    """Measure like `time_drag` a page with only the chart and a range input."""
     page = chromium.new_page(viewport={"width": 1366, "height": 650})
     code = scene.find_plotly_bundle().read_text("utf-8")
     page.set_content(PLAIN_PAGE.replace("{plotly}", code).replace("{figure}", json.dumps(figure)))
@@ -242,7 +246,7 @@ def time_plain_page(chromium, figure: dict[str, Any]) -> list[float]:
 
 
 def time_drag(chromium, address: str) -> tuple[list[float], float]:
-    """Milliseconds from each move of the pointer to the changed picture; seconds to the address."""
+    """Return milliseconds from pointer moves to the changed picture, and seconds to the address."""
     page = chromium.new_page(viewport={"width": 1366, "height": 650})
     page.goto(address + "?epsilon=0.1")
     page.wait_for_selector(PLOTTED, state="attached", timeout=60_000)
@@ -253,7 +257,7 @@ def time_drag(chromium, address: str) -> tuple[list[float], float]:
 
 
 def drag_across_stops(page, stops: Sequence[float], height: float) -> Iterator[None]:
-    """Over all stops, there and back, each time with the button still held at the end."""
+    """Drag over all stops and back, yielding each time with the button still pressed."""
     for stop_order in [stops, stops[::-1]] * ROUNDS:
         page.mouse.move(stop_order[0], height)
         page.mouse.down()
@@ -264,7 +268,7 @@ def drag_across_stops(page, stops: Sequence[float], height: float) -> Iterator[N
 
 
 def drag_knob(page) -> list[float]:
-    """The knob dragged over all stops, there and back; seconds from letting go to the address."""
+    """Drag the knob over all stops and back; return the seconds from the release to the address."""
     stops = [
         box["x"] + box["width"] / 2 for box in list_boxes(page.locator(".dpmc-plot .xtick text"))
     ]
@@ -281,6 +285,7 @@ def drag_knob(page) -> list[float]:
 
 
 def list_boxes(locator):
+    """Return the bounding boxes of all elements."""
     return [element.bounding_box() for element in locator.all()]
 
 

@@ -1,4 +1,4 @@
-"""Whether audits hold their confidence, what they reach, and which planted faults they notice.
+"""Check whether audits keep their confidence, and which planted faults they notice.
 
     python benchmarks/audits.py [RUNS]
     python benchmarks/audits.py --papers
@@ -49,19 +49,21 @@ failed: list[str] = []
 
 
 def mark_failure(is_met: bool, message: str) -> str:
+    """Record a failure, and return a mark for its line."""
     if not is_met:
         failed.append(message)
     return "" if is_met else "  <-- NOT AS IT MUST BE"
 
 
 def create_keeper(id: str, epsilon: float, seed: int) -> CanaryAuditor:
+    """Create the auditor of a mechanism on small ratings."""
     mechanism = registry.create(id, epsilon=epsilon)
     guarantee = mechanism.guarantee(generate_small_ratings(mechanism).public)
     return CanaryAuditor(mechanism, guarantee, guarantee.change, seed)
 
 
 def audit_bounds(id: str, epsilon: float, runs: int, all_guessed: bool = False) -> list[float]:
-    """The bounds of so many audits, with coins and noise of their own."""
+    """Return the bounds of several audits with independent coins and noise."""
     first = create_keeper(id, epsilon, 10**6)
     ratings = generate_small_ratings(first.mechanism)
     rehearsal = first.rehearse(ratings, CANARIES)
@@ -76,7 +78,7 @@ def audit_bounds(id: str, epsilon: float, runs: int, all_guessed: bool = False) 
 def median_gaussian_bound(
     epsilon: float, runs: int, canaries: int = 10_000, guesses: int = 500
 ) -> float:
-    """The median bound at delta 1e-5 for one Gaussian release of a number a canary."""
+    """Return the median bound at delta 1e-5 for one Gaussian release of one number per canary."""
     delta, lower_bounds = 1e-5, []
     scale = 1 / gaussian_mu(epsilon, delta)
     release = Gaussian(query="bits", shape=(None,), sensitivity={RATING: 1}, scale=scale)
@@ -93,7 +95,7 @@ def median_gaussian_bound(
 
 
 def audit_papers() -> int:
-    """Every promise of the papers that is not proved, by the command that audits it."""
+    """Audit every promise of the papers that is not proved, with the command that repeats it."""
     entries = {}
     for _, paper_experiment in papers.experiments():
         for promise in paper_experiment.promises:
@@ -126,17 +128,17 @@ def audit_papers() -> int:
 
 
 def shipped() -> int:
-    """What is measured of every mechanism that adds noise, with its default settings."""
+    """Measure every mechanism that adds noise, with its default settings."""
     lines = []
     for id in NOISY:
         mechanism = registry.create(id, epsilon=1.0)
-        found = audit_mechanism(mechanism, seed=DEFAULT_SEED)
-        if found.best is not None and found.best.method is AuditMethod.CANARIES:
+        report = audit_mechanism(mechanism, seed=DEFAULT_SEED)
+        if report.best is not None and report.best.method is AuditMethod.CANARIES:
             # Coins decide the bound: the one in the middle of five seeds.
-            others = [audit_mechanism(mechanism, seed=DEFAULT_SEED + k) for k in range(1, 5)]
-            found = sorted([found, *others], key=lambda one: one.measured)[2]
-        lines.append(f"  {json.dumps(dataclasses.asdict(build_measured_bound(found)))}")
-        print(f"{found.measured:8.4g}  {id}", flush=True)
+            other_reports = [audit_mechanism(mechanism, seed=DEFAULT_SEED + k) for k in range(1, 5)]
+            report = sorted([report, *other_reports], key=lambda candidate: candidate.measured)[2]
+        lines.append(f"  {json.dumps(dataclasses.asdict(build_measured_bound(report)))}")
+        print(f"{report.measured:8.4g}  {id}", flush=True)
     path = Path(measured.__file__).with_suffix(".json")
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
     return 0

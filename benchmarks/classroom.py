@@ -1,4 +1,4 @@
-"""A class: reports lost, how soon phones are answered, and what a visit costs the server's memory.
+"""Measure a class: lost reports, response times, and the memory of a visit.
 
     python benchmarks/classroom.py [--phones 200] [--seconds 10] [--pages 20]
 
@@ -55,7 +55,10 @@ class Tab:
         self.bytes = self.messages = 0
 
     async def run(self, fragment: str = "", *, tick: bool = False, **value: object) -> float:
-        """Ask for a run and read it to its end; in seconds. value: of one widget, with its id."""
+        """Request a run and read it to its end.
+
+        Return its seconds. `value` is that of one widget, with its id.
+        """
         message = BackMsg()
         request = message.rerun_script
         request.query_string, request.page_name = urlencode(self._query), self._page
@@ -75,7 +78,7 @@ class Tab:
         return time.perf_counter() - start
 
     def _handle_message(self, data: bytes) -> bool:
-        """Take one message in; whether the run is over."""
+        """Handle one message, and return whether the run is over."""
         message = ForwardMsg.FromString(data)
         self.bytes, self.messages = self.bytes + len(data), self.messages + 1
         kind = message.WhichOneof("type")
@@ -105,7 +108,7 @@ class Tab:
 
 @asynccontextmanager
 async def open_tab(address: str, page: str = "", **query: str) -> AsyncIterator[Tab]:
-    """A tab of the app, its first page drawn."""
+    """Open a tab of the app with its first page drawn."""
     stream = address.replace("http", "ws", 1) + "_stcore/stream"
     options = {"max_size": None, "open_timeout": PATIENCE}
     async with connect(stream, subprotocols=["streamlit"], **options) as socket:
@@ -128,7 +131,7 @@ def measure_memory(process: int) -> float:
 
 
 class Phone:
-    """One connection that is kept, and what each request took, by its path."""
+    """One persistent connection, with the time of each request by path."""
 
     def __init__(
         self, address: str, times: dict[str, list[float]], report_times: list[float] | None = None
@@ -138,6 +141,7 @@ class Phone:
         self._picks: list[list[int]] = []
 
     async def fetch(self, path: str, body: bytes = b"") -> bytes:
+        """Send a request and return the content of the response."""
         head = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: {self._host}\r\n"
         if body:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
@@ -152,6 +156,7 @@ class Phone:
         return content
 
     async def send_report(self) -> str:
+        """Answer the current question and return the receipt."""
         poll_view = json.loads(await self.fetch("/asking"))
         report = {"room": poll_view["room"], "asking": poll_view["asking"], "token": self._token}
         if poll_view["options"]:
@@ -168,7 +173,7 @@ class Phone:
         return receipt
 
     async def run(self, seconds: float, arrived: asyncio.Barrier, end: asyncio.Event) -> list[str]:
-        """Polls until the end; what became of its report, and of the same one sent again."""
+        """Poll until the end; return the receipts of the report and of its repetition."""
         host, _, port = self._host.partition(":")
         await asyncio.sleep(random.uniform(0, POLL_SECONDS))
         self._reader, self._writer = await asyncio.open_connection(host, int(port))
@@ -187,6 +192,7 @@ class Phone:
 
 
 async def print_measurements(address: str, process: int, options: argparse.Namespace) -> None:
+    """Measure phones, projector and memory, and print the results."""
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     async with open_tab(address):  # what all share is there before they come
         await run_phones(address, process, 5, 1.0, {})
@@ -222,7 +228,7 @@ async def print_measurements(address: str, process: int, options: argparse.Names
 async def time_projector(
     address: str, n_prior: int, number: int, report_times: list[float]
 ) -> list[float]:
-    """Seconds from each report to the teacher's page. n_prior: reports that are there already."""
+    """Return the seconds from each report to the teacher's page, after `n_prior` others."""
     delays: list[float] = []
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(
@@ -241,7 +247,7 @@ async def time_projector(
 
 
 async def measure_settled_memory(process: int) -> float:
-    """MB of the server, once it has looked at what may go."""
+    """Return the MB of the server after it has freed what it can."""
     await asyncio.sleep(COLLECT_SECONDS + 3)
     return measure_memory(process)
 
@@ -254,7 +260,7 @@ async def run_phones(
     times: dict[str, list[float]],
     report_times: list[float] | None = None,
 ) -> tuple[list[list[str]], float]:
-    """What became of all their reports, and the memory of the server while all are there."""
+    """Return the receipts of all reports, and the server's memory with all phones connected."""
     arrived, end = asyncio.Barrier(number), asyncio.Event()
     phone_tasks = [
         asyncio.create_task(Phone(address, times, report_times).run(seconds, arrived, end))

@@ -1,4 +1,4 @@
-"""Every command of `dpmc` under whatever befalls a command line: a table, and no traceback.
+"""Test every command of `dpmc` under adverse conditions: a table, and no traceback.
 
     python benchmarks/command_line.py [--only TEXT] [--installed DPMC]
 
@@ -75,9 +75,15 @@ STRANGER = (
 
 @dataclass(frozen=True)
 class Condition:
-    """What befalls a command. shell: what it is run as, the command in "$@"; reader_gone: who would
-    read has left; status: of a command that writes, None for what it is otherwise; also: another
-    that it may have; expected_text: what it must say then."""
+    """A condition under which a command runs.
+
+    Attributes:
+        shell: how it is run, with the command in "$@".
+        reader_gone: whether the reader of its output has left.
+        status: exit status of a command that writes; None for the usual one.
+        also: another accepted status.
+        expected_text: what it must say.
+    """
 
     shell: str = 'exec "$@"'
     changes: Mapping[str, str | None] = field(default_factory=dict)
@@ -116,7 +122,7 @@ class CommandResult:
     seconds: float
 
     def list_faults(self, expected: set[int], expected_text: str = "") -> list[str]:
-        """What is wrong with it."""
+        """Return what is wrong with the result."""
         last_line = self.err.strip().rpartition("\n")[2]
         messages = [w for w in ("Traceback", "Exception ignored") if w in self.out + self.err]
         if self.status not in expected:
@@ -127,7 +133,7 @@ class CommandResult:
 
 
 def write_inputs(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_lab")) -> None:
-    """What the commands work on: a file of ratings, a release of it and a store."""
+    """Write what the commands use: a file of ratings, a release of it and a store."""
     names = ("\u00e9", "\u738b", "u")
     rows = [
         f"{names[u % 3]}{u},i{i},{1 + (u * i) % 5}"
@@ -145,6 +151,7 @@ def write_inputs(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc
 
 
 def build_environment(folder: Path, condition: Condition = NORMAL) -> dict[str, str]:
+    """Return the environment variables of a command."""
     fixed = {"DPMC_HOME": str(folder / "home"), "PYTHONUNBUFFERED": None}
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **fixed, **condition.changes}
     return {name: value for name, value in variables.items() if value is not None}
@@ -152,7 +159,7 @@ def build_environment(folder: Path, condition: Condition = NORMAL) -> dict[str, 
 
 @contextlib.contextmanager
 def copy_folder(pattern: Path) -> Iterator[Path]:
-    """A new folder that holds the same files."""
+    """Make a new folder with the same files."""
     with tempfile.TemporaryDirectory(prefix="dpmc-") as name:
         folder = Path(name, "work")
         shutil.copytree(pattern, folder)
@@ -163,7 +170,7 @@ def copy_folder(pattern: Path) -> Iterator[Path]:
 def run_command(
     command: Sequence[str], pattern: Path, condition: Condition = NORMAL, after: float | None = None
 ) -> CommandResult:
-    """A command under what befalls it; after: seconds until it is interrupted."""
+    """Run a command under a condition; `after` is when to interrupt it, in seconds."""
     with copy_folder(pattern) as folder, contextlib.ExitStack() as stack:
         prefix = STRANGER if condition.stranger and os.geteuid() == 0 else ()
         if condition.stranger:
@@ -200,7 +207,7 @@ def run_command(
 def check_under_condition(
     command: Sequence[str], pattern: Path, condition: Condition, plain: CommandResult
 ) -> list[str]:
-    """What is wrong with a command under what befalls it."""
+    """Return what is wrong with a command under a condition."""
     if condition.stranger and os.geteuid() == 0 and shutil.which("setpriv") is None:
         return []
     wrote = plain.out or "closed" in condition.expected_text
@@ -233,7 +240,7 @@ OPTION_PREFIXES = {
 def list_commands(
     parser: argparse.ArgumentParser, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
-    """Every command with its parser; one with actions of its own is these."""
+    """List every command with its parser; a command with actions is replaced by these."""
     inner = [a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     if not inner:
         yield path, parser
@@ -243,12 +250,12 @@ def list_commands(
 
 @cache
 def list_parsers() -> dict[tuple[str, ...], argparse.ArgumentParser]:
-    """Every command's parser."""
+    """List the parser of every command."""
     return dict(list_commands(build_parser()))
 
 
 def list_absurd_values(command: tuple[str, ...]) -> list[tuple[str, str]]:
-    """(option and what goes before the number, number) for all options that take one."""
+    """List (option and text before the number, number) for all options that take a number."""
     option_texts = []
     for action in list_parsers()[command]._actions:
         if not action.option_strings or isinstance(action, argparse._StoreTrueAction):
@@ -261,7 +268,7 @@ def list_absurd_values(command: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def check_refusal(command: tuple[str, ...], option: str, number: str) -> list[str]:
-    """What is wrong with how a command in this process and folder takes a value."""
+    """Return what is wrong with how a command, run in this process and folder, handles a value."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main([*command, *ARGUMENTS[command], f"{option}{number}"])
@@ -274,7 +281,7 @@ def check_refusal(command: tuple[str, ...], option: str, number: str) -> list[st
 
 
 def install_wheel(folder: Path) -> Path:
-    """The wheel in a fresh environment beside the packages it needs; its `dpmc`."""
+    """Install the wheel in a fresh environment with the packages it needs; return its `dpmc`."""
     source = folder / "source"
     for name in ("dpmc_core", "dpmc_lab", "sample_data", "pages", ".streamlit"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -294,6 +301,7 @@ def install_wheel(folder: Path) -> Path:
 
 
 def print_table() -> None:
+    """Run all checks and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="TEXT", default="", help="commands that have it")
     parser.add_argument("--installed", metavar="DPMC", type=Path, help="this one, as it is")

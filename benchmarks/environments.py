@@ -1,4 +1,4 @@
-"""The app with the lowest and the highest of its dependencies, on the Pythons that are there.
+"""Test the app with its lowest and highest dependencies, on the Pythons available.
 
     python benchmarks/environments.py [PYTHON ...]
 
@@ -32,21 +32,21 @@ TESTS = [  # with nothing but the app's own packages
 
 
 def list_requirements(*, lowest: bool) -> list[str]:
-    """What the core and the app ask for, as ranges or each at its lower end."""
+    """List the requirements of the core and the app, as ranges or at their lower ends."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     ranges = project["dependencies"] + project["optional-dependencies"]["app"]
     return [re.sub(r">=([\d.]+).*", r"==\1", text) if lowest else text for text in ranges]
 
 
 def get_version(python: str) -> str:
-    """Of an interpreter that is there; "" where none is."""
+    """Return the version of an interpreter; "" if there is none."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
     result = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     return result.stdout.strip() if result.returncode == 0 else ""
 
 
 def test_environment(python: str, packages: list[str]) -> str:
-    """What became of an environment."""
+    """Test one environment and return the outcome."""
     tests = (ROOT / "requirements.txt").read_text("utf-8").split("# tests\n")[1]
     pinned = [line.split()[0] for line in tests.splitlines()]
     with tempfile.TemporaryDirectory(prefix="dpmc-environment-") as name:

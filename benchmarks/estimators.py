@@ -1,4 +1,4 @@
-"""What privacy costs with the default estimators: every goal as one table.
+"""Measure what privacy costs with the default estimators: one table for each goal.
 
     python benchmarks/estimators.py [TABLE] [--seeds 10] [--jobs N] [--folder FOLDER]
 
@@ -45,8 +45,13 @@ SLACK = {"accuracy": 0.003, "rmse": 0.005}
 
 @dataclass(frozen=True)
 class Row:
-    """A method on a data set at some epsilons. goals: what it should reach, by epsilon. beats: the
-    id of a method it should be above, paired over seeds; loses: one it must not be above."""
+    """A method on a data set at several epsilons.
+
+    Attributes:
+        goals: what it should reach, by epsilon.
+        beats: id of a method that it should beat, paired over seeds.
+        loses: id of a method that it must not beat.
+    """
 
     data: str
     method: str
@@ -57,6 +62,7 @@ class Row:
 
 
 def build_tables(epsilons: Sequence[float] | None) -> dict[str, list[Row]]:
+    """Return all tables, at these epsilons or at their own."""
     six, long = (0.1, 0.3, 0.5, 1, 2, 4), "long-tail-full"
     rows_by_table = {
         "one-bit": [
@@ -137,12 +143,12 @@ FRESH: Mapping[str, Callable[[], synthetic.Generated]] = {
         generate.Shape(
             users=2_500, items=900, low=1, histogram=(9_000, 14_000, 31_000, 40_000, 26_000),
             min_items=8, activity_std=0.9, popularity_std=1.4, user_std=0.55, item_std=0.5,
-            taste_std=0.35, noise_std=0.8, noise_tail=0.3, rank=6, taste_strength=0.8,
+            preference_std=0.35, noise_std=0.8, noise_tail=0.3, rank=6, preference_strength=0.8,
         ),
         77,
     ),
     "fresh-shop": lambda: generate.generate_clicks(
-        generate.Shop(users=6_000, items=900, clicks=150_000, rank=6, taste_strength=1.3), 77
+        generate.Shop(users=6_000, items=900, clicks=150_000, rank=6, preference_strength=1.3), 77
     ),
 }  # fmt: skip
 
@@ -155,6 +161,7 @@ def _restrict_epsilons(row: Row, epsilons: Sequence[float]) -> Row:
 
 @lru_cache(maxsize=4)
 def load_data(data: str, folder: str) -> Any:
+    """Load a data set by its name."""
     if data == "u1":
         folder_path = Path(folder) / "ml-100k"
         return datasets.read_pair(folder_path / "u1.base", folder_path / "u1.test")
@@ -174,7 +181,7 @@ def load_data(data: str, folder: str) -> Any:
 
 @lru_cache(maxsize=4)
 def build_split(data: str, task: Task, seed: int, folder: str) -> Problem:
-    """u1 has its official test ratings; the others are split anew by each seed."""
+    """Build a split: the official one of u1, else a new one for each seed."""
     steps, split = (), None
     if data == "jester":
         steps, split = (Rescale(0.0, 5.0),), RandomShare(0.01)
@@ -182,7 +189,7 @@ def build_split(data: str, task: Task, seed: int, folder: str) -> Problem:
 
 
 def run_once(job: tuple[str, str, float, int, tuple[tuple[str, str], ...], str]) -> float:
-    """The metric of one run."""
+    """Return the metric of one run."""
     data, id, epsilon, seed, settings, folder = job
     cls = registry.get_mechanism(id)
     chosen = {name: parse_setting(cls, name, text) for name, text in settings}
@@ -216,6 +223,8 @@ def main() -> None:
 
 
 def print_results(rows: list[Row], seeds: range, pool: ProcessPoolExecutor, folder: str) -> None:
+    """Run the rows of a table and print it."""
+
     def values(row: Row, method: str, epsilon: float) -> list[Any]:
         settings = tuple(row.settings.items()) if method == row.method else ()
         used_epsilon = epsilon if registry.adds_noise(registry.get_mechanism(method)) else 0.0
@@ -271,7 +280,7 @@ def print_results(rows: list[Row], seeds: range, pool: ProcessPoolExecutor, fold
 
 
 def print_holm(tests: list[tuple[float, str]]) -> None:
-    """Which comparisons hold together at the level."""
+    """Print which comparisons hold together at the level."""
     if not tests:
         return
     ordered = sorted(tests)

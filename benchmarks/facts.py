@@ -1,4 +1,4 @@
-"""What public facts about items are worth, and what useless ones cost, at the same certificate.
+"""Measure the benefit of item features, and the cost of useless ones.
 
     python benchmarks/facts.py [--seeds 5] [--epsilons 0.1 0.3 1 3 10] [--mechanisms ...]
 
@@ -38,11 +38,12 @@ DEFAULT_MECHANISMS += ("dplcf",)
 
 
 def add_features(make: synthetic.Generated) -> Ratings:
+    """Return generated ratings with their genres as item features."""
     return features.add_public_features(make.ratings, make.genres)[0]
 
 
 def build_problems(seed: int) -> Iterator[tuple[str, Problem]]:
-    """Name and problem; ratings, then clicks."""
+    """Yield the name and the problem of each data set: ratings, then clicks."""
     for name in ("movie-night", "long-tail", "restaurants", "bookshop-clicks"):
         data = datasets.load(name)
         task = Task.RANKING if data.ratings.has_only_clicks else Task.RATINGS
@@ -72,6 +73,7 @@ def build_problems(seed: int) -> Iterator[tuple[str, Problem]]:
 def measure_mechanism(
     problem: Problem, id: str, epsilon: float | None, feature_use: str, seed: int
 ) -> float:
+    """Return the headline metric of one fit without, with or with permuted features."""
     train, mechanism = problem.train, registry.create(id, epsilon=epsilon)
     if feature_use == "dealt anew":
         order = np.random.default_rng(seed).permutation(train.public.items)
@@ -87,6 +89,7 @@ def measure_mechanism(
 
 
 def print_row(name: str, runs: list[Problem], id: str, epsilons: list[float]) -> None:
+    """Print a mechanism's metrics without, with and with permuted features."""
     metric = choose_headline_metric(registry.get_mechanism(id).task)
     for kind in ("without", "with", "dealt anew"):
         averages, marks = [], []

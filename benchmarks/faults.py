@@ -1,4 +1,4 @@
-"""Faults of the machine, one at a time: what is said, whether a row is lost, what is left behind.
+"""Test faults of the machine, one at a time: messages, lost rows and remains.
 
     python benchmarks/faults.py [--only TEXT] [--quick]
 
@@ -53,7 +53,7 @@ TIMEOUT_SECONDS = 60  # seconds
 
 
 class CommandResult(NamedTuple):
-    """What became of a command. status: None where it broke instead of ending."""
+    """The result of a command; `status` is None where it broke instead of ending."""
 
     status: int | None
     out: str = ""
@@ -61,11 +61,11 @@ class CommandResult(NamedTuple):
 
     @property
     def last_line(self) -> str:
-        """The last thing it said."""
+        """Return the last line it wrote."""
         return next((line for line in reversed(self.err.strip().splitlines()) if line), "")
 
     def check_status(self, *statuses: int) -> str:
-        """What is not as it must be, nothing where all is; statuses: those that are fine."""
+        """Return what is wrong with the result; empty if it ended with one of `statuses`."""
         if self.status is None or "Traceback" in self.err:
             return f"traceback: {self.last_line}"
         if self.status not in statuses:
@@ -74,7 +74,7 @@ class CommandResult(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A line of the table. wrong: what is not as it must be."""
+    """A line of the table; `wrong` says what is not as it must be."""
 
     fault: str
     condition: str
@@ -83,8 +83,7 @@ class Row(NamedTuple):
 
 
 def run_in_process(*arguments: object, home_folder: Path | None = None) -> CommandResult:
-    """A command in this process, which is quicker than one of its own. home_folder: for the time
-    being."""
+    """Run a command in this process, which is fast, with this home folder."""
 
     def raise_timeout(*_: object) -> None:
         raise RuntimeError("it hangs")
@@ -108,8 +107,7 @@ def run_in_process(*arguments: object, home_folder: Path | None = None) -> Comma
 def run_command(
     *arguments: object, limit: int | None = None, code: Sequence[str] = (), **environment: object
 ) -> CommandResult:
-    """A command in a process of its own. limit: bytes that a file of it may have; code: to run in
-    its place."""
+    """Run a command in its own process; `limit` bounds its files in bytes, `code` replaces it."""
 
     def limit_file_size() -> None:
         if limit is not None:
@@ -130,22 +128,24 @@ def run_command(
 
 
 def describe_result(result: CommandResult, folder: Path) -> str:
-    """How it ended, for the table."""
+    """Return how a command ended, for the table."""
     message = result.last_line.removeprefix("dpmc: ").replace(f"{folder}/", "")
     return f"{result.status}: {message}" if result.status == 1 else str(result.status)
 
 
 def join_messages(*wrong: str) -> str:
+    """Join messages, each once and without empty ones."""
     return "; ".join(dict.fromkeys(filter(None, wrong)))
 
 
 def read_store_rows(path: Path) -> dict[str, object]:
+    """Read all rows of a store."""
     with Store(path, read_only=True) as opened:
         return read_rows(opened)
 
 
 def compare_rows(path: Path, expected: dict[str, object], *, is_partial: bool = False) -> str:
-    """What is wrong with the rows of a store; is_partial: some may not be there yet."""
+    """Return what is wrong with a store's rows; if `is_partial`, some may be missing."""
     try:
         stored = read_store_rows(path)
     except StoreError as error:
@@ -156,12 +156,13 @@ def compare_rows(path: Path, expected: dict[str, object], *, is_partial: bool = 
 
 
 class Undisturbed:
-    """What both grids find where nothing happens, made once."""
+    """What both grids compute where nothing happens, made once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def path(self, grid: Sequence[str] = GRID) -> Path:
+        """Return a store with the rows of a grid."""
         path = self._folder / f"undisturbed-{len(grid)}-{grid[-3].replace(':', '-')}.sqlite"
         if not path.exists():
             result = run_command("sweep", *grid, "--store", path)
@@ -170,6 +171,7 @@ class Undisturbed:
         return path
 
     def rows(self, grid: Sequence[str] = GRID) -> dict[str, object]:
+        """Return the rows of a grid."""
         return read_store_rows(self.path(grid))
 
 
@@ -190,7 +192,7 @@ def _change_bytes(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
 
 
 def _write_companion(end: str, content: bytes | None) -> Callable[[Path], None]:
-    """Another file beside a store that lacks a row; None: a folder."""
+    """Write another file beside a store that lacks a row; None makes a folder."""
 
     def apply(path: Path) -> None:
         _run_sql("DELETE FROM result WHERE id = 1")(path)
@@ -202,7 +204,7 @@ def _write_companion(end: str, content: bytes | None) -> Callable[[Path], None]:
 
 
 def _leave_log(is_torn: bool) -> Callable[[Path], None]:
-    """The log of a program that was killed before it put its rows into the file."""
+    """Leave the log of a program that was killed before it put its rows into the file."""
 
     def apply(path: Path) -> None:
         names = [path, path.with_name(path.name + "-wal")]
@@ -282,8 +284,13 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 def query_store(path: Path) -> dict[object, object]:
-    """Everything that pages ask a store, but its own numbers of curves: they count in the order in
-    which two workers were done. Raises StoreError."""
+    """Return everything that pages ask a store, except its own numbers of curves.
+
+    These count in the order in which two workers finished.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
     responses: dict[object, object] = {}
     with Store(path, read_only=True) as opened:
         for info in store.list_curves(opened):
@@ -295,7 +302,7 @@ def query_store(path: Path) -> dict[object, object]:
 
 
 def compare_answers(path: Path, expected: dict[object, object]) -> str:
-    """What is wrong with the answers that pages get."""
+    """Return what is wrong with the answers that pages get."""
     try:
         return "" if query_store(path) == expected else "other answers on pages"
     except StoreError:
@@ -305,6 +312,7 @@ def compare_answers(path: Path, expected: dict[object, object]) -> str:
 
 
 def export_store(path: Path) -> tuple[CommandResult, list[list[tuple[str, str]]]]:
+    """Export a store, and return the result with its rows, without times."""
     result = run_in_process("store", "export", "-", "--store", path)
     table = csv.DictReader(io.StringIO(result.out))
     times = ("seconds", "finished", "version")
@@ -312,7 +320,7 @@ def export_store(path: Path) -> tuple[CommandResult, list[list[tuple[str, str]]]
 
 
 def check_damages(folder: Path, sound: Path, names: Iterable[str] = DAMAGES) -> Iterator[Row]:
-    """Every damage: all that reads a store, what takes rows out, and the sweep that made it."""
+    """Check every damage with all readers of a store, with pruning, and with its sweep."""
     expected, pages = export_store(sound)[1], query_store(sound)
     for name in names:
         path = folder / name.replace(" ", "-") / "results.sqlite"
@@ -340,6 +348,7 @@ def check_damages(folder: Path, sound: Path, names: Iterable[str] = DAMAGES) -> 
 
 
 def count_rows(path: Path) -> int:
+    """Count the rows of a store; 0 if it is not made yet."""
     try:
         return len(read_store_rows(path))
     except StoreError:  # not made yet
@@ -347,7 +356,7 @@ def count_rows(path: Path) -> int:
 
 
 def check_kills(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
-    """A sweep that is ended from outside, then the same command again."""
+    """Check a sweep that is ended from outside, and then the same command again."""
     expected = undisturbed.rows(LONG)
     for name, status in (("SIGKILL", -9), ("SIGTERM", 130), ("SIGHUP", -1)):
         path = folder / name / "results.sqlite"
@@ -381,6 +390,7 @@ def check_kills(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
 
 
 def check_two_sweeps(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+    """Check two sweeps that share one store."""
     path, expected = folder / "results.sqlite", undisturbed.rows(LONG)
     pair = [start_sweep(*LONG, "--json", "--store", path) for _ in range(2)]
     results = []
@@ -423,6 +433,7 @@ CLOCKS = {
 
 
 def check_clocks(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+    """Check commands whose clock is wrong."""
     expected = undisturbed.rows()
     for name, clock_code in CLOCKS.items():
         home_folder = folder / name.replace(" ", "-")
@@ -447,10 +458,11 @@ def check_clocks(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
 
 
 class NotTried(Exception):
-    """Here this cannot be had."""
+    """A check is not possible here."""
 
 
 def mount(folder: Path, options: str) -> None:
+    """Mount a file system in memory."""
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     try:
         subprocess.run(command, check=True, capture_output=True)
@@ -460,7 +472,7 @@ def mount(folder: Path, options: str) -> None:
 
 @contextmanager
 def mount_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A file system of its own with so little room."""
+    """Mount a file system of this size."""
     folder.mkdir()
     mount(folder, f"size={size}")
     try:
@@ -470,7 +482,7 @@ def mount_disk(folder: Path, size: str) -> Iterator[Path]:
 
 
 def fill_disk(folder: Path, room: int = 0) -> Path:
-    """A file that takes all there is but so many bytes."""
+    """Write a file that takes all space except for `room` bytes."""
     path = folder / "filler"
     with open(path, "wb", buffering=0) as file:
         try:
@@ -482,11 +494,12 @@ def fill_disk(folder: Path, room: int = 0) -> Path:
 
 
 def list_files(folder: Path) -> set[str]:
+    """List all paths in a folder."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
 def check_full_disks(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
-    """A sweep, an export and a release onto a full disk, then the same again with room."""
+    """Check a sweep, an export and a release on a full disk, and again with space."""
     expected, sound = undisturbed.rows(LONG), undisturbed.path(LONG)
     for limit in (20_000, 200_000, 400_000):  # of a file: the store's, its log's, the exported one
         path = folder / f"limit-{limit}" / "results.sqlite"
@@ -536,7 +549,7 @@ def check_full_disks(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
 
 
 def check_read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
-    """Reading goes on; what would write says so."""
+    """Check that reading works on a read-only disk, and that writing says why it cannot."""
     sound, expected = undisturbed.path(), undisturbed.rows()
     for name in ("a store", "a store with a log left behind"):
         disk = folder / name.replace(" ", "-")
@@ -571,6 +584,7 @@ def check_read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
 
 @contextmanager
 def open_chromium() -> Iterator[Any]:
+    """Open a browser."""
     if browser_helpers.CHROMIUM is None:
         raise NotTried("needs Chromium")
     with browser_helpers.open_chromium() as browser:
@@ -579,16 +593,18 @@ def open_chromium() -> Iterator[Any]:
 
 @contextmanager
 def make_home() -> Iterator[Path]:
-    """A home and a folder of temporary files; its name is short, for sockets have to fit."""
+    """Make a home and a folder of temporary files, with a short name that fits sockets."""
     with TemporaryDirectory(prefix="f") as name:
         (Path(name) / "temporary").mkdir()
         yield Path(name)
 
 
 def find_remains(folder: Path, secret: bytes, ignored: Sequence[str] = ()) -> str:
-    """What is on disk of an upload: its folder, and files with something of it.
+    """Return what is on disk of an upload: its folder, and files with a part of it.
 
-    ignored: names that are there for another reason, of folders with all that is in them.
+    Args:
+        folder: where to look.
+        ignored: names to leave out, with everything in folders of these names.
     """
     remains = {
         name for name in list_files(folder / "temporary") if name.partition("/")[0] not in ignored
@@ -600,6 +616,7 @@ def find_remains(folder: Path, secret: bytes, ignored: Sequence[str] = ()) -> st
 
 
 def find_traceback(folder: Path) -> str:
+    """Return a message if the log of a server has a traceback."""
     return "traceback in its log" if "Traceback" in (folder / "server.log").read_text() else ""
 
 
@@ -607,7 +624,7 @@ SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGHUP": -15}  # and how a server end
 
 
 def check_swept_upload(_: Path, __: Undisturbed) -> Iterator[Row]:
-    """A server that is ended while it sweeps an upload and a sample."""
+    """Check a server that is ended while it sweeps an upload and a sample."""
     for name, status in SIGNALS.items():
         with make_home() as home_folder, open_chromium() as browser:
             with server_ends.serve(home_folder) as (server, process):
@@ -635,14 +652,15 @@ def check_swept_upload(_: Path, __: Undisturbed) -> Iterator[Row]:
             yield Row("server ended, upload swept", name, observed, wrong)
 
 
+# What a person brought, and where the server says what it does.
 EXPECTED_FILES = (
     "mine.csv",
     "server.log",
-)  # what a person brought, and where the server says what it does
+)
 
 
 def check_read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
-    """A server that is ended while it reads an upload, which never touches the disk."""
+    """Check a server that is ended while it reads an upload, which is never on disk."""
     large = folder / "mine.csv"
     with large.open("w") as file:
         file.write("user,item,stars\n")
@@ -673,7 +691,7 @@ def check_read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
 
 
 def check_class_end(folder: Path, _: Undisturbed) -> Iterator[Row]:
-    """A server that is ended during a class: its reports were never on disk, its room is gone."""
+    """Check a server that is ended during a class: its reports were never on disk."""
     questions = folder / "questions.txt"
     questions.write_text("Tea?\n")
     surroundings = {"DPMC_CLASS": "1", "DPMC_CLASS_QUESTIONS": str(questions)}
@@ -701,7 +719,7 @@ def check_class_end(folder: Path, _: Undisturbed) -> Iterator[Row]:
 
 
 def check_two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
-    """Two servers of one home: neither touches what the other's visitors do."""
+    """Check that two servers of one home do not touch each other's visitors."""
     with (
         make_home() as home_folder,
         open_chromium() as browser,
@@ -715,7 +733,7 @@ def check_two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
             page = browser.new_page()
             page.goto(second + server_ends.SHARED)
             page.get_by_text("runs ·").wait_for()
-            if not server_ends.button(page, "Start").is_disabled():
+            if not server_ends.find_button(page, "Start").is_disabled():
                 wrong = join_messages(wrong, "started twice")
             yield Row("two servers", "one home, both sweep", "the second sees the first's", wrong)
             temporary = (path.name for path in (home_folder / "temporary").iterdir())
@@ -731,7 +749,7 @@ def check_two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
                 "" if count_members(groups[1]) else "the shared sweep ended",
                 find_traceback(home_folder),
             )
-            server_ends.button(page, "Stop").click()
+            server_ends.find_button(page, "Stop").click()
             if not wait_until(lambda: not count_members(groups[1]), 10):
                 wrong = join_messages(wrong, "the second cannot stop it")
             yield Row("two servers", "the first is killed", "the second stops its sweep", wrong)
@@ -752,7 +770,7 @@ def check_two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
 
 
 def check_app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
-    """The app where nothing can be written: uploads are read, and sweeps say why not."""
+    """Check the app where nothing can be written: uploads are read, and sweeps say why not."""
     for name in ("full disk", "read-only"):
         with (
             make_home() as home_folder,
@@ -772,7 +790,7 @@ def check_app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
                 for condition in ("an upload is read, its sweep", "the sweep of a sample"):
                     if "sample" in condition:
                         open_and_settle(page, server + server_ends.SHARED)
-                    server_ends.button(page, "Start").click()
+                    server_ends.find_button(page, "Start").click()
                     alert = (
                         page.get_by_test_id("stAlert")
                         .filter(has_text="written")
@@ -786,7 +804,7 @@ def check_app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
                         if alert.count():
                             observed = alert.first.inner_text().replace(str(disk), "DISK")
                         else:
-                            server_ends.button(page, "Stop").click()
+                            server_ends.find_button(page, "Stop").click()
                     except Exception:
                         observed = "; ".join(page.get_by_test_id("stAlert").all_inner_texts())
                         wrong = "no sentence"
@@ -843,6 +861,7 @@ def main() -> None:
 def run_all(
     folder: Path, undisturbed: Undisturbed, only: str = "", quick: bool = False
 ) -> Iterator[Row]:
+    """Run all checks, or those whose name has `only`."""
     (folder / "damaged").mkdir()
     names = [name for name in DAMAGES if only in f"damaged store: {name}"]
     yield from check_damages(folder / "damaged", undisturbed.path(), names)

@@ -1,4 +1,4 @@
-"""What the program computes, frozen before a change of the house and compared after it.
+"""Freeze what the program computes before a change, and compare it afterwards.
 
     python benchmarks/frozen.py write FILE.json       # before, by the program in this folder
     python benchmarks/frozen.py check FILE.json       # after; an error where anything differs
@@ -55,7 +55,7 @@ Row = Callable[[], Any]
 
 
 def run_command(*arguments: str, fixed: bool = False) -> subprocess.CompletedProcess[str]:
-    """The command line, as a process of its own."""
+    """Run the command line in a process of its own."""
     with tempfile.TemporaryDirectory() as home:
         prefix = ["-c", FIXED_ENTROPY] if fixed else ["-m", "dpmc_lab"]
         result = subprocess.run(
@@ -72,13 +72,13 @@ def run_command(*arguments: str, fixed: bool = False) -> subprocess.CompletedPro
 
 
 def call_json(*arguments: str, fixed: bool = False) -> Any:
-    """Its JSON, or the sentence by which it refuses."""
+    """Return the JSON of a command, or the sentence by which it refuses."""
     result = run_command(*arguments, "--json", fixed=fixed)
     return json.loads(result.stdout) if result.returncode == 0 else result.stderr.strip()
 
 
 def list_fits() -> Iterator[tuple[str, Row]]:
-    """Every method as it comes, and with every other value of a choice."""
+    """List every method with its defaults, and with every other value of a choice."""
     for method in call_json("list"):
         id, settings = (
             method["id"],
@@ -104,6 +104,7 @@ def list_fits() -> Iterator[tuple[str, Row]]:
 
 
 def run_sweep() -> Any:
+    """Run a small sweep and return its rows, without times."""
     with tempfile.TemporaryDirectory() as folder:
         store, table = str(Path(folder, "s.sqlite")), Path(folder, "rows.csv")
         grid = ["--mechanisms", "private-effects,dpals", "--epsilons", "0.5,2", "--seeds", "1:2"]
@@ -117,6 +118,7 @@ def run_sweep() -> Any:
 
 
 def run_experiment(name: str) -> Any:
+    """Run an experiment of a paper and return its results."""
     with tempfile.TemporaryDirectory() as folder:
         store = str(Path(folder, "s.sqlite"))
         run_command("papers", name, "--run", "--seeds", "1", "--write", folder, "--store", store)
@@ -124,7 +126,7 @@ def run_experiment(name: str) -> Any:
 
 
 def extract_lesson_numbers() -> Any:
-    """Every number of what is printed, in order, of a picture those it says; words may change."""
+    """Return every number of what is printed, in order; words may change."""
     with tempfile.TemporaryDirectory() as folder:
         run_command("lessons", "--out", folder)
         texts = {path.name: path.read_text("utf-8") for path in sorted(Path(folder).iterdir())}
@@ -136,7 +138,7 @@ def extract_lesson_numbers() -> Any:
 
 
 def run_release(sample: str, *arguments: str, exact: bool = True) -> Any:
-    """exact: noise comes from the fixed stream; opendp's Gaussian has a source of its own."""
+    """Run a release; if `exact`, noise comes from the fixed stream, except opendp's Gaussian."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "r.npz")
         guarantee = call_json(
@@ -158,7 +160,7 @@ def run_release(sample: str, *arguments: str, exact: bool = True) -> Any:
 
 
 def without_noise(document: Any) -> Any:
-    """The same with the names of arrays alone: digests of what is random tell nothing."""
+    """Keep only the names of arrays, since digests of random numbers show nothing."""
     if isinstance(document, dict):
         reduced = {key: without_noise(value) for key, value in document.items() if key != "sha256"}
         return reduced | {"arrays": sorted(reduced["arrays"])} if "arrays" in reduced else reduced
@@ -168,7 +170,7 @@ def without_noise(document: Any) -> Any:
 
 
 def list_rows() -> dict[str, Row]:
-    """What is frozen, by name."""
+    """Return everything that is frozen, by name."""
     rows_by_name = dict(list_fits())
     for epsilon in ("0.1", "1", "10"):
         for data in ("movie-night", "bookshop-clicks"):
@@ -206,7 +208,7 @@ def list_rows() -> dict[str, Row]:
 
 
 def list_differences(first: Any, second: Any, position: str = "") -> Iterator[str]:
-    """Where two documents differ."""
+    """List where two documents differ."""
     if isinstance(first, dict) and isinstance(second, dict):
         for key in sorted((first.keys() | second.keys()) - IGNORED_FIELDS):
             if (key in first) != (key in second):

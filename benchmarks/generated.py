@@ -1,4 +1,4 @@
-"""Generated ratings and clicks at benchmark size, functions of a seed."""
+"""Generate ratings and clicks at benchmark size, as functions of a seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sample_data.generate import Shop, generate_clicks
 
 
 def large_bookshop(seed: int, users: int = 50_000, items: int = 2_000) -> Ratings:
-    """The same kind of shop at benchmark size, 20 clicks a reader on average."""
+    """Generate the same kind of shop at benchmark size, with 20 clicks per reader on average."""
     check_number("users", users, at_least=10, integer=True)
     check_number("items", items, at_least=50, integer=True)
     return generate_clicks(seed, Shop(users=users, items=items, clicks=20 * users)).ratings

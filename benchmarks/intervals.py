@@ -1,4 +1,4 @@
-"""How often a class's 95 % intervals hold what they are of, exactly.
+"""Compute exactly how often a class's 95 % intervals cover the true share.
 
     python benchmarks/intervals.py [--phones 10 30 100 300] [--epsilons .5 1 2 3 5 10]
 
@@ -28,7 +28,7 @@ PHONES = (10, 30, 100, 300)
 
 
 def list_outcomes(phones: int, times: int, epsilon: float) -> list[Poll]:
-    """Every number of yes among the reports."""
+    """List every number of yes among the reports."""
     yes = range(phones * times + 1)
     return [
         Poll.from_linked([LinkedReports(phones, times, k)], build_phone_channel(epsilon))
@@ -37,7 +37,7 @@ def list_outcomes(phones: int, times: int, epsilon: float) -> list[Poll]:
 
 
 def yes_count_distribution(n_yes: int, phones: int, times: int, epsilon: float) -> np.ndarray:
-    """Of the yes among the reports, where so many phones would say yes."""
+    """Return the distribution of reported yes if so many phones would say yes."""
     flip_probability, yes, no = (
         build_phone_channel(epsilon).matrix[0, 1],
         n_yes * times,
@@ -50,7 +50,7 @@ def yes_count_distribution(n_yes: int, phones: int, times: int, epsilon: float) 
 
 
 def population_distribution(share: float, phones: int, times: int, epsilon: float) -> np.ndarray:
-    """The same where each phone says yes with a chance."""
+    """Return the same distribution where each phone says yes with a chance."""
     flip_probability, yes_counts = build_phone_channel(epsilon).matrix[0, 1], range(times + 1)
     power = share * binom.pmf(yes_counts, times, 1 - flip_probability) + (1 - share) * binom.pmf(
         yes_counts, times, flip_probability
@@ -64,12 +64,12 @@ def population_distribution(share: float, phones: int, times: int, epsilon: floa
 
 
 def covers(bounds: Iterable[Bounds | None], truth: float) -> np.ndarray:
-    """Which intervals hold it; they end on whole phones."""
+    """Return which intervals cover a value; they end on whole phones."""
     return np.array([b is not None and b.low - 1e-12 <= truth <= b.high + 1e-12 for b in bounds])
 
 
 def class_coverage(phones: int, times: int, epsilon: float) -> float:
-    """The least coverage over what the phones would say."""
+    """Return the least coverage over what the phones would say."""
     intervals = [poll.of_class for poll in list_outcomes(phones, times, epsilon)]
     return min(
         yes_count_distribution(n_yes, phones, times, epsilon)[
@@ -80,7 +80,7 @@ def class_coverage(phones: int, times: int, epsilon: float) -> float:
 
 
 def population_coverage(phones: int, times: int, epsilon: float) -> float:
-    """The least coverage over the shares of a population."""
+    """Return the least coverage over the shares of a population."""
     intervals = [poll.of_people for poll in list_outcomes(phones, times, epsilon)]
     ends = np.array([end for bounds in intervals for end in bounds[1:]])
     shares = np.clip(np.concatenate([ends - 1e-7, ends + 1e-7]), 0, 1)
@@ -91,7 +91,7 @@ def population_coverage(phones: int, times: int, epsilon: float) -> float:
 
 
 def difference_coverage(phones: int, epsilons: tuple[float, float]) -> float:
-    """The least coverage over what the phones would say to two questions."""
+    """Return the least coverage over what the phones would say to two questions."""
     first_polls, second_polls = (list_outcomes(phones, 1, epsilon) for epsilon in epsilons)
     intervals = [[compute_share_difference(a, b) for b in second_polls] for a in first_polls]
     low, high = (np.array([[b[k] for b in row] for row in intervals]) for k in (1, 2))
@@ -108,7 +108,7 @@ def difference_coverage(phones: int, epsilons: tuple[float, float]) -> float:
 
 
 def half_width(epsilon: float, times: int, kind: str, phones: int = 30, yes: int = 9) -> float:
-    """Half the interval, on average, in points."""
+    """Return half the interval, on average, in points."""
     intervals = [getattr(poll, kind) for poll in list_outcomes(phones, times, epsilon)]
     widths = np.array([b.high - b.low for b in intervals])
     return 50 * float(yes_count_distribution(yes, phones, times, epsilon) @ widths)

@@ -1,4 +1,4 @@
-"""Plants faults, one at a time, in a copy of the program and runs what must notice them.
+"""Plant faults, one at a time, in a copy of the program and run the tests that must notice them.
 
     python benchmarks/mutants.py [--only TEXT] [--family NAME] [--jobs N] [--list] [--resume FILE]
 
@@ -41,7 +41,11 @@ KILLED, SURVIVED, ERROR = "killed", "SURVIVED", "ERROR"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a fault; cause: the test that failed first and how, or what went wrong."""
+    """What became of a fault.
+
+    Attributes:
+        cause: the test that failed first and how, or what went wrong.
+    """
 
     mutant: Mutant
     result: str
@@ -99,7 +103,7 @@ def main() -> None:
 
 
 def _get_tree_name() -> str:
-    """The name that git gives to these files; empty where they differ from the last commit."""
+    """Return git's name for these files; empty where they differ from the last commit."""
     commands = (["git", "status", "--porcelain"], ["git", "rev-parse", "HEAD^{tree}"])
     changes, tree = (
         subprocess.run(command, cwd=ROOT, capture_output=True, text=True) for command in commands
@@ -114,7 +118,7 @@ def _format_entry(tree: str, mutant: Mutant) -> str:
 def _run_all(
     mutants: Sequence[Mutant], copies: Sequence[Path], killed: Path | None = None, tree: str = ""
 ) -> list[Outcome]:
-    """The outcomes; the file gets a line for each fault as soon as it is noticed."""
+    """Yield the outcomes; the file gets a line for each fault as soon as it is noticed."""
     free: SimpleQueue[Path] = SimpleQueue()
     for copy in copies:
         _copy_program(copy)
@@ -137,9 +141,8 @@ def _run_all(
         return outcome
 
     with ThreadPoolExecutor(len(copies)) as pool:
-        failing = set().union(
-            *pool.map(_list_failing, chunks, copies)
-        )  # all tests, without a fault
+        # All tests, without a fault.
+        failing = set().union(*pool.map(_list_failing, chunks, copies))
         print(f"{len(failing)} fail, {time.perf_counter() - begin:.0f} s")
         for test in sorted(failing):
             print(f"  {test}")
@@ -147,7 +150,7 @@ def _run_all(
 
 
 def _run_planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
-    """The fault planted in the copy, its tests run, the source restored."""
+    """Plant the fault in the copy, run its tests, and restore the source."""
     start = time.perf_counter()
     failing_before = [
         test for test in failing for prefix in mutant.tests if test.startswith(prefix)
@@ -176,7 +179,7 @@ def _run_planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
 
 
 def _copy_program(copy: Path) -> None:
-    """The program, its tests and data; bytecode that is checked against the source's content."""
+    """Copy the program, its tests and data, with bytecode checked against the source's content."""
     copy.mkdir()
     skip = shutil.ignore_patterns("__pycache__", "*.pyc", ".pytest_cache")
     for name in COPIED:
@@ -218,7 +221,7 @@ def _first_failure(output: str) -> str:
 
 
 def _list_failing(tests: Sequence[str], copy: Path) -> set[str]:
-    """The tests that fail in the copy as it is, or do not exist."""
+    """List the tests that fail in the unchanged copy, or do not exist."""
     missing: set[str] = set()
     while True:
         remaining = [test for test in tests if test not in missing]

@@ -1,4 +1,4 @@
-"""Processor time and memory to read ratings, format by format, beside pandas on the same file.
+"""Measure processor time and memory of reading ratings by format, compared with pandas.
 
     python benchmarks/reading.py [ROWS] [--kind once|many]
 
@@ -79,16 +79,18 @@ def main() -> None:
 
 
 def write_files(folder: Path, rows: int, kind: str, seed: int = 0) -> Iterator[tuple[str, Path]]:
-    """The same ratings in each format, one file after the other, in random order. once: every user
-    once; many: distinct cells of few users; wide, of either: half the cells of a matrix."""
+    """Write the same ratings in each format, one file after the other, in random order.
+
+    The kind `once` has every user once, `many` has distinct cells of few users, and `wide`, of
+    either, half the cells of a matrix.
+    """
     rng = np.random.default_rng(seed)
     if kind == "once":
         users, items = rng.permutation(rows), rng.integers(ONCE_ITEMS, size=rows)
     else:
         width = MANY_SIZE[1]
-        height = max(
-            MANY_SIZE[0], -(-2 * rows // width)
-        )  # no pair twice, at most half of the cells
+        # No pair twice, at most half of the cells.
+        height = max(MANY_SIZE[0], -(-2 * rows // width))
         users, items = np.divmod(rng.permutation(height * width)[:rows], width)
     mark = "user" if kind == "once" else ""
     texts = {
@@ -134,7 +136,7 @@ def write_files(folder: Path, rows: int, kind: str, seed: int = 0) -> Iterator[t
 def _measure_in_process(
     read: Callable[..., Any], *arguments: Any
 ) -> tuple[float, float, Any, float]:
-    """Seconds, processor seconds, what `read` says, and megabytes grown by, in a new process."""
+    """Return seconds, processor seconds, the result of `read` and added megabytes."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_measure, read, *arguments).result()
 
@@ -153,7 +155,7 @@ def _measure(read: Callable[..., Any], *arguments: Any) -> tuple[float, float, A
 
 
 def _read_with_dpmc(path: Path) -> tuple[int, float]:
-    """How many ratings there are, and the megabytes of their columns."""
+    """Return the number of ratings, and the megabytes of their columns."""
     user = {} if path.name == "wide.csv" else {"user": 1}  # everybody once is asked about
     ratings = datasets.load(path, low=0.5, high=5, max_bytes=2_000_000_000, **user).ratings
     ids = sum(len(name) for names in (ratings.user_ids, ratings.item_ids) for name in names or ())
@@ -166,7 +168,7 @@ def _read_with_pandas(path: Path, name: str) -> int:
 
 
 def _read_resident(name: str) -> float:
-    """Megabytes of this program now, VmRSS, or at its peak, VmHWM."""
+    """Return the megabytes of this program now (VmRSS) or at its peak (VmHWM)."""
     try:  # of this program alone: ru_maxrss starts at that of the process that started it
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

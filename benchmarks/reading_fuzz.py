@@ -1,4 +1,4 @@
-"""Files of ratings made by a generator, each read twice and compared with a slow, plain reader.
+"""Read generated files of ratings, and compare with a slow, plain reader.
 
     python benchmarks/reading_fuzz.py [COUNT] [--seed N] [--keep FOLDER]
 
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _check_file(file: File, bad_rows: str) -> tuple[str, float, float]:
-    """What is wrong, seconds of reading, and megabytes the process grew by at most."""
+    """Return what is wrong, the seconds of reading, and the megabytes by which the process grew."""
     if problem := find_killing_signal(file, bad_rows):
         return problem, 0.0, 0.0
     prior_memory = _read_resident()
@@ -89,7 +89,7 @@ def _check_file(file: File, bad_rows: str) -> tuple[str, float, float]:
 
 
 def _read_resident(peak: bool = False) -> float:
-    """Resident megabytes now (the peak counts from here), or the peak since then."""
+    """Return the resident megabytes now, from which the peak counts, or the peak since then."""
     try:
         if not peak:
             Path("/proc/self/clear_refs").write_text("5")

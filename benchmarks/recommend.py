@@ -1,4 +1,4 @@
-"""What the recommendation rests on: rival methods on generated data of several sizes.
+"""Compare the methods that may be recommended, on generated data of several sizes.
 
     python benchmarks/recommend.py [--seeds 3] [--jobs N] [--epsilons 0.3 1 3]
 
@@ -40,6 +40,7 @@ PAIRS: tuple[tuple[Change, str, str], ...] = (
 
 @lru_cache(maxsize=4)
 def generate_problem(size: tuple[int, int, int], task: str, seed: int) -> Problem:
+    """Generate a problem of this size for a task."""
     users, items, ratings = size
     generated = generate.generate_long_tail(seed, users=users, items=items, ratings=ratings).ratings
     data = Dataset(ratings=generated, name="drawn", title="", source="", licence="", report=())
@@ -49,7 +50,7 @@ def generate_problem(size: tuple[int, int, int], task: str, seed: int) -> Proble
 def run_once(
     id: str, change: Change, epsilon: float, size: tuple[int, int, int], seed: int
 ) -> float:
-    """The metric of one run with the setting that certifies epsilon for the change."""
+    """Return the metric of one run with the setting that certifies epsilon for the change."""
     cls = registry.get_mechanism(id)
     generated = generate_problem(size, cls.task.value, seed)
     setting = None

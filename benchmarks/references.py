@@ -1,5 +1,6 @@
-"""What privacy is measured by, against well-known libraries: a reference that one of them beats
-would make every private method look better than it is.
+"""Compare the nonprivate references with well-known libraries.
+
+A reference that one of them beats would make every private method look better than it is.
 
     python benchmarks/references.py [--splits 2] [--tail]
 
@@ -38,7 +39,7 @@ ErrorFunction = Callable[[Problem, int], np.ndarray]
 
 
 def local_method(id: str, *, with_features: bool = False) -> ErrorFunction:
-    """A method of this program, once more with all that is known of the items."""
+    """Return a method of this program, and another with all item features."""
 
     def run(problem: Problem, seed: int) -> np.ndarray:
         train = problem.train
@@ -50,7 +51,7 @@ def local_method(id: str, *, with_features: bool = False) -> ErrorFunction:
 
 
 def compute_errors(model: Model, problem: Problem, seed: int) -> np.ndarray:
-    """The squared error of each test rating, or HR@10 of parts of the test clicks."""
+    """Return the squared error of each test rating, or HR@10 of parts of the test clicks."""
     train, test = problem.train, problem.test
     if train.has_only_clicks:
         chunks = np.array_split(np.arange(len(test)), min(N_CHUNKS, len(test)))
@@ -68,7 +69,7 @@ def compute_errors(model: Model, problem: Problem, seed: int) -> np.ndarray:
 
 
 def surprise_method(name: str) -> ErrorFunction:
-    """A method of Surprise at its defaults."""
+    """Return a method of Surprise with its defaults."""
 
     def run(problem: Problem, seed: int) -> np.ndarray:
         import surprise
@@ -88,6 +89,7 @@ def surprise_method(name: str) -> ErrorFunction:
 
 
 def fit_als(problem: Problem, seed: int) -> np.ndarray:
+    """Fit ALS of `implicit` and return its errors."""
     best = implicit.als.AlternatingLeastSquares(
         factors=32, regularization=0.05, alpha=5.0, iterations=15, random_state=seed
     )
@@ -96,7 +98,7 @@ def fit_als(problem: Problem, seed: int) -> np.ndarray:
 
 
 def fit_ease(problem: Problem, seed: int) -> np.ndarray:
-    """Steck, "Embarrassingly shallow autoencoders for sparse data" (2019), as printed."""
+    """Fit EASE as printed: Steck, "Embarrassingly shallow autoencoders for sparse data" (2019)."""
     rows = problem.train.matrix.toarray()
     gram = rows.T @ rows + 500.0 * np.eye(rows.shape[1])
     inverse = np.linalg.inv(gram)
@@ -122,6 +124,7 @@ RIVALS: dict[Task, dict[str, ErrorFunction]] = {
 
 
 def build_problems(splits: int) -> Iterator[tuple[str, Task, Problem, int]]:
+    """Yield the name, task, problem and seed of every split of every data set."""
     names = [*synthetic.SAMPLES, *(str(DATA / file) for file in FILES)]
     for name in names:
         data = datasets.load(name)
@@ -137,7 +140,7 @@ def build_problems(splits: int) -> Iterator[tuple[str, Task, Problem, int]]:
 
 
 def time_long_tail() -> None:
-    """The cost of the reference on a long tail, each fit once more after the first."""
+    """Measure the cost of the reference on a long tail, with each fit repeated after the first."""
     rng = np.random.default_rng(0)
     users, items = 20_000, 10_000
     popular = 1 / (10 + np.arange(items))

@@ -1,4 +1,4 @@
-"""Released files, each damaged in one of nine ways: refused in a sentence, or the same arrays.
+"""Damage released files in one of nine ways: they must be refused, or have the same arrays.
 
     python benchmarks/release_fuzz.py [COUNT] [--seed N]
     python benchmarks/release_fuzz.py --forged      # changed on purpose, all digests made anew
@@ -33,7 +33,7 @@ IDS = ("private-item-mean", "private-pgd", "randomised-response", "input-flip", 
 
 
 def check_forgeries() -> bool:
-    """Print a table of all forgeries by their kind; whether one was accepted."""
+    """Print a table of all forgeries by kind, and return whether one was accepted."""
     counts: Counter[tuple[str, str]] = Counter()
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:

@@ -43,7 +43,7 @@ PreparedWork = Callable[[], object]  # prepared; what it returns is printed as J
 
 
 def generate_films(users, items, count, *, seed=0):
-    """Ratings 1..5 whose items differ in popularity, by NumPy alone: any state can read them."""
+    """Generate ratings 1..5 whose items differ in popularity, with NumPy only, for any state."""
     from dpmc_core.ratings import PublicFacts, Ratings
 
     rng = np.random.default_rng(seed)
@@ -62,7 +62,7 @@ def generate_films(users, items, count, *, seed=0):
 
 
 def save_ratings(users, items, count, folder):
-    """Save ratings like those of `generate_films`, some users at a time; in their order."""
+    """Save ratings like those of `generate_films`, some users at a time, in their order."""
     rng, size, n_written = np.random.default_rng(0), 5_000, 0
     ends = np.cumsum(1 / (10.0 + np.arange(items)))
     directions, effects = rng.normal(size=(items, 3)), 0.4 * rng.normal(size=items)
@@ -88,7 +88,7 @@ def save_ratings(users, items, count, folder):
 
 
 def load_ratings(users, items, count):
-    """The ratings that `save_ratings` saves."""
+    """Load the ratings that `save_ratings` saved."""
     from dpmc_core.ratings import PublicFacts, Ratings
 
     folder = Path(tempfile.gettempdir()) / f"ratings-{users}-{items}-{count}"
@@ -104,6 +104,7 @@ SIZES = {"35 k": (1508, 2071, 35_000), "1 M": (6040, 3706, 1_000_000)}
 
 
 def prepare_fit(id: str, size: str) -> PreparedWork:
+    """Prepare a fit of a mechanism on ratings of a size."""
     from dpmc_core import registry
 
     method = registry.create(id, epsilon=1.0)
@@ -117,7 +118,7 @@ def prepare_fit(id: str, size: str) -> PreparedWork:
 
 
 def prepare_one_bit(users: int, items: int, count: int, solver: str) -> PreparedWork:
-    """To a thousandth of the optimum, which `solver` is told."""
+    """Prepare a fit to a thousandth of the optimum, by `solver`."""
     from dpmc_core.links import LOGISTIC
     from dpmc_core.solvers.linalg import Pattern
     from dpmc_core.solvers.one_bit import NuclearBall, likelihood_loss, minimise_loss
@@ -147,7 +148,7 @@ def prepare_one_bit(users: int, items: int, count: int, solver: str) -> Prepared
 
 
 def dense_spg(loss, ratings, radius, target):
-    """Textbook non-monotone spectral projected gradient, one full SVD a projection."""
+    """Run textbook non-monotone spectral projected gradient, with one full SVD per projection."""
     cells = ratings.users, ratings.items
     x = np.zeros(ratings.shape)
     objective, gradient = loss(x[cells])
@@ -174,7 +175,7 @@ def dense_spg(loss, ratings, radius, target):
 
 
 def prepare_alternation(rank: int, contender: str) -> PreparedWork:
-    """One alternation of iALS on a million clicks, after three; the loss is printed beside it."""
+    """Prepare one alternation of iALS on a million clicks, after three; it also prints the loss."""
     from dpmc_core.ratings import PublicFacts, Ratings
     from dpmc_core.solvers import factorization as ours
 
@@ -221,9 +222,9 @@ def prepare_alternation(rank: int, contender: str) -> PreparedWork:
 
 
 def prepare_completion(contender: str) -> PreparedWork:
-    """Fit all but a random fifth of MovieLens 100K, ours until as good on that as the peer.
+    """Prepare a fit of 80 % of MovieLens 100K, ours until it is as good as the peer.
 
-    The test RMSE is printed beside it; to find it is not counted.
+    The test RMSE is printed too; computing it is not counted.
     """
     from dpmc_core import registry
     from dpmc_core.data import datasets
@@ -280,7 +281,7 @@ def prepare_completion(contender: str) -> PreparedWork:
 
 
 def prepare_reports(users: int, items: int, contender: str) -> PreparedWork:
-    """Randomised response of every cell at epsilon 1, and what it takes in memory."""
+    """Prepare randomised response of every cell at epsilon 1, with its memory."""
     from dpmc_core import registry
 
     ratings = generate_films(users, items, 20 * users)
@@ -303,7 +304,7 @@ def prepare_reports(users: int, items: int, contender: str) -> PreparedWork:
 
 
 def prepare_calibration(contender: str) -> PreparedWork:
-    """Sigmas for ten promises, and how far delta at them, to fifty digits, is from the promised."""
+    """Prepare sigmas for ten promises, with the error of delta at them, to fifty digits."""
     pairs = [(e, d) for e in (0.1, 0.5, 1.0, 3.0, 10.0) for d in (1e-5, 1e-7)]
     sigma = _create_calibrator(contender)
     sigma(2.0, 1e-6)
@@ -342,6 +343,7 @@ def _create_calibrator(contender: str) -> Callable[[float, float], float]:
 
 
 def prepare_import(lines: str) -> PreparedWork:
+    """Prepare an import in a new process."""
     command = [sys.executable, "-c", lines]
 
     def work() -> object:
@@ -359,7 +361,7 @@ OURS = f"import dpmc_core; dpmc_core.create('output', epsilon=1.0); {COUNT}"
 
 
 def prepare_passes(users: int, items: int, count: int, contender: str) -> PreparedWork:
-    """A round of a method on many ratings, or one pass over their bytes."""
+    """Prepare a round of a method on many ratings, or one pass over their bytes."""
     from dpmc_core import registry
 
     ratings = load_ratings(users, items, count)
@@ -398,13 +400,14 @@ def prepare_passes(users: int, items: int, count: int, contender: str) -> Prepar
 
 
 def time_work(work: Callable[[], object]) -> float:
+    """Return the processor seconds of some work."""
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
 def count_multiplications() -> list[int]:
-    """How many multiplications sparse products have done from now on, in a list that goes on."""
+    """Count the multiplications of sparse products from now on, in a list that is updated."""
     from scipy.sparse import csc_array, csr_array
 
     n_done = [0]
@@ -422,13 +425,17 @@ def count_multiplications() -> list[int]:
 
 
 def get_peak_memory() -> float:
-    """Largest resident memory so far, in MB."""
+    """Return the largest resident memory so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 @dataclass(frozen=True)
 class Row:
-    """ours, peer: prepare some work; `peer` None: the same at the earlier commit."""
+    """A row of the table.
+
+    Attributes:
+        ours, peer: prepare some work; `peer` is None for the same work at the earlier commit.
+    """
 
     work: str
     against: str
@@ -466,9 +473,9 @@ ROWS = [
         for contender, goal in (("exact", exact), ("conjugate gradient", "<= 1"))
     ),
     *(
-        Row(f"ratings without privacy, {ours}", f"Surprise {who}", "<= .1",
-            partial(prepare_completion, f"than {who}"), partial(prepare_completion, who))
-        for who, ours in (("SVD", "als"), ("SVDpp", "reference-ratings"))
+        Row(f"ratings without privacy, {ours}", f"Surprise {model}", "<= .1",
+            partial(prepare_completion, f"than {model}"), partial(prepare_completion, model))
+        for model, ours in (("SVD", "als"), ("SVDpp", "reference-ratings"))
     ),
     *(
         Row(f"local reports, {users:,} x {items:,}", "a dense draw", "<= .5, < 300 MB",
@@ -497,7 +504,7 @@ OTHER_SCRIPTS = {  # heading: script and arguments
 
 
 def run_child(index: int, contender: str) -> None:
-    """Do one side of a row and print seconds, megabytes and what it says."""
+    """Do one side of a row and print seconds, megabytes and its message."""
     row = ROWS[index]
     prepare = row.ours if contender == "ours" or row.peer is None else row.peer
     work = prepare()
@@ -510,6 +517,7 @@ def run_child(index: int, contender: str) -> None:
 
 
 def measure_side(index: int, contender: str, root: Path) -> dict:
+    """Measure one side of a row in a process of its own."""
     command = [sys.executable, __file__, "--child", str(index), contender]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
                                 "PYTHONPATH": str(root)}  # fmt: skip
@@ -520,6 +528,7 @@ def measure_side(index: int, contender: str, root: Path) -> dict:
 
 
 def format_row(row: Row, index: int, earlier: Path | None, repeats: int) -> str:
+    """Measure both sides of a row and format it."""
     if row.peer is None and earlier is None:
         return f"| {row.work} | {row.against} | history is not here | | | {row.goal} |"
     other = ROOT if row.peer else earlier

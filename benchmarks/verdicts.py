@@ -1,4 +1,4 @@
-"""How often *The answer* is wrong: its verdicts on generated data whose long-run share is known.
+"""Measure how often the verdicts of *The answer* are wrong, on data with a known share.
 
     python benchmarks/verdicts.py [--sets 240] [--jobs N] [--kind few]
 
@@ -34,7 +34,7 @@ SETS_PER_POPULATION = 20  # sets of a population
 
 
 def generate_sparse(seed: int, users: int, items: int, ratings: int) -> Ratings:
-    """Stars of people who have a few ratings each, half of them fewer than 0.6 times the mean."""
+    """Generate ratings of people who have few, half of them fewer than 0.6 times the mean."""
     rng = np.random.default_rng(seed)
     counts = np.clip(np.rint(0.6 * ratings / users * rng.lognormal(0, 1, users)), 1, items // 2)
     rows = np.repeat(np.arange(users), counts.astype(int))
@@ -53,7 +53,12 @@ def generate_sparse(seed: int, users: int, items: int, ratings: int) -> Ratings:
 
 @dataclass(frozen=True)
 class Population:
-    """users: of each set; epsilon: asked about."""
+    """People who rate the same items.
+
+    Attributes:
+        users: number of users in each set.
+        epsilon: the requested epsilon.
+    """
 
     kind: str
     users: int
@@ -64,9 +69,11 @@ class Population:
 
     @property
     def task(self) -> Task:
+        """Return what is predicted."""
         return Task.RANKING if self.kind == "shop" else Task.RATINGS
 
     def generate(self, seed: int) -> Ratings:
+        """Generate the ratings of a population."""
         users, ratings = SETS_PER_POPULATION * self.users, SETS_PER_POPULATION * self.ratings
         if self.kind == "shop":
             shape = generate.Shop(users=users, items=self.items, clicks=ratings)
@@ -85,7 +92,7 @@ class Population:
         return generate.generate_films(seed, shape).ratings
 
     def split_into_sets(self, seed: int) -> Iterator[Ratings]:
-        """The people dealt out at random, those of a set numbered anew."""
+        """Split the people at random into sets with indices of their own."""
         full = self.generate(seed)
         order = np.random.default_rng(seed).permutation(full.public.users)
         public = replace(full.public, users=self.users)
@@ -117,6 +124,7 @@ POPULATIONS = (
 def find_answer(
     population: Population, ratings: Ratings, limit: float
 ) -> tuple[Finding, UserScoreCache]:
+    """Return the answer on one set, and the scores behind it."""
     data = datasets.Dataset(ratings, "drawn", "", "", "", ())
     question = Inquiry(
         task=population.task,
@@ -135,7 +143,7 @@ def find_answer(
 
 
 def judge_set(population: Population, ratings: Ratings) -> tuple[dict[float, Verdict], list[float]]:
-    """The verdict at each limit, and the means of method, floor and reference."""
+    """Return the verdict at each limit, and the means of method, baseline and reference."""
     finding, _ = find_answer(population, ratings, LIMITS[0])
     values = [finding.method.value, finding.baseline.value, finding.reference.value]
     verdicts = {

@@ -1,4 +1,4 @@
-"""Differentially private matrix completion: mechanisms, exact accounting, and runs that compare.
+"""Differentially private matrix completion: mechanisms, exact accounting, and comparable runs.
 
     import dpmc_core as dpmc
 
@@ -6,7 +6,7 @@
     result = dpmc.run(dpmc.create("input-flip", epsilon=2.0), data, seed=0)
     print(result.metrics, result.guarantee.certified())
 
-Each name is loaded when it is first asked for, so importing this package costs nothing.
+Each name is loaded at its first use, so importing this package costs nothing.
 """
 
 from __future__ import annotations

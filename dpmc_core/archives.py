@@ -1,7 +1,8 @@
-"""The one door for archives from outside: ZIP files, the arrays in them, and JSON.
+"""Reading of archives from outside: ZIP files, the NumPy arrays in them, and JSON.
 
-Sizes that a file states are held against each other and against its own before memory is taken,
-and archives inside an archive are never opened. All that can be wrong ends in `BadArchive`.
+Every size that a file states is checked against its other sizes and against its real length before
+memory is allocated, and archives inside an archive are never opened. Everything that can be wrong
+raises `BadArchive`.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from numpy.typing import NDArray
 from dpmc_core.errors import DpmcError, format_value
 
 MAX_MEMBERS = 1_000  # files in an archive
-MAX_UNPACKED_BYTES = 4_000_000_000  # bytes unpacked, all together
-MAX_JSON_DEPTH = 20  # of lists and objects of JSON within each other
+MAX_UNPACKED_BYTES = 4_000_000_000  # unpacked bytes of all files together
+MAX_JSON_DEPTH = 20  # levels of nested lists and objects
 _TOO_DEEP = f"its JSON is nested more than {MAX_JSON_DEPTH} deep"
-_MAX_RATIO = 1_100  # no deflated byte stands for more
+_MAX_RATIO = 1_100  # no deflated byte expands to more
 _ALWAYS_ALLOWED_BYTES = 100_000_000  # bytes of arrays that any archive may hold
-_CHUNK_BYTES = 1 << 16  # so at most 70 MB at a time
+_CHUNK_BYTES = 1 << 16  # it expands to at most 70 MB
 _END_SIGNATURE, _LOCAL_SIGNATURE = b"PK\x05\x06", b"PK\x03\x04"
-_ZIP64_FIELD = b"\x01\x00\x10\x00"  # how the field begins that NumPy writes for sizes of 64 bits
-_PACKED: dict[bytes, Callable[[Any], Any]] = {  # how the bytes begin
+_ZIP64_FIELD = b"\x01\x00\x10\x00"  # start of the field that NumPy writes for 64-bit sizes
+_PACKED: dict[bytes, Callable[[Any], Any]] = {  # first bytes, as a pattern
     rb"\x1f\x8b\x08": gzip.open,
     rb"BZh[1-9]1AY&SY": bz2.open,
     rb"\xfd7zXZ\0": lzma.open,
@@ -43,7 +44,7 @@ _NPY_HEADER = re.compile(
     r"\{'descr': '([<>|][iufU]\d{1,9})', 'fortran_order': (True|False),"
     r" 'shape': \(((?:|\d{1,18},|\d{1,18}(?:, \d{1,18})+))\), \} *\n"
 )
-# RuntimeError: also recursion, and what zipfile has not implemented
+# RuntimeError includes RecursionError and NotImplementedError, which zipfile raises.
 _READ_ERRORS = (
     *(OSError, ValueError, EOFError, RuntimeError, MemoryError, ArithmeticError, LookupError),
     *(TypeError, AttributeError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
@@ -51,14 +52,16 @@ _READ_ERRORS = (
 
 
 class BadArchive(DpmcError):
-    """A file from outside that is damaged or beyond the limits; reason: in words."""
+    """A file from outside that is damaged or exceeds a limit.
+
+    Attributes:
+        name: the name of the file or member, as messages show it.
+        reason: what is wrong with it, as a clause.
+    """
 
     def __init__(self, name: str, reason: str) -> None:
         self.name, self.reason = name, reason
         super().__init__(f"{name} cannot be read: {reason}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.reason)
 
 
 @contextmanager
@@ -73,7 +76,11 @@ def _translate_errors(path: Path) -> Iterator[None]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """A JSON value of moderate depth. Raises ValueError."""
+    """Parse a JSON text whose lists and objects are at most `MAX_JSON_DEPTH` levels deep.
+
+    Raises:
+        ValueError: if the text is no JSON, or nested deeper.
+    """
     try:
         value = json.loads(text)
     except RecursionError:
@@ -92,12 +99,17 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_npz(path: Path, *, no_extra_bytes: bool = False) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz file by name; no_extra_bytes: and there may be no byte beside them.
+    """Read the arrays of an .npz file by name.
 
-    Raises BadArchive.
+    Args:
+        path: the file.
+        no_extra_bytes: whether to refuse a file with any byte that belongs to no array.
+
+    Raises:
+        BadArchive: if the file is damaged, too large, or holds anything but plain NumPy arrays.
     """
     arrays_by_name = {}
-    with _translate_errors(path):  # numbers are never packed to a hundredth, and bombs are
+    with _translate_errors(path):  # unlike a bomb, numbers never shrink to a hundredth
         limit = min(MAX_UNPACKED_BYTES, max(_ALWAYS_ALLOWED_BYTES, 100 * path.stat().st_size))
     for member, chunks in iterate_members(path, limit, no_extra_bytes=no_extra_bytes):
         with _translate_errors(path):
@@ -109,7 +121,11 @@ def read_npz(path: Path, *, no_extra_bytes: bool = False) -> dict[str, NDArray[A
 
 
 def read_npy(path: Path) -> NDArray[Any]:
-    """The array of an .npy file. Raises BadArchive."""
+    """Read the array of an .npy file.
+
+    Raises:
+        BadArchive: if the file is damaged or is no plain NumPy array.
+    """
     with _translate_errors(path), path.open("rb") as file:
         return _parse_npy(
             path.name, path.stat().st_size, iter(lambda: file.read(_CHUNK_BYTES), b"")
@@ -119,10 +135,18 @@ def read_npy(path: Path) -> NDArray[Any]:
 def iterate_members(
     path: Path, max_bytes: int = MAX_UNPACKED_BYTES, *, no_extra_bytes: bool = False
 ) -> Iterator[tuple[zipfile.ZipInfo, Iterator[bytes]]]:
-    """Each file of a ZIP archive with its bytes, folders left out.
+    """Yield each file of a ZIP archive with its bytes in chunks; folders are skipped.
 
-    max_bytes: bytes unpacked, all together. The bytes are to be read before the next file is asked
-    for; their length and checksum are found wrong at their end. Raises BadArchive.
+    The chunks of a file must be read before the next file is requested. A wrong length or checksum
+    is detected at the end of the chunks.
+
+    Args:
+        path: the archive.
+        max_bytes: limit of the unpacked size of all files together.
+        no_extra_bytes: whether to refuse an archive with any byte that belongs to no file.
+
+    Raises:
+        BadArchive: if the archive is damaged or exceeds a limit.
     """
     with _translate_errors(path):
         file = path.open("rb")
@@ -158,7 +182,7 @@ def unpack(name: str, file: BinaryIO, max_bytes: int) -> bytes | None:
 
 
 def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> list[zipfile.ZipInfo]:
-    """The files of the archive in the order in which they lie, sizes checked."""
+    """Return the files of the archive in the order in which they lie, after checking all sizes."""
     size = file.seek(0, 2)
     start = max(0, size - (1 << 16) - 22)
     file.seek(start)
@@ -167,9 +191,8 @@ def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> lis
     if end < 0 or len(tail) < end + 22:
         raise zipfile.BadZipFile("it is no ZIP archive, or cut short")
     n_members, directory = struct.unpack_from("<HL", tail, end + 10)
-    if n_members > MAX_MEMBERS or directory > min(
-        512 * MAX_MEMBERS, size
-    ):  # before any of it is read
+    # This is checked before the directory is read.
+    if n_members > MAX_MEMBERS or directory > min(512 * MAX_MEMBERS, size):
         raise ValueError(f"it states more than {MAX_MEMBERS:,} files")
     archive = zipfile.ZipFile(file)
     members = sorted(archive.infolist(), key=lambda member: member.header_offset)
@@ -193,7 +216,7 @@ def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> lis
             _, name_length, extra = _read_local_header(file, member)
             field = file.read(extra)
             is_standard = extra == 0 or (extra == 20 and field.startswith(_ZIP64_FIELD))
-            is_folder = member.is_dir()  # nobody would look into it
+            is_folder = member.is_dir()  # its bytes would belong to no array
             if member.header_offset != position or not is_standard or member.flag_bits or is_folder:
                 raise ValueError("it holds bytes that belong to no array")
             position += 30 + name_length + extra + member.compress_size
@@ -204,7 +227,10 @@ def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> lis
 
 
 def _read_local_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[int, int, int]:
-    """Method and lengths of name and extra field in a file's own header, which ends after these."""
+    """Return the method and the lengths of name and extra field in a file's own header.
+
+    Afterwards the stream stands behind the name.
+    """
     file.seek(member.header_offset)
     signature, _, flags, method, *_, name, extra = struct.unpack("<4s5H3L2H", file.read(30))
     encoding = "utf-8" if flags & 0x800 else "cp437"
@@ -236,7 +262,7 @@ def _iterate_chunks(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Ite
 
 
 def _parse_npy(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
-    """One array in NumPy's format, of numbers or text: exactly what its header says."""
+    """Parse one array in NumPy's format; its bytes must be exactly what its header says."""
     content, position = np.empty(size, dtype=np.uint8), 0
     for chunk in chunks:
         content[position : position + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Types of arrays, of the generator that every draw takes, and of plain JSON values."""
+"""Type aliases for arrays, for the random generator, and for plain JSON objects."""
 
 from __future__ import annotations
 

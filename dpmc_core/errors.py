@@ -1,4 +1,4 @@
-"""Errors a person can act on: each names the field, the limit and the value."""
+"""Errors that a person can act on: each names the field, the limit and the value."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 N = TypeVar("N", int, float)
-_MAX_LISTED_FAULTS = 5  # faults told in one sentence
+_MAX_LISTED_FAULTS = 5  # faults listed in one message
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-MAX_ABS_RATING = 1e15  # end of a rating range: sums of squares of such ratings are numbers still
+MAX_ABS_RATING = 1e15  # end of a rating range: sums of squares of such ratings stay finite
 
 
 def make_printable(text: str, *, keep_newlines: bool = False) -> str:
-    r"""Text of others in one line that no terminal obeys and nobody misreads.
+    r"""Escape the characters of foreign text that a terminal obeys or that mislead a reader.
 
-    Control characters, ends of lines, turns of the writing direction and halves of characters are
-    written as JSON writes them: \u001b. lines: where a line ends is our own doing, and stays.
+    Control characters, ends of lines, marks of the writing direction and lone surrogates are
+    written as JSON writes them, for example \u001b.
+
+    Args:
+        text: the text.
+        keep_newlines: whether newlines stay, because this program set them itself.
     """
 
     def escape(match: re.Match[str]) -> str:
@@ -29,13 +33,20 @@ def make_printable(text: str, *, keep_newlines: bool = False) -> str:
 
 
 class DpmcError(Exception):
-    """Base of every error this package raises on purpose; `str()` of it is one plain sentence.
+    """Base class of the errors that this package raises on purpose; `str()` of one is a sentence.
 
-    hint: what stands behind it, in lines of its own where there are many.
+    Args:
+        message: the sentence.
+        hint: details added to the message, possibly on lines of their own.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(make_printable(message) + make_printable(hint, keep_newlines=True))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickle calls the class with the message alone by default; a subclass that takes other
+        # arguments would fail in the process that receives it, and that process would hang.
+        return type(self).__new__, (type(self), *self.args), vars(self)
 
 
 class InvalidSetting(DpmcError, ValueError):
@@ -43,6 +54,12 @@ class InvalidSetting(DpmcError, ValueError):
 
     >>> str(InvalidSetting("epsilon", "> 0", 0))
     'epsilon must be > 0, got 0'
+
+    Attributes:
+        field: the name of the setting.
+        limit: what its value must be, to follow "must be".
+        value: the value that was given.
+        hint: what to do instead, as a clause; may be empty.
     """
 
     def __init__(self, field: str, limit: str, value: Any, hint: str = "") -> None:
@@ -51,21 +68,22 @@ class InvalidSetting(DpmcError, ValueError):
             f"{field} must be {limit}, got {format_value(value)}", f"; {hint}" * bool(hint)
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # An exception is rebuilt from its message alone by default: a worker process would hang up.
-        return type(self), (self.field, self.limit, self.value, self.hint)
-
 
 class BadRatings(DpmcError, ValueError):
-    """Ratings that cannot be read or make no sense; the sentence names the place and the remedy."""
+    """Ratings that cannot be read or make no sense; the message names the place and the remedy."""
 
 
 class CannotRelease(DpmcError):
-    """A result that must not be published as private, or cannot be sampled so; says why."""
+    """A result that must not be published as private, or whose noise cannot be sampled exactly."""
 
 
 class NotVerified(DpmcError):
-    """A release that does not hold what its card says; faults: each names the field."""
+    """A release that does not keep what its guarantee states.
+
+    Attributes:
+        name: the name of the release.
+        faults: what is wrong, each as a clause that names the field.
+    """
 
     def __init__(self, name: str, faults: Sequence[str]) -> None:
         self.name, self.faults = name, tuple(faults)
@@ -76,9 +94,6 @@ class NotVerified(DpmcError):
             else ""
         )
         super().__init__(f"{name} is not verified: {listed}{remainder}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.faults)
 
 
 def check_number(
@@ -91,7 +106,20 @@ def check_number(
     at_most: float | None = None,
     integer: bool = False,
 ) -> None:
-    """Raise InvalidSetting unless `value` is a finite number (or integer) in the limits."""
+    """Check that a value is a finite number within limits.
+
+    Args:
+        field: the name of the value in messages.
+        value: the value to check; booleans are refused.
+        above: exclusive lower limit.
+        at_least: inclusive lower limit.
+        below: exclusive upper limit.
+        at_most: inclusive upper limit.
+        integer: whether the value must be an integer.
+
+    Raises:
+        InvalidSetting: if the value is no such number.
+    """
     limits = above, at_least, below, at_most
     if (
         isinstance(value, bool)
@@ -119,13 +147,18 @@ def check_number(
 def format_limits(
     above: float | None, at_least: float | None, below: float | None, at_most: float | None
 ) -> str:
-    """The limits of a number in words: '>= 0 and < 1', '' for none."""
+    """Format the limits of a number, as in '>= 0 and < 1'; return '' if there are none."""
     limits = ((">", above), (">=", at_least), ("<", below), ("<=", at_most))
     return " and ".join(f"{sign} {bound:g}" for sign, bound in limits if bound is not None)
 
 
 def check_range(low: Any, high: Any) -> None:
-    """Raise InvalidSetting unless they are the ends of a rating range, low below high."""
+    """Check that two numbers are the ends of a rating range, in rating points.
+
+    Raises:
+        InvalidSetting: if either end is no number, low is not below high, or an end exceeds
+            `MAX_ABS_RATING` in absolute value.
+    """
     check_number("low end of the rating range", low)
     check_number("high end of the rating range", high)
     if low >= high:
@@ -136,7 +169,17 @@ def check_range(low: Any, high: Any) -> None:
 
 
 def parse_number(number_type: type[N], text: str, field: str, limit: str = "") -> N:
-    """An int or float from text. Raises InvalidSetting; limit: what else the text must be."""
+    """Parse an int or float.
+
+    Args:
+        number_type: `int` or `float`.
+        text: the text to parse.
+        field: the name of the value in messages.
+        limit: what the text must be, if that is more than an integer or a number.
+
+    Raises:
+        InvalidSetting: if the text is no such number.
+    """
     try:
         return number_type(text)
     except ValueError:
@@ -145,7 +188,7 @@ def parse_number(number_type: type[N], text: str, field: str, limit: str = "") -
 
 
 def parse_number_or_text(text: str) -> int | float | str:
-    """A number where the text is one, else the text."""
+    """Return the text as an int or float if it is one, else the text itself."""
     for number_type in (int, float):
         try:
             return number_type(text)
@@ -157,9 +200,13 @@ def parse_number_or_text(text: str) -> int | float | str:
 def unknown_name_error(
     field: str, name: str, available: Iterable[str], listing_command: str = ""
 ) -> InvalidSetting:
-    """The error for a name not in `available`, with the nearest names as a hint.
+    """Build the error for a name that is not available, with the closest names as a hint.
 
-    listing_command: the command that shows them all, where they are too many for a sentence.
+    Args:
+        field: what the name is a name of.
+        name: the unknown name.
+        available: all names that exist.
+        listing_command: a command that lists all names, if they are too many for one sentence.
     """
     names = list(available)
     close_matches = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
@@ -178,30 +225,30 @@ def unknown_name_error(
 
 
 def format_number(value: float) -> str:
-    """Six digits where these say the number exactly, else all of it: no two numbers read alike.
+    """Format a number with six digits if these are exact, else with all of its digits.
 
-    Splits and preparation steps are named, and stored, by this text.
+    No two numbers look alike. Splits and preparation steps are named and stored by this text.
     """
     short = f"{value:g}"
     return short if float(short) == value or math.isnan(value) else repr(float(value))
 
 
 def capitalise(text: str) -> str:
-    """Words with a capital at their head; a name such as bad_rows keeps its letters."""
+    """Capitalise the first letter of a text; a name such as bad_rows keeps its spelling."""
     return text if "_" in text.partition(" ")[0] else f"{text[:1].upper()}{text[1:]}"
 
 
 def format_sentence(text: str) -> str:
-    """Words with a capital and a full stop; nothing stays nothing.
+    """Add a capital letter and a full stop to a text; an empty text stays empty.
 
-    >>> sentence("epsilon must be > 0, got 0")
+    >>> format_sentence("epsilon must be > 0, got 0")
     'Epsilon must be > 0, got 0.'
     """
     return f"{capitalise(text).rstrip('.')}." if text else ""
 
 
 def format_value(value: Any) -> str:
-    """The value as a person typed it: numbers bare, text quoted, long text cut."""
+    """Format a value as a person typed it: numbers bare, text quoted, long text shortened."""
     if isinstance(value, float):
         return format_number(value)  # 1.0000001 must not read as the limit it breaks
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)

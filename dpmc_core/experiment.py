@@ -1,4 +1,4 @@
-"""One run: a problem, a mechanism and a seed give metrics beside the floor and the twin."""
+"""Single runs: fit a mechanism on a problem with a seed and measure it beside its baselines."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from dpmc_core.ratings import Ratings
 from dpmc_core.settings import list_settings, serialise_setting
 from dpmc_core.stopping import StopCheck, Stopped, allow_grace, check_cancelled, stop_when
 
-_GRACE_SECONDS = 0.5  # seconds in which what a run had when it was stopped may be measured
+_GRACE_SECONDS = 0.5  # seconds in which the model of a stopped run may be measured
 
 EVALUATION_ONLY = "evaluation only, not private: measured on raw held-out ratings"
-# The fields of `Result.as_dict` that no card covers. How long a run took, and in how many rounds,
-# may tell of the ratings as well.
+# The fields of `Result.as_dict` that no guarantee covers. The duration of a run and its number of
+# rounds may also depend on the ratings.
 COMPUTED_FROM_RAW = (
     *(f"data.{name}" for name in ("ratings", "fingerprint", "test_ratings")),
     *("metrics", "baselines", "rounds", "stopped", "seconds"),
@@ -39,11 +39,19 @@ Solve = Callable[[AddsNoiseLast, Ratings], Rounds]
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What one run found. Metrics and baselines are evaluation only, not private.
+    """The outcome of one run; metrics and baselines are for evaluation only and not private.
 
-    model: the last one yielded. trace: the numbers of each round; seconds: of the fit alone.
-    baselines: metrics of the guess and of methods without privacy, by id.
-    stopped: the caller ended the run early.
+    Attributes:
+        mechanism: the mechanism with its settings.
+        problem: the training and test ratings.
+        seed: the seed from which the noise was drawn.
+        guarantee: the mechanism's privacy guarantee, with the preparation steps as caveats.
+        model: the last model that the mechanism yielded.
+        metrics: the measures of the model, by name.
+        baselines: the measures of the baselines and nonprivate methods, by id and name.
+        trace: the numbers that each round reported.
+        seconds: duration of the mechanism's fit alone.
+        stopped: whether the caller ended the run early.
     """
 
     mechanism: Mechanism
@@ -59,46 +67,48 @@ class Result:
 
     @property
     def rounds(self) -> int:
+        """The number of rounds that were run."""
         return len(self.trace)
 
     @property
     def baseline_id(self) -> str:
-        """The id of the guess beside it."""
+        """The id of the baseline to which the mechanism is compared."""
         errors = {id: values["rmse"] for id, values in self.baselines.items() if "rmse" in values}
         return registry.choose_baseline(type(self.mechanism), self.problem.steps, errors)
 
     def as_dict(self) -> dict[str, Any]:
-        """The `dpmc fit --json` object: plain JSON values, null for what is not finite.
+        """Return the object that `dpmc fit --json` prints: plain JSON, null for non-finite numbers.
 
-        Its `raw` names the fields computed from raw data, which no guarantee covers.
+        Its field `raw` names the fields computed from raw data, which no guarantee covers.
         """
         train, test = self.problem.train, self.problem.test
-        document: dict[str, Any] = {
-            "mechanism": self.mechanism.id,
-            "revision": self.mechanism.revision,
-            "task": self.mechanism.task.value,
-            "data": {
-                "name": self.problem.name,
-                "users": train.public.users,
-                "items": train.public.items,
-                "ratings": len(train),
-                "fingerprint": train.fingerprint,
-                "test_ratings": len(test),
-                "split": self.problem.split,
-                "prepare": list(self.problem.steps),
-            },
-            "settings": serialise_settings(self.mechanism),
-            "seed": self.seed,
-            "guarantee": self.guarantee.as_dict(),
-            "metrics": dict(self.metrics),
-            "baselines": {id: dict(values) for id, values in self.baselines.items()},
-            "evaluation": EVALUATION_ONLY,
-            "raw": list(COMPUTED_FROM_RAW),
-            "rounds": self.rounds,
-            "stopped": self.stopped,
-            "seconds": round(self.seconds, 3),
-        }
-        json_object: dict[str, Any] = _to_json(document)
+        json_object: dict[str, Any] = _to_json(
+            {
+                "mechanism": self.mechanism.id,
+                "revision": self.mechanism.revision,
+                "task": self.mechanism.task.value,
+                "data": {
+                    "name": self.problem.name,
+                    "users": train.public.users,
+                    "items": train.public.items,
+                    "ratings": len(train),
+                    "fingerprint": train.fingerprint,
+                    "test_ratings": len(test),
+                    "split": self.problem.split,
+                    "prepare": list(self.problem.steps),
+                },
+                "settings": serialise_settings(self.mechanism),
+                "seed": self.seed,
+                "guarantee": self.guarantee.as_dict(),
+                "metrics": dict(self.metrics),
+                "baselines": {id: dict(values) for id, values in self.baselines.items()},
+                "evaluation": EVALUATION_ONLY,
+                "raw": list(COMPUTED_FROM_RAW),
+                "rounds": self.rounds,
+                "stopped": self.stopped,
+                "seconds": round(self.seconds, 3),
+            }
+        )
         return json_object
 
 
@@ -114,18 +124,26 @@ def run(
     *,
     cached_baselines: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> Result:
-    """Fit the mechanism, then its baselines, and measure all of them on the test ratings.
+    """Fit a mechanism, then its baselines, and measure all of them on the test ratings.
 
-    problem: a data set or an official pair (training, test) becomes one by `build_problem` with the
-    same seed; other steps and splits are given there.
+    Args:
+        mechanism: the mechanism to fit.
+        problem: a prepared problem; or a data set or an official pair (training, test), which
+            `build_problem` turns into one with the same seed and default steps.
+        seed: decides the split, the noise and the sampled ranking candidates.
+        on_step: called with every step and the method that yielded it.
+        stop: polled during the run; once it returns true, the run ends at its next check. The model
+            it has by then is measured if that takes at most half a second.
+        with_baselines: whether to fit the baselines too.
+        solve: returns the noiseless rounds for a mechanism that adds its noise last.
+        on_result: called with the result once the mechanism is measured, and again after each
+            baseline.
+        cached_baselines: measures of baselines on the same problem and seed, which are not fitted
+            again.
 
-    on_step sees every step with the method it belongs to. Once `stop()` is true the run ends at its
-    next look; the model it has by then is measured where that takes no more than half a second.
-    solve: where a mechanism that adds its noise last gets its solve from. on_result: told the
-    result as soon as the mechanism is measured, and again with each baseline. cached_baselines:
-    measures of baselines on the same problem and seed, which are not fitted again. Raises DpmcError
-    where the run was stopped before there was a publishable model and its measures, BadRatings
-    before any work where nothing can be measured on the test ratings.
+    Raises:
+        DpmcError: if the run was stopped before there was a publishable model with its measures.
+        BadRatings: if nothing can be measured on the test ratings; raised before any fit.
     """
     check_number("seed", seed, at_least=0, integer=True)
     with stop_when(stop):
@@ -179,8 +197,16 @@ def run(
 def collect_publications(
     mechanism: Mechanism, ratings: Ratings, queries: Collection[str]
 ) -> list[Publication]:
-    """What a mechanism publishes up to the first answer to each of some queries, before and after
-    the noise: for looking at only. No more is fitted than that takes."""
+    """Collect what a mechanism publishes until each of some queries has been answered once.
+
+    The private values before the noise are included, so the result is for inspection only. The fit
+    ends as soon as all queries have been answered.
+
+    Args:
+        mechanism: the mechanism to fit, with seed 0.
+        ratings: the training ratings.
+        queries: the names of the queries.
+    """
     with record_publications(until_queries=queries) as collected:
         for _ in mechanism.fit(ratings, np.random.default_rng(0)):
             check_cancelled()
@@ -190,9 +216,9 @@ def collect_publications(
 def measure_model(
     mechanism: Mechanism, model: Model, problem: Problem, seed: int
 ) -> dict[str, float]:
-    """The task's metrics on the test ratings, and `are` where the truth is known.
+    """Compute the task's metrics on the test ratings, and `are` if the true matrix is known.
 
-    Sampled ranking candidates depend on the test ratings and the seed, not on the mechanism.
+    The sampled ranking candidates depend on the test ratings and the seed, not on the mechanism.
     """
     rng = create_generator(seed, f"evaluate on {problem.test.fingerprint}")
     measures = problem.evaluate(mechanism.task, model, rng)
@@ -202,12 +228,17 @@ def measure_model(
 
 
 def build_baselines(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mechanism]:
-    """The baselines, the reference and the twin without privacy of a mechanism, without itself.
+    """Build the baselines, the nonprivate reference and the nonprivate counterpart of a mechanism.
 
-    No twin beside an estimator that is not the paper's. A setting carries over where both classes
-    declare it with the same default (link, radius), so like is compared with like; where the
-    defaults differ it plays another part (output perturbation's bound sets its noise, gradient
+    The mechanism itself is left out. The counterpart is omitted if the mechanism uses the
+    noise-aware estimator, which is not the paper's. A setting carries over if both classes declare
+    it with the same default (link, radius), so that like is compared with like; if the defaults
+    differ, it plays a different role (output perturbation's bound sets its noise, gradient
     perturbation's rounds share its budget).
+
+    Args:
+        mechanism: the mechanism to compare.
+        steps: the preparation as command-line texts.
     """
     defaults = {s.name: s.default for s in list_settings(type(mechanism))}
     baselines = []
@@ -231,7 +262,7 @@ def build_baselines(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mec
 
 
 def serialise_settings(mechanism: Mechanism) -> dict[str, Any]:
-    """The mechanism's settings as plain JSON values, by name; equal settings show alike."""
+    """Return the mechanism's settings by name as plain JSON; equal settings give equal values."""
     values = {s.name: (s.type, getattr(mechanism, s.name)) for s in list_settings(type(mechanism))}
     return {
         name: serialise_setting(float(value) if kind is float and value is not None else value)
@@ -240,7 +271,7 @@ def serialise_settings(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def format_run_key(mechanism: Mechanism, problem: Problem) -> str:
-    """The text that names a run up to its seed: training data, mechanism, revision, settings."""
+    """Format the key of a run without its seed: mechanism, revision, settings, training data."""
     settings = json.dumps(serialise_settings(mechanism), sort_keys=True)
     return f"{mechanism.id} {mechanism.revision} {settings} on {problem.train.fingerprint}"
 
@@ -252,7 +283,7 @@ def _fit_mechanism(
     on_step: OnStep | None,
     solve: Solve | None = None,
 ) -> tuple[Model | None, tuple[Mapping[str, float], ...], bool]:
-    """The last publishable model, the trace of each round, and whether the caller cut it short."""
+    """Return the last publishable model, the trace of each round, and whether it was cut short."""
     model: Model | None = None
     trace: list[Mapping[str, float]] = []
     rng = create_generator(seed, format_run_key(mechanism, problem))

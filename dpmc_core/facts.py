@@ -1,4 +1,4 @@
-"""Facts and texts that the package carries as TOML files, read into dataclasses that check them."""
+"""Constants and texts that the package has as TOML files, read into dataclasses that check them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ T = TypeVar("T")
 
 
 def load_toml(package: str, name: str) -> dict[str, Any]:
-    """The table in the TOML file `name` of a package, as in load("dpmc_core.data", "sets.toml")."""
+    """Load a TOML file of a package, as in load_toml("dpmc_core.data", "public_sets.toml")."""
     return tomllib.loads(resources.files(package).joinpath(name).read_text(encoding="utf-8"))
 
 
 def build_from_table(cls: type[T], table: Mapping[str, Any], location: str) -> T:
-    """A dataclass from a table that has all its fields without defaults, and no others.
+    """Build a dataclass from a TOML table.
+
+    The table must have all fields without defaults, and no unknown ones.
 
     Args:
-        cls: of text, numbers, enums by value, tuples, mappings, dataclasses and unions of these.
-        location: what a message calls the table.
+        cls: a dataclass whose fields are text, numbers, enums (by value), tuples, mappings,
+            dataclasses, or unions of these.
+        table: the table.
+        location: what messages call the table.
 
     Raises:
-        ValueError: where a field is missing, unknown or of another type.
+        ValueError: if a field is missing, unknown or of another type.
     """
     fields = dataclasses.fields(typing.cast(Any, cls))
     no_default = (dataclasses.MISSING, dataclasses.MISSING)
@@ -44,7 +48,7 @@ def build_from_table(cls: type[T], table: Mapping[str, Any], location: str) -> T
 
 def _convert(target_type: Any, value: Any, location: str) -> Any:
     origin, args = typing.get_origin(target_type) or target_type, typing.get_args(target_type)
-    if origin in (types.UnionType, typing.Union):  # the first that it is
+    if origin in (types.UnionType, typing.Union):  # the first type that fits
         for choice in args[:-1]:
             with contextlib.suppress(ValueError):
                 return _convert(choice, value, location)

@@ -12,36 +12,67 @@ from dpmc_core.errors import InvalidSetting, check_number
 
 
 class Link:
-    """An increasing h with h(-x) = 1 - h(x); every method maps arrays elementwise."""
+    """An increasing function h with h(-x) = 1 - h(x); its methods map arrays elementwise."""
 
     def probability(self, x: Floats) -> Floats:
-        """h(x)."""
+        """Return h(x).
+
+        Args:
+            x: array of any shape, latent scores.
+        """
         raise NotImplementedError
 
     def log_probability(self, x: Floats) -> Floats:
-        """ln h(x); by symmetry ln(1 - h(x)) is log_probability(-x)."""
+        """Return ln h(x); by symmetry ln(1 - h(x)) is log_probability(-x).
+
+        Args:
+            x: array of any shape, latent scores.
+        """
         raise NotImplementedError
 
     def score(self, x: Floats) -> Floats:
-        """h'(x) / h(x); by symmetry h'(x) / (1 - h(x)) is score(-x)."""
+        """Return h'(x) / h(x); by symmetry h'(x) / (1 - h(x)) is score(-x).
+
+        Args:
+            x: array of any shape, latent scores.
+        """
         raise NotImplementedError
 
     def density(self, x: Floats) -> Floats:
-        """h'(x)."""
+        """Return h'(x).
+
+        Args:
+            x: array of any shape, latent scores.
+        """
         return self.score(x) * self.probability(x)
 
 
 @dataclass(frozen=True)
 class Logistic(Link):
-    """h(x) = 1/(1 + e^-x): the paper's "Logistic noise"."""
+    """The link h(x) = 1/(1 + e^-x): the paper's "Logistic noise"."""
 
     def probability(self, x: Floats) -> Floats:
+        """Return 1/(1 + e^-x).
+
+        Args:
+            x: array of any shape.
+        """
         return scipy.special.expit(x)
 
     def log_probability(self, x: Floats) -> Floats:
+        """Return -ln(1 + e^-x).
+
+        Args:
+            x: array of any shape.
+        """
         return scipy.special.log_expit(x)
 
     def score(self, x: Floats) -> Floats:
+        """Return h'(x) / h(x) = 1/(1 + e^x).
+
+        Args:
+            x: array of any shape.
+        """
         return scipy.special.expit(-x)
 
     def __str__(self) -> str:
@@ -50,7 +81,11 @@ class Logistic(Link):
 
 @dataclass(frozen=True)
 class Probit(Link):
-    """h(x) = Phi(x / sigma): the paper's "Gaussian noise" of standard deviation sigma."""
+    """The link h(x) = Phi(x / sigma): the paper's "Gaussian noise".
+
+    Attributes:
+        sigma: standard deviation of the noise, in units of the latent score.
+    """
 
     sigma: float = 1.0
 
@@ -58,12 +93,27 @@ class Probit(Link):
         check_number("sigma of the probit link", self.sigma, above=0)
 
     def probability(self, x: Floats) -> Floats:
+        """Return Phi(x / sigma).
+
+        Args:
+            x: array of any shape.
+        """
         return scipy.special.ndtr(x / self.sigma)
 
     def log_probability(self, x: Floats) -> Floats:
+        """Return ln Phi(x / sigma).
+
+        Args:
+            x: array of any shape.
+        """
         return scipy.special.log_ndtr(x / self.sigma)
 
     def score(self, x: Floats) -> Floats:
+        """Return h'(x) / h(x) = phi(x / sigma) / (sigma Phi(x / sigma)).
+
+        Args:
+            x: array of any shape.
+        """
         # phi/Phi through the scaled complementary error function: no 0/0 far in the tail.
         scale = self.sigma * np.sqrt(2.0)
         return np.asarray(2 / (np.sqrt(np.pi) * scale * scipy.special.erfcx(-x / scale)))
@@ -77,7 +127,11 @@ LINK_CHOICES = ("logistic", "probit", "probit:SIGMA")
 
 
 def parse_link(text: str) -> Link:
-    """`logistic`, `probit` or `probit:SIGMA`. Raises InvalidSetting."""
+    """Parse `logistic`, `probit` or `probit:SIGMA`.
+
+    Raises:
+        InvalidSetting: if the text names no link.
+    """
     name, _, sigma = text.partition(":")
     if text == "logistic":
         return LOGISTIC
@@ -92,9 +146,10 @@ def parse_link(text: str) -> Link:
 
 
 def steepness(link: Link, bound: float) -> float:
-    """Supremum of h'/(h (1 - h)) = h'/h + h'/(1 - h) over [-bound, bound].
+    """Return the supremum of h'/(h (1 - h)) = h'/h + h'/(1 - h) over [-bound, bound].
 
-    One for the logistic link everywhere; for the probit it grows with |x|, so the end decides.
+    It is 1 for the logistic link at any bound; for the probit link it grows with |x|, so the end of
+    the interval decides.
     """
     ends = np.array([0.0, bound])
     return float(np.max(link.score(ends) + link.score(-ends)))

@@ -1,4 +1,4 @@
-"""Measures of a model on held-out ratings: evaluation only, never private."""
+"""Measures of a model on held-out ratings: for evaluation only, never private."""
 
 from __future__ import annotations
 
@@ -24,11 +24,16 @@ LIST_LENGTH = 10  # length of the list whose hits count
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A measure of held-out quality, and the words and numbers people read it in.
+    """A measure of held-out quality, with the texts and number formats in which it is displayed.
 
-    name: of its column and in JSON. label: within a sentence. explanation: what it says, as one.
-    lower_is_better: whether less is better. is_share: whether it is a share, shown in percent.
-    unit: of a value that has one, in words. candidates: what a held-out item is ranked among.
+    Attributes:
+        name: its column in tables and its key in JSON.
+        label: its name within a sentence.
+        explanation: what it measures, as a sentence.
+        lower_is_better: whether smaller values are better.
+        is_share: whether it is a share in 0..1, displayed in percent.
+        unit: the unit of its values; empty if they have none.
+        candidates: which items a held-out item is ranked among; empty for other tasks.
     """
 
     name: str
@@ -41,17 +46,17 @@ class Metric:
 
     @property
     def sign(self) -> float:
-        """What a difference is multiplied with to be positive where it is for the better."""
+        """The factor that makes a difference positive if it is an improvement."""
         return -1.0 if self.lower_is_better else 1.0
 
     @property
     def title(self) -> str:
-        """The name at the head of a sentence."""
+        """The name at the start of a sentence."""
         return capitalise(self.label)
 
     @property
     def axis_title(self) -> str:
-        """The name of an axis, with the direction where smaller is better."""
+        """The title of an axis, which states the direction if lower values are better."""
         notes = [self.unit and f"in {self.unit}", "lower is better" * self.lower_is_better]
         suffix = f" ({', '.join(filter(None, notes))})" if any(notes) else ""
         if self.candidates and self.is_share:
@@ -60,46 +65,46 @@ class Metric:
 
     @property
     def panel_title(self) -> str:
-        """The title of a chart that stands beside those of the other candidates."""
+        """The title of a chart beside those of other ranking candidates."""
         return f"{self.title}, {self.candidates}" if self.candidates else self.title
 
     @property
     def number_format(self) -> str:
-        """The format of a value, as Python and charts spell it."""
+        """The format specification of a value, for Python and for charts."""
         return ".1%" if self.is_share else ".3f"
 
     @property
     def tick_format(self) -> str | None:
-        """The format of an axis; None for the chart's own."""
+        """The format specification of an axis; None for the chart's default."""
         return ".0%" if self.is_share else None
 
     @property
     def unit_label(self) -> str:
-        """What a number without words is: 'accuracy, share'."""
+        """The label of a bare number, such as 'accuracy, share'."""
         return ", ".join(filter(None, (self.label, self.unit or "share" * self.is_share)))
 
     def format_value(self, value: float) -> str:
-        """A value for people."""
+        """Format a value without its unit."""
         return f"{100 * value:.1f} %" if self.is_share else f"{value:.3f}"
 
     def format_with_unit(self, value: float) -> str:
-        """A value with its unit."""
+        """Format a value with its unit."""
         return f"{self.format_value(value)} {self.unit}".rstrip()
 
     def in_units_of(self, public: PublicFacts) -> Metric:
-        """The same in the unit of a range: from 1 to 5 rating points are stars."""
+        """Return the metric in the unit of a rating range: from 1 to 5, points are stars."""
         stars = self.unit and (public.low, public.high) == (1, 5)
         return replace(self, unit="stars") if stars else self
 
     def format_difference(self, value: float) -> str:
-        """The size of a difference for people; nothing where it rounds to zero."""
+        """Format the absolute value of a difference; return '' if it rounds to zero."""
         size = f"{100 * abs(value):.1f}" if self.is_share else f"{abs(value):.3f}"
         if float(size) == 0:
             return ""
         return f"{size} points" if self.is_share else f"{size} {self.unit}".rstrip()
 
     def is_reached(self, value: float, target: float) -> bool:
-        """Whether a value is as good as the wanted one, or better."""
+        """Return whether a value is at least as good as a target."""
         return self.sign * value >= self.sign * target
 
 
@@ -143,44 +148,69 @@ _PER_RATING_METRICS = {**_HEADLINE_METRICS, Task.RANKING: "hr@10_full"}
 
 
 def choose_per_rating_metric(task: Task) -> Metric:
-    """The metric that is a mean over held-out ratings (RMSE: its root) of what people meet.
+    """Return the task's metric that is a mean over held-out ratings (RMSE: the root of one).
 
-    Nobody is shown ten of a hundred items drawn at random, so lists are of all unseen items.
+    For ranking, lists are of all unseen items, because nobody is shown ten of a hundred items drawn
+    at random.
     """
     return METRICS[_PER_RATING_METRICS[task]]
 
 
 def choose_headline_metric(task: Task) -> Metric:
-    """The metric that stands for a task where there is room for one only."""
+    """Return the metric that represents a task if there is room for one only."""
     return METRICS[_HEADLINE_METRICS[task]]
 
 
 class RankingScore(NamedTuple):
-    """Mean over the ranked test interactions: hit ratio, normalised discounted cumulative gain."""
+    """Means over the ranked test interactions.
+
+    Attributes:
+        hr: hit ratio.
+        ndcg: normalised discounted cumulative gain.
+    """
 
     hr: float
     ndcg: float
 
 
 def rmse(estimate: ArrayLike, truth: ArrayLike) -> float:
-    """Root mean squared error, in rating points."""
+    """Return the root mean squared error, in the unit of the arguments (rating points).
+
+    Args:
+        estimate: array of any shape, predicted ratings.
+        truth: array of the same shape, true ratings.
+    """
     return float(np.sqrt(np.mean(np.square(np.subtract(estimate, truth)))))
 
 
 def mae(estimate: ArrayLike, truth: ArrayLike) -> float:
-    """Mean absolute error, in rating points."""
+    """Return the mean absolute error, in the unit of the arguments (rating points).
+
+    Args:
+        estimate: array of any shape, predicted ratings.
+        truth: array of the same shape, true ratings.
+    """
     return float(np.mean(np.abs(np.subtract(estimate, truth))))
 
 
 def accuracy(scores: ArrayLike, signs: ArrayLike) -> float:
-    """Share of ratings +1/-1 whose sign the score has; a score of exactly 0 or NaN is wrong."""
+    """Return the share of +1/-1 ratings whose sign the score has; scores of 0 or NaN are wrong.
+
+    Args:
+        scores: array of any shape, real scores.
+        signs: array of the same shape, ratings of +1 or -1.
+    """
     return float(np.mean(np.sign(scores) == np.sign(signs)))
 
 
 def model_are(model: Model, truth: Factors) -> float:
-    """Average relative error, ||estimate - truth||_F^2 / ||truth||_F^2 (no root).
+    """Return the average relative error, ||estimate - truth||_F^2 / ||truth||_F^2 (no root).
 
-    Over all cells of a true matrix given by its factors, a block of rows at a time.
+    It is over all cells, computed a block of rows at a time.
+
+    Args:
+        model: the model that estimates the matrix.
+        truth: the factors of the true matrix.
     """
     error = norm = 0.0
     for rows in _split_rows(len(truth.left), len(truth.right)):
@@ -192,7 +222,15 @@ def model_are(model: Model, truth: Factors) -> float:
 
 
 def error_cdf(errors: ArrayLike, points: ArrayLike) -> Floats:
-    """Share of the errors with |error| <= x, for each x in points."""
+    """Return the share of errors with |error| <= x, for each x in points.
+
+    Args:
+        errors: array of any shape.
+        points: array of shape (n_points,), in the unit of the errors.
+
+    Returns:
+        Array of shape (n_points,), shares in 0..1.
+    """
     ordered = np.sort(np.abs(np.asarray(errors, dtype=float)))
     return np.searchsorted(ordered, np.asarray(points), side="right") / len(ordered)
 
@@ -207,11 +245,21 @@ def evaluate_ranking(
 ) -> RankingScore:
     """Rank each test interaction among items its user has in neither train nor test.
 
-    negatives: how many such items are drawn without replacement (fewer where a user has fewer);
-    None: all of them. Ties, and scores that are not numbers, count against the model; scores of
-    factors tie where they differ by less than the rounding of a dot product. Among k candidates or
-    fewer every model hits, so test interactions with fewer than k such items are left out of the
-    means. Raises BadRatings where none is left.
+    Ties count against the model, and so do scores that are not numbers. Scores of factors are ties
+    if they differ by less than the rounding of a dot product. Among k candidates or fewer every
+    model hits, so the means leave out test interactions with fewer than k such items.
+
+    Args:
+        model: the model to evaluate.
+        train: training interactions, of shape (n_users, n_items).
+        test: test interactions, of the same shape.
+        rng: draws the candidates.
+        k: length of the list in which an interaction counts as a hit.
+        negatives: how many candidates are drawn without replacement for each test interaction
+            (fewer if the user has fewer); None for all of them.
+
+    Raises:
+        BadRatings: if no test interaction can be ranked among k candidates or more.
     """
     check_number("k", k, at_least=1, integer=True)
     if negatives is not None:
@@ -241,9 +289,19 @@ def evaluate_ranking(
 def evaluate(
     task: Task, model: Model, train: Ratings, test: Ratings, rng: np.random.Generator
 ) -> dict[str, float]:
-    """The task's metrics on the test ratings, under the names of the command line.
+    """Compute the task's metrics on the test ratings, under the names of the command line.
 
-    Predicted ratings are clipped to the public range first.
+    Predicted ratings are first clipped to the public range.
+
+    Args:
+        task: what the model predicts.
+        model: the model to evaluate.
+        train: training ratings, of shape (n_users, n_items).
+        test: test ratings, of the same shape.
+        rng: draws the ranking candidates.
+
+    Raises:
+        BadRatings: if no model could be measured on these ratings.
     """
     check_measurable(task, train, test)
     if task is Task.RANKING:
@@ -263,10 +321,18 @@ def evaluate(
 
 
 def score_test_ratings(task: Task, model: Model, train: Ratings, test: Ratings) -> Floats:
-    """What every test rating adds to the task's `choose_per_rating_metric` measure; length of test.
+    """Compute what every test rating contributes to the measure of `choose_per_rating_metric`.
 
-    A squared error, or 1 and 0 for a right and a wrong sign, for a hit and a miss among all unseen
-    items. NaN for a test interaction that is not ranked (see `evaluate_ranking`).
+    Args:
+        task: what the model predicts.
+        model: the model to evaluate.
+        train: training ratings, of shape (n_users, n_items).
+        test: test ratings, of the same shape.
+
+    Returns:
+        Array of shape (n_test,): squared errors in squared rating points; or 1 for a right sign or
+        a hit among all unseen items and 0 for a wrong sign or a miss; NaN for a test interaction
+        that is not ranked (see `evaluate_ranking`).
     """
     if task is not Task.RANKING:
         predicted = model.predict(test.users, test.items)
@@ -282,7 +348,11 @@ def score_test_ratings(task: Task, model: Model, train: Ratings, test: Ratings) 
 
 
 def check_measurable(task: Task, train: Ratings, test: Ratings) -> None:
-    """Raise BadRatings where `evaluate` could not measure any model on such ratings."""
+    """Check that `evaluate` can measure a model on such ratings.
+
+    Raises:
+        BadRatings: if the shapes differ, or no test interaction can be ranked.
+    """
     if train.shape != test.shape:
         raise BadRatings(
             f"training ratings are {train.shape[0]} x {train.shape[1]} (users x items), test"
@@ -293,7 +363,7 @@ def check_measurable(task: Task, train: Ratings, test: Ratings) -> None:
 
 
 def _check_candidates(n_candidates: NDArray[np.integer], k: int) -> None:
-    """Some test interaction must be ranked among k others or more."""
+    """Check that some test interaction is ranked among k candidates or more."""
     max_candidates = int(n_candidates.max(initial=0))
     if max_candidates < k:
         raise BadRatings(
@@ -305,7 +375,7 @@ def _check_candidates(n_candidates: NDArray[np.integer], k: int) -> None:
 
 
 class _SeenItems:
-    """Which items each user has in train or test, as sorted rows."""
+    """The items that each user has in train or test, as sorted rows."""
 
     def __init__(self, train: Ratings, test: Ratings) -> None:
         self.train, self.test = train, test
@@ -321,11 +391,18 @@ class _SeenItems:
 
     @property
     def n_unseen(self) -> Ints:
-        """How many items each user does not have."""
+        """The number of items that each user does not have, of shape (n_users,)."""
         return self.n_items - np.diff(self.indptr)
 
     def list_items(self, users: NDArray[np.integer]) -> tuple[Ints, Ints]:
-        """The items each of the users has, as (place in `users`, item) pairs."""
+        """List the items that each of some users has.
+
+        Args:
+            users: array of shape (n,), user indices.
+
+        Returns:
+            Two arrays, one entry per pair: positions in `users`, and item indices.
+        """
         start, end = self.indptr[users], self.indptr[users + 1]
         row = np.repeat(np.arange(len(users)), end - start)
         first = np.concatenate(([0], np.cumsum(end - start)))
@@ -334,11 +411,20 @@ class _SeenItems:
     def sample_unseen(
         self, users: NDArray[np.int32], count: int, rng: np.random.Generator
     ) -> tuple[Ints, Bools]:
-        """Distinct unseen items of each user, len(users) x count, and which of them are real.
+        """Sample distinct unseen items of each user.
 
-        Floyd's sampling without replacement draws ranks among the unseen items, all users at
-        once: O(len(users) count^2) with no array of users x items. A user with fewer than `count`
-        unseen items gets all of them; the rest of the row is filled with item 0, not real.
+        Floyd's algorithm for sampling without replacement draws ranks among the unseen items, for
+        all users at once: O(n count^2) time without any array of users x items. A user with fewer
+        than `count` unseen items gets all of them.
+
+        Args:
+            users: array of shape (n,), user indices.
+            count: how many items to sample per user.
+            rng: draws the ranks.
+
+        Returns:
+            Item indices of shape (n, count), and a mask of the same shape of those that are real;
+            the others are filled with item 0.
         """
         n_unseen = self.n_unseen[users]
         ranks = np.empty((len(users), count), dtype=np.int64)
@@ -349,7 +435,7 @@ class _SeenItems:
             is_taken = (ranks[:, :j] == sampled[:, None]).any(axis=1)
             ranks[:, j] = np.where(is_taken | (n_unseen <= count), last, sampled)
         is_real = ranks < n_unseen[:, None]
-        # The seen item s at place p of its row has s - p unseen items below it.
+        # The seen item s at position p of its row has s - p unseen items below it.
         position = np.arange(len(self.items)) - self.indptr[self.users]
         keys = self.users * (self.n_items + 1) + (self.items - position)
         for rows in _split_rows(len(users), count):
@@ -361,8 +447,10 @@ class _SeenItems:
 
 
 def _rank_all_items(model: Model, seen_items: _SeenItems) -> Ints:
-    """Of each test interaction among all items that its user does not have. Once computed it is
-    kept until another is: a run is measured, then looked at user by user."""
+    """Rank each test interaction among all items that its user does not have.
+
+    The last result is cached, because a run is first measured and then inspected user by user.
+    """
     global _last_ranks
     inputs, (cached_inputs, cached_ranks) = (model, seen_items.train, seen_items.test), _last_ranks
     if all(cached() is current for cached, current in zip(cached_inputs, inputs, strict=True)):
@@ -378,7 +466,7 @@ def _rank_all_items(model: Model, seen_items: _SeenItems) -> Ints:
         row, items = seen_items.list_items(users)
         is_ahead[row, items] = False
         rank[rows] = is_ahead.sum(axis=1)
-    with suppress(TypeError):  # a model of a plugin that cannot be held so
+    with suppress(TypeError):  # a plugin's model may not support weak references
         _last_ranks = tuple(map(ref, inputs)), rank
     return rank
 
@@ -390,10 +478,10 @@ _last_ranks: tuple[tuple[Callable[[], Any], ...], Ints] = (
 
 
 def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
-    """How far the scores of two items with equal factors can differ, per user; 0 for other models.
+    """Bound how far scores of two items with equal factors differ, per user; 0 without factors.
 
     A dot product of r terms is off by at most r eps |l|'|r| <= r eps ||l|| ||r||, and a matrix
-    product adds up some columns in another order than others.
+    product may add up some columns in another order than others.
     """
     if not isinstance(model, Factors) or not model.right.size:
         return 0.0
@@ -404,8 +492,8 @@ def _bound_rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
 
 
 def _score_all_items(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:
-    """Scores of all items for each of the users, len(users) x n_items."""
-    if isinstance(model, Factors):  # one matrix product instead of gathered rows
+    """Return the scores of all items for some users, of shape (len(users), n_items)."""
+    if isinstance(model, Factors):  # one matrix product instead of a gather
         scores: Floats = model.left[users] @ model.right.T
         return scores
     return model.predict(users[:, None], np.arange(n_items)[None, :])

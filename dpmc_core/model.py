@@ -38,9 +38,9 @@ class Task(enum.Enum):
 
 
 class Estimator(enum.Enum):
-    """What is made of noisy reports; either way the same reports, so the same certificate."""
+    """How a model is estimated from noisy reports; the reports and their guarantee are the same."""
 
-    NOISE_AWARE = "noise-aware"  # effects and low-rank taste, given what noise the reports carry
+    NOISE_AWARE = "noise-aware"  # effects and low-rank factors, fitted to the known noise
     PUBLISHED = "published"  # the paper's own
 
 
@@ -48,21 +48,35 @@ class Model(Protocol):
     """A trained predictor."""
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
-        """Score of each (users[k], items[k]) pair; index arrays broadcast to one shape."""
+        """Return the score of each (users[k], items[k]) pair.
+
+        Args:
+            users: array of user indices.
+            items: array of item indices; both broadcast to one shape.
+        """
         ...
 
     @property
     def factors(self) -> Factors | None:
-        """User and item factors where the model has them."""
+        """The user and item factors; None if the model has none."""
         ...
 
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """An array of a release.
+    """The format of one array of a release.
 
-    shape: a letter is a size that the noise decides, `max_size` at most, the same wherever it
-    stands. low, high: of whole numbers; where they rise, a letter for high is what the last one is.
+    Attributes:
+        shape: length of each axis. A letter is a length that depends on the noise: at most
+            `max_size`, and the same wherever the letter occurs.
+        description: what the array holds.
+        type: NumPy name of the number type, or "text".
+        low: smallest allowed value of integers.
+        high: largest allowed value of integers, or the letter of a length: then increasing values
+            end at that length.
+        increasing: whether the values must increase.
+        max_size: largest length that a letter may stand for.
+        optional: whether the array may be missing.
     """
 
     shape: tuple[int | str, ...]
@@ -77,11 +91,13 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class OwnSide:
-    """How a user finds the own predictions from published item factors and the own ratings alone.
+    """How users compute their predictions from published item factors and their own ratings alone.
 
-    formula: in words, `items` being the right factors and x the own ratings. arrays: by name, what
-    it takes besides. They are computed from what was published, so they may be published too.
-    columns: how many `items` may have.
+    Attributes:
+        formula: the computation in words; `items` are the right factors, x is a user's ratings.
+        columns: how many columns `items` may have.
+        arrays: the formats of further arrays it needs, by name. They are computed from what was
+            published, so they may be published too.
     """
 
     formula: str
@@ -91,17 +107,22 @@ class OwnSide:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """X = left right', left: users x r, right: items x r.
+    """A model X = left right'.
 
-    own: the arrays by which, with right, each user finds the own row of left alone.
+    Attributes:
+        left: array of shape (n_users, r), user factors.
+        right: array of shape (n_items, r), item factors.
+        user_arrays: further arrays, by name, from which together with `right` users compute their
+            rows of `left` alone.
     """
 
     left: Floats
     right: Floats
-    own: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    user_arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def factors(self) -> Factors:
+        """The model itself."""
         return self
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
@@ -123,7 +144,11 @@ class Factors:
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """A whole users x items matrix of scores, for outputs that are that dense by nature."""
+    """A full matrix of scores, for outputs that are dense by nature.
+
+    Attributes:
+        matrix: array of shape (n_users, n_items).
+    """
 
     matrix: Floats
     factors: ClassVar[None] = None
@@ -135,7 +160,11 @@ class Dense:
 
 @dataclass(frozen=True)
 class Constant:
-    """The same score everywhere."""
+    """The same score for every user and item.
+
+    Attributes:
+        value: the score.
+    """
 
     value: float
     factors: ClassVar[None] = None
@@ -148,9 +177,14 @@ class Constant:
 class Step:
     """One round of `fit`.
 
-    index: 1, 2, ... up to at most `total`, the announced rounds; final: nothing follows (a solver
-    may converge early). model: None before the noise is in. trace: numbers to draw; `raw` names
-    those computed from raw data without noise (evaluation only, not private).
+    Attributes:
+        index: number of the round, from 1 to at most `total`.
+        total: announced number of rounds.
+        model: the model after the round; None before the noise is added.
+        trace: numbers to plot, by name.
+        raw: names of the numbers in `trace` that are computed from raw data without noise (for
+            evaluation only, not private).
+        final: whether no round follows; a solver may converge early.
     """
 
     index: int
@@ -171,10 +205,15 @@ class Step:
         *,
         converged: bool = False,
     ) -> Step:
-        """The round of that index, final where it is the last or enough.
+        """Build the step of a round, which is final if it is the last one or the solver converged.
 
-        published_names: the numbers of the trace that follow from what was published; all others
-        are raw.
+        Args:
+            index: number of the round, from 1 to `total`.
+            total: announced number of rounds.
+            model: the model after the round, if it may be published.
+            trace: numbers to plot, by name.
+            published_names: names of those that follow from what was published; all others are raw.
+            converged: whether the solver converged.
         """
         raw = frozenset(trace) - frozenset(published_names)
         return cls(index, total, model, trace, raw, converged or index == total)
@@ -184,7 +223,14 @@ Steps = Iterator[Step]
 
 
 class PrivacyRequest(NamedTuple):
-    """A promise that somebody asks for. trust: CURATOR, or LOCAL where nobody sees raw ratings."""
+    """A promise for which a person seeks a mechanism.
+
+    Attributes:
+        change: what the promise must protect.
+        epsilon: the privacy budget.
+        trust: CURATOR, or LOCAL if nobody may see raw ratings.
+        public: the public facts of the ratings.
+    """
 
     change: Change
     epsilon: float
@@ -193,35 +239,46 @@ class PrivacyRequest(NamedTuple):
 
 
 class Mechanism:
-    """A frozen, keyword-only dataclass of public settings with the two methods below.
+    """A frozen, keyword-only dataclass of public settings with the methods `guarantee` and `fit`.
 
-    Private data and randomness arrive only as arguments of `fit`. What is known of a method beside
-    its settings stands on its class: the registry, charts, cards and recommendations read it there.
-    One of item factors has a method `own_side(public, columns)`, an `OwnSide`, too: what a user of
-    so many factors does with them.
+    Private data and randomness enter only as arguments of `fit`. Everything else that is known of a
+    method is a class variable, read by the registry, charts, cards and recommendations. A mechanism
+    whose model is item factors also has a method `own_side(public, columns)`, which returns an
+    `OwnSide`: how users compute their predictions from that many factors.
+
+    Attributes:
+        id: command-line name.
+        name: name on screen.
+        short: name in narrow columns, if it differs.
+        style: how the method is drawn; None for a spare style.
+        list_order: position in lists of a task: -1 first, 2 and 3 for baselines, 5 for nonprivate
+            methods.
+        nonprivate_counterpart: id of the same method without privacy.
+        baseline: id of the baseline it must beat, which is private too if it reads the data.
+        task: what the method predicts.
+        supports_partitions: whether users may lie in partitions, see `ratings.UserData`.
+        uses_item_features: whether public item features are used, if they are given.
+        revision: raised when results change; part of a stored row's key.
+        published_settings: the settings that the method has in its paper.
+        change: what a pure promise protects. This and the next three are read by `pure_guarantee`;
+            other guarantees state them themselves.
+        trust: who sees raw ratings.
+        publishes: what leaves the trusted side.
+        source: the paper or text that makes the claim.
     """
 
-    id: ClassVar[str]  # command-line name
-    name: ClassVar[str]  # on screen
-    short: ClassVar[str] = ""  # in a narrow column, where it differs
-    style: ClassVar[Style | None] = None  # how it is drawn; None: one of the spare ones
-    list_order: ClassVar[int] = (
-        0  # in lists of a task: -1 first, guesses 2 and 3, without privacy 5
-    )
-    nonprivate_counterpart: ClassVar[str]  # id of the same method without privacy
-    baseline: ClassVar[str]  # id of the guess drawn beside it: private too, where it reads the data
+    id: ClassVar[str]
+    name: ClassVar[str]
+    short: ClassVar[str] = ""
+    style: ClassVar[Style | None] = None
+    list_order: ClassVar[int] = 0
+    nonprivate_counterpart: ClassVar[str]
+    baseline: ClassVar[str]
     task: ClassVar[Task]
-    supports_partitions: ClassVar[bool] = (
-        False  # whether users may be in partitions, see `ratings.Here`
-    )
-    uses_item_features: ClassVar[bool] = (
-        False  # what is publicly known of the items, where it is given
-    )
-    revision: ClassVar[int]  # raised when results change; part of a stored row's key
-    published_settings: ClassVar[PublishedSettings] = (
-        PublishedSettings()
-    )  # the settings that it has in its paper
-    # What a card of a pure promise says; other cards say it themselves.
+    supports_partitions: ClassVar[bool] = False
+    uses_item_features: ClassVar[bool] = False
+    revision: ClassVar[int]
+    published_settings: ClassVar[PublishedSettings] = PublishedSettings()
     change: ClassVar[Change]
     trust: ClassVar[Trust]
     publishes: ClassVar[Publishes]
@@ -232,14 +289,14 @@ class Mechanism:
 
     @classmethod
     def recommendation_reason(cls, request: PrivacyRequest) -> str | None:  # noqa: ARG003
-        """Why this is the method to take, in words; None where it is not.
+        """Return why this mechanism is the best choice for a request; None if it is not.
 
-        Where several methods of a task say so, the last in the registry is taken.
+        If several mechanisms of a task give a reason, the last one in the registry is chosen.
         """
         return None
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        """The card: releases, claimed budget, caveats."""
+        """Return the privacy guarantee on given public facts: releases, claimed budget, caveats."""
         raise NotImplementedError
 
     def pure_guarantee(
@@ -249,7 +306,14 @@ class Mechanism:
         caveats: tuple[str, ...] = (),
         unaccounted: tuple[Unaccounted, ...] = (),
     ) -> Guarantee[R]:
-        """The card of a pure promise of the setting epsilon, with what is on the class."""
+        """Build the guarantee of a pure epsilon-DP claim from the class variables and `epsilon`.
+
+        Args:
+            public: the public facts of the ratings.
+            releases: what the mechanism releases.
+            caveats: conditions under which the guarantee holds.
+            unaccounted: data accesses that no noise covers.
+        """
         return Guarantee(
             change=self.change,
             notion=Notion.PURE,
@@ -264,26 +328,41 @@ class Mechanism:
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        """Train, yielding a Step per round; every release goes through self.guarantee(...)."""
+        """Train on ratings, yielding a Step per round.
+
+        Every release is one of `self.guarantee(ratings.public)`.
+
+        Args:
+            ratings: training ratings, of shape (n_users, n_items).
+            rng: draws the noise and all other random choices.
+        """
         raise NotImplementedError
 
 
-# The rounds of a solve without noise, each with None but the last, which comes with the solution.
+# The rounds of a solve without noise. Only the last one comes with a model, the others with None.
 Rounds = Iterable[tuple[Step, Model | None]]
 
 
 @runtime_checkable
 class AddsNoiseLast(Protocol):
-    """A mechanism that solves on raw ratings and only then adds noise, to the solution itself.
+    """A mechanism that solves on raw ratings and only then adds noise to the solution itself.
 
-    That solve knows no epsilon, so runs at several epsilons may share it: the release covers
-    whatever the solution is. No other mechanism may start from it: an access nobody accounts for.
+    The solve does not know epsilon, so runs at several epsilons may share it: the release covers
+    any solution. No other mechanism may start from it, because no guarantee accounts for that
+    access.
     """
 
     def solve_without_noise(self, ratings: Ratings) -> Rounds:
-        """The solve before any noise: depends on ratings and settings, neither epsilon nor seed."""
+        """Solve without noise: depends on ratings and settings, not on epsilon or the seed."""
         ...
 
     def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
-        """As every `fit`; rounds: those of an earlier solve of the same ratings and settings."""
+        """Train as every `fit` does.
+
+        Args:
+            ratings: training ratings, of shape (n_users, n_items).
+            rng: draws the noise.
+            rounds: the rounds of an earlier solve of the same ratings and settings; None to solve
+                now.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Where downloads, results and caches live, files written whole or not at all, the version."""
+"""Folders of downloads, results and caches, atomic writing of files, and the program's version."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from dpmc_core.errors import DpmcError
 
 
 def find_home_folder() -> Path:
-    """The folder DPMC_HOME names, else the platform's folder for user data.
+    """Return the folder that DPMC_HOME names, else the platform's folder for user data.
 
-    Raises DpmcError where neither is known.
+    Raises:
+        DpmcError: if neither is known.
     """
     try:
         if folder := os.environ.get("DPMC_HOME"):
@@ -29,12 +30,16 @@ def find_home_folder() -> Path:
         else:
             base, default_folder = os.environ.get("XDG_DATA_HOME"), Path(".local", "share")
         return (Path(base) if base else Path.home() / default_folder) / "dpmc-lab"
-    except RuntimeError:  # no HOME, and a user whom the system does not know
+    except RuntimeError:  # no HOME, and a user unknown to the system
         raise DpmcError("no home folder is known: name a folder in DPMC_HOME") from None
 
 
 def check_file_location(path: Path) -> None:
-    """Raise DpmcError where there is no folder for a file, or a folder in its place."""
+    """Check that a file can be written at a path.
+
+    Raises:
+        DpmcError: if the path is a folder, or its parent folder does not exist.
+    """
     if path.is_dir():
         raise DpmcError(f"{path} is a folder: name a file in it")
     if not path.parent.is_dir():
@@ -42,7 +47,11 @@ def check_file_location(path: Path) -> None:
 
 
 def check_new_file(path: Path) -> None:
-    """Raise DpmcError where a new file cannot be written: told before the work."""
+    """Check that a new file can be written at a path, before the work that fills it.
+
+    Raises:
+        DpmcError: if the file exists, or cannot be written there.
+    """
     if path.exists():
         raise DpmcError(f"{path} is there already: give another name, or remove it first")
     check_file_location(path)
@@ -50,7 +59,11 @@ def check_new_file(path: Path) -> None:
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place only once the block is through."""
+    """Yield a temporary file that replaces `path` only if the block ends without an error.
+
+    Raises:
+        DpmcError: if there is no such folder, or the disk is full.
+    """
     check_file_location(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
     os.close(handle)
@@ -59,7 +72,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o666 & ~_read_umask())
         temporary.replace(path)
-    except OSError as error:  # of a full disk the system does not even name the file
+    except OSError as error:  # if the disk is full, the error does not even name the file
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         reason = os.strerror(error.errno).lower()
@@ -76,7 +89,7 @@ def _read_umask() -> int:
 
 @cache
 def get_version() -> str:
-    """As installed, or of the checkout it runs from."""
+    """Return the version as installed, or else of the checkout from which the program runs."""
     from importlib import metadata
 
     try:

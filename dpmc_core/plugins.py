@@ -1,4 +1,4 @@
-"""Mechanisms in a Python file of one's own: `dpmc fit ... --plugin my_method.py`."""
+"""Mechanisms in a user's own Python file: `dpmc fit ... --plugin my_method.py`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ _loaded_sources: dict[str, bytes] = {}
 
 
 def load_plugin(path: str | Path) -> tuple[type[Mechanism], ...]:
-    """Run a Python file and register the mechanisms it defines; they replace those it had before.
+    """Run a Python file and register the mechanisms it defines, replacing those it had before.
 
     A mechanism is every class of the file with a method `fit`, unless its name begins with an
-    underscore. Raises DpmcError where the file cannot be run or holds none, or as `registry.add`.
+    underscore.
+
+    Raises:
+        DpmcError: if the file cannot be run, defines no mechanism, or defines one that cannot be
+            registered (see `registry.add_mechanisms`).
     """
     file = Path(path)
     try:
@@ -33,13 +37,12 @@ def load_plugin(path: str | Path) -> tuple[type[Mechanism], ...]:
 
 
 def list_loaded_plugins() -> Mapping[str, bytes]:
-    """What was loaded, for another process to `run_plugin`: the text of each file, by its path."""
+    """Return the source of each loaded file by its path, for another process to `run_plugin`."""
     return MappingProxyType(_loaded_sources)
 
 
 def run_plugin(path: str, source: bytes) -> tuple[type[Mechanism], ...]:
-    """As `load_plugin`, with the text of the file at hand: it may have changed on disk
-    meanwhile."""
+    """Do what `load_plugin` does with source already read: the file may have changed since."""
     digest = hashlib.sha256(path.encode()).hexdigest()[:8]
     name = f"dpmc_plugin_{re.sub(r'[^0-9a-zA-Z]', '_', Path(path).stem)}_{digest}"
     previous = sys.modules.get(name)
@@ -69,7 +72,7 @@ def run_plugin(path: str, source: bytes) -> tuple[type[Mechanism], ...]:
 
 
 def format_error(error: BaseException, paths: Collection[str] = _loaded_sources) -> str:
-    """An error in a sentence, with the last line of a plugin on its way."""
+    """Format an error as a sentence, with the last line of a plugin in its traceback."""
     if isinstance(error, DpmcError):
         return str(error)
     text = " ".join(str(error).split())

@@ -1,7 +1,7 @@
 """Splits into training and test ratings over one shared index space.
 
-Public facts pass to both sides unchanged. Official folds need no function here: load their two
-files with `data.read_pair`.
+Public facts pass to both sides unchanged. Official folds need no split: load their two files with
+`data.read_pair`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from dpmc_core.ratings import PublicFacts, Ratings, rank_within_user
 from dpmc_core.settings import serialise_setting
 from dpmc_core.stopping import check_cancelled
 
-# What brings ratings into the form a task is about.
+# The steps that bring ratings into the form that a task needs.
 _TASK_STEPS: Mapping[Task, tuple[Transform, ...]] = {
     Task.BINARY: (Binarise(),),
     Task.RATINGS: (),
     Task.RANKING: (Implicit(),),
 }
-OFFICIAL_SPLIT = "the given test ratings"  # what a problem calls the split of an official pair
-DEFAULT_SEED = 1  # where a person gives none, on the command line and in the app
+OFFICIAL_SPLIT = "the given test ratings"  # `Problem.split` of an official pair
+DEFAULT_SEED = 1  # the default of the command line and of the app
 
 
 def _split_ratings(ratings: Ratings, is_held_out: Bools) -> tuple[Ratings, Ratings]:
@@ -41,7 +41,13 @@ def _split_ratings(ratings: Ratings, is_held_out: Bools) -> tuple[Ratings, Ratin
 
 @dataclass(frozen=True)
 class RandomShare:
-    """Round(share n_obs) ratings chosen uniformly; both sides keep at least one."""
+    """A split that holds out round(share n_obs) ratings at random; both sides keep at least one.
+
+    Attributes:
+        share: share of the ratings that are held out, in 0..1.
+        option: its option on the command line.
+        population: what the share is a share of, in its description.
+    """
 
     share: float = 0.2
     option: ClassVar[str] = "--holdout"
@@ -51,10 +57,12 @@ class RandomShare:
         return f"a random {format_number(self.share)} of {self.population}"
 
     def describe(self, ratings: Ratings) -> str:  # noqa: ARG002
+        """Return a description that completes 'tested on ...'."""
         return str(self)
 
     @property
     def options(self) -> list[str]:
+        """The options of the command line that choose this split."""
         return [self.option, format_number(self.share)]
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
@@ -73,10 +81,10 @@ class RandomShare:
 
 @dataclass(frozen=True)
 class SharePerUser(RandomShare):
-    """A share of every user's ratings, chosen uniformly; one always stays in training.
+    """A split that holds out a share of every user's ratings; one always stays in training.
 
-    A user of n ratings loses floor(share n + U), U uniform on [0, 1): share n on average, also for
-    users with few ratings.
+    A user with n ratings loses floor(share n + U) of them, chosen uniformly, with U uniform on [0,
+    1): share n on average, also for users with few ratings.
     """
 
     option: ClassVar[str] = "--holdout-per-user"
@@ -92,7 +100,7 @@ class SharePerUser(RandomShare):
 
 @dataclass(frozen=True)
 class LeaveLast:
-    """Each user's latest rating (ties in time, or no times at all: a random one).
+    """A split that holds out each user's latest rating; ties, or ratings without times, at random.
 
     A user with a single rating keeps it in training.
     """
@@ -103,11 +111,14 @@ class LeaveLast:
         return "the latest rating of every user"
 
     def describe(self, ratings: Ratings) -> str:
-        """As what it does: without times, or where they order nobody's ratings, it is a draw."""
+        """Return a description that completes 'tested on ...' for these ratings.
+
+        Without times, or if they order nobody's ratings, the split is described as a random draw.
+        """
         same_user = np.diff(ratings.users) == 0
         timed = ratings.times is not None and bool((np.diff(ratings.times)[same_user] != 0).any())
         label = "the latest rating" if timed else "one random rating"
-        has_single_ratings = bool((np.diff(ratings.indptr) == 1).any())  # these keep it in training
+        has_single_ratings = bool((np.diff(ratings.indptr) == 1).any())  # those stay in training
         return f"{label} of every user{' with two or more' if has_single_ratings else ''}"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
@@ -118,8 +129,7 @@ class LeaveLast:
 
 
 # How ratings are held out: split(ratings, rng) returns (train, test) over the same index space.
-# `str(split)` names it, and the name decides the draws; told(ratings) completes 'tested on ...'
-# for some ratings, see `format_split`; options are those of the command line.
+# `str(split)` names the split, and this name seeds its draws; see also `format_split`.
 Split: TypeAlias = RandomShare | LeaveLast
 
 
@@ -127,8 +137,14 @@ Split: TypeAlias = RandomShare | LeaveLast
 class Problem:
     """Prepared training and test ratings over one index space.
 
-    truth: the matrix behind generated ratings, where it is known and still in their units.
-    steps: the preparation as command-line text; split: what the test ratings are, as `Split.told`.
+    Attributes:
+        train: training ratings, of shape (n_users, n_items).
+        test: test ratings, of the same shape.
+        name: the name of the data set.
+        steps: the preparation steps as command-line texts.
+        split: what the test ratings are, as `Split.describe` returns it.
+        truth: factors of the matrix behind generated ratings; None if it is unknown or the
+            preparation changed the unit of the ratings.
     """
 
     train: Ratings
@@ -139,11 +155,21 @@ class Problem:
     truth: Factors | None = None
 
     def check(self, task: Task) -> None:
-        """Raise BadRatings where no model could be measured."""
+        """Check that the metrics of a task can be measured.
+
+        Raises:
+            BadRatings: if no model could be measured.
+        """
         check_measurable(task, self.train, self.test)
 
     def evaluate(self, task: Task, model: Model, rng: np.random.Generator) -> dict[str, float]:
-        """The task's metrics on the test ratings."""
+        """Compute the task's metrics on the test ratings.
+
+        Args:
+            task: what the model predicts.
+            model: the model to evaluate.
+            rng: draws the ranking candidates.
+        """
         return evaluate(task, model, self.train, self.test, rng)
 
 
@@ -156,13 +182,24 @@ def build_problem(
     seed: int = 0,
     name: str = "",
 ) -> Problem:
-    """Split a data set, or take an official pair, and prepare it.
+    """Split a data set, or take an official pair, and prepare both sides.
 
-    The default split is a random fifth, for RANKING the latest rating of every user, without times
-    a random one. Steps are learnt on the training ratings and applied to both. For BINARY, ratings
-    that are not yet -1/+1 are at last cut at the middle of their public range; for RANKING, all
-    ratings count as interactions. Raises BadRatings where a rating is to be predicted and all are
-    the same.
+    Steps are learnt on the training ratings and applied to both sides. For BINARY, ratings that are
+    not yet -1/+1 are finally cut at the middle of their public range; for RANKING, all ratings
+    count as interactions.
+
+    Args:
+        data: a data set, or a pair (training, test).
+        task: what is to be predicted.
+        steps: the preparation steps.
+        split: how ratings are held out. The default is a random fifth; for RANKING it is the latest
+            rating of every user, or a random one without times.
+        seed: decides the split.
+        name: replaces the name of the data set.
+
+    Raises:
+        BadRatings: if ratings are to be predicted and all of them are equal.
+        InvalidSetting: if a split is given for an official pair.
     """
     check_number("seed", seed, at_least=0, integer=True)
     truth = None
@@ -181,7 +218,7 @@ def build_problem(
     check_varied(task, train)
     initial_public = train.public
     train, prepared_test, step_texts = _prepare_ratings(task, steps, train, test)
-    assert prepared_test is not None  # a test set went in
+    assert prepared_test is not None  # because a test set was passed
     same_units = train.shape == initial_public.shape and (train.public.low, train.public.high) == (
         initial_public.low,
         initial_public.high,
@@ -197,9 +234,13 @@ def build_problem(
 
 
 def check_varied(task: Task, train: Ratings) -> None:
-    """Clicks and the like can only be ranked: whoever says their one value is always right.
+    """Check that training ratings are not all equal, unless they are to be ranked.
 
-    Not asked of what is released: to refuse would be to tell something of the ratings.
+    If all ratings have one value, as clicks do, predicting that value is always right. The check is
+    not made for what is released, because a refusal would reveal something about the ratings.
+
+    Raises:
+        BadRatings: if the task is not ranking and all ratings are equal.
     """
     if task is not Task.RANKING and len(train) and bool((train.values == train.values[0]).all()):
         raise BadRatings(
@@ -211,10 +252,10 @@ def check_varied(task: Task, train: Ratings) -> None:
 def prepare_all_ratings(
     ratings: Ratings, task: Task, steps: Sequence[Transform] = ()
 ) -> tuple[Ratings, tuple[str, ...]]:
-    """All ratings, none held out, prepared as `build_problem` prepares them; and the steps.
+    """Prepare all ratings, none held out, as `build_problem` does; return them and the steps.
 
-    The facts and steps are those of any ratings: whether these had the task's form before is not in
-    them. To bring ratings into the form they have changes no value.
+    The returned facts and steps do not depend on whether the ratings already had the form that the
+    task needs. Bringing ratings into the form they already have changes no value.
     """
     prepared, _, _ = _prepare_ratings(task, steps, ratings)
     task_steps = _TASK_STEPS[task]
@@ -228,9 +269,10 @@ def prepare_all_ratings(
 def prepare_public_facts(
     public: PublicFacts, task: Task, steps: Sequence[Transform] = ()
 ) -> PublicFacts:
-    """Public facts once the steps and what the task needs are applied, as `build_problem` has it.
+    """Return public facts after the steps and those that the task needs, as in `build_problem`.
 
-    No rating is looked at: RANKING means 0..1, though ratings that are all 1 keep another range.
+    No rating is read: RANKING means the range 0..1, although `build_problem` leaves ratings that
+    are all 1 in their own range.
     """
     for step in (*steps, *_TASK_STEPS[task]):
         public = step.transform_facts(public)
@@ -240,7 +282,7 @@ def prepare_public_facts(
 def _prepare_ratings(
     task: Task, steps: Sequence[Transform], train: Ratings, test: Ratings | None = None
 ) -> tuple[Ratings, Ratings | None, tuple[str, ...]]:
-    """Both sides after the steps and the one that the task needs; all steps as text."""
+    """Return both sides after the steps and the one that the task needs, and all steps as text."""
     steps = [step.for_ratings(train) for step in steps]
     train, test = apply_steps(steps, train, test)
     is_signed = (train.public.low, train.public.high) == (-1, 1)
@@ -255,27 +297,27 @@ def _prepare_ratings(
 
 
 def choose_default_split(task: Task) -> Split:
-    """What is held out where nobody says: clicks come in time, ratings at any time."""
+    """Return the default split of a task: clicks come in order of time, ratings at any time."""
     return LeaveLast() if task is Task.RANKING else RandomShare()
 
 
 def choose_default_task(ratings: Ratings) -> Task:
-    """What to predict where nobody says."""
+    """Return the default task of ratings: ranking for clicks, else predicting ratings."""
     return Task.RANKING if ratings.has_only_clicks else Task.RATINGS
 
 
 def format_split(split: str) -> str:
-    """A split for people: 'a random 20 % of the ratings' where a problem's says 0.2."""
+    """Format the split of a problem for display, with its share in percent."""
     match = re.fullmatch(r"a random ([\d.e-]+) of (.*)", split)
     if match is None:
         return split
     share = f"{100 * float(match[1]):g} % of {match[2]}"
-    # Of one user a whole number is held out, rounded up or down at random, and never all.
+    # The number for one user is rounded up or down at random, and never all are held out.
     return f"a random {share}" if match[2] == "the ratings" else f"about {share}, drawn at random"
 
 
 def is_ranking_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
-    """Whether only who took what will matter: then a file of ratings needs no public range."""
+    """Return whether only the presence of ratings matters, so that their file needs no range."""
     shaping_steps = {
         text for text in steps if not text.startswith(("top-items", "cap", "features"))
     }
@@ -285,9 +327,12 @@ def is_ranking_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
 def format_command_options(
     reading: Mapping[str, Any], steps: Iterable[str], split: Split | None
 ) -> list[str]:
-    """The command line's options for reading, preparing and splitting data.
+    """Return the options of the command line for reading, preparing and splitting data.
 
-    reading: as `data.load` takes it; steps: as command-line text; split: None where none is given.
+    Args:
+        reading: reading options, as `data.load` takes them.
+        steps: the preparation steps as command-line texts.
+        split: the split; None if none was given.
     """
     chosen = {
         name: serialise_setting(value)
@@ -295,7 +340,7 @@ def format_command_options(
         if value is not None and not name.startswith("max_")
     }
     options = []
-    if "low" in chosen:  # with = because it may begin with a minus
+    if "low" in chosen:  # with = because the value may begin with a minus
         ends = (format_number(chosen.pop(end)) for end in ("low", "high"))
         options.append(f"--range={':'.join(ends)}")
     for name, value in chosen.items():
@@ -306,7 +351,7 @@ def format_command_options(
 
 
 def create_generator(seed: int, key: str) -> np.random.Generator:
-    """The generator of one unit of work: seed and key decide, nothing else does."""
+    """Create the random generator of one unit of work; only the seed and the key determine it."""
     digest = hashlib.sha256(key.encode()).digest()
     return np.random.default_rng(
         np.random.SeedSequence([seed, int.from_bytes(digest[:16], "little")])

@@ -1,4 +1,4 @@
-"""The data model: sparse, validated ratings and the facts about them that are public."""
+"""The data model: sparse, validated ratings and the public facts about them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,21 @@ if TYPE_CHECKING:
 Index = NDArray[np.int32]
 T = TypeVar("T")
 
-_RATINGS_PER_BATCH = 50_000  # ratings among which places are drawn
+_RATINGS_PER_BATCH = 50_000  # ratings that are hashed and sorted at once
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicFacts:
-    """What is known before any rating is read: sizes, the rating range, an enforced cap.
+    """What is known before any rating is read.
 
-    users, items: matrix shape. low, high: the public rating range, in rating points.
-    cap: the most ratings any user can have, only where the input was already capped.
-    available_features: facts about every item that come with the data, each with its number of
-    columns; features: those of them that are used.
+    Attributes:
+        users: number of rows of the matrix.
+        items: number of columns of the matrix.
+        low: lower end of the public rating range, in rating points.
+        high: upper end of the public rating range, in rating points.
+        cap: the largest number of ratings of any user, set only if the input was capped.
+        features: the item features that are used, as pairs of a name and its number of columns.
+        available_features: the item features that come with the data, as such pairs.
     """
 
     users: int
@@ -51,7 +55,7 @@ class PublicFacts:
         check_range(self.low, self.high)
         if self.cap is not None:
             check_number("cap on ratings per user", self.cap, at_least=1, integer=True)
-        # Equal facts must print alike, whatever number types they came in: fingerprints hash them.
+        # Equal facts must print alike whatever their number types: fingerprints hash the text.
         field_types = {"users": int, "items": int, "low": float, "high": float, "cap": int}
         for name, kind in field_types.items():
             value = getattr(self, name)
@@ -61,18 +65,19 @@ class PublicFacts:
             object.__setattr__(self, name, pairs)
 
     def as_dict(self) -> dict[str, Any]:
-        """What results depend on, as plain JSON values."""
+        """Return the facts on which results depend, as plain JSON values."""
         values = dataclasses.asdict(self)
         del values["available_features"]
         return values if self.features else {k: v for k, v in values.items() if k != "features"}
 
     @property
     def columns(self) -> int:
-        """How many columns the features of an item have."""
+        """Number of columns of the used item features together."""
         return sum(columns for _, columns in self.features)
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Shape of the matrix, (n_users, n_items)."""
         return self.users, self.items
 
     @property
@@ -82,7 +87,7 @@ class PublicFacts:
 
     @property
     def half_width(self) -> float:
-        """How far a rating can lie from the middle of the range, in rating points."""
+        """Largest distance of a rating from the middle of the range, in rating points."""
         return self.width / 2
 
     @property
@@ -94,18 +99,21 @@ class PublicFacts:
 class Origin(enum.Enum):
     """How it is known which users and items there are."""
 
-    DECLARED = "declared"  # their numbers came with the ratings: whoever built them vouches
-    PUBLIC = "public"  # of a public or a generated set
+    DECLARED = "declared"  # their numbers were given by the code that built the ratings
+    PUBLIC = "public"  # those of a public or a generated set
     LISTED = "given"  # listed beside the ratings
-    FROM_DATA = "from-data"  # read off the ratings, and said to be public
-    READ = "read"  # read off the ratings, and nobody has said anything
+    FROM_DATA = "from-data"  # read off the ratings, and declared public
+    READ = "read"  # read off the ratings, without any declaration
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Which users and items there are, on which the shape of everything published rests.
+    """Which users and items exist, on which the shape of everything published rests.
 
-    source: the set, of a public one. users_listed: False where their number alone is given.
+    Attributes:
+        origin: how that is known.
+        source: the name of a public or generated set.
+        users_listed: whether the users are listed; False if only their number is given.
     """
 
     origin: Origin = Origin.DECLARED
@@ -119,7 +127,7 @@ class Catalogue:
 
     @property
     def condition(self) -> str:
-        """On what a certificate rests that covers whether a rating exists, in words."""
+        """The condition of a guarantee that covers whether a rating exists, as a clause."""
         users = "the list of users" if self.users_listed else "the number of users"
         return {
             Origin.DECLARED: "certified given that the numbers of users and items were known"
@@ -140,7 +148,7 @@ class ColumnRoles:
 
     Attributes:
         names: pairs of a role ("user", "item", "rating", "time") and its column's name, written as
-            in the file, or "column 2" where the file has no header. Empty for generated data.
+            in the file, or "column 2" if the file has no header. Empty for generated data.
         guessed: the roles that neither the header names unmistakably nor a person has chosen.
     """
 
@@ -149,40 +157,60 @@ class ColumnRoles:
 
 
 class UserData:
-    """What a fit asks of users, all of whom are in one place; elsewhere they lie in partitions.
+    """The operations of a fit on the data of users, which may lie in one place or in partitions.
 
-    A fit that reaches ratings through public facts and these three methods alone runs on either.
-    function(what is held of some whole users, *state) looks at one user's row at a time and draws
-    nothing, so that it gives the same however often it is called, and on any partition. state: of
-    what was published.
+    A fit that reaches ratings only through public facts and the three methods below runs on both.
+    Each method takes a function(local data of some users, *state) that treats one user's row at a
+    time and draws nothing, so that its result is the same however often it is called and on any
+    partition. The state consists of published values.
     """
 
     @property
     def local_data(self) -> Any:
+        """The data that the functions receive."""
         return self
 
     def sum_over_users(self, function: Callable[..., T], *state: Any) -> T:
-        """The sum over all users: of an array, a number, or a tuple of them. Private until a
-        release has published it."""
+        """Sum a function's results over all users; the sum is private until a release publishes it.
+
+        Args:
+            function: returns an array, a number, or a tuple of them.
+            state: further arguments of the function.
+        """
         return function(self.local_data, *state)
 
     def map_users(self, function: Callable[..., Any], *state: Any) -> UserData:
-        """What the function gives, held where its users are."""
+        """Apply a function to the data of users; its result stays with the users.
+
+        Args:
+            function: returns anything that is computed user by user.
+            state: further arguments of the function.
+        """
         return UserResults(function(self.local_data, *state))
 
     def build_model(self, function: Callable[..., T], *state: Any) -> T:
-        """A model whose users' own side is computed where they are."""
+        """Build a model whose user factors are computed where the users' data lies.
+
+        Args:
+            function: returns the model.
+            state: further arguments of the function.
+        """
         return function(self.local_data, *state)
 
 
 @dataclass(frozen=True, eq=False)
 class UserResults(UserData):
-    """What was computed of users and stays with them."""
+    """What was computed from users' data and stays with the users.
+
+    Attributes:
+        value: the result of the function.
+    """
 
     value: Any
 
     @property
     def local_data(self) -> Any:
+        """The result of the function."""
         return self.value
 
 
@@ -190,14 +218,23 @@ class UserResults(UserData):
 class Ratings(UserData):
     """Observed cells of a users x items matrix, sorted by user, then item. Build with `build`.
 
-    users, items: int32 arrays of length n_obs; values: float64, in rating points.
-    times: int64 Unix seconds, or None. user_ids, item_ids: the names in the source, by index.
-    titles: item titles, by index. prepared: data-dependent steps that made these ratings, in words.
-    catalogue: how it is known which users and items there are; no part of the fingerprint.
-    columns: the file's columns that these ratings came from; no part of the fingerprint.
-    item_features: what is publicly known of the items, by name, each items x columns of mean square
-    one or so; features_digest: a digest of it where somebody gave it with them. user_positions: of
-    a partition, where its users stand among all.
+    Attributes:
+        users: array of shape (n_obs,), int32 user indices.
+        items: array of shape (n_obs,), int32 item indices.
+        values: array of shape (n_obs,), float64, in rating points.
+        public: the public facts.
+        times: array of shape (n_obs,), int64 Unix seconds; or None.
+        user_ids: names of the users in the source, by index.
+        item_ids: names of the items in the source, by index.
+        titles: titles of the items, by index.
+        prepared: the data-dependent steps that produced these ratings, as phrases.
+        catalogue: how it is known which users and items exist; not part of the fingerprint.
+        item_features: public item features by name, each of shape (n_items, n_columns) and of mean
+            square about 1.
+        features_digest: digest of the item features, if a person gave them with the ratings.
+        user_positions: array of shape (n_users,), the positions of a partition's users among all
+            users; None if there are no partitions.
+        columns: the columns of the file that these ratings came from; not part of the fingerprint.
     """
 
     users: Index
@@ -216,7 +253,7 @@ class Ratings(UserData):
     columns: ColumnRoles = ColumnRoles()
 
     def __post_init__(self) -> None:
-        # The certified values of whole users rest on the cap, so no route may get around it.
+        # The certified values of whole users rest on the cap, so every instance is checked.
         cap = self.public.cap
         if cap is not None and len(self) > cap:
             counts = np.bincount(self.users)
@@ -238,7 +275,19 @@ class Ratings(UserData):
         times: ArrayLike | None = None,
         **names: Any,
     ) -> Ratings:
-        """Validate and sort. Raises BadRatings for the first thing wrong, with its place."""
+        """Validate and sort ratings.
+
+        Args:
+            users: array of shape (n_obs,), user indices from 0.
+            items: array of shape (n_obs,), item indices from 0.
+            values: array of shape (n_obs,), in rating points.
+            public: the public facts.
+            times: array of shape (n_obs,), Unix seconds; or None.
+            names: further fields of the class.
+
+        Raises:
+            BadRatings: for the first fault, with its place.
+        """
         user_array, item_array = np.asarray(users), np.asarray(items)
         value_array = _as_numbers("ratings", values, float)
         if not (
@@ -265,10 +314,7 @@ class Ratings(UserData):
         if (np.diff(cell_indices) <= 0).any():
             order = np.argsort(cell_indices, kind="stable")
             cell_indices, user_array, item_array, value_array = (
-                cell_indices[order],
-                user_array[order],
-                item_array[order],
-                value_array[order],
+                array[order] for array in (cell_indices, user_array, item_array, value_array)
             )
             duplicates = np.flatnonzero(np.diff(cell_indices) == 0)
             if len(duplicates):
@@ -293,6 +339,7 @@ class Ratings(UserData):
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Shape of the matrix, (n_users, n_items)."""
         return self.public.shape
 
     @property
@@ -302,35 +349,36 @@ class Ratings(UserData):
 
     @property
     def has_only_clicks(self) -> bool:
-        """Whether all ratings are 1: interactions, as ranking takes them."""
+        """Whether all ratings are 1, as those of interactions are."""
         return bool((self.values == 1.0).all())
 
     @cached_property
     def indptr(self) -> Ints:
-        """Where each user's ratings start: user u owns positions indptr[u]:indptr[u+1]."""
+        """Array of shape (n_users + 1,): user u has the positions indptr[u]:indptr[u+1]."""
         return np.searchsorted(self.users, np.arange(self.public.users + 1, dtype=np.int32))
 
     @cached_property
     def matrix(self) -> csr_array:
-        """The ratings as a users x items CSR array (an observed zero stays stored)."""
+        """The ratings as a CSR array of shape (n_users, n_items); an observed zero stays stored."""
         from scipy.sparse import csr_array
 
         return csr_array((self.values, self.items, self.indptr), shape=self.shape)
 
     @property
     def used_features(self) -> list[Floats]:
-        """What is used of the facts about the items, each items x columns."""
+        """The item features that are used, each of shape (n_items, n_columns)."""
         return [self.item_features[name] for name, _ in self.public.features]
 
     @cached_property
     def features(self) -> Floats:
-        """All of them side by side: items x public.columns."""
+        """The used item features side by side, of shape (n_items, public.columns)."""
         return np.hstack([np.zeros((self.public.items, 0)), *self.used_features])
 
     @cached_property
     def fingerprint(self) -> str:
-        """Content hash (16 hex digits) of cells, values and public facts; names do not count."""
+        """Content hash (16 hex digits) of cells, values and public facts, without names."""
         public = self.public
+        # A range of 1 must be hashed like one of 1.0.
         hashed_facts = (
             public.users,
             public.items,
@@ -338,7 +386,7 @@ class Ratings(UserData):
             float(public.high),
             public.cap,
             self.prepared,
-        )  # 1 is 1.0
+        )
         digest = hashlib.sha256(repr(hashed_facts).encode())
         used_arrays = [self.features] if self.public.features else []
         for array in (self.users, self.items, self.values, *used_arrays):
@@ -346,7 +394,14 @@ class Ratings(UserData):
         return digest.hexdigest()[:16]
 
     def select(self, keep: NDArray[Any]) -> Ratings:
-        """The ratings at a boolean mask or sorted positions, same users, items and public facts."""
+        """Return the ratings at some positions, with the same users, items and public facts.
+
+        Args:
+            keep: boolean mask of shape (n_obs,), or sorted positions.
+
+        Raises:
+            BadRatings: if no rating is left.
+        """
         selected = dataclasses.replace(
             self,
             users=self.users[keep],
@@ -359,7 +414,11 @@ class Ratings(UserData):
         return selected
 
     def select_items(self, positions: NDArray[np.int32]) -> Ratings:
-        """The ratings of the items with a place >= 0, over these items, in their order."""
+        """Return the ratings of some items, re-indexed in their order.
+
+        Args:
+            positions: array of shape (n_items,), the new index of each item; -1 drops the item.
+        """
         selected, retained = self.select(positions[self.items] >= 0), np.flatnonzero(positions >= 0)
         item_ids, titles = (
             None if names is None else tuple(names[k] for k in retained.tolist())
@@ -377,7 +436,12 @@ class Ratings(UserData):
     def with_item_features(
         self, item_features: Mapping[str, Floats], *, digest: str = ""
     ) -> Ratings:
-        """The same ratings with facts about the items beside them; each items x columns."""
+        """Return the same ratings with item features available.
+
+        Args:
+            item_features: arrays of shape (n_items, n_columns), by name.
+            digest: digest of the features, if a person gave them.
+        """
         available = tuple((name, columns.shape[1]) for name, columns in item_features.items())
         public = dataclasses.replace(self.public, available_features=available)
         return dataclasses.replace(
@@ -386,23 +450,32 @@ class Ratings(UserData):
 
     @property
     def used_feature_names(self) -> list[str]:
-        """The names of the facts that are used."""
+        """The names of the item features that are used."""
         return [name for name, _ in self.public.features]
 
     def use_features(self, names: Sequence[str]) -> Ratings:
-        """The same ratings with these facts used. Raises KeyError for one that is not there."""
+        """Return the same ratings with these item features used.
+
+        Raises:
+            KeyError: if a feature is not available.
+        """
         used = tuple((name, self.item_features[name].shape[1]) for name in names)
         return dataclasses.replace(self, public=dataclasses.replace(self.public, features=used))
 
 
 def number_ids(count: int) -> tuple[str, ...]:
-    """Ids of users or items, or names of columns, that have none: 1, 2, ..., count."""
+    """Return the ids 1, 2, ..., count of users, items or columns without names."""
     return tuple(map(str, range(1, count + 1)))
 
 
 def index_most_rated(ratings: Ratings, count: int) -> NDArray[np.int32]:
-    """Where each item is among the `count` most rated ones (ties: the lower index), -1 for one that
-    is not."""
+    """Return the index of each item among the `count` most rated ones, and -1 for the others.
+
+    Ties are broken by the lower index.
+
+    Returns:
+        Array of shape (n_items,), indices in the order of the items.
+    """
     counts = np.bincount(ratings.items, minlength=ratings.public.items)
     top_items = np.sort(np.argsort(-counts, kind="stable")[:count])
     positions = np.full(len(counts), -1, dtype=np.int32)
@@ -411,9 +484,18 @@ def index_most_rated(ratings: Ratings, count: int) -> NDArray[np.int32]:
 
 
 def draw_cap_mask(ratings: Ratings, count: int, key: int) -> Bools:
-    """Which ratings stay where each user keeps at most `count`, chosen at random.
+    """Choose at most `count` ratings of each user at random.
 
-    A cell's place is a hash of (key, user, item): other users' ratings never matter.
+    The order of a user's cells is a hash of (key, user, item), so other users' ratings never
+    matter.
+
+    Args:
+        ratings: the ratings.
+        count: the largest number of ratings a user keeps.
+        key: seed of the hash.
+
+    Returns:
+        Mask of shape (n_obs,), True for ratings that stay.
     """
     counts, retained = np.diff(ratings.indptr), np.ones(len(ratings), dtype=bool)
     for users in group_rows_by_length(np.where(counts > count, counts, 0), _RATINGS_PER_BATCH):
@@ -428,14 +510,18 @@ def draw_cap_mask(ratings: Ratings, count: int, key: int) -> Bools:
 
 
 def hash_cells(ratings: Ratings, key: int) -> NDArray[np.uint64]:
-    """A number for each cell that looks random; the same whatever partition the user is in."""
+    """Return a pseudorandom number for each rated cell, the same in any partition of the users.
+
+    Returns:
+        Array of shape (n_obs,), uniform over 64-bit integers.
+    """
     return _hash_user_items(ratings, ratings.users, ratings.items, key)
 
 
 def _hash_user_items(
     ratings: Ratings, users: NDArray[Any], items: NDArray[Any], key: int
 ) -> NDArray[np.uint64]:
-    """Of cells of these ratings, whose users count as where they stand among all."""
+    """Hash cells; users of a partition count by their position among all users."""
     offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
     user_indices = users if ratings.user_positions is None else ratings.user_positions[users]
     cell = user_indices.astype(np.uint64) * np.uint64(ratings.public.items) + items.astype(
@@ -445,8 +531,15 @@ def _hash_user_items(
 
 
 def group_rows_by_length(counts: Ints, max_entries: int) -> Iterator[Ints]:
-    """Which rows have any of so many cells, in groups of similar length and `max_entries` cells or
-    so."""
+    """Yield rows in groups of similar length, each of about `max_entries` entries in all.
+
+    Args:
+        counts: array of shape (n_rows,), number of entries of each row.
+        max_entries: the approximate limit of a group; a longer row is a group of its own.
+
+    Yields:
+        Arrays of row indices; empty rows are left out.
+    """
     order = np.argsort(counts, kind="stable")
     order = order[counts[order] > 0]
     lengths = counts[order]
@@ -461,8 +554,16 @@ def group_rows_by_length(counts: Ints, max_entries: int) -> Iterator[Ints]:
 
 
 def rank_within_user(ratings: Ratings, *keys: NDArray[Any]) -> Ints:
-    """Each rating's place (0, 1, ...) within its user's row, ordered by the last of the keys, ties
-    by the one before it and at last by the item."""
+    """Rank the ratings (0, 1, ...) of each user.
+
+    Args:
+        ratings: the ratings.
+        keys: arrays of shape (n_obs,); the last one decides the order, ties are broken by the one
+            before it and finally by the item.
+
+    Returns:
+        Array of shape (n_obs,), the rank of each rating within its user's row.
+    """
     order = np.lexsort((*keys, ratings.users))
     rank = np.empty(len(ratings), dtype=np.int64)
     rank[order] = np.arange(len(ratings)) - ratings.indptr[ratings.users[order]]
@@ -478,9 +579,8 @@ def _as_numbers(name: str, column: ArrayLike, kind: type[Any]) -> NDArray[Any]:
 
 
 def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -> None:
-    is_invalid = ~(
-        (values >= public.low) & (values <= public.high)
-    )  # NaN compares false: also wrong
+    # NaN compares false, so it is invalid too.
+    is_invalid = ~((values >= public.low) & (values <= public.high))
     if is_invalid.any():
         first = int(np.argmax(is_invalid))
         value = float(values[first])

@@ -1,4 +1,4 @@
-"""Every method by its command-line id: baselines and mechanisms alike."""
+"""Every method, baselines and mechanisms alike, by its command-line id."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "dpmc_lab.mechanisms"  # where an installed package names its mechanisms
 
-# The best this program does without privacy: what the price of privacy is measured against.
+# The best methods without privacy, against which the price of privacy is measured.
 NONPRIVATE_REFERENCES: Mapping[Task, str] = {
     Task.BINARY: "reference-binary",
     Task.RATINGS: "reference-ratings",
     Task.RANKING: "reference-ranking",
 }
 
-# What public facts and one's own ratings reach: the guess beside methods that use both.
+# Baselines that use public facts and a user's own ratings, for methods that use both.
 WITHOUT_OTHERS_BASELINES: Mapping[Task, str] = {
     Task.RATINGS: "alone",
     Task.RANKING: "alone-ranking",
 }
 
-# Methods with this baseline may have any of these, whichever does best without its noise.
+# Methods with this baseline may have any of these, whichever is best without its noise.
 BASELINE_ALTERNATIVES: Mapping[str, tuple[str, ...]] = {
     "private-own-mean": ("private-constant", "private-own-mean", "private-alone")
 }
@@ -52,19 +52,17 @@ _REQUIRED_VARIABLES = {
 
 
 def find_mechanism_classes(module: ModuleType) -> list[type[Mechanism]]:
-    """The classes with an id that a module defines, in order."""
+    """Return the classes with an id that a module defines, in order."""
     classes = (value for value in vars(module).values() if isinstance(value, type))
     return [cls for cls in classes if cls.__module__ == module.__name__ and "id" in vars(cls)]
 
 
 class _Mechanisms(Mapping[str, type[Mechanism]]):
-    """Those of this package, then of installed packages, then what `add_mechanisms` was given.
+    """Methods of this package, then of installed packages, then those added by `add_mechanisms`.
 
-    Until somebody looks at all of them, one is had without the others. Packages are asked then, not
-    before, because they import this one themselves. What is wrong with a package is kept in
-    `broken`, a sentence each: the others work without it.
-
-    own: the methods of this package, those likely to have an id first.
+    Until all methods are requested, a single one is loaded without the others. Packages are
+    imported only then, because they import this one themselves. If a package cannot be loaded,
+    `broken` holds a sentence about it, and the other methods work without it.
     """
 
     def __init__(self, find_classes: Callable[[str], Iterable[type[Mechanism]]]) -> None:
@@ -92,7 +90,11 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
     def replace(
         self, removed: Collection[type[Mechanism]], added: Sequence[type[Mechanism]]
     ) -> None:
-        """Put `added` in the place of `removed`, all or none. Raises DpmcError."""
+        """Replace some classes by others, all or none of them.
+
+        Raises:
+            DpmcError: if a class is no valid mechanism or its id is taken.
+        """
         with self._lock:
             classes = {id: cls for id, cls in self._load_all().items() if cls not in removed}
             for cls in added:
@@ -132,9 +134,9 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
 
 
 def _find_in_files(id: str) -> Iterator[type[Mechanism]]:
-    """A method of this package is a class with an `id` in a file of `mechanisms`.
+    """Yield the classes with an `id` in the files of `mechanisms`, likely files for this id first.
 
-    File by file, first what says `id`: text is only where to look first, classes tell.
+    A file whose text mentions the id is read first.
     """
 
     def lacks_id(name: str) -> bool:
@@ -149,23 +151,29 @@ def _find_in_files(id: str) -> Iterator[type[Mechanism]]:
         yield from find_mechanism_classes(import_module(f"{files.__name__}.{name}"))
 
 
-# The command line, the app, the contract test and the table of guarantees read this mapping: task
-# by task, in the order of their `place`.
+# The command line, the app, the contract test and the table of guarantees read this mapping, task
+# by task in the order of `list_order`.
 _TASKS = list(Task)
 MECHANISMS = _Mechanisms(_find_in_files)
 
 
 def add_mechanisms(*mechanisms: type[Mechanism]) -> None:
-    """Make methods known by their ids beside those of this package, all or none of them.
+    """Register methods by their ids beside those of this package, all or none of them.
 
-    Raises DpmcError for what is missing or taken: class variables, a frozen keyword-only dataclass
-    whose fields are settings, and a twin and a floor without noise for the same task.
+    Raises:
+        DpmcError: if a class variable is missing, a class is no frozen keyword-only dataclass whose
+            fields are settings, an id is taken, or the nonprivate counterpart or the baseline is no
+            method for the same task.
     """
     MECHANISMS.replace((), mechanisms)
 
 
 def get_mechanism(id: str) -> type[Mechanism]:
-    """The class of a method. Raises InvalidSetting with the nearest names."""
+    """Return the class of a method.
+
+    Raises:
+        InvalidSetting: if the id is unknown, with the closest ids as a hint.
+    """
     if id not in MECHANISMS:
         unknown = unknown_name_error("mechanism", id, MECHANISMS, listing_command="dpmc list")
         hint = "; ".join([unknown.hint, *MECHANISMS.broken])
@@ -174,24 +182,24 @@ def get_mechanism(id: str) -> type[Mechanism]:
 
 
 def has_setting(mechanism: type[Mechanism], name: str) -> bool:
-    """Whether the class declares a setting of that name."""
+    """Return whether a mechanism class declares a setting of that name."""
     return any(s.name == name for s in list_settings(mechanism))
 
 
 def adds_noise(mechanism: type[Mechanism]) -> bool:
-    """Whether it has a privacy budget; a method without one adds no noise."""
+    """Return whether a method has a privacy budget; one without a budget adds no noise."""
     return has_setting(mechanism, "epsilon")
 
 
 def list_private_mechanisms(task: Task) -> tuple[str, ...]:
-    """Ids of the mechanisms with an epsilon for a task, in the order above."""
+    """Return the ids of a task's mechanisms with an epsilon, in the order of `MECHANISMS`."""
     return tuple(id for id, cls in MECHANISMS.items() if cls.task is task and adds_noise(cls))
 
 
 def list_suitable_mechanisms(*, clicks: bool = False) -> tuple[str, ...]:
-    """Ids of the mechanisms that make sense for ratings, or for clicks.
+    """Return the ids of the private mechanisms that make sense for ratings, or for clicks.
 
-    Clicks (all of value 1) can only be ranked; ratings can be ranked too, as interactions.
+    Clicks (ratings that are all 1) can only be ranked; ratings can be ranked too, as interactions.
     """
     ranking = list_private_mechanisms(Task.RANKING)
     return (
@@ -202,16 +210,24 @@ def list_suitable_mechanisms(*, clicks: bool = False) -> tuple[str, ...]:
 
 
 def list_tasks(ids: Iterable[str]) -> list[Task]:
-    """What these mechanisms predict, in their order."""
+    """Return the tasks of some mechanisms, in their order and without repetition."""
     return list(dict.fromkeys(get_mechanism(id).task for id in ids))
 
 
 def create(
     id: str, *, epsilon: float | None = None, delta: float | None = None, **settings: Any
 ) -> Mechanism:
-    """An instance; epsilon and delta are checked always and reach only the classes that have them.
+    """Create a mechanism with settings.
 
-    Raises InvalidSetting for an unknown id or setting, a required one left out, or a bad value.
+    Args:
+        id: the mechanism's id.
+        epsilon: privacy budget; checked always, and passed on only if the class has that setting.
+        delta: likewise.
+        settings: further settings by name.
+
+    Raises:
+        InvalidSetting: if the id or a setting is unknown, a required setting is missing, or a value
+            is invalid.
     """
     cls = get_mechanism(id)
     if epsilon is not None:
@@ -233,24 +249,24 @@ def create(
 
 
 def get_published_settings(id: str) -> PublishedSettings:
-    """The settings that a method has in its paper; none for one that is nobody's."""
+    """Return the settings that a method has in its paper; none if it comes from no paper."""
     return getattr(get_mechanism(id), "published_settings", Mechanism.published_settings)
 
 
 def get_short_name(id: str) -> str:
-    """What a method is called in a narrow place."""
+    """Return the name of a method for narrow columns."""
     return getattr(get_mechanism(id), "short", "") or get_mechanism(id).name
 
 
 def get_style(id: str) -> Style:
-    """How a method is drawn; one without a style, or not known here, the same way every time."""
+    """Return the style of a method; one without a style, or an unknown one, keeps the same one."""
     return getattr(MECHANISMS.get(id), "style", None) or pick_style(id)
 
 
 def find_changed_settings(id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Of settings as plain JSON values, those that are not the method's defaults.
+    """Return those of a method's settings, as plain JSON values, that differ from its defaults.
 
-    Of a method unknown here: all of them.
+    All settings of an unknown method are returned.
     """
     declared = list_settings(MECHANISMS[id]) if id in MECHANISMS else ()
     defaults = {s.name: serialise_setting(s.default) for s in declared}
@@ -262,7 +278,7 @@ def find_changed_settings(id: str, settings: Mapping[str, Any]) -> dict[str, Any
 
 
 def _check_class(candidate: object) -> None:
-    """Raise DpmcError unless it is a class that has the form of a mechanism."""
+    """Check that an object is a class that has the form of a mechanism."""
     if not isinstance(candidate, type):
         raise DpmcError(f"a mechanism must be a class, got {candidate!r}")
     cls: Any = candidate
@@ -304,10 +320,8 @@ def _check_class(candidate: object) -> None:
 
 
 def _check_counterparts(cls: type[Mechanism], classes: Mapping[str, type[Mechanism]]) -> None:
-    for role, id in (
-        ("nonprivate_counterpart", cls.nonprivate_counterpart),
-        ("baseline", cls.baseline),
-    ):
+    for role in ("nonprivate_counterpart", "baseline"):
+        id = getattr(cls, role)
         counterpart = classes.get(id)
         qualifier = "without noise " if role == "nonprivate_counterpart" else ""
         if (
@@ -322,7 +336,7 @@ def _check_counterparts(cls: type[Mechanism], classes: Mapping[str, type[Mechani
 
 
 def list_possible_baselines(cls: type[Mechanism], steps: Iterable[str]) -> tuple[str, ...]:
-    """Ids of the baselines that a method may have on ratings prepared so."""
+    """Return the ids of the baselines that a method may have on ratings with this preparation."""
     with_features = can_use_item_features(cls) and has_features_step(steps)
     if cls.baseline in BASELINE_ALTERNATIVES:
         return tuple(
@@ -338,10 +352,14 @@ def list_possible_baselines(cls: type[Mechanism], steps: Iterable[str]) -> tuple
 def choose_baseline(
     cls: type[Mechanism], steps: Iterable[str], errors: Mapping[str, float] = MappingProxyType({})
 ) -> str:
-    """The baseline of a method: of several the one whose error is least without noise.
+    """Choose the baseline of a method: of several, the one with the least error without noise.
 
-    errors: of methods by id, as far as they are known. So one data set and task have one baseline
-    at every epsilon.
+    One data set and task thus have the same baseline at every epsilon.
+
+    Args:
+        cls: the class of the method.
+        steps: the preparation as command-line texts.
+        errors: errors of methods by id, as far as they are known.
     """
     ids = list_possible_baselines(cls, steps)
     evaluated = [id for id in ids if get_mechanism(id).nonprivate_counterpart in errors]
@@ -351,8 +369,11 @@ def choose_baseline(
 
 
 def list_baselines(cls: type[Mechanism], steps: Sequence[str]) -> tuple[str, ...]:
-    """Ids of the baselines that run beside a method: what `choose_baseline` chooses from and by,
-    and where features are used these alone."""
+    """Return the ids of the baselines that run beside a method.
+
+    If there are several, they include the counterparts without noise by which `choose_baseline`
+    chooses, and with item features the baseline without other users' data.
+    """
     baselines = list_possible_baselines(cls, steps)
     if len(baselines) > 1:
         baselines += tuple(get_mechanism(id).nonprivate_counterpart for id in baselines)
@@ -361,16 +382,20 @@ def list_baselines(cls: type[Mechanism], steps: Sequence[str]) -> tuple[str, ...
 
 
 def list_comparison_methods(cls: type[Mechanism]) -> tuple[str, ...]:
-    """Ids of what stands beside a method: baselines without and with facts, twin and reference."""
+    """Return the ids of all methods to which a method is compared.
+
+    These are its baselines with and without item features, its nonprivate counterpart and the
+    nonprivate reference of its task.
+    """
     baselines = list_baselines(cls, []) + list_baselines(cls, ["features"])
     return *baselines, cls.nonprivate_counterpart, NONPRIVATE_REFERENCES[cls.task]
 
 
 def can_use_item_features(cls: type[Mechanism]) -> bool:
-    """Whether a method uses what is publicly known of the items; one of a plugin may not say."""
+    """Return whether a method uses item features; the class of a plugin may lack that variable."""
     return getattr(cls, "uses_item_features", False)
 
 
 def has_features_step(steps: Iterable[str]) -> bool:
-    """Whether what is publicly known of the items is used by a preparation."""
+    """Return whether a preparation uses item features."""
     return any(step.partition("=")[0] == "features" for step in steps)

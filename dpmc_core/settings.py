@@ -1,4 +1,4 @@
-"""Public settings of a mechanism: declared once, read by the command line, the app and checks."""
+"""Public settings of a mechanism: declared once, used by the command line, the app and checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SettingInfo:
-    """How a person sets one field: shown by `dpmc list`, the app's widgets and error sentences."""
+    """How a setting is described and limited in `dpmc list`, the app's widgets and error messages.
+
+    Attributes:
+        help: one line that describes the setting.
+        above: exclusive lower limit.
+        at_least: inclusive lower limit.
+        below: exclusive upper limit.
+        at_most: inclusive upper limit.
+        parse: converts the text of a value; None if the type does.
+        choices: the allowed values as texts.
+    """
 
     help: str
     above: float | None = None
@@ -31,8 +41,11 @@ class SettingInfo:
 
 @dataclass(frozen=True)
 class PublishedSettings:
-    """A mechanism as its paper has it. settings: those whose defaults here are others; note: what
-    the paper leaves open, and what is taken instead.
+    """A mechanism as its paper has it.
+
+    Attributes:
+        settings: the paper's settings that differ from the defaults here.
+        note: what the paper leaves open, and what is used instead.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -40,7 +53,13 @@ class PublishedSettings:
 
 
 def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -> Any:
-    """A dataclass field with its limits and a one-line help; check with `check_settings`."""
+    """Declare a dataclass field with its limits and a one-line help; `check_settings` checks it.
+
+    Args:
+        default: the default value; the setting is required without one.
+        help: one line that describes the setting.
+        limits: further fields of `SettingInfo`.
+    """
     info = SettingInfo(help=help, **limits)
     if default is dataclasses.MISSING:
         return field(metadata={"setting": info})
@@ -49,16 +68,20 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def mechanism(cls: type[T]) -> type[T]:
-    """A class of public settings: a frozen, keyword-only dataclass whose fields are `setting`s."""
+    """Make a class a frozen, keyword-only dataclass whose fields are `setting`s."""
     return dataclass(frozen=True, kw_only=True)(cls)
 
 
 def inherit_setting(
     declaring: type, name: str, help_note: str = "", default: Any = dataclasses.MISSING
 ) -> Any:
-    """The field of another class, limits, help and default: for one that hands the setting on.
+    """Declare a setting as another class does, for a class that passes the setting on to that one.
 
-    help_note: what the help adds on where it matters. default: in the place of the other class's.
+    Args:
+        declaring: the class that declares the setting.
+        name: the name of the setting.
+        help_note: a remark that is added to the help.
+        default: replaces the default of the other class.
     """
     (inherited,) = (f for f in dataclasses.fields(declaring) if f.name == name)
     info: SettingInfo = inherited.metadata["setting"]
@@ -71,22 +94,29 @@ def inherit_setting(
 
 @dataclass(frozen=True)
 class Setting:
-    """One public setting of a mechanism class: name, plain type, default and its SettingInfo."""
+    """One public setting of a mechanism class.
+
+    Attributes:
+        name: the name of the field.
+        type: the type of its values.
+        optional: whether None is allowed.
+        default: the default value; `dataclasses.MISSING` if the setting is required.
+        info: its description and limits.
+    """
 
     name: str
     type: type[Any]
-    optional: bool  # None is allowed
-    default: Any  # dataclasses.MISSING where required
+    optional: bool
+    default: Any
     info: SettingInfo
 
 
-_settings_by_class: dict[
-    type, tuple[Setting, ...]
-] = {}  # by class: type hints take long to resolve
+# A cache, because type hints take long to resolve.
+_settings_by_class: dict[type, tuple[Setting, ...]] = {}
 
 
 def list_settings(mechanism: type) -> tuple[Setting, ...]:
-    """The settings a mechanism class declares, in order."""
+    """Return the settings that a mechanism class declares, in order."""
     if mechanism not in _settings_by_class:
         _settings_by_class[mechanism] = _resolve_settings(mechanism)
     return _settings_by_class[mechanism]
@@ -116,7 +146,11 @@ def _list_choices(value_type: type[Any]) -> tuple[str, ...]:
 
 
 def check_settings(mechanism: Any) -> None:
-    """Validate every setting's type, and numbers against their limits (call from __post_init__)."""
+    """Check the types of all settings, and numbers against their limits; call from __post_init__.
+
+    Raises:
+        InvalidSetting: for the first setting that is invalid.
+    """
     for s in list_settings(type(mechanism)):
         value = getattr(mechanism, s.name)
         if value is None and s.optional:
@@ -144,7 +178,11 @@ def _format_requirement(s: Setting) -> str:
 
 
 def parse_setting(mechanism: type, name: str, text: str) -> Any:
-    """A setting's value from its text form (`none` for an optional one). Raises InvalidSetting."""
+    """Parse the text form of a setting's value; `none` is None for an optional one.
+
+    Raises:
+        InvalidSetting: if the setting is unknown, or the text is no value of it.
+    """
     declared = {s.name: s for s in list_settings(mechanism)}
     if name not in declared:
         raise unknown_name_error("setting", name, declared)
@@ -165,17 +203,14 @@ def parse_setting(mechanism: type, name: str, text: str) -> Any:
 
 
 def format_setting(value: Any) -> str:
-    """A setting's value as `parse_setting` takes it."""
+    """Format a setting's value as `parse_setting` takes it."""
     plain_value = serialise_setting(value)
-    return (
-        str(plain_value).lower()
-        if plain_value is None or isinstance(plain_value, bool)
-        else str(plain_value)
-    )
+    text = str(plain_value)
+    return text.lower() if plain_value is None or isinstance(plain_value, bool) else text
 
 
 def serialise_setting(value: Any) -> Any:
-    """A setting's value as plain JSON, the inverse of `parse_setting`'s text form."""
+    """Return a setting's value as plain JSON; its text is what `parse_setting` takes."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, numbers.Real):  # NumPy's

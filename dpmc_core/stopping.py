@@ -1,6 +1,6 @@
-"""Ending long work early: whoever starts it says how it is asked, and all that is long checks.
+"""Cancellation of long work: the caller sets a condition, and all long computations check it.
 
-Nothing else has to know of a stop: a check raises, so that nothing follows that was not there yet.
+A check raises an error, so no other code has to handle the end, and nothing new follows it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,22 @@ from dpmc_core.errors import DpmcError
 T = TypeVar("T")
 StopCheck = Callable[[], bool]
 
-_POLL_SECONDS = 0.05  # seconds between looks while one call takes long
-_CALL_SLOTS = threading.Semaphore(2)  # such calls, those included that nobody waits for any more
+_POLL_SECONDS = 0.05  # seconds between checks during a long call
+_CALL_SLOTS = threading.Semaphore(2)  # such calls, including those nobody waits for any more
 _stop_check: ContextVar[StopCheck | None] = ContextVar("dpmc_stop", default=None)
 
 
 class Stopped(DpmcError):
-    """Work that was asked to stop, and did."""
+    """The work was cancelled by its caller."""
 
 
 @contextmanager
 def stop_when(stop: StopCheck | None) -> Iterator[None]:
-    """Inside the block a look raises Stopped once `stop()` is true. None: as around the block."""
+    """Let checks inside the block raise Stopped once `stop()` is true.
+
+    Args:
+        stop: the condition; None keeps that of the enclosing block.
+    """
     token = _stop_check.set(stop or _stop_check.get())
     try:
         yield
@@ -40,7 +44,11 @@ def stop_when(stop: StopCheck | None) -> Iterator[None]:
 
 @contextmanager
 def allow_grace(seconds: float) -> Iterator[None]:
-    """Inside the block the work goes on for so long after the first look that sees the stop."""
+    """Let the work in the block continue for some time after the first check that sees the stop.
+
+    Args:
+        seconds: how long.
+    """
     stop, deadline = _stop_check.get(), math.inf
 
     def has_expired() -> bool:
@@ -55,17 +63,20 @@ def allow_grace(seconds: float) -> Iterator[None]:
 
 
 def check_cancelled() -> None:
-    """Raise Stopped where the work has been asked to stop; costs next to nothing."""
+    """Raise Stopped if the work has been cancelled; the check costs next to nothing."""
     stop = _stop_check.get()
     if stop is not None and stop():
         raise Stopped("stopped before there was a result")
 
 
 def call_cancellable(call: Callable[..., T], *arguments: Any) -> T:
-    """What a call gives that cannot look for itself: one into a library, that takes seconds.
+    """Call a function that cannot check for itself, such as one of a library that takes seconds.
 
-    Asked to stop, nobody waits for it any more; it ends by itself, and what it gives is dropped.
-    It must let other threads run, and nothing may change what it was given.
+    After a cancellation nobody waits for the call any more; it ends by itself, and its result is
+    dropped. The function must release the interpreter lock, and nothing may change its arguments.
+
+    Raises:
+        Stopped: if the work was cancelled before the call returned.
     """
     check_cancelled()
     if _stop_check.get() is None:
@@ -83,9 +94,8 @@ def call_cancellable(call: Callable[..., T], *arguments: Any) -> T:
         finally:
             _CALL_SLOTS.release()
 
-    threading.Thread(
-        target=run_call, daemon=True
-    ).start()  # a server that ends does not wait either
+    # A daemon, so that a server that ends does not wait for it either.
+    threading.Thread(target=run_call, daemon=True).start()
     while wait([future], _POLL_SECONDS).not_done:
         check_cancelled()
     return future.result()

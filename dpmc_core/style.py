@@ -1,4 +1,4 @@
-"""How methods are drawn wherever they are: colour, marker and dash say the same thing."""
+"""How methods are drawn: colour, marker and dash identify a method on every page."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ from typing import NamedTuple
 
 
 class Style(NamedTuple):
-    """How one method is drawn on every page: colour, marker and dash say the same thing."""
+    """How one method is drawn on every page.
+
+    Attributes:
+        color: hexadecimal colour.
+        marker: name of the marker.
+        dash: name of the line style.
+    """
 
     color: str
     marker: str
     dash: str = "solid"
 
 
-# Okabe and Ito's colours, safe for colour blindness; yellow is left out: too faint on white. No
-# stars: hollow and filled ones look alike from the back of a room.
+# Okabe and Ito's colours, safe for colour blindness; yellow is too faint on white. No
+# stars: open and filled ones look alike from the back of a room.
 BLUE, ORANGE, GREEN, RED = "#0072b2", "#e69f00", "#009e73", "#d55e00"
 SKY, PURPLE = "#56b4e9", "#cc79a7"
 _COLORS = (PURPLE, GREEN, BLUE, ORANGE, RED, SKY)
@@ -22,6 +28,6 @@ _MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglas
 
 
 def pick_style(id: str) -> Style:
-    """For a method whose class names no style: the same one every time."""
+    """Return the style of a method whose class names none; it is the same every time."""
     checksum = sum(id.encode())
     return Style(_COLORS[checksum % 6], _MARKERS[checksum // 6 % 6])

@@ -1,1 +1,1 @@
-"""What is done with the core: sweeps, studies, audits, protocols, papers, classes, commands."""
+"""Use the core for sweeps, studies, audits, protocols, papers, classes and commands."""

@@ -1,4 +1,4 @@
-"""`python -m dpmc_lab` and `dpmc` are the same."""
+"""Run `dpmc` as `python -m dpmc_lab`."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 
 def _retry_interrupt(unraisable: "sys.UnraisableHookArgs") -> None:
-    """Ctrl-C again in a moment, where a callback that Python runs by itself has swallowed it."""
+    """Repeat Ctrl-C in a moment where a callback that Python runs by itself swallowed it."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         threading.Timer(0.01, _interrupt).start()
     else:
@@ -27,7 +27,7 @@ def _interrupt() -> None:
 
 
 def entry() -> None:
-    """The console script."""
+    """Run the console script."""
     sys.unraisablehook = _retry_interrupt
     try:
         from dpmc_lab import locks

@@ -1,4 +1,4 @@
-"""The papers as works to cite. Reading them imports none of their experiments."""
+"""Read the papers as works to cite, without importing any of their experiments."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ from dpmc_core import facts
 
 @dataclass(frozen=True, kw_only=True)
 class CitedPaper:
-    """key: such as LWHM22. entry: the kind of BibTeX entry; more: its other fields.
+    """A paper as a work to cite.
 
-    methods: ids of those that its experiments run.
+    Attributes:
+        key: such as LWHM22.
+        title, authors, year, venue: of the paper.
+        entry: the kind of BibTeX entry.
+        more: further fields of the entry.
+        methods: ids of the mechanisms that its experiments run.
     """
 
     key: str
@@ -30,7 +35,7 @@ class CitedPaper:
 
     @property
     def bibtex(self) -> str:
-        """Its entry."""
+        """Return its BibTeX entry."""
         fields = {
             "title": f"{{{self.title}}}",
             "author": " and ".join(self.authors),
@@ -43,7 +48,7 @@ class CitedPaper:
 
 @cache
 def load_cited_papers() -> tuple[CitedPaper, ...]:
-    """All papers by year, without their experiments; none where `papers` is not there."""
+    """Return all papers by year, without their experiments; none where `papers` is missing."""
     folder = files("dpmc_lab").joinpath("papers")
     names = {field.name for field in dataclasses.fields(CitedPaper)}
     papers = []
@@ -56,5 +61,5 @@ def load_cited_papers() -> tuple[CitedPaper, ...]:
 
 
 def find_papers_running(methods: Collection[str]) -> list[CitedPaper]:
-    """The papers whose experiments run one of these methods, by year."""
+    """Return the papers whose experiments run one of these methods, by year."""
     return [paper for paper in load_cited_papers() if not {*methods}.isdisjoint(paper.methods)]

@@ -1,4 +1,4 @@
-"""The words of the field that people meet here: thirty terms, each said once, in glossary.toml."""
+"""Define the field's terms that people meet here, each once, in glossary.toml."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ MAX_EXPLANATION_LENGTH = 140  # characters of an explanation
 
 @dataclass(frozen=True)
 class Term:
-    """A word and what it means. also: other words for it, or for what it explains along the way.
+    """A term and its meaning.
 
-    more: a second thought, for those who look it up. page: where one meets it, a file in pages/.
-    Texts name units and metrics, which are explained where they are defined.
+    Texts can name units and metrics, whose definitions are inserted.
+
+    Attributes:
+        name: the term.
+        words: its definition.
+        more: a second explanation, for those who look it up.
+        page: the file in pages/ where one meets it.
+        also: other words for it, or for what it explains.
     """
 
     name: str
@@ -39,17 +45,21 @@ TERMS: Mapping[str, Term] = {
 
 
 def explain_terms(*terms: str) -> str:  # as the argument of a page's controls is called
-    """What terms mean, for behind a question mark. Raises KeyError."""
+    """Return the definitions of terms, for the text behind a question mark.
+
+    Raises:
+        KeyError: there is no such term.
+    """
     return " ".join(TERMS[term].words for term in terms)
 
 
 def find_term(word: str) -> Term | None:
-    """The term of this name, or that a word belongs to."""
+    """Return the term with this name or synonym."""
     return next((term for term in TERMS.values() if word in (term.name, *term.also)), None)
 
 
 def search_terms(query: str = "") -> tuple[Term, ...]:
-    """The terms in the order of the alphabet, those that a text stands in; all without one."""
+    """Return the terms that contain all words of a query, in alphabetical order."""
     matches = (
         term
         for term in TERMS.values()

@@ -1,6 +1,6 @@
-"""Locks that end with the process that holds them, however it ends.
+"""Lock files so that a lock ends with the process that holds it, however it ends.
 
-Where the system has none of the kind (Windows), nothing is ever held by another.
+Where the system has no such locks (Windows), another process never holds anything.
 """
 
 from __future__ import annotations
@@ -26,14 +26,22 @@ _PATIENCE = 2.0  # seconds in which a process that is being killed may still wri
 
 
 def open_private_file(name: str, flags: int) -> int:
-    """An `opener` of files that this user alone may read."""
+    """Open a file that only this user may read; an `opener` of `open`."""
     return os.open(name, flags, 0o600)
 
 
 def acquire_lock(path: Path, *, wait: bool = False) -> IO[str] | None:
-    """The file, open and locked until it is closed here and in processes that inherit it.
+    """Open a file and lock it until it is closed here and in processes that inherit it.
 
-    None where another process holds it; wait: for as long as one does. Raises OSError.
+    Args:
+        path: the file.
+        wait: whether to wait for as long as another process holds it.
+
+    Returns:
+        None where another process holds it.
+
+    Raises:
+        OSError: the file cannot be opened.
     """
     file = open(path, "w", encoding="utf-8", opener=open_private_file)  # noqa: SIM115
     if fcntl is None:
@@ -53,7 +61,7 @@ def acquire_lock(path: Path, *, wait: bool = False) -> IO[str] | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process holds the file."""
+    """Return whether some process holds the file."""
     if fcntl is None:
         return False
     try:
@@ -74,8 +82,10 @@ def remove_folder(folder: Path) -> None:
 
 
 def end_with_owner() -> None:
-    """In a process whose environment names a folder (OWNED): end at once, and remove the folder,
-    where nobody holds the lock in it any more."""
+    """End this process as soon as nobody holds its private folder, and remove the folder.
+
+    Nothing happens unless the environment names a folder (FOLDER_VARIABLE).
+    """
     if AVAILABLE and FOLDER_VARIABLE in os.environ:
         threading.Thread(
             target=outlive, args=(Path(os.environ[FOLDER_VARIABLE]),), daemon=True
@@ -93,14 +103,20 @@ def outlive(folder: Path) -> None:
 class Claims:
     """Hexadecimal names that one process at a time can claim; each is a byte of a file.
 
-    A process has its own claims for the asking, and loses all of them where it opens and closes
-    the file a second time.
+    A process can always claim again what it has claimed. It loses all claims when it opens and
+    closes the file a second time.
     """
 
     def __init__(self, path: Path | None, mode: int = 0o600) -> None:
-        """path: made with this mode where it is missing; None: nobody else claims anything.
+        """Open the file of claims.
 
-        Raises OSError.
+        Args:
+            path: the file, created with this mode where it is missing; None where nobody else
+                claims anything.
+            mode: of a new file.
+
+        Raises:
+            OSError: the file cannot be opened.
         """
         self._file: int | None = None
         if path is None or fcntl is None:
@@ -111,7 +127,7 @@ class Claims:
         self._file = os.open(path, os.O_RDWR)
 
     def take(self, name: str) -> bool:
-        """Claim a name; False where another process has it."""
+        """Claim a name; return False where another process has it."""
         if self._file is not None:
             try:
                 fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte_offset(name))
@@ -120,13 +136,13 @@ class Claims:
         return True
 
     def drop(self, name: str) -> None:
-        """Let others claim it."""
+        """Release a name, so that others can claim it."""
         if self._file is not None:
             with suppress(OSError):
                 fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte_offset(name))
 
     def close(self) -> None:
-        """Drop everything."""
+        """Release all names."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

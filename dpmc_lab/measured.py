@@ -1,7 +1,7 @@
-"""What audits measured beforehand: lower bounds on epsilon that ship with the program.
+"""Read lower bounds on epsilon that audits measured and that ship with the program.
 
-Numbers alone, made by `python benchmarks/audits.py --shipped`. A record counts for
-the revision and the epsilon that it was measured at. Reading them runs no audit.
+The file holds only numbers; `python benchmarks/audits.py --shipped` writes it. A record is valid
+for the revision and the epsilon that it was measured at. Reading the records runs no audit.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from dpmc_core.privacy import Change
 
 
 class AuditMethod(enum.Enum):
-    """How a finding came about."""
+    """The method that found a lower bound."""
 
     PROBE = "probe"
     CANARIES = "canaries"
 
 
 class Refuted(enum.Enum):
-    """What a finding contradicts, the gravest last."""
+    """What a finding contradicts, in increasing order of severity."""
 
     NOTHING = "nothing"  # which confirms nothing
     CLAIM = "claim"  # measured above what is claimed: a finding about the paper
@@ -34,10 +34,18 @@ class Refuted(enum.Enum):
 
 @dataclass(frozen=True)
 class MeasuredBound:
-    """A lower bound on epsilon. mechanism, revision, epsilon, delta: what was measured.
+    """A lower bound on epsilon.
 
-    unit, neighbours: of the change; measured: the bound; confidence: None where it is exact;
-    method: how it was found; refuted: what it contradicts; given: what it takes for known.
+    Attributes:
+        mechanism, revision, epsilon, delta: what was measured.
+        unit, neighbours: of the change.
+        measured: the bound.
+        confidence: None where the bound is exact.
+        method: how it was found.
+        refuted: what it contradicts.
+        given: what the audit assumes to be known.
+        seed: of the audit.
+        runs: number of runs.
     """
 
     mechanism: str
@@ -56,6 +64,7 @@ class MeasuredBound:
 
     @property
     def change(self) -> Change:
+        """Return the change that the bound is about."""
         return Change.from_json(self.unit, self.neighbours)
 
 
@@ -66,7 +75,7 @@ def _load_records() -> dict[str, MeasuredBound]:
 
 
 def find_measured_bound(mechanism: Mechanism) -> MeasuredBound | None:
-    """What was measured of a mechanism at these very settings; None where nothing was."""
+    """Return the bound measured for a mechanism at exactly these settings, if there is one."""
     bound = _load_records().get(mechanism.id)
     if bound is None or bound.revision != mechanism.revision:
         return None

@@ -1,12 +1,12 @@
-"""Curves that ship with the sample data: small CSV files, read as the rows they were written from.
+"""Read curves that ship with the sample data, as the rows they were written from.
 
 The precomputed files of sample_data/curves are written again with
 
     python sample_data/compute.py samples
 
-which also writes what people are shown (JSON, see curves/people.py). The first line of a file is a
-comment with its stamp: what its rows have in common. Metrics are evaluation only: they are measured
-on raw held-out ratings.
+which also writes the recommendation lists of people (JSON, see curves/people.py). The first line of
+a file is a comment with its stamp: what its rows have in common. Metrics are for evaluation only:
+they are measured on raw held-out ratings.
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ _COLUMNS = ("data", "mechanism", "epsilon", "seed", "metric", "value")
 
 
 def build_curve_file_name(data: str, task: Task, *, with_item_features: bool = False) -> str:
-    """Where the curves of a data set and a task are kept; they differ in preparation and split.
+    """Return the file name of the curves of a data set and a task, with one preparation and split.
 
-    with_item_features: with what is publicly known of the items.
+    Args:
+        data: id of the data set.
+        task: the task.
+        with_item_features: whether the runs use public item features.
     """
     name = data.replace("/", "-").replace(":", "-")
     name = name if task is Task.BINARY else f"{name}-{task.value}"
@@ -51,9 +54,15 @@ def build_curve_file_name(data: str, task: Task, *, with_item_features: bool = F
 
 
 def write_curves(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[str]) -> None:
-    """The rows of one data set and task: the stamp as a comment line, then CSV.
+    """Write the rows of one data set and task: the stamp as a comment line, then CSV.
 
-    A mechanism is named with what is not its default. source: fingerprint of the data set.
+    A mechanism is named with the settings that are not its defaults.
+
+    Args:
+        records: the rows.
+        dataset: the data set.
+        source: fingerprint of the data set.
+        stream: where to write.
     """
     rows = list(records)
     first = min(rows, key=lambda row: int(row["seed"]))["data"]
@@ -96,7 +105,7 @@ def write_curves(records: Iterable[Record], dataset: Dataset, source: str, strea
 
 
 def _format_variant(row: Record) -> str:
-    """The id of a row's mechanism, then its settings that are not the defaults."""
+    """Return the id of a row's mechanism, then its settings that are not the defaults."""
     changed = registry.find_changed_settings(row["mechanism"], without_epsilon(row["settings"]))
     return " ".join([row["mechanism"], *(f"{name}={v}" for name, v in sorted(changed.items()))])
 
@@ -107,13 +116,20 @@ def read_curves(
     store: Store | None = None,
     skipped_seed: int | None = None,
 ) -> Store:
-    """The rows of a file in a store of their own, which lies in memory: close it after use.
+    """Read the rows of a file into a store in memory, which must be closed after use.
 
-    mechanisms: only these, with what stands beside them. store: to add them to. skipped_seed: a
-    seed whose rows are left out, since what people were shown is not in the file. Left out is also
-    what this program would compute in another way: another revision, or other defaults. What a file
-    does not tell of a row, such as its rounds, is 0 or empty. Raises BadRatings where the file is
-    not one of ours.
+    Rows that this program would compute in another way, with another revision or other defaults,
+    are left out. Values of a row that the file does not have, such as its rounds, are 0 or empty.
+
+    Args:
+        stream: the file.
+        mechanisms: the only mechanisms to read, with those they are compared with (default: all).
+        store: where to add the rows (default: a new store).
+        skipped_seed: a seed whose rows are left out, since its recommendation lists are not in the
+            file.
+
+    Raises:
+        BadRatings: the file is not a file of curves.
     """
     try:
         stamp, names = _read_stamp(stream)
@@ -135,8 +151,10 @@ def read_curves(
 
 
 def load_curves(data: str, task: Task, mechanisms: Collection[str] | None = None) -> Store | None:
-    """The precomputed curves of a sample data set for a task, those with public facts about its
-    items among them, or None where there are none."""
+    """Load the precomputed curves of a sample data set for a task; None where there are none.
+
+    Curves with public item features are included.
+    """
     curve_store = None
     for with_item_features in (False, True):
         with _open_curve_file(data, task, with_item_features) as stream:
@@ -147,7 +165,7 @@ def load_curves(data: str, task: Task, mechanisms: Collection[str] | None = None
 
 
 def list_shipped_run_keys(data: str, task: Task) -> frozenset[str]:
-    """The keys of the runs that came with this program."""
+    """Return the keys of the runs that came with this program."""
     file = load_curves(data, task)
     if file is None:
         return frozenset()
@@ -156,7 +174,7 @@ def list_shipped_run_keys(data: str, task: Task) -> frozenset[str]:
 
 
 def list_shipped_mechanisms(data: str, task: Task) -> frozenset[str]:
-    """Ids of the mechanisms whose curve for a data set and task came with this program."""
+    """Return the ids of the mechanisms whose curve for a data set and task is shipped."""
     with _open_curve_file(data, task, False) as stream:
         names = [] if stream is None else _read_stamp(stream)[1]
     return frozenset(name.split()[0] for name in names)
@@ -170,7 +188,7 @@ def _open_curve_file(
 
 
 def _read_stamp(stream: IO[str]) -> tuple[JsonObject, list[str]]:
-    """The first line of a file, and the mechanisms in it that this program computes so, too."""
+    """Return the stamp of a file, and its mechanisms that this program computes in the same way."""
     stamp, names = json.loads(stream.readline().removeprefix("# ")), []
     for name, settings in stamp["settings"].items():
         cls = registry.MECHANISMS.get(name.split()[0])
@@ -182,7 +200,8 @@ def _read_stamp(stream: IO[str]) -> tuple[JsonObject, list[str]]:
 def _parse_records(
     stamp: Mapping[str, Any], names: Collection[str], lines: Iterable[Mapping[str, str]]
 ) -> Iterator[Record]:
-    public, prepared = PublicFacts(**stamp["public"]), stamp["prepared"]
+    public = PublicFacts(**stamp["public"])
+    prepared = stamp["prepared"]
 
     @cache
     def restore_at(name: str, epsilon_text: str) -> tuple[Mechanism, JsonObject, JsonObject]:

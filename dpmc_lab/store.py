@@ -1,8 +1,8 @@
-"""Results that cannot be lost: one SQLite file (WAL), one row per finished unit of work.
+"""Store results durably: one SQLite file (WAL), with one row per finished unit of work.
 
-A record is the `dpmc fit --json` object without its baselines (they are records of their own), with
-`key`, `version`, more about the data, and in `guarantee` the certified epsilon of every unit.
-`write_file` gives records away as CSV, flattened to dotted column names.
+A record is the `dpmc fit --json` object without its baselines, which are records of their own. It
+has `key`, `version` and more about the data, and in `guarantee` the certified epsilon of every
+unit. `write_file` exports records as CSV, flattened to dotted column names.
 """
 
 from __future__ import annotations
@@ -101,10 +101,12 @@ _SHAPE = """
 
 
 class Field(NamedTuple):
-    """A value of a record. name: dotted, also of its column in an exported file.
+    """A value of a record.
 
-    table, column: where it lies; a card is one JSON text. kind: 'string', 'float64', 'int64' or
-    'bool_'; 'json' for what a column holds as JSON text.
+    Attributes:
+        name: dotted name, which is also that of its column in an exported file.
+        table, column: where it is stored; a card is one JSON text.
+        kind: 'string', 'float64', 'int64' or 'bool_'; 'json' for what a column holds as JSON text.
     """
 
     name: str
@@ -155,7 +157,7 @@ _TYPES = {"string": str, "float64": int | float, "int64": int, "bool_": int, "js
 
 @cache
 def _required_schema() -> tuple[str, ...]:
-    """The columns and unique indices that a store must have."""
+    """Return the columns and unique indices that a store must have."""
     with closing(sqlite3.connect(":memory:")) as empty:
         for statement in _TABLES:
             empty.execute(statement)
@@ -166,17 +168,22 @@ def _required_schema() -> tuple[str, ...]:
 
 
 def digest_values(*values: Any) -> str:
-    """A content hash (32 hex digits) of plain JSON values."""
+    """Return a content hash (32 hex digits) of plain JSON values."""
     text = json.dumps(values, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def without_epsilon(settings: Mapping[str, Any]) -> JsonObject:
+    """Return the settings without epsilon."""
     return {name: value for name, value in settings.items() if name != "epsilon"}
 
 
 def restore_mechanism(id: str, settings: Mapping[str, Any]) -> Mechanism:
-    """The mechanism with stored settings. Raises DpmcError for those it does not have."""
+    """Create the mechanism with stored settings.
+
+    Raises:
+        DpmcError: the mechanism does not have these settings.
+    """
     changed_settings = registry.find_changed_settings(id, without_epsilon(settings))
     cls = registry.get_mechanism(id)
     values = {
@@ -194,15 +201,16 @@ def unit_key(
     settings: Mapping[str, Any],
     *seed: int,
 ) -> str:
-    """Names a unit of work: everything that decides its result, times aside.
+    """Return the key of a unit of work, from everything that determines its result except times.
 
-    Without a seed, and with settings `without_epsilon`, it names the curve that its row is of.
+    Without a seed, and with settings `without_epsilon`, it is the key of the curve that the row
+    belongs to.
     """
     return digest_values(source, list(prepare), split, mechanism, revision, settings, *seed)
 
 
 def list_certified_units(guarantee: Guarantee) -> JsonObject:
-    """The certified epsilon of every unit by its column name, and why some are infinite."""
+    """Return the certified epsilon of every unit by its column name, and why some are infinite."""
     certified = {change.value: guarantee.certified(change) for change in Change}
     return {
         "units": {
@@ -213,8 +221,10 @@ def list_certified_units(guarantee: Guarantee) -> JsonObject:
 
 
 def _record_to_rows(record: Record) -> tuple[JsonObject, str, JsonObject]:
-    """The rows of `curve` and `result`, and between them the card."""
-    guarantee, data, settings = record["guarantee"], record["data"], record["settings"]
+    """Return the rows of `curve` and `result`, and between them the card."""
+    guarantee = record["guarantee"]
+    data = record["data"]
+    settings = record["settings"]
     if unknown_metrics := sorted(set(record["metrics"]) - set(METRICS)):
         raise DpmcError(f"the result store has no column for the metric {unknown_metrics[0]}")
     flat_record = dict(flatten_record(record))
@@ -243,10 +253,9 @@ def _record_to_rows(record: Record) -> tuple[JsonObject, str, JsonObject]:
 
 
 def _row_to_record(row: Mapping[str, Any]) -> JsonObject:
-    """The record behind a joined row of the three tables; the inverse of `_record_to_rows`.
+    """Return the record of a joined row of the three tables; the inverse of `_record_to_rows`.
 
-    Raises ValueError, TypeError or another error of Python's for what `_record_to_rows` never
-    wrote.
+    A value that `_record_to_rows` never wrote raises ValueError, TypeError or another Python error.
     """
     record: JsonObject = {}
     for (*groups, name), field in _RECORD_FIELDS:
@@ -254,7 +263,8 @@ def _row_to_record(row: Mapping[str, Any]) -> JsonObject:
         for group in groups:
             target = target.setdefault(group, {})
         target[name] = _decode_value(field, row[field.column])
-    wording, guarantee = json.loads(row["text"]), record["guarantee"]
+    wording = json.loads(row["text"])
+    guarantee = record["guarantee"]
     record["data"]["prepared"] = wording.pop("prepared")
     guarantee |= wording
     for kind in ("claimed", "certified"):
@@ -268,7 +278,11 @@ def _row_to_record(row: Mapping[str, Any]) -> JsonObject:
 
 
 def _decode_value(field: Field, value: Any) -> Any:
-    """The value of a record in a column, which SQLite lets hold anything. Raises ValueError."""
+    """Return a record's value from a column, in which SQLite may hold anything.
+
+    Raises:
+        ValueError: the value has another type.
+    """
     if value is not None and not isinstance(value, _TYPES[field.kind]):
         raise ValueError(f"{field.name} is {format_value(value)}")
     if field.kind == "json":
@@ -279,14 +293,18 @@ def _decode_value(field: Field, value: Any) -> Any:
 
 
 def _decode_number(value: Any) -> Any:
-    """What a column of numbers holds, or nothing. Raises ValueError."""
+    """Return a number or None from a column.
+
+    Raises:
+        ValueError: the column holds something else.
+    """
     if not isinstance(value, int | float | None):
         raise ValueError(f"a number is {format_value(value)}")
     return value
 
 
 def flatten_record(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted name, value) of every leaf; lists become JSON text."""
+    """Yield (dotted name, value) of every leaf; lists become JSON text."""
     for name, value in record.items():
         if isinstance(value, Mapping):
             yield from flatten_record(value, f"{prefix}{name}.")
@@ -333,8 +351,11 @@ _SYSTEM_MESSAGES = {
 
 @contextmanager
 def translate_store_errors(path: Path) -> Iterator[None]:
-    """Turn errors inside the block into StoreError: those of SQLite, of the file system, and of
-    Python over values that this program never wrote."""
+    """Turn errors inside the block into StoreError.
+
+    These are errors of SQLite, of the file system, and of Python over values that this program
+    never wrote.
+    """
 
     def build_error(
         template: str, detail: object, kind: type[StoreError] = StoreError
@@ -369,19 +390,19 @@ def _missing_store_error(path: Path) -> StoreMissing:
 
 
 def default_path() -> Path:
-    """The shared store of this machine's user."""
+    """Return the path of the shared store of this machine's user."""
     return paths.find_home_folder() / "results.sqlite"
 
 
 class Store:
-    """An open result store; close it, or use it in a `with` block. For one thread.
+    """An open result store, for one thread; close it, or use it in a `with` block.
 
-    Every committed row survives the death of this or any other process. Raises StoreError, whose
-    sentence says what is wrong with the file, and StoreLocked where waiting may help.
+    Every committed row survives the death of this or any other process. Methods raise StoreError,
+    whose sentence says what is wrong with the file, and StoreLocked where waiting may help.
     """
 
     def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
-        """Open the file, made where it is missing (not when read_only); ":memory:" is no file."""
+        """Open the file, creating it unless `read_only`; ":memory:" stands for no file."""
         self.path = default_path() if path is None else Path(path).expanduser()
         with translate_store_errors(self.path):
             self.connection = _connect(self.path, read_only)
@@ -398,17 +419,18 @@ class Store:
         self.close()
 
     def close(self) -> None:
+        """Close the connection."""
         with translate_store_errors(self.path):
             self.connection.close()
 
     def find_stored_keys(self, keys: Iterable[str]) -> set[str]:
-        """Which of the unit keys have a row."""
+        """Return which of the unit keys have a row."""
         return self._select_keys(
             "WHERE key IN (SELECT value FROM json_each(?))", json.dumps(list(keys))
         )
 
     def list_unit_keys(self) -> set[str]:
-        """The unit keys of all rows."""
+        """Return the unit keys of all rows."""
         return self._select_keys("")
 
     def _select_keys(self, condition: str, *values: str) -> set[str]:
@@ -417,14 +439,15 @@ class Store:
             return {row["key"] for row in rows}
 
     def stamp(self) -> int:
-        """A number that changes whenever another connection has written."""
+        """Return a number that changes whenever another connection has written."""
         with translate_store_errors(self.path):
             return self._pragma("data_version")
 
     def add(self, records: Iterable[Record]) -> int:
-        """Write finished units, all or none; a unit that is there already stays as it is.
+        """Write finished units, all or none; a unit that is stored already stays as it is.
 
-        Returns how many were new.
+        Returns:
+            The number of new rows.
         """
         entries = [(_record_to_rows(record), record.get("lists")) for record in records]
         added = 0
@@ -440,7 +463,7 @@ class Store:
 
     @contextmanager
     def claims(self) -> Iterator[Claims]:
-        """For keys of units that are being computed, so that no other process computes them too."""
+        """Open claims on the keys of running units, so that no other process computes them too."""
         lock_path = None if self.path == MEMORY else self.path.with_name(f"{self.path.name}-claims")
         with translate_store_errors(self.path):
             claims = Claims(lock_path, 0 if lock_path is None else self.path.stat().st_mode & 0o777)
@@ -448,11 +471,13 @@ class Store:
             yield claims
 
     def prune(self, curves: Sequence[int], *, dry: bool = False) -> int:
-        """Delete the rows of some curves.
+        """Delete the rows of some curves; the file shrinks accordingly.
 
-        Returns how many rows went, or would with `dry`. The file shrinks by what they took.
+        Returns:
+            The number of rows deleted, or that would be deleted without `dry`.
         """
-        condition, values = "curve IN (SELECT value FROM json_each(?))", [json.dumps(list(curves))]
+        condition = "curve IN (SELECT value FROM json_each(?))"
+        values = [json.dumps(list(curves))]
         execute = self.connection.execute
         with translate_store_errors(self.path):
             with self._transaction():
@@ -468,7 +493,7 @@ class Store:
         return n_deleted
 
     def _insert(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
-        """Returns how many rows are new: none where one has the same value in a unique column."""
+        """Insert a row unless its unique value exists, and return the number of new rows."""
         names = ", ".join(f'"{name}"' for name in columns)
         query = (
             f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
@@ -493,7 +518,7 @@ class Store:
             raise
 
     def _prepare_patiently(self, read_only: bool) -> None:
-        """SQLite does not wait where several programs make the same new file at once: we do."""
+        """Prepare the file, waiting where other programs create the same file at once."""
         end = time.monotonic() + WAIT
         while True:
             try:
@@ -504,7 +529,7 @@ class Store:
                 time.sleep(0.02)
 
     def _prepare(self, read_only: bool) -> None:
-        """Check that the file is a store of a version we know; make the tables of a new one."""
+        """Check that the file is a store of a known version; create the tables of a new one."""
         execute = self.connection.execute
         execute("PRAGMA foreign_keys = ON")
         execute("PRAGMA synchronous = FULL")  # a row is on the disk before the next
@@ -594,10 +619,21 @@ def _open_connection(uri: str) -> sqlite3.Connection:
 
 
 class CurveInfo(NamedTuple):
-    """A mechanism with its settings (epsilon aside) on prepared and split data.
+    """A mechanism with its settings (except epsilon) on prepared and split data.
 
-    id: in this store; key: everywhere. public: facts of the prepared training ratings. rows: of
-    the curve; 0 where they were not counted.
+    Attributes:
+        id: in this store.
+        key: the same in every store.
+        source: fingerprint of the data.
+        name, title: of the data.
+        public: public facts of the prepared training ratings.
+        prepare: preparation as command-line text.
+        split: in words.
+        mechanism: id.
+        revision: of the mechanism.
+        settings: without epsilon.
+        task: of the mechanism.
+        rows: number of rows; 0 where they were not counted.
     """
 
     id: int
@@ -616,11 +652,15 @@ class CurveInfo(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What holds at one epsilon of a curve. claimed: epsilon, of the change.
+    """What is claimed and certified at one epsilon of a curve.
 
-    units, reasons: what is certified, by column name of the unit: None where it is infinite, and
-    why. prepared: what was read off the data, in words; version: of the program; both of the
-    lowest seed.
+    Attributes:
+        claimed: the claimed epsilon of the change.
+        change: the change that the claim is about.
+        units: certified epsilon by column name of the unit; None where it is infinite.
+        reasons: why an epsilon is infinite, by the same names.
+        prepared: what preparation read off the data, in words, for the lowest seed.
+        version: of the program, for the lowest seed.
     """
 
     claimed: float | None
@@ -640,7 +680,7 @@ def list_curves(
     mechanism: str | None = None,
     count: bool = True,
 ) -> list[CurveInfo]:
-    """The curves of a store, optionally by key, data fingerprint, data name and mechanism."""
+    """Return the curves of a store, filtered by key, data fingerprint, data name and mechanism."""
     filters = {
         "key IN (SELECT value FROM json_each(?))": None if keys is None else json.dumps(list(keys)),
         "source = ?": source,
@@ -672,14 +712,19 @@ def list_curves(
 def load_points(
     store: Store, id: int, metric: str, seeds: Collection[int] | int = 200
 ) -> dict[tuple[float | None, int], float]:
-    """The values of a metric by epsilon and seed of a curve.
+    """Load the values of a metric by epsilon and seed of a curve.
 
-    seeds: which ones, or how many of the lowest at every epsilon at most.
+    Args:
+        store: the store.
+        id: of the curve.
+        metric: name of the metric.
+        seeds: the seeds to load, or the maximum number of seeds per epsilon, the lowest first.
     """
     if metric not in METRICS:
         raise unknown_name_error("metric", metric, METRICS)
     if isinstance(seeds, int):
-        seed_clause, value = "ORDER BY seed LIMIT ?", json.dumps(seeds)
+        seed_clause = "ORDER BY seed LIMIT ?"
+        value = json.dumps(seeds)
     else:
         seed_clause = "AND seed IN (SELECT value FROM json_each(?)) ORDER BY seed"
         value = json.dumps([int(seed) for seed in seeds])
@@ -695,9 +740,9 @@ def load_points(
 
 
 def load_claims(store: Store, id: int) -> dict[float | None, Claim]:
-    """What is claimed and certified at every epsilon of a curve.
+    """Load what is claimed and certified at every epsilon of a curve.
 
-    It follows from settings and public facts, so any one row of an epsilon tells it.
+    It follows from settings and public facts, so any row of an epsilon has it.
     """
     query = """
         SELECT * FROM result JOIN card ON card.id = result.card
@@ -719,7 +764,7 @@ def load_claims(store: Store, id: int) -> dict[float | None, Claim]:
 
 
 def _list_epsilons(store: Store, id: int) -> list[float | None]:
-    """The epsilons of a curve, None first: from one to the next, not through all its rows."""
+    """Return the epsilons of a curve, None first, by index lookups instead of a full scan."""
     query = "SELECT epsilon FROM result WHERE curve = ? AND epsilon IS NULL LIMIT 1"
     epsilons: list[float | None] = [None] * len(store.connection.execute(query, [id]).fetchall())
     query = "SELECT MIN(epsilon) FROM result WHERE curve = ? AND epsilon > ?"
@@ -731,7 +776,7 @@ def _list_epsilons(store: Store, id: int) -> list[float | None]:
 
 
 def iterate_records(store: Store, ids: Sequence[int] | None = None) -> Iterator[JsonObject]:
-    """Whole records, curve by curve, by epsilon and seed; all curves where ids is None."""
+    """Yield whole records by curve, epsilon and seed; of all curves where `ids` is None."""
     if ids is None:
         ids = [info.id for info in list_curves(store, count=False)]
     # Both result and curve have an id and a key: by name, a row gives the first.
@@ -746,7 +791,7 @@ def iterate_records(store: Store, ids: Sequence[int] | None = None) -> Iterator[
 
 
 def load_top_lists(store: Store, id: int) -> dict[float | None, list[list[int]]]:
-    """What the sampled users would be shown, by epsilon of a curve (see toplists): one seed's."""
+    """Load the recommendation lists of the sampled users, for one seed, by epsilon of a curve."""
     query = """
         SELECT epsilon, lists FROM shown JOIN result ON result.key = shown.key
         WHERE curve = ? ORDER BY epsilon"""
@@ -756,7 +801,7 @@ def load_top_lists(store: Store, id: int) -> dict[float | None, list[list[int]]]
 
 
 def get_last_row_id(store: Store) -> int:
-    """A number that grows with every new row: has anything arrived since?"""
+    """Return a number that grows with every new row, which shows whether any arrived."""
     with translate_store_errors(store.path):
         return int(store.connection.execute("SELECT MAX(id) FROM result").fetchone()[0] or 0)
 
@@ -767,7 +812,7 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r].|'+[=+\-@\t\r]", re.DOTALL)
 
 
 def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
-    """Write a .csv file, complete or not at all; returns how many rows."""
+    """Write rows to a .csv file, completely or not at all, and return how many."""
     if path.suffix.lower() != ".csv":
         raise InvalidSetting("export file", "named .csv", path.name)
     with (
@@ -778,21 +823,21 @@ def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
 
 
 def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int:
-    """Write a header and the rows, text guarded; returns how many rows."""
+    """Write a header and the rows, with formulas guarded, and return how many rows."""
     names, count = list_columns(curves), 0
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
-    for count, found in enumerate(iterate_records(store, [info.id for info in curves]), 1):  # noqa: B007
-        row = dict(flatten_record(found))
+    for count, record in enumerate(iterate_records(store, [info.id for info in curves]), 1):  # noqa: B007
+        row = dict(flatten_record(record))
         writer.writerow([guard_formula(row.get(name)) for name in names])
     return count
 
 
 def guard_formula(value: Any) -> Any:
-    """A cell of a table that no spreadsheet runs: an apostrophe leads text that begins a formula.
+    """Return a table cell that no spreadsheet runs: text that begins a formula gets an apostrophe.
 
-    Numbers stay as they are, also as text, and so does a lone sign. To have the text back, take one
-    apostrophe away where apostrophes lead to one of = + - @, a tab or a carriage return.
+    Numbers stay as they are, also as text, and so does a lone sign. To restore the text, remove one
+    apostrophe where apostrophes lead to one of = + - @, a tab or a carriage return.
     """
     if not isinstance(value, str) or not _FORMULA.match(value):
         return value
@@ -804,7 +849,7 @@ def guard_formula(value: Any) -> Any:
 
 
 def list_columns(curves: Sequence[CurveInfo]) -> list[str]:
-    """The names of all columns, in order."""
+    """Return the names of all columns, in order."""
     settings = dict.fromkeys(["epsilon", *(name for info in curves for name in info.settings)])
     column_kinds: list[str] = []
     for field in FIELDS:

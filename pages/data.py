@@ -329,7 +329,7 @@ def refused(error: Exception, name: str) -> None:
             label = CONTROLS.get(fault.option)
             here = f" → **{label}**" if label else ""
             advice = f": {fault.advice}" if fault.advice else ""
-            told.append(f"- {blocks.escape(f'{fault.what}{advice}')}{here}")
+            told.append(f"- {blocks.escape(f'{fault.problem}{advice}')}{here}")
         head = f"**{blocks.escape(name)}** cannot be read yet:"
         st.error("\n".join((head, *told)), icon=":material/error:")
     else:

@@ -54,7 +54,7 @@ def page() -> None:
             blocks.show_error(error)
         return
     with frame.figure:
-        drawn = st.container()
+        drawn = stage.reserve_figure()
         epsilon = widgets.show_epsilon_slider(wide)
         made, problems = groups.build_guarantees(
             sources.list_available_mechanisms(data), public, epsilon

@@ -86,7 +86,7 @@ _LOOK = """<style>
 </style>"""
 _LARGE = """<style>
 :root { font-size: 22px; }
-[data-testid="stMainBlockContainer"] { max-width: 60rem; padding: 0.5rem 1.5rem 5rem; }
+.stMainBlockContainer.stMainBlockContainer { max-width: 60rem; padding: 0.5rem 1.5rem 5rem; }
 [data-testid="stHeader"], [data-testid="stPageLink"], .st-key-share { display: none; }
 [data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
 .st-key-drawing { max-width: 41rem; }

@@ -28,7 +28,7 @@ def page() -> None:
             wide = widgets.choose_wide_range()
             chosen = widgets.choose_settings(registry.get_mechanism(id))
     with frame.figure:
-        drawn = st.container()
+        drawn = stage.reserve_figure()
         with st.container(horizontal=True, vertical_alignment="center"):
             epsilon = widgets.show_epsilon_slider(wide)
             pinned = pin(widgets.list_epsilons(wide))

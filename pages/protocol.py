@@ -242,7 +242,7 @@ def theatre(frame: Stage, told: DeltaGenerator, play: views.MessagePlay) -> None
             st.rerun()
         st.session_state[AT] = st.session_state.get(AT, 1) + 1
     with frame.figure:
-        drawn = st.container()
+        drawn = stage.reserve_figure()
         at = controls(last)
     now = play.messages[at - 1] if at else None
     words = views.format_position(play, at)

@@ -52,7 +52,9 @@ def page() -> None:
         id = widgets.choose_mechanism(data)
         steering = st.container(horizontal=True, gap="xsmall", width="content", key="steering")
         settings = st.popover("Settings", icon=":material/tune:")
-    place, film_place = parts.panel.empty(), parts.figure.container()
+    place = parts.panel.empty()
+    with parts.figure:
+        film_place = stage.reserve_figure()
     try:
         dataset = sources.get_dataset(data)
     except (DpmcError, OSError) as error:

@@ -90,7 +90,7 @@ def came(where: RunLocation, id: str) -> tuple[CurveChart, ...] | None:
 def page() -> None:
     choices = stage.lay_out_choices("What does privacy cost?", quiet=True)
     leave_out_layer()
-    body, below = st.container(), st.container()
+    body, below = stage.reserve_figure(), st.container()
     with choices:
         data = sources.choose_data(label_visibility="collapsed")
         whom = st.container(horizontal=True, vertical_alignment="center", width="content")
@@ -264,9 +264,8 @@ def look(
         if shown is None:
             return bare
         around = people.describe_people(shown[0], sources.get_dataset(where.name), methods[0])
-        leaves = partial(
-            scene.compute_released_scores, methods
-        )  # a server that is trusted with raw ratings
+        # These numbers leave a server that is trusted with raw ratings.
+        leaves = partial(scene.compute_released_scores, methods)
         return bare._replace(
             scores=sources.compute_once(where.name, leaves, f"scores of {id}"),
             public_context=around,

@@ -1,9 +1,9 @@
-"""Compute the curves of this folder again, and what people are shown.
+"""Compute the curves of this folder again, and the lists that people would see.
 
     python sample_data/compute.py [PRESET ...] [--store FILE] [--into FOLDER]
 
-This is long work. It goes on where it stopped: finished runs are rows of the store, and rows that
-are in the folder already count as done, but for those of the first seed.
+This takes long. It continues where it stopped: finished runs are rows of the store, and rows that
+are in the folder already count as done, except those of the first seed.
 """
 
 from __future__ import annotations
@@ -25,39 +25,48 @@ from dpmc_lab.sweep.presets import EPSILONS, PRESETS
 
 
 def compute(grid: sweep.Grid, store: Store, folder: Path) -> None:
-    """Run what a grid lacks, and write its files. Raises DpmcError for failures."""
-    plan, facts = sweep.build_plan(grid), registry.has_features_step(grid.steps)
+    """Run what is missing of a grid, and write its files.
+
+    Raises:
+        DpmcError: if a run fails.
+    """
+    plan, with_features = sweep.build_plan(grid), registry.has_features_step(grid.steps)
     for source, task in product(plan.sources.values(), Task):
-        path = folder / shipped.build_curve_file_name(source.name, task, with_item_features=facts)
+        path = folder / shipped.build_curve_file_name(
+            source.name, task, with_item_features=with_features
+        )
         if path.is_file():
             with path.open(encoding="utf-8", newline="") as stream:
                 shipped.read_curves(stream, store=store, skipped_seed=sweep.LISTS_SEED)
     sweep.warm_up()
     run_plan(plan, store, partial(open_local_pool, plan, sweep.default_jobs()), False)
-    write_curves(store, plan, folder, facts=facts)
+    write_curves(store, plan, folder, with_features=with_features)
 
 
-def write_curves(store: Store, plan: sweep.Plan, folder: Path, *, facts: bool) -> None:
-    """One file for each data set and task."""
+def write_curves(store: Store, plan: sweep.Plan, folder: Path, *, with_features: bool) -> None:
+    """Write one file for each data set and task."""
     units = set(plan.keys.units)
-    for mark, source in plan.sources.items():
-        assert isinstance(
-            source, sweep.SplitSource
-        )  # a file could not tell the curves of others apart
-        known = list_curves(store, keys=plan.keys.curves, source=mark, count=False)
+    for source_key, source in plan.sources.items():
+        # A file could not distinguish the curves of other sources.
+        assert isinstance(source, sweep.SplitSource)
+        curves = list_curves(store, keys=plan.keys.curves, source=source_key, count=False)
         for task in Task:
-            # Of a grid with facts, what uses none of them is no part of its file.
-            asked = task.value, facts
-            found = [i for i in known if (i.task, registry.has_features_step(i.prepare)) == asked]
-            rows = iterate_records(store, [info.id for info in found])
-            mine = [record for record in rows if record["key"] in units]
-            if mine:
+            # The file of a grid with item features leaves out curves that use none of them.
+            selected = [
+                curve
+                for curve in curves
+                if curve.task == task.value
+                and registry.has_features_step(curve.prepare) == with_features
+            ]
+            rows = iterate_records(store, [curve.id for curve in selected])
+            records = [record for record in rows if record["key"] in units]
+            if records:
                 path = folder / shipped.build_curve_file_name(
-                    source.name, task, with_item_features=facts
+                    source.name, task, with_item_features=with_features
                 )
                 with path.open("w", encoding="utf-8", newline="") as stream:
-                    shipped.write_curves(mine, source.dataset, mark, stream)
-                keys = {info.key: info.mechanism for info in found}
+                    shipped.write_curves(records, source.dataset, source_key, stream)
+                keys = {curve.key: curve.mechanism for curve in selected}
                 write_lists(store, plan, source, task, keys, path.with_suffix(".json"))
 
 
@@ -69,16 +78,16 @@ def write_lists(
     keys: Mapping[str, str],
     path: Path,
 ) -> None:
-    """What people are shown at every epsilon, where the first seed was among those computed."""
-    mine = (source.fingerprint, task, sweep.LISTS_SEED)
+    """Write what people would see at every epsilon, if the first seed was among those computed."""
+    target = (source.fingerprint, task, sweep.LISTS_SEED)
     references = [key for key, id in keys.items() if id == registry.NONPRIVATE_REFERENCES[task]]
-    units = [u for u in plan.units if (u.source, u.mechanism.task, u.seed) == mine]
+    units = [u for u in plan.units if (u.source, u.mechanism.task, u.seed) == target]
     if not references or not units:
         return
-    if source.name in SAMPLES:  # with the names that no result depends on
+    if source.name in SAMPLES:  # with names, on which no result depends
         source = sweep.SplitSource(datasets.load(source.name))
     train = sweep.build_unit_problem(units[0], source).train
-    if found := people.load_people_from_store(store, keys, references[0], train):
+    if cached := people.load_people_from_store(store, keys, references[0], train):
         joined = {}
         for unit in units if source.name in SAMPLES else ():
             id = unit.mechanism.id
@@ -86,7 +95,7 @@ def write_lists(
             if (
                 unit.epsilon != EPSILONS[0]
                 or changed
-                or not {*found[1][unit.curve_key]} >= {*EPSILONS}
+                or not {*cached[1][unit.curve_key]} >= {*EPSILONS}
             ):
                 continue
             methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
@@ -95,7 +104,7 @@ def write_lists(
                     methods, source.dataset, lambda *_: None
                 )
         with path.open("w", encoding="utf-8") as stream:
-            people.write_people(*found, joined, stream)
+            people.write_people(*cached, joined, stream)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -103,11 +112,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("presets", nargs="*", default=[*PRESETS], metavar="PRESET")
     parser.add_argument("--store", type=Path, help="result store (default: the shared one)")
     parser.add_argument("--into", type=Path, default=shipped.CURVE_FOLDER, help="folder (this one)")
-    asked = parser.parse_args(argv)
-    with Store(asked.store) as store:
-        for name in asked.presets:
+    args = parser.parse_args(argv)
+    with Store(args.store) as store:
+        for name in args.presets:
             print(f"==> {name}", flush=True)
-            compute(PRESETS[name].grid, store, asked.into)
+            compute(PRESETS[name].grid, store, args.into)
 
 
 if __name__ == "__main__":

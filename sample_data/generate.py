@@ -2,10 +2,10 @@
 
     python sample_data/generate.py
 
-Generators are pure functions of `rng`, a seed or a generator as `np.random.default_rng` takes it,
-and of a shape. Believable ratings come from a low-rank model of taste: who rates what, and how.
-Clicks on books are implicit feedback with long tails and times. The program itself reads the files
-only: it never needs this script.
+Generators are pure functions of a shape and of `rng`: a seed, or a generator as
+`np.random.default_rng` takes it. Believable ratings come from a low-rank model of preferences: who
+rates what, and how. Clicks on books are implicit feedback with long tails and times. The program
+itself reads only the files and never needs this script.
 """
 
 from __future__ import annotations
@@ -48,13 +48,20 @@ USERS_PER_BLOCK = 512  # users drawn at once: bounds memory at ROWS x items
 
 @dataclass(frozen=True, kw_only=True)
 class Crowd:
-    """Who takes what: the part that generated ratings and clicks share.
+    """Who takes what: the settings that generated ratings and clicks share.
 
-    min_items: fewest items of a user; max_share: the most, as a share of all items. activity_std,
-    popularity_std: log-normal spread of activity and popularity; popularity_curvature: keeps the
-    most popular item from being taken by all. rank: dimension of taste; genre_scatter: how far
-    items lie from their genres; direction_decay: weight of each direction of taste over that of the
-    one before; taste_strength: how strongly people take what they like.
+    Attributes:
+        users: number of users.
+        items: number of items.
+        min_items: smallest number of items of a user.
+        max_share: largest number of items of a user, as a share of all items.
+        activity_std: standard deviation of the logarithm of users' activity.
+        popularity_std: standard deviation of the logarithm of items' popularity.
+        popularity_curvature: keeps the most popular item from being taken by everybody.
+        rank: number of dimensions of preferences.
+        genre_scatter: distance of items from their genres.
+        direction_decay: weight of each dimension relative to the one before.
+        preference_strength: how strongly users take what they like.
     """
 
     users: int
@@ -67,39 +74,51 @@ class Crowd:
     rank: int
     genre_scatter: float = 0.5
     direction_decay: float = 0.6
-    taste_strength: float
+    preference_strength: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(Crowd):
     """What generated ratings look like.
 
-    histogram: how many ratings of each level, lowest first; their sum is the number of ratings.
-    user_std, item_std, taste_std, noise_std: standard deviations of the four parts of a score,
-    relative to each other; noise_tail: log-normal spread of the noise over users.
+    Attributes:
+        low: the lowest level.
+        histogram: number of ratings of each level, lowest first.
+        user_std: standard deviation of the user effects in a score; the four are relative to each
+            other.
+        item_std: standard deviation of the item effects.
+        preference_std: standard deviation of the preferences.
+        noise_std: standard deviation of the noise.
+        noise_tail: standard deviation of the logarithm of the noise's scale over users.
     """
 
     low: int
     histogram: tuple[int, ...]
     user_std: float
     item_std: float
-    taste_std: float
+    preference_std: float
     noise_std: float
     noise_tail: float
 
     @property
     def total(self) -> int:
+        """The number of ratings."""
         return sum(self.histogram)
 
     @property
     def public(self) -> PublicFacts:
+        """The public facts of the ratings."""
         high = self.low + len(self.histogram) - 1
         return PublicFacts(users=self.users, items=self.items, low=self.low, high=high)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shop(Crowd):
-    """What generated clicks look like."""
+    """What generated clicks look like.
+
+    Attributes:
+        clicks: number of clicks.
+    """
 
     users: int = 2500
     items: int = 1200
@@ -112,22 +131,33 @@ class Shop(Crowd):
     rank: int = 8
     genre_scatter: float = 0.4
     direction_decay: float = 1.0
-    taste_strength: float = 1.6
+    preference_strength: float = 1.6
 
 
 def draw_ratings(shape: Shape, genres: Genres, rng: Rng) -> tuple[Ints, Ints, Floats]:
-    """Cells and values: score = user + item + taste . genre position + noise, cut into levels."""
+    """Draw the cells and values of ratings.
+
+    A score is user effect + item effect + preference . item position + noise; scores are cut into
+    levels.
+
+    Args:
+        shape: the settings.
+        genres: the genres of each item.
+        rng: draws everything.
+
+    Returns:
+        Three arrays of shape (n_obs,): users, items, and values in rating points.
+    """
     preferences, popularity = _draw_preferences(shape, genres, rng)
     item_effects = 0.6 * popularity + 0.8 * rng.normal(size=shape.items)
     user_effects = rng.normal(size=shape.users)
-    user_noise = np.exp(
-        shape.noise_tail * rng.normal(size=shape.users)
-    )  # some people are hard to predict
+    # Some people are hard to predict.
+    user_noise = np.exp(shape.noise_tail * rng.normal(size=shape.users))
     users, items = _draw_cells(shape, shape.total, preferences, popularity, rng)
     score = (
         shape.user_std * user_effects[users]
         + shape.item_std * item_effects[items]
-        + shape.taste_std * preferences.predict(users, items)
+        + shape.preference_std * preferences.predict(users, items)
         + shape.noise_std * user_noise[users] * rng.normal(size=len(users))
     )
     values = np.empty(len(users))
@@ -137,7 +167,7 @@ def draw_ratings(shape: Shape, genres: Genres, rng: Rng) -> tuple[Ints, Ints, Fl
 
 
 def _draw_preferences(crowd: Crowd, genres: Genres, rng: Rng) -> tuple[Factors, Floats]:
-    """How users like items, taste . position among genres, and the fame of the items."""
+    """Draw how much users like items, from positions among genres, and the items' popularity."""
     names = sorted({name for item_genres in genres for name in item_genres})
     genre_centres = dict(zip(names, rng.normal(size=(len(names), crowd.rank)), strict=True))
     item_factors = np.array(
@@ -153,15 +183,25 @@ def _draw_preferences(crowd: Crowd, genres: Genres, rng: Rng) -> tuple[Factors, 
 def _draw_cells(
     crowd: Crowd, total: int, preferences: Factors, popularity: Floats, rng: Rng
 ) -> tuple[Ints, Ints]:
-    """`total` cells, in proportion to exp(popularity + drawn x liking) in each user's row."""
+    """Draw `total` cells, in each row in proportion to exp(popularity + strength x preference)."""
     activity = np.exp(crowd.activity_std * rng.normal(size=crowd.users))
     counts = allocate_counts(activity, total, crowd.min_items, int(crowd.max_share * crowd.items))
     item_scores = crowd.popularity_std * (popularity - crowd.popularity_curvature * popularity**2)
-    return _draw_cells_by_counts(counts, item_scores, crowd.taste_strength, preferences, rng)
+    return _draw_cells_by_counts(counts, item_scores, crowd.preference_strength, preferences, rng)
 
 
 def allocate_counts(weights: Floats, total: int, min_count: int, max_count: int) -> Ints:
-    """Integers in least..most with the given sum, roughly least + weights x a constant."""
+    """Allocate a total to integer counts of roughly min_count + weight x a constant.
+
+    Args:
+        weights: array of shape (n,), positive.
+        total: the sum of the counts.
+        min_count: smallest count.
+        max_count: largest count.
+
+    Returns:
+        Array of shape (n,).
+    """
 
     def round_counts(scale: float) -> Ints:
         return np.minimum(np.floor(min_count + scale * weights), max_count).astype(np.int64)
@@ -176,14 +216,16 @@ def allocate_counts(weights: Floats, total: int, min_count: int, max_count: int)
 
 
 def _draw_cells_by_counts(
-    counts: Ints, item_scores: Floats, taste_strength: float, preferences: Factors, rng: Rng
+    counts: Ints, item_scores: Floats, preference_strength: float, preferences: Factors, rng: Rng
 ) -> tuple[Ints, Ints]:
-    """Cells of each user, `counts` of them, in proportion to exp(appeal + drawn x liking): the
-    first finishers of a race of exponential clocks. Every item is in one: users of the one that
-    most have swap it for one that nobody has."""
+    """Draw `counts` cells of each user, in proportion to exp(item score + strength x preference).
+
+    They are the first finishers of a race of exponential clocks. Every item is in a cell: users of
+    the most frequent item swap it for one that nobody has.
+    """
     chosen_items: list[Ints] = []
     for rows in np.array_split(np.arange(len(counts)), -(-len(counts) // USERS_PER_BLOCK)):
-        score = item_scores + taste_strength * preferences.left[rows] @ preferences.right.T
+        score = item_scores + preference_strength * preferences.left[rows] @ preferences.right.T
         finish_times = rng.standard_exponential(score.shape) * np.exp(-score)
         chosen_items += [
             np.argpartition(row, n - 1)[:n]
@@ -225,11 +267,11 @@ MOVIE_NIGHT = Shape(
     popularity_std=1.7,
     user_std=0.45,
     item_std=0.55,
-    taste_std=0.5,
+    preference_std=0.5,
     noise_std=0.75,
     noise_tail=0.4,
     rank=4,
-    taste_strength=0.5,
+    preference_strength=0.5,
 )
 RESTAURANTS = Shape(
     users=138,
@@ -241,17 +283,19 @@ RESTAURANTS = Shape(
     popularity_std=0.7,
     user_std=0.5,
     item_std=0.25,
-    taste_std=0.3,
+    preference_std=0.3,
     noise_std=0.4,
     noise_tail=0.0,
     rank=2,
-    taste_strength=0.5,
+    preference_strength=0.5,
 )
 
 
 def generate_films(rng: Seed, shape: Shape = MOVIE_NIGHT) -> Generated:
-    """Films, with evening times; more than 2000 have no titles. By default rated 1..5 in MovieLens
-    100K's shape and rating histogram."""
+    """Generate films, rated at evening times; by default in MovieLens 100K's shape and histogram.
+
+    More than 2000 films have no titles.
+    """
     rng = np.random.default_rng(rng)
     titles, genres = _draw_titles(_FILMS, shape.items, rng)
     cells = draw_ratings(shape, genres, rng)
@@ -260,7 +304,7 @@ def generate_films(rng: Seed, shape: Shape = MOVIE_NIGHT) -> Generated:
 
 
 def generate_restaurants(rng: Seed) -> Generated:
-    """Neighbourhood restaurants rated 0, 1 or 2: few ratings, generous and strict guests."""
+    """Generate restaurants rated 0, 1 or 2: few ratings, by generous and strict guests."""
     rng = np.random.default_rng(rng)
     names: dict[str, tuple[str, ...]] = {}
     while len(names) < RESTAURANTS.items:
@@ -274,9 +318,9 @@ def generate_restaurants(rng: Seed) -> Generated:
 
 
 def generate_jokes(rng: Seed) -> Generated:
-    """Jokes rated -10..10 with two decimals, dense: 10 that all rate, others in part.
+    """Generate jokes rated -10..10 with two decimals: everybody rates 10 of them, some rate all.
 
-    People differ in mean and in spread; jokes differ in mean; taste has rank 3.
+    People differ in mean and in spread; jokes differ in mean; preferences have rank 3.
     """
     rng = np.random.default_rng(rng)
     titles = [
@@ -306,8 +350,10 @@ def generate_jokes(rng: Seed) -> Generated:
 
 
 def _draw_evenings(users: Ints, n_users: int, rng: Rng) -> Ints:
-    """Unix seconds: each person has a first Friday within 30 weeks and rates on Friday evenings,
-    one more evening per 60 ratings or so."""
+    """Draw Unix seconds on Friday evenings.
+
+    Each person has a first Friday within 30 weeks and about one more evening per 60 ratings.
+    """
     first_friday = 1_694_196_000  # 8 September 2023, 18:00 UTC
     week, evening = 7 * 86_400, 4 * 3600
     counts = np.bincount(users, minlength=n_users)
@@ -324,8 +370,10 @@ def _draw_evenings(users: Ints, n_users: int, rng: Rng) -> Ints:
 def _draw_titles(
     kind: tuple[str, tuple[float, ...]], count: int, rng: Rng
 ) -> tuple[Titles, Genres]:
-    """Distinct titles, none for more than 2000 items, and genres of each, the first of which shapes
-    the title."""
+    """Draw distinct titles and the genres of each item, the first of which shapes the title.
+
+    More than 2000 items have no titles.
+    """
     patterns, shares = _NAME_PARTS[kind[0]], kind[1]
     adjectives, nouns = _NAME_PARTS["adjectives"], _NAME_PARTS["nouns"]
     titles, genres = [], []
@@ -340,28 +388,38 @@ def _draw_titles(
     return (tuple(titles) if count <= 2000 else None), repeated
 
 
+FILM_SITE_SLOPES = (0.25, 0.5)
 _QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
-_ACTIVITY = (20, 27, 44, 96, 208, 400, 907, 1_800)  # ratings of a user, at those shares of users
-_POPULARITY = (
-    1,
-    7,
-    33,
-    124,
-    350,
-    730,
-    1_785,
-    3_000,
-)  # ratings of an item, at those shares of items
+# Numbers of ratings of a user, and of an item, at these quantiles.
+_ACTIVITY = (20, 27, 44, 96, 208, 400, 907, 1_800)
+_POPULARITY = (1, 7, 33, 124, 350, 730, 1_785, 3_000)
 
 
 def generate_long_tail(
-    rng: Seed, *, users: int = 6_000, items: int = 3_700, ratings: int = 1_000_000
+    rng: Seed,
+    *,
+    users: int = 6_000,
+    items: int = 3_700,
+    ratings: int = 1_000_000,
+    slope_stds: tuple[float, float] = (0.0, 0.0),
 ) -> Generated:
-    """Many users, a long tail of items and whole-numbered ratings 1..5, as catalogues have them.
+    """Generate integer ratings 1..5 of many users with a long tail of items, as in catalogues.
 
-    A score is user (sd .35) + item (sd .55) + taste (rank 12, variance .14) + noise, in points;
-    taste also sways who rates what, as strongly as on film sites; active users are a little
-    stricter, known items better liked.
+    A score is user (sd .35) + item (sd .55) + preference (rank 12, variance .14) + noise, in
+    points. Preferences also sway who rates what, as strongly as on film sites; active users are a
+    little stricter, popular items better liked.
+
+    Args:
+        rng: the seed, or the generator to draw from.
+        users: number of users.
+        items: number of items.
+        ratings: number of ratings.
+        slope_stds: standard deviations over users of their slopes on log popularity (points per
+            standard deviation) and on the item's own part (points per point);
+            `FILM_SITE_SLOPES` is as on film sites. Zeros draw nothing.
+
+    Returns:
+        The generated ratings, with the factors behind them.
     """
     rng = np.random.default_rng(rng)
     titles, genres = _draw_titles(_FILMS, items, rng)
@@ -377,12 +435,20 @@ def generate_long_tail(
     user_indices, item_indices = _draw_cells_by_counts(
         counts, 1.2 * popularity, 3, preferences, rng
     )
+    user_effects = 0.35 * _draw_correlated(activity, -0.08, rng)
+    item_effects = 0.55 * _draw_correlated(popularity, 0.22, rng)
     score = (
-        (0.35 * _draw_correlated(activity, -0.08, rng))[user_indices]
-        + (0.55 * _draw_correlated(popularity, 0.22, rng))[item_indices]
+        user_effects[user_indices]
+        + item_effects[item_indices]
         + preferences.predict(user_indices, item_indices)
         + 0.75 * rng.normal(size=len(user_indices))
     )
+    if any(slope_stds):
+        fame = (popularity - popularity.mean()) / popularity.std()
+        slopes = Factors(
+            rng.normal(size=(users, 2)) * slope_stds, np.column_stack([fame, item_effects])
+        )
+        score += slopes.predict(user_indices, item_indices)
     levels = np.cumsum(np.array([0.06, 0.11, 0.26, 0.35])) / 1.01
     values = 1.0 + np.searchsorted(np.quantile(score, levels), score).astype(float)
     public = PublicFacts(users=users, items=items, low=1, high=5)
@@ -391,7 +457,7 @@ def generate_long_tail(
 
 
 def _draw_correlated(target: Floats, correlation: float, rng: Rng) -> Floats:
-    """Standard normal numbers with this correlation with another column."""
+    """Draw standard normal numbers with this correlation with another column."""
     independent = rng.normal(size=len(target))
     standardised = (target - target.mean()) / target.std()
     correlated: Floats = correlation * standardised + np.sqrt(1 - correlation**2) * independent
@@ -399,8 +465,10 @@ def _draw_correlated(target: Floats, correlation: float, rng: Rng) -> Floats:
 
 
 def generate_clicks(rng: Seed, shape: Shop = Shop()) -> Generated:
-    """A reader clicks in proportion to exp(popularity + drawn x taste . place among genres). By
-    default 2500 readers, 1200 books, 50,000 clicks within a year."""
+    """Generate clicks, drawn in proportion to exp(popularity + strength x preference).
+
+    By default 2500 readers click 50,000 times on 1200 books within a year.
+    """
     rng = np.random.default_rng(rng)
     titles, genres = _draw_titles(_BOOKS, shape.items, rng)
     users, items = _draw_cells(shape, shape.clicks, *_draw_preferences(shape, genres, rng), rng)
@@ -410,7 +478,7 @@ def generate_clicks(rng: Seed, shape: Shop = Shop()) -> Generated:
 
 
 def _draw_visits(users: Ints, n_users: int, rng: Rng) -> Ints:
-    """Unix seconds: each reader comes on some days of one year, once per 8 clicks or so."""
+    """Draw Unix seconds: each reader comes on some days of one year, about once per 8 clicks."""
     first_day, day = 1_672_531_200, 86_400  # 1 January 2023, 0:00 UTC
     counts = np.bincount(users, minlength=n_users)
     days = 1 + rng.poisson(counts / 8)
@@ -436,7 +504,7 @@ SAMPLE_GENERATORS: Mapping[str, Callable[[int], Generated]] = {
 
 
 def write_samples(folder: Path) -> list[Path]:
-    """Generate every sample into a folder; returns the files, whose bytes depend on SEED only."""
+    """Generate every sample into a folder; return the files, which depend on SAMPLE_SEED only."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name, sample in SAMPLES.items():
@@ -453,7 +521,7 @@ def write_samples(folder: Path) -> list[Path]:
         if truth is not None:
             arrays |= {"left": truth.left, "right": truth.right}
         files.append(folder / f"{name}.npz")
-        # Not compressed: the bytes of a compressed file would depend on the zlib at hand.
+        # The file is not compressed, because the compressed bytes would depend on the zlib version.
         np.savez(files[-1], allow_pickle=False, **arrays)
         if ratings.titles is not None:
             files.append(folder / f"{name}-items.csv")
@@ -465,7 +533,7 @@ def write_samples(folder: Path) -> list[Path]:
 
 
 def _shrink_integers(values: NDArray[Any]) -> NDArray[Any]:
-    """The same integers in the smallest signed type that holds them."""
+    """Return the same integers in the smallest signed type that holds them."""
     dtypes = (np.int8, np.int16, np.int32)
     return next(shrunk for dtype in dtypes if ((shrunk := values.astype(dtype)) == values).all())
 

@@ -143,9 +143,9 @@ def open_offline_tabs(browser, ready_selector):
         return tab
 
     yield open_
-    for context, address, asked in contexts:
+    for context, address, requested_urls in contexts:
         context.close()
-        assert {url.partition("#")[0] for url in asked} == {address}
+        assert {url.partition("#")[0] for url in requested_urls} == {address}
     assert not wrong
 
 

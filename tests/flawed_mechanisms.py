@@ -50,21 +50,21 @@ def list_faults(mechanism: Mechanism, public: PublicFacts) -> tuple[PlantedFault
     Noise is halved where every release can be; one draw for all needs an answer of several numbers;
     a clip can be forgotten where a sensitivity, and with it something certified, rests on it.
     """
-    card = mechanism.guarantee(public)
-    releases = [release for _, release in card.releases]
-    found = []
+    guarantee = mechanism.guarantee(public)
+    releases = [release for _, release in guarantee.releases]
+    faults = []
     if all(map(_halve_noise, releases)):
-        found.append(PlantedFault.HALVED)
+        faults.append(PlantedFault.HALVED)
     if any(_share_noise(release) and release.shape != () for release in releases):
-        found.append(PlantedFault.SHARED)
+        faults.append(PlantedFault.SHARED)
     loose = [release for _, release in _without_clips(mechanism).guarantee(public).releases]
-    if card.certified().finite and any(
-        other.sensitivity.get(change, moves) > moves * (1 + 1e-9)
-        for one, other in zip(releases, loose, strict=False)
-        for change, moves in one.sensitivity.items()
+    if guarantee.certified().finite and any(
+        loose_release.sensitivity.get(change, sensitivity) > sensitivity * (1 + 1e-9)
+        for release, loose_release in zip(releases, loose, strict=False)
+        for change, sensitivity in release.sensitivity.items()
     ):
-        found.append(PlantedFault.UNCLIPPED)
-    return tuple(found)
+        faults.append(PlantedFault.UNCLIPPED)
+    return tuple(faults)
 
 
 def plant_fault(mechanism: Mechanism, fault: PlantedFault, public: PublicFacts) -> Mechanism:
@@ -83,10 +83,10 @@ def plant_fault(mechanism: Mechanism, fault: PlantedFault, public: PublicFacts) 
         return _copy_with_methods(release, fault, methods) if methods else release
 
     def guarantee(_: Mechanism, public: PublicFacts) -> Guarantee:
-        card = mechanism.guarantee(public)
+        guarantee = mechanism.guarantee(public)
         if fault is PlantedFault.UNCLIPPED:
-            return card
-        return dataclasses.replace(card, releases=card.releases.map_releases(faulty))
+            return guarantee
+        return dataclasses.replace(guarantee, releases=guarantee.releases.map_releases(faulty))
 
     like = _without_clips(mechanism) if fault is PlantedFault.UNCLIPPED else mechanism
     copy: Mechanism = _copy_with_methods(like, fault, {"guarantee": guarantee})
@@ -133,8 +133,10 @@ def _share_noise(release: Release) -> JsonObject:
     if isinstance(release, Additive):
 
         def noise(_: Release, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[Any]:
-            one = (1,) * (len(shape) - 1) + shape[-1:] if isinstance(release, NormLaplace) else ()
-            return np.broadcast_to(release._draw_noise(one, rng), shape)
+            row_shape = (
+                (1,) * (len(shape) - 1) + shape[-1:] if isinstance(release, NormLaplace) else ()
+            )
+            return np.broadcast_to(release._draw_noise(row_shape, rng), shape)
 
         return {"_draw_noise": noise, "_add_exact_noise": _refuse_release}
     if isinstance(release, RandomizedResponse):
@@ -142,8 +144,8 @@ def _share_noise(release: Release) -> JsonObject:
         def passed(_: Release, symbols: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
             draw = rng.random()
             answers = [int(np.searchsorted(np.cumsum(row)[:-1], draw)) for row in release.matrix]
-            told: NDArray[Any] = np.array(answers, dtype=symbols.dtype)[symbols]
-            return told
+            reported: NDArray[Any] = np.array(answers, dtype=symbols.dtype)[symbols]
+            return reported
 
         return {"_randomise": passed}
     return {}
@@ -153,9 +155,9 @@ def _refuse_release(*_: Any) -> Any:
     raise CannotRelease("this noise has a planted fault: for audits only")
 
 
-def _copy_with_methods(thing: Any, fault: PlantedFault, methods: JsonObject) -> Any:
+def _copy_with_methods(original: Any, fault: PlantedFault, methods: JsonObject) -> Any:
     """A copy of a class of its own with other methods, which is not validated again."""
-    kind = type(thing)
+    kind = type(original)
     copy: Any = object.__new__(type(f"{fault.name.title()}{kind.__name__}", (kind,), methods))
-    copy.__dict__.update(thing.__dict__)
+    copy.__dict__.update(original.__dict__)
     return copy

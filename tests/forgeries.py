@@ -129,10 +129,11 @@ def forge_numbers(guarantee: GuaranteeRecord, arrays: Arrays) -> Iterator[Forger
         _list_unshown(guarantee, arrays),
         guarantee["guarantee"]["unit"] == "value",
     )
+    # These say how noise became a model.
     unchecked = {*guarantee["settings"]} - {
         "epsilon",
         "delta",
-    }  # these say how noise became a model
+    }
     for path, value in list_leaves(guarantee):
         if path[0] in ("sha256", "versions", "columns") or path[-1] == "sha256":
             continue

@@ -39,26 +39,26 @@ def find_misfits(guarantee: Guarantee, planted: Guarantee, seed: int = 1) -> lis
         guarantee: the honest guarantee.
         planted: the guarantee whose releases draw; the same one where there is no fault.
     """
-    honest, drawing = dict(guarantee.releases), dict(planted.releases)
+    stated_releases, drawing = dict(guarantee.releases), dict(planted.releases)
     misfits = []
-    for k, (name, release) in enumerate(honest.items()):
+    for k, (name, release) in enumerate(stated_releases.items()):
         rng = np.random.default_rng([seed, 4, k])
         p_values = list(compute_p_values(release, drawing[name], rng))
-        if min(p_values) * len(p_values) * len(honest) < FALSE_ALARM:
+        if min(p_values) * len(p_values) * len(stated_releases) < FALSE_ALARM:
             misfits.append(name)
     return misfits
 
 
-def compute_p_values(honest: Release, drawing: Release, rng: Rng) -> Iterator[float]:
+def compute_p_values(stated: Release, drawing: Release, rng: Rng) -> Iterator[float]:
     """Yield p-values of the drawing release's outputs under the honest release's law."""
-    shape = _fill_shape(honest)
+    shape = _fill_shape(stated)
     times = max(2, math.ceil(min(2, math.prod(shape)) * DRAWS / math.prod(shape)))
-    if isinstance(honest, Additive):
-        yield from _additive_p_values(honest, _publish(drawing, np.zeros(shape), times, rng))
+    if isinstance(stated, Additive):
+        yield from _additive_p_values(stated, _publish(drawing, np.zeros(shape), times, rng))
         return
     times = max(2, math.ceil(DRAWS / math.prod(shape)))
-    for value in _list_inputs(honest):
-        yield from _output_p_values(honest, value, _publish(drawing, value, times, rng))
+    for value in _list_inputs(stated):
+        yield from _output_p_values(stated, value, _publish(drawing, value, times, rng))
 
 
 def _fill_shape(release: Release) -> tuple[int, ...]:

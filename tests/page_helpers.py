@@ -72,7 +72,7 @@ def read_figure_help(app):
 
 
 def read_all_text(app):
-    pieces = [
+    texts = [
         e.value
         for kind in (
             "title",
@@ -87,7 +87,7 @@ def read_all_text(app):
         )
         for e in app.get(kind)
     ]
-    return unescape_markdown("\n".join(str(p) for p in pieces))
+    return unescape_markdown("\n".join(str(p) for p in texts))
 
 
 def read_markdown(app):

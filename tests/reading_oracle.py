@@ -593,9 +593,8 @@ def _read_json_lines(lines: Sequence[str], o: Mapping[str, Any], doubts: set[str
     filled = [line for line in lines if line.strip()]
     objects = [_parse_object(line) for line in filled]
     names = list(dict.fromkeys(key for parsed in objects[:200] for key in parsed or ()))
-    roles = _assign_roles(
-        names, len(names), (), o, doubts, by_place=False
-    )  # an object has no order
+    # An object has no order.
+    roles = _assign_roles(names, len(names), (), o, doubts, by_place=False)
     low, high = _choose_range("rating" not in roles, o)
     rows = []
     for parsed in objects:

@@ -28,10 +28,10 @@ def measure_changes(mechanism, ratings, other, change, seed=0) -> list[ValueChan
     """One entry a publication: the change between two data sets under the first one's history."""
     with privacy.record_publications() as publications:
         list(mechanism.fit(ratings, np.random.default_rng(seed)))
-    with privacy.record_publications(replayed=publications) as answered:
+    with privacy.record_publications(replayed=publications) as replayed:
         list(mechanism.fit(other, np.random.default_rng(seed)))
     changes = []
-    for p, q in zip(publications, answered, strict=True):
+    for p, q in zip(publications, replayed, strict=True):
         allowed = sensitivity_at(p.release.sensitivity, change, ratings.public)
         changes.append(ValueChange(q.release.query, l2_distance(p.private, q.private), allowed))
     return changes
@@ -70,7 +70,7 @@ def replay_run(mechanism, ratings, other, user, seed=0) -> tuple[Observation, Ob
     """
     with privacy.record_publications() as publications:
         first_run = list(mechanism.fit(ratings, np.random.default_rng(seed)))
-    with privacy.record_publications(replayed=publications) as answered:
+    with privacy.record_publications(replayed=publications) as replayed:
         second_run = list(mechanism.fit(other, np.random.default_rng(seed)))
-    assert len(answered) == len(publications)
+    assert len(replayed) == len(publications)
     return observe_run(first_run, user, ratings.shape), observe_run(second_run, user, ratings.shape)

@@ -9,6 +9,7 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_lab.store import digest_values
+from dpmc_lab.sweep import warm_up
 
 NOBODY_ID = 65534
 
@@ -78,6 +79,7 @@ def drop_privileges():
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         yield
         return
+    warm_up()  # a fork server that started below would leave its rights to every later worker
     os.seteuid(NOBODY_ID)
     try:
         yield

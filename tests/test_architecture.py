@@ -265,9 +265,9 @@ def test_one_method_is_had_without_the_others():
     loaded = run_python(
         "import sys, dpmc_core; dpmc_core.create('output', epsilon=1.0); print(*sys.modules)"
     ).split()
-    ours = [name for name in loaded if name.startswith("dpmc_core")]
-    assert len(ours) <= 27
-    assert [n for n in ours if n.startswith("dpmc_core.mechanisms.")] == [
+    core_modules = [name for name in loaded if name.startswith("dpmc_core")]
+    assert len(core_modules) <= 27
+    assert [n for n in core_modules if n.startswith("dpmc_core.mechanisms.")] == [
         "dpmc_core.mechanisms.one_bit"
     ]
     assert not {"scipy.special", "scipy.sparse", "importlib.metadata"} & set(loaded)

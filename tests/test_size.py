@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (62, 134_520),
-    "lab": (76, 148_450),
-    "pages": (49, 72_500),
+    "core": (63, 136_250),
+    "lab": (76, 148_070),
+    "pages": (49, 72_390),
     "pages (js, css, html)": (8, 20_160),
 }
 NOT_CODE = {

@@ -21,12 +21,13 @@ FAMILY = {
     "dpals": {"rounds": 2},
     "private-item-mean": {},
     "private-effects": {"rounds": 2, "rank": 3},
+    "dp-sgd": {"rounds": 3, "rank": 2},
 }
 BASELINES = ("private-constant", "private-own-mean", "private-alone")
-WITHOUT_CAP = ("private-item-mean", "private-effects", *BASELINES)  # weights, no cap
+WITHOUT_CAP = ("private-item-mean", "private-effects", "dp-sgd", *BASELINES)  # weights, no cap
 PAPERS = [id for id in FAMILY if id not in WITHOUT_CAP]
 VARIANTS = [
-    *((id, settings) for id, settings in FAMILY.items()),
+    *((id, settings) for id, settings in FAMILY.items() if id != "dp-sgd"),
     ("private-frank-wolfe", {"rounds": 3, "growth": 1.3, "residual": 2.0, "slack": 1.0}),
     ("private-frank-wolfe", {"rounds": 3, "calibration": Calibration.PAPER, "symmetric": False}),
     ("private-frank-wolfe", {"rounds": 3, "step": StepRule.DECREASING, "item_share": 0.0}),
@@ -36,6 +37,8 @@ VARIANTS = [
     ("svd-after-cleansing", {"predictor": Predictor.NEIGHBOURS}),
     ("dpals", {"rounds": 2, "items": ItemBudget.TAIL, "growth": 1.3}),
     ("dpals", {"rounds": 2, "items": ItemBudget.ADAPTIVE, "exponent": 1.0}),
+    ("dp-sgd", FAMILY["dp-sgd"]),
+    ("dp-sgd", {"rounds": 3, "rank": 0}),
 ]
 IDS = [f"{id}-{k}" for k, (id, _) in enumerate(VARIANTS)]
 # Whole rows are protected by these, too, or every cell of them.

@@ -1,7 +1,7 @@
-"""Opening rating data: samples, public sets, files and uploads, with a report in plain words.
+"""Loading of rating data: samples, public sets, files and uploads, with a report in plain words.
 
-The public rating range is never the smallest and largest rating of the data: it is the sample's or
-the public set's own, or it is given.
+The public rating range is never the smallest and largest rating of the data: it is that of the
+sample or public set, or a person gives it.
 """
 
 from __future__ import annotations
@@ -48,26 +48,32 @@ from dpmc_core.links import parse_link
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Catalogue, Origin, Ratings
 
-_GENERATED_SOURCE, _PUBLIC_SOURCE = (
-    "the generated set {}",
-    "the public set {}",
-)  # sources of catalogues
+# Sources of catalogues.
+_GENERATED_SOURCE, _PUBLIC_SOURCE = "the generated set {}", "the public set {}"
 _CHANGED_NOTE = ", whose file here may have been changed"
 _DOUBTFUL_SHARE = 0.1  # of the entries: a reading that leaves more out is doubted
 _PREVIEWED = 4  # columns of a matrix that are shown
 _MAX_TRIALS = 24  # readings of a file that are tried
 _SETTLED = ("bad_rows", "duplicates", "encoding")  # options whose first answer is the usual one
-EACH_SEED = "each"  # as a seed in NAME:seed=each: that of whoever runs on it
+EACH_SEED = "each"  # the seed in NAME:seed=each, which stands for the seed of the run
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Ratings with where they come from and what a reader should know about them.
+    """Ratings with their origin and what a reader should know about them.
 
-    source: who made them, or how; licence: terms of use. item_features: what is publicly known of
-    the items; truth: the matrix behind generated ratings, None where there is none. report:
-    findings, one sentence each. loaded_name, reading: what `load` was given, name and options; of
-    an upload the name of its file. count: what became of every line of a file.
+    Attributes:
+        ratings: the ratings.
+        name: a short name, which results carry.
+        title: the name for display.
+        source: who made the ratings, or how they were made.
+        licence: terms of use.
+        report: findings about the data, one sentence each.
+        truth: factors of the matrix behind generated ratings; None if there is none.
+        item_features: the public item features.
+        loaded_name: what `load` was given; for an upload the name of its file.
+        reading: the reading options that `load` was given.
+        count: what became of every line of a file; None if there is no file.
     """
 
     ratings: Ratings
@@ -101,8 +107,11 @@ class Dataset:
 
 
 def list_public_sources() -> dict[str, tuple[int, int] | None]:
-    """Every source that the catalogue of a public set may have, with its users and items where
-    these are known."""
+    """Return every source that the catalogue of a public set may have.
+
+    Returns:
+        For each source the numbers of users and items, if they are known.
+    """
     sources: dict[str, tuple[int, int] | None] = {
         _GENERATED_SOURCE.format(name): None for name in synthetic.ALL_SAMPLES
     }
@@ -113,12 +122,19 @@ def list_public_sources() -> dict[str, tuple[int, int] | None]:
 
 
 def load(data: str | Path, **options: Any) -> Dataset:
-    """Open a sample by its id, a downloaded set by its name, a file, or a folder: of a known set,
-    or of Parquet files.
+    """Load a sample by its id, a downloaded set by its name, a file, or a folder.
 
-    A sample of `synthetic.DRAWN` can be drawn anew: NAME:OPTION=VALUE,..., or by `options`: an
-    integer `seed` and the settings of its generator. options otherwise: fields of `ReadOptions`.
-    Raises BadRatings or InvalidSetting.
+    A folder holds a known set, or Parquet files. A sample of `synthetic.GENERATORS` can be drawn
+    anew, as NAME:OPTION=VALUE,... or by options.
+
+    Args:
+        data: the id, name or path.
+        options: fields of `ReadOptions`; for a sample that is drawn anew an integer `seed` and the
+            settings of its generator.
+
+    Raises:
+        BadRatings: if there are no such data, or they cannot be read.
+        InvalidSetting: if an option is invalid.
     """
     name = str(data)
     if (drawn_sample := parse_drawn_sample(name)) is not None:
@@ -127,13 +143,14 @@ def load(data: str | Path, **options: Any) -> Dataset:
     if name in synthetic.ALL_SAMPLES:
         sample_options = {key: value for key, value in options.items() if key != "for_ranking"}
         return _load_sample(name, sample_options)
-    return _load_source(Source.from_file(_locate(name)), name, options)
+    return _load_source(Source.from_file(_find_data_file(name)), name, options)
 
 
 def parse_drawn_sample(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Of NAME:OPTION=VALUE,... the sample and its options, None where that is no such text.
+    """Parse NAME:OPTION=VALUE,... into a sample and its options; return None for any other text.
 
-    Raises InvalidSetting.
+    Raises:
+        InvalidSetting: if an option is malformed.
     """
     name, colon, option_text = text.partition(":")
     if not colon or name not in synthetic.GENERATORS:
@@ -150,7 +167,7 @@ def parse_drawn_sample(text: str) -> tuple[str, dict[str, Any]] | None:
     return name, options
 
 
-def _locate(name: str) -> Path:
+def _find_data_file(name: str) -> Path:
     path = Path(name)
     if not path.exists() and name in {*public_sets.ARCHIVES, *public_sets.BY_HAND}:
         path = public_sets.find_downloaded_folder(name)
@@ -175,9 +192,18 @@ def _locate(name: str) -> Path:
 def load_upload(
     content: bytes, filename: str, on_progress: ReadProgress | None = None, **options: Any
 ) -> Dataset:
-    """Read uploaded bytes as `load` reads a file; `filename` helps to recognise the format.
+    """Load uploaded bytes as `load` loads a file.
 
-    on_progress: told (bytes read, bytes in all) now and then; what it raises ends the reading.
+    Args:
+        content: the bytes.
+        filename: the name of the upload, which helps to recognise the format.
+        on_progress: called now and then with (bytes read, bytes in all); an error it raises ends
+            the reading.
+        options: fields of `ReadOptions`.
+
+    Raises:
+        BadRatings: if the upload cannot be read.
+        InvalidSetting: if an option is invalid.
     """
     source = Source.from_upload(content, filename)
     return _load_source(source, source.name, options, on_progress)
@@ -214,10 +240,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Examination:
-    """A file looked through to its end, whatever is wrong with it.
+    """The result of reading a file to its end, whatever is wrong with it.
 
-    faults: what keeps it from being read as it is; readings: ways to read it, most likely first;
-    needs_range: that the public range must be given with them.
+    Attributes:
+        name: the name of the file.
+        faults: what keeps the file from being read as it is.
+        readings: ways to read it, the most likely first.
+        needs_range: whether the public range must be given as well.
     """
 
     name: str
@@ -243,10 +272,10 @@ class Examination:
 
 
 def examine_file(path: str | Path, **options: Any) -> Examination:
-    """Everything the reader understands of a file and everything wrong with it.
+    """Examine a file: everything the reader understands of it and everything wrong with it.
 
-    Each fault that an option answers is answered, so that those behind it come to light as well; of
-    several answers each is a reading.
+    Each fault that an option answers is answered, so that the faults behind it are found as well.
+    Each of several answers is a reading.
     """
     source = Source.from_file(path)
     faults: dict[Fault, None] = {}  # on the ways to readings
@@ -306,15 +335,22 @@ def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
 
 
 def preview_upload(content: bytes, filename: str, **options: Any) -> Layout:
-    """An upload's columns and first rows, before it is read."""
+    """Return the columns and first rows of an upload, before it is read."""
     return layout_of(Source.from_upload(content, filename), ReadOptions(**options))
 
 
 def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Ratings, Ratings]:
-    """Training and test ratings from two files, over one shared index space.
+    """Read training and test ratings from two files, over one shared index space.
 
-    Users and items that only one of the files has are in the index space of both. Raises
-    BadRatings where a user-item pair is in both files.
+    The index space holds the users and items of both files.
+
+    Args:
+        train: the file of training ratings.
+        test: the file of test ratings.
+        options: fields of `ReadOptions`.
+
+    Raises:
+        BadRatings: if a file cannot be read, or a user-item pair is in both files.
     """
     settings = ReadOptions(**options)
     named_sets = {*synthetic.ALL_SAMPLES, *public_sets.ARCHIVES, *public_sets.BY_HAND}
@@ -412,7 +448,7 @@ def _load_source(
 
 
 def _format_name(table: Table) -> str:
-    """A short name: the public set's, with the file where it is one fold of it; else the file's."""
+    """Return a public set's name, with the file if it is one fold; else the file's name."""
     public_set = table.layout.known
     if public_set is None:
         return table.source.name
@@ -426,7 +462,7 @@ def _format_name(table: Table) -> str:
 def _add_item_features(
     ratings: Ratings, table: Table, options: ReadOptions
 ) -> tuple[Ratings, tuple[features.ItemFeature, ...]]:
-    """Ratings with the titles and facts that come with a known set, or a table of the items."""
+    """Return ratings with the titles and item features of a known set, or of a table of items."""
     titles_by_id = public_sets.read_titles(table.source) if table.layout.known else {}
     genres = None
     if titles_by_id and ratings.item_ids is not None:

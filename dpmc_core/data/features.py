@@ -1,8 +1,8 @@
-"""What is publicly known of the items, as columns of numbers: a table beside the ratings.
+"""Public item features, encoded as columns of numbers from a table beside the ratings.
 
-Public is what an outsider has without the users: genre, year, author, price. What was computed from
-what users did is not, whatever it is called; a column that goes along with how often items are
-rated, or how well, is marked.
+Public is what an outsider knows without the users: genre, year, author, price. What was computed
+from the users' data is not public, whatever it is called; a column that correlates with how often
+items are rated, or how well, is marked.
 """
 
 from __future__ import annotations
@@ -26,25 +26,28 @@ from dpmc_core.data.text import number_of
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import Ratings
 
-CATEGORIES = 50  # of a column at most: those that most items have
+CATEGORIES = 50  # largest number of categories of a column; the most frequent ones stay
 _SEPARATORS = "|;"  # between several categories of one item
 _MAX_BYTES = 50 * MEGABYTE  # of a table of items
-_MIN_COVERED_SHARE = 0.1  # share of the texts that those which are kept must be
-_MIN_NUMERIC_SHARE = 0.95  # share of the filled cells from which on a column holds numbers
-_SUSPICIOUS_CORRELATION = (
-    0.5  # rank correlation with what users did, from which on a column is marked
-)
-_SUSPICIOUS_P_VALUE = 1e-3  # of as much by chance
+_MIN_COVERED_SHARE = 0.1  # share of the texts that the retained categories must cover
+_MIN_NUMERIC_SHARE = 0.95  # share of the filled cells that must be numbers
+# A column is marked if its rank correlation with the users' data is larger, at a smaller p-value.
+_SUSPICIOUS_CORRELATION = 0.5
+_SUSPICIOUS_P_VALUE = 1e-3
 _YEAR = re.compile(r"\((\d{4})\)\s*$")  # at the end of a title
 
 
 @dataclass(frozen=True, eq=False)
 class ItemFeature:
-    """A column of the table.
+    """A column of a table of items.
 
-    summary: what became of it, in words. columns: items x c, of mean square one where an item has
-    it; None where it is left aside. mark: why it may not be public, "" where nothing speaks for
-    that. names: of the columns, where they are categories.
+    Attributes:
+        name: the name of the column.
+        summary: how the column was encoded, or why it was left aside.
+        columns: array of shape (n_items, n_columns), of mean square one over the items that have a
+            value; None if the column was left aside.
+        mark: why the column may not be public; empty if nothing suggests that.
+        names: the names of the encoded columns, if they are categories.
     """
 
     name: str
@@ -60,9 +63,14 @@ class ItemFeature:
 
 
 def read_items(source: Source, ratings: Ratings) -> tuple[ItemFeature, ...]:
-    """The columns of a CSV or Parquet file with a row an item, one of them the items' ids.
+    """Read a CSV or Parquet file with one row per item, one of whose columns holds the items' ids.
 
-    Raises BadRatings where no column names the items of the ratings.
+    Returns:
+        The columns of the file, first the one with the ids.
+
+    Raises:
+        BadRatings: if the file cannot be read, no column names the items of the ratings, or an item
+            has several rows.
     """
     table = _read_item_table(source)
     if ratings.item_ids is None:
@@ -97,7 +105,12 @@ def read_items(source: Source, ratings: Ratings) -> tuple[ItemFeature, ...]:
 
 
 def encode_column(name: str, texts: Sequence[str | None]) -> ItemFeature:
-    """What becomes of a column of texts, one an item, None where it has none."""
+    """Encode a column of texts as numbers, years or categories, or leave it aside.
+
+    Args:
+        name: the name of the column.
+        texts: one text per item, None if it has none.
+    """
     filled = [text for text in texts if text]
     if len(set(filled)) < 2:
         return ItemFeature(name, "left aside: the same for all")
@@ -122,7 +135,15 @@ def encode_column(name: str, texts: Sequence[str | None]) -> ItemFeature:
 
 
 def encode_categories(split_texts: Sequence[Sequence[str]], retained: Sequence[str]) -> Floats:
-    """One column a category, in rows of length one; zeros for an item without any."""
+    """Encode categories as one column each, in rows of length one; zeros for an item without any.
+
+    Args:
+        split_texts: the categories of each item.
+        retained: the categories that get a column.
+
+    Returns:
+        Array of shape (n_items, n_categories).
+    """
     positions = {label: k for k, label in enumerate(retained)}
     columns = np.zeros((len(split_texts), len(retained)))
     for row, labels in zip(columns, split_texts, strict=True):
@@ -132,8 +153,14 @@ def encode_categories(split_texts: Sequence[Sequence[str]], retained: Sequence[s
 
 
 def encode_numbers(numbers: Sequence[float | None]) -> Floats:
-    """Where a number lies among those of all items, and its square, each of mean square a half;
-    zeros for an item without one."""
+    """Encode numbers by their rank among all items and its square, each of mean square one half.
+
+    Args:
+        numbers: one number per item, None if it has none.
+
+    Returns:
+        Array of shape (n_items, 2); zeros for an item without a number.
+    """
     from scipy.stats import rankdata
 
     values = np.array([np.nan if number is None else number for number in numbers])
@@ -148,7 +175,10 @@ def encode_numbers(numbers: Sequence[float | None]) -> Floats:
 def add_public_features(
     ratings: Ratings, genres: Sequence[tuple[str, ...]] | None
 ) -> tuple[Ratings, tuple[ItemFeature, ...]]:
-    """Ratings of a public set with the facts that come with it: genres, and years in titles."""
+    """Return ratings of a public set with the item features that come with it.
+
+    The features are the genres, and the years in titles.
+    """
     texts: dict[str, Sequence[str | None]] = {
         "genre": ["|".join(item_genres) for item_genres in genres or ()],
         "year": extract_years(ratings.titles or ()),
@@ -166,8 +196,14 @@ def attach_features(
     *,
     with_digest: bool = False,
 ) -> Ratings:
-    """Ratings with the facts that became columns beside them. names: of those that are public;
-    with_digest: that somebody gave them, so that results name them by a digest."""
+    """Return ratings with the encoded item features available.
+
+    Args:
+        ratings: the ratings.
+        item_features: the columns of a table of items.
+        names: the features that are public; None for all.
+        with_digest: whether results name the features by a digest, because a person gave them.
+    """
     selected = {
         feature.name: feature.columns
         for feature in item_features
@@ -180,8 +216,11 @@ def attach_features(
 
 
 def hash_features(columns_by_name: Mapping[str, Floats]) -> str:
-    """Return the eight hex digits by which results name a table; columns_by_name: its columns, by
-    name."""
+    """Return the eight hex digits by which results name a table of items.
+
+    Args:
+        columns_by_name: arrays of shape (n_items, n_columns), by the name of the feature.
+    """
     hasher = hashlib.sha256(repr([*columns_by_name]).encode())
     for columns in columns_by_name.values():
         hasher.update(columns.tobytes())
@@ -189,7 +228,11 @@ def hash_features(columns_by_name: Mapping[str, Floats]) -> str:
 
 
 def is_encoded(columns: Floats) -> bool:
-    """Whether `encode_column` can have made these columns: of one number, or of categories."""
+    """Return whether `encode_column` can have produced these columns, from numbers or categories.
+
+    Args:
+        columns: array of shape (n_items, n_columns).
+    """
     if columns.shape[1] == 2:
         numbers = [float(row[0]) if row.any() else None for row in columns]
         if np.array_equal(encode_numbers(numbers), columns):
@@ -205,7 +248,7 @@ def is_encoded(columns: Floats) -> bool:
 
 
 def extract_years(titles: Sequence[str | None]) -> list[str | None]:
-    """The years at the end of titles, None where there is none."""
+    """Return the year at the end of each title, None if there is none."""
     return [match[1] if title and (match := _YEAR.search(title)) else None for title in titles]
 
 
@@ -216,7 +259,7 @@ def _split_categories(text: str | None) -> tuple[str, ...]:
 
 
 def _mark_suspicious(feature: ItemFeature, ratings: Ratings) -> ItemFeature:
-    """The fact with a mark where it goes along with how often, or how well, items are rated."""
+    """Mark a numeric feature that correlates with how often, or how well, items are rated."""
     from scipy.stats import spearmanr
 
     if feature.columns is None or feature.columns.shape[1] != 2:
@@ -235,7 +278,7 @@ def _mark_suspicious(feature: ItemFeature, ratings: Ratings) -> ItemFeature:
 
 
 def _read_item_table(source: Source) -> dict[str, list[str]]:
-    """The columns of a CSV or Parquet file, by name, as texts; "" where a cell is empty."""
+    """Return the columns of a CSV or Parquet file by name, as texts; empty cells are ""."""
     from pyarrow import parquet
 
     source.check_size(_MAX_BYTES)
@@ -243,7 +286,7 @@ def _read_item_table(source: Source) -> dict[str, list[str]]:
         with source.open() as file:
             if source.read_head().startswith(b"PAR1"):
                 table = parquet.read_table(file).to_pydict()
-                return {name: list(map(_text, column)) for name, column in table.items()}
+                return {name: list(map(_format_cell, column)) for name, column in table.items()}
             text = io.TextIOWrapper(file, "utf-8-sig", newline="")
             rows = [*filter(None, csv.reader(text, strict=True))]
             names = Counter(rows[0] if rows else ())
@@ -260,5 +303,5 @@ def _read_item_table(source: Source) -> dict[str, list[str]]:
         ) from None
 
 
-def _text(cell: Any) -> str:
+def _format_cell(cell: Any) -> str:
     return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else str(cell)

@@ -1,9 +1,9 @@
-"""Public rating sets: how a file of one is recognised, its range, titles and terms; and downloads.
+"""Public rating sets: recognition of their files, their ranges, titles and terms; and downloads.
 
-An archive arrives in a temporary folder beside its final place. Only one with the published
-checksum is unpacked there, and what it holds then appears under its final name, complete, with a
-note of where it came from. Of one that nobody publishes a checksum for, the ratings it holds must
-be those this program knows, byte for byte.
+An archive is downloaded into a temporary folder beside its final place. Only an archive with the
+published checksum is unpacked there, and its contents then appear under their final name, complete,
+with a note of their origin. If nobody publishes a checksum of an archive, the ratings in it must be
+those that this program knows, byte for byte.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ _NOTE_BYTES = 65_536
 ATTEMPTS = 3  # connections to an address, each from the start
 CHUNK_BYTES = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
-UNPACKED_LIMIT = (
-    archives.MAX_UNPACKED_BYTES
-)  # bytes: an archive that claims more is not a MovieLens set
+UNPACKED_LIMIT = archives.MAX_UNPACKED_BYTES  # no known set has more
 
 DownloadProgress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 
@@ -44,15 +42,33 @@ class DownloadError(DpmcError):
 
 @dataclass(frozen=True, kw_only=True)
 class PublicSet:
-    """A public set, as public_sets.toml has it, which says more about what recognises its files.
+    """A public set as in public_sets.toml, which explains how its files are recognised.
 
-    Of its ZIP archive on a server: url, megabytes; md5, sha256: its published checksum; neither:
-    its MD5 is read from url + '.md5', or with `by_contents` the ratings in it must be known ones.
-    also: other addresses of the same archive, asked where the first does not answer. workbook: what
-    it holds in the place of the set's first file.
-
-    Of a file that was recognised: file, what the set calls it; by, how it was recognised; exact:
-    that not a byte of it was changed.
+    Attributes:
+        id: its command-line name.
+        title: the name for display.
+        low: lower end of the rating range, in rating points.
+        high: upper end of the rating range, in rating points.
+        source: who published it.
+        licence: terms of use.
+        files: patterns of the names of its files of ratings; the first one is the main file.
+        begins: regular expression that the first line of a file of ratings matches.
+        beside: names of files that lie beside it in the archive.
+        readme: a phrase that the first file of `beside` contains.
+        catalogue: numbers of users and items, if they are known.
+        prints: (size in bytes, SHA-256, file name) of known files of ratings.
+        url: address of the ZIP archive; empty if it cannot be downloaded.
+        megabytes: size of the archive.
+        md5: published MD5 of the archive.
+        sha256: published SHA-256 of the archive. With neither checksum the MD5 is read from url +
+            '.md5', unless `by_contents` is set.
+        by_contents: whether the ratings in the archive must be known ones instead.
+        also: other addresses of the same archive, tried if the first does not answer.
+        workbook: an Excel workbook in the archive that holds the main file's ratings.
+        by_hand: whether a person must download the set.
+        file: of a file that was recognised: its name in the set.
+        recognised_by: how it was recognised, as a phrase.
+        exact: whether not a byte of it was changed.
     """
 
     id: str
@@ -81,7 +97,7 @@ class PublicSet:
 
     @property
     def description(self) -> str:
-        """Which set it is, and how that is known."""
+        """Which set it is, and how it was recognised."""
         return f"{self.title}, {self.recognised_by}"
 
 
@@ -94,15 +110,16 @@ SETS: Mapping[str, PublicSet] = {
 }
 FOLDER_FILES: Sequence[str] = _TABLES["folder_files"]
 ARCHIVES = {id: public_set for id, public_set in SETS.items() if public_set.url}
-# Sets whose terms leave fetching them to a person, who puts the file into `folder_of(name)`.
-BY_HAND = {id: known for id, known in SETS.items() if known.by_hand}
+# Sets that a person must download, by their terms, into `get_set_folder(name)`.
+BY_HAND = {id: public_set for id, public_set in SETS.items() if public_set.by_hand}
 
 
 def recognise_public_set(source: Source) -> PublicSet | None:
-    """The public set that a file belongs to: by its checksum, wherever it lies and whatever it is
-    called; by the note of a download beside it; by what lies beside it in the set's archive.
+    """Return the public set to which a file belongs.
 
-    Never by its name or first line alone: these only decide whether neighbours speak for it.
+    A file is recognised by its checksum, wherever it lies and whatever it is called; by the note of
+    a download beside it; or by the files beside it in the set's archive. Its name or first line
+    alone never suffice: they only decide whether its neighbours count as evidence.
     """
     return (
         _recognise_by_checksum(source)
@@ -131,7 +148,7 @@ def _recognise_by_note(source: Source) -> PublicSet | None:
                 recognised_by = "by its checksum in the note of its download"
                 return replace(public_set, file=str(file), recognised_by=recognised_by, exact=True)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass  # not as a download wrote it: it says nothing
+        pass  # a note that no download wrote is no evidence
     return None
 
 
@@ -152,7 +169,7 @@ def _recognise_by_neighbours(source: Source) -> PublicSet | None:
 
 
 def has_unchanged_ratings(public_set: PublicSet, folder: Path) -> bool:
-    """Whether a folder has the set's ratings with not a byte changed."""
+    """Return whether a folder has the set's ratings with not a byte changed."""
     sources = [Source.from_file(path) for name in public_set.files for path in folder.glob(name)]
     matches = [_recognise_by_checksum(source) for source in sources]
     return bool(matches) and all(
@@ -168,7 +185,14 @@ def _contains_phrase(path: Path | None, phrase: str) -> bool:
 
 
 def write_note(public_set: PublicSet, folder: Path, url: str, checksum: str) -> None:
-    """Say in a folder where it was unpacked from, with the checksums of the ratings it holds."""
+    """Write a note into a folder about where it was downloaded from.
+
+    Args:
+        public_set: the set.
+        folder: the folder with the files of ratings, whose checksums enter the note.
+        url: the address of the archive.
+        checksum: the checksum of the archive.
+    """
     sources = [
         Source.from_file(path)
         for path in sorted(folder.iterdir())
@@ -187,13 +211,13 @@ def write_note(public_set: PublicSet, folder: Path, url: str, checksum: str) -> 
 
 
 def find_ratings_file(folder: Path) -> Path | None:
-    """The ratings file of a known set's folder."""
+    """Return the ratings file of a known set's folder; None if there is none."""
     candidates = (path for pattern in FOLDER_FILES for path in sorted(folder.glob(pattern)))
     return next(candidates, None)
 
 
 def read_titles(source: Source) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Title and genres by item id, from the file beside MovieLens ratings; {} where none is."""
+    """Read titles and genres by item id from the file beside MovieLens ratings; {} without one."""
     if path := source.find_neighbour("u.item"):
         return _read_ml_100k_titles(path)
     if path := source.find_neighbour("movies.dat"):
@@ -224,7 +248,7 @@ def _split_genres(text: str) -> tuple[str, ...]:
 
 
 def _read_text(path: Path) -> str:
-    """UTF-8 where it is (MovieLens 10M and later), Latin-1 otherwise (100K and 1M)."""
+    """Read UTF-8 if possible (MovieLens 10M and later), else Latin-1 (100K and 1M)."""
     content = path.read_bytes()
     try:
         return content.decode("utf-8")
@@ -236,12 +260,16 @@ def _read_text(path: Path) -> str:
 
 
 def get_set_folder(name: str, home: Path | None = None) -> Path:
-    """Where the unpacked set lies, or would."""
+    """Return the folder of an unpacked set, whether it exists or not."""
     return (home or paths.find_home_folder()) / "data" / name
 
 
 def find_downloaded_folder(name: str) -> Path:
-    """The folder of a public set. Raises BadRatings where it is not there yet."""
+    """Return the folder of a public set.
+
+    Raises:
+        BadRatings: if it was not downloaded yet.
+    """
     folder = get_set_folder(name)
     if name in BY_HAND and not is_downloaded(name):
         raise BadRatings(format_manual_steps(name))
@@ -251,13 +279,13 @@ def find_downloaded_folder(name: str) -> Path:
 
 
 def is_downloaded(name: str) -> bool:
-    """Whether the set can be opened by its name."""
+    """Return whether the set can be loaded by its name."""
     folder = get_set_folder(name)
     return (folder / BY_HAND[name].files[0]).is_file() if name in BY_HAND else folder.is_dir()
 
 
 def format_manual_steps(name: str) -> str:
-    """What a person does to open a set of BY_HAND by its name."""
+    """Return the instructions for opening a set of BY_HAND by its name."""
     public_set = BY_HAND[name]
     return (
         f"{name} is not downloaded by this program ({public_set.licence}): put your copy of"
@@ -267,10 +295,16 @@ def format_manual_steps(name: str) -> str:
 
 
 def get_public_set(name: str, progress: DownloadProgress | None = None) -> Path:
-    """The folder of a public set, downloaded first where it is not there yet.
+    """Return the folder of a public set, which is downloaded first if necessary.
 
-    Raises InvalidSetting for an unknown name, BadRatings for one of BY_HAND that is not there,
-    DownloadError where the download fails.
+    Args:
+        name: the name of the set.
+        progress: called with (bytes so far, bytes in all or None).
+
+    Raises:
+        InvalidSetting: if the name is unknown.
+        BadRatings: if a person must download the set and has not done so.
+        DownloadError: if the download fails.
     """
     if name in BY_HAND:
         return find_downloaded_folder(name)
@@ -282,7 +316,11 @@ def get_public_set(name: str, progress: DownloadProgress | None = None) -> Path:
 def download_public_set(
     public_set: PublicSet, home: Path | None = None, progress: DownloadProgress | None = None
 ) -> Path:
-    """Download, check and unpack a set; its folder at once where that was done before."""
+    """Download, check and unpack a set, unless that was done before; return its folder.
+
+    Raises:
+        DownloadError: if the download fails.
+    """
     folder = get_set_folder(public_set.id, home)
     if folder.is_dir():
         return folder
@@ -330,12 +368,11 @@ def _read_published_md5(public_set: PublicSet) -> str:
 
 
 def _download(public_set: PublicSet, file: Path, progress: DownloadProgress | None) -> str:
-    """Fill `file` in at most ATTEMPTS connections to each address; its checksum, compared where one
-    is expected."""
+    """Fill `file` from the set's addresses and return its checksum, if it is the expected one."""
     expected = public_set.sha256 or public_set.md5
     if expected is None and not public_set.by_contents:
         expected = _read_published_md5(public_set)
-    # An MD5 only where that is what is published.
+    # MD5 is used only if that is what is published.
     algorithm = "md5" if expected is not None and len(expected) == 32 else "sha256"
     failure = DownloadError("")
     for url in (public_set.url, *public_set.also):
@@ -344,7 +381,7 @@ def _download(public_set: PublicSet, file: Path, progress: DownloadProgress | No
                 checksum = _receive(url, file, algorithm, progress)
             except _network_errors() as error:
                 failure = _unreachable_error(public_set, error)
-                if getattr(error, "code", 500) < 500:  # asking again will not help
+                if getattr(error, "code", 500) < 500:  # another attempt will not help
                     break
                 continue
             if expected not in (None, checksum):
@@ -358,7 +395,7 @@ def _download(public_set: PublicSet, file: Path, progress: DownloadProgress | No
 
 
 def _receive(url: str, file: Path, algorithm: str, progress: DownloadProgress | None) -> str:
-    """The archive in one connection; its checksum. Raises ConnectionError where it is cut."""
+    """Receive the archive in one connection and return its checksum."""
     digest, received = hashlib.new(algorithm, usedforsecurity=False), 0
     with _open_url(url) as response, file.open("wb") as sink:
         length = response.headers.get("Content-Length")
@@ -375,7 +412,7 @@ def _receive(url: str, file: Path, algorithm: str, progress: DownloadProgress | 
 
 
 def _network_errors() -> tuple[type[Exception], ...]:
-    """Failures of the connection, as against those of the disk."""
+    """Return the types of errors of the connection, unlike those of the disk."""
     import http.client
     import ssl
     import urllib.error
@@ -416,9 +453,10 @@ def _unpack_archive(id: str, packed: Path, target: Path) -> None:
 
 
 def unpack_workbook(workbook: Path, file: Path) -> None:
-    """Write the numbers of an Excel workbook's first sheet, a line a row, and remove the workbook.
+    """Write the numbers of an Excel workbook's first sheet, a line per row; delete the workbook.
 
-    Raises BadRatings where there is none, or where a cell of its rectangle holds no number.
+    Raises:
+        BadRatings: if there is no workbook, a cell holds no number, or the package xlrd is missing.
     """
     try:
         import xlrd
@@ -432,7 +470,7 @@ def unpack_workbook(workbook: Path, file: Path) -> None:
             file_contents=workbook.read_bytes(), logfile=io.StringIO()
         ).sheet_by_index(0)
         rows = np.array([sheet.row_values(k) for k in range(sheet.nrows)], dtype=np.float64)
-    except Exception as error:  # of a damaged one, anything
+    except Exception as error:  # a damaged workbook can raise anything
         raise BadRatings(f"{workbook.name} cannot be read as an Excel workbook: {error}") from None
     np.savetxt(file, rows, fmt="%.10g", delimiter=",")
     workbook.unlink()

@@ -1,4 +1,4 @@
-"""Where ratings are read from, and how: a file on disk or the bytes of an upload, with options."""
+"""Sources of ratings, a file on disk or the bytes of an upload, and options for reading them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_ran
 from dpmc_core.stopping import check_cancelled
 
 MEGABYTE = 1_000_000
-MAX_UNPACKED = 200 * MEGABYTE  # of a packed file: larger ones are read as they are, not in memory
-HEAD_BYTES = 65_536  # bytes looked at to recognise a format
+MAX_UNPACKED = 200 * MEGABYTE  # of a packed file, which is unpacked in memory
+HEAD_BYTES = 65_536  # bytes read to recognise a format
 BLOCK_BYTES = 1_000_000  # bytes read at a time
 PLACEHOLDERS = ("COLUMN", "CHARACTER", "LOW:HIGH", "WORD:NUMBER,...")  # a person says what
-COLUMNS = ("user", "item", "rating", "time")  # options that name one
-NO_COLUMN = "none"  # as a column: there is none
+COLUMNS = ("user", "item", "rating", "time")  # options that name a column
+NO_COLUMN = "none"  # as a column: the file has none
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "::": "::", "blanks": " "}
 
-# Told now and then while a file is read: (bytes done, bytes in all). What it raises ends the
-# reading.
+# Called now and then while a file is read, with (bytes read, bytes in all). An error that it raises
+# ends the reading.
 ReadProgress = Callable[[int, int], None]
 
 
@@ -55,8 +55,11 @@ class Header(enum.Enum):
 
 
 class FileShape(enum.Enum):
-    """What a line of a file is: one rating, or all ratings of a user with an item per column, or
-    all of an item with a user per column, or a user's id and then those of the items."""
+    """What a line of a file holds.
+
+    One rating; all ratings of a user with a column per item (wide), or of an item with a column per
+    user (transposed); or a user's id and then those of the items (adjacency).
+    """
 
     GUESS = "guess"
     ROWS = "rows"
@@ -69,17 +72,28 @@ class FileShape(enum.Enum):
 class ReadOptions:
     """How to read a file of ratings; what is None is guessed, except the rating range.
 
-    user, item, rating, time: a column's name in the header, or its number counted from 1; rating
-    "none": every row is a click, time "none": times are left alone. In a matrix user or item may be
-    FIRST:LAST, the numbers of the columns that hold ratings, and the other "none": the lines are
-    numbered.
-    values: what words stand for, WORD:NUMBER,... or a scale of reading.toml; missing: what stands
-    for "not rated", apart by commas; event: COLUMN:VALUE, only rows with the value are read.
-    low, high: the public rating range, in rating points. It is never taken from the data.
-    items: path of a table of what is publicly known of the items, CSV or Parquet.
-    separator: one character, or a name in SEPARATORS. for_ranking: only who took what will matter,
-    so that a file without a known range is read as clicks.
-    max_bytes, max_rows: refused beyond, before more is read.
+    Attributes:
+        user: the column of users: its name in the header, or its number counted from 1. In a
+            matrix, FIRST:LAST are the columns that hold ratings and "none" numbers the lines.
+        item: the column of items; in a matrix as for users.
+        rating: the column of ratings; "none" if every row is a click.
+        time: the column of times; "none" to ignore times.
+        low: lower end of the public rating range, in rating points; never taken from the data.
+        high: upper end of the public rating range.
+        duplicates: what to do with repeated user-item pairs.
+        bad_rows: what to do with rows that cannot be used.
+        separator: one character, or a name in SEPARATORS.
+        encoding: the text encoding.
+        header: whether the first line names the columns.
+        layout: what a line holds.
+        values: the numbers of words, WORD:NUMBER,..., or a scale of reading.toml.
+        missing: texts that stand for "not rated", separated by commas.
+        event: COLUMN:VALUE, to read only the rows with this value.
+        items: path of a table of public item features, CSV or Parquet.
+        for_ranking: whether only the presence of ratings matters, so that a file without a known
+            range is read as clicks.
+        max_bytes: larger files are refused before they are read.
+        max_rows: longer files are refused before more is read.
     """
 
     user: str | int | None = None
@@ -104,7 +118,7 @@ class ReadOptions:
 
     @property
     def columns(self) -> dict[str, str | int]:
-        """What is said of columns, by role."""
+        """The given columns by role."""
         by_role = {"user": self.user, "item": self.item, "rating": self.rating, "time": self.time}
         return {role: column for role, column in by_role.items() if column is not None}
 
@@ -141,7 +155,7 @@ class ReadOptions:
 
 
 def _normalise_encoding(name: str) -> str:
-    """Python's name of a text encoding in which digits and commas can be written."""
+    """Return Python's name of a text encoding in which digits and commas can be written."""
     try:
         codec = codecs.lookup(name)
         usable = codec._is_text_encoding and "1,5\n".encode(name).decode(name) == "1,5\n"
@@ -149,23 +163,28 @@ def _normalise_encoding(name: str) -> str:
         usable = False
     if not usable:
         raise InvalidSetting("encoding", "a text encoding such as utf-8 or cp1252", name)
-    # Files of these start with a mark that is no part of the first name.
+    # Such files may start with a byte order mark, which is no part of the first name.
     return {"utf-8": "utf-8-sig"}.get(codec.name, codec.name)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that keeps a file from being read. what: a clause; advice: what a person can do;
-    options: the reading options NAME=VALUE that answer it, several apart by " and " where only
-    together they do."""
+    """Something that keeps a file from being read.
 
-    what: str
+    Attributes:
+        problem: what is wrong, as a clause.
+        advice: what a person can do about it.
+        options: the reading options NAME=VALUE that answer it; several that only together answer
+            it are joined by " and ".
+    """
+
+    problem: str
     advice: str = ""
     options: tuple[str, ...] = ()
 
     @property
     def option(self) -> str:
-        """The name of the first option that answers it, "" where none does."""
+        """The name of the first option that answers it; empty if none does."""
         return self.options[0].partition("=")[0] if self.options else ""
 
     @property
@@ -187,7 +206,7 @@ class Fault:
             if self.advice and option_text
             else self.advice or option_text
         )
-        return f"{self.what}: {remedy}" if remedy else self.what
+        return f"{self.problem}: {remedy}" if remedy else self.problem
 
 
 def format_answer(answer: str) -> str:
@@ -205,7 +224,12 @@ def split_answer(answer: str) -> list[tuple[str, str]]:
 
 
 class Refused(BadRatings):
-    """A file that cannot be read as it is, with everything that was found wrong."""
+    """A file that cannot be read as it is.
+
+    Attributes:
+        name: the name of the file.
+        faults: everything that is wrong with it.
+    """
 
     def __init__(self, name: str, faults: Sequence[Fault]) -> None:
         self.name, self.faults = name, tuple(faults)
@@ -217,18 +241,24 @@ class Refused(BadRatings):
             else f"{name} cannot be read yet: {numbered}"
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.faults)
-
 
 @dataclass(frozen=True, kw_only=True)
 class LineCount:
     """What became of every line of a file.
 
     lines = header + blank + continued + rows; entries = used + all of left_out + repeated.
-    continued: further lines of a quoted text; entries: the rows, or in a users x items matrix each
-    cell that is filled and each line that cannot be used; left_out: by reason; repeated: gave way
-    to another rating of the same user and item.
+
+    Attributes:
+        lines: number of lines.
+        header: lines of the header.
+        blank: blank lines.
+        continued: further lines of a quoted text.
+        rows: rows of the table.
+        entries: the rows; in a users x items matrix each filled cell and each line that cannot be
+            used.
+        used: entries that became ratings.
+        left_out: entries that were left out, by reason.
+        repeated: entries that gave way to another rating of the same user and item.
     """
 
     lines: int
@@ -244,8 +274,13 @@ class LineCount:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file to read, or a folder of Parquet files. name: what messages call it; path: None for
-    uploaded content."""
+    """A file to read, or a folder of Parquet files.
+
+    Attributes:
+        name: the name in messages.
+        content: the bytes of an upload; None for a file.
+        path: the path of a file or folder; None for an upload.
+    """
 
     name: str
     content: bytes | None = None
@@ -253,7 +288,11 @@ class Source:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Source:
-        """Raises BadRatings where there is no such file."""
+        """Return the source of a file, or of a folder of Parquet files.
+
+        Raises:
+            BadRatings: if there is no such file.
+        """
         target = Path(path)
         source = cls(name=make_printable(target.name), path=target)
         if not target.is_file() and not source.parquet_files:
@@ -262,11 +301,12 @@ class Source:
 
     @classmethod
     def from_upload(cls, content: bytes, name: str) -> Source:
+        """Return the source of uploaded bytes."""
         return cls(name=make_printable(name), content=content)
 
     @cached_property
     def parquet_files(self) -> list[Source]:
-        """The Parquet files of a folder, in the order of their names; none of a file."""
+        """The Parquet files of a folder in the order of their names; none for a file."""
         if self.path is None or not self.path.is_dir():
             return []
         candidates = sorted(self.path.glob("[!._]*.parquet"))
@@ -283,19 +323,21 @@ class Source:
 
     @property
     def size(self) -> int:
-        """In bytes, known without reading."""
+        """Size in bytes once unpacked."""
         if self.unpacked is not None:
             return len(self.unpacked)
         return self.path.stat().st_size if self.path is not None else len(self.content or b"")
 
     def open(self) -> BinaryIO:
-        """The content, unpacked."""
+        """Open the unpacked content for reading bytes."""
         return self.open_packed() if self.unpacked is None else io.BytesIO(self.unpacked)
 
     def open_packed(self) -> BinaryIO:
+        """Open the bytes as they are stored."""
         return self.path.open("rb") if self.path is not None else io.BytesIO(self.content or b"")
 
     def read_head(self) -> bytes:
+        """Return the first HEAD_BYTES bytes."""
         with self.open() as file:
             return file.read(HEAD_BYTES)
 
@@ -311,14 +353,18 @@ class Source:
         return digest.hexdigest()
 
     def find_neighbour(self, name: str) -> Path | None:
-        """A file of that name in the same folder, where there is one."""
+        """Return the file of that name in the same folder; None if there is none."""
         if self.path is None:
             return None
         neighbour = self.path.parent / name
         return neighbour if neighbour.is_file() else None
 
     def check_size(self, limit: int) -> None:
-        """Raise BadRatings where the file is empty or larger than `limit` bytes."""
+        """Check the size of the file.
+
+        Raises:
+            BadRatings: if it is empty or larger than `limit` bytes.
+        """
         if self.size == 0:
             raise BadRatings(f"{self.name} is empty")
         if self.size > limit:

@@ -1,8 +1,8 @@
 """Generated ratings with a known structure: the samples of the package, and sets drawn on demand.
 
 The samples are files of sample_data/, which `python sample_data/generate.py` writes again. Those of
-`GENERATORS` are also drawn anew here: pure functions of `rng`, a seed or a generator as
-`np.random.default_rng` takes it, and of keyword options.
+`GENERATORS` can also be drawn anew here, by pure functions of keyword options and of `rng`: a seed,
+or a generator as `np.random.default_rng` takes it.
 
 JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
 LWHM22: Li, Wei, Huang, Mao, Wang, "One-Bit Matrix Completion with Differential Privacy" (2022).
@@ -38,7 +38,13 @@ USERS_PER_BLOCK = 4096  # users drawn at once: bounds memory at BLOCK x items
 
 
 class Generated(NamedTuple):
-    """Ratings, the genres of each item, the true matrix: the last two where there are any."""
+    """Generated ratings with what is known about them.
+
+    Attributes:
+        ratings: the ratings.
+        genres: the genres of each item; None if there are none.
+        truth: factors of the true matrix; None if there is none.
+    """
 
     ratings: Ratings
     genres: Genres | None = None
@@ -55,12 +61,21 @@ def generate_one_bit_lab(
     observed: float = 0.15,
     link: Link = LOGISTIC,
 ) -> Generated:
-    """The one-bit model of LWHM22 (section 5): signs of a low-rank matrix, and that matrix.
+    """Generate ratings from the one-bit model of LWHM22 (section 5): signs of a low-rank matrix.
 
     M = M1 M2' with entries of M1 (d1 x rank) and M2 (d2 x rank) uniform on [-1/2, 1/2], scaled to
-    max |M| = alpha; round(observed d1 d2) cells, chosen uniformly, are +1 with probability
-    link(M), else -1. With the defaults, the paper's, recovery is worse than answering 0 (too few
-    observations for so small an alpha); observed = 0.8, alpha = 5 is a setting where it works.
+    max |M| = alpha; round(observed d1 d2) cells, chosen uniformly, are +1 with probability link(M),
+    else -1. With the defaults, which are the paper's, recovery is worse than answering 0 (too few
+    observations for so small an alpha); with observed = 0.8 and alpha = 5 it works.
+
+    Args:
+        rng: a seed or a generator.
+        d1: number of users.
+        d2: number of items.
+        rank: rank of the matrix.
+        alpha: largest absolute entry of the matrix.
+        observed: share of the cells that are observed, above 0.
+        link: the probability of +1 as a function of an entry.
     """
     check_number("d1", d1, at_least=1, integer=True)
     check_number("d2", d2, at_least=1, integer=True)
@@ -86,11 +101,18 @@ def generate_rank_one(
     items: int = 100,
     per_user: int = 30,
 ) -> Generated:
-    """Ratings that are the entries of a matrix of rank 1 themselves, `per_user` of every row.
+    """Generate ratings that are the entries of a matrix of rank 1, `per_user` of every row.
 
-    Y = u v' with entries in -1..1 (unit infinity norm; u and v uniform on -1..1, scaled), seen
-    without noise. The synthetic data of JTT18, section 4, which leave the law of u and v open.
-    Rows are drawn in blocks: of the whole matrix nothing is held but the seen cells, 16 bytes each.
+    Y = u v' with entries in -1..1 (unit infinity norm; u and v uniform on -1..1, then scaled),
+    observed without noise. These are the synthetic data of JTT18, section 4, which leaves the
+    distribution of u and v open. Rows are drawn in blocks, so that only the observed cells are held
+    in memory, 16 bytes each.
+
+    Args:
+        rng: a seed or a generator.
+        users: number of users.
+        items: number of items.
+        per_user: number of ratings of each user.
     """
     check_number("users", users, at_least=1, integer=True)
     check_number("items", items, at_least=1, integer=True)
@@ -109,7 +131,7 @@ def generate_rank_one(
         values[block] = (left[start:stop, None] * right[chosen]).ravel()
     public = PublicFacts(users=users, items=items, low=-1, high=1, cap=per_user)
     user_indices = np.repeat(np.arange(users, dtype=np.int32), per_user)
-    # Sorted and valid as drawn: `Ratings.build` would hold three more columns to find that out.
+    # They are drawn sorted and valid; `Ratings.build` would hold three more columns to check that.
     ratings = Ratings(users=user_indices, items=item_indices, values=values, public=public)
     return Generated(ratings, truth=Factors(left[:, None], right[:, None]))
 
@@ -119,12 +141,12 @@ class Sample:
     """A generated data set, as samples.toml describes it.
 
     Attributes:
-        title: what the screen calls it.
+        title: the name for display.
         made: how it was drawn, in words.
         stored: whether it is a file of `SAMPLE_FOLDER`; otherwise it is drawn when it is opened.
         decimals: digits after the point that its ratings keep in the file.
         clicks: whether its ratings are interactions without a value, for ranking.
-        facts: what the genres say about the true matrix; "" where there are none, or they say
+        facts: what the genres say about the true matrix; empty if there are none, or they say
             nothing.
         items: what is rated, in a word.
     """
@@ -144,7 +166,7 @@ ALL_SAMPLES: Mapping[str, Sample] = {
 }
 SAMPLES = {name: sample for name, sample in ALL_SAMPLES.items() if sample.stored}
 ON_DEMAND = {name: sample for name, sample in ALL_SAMPLES.items() if not sample.stored}
-# Those that can be drawn anew, NAME:OPTION=VALUE,..., with the options of their generators.
+# Samples that can be drawn anew as NAME:OPTION=VALUE,..., with the options of their generators.
 GENERATORS: Mapping[str, Callable[..., Generated]] = {
     "one-bit-lab": generate_one_bit_lab,
     "rank-one": generate_rank_one,
@@ -158,18 +180,22 @@ def _list_defaults(name: str) -> dict[str, Any]:
 
 
 def list_sample_options(name: str) -> tuple[str, ...]:
-    """The options with which one of DRAWN can be drawn anew."""
+    """Return the options with which one of `GENERATORS` can be drawn anew."""
     return *_list_defaults(name), "seed"
 
 
 def count_sample_cells(name: str, options: Mapping[str, Any]) -> float:
-    """Users x items of one of DRAWN with these options."""
+    """Return users x items of one of `GENERATORS` drawn with these options."""
     chosen = _list_defaults(name) | dict(options)
     return math.prod(float(chosen[key]) for key in ("users", "items", "d1", "d2") if key in chosen)
 
 
 def load_sample(name: str) -> Generated:
-    """A sample as stored, or generated on demand. Raises BadRatings where its file is missing."""
+    """Load a sample from its file, or generate one that is not stored.
+
+    Raises:
+        BadRatings: if its file is missing.
+    """
     if name in ON_DEMAND:
         return GENERATORS[name](SAMPLE_SEED)
     path = SAMPLE_FOLDER / f"{name}.npz"

@@ -603,7 +603,9 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
     absent = {role for role in ("rating", "time") if given.get(role) == NO_COLUMN}
     places = {r: _position(r, given[r], names, header) for r in given if r not in absent}
     roles = {role: k for role, k in places.items() if isinstance(k, int)}
-    faults = [Fault(make_printable(one.what)) for one in places.values() if isinstance(one, Fault)]
+    faults = [
+        Fault(make_printable(one.problem)) for one in places.values() if isinstance(one, Fault)
+    ]
     if faults:
         return replace(layout, roles=roles, faults=(*layout.faults, *faults))
     plain = [_plain(name) for name in names]

@@ -1,8 +1,8 @@
-"""Preparation steps: learnt on the training ratings, applied to training and test ratings alike;
-and the ratings of a public list of users and items.
+"""Preparation steps, and alignment of ratings to a public list of users and items.
 
-A step that reads its parameter off the data leaves a phrase in `Ratings.prepared`, which the
-guarantee card copies as a caveat.
+Steps are learnt on the training ratings and applied to training and test ratings alike. A step that
+reads its parameter off the data leaves a phrase in `Ratings.prepared`, which the guarantee repeats
+as a caveat.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from dpmc_core.ratings import (
     index_most_rated,
 )
 
-# How the phrase ends of a step that is free for some changes; any other is free for none.
+# The end of a step's phrase tells for which changes the step is free; others are free for none.
 _FREE_EXCEPT_CELLS = "(matters per user-item cell only)"
 _FREE_EXCEPT_VALUES = "(matters per rating only)"
 _FREE_FOR_VALUES = "most rated items"
-_ITEM_FEATURES = "what is known of the items"  # free for all: computed from no ratings
+_ITEM_FEATURES = "what is known of the items"  # free for all changes: computed from no ratings
 
 
 def preserves_neighbours(step: str, change: Change) -> bool:
-    """Whether a step of `Ratings.prepared` takes neighbouring ratings to neighbouring ones.
+    """Return whether a step of `Ratings.prepared` maps neighbouring ratings to neighbouring ones.
 
-    It is free where what it decides cannot differ between neighbours, or differs by the same change
+    It does if what it decides cannot differ between neighbours, or differs by the same change
     again. Which ratings a cap keeps is decided for each row by which cells are rated: a row stays
-    one row and no value matters, but one cell more may put another one out. Which ratings reach a
+    one row and no value matters, but one cell more may displace another one. Which ratings reach a
     limit is decided cell by cell: a cell stays one cell, but a value decides whether it exists,
     which a promise about values alone calls public. Which items are rated most is decided by all
     rated cells: only a promise that takes these as public may take the choice as public. A mean of
@@ -65,40 +65,48 @@ def preserves_neighbours(step: str, change: Change) -> bool:
 
 
 class Transform(abc.ABC):
-    """A preparation step; `str(step)` is its command-line text, the inverse of `parse_step`."""
+    """A preparation step; `str(step)` is its command-line text, the inverse of `parse_step`.
 
-    training_only: ClassVar[bool] = False  # whether test ratings pass unchanged
+    Attributes:
+        training_only: whether test ratings pass unchanged.
+    """
+
+    training_only: ClassVar[bool] = False
 
     def for_ratings(self, ratings: Ratings) -> Transform:  # noqa: ARG002
-        """The same, naming what it takes that came with the ratings."""
+        """Return the same step, naming what it uses that came with the ratings."""
         return self
 
     @property
     def dependency(self) -> str:
-        """What it takes from the ratings, in words as `Ratings.prepared` has them; "": nothing."""
+        """What the step reads off the ratings, as a phrase of `Ratings.prepared`; may be empty."""
         return ""
 
     @abc.abstractmethod
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
-        """The step on some ratings, its data-dependent parameters taken from `train`."""
+        """Apply the step to ratings, with its data-dependent parameters taken from `train`.
+
+        Raises:
+            BadRatings: if the step cannot be applied to such ratings.
+        """
 
     @abc.abstractmethod
     def changed_facts(self, public: PublicFacts) -> dict[str, Any]:
-        """Those public facts that are others once the step is applied, by name."""
+        """Return the public facts that the step changes, by name."""
 
     def transform_facts(self, public: PublicFacts) -> PublicFacts:
-        """Public facts of training ratings once the step is applied: they follow from the old."""
+        """Return the public facts of training ratings after the step, from those before it."""
         return dataclasses.replace(public, **self.changed_facts(public))
 
     def _apply_changes(self, ratings: Ratings, dependency: str, **changes: Any) -> Ratings:
-        """Ratings with the facts of the step, what it read of them, and some arrays changed."""
+        """Return ratings with the step's facts, what it read off them, and some arrays changed."""
         prepared = (*ratings.prepared, dependency) if dependency else ratings.prepared
         public = self.transform_facts(ratings.public)
         return dataclasses.replace(ratings, public=public, prepared=prepared, **changes)
 
 
 class ThresholdRule(enum.Enum):
-    """Where likes begin, if no threshold is typed."""
+    """The rule that finds the threshold of likes if no value is given."""
 
     MIDDLE = "middle"  # strictly above the middle of the public range: reads no rating
     MEAN = "mean"  # at the mean of the training ratings, which no noise covers
@@ -106,8 +114,11 @@ class ThresholdRule(enum.Enum):
 
 @dataclass(frozen=True)
 class Binarise(Transform):
-    """Liked -> +1, else -1. threshold: a value, in rating points, from which on it is liked, or a
-    rule that finds one."""
+    """Replace each rating by +1 if it is liked, else by -1.
+
+    Attributes:
+        threshold: the smallest liked value, in rating points; or a rule that finds one.
+    """
 
     threshold: float | ThresholdRule = ThresholdRule.MIDDLE
 
@@ -116,16 +127,21 @@ class Binarise(Transform):
             check_number("threshold", self.threshold)
 
     def __str__(self) -> str:
-        threshold = self.threshold
-        is_rule = isinstance(threshold, ThresholdRule)
-        return f"binarise={threshold.value if is_rule else format_number(threshold)}"
+        rule = self.threshold
+        text = rule.value if isinstance(rule, ThresholdRule) else format_number(rule)
+        return f"binarise={text}"
 
     @property
     def dependency(self) -> str:
+        """The mean, if the threshold is one."""
         return "the mean of the training ratings" if self.threshold is ThresholdRule.MEAN else ""
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
-        """Raises BadRatings where all training ratings fall into one class."""
+        """Apply the threshold to ratings.
+
+        Raises:
+            BadRatings: if all training ratings fall into one class.
+        """
         threshold, label, dependency = self.threshold, "threshold", ""
         if threshold is ThresholdRule.MIDDLE:
             threshold, label = train.public.middle, "middle of the range"
@@ -154,16 +170,21 @@ class Binarise(Transform):
         )
 
     def changed_facts(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
+        """Return the range -1..1."""
         return {"low": -1, "high": 1}
 
 
 @dataclass(frozen=True)
 class Implicit(Transform):
-    """Keep the ratings >= at_least (rating points; None: all of them) as interactions of value 1.
+    """Keep the ratings that reach a limit, as interactions of value 1.
 
     The result has the range 0..1 with zeros left out, as ranking mechanisms expect. With a limit,
-    the pattern tells values, which a guarantee per rating takes as public: hence the phrase in
-    `prepared`. One per cell or user holds: a rating that changes is a cell that comes or goes.
+    the pattern reveals values, which a guarantee per rating takes as public: hence the phrase in
+    `prepared`. A guarantee per cell or user holds: a rating that changes is a cell that comes or
+    goes.
+
+    Attributes:
+        at_least: the limit, in rating points; None to keep all ratings.
     """
 
     at_least: float | None = None
@@ -177,6 +198,7 @@ class Implicit(Transform):
 
     @property
     def dependency(self) -> str:
+        """Which ratings reach the limit, if there is one."""
         limit = self.at_least
         return (
             ""
@@ -185,6 +207,11 @@ class Implicit(Transform):
         )
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
+        """Drop the ratings below the limit and set all others to 1.
+
+        Raises:
+            BadRatings: if no rating reaches the limit.
+        """
         if self.at_least is not None:
             keep = ratings.values >= self.at_least
             if not keep.any():
@@ -196,12 +223,17 @@ class Implicit(Transform):
         return self._apply_changes(ratings, self.dependency, values=np.ones(len(ratings)))
 
     def changed_facts(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
+        """Return the range 0..1."""
         return {"low": 0, "high": 1}
 
 
 @dataclass(frozen=True)
 class TopItems(Transform):
-    """Keep the `count` items with most training ratings (ties: the lower index), re-indexed."""
+    """Keep the items with most training ratings (ties: the lower index), re-indexed.
+
+    Attributes:
+        count: how many items are kept.
+    """
 
     count: int
 
@@ -213,9 +245,15 @@ class TopItems(Transform):
 
     @property
     def dependency(self) -> str:
+        """The choice of the items."""
         return f"the choice of the {self.count} {_FREE_FOR_VALUES}"
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
+        """Drop the ratings of all other items.
+
+        Raises:
+            BadRatings: if no rating is left.
+        """
         if self.count >= train.public.items:
             return ratings
         positions = index_most_rated(train, self.count)
@@ -224,6 +262,7 @@ class TopItems(Transform):
         return self._apply_changes(ratings.select_items(positions), self.dependency)
 
     def changed_facts(self, public: PublicFacts) -> dict[str, Any]:
+        """Return the number of items."""
         return {"items": min(public.items, self.count)}
 
 
@@ -231,9 +270,14 @@ class TopItems(Transform):
 class CapPerUser(Transform):
     """Keep at most `count` training ratings of each user, chosen at random; sets PublicFacts.cap.
 
-    A cell is kept by a hash of (seed, user, item), so one user's ratings never decide which
-    ratings of another are kept: changing one row changes one row. One cell that comes or goes may
-    swap another cell of its user in or out, hence the phrase in `prepared`.
+    A cell is kept by a hash of (seed, user, item), so one user's ratings never decide which ratings
+    of another are kept: changing one row changes one row. One cell that comes or goes may swap
+    another cell of its user in or out, hence the phrase in `prepared`.
+
+    Attributes:
+        count: the largest number of ratings of a user.
+        seed: seed of the hash.
+        training_only: True; test ratings pass unchanged.
     """
 
     count: int
@@ -249,22 +293,30 @@ class CapPerUser(Transform):
 
     @property
     def dependency(self) -> str:
+        """The choice of the ratings that the cap keeps."""
         return (
             f"the choice of the ratings that the cap of {self.count} per user keeps"
             f" {_FREE_EXCEPT_CELLS}"
         )
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
+        """Drop the ratings of each user beyond the cap."""
         capped = ratings.select(draw_cap_mask(ratings, self.count, self.seed))
         return self._apply_changes(capped, self.dependency)
 
     def changed_facts(self, public: PublicFacts) -> dict[str, Any]:
+        """Return the cap, or a smaller one that already holds."""
         return {"cap": min(self.count, public.cap or self.count)}
 
 
 @dataclass(frozen=True)
 class Rescale(Transform):
-    """Map the public range linearly onto low..high."""
+    """Map the public range linearly onto another one.
+
+    Attributes:
+        low: lower end of the new range.
+        high: upper end of the new range.
+    """
 
     low: float
     high: float
@@ -279,19 +331,25 @@ class Rescale(Transform):
         return f"rescale={format_number(self.low)}:{format_number(self.high)}"
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
+        """Rescale all values."""
         public = ratings.public
         share = (ratings.values - public.low) / public.width
         values = np.clip(self.low + share * (self.high - self.low), self.low, self.high)
         return self._apply_changes(ratings, "", values=values)
 
     def changed_facts(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
+        """Return the new range."""
         return {"low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True)
 class UseItemFeatures(Transform):
-    """Use what is publicly known of the items. names: which of the facts; none: all there are.
-    digest: digest of the table, of one that somebody gave."""
+    """Use public item features.
+
+    Attributes:
+        names: the features to use; empty for all that are available.
+        digest: digest of the table of items, if a person gave it.
+    """
 
     names: tuple[str, ...] = ()
     digest: str = ""
@@ -301,11 +359,15 @@ class UseItemFeatures(Transform):
         return "features" + (f"={','.join(self.names)}{table}" if self.names or table else "")
 
     def for_ratings(self, ratings: Ratings) -> UseItemFeatures:
-        """The same, naming the table that was given with the ratings."""
+        """Return the same step, naming the table that was given with the ratings."""
         return dataclasses.replace(self, digest=ratings.features_digest)
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
-        """Raises BadRatings where nothing is known of the items, or something else."""
+        """Record the features that are used.
+
+        Raises:
+            BadRatings: if a feature is not available, or the table is another one.
+        """
         if self.digest not in ("", ratings.features_digest):
             raise BadRatings(f"what is known of the items is another table than #{self.digest}")
         chosen = self.changed_facts(train.public)["features"]
@@ -313,7 +375,11 @@ class UseItemFeatures(Transform):
         return self._apply_changes(ratings, dependency)
 
     def changed_facts(self, public: PublicFacts) -> dict[str, Any]:
-        """Raises BadRatings where a fact is not there."""
+        """Return the features that are used, with their numbers of columns.
+
+        Raises:
+            BadRatings: if a feature is not available.
+        """
         available = dict(public.available_features)
         for name in self.names:
             if name not in available:
@@ -329,8 +395,14 @@ class UseItemFeatures(Transform):
 
 
 def parse_step(text: str) -> Transform:
-    """A step from its command-line text: binarise=middle|mean|VALUE, implicit=all|VALUE,
-    top-items=N, cap=N[:SEED], rescale=LOW:HIGH, features[=NAME,...]. Raises InvalidSetting."""
+    """Parse the command-line text of a step.
+
+    The texts are binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N[:SEED],
+    rescale=LOW:HIGH and features[=NAME,...].
+
+    Raises:
+        InvalidSetting: if the text is no step.
+    """
     name, _, value = text.partition("=")
     name, raw_value, value = name.strip().lower(), value.strip(), value.strip().lower()
     if name == "binarise":
@@ -366,7 +438,11 @@ def parse_step(text: str) -> Transform:
 def apply_steps(
     steps: Iterable[Transform], train: Ratings, test: Ratings | None = None
 ) -> tuple[Ratings, Ratings | None]:
-    """Apply each step in turn: learnt on the training ratings as they are by then."""
+    """Apply each step in turn, learnt on the training ratings as the earlier steps left them.
+
+    Raises:
+        BadRatings: if a step cannot be applied to the training or the test ratings.
+    """
     for step in steps:
         prior_train, train = train, step.apply(train, train)
         if test is not None and not step.training_only:
@@ -377,13 +453,13 @@ def apply_steps(
     return train, test
 
 
-# A list of users and items that is known before any rating is read -------------------------------
+# Catalogues: lists of users and items that are known before any rating is read --------------------
 #
-# Without one the lists are read off the ratings, and the shape of what is published tells which
-# items somebody rated and how many users rated any.
+# Without one the lists are read off the ratings, and the shape of what is published reveals which
+# items have a rating and how many users have any.
 
 _MAX_EXAMPLES = 5
-MAX_USERS = 2**31 - 1  # users that an index of 32 bits counts
+MAX_USERS = 2**31 - 1  # the largest number that a 32-bit index counts
 
 
 class OutsideRatings(enum.Enum):
@@ -394,7 +470,11 @@ class OutsideRatings(enum.Enum):
 
 
 def read_ids(path: str | Path) -> tuple[str, ...]:
-    """The ids of a text file in UTF-8, one a line; blank lines do not count. Raises BadRatings."""
+    """Read the ids of a UTF-8 text file, one per line; blank lines do not count.
+
+    Raises:
+        BadRatings: if there is no such file, or it holds no ids.
+    """
     file = Path(path)
     if not file.is_file():
         raise BadRatings(f"there is no file {file} with one id a line")
@@ -415,14 +495,26 @@ def align_to_catalogue(
     on_outside: OutsideRatings = OutsideRatings.ERROR,
     shuffle: random.Random | None = None,
 ) -> tuple[Ratings, str]:
-    """The ratings over all items and users of a catalogue, rated or not; and what was left out.
+    """Align ratings to all items and users of a catalogue, rated or not.
 
-    Rows are in the order of the lists. users: their ids, or how many there are: then those with
-    ratings come first, by id, or with `shuffle` at places drawn at random. A promise per cell or
-    user needs that draw, from the operating system: whoever loses the last rating leaves the list,
-    and all behind would move up by a row; drawn, only which rows there are matters.
+    Rows and columns are in the order of the lists. If only the number of users is given, those with
+    ratings come first, by id; or with `shuffle` at rows drawn at random. A promise per cell or user
+    needs that draw, from the operating system: a user who loses their last rating leaves the list,
+    and all behind would move up by a row; after a draw only the set of rows matters.
 
-    Raises BadRatings for ratings outside, where `on_outside` does not say to leave them out.
+    Args:
+        ratings: ratings whose users and items have ids.
+        items: the ids of all items.
+        users: the ids of all users, or how many there are.
+        on_outside: what to do with ratings outside the catalogue.
+        shuffle: draws the rows if only the number of users is given.
+
+    Returns:
+        The aligned ratings, and a message about the ratings that were left out.
+
+    Raises:
+        BadRatings: if ratings lie outside and `on_outside` is ERROR, a list repeats an id, or the
+            ratings have no ids.
     """
     if ratings.item_ids is None or ratings.user_ids is None:
         raise BadRatings(
@@ -446,7 +538,7 @@ def align_to_catalogue(
     if message and on_outside is OutsideRatings.ERROR:
         raise BadRatings(f"{message}: list them, or leave these ratings out (--outside leave-out)")
     titles = dict(zip(ratings.item_ids, ratings.titles, strict=True)) if ratings.titles else {}
-    # What is known of the rated items alone would show which items nobody rated.
+    # Features of the rated items alone would reveal which items nobody rated.
     public = dataclasses.replace(
         ratings.public, users=n_users, items=len(items), features=(), available_features=()
     )
@@ -467,7 +559,7 @@ def align_to_catalogue(
 
 
 def declare_catalogue_public(ratings: Ratings) -> Ratings:
-    """The same ratings, their users and items said to be public though read off the ratings."""
+    """Return the same ratings, with users and items declared public though read off the ratings."""
     return dataclasses.replace(ratings, catalogue=Catalogue(Origin.FROM_DATA))
 
 
@@ -480,7 +572,7 @@ def _index_ids(kind: str, ids: Sequence[str]) -> dict[str, int]:
 
 
 def _assign_rows(ratings: Ratings, users: int, shuffle: random.Random | None) -> Ints:
-    """A place among so many for every user with ratings, in the order of their ids or drawn."""
+    """Assign a row to every user with ratings, in the order of their ids or drawn."""
     check_number("number of users", users, at_least=1, at_most=MAX_USERS, integer=True)
     rated = np.unique(ratings.users)
     if len(rated) > users:
@@ -492,7 +584,7 @@ def _assign_rows(ratings: Ratings, users: int, shuffle: random.Random | None) ->
 
 
 def _describe_outside(ratings: Ratings, users: Ints, items: Ints) -> str:
-    """How many ratings lie outside, and by whom or of what, in words; "": none."""
+    """Describe how many ratings lie outside, and by whom or of what; "" if none do."""
     count = int(np.count_nonzero((users < 0) | (items < 0)))
     if not count:
         return ""

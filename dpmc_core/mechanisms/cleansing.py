@@ -1,8 +1,8 @@
 """SVD after cleansing under per-user privacy, JTT18's strongest baseline, and without privacy.
 
 McSherry, Mironov, "Differentially Private Recommender Systems: Building Privacy into the Netflix
-Prize Contenders" (2009): item means, shrunken covariance, local prediction; here with every release
-accounted per user.
+Prize Contenders" (2009): item means, a shrunken covariance and local prediction; here every release
+is accounted per user.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ from dpmc_core.solvers.sizes import check_gram, check_rank, count_gram_items
 from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import RED, Style
 
-_EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
-_EIGEN_TOLERANCE = 1e-6  # of the pairs that stay
-_MIN_WEIGHT = 0.01  # noise may leave the weights of two items at nothing or below
-_MIN_VARIANCE = 0.01  # of the average, likewise
-_MIN_RIDGE = 1e-10  # of the largest eigenvalue kept, so that no user's equations are singular
+_EFFECTS_SHARE = 0.5  # share of the budget for item effects, with the noise-aware estimator
+_EIGEN_TOLERANCE = 1e-6  # relative accuracy of the eigenpairs
+_MIN_WEIGHT = 0.01  # noise may leave the weights of two items at 0 or below
+_MIN_VARIANCE = 0.01  # in units of the average: noise may leave a variance at 0 or below
+_MIN_RIDGE = 1e-10  # in units of the largest eigenvalue, so that no user's equations are singular
 
 
 class Predictor(enum.Enum):
@@ -92,10 +92,16 @@ class Cleansing:
         ratings: Ratings,
         query: Callable[[str, Floats], Floats] = lambda _, statistic: statistic,
     ) -> Step:
-        """The model, and how many residuals were clamped.
+        """Return the model, and in its trace how many residuals were clamped.
 
-        Ratings reach anything but their user's own row only through ask(name, statistic), which
+        Ratings reach anything but their user's own row only through query(name, statistic), which
         answers with noise or without.
+
+        Args:
+            ratings: the users' ratings.
+            query: maps the name and the exact value of a statistic to what is published of it:
+                numbers for "total" and "count", shape (n,) for "item_sums" and "item_counts", shape
+                (n, n) for "products" and "weights".
         """
         public, entries = ratings.public, Pattern.from_ratings(ratings)
         half_width, centred = public.half_width, ratings.values - public.middle
@@ -119,7 +125,7 @@ class Cleansing:
             )
         }
 
-        # A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
+        # A user counts as 1/||e_u||_2 = 1/sqrt(ratings), and each factor has the root of that.
         root_weights = entries.expand_rows(np.maximum(entries.counts, 1) ** -0.25)
         products = query("products", gram(entries.build_matrix(residuals * root_weights)))
         weights = query("weights", gram(entries.build_matrix(root_weights)))
@@ -135,14 +141,22 @@ class Cleansing:
         (user_factors,) = solve_ridge_rows(entries, residuals, factors, noise)
         low_rank_model = factors_with_offsets(user_factors, factors, user_means, item_means)
         return Step.from_trace(
-            1, 1, replace(low_rank_model, own={"noise": np.asarray(noise)}), trace
+            1, 1, replace(low_rank_model, user_arrays={"noise": np.asarray(noise)}), trace
         )
 
 
 def shrink_covariance(products: Floats, weights: Floats, shrink: float) -> Floats:
-    """Entrywise covariance from weighted products and weights (n x n), shrunk towards its mean.
+    """Return the covariance of the items, shrunk towards its mean entry by entry.
 
     `shrink` average products and weights are added to every entry; the average is over entries.
+
+    Args:
+        products: shape (n, n), weighted sums of products of residuals, in squared rating points.
+        weights: shape (n, n), the sums of their weights.
+        shrink: the setting beta.
+
+    Returns:
+        Array of shape (n, n), symmetric.
     """
     check_cancelled()
     mean_product, mean_weight = float(products.mean()), max(float(weights.mean()), _MIN_WEIGHT)
@@ -154,12 +168,19 @@ def shrink_covariance(products: Floats, weights: Floats, shrink: float) -> Float
 
 
 def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
-    """n x rank factors F of the best positive semidefinite approximation F F', and the variance
-    of a rating that they leave (at least a hundredth of the average).
+    """Return factors F of the best semidefinite approximation F F', and the variance it leaves.
 
-    Noise may leave a trace at or below zero beside large eigenvalues. The variance is therefore at
-    least 1e-10 of the largest one, which bounds F_S' F_S for any items S: a user's ridge system has
-    a condition number of 1e10 at most and is close to its limit, the pseudo-inverse of F_S.
+    The variance is that of a rating, at least a hundredth of the average. Noise may leave a trace
+    at or below zero beside large eigenvalues. The variance is therefore at least 1e-10 of the
+    largest one, which bounds F_S' F_S for any items S: a user's ridge system has a condition number
+    of 1e10 at most and is close to its limit, the pseudo-inverse of F_S.
+
+    Args:
+        matrix: the covariance, shape (n, n).
+        rank: the number of factors.
+
+    Returns:
+        F of shape (n, rank), and the variance in squared rating points.
     """
     values, vectors = leading_eigenpairs(matrix.__matmul__, len(matrix), rank)
     positive_values = np.maximum(values, 0.0)
@@ -175,8 +196,15 @@ def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
 class NeighbourModel:
     """Predictions from a user's own ratings of similar items.
 
-    user + item offset + sum s_jk r_uk / (1 + sum s_jk) over the rated items k among the most
-    similar ones to j: one rating's worth of doubt, as few or dissimilar neighbours say little.
+    The prediction is user + item offset + sum s_jk r_uk / (1 + sum s_jk) over the rated items k
+    among the most similar ones to j. The 1 counts one rating at the offsets, because few or
+    dissimilar neighbours say little.
+
+    Attributes:
+        user_means: shape (m,), in rating points.
+        item_means: shape (n,), in rating points.
+        weighted_sums: scores with sum s_jk r_uk.
+        weight_sums: scores with sum s_jk.
     """
 
     user_means: Floats
@@ -195,7 +223,16 @@ class NeighbourModel:
         covariance: Floats,
         n_neighbours: int,
     ) -> NeighbourModel:
-        """Of a covariance matrix: correlations, of each item the `n_neighbours` largest."""
+        """Take the `n_neighbours` largest correlations of each item from a covariance matrix.
+
+        Args:
+            entries: the observed ratings.
+            residuals: r, shape (n_entries,), in rating points.
+            user_means: shape (m,), in rating points.
+            item_means: shape (n,), in rating points.
+            covariance: shape (n, n).
+            n_neighbours: the number of neighbours of an item.
+        """
         from scipy.sparse import csr_array
 
         variance = np.diag(covariance)
@@ -219,7 +256,14 @@ class NeighbourModel:
 
 @dataclass(frozen=True)
 class CleansingMeans(Releases):
-    """As the paper takes its means."""
+    """The releases of the means, as the paper takes them.
+
+    Attributes:
+        total: a number, the sum of all ratings less the middle of the range.
+        count: a number, of ratings.
+        item_sums: shape (n,), the sum of each item's ratings less the middle of the range.
+        item_counts: shape (n,), the number of each item's ratings.
+    """
 
     total: Gaussian
     count: Gaussian
@@ -229,9 +273,18 @@ class CleansingMeans(Releases):
 
 @dataclass(frozen=True)
 class CleansingStatistics(Releases):
+    """All releases of SVD after cleansing.
+
+    Attributes:
+        means: as published, or private item effects with the noise-aware estimator.
+        products: shape (n, n), weighted products of residuals, in squared rating points.
+        weights: shape (n, n), the sums of their weights; with the noise-aware estimator a number,
+            their total.
+    """
+
     means: CleansingMeans | EffectsReleases
     products: Gaussian
-    weights: Gaussian  # with the noise-aware estimator their sum
+    weights: Gaussian
 
 
 @mechanism
@@ -267,7 +320,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
 
     @property
     def is_noise_aware(self) -> bool:
-        """Whether the estimator is the noise-aware one; neighbours vote as published only."""
+        """Whether the estimator is the noise-aware one; neighbours are as published only."""
         return self.estimator is Estimator.NOISE_AWARE and self.predictor is Predictor.SVD
 
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
@@ -286,38 +339,53 @@ class SvdAfterCleansing(PerUser, Cleansing):
             emptied_norm = math.sqrt(max(sqrt_cap**2 - 1, 1))
             max_sum = sqrt_cap * emptied_norm**2
             weights_release = build_gaussian_release(
-                *("weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum)
+                "weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum
             )
         else:
-            # The overall mean and the item means are easy, the covariance is what costs.
+            # The means need little of the budget, the covariance most of it.
             max_sum, half_width = effective_cap(self.cap, public), public.half_width
             means_releases = CleansingMeans(
                 total=build_gaussian_release(
-                    *("sum of all ratings less the middle of the range", (), budget * 0.01),
-                    *(max_sum * half_width, 2 * max_sum * half_width),
+                    "sum of all ratings less the middle of the range",
+                    (),
+                    budget * 0.01,
+                    max_sum * half_width,
+                    2 * max_sum * half_width,
                 ),
                 count=build_gaussian_release(
                     "number of ratings", (), budget * 0.01, max_sum, max_sum
                 ),
                 item_sums=build_gaussian_release(
                     "sum of the ratings of each item less the middle of the range",
-                    *((n,), budget * 0.05, sqrt_cap * half_width, 2 * sqrt_cap * half_width),
+                    (n,),
+                    budget * 0.05,
+                    sqrt_cap * half_width,
+                    2 * sqrt_cap * half_width,
                 ),
                 item_counts=build_gaussian_release(
                     "number of ratings of each item",
-                    *((n,), budget * 0.03, sqrt_cap, math.sqrt(min(2 * max_sum, n))),
+                    (n,),
+                    budget * 0.03,
+                    sqrt_cap,
+                    math.sqrt(min(2 * max_sum, n)),
                 ),
             )
             emptied_norm, products = sqrt_cap, budget * 0.7
             weights_release = build_gaussian_release(
-                *("weighted number of users who rated each two items", (n, n), budget * 0.2),
-                *(sqrt_cap, math.sqrt(2) * sqrt_cap),
+                "weighted number of users who rated each two items",
+                (n, n),
+                budget * 0.2,
+                sqrt_cap,
+                math.sqrt(2) * sqrt_cap,
             )
         releases = CleansingStatistics(
             means=means_releases,
             products=build_gaussian_release(
-                *("weighted products of residuals of each two items", (n, n), products),
-                *(emptied_norm * bound**2, math.sqrt(2) * sqrt_cap * bound**2),
+                "weighted products of residuals of each two items",
+                (n, n),
+                products,
+                emptied_norm * bound**2,
+                math.sqrt(2) * sqrt_cap * bound**2,
             ),
             weights=weights_release,
         )
@@ -329,7 +397,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        """How a user finds the own predictions; neighbours have no factors for it."""
+        """Describe how a user computes the own predictions; neighbours have no factors for it."""
         if self.is_noise_aware:
             return describe_user_regression(
                 public, columns, range(min(self.rank, count_gram_items(public)) + 1)
@@ -369,10 +437,8 @@ class SvdAfterCleansing(PerUser, Cleansing):
         counts = rows.entries.counts
         matrix, root_weights = rows.entries.build_matrix(residuals), np.maximum(counts, 1) ** -0.25
         exact_products = gram_products(matrix, root_weights, diagonal=False)
-        noisy_products, n = (
-            releases.products.publish_products(exact_products, rng),
-            count_gram_items(public),
-        )
+        noisy_products = releases.products.publish_products(exact_products, rng)
+        n = count_gram_items(public)
         n_pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
         noise_edge = math.sqrt(2 * n) * releases.products.scale
         leading = leading_eigenpairs(noisy_products, n, min(self.rank, n), _EIGEN_TOLERANCE)
@@ -384,7 +450,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
 class CleansedSvd(Cleansing, NonprivateMechanism):
     """SVD after cleansing with exact statistics (McSherry and Mironov 2009).
 
-    Of the 5,000 most rated items where there are more; others have user and item means.
+    It covers the 5,000 most rated items where there are more; others have user and item means.
     """
 
     id = "cleansed-svd"

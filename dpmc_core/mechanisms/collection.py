@@ -33,20 +33,18 @@ from dpmc_core.style import GREEN, ORANGE, RED, Style
 if TYPE_CHECKING:
     from dpmc_core.solvers.noisy_reports import Law
 
-_ONLY = "published estimator only"
-_GAMMA = 0.05  # Theorem 3's bound holds with chance 95 %
+_PUBLISHED_ONLY = "published estimator only"
+_GAMMA = 0.05  # Theorem 3's bound holds with probability 1 - gamma
 
 
-_RESPONSE_MIN_EPSILON = (
-    2.0  # epsilon per cell from which on rounded ratings tell more than noisy ones
-)
-_COLLECTION_MIN_EPSILON = (
-    3.0  # epsilon per cell from which on few users tell more one by one than together
-)
+# The epsilon per cell from which on rounded ratings say more than noisy ones, and from which on
+# the rows of few users say more than sums over them.
+_RESPONSE_MIN_EPSILON = 2.0
+_COLLECTION_MIN_EPSILON = 3.0
 
 
 def _prefers_collection(request: PrivacyRequest) -> bool:
-    """Whether rows of each user tell more than sums over all, where these may be had."""
+    """Whether rows of each user say more than sums over all users, where these are possible."""
     public, is_local = request.public, request.trust is Trust.LOCAL
     has_few_users = request.epsilon >= _COLLECTION_MIN_EPSILON and public.users < public.items
     return not request.change.per_user and (is_local or has_few_users)
@@ -57,12 +55,18 @@ Channel = ModifiedLaplace | SymbolChannel
 
 @dataclass(frozen=True)
 class RandomisedRows(Releases):
+    """The release of all rows.
+
+    Attributes:
+        rows: the channel that randomises every cell.
+    """
+
     rows: Channel
 
 
 @mechanism
 class CollectionMechanism(Mechanism):
-    """Whole rows, randomised cell by cell: the budget, the card, and what the server holds."""
+    """A mechanism that collects whole rows, randomised cell by cell."""
 
     change = CELL
     trust = Trust.LOCAL
@@ -75,11 +79,19 @@ class CollectionMechanism(Mechanism):
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 
     def channel(self, public: PublicFacts) -> Channel:
-        """The release: every cell of every row, rated or not."""
+        """Return the release: every cell of every row, rated or not."""
         raise NotImplementedError
 
     def encode_rows(self, ratings: Ratings, channel: Channel) -> Sparse:
-        """The ratings as the channel takes them."""
+        """Return the ratings as the channel takes them.
+
+        Args:
+            ratings: the users' ratings.
+            channel: takes ratings on the scale -1..1, or symbols from 1 on.
+
+        Returns:
+            Sparse array of shape (users, items).
+        """
         values = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
         if isinstance(channel, SymbolChannel):
             relative = (ratings.values - ratings.public.low) / ratings.public.width
@@ -87,7 +99,7 @@ class CollectionMechanism(Mechanism):
         return Pattern.from_ratings(ratings).build_matrix(values)
 
     def build_noise_model(self, channel: Channel) -> Law:
-        """What a report says of its cell, as an estimator takes it."""
+        """Return what a report says about its cell, as an estimator takes it."""
         from dpmc_core.solvers.noisy_reports import LaplaceLaw, SymbolLaw
 
         if isinstance(channel, ModifiedLaplace):
@@ -102,7 +114,7 @@ class CollectionMechanism(Mechanism):
 
 @mechanism
 class Collection(CollectionMechanism, Recovery):
-    """What both mechanisms share: the server's estimates."""
+    """A collection mechanism with the server's estimates of the ratings."""
 
     published_settings = PublishedSettings(
         {"estimator": Estimator.PUBLISHED, "recovery": Regress.NAIVE, "rule": Rule.EQUATION_3},
@@ -114,23 +126,35 @@ class Collection(CollectionMechanism, Recovery):
         Estimator.NOISE_AWARE,
         "counts, means, effects and taste by what noise reports carry, or nuclear-norm recovery",
     )
-    recovery: Regress = inherit_setting(Recovery, "recovery", _ONLY, Regress.NAIVE)
-    rule: Rule = inherit_setting(Recovery, "rule", _ONLY)
-    intrinsic: float = inherit_setting(Recovery, "intrinsic", _ONLY)
-    steps: int = inherit_setting(Recovery, "steps", _ONLY)
+    recovery: Regress = inherit_setting(Recovery, "recovery", _PUBLISHED_ONLY, Regress.NAIVE)
+    rule: Rule = inherit_setting(Recovery, "rule", _PUBLISHED_ONLY)
+    intrinsic: float = inherit_setting(Recovery, "intrinsic", _PUBLISHED_ONLY)
+    steps: int = inherit_setting(Recovery, "steps", _PUBLISHED_ONLY)
 
     def decode_reports(self, reported: Floats, channel: Channel) -> Floats:
-        """Reports on the scale -1..1."""
+        """Map reports to the scale -1..1.
+
+        Args:
+            reported: shape (n_reports,), as the channel publishes them.
+            channel: that published them.
+
+        Returns:
+            Array of shape (n_reports,).
+        """
         if isinstance(channel, ModifiedLaplace):
             return reported.astype(float)
         return np.array(channel.levels)[reported.astype(np.int64) - 1]
 
     def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
-        """Theorem 3's bound on the residual at the truth, on the scale -1..1; tight: ours.
+        """Return Theorem 3's bound on the residual at the truth, on the scale -1..1.
 
-        It holds with chance 1 - gamma for truths in -1..1. n_rated: s, the number of rated cells
-        (private: an estimate will do); rho0, `misfit`: the root mean square distance of a rating
-        from the truth.
+        It holds with probability 1 - gamma for true values in -1..1. It grows with rho0, the
+        setting `misfit`: the root mean square distance of a rating from the truth.
+
+        Args:
+            public: the public facts.
+            n_rated: s, the number of rated cells (private: an estimate will do).
+            tight: whether to return our tighter bound.
         """
         raise NotImplementedError
 
@@ -153,10 +177,15 @@ class Collection(CollectionMechanism, Recovery):
             )
 
     def build_reports(self, reported: Sparse, channel: Channel, public: PublicFacts) -> Reports:
-        """What the server knows; the density is estimated from the number of reports alone.
+        """Return what the server knows; it estimates the density from the number of reports alone.
 
-        It is held between its own standard error, below which the reports cannot tell it from 0,
-        and 1.
+        The density is held between its own standard error, below which the reports cannot tell it
+        from 0, and 1.
+
+        Args:
+            reported: shape (users, items), the published reports.
+            channel: that published them.
+            public: the public facts.
         """
         users, items = public.shape
         cells = users * items
@@ -169,7 +198,7 @@ class Collection(CollectionMechanism, Recovery):
         density = (reported_share - channel.reported_if_missing) / probability_gap
         density = float(np.clip(density, min(standard_error, 1.0), 1.0))
         debias_factor = channel.debias_factor * density / reported_share
-        # around gain x rating; what ratings keep apart from a low-rank matrix stays in reports
+        # Reports vary around gain x rating; they also keep what no low-rank matrix explains.
         variance = (
             channel.second_moment(0.0, density) / reported_share + debias_factor * self.misfit**2
         )
@@ -180,11 +209,11 @@ class Collection(CollectionMechanism, Recovery):
 
 @mechanism
 class LaplaceCollection(Collection):
-    """Modified Laplace: ratings get Laplace(2/eps) noise and may vanish, missing cells may speak.
+    """Modified Laplace: ratings get Laplace(2/eps) noise, and any cell may be reported or not.
 
     Ratings are scaled to -1..1. With q = e^(eps/2) / (e^(eps/2) + 1) a rated cell is reported with
-    chance q, as rating + Laplace(2/eps); a missing one with chance 1 - q, as Laplace(2/eps) alone
-    (Z16, Definition 2).
+    probability q, as rating + Laplace(2/eps); a missing one with probability 1 - q, as
+    Laplace(2/eps) alone (Z16, Definition 2).
     """
 
     id = "modified-laplace"
@@ -195,6 +224,7 @@ class LaplaceCollection(Collection):
 
     @classmethod
     def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
+        """Return why this mechanism suits the request, None where it does not."""
         if not _prefers_collection(request) or request.epsilon >= _RESPONSE_MIN_EPSILON:
             return None
         return (
@@ -204,6 +234,7 @@ class LaplaceCollection(Collection):
         )
 
     def channel(self, public: PublicFacts) -> ModifiedLaplace:
+        """Return the release: every cell of every row, with modified Laplace noise."""
         return ModifiedLaplace.from_epsilon(
             self.epsilon,
             query=f"every cell of a row, {public.low:g}..{public.high:g} scaled to -1..1",
@@ -212,10 +243,13 @@ class LaplaceCollection(Collection):
         )
 
     def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
-        """rho0 sqrt(s) + (4/eps) sqrt(s/gamma) + the spurious cells.
+        """Return rho0 sqrt(s) + (4/eps) sqrt(s/gamma) + a term for reported missing cells.
 
-        tight: the expected squares of both kinds of reports under one root, neither counted too
-        often.
+        Args:
+            public: the public facts.
+            n_rated: s, the number of rated cells.
+            tight: whether to take the expected squares of both kinds of reports under one root,
+                each counted no more often than it is reported.
         """
         n_cells, noise_variance = public.users * public.items, 8 / self.epsilon**2
         spurious_probability = flip_probability(self.epsilon / 2)
@@ -236,7 +270,10 @@ class LaplaceCollection(Collection):
 
 
 def count_levels(levels: int | None, public: PublicFacts) -> int:
-    """d: as set, else the whole numbers in the range where those are 2..10, else 5."""
+    """Return the number of levels d.
+
+    It is the setting, else the number of whole numbers in the range where that is 2 to 10, else 5.
+    """
     if levels is not None:
         return levels
     is_integer_range = public.low.is_integer() and public.high.is_integer()
@@ -244,7 +281,7 @@ def count_levels(levels: int | None, public: PublicFacts) -> int:
 
 
 def _build_symbol_channel(epsilon: float, levels: int | None, public: PublicFacts) -> SymbolChannel:
-    """Symbols 0 (missing) and 1..d, each cell kept or replaced by another one alike."""
+    """Return the channel that keeps a symbol of 0 (missing) and 1..d or replaces it."""
     n_levels = count_levels(levels, public)
     return SymbolChannel.symmetric(
         epsilon,
@@ -258,10 +295,10 @@ def _build_symbol_channel(epsilon: float, levels: int | None, public: PublicFact
 
 @mechanism
 class ResponseCollection(Collection):
-    """Randomised response over 0 (missing) and 1..d: keep the symbol or take any other alike.
+    """Randomised response over 0 (missing) and 1..d: keep the symbol, or take any other at random.
 
-    A symbol is kept with chance e^eps / (e^eps + d) (Z16, Definition 3). The d levels are spread
-    evenly over the public range and each user rounds to the nearest.
+    A symbol is kept with probability e^eps / (e^eps + d) (Z16, Definition 3). The d levels are
+    spread evenly over the public range and each user rounds to the nearest.
     """
 
     id = "randomised-response"
@@ -278,6 +315,7 @@ class ResponseCollection(Collection):
 
     @classmethod
     def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
+        """Return why this mechanism suits the request, None where it does not."""
         if not _prefers_collection(request) or request.epsilon < _RESPONSE_MIN_EPSILON:
             return None
         reason = "nobody is trusted" if request.trust is Trust.LOCAL else "few users for many items"
@@ -287,12 +325,19 @@ class ResponseCollection(Collection):
         )
 
     def channel(self, public: PublicFacts) -> SymbolChannel:
+        """Return the release: every cell of every row, by randomised response."""
         return _build_symbol_channel(self.epsilon, self.levels, public)
 
     def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
-        """rho0 sqrt(s) + 2 (d-1) sqrt(2 m n d / ((e^eps + d) gamma)) in symbols of 1..d.
+        """Return rho0 sqrt(s) + 2 (d-1) sqrt(2 m n d / ((e^eps + d) gamma)) in symbols of 1..d.
 
-        tight: a rating differs by at most d-1, in at most one report of a cell.
+        A symbol is 2/(d-1) on the scale -1..1.
+
+        Args:
+            public: the public facts.
+            n_rated: s, the number of rated cells.
+            tight: whether to use that a rating differs by at most d-1, in at most one report of a
+                cell.
         """
         d, n_cells = count_levels(self.levels, public), public.users * public.items
         weight = math.exp(min(self.epsilon, 700.0)) + d
@@ -305,11 +350,10 @@ class ResponseCollection(Collection):
 
 @mechanism
 class LocalMean(CollectionMechanism):
-    """The mean rating alone, from rows collected by randomised response: the guess that whoever
-    trusts no server can have for the same budget.
+    """The mean rating from rows collected by randomised response: a baseline under local privacy.
 
-    Reports are as in `ResponseCollection`; their number and their sum give the mean, drawn to the
-    middle of the range where they are noise.
+    Reports are as in `ResponseCollection`; their number and their sum give the mean, shrunk towards
+    the middle of the range where they are noise.
     """
 
     id = "local-mean"
@@ -322,6 +366,7 @@ class LocalMean(CollectionMechanism):
     levels: int | None = inherit_setting(ResponseCollection, "levels")
 
     def channel(self, public: PublicFacts) -> SymbolChannel:
+        """Return the release: every cell of every row, by randomised response."""
         return _build_symbol_channel(self.epsilon, self.levels, public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
@@ -330,10 +375,8 @@ class LocalMean(CollectionMechanism):
         public = ratings.public
         channel = self.guarantee(public).releases.rows
         check_report_count(public, channel.reported_if_missing, for_regression=False)
-        noisy_rows, noise_model = (
-            channel.publish(self.encode_rows(ratings, channel), rng),
-            self.build_noise_model(channel),
-        )
+        noisy_rows = channel.publish(self.encode_rows(ratings, channel), rng)
+        noise_model = self.build_noise_model(channel)
         n_cells = public.users * public.items
         estimate = mean_rating(
             noisy_rows.nnz, noise_model.scored(noisy_rows.data), n_cells, noise_model

@@ -48,7 +48,7 @@ from dpmc_core.solvers.rows import (
 from dpmc_core.solvers.sizes import check_rank
 from dpmc_core.style import GREEN, Style
 
-_MIN_ITEM_RIDGE = 4.0  # of the items' problems, in squared factor clips
+_MIN_ITEM_RIDGE = 4.0  # smallest ridge of the items' problems, in squared factor clips
 _CLIP_LABELS = ("ratings clipped", "item weights scaled", "user factors clipped")
 
 
@@ -57,15 +57,20 @@ class ItemBudget(enum.Enum):
 
     UNIFORM = "uniform"  # a random choice
     TAIL = "tail"  # those of the items with the lowest private counts
-    ADAPTIVE = "adaptive"  # all, item j weighted by its private count to the power -exponent
+    ADAPTIVE = "adaptive"  # all, with item j weighted by its private count to the power -exponent
 
 
 class UserProblems(NamedTuple):
-    """What some users bring to every round: rows, and the weights of their cells on the item side.
+    """What some users contribute to every round.
 
-    n_clipped, n_scaled: how many ratings and rows were. user_factors, query_factors: the own
-    factors for the items as they are and as the next round asks for them, where noise has shrunk
-    what they were.
+    Attributes:
+        rows: the users' residual rows.
+        weights: shape (n_entries,), of the ratings on the item side.
+        n_clipped: the number of ratings that were clipped.
+        n_scaled: the number of rows whose weights were scaled down.
+        user_factors: shape (m, d), given the items' factors as they are.
+        query_factors: shape (m, d), as the next round asks for them, given the items' factors
+            before noise shrank them.
     """
 
     rows: ResidualRows
@@ -76,8 +81,15 @@ class UserProblems(NamedTuple):
     query_factors: Floats
 
     def solve_users(self, item_factors: Floats, penalty: float, is_rescaled: bool) -> UserProblems:
-        """With the own factors for these of the items: exact ridge problems."""
-        # The items are asked as if they were `right` times that.
+        """Solve each user's exact ridge problem, given the factors of the items.
+
+        Args:
+            item_factors: shape (n, d).
+            penalty: of the ridge.
+            is_rescaled: whether the items' problems see user factors as if noise had not shrunk the
+                items' factors.
+        """
+        # The items' problems see user factors as if item factors were `inflation` times larger.
         inflation = max(spectral_scale(item_factors), 1.0) if is_rescaled else 1.0
         penalties = penalty, penalty / inflation**2
         user_factors, query_factors = solve_ridge_rows(
@@ -86,10 +98,24 @@ class UserProblems(NamedTuple):
         return self._replace(user_factors=user_factors, query_factors=query_factors / inflation)
 
     def build_model(self, item_factors: Floats) -> Factors:
+        """Return the model of these users.
+
+        Args:
+            item_factors: shape (n, d).
+        """
         return self.rows.build_model(Factors(self.user_factors, item_factors))
 
     def sum_item_problems(self, clip: float, bound: float) -> tuple[Floats, Floats, int, int, int]:
-        """The items' squares and moments, own factors and values clipped; what was clipped."""
+        """Sum the items' problems over these users, with factors and values clipped.
+
+        Args:
+            clip: the largest l2 norm c of a user's factors, in rating points.
+            bound: the largest absolute value g of a residual, in rating points.
+
+        Returns:
+            A of shape (n, d, d) and b of shape (n, d); the numbers of ratings clipped, of rows of
+            weights scaled and of user factors clipped.
+        """
         clipped_factors, n_factors_clipped = clip_dense_rows(self.query_factors, clip)
         entries, values = self.rows.entries, self.rows.values
         squares, moments = item_normal_equations(
@@ -100,7 +126,12 @@ class UserProblems(NamedTuple):
 
 @dataclass(frozen=True)
 class ItemProblems(Releases):
-    """Of one round."""
+    """The releases of one round.
+
+    Attributes:
+        squares: A, shape (n, d, d).
+        moments: b, shape (n, d).
+    """
 
     squares: Gaussian
     moments: Gaussian
@@ -108,7 +139,13 @@ class ItemProblems(Releases):
 
 @dataclass(frozen=True)
 class DpalsReleases(EffectsFirstReleases):
-    rounds: tuple[ItemProblems, ...]  # one record stands for all rounds where they are alike
+    """All releases of DPALS.
+
+    Attributes:
+        rounds: of each round; one record stands for all rounds where they are alike.
+    """
+
+    rounds: tuple[ItemProblems, ...]
 
 
 @mechanism
@@ -119,9 +156,9 @@ class Dpals(EffectsFirst):
     adds w_ij u_i u_i' to A_j and w_ij x_ij u_i to b_j, x_ij the rating less user and item mean,
     clipped to g; the weights of a user's own items are scaled until sum_j w_ij^2 <= cap. All A_j
     together move by sqrt(cap) c^2 where a row becomes empty and by sqrt(2 cap) c^2 where it becomes
-    another, all b_j by sqrt(cap) c g and 2 sqrt(cap) c g. Item effects and every round are on the
-    card. The noise-aware estimator takes x_ij about the user's own regression, and shrinks items'
-    factors by what the noise of b says.
+    another, all b_j by sqrt(cap) c g and 2 sqrt(cap) c g. The guarantee lists item effects and
+    every round. The noise-aware estimator takes x_ij about the user's own regression, and shrinks
+    items' factors by what the noise of b says.
     """
 
     id = "dpals"
@@ -167,7 +204,7 @@ class Dpals(EffectsFirst):
             )
 
     def clip_bounds(self, public: PublicFacts) -> tuple[float, float]:
-        """(c, g) in rating points."""
+        """Return the bounds (c, g), in rating points."""
         return self.factor_clip * public.width, self.residual_clip * public.width
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
@@ -180,26 +217,29 @@ class Dpals(EffectsFirst):
             problems = ItemProblems(
                 build_gaussian_release(
                     f"weighted squares of the users' factors of each item{round_label}",
-                    *(
-                        (n, r, r),
-                        squares,
-                        sqrt_cap * c * c,
-                        math.sqrt(2) * sqrt_cap * c * c,
-                        n_publications,
-                    ),
+                    (n, r, r),
+                    squares,
+                    sqrt_cap * c * c,
+                    math.sqrt(2) * sqrt_cap * c * c,
+                    n_publications,
                 ),
                 build_gaussian_release(
                     f"weighted ratings times the users' factors of each item{round_label}",
-                    *((n, r), moments, sqrt_cap * c * g, 2 * sqrt_cap * c * g, n_publications),
+                    (n, r),
+                    moments,
+                    sqrt_cap * c * g,
+                    2 * sqrt_cap * c * g,
+                    n_publications,
                 ),
             )
             round_releases.append(problems)
-        releases = DpalsReleases(self.item_effects_releases(public), tuple(round_releases))
+        releases = DpalsReleases(self.build_item_effects_releases(public), tuple(round_releases))
         return self.build_guarantee(
             public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)"
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the own factors from the published ones."""
         formula = f"u = (V_S' V_S + {self.ridge!r} I)^-1 V_S' y"
         return self.describe_user_side(
             public, columns, range(self.rank, self.rank + 1), formula, full_rows=True
@@ -226,12 +266,10 @@ class Dpals(EffectsFirst):
                 scale = release.moments.scale
                 solution = noisy_factors(solvable, noisy_moments, scale, public.width)
             else:
-                # The second part keeps it solvable where there is no noise to speak of.
+                # The second term keeps it solvable where there is hardly any noise.
                 penalty = self.item_ridge * release.moments.scale + _MIN_ITEM_RIDGE * bounds[0] ** 2
                 solution = solve_ridge(solvable, noisy_moments, penalty)
-            item_factors = bound_spectral_norm(
-                solution
-            )  # so that user factors are in rating points
+            item_factors = bound_spectral_norm(solution)  # user factors are then in rating points
             solved_users = users.map_users(
                 UserProblems.solve_users, item_factors, self.ridge, self.is_noise_aware
             )
@@ -243,21 +281,19 @@ class Dpals(EffectsFirst):
     def _prepare_users(
         self, ratings: Ratings, item_effects: ItemEffects, *cap_keys: int
     ) -> UserProblems:
-        """Of any users. cap_keys: for the cap on a user's problem and on the item side."""
+        """Prepare some users; cap_keys: for the cap on a user's problem and on the item side."""
         (_, bound), public = self.clip_bounds(ratings.public), ratings.public
-        # A user's own problem may use the whole row: what leaves it is bounded.
+        # A user's own problem may use the whole row, because what leaves the user is bounded.
         rows = self.compute_residual_rows(ratings, item_effects, public.items, cap_keys[0])
         weights, scales = self._weigh_entries(ratings, item_effects.counts, cap_keys[1])
-        n_clipped, no_factors = (
-            int((np.abs(rows.values) > bound).sum()),
-            np.zeros((public.users, 0)),
-        )
+        n_clipped = int((np.abs(rows.values) > bound).sum())
+        no_factors = np.zeros((public.users, 0))
         return UserProblems(
             rows, weights, n_clipped, int((scales < 1).sum()), no_factors, no_factors
         )
 
     def _weigh_entries(self, ratings: Ratings, counts: Floats, key: int) -> tuple[Floats, Floats]:
-        """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; who is scaled how."""
+        """Return w_ij with sum_j w_ij^2 <= the cap for every user, and the factors of the rows."""
         max_ratings = effective_cap(self.cap, ratings.public)
         if self.items is ItemBudget.UNIFORM:
             weights = draw_cap_mask(ratings, max_ratings, key).astype(float)

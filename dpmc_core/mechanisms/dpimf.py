@@ -57,12 +57,12 @@ class Profiles(enum.Enum):
 
 
 class Variant(enum.Enum):
-    """What is noised of a profile's loss, and how: the five of the paper."""
+    """The five variants of the paper: what is noised of a profile's loss, and how."""
 
     STRAWMAN = "strawman"  # all coefficients of iALS's own loss, at one scale
     COMPLEMENTARY = "complementary"  # those of the complementary loss, each at its own scale
-    SYMMETRIC = "symmetric"  # the same; of the second moment its upper triangle alone
-    OPTIMAL = "optimal"  # the first order alone: missing cells weigh as much as observed ones
+    SYMMETRIC = "symmetric"  # the same, with the upper triangle of the second moment only
+    OPTIMAL = "optimal"  # the first order only: missing cells weigh as much as observed ones
     SAMPLED = "sampled"  # the same, importance-sampled
 
 
@@ -89,9 +89,12 @@ _PUBLISHED_NOTE = f"rank and lambda are those for MovieLens in its experiments{S
 
 @dataclass(frozen=True)
 class FactorNorms:
-    """Bounds on one fixed factor p: ||p||_1, and sum |pp'| over all entries or the upper triangle.
+    """Bounds on the norms of every fixed factor p.
 
-    full = ||p||_1^2 and upper = (||p||_1^2 + ||p||_2^2) / 2.
+    Attributes:
+        l1: of ||p||_1.
+        full: of ||p||_1^2, the sum of |pp'| over all entries.
+        upper: of (||p||_1^2 + ||p||_2^2) / 2, the sum of |pp'| over the upper triangle.
     """
 
     l1: float
@@ -100,12 +103,16 @@ class FactorNorms:
 
     @classmethod
     def from_clip(cls, l1: float, l2: float) -> FactorNorms:
-        """Of every p with ||p||_1 <= l1 and ||p||_2 <= l2."""
+        """Return the bounds of every p with ||p||_1 <= l1 and ||p||_2 <= l2."""
         return cls(l1, l1**2, (l1**2 + min(l1, l2) ** 2) / 2)
 
     @classmethod
     def from_factors(cls, factors: Floats) -> FactorNorms:
-        """The largest among the rows of `factors`: private, as published."""
+        """Return the largest norms among some factors: these are private, as published.
+
+        Args:
+            factors: shape (m, d).
+        """
         l1_norms = np.abs(factors).sum(axis=1)
         upper_sums = (l1_norms**2 + np.sum(factors**2, axis=1)) / 2
         return cls(float(l1_norms.max()), float(l1_norms.max()) ** 2, float(upper_sums.max()))
@@ -113,7 +120,15 @@ class FactorNorms:
 
 @dataclass(frozen=True)
 class Coefficients(Releases):
-    """The coefficients of a profile's loss that are noised, one of each for every profile."""
+    """The noised coefficients of a profile's loss.
+
+    Attributes:
+        first: A1, shape (n_profiles, d).
+        second: A2 without its ridge, shape (n_profiles, d, d), or (n_profiles, d (d + 1) / 2) for
+            the upper triangle; None where it does not depend on the clicks.
+        ridge: shape (n_profiles,), the weighted number of clicks and of cells without one; None
+            likewise.
+    """
 
     first: Laplace
     second: Laplace | None = None
@@ -122,13 +137,16 @@ class Coefficients(Releases):
 
 @mechanism
 class Dpimf(Mechanism):
-    """Settings, card and rounds; a variant says which terms are noised, and how.
+    """The base of the five variants, which differ in the terms that are noised.
 
     The norms that scale the noise are bounded by a public clip, or (clip `none`, as published) read
     off the data, which certifies nothing. With one round the fixed factors are still the random
     start, so the releases certify epsilon per user-item cell; later rounds refit them from the same
     rows, which no release covers. With user profiles not even one round certifies anything: the
     item factors that every user's scores need are then fitted to all users' raw rows.
+
+    Attributes:
+        variant: which terms are noised, and how.
     """
 
     variant: ClassVar[Variant]
@@ -149,7 +167,7 @@ class Dpimf(Mechanism):
         },
         _PUBLISHED_NOTE,
     )
-    # Settings of the variants in which missing cells may weigh less.
+    # Subclasses in which missing cells may weigh less make these settings.
     alpha = 1.0
     beta1, beta2, beta3 = 1.0, 0.0, 0.0
     epsilon: float = setting(help="privacy budget of one solve of a profile", above=0, at_most=1e6)
@@ -165,7 +183,12 @@ class Dpimf(Mechanism):
     profiles: Profiles = setting(Profiles.ITEMS, "whose profiles are solved with noise")
 
     def build_coefficients(self, norms: FactorNorms, n_profiles: int) -> Coefficients:
-        """What is noised of so many profiles, given bounds on the fixed factors."""
+        """Return the noise on the coefficients of all profiles.
+
+        Args:
+            norms: bounds on the fixed factors.
+            n_profiles: the number of profiles.
+        """
         d, complement, epsilon = self.rank, 1.0 - self.alpha, self.epsilon
         first, second, ridge = 2.0 * norms.l1, complement * norms.full, complement
         triangle: tuple[int, ...] = (d, d)
@@ -183,8 +206,8 @@ class Dpimf(Mechanism):
             ]
         terms = zip(_QUERIES[self.profiles], ((d,), triangle, ()), (first, second, ridge), scales)  # noqa: B905
         noisy_terms = [
-            self._build_release(query, (n_profiles, *shape), *complement)
-            for query, shape, *complement in terms
+            self._build_release(query, (n_profiles, *shape), sensitivity, scale)
+            for query, shape, sensitivity, scale in terms
         ]
         if self.variant is Variant.SAMPLED:
             noisy_terms = [
@@ -199,7 +222,7 @@ class Dpimf(Mechanism):
     def _build_release(
         self, query: str, shape: tuple[int, ...], cell_sensitivity: float, scale: float
     ) -> Laplace:
-        """A coefficient that one cell moves so far; it certifies nothing without a public clip."""
+        """Return the release of a coefficient; it certifies nothing without a public clip."""
         sensitivity, n_rounds = {CELL: cell_sensitivity}, self.rounds
         release = Laplace(
             query=query, shape=shape, times=n_rounds, sensitivity=sensitivity, scale=scale
@@ -216,11 +239,11 @@ class Dpimf(Mechanism):
 
     @property
     def radius(self) -> float:
-        """Bound on ||q||_2: no minimiser of the loss without noise is longer (Lemma 1)."""
+        """The bound on ||q||_2: no minimiser of the loss without noise is longer (Lemma 1)."""
         return math.sqrt(1.0 / self.regularisation)
 
     def public_norms(self) -> FactorNorms:
-        """The public bounds; those of a one-hot factor where the clip is read off the data."""
+        """Return the public bounds; those of a one-hot factor where there is no public clip."""
         if self.clip is None:
             return FactorNorms.from_clip(1.0, 1.0)
         return FactorNorms.from_clip(
@@ -228,7 +251,14 @@ class Dpimf(Mechanism):
         )
 
     def clip_factors(self, factors: Floats) -> Floats:
-        """The fixed factors within the public bounds."""
+        """Clip the fixed factors to the public bounds.
+
+        Args:
+            factors: shape (m, d).
+
+        Returns:
+            Array of shape (m, d).
+        """
         if self.clip is None:
             return factors
         l1_factors = shrinkage(np.abs(factors).sum(axis=1), self.clip)
@@ -236,7 +266,7 @@ class Dpimf(Mechanism):
         return factors * np.minimum(l1_factors, l2_factors)[:, None]
 
     def build_releases(self, n_profiles: int) -> Coefficients:
-        """The releases of all rounds, for so many profiles."""
+        """Return the releases of all rounds."""
         return self.build_coefficients(self.public_norms(), n_profiles)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
@@ -262,7 +292,7 @@ class Dpimf(Mechanism):
 
     @property
     def publishes(self) -> Publishes:  # type: ignore[override]
-        """Whose profiles leave."""
+        """Whose profiles are published."""
         publishes_items = self.profiles is Profiles.ITEMS
         return Publishes.ITEM_PROFILES if publishes_items else Publishes.USER_PROFILES
 
@@ -288,10 +318,16 @@ class Dpimf(Mechanism):
     def solve_private_profiles(
         self, columns: Sparse, factors: Floats, releases: Coefficients, rng: Rng
     ) -> Floats:
-        """Clip the fixed factors and solve every profile once with noise: profiles x d.
+        """Clip the fixed factors and solve every profile once with noise.
 
-        columns: a row of ones for each profile (profiles x m). factors: m x d. releases: as
-        `build_releases` names them.
+        Args:
+            columns: shape (n_profiles, m), a row of ones for each profile.
+            factors: the fixed factors, shape (m, d).
+            releases: of the coefficients, as `build_releases` returns them.
+            rng: draws the noise.
+
+        Returns:
+            Array of shape (n_profiles, d).
         """
         clipped_factors = self.clip_factors(factors)
         if self.clip is None:
@@ -324,6 +360,7 @@ class Dpimf(Mechanism):
         return minimise_in_ball(moments, linear, self.radius)
 
     def _coefficients_from_factors(self, clipped_factors: Floats, n_profiles: int) -> Coefficients:
+        """Return the noise that the norms of the factors themselves ask for, as published."""
         norms = FactorNorms.from_factors(clipped_factors)
         try:
             return self.build_coefficients(norms, n_profiles)
@@ -338,6 +375,7 @@ class Dpimf(Mechanism):
             ) from None
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
+        """Describe how a user computes the own factors from the published ones."""
         alpha, weight = self.loss.alpha, self.loss.observed_weight
         n_penalised = (
             public.items
@@ -354,7 +392,7 @@ class Dpimf(Mechanism):
         )
 
     def check_noise_fits(self, n_profiles: int) -> None:
-        """Refuse noise that would not fit in memory."""
+        """Raise InvalidSetting where the noise of a round does not fit in memory."""
         single_profile = self.build_releases(1)
         max_values = max(math.prod(n or 1 for n in release.shape) for _, release in single_profile)
         check_noise_size(self.rank, n_profiles, max_values)
@@ -386,8 +424,8 @@ class Strawman(Dpimf):
 class Complementary(Dpimf):
     """The complementary loss: zeros pull only where nothing was observed (RYHH24, section IV-B).
 
-    A cell that turns from zero to one moves the second moment by (1 - alpha) pp' and the ridge by
-    1 - alpha only. The budget is split as beta1 : beta2 : beta3 over first order, second moment and
+    A cell that turns from zero to one moves the second moment by (1 - alpha) pp' and the ridge by 1
+    - alpha only. The budget is split as beta1 : beta2 : beta3 over first order, second moment and
     ridge, each with its own sensitivity; at alpha = 1 all of it goes to the first order.
     """
 
@@ -434,9 +472,9 @@ class Symmetric(Complementary):
 
 @mechanism
 class Optimal(Dpimf):
-    """alpha = 1: second moment and ridge do not depend on the ones, so only A1 is noised.
+    """The variant with alpha = 1: second moment and ridge do not depend on the ones.
 
-    All of the budget goes to A1, and A2 = G_U + lambda m I is shared by all profiles.
+    Only A1 is noised, with all of the budget, and A2 = G_U + lambda m I is shared by all profiles.
     """
 
     id = "dpimf-optimal"
@@ -451,8 +489,8 @@ class Sampled(Dpimf):
     """The optimal variant with importance sampling: each one counts w times with chance 1/w.
 
     The weights keep the privacy loss of every cell at epsilon for the same noise (`SampledLaplace`
-    proves it): a cell whose fixed factor is short is drawn rarely and counted more. Because
-    (e^{aw} - 1)/w grows with w, no weights allow less noise than none; what is gained is a smaller
+    proves it): a cell whose fixed factor is short is sampled rarely and counted more. Because
+    (e^{aw} - 1)/w grows with w, no weights allow less noise than none; the gain is a smaller
     sample.
     """
 

@@ -41,14 +41,22 @@ LINEAR_TERM = "linear term of each item's objective"
 
 
 class NoiseForm(enum.Enum):
-    """Which noise vector an item's objective gets."""
+    """The form of the noise vector on an item's objective."""
 
-    NORM = "norm"  # density prop. to exp(-eps ||eta||_2 / (2 width)), as published for scenario 1
-    COORDINATE = "coordinate"  # Laplace coordinates, as in the scenarios without a trusted party
+    # Density proportional to exp(-eps ||eta||_2 / (2 width)), as published for scenario 1.
+    NORM = "norm"
+    # Laplace noise on coordinates, as in the scenarios without a trusted party.
+    COORDINATE = "coordinate"
 
 
 @dataclass(frozen=True)
 class LinearTerm(Releases):
+    """The release of the linear terms.
+
+    Attributes:
+        linear_term: shape (items, rank).
+    """
+
     linear_term: NormLaplace | Laplace
 
 
@@ -56,11 +64,13 @@ class LinearTerm(Releases):
 class DPMF(Mechanism, LeastSquaresMF):
     """Objective perturbation of the item factors, user factors held fixed (HXZ15, scenario 1).
 
-    Fit without noise, keep U secret and fixed, add eta_j'v_j to each item's objective:
-    v_j = (A_j + mu I)^-1 (b_j - eta_j/2) with A_j = sum u_i u_i', b_j = sum r_ij u_i. One rating
-    moves the linear term -2 b_j by at most 2 width ||u_i|| <= 2 width. V is published; each user
-    computes the own factors again from V and the own ratings, at home. U may be public from the
-    start instead.
+    Fit without noise, keep U secret and fixed, add eta_j'v_j to each item's objective: v_j = (A_j +
+    mu I)^-1 (b_j - eta_j/2) with A_j = sum u_i u_i', b_j = sum r_ij u_i. One rating moves the
+    linear term -2 b_j by at most 2 width ||u_i|| <= 2 width. V is published; each user computes the
+    own factors again from V and the own ratings, at home. U may be public from the start instead.
+
+    Attributes:
+        raters: the users over whom the sum of u u' runs, in words.
     """
 
     id = "dpmf"
@@ -71,11 +81,11 @@ class DPMF(Mechanism, LeastSquaresMF):
     nonprivate_counterpart = "pmf"
     baseline = "private-mean"
     revision = 1
-    change = RATING  # what moves one r_ij by `rating_sensitivity` at most
+    change = RATING  # it moves one r_ij by `rating_sensitivity` at most
     trust = Trust.CURATOR
     publishes = Publishes.FACTORS_ALONE
     source = "HXZ15, scenario 1"
-    raters: ClassVar[str] = "an item's raters"  # over whom the sum of u u' runs
+    raters: ClassVar[str] = "an item's raters"
     published_settings = PublishedSettings(
         {"noise": NoiseForm.NORM, "shrink": False},
         "rank and penalties stay what they are: the summary that this program knows the paper by"
@@ -96,20 +106,23 @@ class DPMF(Mechanism, LeastSquaresMF):
     )
 
     def rating_sensitivity(self, public: PublicFacts) -> float:
-        """How far one r_ij can move."""
+        """Return how far one r_ij can move, in rating points."""
         return public.width
 
     def noise_scale(self, public: PublicFacts) -> float:
-        """Noise scale, in rating points: 2 spread / eps, times sqrt(rank) for coordinates."""
+        """Return the noise scale, in rating points.
+
+        It is 2 `rating_sensitivity` / epsilon, times sqrt(rank) for Laplace noise on coordinates.
+        """
         norm_scale = 2 * self.rating_sensitivity(public) / self.epsilon
         return norm_scale if self.noise is NoiseForm.NORM else norm_scale * math.sqrt(self.rank)
 
     def noisy_penalty(self, public: PublicFacts) -> float:
-        """The ridge penalty of the noisy solution.
+        """Return the ridge penalty of the noisy solution.
 
-        With `shrink` it grows by the standard deviation of eta/2 over that of an item factor,
-        taken to be a quarter of the range: what suits a vector known that badly, from public
-        numbers alone.
+        With `shrink` it grows by the standard deviation of eta/2 over that of an item factor, taken
+        to be a quarter of the range: what suits a vector known that badly, from public numbers
+        alone.
         """
         if not self.shrink:
             return self.item_penalty
@@ -146,11 +159,8 @@ class DPMF(Mechanism, LeastSquaresMF):
         return self.pure_guarantee(public, LinearTerm(release), unaccounted=unaccounted_factors)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        matrices, public, raw_names = (
-            self.build_matrices(ratings),
-            ratings.public,
-            frozenset({"objective"}),
-        )
+        matrices, public = self.build_matrices(ratings), ratings.public
+        raw_names = frozenset({"objective"})
         rounds = 1 if self.user_factors else self.iterations + 1
         if self.user_factors is not None:
             user_factors = self.user_factors.load(public.users, self.rank)
@@ -175,7 +185,17 @@ class DPMF(Mechanism, LeastSquaresMF):
     def fit_private_items(
         self, matrices: RatingMatrices, user_factors: Floats, public: PublicFacts, rng: Rng
     ) -> Floats:
-        """Item factors from the noisy linear terms."""
+        """Fit item factors from the noisy linear terms.
+
+        Args:
+            matrices: the ratings.
+            user_factors: shape (users, rank).
+            public: the public facts.
+            rng: draws the noise.
+
+        Returns:
+            Array of shape (items, rank).
+        """
         releases = self.guarantee(public).releases
         squares, moments = self.normal_equation_terms(matrices.by_item, user_factors)
         noisy = releases.linear_term.publish(-2 * moments, rng)
@@ -187,10 +207,17 @@ class DPMF(Mechanism, LeastSquaresMF):
     def build_model(
         self, user_factors: Floats, item_factors: Floats, public: PublicFacts
     ) -> Factors:
-        """The predictions."""
+        """Return the predictions.
+
+        Args:
+            user_factors: shape (users, rank).
+            item_factors: shape (items, rank).
+            public: the public facts.
+        """
         return factors_with_offsets(user_factors, item_factors, public.middle)
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
+        """Describe how a user computes the own factors from the published ones."""
         return OwnSide(
             f"items is [V, 1]. S are the items that the user rated and y = x_S - {public.middle!r};"
             f" u minimises |y - V_S u|^2 + {self.user_penalty!r} |u|^2{self._ball_constraint}; the"
@@ -200,20 +227,21 @@ class DPMF(Mechanism, LeastSquaresMF):
 
     @property
     def _ball_constraint(self) -> str:
+        """The constraint on a user's factors, in words."""
         return ", over u of length 1 at most" if self.unit_ball else ""
 
 
 @mechanism
 class ClickDPMF(DPMF):
-    """DPMF on clicks, every cell of the matrix a rating of 1 or 0 (RYHH24's rival).
+    """DPMF on clicks, every cell of the matrix a rating of 1 or 0 (RYHH24's competitor).
 
     RYHH24 lists DPMF among its competitors and does not say how ratings are made of clicks; its
     Table I has DPMF protect ratings, not which items were chosen. With the ones alone there is
-    nothing to fit, and that they are there is what DPMF leaves public.
-    Over all cells A = sum u_i u_i' runs over all users and is the same for every item, so a click
-    that comes or goes moves the linear term alone, by at most 2 ||u_i|| <= 2: with public user
-    factors the noise covers which clicks exist, a promise per cell. User factors fitted to the same
-    clicks, as published, void it, as they do for ratings.
+    nothing to fit, and that they are there is what DPMF leaves public. Over all cells A = sum u_i
+    u_i' runs over all users and is the same for every item, so a click that comes or goes moves the
+    linear term alone, by at most 2 ||u_i|| <= 2: with public user factors the noise covers which
+    clicks exist, a guarantee per cell. User factors fitted to the same clicks, as published, void
+    it, as they do for ratings.
     """
 
     id = "dpmf-clicks"
@@ -221,7 +249,7 @@ class ClickDPMF(DPMF):
     style = Style(RED, "triangle-right", "8px,3px")
     task = Task.RANKING
     nonprivate_counterpart = "ials"
-    baseline = "local-popularity"  # the guess with a promise per cell
+    baseline = "local-popularity"  # the baseline with a guarantee per cell
     change = CELL
     source = "HXZ15, scenario 1, every cell a rating of 0 or 1"
     raters = "all users"
@@ -236,23 +264,42 @@ class ClickDPMF(DPMF):
     item_penalty: float = inherit_setting(LeastSquaresMF, "item_penalty", default=10.0)
     shrink: bool = inherit_setting(DPMF, "shrink", default=False)
 
-    def rating_sensitivity(self, public: PublicFacts) -> float:  # noqa: ARG002 - whatever range came along
-        """A cell is 0 or 1."""
+    def rating_sensitivity(self, public: PublicFacts) -> float:  # noqa: ARG002 - the range does not matter
+        """Return 1: a cell is 0 or 1."""
         return 1.0
 
     def build_matrices(self, ratings: Ratings) -> RatingMatrices:
-        """The ones, both ways round. Raises BadRatings for ratings other than 1."""
+        """Return the ones by user and by item.
+
+        Raises:
+            BadRatings: a rating is not 1.
+        """
         matrix = binary_matrix(ratings)
         return RatingMatrices(matrix, matrix.T.tocsr())
 
     def normal_equation_terms(self, rows: Sparse, factors: Floats) -> tuple[Floats, Floats]:
-        """All rows share one quadratic, the Gram matrix of the other side's factors."""
+        """Return the Gram matrix of the factors, which all rows share, and sum r f of each row.
+
+        Args:
+            rows: shape (k, n), the ones r of each row.
+            factors: f, shape (n, d), of the columns.
+
+        Returns:
+            Squares of shape (d, d) and moments of shape (k, d).
+        """
         return factors.T @ factors, rows @ factors
 
     def squared_error(
         self, values: Floats, fitted: Floats, user_factors: Floats, item_factors: Floats
     ) -> Any:
-        """Over all cells, without a users x items array."""
+        """Return the sum of squared errors over all cells, without building a users x items array.
+
+        Args:
+            values: shape (n_entries,), the ones.
+            fitted: shape (n_entries,), the predictions of them.
+            user_factors: shape (users, rank).
+            item_factors: shape (items, rank).
+        """
         squared_predictions = np.sum(
             (user_factors.T @ user_factors) * (item_factors.T @ item_factors)
         )
@@ -264,9 +311,17 @@ class ClickDPMF(DPMF):
         item_factors: Floats,
         public: PublicFacts,  # noqa: ARG002
     ) -> Factors:
+        """Return the scores.
+
+        Args:
+            user_factors: shape (users, rank).
+            item_factors: shape (items, rank).
+            public: the public facts.
+        """
         return Factors(user_factors, item_factors)
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
+        """Describe how a user computes the own factors from the published ones."""
         return OwnSide(
             "V is items, x the user's row of 0 and 1 over all items; u minimises |x - V u|^2 +"
             f" {self.user_penalty!r} |u|^2{self._ball_constraint}; the score of item j is V_j u",
@@ -276,14 +331,20 @@ class ClickDPMF(DPMF):
 
 @dataclass(frozen=True)
 class NoisySum(Releases):
+    """The release of the private mean.
+
+    Attributes:
+        total: a number, the sum of the ratings less the middle of the range, in rating points.
+    """
+
     total: Laplace
 
 
 @mechanism
 class PrivateMean(Mechanism):
-    """The mean rating with Laplace noise on the sum: a guess under the same promise.
+    """The mean rating with Laplace noise on the sum: a baseline with the same guarantee.
 
-    How many ratings there are is public where a promise covers their values only.
+    How many ratings there are is public where a guarantee covers their values only.
     """
 
     id = "private-mean"

@@ -1,6 +1,9 @@
-"""Private Frank-Wolfe, its variant with Oja's method, the paper's baselines SVD and PGD, and twins.
+"""Private Frank-Wolfe, its variant with Oja's method, and the paper's baselines SVD and PGD.
 
-JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
+Each method has its counterpart without privacy. JTT18: Jain, Thakkar, Thakurta, "Differentially
+Private Matrix Completion Revisited" (2018).
+
+In shapes, m is the number of users, n of items and n_entries of observed ratings, sorted by user.
 """
 
 from __future__ import annotations
@@ -58,9 +61,10 @@ from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
 TopPair = Callable[[int, Sparse, Floats], tuple[Floats, float, bool]]
-Eigenpair = tuple[Floats, float, float, float]  # v, lambda^2, the noise's scale and its lambda^2
+# v, lambda^2, the scale of the noise, and the lambda^2 that the noise alone has.
+Eigenpair = tuple[Floats, float, float, float]
 
-# JTT18's own: no item effects first, its constant, and rows that no clip cuts.
+# As in JTT18: no item effects first, the paper's constant, and rows that no clip shortens.
 _PUBLISHED_SETTINGS = {
     "estimator": Estimator.PUBLISHED,
     "calibration": Calibration.PAPER,
@@ -72,13 +76,13 @@ _PUBLISHED_NOTE = (
     " by a rule that it does not print: they stay what they are; as printed, T rounds make T - 1"
     " updates, because the first direction is 0: here they make T"
 )
-_FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
-_SVD_TOLERANCE = 1e-6  # of the pairs that stay
-_EIGEN_TOLERANCE = 1e-4  # of a pair: Frank-Wolfe needs it only roughly, and noise is far more
+_FAILURE_PROBABILITY = 1 / 3  # the paper's beta in the eigenvalue slack
+_SVD_TOLERANCE = 1e-6  # relative accuracy of the eigenpairs of private SVD
+_EIGEN_TOLERANCE = 1e-4  # relative accuracy elsewhere: the noise is far larger
 
 
 def _format_source(method: EffectsFirst, theorem: str) -> str:
-    """What the claim rests on."""
+    """Say what the claim rests on."""
     return f"{'' if method.uses_paper_constant else 'exact Gaussian curve for '}JTT18, {theorem}"
 
 
@@ -93,12 +97,19 @@ def build_gram_release(
     budget: Loss,
     n_publications: int = 1,
 ) -> Gaussian:
-    """A Gram matrix of rows of norm sqrt(moves), of which each publication spends a part.
+    """Return the release of the Gram matrix of users' rows.
 
-    It moves by `sensitivity` where a row becomes empty and by sqrt(2) moves where it becomes any
-    other,
-    in the Frobenius norm. The paper's constant is for rows of norm 2 L, whatever they are clipped
-    to.
+    In the Frobenius norm it moves by `sensitivity` where a row becomes empty and by sqrt(2) times
+    that where a row becomes any other. The paper's constant is for rows of norm 2 L, whatever they
+    are clipped to.
+
+    Args:
+        method: whose rows and calibration they are.
+        public: the public facts.
+        query: what is published, in words.
+        sensitivity: the largest squared norm of a row, in squared rating points.
+        budget: what one publication spends.
+        n_publications: how often it is published.
     """
     calibrated_sensitivity = (
         4 * method.row_norm(public) ** 2 if method.uses_paper_constant else sensitivity
@@ -118,10 +129,18 @@ def build_gram_release(
 def publish_gram(
     release: Gaussian, exact_products: MatrixProduct, symmetric: bool, rng: Rng
 ) -> tuple[MatrixProduct, int, float]:
-    """A published symmetric matrix: products, size, and the largest eigenvalue of its noise.
+    """Publish a Gram matrix and return its products with blocks of columns.
 
-    symmetric: (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma; else the upper triangle
-    of the noise is mirrored (2 sqrt(n) sigma), as eigenvalue routines that read one triangle do.
+    Args:
+        release: of the n x n matrix.
+        exact_products: maps a block of shape (n, b) to the exact matrix times the block.
+        symmetric: whether the noise is (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma;
+            else its upper triangle is mirrored (2 sqrt(n) sigma), as eigenvalue routines that read
+            one triangle do.
+        rng: draws the noise.
+
+    Returns:
+        The function that multiplies the noisy matrix, n, and the largest eigenvalue of the noise.
     """
     n = int(release.shape[0] or 0)
     edge = release.scale * math.sqrt(n) * (math.sqrt(2) if symmetric else 2.0)
@@ -139,6 +158,7 @@ class StepRule(enum.Enum):
     LINE_SEARCH = "line-search"  # exact, reads the ratings
 
     def share(self, index: int, total: int) -> float:
+        """Return the share of round `index` of `total`; a line search has none in advance."""
         return 1 / total if self is StepRule.FIXED else 2 / (index + 1)
 
 
@@ -151,10 +171,19 @@ _PUBLISHED_FRANK_WOLFE = {
 
 
 class FrankWolfeRound(NamedTuple):
-    """A round. factors: Y after it; residual: A. The next round overwrites both.
+    """One round of Frank-Wolfe; the next round overwrites its arrays.
 
-    squared_norms: ||A||^2 before and after. duality_gap: how far half of it was from its minimum at
-    most, where the top pair is exact. n_clipped, n_scaled: rows of A and of Y.
+    Attributes:
+        t: 1, 2, ...
+        residual: A = P(Y - Y*) after the round, shape (n_entries,), in rating points.
+        squared_norms: ||A||^2 before and after the round.
+        factors: Y after the round.
+        top_singular_value: lambda' of A before the round.
+        duality_gap: an upper bound on how far half of ||A||^2 was from its minimum, if the top pair
+            is exact.
+        share: of the new rank-one matrix in Y.
+        n_clipped: the number of rows of A that were clipped.
+        n_scaled: the number of rows of Y that were scaled down.
     """
 
     t: int
@@ -178,29 +207,32 @@ def iterate_frank_wolfe(
     residual_norm: float = math.inf,
     row_norm: float = math.inf,
 ) -> Iterator[FrankWolfeRound]:
-    """min 1/2 ||P(Y - Y*)||^2 with ||Y||_nuc <= k, from zero (JTT18, Algorithms 1 and 3).
+    """Minimise 1/2 ||P(Y - Y*)||^2 over ||Y||_nuc <= k, from zero (JTT18, Algorithms 1 and 3).
 
-    With the exact top pair and no bounds: Jaggi, "Revisiting Frank-Wolfe" (2013).
+    With the exact top pair and no bounds it is the method of Jaggi, "Revisiting Frank-Wolfe"
+    (2013).
 
     Args:
-        entries: what P keeps. target: Y* there, in rating points.
+        entries: the observed ratings, which P keeps.
+        target: Y* there, shape (n_entries,), in rating points.
         radius: k, in rating points.
-        top_pair: (v, lambda', whether that is more than noise) of round t and A, whose rows times
-            the factors beside it are clipped to l2 norm `residual_norm`; v has length n.
-        row_norm: L, to which observed rows of Y are scaled.
+        rounds: T.
+        step: the share of the new rank-one matrix.
+        top_pair: maps the round t, A as a sparse matrix and the factors that clip its rows, shape
+            (m,), to the top right singular vector v of the clipped A, shape (n,), its singular
+            value lambda', and whether that is more than noise.
+        residual_norm: the l2 norm to which the rows of A are clipped, in rating points.
+        row_norm: L, to which the observed rows of Y are scaled down, in rating points.
     """
     m, n = entries.shape
     left, right = np.zeros((m, rounds)), np.zeros((n, rounds))
     residual = -target  # A = P(Y - Y*)
-    matrix, norms, row_scales = (
-        entries.build_matrix(residual),
-        row_norms(entries, residual),
-        np.empty(m),
-    )
+    matrix, norms = entries.build_matrix(residual), row_norms(entries, residual)
+    row_scales = np.empty(m)
     for t in range(1, rounds + 1):
         start_squared_norm, clip_scales = float(norms @ norms), shrinkage(norms, residual_norm)
         v, top_value, is_signal = top_pair(t, matrix, clip_scales)
-        # Each user alone, from the whole own row of A: only what leaves the user is clipped.
+        # Each user uses the whole own row of A: only what leaves the user is clipped.
         column = matrix @ v * (-radius / top_value if is_signal else 0.0)
         duality_gap = start_squared_norm + float(residual @ target) + radius * top_value
         if step is StepRule.LINE_SEARCH:
@@ -234,7 +266,12 @@ def iterate_frank_wolfe(
 
 
 def build_exact_top_pair(n: int, rng: Rng) -> TopPair:
-    """Without noise; each search starts at the vector of the last."""
+    """Return the exact top pair of A; each search starts at the vector of the last one.
+
+    Args:
+        n: the number of items.
+        rng: draws where the first search starts.
+    """
     start = draw_random_factors(n, 1, rng)[:, 0]
 
     def top_pair(_: int, rows: Sparse, clip_scales: Floats) -> tuple[Floats, float, bool]:
@@ -254,11 +291,20 @@ def run_oja(
     step: float,
     rng: Rng,
 ) -> Floats:
-    """v <- v + step product(v), normalised at the start and after each update (JTT18, Alg. 2).
+    """Run Oja's method: v <- v + step product(v), normalised each time (JTT18, Algorithm 2).
 
-    product(v): A'A v with or without noise, for ||v|| = 1; v has length `size`. The starting
-    direction is uniform; the paper leaves the first vector un-normalised, which would scale the
-    first product with it.
+    The starting direction is uniform, and of length 1; the paper leaves the first vector
+    un-normalised, which would scale the first product with it.
+
+    Args:
+        product: maps v of length 1 to A'A v with or without noise, both of shape (size,).
+        size: the length of v.
+        updates: the number of updates, Gamma.
+        step: the step size.
+        rng: draws the starting direction.
+
+    Returns:
+        Array of shape (size,), of length 1.
     """
     v = draw_random_factors(size, 1, rng)[:, 0]
     v /= np.linalg.norm(v)
@@ -271,7 +317,7 @@ def run_oja(
 
 @mechanism
 class PrivateRounds(EffectsFirst):
-    """What both private methods share: they differ in how the top eigenpair of A'A is released."""
+    """The base of both private methods, which release the top eigenpair of A'A differently."""
 
     nonprivate_counterpart = "frank-wolfe"
     calibration: Calibration = setting(
@@ -309,6 +355,7 @@ class PrivateRounds(EffectsFirst):
             )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the own factors from the published ones."""
         formula = (
             "y is scaled to length row_norm at most; u and p start at zero; for each column t"
             " of V in turn w = steps_t V_St' (p - y), u = (1 - shares_t) u, u_t = w,"
@@ -320,58 +367,79 @@ class PrivateRounds(EffectsFirst):
         arrays = {"row_norm": ArraySpec(()), "shares": each, "steps": each}
         return self.describe_user_side(public, columns, ranks, formula, arrays)
 
-    def private_rounds(
+    def run_private_rounds(
         self,
         releases: EffectsFirstReleases,
         ratings: Ratings,
         rng: Rng,
         eigenpair: Callable[[int, Sparse, Floats], Eigenpair],
     ) -> Steps:
-        """The steps, given the released top eigenpair (v, lambda^2) of A'A in round t."""
+        """Yield the rounds, given how the top eigenpair of A'A is released.
+
+        Args:
+            releases: of the item effects, published first.
+            ratings: the users' ratings.
+            rng: draws the noise.
+            eigenpair: maps the round t, A as a sparse matrix and the factors that clip its rows,
+                shape (m,), to the released v of shape (n,) and lambda^2, the scale of the noise,
+                and the lambda^2 that the noise alone has.
+        """
         public, shares, steps = ratings.public, [], []
-        rows, factor = self.clip_residual_rows(ratings, releases, rng)[1].local_data
+        rows, row_scales = self.clip_residual_rows(ratings, releases, rng)[1].local_data
         radius, bound = nuclear_radius(self.radius, public), self.row_norm(public)
-        failure = math.log(public.items / _FAILURE) * math.sqrt(public.items)
+        slack_factor = math.log(public.items / _FAILURE_PROBABILITY) * math.sqrt(public.items)
 
-        def top_pair(t: int, residual: Sparse, kept: Floats) -> tuple[Floats, float, bool]:
-            v, square, scale, edge = eigenpair(t, residual, kept)
-            top = math.sqrt(max(square, 0.0)) + self.slack * math.sqrt(scale * failure)
-            return v, top, square > (edge if self.is_noise_aware else 0.0)
+        def top_pair(t: int, rows: Sparse, clip_scales: Floats) -> tuple[Floats, float, bool]:
+            v, square, scale, edge = eigenpair(t, rows, clip_scales)
+            top_value = math.sqrt(max(square, 0.0)) + self.slack * math.sqrt(scale * slack_factor)
+            return v, top_value, square > (edge if self.is_noise_aware else 0.0)
 
-        for found in iterate_frank_wolfe(
-            *(rows.entries, rows.values, radius, self.rounds, self.step, top_pair),
+        for iterate in iterate_frank_wolfe(
+            rows.entries,
+            rows.values,
+            radius,
+            self.rounds,
+            self.step,
+            top_pair,
             residual_norm=self.residual * bound,
             row_norm=bound,
         ):
-            shares.append(found.share)
-            steps.append(-found.share * radius / found.top_singular_value if found.share else 0.0)
+            share, top_value = iterate.share, iterate.top_singular_value
+            shares.append(share)
+            steps.append(-share * radius / top_value if share else 0.0)
             trace = {
-                "top singular value": found.top_singular_value,
-                "training rmse": math.sqrt(found.squared_norms[1] / len(rows.values)),
-                "rows clipped": float((factor < 1).sum()),
-                "residual rows clipped": float(found.n_clipped),
-                "predicted rows scaled": float(found.n_scaled),
+                "top singular value": top_value,
+                "training rmse": math.sqrt(iterate.squared_norms[1] / len(rows.values)),
+                "rows clipped": float((row_scales < 1).sum()),
+                "residual rows clipped": float(iterate.n_clipped),
+                "predicted rows scaled": float(iterate.n_scaled),
             }
-            model = rows.build_model(found.factors, row_norm=bound, shares=shares, steps=steps)
+            model = rows.build_model(iterate.factors, row_norm=bound, shares=shares, steps=steps)
             yield Step.from_trace(
-                found.t, self.rounds, model, trace, published_names=("top singular value",)
+                iterate.t, self.rounds, model, trace, published_names=("top singular value",)
             )
 
 
 @dataclass(frozen=True)
 class GramReleases(EffectsFirstReleases):
-    gram: tuple[Gaussian, ...]  # one record stands for all rounds where they are alike
+    """The releases of the Gram matrices.
+
+    Attributes:
+        gram: shape (n, n) each; one record stands for all rounds where they are alike.
+    """
+
+    gram: tuple[Gaussian, ...]
 
 
 @mechanism
 class PrivateFrankWolfe(PrivateRounds):
     """Private Frank-Wolfe with a noisy Gram matrix a round (JTT18, Algorithm 1).
 
-    A round reads the users' residual rows A = P(Y - Y*), clipped to `residual` x L, for a noisy
-    top eigenpair (v, lambda^2) of A'A; each user then takes the step -(k/lambda') A_i v v' alone.
-    The paper takes rows of norm 2 L and sigma = L^2 sqrt(64 T ln(1/delta))/eps; clipping the
-    residual rows below 2 L and the exact curve let the same promise hold with less noise. As
-    printed, the first direction is 0 and the last Gram matrix is not used: T - 1 updates, here T.
+    A round reads the users' residual rows A = P(Y - Y*), clipped to `residual` x L, for a noisy top
+    eigenpair (v, lambda^2) of A'A; each user then takes the step -(k/lambda') A_i v v' alone. The
+    paper takes rows of norm 2 L and sigma = L^2 sqrt(64 T ln(1/delta))/eps; clipping the residual
+    rows below 2 L and the exact curve let the same guarantee hold with less noise. As printed, the
+    first direction is 0 and the last Gram matrix is not used: T - 1 updates, here T.
     """
 
     id = "private-frank-wolfe"
@@ -399,7 +467,7 @@ class PrivateFrankWolfe(PrivateRounds):
             )
             for round_label, budget, n_publications in self.split_by_round(self.growth, self.rounds)
         ]
-        releases = GramReleases(self.item_effects_releases(public), tuple(round_releases))
+        releases = GramReleases(self.build_item_effects_releases(public), tuple(round_releases))
         return self.build_guarantee(
             public, releases, _format_source(self, "Theorem 3.1"), *most_rated_caveats(public)
         )
@@ -416,11 +484,18 @@ class PrivateFrankWolfe(PrivateRounds):
             (squared_value,), vectors = leading_eigenpairs(noisy_products, n, 1, _EIGEN_TOLERANCE)
             return vectors[:, 0], float(squared_value), release.scale, noise_edge
 
-        yield from self.private_rounds(releases, ratings, rng, eigenpair)
+        yield from self.run_private_rounds(releases, ratings, rng, eigenpair)
 
 
 @dataclass(frozen=True)
 class OjaReleases(EffectsFirstReleases):
+    """The releases of Oja's method.
+
+    Attributes:
+        products: shape (n,), A'A v of a unit vector v, in squared rating points.
+        squared_norms: a number, ||A v||^2, in squared rating points.
+    """
+
     products: Gaussian
     squared_norms: Gaussian
 
@@ -442,7 +517,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
     published_settings = PublishedSettings(
         _PUBLISHED_FRANK_WOLFE, f"{_PUBLISHED_NOTE}; the number of updates is not printed either"
     )
-    # Every update costs as much budget as a whole Gram matrix: few of either pay.
+    # Every update costs as much budget as a whole Gram matrix, so few rounds and updates pay.
     rounds: int = inherit_setting(PrivateRounds, "rounds", default=3)
     radius: float = inherit_setting(PrivateRounds, "radius", default=0.2)
     updates: int = setting(8, "vector updates a round (Gamma)", at_least=1, at_most=1_000)
@@ -462,21 +537,24 @@ class PrivateFrankWolfeOja(PrivateRounds):
                     " round"
                 )
         releases = OjaReleases(
-            self.item_effects_releases(public),
+            self.build_item_effects_releases(public),
             build_gaussian_release(
                 "Gram matrix of the residual rows times a unit vector",
-                *(
-                    (public.items,),
-                    budget,
-                    sensitivity,
-                    sensitivity,
-                    self.rounds * self.updates,
-                    calibrated_sensitivity,
-                ),
+                (public.items,),
+                budget,
+                sensitivity,
+                sensitivity,
+                self.rounds * self.updates,
+                calibrated_sensitivity,
             ),
             build_gaussian_release(
                 "squared norm of the residual rows along a unit vector",
-                *((), budget, sensitivity, sensitivity, self.rounds, calibrated_sensitivity),
+                (),
+                budget,
+                sensitivity,
+                sensitivity,
+                self.rounds,
+                calibrated_sensitivity,
             ),
         )
         source = _format_source(self, "Theorem 3.1 with Algorithm 2")
@@ -500,7 +578,7 @@ class PrivateFrankWolfeOja(PrivateRounds):
             )
             return v, squared_value, scale, noise_edge
 
-        yield from self.private_rounds(releases, ratings, rng, eigenpair)
+        yield from self.run_private_rounds(releases, ratings, rng, eigenpair)
 
 
 @mechanism
@@ -549,7 +627,14 @@ class FrankWolfe(NonprivateMechanism):
 
 @dataclass(frozen=True)
 class SvdReleases(EffectsFirstReleases):
-    ratings: Gaussian | None  # how many there are, where the density is not public
+    """The releases of private SVD.
+
+    Attributes:
+        ratings: the number of ratings; None where the density is public.
+        gram: shape (n, n), in squared rating points.
+    """
+
+    ratings: Gaussian | None
     gram: Gaussian
 
 
@@ -601,12 +686,13 @@ class PrivateSvd(EffectsFirst):
         gram = build_gram_release(
             self, public, "Gram matrix of the users' rows", sensitivity, remainder
         )
-        releases = SvdReleases(self.item_effects_releases(public), count_release, gram)
+        releases = SvdReleases(self.build_item_effects_releases(public), count_release, gram)
         return self.build_guarantee(
             public, releases, _format_source(self, "Theorem B.1"), *most_rated_caveats(public)
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the own factors from the published ones."""
         rank = min(self.rank, count_gram_items(public))
         if self.is_noise_aware:
             return describe_user_regression(public, columns, range(rank + 1))
@@ -652,18 +738,20 @@ class PrivateSvd(EffectsFirst):
 
 
 def _count_sizes(clipped: ClippedRows) -> tuple[int, int]:
-    """How many ratings there are, and how many rows were scaled down."""
+    """Count the ratings, and the rows that were scaled down."""
     return len(clipped.rows.values), int((clipped.scales < 1).sum())
 
 
 def _build_gram_products(clipped: ClippedRows, diagonal: bool) -> MatrixProduct:
+    """Return the function that multiplies the exact Gram matrix of some users' rows."""
     return gram_products(clipped.rows.entries.build_matrix(clipped.rows.values), diagonal=diagonal)
 
 
 def _project_rows(clipped: ClippedRows, basis: Floats, density: float) -> Factors:
+    """Return the model of some users' rows projected to the basis, over the density."""
     rows = clipped.rows
     user_factors = np.asarray(rows.entries.build_matrix(rows.values) @ basis)
-    user_factors /= density * clipped.scales[:, None]  # of the whole rows
+    user_factors /= density * clipped.scales[:, None]  # of the rows before clipping
     return rows.build_model(Factors(user_factors, basis), density=density)
 
 
@@ -689,13 +777,14 @@ class Svd(NonprivateMechanism):
 
 
 class Schedule(enum.Enum):
-    """Step size of round t = 1, 2, ..."""
+    """The step size of round t = 1, 2, ..."""
 
     ROOT = "root"  # t^(-1/2)
     INVERSE = "inverse"  # 1/t
     CONSTANT = "constant"  # the setting `step`
 
     def step(self, index: int, constant: float) -> float:
+        """Return the step size of round `index`; `constant` is that of the constant schedule."""
         if self is Schedule.CONSTANT:
             return constant
         return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
@@ -705,8 +794,16 @@ Projection = Callable[[Floats, Floats, Pattern, Floats], tuple[Floats, Floats]]
 
 
 class DescentRound(NamedTuple):
-    """Y = left right' after a round, and its error on the cells. ratios: by what its projection
-    multiplied the coordinates along the columns of right. n_clipped: rows of the stepped matrix."""
+    """One round of projected gradient descent.
+
+    Attributes:
+        t: 1, 2, ...
+        factors: Y = left right' after the round.
+        ratios: shape (r,), by what the projection multiplied the coordinates along the columns of
+            right.
+        n_clipped: the number of rows of the stepped matrix that were scaled down.
+        trace: the error on the observed ratings, and the rank.
+    """
 
     t: int
     factors: Factors
@@ -722,17 +819,19 @@ def iterate_projected_gradient(
     project: Projection,
     row_norm: float = math.inf,
 ) -> Iterator[DescentRound]:
-    """A gradient step, then soft-thresholded singular values; from zero.
+    """Take gradient steps and soft-threshold the singular values after each, from zero.
 
     JTT18, Algorithm 5 (which prints the gradient with the wrong sign); without noise Cai, Candes,
     Shen (2010).
 
     Args:
-        entries, target: as in `iterate_frank_wolfe`.
+        entries: the observed ratings.
+        target: shape (n_entries,), in rating points.
         steps: the step size of each round.
-        project: for the stepped matrix, left right' and values on the cells, the right singular
-            vectors that are kept, n x r, and by what coordinates along them are multiplied.
-        row_norm: l2 norm to which the rows are scaled before that.
+        project: for the stepped matrix, given as left (m, k), right (n, k), the pattern and the
+            values on it: the right singular vectors that are kept, shape (n, r), and by what the
+            coordinates along them are multiplied, shape (r,).
+        row_norm: the l2 norm to which the rows are scaled down before that, in rating points.
     """
     m, n = entries.shape
     left, right = np.zeros((m, 0)), np.zeros((n, 0))
@@ -760,7 +859,13 @@ def iterate_projected_gradient(
 
 
 def build_nuclear_projection(radius: float, accuracy: float, rng: Rng) -> Projection:
-    """A `project` without noise; each search starts at the vectors of the last."""
+    """Return a `project` without noise; each search starts at the vectors of the last one.
+
+    Args:
+        radius: the largest nuclear norm, in rating points.
+        accuracy: of the residuals of singular triplets.
+        rng: draws where the first search starts.
+    """
     shrinker = SingularValueShrinker(rng)
 
     def project(*iterate: Any) -> tuple[Floats, Floats]:
@@ -776,10 +881,11 @@ def build_nuclear_projection(radius: float, accuracy: float, rng: Rng) -> Projec
 
 @mechanism
 class PrivatePgd(EffectsFirst):
-    """Gradient step, noisy Gram matrix of the whole iterate, soft-thresholded singular values.
+    """Private projected gradient descent: a noisy Gram matrix of the whole iterate in each round.
 
-    The rows of the iterate are clipped to L before the Gram matrix, for without that the paper's
-    sigma = L^2 sqrt(64 T ln(1/delta))/eps has no bound to stand on.
+    Its soft-thresholded singular values are the next iterate. The rows of the iterate are clipped
+    to L before the Gram matrix, for without that the paper's sigma = L^2 sqrt(64 T ln(1/delta))/eps
+    has no bound to stand on.
     """
 
     id = "private-pgd"
@@ -805,12 +911,13 @@ class PrivatePgd(EffectsFirst):
         sensitivity, budget = self.row_norm(public) ** 2, self.remaining_budget() / self.rounds
         query = "Gram matrix of the completed rows"
         gram = build_gram_release(self, public, query, sensitivity, budget, self.rounds)
-        releases = GramReleases(self.item_effects_releases(public), (gram,))
+        releases = GramReleases(self.build_item_effects_releases(public), (gram,))
         return self.build_guarantee(
             public, releases, _format_source(self, "Algorithm 5"), *most_rated_caveats(public)
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the own factors from the published ones."""
         formula = (
             "y is scaled to length row_norm at most, and Y is a row of zeros for all items; for"
             " each step t in turn Y_S = Y_S + steps_t (y - Y_S), Y is scaled to length row_norm"
@@ -886,7 +993,7 @@ class PrivatePgd(EffectsFirst):
 class Pgd(NonprivateMechanism):
     """Nuclear-norm completion by projected gradient descent (Cai, Candes, Shen 2010).
 
-    Of the 5,000 most rated items where there are more; others have user and item means.
+    It covers the 5,000 most rated items where there are more; others have user and item means.
     """
 
     id = "pgd"

@@ -1,9 +1,9 @@
-"""Rankings from locally flipped bits: DPLCF, LDPICF and the popularity that such reports tell.
+"""Rankings from locally flipped bits: DPLCF, LDPICF and popularity.
 
 Each user reports the whole 0/1 row, every bit flipped with probability 1/(1 + e^eps). What the
 server estimates from the reports goes to everybody, and each user scores items with the own true
-row: item similarities as published, or by default popularity and the tastes that stand clear of the
-noise.
+row: by item similarities as published, or by default by popularity and the low-rank factors that
+stand out of the noise.
 """
 
 from __future__ import annotations
@@ -43,12 +43,23 @@ from dpmc_core.style import GREEN, ORANGE, SKY, Style
 
 @dataclass(frozen=True)
 class FlippedRows(Releases):
+    """The release of all rows.
+
+    Attributes:
+        bits: shape (users, items).
+    """
+
     bits: RandomizedResponse
 
 
 @mechanism
 class FlippedReports(Mechanism):
-    """The report that all of them share."""
+    """A mechanism in which every user reports the flipped row.
+
+    Attributes:
+        caveats: what else a reader of the guarantee should know.
+        keeps_dense_reports: whether the reports of all cells are held as numbers.
+    """
 
     change = CELL
     trust = Trust.LOCAL
@@ -57,18 +68,17 @@ class FlippedReports(Mechanism):
     baseline = "local-popularity"
     caveats: ClassVar[tuple[str, ...]] = ()
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
-    keeps_dense_reports: ClassVar[bool] = (
-        False  # whether the reports of all cells are held as numbers
-    )
+    keeps_dense_reports: ClassVar[bool] = False
 
     @property
     def bit_flip_probability(self) -> float:
-        """Probability 1/(1 + e^eps) that a bit is reported wrongly."""
+        """The probability 1/(1 + e^eps) that a bit is reported wrongly."""
         return flip_probability(self.epsilon)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedRows]:
         bits = RandomizedResponse.binary(
-            *(self.bit_flip_probability, self.bit_flip_probability),
+            self.bit_flip_probability,
+            self.bit_flip_probability,
             query="every bit of every row",
             shape=public.shape,
             sensitivity={CELL: 1},
@@ -87,8 +97,12 @@ class FlippedReports(Mechanism):
     def rank_items(
         self, reports: FlippedBits, ratings: Ratings
     ) -> tuple[Model, Mapping[str, float]]:
-        """The model, and what of the server's estimate is drawn. Of the ratings, each user's own
-        row may only reach the scores of that user."""
+        """Return the model, and numbers of the server's estimate for the trace.
+
+        Args:
+            reports: the flipped bits.
+            ratings: the users' items; each user's own row may only reach the scores of that user.
+        """
         raise NotImplementedError
 
 
@@ -109,6 +123,7 @@ class LocalPopularity(FlippedReports):
     def rank_items(
         self, reports: FlippedBits, ratings: Ratings
     ) -> tuple[Model, Mapping[str, float]]:
+        """Rank items by the unbiased counts of their users."""
         users = ratings.public.users
         counts = users * reports.shares
         model = Factors(np.ones((users, 1)), counts[:, None])
@@ -117,7 +132,7 @@ class LocalPopularity(FlippedReports):
 
 @mechanism
 class LocalNeighbours(FlippedReports):
-    """The two estimates of either method, from the same reports."""
+    """A mechanism with two estimators from the same reports: as published, or noise-aware."""
 
     nonprivate_counterpart = "item-knn"
     caveats = (
@@ -135,15 +150,25 @@ class LocalNeighbours(FlippedReports):
 
     @property
     def keeps_dense_reports(self) -> bool:  # type: ignore[override]
+        """Whether the reports of all cells are held as numbers."""
         return self.estimator is Estimator.PUBLISHED
 
     def estimate_similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
-        """Estimated similarity of the items of a block to all items."""
+        """Estimate the similarities of the items of a block with all items.
+
+        Args:
+            pairs: what the reports say about pairs of items.
+            item_block: shape (k,), item indices.
+
+        Returns:
+            Array of shape (k, items).
+        """
         raise NotImplementedError
 
     def rank_items(
         self, reports: FlippedBits, ratings: Ratings
     ) -> tuple[Model, Mapping[str, float]]:
+        """Rank items by popularity and low-rank factors, or by their most similar items."""
         interactions, n_items = binary_matrix(ratings), ratings.public.items
         if self.estimator is Estimator.NOISE_AWARE:
             click_factors = ClickTaste.of(reports, ratings.used_features)
@@ -175,11 +200,21 @@ class Dplcf(LocalNeighbours):
 
     @classmethod
     def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
+        """Return why this mechanism suits the request, None where it does not."""
         if request.change.per_user:
             return None
         return "every cell reports, so tastes are seen through the flips; no trust needed"
 
     def estimate_similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
+        """Estimate Jaccard similarities of the items of a block with all items.
+
+        Args:
+            pairs: what the reports say about pairs of items.
+            item_block: shape (k,), item indices.
+
+        Returns:
+            Array of shape (k, items).
+        """
         counts = pairs.counts
         return jaccard(pairs.both(item_block), counts[item_block][:, None], counts)
 
@@ -202,4 +237,13 @@ class Ldpicf(LocalNeighbours):
     )
 
     def estimate_similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
+        """Estimate cosine similarities of the items of a block with all items.
+
+        Args:
+            pairs: what the reports say about pairs of items.
+            item_block: shape (k,), item indices.
+
+        Returns:
+            Array of shape (k, items).
+        """
         return cosine(*pairs.likeliest(item_block, self.iterations))

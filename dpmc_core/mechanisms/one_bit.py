@@ -71,7 +71,7 @@ _UNBOUNDED_NOTE = f"{_BOUNDS_NOTE} (bound=none lifts it)"
 
 @mechanism
 class OneBit(Mechanism):
-    """What all of them share: a promise of pure epsilon for the value of each rating."""
+    """A mechanism for signs with a guarantee of pure epsilon for the value of each rating."""
 
     task = Task.BINARY
     nonprivate_counterpart = "clear"
@@ -97,15 +97,17 @@ class NoiseAwareOneBit(OneBit):
 
     @property
     def is_noise_aware(self) -> bool:
+        """Whether the estimator is the noise-aware one."""
         return self.estimator is Estimator.NOISE_AWARE
 
     @property
     def dense(self) -> bool:
+        """Whether the solution is a dense matrix, not factors."""
         return self.bound is not None and not self.is_noise_aware
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What the estimator adds to the card."""
+        """What the estimator adds to the guarantee."""
         return (_READS_RATED_CELLS,) if self.is_noise_aware else ()
 
 
@@ -119,7 +121,14 @@ class SignReporting(NoiseAwareOneBit, Completion):
     def complete_reports(
         self, reports: SignReports, loss: LossFunction, ratings: Ratings, rng: Rng
     ) -> Steps:
-        """By the estimator in force, from the reports debiased or from the paper's loss of them."""
+        """Complete the matrix by the chosen estimator.
+
+        Args:
+            reports: the debiased reports, for the noise-aware estimator.
+            loss: the paper's loss of the reports, from scores of shape (n_entries,).
+            ratings: which cells are rated.
+            rng: draws where the search for singular vectors starts.
+        """
         if self.is_noise_aware:
             from dpmc_core.solvers.noisy_reports import complete_signs
 
@@ -129,23 +138,36 @@ class SignReporting(NoiseAwareOneBit, Completion):
 
 
 class InputLoss(enum.Enum):
-    """What input perturbation minimises."""
+    """The loss that input perturbation minimises."""
 
-    LIKELIHOOD = "likelihood"  # of the flipped signs, as published; not convex
-    UNBIASED = "unbiased"  # logistic loss with the flips' bias removed; convex
+    LIKELIHOOD = "likelihood"  # the likelihood of the flipped signs, as published; it is not convex
+    UNBIASED = "unbiased"  # the logistic loss with the flips' bias removed; it is convex
 
 
 @dataclass(frozen=True)
 class NoisySigns(Releases):
+    """The release of signs with Laplace noise.
+
+    Attributes:
+        signs: shape (n_entries,), 1{Y = +1}.
+    """
+
     signs: Laplace
 
 
 @dataclass(frozen=True)
 class FlippedSigns(Releases):
+    """The release of flipped signs.
+
+    Attributes:
+        signs: shape (n_entries,), 1{Y = +1}.
+    """
+
     signs: RandomizedResponse
 
     @classmethod
     def from_probabilities(cls, p_plus: float, p_minus: float) -> FlippedSigns:
+        """Return the release with the flip probabilities of +1 and of -1."""
         return cls(
             signs=RandomizedResponse.binary(
                 p_minus,
@@ -157,7 +179,15 @@ class FlippedSigns(Releases):
         )
 
     def publish_reports(self, ratings: Ratings, rng: Rng) -> tuple[Floats, SignReports]:
-        """The signs published, as 0/1, and debiased."""
+        """Publish the signs.
+
+        Args:
+            ratings: the raw signs.
+            rng: draws the flips.
+
+        Returns:
+            The published signs as 0/1, shape (n_entries,), and their debiased reports.
+        """
         flipped = self.signs.publish(positive_labels(ratings), rng).astype(float)
         (_, minus), (plus, _) = self.signs.channel
         return flipped, SignReports.from_flipped_signs(flipped, plus, minus)
@@ -167,9 +197,9 @@ class FlippedSigns(Releases):
 class InputFlip(SignReporting):
     """Input perturbation: flip each observed sign, then complete (LWHM22, Algorithm 1).
 
-    Symmetric by default, p = 1/(1 + e^epsilon). With p_plus = P(+1 -> -1) and p_minus =
-    P(-1 -> +1) the paper's condition 1 - p_minus e^eps <= p_plus <= (1 - p_minus) e^eps does not
-    suffice for its claim; the certified value is that of the channel.
+    The flips are symmetric by default, with probability 1/(1 + e^epsilon). With p_plus = P(+1 ->
+    -1) and p_minus = P(-1 -> +1) the paper's condition 1 - p_minus e^eps <= p_plus <= (1 - p_minus)
+    e^eps does not suffice for its claim; the certified value is that of the channel.
     """
 
     id = "input-flip"
@@ -197,6 +227,7 @@ class InputFlip(SignReporting):
 
     @classmethod
     def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
+        """Return why this mechanism suits the request, None where it does not."""
         if request.change is not RATING:
             return None
         return (
@@ -226,7 +257,7 @@ class InputFlip(SignReporting):
 
     @property
     def flip_probabilities(self) -> tuple[float, float]:
-        """(p_plus, p_minus) in force."""
+        """The flip probabilities (p_plus, p_minus) that hold."""
         if self.p_plus is None or self.p_minus is None:
             p = flip_probability(self.epsilon)
             return p, p
@@ -250,9 +281,9 @@ class InputFlip(SignReporting):
 
 @mechanism
 class PrivateMajority(OneBit):
-    """The more frequent sign, from flipped signs: what a private method must beat.
+    """The more frequent sign, from flipped signs: the baseline of the private methods.
 
-    One score for every cell, the log odds of +1 once the flips' bias is removed.
+    It has one score for every cell, the log odds of +1 once the flips' bias is removed.
     """
 
     id = "private-majority"
@@ -279,7 +310,12 @@ class PrivateMajority(OneBit):
 
 @dataclass(frozen=True)
 class ObjectiveNoise(Releases):
-    """The noisy statistic of the logistic link, or the bare noise term of another one."""
+    """The release of objective perturbation.
+
+    Attributes:
+        signs: shape (n_entries,), the noisy statistic 1{Y = +1}, for the logistic link; else None.
+        linear_term: shape (n_entries,), the noise term alone, for another link; else None.
+    """
 
     signs: Laplace | None = None
     linear_term: Laplace | None = None
@@ -289,11 +325,11 @@ class ObjectiveNoise(Releases):
 class Objective(SignReporting):
     """Objective perturbation: loss + sum H_ij X_ij (LWHM22, Algorithm 2).
 
-    Logistic link: the data enter the loss only through sum s_ij X_ij, s = 1{Y = +1}, so adding
-    sum H_ij X_ij is the Laplace mechanism on s, and every solver is post-processing, so the
-    noise-aware estimator is one. Probit link, as published_settings: the paper's argument needs the
-    gradient to vanish at the solution, which the constraints break; claimed, not certified. Noise
-    scale Delta/eps with the appendix's factor (loss + sum H X).
+    With the logistic link the data enter the loss only through sum s_ij X_ij, s = 1{Y = +1}. So
+    adding sum H_ij X_ij is the Laplace mechanism on s, and every solver is post-processing, the
+    noise-aware estimator included. With the probit link, as published, the paper's argument needs
+    the gradient to vanish at the solution, which the constraints break; that guarantee is claimed,
+    not certified. The noise scale is Delta/eps with the appendix's factor (loss + sum H X).
     """
 
     id = "objective"
@@ -386,9 +422,9 @@ class Objective(SignReporting):
 class ObjectiveStatistic(SignReporting):
     """Certified objective perturbation for any link: noise on the statistic, then clip to [0, 1].
 
-    s~ = clip(1{Y = +1} + Laplace(1/eps), 0, 1); minimise -sum [s~ ln h + (1 - s~) ln(1 - h)], which
-    is convex. Clipping biases: E[s~ | s = 0] = (1 - e^-eps)/(2 eps). `debias` removes that
-    (logistic link, where the loss stays convex for labels outside [0, 1]).
+    It minimises -sum [s~ ln h + (1 - s~) ln(1 - h)] with s~ = clip(1{Y = +1} + Laplace(1/eps), 0,
+    1), which is convex. Clipping biases: E[s~ | s = 0] = (1 - e^-eps)/(2 eps). The setting `debias`
+    removes that (logistic link, where the loss stays convex for labels outside [0, 1]).
     """
 
     id = "objective-statistic"
@@ -435,6 +471,12 @@ class ObjectiveStatistic(SignReporting):
 
 @dataclass(frozen=True)
 class NoisyGradients(Releases):
+    """The releases of gradient perturbation.
+
+    Attributes:
+        gradient: shape (n_entries,), the clamped loss gradient of a round.
+    """
+
     gradient: Laplace
 
 
@@ -442,13 +484,13 @@ class NoisyGradients(Releases):
 class Gradient(NoiseAwareOneBit):
     """Gradient perturbation: projected descent on clamped, noised gradients (LWHM22, Algorithm 3).
 
-    The data are touched through those gradients alone: no line search and no stopping rule on the
-    true objective; the spectral step comes from the noisy gradients. Flipping one sign moves one
+    Only those gradients read the data: there is no line search and no stopping rule on the true
+    objective, and the spectral step comes from the noisy gradients. Flipping one sign moves one
     clamped entry by at most min(2 clamp, 1) for the logistic link (its gradient moves by exactly
     1), 2 clamp in general. The rounds share the budget evenly, so noise grows with their number:
-    1 + eps/10 take a second round only where the noise allows it. The first gradient, at scores of
-    zero, is a noisy report of each sign, whose two values are min(2 clamp, 4 density(0)) apart: all
-    that the noise-aware estimator asks for.
+    the default of 1 + eps/10 takes a second round only where the noise allows it. The first
+    gradient, at scores of zero, is a noisy report of each sign, whose two values are min(2 clamp, 4
+    density(0)) apart: the noise-aware estimator needs nothing else.
     """
 
     id = "gradient"
@@ -472,6 +514,7 @@ class Gradient(NoiseAwareOneBit):
 
     @property
     def n_rounds(self) -> int:
+        """The number of rounds, which share the budget."""
         return 1 if self.is_noise_aware else self.rounds or min(1 + int(self.epsilon / 10), 100)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
@@ -490,9 +533,8 @@ class Gradient(NoiseAwareOneBit):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
-        if (
-            self.is_noise_aware
-        ):  # at zero all gradients are one number or its negative, so far apart:
+        # At zero all gradients are one number or its negative, `sensitivity` apart.
+        if self.is_noise_aware:
             from dpmc_core.solvers.noisy_reports import complete_signs
 
             sensitivity = releases.gradient.sensitivity[RATING]
@@ -542,6 +584,12 @@ class OutputBound(enum.Enum):
 
 @dataclass(frozen=True)
 class NoisyMatrix(Releases):
+    """The release of output perturbation.
+
+    Attributes:
+        matrix: shape (users, items), the completed scores.
+    """
+
     matrix: Laplace
 
 
@@ -551,8 +599,8 @@ class Output(OneBit, Completion):
 
     The paper takes 2 bound as the l1 sensitivity of the matrix; it bounds one cell. Any two
     matrices of the feasible set are within min(2 bound m n, 2 tau sqrt(m n)) of each other in l1,
-    which is what is certified, whatever the change in the data. What is published is held to both
-    limits after the solver, which meets its constraints to a tolerance only.
+    which is what is certified, whatever the change in the data. The published matrix is brought
+    within both limits after the solver, which meets its constraints to a tolerance only.
     """
 
     id = "output"
@@ -573,6 +621,7 @@ class Output(OneBit, Completion):
 
     @property
     def dense(self) -> bool:
+        """Whether the solution is a dense matrix, not factors."""
         return True
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyMatrix]:
@@ -592,16 +641,20 @@ class Output(OneBit, Completion):
         )
         return self.pure_guarantee(public, NoisyMatrix(matrix), caveats)
 
-    def solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
+    def build_solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
+        """Return the feasible set of the solver.
+
+        Args:
+            ratings: the observed entries.
+            rng: draws where the search for singular vectors starts.
+        """
         bound = self.bound if self.within is OutputBound.SOLVER else None
         return build_feasible_set(ratings, self.radius, bound, rng)
 
     def solve_without_noise(self, ratings: Ratings) -> Rounds:
-        """The solve without noise, the same for every epsilon."""
+        """Yield the rounds of the solve without noise, the same for every epsilon."""
         loss = likelihood_loss(self.link, positive_labels(ratings))
-        solver_rng = np.random.default_rng(
-            0
-        )  # where the search for singular vectors begins: no noise
+        solver_rng = np.random.default_rng(0)  # where the search for vectors begins: no noise
         for step in self.solve(loss, ratings, solver_rng, raw=True):
             yield dataclasses.replace(step, model=None), step.model if step.final else None
 

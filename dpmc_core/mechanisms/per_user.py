@@ -1,8 +1,8 @@
-"""What the user-level mechanisms for ratings share: budget, card, and private item effects.
+"""The base of the user-level mechanisms for ratings: budget, guarantee and private item effects.
 
-JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
-The unit is a user's whole row and the notion is joint: everything but a user's own predictions is
-private, so what a user computes from the own row alone (mean, clip, last update) costs nothing.
+JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018). The
+privacy unit is a user's whole row and the notion is joint: everything but a user's own predictions
+is private, so what a user computes from the own row alone (mean, clip, last update) costs nothing.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from dpmc_core.solvers.rows import (
 from dpmc_core.solvers.sizes import check_gram, count_gram_items
 from dpmc_core.style import BLUE, GREEN, PURPLE, SKY, Style
 
-_SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # mean, counts, sums, gain, own
+_SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # shares of the budget: mean, counts, sums, gain, own
 _EFFECTS_CLIP = 0.25  # C in widths of the rating range
 
 _REGRESSION_FORMULA = (
@@ -86,25 +86,44 @@ R = TypeVar("R", bound=Releases)
 
 @dataclass(frozen=True)
 class EffectsReleases(Releases):
-    """What private item effects take: the mean of all users, then counts, then sums and gain."""
+    """The releases of private item effects, in the order in which they are published.
+
+    Attributes:
+        mean: shape (2,), the sum of the users' means and the number of users.
+        counts: shape (n,), the ratings of each item, a user's counted as 1/sqrt(own ratings).
+        sums: shape (n,), the weighted residuals of each item, in rating points.
+        gain: a number, the sum of the users' gains.
+        own: shape (2, OWN + 1), how much users' coefficients and residuals vary.
+        facts: shape (n_features,), how much each public feature helps; None without public
+            features.
+    """
 
     mean: Gaussian
     counts: Gaussian
     sums: Gaussian
     gain: Gaussian
     own: Gaussian
-    facts: Gaussian | None  # none where nothing is publicly known of the items
+    facts: Gaussian | None
 
 
 @dataclass(frozen=True)
 class EffectsFirstReleases(Releases):
-    """What a method with private item effects releases first; none where they get no budget."""
+    """The releases of a method that publishes private item effects first.
+
+    Attributes:
+        effects: of the item effects; None where they get no share of the budget.
+    """
 
     effects: EffectsReleases | None
 
 
 class ClippedRows(NamedTuple):
-    """Capped rows less item effects, clipped to L; by which factors, length m."""
+    """Capped rows less item effects, clipped to l2 norm L.
+
+    Attributes:
+        rows: the clipped rows.
+        scales: shape (m,), the factor of each row, at most 1.
+    """
 
     rows: ResidualRows
     scales: Floats
@@ -112,7 +131,7 @@ class ClippedRows(NamedTuple):
 
 @mechanism
 class PerUser(Mechanism):
-    """A budget per user, and the card that goes with it."""
+    """A mechanism with a privacy budget per user, and its guarantee."""
 
     uses_item_features = True
     task = Task.RATINGS
@@ -135,17 +154,20 @@ class PerUser(Mechanism):
 
     @property
     def calibration(self) -> Calibration:
-        """How the noise follows from the budget, where that is no setting."""
+        """How the noise follows from the budget, in methods where that is no setting."""
         return Calibration.TIGHT
 
     @property
     def uses_paper_constant(self) -> bool:
-        """Whether JTT18's constant holds."""
+        """Whether the noise has the scale of JTT18's constant."""
         return self.calibration is Calibration.PAPER
 
     def budget(self) -> Loss:
-        """What all releases may spend: by the exact Gaussian curve, or in the paper's arithmetic
-        mu = eps/(2 sqrt(ln(1/delta)))."""
+        """Return the budget of all releases.
+
+        It follows from the exact Gaussian curve, or from the paper's arithmetic: mu = eps/(2
+        sqrt(ln(1/delta))).
+        """
         if self.uses_paper_constant:
             return Loss(mu=self.epsilon / (2 * math.sqrt(math.log(1 / self.delta))))
         return Loss(mu=gaussian_mu(self.epsilon, self.delta))
@@ -153,7 +175,17 @@ class PerUser(Mechanism):
     def build_guarantee(
         self, public: PublicFacts, releases: R, source: str, *caveats: str
     ) -> Guarantee[R]:
-        """The user-level card. Raises InvalidSetting where delta is not below 1/users."""
+        """Return the guarantee per user.
+
+        Args:
+            public: the public facts.
+            releases: all that is published with noise.
+            source: what the claim rests on.
+            caveats: what else a reader should know.
+
+        Raises:
+            InvalidSetting: delta is not below 1/users.
+        """
         check_delta(self.delta, public)
         if self.task is Task.RATINGS and public.users < public.items:
             caveats += (
@@ -176,10 +208,11 @@ class PerUser(Mechanism):
 
 @mechanism
 class EffectsFirst(PerUser):
-    """The methods that spend a share of the budget on item effects first; rows are clipped.
+    """A method that spends a share of the budget on item effects first and then clips users' rows.
 
     The noise-aware estimator works on residuals of the users' own regressions on those effects, and
-    drops directions that the noise alone would show; either way every release is the same.
+    drops directions that the noise alone would show; with either estimator every release is the
+    same.
     """
 
     holds_gram: ClassVar[bool] = False  # whether it holds an items x items matrix
@@ -208,13 +241,15 @@ class EffectsFirst(PerUser):
         return self.estimator is Estimator.NOISE_AWARE
 
     def row_norm(self, public: PublicFacts) -> float:
-        """The clip L of a centred row, in rating points."""
+        """Return the clip L of a centred row, in rating points."""
         return self.clip * public.half_width * math.sqrt(effective_cap(self.cap, public))
 
-    def item_effects_releases(self, public: PublicFacts) -> EffectsReleases | None:
-        """Releases of the private item effects, for their share of the budget; none for share 0.
+    def build_item_effects_releases(self, public: PublicFacts) -> EffectsReleases | None:
+        """Return the releases of the item effects; None where their share of the budget is 0.
 
-        Raises InvalidSetting where only they could say which items are rated most.
+        Raises:
+            InvalidSetting: the share is 0, and there are more items than the Gram matrix may have;
+                only the released counts could say which items are rated most.
         """
         if self.item_share == 0:
             if self.holds_gram:
@@ -225,13 +260,20 @@ class EffectsFirst(PerUser):
         return build_effects_releases(public, self.budget() * self.item_share)
 
     def remaining_budget(self) -> Loss:
-        """What is left of the budget after the item effects."""
+        """Return the budget that the item effects leave."""
         return self.budget() * (1 - self.item_share)
 
     def split_by_round(self, growth: float, rounds: int) -> list[tuple[str, Loss, int]]:
-        """What rounds may spend of the rest: words, budget of one publication, how many of it.
+        """Split the remaining budget over the rounds.
 
-        growth: of the signal-to-noise ratio from round to round; at 1 one record stands for all.
+        Args:
+            growth: the signal-to-noise ratio of a round over that of the round before; at 1 one
+                record stands for all rounds.
+            rounds: the number of rounds.
+
+        Returns:
+            For each record its label, the budget of one publication, and the number of
+            publications.
         """
         if growth == 1:
             return [("", self.remaining_budget() / rounds, rounds)]
@@ -241,9 +283,16 @@ class EffectsFirst(PerUser):
     def compute_residual_rows(
         self, ratings: Ratings, item_effects: ItemEffects, cap: int, key: int
     ) -> ResidualRows:
-        """At most `cap` ratings of each user less item effects and what else the user knows.
+        """Return at most `cap` ratings of each user less what the user knows beforehand.
 
-        As published that is the own mean; else what the own regression finds in the whole row.
+        As published that is item effects and the user's mean; with the noise-aware estimator it is
+        the prediction of the user's own regression on the whole row.
+
+        Args:
+            ratings: the users' ratings.
+            item_effects: the private item effects.
+            cap: the largest number of ratings of a user.
+            key: the key of the choice of ratings, see `draw_cap_key`.
         """
         if self.is_noise_aware:
             return ResidualRows.from_ratings(
@@ -254,12 +303,21 @@ class EffectsFirst(PerUser):
     def clip_residual_rows(
         self, ratings: Ratings, releases: EffectsFirstReleases, rng: Rng
     ) -> tuple[ItemEffects, UserData]:
-        """The item effects, and with the users their `ClippedRows` rows."""
+        """Publish the item effects, and have the users compute their clipped residual rows.
+
+        Args:
+            ratings: the users' ratings.
+            releases: the releases of the item effects.
+            rng: draws the noise.
+
+        Returns:
+            The item effects, and the users' `ClippedRows`, which stay with the users.
+        """
         item_effects = publish_item_effects(releases.effects, ratings, rng)
         return item_effects, ratings.map_users(self.clip_user_rows, item_effects, draw_cap_key(rng))
 
     def clip_user_rows(self, ratings: Ratings, item_effects: ItemEffects, key: int) -> ClippedRows:
-        """Of any users."""
+        """Return the clipped residual rows of some users."""
         public = ratings.public
         rows = self.compute_residual_rows(
             ratings, item_effects, effective_cap(self.cap, public), key
@@ -278,10 +336,15 @@ class EffectsFirst(PerUser):
         *,
         full_rows: bool = False,
     ) -> OwnSide:
-        """How a user finds the own row of factors whose first columns V were fitted to rows.
+        """Describe how a user computes the own factors, where columns V were fitted to rows.
 
-        ranks: how many columns V may have. formula: how the user's vector u follows from the
-        residuals y. full_rows: whether those are of whole rows, not of capped ones.
+        Args:
+            public: the public facts.
+            columns: the number of columns of the published factors.
+            ranks: how many columns V, the first ones, may have.
+            formula: how the user's vector u follows from the residuals y, in words.
+            arrays: what else is published, by name.
+            full_rows: whether the residuals are of whole rows, not of capped ones.
         """
         capped_label = f"at most {effective_cap(self.cap, public)}, chosen at random,"
         n_known_columns = OWN + public.columns + 1 if self.is_noise_aware else 2
@@ -315,15 +378,15 @@ class EffectsFirst(PerUser):
 
 
 def effective_cap(cap: int | None, public: PublicFacts) -> int:
-    """The cap on ratings per user that holds: at most the number of items."""
+    """Return the cap on ratings per user that holds: at most the number of items."""
     return min(cap or public.items, public.cap or public.items, public.items)
 
 
 def most_rated_caveats(public: PublicFacts) -> tuple[str, ...]:
-    """The caveat of a matrix items x items that is about the most rated items alone, if any.
+    """Return the caveat of an items x items matrix that covers the most rated items alone, if any.
 
     Its products would do for all items, but the largest eigenvalue of the noise grows with the root
-    of their number, and rarely rated items tell little of taste.
+    of their number, and rarely rated items say little about taste.
     """
     n_held_items = count_gram_items(public)
     if n_held_items == public.items:
@@ -338,15 +401,20 @@ def most_rated_caveats(public: PublicFacts) -> tuple[str, ...]:
 def build_effects_releases(
     public: PublicFacts, budget: Loss, shares: tuple[float, ...] = _SHARES
 ) -> EffectsReleases:
-    """What the item effects release with all of the budget, in these shares.
+    """Return the releases of the item effects for the whole of a budget.
 
-    A user's part: (mean less middle over half the range, 1); 1/sqrt(k) at each of k items; the
-    residuals, weighted and clipped to l2 norm C; the gain over its bound; eight numbers of the own
-    regression, of size 1 at most. Where a row becomes any other, the mean moves by 2 at most, two
-    rows of counts are non-negative, and two rows of sums may be opposed; of the eight numbers three
-    then move by 17/16 at most, four by 1, and the number of users not at all: less than sqrt(8).
-    Where facts about items are public, half of what goes to these numbers goes to one a fact, in
-    [-1, 1].
+    A user's contribution: (mean less middle over half the range, 1); 1/sqrt(k) at each of k items;
+    the residuals, weighted and clipped to l2 norm C; the gain over its bound; eight numbers of the
+    own regression, of size 1 at most. Where a row becomes any other, the mean moves by 2 at most,
+    two rows of counts are non-negative, and two rows of sums may be opposed; of the eight numbers
+    three then move by 17/16 at most, four by 1, and the number of users not at all: less than
+    sqrt(8). Where item features are public, half of the budget of these numbers goes to one number
+    per feature, in [-1, 1].
+
+    Args:
+        public: the public facts.
+        budget: the budget of all these releases.
+        shares: of mean, counts, sums, gain and own.
     """
     n, clip, n_features = public.items, effects_row_clip(public), len(public.features)
     mean_budget, counts_budget, sums_budget, gain_budget, own_budget = budget.split(*shares)
@@ -361,7 +429,10 @@ def build_effects_releases(
         _build_mean_release(mean_budget),
         build_gaussian_release(
             "ratings of each item, a user's counted as 1/sqrt(own ratings)",
-            *((n,), counts_budget, 1.0, math.sqrt(2)),
+            (n,),
+            counts_budget,
+            1.0,
+            math.sqrt(2),
         ),
         build_gaussian_release(
             "weighted sum of the users' residuals of each item", (n,), sums_budget, clip, 2 * clip
@@ -371,20 +442,23 @@ def build_effects_releases(
         ),
         build_gaussian_release(
             "squares of the users' own coefficients and residuals, and what they are worth",
-            *((2, OWN + 1), own_budget, math.sqrt(2 * OWN + 2), math.sqrt(2 * OWN + 2)),
+            (2, OWN + 1),
+            own_budget,
+            math.sqrt(2 * OWN + 2),
+            math.sqrt(2 * OWN + 2),
         ),
         features_release,
     )
 
 
 def _build_mean_release(budget: Loss) -> Gaussian:
-    """The release of the mean of all users, for that part of the budget."""
+    """Return the release of the mean of all users."""
     query = "sum of the users' means, from the middle in half ranges, and number of users"
     return build_gaussian_release(query, (2,), budget, math.sqrt(2), 2.0)
 
 
 def effects_row_clip(public: PublicFacts) -> float:
-    """C, the largest l2 norm of a user's weighted residuals, in rating points."""
+    """Return C, the largest l2 norm of a user's weighted residuals, in rating points."""
     return _EFFECTS_CLIP * public.width
 
 
@@ -394,7 +468,17 @@ def publish_item_effects(
     rng: Rng,
     later_scale: float = math.inf,
 ) -> ItemEffects:
-    """Item effects of whole rows: weights keep a long one in bounds. Zeros without releases."""
+    """Publish the item effects and return what they are believed to be.
+
+    They read whole rows, because weights keep a long row within the bounds. Without releases all
+    effects are zero.
+
+    Args:
+        releases: of the item effects; None: none.
+        ratings: the users' ratings.
+        rng: draws the noise.
+        later_scale: the noise scale of all later sums that refine the effects, in rating points.
+    """
     public = ratings.public
     if releases is None:
         return ItemEffects.unknown(public, ratings.features)
@@ -419,13 +503,18 @@ def publish_item_effects(
 
 
 def _publish_mean(release: Gaussian, ratings: Ratings, rng: Rng) -> tuple[float, float]:
-    """The mean of all users from its release, and its variance."""
+    """Publish the mean of all users; return its estimate and the variance of that."""
     total, users = release.publish(ratings.sum_over_users(sum_user_means), rng)
     return mean_of_users(float(total), float(users), release.scale, ratings.public)
 
 
 def sum_user_means(ratings: Ratings) -> Floats:
-    """The users' means, from the middle in half ranges, and how many users have one: sums."""
+    """Sum the users' means and count the users who have one.
+
+    Returns:
+        Array of shape (2,): the sum of the means, from the middle in half ranges, and the number of
+        users with ratings.
+    """
     public, entries = ratings.public, Pattern.from_ratings(ratings)
     scaled_means = (
         row_means(entries, ratings.values, public.middle) - public.middle
@@ -434,17 +523,17 @@ def sum_user_means(ratings: Ratings) -> Floats:
 
 
 def _sum_rating_weights(ratings: Ratings) -> Floats:
-    """Each item's ratings, a user's counted as 1/sqrt(own ratings)."""
+    """Count each item's ratings, a user's counted as 1/sqrt(own ratings)."""
     entries = Pattern.from_ratings(ratings)
     return item_sums(entries, row_factors=1.0 / np.sqrt(np.maximum(entries.counts, 1)))
 
 
 def _sum_weighted_residuals(ratings: Ratings, item_effects: ItemEffects) -> tuple[Floats, float]:
-    """Each item's sum of the users' residuals, weighted and clipped; the sum of their gains."""
+    """Sum the users' weighted and clipped residuals of each item, and the users' gains."""
     sums, total_gain, clip = np.zeros(ratings.public.items), 0.0, effects_row_clip(ratings.public)
     for _, span, chunk in Pattern.from_ratings(ratings).iter_chunks(LARGE_CHUNK):
         values = ratings.values[span] - item_effects.mean
-        # Three more ratings at the mean: a user with one rating says something, too.
+        # Each user has three more ratings at the mean, so that one rating says something, too.
         values -= chunk.expand_rows(row_sums(chunk, values) / (chunk.counts + OWN_PSEUDO))
         weights = item_effects.weights.take(chunk.items)
         weighted, gains = weighted_rows(chunk, values, weights, clip)
@@ -454,6 +543,7 @@ def _sum_weighted_residuals(ratings: Ratings, item_effects: ItemEffects) -> tupl
 
 
 def _sum_coefficient_variation(ratings: Ratings, item_effects: ItemEffects) -> Floats:
+    """Sum over users how much their coefficients vary, see `Design.differences`."""
     return item_effects.design().differences(Pattern.from_ratings(ratings), ratings.values, OWN)
 
 
@@ -466,11 +556,17 @@ def build_gaussian_release(
     n_publications: int = 1,
     calibrated_sensitivity: float | None = None,
 ) -> Gaussian:
-    """Gaussian noise of which each publication spends `budget` where a row becomes empty.
+    """Return Gaussian noise of which each publication spends `budget` where a row becomes empty.
 
-    emptied_sensitivity, replaced_sensitivity: how far in l2 the answer moves then, and where a row
-    becomes any other.
-    calibrated_sensitivity: how far the noise takes it to move, where a paper takes another number.
+    Args:
+        query: what is published, in words.
+        shape: of the answer.
+        budget: what one publication spends.
+        emptied_sensitivity: how far in l2 the answer moves where a row becomes empty.
+        replaced_sensitivity: how far in l2 it moves where a row becomes any other.
+        n_publications: how often it is published.
+        calibrated_sensitivity: the sensitivity that sets the noise, where a paper takes another
+            one.
     """
     return Gaussian(
         query=query,
@@ -482,7 +578,7 @@ def build_gaussian_release(
 
 
 def check_delta(delta: float, public: PublicFacts) -> None:
-    """Raise InvalidSetting unless the delta of a promise per user is below 1/users."""
+    """Raise InvalidSetting unless the delta of a guarantee per user is below 1/users."""
     if delta >= 1 / public.users:
         raise InvalidSetting(
             "delta",
@@ -494,7 +590,7 @@ def check_delta(delta: float, public: PublicFacts) -> None:
 
 @mechanism
 class PrivateItemMean(PerUser):
-    """Each user's own side, which is free, plus item effects that take the whole budget."""
+    """Each user's own regression, which is free, plus item effects that take the whole budget."""
 
     id = "private-item-mean"
     supports_partitions = True
@@ -510,6 +606,7 @@ class PrivateItemMean(PerUser):
         return self.build_guarantee(public, releases, "exact Gaussian curve")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the own predictions."""
         return describe_user_regression(public, columns)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
@@ -519,14 +616,18 @@ class PrivateItemMean(PerUser):
 
 @dataclass(frozen=True)
 class MeanRelease(Releases):
-    """What the baselines per user release: the mean of all users, for the whole budget."""
+    """The release of the baselines per user.
+
+    Attributes:
+        mean: shape (2,), the sum of the users' means and the number of users, for the whole budget.
+    """
 
     mean: Gaussian
 
 
 @mechanism
 class PrivateConstant(PerUser):
-    """The private mean of all users for every cell: the simplest baseline with a promise per user.
+    """The private mean of all users for every cell: the simplest baseline per user.
 
     A subclass predicts from the same release and each user's own ratings, which are free.
     """
@@ -548,7 +649,12 @@ class PrivateConstant(PerUser):
 
     @classmethod
     def build_model(cls, ratings: Ratings, mean: tuple[float, float]) -> Model:  # noqa: ARG003
-        """The predictions. mean: of all users, with its variance."""
+        """Return the predictions.
+
+        Args:
+            ratings: the users' ratings.
+            mean: the mean of all users and its variance, in rating points.
+        """
         return Constant(mean[0])
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
@@ -568,12 +674,19 @@ class PrivateShrunkUserMean(PrivateConstant):
     publishes = Publishes.ITEM_FACTORS
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the own predictions."""
         return describe_user_regression(
             public if self.uses_item_features else replace(public, features=()), columns
         )
 
     @classmethod
     def build_model(cls, ratings: Ratings, mean: tuple[float, float]) -> Model:
+        """Return the predictions, each user's from the own ratings.
+
+        Args:
+            ratings: the users' ratings.
+            mean: the mean of all users and its variance, in rating points.
+        """
         features = (
             ratings.features if cls.uses_item_features else np.empty((ratings.public.items, 0))
         )
@@ -597,8 +710,13 @@ class PrivateShrunkUserRegression(PrivateShrunkUserMean):
 def describe_user_regression(
     public: PublicFacts, columns: int, factor_counts: Collection[int] = (0,)
 ) -> OwnSide:
-    """How a user finds the own predictions of `fit_user_regressions`; factor_counts: how many of
-    taste."""
+    """Describe how a user computes the own predictions of `fit_user_regressions`.
+
+    Args:
+        public: the public facts.
+        columns: the number of columns of the published factors.
+        factor_counts: how many low-rank factors there may be.
+    """
     return OwnSide(
         f"items is [Z, e], e its last column. {_REGRESSION_FORMULA}; the prediction for item j is"
         " mean + e_j + Z_j theta",
@@ -610,10 +728,16 @@ def describe_user_regression(
 def fit_user_regressions(
     ratings: Ratings, item_effects: ItemEffects, low_rank: Taste | None = None
 ) -> Factors:
-    """Everybody's predictions: item effects, and the regression of the own row on them."""
+    """Predict each user's ratings by item effects and the regression of the own row on features.
+
+    Args:
+        ratings: the users' ratings.
+        item_effects: the item effects.
+        low_rank: further features of the items; None: none.
+    """
     regression = item_effects.design(low_rank)
     coefficients = regression.coefficients(Pattern.from_ratings(ratings), ratings.values)
-    coefficients[:, 0] += item_effects.mean  # whose feature is 1
+    coefficients[:, 0] += item_effects.mean  # the intercept, whose feature is 1
     intercept = np.ones(len(coefficients))
     return Factors(
         np.column_stack([coefficients, intercept]),

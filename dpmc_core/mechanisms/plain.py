@@ -1,4 +1,4 @@
-"""Methods without privacy: the twins beside the private methods, and the trivial predictors."""
+"""Methods without privacy: counterparts of the private methods, and trivial predictors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,12 @@ Fit = Callable[[Ratings, Rng], Steps]
 
 @mechanism
 class NonprivateMechanism(Mechanism):
-    """A method that reads raw ratings, adds no noise and promises nothing; its own twin."""
+    """A method that reads raw ratings without noise and guarantees nothing; its own counterpart.
+
+    Attributes:
+        reads: what it reads of the ratings, in words.
+        publishes: what it publishes.
+    """
 
     task = Task.RATINGS
     baseline = "user-mean"
@@ -173,16 +178,28 @@ class PMF(LeastSquaresMF, NonprivateMechanism):
 
 
 def centre_on_means(ratings: Ratings, rng: Rng) -> ResidualRows:
-    """All rows less user and item means."""
-    draw_cap_key(rng)  # unused: this draw keeps all later draws of a seed as they were
+    """Subtract user and item means from the ratings.
+
+    Args:
+        ratings: the users' ratings.
+        rng: the generator of the run, from which one unused key is drawn.
+    """
+    draw_cap_key(rng)  # the key is unused; this keeps the later draws of a seed as they were
     rows = centre_ratings(ratings)
     sums = item_sums(rows.entries, rows.values)
     return centre_ratings(ratings, shrink_item_means(sums, item_sums(rows.entries)))
 
 
 def fit_on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:
-    """The steps of a fit on the items whose Gram matrix it can hold; for others user and item
-    means."""
+    """Yield the steps of a fit on the items whose Gram matrix it can hold.
+
+    Other items are predicted by user and item means.
+
+    Args:
+        fit: the fit, a function of ratings and generator.
+        ratings: the users' ratings.
+        rng: the generator of the run.
+    """
     if ratings.public.items <= GRAM_LIMIT:
         yield from fit(ratings, rng)
         return
@@ -205,7 +222,7 @@ class UserMean(NonprivateMechanism):
 
 @mechanism
 class UserFeatureRegression(NonprivateMechanism):
-    """Each user's own regression on what is publicly known of the items: nobody else's ratings."""
+    """Each user's own regression on public item features; it uses nobody else's ratings."""
 
     uses_item_features = True
     id = "alone"
@@ -222,7 +239,11 @@ class UserFeatureRegression(NonprivateMechanism):
 class MeanOfUsers(NonprivateMechanism):
     """The mean of all users' means for every cell: a private baseline without its noise.
 
-    Of the private baselines the one is taken that does best so: the choice depends on no epsilon.
+    The private baseline that does best without noise is the one that is used, so that the choice
+    depends on no epsilon.
+
+    Attributes:
+        private_counterpart: the private baseline that makes the predictions.
     """
 
     id = "mean-of-users"
@@ -257,7 +278,7 @@ class ShrunkUserRegression(MeanOfUsers):
 
 @mechanism
 class UserFeatureRanking(NonprivateMechanism):
-    """Items like a user's own ones in what is publicly known of them: nobody else's clicks."""
+    """Items like a user's own ones in their public features; it uses nobody else's clicks."""
 
     uses_item_features = True
     id = "alone-ranking"
@@ -314,6 +335,7 @@ class Ials(NonprivateMechanism):
 
     @property
     def loss(self) -> ImplicitLoss:
+        """The weights of the loss."""
         return ImplicitLoss(self.alpha, self.regularisation, self.over, self.frequency)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
@@ -349,7 +371,7 @@ class Popularity(NonprivateMechanism):
 
 
 class Similarity(enum.Enum):
-    """How alike two items are, from the users who have them."""
+    """How similar two items are, from the users who have them."""
 
     JACCARD = "jaccard"
     COSINE = "cosine"
@@ -381,7 +403,7 @@ class ItemNeighbours(NonprivateMechanism):
 class Ease(NonprivateMechanism):
     """Each item regressed on all others, in closed form (Steck, EASE, 2019), without privacy.
 
-    Of the 5,000 most popular items where there are more; the others rank after these.
+    It covers the 5,000 most popular items where there are more; the others rank after these.
     """
 
     id = "ease"
@@ -397,7 +419,7 @@ class Ease(NonprivateMechanism):
         weights = ease_weights(selected, self.ridge)
         model: Model = ItemScores(selected.matrix, weights)
         if selected.shape != ratings.shape:
-            lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())  # of any score
+            lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())  # no score is lower
             counts = item_sums(Pattern.from_ratings(ratings), ratings.values)
             remaining_scores = (lowest_score - 1.0 / (1.0 + counts))[:, None]
             model = OnMostRated(

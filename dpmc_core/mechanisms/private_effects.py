@@ -1,8 +1,8 @@
-"""Private item effects and taste, per user: our own estimator for ratings under joint privacy.
+"""Private item effects and low-rank factors, per user: our own estimator under joint privacy.
 
-Item effects come first (see `per_user`); rounds then refine them and, where the released counts
-say that it would stand out of the noise, add directions of taste. A user's own side is free under
-the joint notion: every user regresses the own row on what was published.
+Item effects come first (see `per_user`); rounds then refine them and, where the released counts say
+that it would stand out of the noise, add low-rank factors. A user's own side is free under the
+joint notion: every user regresses the own row on what was published.
 """
 
 from __future__ import annotations
@@ -36,13 +36,18 @@ from dpmc_core.solvers.effects import (
 from dpmc_core.solvers.rows import draw_random_factors
 from dpmc_core.style import ORANGE, Style
 
-_SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rest is for the rounds, equally
-_MOMENTS_SHARE = 0.02  # of a round
+_SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rounds share the rest equally
+_MOMENTS_SHARE = 0.02  # of a round's budget
 
 
 @dataclass(frozen=True)
 class RoundReleases(Releases):
-    """Of each round."""
+    """The releases of each round.
+
+    Attributes:
+        residuals: shape (n, r + 1), in rating points.
+        moments: shape (r * r + 2,).
+    """
 
     residuals: Gaussian
     moments: Gaussian
@@ -50,19 +55,27 @@ class RoundReleases(Releases):
 
 @dataclass(frozen=True)
 class PrivateEffectsReleases(Releases):
+    """All releases of the mechanism.
+
+    Attributes:
+        effects: of the item effects.
+        rounds: of each round.
+    """
+
     effects: EffectsReleases
     rounds: RoundReleases
 
 
 @mechanism
 class PrivateEffects(PerUser):
-    """Item effects, then rounds of effects and taste whose noise is known and taken into account.
+    """Item effects, then rounds of effects and low-rank factors that allow for the known noise.
 
-    A round: the users' residuals of ratings, each against a regression on the own other ratings,
-    weighted to l2 norm sqrt(1 - phi) C for the effects and, times a unit vector of the user's taste
-    on the other items, sqrt(phi) C for taste; together a row of norm C. Also the users' squared
-    unit vectors and two gains of at most 1: sqrt(3) where a row becomes empty, 2 where it becomes
-    another. phi is decided from the released counts; shapes and scales do not depend on it.
+    A round takes the users' residuals of ratings, each against a regression on the own other
+    ratings, weighted to l2 norm sqrt(1 - phi) C for the effects and, times a unit vector of the
+    user's factors from the other items, sqrt(phi) C for the low-rank factors; together that is a
+    row of norm C. It also takes the users' squared unit vectors and two gains of at most 1: sqrt(3)
+    where a row becomes empty, 2 where it becomes another. phi is decided from the released counts;
+    shapes and scales do not depend on it.
     """
 
     id = "private-effects"
@@ -78,6 +91,7 @@ class PrivateEffects(PerUser):
 
     @classmethod
     def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
+        """Return why this mechanism suits the request, None where it does not."""
         if request.trust is Trust.LOCAL:
             return None
         return "item effects and taste from sums over many users, each user's own side for free"
@@ -91,11 +105,19 @@ class PrivateEffects(PerUser):
         rounds = RoundReleases(
             build_gaussian_release(
                 "weighted residuals of each item, alone and times the users' unit vectors of taste",
-                *((n, r + 1), residuals_budget, clip, 2 * clip, self.rounds),
+                (n, r + 1),
+                residuals_budget,
+                clip,
+                2 * clip,
+                self.rounds,
             ),
             build_gaussian_release(
                 "products of the users' unit vectors of taste, and two gains",
-                *((r * r + 2,), moments_budget, math.sqrt(3), 2.0, self.rounds),
+                (r * r + 2,),
+                moments_budget,
+                math.sqrt(3),
+                2.0,
+                self.rounds,
             ),
         )
         releases = PrivateEffectsReleases(
@@ -104,6 +126,7 @@ class PrivateEffects(PerUser):
         return self.build_guarantee(public, releases, "exact Gaussian curve")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """Describe how a user computes the own predictions."""
         return describe_user_regression(public, columns, (0, self.rank))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:

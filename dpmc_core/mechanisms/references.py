@@ -1,6 +1,7 @@
-"""What privacy is measured by: the best of several plain methods, chosen within the training data.
+"""The references that privacy is measured against: the best of several methods without privacy.
 
-Among them is what the private estimators find without noise. Nothing here is private.
+The methods are chosen or weighed within the training data. Among them are the private estimators
+without noise. Nothing here is private.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ from dpmc_core.solvers.one_bit import SignReports, positive_labels
 from dpmc_core.solvers.ranking import uncorrelated
 from dpmc_core.solvers.rows import factors_with_offsets, gram_products, item_sums
 
-_FOLDS, _MIN_HELD_OUT = 10, 2_000  # parts of the ratings that judge in turn, until so many have
-_MAX_WEIGHING_RATINGS = 1_000_000  # ratings
-_PRIOR_RATINGS = 100.0  # ratings
-_MIN_RATINGS = 200  # ratings, of which something can be held out
-_N_DIRECTIONS = 20  # directions of who rated what
-_LARGE_CELLS = 10_000_000  # cells, from where on not all rivals are tried
+_FOLDS = 10  # folds of the ratings, which are held out in turn
+_MIN_HELD_OUT = 2_000  # ratings that are held out in all, where there are as many
+_MAX_WEIGHING_RATINGS = 1_000_000  # ratings that the weights of the models are fitted to
+_PRIOR_RATINGS = 100.0  # ratings that the prior on the weights counts for
+_MIN_RATINGS = 200  # fewest ratings of which some can be held out
+_N_DIRECTIONS = 20  # main directions of who rated what
+_LARGE_CELLS = 10_000_000  # cells above which not all candidates are tried
 _CANDIDATES: tuple[Mechanism, ...] = (
     *(Ials(regularisation=weight, rounds=8) for weight in (0.03, 0.01, 0.003)),
     *(Ease(ridge=ridge) for ridge in (300.0, 1e3, 3e3, 1e4)),
@@ -53,9 +55,10 @@ _CANDIDATES: tuple[Mechanism, ...] = (
 
 @mechanism
 class ReferenceBinary(NonprivateMechanism):
-    """Effects and taste from the signs themselves and who rated what: what privacy is measured by.
+    """Effects and low-rank factors from the signs themselves and from who rated what.
 
-    The estimator of the private methods, given reports without noise.
+    It is the estimator of the private methods, given reports without noise: the reference that
+    privacy is measured against.
     """
 
     id = "reference-binary"
@@ -73,11 +76,11 @@ class ReferenceBinary(NonprivateMechanism):
 
 @mechanism
 class ReferenceRatings(NonprivateMechanism):
-    """Several plain methods, weighed by how they do on ratings held out of the training ratings.
+    """Several methods without privacy, weighed by their errors on held-out training ratings.
 
-    User and item effects and low-rank taste by variational Bayes (Lim and Teh 2007); and what the
-    private estimator finds without noise, once more with the main directions of who rated what as
-    a fact about the items, as SVD++ has them (Koren 2008).
+    They are user and item effects with low-rank factors by variational Bayes (Lim and Teh 2007),
+    the private estimator without noise, and that once more with the main directions of who rated
+    what as item features, as in SVD++ (Koren 2008).
     """
 
     uses_item_features = True
@@ -98,25 +101,22 @@ class ReferenceRatings(NonprivateMechanism):
         yield Step.from_trace(step.index + 1, total, model, trace, converged=True)
 
     def _fit_weights(self, ratings: Ratings, rng: Rng) -> Floats:
-        """Of the models, in the sum that predicts held-out ratings best in squares; at least 0, and
-        drawn to the first model by as much as `_PRIOR_RATINGS` ratings say. Of two million ratings
-        and more some users with half of that tell."""
+        """Fit the weights of the models whose sum predicts held-out ratings best in squares.
+
+        They are at least 0, shape (3,), and shrunk towards the first model alone as by
+        `_PRIOR_RATINGS` ratings. Of more than two million ratings it reads about one million, of a
+        random part of the users.
+        """
         from scipy.optimize import nnls
 
         if len(ratings) > 2 * _MAX_WEIGHING_RATINGS:
             is_sampled = rng.random(ratings.public.users) < _MAX_WEIGHING_RATINGS / len(ratings)
-            sampled, new_index = (
-                ratings.select(is_sampled[ratings.users]),
-                np.cumsum(is_sampled, dtype=np.int32) - 1,
-            )
+            sampled = ratings.select(is_sampled[ratings.users])
             public = replace(sampled.public, users=int(is_sampled.sum()))
-            users = new_index[sampled.users]
+            users = (np.cumsum(is_sampled, dtype=np.int32) - 1)[sampled.users]
             ratings = replace(sampled, users=users, public=public, user_ids=None)
-        fold, middle, predictions = (
-            rng.integers(_FOLDS, size=len(ratings)),
-            ratings.public.middle,
-            [],
-        )
+        fold = rng.integers(_FOLDS, size=len(ratings))
+        middle, predictions = ratings.public.middle, []
         n_folds = min(_FOLDS, math.ceil(_FOLDS * _MIN_HELD_OUT / len(ratings)))
         if len(ratings) < _MIN_RATINGS or len(np.unique(fold)) < _FOLDS:
             return np.array([1.0, 0.0, 0.0])
@@ -129,14 +129,13 @@ class ReferenceRatings(NonprivateMechanism):
         *model_columns, values = np.concatenate(predictions).T
         design, prior_weights = np.column_stack(model_columns), np.eye(len(model_columns))[0]
         prior_scale = np.sqrt(_PRIOR_RATINGS * (design**2).mean(axis=0))
-        rows, target = (
-            np.vstack([design, np.diag(prior_scale)]),
-            np.append(values, prior_scale * prior_weights),
-        )
+        rows = np.vstack([design, np.diag(prior_scale)])
+        target = np.append(values, prior_scale * prior_weights)
         weights: Floats = nnls(rows, target)[0]
         return weights
 
     def _fit_variational_bayes(self, ratings: Ratings) -> Steps:
+        """Yield the rounds of variational Bayes on the ratings."""
         from dpmc_core.solvers.noisy_reports import effects_and_taste
 
         entries, half_width = Pattern.from_ratings(ratings), ratings.public.half_width
@@ -161,7 +160,7 @@ class ReferenceRatings(NonprivateMechanism):
 
 
 def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
-    """The private estimator without noise, and with who rated what as a fact beside it."""
+    """Fit the private estimator without noise, and again with who rated what as an item feature."""
     entries, n = Pattern.from_ratings(ratings), ratings.public.items
     rated_products = gram_products(
         entries.build_matrix(np.ones(len(ratings))), 1.0 / np.sqrt(np.maximum(entries.counts, 1))
@@ -174,7 +173,7 @@ def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
         extended = ratings.with_item_features(
             {**ratings.item_features, **extra_features}
         ).use_features([*ratings.used_feature_names, *extra_features])
-        with record_publications():  # nothing that this publishes is anybody's release
+        with record_publications():  # what this publishes is not a release of the run
             *_, last = method.fit(extended, np.random.default_rng(seed))
         assert isinstance(last.model, Factors)
         fitted.append(last.model)
@@ -182,7 +181,7 @@ def _fit_private_without_noise(ratings: Ratings, seed: int) -> list[Factors]:
 
 
 def _blend_models(models: Sequence[Model | None], weights: Floats, public: PublicFacts) -> Factors:
-    """The middle of the range, and so much of how far each model is from it."""
+    """Return the weighted sum of the models' deviations from the middle of the range."""
     factor_models = [model for model in models if isinstance(model, Factors)]
     left = np.hstack(
         [weight * model.left for weight, model in zip(weights, factor_models, strict=True)]
@@ -195,8 +194,8 @@ def _blend_models(models: Sequence[Model | None], weights: Floats, public: Publi
 class ReferenceRanking(NonprivateMechanism):
     """The best of iALS, EASE, item neighbours and popularity, its settings chosen for the data.
 
-    Interactions of the training data, users' latest where times are known, are held out of it;
-    what ranks most of them among the first ten then learns from all of the training data. Above ten
+    Interactions of the training data, users' latest where times are known, are held out of it; what
+    ranks most of them among the first ten then learns from all of the training data. Above ten
     million cells one of each kind is tried, then the other settings of the best kind alone.
     """
 
@@ -216,10 +215,8 @@ class ReferenceRanking(NonprivateMechanism):
         is_held_out = self._choose_held_out(ratings, rng)
         seed = int(rng.integers(2**63))
         total = len(_CANDIDATES) + 1
-        candidates, hit_ratios = (
-            list(_CANDIDATES),
-            {candidate.name: 0.0 for candidate in _CANDIDATES},
-        )
+        candidates = list(_CANDIDATES)
+        hit_ratios = {candidate.name: 0.0 for candidate in candidates}
         if math.prod(ratings.shape) > _LARGE_CELLS:
             candidates_by_type = [
                 [method for method in _CANDIDATES if type(method) is method_type]
@@ -243,8 +240,11 @@ class ReferenceRanking(NonprivateMechanism):
         yield Step.from_trace(total, total, last.model, trace)
 
     def _choose_held_out(self, ratings: Ratings, rng: Rng) -> Bools:
-        """The judges: some interactions of every user or one of some; nobody's only one, and more
-        than one only of who has five times as many."""
+        """Choose the held-out interactions: some of every user, or one of each of some users.
+
+        No user's only interaction is held out, and more than one only of users who have five times
+        as many.
+        """
         counts = np.diff(ratings.indptr)
         eligible_users = rng.permutation(np.flatnonzero(counts > 1))[: self.judges]
         quota = np.zeros(len(counts), dtype=np.int64)
@@ -255,14 +255,14 @@ class ReferenceRanking(NonprivateMechanism):
 
 
 def _measure_hit_ratio(method: Mechanism, ratings: Ratings, is_held_out: Bools, seed: int) -> float:
-    """HR@10 of the held-out interactions once a method has learnt from the others.
+    """Return HR@10 of the held-out interactions after a fit on the others.
 
-    0 where there is nothing to choose by: too few interactions, or items to rank them among.
+    It is 0 where too few interactions, or items to rank them among, leave nothing to choose by.
     """
     if not is_held_out.any():
         return 0.0
     train, test = ratings.select(~is_held_out), ratings.select(is_held_out)
-    with record_publications():  # nothing that this publishes is anybody's release
+    with record_publications():  # what this publishes is not a release of the run
         *_, last = method.fit(train, np.random.default_rng(seed))
     assert last.model is not None  # no noise to wait for
     try:

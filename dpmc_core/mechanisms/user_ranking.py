@@ -1,4 +1,4 @@
-"""Rankings that protect whole users: private popularity, and popularity with taste."""
+"""Rankings that protect whole users: private popularity, alone and with low-rank factors."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ from dpmc_core.solvers.rows import contribution_weights, feature_gain_probabilit
 from dpmc_core.style import PURPLE, Style
 
 _POPULARITY_SHARE = 0.25  # share of the budget (mu squared) for the first count
-# How often each round's question is asked, and what it must tell so that the next is about taste:
-# the first features are random and show a part of the taste.
+# How often each round's query is published, and the signal from which on the next is about taste:
+# the first features are random and show only a part of it.
 _ROUNDS = ((1, 0.0), (2, 0.02), (3, 0.0))
 _MOMENTS_SHARE = 0.03  # share of an answer's budget for the second moments of profiles
-_FEATURES_SHARE = 0.03  # share of the budget for what public facts are worth, where there are any
+_FEATURES_SHARE = 0.03  # share of the budget for the gains of public item features, if any
 _FEATURE_GAIN_QUERY = "how much more each public fact tells the users than by chance"
-_COUNT_SHARE = 0.2  # of the length of a user's part that counts the user; the rest is the profile
-_DETECTION_RATIO = (
-    40.0  # squared counts against the noise of the whole budget, from where on taste is heard
-)
+# Share of the squared length of a user's contribution that counts the user; not the profile.
+_COUNT_SHARE = 0.2
+# Squared counts over the squared noise of the whole budget, from which on taste is estimated.
+_DETECTION_RATIO = 40.0
 
 
 _PROFILE_FORMULA = (
@@ -78,7 +78,7 @@ _FEATURES_FORMULA = (
 
 
 class ProtectedUnit(enum.Enum):
-    """Whose presence the budget covers."""
+    """The privacy unit: whose presence the budget covers."""
 
     USER = "user"
     CELL = "cell"
@@ -86,12 +86,25 @@ class ProtectedUnit(enum.Enum):
 
 @dataclass(frozen=True)
 class NoisyCounts(Releases):
+    """The releases of private popularity.
+
+    Attributes:
+        counts: shape (items,), how many users have each item.
+        facts: shape (n_features,), how much each public feature helps; None without public
+            features.
+    """
+
     counts: Laplace | Gaussian
-    facts: Laplace | Gaussian | None  # none where nothing is publicly known of the items
+    facts: Laplace | Gaussian | None
 
 
 def format_user_formula(public: PublicFacts, profile: str) -> str:
-    """How a user scores item j. profile: the formula without facts, up to its last bracket."""
+    """Say how a user scores item j.
+
+    Args:
+        public: the public facts.
+        profile: the formula without item features, up to its last bracket.
+    """
     features_text = f", {_FEATURES_FORMULA.format(public.columns)}" if public.features else ")"
     return profile + features_text
 
@@ -99,8 +112,17 @@ def format_user_formula(public: PublicFacts, profile: str) -> str:
 def publish_feature_gains(
     release: Laplace | Gaussian | None, ratings: Ratings, posterior_counts: Floats, rng: Rng
 ) -> Floats | None:
-    """Release what facts about items are worth to users: the chance that each tells something.
-    None where nothing is publicly known."""
+    """Publish how much item features help users, and return the probability that each of them does.
+
+    Args:
+        release: of the gains; None where there are no public features.
+        ratings: the users' items.
+        posterior_counts: shape (items,), the items' counts.
+        rng: draws the noise.
+
+    Returns:
+        Array of shape (n_features,); None without public features.
+    """
     if release is None:
         return None
     n_users = ratings.public.users
@@ -112,8 +134,7 @@ def publish_feature_gains(
 def _add_feature_scores(
     model: Factors, ratings: Ratings, gain_probabilities: Floats | None, posterior_counts: Floats
 ) -> Factors:
-    """The scores, in log odds, with what facts add, as far as they tell; posterior_counts:
-    counts."""
+    """Add to scores in log odds what item features say, as far as they help."""
     if gain_probabilities is None:
         return model
     return OwnFacts.of(
@@ -125,9 +146,10 @@ def _add_feature_scores(
 class PrivatePopularity(Mechanism):
     """How many users have each item, with noise; a user's row counts with length at most sqrt(k).
 
-    Per user, each row of ones is scaled to length sqrt(k) where it is longer, so heavy users count
-    less per item (Gaussian noise: l2 sqrt(k) for USER_EMPTIED; Laplace at delta = 0 scales to l1
-    length k instead). Per cell nothing is scaled, and one cell moves one count by 1.
+    Per user, each row of ones is scaled to length sqrt(k) where it is longer, so users with many
+    items count less for each (Gaussian noise: l2 sqrt(k) for USER_EMPTIED; Laplace noise, at delta
+    = 0, scales to l1 length k instead). Per cell nothing is scaled, and one cell moves one count by
+    1.
     """
 
     uses_item_features = True
@@ -172,7 +194,7 @@ class PrivatePopularity(Mechanism):
             math.sqrt(2) * row_norm,
         )
         features_release = None
-        if n_features:  # one cell, too, may turn all that a user says of them
+        if n_features:  # one cell, too, may change all that a user says about the features
             features_norm = float(n_features) if is_pure else math.sqrt(n_features)
             features_release = self._build_release(
                 _FEATURE_GAIN_QUERY,
@@ -200,8 +222,7 @@ class PrivatePopularity(Mechanism):
         sensitivity: float,
         replaced_sensitivity: float,
     ) -> Laplace | Gaussian:
-        """sensitivity: how far what the budget protects moves the answer, in the norm of the
-        noise."""
+        """Return the release of an answer that what the budget protects moves by `sensitivity`."""
         sensitivities = {USER_EMPTIED if self.per is ProtectedUnit.USER else CELL: sensitivity}
         if self.delta == 0:
             scale = sensitivity / budget.epsilon
@@ -213,6 +234,7 @@ class PrivatePopularity(Mechanism):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
+        """Describe how a user computes the own scores."""
         return _describe_common_scores(public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
@@ -226,7 +248,7 @@ class PrivatePopularity(Mechanism):
         yield Step(1, 1, model, {"most popular item": float(counts.noisy.max())}, final=True)
 
     def _count_users(self, ratings: Ratings) -> Floats:
-        """How many of some users have each item."""
+        """Count how many of some users have each item."""
         check_interactions(ratings)
         values = np.ones(len(ratings))
         if self.per is ProtectedUnit.USER:
@@ -238,13 +260,14 @@ class PrivatePopularity(Mechanism):
 def _score_by_popularity(
     ratings: Ratings, counts: Counts, gain_probabilities: Floats | None, divisor: int = 1
 ) -> Factors:
-    """The counts as everybody's scores, over `divisor`; with facts, their logs and those."""
+    """Score items by counts over `divisor`, or by their logs where item features add to them."""
     scores = counts.noisy / divisor if gain_probabilities is None else np.log(counts.believed)
     model = Factors(np.ones((ratings.public.users, 1)), scores[:, None])
     return _add_feature_scores(model, ratings, gain_probabilities, counts.believed)
 
 
 def _describe_common_scores(public: PublicFacts) -> OwnSide:
+    """Describe how a user computes scores that are the same for everybody but for item features."""
     if not public.features:
         return OwnSide("everybody's score of item j is items_j", (1,))
     return OwnSide(
@@ -254,6 +277,16 @@ def _describe_common_scores(public: PublicFacts) -> OwnSide:
 
 @dataclass(frozen=True)
 class TasteReleases(Releases):
+    """The releases of private popularity and taste.
+
+    Attributes:
+        popularity: shape (items,), how many users have each item.
+        rounds: shape (items, rank + 1), counts and sums of profiles.
+        moments: shape (rank + 1, rank + 1), second moments of the profiles and an intercept.
+        facts: shape (n_features,), how much each public feature helps; None without public
+            features.
+    """
+
     popularity: Gaussian
     rounds: Gaussian
     moments: Gaussian
@@ -262,10 +295,10 @@ class TasteReleases(Releases):
 
 @mechanism
 class PrivateTaste(PerUser):
-    """Popularity, and taste in rounds as long as what was released says that it is heard.
+    """Popularity, and taste in rounds as long as the releases show it stands out of the noise.
 
-    Linear discriminant analysis of user profiles u, the direction of the user's row among public
-    item features (zero for an empty row, else of length 1). With N the items' counts, S the
+    It is linear discriminant analysis of user profiles u, the direction of the user's row among
+    public item features (zero for an empty row, else of length 1). With N the items' counts, S the
     covariance of profiles and t how far the mean profile of an item's users lies from that of all,
     the score is log N + (u - centre)' S^-1 t - t' S^-1 t / 2.
 
@@ -274,16 +307,16 @@ class PrivateTaste(PerUser):
 
     - popularity, once: 1/sqrt(k) to each own item: 1 (sqrt 2, for no part is negative);
     - rounds, six times: to each own item sqrt(.2)/sqrt(k) in column 0 and sqrt(.8)/sqrt(k) times
-      the profile without that item in the others: 1 (sqrt(2 + 2 (.8 - .2)), where all profiles
-      turn round and no item changes);
+      the profile without that item in the others: 1 (sqrt(2 + 2 (.8 - .2)), where all profiles turn
+      round and no item changes);
     - moments, six times: (u, 1)(u, 1)': sqrt 3, because the last entry is the public m (sqrt 8).
 
-    Features start random; what items learned in a round are the next ones, and a round's question
-    is asked once, twice, then three times. Where the released popularity is so faint that taste
-    would drown, or a round told nothing of taste, what is left of the six asks is for the counts
-    again, with all of a user's part: 1/sqrt(k) in column 0. Either way every release has the shape,
-    scale and bounds on the card, and which way is post-processing. Each user's own profile and
-    scores stay with that user.
+    Features start random; what items learned in a round are the next ones, and a round's query is
+    published once, twice, then three times. Where the released popularity is so faint that taste
+    would drown, or where a round said nothing about taste, the rest of the six publications goes to
+    the counts again, with all of a user's contribution: 1/sqrt(k) in column 0. Either way every
+    release has the shape, scale and bounds that the guarantee states, and the choice is
+    post-processing. Each user's own profile and scores stay with that user.
     """
 
     id = "private-taste"
@@ -302,6 +335,7 @@ class PrivateTaste(PerUser):
 
     @classmethod
     def recommendation_reason(cls, request: PrivacyRequest) -> str | None:
+        """Return why this mechanism suits the request, None where it does not."""
         if not request.change.per_user or request.trust is Trust.LOCAL:
             return None
         return "popularity first, and taste only where the released counts show it can be heard"
@@ -328,35 +362,35 @@ class PrivateTaste(PerUser):
         releases = TasteReleases(
             popularity=build_gaussian_release(
                 "how many users have each item, rows scaled to length 1",
-                *((public.items,), popularity_budget, 1.0, math.sqrt(2)),
+                (public.items,),
+                popularity_budget,
+                1.0,
+                math.sqrt(2),
             ),
             rounds=build_gaussian_release(
                 "how many users have each item, and the sum of their profiles without it (where"
                 " those would drown: how many users alone)",
-                *(
-                    (public.items, d + 1),
-                    rounds_budget / n_publications,
-                    1.0,
-                    replaced_sensitivity,
-                    n_publications,
-                ),
+                (public.items, d + 1),
+                rounds_budget / n_publications,
+                1.0,
+                replaced_sensitivity,
+                n_publications,
             ),
             moments=build_gaussian_release(
                 "second moments of the profiles and an intercept",
-                *(
-                    (d + 1, d + 1),
-                    moments_budget / n_publications,
-                    math.sqrt(3),
-                    math.sqrt(8),
-                    n_publications,
-                ),
+                (d + 1, d + 1),
+                moments_budget / n_publications,
+                math.sqrt(3),
+                math.sqrt(8),
+                n_publications,
             ),
             facts=features_release,
         )
         return self.build_guarantee(public, releases, "Gaussian mechanism, composed exactly")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        if columns == 1 + public.columns:  # no taste was heard
+        """Describe how a user computes the own scores."""
+        if columns == 1 + public.columns:  # taste did not stand out of the noise
             return _describe_common_scores(public)
         arrays = {
             "features": ArraySpec((public.items, self.rank)),
@@ -374,13 +408,11 @@ class PrivateTaste(PerUser):
         is_detectable = _is_signal_detectable(counts)
         gain_probabilities = publish_feature_gains(releases.facts, ratings, counts.believed, rng)
         features = harmless(rng, Harmless.START).uniform(-1.0, 1.0, (n_items, self.rank))
-        features *= np.sqrt(counts.believed)[:, None]  # what is told about rare items drowns
+        features *= np.sqrt(counts.believed)[:, None]  # noise drowns what rare items would show
         index = 0
         for n_repeats, min_signal in _ROUNDS:
-            exact_sums, exact_moments = (
-                np.zeros((n_items, self.rank + 1)),
-                np.zeros((self.rank + 1, self.rank + 1)),
-            )
+            exact_sums = np.zeros((n_items, self.rank + 1))
+            exact_moments = np.zeros((self.rank + 1, self.rank + 1))
             count_share = _COUNT_SHARE if is_detectable else 1.0
             exact_sums[:, 0] = math.sqrt(count_share) * exact_counts
             if is_detectable:
@@ -420,14 +452,14 @@ class PrivateTaste(PerUser):
                         min(max(agreement[0] / agreement[1], 0.0), 1.0) if agreement[1] > 0 else 1.0
                     )
                     signal = reliability * audiences.told
-                    score_arguments = (
+                    model = profiled_users.build_model(
+                        _UserProfiles.score_items,
                         audiences,
                         query_features,
                         counts.believed,
                         reliability,
                         gain_probabilities,
                     )
-                    model = profiled_users.build_model(_UserProfiles.score_items, *score_arguments)
                     features = audiences.features(counts.believed)
                 else:
                     model = ratings.build_model(
@@ -439,23 +471,41 @@ class PrivateTaste(PerUser):
 
 
 def _sum_unit_rows(ratings: Ratings) -> Floats:
-    """How many of some users have each item, rows scaled to length 1."""
+    """Count how many of some users have each item, with rows scaled to length 1."""
     check_interactions(ratings)
     return item_sums(Pattern.from_ratings(ratings), contribution_weights(ratings, 1))
 
 
 class _UserProfiles(NamedTuple):
-    """Some users' ratings and profiles."""
+    """Some users' ratings and profiles.
+
+    Attributes:
+        ratings: the users' items.
+        user_profiles: shape (users, d), unit rows or zeros.
+    """
 
     ratings: Ratings
     user_profiles: Floats
 
     @classmethod
     def from_ratings(cls, ratings: Ratings, features: Floats) -> _UserProfiles:
+        """Compute the users' profiles.
+
+        Args:
+            ratings: the users' items.
+            features: shape (items, d).
+        """
         return cls(ratings, profiles(Pattern.from_ratings(ratings), features))
 
     def sum_profiles(self, features: Floats) -> tuple[Floats, Floats]:
-        """Of profiles by item, and second moments with an intercept."""
+        """Sum the profiles by item, and their second moments with an intercept.
+
+        Args:
+            features: shape (items, d).
+
+        Returns:
+            Arrays of shape (items, d) and (d + 1, d + 1).
+        """
         weights = contribution_weights(self.ratings, 1)
         profiles_and_intercept = np.hstack(
             [self.user_profiles, np.ones((len(self.user_profiles), 1))]
@@ -471,9 +521,18 @@ class _UserProfiles(NamedTuple):
         reliability: float,
         gain_probabilities: Floats | None,
     ) -> Factors:
-        """Popularity, taste and what facts add."""
+        """Score items by popularity, taste and what item features add.
+
+        Args:
+            audiences: what the profiles of items' users say.
+            features: shape (items, d), of which the profiles are made.
+            posterior_counts: shape (items,), the items' counts.
+            reliability: how much of what `audiences` says is taste, not noise.
+            gain_probabilities: shape (n_features,), that each public feature helps; None without
+                any.
+        """
         model = audiences.scores(self.user_profiles, posterior_counts, reliability)
-        model = replace(model, own={"features": features, "centre": audiences.centre})
+        model = replace(model, user_arrays={"features": features, "centre": audiences.centre})
         return _add_feature_scores(model, self.ratings, gain_probabilities, posterior_counts)
 
 
@@ -481,7 +540,7 @@ def _is_signal_detectable(counts: Counts) -> bool:
     """Whether a round of taste could be heard, judged by the first released counts alone.
 
     Taste divides the users of an item, so its moments are a part of the item's count: the mean
-    square of the counts, less the known noise, is held against the noise that the whole budget
+    square of the counts, less the known noise, is compared with the noise that the whole budget
     would leave.
     """
     signal_energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise**2

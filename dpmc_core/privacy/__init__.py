@@ -1,17 +1,17 @@
-"""What leaves a mechanism, and what that proves: releases, their noise, and the card they certify.
+"""What leaves a mechanism and what that proves: releases, their noise, and their guarantee.
 
 A guarantee lists its releases. Private values leave a mechanism only through
 `release.publish(value, rng)`, and the certified epsilon is computed from the same records, so the
-claim on the card and the noise in the code cannot drift apart.
+claim of the guarantee and the noise in the code cannot drift apart.
 
-A Laplace release, and the epsilon it certifies. One rating of 1..5 moves the sum by 4 at most:
+A Laplace release, and the epsilon it certifies. One rating of 1..5 moves the sum by at most 4:
 
 >>> from dpmc_core.privacy import *
 >>> total = Laplace(query="sum of all ratings", shape=(), sensitivity={RATING: 4}, scale=8)
 >>> total.loss(4).epsilon
 0.5
 
-A Gaussian budget, split over two releases, and the exact epsilon that they compose to:
+A Gaussian budget, split over two releases, and the exact epsilon to which they compose:
 
 >>> from dpmc_core.privacy.accounting import gaussian_mu
 >>> sums, counts = Loss(mu=gaussian_mu(epsilon=1.0, delta=1e-6)).split(0.6, 0.4)
@@ -25,7 +25,7 @@ A Gaussian budget, split over two releases, and the exact epsilon that they comp
 >>> print(f"{spent.epsilon_at(1e-6):.6f}")
 1.000000
 
-What one cell's epsilon means for a whole user, of whom at most 20 ratings are used:
+What the epsilon of one cell means for a whole user, of whom at most 20 ratings are used:
 
 >>> from dpmc_core.ratings import PublicFacts
 >>> public = PublicFacts(users=943, items=1682, low=0, high=1, cap=20)

@@ -1,4 +1,4 @@
-"""Exact accounting as pure functions of numbers: Gaussian mechanisms, channels, attackers.
+"""Exact privacy accounting: Gaussian mechanisms, channels, their composition, and attackers.
 
 Gaussian releases with sensitivity-to-noise ratios mu_1, mu_2, ... compose, also adaptively, to one
 Gaussian mechanism with mu = sqrt(sum mu_i^2) (Dong, Roth, Su, "Gaussian differential privacy",
@@ -6,13 +6,14 @@ Gaussian mechanism with mu = sqrt(sum mu_i^2) (Dong, Roth, Su, "Gaussian differe
 
     delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
 
-Pure releases compose by the law of their privacy loss: no pure release tells two data sets apart
-better than a randomised response of its epsilon (Kairouz, Oh, Viswanath, "The composition theorem
-for differential privacy", 2015), and no Laplace release better than one Laplace number that moves
-by the whole l1 sensitivity (see `_laplace_masses`). Randomised responses of one epsilon are summed
-exactly; other laws lie on a grid, each mass moved to its two neighbours so that both chances, with
-and without the change, stay (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, "Connect the dots:
-tighter discrete approximations of privacy loss distributions", 2022): never understated.
+Pure releases compose by the distribution of their privacy loss: no pure release distinguishes two
+data sets better than a randomised response of its epsilon (Kairouz, Oh, Viswanath, "The composition
+theorem for differential privacy", 2015), and no Laplace release better than one Laplace number that
+moves by the whole l1 sensitivity (see `_laplace_masses`). Randomised responses of one epsilon are
+summed exactly. Other distributions lie on a grid; each mass is split between its two neighbours so
+that its probabilities with and without the change are preserved (Doroshenko, Ghazi, Kamath, Kumar,
+Manurangsi, "Connect the dots: tighter discrete approximations of privacy loss distributions",
+2022). The loss is therefore never understated.
 """
 
 from __future__ import annotations
@@ -32,19 +33,21 @@ from dpmc_core.errors import InvalidSetting, check_number
 
 _ROOT_TWO = math.sqrt(2)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
-_LOG_DELTA_ERROR = (
-    1e-12  # error of ln delta as evaluated here: what is promised stays this far inside
-)
-_CACHE_SIZE = 4096  # answers kept: a card asks for the same ones again and again
-_CALIBRATION_MARGIN = (
-    1 - 1e-12
-)  # a calibrated budget, composed again in floats, never exceeds its target
+# Error of ln delta as evaluated here; what is promised keeps this distance.
+_LOG_DELTA_ERROR = 1e-12
+_CACHE_SIZE = 4096  # cached results: a guarantee needs the same ones again and again
+# A calibrated budget, composed again in floating point, never exceeds its target.
+_CALIBRATION_MARGIN = 1 - 1e-12
 
 
 class PureReleases(NamedTuple):
-    """So many pure releases of one epsilon each.
+    """A number of pure releases with the same epsilon.
 
-    laplace: of one Laplace number; else of anything, counted as randomised response.
+    Attributes:
+        epsilon: privacy loss of each release.
+        times: how many releases there are.
+        laplace: whether each publishes one Laplace number; else each counts as a randomised
+            response.
     """
 
     epsilon: float
@@ -54,12 +57,16 @@ class PureReleases(NamedTuple):
 
 @dataclass(frozen=True)
 class Loss:
-    """What releases spend, or may spend: epsilons of pure ones add up, squares of Gaussian mus too.
+    """The privacy loss of releases, or a budget for it.
 
-    Losses are added (also adaptively; the start of a sum is `Loss()`), and a budget is divided the
-    same way. A Gaussian release with a budget of its own has sigma = l2 / budget.mu.
+    Losses are added, also adaptively, starting from `Loss()`; a budget is divided the same way. The
+    epsilons of pure releases add up, and so do the squares of Gaussian ratios. A Gaussian release
+    with a budget of its own has sigma = l2 / budget.mu.
 
-    pure: what the epsilon is the sum of (default: one release), for delta > 0.
+    Attributes:
+        epsilon: sum of the epsilons of pure releases.
+        mu: root of the sum of squares of the Gaussian ratios (l2 sensitivity / sigma).
+        pure: the pure releases that epsilon is the sum of, for delta > 0; by default a single one.
     """
 
     epsilon: float = 0.0
@@ -72,7 +79,7 @@ class Loss:
 
     @classmethod
     def from_pure(cls, *pure: PureReleases) -> Loss:
-        """The loss of pure releases."""
+        """Return the loss of pure releases."""
         return cls(math.fsum(releases.epsilon * releases.times for releases in pure), 0.0, pure)
 
     def __add__(self, other: Loss) -> Loss:
@@ -84,18 +91,21 @@ class Loss:
         return Loss(self.epsilon + other.epsilon, math.hypot(self.mu, other.mu), pure)
 
     def __mul__(self, share: float) -> Loss:
-        """A share of it, or several of it: epsilon and the square of mu count alike."""
+        """Return a share or a multiple; epsilon and the square of mu are scaled alike."""
         return Loss(self.epsilon * share, self.mu * math.sqrt(share))
 
     def __truediv__(self, n_parts: float) -> Loss:
-        """One of so many equal parts."""
+        """Return one of `n_parts` equal parts."""
         return self * (1 / n_parts)
 
     def split(self, *weights: float) -> tuple[Loss, ...]:
-        """Parts in proportion to the weights.
+        """Split a budget in proportion to weights.
 
-        Added again in floats they never exceed the budget: a calibrated mu has its margin from
-        `gaussian_mu`, epsilon gets it here.
+        Added again in floating point, the parts never exceed the budget: a calibrated mu has its
+        margin from `gaussian_mu`, and epsilon gets one here.
+
+        Raises:
+            InvalidSetting: if a weight is not positive.
         """
         for weight in weights:
             check_number("weight of a share", weight, above=0)
@@ -104,14 +114,14 @@ class Loss:
         return tuple(Loss(share.epsilon * _CALIBRATION_MARGIN, share.mu) for share in shares)
 
     def epsilon_at(self, delta: float) -> float:
-        """The epsilon of everything together at a delta, never understated."""
+        """Return the epsilon of all releases together at a delta, never understated."""
         if self.epsilon == 0 or delta == 0 or math.isinf(self.epsilon):
             return self.epsilon + gaussian_epsilon(self.mu, delta)
         composed = composed_epsilon(self.pure, self.mu, delta)
         return min(composed, self.epsilon + gaussian_epsilon(self.mu, delta))
 
     def delta_at(self, epsilon: float) -> float:
-        """The delta of everything together at an epsilon, never understated."""
+        """Return the delta of all releases together at an epsilon, never understated."""
         if self.epsilon == 0:
             return gaussian_delta(epsilon, self.mu)
         if math.isinf(self.epsilon):
@@ -119,11 +129,13 @@ class Loss:
         return composed_delta(self.pure, self.mu, epsilon)
 
     def attacker_accuracy(self, prior: float = 0.5) -> float:
-        """How often the best attacker is right about which of two data sets it was: on average over
-        all that may be released, max(prior P(o|one), (1 - prior) P(o|other)) summed.
+        """Return the probability that the best attacker tells which of two data sets was used.
 
-        prior: how likely one of them was before. Right that often without any release: the larger
-        of prior and 1 - prior.
+        It is the sum over all outputs o of max(prior P(o | first), (1 - prior) P(o | second)).
+        Without any release the attacker is right with probability max(prior, 1 - prior).
+
+        Args:
+            prior: probability of the first data set before the release.
         """
         check_number("prior", prior, at_least=0, at_most=1)
         prior_accuracy = max(prior, 1 - prior)
@@ -135,10 +147,10 @@ class Loss:
 
 
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
-    """ln delta(epsilon) of the Gaussian mechanism with ratio mu = l2 sensitivity / sigma.
+    """Return ln delta(epsilon) of the Gaussian mechanism with ratio mu = l2 sensitivity / sigma.
 
-    Written as ln phi(u) + ln(R(u) - R(u + mu)) with u = epsilon/mu - mu/2 and the Mills ratio
-    R(x) = Phi(-x)/phi(x), because e^eps phi(u + mu) = phi(u): nothing underflows.
+    It is computed as ln phi(u) + ln(R(u) - R(u + mu)) with u = epsilon/mu - mu/2 and the Mills
+    ratio R(x) = Phi(-x)/phi(x), because e^eps phi(u + mu) = phi(u): nothing underflows.
     """
     check_number("epsilon", epsilon, at_least=0)
     _check_ratio(mu)
@@ -158,8 +170,8 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
 
 
 def _mills_gap(u: Floats, mu: float) -> Floats:
-    """R(u) - R(u + mu) for the Mills ratio R, to about 1e-12 relative where delta can be seen."""
-    # above 1e4 delta has underflowed long before, and -R'(t) < 1/t^2
+    """Return R(u) - R(u + mu) of the Mills ratio R, to about 1e-12 relative where delta matters."""
+    # Above 1e4 delta has underflowed long before, and -R'(t) < 1/t^2.
     tail_gap = mu / np.maximum(np.abs(u), 1.0) / np.maximum(np.abs(u), 1.0)
     if mu > 0.01:
         return np.where(u > 1e4, tail_gap, _mills(u) - _mills(u + mu))
@@ -179,13 +191,13 @@ def _check_ratio(mu: float) -> None:
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """delta(epsilon) of the Gaussian mechanism with ratio mu."""
+    """Return delta(epsilon) of the Gaussian mechanism with ratio mu."""
     return math.exp(gaussian_log_delta(epsilon, mu))
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The smallest epsilon at which ratio mu is (epsilon, delta)-DP, never understated."""
+    """Return the smallest epsilon at which ratio mu is (epsilon, delta)-DP, never understated."""
     check_number("delta", delta, at_least=0, below=1)
     _check_ratio(mu)
     if mu == 0:
@@ -204,17 +216,17 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest ratio mu that is (epsilon, delta)-DP, never overstated."""
+    """Return the largest ratio mu that is (epsilon, delta)-DP, never overstated."""
     check_number("epsilon", epsilon, above=0)
     check_number("delta", delta, above=0, below=1)
     target = math.log(delta) - _LOG_DELTA_ERROR
-    # In terms of x = 1/mu the condition holds from some point on, as _boundary wants.
+    # In terms of x = 1/mu the condition holds from some point on, as `_find_boundary` requires.
     end = _find_boundary(lambda x: gaussian_log_delta(epsilon, 1.0 / x) <= target, start=1.0)
     return _CALIBRATION_MARGIN / end
 
 
 def _find_boundary(holds: Callable[[float], bool], start: float) -> float:
-    """The smallest positive x with holds(x), for a condition that holds from some x on.
+    """Return the smallest positive x with holds(x), for a condition that holds from some x on.
 
     Bisection on a geometric scale down to neighbouring floats; the returned end holds.
     """
@@ -234,11 +246,17 @@ def bisect(
     absolute: float = 0.0,
     relative: float = 0.0,
 ) -> tuple[float, float]:
-    """Where a condition that holds up to some point ends: its last and first sides, so close.
+    """Locate the end of the range in which a condition holds.
 
     Args:
-        condition: holds at `low` and not at `high`.
-        absolute, relative: how far apart both may stay; relative: to the upper one.
+        condition: holds at `low`, up to some point, and not at `high`.
+        low: lower end of the search.
+        high: upper end of the search.
+        absolute: largest distance of the returned points, plus the relative part.
+        relative: the same in proportion to the upper point.
+
+    Returns:
+        A point at which the condition holds and a higher one at which it does not.
     """
     while high - low > absolute + relative * high:
         middle = 0.5 * (low + high)
@@ -247,7 +265,11 @@ def bisect(
 
 
 def channel_epsilon(channel: Floats) -> float:
-    """Pure epsilon of a channel C[input, output]: the largest |ln C[a, o] - ln C[b, o]|."""
+    """Return the pure epsilon of a channel: the largest |ln C[a, o] - ln C[b, o]|.
+
+    Args:
+        channel: array of shape (n_inputs, n_outputs), C[a, o] = P(output o | input a).
+    """
     matrix = np.asarray(channel, dtype=float)
     possible = matrix[:, matrix.max(axis=0) > 0]
     if (possible == 0).any():
@@ -257,7 +279,7 @@ def channel_epsilon(channel: Floats) -> float:
 
 
 def attacker_certainty(epsilon: float, delta: float = 0.0) -> float:
-    """Best posterior of an attacker with a 50/50 prior: (e^eps + delta)/(1 + e^eps), at most 1."""
+    """Return an attacker's best posterior from an even prior, (e^eps + delta)/(1 + e^eps) <= 1."""
     if math.isinf(epsilon):
         return 1.0
     odds = math.exp(-epsilon)
@@ -275,9 +297,12 @@ _MAX_EXACT_RELEASES = 10_000_000  # releases of one epsilon that are summed one 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def composed_epsilon(pure: tuple[PureReleases, ...], mu: float, delta: float) -> float:
-    """The smallest epsilon of pure and Gaussian releases together at a delta > 0, or a little more.
+    """Return the smallest epsilon of pure and Gaussian releases at a delta > 0, or slightly more.
 
-    pure: finite epsilons, at least one above 0. mu: 0 without Gaussian releases.
+    Args:
+        pure: finite epsilons, at least one of them above 0.
+        mu: ratio of the Gaussian releases; 0 without any.
+        delta: above 0.
     """
     check_number("delta", delta, above=0, below=1)
     loss_distribution = (
@@ -298,7 +323,13 @@ def composed_epsilon(pure: tuple[PureReleases, ...], mu: float, delta: float) ->
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def composed_delta(pure: tuple[PureReleases, ...], mu: float, epsilon: float) -> float:
-    """The smallest delta of pure and Gaussian releases together at an epsilon, or a little more."""
+    """Return the smallest delta of pure and Gaussian releases at an epsilon, or slightly more.
+
+    Args:
+        pure: finite epsilons, at least one of them above 0.
+        mu: ratio of the Gaussian releases; 0 without any.
+        epsilon: at least 0.
+    """
     check_number("epsilon", epsilon, at_least=0)
     loss_distribution = (
         _LaplaceLoss.from_releases(pure, mu)
@@ -310,34 +341,44 @@ def composed_delta(pure: tuple[PureReleases, ...], mu: float, epsilon: float) ->
 
 @dataclass(frozen=True)
 class _LaplaceLoss:
-    """One number with Laplace noise, moved by so many scales."""
+    """The loss of one number with Laplace noise.
+
+    Attributes:
+        shift: how far the number moves, in noise scales.
+    """
 
     shift: float
 
     @classmethod
     def from_releases(cls, pure: tuple[PureReleases, ...], mu: float) -> _LaplaceLoss | None:
-        """None where the releases are others, or more."""
+        """Return the loss; None if the releases are others or more."""
         is_single = mu == 0 and len(pure) == 1 and pure[0].laplace and pure[0].times == 1
         return cls(pure[0].epsilon) if is_single else None
 
     def delta(self, epsilon: float) -> float:
+        """Return the delta at an epsilon."""
         return max(0.0, -math.expm1((epsilon - self.shift) / 2))
 
 
 @dataclass(frozen=True, eq=False)
 class _BinomialLoss:
-    """The loss of n randomised responses of one epsilon: (n - 2 i) epsilon, i ~ Bin(n, chance)."""
+    """The loss of n randomised responses: (n - 2 i) epsilon with i ~ Bin(n, 1/(1 + e^epsilon)).
+
+    Attributes:
+        losses: array of shape (n // 2 + 1,), the losses that are at least 0.
+        logs: array of the same shape, the logarithms of their probabilities.
+    """
 
     losses: Floats
     logs: Floats  # of their chances
 
     @classmethod
     def from_releases(cls, pure: tuple[PureReleases, ...], mu: float) -> _BinomialLoss | None:
-        """None where the releases are others, or too many."""
+        """Return the loss; None if the releases are others or too many."""
         if mu > 0 or len(pure) > 1 or pure[0].laplace or pure[0].times > _MAX_EXACT_RELEASES:
             return None
         epsilon, n, _ = pure[0]
-        i = np.arange(n // 2 + 1.0)  # the others lose nothing
+        i = np.arange(n // 2 + 1.0)  # the others have no positive loss
         log_coefficients = (
             scipy.special.gammaln(n + 1)
             - scipy.special.gammaln(i + 1)
@@ -347,6 +388,7 @@ class _BinomialLoss:
         return cls((n - 2 * i) * epsilon, logs)
 
     def delta(self, epsilon: float) -> float:
+        """Return the delta at an epsilon."""
         is_above = self.losses > epsilon
         excess = -np.expm1(epsilon - self.losses[is_above])
         return float(np.exp(self.logs[is_above]) @ excess)
@@ -354,10 +396,17 @@ class _BinomialLoss:
 
 @dataclass(frozen=True, eq=False)
 class _GridLoss:
-    """Chances of a total loss on a grid, tilted: masses exp(-tilt loss + log_mean) are the chances.
+    """The distribution of a total loss on a grid, tilted towards the losses that matter.
 
-    The tilt puts the mass where delta comes from, so that rounding there is relative. mu: of the
-    Gaussian releases beside it.
+    The probabilities are masses exp(-tilt loss + log_mean). The tilt puts the mass where delta
+    comes from, so that rounding errors there are relative.
+
+    Attributes:
+        losses: array of shape (n,), the grid.
+        masses: array of shape (n,), the tilted masses.
+        tilt: the exponent of the tilt.
+        log_mean: logarithm of the mean weight of the tilt.
+        mu: ratio of the Gaussian releases that compose with the grid.
     """
 
     losses: Floats
@@ -375,13 +424,13 @@ class _GridLoss:
         delta: float | None = None,
         epsilon: float | None = None,
     ) -> _GridLoss:
-        """Fine enough where a delta, or an epsilon, is reached."""
+        """Return the loss on a grid that is fine enough to reach a delta, or an epsilon."""
         total = sum(releases.times for releases in pure)
         variance = math.fsum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu
         step = 2 * math.sqrt(_ADDED_VARIANCE * variance / total)
         largest = max(releases.epsilon for releases in pure)
         step = max(step, 20 * math.sqrt(variance) / _GRID_POINTS, 4 * largest / _GRID_POINTS)
-        step = largest / max(1, math.floor(largest / step))  # so its law ends on the grid
+        step = largest / max(1, math.floor(largest / step))  # so the distribution ends on the grid
         distributions = [_discretise_loss(releases, step) for releases in pure]
         tilt = _choose_tilt(pure, distributions, step, mu, math.sqrt(variance), delta, epsilon)
         tilted = [
@@ -406,6 +455,7 @@ class _GridLoss:
         return cls(losses, masses, tilt, log_mean, mu)
 
     def delta(self, epsilon: float) -> float:
+        """Return the delta at an epsilon."""
         excess = epsilon - self.losses
         if self.mu == 0:
             is_above = excess < 0
@@ -413,7 +463,7 @@ class _GridLoss:
             excess = excess[is_above]
         else:
             logs, masses = _gaussian_log_deltas(excess, self.mu), self.masses
-        # the chance of a loss is its mass exp(log_mean - tilt loss)
+        # The probability of a loss is its mass times exp(log_mean - tilt loss).
         start = self.log_mean - self.tilt * epsilon
         logs = logs + self.tilt * excess
         max_log = float(logs.max(initial=-math.inf))
@@ -427,10 +477,11 @@ class _GridLoss:
 
 
 def _discretise_loss(releases: PureReleases, step: float) -> tuple[int, Floats]:
-    """The chances of the loss of one release at multiples of a step: the first multiple, chances.
+    """Return the first grid index and the probabilities of a release's loss at multiples of a step.
 
-    Mass between two of them goes to both, so that its chance under either data set stays: a spread
-    of the likelihood ratio, which makes the two no harder to tell apart.
+    Mass between two grid points is split between both so that its probability under either data set
+    stays. This spreads the likelihood ratio, which makes the two data sets no harder to
+    distinguish.
     """
     end = releases.epsilon
     low, high = math.floor(-end / step), math.ceil(end / step)
@@ -454,9 +505,10 @@ def _split_mass(
     q: Floats,
     step: float,
 ) -> None:
-    """Add masses to the grid points below and above each, where they lie.
+    """Add masses to the grid points below and above each of them, in place.
 
-    p, q: their chances with and without the change, q times e^(loss of the point below).
+    p and q are the probabilities with and without the change; q is multiplied by e^(loss of the
+    point below).
     """
     upper = np.clip((p - q) / -math.expm1(-step), 0.0, p)
     upper_masses += upper
@@ -464,14 +516,15 @@ def _split_mass(
 
 
 def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Floats]:
-    """Chances of a loss between two points each of one Laplace number that moves by s scales.
+    """Return the masses between grid points of one Laplace number that moves by s scales.
 
-    inside: points of -s..s; edges: the grid points below. Returned as `_split_mass` takes them.
+    inside: points of -s..s; edges: the grid points below. The masses are returned as `_split_mass`
+    takes them.
 
-    Several numbers that move by s in all are no easier to tell apart. For two, a + b = s, a >= b:
+    Several numbers that move by s in all are no easier to distinguish. For two, a + b = s, a >= b:
     with h_s(t) = 1 - e^((t - s)/2), |t| <= s, the delta of one at epsilon t, that of the two is
-    E[h_a(t - loss of b)] = h_s(t) - e^((t - s)/2) x with x = b/2 for 0 <= t <= a - b and
-    x = (a + b - t)/4 above, hence no more; negative t mirror it.
+    E[h_a(t - loss of b)] = h_s(t) - e^((t - s)/2) x with x = b/2 for 0 <= t <= a - b and x = (a + b
+    - t)/4 above, hence no more; negative t mirror it.
     """
     low, high = inside[:-1], inside[1:]
     p = 0.5 * (np.exp((high - s) / 2) - np.exp((low - s) / 2))
@@ -482,7 +535,7 @@ def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Fl
 def _tilt_distribution(
     probabilities: Floats, start: int, tilt: float, step: float
 ) -> tuple[Floats, float]:
-    """A law weighted by exp(tilt loss), and the log of its mean weight."""
+    """Return a distribution weighted by exp(tilt loss), and the logarithm of its mean weight."""
     with np.errstate(divide="ignore"):
         logs = np.log(probabilities) + tilt * step * (start + np.arange(len(probabilities)))
     max_log = float(logs.max())
@@ -500,9 +553,9 @@ def _choose_tilt(
     delta: float | None,
     epsilon: float | None,
 ) -> float:
-    """Where Chernoff's bound on delta is smallest, or on epsilon.
+    """Return the tilt at which Chernoff's bound on delta, or on epsilon, is smallest.
 
-    std: about the standard deviation of the loss.
+    std: approximate standard deviation of the loss.
     """
 
     def log_moment(tilt: float) -> float:
@@ -527,7 +580,7 @@ def _choose_tilt(
 def _find_window(
     pure: tuple[PureReleases, ...], starts: list[int], distributions: list[Floats]
 ) -> tuple[int, int]:
-    """Between which multiples of the step a tilted total lies, all but one part in 1e18."""
+    """Return the multiples of the step between which a tilted total lies, but for 1e-18 of it."""
     first = sum(p.times * start for p, start in zip(pure, starts, strict=True))
     last = first + sum(
         p.times * (len(probabilities) - 1)
@@ -548,7 +601,7 @@ def _find_window(
 
 
 def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
-    """ln delta of a Gaussian mechanism at epsilons of any sign, as `gaussian_log_delta` has it."""
+    """Return ln delta of a Gaussian mechanism at epsilons of any sign; see `gaussian_log_delta`."""
     u = epsilons / mu - mu / 2
     log_deltas = np.full(len(u), -math.inf)
     is_near = u < -5

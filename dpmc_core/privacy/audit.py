@@ -1,4 +1,4 @@
-"""Audits: lower bounds on epsilon from outside, as pure functions of queries and scores.
+"""Audits: lower bounds on epsilon from outside, as pure functions of counts and scores.
 
 A certified value above the bound is consistent with it; a claimed value below it is refuted.
 """
@@ -16,7 +16,13 @@ from dpmc_core.privacy.accounting import bisect
 
 
 def count_right_guesses(scores: Floats, planted: Bools, guesses: int) -> int:
-    """How many of the surest guesses are right: a canary is there where its score is above 0."""
+    """Count the right ones of the surest guesses; a canary is guessed present if its score is > 0.
+
+    Args:
+        scores: array of shape (n_canaries,), how strongly the output indicates each canary.
+        planted: mask of shape (n_canaries,), the canaries that were planted.
+        guesses: how many canaries are guessed, those with the largest absolute scores.
+    """
     surest = np.argsort(-np.abs(scores), kind="stable")[:guesses]
     return int(((scores > 0) == planted)[surest].sum())
 
@@ -31,12 +37,19 @@ def _check_counts(canaries: int, guesses: int, right: int, confidence: float) ->
 def canary_bound(
     canaries: int, guesses: int, right: int, *, delta: float = 0.0, confidence: float = 0.95
 ) -> float:
-    """The epsilon below which `right` of `guesses` right would be too good to be chance.
+    """Return a lower confidence bound on epsilon from the guesses about one run.
 
-    Of one run in which each canary was planted by its own fair coin and guessed from the published
-    output alone, the surest `guesses` of them, a number fixed before (Steinke, Nasr, Jagielski,
+    Each canary was planted by its own fair coin and guessed from the published output alone; the
+    number of guesses was fixed before, and the surest ones count (Steinke, Nasr, Jagielski,
     "Privacy auditing with one (1) training run", 2023). If the run is (epsilon, delta)-DP, the
     bound exceeds epsilon with probability at most 1 - confidence.
+
+    Args:
+        canaries: how many canaries there were, planted or not.
+        guesses: how many of them were guessed.
+        right: how many guesses were right.
+        delta: the delta of the tested promise.
+        confidence: the confidence of the bound.
     """
     _check_counts(canaries, guesses, right, confidence)
     check_number("delta", delta, at_least=0, below=1)
@@ -44,9 +57,9 @@ def canary_bound(
     def is_refuted(epsilon: float) -> bool:
         return canary_p_value(epsilon, canaries, guesses, right, delta) <= 1 - confidence
 
-    # With delta > 0 the p-value need not be monotone: the bound ends at the first epsilon that
-    # stands. k right of k guesses have a chance of at least 1 - k e^-eps, so from ln(k/confidence)
-    # on they refute nothing.
+    # With delta > 0 the p-value need not be monotone: the bound ends at the first epsilon that is
+    # not refuted. k right of k guesses have a probability of at least 1 - k e^-eps, so they refute
+    # nothing from ln(k/confidence) on.
     end = math.log(guesses) + max(10.0, 1.0 - math.log(confidence))
     grid = np.linspace(0.0, end, 201).tolist()
     first_consistent = next(k for k, epsilon in enumerate(grid) if not is_refuted(epsilon))
@@ -60,10 +73,10 @@ def canary_bound(
 def canary_p_value(
     epsilon: float, canaries: int, guesses: int, right: int, delta: float = 0.0
 ) -> float:
-    """The chance of at least `right` right guesses of an (epsilon, delta)-DP run, at most.
+    """Bound the probability of at least `right` right guesses about an (epsilon, delta)-DP run.
 
-    With W ~ Bin(guesses, e^eps/(1 + e^eps)) it is P[W >= right] +
-    2 canaries delta max_i P[right - i <= W < right] / i, i = 1..right.
+    With W ~ Bin(guesses, e^eps/(1 + e^eps)) it is P[W >= right] + 2 canaries delta max_i P[right -
+    i <= W < right] / i, i = 1..right.
     """
     q = 1.0 / (1.0 + math.exp(-epsilon))
     tail = _binomial_tail(np.array([right]), guesses, q)[0]
@@ -77,13 +90,19 @@ def canary_p_value(
 def gaussian_canary_bound(
     canaries: int, guesses: int, right: int, *, confidence: float = 0.95
 ) -> float:
-    """The ratio mu below which `right` of `guesses` right would be too good to be chance.
+    """Return a lower confidence bound on the ratio mu from the guesses about one run.
 
-    If the run is mu-GDP, as Gaussian releases are, the bound exceeds mu with probability at most
-    1 - confidence. (Mahloujifar, Melis, Chaudhuri, "Auditing f-differential privacy in one run",
-    2024, for the trade-off curve of a Gaussian mechanism: `gaussian_epsilon` turns it into epsilon
-    at a delta.) It is close to the bound for pure epsilon at mu = 0, and well above what (epsilon,
+    If the run is mu-GDP, as Gaussian releases are, the bound exceeds mu with probability at most 1
+    - confidence (Mahloujifar, Melis, Chaudhuri, "Auditing f-differential privacy in one run", 2024,
+    for the trade-off curve of a Gaussian mechanism; `gaussian_epsilon` converts it into epsilon at
+    a delta). It is close to the bound for pure epsilon at mu = 0, and well above what (epsilon,
     delta) alone can show elsewhere.
+
+    Args:
+        canaries: how many canaries there were, planted or not.
+        guesses: how many of them were guessed.
+        right: how many guesses were right.
+        confidence: the confidence of the bound.
     """
     _check_counts(canaries, guesses, right, confidence)
 
@@ -99,11 +118,11 @@ def gaussian_canary_bound(
 
 
 def _is_refuted(mu: float, canaries: int, guesses: int, right: int, level: float) -> bool:
-    """Whether a mu-GDP run has `right` of `guesses` right with a chance below `level`.
+    """Return whether a mu-GDP run has `right` of `guesses` right with probability below `level`.
 
-    r and h: the chances of at least i right, weighted by how many of the guesses are right or not,
-    per canary; the curve holds them together from i to i - 1, and what all of them add up to cannot
-    pass the share of canaries that are guessed.
+    r and h: the probabilities of at least i right guesses, weighted by how many of the guesses are
+    right or not, per canary. The curve holds them together from i to i - 1, and their total cannot
+    exceed the share of canaries that are guessed.
     """
     share = level / canaries
     r, h = share * right, share * (guesses - right)
@@ -119,9 +138,15 @@ def _is_refuted(mu: float, canaries: int, guesses: int, right: int, level: float
 
 
 def clopper_pearson(count: int, total: int, *, lower: bool, error_probability: float) -> float:
-    """The end of the confidence interval of a chance that `count` of `total` draws showed.
+    """Return one end of the Clopper-Pearson interval of a probability.
 
-    It lies on the wrong side of the chance with probability at most `error_probability`.
+    The end lies on the wrong side of the probability with probability at most `error_probability`.
+
+    Args:
+        count: how many draws were successes.
+        total: how many draws there were.
+        lower: whether to return the lower end.
+        error_probability: the error probability of this end.
     """
     if lower:
         return float(betaincinv(count, total - count + 1, error_probability)) if count else 0.0
@@ -131,5 +156,5 @@ def clopper_pearson(count: int, total: int, *, lower: bool, error_probability: f
 
 
 def _binomial_tail(counts: Ints, n: int, q: float) -> Floats:
-    """P[Bin(n, q) >= count] for each count in 0..n."""
+    """Return P[Bin(n, q) >= count] for each count in 0..n."""
     return np.where(counts <= 0, 1.0, betainc(np.maximum(counts, 1), n - counts + 1, q))

@@ -1,4 +1,4 @@
-"""What is protected: what may change between neighbouring data sets, and conversions."""
+"""Changes between neighbouring data sets, which are what is protected, and their conversion."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ from dpmc_core.ratings import PublicFacts
 class Change(enum.Enum):
     """What may change between two neighbouring data sets: the thing protected.
 
-    value: its column in the result store. unit, neighbours: the pair that stands for it in JSON.
-    label: what an epsilon counts. protects: what is protected. relation: what may happen to it.
+    The value of a member is its column in the result store.
+
+    Attributes:
+        unit: with `neighbours`, the pair that stands for the change in JSON.
+        neighbours: see `unit`.
+        label: what an epsilon counts, as in "per rating".
+        protects: what is protected, as a noun phrase.
+        relation: what may happen to it, as a clause.
     """
 
     unit: str
@@ -68,17 +74,21 @@ class Change(enum.Enum):
 
     @property
     def per_user(self) -> bool:
-        """Whether it is everything of one person, present or not."""
+        """Whether everything of one person is protected, including whether it exists."""
         return self.unit == "user"
 
     @property
     def covers_existence(self) -> bool:
-        """Whether it hides that a rating exists, and with it that an item or a user does."""
+        """Whether the existence of a rating is hidden, and with it that of an item or a user."""
         return self not in (Change.RATING, Change.ROW_VALUES)
 
     @classmethod
     def from_json(cls, unit: str, neighbours: str) -> Change:
-        """The change a JSON pair stands for. Raises InvalidSetting where it stands for none."""
+        """Return the change that a JSON pair stands for.
+
+        Raises:
+            InvalidSetting: if the pair stands for none.
+        """
         matches = {change.neighbours: change for change in cls if change.unit == unit}
         if not matches:
             units = dict.fromkeys(change.unit for change in cls)
@@ -93,23 +103,29 @@ RATING, ROW_VALUES, CELL, USER_EMPTIED, USER_REPLACED = Change
 
 
 def make_read_only(mapping: Mapping[Any, Any]) -> MappingProxyType[Any, Any]:
-    """A copy nobody can change."""
+    """Return a read-only copy of a mapping."""
     return MappingProxyType(dict(mapping))
 
 
-# Cards travel to worker processes and caches, and Python does not pickle its read-only mappings.
+# Guarantees are sent to worker processes and caches, and Python cannot pickle read-only mappings.
 copyreg.pickle(MappingProxyType, lambda mapping: (make_read_only, (dict(mapping),)))
 
-# How far each change moves an answer; one left out is unbounded unless another implies it.
+# How far each change moves an answer; a missing one is unbounded unless another implies it.
 Sensitivity = Mapping[Change, float]
 
 
 def sensitivity_at(table: Sensitivity, change: Change, public: PublicFacts) -> float:
-    """The smallest sensitivity the table implies for a change, by the triangle inequality.
+    """Return the smallest sensitivity a table implies for a change, by the triangle inequality.
 
-    With k = the enforced cap on ratings per user (else the number of items n): a row of values is
-    k values; a row is k cells against the empty row and min(2k, n) cells against another row;
-    two rows are each one step from the empty one. Values never bound cells: the pattern is public.
+    With k = the enforced cap on ratings per user (else the number of items n): a row of values is k
+    values; a row is k cells against the empty row and min(2k, n) cells against another row; two
+    rows are each one step from the empty one. Values never bound cells, because the pattern is
+    public.
+
+    Args:
+        table: sensitivities by change.
+        change: the change to bound.
+        public: the public facts, which state cap and number of items.
     """
     n = public.items
     k = min(public.cap or n, n)

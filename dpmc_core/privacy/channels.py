@@ -1,9 +1,9 @@
-"""Channels: symbols that are randomised one by one, and whole sparse rows of them.
+"""Channels: randomisation of symbols one by one, and of whole sparse rows of them.
 
-A local channel randomises every cell of a row, missing cells included. It takes a sparse matrix,
-whose stored cells are the rated ones (a stored 0 is a rating of 0), and gives back another. It
-passes a block of users at a time: time goes with the cells reported, not with users x items, and
-memory with those alone, in small number types.
+A local channel randomises every cell of a row, including missing cells. It takes a sparse matrix
+whose stored cells are the rated ones (a stored 0 is a rating of 0), and returns another. It
+processes a block of users at a time. Time is proportional to the cells reported, not to users x
+items, and so is memory, in small number types.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ from dpmc_core.privacy.accounting import Loss, PureReleases, channel_epsilon
 from dpmc_core.privacy.releases import Release, count_equal_parts, is_recording
 from dpmc_core.stopping import check_cancelled
 
-_MAX_EXPONENT = 700.0  # an exponent of e that is still a float
-_BITS_PER_BLOCK = 262_144  # bits drawn at once: they stay near the cache
-_REPORTS_PER_BLOCK = 1_400_000  # reports drawn at once, roughly: some 100 MB of scratch
+_MAX_EXPONENT = 700.0  # its exponential is still finite
+_BITS_PER_BLOCK = 262_144  # bits drawn at once, which fit into the cache
+_REPORTS_PER_BLOCK = 1_400_000  # approximate number of reports drawn at once, in about 100 MB
 
 
 def _to_dense_symbols(rows: Any) -> Ints:
-    """An array of symbols, or sparse rows of them as a whole matrix: 0 where there is no cell."""
+    """Return symbols as a dense array; a cell that sparse rows do not store is 0."""
     return (rows if isinstance(rows, np.ndarray) else rows.toarray()).astype(np.int64)
 
 
 def flip_probability(epsilon: float, n_others: int = 1) -> float:
-    """1/(e^epsilon + others): the chance of each wrong symbol in randomised response."""
+    """Return the chance of each wrong symbol in randomised response, 1/(e^epsilon + n_others)."""
     return 1 / (math.exp(min(epsilon, _MAX_EXPONENT)) + n_others)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Channel(Release):
-    """Each cell passes on its own; sensitivity counts the cells that change."""
+    """A release that randomises each cell on its own; its sensitivity counts changed cells."""
 
     @property
     def cell_epsilon(self) -> float:
-        """The largest log-likelihood ratio of one cell: over outputs and pairs of inputs."""
+        """Largest log-likelihood ratio of one cell, over all outputs and pairs of inputs."""
         raise NotImplementedError
 
     def loss(self, sensitivity: float) -> Loss:
-        if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
+        """Return the loss of a change of `sensitivity` cells in all publications."""
+        if sensitivity == 0:  # no loss, even if the channel alone is unbounded
             return Loss()
         cells = count_equal_parts(sensitivity)
         epsilon_per_cell = sensitivity * self.cell_epsilon / cells
@@ -56,7 +57,11 @@ class Channel(Release):
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixChannel(Channel):
-    """Symbols pass a matrix C[input, output]."""
+    """A channel of symbols given by a matrix.
+
+    Attributes:
+        channel: the matrix C as rows, C[a][o] = P(output o | input a).
+    """
 
     channel: tuple[tuple[float, ...], ...]
 
@@ -74,35 +79,54 @@ class MatrixChannel(Channel):
 
     @property
     def matrix(self) -> Floats:
+        """The matrix as an array of shape (n_inputs, n_outputs)."""
         return np.array(self.channel, dtype=float)
 
     @property
     def cell_epsilon(self) -> float:
+        """The pure epsilon of the matrix."""
         return channel_epsilon(self.matrix)
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
-        with np.errstate(divide="ignore"):  # an output that shows its input
+        """Return ln C[private, published] for each cell."""
+        with np.errstate(divide="ignore"):  # an output may reveal its input
             logs: Floats = np.log(self.matrix)
         return logs[_to_dense_symbols(private), _to_dense_symbols(published)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(MatrixChannel):
-    """Each symbol of an array passes the matrix on its own."""
+    """Randomised response: each symbol of an array passes the matrix on its own."""
 
     norm: ClassVar[str] = "changed symbols"
 
     @classmethod
     def binary(cls, zero_flip: float, one_flip: float, **release: Any) -> RandomizedResponse:
-        """The channel of a bit. zero_flip, one_flip: the chance that a 0, or a 1, is told
-        wrongly."""
+        """Build the channel of a bit.
+
+        Args:
+            zero_flip: probability that a 0 is reported as 1.
+            one_flip: probability that a 1 is reported as 0.
+            release: further fields of the release.
+        """
         return cls(channel=((1 - zero_flip, zero_flip), (one_flip, 1 - one_flip)), **release)
 
     def publish(self, value: ArrayLike, rng: Rng) -> NDArray[np.integer]:
-        """Randomised symbols for symbols 0..inputs-1; bytes stay bytes."""
+        """Publish randomised symbols.
+
+        Args:
+            value: array of the release's shape, symbols 0..n_inputs-1.
+            rng: draws the outputs.
+
+        Returns:
+            Array of the same shape, symbols 0..n_outputs-1; bytes stay bytes.
+
+        Raises:
+            InvalidSetting: if a symbol or the shape is invalid.
+        """
         check_cancelled()
         array = np.asarray(value)
-        with np.errstate(invalid="ignore"):  # a NaN is reported below
+        with np.errstate(invalid="ignore"):  # a NaN is refused below
             bytes_stay = array.dtype == np.uint8 and len(self.channel[0]) <= 256
             dtype: type[np.integer] = np.uint8 if bytes_stay else np.int64
             symbols: NDArray[np.integer] = array.astype(dtype, copy=False)
@@ -117,9 +141,15 @@ class RandomizedResponse(MatrixChannel):
         return self._record(symbols, self._randomise(symbols, rng))
 
     def publish_rows(self, rows: Sparse, rng: Rng) -> NDArray[np.uint8]:
-        """The reports of a bit for every cell of users x items, where `rows` stores the ones.
+        """Publish a report of one bit for every cell of a sparse matrix.
 
-        Eight to a byte, users x ceil(items / 8): whole rows of bytes are held for some users only.
+        Args:
+            rows: sparse matrix of shape (n_users, n_items) whose nonzero cells are the ones.
+            rng: draws the reports.
+
+        Returns:
+            Array of shape (n_users, ceil(n_items / 8)), eight reports to a byte. Unpacked rows are
+            held for a block of users only.
         """
         users, items = rows.shape
         self._check_shape(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
@@ -142,36 +172,49 @@ class RandomizedResponse(MatrixChannel):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalChannel(Channel):
-    """Every cell of a users x items matrix, rated or not, passes on its own."""
+    """A channel through which every cell of a users x items matrix passes, rated or not."""
 
     norm: ClassVar[str] = "changed cells"
 
     @property
     def reported_if_missing(self) -> float:
-        """Chance that a cell without a rating is reported."""
+        """Probability that a cell without a rating is reported."""
         raise NotImplementedError
 
     @property
     def reported_if_rated(self) -> float:
-        """Chance that a rated cell is reported."""
+        """Probability that a rated cell is reported."""
         raise NotImplementedError
 
     @property
     def debias_factor(self) -> float:
-        """E[report | rating x] = gain x, a missing report counting as 0; values centred at 0."""
+        """Factor c in E[report | rating x] = c x, for centred ratings; no report counts as 0."""
         raise NotImplementedError
 
     def second_moment(self, mean_square: float, density: float) -> float:
-        """E[report^2] of a cell, 0 where nothing is reported.
+        """Return E[report^2] of a cell, where a missing report counts as 0.
 
-        mean_square: mean square of a rating; density: the share of cells with one.
+        Args:
+            mean_square: mean square of a rating.
+            density: share of cells with a rating.
         """
         raise NotImplementedError
 
     def publish(  # type: ignore[override]  # sparse in, sparse out
         self, value: Any, rng: Rng
     ) -> Sparse:
-        """The reported cells, sorted, for a users x items CSR array with sorted cells."""
+        """Publish the reported cells of a matrix.
+
+        Args:
+            value: sparse matrix of shape (n_users, n_items).
+            rng: draws the reports.
+
+        Returns:
+            CSR array of the same shape with sorted cells, which stores the reports.
+
+        Raises:
+            InvalidSetting: if a value or the shape is invalid.
+        """
         from scipy.sparse import csr_array
 
         rows = csr_array(value)
@@ -200,7 +243,7 @@ class LocalChannel(Channel):
             ends = np.searchsorted(cells, np.arange(1, width + 1) * items)
             indptr[block.start + 1 : block.stop + 1] = n_filled + ends
             n_filled = end
-        if n_filled <= np.iinfo(np.int32).max:  # or SciPy makes both of the wider type
+        if n_filled <= np.iinfo(np.int32).max:  # otherwise SciPy widens both index arrays
             indptr = indptr.astype(np.int32)
         published = csr_array((data[:n_filled], indices[:n_filled], indptr), shape=rows.shape)
         return self._record(rows, published)
@@ -211,7 +254,7 @@ class LocalChannel(Channel):
         raise NotImplementedError
 
     def _draw_reports(self, rows: Sparse, block: slice, rng: Rng) -> tuple[Ints, Floats]:
-        """The reported cells of a block of users, counted from its first one, and their values."""
+        """Return the reported cells of a block of users, from 0 at its first cell, and reports."""
         items = rows.shape[1]
         starts = rows.indptr[block.start : block.stop + 1]
         row_slice = slice(starts[0], starts[-1])
@@ -230,21 +273,25 @@ class LocalChannel(Channel):
         raise NotImplementedError
 
     def _report_rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
-        """Which rated cells are reported (a mask) and what as."""
+        """Return a mask of the rated cells that are reported, and the reports."""
         raise NotImplementedError
 
     def _report_missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
-        """Which of the `total` cells but the given ones (sorted) are reported, and what as."""
+        """Return the reported ones of `total` cells but the (sorted) rated ones, and reports."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModifiedLaplace(LocalChannel):
-    """Ratings in [-1, 1]: reported with Laplace(scale) noise, or with chance `flip` left out.
+    """A local channel of ratings in [-1, 1], reported with Laplace noise or left out at random.
 
-    A missing cell is reported with chance `flip`, as pure Laplace(scale) noise. Zheng ("Two
+    A missing cell is reported with probability `flip`, as pure Laplace(scale) noise. Zheng ("Two
     Differentially Private Rating Collection Mechanisms for Recommender Systems", Definition 2)
     takes flip = 1 / (e^(eps/2) + 1) and scale = 2/eps.
+
+    Attributes:
+        flip: probability that a rating is left out, and that a missing cell is reported.
+        scale: scale of the Laplace noise, in the unit of the rescaled ratings.
     """
 
     flip: float
@@ -252,7 +299,7 @@ class ModifiedLaplace(LocalChannel):
 
     @classmethod
     def from_epsilon(cls, epsilon: float, **release: Any) -> ModifiedLaplace:
-        """The published channel of a budget per cell."""
+        """Build the published channel for a budget per cell."""
         return cls(flip=flip_probability(epsilon / 2), scale=2 / epsilon, **release)
 
     def __post_init__(self) -> None:
@@ -262,11 +309,13 @@ class ModifiedLaplace(LocalChannel):
 
     @property
     def cell_epsilon(self) -> float:
+        """Largest log-likelihood ratio of one cell."""
         odds = math.log((1 - self.flip) / self.flip)
-        # two ratings differ by up to 2; a rating and a missing cell by 1 and by the odds
+        # Two ratings differ by up to 2; a rating and a missing cell by 1 and by the odds.
         return max(2 / self.scale, odds + 1 / self.scale)
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
+        """Return the log density of each cell's report, missing reports included."""
         (reported, y), (rated, x) = _to_dense_cells(published), _to_dense_cells(private)
         density = np.where(reported, -np.abs(y - x) / self.scale - math.log(2 * self.scale), 0.0)
         report_probability = np.where(rated, 1 - self.flip, self.flip)
@@ -274,19 +323,23 @@ class ModifiedLaplace(LocalChannel):
 
     @property
     def reported_if_missing(self) -> float:
+        """Probability that a cell without a rating is reported."""
         return self.flip
 
     @property
     def reported_if_rated(self) -> float:
+        """Probability that a rated cell is reported."""
         return 1 - self.flip
 
     debias_factor = reported_if_rated
 
     @property
     def report_dtype(self) -> type[np.generic]:
+        """The number type of a report."""
         return np.float32
 
     def second_moment(self, mean_square: float, density: float) -> float:
+        """Return E[report^2] of a cell; see `LocalChannel.second_moment`."""
         noise_variance = 2 * self.scale**2
         rated_moment = (1 - self.flip) * (mean_square + noise_variance)
         return density * rated_moment + (1 - density) * self.flip * noise_variance
@@ -310,7 +363,7 @@ class ModifiedLaplace(LocalChannel):
 
 
 def _to_dense_cells(rows: Any) -> tuple[Bools, Floats]:
-    """Which cells sparse rows store, and the values of all, 0 elsewhere: two whole matrices."""
+    """Return the mask of stored cells and all values, 0 elsewhere, as dense matrices."""
     stored = rows.copy()
     stored.data = np.ones_like(stored.data)
     return stored.toarray() > 0, rows.toarray().astype(float)
@@ -318,10 +371,13 @@ def _to_dense_cells(rows: Any) -> tuple[Bools, Floats]:
 
 @dataclass(frozen=True, kw_only=True)
 class SymbolChannel(LocalChannel, MatrixChannel):
-    """Symbols 0 (missing), 1..d of every cell; `levels` are the values of 1..d.
+    """A local channel of the symbols 0 (missing) and 1..d (rating levels).
 
-    publish takes and gives symbols 1..d on the stored cells; the moments are those of the levels,
-    for a channel that keeps a symbol or moves to each other one with the same chance.
+    `publish` takes and returns symbols 1..d on the stored cells. The moments are those of the
+    levels, for a channel that keeps a symbol or moves to each other one with the same probability.
+
+    Attributes:
+        levels: the d values of the symbols 1..d.
     """
 
     levels: tuple[float, ...]
@@ -336,7 +392,15 @@ class SymbolChannel(LocalChannel, MatrixChannel):
 
     @classmethod
     def symmetric(cls, epsilon: float, levels: tuple[float, ...], **release: Any) -> SymbolChannel:
-        """Keep with e^eps / (e^eps + d), else each of the d others alike (Zheng, Definition 3)."""
+        """Build the channel that keeps a symbol or replaces it by each other one alike.
+
+        It keeps a symbol with probability e^eps / (e^eps + d) (Zheng, Definition 3).
+
+        Args:
+            epsilon: budget per cell.
+            levels: the d values of the symbols 1..d.
+            release: further fields of the release.
+        """
         d = len(levels)
         other_probability = flip_probability(epsilon, d)
         matrix = np.full((d + 1, d + 1), other_probability)
@@ -345,21 +409,26 @@ class SymbolChannel(LocalChannel, MatrixChannel):
 
     @property
     def reported_if_missing(self) -> float:
-        return math.fsum(self.channel[0][1:])  # 1 - channel[0][0] rounds a rare report to never
+        """Probability that a cell without a rating is reported."""
+        return math.fsum(self.channel[0][1:])  # 1 - channel[0][0] would round a rare report to 0
 
     @property
     def reported_if_rated(self) -> float:
+        """Probability that a rated cell is reported."""
         return 1 - self.channel[1][0]
 
     @property
     def debias_factor(self) -> float:
+        """Factor c in E[report | level x] = c x, for levels centred at 0."""
         return self.channel[1][1] - self.channel[0][1]
 
     @property
     def report_dtype(self) -> type[np.generic]:
+        """The number type of a report."""
         return np.int8 if len(self.levels) < 128 else np.int32
 
     def second_moment(self, mean_square: float, density: float) -> float:
+        """Return E[report^2] of a cell, in levels; see `LocalChannel.second_moment`."""
         level_moment = float(np.square(self.levels).sum()) * self.channel[0][1]
         return density * self.debias_factor * mean_square + level_moment
 

@@ -1,17 +1,18 @@
 """Exact samplers with operating-system entropy, for answers that are really published.
 
-Textbook noise leaks: the least significant bits of value + noise tell which value it was (Mironov,
+Textbook noise leaks: the least significant bits of value + noise show which value it was (Mironov,
 "On significance of the least significant bits for differential privacy", 2012). Here a value is
 rounded to a multiple of 2^k and gets noise that is discrete on the same grid, so every output can
-come from every value: Laplace and Gaussian by the package opendp (extra `release`), channels by
-random bits against chances that are multiples of 2^-62.
+come from every value: Laplace and Gaussian noise by the package opendp (extra `release`), channels
+by random bits compared with probabilities that are multiples of 2^-62.
 
 The rounding is counted: N coordinates move by at most N 2^k in l1 and sqrt(N) 2^k in l2, and k is
 chosen so that this is at most 2^-40 of the noise scale. The coins of a sampled sum are random bits
-against chances rounded down: a term that is drawn less often spends less.
+compared with probabilities that are rounded down: a term that is drawn less often spends less.
 
-Not covered: the rounding of floating point inside a query, before its noise, which may move an
-answer a little further than its sensitivity says; and how long a computation takes.
+Two things are not covered: the rounding of floating point inside a query, before its noise, which
+may move an answer a little further than its sensitivity says; and the running time of a
+computation.
 """
 
 from __future__ import annotations
@@ -30,71 +31,80 @@ from numpy.typing import NDArray
 from dpmc_core.arrays import Bools, Floats, Ints, Rng, Uint64s
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 
-_ROUNDING_BITS = 40  # rounding may cost 2^-40 of the noise scale: nothing beside any budget
-_PROBABILITY_BITS = 62  # of a channel's chances: their sum then fits a 64-bit word
-_MIN_PROBABILITY = 2.0**-40  # chance of a channel that so many bits still hold to seven digits
-_COORDINATES_PER_BLOCK = (
-    100_000  # coordinates sampled at once: a second or two, then Ctrl-C is heard
-)
+_ROUNDING_BITS = 40  # rounding may cost 2^-40 of the noise scale, negligible beside any budget
+_PROBABILITY_BITS = 62  # bits of a channel's probabilities: their sum then fits a 64-bit word
+_MIN_PROBABILITY = 2.0**-40  # a probability that so many bits still hold to seven digits
+_COORDINATES_PER_BLOCK = 100_000  # sampled at once: a second or two, then Ctrl-C takes effect
 _CELLS_PER_BLOCK = 1_000_000  # cells of a channel, or coins, sampled at once: 8 MB of random bits
-_COIN_MARGIN = (
-    2.0**-40
-)  # a coin's chance is lowered by so much of it: more than floats lose on the way
+# Relative decrease of a coin's probability, which exceeds the rounding errors on the way.
+_COIN_MARGIN = 2.0**-40
 _SMOOTHING_STEPS = 6.0  # in grid steps; see `discrete_gaussian_mu`
 _ROUND_UP = 1 + 2.0**-50  # a bound computed in floats stays a bound
 
 
 class Harmless(enum.Enum):
-    """The random choices that no privacy rests on: anybody may know them.
+    """The random choices on which no privacy rests: anybody may know them.
 
-    The numbers behind each are drawn apart from the data. For every sequence of them, known or not,
-    a mechanism's releases move no further than its card says; so its promise holds for each
-    sequence, and for one that is drawn.
+    The numbers behind each are drawn independently of the data. For every sequence of them, known
+    or not, a mechanism's releases move no further than its guarantee says; so the promise holds for
+    each sequence, and for one that is drawn.
     """
 
-    # A card bounds every answer whatever point the search for it starts from: by a clip or a
-    # feasible set, or because all of the search works on published answers.
+    # A guarantee bounds every answer whatever the starting point of its search: by a clip or a
+    # feasible set, or because the whole search works on published answers.
     START = "where a search starts"
     # For a given key the ratings a row keeps are a function of that row alone, so two data sets
-    # that differ in one user's row still do after the cap. It says nothing of single cells: one
-    # more rating can push another out. Only cards that protect whole users may rest on it.
+    # that differ in one user's row still do after the cap. That does not hold for single cells:
+    # one more rating can displace another one. Only guarantees for whole users may rely on it.
     CAP = "which of a user's own ratings a cap keeps"
 
 
 def harmless(rng: Rng, choice: Harmless) -> Rng:
-    """The generator for a choice that no privacy rests on: a seeded one itself, a plain one of a
-    `SecureSource`, which refuses to draw without this."""
+    """Return the generator for a choice on which no privacy rests.
+
+    Args:
+        rng: a seeded generator, which is returned itself; or a `SecureSource`, which returns a
+            plain generator and refuses to draw without this call.
+        choice: the choice.
+    """
     return rng.harmless(choice) if isinstance(rng, SecureSource) else rng
 
 
 class SecureSource(Rng):
-    """Handed to `fit` in place of a seeded generator, it makes every release sample exactly.
+    """A source of randomness that makes every release sample its noise exactly.
 
-    A release draws its noise by the methods below. The draws of a NumPy generator are refused with
-    CannotRelease: what no privacy rests on asks for them by `harmless`. draw_counts: how often
-    which noise was sampled, as (kind, scale, coordinates), to be compared with a card; channels and
-    coins count one by one. harmless_counts: how often which harmless choice was asked for.
+    It is passed to `fit` in place of a seeded generator. A release draws its noise by the methods
+    below. The draws of a NumPy generator raise CannotRelease; a choice on which no privacy rests
+    gets its generator by `harmless`.
+
+    Attributes:
+        draw_counts: how often which noise was sampled, by (kind, scale, coordinates), for
+            comparison with a guarantee; channels and coins count symbol by symbol and coin by coin.
+        harmless_counts: how often which harmless choice was requested.
     """
 
     def __init__(self) -> None:
         super().__init__(np.random.PCG64())  # never drawn from: see `_refuse_draw`
-        load_opendp()  # a missing package is told before the work, not after
+        load_opendp()  # a missing package is reported before the work, not after
         self.draw_counts: Counter[tuple[str, float, int]] = Counter()
         self.harmless_counts: Counter[Harmless] = Counter()
         self._plain = np.random.default_rng()  # seeded by the operating system
 
     def harmless(self, choice: Harmless) -> Rng:
-        """A plain generator, for this choice alone."""
+        """Return a plain generator for this choice alone."""
         self.harmless_counts[choice] += 1
         return self._plain
 
     def add_noise(self, kind: str, value: Floats, scale: float) -> Floats:
-        """The value on the grid plus discrete noise, coordinate by coordinate.
+        """Round a value to the grid and add discrete noise, coordinate by coordinate.
 
         Args:
             kind: "laplace" or "gaussian".
             value: array of any shape.
-            scale: of the noise, in the units of the value.
+            scale: scale of the noise, in the unit of the value.
+
+        Returns:
+            Array of the same shape.
         """
         flat, out = value.ravel(), np.empty(value.size)
         k = grid_exponent(scale, flat.size)
@@ -107,7 +117,15 @@ class SecureSource(Rng):
         return out.reshape(value.shape)
 
     def pass_channel(self, matrix: Floats, symbols: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Each symbol a passed through row a of the channel."""
+        """Pass each symbol a through row a of a channel.
+
+        Args:
+            matrix: array of shape (n_inputs, n_outputs), rows of probabilities.
+            symbols: integer array of any shape, inputs.
+
+        Returns:
+            Array of the same shape and type, outputs.
+        """
         self.draw_counts["channel", 0.0, 1] += symbols.size
         rows = [quantise_probabilities(row) for row in matrix]
         flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
@@ -119,7 +137,15 @@ class SecureSource(Rng):
         return out.reshape(symbols.shape)
 
     def pass_zeros(self, row: Floats, count: int) -> tuple[Ints, Ints]:
-        """`count` zeros passed through one row: the places of other outputs, and these outputs."""
+        """Pass `count` zeros through one row of a channel.
+
+        Args:
+            row: array of shape (n_outputs,), probabilities.
+            count: how many zeros there are.
+
+        Returns:
+            Two arrays of one length: the positions of nonzero outputs, and these outputs.
+        """
         self.draw_counts["channel", 0.0, 1] += count
         probabilities = quantise_probabilities(row)
         positions, symbols = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
@@ -131,7 +157,14 @@ class SecureSource(Rng):
         return np.concatenate(positions), np.concatenate(symbols)
 
     def flip_coins(self, weights: Floats) -> Bools:
-        """Each term on its own, with chance 1/w rounded down (see `quantise_inclusions`)."""
+        """Flip a coin for each term, with probability 1/w rounded down (see `quantise_inclusions`).
+
+        Args:
+            weights: array of shape (n_terms,), at least 1.
+
+        Returns:
+            Mask of shape (n_terms,), True for terms that are drawn.
+        """
         self.draw_counts["coin", 0.0, 1] += weights.size
         out = np.empty(weights.size, dtype=bool)
         for start in range(0, weights.size, _CELLS_PER_BLOCK):
@@ -159,25 +192,36 @@ for _draw in dir(Rng):
 
 @cache
 def load_opendp() -> Any:
-    """The package opendp. Raises CannotRelease where it is not installed."""
+    """Import the package opendp.
+
+    Raises:
+        CannotRelease: if it is not installed.
+    """
     try:
         import opendp.prelude as dp
     except ImportError:
         raise CannotRelease(
             "exact noise needs the package opendp: run 'pip install \"dpmc-lab[release]\"'"
         ) from None
-    dp.enable_features("contrib")  # its samplers are all behind this switch
+    dp.enable_features("contrib")  # required for all of its samplers
     return dp
 
 
 def grid_exponent(scale: float, count: int) -> int:
-    """k such that rounding `count` coordinates to 2^k moves them by <= 2^-40 scale in l1."""
+    """Return k such that rounding `count` coordinates to 2^k moves them by <= 2^-40 scale in l1."""
     check_number("noise scale that is to be sampled", scale, at_least=1e-200, at_most=1e200)
     return math.frexp(scale)[1] - 1 - _ROUNDING_BITS - (max(count, 1) - 1).bit_length()
 
 
 def build_measurement(kind: str, scale: float, count: int, k: int) -> Any:
-    """OpenDP's measurement of `count` coordinates on the grid 2^k; kind: laplace or gaussian."""
+    """Build OpenDP's measurement of `count` coordinates on the grid 2^k.
+
+    Args:
+        kind: "laplace" or "gaussian".
+        scale: scale of the noise.
+        count: number of coordinates.
+        k: exponent of the grid.
+    """
     dp = load_opendp()
     numbers = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=max(count, 1))
     if kind == "laplace":
@@ -186,29 +230,35 @@ def build_measurement(kind: str, scale: float, count: int, k: int) -> Any:
 
 
 def discrete_laplace_epsilon(scale: float, count: int, sensitivity: float) -> float:
-    """Pure epsilon of one answer of `count` coordinates, rounding included: OpenDP's own map."""
+    """Return the pure epsilon of one answer of `count` coordinates, by OpenDP's own map.
+
+    The rounding to the grid is included. `sensitivity` is in l1, in the unit of `scale`.
+    """
     return _map_sensitivity("laplace", scale, count, sensitivity)
 
 
 def discrete_gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
-    """The ratio mu of a Gaussian mechanism that one answer of `count` coordinates is no worse than.
+    """Return a Gaussian ratio mu that one answer of `count` coordinates does not exceed.
+
+    The answer is no worse than a Gaussian mechanism of that ratio. `sensitivity` is in l2, in the
+    unit of `scale`.
 
     OpenDP's map gives rho = mu^2/2 with the rounding in it (Canonne, Kamath, Steinke, "The discrete
     Gaussian for differential privacy", 2020). The exact Gaussian curve needs more than rho. Take
     sigma, tau in grid steps. Continuous noise of variance sigma^2 - tau^2 on a grid point, then a
     discrete Gaussian of variance tau^2 around the result, is post-processing of a Gaussian
-    mechanism, and has the chances of the discrete Gaussian of variance sigma^2 up to a factor
+    mechanism, and has the probabilities of the discrete Gaussian of variance sigma^2 up to a factor
     ((1 + e)/(1 - e))^N, e = 2 sum_j exp(-2 pi^2 tau^2 j^2): the sum over the grid of a Gaussian
     around any point is constant up to 1 +- e, by Poisson summation (Peikert, "An efficient and
-    parallel Gaussian sampler for lattices", 2010). With tau = 6, e < 1e-308, which no float sees;
-    what counts is the ratio of sigma^2 - tau^2 to sigma^2.
+    parallel Gaussian sampler for lattices", 2010). With tau = 6, e < 1e-308, which no float can
+    show; what counts is the ratio of sigma^2 - tau^2 to sigma^2.
     """
     rho = _map_sensitivity("gaussian", scale, count, sensitivity)
     return _continuous_mu(rho, scale / 2.0 ** grid_exponent(scale, count))
 
 
 def _continuous_mu(rho: float, steps: float) -> float:
-    """mu of the continuous mechanism behind discrete noise of sigma = `steps`, in grid steps."""
+    """Return mu of the continuous mechanism behind discrete noise of sigma = `steps` grid steps."""
     return math.sqrt(2 * rho / (1 - (_SMOOTHING_STEPS / steps) ** 2)) * _ROUND_UP
 
 
@@ -220,7 +270,17 @@ def _map_sensitivity(kind: str, scale: float, count: int, sensitivity: float) ->
 
 
 def quantise_probabilities(row: Floats) -> Uint64s:
-    """Whole numbers that sum to 2^62, in proportion to a row of chances: these are sampled."""
+    """Round probabilities to the multiples of 2^-62 that are sampled.
+
+    Args:
+        row: array of shape (n_outputs,), probabilities.
+
+    Returns:
+        Array of shape (n_outputs,), integers that sum to 2^62.
+
+    Raises:
+        CannotRelease: if a probability is positive and below 2^-40.
+    """
     if ((row > 0) & (row < _MIN_PROBABILITY)).any():
         smallest = float(row[row > 0].min())
         raise CannotRelease(
@@ -228,18 +288,27 @@ def quantise_probabilities(row: Floats) -> Uint64s:
             f" {_MIN_PROBABILITY:.2g} it cannot"
             " be sampled exactly: take a smaller epsilon"
         )
-    integers = [
-        round(float(p) * 2**_PROBABILITY_BITS) for p in row
-    ]  # exact: a power of two only shifts
+    # The products are exact: a power of two only shifts.
+    integers = [round(float(p) * 2**_PROBABILITY_BITS) for p in row]
     integers[int(np.argmax(row))] += 2**_PROBABILITY_BITS - sum(integers)
     return np.array(integers, dtype=np.uint64)
 
 
 def quantise_inclusions(weights: Floats) -> Uint64s:
-    """The chances 1/w of w >= 1, in multiples of 2^-62; 0 for an infinite weight.
+    """Return the probabilities 1/w in multiples of 2^-62; 0 for an infinite weight.
 
-    Rounded down, after a cut of 2^-40 of each below 1 for what floats lose on the way: a term drawn
-    with chance q and counted w times spends ln(1 + q (e^{a w} - 1)), which grows with q.
+    Probabilities below 1 are first lowered by 2^-40 of themselves, for the rounding errors on the
+    way, and then rounded down. A term drawn with probability q and counted w times spends ln(1 + q
+    (e^{a w} - 1)), which grows with q.
+
+    Args:
+        weights: array of shape (n_terms,), w >= 1.
+
+    Returns:
+        Array of shape (n_terms,), integers in 0..2^62.
+
+    Raises:
+        InvalidSetting: if a weight is below 1.
     """
     if not (weights >= 1).all():
         raise InvalidSetting("weight of a sampled term", ">= 1", float(weights.min()))
@@ -248,7 +317,11 @@ def quantise_inclusions(weights: Floats) -> Uint64s:
 
 
 def discrete_channel_epsilon(matrix: Floats) -> float:
-    """Pure epsilon of one symbol with the chances that are sampled: the largest |ln ratio|."""
+    """Return the pure epsilon of one symbol with the sampled probabilities: the largest |ln ratio|.
+
+    Args:
+        matrix: array of shape (n_inputs, n_outputs), rows of probabilities.
+    """
     rows = [[int(w) for w in quantise_probabilities(row)] for row in matrix]
     largest = 0.0
     for column in zip(*rows, strict=True):
@@ -260,14 +333,14 @@ def discrete_channel_epsilon(matrix: Floats) -> float:
 
 
 def _sample_categorical(probabilities: Uint64s, count: int) -> Ints:
-    """`count` outputs by inverse transform: 62 random bits each, exactly these chances of 2^62."""
+    """Sample `count` outputs with exactly these probabilities, in multiples of 2^-62."""
     return np.searchsorted(
         np.cumsum(probabilities), _draw_uniform_integers(count), side="right"
     ).astype(np.int64)
 
 
 def _draw_uniform_integers(count: int) -> Uint64s:
-    """Uniform numbers of 62 random bits."""
+    """Draw uniform integers of 62 random bits."""
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(
         64 - _PROBABILITY_BITS
     )

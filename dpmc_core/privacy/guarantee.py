@@ -1,4 +1,4 @@
-"""The card of a mechanism, what its releases certify, and settings calibrated to that."""
+"""The guarantee of a mechanism, what its releases certify, and settings calibrated to that."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ else:
     R = TypeVar("R")  # before Python 3.13 a default is known to type checkers only
 
 
-DEFAULT_DELTA = 1e-6  # where nobody says
+DEFAULT_DELTA = 1e-6  # if no other is given
 
 
 class Notion(enum.Enum):
-    """Which promise is made."""
+    """The kind of promise."""
 
     PURE = "pure"  # epsilon-DP
     APPROX = "approx"  # (epsilon, delta)-DP
@@ -38,7 +38,7 @@ class Notion(enum.Enum):
 
 
 class Calibration(enum.Enum):
-    """Whose constant scales the noise, where a paper's is loose."""
+    """Which constant scales the noise if that of a paper is loose."""
 
     PAPER = "paper"
     TIGHT = "tight"
@@ -54,7 +54,7 @@ class Trust(enum.Enum):
 
 
 class Publishes(enum.Enum):
-    """What leaves the trusted side, in the words of the card."""
+    """What leaves the trusted side, as the privacy card says it."""
 
     MATRIX = "completed matrix"
     FLIPPED_SIGNS = "flipped signs"
@@ -68,7 +68,7 @@ class Publishes(enum.Enum):
     FACTORS_ALONE = "item factors; each user's own factors stay with the user"
     ITEM_PROFILES = "item profiles, to the server and every party"
     USER_PROFILES = "user profiles, to the server and every party"
-    # by methods without privacy
+    # Of methods without privacy.
     ONE_SIGN = "one sign"
     ONE_NUMBER = "one number"
     ITEM_SIMILARITIES = "item similarities"
@@ -79,7 +79,12 @@ class Publishes(enum.Enum):
 
 @dataclass(frozen=True)
 class Budget:
-    """An (epsilon, delta) pair."""
+    """An (epsilon, delta) pair.
+
+    Attributes:
+        epsilon: at least 0.
+        delta: at least 0 and below 1.
+    """
 
     epsilon: float
     delta: float = 0.0
@@ -87,13 +92,20 @@ class Budget:
     def __post_init__(self) -> None:
         check_number("epsilon", self.epsilon, at_least=0)
         check_number("delta", self.delta, at_least=0, below=1)
-        object.__setattr__(self, "epsilon", float(self.epsilon))  # plain JSON, also from NumPy
+        object.__setattr__(self, "epsilon", float(self.epsilon))  # NumPy numbers become plain JSON
         object.__setattr__(self, "delta", float(self.delta))
 
 
 @dataclass(frozen=True)
 class Certified:
-    """A certified budget for one change; an infinite epsilon carries its reason."""
+    """A certified budget for one change.
+
+    Attributes:
+        change: what is protected.
+        epsilon: the certified epsilon; infinite if nothing can be certified.
+        delta: the delta at which it holds.
+        reason: why epsilon is infinite, as a clause.
+    """
 
     change: Change
     epsilon: float
@@ -102,12 +114,18 @@ class Certified:
 
     @property
     def finite(self) -> bool:
+        """Whether epsilon is finite."""
         return math.isfinite(self.epsilon)
 
 
 @dataclass(frozen=True)
 class Unaccounted:
-    """A data access no noise covers; one is enough to make every certified epsilon infinite."""
+    """A data access that no noise covers; a single one makes every certified epsilon infinite.
+
+    Attributes:
+        query: what is accessed.
+        reason: why no noise covers it.
+    """
 
     query: str
     reason: str
@@ -115,7 +133,20 @@ class Unaccounted:
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee(Generic[R]):
-    """A privacy claim with all it rests on: the card of a mechanism on given public facts."""
+    """A privacy claim with everything on which it rests, for a mechanism on given public facts.
+
+    Attributes:
+        change: what the claim protects.
+        notion: the kind of promise.
+        trust: who sees raw ratings.
+        publishes: what leaves the trusted side.
+        public: the public facts of the ratings.
+        claimed: the claimed budget; None if nothing is claimed.
+        source: the paper or text that makes the claim.
+        releases: everything that is released.
+        unaccounted: data accesses that no noise covers.
+        caveats: conditions under which the guarantee holds.
+    """
 
     change: Change
     notion: Notion
@@ -129,10 +160,14 @@ class Guarantee(Generic[R]):
     caveats: tuple[str, ...] = ()
 
     def certified(self, change: Change | None = None, delta: float | None = None) -> Certified:
-        """What the releases prove for a change (default: the claim's own), or infinity and why.
+        """Return the budget that the releases prove for a change, or infinity and the reason.
 
-        At delta 0 pure releases add up; Gaussian ones compose exactly; see `accounting` for pure
-        ones, or both, at a delta above 0.
+        At delta 0 the losses of pure releases add up; Gaussian ones compose exactly; see
+        `accounting` for pure ones, or both, at a delta above 0.
+
+        Args:
+            change: what is to be protected; None for the claim's own.
+            delta: None for that of the claim.
         """
         target_change = change or self.change
         if delta is None:
@@ -147,21 +182,20 @@ class Guarantee(Generic[R]):
         return Certified(target_change, epsilon, delta, reason)
 
     def attacker_accuracy(self, change: Change | None = None) -> float:
-        """How often the best attacker is right who asks which of two data sets it was, both alike
-        likely before.
+        """Return the probability that the best attacker tells which of two data sets was used.
 
-        Exact for randomised responses of one epsilon, for one number with Laplace noise, and for
-        Gaussian releases, where the change may move an answer by all of its sensitivity; else a
-        bound.
+        Both are equally likely beforehand. The probability is exact for randomised responses of one
+        epsilon, for one number with Laplace noise, and for Gaussian releases, if the change may
+        move an answer by all of its sensitivity; otherwise it is an upper bound.
         """
         return self.loss(change).attacker_accuracy()
 
     def loss(self, change: Change | None = None) -> Loss:
-        """What all releases spend together for a change; infinitely much where nothing holds."""
+        """Return the loss of all releases for a change; infinite if nothing is certified."""
         return self._compose_loss(change or self.change)[0]
 
     def _compose_loss(self, change: Change) -> tuple[Loss, str]:
-        """What all releases spend together for a change; infinitely much, and why."""
+        """Return the loss of all releases for a change, and the reason if it is infinite."""
         nothing_holds = Loss(math.inf)
         if self.unaccounted:
             reasons = "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
@@ -176,13 +210,13 @@ class Guarantee(Generic[R]):
 
     @property
     def per_item_release(self) -> Additive | None:
-        """The first release that adds noise to one number per item; None where none does."""
+        """The first release that adds noise to one number per item; None if there is none."""
         items = (self.public.items,)
         candidates = (release for _, release in self.releases if release.shape == items)
         return next((release for release in candidates if isinstance(release, Additive)), None)
 
     def repeat(self, times: int) -> Self:
-        """The card of so many publications of the same ratings, each with noise of its own."""
+        """Return the guarantee of several publications of the same ratings with separate noise."""
 
         def repeat_release(release: Release) -> Release:
             return dataclasses.replace(release, times=times * release.times)
@@ -192,12 +226,12 @@ class Guarantee(Generic[R]):
         )
 
     def with_preparation(self, prepared: tuple[str, ...]) -> Self:
-        """The same card with the data-dependent preparation steps of the input as caveats."""
+        """Return the same guarantee with the data-dependent preparation steps as caveats."""
         added = tuple(f"certified given that {step} is public" for step in prepared)
         return dataclasses.replace(self, caveats=self.caveats + added)
 
     def as_dict(self) -> dict[str, Any]:
-        """The card as plain JSON values (the command-line contract's `guarantee` object)."""
+        """Return the guarantee as plain JSON values, the `guarantee` object of the command line."""
         certified = self.certified()
         return {
             "unit": self.change.unit,
@@ -215,7 +249,7 @@ class Guarantee(Generic[R]):
         }
 
 
-_DOUBLINGS = 100  # a factor of 1e30 either way: more than any number of cells between two units
+_DOUBLINGS = 100  # a factor of 1e30 either way, more than between any two privacy units
 
 
 def calibrate(
@@ -223,11 +257,18 @@ def calibrate(
     target: Budget,
     change: Change | None = None,
 ) -> float:
-    """The largest epsilon setting whose certified epsilon does not exceed the target's.
+    """Return the largest epsilon setting whose certified epsilon does not exceed that of a target.
 
-    `guarantee_at(setting)` must certify a finite epsilon that grows with the setting; it may raise
-    InvalidSetting above some limit of its own, which then ends the search. Raises InvalidSetting
-    where the certified value is infinite (with its reason) or never crosses the target.
+    Args:
+        guarantee_at: returns the guarantee at a setting. It must certify a finite epsilon that
+            grows with the setting; it may raise InvalidSetting above some limit, which then ends
+            the search.
+        target: the budget that may be spent.
+        change: what is to be protected; None for the claim's own.
+
+    Raises:
+        InvalidSetting: if the certified epsilon is infinite (with its reason) or never crosses the
+            target.
     """
     check_number("target epsilon", target.epsilon, above=0)
 

@@ -1,8 +1,8 @@
-"""Samplers and densities of privacy noise, reached only through `release.publish()`.
+"""Samplers of privacy noise, reached only through `release.publish()`.
 
-Textbook floating-point sampling, meant for simulation: the least significant bits of such noise
-leak (Mironov, "On significance of the least significant bits for differential privacy", 2012).
-Handed a `SecureSource`, channels and coins sample exactly instead, and everything else refuses.
+They are textbook samplers in floating point, meant for simulation: the least significant bits of
+such noise leak (Mironov, "On significance of the least significant bits for differential privacy",
+2012). Given a `SecureSource`, channels and coins sample exactly instead, and all others refuse.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
-_MIN_NEW_NORM = 1e-10  # of a direction of length one, beside those that are published
-_NUMBERS_PER_BLOCK = 4_000_000  # numbers drawn, or symbols that pass a channel, at once: 32 MB
+_MIN_NEW_NORM = 1e-10  # of the remainder of a unit vector beside the published directions
+_NUMBERS_PER_BLOCK = 4_000_000  # numbers drawn, or symbols passed through a channel, at once: 32 MB
 
 
 def _refuse_secure_source(noise: str, rng: Rng) -> None:
-    """Raise CannotRelease where noise that is only simulated meets a secure source."""
+    """Raise CannotRelease if noise that can only be simulated is requested from a secure source."""
     if isinstance(rng, SecureSource):
         raise CannotRelease(f"{noise} has no exact sampler here, so it is for simulation only")
 
 
 def _draw_in_blocks(draw: Callable[[int], Floats], shape: tuple[int, ...]) -> Floats:
-    """Numbers drawn some at a time, the same as all at once."""
+    """Draw numbers a block at a time, with the same result as all at once."""
     numbers = np.empty(math.prod(shape))
     for start in range(0, len(numbers), _NUMBERS_PER_BLOCK):
         check_cancelled()
@@ -39,26 +39,45 @@ def _draw_in_blocks(draw: Callable[[int], Floats], shape: tuple[int, ...]) -> Fl
 
 
 def draw_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
-    """Independent Laplace(0, scale) draws; density exp(-|x|/scale) / (2 scale)."""
+    """Draw independent Laplace(0, scale) numbers, of density exp(-|x|/scale) / (2 scale).
+
+    Args:
+        scale: scale of the noise, in the unit of the answer.
+        shape: shape of the array.
+        rng: draws the numbers.
+    """
     _refuse_secure_source("Laplace noise drawn apart from the value", rng)
     return _draw_in_blocks(lambda count: rng.laplace(0.0, scale, count), shape)
 
 
 def draw_gaussian(sigma: float, shape: tuple[int, ...], rng: Rng) -> Floats:
-    """Independent N(0, sigma^2) draws."""
+    """Draw independent N(0, sigma^2) numbers.
+
+    Args:
+        sigma: standard deviation, in the unit of the answer.
+        shape: shape of the array.
+        rng: draws the numbers.
+    """
     _refuse_secure_source("Gaussian noise drawn apart from the value", rng)
     return _draw_in_blocks(lambda count: rng.normal(0.0, sigma, count), shape)
 
 
 class SymmetricGaussian:
-    """A private symmetric matrix plus (N + N') / 2, N of independent N(0, sigma^2), by products.
+    """Products of a private symmetric matrix plus symmetric Gaussian noise W = (N + N') / 2.
 
-    The law of the noise is the same in every orthonormal basis. Along a new direction q, orthogonal
-    to those published before, q'Wq ~ N(0, sigma^2), and the rest of Wq is N(0, sigma^2 / 2) across
-    all of them; symmetry gives the part along them. So every answer is a combination of published
-    images, and private products are taken with new directions alone, each with fresh noise. A
-    column closer than `_MIN_NEW_NORM` to those directions takes none: what is left of it counts as
-    zero.
+    N has independent N(0, sigma^2) entries. The distribution of the noise is the same in every
+    orthonormal basis. Along a new direction q, orthogonal to those published before, q'Wq ~ N(0,
+    sigma^2), and the rest of Wq is N(0, sigma^2 / 2) across all of them; symmetry gives the part
+    along them. So every answer is a combination of published images, and private products are taken
+    with new directions only, each with fresh noise. A column of length one whose remainder
+    orthogonal to these directions is shorter than `_MIN_NEW_NORM` adds none; the remainder counts
+    as zero.
+
+    Args:
+        private: returns the product of the private matrix with an array of shape (size, b).
+        size: number of rows of the matrix.
+        sigma: standard deviation of the entries of N, in the unit of the matrix.
+        rng: draws the noise.
     """
 
     def __init__(
@@ -69,7 +88,14 @@ class SymmetricGaussian:
         self._published = np.empty((2, 16, size))  # directions and their noisy images, as rows
 
     def multiply(self, block: Floats) -> Floats:
-        """Return the product with a block of columns, size x b."""
+        """Return the noisy matrix times a block of columns.
+
+        Args:
+            block: array of shape (size, b).
+
+        Returns:
+            Array of shape (size, b).
+        """
         start = stop = self._count
         for column in block.T:
             stop += self._add_direction(column, stop)
@@ -81,10 +107,10 @@ class SymmetricGaussian:
         return product
 
     def _add_direction(self, column: Floats, count: int) -> bool:
-        """Write down what `count` directions leave of a column; False where that is nothing."""
+        """Store what `count` directions leave of a column; return False if that is nothing."""
         directions = self._published[0, :count]
         q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
-        for _ in range(2):  # once more, as rounding leaves some of them
+        for _ in range(2):  # twice, because rounding leaves a part of them
             q = q - directions.T @ (directions @ q)
             residual_norm = float(np.linalg.norm(q))
             if residual_norm < _MIN_NEW_NORM:
@@ -109,9 +135,14 @@ class SymmetricGaussian:
 
 
 def draw_norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
-    """Independent rows of length d = shape[-1] with density proportional to exp(-||x||_2 / scale).
+    """Draw independent rows of length d with density proportional to exp(-||x||_2 / scale).
 
     The norm is Gamma(d, scale), the direction uniform (Chaudhuri, Monteleoni, Sarwate 2011).
+
+    Args:
+        scale: scale of the noise, in the unit of the answer.
+        shape: shape of the array; its last axis has length d.
+        rng: draws the numbers.
     """
     _refuse_secure_source("noise by the norm of a vector", rng)
     direction = rng.normal(size=shape)
@@ -119,19 +150,27 @@ def draw_norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     return rng.gamma(shape[-1], scale, (*shape[:-1], 1)) * direction
 
 
-_UNIFORM_STEP = 2.0**-53  # of the uniform draws
-_END_WIDTH = 2.0**-40  # how near an end of [0, 1) they are drawn finer
+_UNIFORM_STEP = 2.0**-53  # resolution of uniform draws
+_END_WIDTH = 2.0**-40  # distance from an end of [0, 1) at which they get further digits
 
 
 def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
     """Pass each symbol a through the channel matrix[a, o] = P(output o | input a).
 
-    Inverse-transform sampling, one row of the matrix and one block of symbols at a time; what comes
-    out has the integer type of what goes in, so memory stays that of `symbols`.
-    Draws next to 0 or 1 get further digits, counted from their own end: a chance far below 2^-53
-    (a flip at epsilon = 40) would otherwise be 0, and the output would reveal its input. For that,
-    rare outputs must stand at the ends of a row, as they do beside a single likely one.
-    Bits as bytes are many, and flipped alike take a random byte each.
+    Symbols are sampled by inverse transform, one row of the matrix and one block of symbols at a
+    time; the output has the integer type of the input, so memory stays that of `symbols`. Draws
+    near 0 or 1 get further digits, counted from their own end: otherwise a probability far below
+    2^-53 (a flip at epsilon = 40) would be 0, and the output would reveal its input. For that, rare
+    outputs must stand at the ends of a row, as they do beside a single likely one. Bits given as
+    bytes are numerous, and if both flip alike, each takes one random byte.
+
+    Args:
+        matrix: array of shape (n_inputs, n_outputs), rows of probabilities.
+        symbols: integer array of any shape, inputs.
+        rng: draws the outputs.
+
+    Returns:
+        Array of the shape and type of `symbols`, outputs.
     """
     if isinstance(rng, SecureSource):
         return rng.pass_channel(matrix, symbols)
@@ -152,7 +191,7 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
             draws = np.searchsorted(lower_ends, uniform, side="right")
             low, high = uniform < _END_WIDTH, uniform >= 1 - _END_WIDTH
             if low.any() or high.any():
-                # uniform, also in digits below those of the generator
+                # uniform, also in the digits beyond the generator's resolution
                 digits = _UNIFORM_STEP * np.exp(-rng.standard_exponential(len(uniform)))
                 refined, remainder = uniform + digits, (1 - uniform - _UNIFORM_STEP) + digits
                 draws[low] = np.searchsorted(lower_ends, refined[low], side="right")
@@ -163,10 +202,10 @@ def pass_channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDAr
     return out.reshape(symbols.shape)
 
 
-def _draw_flips(chance: float, count: int, rng: Rng) -> Bools:
-    """Coins that fall with a chance <= 1/2 each: by one random byte, where that decides."""
+def _draw_flips(probability: float, count: int, rng: Rng) -> Bools:
+    """Flip coins of probability <= 1/2 each, by one random byte where that decides."""
     random_bytes = rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]
-    threshold_byte, fraction = divmod(256 * chance, 1.0)
+    threshold_byte, fraction = divmod(256 * probability, 1.0)
     flips = random_bytes < int(threshold_byte)
     tied = np.flatnonzero(random_bytes == int(threshold_byte))
     further = np.array([[1 - fraction, fraction], [0.0, 1.0]])
@@ -175,18 +214,23 @@ def _draw_flips(chance: float, count: int, rng: Rng) -> Bools:
 
 
 def pass_missing_channel(row: Floats, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Ints]:
-    """Pass the symbol 0 of every cell in 0..total-1 that is not in `rated_cells` (sorted) through
-    a row.
+    """Pass the symbol 0 of every cell that is not rated through a row of a channel.
 
-    Returns the cells with another output than 0, sorted, and these outputs.
+    Args:
+        row: array of shape (n_outputs,), P(output | input 0).
+        rated_cells: sorted array of shape (n_rated,), indices of rated cells in 0..total-1.
+        total: how many cells there are, rated or not.
+        rng: draws the outputs.
+
+    Returns:
+        Two arrays of one length: the cells with another output than 0, sorted, and these outputs.
     """
     if isinstance(rng, SecureSource):
         ranks, symbols = rng.pass_zeros(row, total - len(rated_cells))
         return _map_to_free_cells(ranks, rated_cells), symbols
     other_probabilities = row[1:]
-    cells = draw_hits(
-        rated_cells, total, float(other_probabilities.sum()), rng
-    )  # 1 - row[0] would lose its digits
+    # The sum, because 1 - row[0] would lose its digits.
+    cells = draw_hits(rated_cells, total, float(other_probabilities.sum()), rng)
     if not len(cells):
         return cells, np.empty(0, dtype=np.int64)
     return cells, rng.choice(
@@ -194,21 +238,31 @@ def pass_missing_channel(row: Floats, rated_cells: Ints, total: int, rng: Rng) -
     ) + 1
 
 
-def draw_hits(excluded: Ints, total: int, chance: float, rng: Rng) -> Ints:
-    """Each of 0..total-1 that is not in `excluded` (sorted), on its own with that chance; sorted.
+def draw_hits(excluded: Ints, total: int, probability: float, rng: Rng) -> Ints:
+    """Draw each of 0..total-1 that is not excluded with the same probability, independently.
 
-    Walks from hit to hit by geometric gaps, so memory and time go with the hits: the counts in any
-    range are binomial, and the places within it are uniform without replacement.
+    The walk goes from hit to hit by geometric gaps, so memory and time are proportional to the
+    hits: the counts in any range are binomial, and the places within it are uniform without
+    replacement.
+
+    Args:
+        excluded: sorted array of shape (n_excluded,), indices in 0..total-1.
+        total: how many indices there are, excluded or not.
+        probability: with which each index is drawn.
+        rng: draws the hits.
+
+    Returns:
+        Array of shape (n_hits,), sorted indices.
     """
     _refuse_secure_source("a coin for each missing cell", rng)
     n_free = total - len(excluded)
-    if chance <= 0 or n_free <= 0:
+    if probability <= 0 or n_free <= 0:
         return np.empty(0, dtype=np.int64)
     chunks, last = [], -1
     while last < n_free - 1:
-        expected = (n_free - last) * chance
-        gaps = rng.geometric(chance, int(expected + 4 * np.sqrt(expected)) + 8)
-        # far beyond the end anyway, and sums of such gaps would overflow
+        expected = (n_free - last) * probability
+        gaps = rng.geometric(probability, int(expected + 4 * np.sqrt(expected)) + 8)
+        # Larger gaps lie beyond the end anyway, and their sums would overflow.
         positions = last + np.cumsum(np.minimum(gaps, n_free + 1))
         chunks.append(positions[positions < n_free])
         last = int(positions[-1])
@@ -216,30 +270,51 @@ def draw_hits(excluded: Ints, total: int, chance: float, rng: Rng) -> Ints:
 
 
 def _map_to_free_cells(ranks: Ints, excluded: Ints) -> Ints:
-    """The places of the free cells of these ranks among the cells that are not taken."""
-    # the k-th taken place has taken[k] - k free ones before it
+    """Return the indices of the cells that have these ranks among those that are not excluded."""
+    # excluded[k] has excluded[k] - k free cells before it.
     return ranks + np.searchsorted(excluded - np.arange(len(excluded)), ranks, side="right")
 
 
 def flip_coins(weights: Floats, rng: Rng) -> Bools:
-    """Each term on its own with chance 1/w; w >= 1, never where it is infinite."""
+    """Flip a coin of probability 1/w for each term; an infinite weight is never drawn.
+
+    Args:
+        weights: array of shape (n_terms,), w >= 1.
+        rng: draws the coins.
+
+    Returns:
+        Mask of shape (n_terms,), True for terms that are drawn.
+    """
     if isinstance(rng, SecureSource):
         return rng.flip_coins(weights)
     return rng.random(len(weights)) * weights < 1.0
 
 
 def draw_exponential(shape: tuple[int, ...], rng: Rng) -> Floats:
-    """Independent Exp(1) draws, the mixing variables of `draw_gaussian_shares`."""
+    """Draw independent Exp(1) numbers, the mixing variables of `draw_gaussian_shares`.
+
+    Args:
+        shape: shape of the array.
+        rng: draws the numbers.
+    """
     _refuse_secure_source("noise in shares", rng)
     return rng.standard_exponential(shape)
 
 
 def draw_gaussian_shares(scale: float, mixing: Floats, group_sizes: Floats, rng: Rng) -> Floats:
-    """Shares scale sqrt(2 H) C with C ~ N(0, 1/k); mixing: H, shares x d; group_sizes: k, per
-    share.
+    """Draw shares scale sqrt(2 H) C with C ~ N(0, 1/k).
 
-    Over the H ~ Exp(1), the sum of k shares with one H is Laplace(scale); given H it is Gaussian of
+    Over H ~ Exp(1), the sum of k shares with one H is Laplace(scale); given H it is Gaussian of
     variance 2 H scale^2 (Hua, Xia, Zhong 2015).
+
+    Args:
+        scale: scale of the summed noise, in the unit of the answer.
+        mixing: array of shape (n_shares, d), the variable H of each share.
+        group_sizes: array of shape (n_shares,), the number k of shares in the sum of each.
+        rng: draws the numbers C.
+
+    Returns:
+        Array of shape (n_shares, d).
     """
     _refuse_secure_source("noise in shares", rng)
     draws = rng.standard_normal(mixing.shape)
@@ -247,9 +322,18 @@ def draw_gaussian_shares(scale: float, mixing: Floats, group_sizes: Floats, rng:
 
 
 def draw_gamma_shares(scale: float, n_shares: Floats, length: int, rng: Rng) -> Floats:
-    """Shares Gamma(1/k, scale) - Gamma(1/k, scale), one row of `length` for each k in `n_shares`.
+    """Draw shares Gamma(1/k, scale) - Gamma(1/k, scale).
 
     The sum of k of them is Laplace(scale), which is infinitely divisible.
+
+    Args:
+        scale: scale of the summed noise, in the unit of the answer.
+        n_shares: array of shape (n,), the number k of shares that sum to Laplace noise, per row.
+        length: length of a row.
+        rng: draws the numbers.
+
+    Returns:
+        Array of shape (n, length).
     """
     _refuse_secure_source("noise in shares", rng)
     shape = np.broadcast_to(1 / n_shares[:, None], (len(n_shares), length))

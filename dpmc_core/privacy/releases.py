@@ -1,4 +1,4 @@
-"""Release records: a query, how far each change moves it, its noise, and the one way to publish it.
+"""Releases: a query, how far each change moves it, its noise, and the one way to publish it.
 
 Private values leave a mechanism only through `release.publish(value, rng)`.
 """
@@ -25,14 +25,20 @@ from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, make_read
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
-_MAX_DENSE_SIZE = 300  # rows of a symmetric matrix whose noise is drawn at once
+_MAX_DENSE_SIZE = 300  # largest symmetric matrix whose noise is drawn at once
 
 Answer = TypeVar("Answer", bound=Any)
 
 
 @dataclass(frozen=True, eq=False)
 class Publication:
-    """A release at work: the private value that went in and the noisy one that came out."""
+    """One publication of a release.
+
+    Attributes:
+        release: the release.
+        private: the private value before the noise.
+        published: the noisy value, of the same shape.
+    """
 
     release: Release
     private: NDArray[Any]
@@ -40,7 +46,7 @@ class Publication:
 
 
 class _EnoughRecorded(BaseException):
-    """All that a witness waits for has been published; no method may take it for an error."""
+    """A recording has all it waits for; no method may catch this as an error."""
 
 
 _Replay: TypeAlias = Iterator[Publication]
@@ -54,13 +60,20 @@ def record_publications(
     replayed: Iterable[Publication] | None = None,
     max_publications: float = math.inf,
 ) -> Iterator[list[Publication]]:
-    """Collect what goes into and comes out of every release inside the block, in order.
+    """Record what goes into and comes out of every release inside the block, in order.
 
-    For pictures of a mechanism on data one may look at: what is collected is not private.
-    until_queries: queries; once each of them has been answered, the rest of the block is left out.
-    replayed: those of an earlier run, given again in their order whatever is asked, so that two
-    data sets are seen under one history; as much noise is drawn as always. max_publications: after
-    so many publications the rest of the block is left out.
+    The records show a mechanism on data that may be inspected: they are not private.
+
+    Args:
+        until_queries: names of queries; once each of them has been answered, the rest of the block
+            is skipped.
+        replayed: publications of an earlier run, whose published values are given again in their
+            order whatever is asked, so that two data sets are seen under one history; the noise is
+            drawn as always.
+        max_publications: after this many publications the rest of the block is skipped.
+
+    Yields:
+        The list that fills up.
     """
     publications: list[Publication] = []
     replay = None if replayed is None else iter(replayed)
@@ -73,18 +86,25 @@ def record_publications(
 
 
 def is_recording() -> bool:
-    """Whether somebody collects what is published."""
+    """Return whether publications are being recorded."""
     return _recording.get() is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One noisy answer: what is asked, its shape, how often, and how far one change can move it.
+    """One noisy answer.
 
-    `shape` gives the length of each axis, None where it is the number of observed ratings.
-    `sensitivity` is in the norm of the noise: l1 for Laplace, l2 for Gaussian and NormLaplace,
-    the number of changed symbols for channels. A published array of one number per observed rating
-    shows how many there are, so it covers values only.
+    An array with one published number per observed rating shows how many ratings there are, so it
+    covers values only.
+
+    Attributes:
+        query: what is asked, in words.
+        shape: length of each axis of the answer; None for the number of observed ratings.
+        sensitivity: how far each change moves the answer, in the norm of the noise: l1 for Laplace,
+            l2 for Gaussian and NormLaplace, the number of changed symbols for channels. Changes
+            that are left out are unbounded unless another one implies them.
+        times: how often the answer is published.
+        norm: the name of the norm.
     """
 
     query: str
@@ -107,22 +127,33 @@ class Release:
         object.__setattr__(self, "sensitivity", make_read_only(sensitivities))
 
     def loss(self, sensitivity: float) -> Loss:  # noqa: ARG002
-        """What all `times` publications spend on a change that moves the answer so far.
+        """Return the loss of all `times` publications for a change of this sensitivity.
 
-        Infinite until a subclass says what its noise is worth.
+        It is infinite until a subclass says what its noise is worth.
         """
         return Loss(epsilon=math.inf)
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
-        """The log chance of each independent part of an answer, given the value behind it.
+        """Return the log density of each independent part of an answer, given the private value.
 
-        Up to a constant that the value does not change. A part is a number, or a row where the
-        noise of a row is drawn together.
+        It is known up to a constant that the value does not change. A part is a number, or a row if
+        the noise of a row is drawn together.
         """
         raise NotImplementedError
 
     def publish(self, value: ArrayLike, rng: Rng) -> NDArray[Any]:
-        """The noisy answer, of the value's own shape; the only way private values leave `fit`."""
+        """Publish the noisy answer; this is the only way in which private values leave `fit`.
+
+        Args:
+            value: array of the release's shape, the private answer.
+            rng: draws the noise.
+
+        Returns:
+            Array of the same shape.
+
+        Raises:
+            InvalidSetting: if the shape or a value is invalid.
+        """
         raise NotImplementedError
 
     def _check_shape(self, value: NDArray[Any]) -> None:
@@ -135,7 +166,7 @@ class Release:
             raise InvalidSetting(f"shape of '{self.query}'", f"{shape}", value.shape)
 
     def _record(self, private: Any, published: Answer) -> Answer:
-        """The answer to give: what was published, unless a witness has another one."""
+        """Return the answer: the published one, unless a recording replays another."""
         recording = _recording.get()
         if recording is None:
             return published
@@ -151,9 +182,9 @@ class Release:
 
 
 def count_equal_parts(count: float) -> int:
-    """How many equal parts a sensitivity has that counts them: 1 where it is no whole number.
+    """Return into how many equal parts a counting sensitivity splits; 1 if it is no integer.
 
-    The rounding of exact samplers, which raises sensitivities, makes none more.
+    The rounding of exact samplers, which raises sensitivities slightly, does not matter.
     """
     rounded = round(count) if math.isfinite(count) else 0
     return rounded if rounded and abs(count - rounded) <= 1e-9 * rounded else 1
@@ -161,9 +192,11 @@ def count_equal_parts(count: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Additive(Release):
-    """Independent noise of a fixed scale added to a real array.
+    """A release that adds independent noise of a fixed scale to a real array.
 
-    exact_kind: what a `SecureSource` calls this noise; "" where it has no exact sampler.
+    Attributes:
+        scale: scale of the noise, in the unit of the answer.
+        exact_kind: the name of the noise in a `SecureSource`; empty if it has no exact sampler.
     """
 
     scale: float
@@ -175,6 +208,19 @@ class Additive(Release):
         object.__setattr__(self, "scale", float(self.scale))
 
     def publish(self, value: ArrayLike, rng: Rng) -> Floats:
+        """Publish the answer plus noise.
+
+        Args:
+            value: array of the release's shape, finite.
+            rng: draws the noise.
+
+        Returns:
+            Array of the same shape.
+
+        Raises:
+            InvalidSetting: if the shape is wrong or a number is not finite.
+            CannotRelease: if a `SecureSource` has no exact sampler for the noise.
+        """
         array = self._check_finite(value)
         self._check_shape(array)
         check_cancelled()
@@ -188,24 +234,38 @@ class Additive(Release):
         return answer
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
-        """How far apart two answers are in the norm that `sensitivity` is stated in."""
+        """Return the distance of two answers in the norm in which `sensitivity` is stated.
+
+        Args:
+            first: array of the release's shape.
+            second: array of the release's shape.
+        """
         raise NotImplementedError
 
     def sample(self, count: int, rng: Rng) -> Floats:
-        """`count` draws of one coordinate's noise, for pictures."""
+        """Draw the noise of one coordinate `count` times, for plots.
+
+        Args:
+            count: how many numbers to draw.
+            rng: draws the numbers.
+        """
         return self._draw_noise((count,), rng)
 
     def density(self, x: ArrayLike) -> Floats:
-        """Density of one coordinate's noise at x."""
+        """Return the density of one coordinate's noise.
+
+        Args:
+            x: array of any shape, in the unit of the answer.
+        """
         raise NotImplementedError
 
     def at_scale(self, scale: float) -> Self:
-        """The release at a scale read off private data: it certifies nothing."""
+        """Return the release at a scale read off private data, which certifies nothing."""
         return dataclasses.replace(self, scale=scale, sensitivity={})
 
     def _check_finite(self, value: ArrayLike) -> Floats:
         array = np.asarray(value, dtype=float)
-        if not np.isfinite(array).all():  # noise does not hide a NaN or an infinity
+        if not np.isfinite(array).all():  # noise would not hide them
             raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
         return array
 
@@ -215,7 +275,7 @@ class Additive(Release):
         array: Floats,
         rng: Rng,  # noqa: ARG002
     ) -> Floats:
-        """What the noise is added to: the array itself, unless only a part of it is drawn."""
+        """Return what the noise is added to: the array itself, unless only sampled terms count."""
         return array
 
     def _add_exact_noise(self, value: Floats, source: SecureSource) -> Floats:
@@ -231,8 +291,9 @@ class Additive(Release):
 class Laplace(Additive):
     """Coordinate-wise Laplace noise; epsilon = l1 sensitivity / scale.
 
-    disjoint: each rating that changes moves its own number and no other, so k of them are k answers
-    with the sensitivity of one rating.
+    Attributes:
+        disjoint: whether each rating that changes moves its own number and no other, so that k of
+            them are k answers with the sensitivity of one rating.
     """
 
     norm: ClassVar[str] = "l1"
@@ -240,9 +301,16 @@ class Laplace(Additive):
     disjoint: bool = False
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
+        """Return the l1 distance of two answers.
+
+        Args:
+            first: array of the release's shape.
+            second: array of the release's shape.
+        """
         return float(np.abs(np.subtract(first, second, dtype=float)).sum())
 
     def loss(self, sensitivity: float) -> Loss:
+        """Return times x sensitivity / scale as the epsilon of Laplace releases."""
         count = (
             count_equal_parts(sensitivity / self.sensitivity[RATING])
             if self.disjoint and sensitivity
@@ -253,10 +321,16 @@ class Laplace(Additive):
         )
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
+        """Return -|published - private| / scale for each number."""
         log_density: Floats = -np.abs(np.subtract(published, private)) / self.scale
         return log_density
 
     def density(self, x: ArrayLike) -> Floats:
+        """Return exp(-|x| / scale) / (2 scale).
+
+        Args:
+            x: array of any shape, in the unit of the answer.
+        """
         return np.asarray(np.exp(-np.abs(np.divide(x, self.scale))) / (2 * self.scale))
 
     def _draw_noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
@@ -265,7 +339,10 @@ class Laplace(Additive):
 
 @dataclass(frozen=True, kw_only=True)
 class NormLaplace(Additive):
-    """Row noise with density prop. to exp(-||x||_2 / scale); epsilon = summed row l2 / scale."""
+    """Noise of rows with density proportional to exp(-||x||_2 / scale).
+
+    Its epsilon is the l2 sensitivity, summed over rows, divided by the scale.
+    """
 
     norm: ClassVar[str] = "l2, summed over rows"
 
@@ -280,28 +357,45 @@ class NormLaplace(Additive):
         return self.shape[-1] or 1
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
+        """Return the l2 distance of two answers, summed over rows.
+
+        Args:
+            first: array of the release's shape.
+            second: array of the release's shape.
+        """
         return float(np.linalg.norm(np.subtract(first, second, dtype=float), axis=-1).sum())
 
     def loss(self, sensitivity: float) -> Loss:
+        """Return times x sensitivity / scale as the epsilon of pure releases."""
         return Loss.from_pure(PureReleases(sensitivity / self.scale, self.times))
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
+        """Return -||published - private||_2 / scale for each row."""
         log_density: Floats = -np.linalg.norm(np.subtract(published, private), axis=-1) / self.scale
         return log_density
 
     def sample(self, count: int, rng: Rng) -> Floats:
+        """Draw the noise of one coordinate of a row `count` times, for plots.
+
+        Args:
+            count: how many numbers to draw.
+            rng: draws the numbers.
+        """
         return self._draw_noise((count, self.length), rng)[:, 0]
 
     def density(self, x: ArrayLike) -> Floats:
-        """Density at x of one coordinate of a row.
+        """Return the density of one coordinate of a row.
 
         With z = |x|/scale and nu = length/2 it is z^nu K_nu(z) / (scale 2^nu sqrt(pi) Gamma(nu +
         1/2)), K the modified Bessel function of the second kind; length 1 gives the Laplace
-        density. Exact to 1e-6 up to length 400.
+        density. It is exact to 1e-6 up to length 400.
+
+        Args:
+            x: array of any shape, in the unit of the answer.
         """
         nu, z = self.length / 2, np.abs(np.divide(x, self.scale))
         log_front = -nu * math.log(2) - 0.5 * math.log(math.pi) - scipy.special.gammaln(nu + 0.5)
-        # Next to 0, where K_nu overflows for long rows, the series about the limit is as good.
+        # Near 0, where K_nu overflows for long rows, the series about the limit is as accurate.
         near_zero = (
             (nu - 1) * math.log(2) + scipy.special.gammaln(nu) - z * z / (4 * max(nu - 1, 0.5))
         )
@@ -316,33 +410,55 @@ class NormLaplace(Additive):
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Additive):
-    """Coordinate-wise N(0, scale^2); ratio mu = l2 sensitivity / scale."""
+    """Coordinate-wise N(0, scale^2) noise; its ratio is mu = l2 sensitivity / scale."""
 
     norm: ClassVar[str] = "l2"
     exact_kind: ClassVar[str] = "gaussian"
 
     def distance(self, first: ArrayLike, second: ArrayLike) -> float:
+        """Return the l2 distance of two answers.
+
+        Args:
+            first: array of the release's shape.
+            second: array of the release's shape.
+        """
         return float(np.linalg.norm(np.subtract(first, second, dtype=float).ravel()))
 
     def loss(self, sensitivity: float) -> Loss:
+        """Return sqrt(times) x sensitivity / scale as the ratio mu."""
         return Loss(mu=math.sqrt(self.times) * sensitivity / self.scale)
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
+        """Return -((published - private) / scale)^2 / 2 for each number."""
         log_density: Floats = -0.5 * np.square(np.subtract(published, private) / self.scale)
         return log_density
 
     def density(self, x: ArrayLike) -> Floats:
+        """Return exp(-(x / scale)^2 / 2) / (scale sqrt(2 pi)).
+
+        Args:
+            x: array of any shape, in the unit of the answer.
+        """
         unnormalised = np.exp(-0.5 * np.square(np.divide(x, self.scale)))
         return np.asarray(unnormalised / (self.scale * math.sqrt(2 * math.pi)))
 
     def publish_products(
         self, private: Callable[[Floats], Floats], rng: Rng, *, mirrored: bool = False
     ) -> Callable[[Floats], Floats]:
-        """A symmetric matrix, published by its products with blocks of columns.
+        """Publish a symmetric matrix by its products with blocks of columns.
 
-        Of the noise N only what products ask for is drawn, unless the matrix is small, somebody
-        looks, or N has no such law. private: the products of the matrix. mirrored: take the upper
-        triangle of N twice, as routines that read one triangle do, not (N + N')/2.
+        Of the noise N only what the products need is drawn, unless the matrix is small,
+        publications are recorded, the source is secure, or `mirrored` is set.
+
+        Args:
+            private: returns the product of the private matrix with an array of shape (size, b).
+            rng: draws the noise.
+            mirrored: whether the noise is the upper triangle of N twice, as routines that read one
+                triangle take it, instead of (N + N')/2.
+
+        Returns:
+            A function that returns the product of the noisy matrix with an array of shape (size,
+            b).
         """
         size = int(self.shape[0] or 0)
         if mirrored or is_recording() or size <= _MAX_DENSE_SIZE or isinstance(rng, SecureSource):
@@ -358,19 +474,19 @@ class Gaussian(Additive):
 
 @dataclass(frozen=True)
 class Releases:
-    """What a mechanism releases, as the fields of a subclass.
+    """Everything a mechanism releases, as the fields of a subclass.
 
-    A field is a release, None where these settings make none, a group of releases, or a tuple of
-    any of them, one for each round.
+    A field is a release, None if these settings make none, a group of releases, or a tuple of any
+    of them, one for each round.
     """
 
     def __iter__(self) -> Iterator[tuple[str, Release]]:
-        """(name, release) of all of them, in the order of the fields; rounds are numbered."""
+        """Yield (name, release) in the order of the fields; rounds are numbered."""
         for field in dataclasses.fields(self):
             yield from _name_releases(field.name.replace("_", " "), getattr(self, field.name))
 
     def map_releases(self, transform: Callable[[Release], Release]) -> Self:
-        """The same fields with every release put through `transform`."""
+        """Return the same fields with every release transformed."""
         fields = (field.name for field in dataclasses.fields(self))
         return dataclasses.replace(
             self, **{name: _map_releases(getattr(self, name), transform) for name in fields}

@@ -1,4 +1,4 @@
-"""Laplace noise on sums of terms that are drawn: each counts w times with chance 1/w.
+"""Laplace noise on sums of sampled terms: each term counts w times with probability 1/w.
 
 The weights are those of Poisson importance sampling (RYHH24, section IV-C): the expected sum stays.
 """
@@ -20,38 +20,45 @@ from dpmc_core.privacy.releases import Laplace
 from dpmc_core.stopping import check_cancelled
 
 _BISECTIONS = 200
-_MAX_EXPONENT = 700.0  # e to it is a float
+_MAX_EXPONENT = 700.0  # its exponential is still finite
 _MAX_WEIGHT = 2.0**1023  # the largest power of two that is a float
 
 
 def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
-    """The largest weights w >= 1 at which sampling with probability 1/w keeps the loss at epsilon.
+    """Return the largest weights w >= 1 for which sampling with probability 1/w has loss epsilon.
 
-    losses: a >= 0, the privacy loss of each term at weight 1; at weight w it is a w. A term drawn
-    with probability 1/w and then counted w times has the loss ln(1 + (e^{a w} - 1)/w), which is
-    epsilon where (e^{a w} - 1)/w = e^epsilon - 1 (RYHH24, Theorem 2 and Problem 1; its Algorithm 3
-    drops the -1/w). A term with a >= epsilon keeps w = 1; one with a = 0 has no largest weight
-    and gets infinity, so it is never drawn; so does one whose weight no float can hold. By
-    bisection, all terms at once.
+    A term of loss a at weight 1 has the loss a w at weight w. Drawn with probability 1/w and then
+    counted w times, it has the loss ln(1 + (e^{a w} - 1)/w), which is epsilon where (e^{a w} - 1)/w
+    = e^epsilon - 1 (RYHH24, Theorem 2 and Problem 1; its Algorithm 3 drops the -1/w). A term with a
+    >= epsilon keeps w = 1. One with a = 0 has no largest weight and gets infinity, so it is never
+    drawn; so does one whose weight no float can hold. The weights are found by bisection, all terms
+    at once.
+
+    Args:
+        losses: array of any shape, the loss a >= 0 of each term at weight 1.
+        epsilon: the loss that a sampled term may have.
+
+    Returns:
+        Array of the same shape.
     """
     check_number("epsilon", epsilon, above=0)
     a = np.asarray(losses, dtype=float)
     target = _log_expm1(np.asarray(float(epsilon)))
 
-    def too_large(w: Floats) -> Bools:
+    def is_too_large(w: Floats) -> Bools:
         return _log_expm1(a * w) > target + np.log(w)
 
     low = np.ones_like(a)
     high = np.full_like(a, 2.0)
     is_open = (a > 0) & (a < epsilon)
-    while (growing := is_open & (high < _MAX_WEIGHT) & ~too_large(high)).any():
+    while (growing := is_open & (high < _MAX_WEIGHT) & ~is_too_large(high)).any():
         low = np.where(growing, high, low)
         high = np.where(growing, 2.0 * high, high)
-    is_unbounded = (a == 0) | (is_open & ~too_large(high))
+    is_unbounded = (a == 0) | (is_open & ~is_too_large(high))
     for _ in range(_BISECTIONS):
         check_cancelled()
         middle = 0.5 * (low + high)
-        is_above = too_large(middle)
+        is_above = is_too_large(middle)
         high = np.where(is_above, middle, high)
         low = np.where(is_above, low, middle)
         if np.all(high - low <= 1e-14 * high):
@@ -60,10 +67,17 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
 
 
 def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
-    """The privacy loss of each term that is drawn with chance 1/w and counted w times.
+    """Return the privacy loss of each term that is drawn with probability 1/w and counted w times.
 
-    ln(1 + (e^{a w} - 1)/w) (RYHH24, Theorem 2), without overflow; 0 where the loss a at weight 1
-    is 0, and for an infinite weight: that term is never drawn.
+    It is ln(1 + (e^{a w} - 1)/w) (RYHH24, Theorem 2), computed without overflow. It is 0 if a = 0,
+    and for an infinite weight, because that term is never drawn.
+
+    Args:
+        losses: array of any shape, the loss a >= 0 of each term at weight 1.
+        weights: array that broadcasts with it, w >= 1.
+
+    Returns:
+        Array of the broadcast shape.
     """
     a, w = np.broadcast_arrays(np.asarray(losses, float), np.asarray(weights, float))
     amplified: Floats = np.zeros(a.shape)
@@ -80,7 +94,7 @@ def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
 
 
 def _log_expm1(x: Floats) -> Floats:
-    """ln(e^x - 1) without overflow; -inf at 0."""
+    """Return ln(e^x - 1) without overflow; -inf at 0."""
     with np.errstate(divide="ignore"):
         logs: Floats = np.where(
             x > 1.0, x + np.log1p(-np.exp(-x)), np.log(np.expm1(np.minimum(x, 1.0)))
@@ -90,18 +104,19 @@ def _log_expm1(x: Floats) -> Floats:
 
 # --- the release -----------------------------------------------------------------------------
 
-_RELATIVE_LENGTHS = 2.0 ** -np.arange(
-    40
-)  # of terms whose loss is worked out, in the longest one's length
-_SLACK = 1e-9  # relative: what floats lose in a term's length and weight
+# Lengths of the terms whose loss is computed, relative to the longest one.
+_RELATIVE_LENGTHS = 2.0 ** -np.arange(40)
+_SLACK = 1e-9  # relative rounding error of a term's length and weight
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What a `SampledLaplace` is asked: sums of public terms; as an array, these sums.
+    """The query of a `SampledLaplace`: sums of public terms. As an array it is these sums.
 
-    rows: rows x terms, sparse: its stored cells are what each row adds up, once each, whatever
-    their values. terms: of d numbers each.
+    Attributes:
+        rows: sparse matrix of shape (n_rows, n_terms); its stored cells are the terms that each row
+            adds up, once each, whatever their values.
+        terms: array of shape (n_terms, d).
     """
 
     rows: Sparse
@@ -112,12 +127,19 @@ class Sums:
 
     @property
     def lengths(self) -> Floats:
-        """The l1 length of each term."""
+        """The l1 length of each term, of shape (n_terms,)."""
         l1_lengths: Floats = np.abs(self.terms).sum(axis=1)
         return l1_lengths
 
     def sum_terms(self, times: Floats) -> Floats:
-        """The sums with each of the stored cells counted so often."""
+        """Sum the terms with each stored cell counted a number of times.
+
+        Args:
+            times: array of shape (n_stored,), how often each stored cell counts.
+
+        Returns:
+            Array of shape (n_rows, d).
+        """
         from scipy.sparse import csr_array
 
         rows = csr_array((times, self.rows.indices, self.rows.indptr), shape=self.rows.shape)
@@ -126,23 +148,27 @@ class Sums:
 
 @dataclass(frozen=True, kw_only=True)
 class SampledLaplace(Laplace):
-    """Coordinate-wise Laplace noise on sums of terms, each drawn by a coin of its own.
+    """Coordinate-wise Laplace noise on sums of terms, each drawn by its own coin.
 
-    longest: no term's l1 length s is greater. budget: what a term may spend that is not always
-    counted. Always counted, a term has the loss a = s/scale; its weight is the largest w >= 1 with
-    which it spends no more than the budget (see `importance_weights`), and it is drawn with chance
-    1/w. Of a plain array every term counts once.
+    A term that always counts has the loss a = s/scale, with s its l1 length. Its weight is the
+    largest w >= 1 with which it spends no more than the budget (see `importance_weights`), and it
+    is drawn with probability 1/w. In a plain array every term counts once.
 
     Given all other coins, let f be the density of the answer without a term, and g with it, counted
-    w times: g/f is within e^{-aw}..e^{aw}. Where the term comes, drawn with chance q, the density
-    goes from f to (1 - q) f + q g, so it rises by 1 + q (e^{aw} - 1) at most. By its going it rises
-    by 1/(1 - q (1 - e^{-aw})) at most, which is no more: the first times the inverse of the second
-    is 1 + q (1 - q) (e^{aw} + e^{-aw} - 2) >= 1. So either way the term spends
-    ln(1 + q (e^{aw} - 1)) (RYHH24, Theorem 2), and less with a smaller q than 1/w. The average over
-    the other coins keeps the bound, and several terms add up, one after the other.
+    w times: g/f is within e^{-aw}..e^{aw}. If the term comes, drawn with probability q, the density
+    goes from f to (1 - q) f + q g, so it rises by 1 + q (e^{aw} - 1) at most. If it goes, the
+    density rises by 1/(1 - q (1 - e^{-aw})) at most, which is no more: the first times the inverse
+    of the second is 1 + q (1 - q) (e^{aw} + e^{-aw} - 2) >= 1. So either way the term spends ln(1 +
+    q (e^{aw} - 1)) (RYHH24, Theorem 2), and less with a smaller q than 1/w. The average over the
+    other coins keeps the bound, and several terms add up, one after the other.
 
-    sensitivity: in l1, before any is drawn: `longest` for each term that may come or go. A shorter
-    term is drawn rarely, counted more, and spends as much, so only whole multiples are bounds.
+    The sensitivity is in l1, before any term is drawn: `longest` for each term that may come or go.
+    A shorter term is drawn rarely, counted more often, and spends as much, so only whole multiples
+    of `longest` are bounds.
+
+    Attributes:
+        longest: the largest l1 length of a term, in the unit of the answer.
+        budget: the epsilon that a term may spend if it is not always counted.
     """
 
     longest: float
@@ -154,7 +180,7 @@ class SampledLaplace(Laplace):
         check_number(f"budget of a term of '{self.query}'", self.budget, above=0)
         for change, s in self.sensitivity.items():
             terms = max(round(s / self.longest), 1 if s > 0 else 0)
-            excess = s - terms * self.longest  # a hair, where a release counts its rounding
+            excess = s - terms * self.longest  # slightly above 0 if a release counts its rounding
             if not -_SLACK * s <= excess <= 1e-3 * self.longest:
                 raise InvalidSetting(
                     f"sensitivity of '{self.query}' {change.label}",
@@ -163,7 +189,11 @@ class SampledLaplace(Laplace):
                 )
 
     def weights(self, lengths: Floats) -> Floats:
-        """How often a drawn term of each l1 length counts; infinite for one that is never drawn."""
+        """Return how often a sampled term counts; infinite for a term that is never drawn.
+
+        Args:
+            lengths: array of any shape, the l1 length of each term.
+        """
         return importance_weights(lengths / self.scale, self.budget)
 
     @property
@@ -172,7 +202,8 @@ class SampledLaplace(Laplace):
         return _largest_loss(self.longest / self.scale, self.budget)
 
     def loss(self, sensitivity: float) -> Loss:
-        # terms may meet in one row, where several are no independent answers
+        """Return the loss of as many terms as `longest` goes into the sensitivity."""
+        # Terms may lie in one row, so several of them are not independent answers.
         return Loss.from_pure(
             PureReleases(sensitivity / self.longest * self.term_epsilon, self.times)
         )
@@ -193,10 +224,10 @@ class SampledLaplace(Laplace):
 
 @lru_cache(maxsize=1024)
 def _largest_loss(longest: float, budget: float) -> float:
-    """The most that a term of loss 0..longest spends with its weight.
+    """Return the most that a term of loss 0..longest spends with its weight.
 
-    Worked out at the longest one, at one that spends the budget, and at shorter ones: these all
-    spend as much, for their weights solve one equation.
+    It is computed at the longest term, at one that spends the budget, and at shorter ones. These
+    all spend as much, because their weights solve one equation.
     """
     losses = np.append(longest * _RELATIVE_LENGTHS, min(longest, budget))
     return float(amplified_losses(losses, importance_weights(losses, budget)).max())

@@ -18,16 +18,20 @@ class Shares(enum.Enum):
     """How a user's share of Laplace noise is drawn."""
 
     GAUSSIAN = "gaussian"  # as published: the recommender draws H, so it knows the variance
-    GAMMA = "gamma"  # hardened: a difference of Gamma variables, nobody knows more than a share
+    GAMMA = "gamma"  # hardened: a difference of Gamma variables, no one knows more than a share
 
     def check_colluding(self, colluding: int) -> None:
-        """Raise InvalidSetting where such shares cannot do without that many of them."""
+        """Check that such shares can do without that many colluding users.
+
+        Raises:
+            InvalidSetting: if they cannot.
+        """
         if colluding and self is Shares.GAUSSIAN:
             raise InvalidSetting("colluding", "0 with Gaussian shares: use gamma", colluding)
 
 
 def min_group_size(colluding: int) -> int:
-    """The smallest group whose noise can be shared: two, and one honest user more than t."""
+    """Return the size of the smallest group that can share noise: two, with one honest user."""
     return max(2, colluding + 1)
 
 
@@ -35,9 +39,13 @@ def min_group_size(colluding: int) -> int:
 class SharedLaplace(Laplace):
     """Coordinate-wise Laplace noise on the rows of sums over users, drawn by those users.
 
-    shape: rows x d; row j is a sum over the k_j users of group j. colluding: how many users of a
-    group may leave, or tell the rest their shares, with the sum of the other shares still holding
-    full Laplace noise (Gamma shares only: their shape is then 1/(k_j - colluding)).
+    The shape is (n_rows, d); row j is a sum over the k_j users of group j.
+
+    Attributes:
+        shares: how a user's share of the noise is drawn.
+        colluding: how many users of a group may leave, or tell the others their shares, while the
+            sum of the remaining shares still holds full Laplace noise (Gamma shares only: their
+            shape is then 1/(k_j - colluding)).
     """
 
     shares: Shares = Shares.GAUSSIAN
@@ -50,11 +58,18 @@ class SharedLaplace(Laplace):
 
     @property
     def min_sharing_users(self) -> int:
-        """The smallest group whose noise can be shared."""
+        """Size of the smallest group that can share noise."""
         return min_group_size(self.colluding)
 
     def draw_mixing(self, rng: Rng) -> Floats | None:
-        """The recommender's Exp(1) variables H, rows x d; None for Gamma shares."""
+        """Draw the recommender's Exp(1) variables H; None for Gamma shares, which need none.
+
+        Args:
+            rng: draws the numbers.
+
+        Returns:
+            Array of shape (n_rows, d), or None.
+        """
         if self.shares is Shares.GAMMA:
             return None
         rows, length = self._dimensions
@@ -67,10 +82,20 @@ class SharedLaplace(Laplace):
         mixing: Floats | None,
         rng: Rng,
     ) -> Floats:
-        """Each user's own values plus the own share of the noise; shares x d.
+        """Publish each user's values plus that user's share of the noise.
 
-        groups: the row each share belongs to. Raises InvalidSetting for a group that is too small
-        or values that are not finite.
+        Args:
+            values: array of shape (n_shares, d).
+            groups: array of shape (n_shares,), the row to which each share belongs.
+            mixing: array of shape (n_rows, d) from `draw_mixing`; None for Gamma shares.
+            rng: draws the shares of the noise.
+
+        Returns:
+            Array of shape (n_shares, d).
+
+        Raises:
+            InvalidSetting: if a group is too small, an array has the wrong shape, or a value is not
+                finite.
         """
         array = self._check_finite(values)
         rows, length = self._dimensions
@@ -79,12 +104,12 @@ class SharedLaplace(Laplace):
                 f"shape of shares of '{self.query}'", f"({len(groups)}, {length})", array.shape
             )
         sizes = np.bincount(groups, minlength=rows)
-        too_small = np.flatnonzero((sizes > 0) & (sizes < self.min_sharing_users))
-        if len(too_small):
+        small_groups = np.flatnonzero((sizes > 0) & (sizes < self.min_sharing_users))
+        if len(small_groups):
             raise InvalidSetting(
-                f"users who share the noise of row {too_small[0]} of '{self.query}'",
+                f"users who share the noise of row {small_groups[0]} of '{self.query}'",
                 f">= {self.min_sharing_users}",
-                int(sizes[too_small[0]]),
+                int(sizes[small_groups[0]]),
             )
         self._check_shape(np.broadcast_to(0.0, (rows, length)))
         count = sizes[groups].astype(float)

@@ -62,11 +62,17 @@ _ROUNDS = 30  # of EM
 
 
 class Block(NamedTuple):
-    """Some whole rows, each regressed on the features of its items; A = Z'Z + noise precision.
+    """Some whole rows, each regressed on the features of its items.
 
-    rows: where they are. pattern, values: their cells. features: n x d. solved: c x d, A^-1 times
-    the features of each cell; coefficients: k x d. volume: log |A| less that of a row without
-    cells; length k.
+    Attributes:
+        rows: the slice of the k rows.
+        pattern: their cells, c of them.
+        values: shape (c,), the values regressed.
+        features: shape (n, d), of all items.
+        solved: shape (c, d), A^-1 times the features of each cell, A = Z'Z + noise precision of its
+            row.
+        coefficients: shape (k, d).
+        volume: shape (k,), log |A| less that of a row without cells.
     """
 
     rows: slice
@@ -78,7 +84,7 @@ class Block(NamedTuple):
     volume: Floats
 
     def residuals(self) -> Floats:
-        """What the regression leaves of each cell; length c."""
+        """Return what the regression leaves of each cell, shape (c,)."""
         fitted = np.einsum(
             "kj,kj->k",
             self.features.take(self.pattern.items, axis=0),
@@ -88,8 +94,12 @@ class Block(NamedTuple):
         return left
 
     def left_out(self) -> tuple[Floats, Floats]:
-        """Every cell against the regression on the row's other cells: residual, length c, and its
-        coefficients, c x d."""
+        """Regress every cell on the other cells of its row.
+
+        Returns:
+            The residual of each cell, shape (c,), and the coefficients of that regression, shape
+            (c, d).
+        """
         x, own = self.features.take(self.pattern.items, axis=0), self.pattern.users
         leverage = np.einsum("kj,kj->k", x, self.solved)
         residual = self.residuals() / np.maximum(1.0 - leverage, 1e-9)
@@ -104,8 +114,11 @@ class Design(NamedTuple):
     Nothing here looks at two rows at once, so one changed row never changes what another user
     finds, not even in the last bit: sums run along a row, and no product mixes rows.
 
-    features: items x d. precision: d x d, of the coefficients beforehand. noise: variance of the
-    values about the regression. offsets: of the items, what is taken from values first.
+    Attributes:
+        features: shape (n, d), of the items.
+        precision: shape (d, d), the inverse prior covariance of the coefficients.
+        noise: the variance of the values about the regression.
+        offsets: shape (n,), of the items, subtracted from the values first; None: zeros.
     """
 
     features: Floats
@@ -114,21 +127,37 @@ class Design(NamedTuple):
     offsets: Floats | None = None
 
     def coefficients(self, cells: Pattern, values: Floats) -> Floats:
-        """The ridge solution of each row, users x d; zeros for a row without cells."""
+        """Return the ridge solution of each row.
+
+        Args:
+            cells: the rated cells, sorted by user.
+            values: shape (n_cells,).
+
+        Returns:
+            Array of shape (users, d); zeros for a row without cells.
+        """
         found = np.zeros((cells.shape[0], self.features.shape[1]))
         for block in self.blocks(cells, values):
             found[block.rows] = block.coefficients
         return found
 
     def differences(self, cells: Pattern, values: Floats, count: int) -> Floats:
-        """How much users differ, as sums over them; 2 x (count + 1), a user's part in [-1/16, 1].
+        """Sum over users how much their coefficients differ relative to the prior.
 
-        Of a coefficient theta the posterior variance is p times the variance beforehand. Then
-        E theta^2 over that variance is (1 - p)^2 x + p (1 - p) where the true variance is x times
-        the one beforehand: above are sums of theta^2 less p (1 - p) <= 1/4 over MOST, which may be
-        negative, below of (1 - p)^2, for the first `count` coefficients. Last: the mean square of a
-        row about the regression over the noise, and 1. The ratio of the two rows estimates
-        x / MOST.
+        Of a coefficient theta the posterior variance is p times the variance beforehand. Then E
+        theta^2 over that variance is (1 - p)^2 x + p (1 - p) where the true variance is x times the
+        one beforehand: the first row sums theta^2 less p (1 - p) <= 1/4 over MOST, which may be
+        negative, the second (1 - p)^2, for the first `count` coefficients. The last column has the
+        mean square of a row about the regression over the noise, and 1. The ratio of the two rows
+        estimates x / MOST.
+
+        Args:
+            cells: the rated cells, sorted by user.
+            values: shape (n_cells,), in rating points.
+            count: how many of the d coefficients are compared.
+
+        Returns:
+            Array of shape (2, count + 1); each user adds numbers in [-1/16, 1].
         """
         total = np.zeros((2, count + 1))
         for block in self.blocks(cells, values):
@@ -148,9 +177,17 @@ class Design(NamedTuple):
         return total
 
     def worth(self, cells: Pattern, values: Floats, groups: Sequence[slice]) -> Floats:
-        """How much better some features explain each row beside the others: users x groups.
+        """Return how much better some features explain each row beside the others.
 
-        The log odds of slopes on a group against none; 0 for a row without cells.
+        It is the log odds of slopes on a group of features against none.
+
+        Args:
+            cells: the rated cells, sorted by user.
+            values: shape (n_cells,).
+            groups: the columns of each group of features.
+
+        Returns:
+            Array of shape (users, n_groups); 0 for a row without cells.
         """
         found = np.zeros((cells.shape[0], len(groups)))
         for column, group in enumerate(groups):
@@ -165,10 +202,14 @@ class Design(NamedTuple):
         return found
 
     def blocks(self, cells: Pattern, values: Floats) -> Iterator[Block]:
-        """The ridge regression of every row: as many whole rows at once as fit, at least one.
+        """Solve the ridge regression of every row, in blocks of whole rows.
 
         A row with few cells is solved by as many equations as it has cells (the matrix inversion
         lemma). Only the length of a row decides how it is solved.
+
+        Args:
+            cells: the rated cells, sorted by user.
+            values: shape (n_cells,).
         """
         d, prior = len(self.precision), np.linalg.inv(self.noise * self.precision)
         for rows, k, part in cells.iter_chunks(max(1, _BLOCK // d**2)):
@@ -210,11 +251,20 @@ def _along_rows(cells: Pattern, x: Floats, matrices: Floats) -> Floats:
 def weighted_rows(
     cells: Pattern, values: Floats, weights: Floats, norm: float
 ) -> tuple[Floats, Floats]:
-    """The values times weights of unit length in each row, in rows of l2 norm `norm` at most.
+    """Multiply values by weights of unit length in each row, and bring the rows to l2 norm `norm`.
 
-    weights: one per cell, positive. A row shorter than `norm` is stretched, by 1.5 at most. Also
-    each user's gain (length m): sqrt(cells) times the factor over the length of the own weights,
-    so that a cell enters with gain x weight / sqrt(cells).
+    A row shorter than `norm` is stretched, by 1.5 at most. A user's gain is sqrt(cells) times the
+    factor over the length of the own weights, so that a cell enters with gain x weight /
+    sqrt(cells).
+
+    Args:
+        cells: the cells, sorted by user.
+        values: shape (n_cells,).
+        weights: shape (n_cells,), positive.
+        norm: the largest l2 norm of a row, in the unit of the values.
+
+    Returns:
+        The weighted values, shape (n_cells,), and the gains, shape (users,).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         lengths = row_norms(cells, weights)
@@ -232,13 +282,23 @@ def round_statistics(
     share: float,
     norm: float,
 ) -> tuple[Floats, Floats]:
-    """What a round asks of all users: sums over them, of which one user's part is bounded.
+    """Sum over users what a round asks of them; one user's part is bounded.
 
-    The n x (rank + 1) sums: residuals of the regression on the row's other cells, weighted by item,
-    in rows of l2 norm sqrt(1 - share) norm; then residuals about all but
-    taste, times the unit vector of the taste in the row's other cells, sqrt(share) norm. The
-    rank^2 + 2 moments: products u u' of the unit vectors of taste, and the gains of either
-    weighting over MOST, at most 1. Zeros for taste where share is 0.
+    Args:
+        ratings: the users' ratings.
+        items: what is believed of the n items.
+        taste: the directions of taste, None at the start.
+        rank: the number of directions of taste.
+        share: the share of a row's squared length that goes into taste, phi.
+        norm: the l2 norm C of a row, in rating points.
+
+    Returns:
+        Sums of shape (n, rank + 1): residuals of the regression on the row's other cells, weighted
+        by item, in rows of l2 norm sqrt(1 - share) norm; then residuals about all but taste, times
+        the unit vector of the taste in the row's other cells, in rows of norm sqrt(share) norm.
+        Moments of shape (rank^2 + 2,): products u u' of the unit vectors of taste, and the gains of
+        either weighting over MOST, at most 1.
+        All that is about taste is zero where share is 0.
     """
     sums, moments = np.zeros((ratings.public.items, rank + 1)), np.zeros(rank * rank + 2)
     for rows in items.design(taste).blocks(Pattern.from_ratings(ratings), ratings.values):
@@ -260,20 +320,32 @@ def round_statistics(
 
 
 def bounded_gain(gains: Floats) -> float:
-    """The sum of the users' gains over MOST, at most 1 each."""
+    """Return the sum of the users' gains over MOST, at most 1 each.
+
+    Args:
+        gains: shape (users,).
+    """
     return float((np.minimum(gains, MOST) / MOST).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class ItemEffects:
-    """What is believed of the items.
+    """What is believed of the n items.
 
-    mean, doubt: of all users, and its variance, in rating points. raw: length n, the sums of
-    1/sqrt(k) over an item's users as released; noise: the standard deviation they were released
-    with. weights: length n, of an item in a user's row. effects, variances: length n, in rating
-    points and their squares. own: the variances of users' coefficients and ratings, relative to
-    what is usual. features: items x d, what is publicly known of them; slopes: length d, the
-    standard deviations of a user's slopes on it, in widths of the range.
+    Attributes:
+        public: the public facts.
+        mean: of all users, in rating points.
+        doubt: the variance of the mean, in squared rating points.
+        raw: shape (n,), the sums of 1/sqrt(k) over an item's users, as released.
+        noise: the standard deviation of the noise on `raw`.
+        weights: shape (n,), of an item in a user's row.
+        effects: shape (n,), in rating points.
+        variances: shape (n,), of the effects, in squared rating points.
+        own: shape (OWN + 1,), the variances of users' coefficients and ratings, relative to the
+            usual ones.
+        features: shape (n, d), what is publicly known of the items.
+        slopes: shape (d,), the standard deviations of a user's slopes on the features, in widths of
+            the rating range.
     """
 
     public: PublicFacts
@@ -289,8 +361,11 @@ class ItemEffects:
     slopes: Floats = field(kw_only=True)
 
     def most_rated(self, most: int) -> Ints | None:
-        """The items, at most so many, with the largest released counts, in increasing order; None:
-        all items."""
+        """Return at most `most` items with the largest released counts, in increasing order.
+
+        Returns:
+            Array of item indices; None: all items.
+        """
         if self.public.items <= most:
             return None
         return np.sort(np.argsort(-self.raw, kind="stable")[:most])
@@ -305,7 +380,16 @@ class ItemEffects:
         sums_noise: float,
         features: Floats,
     ) -> ItemEffects:
-        """Before any sum of ratings is known: no effects."""
+        """Return what is known before any sum of ratings: no effects.
+
+        Args:
+            public: the public facts.
+            mean: the mean of all users and its variance, in rating points.
+            raw: shape (n,), the released counts.
+            noise: the standard deviation of the noise on them.
+            sums_noise: the standard deviation of the noise on the sums to come, in rating points.
+            features: shape (n, d).
+        """
         n = public.items
         variance = (_EFFECT_SD * public.width) ** 2
         weights = item_weights(
@@ -321,9 +405,13 @@ class ItemEffects:
     def unknown(
         cls, public: PublicFacts, features: Floats, mean: tuple[float, float] | None = None
     ) -> ItemEffects:
-        """Nothing is known but facts, and every item is like any other.
+        """Return what is known without any release: features, and every item is like any other.
 
-        mean: of all users, with its variance; None: the middle of the range.
+        Args:
+            public: the public facts.
+            features: shape (n, d).
+            mean: the mean of all users and its variance, in rating points; None: the middle of the
+                range.
         """
         n = public.items
         mean = mean or mean_of_users(0.0, 0.0, math.inf, public)
@@ -331,23 +419,26 @@ class ItemEffects:
 
     @property
     def counts(self) -> Floats:
-        """Believed counts, all > 0: the posterior mean under a flat prior above zero."""
+        """The believed counts, shape (n,), all above 0: the posterior mean under a flat prior."""
         return posterior_positive_mean(self.raw, self.noise)
 
     @property
     def spread(self) -> float:
-        """Users per unit of count: the average of 1/sqrt(k) over ratings."""
+        """The users per unit of count: the average of 1/sqrt(k) over ratings."""
         return self.public.users / float(self.counts.sum())
 
     @property
     def variance(self) -> float:
-        """What one unit of squared weight adds to the variance of a sum, in squared points."""
+        """What a unit of squared weight adds to a sum's variance, in squared rating points."""
         return self.spread * (_RATING_SD * self.public.width) ** 2
 
     def popularity(self) -> Floats:
-        """The log count about its mean over ratings, of sd one at most, cut at 3; length n.
+        """Return the log count about its mean over ratings, of standard deviation one at most.
 
         Here counts are exponential beforehand: where noise drowns them, no item stands out.
+
+        Returns:
+            Array of shape (n,), cut at 3.
         """
         mean = max(float(self.raw.mean()), self.noise / math.sqrt(len(self.raw)))
         counts = posterior_positive_mean(self.raw - self.noise**2 / mean, self.noise)
@@ -357,10 +448,10 @@ class ItemEffects:
         return found
 
     def design(self, taste: Taste | None = None) -> Design:
-        """The regression of a user's ratings, less mean and item effects.
+        """Return the regression of a user's ratings less mean and item effects.
 
-        Features: 1, popularity, item effect about its mean, public facts about theirs, and the
-        directions of taste.
+        The features are 1, popularity, the item effect about its mean, the public features about
+        theirs, and the directions of taste.
         """
         width, counts = self.public.width, self.counts
         slope, facts = (x - counts @ x / counts.sum() for x in (self.effects, self.features))
@@ -380,19 +471,30 @@ class ItemEffects:
 
 
 class Taste(NamedTuple):
-    """directions: n x r, in rating points; a user's taste is a vector u about which is known that
-    E u u' = moments (r x r, positive definite)."""
+    """Directions in which users' tastes differ.
+
+    Attributes:
+        directions: shape (n, r), in rating points.
+        moments: shape (r, r), positive definite: E u u' of a user's taste u.
+    """
 
     directions: Floats
     moments: Floats
 
 
 def item_weights(counts: Floats, drowned: float) -> Floats:
-    """How much an item counts in a user's row: (N + drowned)^(-1/2); length n.
+    """Return how much an item counts in a user's row: (N + drowned)^(-1/2).
 
-    drowned: noise of the sums over the sd of the effects, the count at which they are equal. Where
-    noise is small, N^(-1/2) leaves the least error over ratings; more for items that it drowns
-    would be wasted. Scaled to mean square one over ratings.
+    Where noise is small, N^(-1/2) leaves the least error over ratings; more for items that it
+    drowns would be wasted. The weights are scaled to mean square one over ratings.
+
+    Args:
+        counts: N, shape (n,).
+        drowned: the noise of the sums over the standard deviation of the effects, the count at
+            which they are equal.
+
+    Returns:
+        Array of shape (n,).
     """
     weights = 1.0 / np.sqrt(counts + drowned)
     return weights / math.sqrt(float(counts @ weights**2) / float(counts.sum()))
@@ -401,10 +503,18 @@ def item_weights(counts: Floats, drowned: float) -> Floats:
 def mean_of_users(
     total: float, count: float, noise: float, public: PublicFacts
 ) -> tuple[float, float]:
-    """The mean of the users' means, in rating points, and its variance, from noisy sums over users.
+    """Estimate the mean of the users' means and its variance from noisy sums over users.
 
-    total: of (mean - middle)/half width; count: of the users with ratings. Both carry noise of the
-    standard deviation given; the mean is taken as spread by a quarter of half the range.
+    The mean has a prior standard deviation of a quarter of half the range.
+
+    Args:
+        total: the noisy sum of (mean - middle) / half width.
+        count: the noisy number of users with ratings.
+        noise: the standard deviation of the noise on both.
+        public: the public facts.
+
+    Returns:
+        The mean in rating points, and its variance in squared rating points.
     """
     count = min(max(count, public.users / 2), public.users)
     found = min(max(total / count, -1.0), 1.0)
@@ -414,7 +524,13 @@ def mean_of_users(
 
 
 def believed_gain(total: float, noise: float, public: PublicFacts) -> float:
-    """The users' average gain from the noisy sum of gains over MOST, shrunk towards the usual."""
+    """Estimate the users' average gain, shrunk towards the usual one.
+
+    Args:
+        total: the noisy sum of gains over MOST.
+        noise: the standard deviation of its noise.
+        public: the public facts.
+    """
     mean, noise = MOST * total / public.users, MOST * noise / public.users
     prior, noisy = (_GAIN_SPREAD * _GAIN) ** 2, noise**2
     found = (mean * prior + _GAIN * noisy) / (prior + noisy)
@@ -423,11 +539,17 @@ def believed_gain(total: float, noise: float, public: PublicFacts) -> float:
 
 
 def with_sums(prior: ItemEffects, sums: Floats, noise: float, gain: float) -> ItemEffects:
-    """The effects, given each item's noisy weighted sum of users' residuals; length n.
+    """Return the effects, given each item's noisy weighted sum of users' residuals.
 
     S_j ~ N(n_j b_j, noise^2 + n_j a_j f spread s^2), n_j = N_j a_j f, about a trend of the effects
     in the log of n_j and in what is publicly known; the spread about the trend, and of the slopes
     on that, by the likelihood.
+
+    Args:
+        prior: what was believed before.
+        sums: S, shape (n,), in rating points.
+        noise: the standard deviation of the noise on S.
+        gain: f, the average gain of the users.
     """
     width = prior.public.width
     reach = prior.counts * prior.weights * gain
@@ -461,9 +583,14 @@ def with_sums(prior: ItemEffects, sums: Floats, noise: float, gain: float) -> It
 def refined(
     prior: ItemEffects, sums: Floats, noise: float, gain: float, share: float
 ) -> ItemEffects:
-    """The effects after noisy weighted sums of residuals about them (a Kalman update).
+    """Return the effects after noisy weighted sums of residuals about them (a Kalman update).
 
-    share: of the squared length of a user's row that went into the sums.
+    Args:
+        prior: what was believed before.
+        sums: shape (n,), in rating points.
+        noise: the standard deviation of the noise on the sums.
+        gain: the average gain of the users.
+        share: the share of the squared length of a user's row that went into the sums.
     """
     root = math.sqrt(share)
     reach = root * prior.counts * prior.weights * gain
@@ -478,7 +605,13 @@ def refined(
 
 
 def with_own(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
-    """How much users differ, from noisy `Design.differences`."""
+    """Return how much users differ, from noisy `Design.differences`.
+
+    Args:
+        prior: what was believed before.
+        sums: shape (2, OWN + 1).
+        noise: the standard deviation of the noise on the sums.
+    """
     above, below = MOST * sums[0], np.maximum(sums[1], 0.0)
     doubt = (MOST * noise / _OWN_SPREAD) ** 2
     found = (above * below + doubt) / (below**2 + doubt)
@@ -486,7 +619,13 @@ def with_own(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
 
 
 def with_worth(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
-    """What facts are worth to users, from noisy sums of `told_apart`: slopes where they tell."""
+    """Return the slopes on public features that help users, from noisy sums of `told_apart`.
+
+    Args:
+        prior: what was believed before.
+        sums: shape (n_features,).
+        noise: the standard deviation of the noise on the sums.
+    """
     users = prior.public.users
     tells = feature_gain_probability(sums / users, noise / users, *_TELLING)
     widths = [columns for _, columns in prior.public.features]
@@ -494,10 +633,13 @@ def with_worth(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
 
 
 def told_apart(ratings: Ratings, items: ItemEffects) -> Floats:
-    """How much more the facts tell users than the same facts dealt to other items would.
+    """Sum over users how much better the features explain ratings than shuffled features do.
 
-    Length: facts. The sum over users of `Design.worth` less its worth after a shuffle of the items
-    that is the same in every run, each in [-1, 1]: 0 on average for facts that tell nothing.
+    It is `Design.worth` less its value after a shuffle of the items that is the same in every run,
+    in [-1, 1] for each user: 0 on average for features that say nothing.
+
+    Returns:
+        Array of shape (n_features,).
     """
     cells, values = Pattern.from_ratings(ratings), ratings.values
     widths = [columns for _, columns in items.public.features]
@@ -511,10 +653,15 @@ def told_apart(ratings: Ratings, items: ItemEffects) -> Floats:
 
 
 def taste_share(items: ItemEffects, clip: float, mu: float) -> float:
-    """The share of a round that goes into taste, by how far it would stand out of the noise.
+    """Return the share of a round that goes into taste, by how far it would stand out of the noise.
 
-    rho = sum of squared counts less their noise, times the squared sd of taste, over the noise of
-    the whole budget mu on rows of norm `clip`. Nothing below 8.
+    rho = sum of squared counts less their noise, times the squared standard deviation of taste,
+    over the noise of the whole budget on rows of norm `clip`. The share is 0 below rho = 8.
+
+    Args:
+        items: what is believed of the items.
+        clip: the l2 norm of a row, in rating points.
+        mu: the whole budget.
     """
     energy = max(float((items.raw**2).sum()) - len(items.raw) * items.noise**2, 0.0)
     rho = energy * (_TASTE_SD * items.public.width * mu / clip) ** 2 / len(items.raw)
@@ -522,7 +669,12 @@ def taste_share(items: ItemEffects, clip: float, mu: float) -> float:
 
 
 def first_taste(items: ItemEffects, random: Floats) -> Taste:
-    """Directions to begin with: popularity, the effects, then those given (n x r, N(0, 1))."""
+    """Return directions to begin with: popularity, the effects, then random ones.
+
+    Args:
+        items: what is believed of the n items.
+        random: shape (n, r), N(0, 1).
+    """
     directions = random.copy()
     spread = max(float(items.effects.std()), 1e-9 * items.public.width)
     start = np.column_stack([items.popularity(), (items.effects - items.effects.mean()) / spread])
@@ -535,10 +687,17 @@ def first_taste(items: ItemEffects, random: Floats) -> Taste:
 def taste_from(
     items: ItemEffects, sums: Floats, noise: float, gain: float, moments: Floats
 ) -> Taste:
-    """Directions of taste from noisy sums of residuals times the users' unit vectors; n x r.
+    """Estimate directions of taste from noisy sums of residuals times the users' unit vectors.
 
     Row j ~ N(n_j K v_j, noise^2 I + n_j f spread s^2 K), n_j = N_j f, where v_j ~ N(0, G) and K =
     moments; G by EM. Directions that noise drowns come out as nothing.
+
+    Args:
+        items: what is believed of the n items.
+        sums: shape (n, r), in rating points.
+        noise: the standard deviation of the noise on the sums.
+        gain: f, the average gain of the users.
+        moments: K, shape (r, r), the mean of u u' over users.
     """
     rank = len(moments)
     values, basis = np.linalg.eigh(0.5 * (moments + moments.T))
@@ -554,10 +713,17 @@ def taste_from(
 
 
 def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
-    """Posterior means of rows v ~ N(0, G), G by EM from prior x I; n x r.
+    """Return posterior means of rows v ~ N(0, G), G by EM from prior x I.
 
-    precisions, targets: n x r x r and n x r, of each row's likelihood exp(t'v - v'Pv/2). Rows that
-    say no more than noise would are shrunk to nothing.
+    Rows that say no more than noise would are shrunk to nothing.
+
+    Args:
+        precisions: P, shape (n, r, r), of each row's likelihood exp(t'v - v'Pv/2).
+        targets: t, shape (n, r).
+        prior: the variance at which EM starts.
+
+    Returns:
+        Array of shape (n, r).
     """
     rank = targets.shape[1]
     spread, least = prior * np.eye(rank), 1e-6 * prior * np.eye(rank)
@@ -576,10 +742,19 @@ def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
 
 
 def noisy_factors(squares: Floats, moments: Floats, noise: float, width: float) -> Floats:
-    """Item factors from noisy normal equations, shrunk by what the noise says; n x r.
+    """Estimate item factors from noisy normal equations, shrunk by what the noise says.
 
-    b_j ~ N(A_j v_j, noise^2 I + s^2 A_j) with A_j = squares (positive semidefinite), b_j = moments,
-    v_j ~ N(0, G), G by EM from I, as users' factors are in rating points; width: of the range.
+    b_j ~ N(A_j v_j, noise^2 I + s^2 A_j) and v_j ~ N(0, G), G by EM from I, as users' factors are
+    in rating points.
+
+    Args:
+        squares: A, shape (n, r, r), positive semidefinite.
+        moments: b, shape (n, r).
+        noise: the standard deviation of the noise on b.
+        width: of the rating range, in rating points.
+
+    Returns:
+        Array of shape (n, r).
     """
     values, basis = np.linalg.eigh(squares)
     values = np.maximum(values, 0.0)
@@ -590,10 +765,17 @@ def noisy_factors(squares: Floats, moments: Floats, noise: float, width: float) 
 
 
 def without_noise(values: Floats, edge: float) -> Floats:
-    """Eigenvalues of a symmetric matrix with the noise taken out; 0 where it drowns them.
+    """Take the noise out of eigenvalues of a symmetric matrix; those that it drowns become 0.
 
-    edge: the largest eigenvalue of the noise alone. Above it sqrt(x^2 - edge^2), which is optimal
-    in Frobenius norm as the matrix grows (Gavish, Donoho 2017, for Wigner noise).
+    Above the edge the result is sqrt(x^2 - edge^2), which is optimal in Frobenius norm as the
+    matrix grows (Gavish, Donoho 2017, for Wigner noise).
+
+    Args:
+        values: shape (k,).
+        edge: the largest eigenvalue of the noise alone.
+
+    Returns:
+        Array of shape (k,).
     """
     above = values > _WOBBLE * edge
     return np.where(above, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
@@ -607,11 +789,20 @@ def taste_of_gram(
     pairs: float,
     columns: Ints | None = None,
 ) -> Taste | None:
-    """Directions of taste from a noisy Gram matrix of the users' residual rows; None: all noise.
+    """Estimate directions of taste from a noisy Gram matrix of the users' residual rows.
 
-    values, vectors: leading eigenpairs of what is off its diagonal: only that tells of taste.
-    edge: the largest eigenvalue of its noise. pairs: the (weighted) number of pairs of ratings in
-    it; they are spread over items as N_j N_k. columns: which items the matrix is about; None: all.
+    Args:
+        items: what is believed of the items.
+        values: shape (k,), leading eigenvalues of what is off its diagonal: only that tells of
+            taste.
+        vectors: shape (n_columns, k), their vectors.
+        edge: the largest eigenvalue of the noise.
+        pairs: the (weighted) number of pairs of ratings in the matrix, spread over items as N_j
+            N_k.
+        columns: shape (n_columns,), the items that the matrix is about; None: all.
+
+    Returns:
+        The taste; None where everything is noise.
     """
     strength = without_noise(values, edge)
     kept = strength > 0

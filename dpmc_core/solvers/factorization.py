@@ -9,7 +9,7 @@ benchmarks", 2021; RYHH24, Eq. 1 and 11). Ratings, from the middle of their publ
 
     L = sum_S (r - p'q)^2 + user_penalty ||P||_F^2 + item_penalty ||Q||_F^2
 
-with ||p_u|| <= 1 where asked for (HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix
+with ||p_u|| <= 1 where it is set (HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix
 Factorization", 2015).
 """
 
@@ -39,16 +39,16 @@ from dpmc_core.solvers.rows import (
 )
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
-_BLOCK_ROWS = 20_000  # gathered rows of factors at once: they stay near the cache
-_START_STD = 0.1  # of the starting item factors around (1, 0, ..., 0), in rating points
-_MAX_NEWTON_ROUNDS = 100  # rounds at most; a handful is usual
+_BLOCK_ROWS = 20_000  # rows of factors gathered at once: they stay near the cache
+_START_STD = 0.1  # of starting item factors around (1, 0, ..., 0), in rating points
+_MAX_NEWTON_ROUNDS = 100  # at most; a handful is usual
 
 
 # --- clicks ----------------------------------------------------------------------------------
 
 
 class PenalisedCells(enum.Enum):
-    """Which cells pull predictions to zero."""
+    """The cells that pull predictions to zero."""
 
     ALL = "all"  # every cell (iALS)
     MISSING = "missing"  # cells that were not observed (the complementary loss of RYHH24)
@@ -56,11 +56,14 @@ class PenalisedCells(enum.Enum):
 
 @dataclass(frozen=True)
 class ImplicitLoss:
-    """The weights of the loss.
+    """The weights of the loss of clicks.
 
-    alpha: weight of the cells that pull to zero, >= 0. regularisation: lambda. frequency: a row
-    with k ones among n cells is ridged by lambda (k + alpha n), or lambda (k + alpha (n - k)) over
-    missing cells; without it by lambda alone.
+    Attributes:
+        alpha: the weight of the cells that pull to zero, at least 0.
+        regularisation: lambda, the weight of the ridge.
+        penalised_cells: which cells pull to zero.
+        frequency: whether a row with k ones among n cells has the ridge lambda (k + alpha n), or
+            lambda (k + alpha (n - k)) over missing cells; otherwise it has the ridge lambda.
     """
 
     alpha: float
@@ -69,7 +72,15 @@ class ImplicitLoss:
     frequency: bool = True
 
     def ridge(self, counts: Ints, n_cells: int) -> Floats:
-        """The ridge of rows with that many ones among `n_cells` cells."""
+        """Return the ridge of each row.
+
+        Args:
+            counts: shape (k,), the number of ones of each row.
+            n_cells: the number of cells of a row.
+
+        Returns:
+            Array of shape (k,).
+        """
         if not self.frequency:
             return np.full(len(counts), float(self.regularisation))
         n_penalised = n_cells if self.penalised_cells is PenalisedCells.ALL else n_cells - counts
@@ -77,11 +88,17 @@ class ImplicitLoss:
 
     @property
     def observed_weight(self) -> float:
-        """Weight of an observed cell's p p' beyond alpha times the Gram matrix of all rows."""
+        """The weight of an observed cell's p p' beyond alpha times the Gram matrix of all rows."""
         return 1.0 if self.penalised_cells is PenalisedCells.ALL else 1.0 - self.alpha
 
     def value(self, matrix: Sparse, left: Floats, right: Floats) -> float:
-        """The loss, without a users x items array."""
+        """Return the loss, without building a users x items array.
+
+        Args:
+            matrix: the ones, shape (m, n).
+            left: shape (m, d).
+            right: shape (n, d).
+        """
         m, n = matrix.shape
         observed = Pattern.from_matrix(matrix).sample_product(left, right)
         fit_term = np.sum((observed - 1.0) ** 2)
@@ -108,7 +125,11 @@ def check_interactions(ratings: Ratings) -> None:
 
 
 def binary_matrix(ratings: Ratings) -> Sparse:
-    """The interactions as a users x items matrix of ones. Raises BadRatings for other values."""
+    """Return the interactions as a matrix of ones, shape (users, items).
+
+    Raises:
+        BadRatings: a rating is not 1.
+    """
     check_interactions(ratings)
     return ratings.matrix
 
@@ -116,11 +137,23 @@ def binary_matrix(ratings: Ratings) -> Sparse:
 def solve_implicit_rows(
     matrix: Sparse, column_factors: Floats, loss: ImplicitLoss, *, single: bool = False
 ) -> Floats:
-    """The minimising factors of every row of `matrix` (r x c), given those of its columns (c x d).
+    """Return the factors of every row that minimise the loss, given the factors of the columns.
 
-    p = A^-1 sum_I q with A = w sum_I q q' + alpha Q'Q + ridge I, w the loss's `own_weight`. single:
-    gather and solve in single precision, about twice as fast and good to six digits or so. Raises
-    InvalidSetting where the ridge drowns in rounding, so that A has no inverse.
+    They are p = A^-1 sum_I q with A = w sum_I q q' + alpha Q'Q + ridge I, where I are the row's
+    ones and w is the loss's `observed_weight`.
+
+    Args:
+        matrix: the ones, shape (r, c).
+        column_factors: Q, shape (c, d).
+        loss: the weights of the loss.
+        single: whether to gather and solve in single precision, about twice as fast and good to six
+            digits or so.
+
+    Returns:
+        Array of shape (r, d).
+
+    Raises:
+        InvalidSetting: the ridge drowns in rounding, so that A has no inverse.
     """
     from scipy.linalg import solve
 
@@ -153,6 +186,7 @@ def _solve_each_row(
     penalties: Floats,
     dtype: type[np.floating],
 ) -> Floats:
+    """Solve the rows in blocks of similar length, on a few threads."""
     # Short rows are filled up with a last factor, which is zero.
     factors = np.vstack([column_factors, np.zeros((1, column_factors.shape[1]))]).astype(dtype)
     gram, penalties = gram.astype(dtype), penalties.astype(dtype)
@@ -175,7 +209,7 @@ def _solve_each_row(
     # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for _ in pool.map(solve_block, reversed(list(group_rows_by_length(counts, _BLOCK_ROWS)))):
-            check_cancelled()  # what is not begun by then is not done
+            check_cancelled()  # blocks that have not begun by then are dropped
     return solutions
 
 
@@ -183,7 +217,12 @@ def _solve_each_row(
 
 
 class RatingMatrices(NamedTuple):
-    """Deviations of ratings from the middle of their range, by user and, transposed, by item."""
+    """Deviations of ratings from the middle of their range, in rating points.
+
+    Attributes:
+        by_user: shape (users, items).
+        by_item: shape (items, users), its transpose.
+    """
 
     by_user: Sparse
     by_item: Sparse
@@ -191,7 +230,7 @@ class RatingMatrices(NamedTuple):
 
 @mechanism
 class LeastSquaresMF:
-    """Settings of the factorization, and its two half steps."""
+    """The settings of a least-squares factorization of ratings, and its two half steps."""
 
     rank: int = setting(3, "length of a factor", at_least=1, at_most=200)
     user_penalty: float = setting(4.0, "ridge penalty on user factors", above=0, at_most=1e6)
@@ -200,36 +239,78 @@ class LeastSquaresMF:
     unit_ball: bool = setting(True, "hold each user's factors within length 1")
 
     def build_matrices(self, ratings: Ratings) -> RatingMatrices:
-        """The ratings, both ways round."""
+        """Return the ratings by user and by item."""
         entries = Pattern.from_ratings(ratings)
         deviations = ratings.values - ratings.public.middle
         return RatingMatrices(entries.build_matrix(deviations), entries.build_transpose(deviations))
 
     def normal_equation_terms(self, rows: Sparse, factors: Floats) -> tuple[Floats, Floats]:
-        """sum f f' (k x d x d, or d x d shared by all) and sum r f (k x d) of each of k rows."""
+        """Return sum f f' and sum r f of each row, over the row's stored entries.
+
+        Args:
+            rows: shape (k, n), the ratings r of each row.
+            factors: f, shape (n, d), of the columns.
+
+        Returns:
+            Squares of shape (k, d, d), or (d, d) where all rows share them, and moments of shape
+            (k, d).
+        """
         return normal_equations(rows, factors)
 
     def draw_item_factors(self, n_items: int, rng: Rng) -> Floats:
-        """Data-free starting item factors: near (1, 0, ..., 0), so a first fit finds the means."""
+        """Draw starting item factors near (1, 0, ..., 0), so that a first fit finds the means.
+
+        Args:
+            n_items: the number of items.
+            rng: the generator of the run.
+
+        Returns:
+            Array of shape (n_items, rank).
+        """
         start = draw_random_factors(n_items, self.rank, rng, _START_STD)
         start[:, 0] += 1.0
         return start
 
     def fit_users(self, matrices: RatingMatrices, item_factors: Floats) -> Floats:
-        """Every user's own factors given those of the items; zeros without ratings."""
+        """Fit every user's factors given those of the items.
+
+        Args:
+            matrices: the ratings.
+            item_factors: shape (items, rank).
+
+        Returns:
+            Array of shape (users, rank); zeros for a user without ratings.
+        """
         squares, moments = self.normal_equation_terms(matrices.by_user, item_factors)
         if not self.unit_ball:
             return solve_ridge(squares, moments, self.user_penalty)
         return minimise_in_ball(squares + self.user_penalty * np.eye(self.rank), 2 * moments, 1.0)
 
     def fit_items(self, matrices: RatingMatrices, user_factors: Floats) -> Floats:
-        """Every item's factors given those of the users; zeros without ratings."""
+        """Fit every item's factors given those of the users.
+
+        Args:
+            matrices: the ratings.
+            user_factors: shape (users, rank).
+
+        Returns:
+            Array of shape (items, rank); zeros for an item without ratings.
+        """
         return solve_ridge(
             *self.normal_equation_terms(matrices.by_item, user_factors), self.item_penalty
         )
 
     def alternate(self, matrices: RatingMatrices, rng: Rng) -> Iterator[tuple[Floats, Floats]]:
-        """(user factors, item factors) after each alternation, the users' fitted last."""
+        """Alternate between items and users, and yield both factors after each alternation.
+
+        Args:
+            matrices: the ratings.
+            rng: draws the starting item factors.
+
+        Yields:
+            User factors of shape (users, rank), fitted last, and item factors of shape (items,
+            rank).
+        """
         user_factors = self.fit_users(
             matrices, self.draw_item_factors(matrices.by_item.shape[0], rng)
         )
@@ -241,7 +322,13 @@ class LeastSquaresMF:
     def objective(
         self, matrices: RatingMatrices, user_factors: Floats, item_factors: Floats
     ) -> float:
-        """The value that the alternation brings down."""
+        """Return the value that the alternation minimises.
+
+        Args:
+            matrices: the ratings.
+            user_factors: shape (users, rank).
+            item_factors: shape (items, rank).
+        """
         fitted = Pattern.from_matrix(matrices.by_user).sample_product(user_factors, item_factors)
         error_term = self.squared_error(matrices.by_user.data, fitted, user_factors, item_factors)
         ridge_term = self.user_penalty * np.square(user_factors).sum()
@@ -254,7 +341,14 @@ class LeastSquaresMF:
         user_factors: Floats,  # noqa: ARG002
         item_factors: Floats,  # noqa: ARG002
     ) -> Any:
-        """The sum of squared errors; fitted: on the stored cells."""
+        """Return the sum of squared errors.
+
+        Args:
+            values: shape (n_entries,), the stored ratings.
+            fitted: shape (n_entries,), the predictions of them.
+            user_factors: shape (users, rank).
+            item_factors: shape (items, rank).
+        """
         return np.square(values - fitted).sum()
 
 
@@ -265,7 +359,11 @@ _RANDOM = "random:"
 
 @dataclass(frozen=True)
 class PublicUserFactors:
-    """Where public user factors come from: a .npy file of users x rank, or 'random:SEED'."""
+    """The source of public user factors.
+
+    Attributes:
+        source: a .npy file of users x rank numbers, or 'random:SEED'.
+    """
 
     source: str
 
@@ -274,7 +372,11 @@ class PublicUserFactors:
 
     @classmethod
     def parse(cls, text: str) -> PublicUserFactors:
-        """Raises InvalidSetting for text that names neither."""
+        """Read the text form.
+
+        Raises:
+            InvalidSetting: the text names neither a .npy file nor a seed.
+        """
         seed = text.removeprefix(_RANDOM)
         if seed != text and not seed.isdecimal():
             raise InvalidSetting("user_factors", "random:SEED with a whole-numbered SEED", text)
@@ -283,7 +385,14 @@ class PublicUserFactors:
         return cls(text)
 
     def load(self, n_users: int, rank: int) -> Floats:
-        """users x rank, rows cut to length 1. Raises InvalidSetting where the file does not fit."""
+        """Return the user factors, with rows scaled to length 1 at most.
+
+        Returns:
+            Array of shape (n_users, rank).
+
+        Raises:
+            InvalidSetting: the file cannot be read or has another shape.
+        """
         if self.source.startswith(_RANDOM):
             return _random_directions(n_users, rank, int(self.source.removeprefix(_RANDOM)))
         try:
@@ -316,12 +425,20 @@ def _random_directions(n_users: int, rank: int, seed: int) -> Floats:
 
 
 def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats:
-    """argmin x'A x - b'x over ||x||_2 <= radius, for each of n problems.
+    """Return argmin x'A x - b'x over ||x||_2 <= radius for each of k problems.
 
-    quadratic: n x d x d, or d x d shared by all; only its symmetric part matters, and it may be
-    indefinite. linear: n x d. Returns n x d. The minimiser solves (A + nu I) x = b/2 with
-    nu >= max(0, -smallest eigenvalue) and nu > 0 only on the sphere (More, Sorensen, "Computing a
-    trust region step", 1983); nu is the root of the secular equation ||x(nu)|| = radius.
+    The minimiser solves (A + nu I) x = b/2 with nu >= max(0, -smallest eigenvalue) and nu > 0 only
+    on the sphere (More, Sorensen, "Computing a trust region step", 1983); nu is the root of the
+    secular equation ||x(nu)|| = radius.
+
+    Args:
+        quadratic: A, shape (k, d, d), or (d, d) where all problems share it; only its symmetric
+            part matters, and it may be indefinite.
+        linear: b, shape (k, d).
+        radius: the radius of the ball.
+
+    Returns:
+        Array of shape (k, d).
     """
     symmetric = 0.5 * (quadratic + np.swapaxes(quadratic, -1, -2))
     values, vectors = call_cancellable(np.linalg.eigh, symmetric)
@@ -336,7 +453,7 @@ def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats
 
 
 def _minimise_in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
-    """The minimiser in the eigenbasis: values n x d ascending, beta = V'b/2 n x d.
+    """Minimise in the eigenbasis; values: (k, d), ascending; beta = V'b/2: (k, d).
 
     Where the smallest value is negative, values are counted from it and nu from its opposite: in
     the nearly hard case nu + smallest is too small to be left over from a difference. Newton's

@@ -1,4 +1,8 @@
-"""Linear algebra on observed cells: sampled products, leading singular triplets, l1 threshold."""
+"""Linear algebra on observed entries: sampled products, singular triplets, eigenpairs.
+
+In shapes, m is the number of rows, n the number of columns and n_entries the number of observed
+pairs, sorted by row.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +25,27 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
 
-_BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
-_CHUNK_ENTRIES = 50_000  # cells of whole rows that are worked on at once: they stay in the cache
-LARGE_CHUNK = 20 * _CHUNK_ENTRIES  # where a part costs as much as a column for every item
-_PASSES = 40  # of subspace iteration; it needs a few
-_MIN_FILTER_DEGREE = 4  # degree of filtering after which random columns show every larger value
+_BLOCK_CELLS = 2_000_000  # dense cells of one block of rows: 16 MB
+_CHUNK_ENTRIES = 50_000  # entries of whole rows that are processed at once: they stay in the cache
+LARGE_CHUNK = 20 * _CHUNK_ENTRIES  # where a chunk costs as much as a column for every item
+_PASSES = 40  # of subspace iteration at most; it needs a few
+_MIN_FILTER_DEGREE = 4  # degree of the filter after which random columns show every larger value
 _GATHER_BELOW = 0.005  # density under which gathering rows beats blocked dense products
-_MAX_DENSE_ROWS = 60  # rows of a matrix whose eigenvectors are all found at once
-_KRYLOV_VECTORS = (
-    40  # vectors of a search for eigenvectors: where noise drowns them 20 take twice as long
-)
-_INITIAL_EIGENPAIRS = 8  # eigenpairs asked for at first
+_MAX_DENSE_ROWS = 60  # rows of a matrix whose eigenvectors are all computed at once
+# Vectors of a search for eigenvectors: where noise drowns them, 20 take twice as long.
+_KRYLOV_VECTORS = 40
+_INITIAL_EIGENPAIRS = 8  # eigenpairs computed at first
 
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The observed cells of a matrix, sorted by row: items[k], row starts indptr."""
+    """The observed entries of a matrix, sorted by row.
+
+    Attributes:
+        items: shape (n_entries,), the column of each entry.
+        indptr: shape (m + 1,); the entries of row i are indptr[i] to indptr[i + 1].
+        shape: (m, n).
+    """
 
     items: Index
     indptr: Ints
@@ -44,50 +53,77 @@ class Pattern:
 
     @classmethod
     def from_ratings(cls, ratings: Ratings) -> Pattern:
+        """Return the (user, item) pairs that are rated."""
         return cls(ratings.items, ratings.indptr, ratings.shape)
 
     @classmethod
     def from_matrix(cls, matrix: Sparse) -> Pattern:
-        """The stored cells of a row-compressed matrix."""
+        """Return the stored entries of a row-compressed matrix."""
         items = matrix.indices.astype(np.int32, copy=False)
         indptr = matrix.indptr.astype(np.int64)
         return cls(items, indptr, matrix.shape)
 
     @cached_property
     def counts(self) -> Ints:
-        """How many cells each row has."""
+        """The number of entries of each row, shape (m,)."""
         return np.diff(self.indptr)
 
     @cached_property
     def users(self) -> Index:
-        """The row of each cell."""
+        """The row of each entry, shape (n_entries,)."""
         row_indices: Index = self.expand_rows(np.arange(self.shape[0], dtype=np.int32))
         return row_indices
 
     def expand_rows(self, row_values: Any) -> Any:
-        """At each cell the number of its row, of one a row."""
+        """Repeat each row's value at the row's entries.
+
+        Args:
+            row_values: shape (m,).
+
+        Returns:
+            Array of shape (n_entries,).
+        """
         return np.repeat(row_values, self.counts)
 
     @cached_property
     def _item_order(self) -> tuple[Ints, Ints]:
+        """The entries sorted by column, and where each column starts."""
         order = np.argsort(self.items, kind="stable")
         counts = np.bincount(self.items, minlength=self.shape[1])
         return order, np.concatenate(([0], np.cumsum(counts)))
 
     def select_columns(self, columns: Ints) -> tuple[Pattern, Bools]:
-        """The cells of some columns (increasing), counted anew, and which cells those are."""
+        """Return the entries of some columns, which are renumbered from 0.
+
+        Args:
+            columns: shape (n_columns,), in increasing order.
+
+        Returns:
+            The pattern of these columns, and a mask of shape (n_entries,) of the entries it has.
+        """
         mask = np.isin(self.items, columns)
         selected = self.select_entries(mask)
         items = np.searchsorted(columns, selected.items).astype(np.int32)
         return Pattern(items, selected.indptr, (self.shape[0], len(columns))), mask
 
     def select_entries(self, mask: Bools) -> Pattern:
-        """Some of the cells."""
+        """Return some of the entries, in a pattern of the same shape.
+
+        Args:
+            mask: shape (n_entries,).
+        """
         indptr = np.concatenate(([0], np.cumsum(mask)))[self.indptr]
         return Pattern(self.items[mask], indptr, self.shape)
 
     def build_matrix(self, values: Floats) -> Sparse:
-        """The sparse matrix with these values on the observed cells."""
+        """Return the row-compressed matrix with these values at the observed entries.
+
+        Args:
+            values: shape (n_entries,).
+
+        Returns:
+            Sparse array of shape (m, n).
+        """
         from scipy.sparse import csr_array
 
         starts = self.indptr
@@ -96,17 +132,28 @@ class Pattern:
         return csr_array((values, self.items, starts), shape=self.shape)
 
     def build_transpose(self, values: Floats) -> Sparse:
-        """Its transpose, also row-compressed, because CSR products run along rows."""
+        """Return the transpose of `build_matrix`, row-compressed, as products run along rows.
+
+        Args:
+            values: shape (n_entries,).
+
+        Returns:
+            Sparse array of shape (n, m).
+        """
         order, indptr = self._item_order
         return Pattern(self.users[order], indptr, self.shape[::-1]).build_matrix(values[order])
 
     def iter_chunks(
         self, max_entries: int = _CHUNK_ENTRIES, *, dense: bool = False
     ) -> Iterator[tuple[slice, slice, Pattern]]:
-        """Whole rows, as many at once as have `max_entries` cells, at least one: rows, cells,
-        pattern.
+        """Iterate over chunks of whole rows with at most `max_entries` entries, or of one row.
 
-        dense: as many as have a small dense form instead.
+        Args:
+            max_entries: the largest number of entries, and of rows, of a chunk.
+            dense: whether a chunk has as many rows as have a small dense form instead.
+
+        Yields:
+            The slice of the rows, the slice of their entries, and the pattern of the chunk.
         """
         (m, n), start, indptr = self.shape, 0, self.indptr
         while start < m:
@@ -122,9 +169,15 @@ class Pattern:
             start = stop
 
     def sample_product(self, left: Floats, right: Floats, out: Floats | None = None) -> Floats:
-        """(left @ right') on the observed cells; left: rows x r, right: columns x r.
+        """Return the entries of left @ right' at the observed pairs.
 
-        out: an array that the answer may take the place of.
+        Args:
+            left: shape (m, d).
+            right: shape (n, d).
+            out: shape (n_entries,), an array that the result may overwrite; None: a new one.
+
+        Returns:
+            Array of shape (n_entries,).
         """
         if len(self.items) < _GATHER_BELOW * self.shape[0] * self.shape[1]:
             return Factors(left, right).predict(self.users, self.items)
@@ -135,7 +188,13 @@ class Pattern:
 
 
 class Triplets(NamedTuple):
-    """Leading singular triplets: left: m x b, values: b (descending), right: n x b."""
+    """Leading singular triplets.
+
+    Attributes:
+        left: shape (m, b), left singular vectors.
+        values: shape (b,), singular values in descending order.
+        right: shape (n, b), right singular vectors.
+    """
 
     left: Floats
     values: Floats
@@ -143,20 +202,22 @@ class Triplets(NamedTuple):
 
     @property
     def rank(self) -> int:
+        """The number of triplets."""
         return len(self.values)
 
     @property
     def T(self) -> Triplets:
+        """The triplets of the transpose."""
         return Triplets(*self[::-1])
 
     def dot(self, other: Triplets) -> float:
-        """Frobenius inner product."""
+        """Return the Frobenius inner product with another matrix of triplets."""
         products = (self.left.T @ other.left) * (self.right.T @ other.right)
         return float(self.values @ products @ other.values)
 
 
 def frobenius_distance(a: Any, b: Any) -> float:
-    """||A - B||_F of two matrices of one kind, known by their inner products."""
+    """Return ||A - B||_F of two matrices of one type, from their inner products."""
     return math.sqrt(max(0.0, a.dot(a) - 2 * a.dot(b) + b.dot(b)))
 
 
@@ -166,8 +227,12 @@ MatrixProduct = Callable[[Floats], Floats]
 class Operator(NamedTuple):
     """A matrix A known by its products.
 
-    multiply: A @ block, block: columns x b. multiply_transposed: A' @ block, block: rows x b. gram:
-    the smaller one of A'A and AA' where it is at hand; where they are of a size A'A.
+    Attributes:
+        shape: (m, n).
+        multiply: maps a block of shape (n, b) to A @ block of shape (m, b).
+        multiply_transposed: maps a block of shape (m, b) to A' @ block of shape (n, b).
+        gram: the smaller one of A'A and AA' where it has been computed, A'A for a square A; else
+            None.
     """
 
     shape: tuple[int, ...]
@@ -177,12 +242,17 @@ class Operator(NamedTuple):
 
     @property
     def T(self) -> Operator:
+        """The transpose."""
         gram_matrix = None if len({*self.shape}) == 1 else self.gram
         return Operator(self.shape[::-1], self.multiply_transposed, self.multiply, gram_matrix)
 
 
 def dense_operator(matrix: Floats) -> Operator:
-    """A whole matrix."""
+    """Return the operator of a dense matrix, with its Gram matrix.
+
+    Args:
+        matrix: shape (m, n).
+    """
     wide_matrix = min(matrix.T, matrix, key=len)
     return Operator(
         matrix.shape, matrix.__matmul__, matrix.T.__matmul__, wide_matrix @ wide_matrix.T
@@ -190,7 +260,14 @@ def dense_operator(matrix: Floats) -> Operator:
 
 
 def low_rank_plus_sparse(left: Floats, right: Floats, pattern: Pattern, values: Floats) -> Operator:
-    """left @ right' + the sparse matrix `values` on a pattern."""
+    """Return the operator of left @ right' plus a sparse matrix.
+
+    Args:
+        left: shape (m, d).
+        right: shape (n, d).
+        pattern: where the sparse matrix has values.
+        values: shape (n_entries,).
+    """
     sparse = pattern.build_matrix(values)
     return Operator(
         pattern.shape,
@@ -200,9 +277,13 @@ def low_rank_plus_sparse(left: Floats, right: Floats, pattern: Pattern, values: 
 
 
 def l1_threshold(values: Floats, radius: float) -> float:
-    """The theta >= 0 with sum max(values - theta, 0) = radius, or 0 if the sum is within it.
+    """Return the theta >= 0 with sum max(values - theta, 0) = radius; 0 if their sum is smaller.
 
-    values: non-negative, descending (Duchi, Shalev-Shwartz, Singer, Chandra 2008).
+    See Duchi, Shalev-Shwartz, Singer, Chandra (2008).
+
+    Args:
+        values: shape (k,), non-negative, in descending order.
+        radius: the largest sum allowed, in the unit of the values.
     """
     if values.sum() <= radius:
         return 0.0
@@ -211,9 +292,10 @@ def l1_threshold(values: Floats, radius: float) -> float:
 
 
 def dense_triplets(operator: Operator) -> Triplets:
-    """All singular triplets through the Gram matrix of the smaller side: the checked fallback.
+    """Compute all singular triplets through the Gram matrix of the smaller side.
 
-    Values under about 1e-8 of the largest are not resolved; a threshold never sits that low.
+    This is the fallback that always works. Values under about 1e-8 of the largest are not resolved;
+    a threshold never sits that low.
     """
     m, n = operator.shape
     if m > n:
@@ -234,15 +316,25 @@ def leading_triplets(
     tolerance: float,
     rng: Rng,
 ) -> Triplets | None:
-    """Leading singular triplets by Chebyshev-filtered subspace iteration (Zhou, Saad et al. 2006).
+    """Compute leading singular triplets by Chebyshev-filtered subspace iteration.
 
-    start: k x b block to begin from, k = the smaller side of the operator (a previous answer's
-    vectors of that side make it quick). enough(values) says how many leading triplets matter; the
-    block grows until the smallest value in it does not: none outside it does then, unless the
-    random columns in it miss one, which has no real chance once they are filtered. Until then they
-    are not believed: an invariant start leaves no residual, whatever it misses.
-    tolerance: bound on the Frobenius norm of the residuals of those that matter.
-    None when the block would pass half of the smaller side: a full decomposition is then cheaper.
+    See Zhou, Saad et al. (2006). The block grows until the smallest value in it is not needed: none
+    outside it is then, unless the random columns in it miss one, which has no real chance once they
+    are filtered. Until then its values are not accepted: an invariant start leaves no residual,
+    whatever it misses.
+
+    Args:
+        operator: the matrix.
+        start: shape (k, b), the block to begin from, k the smaller side of the operator; vectors of
+            that side from a previous search make this one quick.
+        count_needed: how many of the leading triplets are needed, given singular values in
+            descending order.
+        tolerance: bound on the Frobenius norm of the residuals of the needed triplets.
+        rng: draws the random columns.
+
+    Returns:
+        The needed triplets; None where the block would pass half of the smaller side, because a
+        full decomposition is cheaper then.
     """
     m, n = operator.shape
     if m < n:
@@ -250,7 +342,7 @@ def leading_triplets(
         return transposed_triplets and transposed_triplets.T
     width = start.shape[1]
     basis = _append_random_columns(start, min(max(8, width + 4 + width // 4), n), n, rng)
-    filtered = 0  # total degree since columns were last drawn
+    filtered = 0  # total degree since columns were last added
     for _ in range(_PASSES):
         check_cancelled()
         if basis.shape[1] > n // 2:
@@ -267,9 +359,7 @@ def leading_triplets(
             filtered = 0
             continue
         check_cancelled()
-        filtered_image = operator.multiply_transposed(
-            image
-        )  # A'A right: also the filter's first product
+        filtered_image = operator.multiply_transposed(image)  # A'A right: the first filter product
         kept_values = values[:count]
         residual = (filtered_image[:, :count] - right[:, :count] * squares[:count]) / kept_values
         if filtered >= _MIN_FILTER_DEGREE and np.linalg.norm(residual) <= tolerance:
@@ -280,7 +370,7 @@ def leading_triplets(
 
 
 class SingularValueShrinker:
-    """Soft-thresholds singular values; each search starts at the vectors of the last."""
+    """Soft-thresholding of singular values; each search starts at the vectors of the last one."""
 
     def __init__(self, rng: Rng) -> None:
         self._rng, self._basis = rng, np.empty((0, 0))
@@ -288,17 +378,30 @@ class SingularValueShrinker:
     def find_leading_triplets(
         self, operator: Operator, count_needed: Callable[[Floats], int], tolerance: float
     ) -> Triplets:
-        """See `leading_triplets`; all triplets where they are cheaper."""
+        """Compute the leading triplets as `leading_triplets` does, or all where these are cheaper.
+
+        Args:
+            operator: the matrix.
+            count_needed: how many of the leading triplets are needed, given singular values of
+                shape (b,).
+            tolerance: bound on the Frobenius norm of the residuals.
+        """
         triplets = leading_triplets(operator, self._basis, count_needed, tolerance, self._rng)
         return triplets or dense_triplets(operator)
 
     def soft_threshold(
         self, operator: Operator, threshold: Callable[[Floats], float], tolerance: float
     ) -> Triplets:
-        """The triplets whose values are above threshold(values), lowered by it."""
+        """Return the triplets whose values are above a threshold, with their values lowered by it.
+
+        Args:
+            operator: the matrix.
+            threshold: the threshold, given singular values of shape (b,) in descending order.
+            tolerance: bound on the Frobenius norm of the residuals.
+        """
 
         def count_above(values: Floats) -> int:
-            # One is made accurate: of a fresh block none may have grown above the threshold.
+            # One triplet is made accurate: in a new block none may have grown above the threshold.
             return max(int(np.sum(values > threshold(values))), int(values[0] > 0))
 
         left, values, right = self.find_leading_triplets(operator, count_above, tolerance)
@@ -310,7 +413,7 @@ class SingularValueShrinker:
 
 
 def cancellable_operator(matrix: Sparse) -> LinearOperator:
-    """The matrix for a search that takes many products with it: each looks whether to stop."""
+    """Wrap a sparse matrix for a search that multiplies it often; each product can be cancelled."""
     from scipy.sparse.linalg import LinearOperator
 
     def multiply(block: Floats, matrix: Any = matrix) -> Floats:
@@ -335,12 +438,17 @@ def leading_eigenpairs(
     tolerance: float = 0.0,
     start: Floats | None = None,
 ) -> tuple[Floats, Floats]:
-    """The `count` largest eigenvalues (ascending) of a symmetric matrix and their vectors.
+    """Compute the largest eigenvalues of a symmetric matrix and their vectors.
 
     Args:
-        multiply: its products with blocks of columns. size: how many rows it has.
-        tolerance: of a pair's residual, beside its value; 0: to the last digit.
-        start: a vector to begin from; by default fixed numbers that no structure is blind to.
+        multiply: maps a block of shape (size, b) to the matrix times the block.
+        size: the number of rows of the matrix.
+        count: the number of eigenpairs.
+        tolerance: of a pair's residual, relative to its value; 0: machine precision.
+        start: shape (size,), a vector to begin from; None: fixed numbers that suit every structure.
+
+    Returns:
+        Eigenvalues of shape (count,) in ascending order, and vectors of shape (size, count).
     """
     from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
@@ -357,7 +465,7 @@ def leading_eigenpairs(
     try:
         start = fixed_start if start is None else start
         eigenpairs = eigsh(operator, count, None, None, "LA", start, n_krylov, tol=tolerance)
-    except ArpackError:  # the matrix takes the start to zero
+    except ArpackError:  # the matrix maps the start to zero
         if not multiply_vectors(fixed_start).any():
             return np.zeros(count), np.eye(size, count)
         eigenpairs = eigsh(operator, count, None, None, "LA", fixed_start, n_krylov, tol=tolerance)
@@ -367,10 +475,18 @@ def leading_eigenpairs(
 def eigenpairs_above(
     multiply: MatrixProduct, size: int, count_above: Callable[[Floats], int], tolerance: float
 ) -> tuple[Floats, Floats]:
-    """The largest eigenvalues (descending) and vectors, as many as `count_above` tells of them
-    matter.
+    """Compute as many of the largest eigenpairs of a symmetric matrix as are needed.
 
-    It is asked with more and more of them until the smallest does not matter, or these are all.
+    It computes more and more of them until the smallest is not needed, or all are computed.
+
+    Args:
+        multiply: maps a block of shape (size, b) to the matrix times the block.
+        size: the number of rows of the matrix.
+        count_above: how many eigenvalues are needed, given leading ones in descending order.
+        tolerance: of a pair's residual, relative to its value.
+
+    Returns:
+        Eigenvalues of shape (k,) in descending order, and vectors of shape (size, k).
     """
     count = _INITIAL_EIGENPAIRS
     while True:
@@ -384,14 +500,15 @@ def eigenpairs_above(
 def _apply_chebyshev_filter(
     operator: Operator, block: Floats, first_product: Floats, squares: Floats
 ) -> tuple[Floats, int]:
-    """Chebyshev polynomial of A'A that stays small on [0, squares[-1]] and grows above it.
+    """Apply a Chebyshev polynomial of A'A that is small on [0, squares[-1]] and grows above it.
 
-    With its degree, which is small where squares[0] is huge beside the rest.
+    It returns the filtered block and the degree, which is small where squares[0] is far above the
+    rest.
     """
     half = max(squares[-1], 1e-12 * squares[0]) / 2
     if half == 0:
         return block, _MIN_FILTER_DEGREE  # the zero matrix hides nothing
-    # The degree is held where the largest value's growth would lift rounding errors above 1e-7.
+    # The degree is limited where the largest value's growth would raise rounding errors above 1e-7.
     growth = 2 * max(squares[0] / half - 1, 1.0 + 1e-9)
     degree = int(np.clip(np.log(1e9) / np.log(growth), 1, 8))
     previous, current = block, first_product / half - block
@@ -406,17 +523,27 @@ def _apply_chebyshev_filter(
 
 
 def _append_random_columns(block: Floats, width: int, rows: int, rng: Rng) -> Floats:
+    """Widen a block to `width` columns with random ones."""
     start = harmless(rng, Harmless.START)
     extra = start.standard_normal((rows, max(0, width - block.shape[1])))
     return np.hstack([block.reshape(rows, -1), extra])
 
 
 def invert_upper_triangle(matrix: Floats) -> Floats:
-    """The upper triangle of the inverse of a positive definite matrix; below it, whatever.
+    """Return the upper triangle of the inverse of a positive definite matrix.
 
-    By LAPACK routines that let other threads run, in less than half of the time of a general
-    inverse; SciPy's own wrappers hold all threads up. Raises LinAlgError where the matrix is not
-    positive definite.
+    The entries below the diagonal are arbitrary. It calls LAPACK routines that let other threads
+    run, in less than half of the time of a general inverse; SciPy's own wrappers hold up all
+    threads.
+
+    Args:
+        matrix: shape (n, n).
+
+    Returns:
+        Array of shape (n, n).
+
+    Raises:
+        LinAlgError: the matrix is not positive definite.
     """
     n, inverse = len(matrix), np.array(matrix, order="F")
     call_cancellable(_call_lapack, "dpotrf", b"U", n, inverse, n)
@@ -425,7 +552,7 @@ def invert_upper_triangle(matrix: Floats) -> Floats:
 
 
 def _call_lapack(routine: str, *arguments: Any) -> None:
-    """A routine by its Fortran arguments but the last, which says whether it worked."""
+    """Call a LAPACK routine by its Fortran arguments except the last, which reports its success."""
     from scipy.linalg import cython_lapack
 
     api = ctypes.pythonapi
@@ -437,7 +564,7 @@ def _call_lapack(routine: str, *arguments: Any) -> None:
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
     info = np.zeros((), dtype=np.intc)
     arrays = [np.asarray(a, np.intc if isinstance(a, int) else None) for a in (*arguments, info)]
-    # ctypes lets go of the interpreter for as long as the routine runs.
+    # ctypes releases the interpreter for as long as the routine runs.
     ctypes.CFUNCTYPE(None)(address)(*(ctypes.c_void_p(a.ctypes.data) for a in arrays))
     if info:
         raise np.linalg.LinAlgError(f"{routine} gave up ({info})")

@@ -52,9 +52,17 @@ _SETTLED = 1e-3  # relative change of the effects and factors of users that ends
 
 
 class EffectsAndTaste(NamedTuple):
-    """Posterior means after a round. user: m; item: n; left: m x r; right: n x r; all in the
-    values' unit. noise: s2, the mean over cells. taste: r, the prior variance of each direction's
-    products. final: nothing follows."""
+    """Posterior means after a round, all in the unit of the values.
+
+    Attributes:
+        user: shape (m,), the effects of users.
+        item: shape (n,), the effects of items.
+        left: shape (m, r).
+        right: shape (n, r).
+        noise: s2, the mean over cells.
+        taste: shape (r,), the prior variance of each direction's products.
+        final: whether nothing follows.
+    """
 
     user: Floats
     item: Floats
@@ -65,7 +73,7 @@ class EffectsAndTaste(NamedTuple):
     final: bool
 
     def predict(self, pattern: Pattern) -> Floats:
-        """The values expected on the cells of a pattern."""
+        """Return the expected values of the cells of a pattern, shape (n_cells,)."""
         fitted = self.user[pattern.users] + self.item[pattern.items]
         return fitted + pattern.sample_product(self.left, self.right) if self.left.size else fitted
 
@@ -83,12 +91,19 @@ def effects_and_taste(
     spread: tuple[float, float] = (0.02, 0.02),
     pseudo: float = 0.01,
 ) -> Iterator[EffectsAndTaste]:
-    """Rounds over users and items, each started at the one before; at most `rounds` of them.
+    """Yield rounds over users and items, each started at the one before.
 
-    values: about zero, one per cell. weights: w; None: ones. noise: s2 where it is known; None: it
-    is estimated, at least `least_noise`, and with `users_differ` for each user. spread: variances
-    of users' and of items' effects at the start. pseudo: the variance that their pseudo-counts
-    speak for.
+    Args:
+        pattern: the observed cells.
+        values: x, shape (n_cells,), about zero.
+        weights: w, shape (n_cells,); None: ones.
+        noise: s2 where it is known; None: it is estimated.
+        least_noise: the smallest estimate of s2.
+        users_differ: whether s2 is estimated for each user.
+        rank: the largest number of directions of taste.
+        rounds: the largest number of rounds.
+        spread: the variances of users' and of items' effects at the start.
+        pseudo: the variance that their pseudo-counts speak for.
     """
     w = np.ones(len(values)) if weights is None else weights
     by_user = pattern.build_matrix(w), pattern.build_matrix(w * values)
@@ -208,7 +223,12 @@ class _Side:
         return missed
 
     def with_factors(self, factors: Floats, variance: float) -> _Side:
-        """The same effects beside factors as they are at the start."""
+        """Return the same effects beside factors as they are at the start.
+
+        Args:
+            factors: shape (k, r).
+            variance: the prior variance of a factor.
+        """
         mean = np.hstack([factors, self.mean])
         second = mean[:, :, None] * mean[:, None, :]
         second[:, -1, -1] = self.second[:, -1, -1]
@@ -288,7 +308,11 @@ _NOISY = 1.2  # second moment of reports from which on their noise is taken as k
 class Features(NamedTuple):
     """What the pattern alone tells: a constant 1, then columns of mean 0 and variance 1 over cells.
 
-    user: m x p; item: n x q. Log counts come first, then singular vectors of the pattern.
+    Log counts come first, then singular vectors of the pattern.
+
+    Attributes:
+        user: shape (m, p).
+        item: shape (n, q).
     """
 
     user: Floats
@@ -296,6 +320,7 @@ class Features(NamedTuple):
 
     @classmethod
     def of(cls, pattern: Pattern) -> Features:
+        """Return the features of a pattern."""
         m, n = pattern.shape
         counts = _totals(pattern)
         roots = _smoothed_roots(counts)
@@ -313,10 +338,18 @@ class Features(NamedTuple):
         return cls(*sides)
 
     def regression(self, pattern: Pattern, values: Floats, noise: float) -> Floats:
-        """B, p x q, from values with that variance about what it predicts.
+        """Estimate B from values, given their variance about what it predicts.
 
         The prior variance of each block of B (item counts, item vectors, user counts, user vectors,
         products, product of counts) by EM with pseudo-counts; of the constant .02.
+
+        Args:
+            pattern: the observed cells.
+            values: shape (n_cells,).
+            noise: their variance about the prediction.
+
+        Returns:
+            Array of shape (p, q).
         """
         p, q = self.user.shape[1], self.item.shape[1]
         # sum of (f x g)(f x g)' over cells = sum over users of ff' x (sum of gg' over their items)
@@ -352,7 +385,13 @@ def _standardised(columns: Floats, counts: Floats) -> Floats:
 
 
 class Effects(NamedTuple):
-    """Of users (m) and items (n), with the variance each kind has."""
+    """Effects of users and items.
+
+    Attributes:
+        user: shape (m,).
+        item: shape (n,).
+        variance: the prior variances of the users' and of the items' effects.
+    """
 
     user: Floats
     item: Floats
@@ -360,9 +399,14 @@ class Effects(NamedTuple):
 
     @classmethod
     def of(cls, pattern: Pattern, values: Floats, noise: float) -> Effects:
-        """Behind values of that noise variance, by marginal likelihood, one side after the other.
+        """Estimate the effects behind noisy values by marginal likelihood, one side after another.
 
         EM, as the engine has it, hardly moves where noise is most of what a row tells.
+
+        Args:
+            pattern: the observed cells.
+            values: shape (n_cells,).
+            noise: the variance of their noise.
         """
         sides, counts = (pattern.users, pattern.items), _totals(pattern)
         mean, doubt = ([np.zeros(size) for size in pattern.shape] for _ in range(2))
@@ -395,9 +439,16 @@ def _variance_behind(y: Floats, v: Floats) -> float:
 
 
 def fit_features(pattern: Pattern, values: Floats, noise: float) -> tuple[Floats, Floats, Effects]:
-    """The values before taste: user . item' by the features, m x q and n x q, then effects.
+    """Fit the regression on features, and effects on what it leaves; both twice.
 
-    The regression on features, and effects on what it leaves; both twice.
+    Args:
+        pattern: the observed cells.
+        values: shape (n_cells,).
+        noise: the variance of their noise.
+
+    Returns:
+        Factors of shape (m, q) and (n, q) whose products are the features' predictions, and the
+        effects.
     """
     features, rest = Features.of(pattern), values
     for _ in range(_TURNS):
@@ -439,9 +490,15 @@ def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False)
 
 
 def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
-    """How much of the features' prediction held-out reports support, in 0..1: they never hurt.
+    """Return how much of the features' prediction held-out reports support, in [0, 1].
 
-    Posterior mean; beforehand its density goes with its square, for the regression shrinks already.
+    It is a posterior mean; the prior density goes with the square of the share, for the regression
+    shrinks already.
+
+    Args:
+        pattern: the observed cells.
+        values: shape (n_cells,).
+        noise: the variance of their noise.
     """
     fold = np.random.default_rng(0).integers(0, _FOLDS, len(values))
     along = across = 0.0
@@ -492,11 +549,14 @@ _LEAST = 1e-12  # a chance below it counts as this one
 
 @dataclass(frozen=True)
 class Law:
-    """What the channel does to one cell, whose rating is x in -1..1 where there is one.
+    """What the channel does to one cell, whose rating is x in [-1, 1] where there is one.
 
-    if_missing: f0, the chance that a missing cell is reported; if_rated: f1, that a rated one is.
-    gain: kappa, the chance that a rated cell's report tells of x: E[T] = kappa x, and 0 if the
-    cell is missing. square: V_n, E[T^2] over the reports of missing cells.
+    Attributes:
+        if_missing: f0, the chance that a missing cell is reported.
+        if_rated: f1, the chance that a rated cell is reported.
+        gain: kappa, the chance that a rated cell's report tells of x: E[T] = kappa x, and 0 if the
+            cell is missing.
+        square: V_n, E[T^2] over the reports of missing cells.
     """
 
     if_missing: float
@@ -505,16 +565,34 @@ class Law:
     square: float
 
     def scores(self, reports: NDArray[Any]) -> Floats:
-        """T of reported cells, as they were published."""
+        """Return the scores T of reported cells.
+
+        Args:
+            reports: shape (k,), as they were published.
+
+        Returns:
+            Array of shape (k,).
+        """
         raise NotImplementedError
 
     def scored(self, reports: NDArray[Any]) -> float:
-        """The sum of the scores of any number of reports."""
+        """Return the sum of the scores of any number of reports.
+
+        Args:
+            reports: shape (k,), as they were published.
+        """
         starts = range(0, len(reports), BLOCK)
         return math.fsum(float(self.scores(reports[k : k + BLOCK]).sum()) for k in starts)
 
     def spread(self, x: Floats) -> Floats:
-        """V_r, the variance of T where it tells of a rating x."""
+        """Return V_r, the variance of T where it tells of a rating x.
+
+        Args:
+            x: shape (k,), on the scale -1..1.
+
+        Returns:
+            Array of shape (k,).
+        """
         raise NotImplementedError
 
     @property
@@ -542,20 +620,46 @@ class Law:
 
 @dataclass(frozen=True)
 class SymbolLaw(Law):
-    """Symbols 1..d that stand for levels of mean 0, kept or replaced by any one alike."""
+    """Symbols 1..d that stand for levels of mean 0, kept or replaced by any one alike.
+
+    Attributes:
+        levels: shape (d,), on the scale -1..1.
+    """
 
     levels: Floats
 
     @classmethod
     def of(cls, if_missing: float, gain: float, levels: Floats) -> SymbolLaw:
-        """gain: how much likelier the own symbol is than each other one."""
+        """Return the law of a symbol channel.
+
+        Args:
+            if_missing: the chance that a missing cell is reported.
+            gain: how much likelier the own symbol is than each other one.
+            levels: shape (d,), on the scale -1..1.
+        """
         gain = max(gain, _LEAST)
         return cls(if_missing, if_missing + gain, gain, float(np.mean(levels**2)), levels)
 
     def scores(self, reports: NDArray[Any]) -> Floats:
+        """Return the levels of reported symbols.
+
+        Args:
+            reports: shape (k,), symbols from 1 on.
+
+        Returns:
+            Array of shape (k,).
+        """
         return self.levels[reports.astype(np.intp) - 1]
 
     def spread(self, x: Floats) -> Floats:
+        """Return zeros: a symbol that tells of x is the level x.
+
+        Args:
+            x: shape (k,), on the scale -1..1.
+
+        Returns:
+            Array of shape (k,).
+        """
         return np.zeros(len(x))
 
 
@@ -568,6 +672,11 @@ class LaplaceLaw(Law):
     in place of 2 b^2. A lower end has less noise and bends E[T], -(1 + b - end) e^(-1/b) sinh(x/b)
     off the line: the end is that of the least mean square error for the mean of _TOGETHER ratings,
     a share of _RATED of the cells.
+
+    Attributes:
+        scale: b.
+        end: what a report beyond -1..1 counts as.
+        inner: 1/slope.
     """
 
     scale: float
@@ -591,16 +700,39 @@ class LaplaceLaw(Law):
         return min(map(ended, (1 + scale * np.linspace(0, 1, 21)).tolist()), key=error)
 
     def scores(self, reports: NDArray[Any]) -> Floats:
+        """Return the scores T of reported cells.
+
+        Args:
+            reports: shape (k,), noisy ratings on the scale -1..1.
+
+        Returns:
+            Array of shape (k,).
+        """
         found = reports.astype(float)
         return self.inner * np.where(np.abs(found) <= 1, found, np.sign(found) * self.end)
 
     def expected(self, x: Floats) -> Floats:
-        """E[T] where it tells of a rating x."""
+        """Return E[T] where it tells of a rating x.
+
+        Args:
+            x: shape (k,), on the scale -1..1.
+
+        Returns:
+            Array of shape (k,).
+        """
         b, size = self.scale, np.abs(x)
         sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)
         return self.inner * (x - np.sign(x) * (1 + b - self.end) * sinh)
 
     def spread(self, x: Floats) -> Floats:
+        """Return V_r, the variance of T where it tells of a rating x.
+
+        Args:
+            x: shape (k,), on the scale -1..1.
+
+        Returns:
+            Array of shape (k,).
+        """
         b, end = self.scale, self.end
         within = (np.expm1((x - 1) / b) + np.expm1((-1 - x) / b)) / 2  # -P(|z| <= 1)
         more = end**2 - 1 - 2 * b
@@ -628,7 +760,14 @@ class _Reports:
         return (self.cells.counts.astype(float), users), (item_sums(self.cells), items)
 
     def over_items(self, values: Floats) -> Floats:
-        """The sum of the items' values over each user's reports."""
+        """Sum the items' values over each user's reports.
+
+        Args:
+            values: shape (n,).
+
+        Returns:
+            Array of shape (m,).
+        """
         blocks = self.cells.iter_chunks(BLOCK)
         return np.concatenate([row_sums(cells, values[cells.items]) for *_, cells in blocks])
 
@@ -649,17 +788,32 @@ class _Margin:
     noise: Floats
 
     def effects(self, exposed: Floats, unsure: Floats) -> Floats:
-        """From the sums, less what the other side's effects add to them and that variance."""
+        """Estimate the effects from the sums, less what the other side's effects add to them.
+
+        Args:
+            exposed: shape (k,), what the other side's effects add.
+            unsure: shape (k,), its variance.
+
+        Returns:
+            Array of shape (k,).
+        """
         total, noise = self.total - exposed, self.noise + unsure
         return shrunken_effects(total, self.count, self.doubt, noise)[0]
 
 
 def believed_counts(raw: Floats, variance: float) -> tuple[Floats, Floats]:
-    """Posterior means and variances of counts of which `raw` are unbiased with that variance.
+    """Return posterior means and variances of counts, given unbiased noisy ones.
 
     A normal prior about their mean, its variance from the counts themselves. The prior's pull is at
     most one standard deviation of the noise, for counts have long tails (Efron, Morris, "Limiting
     the risk of Bayes and empirical Bayes estimators", 1972); what is left below 0 is cut off.
+
+    Args:
+        raw: shape (k,).
+        variance: of the noise on each.
+
+    Returns:
+        Two arrays of shape (k,).
     """
     sd, mean = math.sqrt(variance), max(float(raw.mean()), 0.0)
     signal = max(float(np.mean((raw - mean) ** 2)) - variance, 0.0)
@@ -671,10 +825,18 @@ def believed_counts(raw: Floats, variance: float) -> tuple[Floats, Floats]:
 def shrunken_effects(
     total: Floats, count: Floats, doubt: Floats, noise: Floats
 ) -> tuple[Floats, Floats]:
-    """Posterior means and variances of effects b.
+    """Return posterior means and variances of effects b.
 
-    total: N b + noise of variance `noise`, with N known as `count`, its variance `doubt`. The best
-    linear estimate; the prior variance of b by expectation and maximisation.
+    The best linear estimate; the prior variance of b by expectation and maximisation.
+
+    Args:
+        total: shape (k,), N b plus noise.
+        count: shape (k,), the posterior mean of N.
+        doubt: shape (k,), the posterior variance of N.
+        noise: shape (k,), the variance of the noise.
+
+    Returns:
+        Two arrays of shape (k,).
     """
     variance = _EFFECT**2
     for _ in range(500):
@@ -690,16 +852,27 @@ def shrunken_effects(
 
 
 class Mean(NamedTuple):
-    """The mean rating on the scale -1..1, and the number of ratings, both estimated."""
+    """An estimate of the mean rating.
+
+    Attributes:
+        rating: the mean on the scale -1..1.
+        ratings: the number of ratings.
+    """
 
     rating: float
     ratings: float
 
 
 def mean_rating(told: float, scored: float, cells: int, law: Law) -> Mean:
-    """told: how many of the cells were reported; scored: the sum of their scores.
+    """Estimate the mean rating and the number of ratings from sums over all reports.
 
     The best linear estimate, for a number of ratings that is only known to be positive.
+
+    Args:
+        told: the number of cells that were reported.
+        scored: the sum of their scores.
+        cells: the number of all cells.
+        law: of the channel.
     """
     raw = (told - cells * law.if_missing) / law.slope
     found, spread = truncated_normal_moments(np.array([raw]), math.sqrt(cells * law.count_noise))
@@ -710,9 +883,13 @@ def mean_rating(told: float, scored: float, cells: int, law: Law) -> Mean:
 
 
 def recovered(reported: Sparse, law: Law, public: PublicFacts) -> Steps:
-    """Models in rating points from published rows: effects first, then rounds of taste.
+    """Yield models in rating points from published rows: effects first, then rounds of taste.
 
-    reported: users x items, a stored number for each reported cell, sorted by user and item.
+    Args:
+        reported: shape (users, items), a stored number for each reported cell, sorted by user and
+            item.
+        law: of the channel.
+        public: the public facts.
     """
     m, n = public.shape
     reports = _Reports(reported, law)

@@ -2,6 +2,8 @@
 
 Davenport, Plan, van den Berg, Wootters, "1-bit matrix completion" (2014), by the non-monotone
 spectral projected gradient of Birgin, Martinez, Raydan (2000).
+
+In shapes, m is the number of users, n of items and n_entries of observed ratings, sorted by user.
 """
 
 from __future__ import annotations
@@ -32,9 +34,8 @@ from dpmc_core.solvers.linalg import (
 from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.stopping import check_cancelled
 
-LossFunction = Callable[
-    [Floats], tuple[float, Floats]
-]  # observed values to (objective, gradient there)
+# From observed values to (objective, gradient there).
+LossFunction = Callable[[Floats], tuple[float, Floats]]
 
 STEP_LIMITS = (1e-3, 1e3)
 _LINE_SEARCH_MEMORY = 10  # objectives the line search may fall back to
@@ -47,7 +48,11 @@ _DUAL_ROUNDS = 1_000
 
 
 def positive_labels(ratings: Ratings) -> Floats:
-    """1{Y = +1} as 0/1 floats. Raises BadRatings unless every rating is -1 or +1."""
+    """Return 1{Y = +1} as 0/1 floats, shape (n_entries,).
+
+    Raises:
+        BadRatings: a rating is neither -1 nor +1.
+    """
     is_invalid = np.abs(ratings.values) != 1
     if is_invalid.any():
         value = ratings.values[np.argmax(is_invalid)]
@@ -56,7 +61,12 @@ def positive_labels(ratings: Ratings) -> Floats:
 
 
 class SignReports(NamedTuple):
-    """Debiased reports, one per cell: E[values] = sign. second_moment: E[values^2]."""
+    """Debiased reports of signs, one per entry.
+
+    Attributes:
+        values: shape (n_entries,), with E[values] = sign.
+        second_moment: E[values^2].
+    """
 
     values: Floats
     second_moment: float
@@ -65,7 +75,13 @@ class SignReports(NamedTuple):
     def from_flipped_signs(
         cls, flipped_signs: Floats, p_plus: float, p_minus: float
     ) -> SignReports:
-        """Of signs as 0/1 after flips; p_plus, p_minus: chances that +1, -1 is told wrongly."""
+        """Debias flipped signs.
+
+        Args:
+            flipped_signs: shape (n_entries,), 0 or 1 after the flips.
+            p_plus: the probability that +1 is reported as -1.
+            p_minus: the probability that -1 is reported as +1.
+        """
         debias_factor = 1 - p_plus - p_minus
         values = (2 * flipped_signs - 1 + p_plus - p_minus) / debias_factor
         # One sign may be noisier than the other: the mean over the share of each.
@@ -75,10 +91,14 @@ class SignReports(NamedTuple):
 
     @classmethod
     def from_laplace(cls, noisy_signs: Floats, epsilon: float) -> SignReports:
-        """Of 1{sign = +1} + Laplace(1/epsilon).
+        """Debias 1{sign = +1} + Laplace(1/epsilon).
 
-        Clipped to [0, 1] it tells as much of the sign; t = tanh(epsilon (clip - 1/2)) is its
-        likelihood ratio as a correlation, and E[t | s] = s c with c = E[t^2] for either sign.
+        Clipped to [0, 1] a report says as much about the sign; t = tanh(epsilon (clip - 1/2)) is
+        its likelihood ratio as a correlation, and E[t | s] = s c with c = E[t^2] for either sign.
+
+        Args:
+            noisy_signs: shape (n_entries,).
+            epsilon: the inverse of the noise scale.
         """
         likelihood_ratio = np.tanh(epsilon * (np.clip(noisy_signs, 0.0, 1.0) - 0.5))
         information = clipped_information(epsilon)
@@ -86,7 +106,7 @@ class SignReports(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Variance of a report about the mean of all signs."""
+        """The variance of a report about the mean of all signs."""
         mean = float(self.values.mean())
         return max(
             self.second_moment - max(mean**2 - self.second_moment / len(self.values), 0.0), 1e-3
@@ -94,12 +114,12 @@ class SignReports(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Of the signs, shrunk as if every share of +1 had been as likely (variance 1/3)."""
+        """The mean sign, shrunk as if every share of +1 had been equally likely (variance 1/3)."""
         return float(self.values.mean()) / (1 + 3 * self.variance / len(self.values))
 
 
 def clipped_information(epsilon: float) -> float:
-    """E[tanh^2(epsilon (clip(s + Laplace(1/epsilon), 0, 1) - 1/2))], the same for s = 0 and 1."""
+    """Return E[tanh^2(epsilon (clip(s + Laplace(1/epsilon), 0, 1) - 1/2))] for s = 0 or 1."""
     half_epsilon = epsilon / 2
     if half_epsilon > 300:
         return 1.0
@@ -112,9 +132,16 @@ def clipped_information(epsilon: float) -> float:
 
 
 def likelihood_loss(link: Link, labels: Floats) -> LossFunction:
-    """-sum [s ln h(x) + (1 - s) ln(1 - h(x))] for labels s; convex for s in [0, 1].
+    """Return the loss -sum [s ln h(x) + (1 - s) ln(1 - h(x))], convex in x for labels s in [0, 1].
 
     For the logistic link it is sum softplus(x) - s x, linear in s and convex for every real s.
+
+    Args:
+        link: h, from a score to the probability of +1.
+        labels: s, shape (n_entries,).
+
+    Returns:
+        A function from scores x of shape (n_entries,) to the loss and its gradient of that shape.
     """
 
     def loss(x: Floats) -> tuple[float, Floats]:
@@ -129,9 +156,19 @@ def likelihood_loss(link: Link, labels: Floats) -> LossFunction:
 def flipped_likelihood_loss(
     link: Link, flipped: Floats, p_plus: float, p_minus: float
 ) -> LossFunction:
-    """Exact likelihood of flipped signs: P(+1) = c(x) = h (1 - p_plus) + (1 - h) p_minus.
+    """Return the exact negative log-likelihood of flipped signs (LWHM22, Algorithm 1).
 
-    flipped: 0/1 after the flips. Not convex: stationary points are what a solver finds.
+    P(+1) = h(x) (1 - p_plus) + (1 - h(x)) p_minus. It is not convex: a solver finds stationary
+    points.
+
+    Args:
+        link: h, from a score to the probability of +1.
+        flipped: shape (n_entries,), 0 or 1 after the flips.
+        p_plus: the probability that +1 is reported as -1.
+        p_minus: the probability that -1 is reported as +1.
+
+    Returns:
+        A function from scores x of shape (n_entries,) to the loss and its gradient of that shape.
     """
 
     def loss(x: Floats) -> tuple[float, Floats]:
@@ -149,18 +186,24 @@ def flipped_likelihood_loss(
 
 
 class LowRank(NamedTuple):
-    """left @ right', and its values on the observed cells."""
+    """The matrix left @ right', and its values at the observed entries.
+
+    Attributes:
+        left: shape (m, r).
+        right: shape (n, r).
+        observed: shape (n_entries,).
+    """
 
     left: Floats
     right: Floats
     observed: Floats
 
-    def dot(self, factors: LowRank) -> float:
-        """Frobenius inner product."""
-        return float(np.sum((self.left.T @ factors.left) * (self.right.T @ factors.right)))
+    def dot(self, other: LowRank) -> float:
+        """Return the Frobenius inner product."""
+        return float(np.sum((self.left.T @ other.left) * (self.right.T @ other.right)))
 
     def towards(self, target: LowRank, share: float) -> LowRank:
-        """(1 - share) self + share other."""
+        """Return (1 - share) self + share target, factored at its numerical rank."""
         observed = (1 - share) * self.observed + share * target.observed
         left = np.hstack([(1 - share) * self.left, share * target.left])
         right = np.hstack([self.right, target.right])
@@ -171,53 +214,75 @@ class LowRank(NamedTuple):
         return LowRank((ql @ u[:, :k] * s)[:, is_kept], (qr @ vt.T[:, :k])[:, is_kept], observed)
 
     def model(self) -> Factors:
+        """Return the model that predicts this matrix."""
         return Factors(self.left, self.right)
 
 
 class FullMatrix(NamedTuple):
-    """The same of a whole matrix."""
+    """A dense matrix, and its values at the observed entries.
+
+    Attributes:
+        matrix: shape (m, n).
+        observed: shape (n_entries,).
+    """
 
     matrix: Floats
     observed: Floats
 
-    def dot(self, factors: FullMatrix) -> float:
-        return float(np.vdot(self.matrix, factors.matrix))
+    def dot(self, other: FullMatrix) -> float:
+        """Return the Frobenius inner product."""
+        return float(np.vdot(self.matrix, other.matrix))
 
     def towards(self, target: FullMatrix, share: float) -> FullMatrix:
+        """Return (1 - share) self + share target."""
         return FullMatrix(*((1 - share) * a + share * b for a, b in zip(self, target, strict=True)))
 
     def model(self) -> Dense:
+        """Return the model that predicts this matrix."""
         return Dense(self.matrix)
 
 
 class NuclearBall:
-    """{||X||_* <= radius}, whose points stay factored, with a pattern of observed cells."""
+    """The set {||X||_* <= radius} of factored matrices, with a pattern of observed entries.
+
+    Attributes:
+        pattern: the observed entries.
+        radius: the largest nuclear norm, in the unit of a score.
+    """
 
     def __init__(self, pattern: Pattern, radius: float, rng: Rng) -> None:
         self.pattern, self.radius, self._shrinker = pattern, radius, SingularValueShrinker(rng)
 
     def origin(self) -> Any:
-        """The zero matrix."""
+        """Return the zero matrix."""
         rows, columns = self.pattern.shape
         observed = np.zeros(len(self.pattern.users))
         return LowRank(np.zeros((rows, 0)), np.zeros((columns, 0)), observed)
 
     def project(self, point: Any, step: float, gradient: Floats, tolerance: float) -> Any:
-        """P(point - step * gradient) to `tolerance` in Frobenius norm; gradient: observed cells."""
+        """Project point - step * gradient to the set, to `tolerance` in Frobenius norm.
+
+        Args:
+            point: a matrix of the set.
+            step: the step length.
+            gradient: shape (n_entries,), zero outside the observed entries.
+            tolerance: the accuracy of the projection.
+        """
         operator = low_rank_plus_sparse(point.left, point.right, self.pattern, -step * gradient)
         left, values, right = self._project_to_ball(operator, tolerance)
         left = left * values
         return LowRank(left, right, self.pattern.sample_product(left, right))
 
     def first_step_length(self, gradient: Floats) -> float:
-        """A step length at which the first projection has a low rank: few values are kept.
+        """Return a step length at which the first projection has a low rank.
 
-        radius over a rough spectral norm of the gradient.
+        It is the radius over a rough spectral norm of the gradient.
+
+        Args:
+            gradient: shape (n_entries,).
         """
-        matrix, transposed = (
-            self.pattern.build_matrix(gradient),
-            self.pattern.build_transpose(gradient),
-        )
+        matrix = self.pattern.build_matrix(gradient)
+        transposed = self.pattern.build_transpose(gradient)
         vector = np.ones(self.pattern.shape[1])
         for _ in range(4):
             vector = transposed @ (matrix @ vector)
@@ -228,16 +293,21 @@ class NuclearBall:
         return self.radius / float(np.linalg.norm(matrix @ vector))
 
     def _project_to_ball(self, operator: Operator, tolerance: float) -> Triplets:
+        """Project to the ball by lowering the singular values."""
         return self._shrinker.soft_threshold(
             operator, lambda v: l1_threshold(v, self.radius), tolerance
         )
 
 
 class NuclearBox(NuclearBall):
-    """{||X||_* <= radius, ||X||_inf <= bound}, by accelerated dual ascent; dense by nature.
+    """The set {||X||_* <= radius, ||X||_inf <= bound} of dense matrices.
 
-    Dykstra's alternating projections are dual coordinate ascent; the accelerated form needs far
-    fewer of them. Every point lies in the box exactly and in the ball to the tolerance.
+    It projects by accelerated dual ascent. Dykstra's alternating projections are dual coordinate
+    ascent; the accelerated form needs far fewer of them. Every point lies in the box exactly and in
+    the ball to the tolerance.
+
+    Attributes:
+        bound: the largest absolute score.
     """
 
     def __init__(self, pattern: Pattern, radius: float, bound: float, rng: Rng) -> None:
@@ -247,11 +317,20 @@ class NuclearBox(NuclearBall):
         self._multiplier, self._step = np.zeros(pattern.shape), 1.0
 
     def origin(self) -> FullMatrix:
+        """Return the zero matrix."""
         return FullMatrix(np.zeros(self.pattern.shape), np.zeros(len(self.pattern.users)))
 
     def project(
         self, point: FullMatrix, step: float, gradient: Floats, tolerance: float
     ) -> FullMatrix:
+        """Project point - step * gradient to the set, to `tolerance` in Frobenius norm.
+
+        Args:
+            point: a matrix of the set.
+            step: the step length.
+            gradient: shape (n_entries,), zero outside the observed entries.
+            tolerance: the accuracy of the projection.
+        """
         indices = self.pattern.users, self.pattern.items
         start = point.matrix.copy()
         start[indices] -= step * gradient
@@ -283,11 +362,16 @@ class NuclearBox(NuclearBall):
 def build_feasible_set(
     ratings: Ratings, radius: float, bound: float | None, rng: Rng
 ) -> NuclearBall:
-    """radius: in units of sqrt(users x items); bound: largest |score|, None for no limit."""
-    pattern, absolute_radius = (
-        Pattern.from_ratings(ratings),
-        radius * math.sqrt(math.prod(ratings.shape)),
-    )
+    """Return the feasible set of the scores.
+
+    Args:
+        ratings: the observed entries.
+        radius: the nuclear norm, in units of sqrt(users x items).
+        bound: the largest absolute score; None: no limit.
+        rng: draws where the search for singular vectors starts.
+    """
+    pattern = Pattern.from_ratings(ratings)
+    absolute_radius = radius * math.sqrt(math.prod(ratings.shape))
     if bound is None:
         return NuclearBall(pattern, absolute_radius, rng)
     return NuclearBox(pattern, absolute_radius, bound, rng)
@@ -298,10 +382,15 @@ def build_feasible_set(
 
 @dataclass(frozen=True)
 class Iterate:
-    """One accepted point.
+    """One accepted point of the solver.
 
-    stationarity: an upper bound on ||P(X - gradient) - X||_F at the point before it; final: the
-    tolerance is met or the rounds are used up.
+    Attributes:
+        index: 1, 2, ...
+        point: a matrix of the feasible set.
+        objective: the loss at the point.
+        step: the step length that led to it.
+        stationarity: an upper bound on ||P(X - gradient) - X||_F at the point before it.
+        final: whether the tolerance is met or the rounds are used up.
     """
 
     index: int
@@ -315,10 +404,16 @@ class Iterate:
 def minimise_loss(
     loss: LossFunction, constraint: NuclearBall, *, iterations: int, tolerance: float
 ) -> Iterator[Iterate]:
-    """Minimise the loss over the set.
+    """Minimise the loss over a set by spectral projected gradient.
 
-    Stops when ||P(X - gradient) - X||_F <= tolerance max(1, ||X||_F). The bound on that norm costs
-    nothing: ||P(X - t gradient) - X|| grows with t and, divided by t, falls with it.
+    It stops when ||P(X - gradient) - X||_F <= tolerance max(1, ||X||_F). The bound on that norm
+    costs nothing: ||P(X - t gradient) - X|| grows with t and, divided by t, falls with it.
+
+    Args:
+        loss: from scores of shape (n_entries,) to the loss and its gradient.
+        constraint: the set.
+        iterations: the largest number of rounds.
+        tolerance: the relative accuracy at which it stops.
     """
     point = constraint.origin()
     objective, gradient = loss(point.observed)
@@ -334,12 +429,8 @@ def minimise_loss(
             if slope < 0 or accuracy < 1e-3 * target_norm:
                 break
             accuracy /= 10  # not a descent direction: the projection was too coarse
-        target_distance, previous, step_taken, previous_gradient = (
-            frobenius_distance(target, point),
-            point,
-            step,
-            gradient,
-        )
+        target_distance = frobenius_distance(target, point)
+        previous, step_taken, previous_gradient = point, step, gradient
         share, objective, gradient = _line_search(
             loss, point.observed, target.observed, max(history[-_LINE_SEARCH_MEMORY:]), slope
         )
@@ -355,7 +446,16 @@ def minimise_loss(
 
 
 def spectral_step_length(point: Any, previous: Any, gradient_change: Floats) -> float | None:
-    """Barzilai-Borwein step ||s||^2 / <s, y> within its limits; None unless <s, y> > 0."""
+    """Return the Barzilai-Borwein step ||s||^2 / <s, y> within its limits.
+
+    Args:
+        point: the current matrix.
+        previous: the matrix before it; s is their difference.
+        gradient_change: y, shape (n_entries,).
+
+    Returns:
+        The step length; None unless <s, y> > 0.
+    """
     curvature = float(gradient_change @ (point.observed - previous.observed))
     if curvature <= 0:
         return None
@@ -365,7 +465,10 @@ def spectral_step_length(point: Any, previous: Any, gradient_change: Floats) -> 
 def _line_search(
     loss: LossFunction, start: Floats, end: Floats, reference: float, slope: float
 ) -> tuple[float, float, Floats]:
-    """Largest tried share of the way with sufficient decrease below the reference objective."""
+    """Find a share of the way from start to end with sufficient decrease below the reference.
+
+    It returns the share, and the objective and gradient there.
+    """
     share = 1.0
     objective, gradient = loss(end)
     for _ in range(_MAX_BACKTRACKS):
@@ -384,7 +487,7 @@ def _line_search(
 
 @mechanism
 class Completion:
-    """Public settings of the model, its feasible set (LWHM22, section 3.2) and the solver."""
+    """The settings of the model, its feasible set (LWHM22, section 3.2) and the solver."""
 
     link: Link = setting(
         LOGISTIC,
@@ -405,15 +508,28 @@ class Completion:
 
     @property
     def dense(self) -> bool:
-        """Whether what is found is a whole matrix, not factors."""
+        """Whether the solution is a dense matrix, not factors."""
         return self.bound is not None
 
-    def solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
+    def build_solver_feasible_set(self, ratings: Ratings, rng: Rng) -> NuclearBall:
+        """Return the feasible set of the solver.
+
+        Args:
+            ratings: the observed entries.
+            rng: draws where the search for singular vectors starts.
+        """
         return build_feasible_set(ratings, self.radius, self.bound, rng)
 
     def solve(self, loss: LossFunction, ratings: Ratings, rng: Rng, *, raw: bool) -> Steps:
-        """Rounds of the solver from zero; the trace is marked raw where the loss is."""
-        rounds, constraint = self.iterations, self.solver_feasible_set(ratings, rng)
+        """Yield the rounds of the solver from zero.
+
+        Args:
+            loss: from scores of shape (n_entries,) to the loss and its gradient.
+            ratings: the observed entries.
+            rng: draws where the search for singular vectors starts.
+            raw: whether the loss is of raw signs; then the trace is marked raw.
+        """
+        rounds, constraint = self.iterations, self.build_solver_feasible_set(ratings, rng)
         for iterate in minimise_loss(loss, constraint, iterations=rounds, tolerance=self.tolerance):
             trace = {
                 "objective": iterate.objective,

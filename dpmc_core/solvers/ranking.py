@@ -41,9 +41,11 @@ _SAME = 1e-6  # of the largest variance: facts that others tell already
 
 @dataclass(frozen=True, eq=False)
 class ItemScores:
-    """score(u, i) = sum over the user's items j of weights[j, i].
+    """Scores from item-to-item weights: score(u, i) = sum over the user's items j of weights[j, i].
 
-    rows: users x items, the users' own ones. weights: items x items, dense or sparse.
+    Attributes:
+        rows: shape (users, items), the users' own items.
+        weights: shape (items, items), dense or sparse.
     """
 
     rows: Sparse
@@ -65,10 +67,17 @@ class ItemScores:
 
 
 def ease_weights(ratings: Ratings, ridge: float) -> Floats:
-    """The B (n x n) of least ||X - X B||^2 + ridge ||B||^2 whose diagonal is zero (EASE).
+    """Return the B of least ||X - X B||^2 + ridge ||B||^2 whose diagonal is zero (EASE).
 
     B = -P / diag(P) off the diagonal, P = (X'X + ridge I)^-1: column j predicts item j. Through the
     smaller side: ridge P = I - X'(XX' + ridge I)^-1 X.
+
+    Args:
+        ratings: X, the interactions.
+        ridge: the weight of the ridge.
+
+    Returns:
+        Array of shape (items, items).
     """
     rows, by_users = ratings.matrix, ratings.public.users < ratings.public.items
     squares = (rows @ rows.T).toarray() if by_users else gram(rows)
@@ -91,7 +100,13 @@ def ease_weights(ratings: Ratings, ridge: float) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class OnMostRated:
-    """One model for some items, by their place there, and another for the items without one."""
+    """One model for some items, and another for the rest.
+
+    Attributes:
+        model: of the items that have a place.
+        place: shape (items,), the index of each item in `model`; below 0: it has none.
+        other: of the items without a place.
+    """
 
     model: Model
     place: NDArray[np.int32]
@@ -107,10 +122,18 @@ class OnMostRated:
 
 
 def nearest(items: int, count: int, similarities: Callable[[Ints], Any]) -> Sparse:
-    """The `count` most similar items of each item with positive similarity (ties: lower index).
+    """Find the `count` most similar items of each item (ties: lower index first).
 
-    similarities(block): similarity of the items of a block to all items, len(block) x items, dense
-    or sparse.
+    Only items of positive similarity count.
+
+    Args:
+        items: the number of items.
+        count: the number of neighbours.
+        similarities: from the items of a block to their similarities with all items, shape
+            (len(block), items), dense or sparse.
+
+    Returns:
+        Sparse array of shape (items, items).
     """
     from scipy.sparse import coo_array, csr_array
 
@@ -130,7 +153,14 @@ def nearest(items: int, count: int, similarities: Callable[[Ints], Any]) -> Spar
 
 
 def sharing(rows: Sparse, count: int, alike: Callable[[Floats, Floats, Floats], Floats]) -> Sparse:
-    """`nearest` by how many users items have in common, of which most pairs have none."""
+    """Return `nearest` by how many users items have in common, of which most pairs have none.
+
+    Args:
+        rows: shape (users, items), ones.
+        count: the number of neighbours.
+        alike: the similarity of pairs, from the users of both items, of the first and of the
+            second.
+    """
     from scipy.sparse import coo_array
 
     columns = rows.T.tocsr()
@@ -145,13 +175,25 @@ def sharing(rows: Sparse, count: int, alike: Callable[[Floats, Floats, Floats], 
 
 
 def jaccard(both: Floats, one: Floats, other: Floats) -> Floats:
-    """|A and B| / |A or B| of a block of pairs; 0 where an estimated union is not positive."""
+    """Return |A and B| / |A or B| of a block of pairs; 0 where an estimated union is not positive.
+
+    Args:
+        both: the users of both items; the three arrays broadcast to the shape of the pairs.
+        one: the users of the first item.
+        other: the users of the second item.
+    """
     union = one + other - both
     return _ratio(np.minimum(both, union), union)
 
 
 def cosine(both: Floats, one: Floats, other: Floats) -> Floats:
-    """|A and B| / sqrt(|A| |B|); 0 where an estimated size is not positive."""
+    """Return |A and B| / sqrt(|A| |B|); 0 where an estimated size is not positive.
+
+    Args:
+        both: the users of both items; the three arrays broadcast to the shape of the pairs.
+        one: the users of the first item.
+        other: the users of the second item.
+    """
     return _ratio(both, np.sqrt(np.maximum(one, 0.0) * np.maximum(other, 0.0)))
 
 
@@ -163,7 +205,12 @@ def _ratio(above: Floats, below: Floats) -> Floats:
 class FlippedPairs:
     """What flipped bits tell about pairs of items.
 
-    bits: users x items of 0 and 1, each flipped with probability `flip` < 1/2.
+    Attributes:
+        bits: shape (users, items), 0 and 1, each flipped with probability `flip`.
+        flip: the probability of a flip, below 1/2.
+        users: the number of users.
+        items: the number of items.
+        sums: shape (items,), the ones that are reported.
     """
 
     def __init__(self, bits: ArrayLike, flip: float) -> None:
@@ -172,29 +219,52 @@ class FlippedPairs:
         self.sums = self.bits.sum(axis=0, dtype=np.float64)
 
     def observed(self, block: Ints) -> Floats:
-        """Users whose reports have both items of a pair, len(block) x items."""
+        """Count the users whose reports have both items of a pair.
+
+        Args:
+            block: shape (k,), item indices.
+
+        Returns:
+            Array of shape (k, items).
+        """
         # Counts stay below 2^24, so single precision is exact.
         return (self.bits[:, block].T @ self.bits).astype(np.float64)
 
     @property
     def counts(self) -> Floats:
-        """Unbiased estimate of each item's ones."""
+        """The unbiased estimate of each item's ones, shape (items,)."""
         found: Floats = (self.sums - self.users * self.flip) / (1 - 2 * self.flip)
         return found
 
     def both(self, block: Ints) -> Floats:
-        """Unbiased estimate of the users who have both items: the inverse of the 2x2 channel on
-        either bit. Of two different items; an item with itself means nothing here."""
+        """Return the unbiased estimate of the users who have both items of a pair.
+
+        It inverts the 2x2 channel on either bit. The two items differ: an item with itself means
+        nothing here.
+
+        Args:
+            block: shape (k,), item indices.
+
+        Returns:
+            Array of shape (k, items).
+        """
         p = self.flip
         sums = self.sums[block][:, None] + self.sums
         estimate: Floats = self.observed(block) - p * sums + self.users * p * p
         return estimate / (1 - 2 * p) ** 2
 
     def likeliest(self, block: Ints, iterations: int) -> tuple[Floats, Floats, Floats]:
-        """Maximum-likelihood (both, first, second) counts of the pairs of a block with all items.
+        """Return maximum-likelihood counts of the pairs of a block with all items.
 
         The shares of the four cells of a pair lie in the simplex. Where the unbiased estimate does,
         it is the maximum; elsewhere expectation-maximisation runs from its projection.
+
+        Args:
+            block: shape (k,), item indices.
+            iterations: of expectation-maximisation.
+
+        Returns:
+            The users of both items, of the first and of the second, each of shape (k, items).
         """
         m, p = self.users, max(self.flip, _RAREST)
         seen_both = self.observed(block)
@@ -216,16 +286,31 @@ class FlippedPairs:
 
 
 def profiles(pattern: Pattern, features: Floats) -> Floats:
-    """Unit rows, users x d: the direction of the sum of each user's item features (items x d).
+    """Return each user's profile: the direction of the sum of the features of the own items.
 
-    A user whose features cancel, or without items, gets zeros.
+    Args:
+        pattern: the users' items.
+        features: shape (items, d).
+
+    Returns:
+        Array of shape (users, d), unit rows; zeros for a user whose features cancel, or without
+        items.
     """
     return normalise_rows(_sums(pattern, features), _shortest(features))
 
 
 def uncorrelated(fact: Floats, counts: Floats) -> Floats:
-    """The columns of a fact, items x c, turned so that over ratings each has mean 0 and variance 1
-    and no two go along; what others tell already is 0."""
+    """Turn the columns of a fact so that over ratings each has mean 0 and variance 1, uncorrelated.
+
+    What others of them tell already is 0.
+
+    Args:
+        fact: shape (items, c).
+        counts: shape (items,), the ratings of each item.
+
+    Returns:
+        Array of shape (items, c).
+    """
     share = counts / counts.sum()
     centred = fact - share @ fact
     values, axes = np.linalg.eigh(centred.T @ (centred * share[:, None]))
@@ -239,8 +324,12 @@ def uncorrelated(fact: Floats, counts: Floats) -> Floats:
 class OwnFacts(NamedTuple):
     """How the facts about a user's own items speak for other items.
 
-    right: items x d, each fact's columns uncorrelated, of mean 0 and variance 1 over ratings; sums:
-    users x d, of the own items; counts: users x 1, how many these are. groups: a fact's columns.
+    Attributes:
+        right: shape (items, d), each fact's columns uncorrelated, of mean 0 and variance 1 over
+            ratings.
+        sums: shape (users, d), over the own items.
+        counts: shape (users, 1), how many items a user has.
+        groups: the columns of each fact.
     """
 
     right: Floats
@@ -252,7 +341,14 @@ class OwnFacts(NamedTuple):
     def of(
         cls, pattern: Pattern, facts: Sequence[Floats], believed: Floats, order: Ints | None = None
     ) -> OwnFacts:
-        """facts: each items x c. believed: the items' counts. order: of items, to shuffle facts."""
+        """Sum facts over each user's own items.
+
+        Args:
+            pattern: the users' items.
+            facts: each of shape (items, c).
+            believed: shape (items,), the items' counts.
+            order: shape (items,), to shuffle the facts; None: as they are.
+        """
         check_cancelled()
         dealt = [fact if order is None else fact[order] for fact in facts]
         parts = [uncorrelated(fact, believed) for fact in dealt]
@@ -263,17 +359,27 @@ class OwnFacts(NamedTuple):
         return cls(right, _sums(pattern, right), counts, tuple(groups))
 
     def added(self, model: Factors, tells: Floats) -> Factors:
-        """The model with x_j . s / (k + 20) added to its scores: x_j an item's facts, times the
-        square root of the chance that they tell, s their sum over the own k items."""
+        """Return the model with what facts say added to its scores.
+
+        It adds x_j . s / (k + 20): x_j an item's facts, times the square root of the chance that
+        they tell, s their sum over the own k items.
+
+        Args:
+            model: scores in log odds.
+            tells: shape (n_facts,), the chance that each fact tells something.
+        """
         weight = np.ones(self.right.shape[1])
         for group, chance in zip(self.groups, tells, strict=True):
             weight[group] = math.sqrt(chance)
         left = np.hstack([model.left, self.sums * weight / (self.counts + _AVERAGE)])
-        return Factors(left, np.hstack([model.right, self.right * weight]), model.own)
+        return Factors(left, np.hstack([model.right, self.right * weight]), model.user_arrays)
 
     def worth(self, pattern: Pattern) -> Floats:
-        """How far the facts about the other items speak for each own one, on average: users x
-        facts; 0 for a user without two items."""
+        """Return how far the facts about the other items speak for each own one, on average.
+
+        Returns:
+            Array of shape (users, n_facts); 0 for a user without two items.
+        """
         found = np.zeros((len(self.sums), len(self.groups)))
         users, mine = pattern.users, self.right[pattern.items]
         for column, group in enumerate(self.groups):
@@ -284,8 +390,18 @@ class OwnFacts(NamedTuple):
 
 
 def facts_apart(ratings: Ratings, believed: Floats) -> Floats:
-    """How much more each fact tells users than the same fact dealt to other items would: the sum
-    over users of `OwnFacts.worth` less that after a shuffle, the same in every run, in [-1, 1]."""
+    """Sum over users how much more each fact tells than the same fact dealt to other items would.
+
+    It is `OwnFacts.worth` less that after a shuffle, the same in every run, in [-1, 1] for each
+    user.
+
+    Args:
+        ratings: the users' items.
+        believed: shape (items,), the items' counts.
+
+    Returns:
+        Array of shape (n_facts,).
+    """
     order = np.random.default_rng(0).permutation(len(believed))
     pattern, facts = Pattern.from_ratings(ratings), ratings.used_features
     found, chance = (OwnFacts.of(pattern, facts, believed, k).worth(pattern) for k in (None, order))
@@ -294,10 +410,18 @@ def facts_apart(ratings: Ratings, believed: Floats) -> Floats:
 
 
 def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats:
-    """sum over a row's users of weight x (profile without this item), items x d.
+    """Sum over each item's users the weight times the user's profile without this item.
 
-    weights: one per observed cell. The part of one user has Frobenius norm at most the l2 norm of
-    that user's weights, because each profile has length 1 or 0.
+    The part of one user has Frobenius norm at most the l2 norm of that user's weights, because each
+    profile has length 1 or 0.
+
+    Args:
+        pattern: the users' items.
+        weights: shape (n_cells,).
+        features: shape (items, d).
+
+    Returns:
+        Array of shape (items, d).
     """
     from scipy.sparse import csr_array
 
@@ -324,18 +448,28 @@ def _shortest(features: Floats) -> float:
 
 
 class Counts(NamedTuple):
-    """Noisy counts of the items' users, length n, and the standard deviation of their noise."""
+    """Noisy counts of the items' users.
+
+    Attributes:
+        noisy: shape (n,).
+        noise: the standard deviation of their noise.
+    """
 
     noisy: Floats
     noise: float
 
     @property
     def believed(self) -> Floats:
-        """Positive numbers in the same order: means given that no count is negative."""
+        """Positive counts in the same order, shape (n,): means given that no count is negative."""
         return posterior_positive_mean(self.noisy, self.noise, min_stds=1e-12)
 
     def with_also(self, noisy: Floats, noise: float) -> Counts:
-        """Both answers, weighed by their precision."""
+        """Return both answers, weighed by their precision.
+
+        Args:
+            noisy: shape (n,), another answer.
+            noise: the standard deviation of its noise.
+        """
         old, new = self.noise**-2, noise**-2
         return Counts((old * self.noisy + new * noisy) / (old + new), (old + new) ** -0.5)
 
@@ -343,11 +477,16 @@ class Counts(NamedTuple):
 class Audiences(NamedTuple):
     """What the profiles of items' users tell.
 
-    taste: items x d, how far the mean profile of an item's users lies from that of all (centre:
-    d), the noise shrunk away, along the axes that stand out of it. doubt: d x d, what is left of
-    it, over all users. spread: d x d, the covariance of profiles. faint, faint_doubt, prior: the
-    same along all axes, and the covariance of taste: what to ask next. share: length n, of the
-    counts.
+    Attributes:
+        taste: shape (n, d), how far the mean profile of an item's users lies from that of all, the
+            noise shrunk away, along the axes that stand out of it.
+        doubt: shape (d, d), the covariance that is left of it, over all users.
+        centre: shape (d,), the mean profile of all.
+        spread: shape (d, d), the covariance of profiles.
+        faint: shape (n, d), as `taste` along all axes: what to ask next.
+        faint_doubt: shape (d, d), as `doubt` along all axes.
+        prior: shape (d, d), the covariance of taste along all axes.
+        share: shape (n,), of the counts.
     """
 
     taste: Floats
@@ -369,16 +508,22 @@ class Audiences(NamedTuple):
         believed: Floats,
         users: int,
     ) -> Audiences:
-        """moments: items x d, noisy sums of profiles; noise: their standard deviation.
+        """Estimate what profiles tell from noisy sums.
 
-        second: (d + 1) x (d + 1), noisy sum of (u, 1)(u, 1)' over all users; second_noise: its
-        standard deviation. What that noise explains of how far the spread is from that of profiles
-        that lie anywhere is taken out (Ledoit, Wolf, "A well-conditioned estimator for
-        large-dimensional covariance matrices", 2004, with the noise known). believed: the items'
-        counts, whose weights are those of the moments. An item's mean profile is off by the noise
-        and by which users it happens to have: N(t, (noise/N)^2 I + S w/N), w the mean weight of a
-        cell. t ~ N(0, G) along the axes on which moments stand out of that noise, G by
+        What the noise explains of how far the spread is from that of profiles that lie anywhere is
+        taken out (Ledoit, Wolf, "A well-conditioned estimator for large-dimensional covariance
+        matrices", 2004, with the noise known). An item's mean profile is off by the noise and by
+        which users it happens to have: N(t, (noise/N)^2 I + S w/N), w the mean weight of a cell. t
+        ~ N(0, G) along the axes on which moments stand out of that noise, G by
         expectation-maximisation from those moments; elsewhere G would fit the noise.
+
+        Args:
+            moments: shape (n, d), noisy sums of profiles.
+            noise: the standard deviation of the noise on `moments`.
+            second: shape (d + 1, d + 1), the noisy sum of (u, 1)(u, 1)' over all users.
+            second_noise: the standard deviation of the noise on `second`.
+            believed: shape (n,), the items' counts, whose weights are those of the moments.
+            users: the number of users.
         """
         d = moments.shape[1]
         symmetric = 0.5 * (second + second.T) / users
@@ -426,19 +571,29 @@ class Audiences(NamedTuple):
         return math.sqrt(taste) * taste / seen
 
     def agreement(self, moments: Floats, believed: Floats) -> Floats:
-        """(t . t', t . t) in S^-1 over all users, t' what another answer, moments, tells of taste.
+        """Return (t . t', t . t) in S^-1 over all users, t' from another answer about taste.
 
         Its noise is independent of that in t, so that their ratio is 1 where t is as large as taste
         is, and less where t holds noise that was taken for taste.
+
+        Args:
+            moments: shape (n, d), the other answer.
+            believed: shape (n,), the items' counts.
+
+        Returns:
+            Array of shape (2,).
         """
         other = moments / believed[:, None] - moments.sum(axis=0) / believed.sum()
         right = np.linalg.solve(self.spread, self.taste.T).T * self.share[:, None]
         return np.array([np.sum(right * other), np.sum(right * self.taste)])
 
     def scores(self, own: Floats, believed: Floats, trust: float = 1.0) -> Factors:
-        """log N + (u - centre)' S^-1 t - t' S^-1 t / 2 as factors; own: users x d profiles.
+        """Return log N + (u - centre)' S^-1 t - t' S^-1 t / 2 as factors.
 
-        trust: how much of t is taste.
+        Args:
+            own: u, shape (users, d), the users' profiles.
+            believed: N, shape (n,), the items' counts.
+            trust: how much of t is taste.
         """
         taste = trust * self.taste
         right = np.linalg.solve(self.spread, taste.T).T
@@ -447,10 +602,16 @@ class Audiences(NamedTuple):
         return Factors(np.hstack([np.ones((len(own), 1)), left]), np.hstack([base[:, None], right]))
 
     def features(self, believed: Floats) -> Floats:
-        """Item features of the next round, items x d: taste along its axes.
+        """Return item features of the next round: taste along its axes.
 
         Over users, each axis has mean square 1 times the share of what is seen along it that is
         taste and not doubt.
+
+        Args:
+            believed: shape (n,), the items' counts.
+
+        Returns:
+            Array of shape (n, d).
         """
         _, axes = np.linalg.eigh(self.prior)
         found = self.faint @ axes
@@ -509,9 +670,12 @@ _CLEAR = 1.01  # how far above the edge of the noise a direction stands, which i
 
 
 class FlippedBits(NamedTuple):
-    """What the server has: users x items bits, each flipped with chance `flip` < 1/2.
+    """What the server has: bits of users x items, each flipped with a known probability.
 
-    packed: eight to a byte, users x ceil(items / 8).
+    Attributes:
+        packed: shape (users, ceil(items / 8)), eight bits to a byte.
+        items: the number of items.
+        flip: the probability of a flip, below 1/2.
     """
 
     packed: NDArray[np.uint8]
@@ -520,11 +684,12 @@ class FlippedBits(NamedTuple):
 
     @property
     def users(self) -> int:
+        """The number of users."""
         return len(self.packed)
 
     @property
     def seen(self) -> Floats:
-        """The share of users whose reports have each item, length n."""
+        """The share of users whose reports have each item, shape (n,)."""
         sums = np.zeros(self.items)
         for _, part in self._blocks(np.uint8):
             for start in range(0, len(part), _BYTE):  # whose sums fit in a byte
@@ -532,7 +697,7 @@ class FlippedBits(NamedTuple):
         return sums / self.users
 
     def whole(self) -> NDArray[np.float32]:
-        """All reports as numbers."""
+        """Return all reports as numbers, shape (users, items)."""
         return self._part(slice(None)).astype(np.float32)
 
     def _part(self, rows: slice) -> NDArray[np.uint8]:
@@ -545,7 +710,7 @@ class FlippedBits(NamedTuple):
 
     @property
     def shares(self) -> Floats:
-        """Unbiased estimate of the share of users with each item, length n; may be negative."""
+        """The unbiased share of users with each item, shape (n,), which may be negative."""
         found: Floats = (self.seen - self.flip) / self.gain
         return found
 
@@ -555,13 +720,20 @@ class FlippedBits(NamedTuple):
         return self.flip * (1 - self.flip) / self.gain**2
 
     def activity(self, usual: float) -> float:
-        """Estimate of the mean square of how many items a user has, over the usual number; >= 1."""
+        """Estimate the mean squared number of a user's items over the usual one; at least 1."""
         lengths = self.times(np.ones((self.items, 1)))
         square = float(np.mean(lengths**2)) - self.items * self.variance
         return float(np.clip(square / usual**2, 1.0, self.users))
 
     def times(self, block: Floats) -> Floats:
-        """H @ block for the unbiased estimate H = (bits - flip) / gain of the true rows."""
+        """Return H @ block for the unbiased estimate H = (bits - flip) / gain of the true rows.
+
+        Args:
+            block: shape (items, b).
+
+        Returns:
+            Array of shape (users, b).
+        """
         out = np.empty((self.users, block.shape[1]))
         single = block.astype(np.float32)
         for rows, part in self._blocks():
@@ -570,7 +742,14 @@ class FlippedBits(NamedTuple):
         return found
 
     def transposed(self, block: Floats) -> Floats:
-        """H' @ block."""
+        """Return H' @ block for the unbiased estimate H of the true rows.
+
+        Args:
+            block: shape (users, b).
+
+        Returns:
+            Array of shape (items, b).
+        """
         out = np.zeros((self.items, block.shape[1]))
         single = block.astype(np.float32)
         for rows, part in self._blocks():
@@ -589,9 +768,12 @@ class FlippedBits(NamedTuple):
 class ClickTaste(NamedTuple):
     """What the server tells everybody, from reports alone.
 
-    shares: length n, the debiased popularity. expected: the same held within 0..1. loadings: n x r,
-    how the chances of a usual user move with r independent tastes of variance 1. noise: variance
-    of an item that a user has or not, weighed by popularity.
+    Attributes:
+        shares: shape (n,), the debiased popularity.
+        expected: shape (n,), the same held within 0..1.
+        loadings: shape (n, r), how the chances of a usual user move with r independent tastes of
+            variance 1.
+        noise: the variance of an item that a user has or not, weighed by popularity.
     """
 
     shares: Floats
@@ -601,13 +783,17 @@ class ClickTaste(NamedTuple):
 
     @classmethod
     def of(cls, reports: FlippedBits, facts: Sequence[Floats] = ()) -> ClickTaste:
-        """The directions of the reports that clear the noise, beside their common popularity.
-        facts: what is publicly known of the items, each items x c: further directions.
+        """Find the directions of the reports that clear the noise, beside their common popularity.
 
         How many items a user has moves all items in step with their popularity. That direction is
         the strongest and says nothing about which items, so it is taken out first. In the rest the
         noise of a column is v + p (1 - p); a direction of population variance alpha then shows as
         the eigenvalue psi(alpha) of H'H / m (see `_Edge`), and what it owes to the noise is known.
+
+        Args:
+            reports: the flipped bits.
+            facts: what is publicly known of the items, each of shape (items, c): further
+                directions.
         """
         users = reports.users
         shares, v = reports.shares, reports.variance
@@ -631,10 +817,13 @@ class ClickTaste(NamedTuple):
         return cls(shares, expected, np.hstack([loadings, *found]), noise)
 
     def scores(self, rows: Sparse) -> Factors:
-        """Each user's ranking from the own true row (users x items of ones), as factors.
+        """Return each user's ranking from the own true row, as factors.
 
         A user with a times as many items as expected has each with chance a (p + loadings z), z the
         own tastes; given the row, z is Gaussian with noise a d.
+
+        Args:
+            rows: shape (users, items), ones.
         """
         lengths = np.diff(rows.indptr).astype(float)
         activity = np.maximum(lengths, 0.5) / self.expected.sum()
@@ -689,6 +878,7 @@ class _Edge:
         self.height = self.psi(self._least)
 
     def psi(self, alpha: float) -> float:
+        """Return the eigenvalue at which a direction of population variance alpha shows."""
         return alpha * (1 + float(np.sum(self._t / (alpha - self._t))) / self._m)
 
     def population(self, seen: float) -> float:

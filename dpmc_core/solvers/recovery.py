@@ -38,10 +38,14 @@ _TOLERANCE = 1e-2  # relative change of a proximal step
 
 
 class Regression(NamedTuple):
-    """Reports on a pattern: target y, gain a > 0.
+    """Reports on a pattern.
 
-    ridge: adds ridge c^2 / 2 to the loss, which holds back an offset that little is known of;
-    None: no offset.
+    Attributes:
+        pattern: the reported cells.
+        target: y, shape (n_cells,), on the scale -1..1.
+        gain: a, above 0: y is about a times the rating.
+        ridge: adds ridge c^2 / 2 to the loss, which holds back an offset that little is known of;
+            None: no offset.
     """
 
     pattern: Pattern
@@ -50,11 +54,22 @@ class Regression(NamedTuple):
     ridge: float | None
 
     def residual(self, fitted: Floats) -> Floats:
-        """y - a fitted on the pattern."""
+        """Return y - a fitted on the pattern.
+
+        Args:
+            fitted: shape (n_cells,).
+
+        Returns:
+            Array of shape (n_cells,).
+        """
         return self.target - self.gain * fitted
 
     def best_offset(self, fitted: Floats) -> float:
-        """The c that minimises the loss for given M on the pattern."""
+        """Return the c that minimises the loss for given M on the pattern.
+
+        Args:
+            fitted: M, shape (n_cells,).
+        """
         if self.ridge is None:
             return 0.0
         pull = self.gain * float(self.residual(fitted).sum())
@@ -62,9 +77,15 @@ class Regression(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """offset + left right': the minimiser at one penalty.
+    """The minimiser offset + left diag(values) right' at one penalty.
 
-    residual: ||y - a (c + M)||_2 on the pattern.
+    Attributes:
+        left: shape (m, r).
+        values: shape (r,), in descending order.
+        right: shape (n, r).
+        offset: c.
+        penalty: of the nuclear norm.
+        residual: ||y - a (c + M)||_2 on the pattern.
     """
 
     left: Floats
@@ -76,6 +97,7 @@ class Solution(NamedTuple):
 
     @property
     def rank(self) -> int:
+        """The rank of M."""
         return len(self.values)
 
 
@@ -88,11 +110,19 @@ def path(
     tolerance: float,
     rng: Rng,
 ) -> Iterator[Solution]:
-    """Solutions along falling penalties, each started at the one before.
+    """Yield solutions along falling penalties, each started at the one before.
 
-    Down to `penalty`, or until the residual meets its goal (discrepancy principle), then closer to
-    it by bisection; at most `steps` of them. The last one yielded is the answer: the largest
-    penalty found that meets the goal, or M = 0 where that already does.
+    The penalties fall to `penalty`, or until the residual meets its goal (discrepancy principle),
+    then closer to it by bisection. The last solution is the answer: the largest penalty found that
+    meets the goal, or M = 0 where that already does.
+
+    Args:
+        problem: the regression.
+        penalty: the last penalty; None: the residual decides.
+        residual: the goal, ||y - a (c + M)||_2; None: no goal.
+        steps: the largest number of solutions.
+        tolerance: the relative change of a step at which a solve stops.
+        rng: draws where the search for singular vectors starts.
     """
     solver = _Solver(problem, tolerance, rng)
     top = solver.largest_penalty()
@@ -133,7 +163,7 @@ class _Solver:
         self.offset = problem.best_offset(np.zeros(len(problem.target)))
 
     def largest_penalty(self) -> float:
-        """The smallest penalty whose solution is M = 0: the loss gradient's spectral norm."""
+        """Return the smallest penalty with solution M = 0, the loss gradient's spectral norm."""
         nothing = np.full(len(self.problem.target), self.offset)
         gradient = self.problem.gain * self.problem.residual(nothing)
         empty = self.now.left, self.now.right
@@ -143,6 +173,7 @@ class _Solver:
         return float(leading.values[0]) if leading.rank else 0.0
 
     def solve(self, penalty: float) -> Solution:
+        """Return the solution at a penalty, started at the last one."""
         problem, before, momentum = self.problem, self.now, 1.0
         fitted_now = self._on_pattern(self.now)
         fitted_before = fitted_now
@@ -205,8 +236,12 @@ class Rule(enum.Enum):
 class Reports(NamedTuple):
     """What a server holds: reported values on a pattern, and what is known of the channel.
 
-    gain: E[report | cell reported] = gain x the rating there; variance: of a report around that,
-    but for whether it is genuine; rho: Theorem 3's bound on the residual at the truth.
+    Attributes:
+        pattern: the reported cells.
+        values: shape (n_cells,), on the scale -1..1.
+        gain: E[report | cell reported] = gain x the rating there.
+        variance: of a report around that, but for whether it is genuine.
+        rho: Theorem 3's bound on the residual at the truth.
     """
 
     pattern: Pattern
@@ -216,10 +251,11 @@ class Reports(NamedTuple):
     rho: float
 
     def residual(self, gain: float) -> float:
-        """||y - gain r||_2 of the true ratings r, as the channel's moments tell it.
+        """Return ||y - gain r||_2 of the true ratings r, as the channel's moments tell it.
 
         E y^2 = variance + g r^2 and E y = g r, so E (y - a r)^2 = variance + (g - 2 a g + a^2) r^2,
-        where the mean of r^2, in 0..1, is told by that of y^2. a = 1: rho of Z16's Equation 3.
+        where the mean of r^2, in 0..1, is told by that of y^2. At gain 1 it is rho of Z16's
+        Equation 3.
         """
         count = len(self.values)
         square = (float(self.values @ self.values) / count - self.variance) / self.gain
@@ -229,7 +265,7 @@ class Reports(NamedTuple):
 
 @mechanism
 class Recovery:
-    """Settings of the recovery, and the recovery."""
+    """The settings of the recovery, and the recovery."""
 
     recovery: Regress = setting(
         Regress.DEBIASED,
@@ -249,11 +285,18 @@ class Recovery:
 
     @property
     def misfit(self) -> float:
-        """`intrinsic` in units of the scale -1..1: the rho_0 of Theorem 3."""
+        """The setting `intrinsic` in units of the scale -1..1: the rho_0 of Theorem 3."""
         return 2 * self.intrinsic
 
     def recover(self, reports: Reports, public: PublicFacts, rng: Rng, *, raw: bool) -> Steps:
-        """A Step for each penalty; trace numbers are marked raw where the reports are."""
+        """Yield a step for each penalty.
+
+        Args:
+            reports: what the server holds.
+            public: the public facts.
+            rng: draws where the search for singular vectors starts.
+            raw: whether the reports are raw ratings; then the trace is marked raw.
+        """
         debiased = self.recovery is Regress.DEBIASED
         gain = reports.gain if debiased else 1.0
         ridge = reports.variance / _PRIOR**2 if debiased else None
@@ -282,5 +325,13 @@ class Recovery:
 
 
 def on_unit_scale(values: Floats, public: PublicFacts) -> Floats:
-    """Ratings with the public range mapped to -1..1."""
+    """Map ratings so that the public range becomes -1..1.
+
+    Args:
+        values: shape (k,), in rating points.
+        public: the public range.
+
+    Returns:
+        Array of shape (k,).
+    """
     return (values - public.middle) / public.half_width

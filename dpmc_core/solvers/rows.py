@@ -1,9 +1,12 @@
-"""Users' rows as the user-level methods see them: capped, centred, clipped; their Gram matrix; and
-least squares of many rows at once.
+"""Users' rows as the user-level methods see them, and least squares of many rows at once.
 
-Every step here looks at one row at a time, so a user can do it alone, and one changed row never
-changes another row. Row i is regressed on the factors of the other side: minimise
-sum_j w_ij (y_ij - f_j'u)^2 + penalty ||u||^2 over u, j over the row's stored cells.
+Rows are capped, centred and clipped here, and their Gram matrix is built. Every step looks at one
+row at a time, so a user can do it alone, and one changed row never changes another row. Row i is
+regressed on the factors of the other side: minimise sum_j w_ij (y_ij - f_j'u)^2 + penalty ||u||^2
+over u, j over the row's stored entries.
+
+In shapes, m is the number of rows (users), n the number of columns (items), n_entries the number of
+observed pairs, sorted by row, and d the length of a factor.
 """
 
 from __future__ import annotations
@@ -23,19 +26,22 @@ from dpmc_core.ratings import PublicFacts, Ratings, draw_cap_mask
 from dpmc_core.solvers.linalg import LARGE_CHUNK, MatrixProduct, Pattern
 from dpmc_core.stopping import call_cancellable, check_cancelled
 
-_PRODUCTS_AT_ONCE = 64  # of two factors, summed at once
-_SPARSE_GAIN = 250.0  # how much more one multiplication costs in a sparse product
-_ITEM_STD = 0.1  # how much item means differ, in widths of the rating range
-_GAIN_PRIOR = 0.3  # the chance beforehand that facts tell something
-_RATING_STD = 0.2  # how much the ratings of one item differ, likewise
+_PRODUCTS_AT_ONCE = 64  # products of two factors that are summed at once
+_SPARSE_GAIN = 250.0  # how many times more a multiplication costs in a sparse product
+_ITEM_STD = 0.1  # standard deviation of item means, in widths of the rating range
+_GAIN_PRIOR = 0.3  # prior probability that an item feature helps
+_RATING_STD = 0.2  # standard deviation of the ratings of one item, likewise
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualRows:
     """Users' ratings less what each user knows of them beforehand.
 
-    entries: where they are. values: in rating points, less the predictions of base, which knows all
-    items. columns: which items the columns are, in increasing order; None: all.
+    Attributes:
+        entries: the observed (user, item) pairs, sorted by user.
+        values: shape (n_entries,), ratings less the predictions of `base`, in rating points.
+        base: the model whose predictions are subtracted; it covers all items.
+        columns: shape (n_columns,), the item of each column, in increasing order; None: all items.
     """
 
     entries: Pattern
@@ -47,7 +53,13 @@ class ResidualRows:
     def from_ratings(
         cls, ratings: Ratings, base: Factors, mask: Bools | None = None
     ) -> ResidualRows:
-        """mask: which ratings; None: all."""
+        """Subtract the predictions of `base` from the ratings.
+
+        Args:
+            ratings: the users' ratings.
+            base: the model that each user knows beforehand.
+            mask: shape (n_ratings,), which ratings are used; None: all.
+        """
         entries = Pattern.from_ratings(ratings)
         entries = entries if mask is None else entries.select_entries(mask)
         values = base.predict(ratings.users, ratings.items)
@@ -55,16 +67,22 @@ class ResidualRows:
         return cls(entries, values if mask is None else values[mask], base)
 
     def select_columns(self, columns: Ints | None) -> ResidualRows:
-        """The same rows with the columns of some items alone; None: of all."""
+        """Return the same rows restricted to the columns of some items.
+
+        Args:
+            columns: shape (n_columns,), the items, in increasing order; None: all items.
+        """
         if columns is None:
             return self
         entries, mask = self.entries.select_columns(columns)
         return replace(self, entries=entries, values=self.values[mask], columns=columns)
 
     def build_model(self, fitted: Factors, **user_arrays: Any) -> Factors:
-        """The model in rating points of what was fitted to the values.
+        """Return the model in rating points that follows from factors fitted to the values.
 
-        user_arrays: what else a user takes for the own row of it, see `OwnSide`.
+        Args:
+            fitted: user factors of shape (m, d) and factors of the columns of shape (n_columns, d).
+            user_arrays: what else a user needs to compute the own row of the model, see `OwnSide`.
         """
         if self.columns is not None:
             user_arrays["columns"] = self.columns
@@ -72,12 +90,24 @@ class ResidualRows:
         return Factors(
             np.column_stack([fitted.left, self.base.left]),
             np.column_stack([right, self.base.right]),
-            {**self.base.own, **{name: np.array(array) for name, array in user_arrays.items()}},
+            {
+                **self.base.user_arrays,
+                **{name: np.array(array) for name, array in user_arrays.items()},
+            },
         )
 
 
 def scatter_rows(rows: Floats, columns: Ints | None, items: int) -> Floats:
-    """Rows that belong to some of the items as rows of all, items x r: zeros for the others."""
+    """Extend rows that belong to some items to all items, with zeros for the rest.
+
+    Args:
+        rows: shape (n_columns, d).
+        columns: shape (n_columns,), the item of each row; None: all items.
+        items: the number of all items.
+
+    Returns:
+        Array of shape (items, d).
+    """
     if columns is None:
         return rows
     scattered = np.zeros((items, rows.shape[1]))
@@ -86,30 +116,45 @@ def scatter_rows(rows: Floats, columns: Ints | None, items: int) -> Floats:
 
 
 def cap_ratings(ratings: Ratings, cap: int, key: int) -> Ratings:
-    """At most `cap` ratings of each user."""
+    """Return at most `cap` ratings of each user, chosen as `cap_mask` chooses them."""
     mask = cap_mask(ratings, cap, key)
     return ratings if mask is None else ratings.select(mask)
 
 
 def cap_mask(ratings: Ratings, cap: int, key: int) -> Bools | None:
-    """At most `cap` ratings of each user, chosen at random by a hash of the user's own cells.
+    """Choose at most `cap` ratings of each user at random, by a hash of the user's own cells.
 
-    key: see `draw_cap_key`; the ratings of one user never decide those of another.
-    None: all of them.
+    The ratings of one user never decide which ratings of another user are chosen.
+
+    Args:
+        ratings: the users' ratings.
+        cap: the largest number of ratings of a user.
+        key: the key of the hash, see `draw_cap_key`.
+
+    Returns:
+        Array of shape (n_ratings,); None where no user has more than `cap` ratings.
     """
     is_within_cap = np.diff(ratings.indptr).max() <= cap
     return None if is_within_cap else draw_cap_mask(ratings, cap, key)
 
 
 def draw_cap_key(rng: Rng) -> int:
-    """What keys the choice of the ratings that a cap keeps."""
+    """Draw the key of the hash that chooses the ratings under a cap.
+
+    Args:
+        rng: the generator of the run.
+    """
     return int(harmless(rng, Harmless.CAP).integers(2**63))
 
 
 def centre_ratings(ratings: Ratings, item_effects: Floats | None = None) -> ResidualRows:
-    """Ratings less item effects (length n; None: zeros), then less each user's own mean of those.
+    """Subtract item effects and then each user's own mean from the ratings.
 
-    Without ratings that mean is the middle of the range.
+    The mean of a user without ratings is the middle of the range.
+
+    Args:
+        ratings: the users' ratings.
+        item_effects: shape (n,), in rating points; None: zeros.
     """
     (m, n), entries = ratings.shape, Pattern.from_ratings(ratings)
     item_effects = np.zeros(n) if item_effects is None else item_effects
@@ -121,13 +166,30 @@ def centre_ratings(ratings: Ratings, item_effects: Floats | None = None) -> Resi
 
 
 def row_means(entries: Pattern, values: Floats, empty_mean: float) -> Floats:
-    """Mean of each row, `empty_mean` where a row has no cell; length m."""
+    """Return the mean of each row.
+
+    Args:
+        entries: the observed pairs.
+        values: shape (n_entries,).
+        empty_mean: the mean of a row without entries.
+
+    Returns:
+        Array of shape (m,).
+    """
     means = row_sums(entries, values) / np.maximum(entries.counts, 1)
     return np.where(entries.counts > 0, means, empty_mean)
 
 
 def row_sums(entries: Pattern, values: Floats) -> Floats:
-    """Sum of each row, length m; of values with columns m x columns."""
+    """Return the sum of each row.
+
+    Args:
+        entries: the observed pairs.
+        values: shape (n_entries,) or (n_entries, k).
+
+    Returns:
+        Array of shape (m,) or (m, k).
+    """
     sums = np.zeros((entries.shape[0], *values.shape[1:]))
     nonempty = entries.counts > 0  # reduceat would give an empty row its neighbour's value
     if len(values):
@@ -136,12 +198,19 @@ def row_sums(entries: Pattern, values: Floats) -> Floats:
 
 
 def item_sums(entries: Pattern, values: ArrayLike = 1.0, row_factors: ArrayLike = 1.0) -> Floats:
-    """Sum of each column, whose cells count times the factor of their row; length n."""
+    """Return the sum of each column, with every entry multiplied by the factor of its row.
+
+    Args:
+        entries: the observed pairs.
+        values: shape (n_entries,), or one number for all entries.
+        row_factors: shape (m,), or one number for all rows.
+
+    Returns:
+        Array of shape (n,).
+    """
     (m, n), sums = entries.shape, np.zeros(entries.shape[1])
-    values, row_factors = (
-        np.broadcast_to(values, len(entries.items)),
-        np.broadcast_to(row_factors, m),
-    )
+    values = np.broadcast_to(values, len(entries.items))
+    row_factors = np.broadcast_to(row_factors, m)
     for rows, span, chunk in entries.iter_chunks(LARGE_CHUNK):
         sums += np.bincount(
             chunk.items, weights=values[span] * chunk.expand_rows(row_factors[rows]), minlength=n
@@ -149,14 +218,30 @@ def item_sums(entries: Pattern, values: ArrayLike = 1.0, row_factors: ArrayLike 
     return sums
 
 
-def shrinkage(norms: Floats, max_norm: float) -> Floats:
-    """The factors <= 1 that bring rows of those norms to `max_norm` at most; length m."""
+def shrinkage(norms: Floats, max_norm: Floats | float) -> Floats:
+    """Return the factors, at most 1, that scale rows down to norm `max_norm`.
+
+    Args:
+        norms: shape (m,), the norms of the rows.
+        max_norm: the largest norm allowed, in the unit of the norms; a number, or shape (m,).
+
+    Returns:
+        Array of shape (m,).
+    """
     with np.errstate(divide="ignore"):
         return np.minimum(max_norm / norms, 1.0)
 
 
 def row_norms(entries: Pattern, values: Floats) -> Floats:
-    """The l2 norm of each row, length m."""
+    """Return the l2 norm of each row.
+
+    Args:
+        entries: the observed pairs.
+        values: shape (n_entries,).
+
+    Returns:
+        Array of shape (m,).
+    """
     squares = np.empty(entries.shape[0])
     for rows, span, chunk in entries.iter_chunks():
         squares[rows] = row_sums(chunk, values[span] ** 2)
@@ -164,35 +249,73 @@ def row_norms(entries: Pattern, values: Floats) -> Floats:
 
 
 def clip_rows(entries: Pattern, values: Floats, max_norm: float) -> Floats:
-    """Scale the rows to l2 norm `max_norm` at most, in place; by which factors <= 1, length m."""
+    """Scale the rows down to l2 norm `max_norm`, in place.
+
+    Args:
+        entries: the observed pairs.
+        values: shape (n_entries,), overwritten.
+        max_norm: the largest norm allowed, in the unit of the values.
+
+    Returns:
+        Array of shape (m,), the factor of each row, at most 1.
+    """
     factors = shrinkage(row_norms(entries, values), max_norm)
     scale_rows(entries, values, factors)
     return factors
 
 
 def scale_rows(entries: Pattern, values: Floats, factors: Floats) -> None:
-    """Multiply each row by its factor, in place."""
+    """Multiply each row by its factor, in place.
+
+    Args:
+        entries: the observed pairs.
+        values: shape (n_entries,), overwritten.
+        factors: shape (m,).
+    """
     for rows, span, chunk in entries.iter_chunks():
         values[span] *= chunk.expand_rows(factors[rows])
 
 
 def normalise_rows(vectors: Floats, min_length: float = 0.0) -> Floats:
-    """Each row of length one; zeros where it is not longer than `min_length`."""
+    """Scale each row to length one; rows no longer than `min_length` become zero.
+
+    Args:
+        vectors: shape (m, d).
+        min_length: the length up to which a row counts as zero.
+
+    Returns:
+        Array of shape (m, d).
+    """
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(lengths > min_length, vectors / lengths, 0.0)
 
 
 def clip_dense_rows(rows: Floats, max_norm: float) -> tuple[Floats, int]:
-    """A dense m x n matrix whose rows are clipped likewise, and how many were scaled."""
+    """Scale the rows of a dense matrix down to l2 norm `max_norm`.
+
+    Args:
+        rows: shape (m, n).
+        max_norm: the largest norm allowed, in the unit of the rows.
+
+    Returns:
+        The scaled rows, shape (m, n), and the number of rows that were scaled.
+    """
     factors = shrinkage(np.linalg.norm(rows, axis=1), max_norm)
     return rows * factors[:, None], int((factors < 1).sum())
 
 
 def gram(rows: Sparse) -> Floats:
-    """A'A of the m x n matrix A of the rows, n x n, dense.
+    """Return the Gram matrix A'A of the sparse matrix A of the rows, dense.
 
-    Blocks of rows as dense matrices, or one sparse product where rows are nearly empty.
+    It sums blocks of rows as dense matrices, or takes one sparse product where rows are nearly
+    empty.
+
+    Args:
+        rows: A, shape (m, n).
+
+    Returns:
+        Array of shape (n, n).
     """
     entries = Pattern.from_matrix(rows)
     m, n = entries.shape
@@ -208,9 +331,15 @@ def gram(rows: Sparse) -> Floats:
 def gram_products(
     rows: Sparse, row_factors: Floats | float = 1.0, *, diagonal: bool = True
 ) -> MatrixProduct:
-    """The products of A'A, or of what is off its diagonal, with blocks of columns.
+    """Return the function that multiplies A'A, or its off-diagonal part, by blocks of columns.
 
-    A: the rows, each times its factor.
+    Args:
+        rows: shape (m, n); A is these rows, each multiplied by its factor.
+        row_factors: shape (m,), or one number for all rows.
+        diagonal: whether the diagonal of A'A is included.
+
+    Returns:
+        A function from blocks of shape (n, b) to blocks of shape (n, b).
     """
     row_factors = np.broadcast_to(row_factors, rows.shape[0])[:, None]
     squares = 0.0 if diagonal else rows.power(2).T @ row_factors**2
@@ -220,9 +349,10 @@ def gram_products(
 def _multiply_gram(
     rows: Sparse, row_factors: Floats, squares: Floats | float, block: Floats
 ) -> Floats:
+    """Multiply A'A less its diagonal (`squares`) by a block of columns."""
     if block.shape[1] < rows.shape[1]:
         return np.asarray(rows.T @ (row_factors**2 * (rows @ block))) - squares * block
-    entries = Pattern.from_matrix(rows)  # for so many columns the matrix itself is less work
+    entries = Pattern.from_matrix(rows)  # for so many columns it is less work to build the matrix
     gram_matrix = gram(entries.build_matrix(rows.data * entries.expand_rows(row_factors[:, 0])))
     return call_cancellable(gram_matrix.__matmul__, block) - squares * block
 
@@ -230,7 +360,17 @@ def _multiply_gram(
 def low_rank_gram_products(
     left: Floats, right: Floats, entries: Pattern, values: Floats
 ) -> MatrixProduct:
-    """The products of A'A with blocks of columns, A = left right' and the values on the cells."""
+    """Return the function that multiplies A'A by blocks, A = left right' plus a sparse matrix.
+
+    Args:
+        left: shape (m, d).
+        right: shape (n, d).
+        entries: where the sparse matrix has values.
+        values: shape (n_entries,).
+
+    Returns:
+        A function from blocks of shape (n, b) to blocks of shape (n, b).
+    """
     sparse = entries.build_matrix(values)
     inner, cross, multiply_sparse = left.T @ left, sparse.T @ left, gram_products(sparse)
 
@@ -246,10 +386,17 @@ def low_rank_gram_products(
 
 
 def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[Floats, Floats]:
-    """A (m x d x d) and b (m x d) of all rows, zeros where a row has no cell.
+    """Build A_i = sum_j w_ij f_j f_j' and b_i = sum_j w_ij y_ij f_j of every row.
 
-    rows: w_ij y_ij, compressed either way; weights: w_ij on the same cells, None: ones. Cell after
-    cell, so no row changes the last bit of another's.
+    The sums run entry after entry, so no row changes the last bit of another row's sums.
+
+    Args:
+        rows: w_ij y_ij, a sparse matrix of shape (m, n), compressed along either axis.
+        factors: f, shape (n, d).
+        weights: w_ij, a sparse matrix with the same stored entries; None: ones.
+
+    Returns:
+        A of shape (m, d, d) and b of shape (m, d), zeros where a row has no entry.
     """
     (m, _), d = rows.shape, factors.shape[1]
     if weights is None:
@@ -263,9 +410,15 @@ def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[F
 
 
 def solve_ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
-    """(A_i + penalty I)^-1 b_i, m x d.
+    """Solve the ridge problems (A_i + penalty I)^-1 b_i of all rows.
 
-    squares: m x d x d, or d x d shared by all; moments: m x d; penalty > 0: a number or m.
+    Args:
+        squares: A, shape (m, d, d), or (d, d) where all rows share it.
+        moments: b, shape (m, d).
+        penalty: above 0, one number, or shape (m,) where each row has its own A.
+
+    Returns:
+        Array of shape (m, d).
     """
     regularised = squares.copy()
     diagonal = np.arange(squares.shape[-1])
@@ -282,7 +435,18 @@ def item_normal_equations(
     weights: ArrayLike = 1.0,
     clip: float = math.inf,
 ) -> tuple[Floats, Floats]:
-    """Those of every column, of values cut to +-bound; factors: of the rows."""
+    """Build the normal equations of every column, from values clipped to [-clip, clip].
+
+    Args:
+        entries: the observed pairs.
+        values: shape (n_entries,).
+        factors: shape (m, d), of the rows.
+        weights: shape (n_entries,), or one number for all entries.
+        clip: the largest absolute value, in the unit of the values.
+
+    Returns:
+        Squares of shape (n, d, d) and moments of shape (n, d).
+    """
     (_, n), d = entries.shape, factors.shape[1]
     squares, moments = np.zeros((n, d, d)), np.zeros((n, d))
     weights = np.broadcast_to(weights, len(values))
@@ -297,7 +461,17 @@ def item_normal_equations(
 def solve_ridge_rows(
     entries: Pattern, values: Floats, factors: Floats, *penalties: float
 ) -> Floats:
-    """The ridge solutions of every row, penalties x m x d; zeros for a row without cells."""
+    """Solve the ridge problem of every row for each penalty.
+
+    Args:
+        entries: the observed pairs.
+        values: shape (n_entries,).
+        factors: shape (n, d), of the columns.
+        penalties: numbers above 0.
+
+    Returns:
+        Array of shape (n_penalties, m, d); zeros for a row without entries.
+    """
     solutions = np.empty((len(penalties), entries.shape[0], factors.shape[1]))
     for rows, span, chunk in entries.iter_chunks(LARGE_CHUNK):
         squares, moments = normal_equations(chunk.build_matrix(values[span]), factors)
@@ -307,7 +481,14 @@ def solve_ridge_rows(
 
 
 def project_to_semidefinite(matrices: Floats) -> Floats:
-    """Each symmetric matrix of a k x r x r batch projected to the positive semidefinite cone."""
+    """Project each symmetric matrix to the cone of positive semidefinite matrices.
+
+    Args:
+        matrices: shape (k, d, d).
+
+    Returns:
+        Array of shape (k, d, d).
+    """
     values, vectors = np.linalg.eigh(matrices)
     projected: Floats = np.einsum(
         "kij,kj,klj->kil", vectors, np.maximum(values, 0.0), vectors, optimize=True
@@ -316,31 +497,58 @@ def project_to_semidefinite(matrices: Floats) -> Floats:
 
 
 def spectral_scale(item_factors: Floats) -> float:
-    """What takes the largest singular value of item factors, n x r, to sqrt(n); 1 for zeros."""
+    """Return the factor that brings the largest singular value of item factors to sqrt(n).
+
+    Args:
+        item_factors: shape (n, d).
+
+    Returns:
+        The factor; 1 where all factors are zero.
+    """
     largest = float(np.linalg.norm(item_factors, 2))
     return math.sqrt(len(item_factors)) / largest if largest > 0 else 1.0
 
 
 def bound_spectral_norm(item_factors: Floats) -> Floats:
-    """Item factors scaled down until their largest singular value is <= sqrt(n); n x r.
+    """Scale item factors down until their largest singular value is at most sqrt(n).
 
-    The entries along it are then about one and user factors are in rating points. Factors that a
+    The entries along it are then about one, and user factors are in rating points. Factors that a
     ridge has shrunk, because noise drowned them, stay small: nobody fits them.
+
+    Args:
+        item_factors: shape (n, d).
+
+    Returns:
+        Array of shape (n, d).
     """
     return item_factors * min(spectral_scale(item_factors), 1.0)
 
 
 def draw_random_factors(count: int, rank: int, rng: Rng, std: float = 1.0) -> Floats:
-    """Starting factors that look at no data: independent N(0, spread^2), count x rank."""
+    """Draw starting factors that look at no data: independent N(0, std^2).
+
+    Args:
+        count: the number of rows.
+        rank: the number of columns.
+        rng: the generator of the run.
+        std: the standard deviation of an entry.
+
+    Returns:
+        Array of shape (count, rank).
+    """
     return harmless(rng, Harmless.START).normal(0.0, std, (count, rank))
 
 
 def factors_with_offsets(
     left: Floats, right: Floats, user: Floats | float, item: Floats | None = None
 ) -> Factors:
-    """The model user_i + item_j + left_i . right_j as plain factors: a pair more for each offset.
+    """Return the model user_i + item_j + left_i . right_j as plain factors, a pair for each offset.
 
-    user: length m, or one number for all; item: length n, or None for no such offset.
+    Args:
+        left: shape (m, d).
+        right: shape (n, d).
+        user: shape (m,), or one number for all users, in rating points.
+        item: shape (n,), in rating points; None: no item offset.
     """
     left = np.column_stack([left, np.broadcast_to(user, len(left))])
     right = np.column_stack([right, np.ones(len(right))])
@@ -350,26 +558,46 @@ def factors_with_offsets(
 
 
 def nuclear_radius(share: float, public: PublicFacts) -> float:
-    """A nuclear norm in rating points; share: in units of half the range x sqrt(m n)."""
+    """Return a nuclear norm in rating points.
+
+    Args:
+        share: the norm in units of half the range x sqrt(m n).
+        public: the public range and the numbers of users and items.
+    """
     return share * public.half_width * math.sqrt(public.users * public.items)
 
 
 def contribution_weights(ratings: Ratings, n_full: int, norm: int = 2) -> Floats:
-    """A weight in 0..1 for each rating, so that no user's weights are longer than a row of
-    `n_full`.
+    """Weigh the ratings so that a user's weights are at most as long as `n_full` weights of 1.
 
-    norm 2: l2 length <= sqrt(count), weights min(1, sqrt(count / own)), own = the user's ratings;
-    norm 1: l1 length <= count, weights min(1, count / own). They depend on the user's row alone.
+    The weights of a user depend on the user's own row alone. With k ratings of the user they are
+    min(1, sqrt(n_full / k)) for norm 2 (l2 length at most sqrt(n_full)) and min(1, n_full / k) for
+    norm 1 (l1 length at most n_full).
+
+    Args:
+        ratings: the users' ratings.
+        n_full: how many ratings of a user count in full.
+        norm: 1 or 2.
+
+    Returns:
+        Array of shape (n_ratings,), values in [0, 1].
     """
     share = shrinkage(np.diff(ratings.indptr).astype(float), n_full)[ratings.users]
     return np.sqrt(share) if norm == 2 else share
 
 
 def shrink_item_means(sums: Floats, counts: Floats) -> Floats:
-    """Item means from sums of centred ratings and how many there are, in rating points; length n.
+    """Return shrunken item means from sums of centred ratings.
 
-    Item means are taken as spread by a tenth of the public range, ratings about them by a fifth:
-    the mean of C ratings is shrunk as by four more ratings of the average item.
+    Item means are taken to have a standard deviation of a tenth of the public range, ratings about
+    them of a fifth: the mean of C ratings is shrunk as by four more ratings of the average item.
+
+    Args:
+        sums: shape (n,), in rating points.
+        counts: shape (n,), the numbers of ratings.
+
+    Returns:
+        Array of shape (n,), in rating points.
     """
     return sums / (counts + (_RATING_STD / _ITEM_STD) ** 2)
 
@@ -377,10 +605,20 @@ def shrink_item_means(sums: Floats, counts: Floats) -> Floats:
 def feature_gain_probability(
     released: Floats, noise: float, mean: float, std: float, null_std: float
 ) -> Floats:
-    """The chance that facts tell users something, from what was released of their worth.
+    """Return the posterior probability that each public feature helps users, from released gains.
 
-    released: a fact's worth, averaged over users, with noise of that standard deviation: N(mean,
-    spread^2) where it tells, N(0, idle^2) where it does not.
+    The released gain of a feature is N(mean, std^2) where it helps and N(0, null_std^2) where it
+    does not, each plus the noise of the release.
+
+    Args:
+        released: shape (n_features,), gains averaged over users.
+        noise: the standard deviation of the noise on a gain.
+        mean: the mean gain of a feature that helps.
+        std: the standard deviation of that gain.
+        null_std: the standard deviation of the gain of a feature that does not help.
+
+    Returns:
+        Array of shape (n_features,), probabilities.
     """
     gain_variance, null_variance = std**2 + noise**2, null_std**2 + noise**2
     log_odds = 0.5 * (released**2 / null_variance - (released - mean) ** 2 / gain_variance)
@@ -392,7 +630,15 @@ def feature_gain_probability(
 
 
 def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
-    """Mean and variance of normal variables that are known to be positive."""
+    """Return the means and variances of normal variables that are known to be positive.
+
+    Args:
+        mean: shape (k,), the means before that is known.
+        std: their standard deviation before that is known.
+
+    Returns:
+        Two arrays of shape (k,).
+    """
     from scipy.special import log_ndtr
 
     if std == 0:
@@ -404,8 +650,16 @@ def truncated_normal_moments(mean: Floats, std: float) -> tuple[Floats, Floats]:
 
 
 def posterior_positive_mean(noisy: Floats, noise_std: float, min_stds: float = 1e-3) -> Floats:
-    """The mean of a number >= 0, a priori anywhere, of which x + N(0, noise^2) was seen.
+    """Return the mean of numbers that are at least 0, given each with noise N(0, noise_std^2).
 
-    At least `min_stds` standard deviations of the noise.
+    The prior is flat above 0.
+
+    Args:
+        noisy: shape (k,).
+        noise_std: the standard deviation of the noise.
+        min_stds: the smallest mean that is returned, in standard deviations of the noise.
+
+    Returns:
+        Array of shape (k,), above 0.
     """
     return np.maximum(truncated_normal_moments(noisy, noise_std)[0], min_stds * noise_std)

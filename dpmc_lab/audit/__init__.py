@@ -1,13 +1,14 @@
-"""Try to refute what a mechanism claims and what its releases certify: audits anybody can run.
+"""Audit a mechanism: try to refute what it claims and what its releases certify.
 
-Two methods, each from the noisy answers of the releases, from which all else follows:
+There are two methods. Each uses only the noisy answers of the releases, from which everything else
+follows:
 
-- the sensitivity probe: how far the queries really move between neighbouring data sets. Exact for
-  the pair it shows, so it needs no confidence;
-- canaries: things of the mechanism's own unit, each planted by a fair coin in one run and guessed
-  from what was published.
+- the sensitivity probe measures how far the queries really move between neighbouring data sets. It
+is exact for the pair that it shows, so it needs no confidence level;
+- canaries are planted in one run by a fair coin each, in the mechanism's own unit, and guessed from
+what was published.
 
-What an audit does not refute it does not confirm. The same seed gives the same numbers.
+An audit that refutes nothing confirms nothing. The same seed gives the same numbers.
 """
 
 from __future__ import annotations
@@ -56,18 +57,32 @@ def audit_mechanism(
     on_progress: AuditProgress | None = None,
     stop: StopCheck | None = None,
 ) -> AuditReport:
-    """Audit a mechanism on ratings prepared for its task; None: on `generate_small_ratings`.
+    """Audit a mechanism on ratings prepared for its task.
 
-    data: what they are called. change: the unit (the card's own by default). runs: how many pairs
-    the probe tries, and how many canaries there are where each takes a run to score. on_progress:
-    told after every part, with the report so far. Asked to stop, it returns what there is by then,
-    `stopped`: what was not finished is not valid. Raises InvalidSetting for data that are too
-    large.
+    Args:
+        mechanism: the mechanism.
+        ratings: prepared ratings (default: `generate_small_ratings`).
+        data: what the ratings are called.
+        change: how the data sets differ (default: as in the claim).
+        runs: how many pairs the probe tries, and how many canaries there are where each takes a run
+            to score.
+        methods: the methods to use.
+        seed: of the audit.
+        on_progress: called after every part, with the report so far.
+        stop: returns whether to stop.
+
+    Returns:
+        The report; if stopped, the report so far with `stopped` set, in which an unfinished finding
+        is not valid.
+
+    Raises:
+        InvalidSetting: the data are too large, or the mechanism adds no noise.
     """
     check_number("runs", runs, at_least=2, integer=True)
     check_number("seed", seed, at_least=0, integer=True)
     if ratings is None:
-        ratings, data = generate_small_ratings(mechanism), data or "small invented ratings"
+        ratings = generate_small_ratings(mechanism)
+        data = data or "small invented ratings"
     public = ratings.public
     if (n_cells := public.users * public.items) > _MAX_CELLS:
         raise InvalidSetting("users x items", f"at most {_MAX_CELLS:,} for an audit", n_cells)
@@ -107,9 +122,9 @@ def audit_mechanism(
 
 
 def generate_small_ratings(mechanism: Mechanism) -> Ratings:
-    """Invented ratings for a mechanism's task, so few that it runs hundreds of times.
+    """Generate ratings for a mechanism's task, so few that it can run hundreds of times.
 
-    For output perturbation those of which one is known to move the whole matrix.
+    For output perturbation they are the ratings of which one is known to move the whole matrix.
     """
     if isinstance(mechanism, Output):
         return generate_one_rating_example()[0]
@@ -117,7 +132,8 @@ def generate_small_ratings(mechanism: Mechanism) -> Ratings:
     users, items, share = (60, 50, 0.3) if mechanism.task is Task.BINARY else (200, 24, 0.35)
     low, high = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}[mechanism.task]
     rated_pairs = np.argwhere(rng.random((users, items)) < share)
-    user_indices, item_indices = rated_pairs[:, 0], rated_pairs[:, 1]
+    user_indices = rated_pairs[:, 0]
+    item_indices = rated_pairs[:, 1]
     scores = rng.normal(size=users)[user_indices] * rng.normal(size=items)[item_indices]
     values = {
         Task.BINARY: np.where(scores > 0, 1.0, -1.0),
@@ -129,7 +145,7 @@ def generate_small_ratings(mechanism: Mechanism) -> Ratings:
 
 
 def generate_one_rating_example() -> tuple[Ratings, int]:
-    """40 x 400 signs, one in ten observed, and the position of one user's only rating.
+    """Return 40 x 400 signs, one in ten observed, and the position of one user's only rating.
 
     With radius 1.2 and bound 1, that rating moves the whole matrix of output perturbation.
     """

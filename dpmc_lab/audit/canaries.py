@@ -1,10 +1,10 @@
-"""Canaries in one run: things of the mechanism's own unit, each there or not by a fair coin.
+"""Plant canaries in one run: changes of the mechanism's own unit, each by a fair coin.
 
-One run with the canaries planted is published. Whether each is there is then guessed from every
-published answer, by how much likelier the answer is with it than without: the runs that say so
-hear the published answers, and know all but these coins and the noise, also what a mechanism draws
-beside its noise. How canaries look, how many there are and how many are guessed is decided by a
-rehearsal with coins and noise of its own.
+One run with the planted canaries is published. The presence of each canary is then guessed from
+every published answer, by how much likelier the answer is with it than without. The runs that
+compute this receive the published answers. They know everything except these coins and the noise,
+including what a mechanism draws besides its noise. A rehearsal with coins and noise of its own
+decides what canaries look like, how many there are and how many are guessed.
 """
 
 from __future__ import annotations
@@ -54,9 +54,14 @@ _GAUSSIAN = "Gaussian noise, as on the card"
 
 @dataclass(frozen=True, eq=False)
 class CanaryPlan:
-    """Canaries in a table: `heads` and `tails` are what the cells of each hold, by its coin.
+    """Canaries in a table.
 
-    owner: users x items, which canary a cell belongs to, -1: none.
+    Attributes:
+        table: the ratings without canaries.
+        heads, tails: arrays of shape (n_users, n_items), ratings with every coin heads, and tails.
+        owner: array of shape (n_users, n_items), index of the canary that a cell belongs to; -1 for
+            none.
+        count: number of canaries.
     """
 
     table: RatingTable
@@ -66,11 +71,12 @@ class CanaryPlan:
     count: int
 
     def build_ratings(self, coins: Bools) -> Ratings:
+        """Return the ratings with each canary as its coin decides."""
         is_heads = np.append(coins, False)[self.owner]  # -1 is the last
         return replace(self.table, values=np.where(is_heads, self.heads, self.tails)).ratings()
 
     def keep_first(self, count: int) -> CanaryPlan:
-        """The same with fewer canaries: the others' cells are as they were."""
+        """Return the plan with fewer canaries; the cells of the others are as in the table."""
         is_dropped = self.owner >= count
         return replace(
             self,
@@ -81,15 +87,19 @@ class CanaryPlan:
 
 
 def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
-    """Ways to plant canaries of a unit; each is tried in a rehearsal."""
-    values, low, high = table.values, table.ends[0], table.ends[-1]
+    """Return several ways to plant canaries of a unit, each of which a rehearsal tries."""
+    values = table.values
+    low = table.ends[0]
+    high = table.ends[-1]
     users, items = values.shape
     rated = ~np.isnan(values)
     busiest_user = int(rated.sum(axis=1).argmax())  # stays: never no data
 
     def build_plan(index: Any, rows: Any, absent_values: Any) -> CanaryPlan:
         """Canary k has `rows` in the cells, or the row, `where[k]` names; or `absent_values`."""
-        heads, tails, owner = values.copy(), values.copy(), np.full(values.shape, -1)
+        heads = values.copy()
+        tails = values.copy()
+        owner = np.full(values.shape, -1)
         count = len(index[0])
         heads[index], tails[index] = rows, absent_values
         owner[index] = np.arange(count) if len(index) == 2 else np.arange(count)[:, None]
@@ -120,7 +130,8 @@ def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan
                 else max(1, min(table.max_row_ratings, items // 2))
             )
         else:  # one rating each, of an item of its own
-            rows, size = np.full((n, items), high), 0
+            rows = np.full((n, items), high)
+            size = 0
         if change is ROW_VALUES:
             has_rating = rated[chosen_users]
         elif fills_rows:
@@ -136,7 +147,14 @@ def build_plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """A published run with canaries, and the runs that score them: they hear its answers."""
+    """A published run with canaries, and the runs that score them by replaying its answers.
+
+    Attributes:
+        mechanism: the audited mechanism.
+        plan: the canaries.
+        history: what the run published.
+        seed: of the runs that score.
+    """
 
     mechanism: Mechanism
     plan: CanaryPlan
@@ -144,33 +162,35 @@ class Scorer:
     seed: int
 
     def replay(self, coins: Bools) -> History:
-        """What is asked of other coins after the same answers."""
+        """Return the queries for other coins after the same answers."""
         check_cancelled()
         ratings = self.plan.build_ratings(coins)
         return record_history(self.mechanism, ratings, self.seed, self.history)[: len(self.history)]
 
     def replay_one(self, canary: int) -> History:
-        """What is asked where one canary alone is there."""
+        """Return the queries where only one canary is present."""
         return self.replay(np.arange(self.plan.count) == canary)
 
     @cached_property
     def without_canaries(self) -> History:
-        """What is asked with no canary there."""
+        """Return the queries with no canary present."""
         return self.replay_one(-1)
 
     @cached_property
     def with_all_canaries(self) -> History:
-        """What is asked with all canaries there."""
+        """Return the queries with all canaries present."""
         return self.replay(np.ones(self.plan.count, dtype=bool))
 
     @cached_property
     def answer_owners(self) -> dict[int, Ints]:
-        """Answers in which every part hangs on one canary's coin at most: which one's, by part.
+        """Return the answers in which canaries do not meet, with the owner of each part.
 
-        Every canary has a number, which runs write digit by digit, and then its complement: a part
-        that several canaries reach shows a value of its own, or no number.
+        Every part of such an answer depends on at most one canary's coin.
+        Every canary has a number, which runs write digit by digit, and then its complement. A part
+        that several canaries reach shows another value, or no number.
         """
-        without, with_all = self.without_canaries, self.with_all_canaries
+        without = self.without_canaries
+        with_all = self.with_all_canaries
         differs = [~_is_close(p, q) for p, q in zip(without, with_all, strict=True)]
         widths = [
             np.abs(_private_values(p) - _private_values(q))
@@ -206,7 +226,14 @@ class Scorer:
         }
 
     def score_together(self, separate_answers: Collection[int]) -> Floats:
-        """Log likelihood ratios of all canaries, from answers in which they do not meet."""
+        """Return every canary's log likelihood ratio, from answers in which canaries do not meet.
+
+        Args:
+            separate_answers: indices of these answers.
+
+        Returns:
+            Array of shape (n_canaries,).
+        """
         scores = np.zeros(self.plan.count)
         for k, owner in self.answer_owners.items():
             if k in separate_answers:
@@ -222,7 +249,7 @@ class Scorer:
         return scores
 
     def score_each(self) -> Iterator[float]:
-        """The log likelihood ratio of each canary, every other one taken half for there."""
+        """Yield the log likelihood ratio of each canary, with every other one half present."""
         for canary in range(self.plan.count):
             total = 0.0
             histories = (
@@ -232,21 +259,18 @@ class Scorer:
                 self.replay_one(canary),
             )
             for p, low, high, canary_answer in zip(*histories, strict=True):
-                with_canary, without_canary = canary_answer.private, low.private
+                with_canary = canary_answer.private
+                without_canary = low.private
                 if isinstance(p.release, Additive):
-                    midpoint, half_difference = (
-                        (low.private + high.private) / 2,
-                        (with_canary - without_canary) / 2,
-                    )
-                    with_canary, without_canary = (
-                        midpoint + half_difference,
-                        midpoint - half_difference,
-                    )
+                    midpoint = (low.private + high.private) / 2
+                    half_difference = (with_canary - without_canary) / 2
+                    with_canary = midpoint + half_difference
+                    without_canary = midpoint - half_difference
                 total += float(_log_likelihood_ratio(p, with_canary, without_canary).sum())
             yield total
 
     def power(self, separate_answers: Collection[int]) -> float:
-        """How far the scores of a canary with and without lie apart, in standard deviations."""
+        """Return how far a canary's scores with and without it differ, in standard deviations."""
         count = min(_N_REHEARSED, self.plan.count)
         differences = [
             _standardised_differences(
@@ -268,8 +292,14 @@ class Scorer:
 
 
 class Rehearsal(NamedTuple):
-    """What a rehearsal decided. separate_answers: the answers in which canaries do not meet; none:
-    each canary takes a run to score."""
+    """What a rehearsal decided.
+
+    Attributes:
+        plan: the canaries.
+        separate_answers: indices of the answers in which canaries do not meet; if empty, each
+            canary takes a run to score.
+        guesses: number of canaries to guess.
+    """
 
     plan: CanaryPlan
     separate_answers: Collection[int]
@@ -277,14 +307,17 @@ class Rehearsal(NamedTuple):
 
 
 class CanaryAuditor(AuditSubject):
-    """Plants canaries."""
+    """Auditor that plants canaries."""
 
     def audit(
         self, ratings: Ratings, runs: int, rehearsal: Rehearsal | None = None
     ) -> Iterator[AuditFinding]:
-        """One run with canaries, at most `runs` of them where each takes a run to score.
+        """Audit one run with canaries, at most `runs` of them where each takes a run to score.
 
-        rehearsal: of the same mechanism and ratings, at a seed of its own.
+        Args:
+            ratings: the prepared ratings.
+            runs: maximum number of runs that score.
+            rehearsal: of the same mechanism and ratings, with another seed.
         """
         plan, separate_answers, guesses = rehearsal or self.rehearse(ratings, runs)
         coins = np.random.default_rng([self.seed, 5]).random(plan.count) < 0.5
@@ -325,11 +358,13 @@ class CanaryAuditor(AuditSubject):
         )
 
     def rehearse(self, ratings: Ratings, runs: int) -> Rehearsal:
-        """Which canaries promise most, how they are scored, and how many to guess.
+        """Decide which canaries promise most, how they are scored, and how many to guess.
 
-        Raises Inapplicable where nothing can change.
+        Raises:
+            Inapplicable: nothing can change.
         """
-        table, rng = RatingTable.from_ratings(ratings), np.random.default_rng([self.seed, 2])
+        table = RatingTable.from_ratings(ratings)
+        rng = np.random.default_rng([self.seed, 2])
         if self.change in (RATING, ROW_VALUES) and len(table.ends) == 1:
             raise Inapplicable("all ratings are alike, so no value can change")
         candidates = []
@@ -346,7 +381,7 @@ class CanaryAuditor(AuditSubject):
         )
 
     def _publish_run(self, plan: CanaryPlan, coins: Bools, seed: int, scoring_seed: int) -> Scorer:
-        """A run with these coins. scoring_seed: the seed of the runs that score."""
+        """Publish a run with these coins; `scoring_seed` is the seed of the runs that score."""
         return Scorer(
             self.mechanism,
             plan,
@@ -355,10 +390,10 @@ class CanaryAuditor(AuditSubject):
         )
 
     def _choose_guesses(self, scorer: Scorer, separate_answers: Collection[int]) -> int:
-        """How many to guess: what the rehearsal's scores promise to be best.
+        """Choose how many canaries to guess: the number that promises the best bound.
 
-        A log likelihood ratio of s is right with chance 1/(1 + e^-|s|). Where canaries meet it is
-        not, and the surest few, or all if everything is pure, stand.
+        A guess with log likelihood ratio s is right with probability 1/(1 + e^-|s|) where canaries
+        do not meet. Otherwise only the surest few are guessed, or all if the guarantee is pure.
         """
         count = scorer.plan.count
         if not separate_answers:
@@ -382,7 +417,7 @@ class CanaryAuditor(AuditSubject):
 
     @property
     def _is_gaussian(self) -> bool:
-        """Whether all that the card spends is Gaussian, with a sharper bound."""
+        """Return whether all releases are Gaussian, for which there is a sharper bound."""
         releases = (release for _, release in self.guarantee.releases)
         return self.certified.delta > 0 and all(
             isinstance(card_release, Gaussian) for card_release in releases
@@ -390,7 +425,7 @@ class CanaryAuditor(AuditSubject):
 
 
 def _private_values(publication: Publication) -> Floats:
-    """The private value by its parts; of sparse rows the whole matrix."""
+    """Return the private value of a publication by its parts; sparse rows become a whole matrix."""
     private = publication.private
     if isinstance(private, np.ndarray):
         return private.astype(float)
@@ -400,15 +435,21 @@ def _private_values(publication: Publication) -> Floats:
 
 
 def _is_close(p: Publication, q: Publication, width: Floats | float = 0.0) -> Any:
-    """Which parts are alike, as far as rounding goes; width: how far canaries move each number."""
-    first, second = _private_values(p), _private_values(q)
+    """Return which parts of two answers are equal up to rounding.
+
+    Args:
+        p, q: the answers.
+        width: how far canaries move each number.
+    """
+    first = _private_values(p)
+    second = _private_values(q)
     rounding = np.maximum(1e-9 * (1 + np.abs(first)), 1e-6 * np.asarray(width))
     close: Any = np.abs(first - second) <= rounding
     return close.all(axis=-1) if isinstance(p.release, NormLaplace) else close  # a part is a row
 
 
 def _log_likelihood_ratio(p: Publication, with_value: Any, without_value: Any) -> Floats:
-    """The log likelihood ratio of each part of an answer."""
+    """Return the log likelihood ratio of each part of an answer."""
     logs: Floats = p.release.log_likelihood(p.published, with_value)
     return logs - p.release.log_likelihood(p.published, without_value)
 
@@ -416,11 +457,12 @@ def _log_likelihood_ratio(p: Publication, with_value: Any, without_value: Any) -
 def _standardised_differences(
     without: History, replayed: History, separate_answers: Collection[int]
 ) -> Floats:
-    """What a canary moves, by its noise, in the answers that are read."""
+    """Return how far a canary moves the answers that are used, in units of their noise."""
     differences = []
     for k, (p, q) in enumerate(zip(without, replayed, strict=True)):
         if not separate_answers or k in separate_answers:
-            difference, release = (_private_values(q) - _private_values(p)).ravel(), p.release
+            difference = (_private_values(q) - _private_values(p)).ravel()
+            release = p.release
             is_changed = (difference != 0).astype(float)
             differences.append(
                 difference / release.scale if isinstance(release, Additive) else is_changed

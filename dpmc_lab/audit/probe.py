@@ -1,10 +1,10 @@
-"""The sensitivity probe: how far the queries of a mechanism really move between two data sets.
+"""Probe the sensitivity: how far the queries of a mechanism really move between two data sets.
 
-Both data sets are run with the same random numbers, and the second one hears the answers that the
-first one got, so that all that differs is what the changed row does. An answer that asks the same
-after another history moves so far whatever was published: its loss is exact, and those losses add
-up. How far the others move is held against the card, but bounds nothing: another history moves them
-otherwise.
+Both data sets are run with the same random numbers, and the second run receives the answers of the
+first, so that only the changed row makes a difference. A query that stays the same after another
+history moves by this much whatever was published: its loss is exact, and such losses add up. The
+movement of other queries is compared with the guarantee, but it is no bound, since another history
+moves them differently.
 """
 
 from __future__ import annotations
@@ -55,9 +55,13 @@ History = list[Publication]
 
 @dataclass(frozen=True, eq=False)
 class RatingTable:
-    """Ratings as a matrix, NaN where there is none.
+    """Ratings as a matrix.
 
-    ends: what a rating may be at its ends, (low, high), or 1 for clicks.
+    Attributes:
+        values: array of shape (n_users, n_items), NaN where there is no rating.
+        public: public facts of the ratings.
+        prepared: what preparation read off the data.
+        ends: the extreme values of a rating, (low, high), or (1,) for clicks.
     """
 
     values: Floats
@@ -67,6 +71,7 @@ class RatingTable:
 
     @classmethod
     def from_ratings(cls, ratings: Ratings) -> RatingTable:
+        """Return the ratings as a table."""
         public = ratings.public
         values = np.full(public.shape, np.nan)
         values[ratings.users, ratings.items] = ratings.values
@@ -74,12 +79,13 @@ class RatingTable:
         return cls(values, public, ratings.prepared, ends)
 
     def with_row(self, user: int, row: Floats) -> Ratings:
-        """The ratings with another row of a user."""
+        """Return the ratings with another row for one user."""
         values = self.values.copy()
         values[user] = row
         return replace(self, values=values).ratings()
 
     def ratings(self) -> Ratings:
+        """Return the table as ratings."""
         users, items = np.nonzero(~np.isnan(self.values))
         return Ratings.build(
             users, items, self.values[users, items], self.public, prepared=self.prepared
@@ -87,12 +93,17 @@ class RatingTable:
 
     @property
     def max_row_ratings(self) -> int:
-        """The most ratings that a row may have."""
+        """Return the maximum number of ratings in a row."""
         return min(self.public.cap or self.public.items, self.public.items)
 
 
 class RowPair(NamedTuple):
-    """One user's row in two neighbouring data sets; everybody else's are those of a table."""
+    """One user's row in two neighbouring data sets; the other rows are those of a table.
+
+    Attributes:
+        user: index of the row.
+        before, after: arrays of shape (n_items,), NaN where there is no rating.
+    """
 
     user: int
     before: Floats
@@ -100,10 +111,12 @@ class RowPair(NamedTuple):
 
     @property
     def differs(self) -> Bools:
+        """Return for each item whether the rows differ there."""
         both_missing = np.isnan(self.before) & np.isnan(self.after)
         return np.asarray((self.before != self.after) & ~both_missing)
 
     def to_changed_row(self) -> ChangedRow:
+        """Return the items where the rows differ, with both ratings."""
         items = np.flatnonzero(self.differs)
         before, after = (
             tuple(None if np.isnan(value) else float(value) for value in row[items])
@@ -114,14 +127,13 @@ class RowPair(NamedTuple):
 
 
 def generate_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
-    """Rows that push queries to their limits, then random ones: endless."""
-    n, max_ratings, ends = (
-        table.public.items,
-        table.max_row_ratings,
-        np.array([table.ends[-1], table.ends[0]]),
-    )
+    """Yield rows that push queries to their limits, then random rows without end."""
+    n = table.public.items
+    max_ratings = table.max_row_ratings
+    ends = np.array([table.ends[-1], table.ends[0]])
     position = np.arange(n)
-    high, alternating = 0 * position, position % 2
+    high = 0 * position
+    alternating = position % 2
     for end, items in (
         (high, max_ratings),
         (high, 1),
@@ -141,13 +153,16 @@ def generate_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
 
 
 def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterator[RowPair]:
-    """Pairs of rows that the change turns into each other: known bad ones first. Endless."""
+    """Yield pairs of rows that the change turns into each other, without end, known bad first."""
     counts = np.count_nonzero(~np.isnan(table.values), axis=1)
     user = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
-    low, high = table.ends[0], table.ends[-1]
-    rows, row = generate_rows(table, rng), table.values[user].copy()
+    low = table.ends[0]
+    high = table.ends[-1]
+    rows = generate_rows(table, rng)
+    row = table.values[user].copy()
     while True:
-        rated_items, after = np.flatnonzero(~np.isnan(row)), row.copy()
+        rated_items = np.flatnonzero(~np.isnan(row))
+        after = row.copy()
         if change is USER_EMPTIED:
             after[:] = np.nan
         elif change is RATING:
@@ -164,12 +179,15 @@ def generate_neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterato
         else:
             after = next(rows)
         yield RowPair(user, row, after)
-        user, row = int(rng.integers(table.public.users)), next(rows)
+        user = int(rng.integers(table.public.users))
+        row = next(rows)
 
 
 def mutate_pair(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> RowPair:
-    """The pair with one item's rating another one, or gone; still a pair of the change."""
-    user, before, after = rows.user, rows.before.copy(), rows.after.copy()
+    """Return the pair with one rating changed or removed, if the change still relates its rows."""
+    user = rows.user
+    before = rows.before.copy()
+    after = rows.after.copy()
     item = int(rng.integers(len(before)))
     value = rng.choice([*table.ends, np.nan])
     if change in (RATING, CELL, ROW_VALUES):
@@ -192,9 +210,13 @@ def mutate_pair(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> 
 def record_history(
     mechanism: Mechanism, ratings: Ratings, seed: int, answers: History | None = None
 ) -> History:
-    """Everything that one run publishes; answers: what is published instead.
+    """Record everything that one run publishes, up to the last publication of the guarantee.
 
-    What follows the last publication of the card is left out.
+    Args:
+        mechanism: the mechanism.
+        ratings: the ratings.
+        seed: of the run.
+        answers: what is published instead, if given.
     """
     max_publications = sum(
         release.times for _, release in mechanism.guarantee(ratings.public).releases
@@ -206,7 +228,7 @@ def record_history(
 
 
 class _TriedPair(NamedTuple):
-    """A pair: everything asked, how far each answer moved, its rank among all pairs."""
+    """A pair of rows with its queries, how far each answer moved, and its rank among all pairs."""
 
     rows: RowPair
     history: History
@@ -215,17 +237,22 @@ class _TriedPair(NamedTuple):
 
 
 class ProbeAuditor(AuditSubject):
-    """Tries pairs of neighbours."""
+    """Auditor that tries pairs of neighbours."""
 
     def audit(self, ratings: Ratings, runs: int) -> Iterator[AuditFinding]:
-        """The worst of so many pairs. Raises Inapplicable where no noise is added to an array."""
+        """Find the worst of `runs` pairs, yielding the worst so far.
+
+        Raises:
+            Inapplicable: no release adds noise to an array.
+        """
         if isinstance(self.mechanism, Sampled):
             raise Inapplicable("which ratings count is drawn anew each time, as part of its noise")
         if not any(isinstance(release, Additive) for _, release in self.guarantee.releases):
             raise Inapplicable("no release adds noise to an array: each cell is randomised itself")
         if self.change in (RATING, ROW_VALUES) and ratings.has_only_clicks:
             raise Inapplicable("all ratings are alike, so no value can change")
-        table, rng = RatingTable.from_ratings(ratings), np.random.default_rng([self.seed, 1])
+        table = RatingTable.from_ratings(ratings)
+        rng = np.random.default_rng([self.seed, 1])
         pairs = generate_neighbours(table, self.change, rng)
         nonadaptive = self._find_nonadaptive(
             ratings, record_history(self.mechanism, ratings, self.seed)
@@ -253,7 +280,7 @@ class ProbeAuditor(AuditSubject):
         )
 
     def _find_nonadaptive(self, ratings: Ratings, history: History) -> Bools:
-        """Which answers ask the same, to the last bit, after answers of another run."""
+        """Return which queries stay the same, to the last bit, after answers of another run."""
         other_history = record_history(self.mechanism, ratings, self.seed + 1)
         return _equal_answers(
             history, record_history(self.mechanism, ratings, self.seed, other_history)
@@ -274,7 +301,8 @@ class ProbeAuditor(AuditSubject):
             for p, distance in zip(history, distances, strict=False)
             if distance > 0
         )
-        excess, loss = max(ratios, default=0.0), _sum_losses(history, distances, nonadaptive)
+        excess = max(ratios, default=0.0)
+        loss = _sum_losses(history, distances, nonadaptive)
         return _TriedPair(
             pair,
             history,
@@ -293,13 +321,16 @@ class ProbeAuditor(AuditSubject):
         for p, distance, is_nonadaptive in zip(
             worst.history, worst.distances, nonadaptive, strict=False
         ):
-            query, counts = p.release.query, bool(is_nonadaptive)
-            name, norm = names.get(query, query), p.release.norm
+            query = p.release.query
+            counts = bool(is_nonadaptive)
+            name = names.get(query, query)
+            norm = p.release.norm
             spent = ReleaseFinding(name, query, distance, self._allowed_distance(p), norm, counts)
             largest = spent_by_query.setdefault((query, counts), spent)
             if distance > largest.measured:
                 spent_by_query[query, counts] = spent
-        loss, delta = _sum_losses(worst.history, worst.distances, nonadaptive), self.certified.delta
+        loss = _sum_losses(worst.history, worst.distances, nonadaptive)
+        delta = self.certified.delta
         # A pure part at delta > 0 is only bounded from above: there the Gaussian part counts alone.
         epsilon = (Loss(mu=loss.mu) if delta > 0 else loss).epsilon_at(delta)
         return AuditFinding(
@@ -317,13 +348,13 @@ class ProbeAuditor(AuditSubject):
 
 
 def _equal_answers(history: History, replayed: History) -> Bools:
-    """Which answers are asked the same, to the last bit; one that is not asked again is not."""
+    """Return which queries are equal to the last bit; one that is not repeated is not equal."""
     equal = [np.array_equal(p.private, q.private) for p, q in zip(history, replayed, strict=False)]
     return np.array(equal + [False] * (len(history) - len(equal)))
 
 
 def _sum_losses(history: History, distances: tuple[float, ...], nonadaptive: Bools) -> Loss:
-    """What the answers that count spend together."""
+    """Return the total loss of the answers that count."""
     losses = (
         dataclasses.replace(p.release, times=1).loss(distance)
         for p, distance, is_nonadaptive in zip(history, distances, nonadaptive, strict=False)

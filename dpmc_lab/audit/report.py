@@ -1,4 +1,4 @@
-"""What an audit found: findings by method, and the report they make together."""
+"""Define what an audit finds: findings by method, and the report of all of them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,21 @@ ROUNDING_FACTOR = 1 + 1e-9  # what passes a bound by less passes it by rounding
 
 
 class Inapplicable(DpmcError):
-    """A method has nothing to work on in a mechanism; says why."""
+    """A method has nothing to work on in a mechanism; the message says why."""
 
 
 @dataclass(frozen=True)
 class AuditSubject:
-    """What a method works on. mechanism: maybe with a fault; guarantee: of the honest one, for a
-    change.
+    """What a method works on.
 
-    Its `audit(ratings, runs)` yields what it has found so far, and at last what it found; it raises
-    Inapplicable where it has nothing to work on.
+    A subclass's `audit(ratings, runs)` yields its finding so far, and finally the complete one. It
+    raises Inapplicable where it has nothing to work on.
+
+    Attributes:
+        mechanism: the mechanism, possibly with a planted fault.
+        guarantee: the guarantee of the mechanism without a fault.
+        change: how the data sets differ.
+        seed: of the audit.
     """
 
     mechanism: Mechanism
@@ -42,21 +47,21 @@ class AuditSubject:
 
     @property
     def claimed(self) -> float | None:
-        """The claim's epsilon; None where there is none for this change."""
+        """Return the claimed epsilon; None where nothing is claimed for this change."""
         claim = self.guarantee.claimed
         return claim.epsilon if claim and self.guarantee.change is self.change else None
 
     @cached_property
     def certified(self) -> Certified:
-        """What the card certifies for the change, at the claim's delta."""
+        """Return what the guarantee certifies for the change, at the claim's delta."""
         return self.guarantee.certified(self.change)
 
     def find_contradiction(
         self, epsilon: float, releases: Iterable[ReleaseFinding] = ()
     ) -> Refuted:
-        """What a valid bound, or a release that does not fit its record, contradicts.
+        """Return what a valid bound, or a release that exceeds its sensitivity, contradicts.
 
-        Where nothing is certified, a record that is passed refutes no certificate.
+        Where nothing is certified, an exceeded sensitivity refutes no certificate.
         """
         certified = self.certified.epsilon
         fits = math.isinf(certified) or all(release.fits for release in releases)
@@ -70,9 +75,14 @@ class AuditSubject:
 class ReleaseFinding:
     """One release in a finding.
 
-    name: as on the card; query: what is asked. measured: how far the answer moved, in the release's
-    norm; allowed: the same by its record (inf: no bound). norm: the norm's words. counts: whether
-    it is a part of the finding's bound: a probe counts the answers that hang on no earlier answer.
+    Attributes:
+        name: as in the guarantee.
+        query: of the release.
+        measured: how far the answer moved, in the release's norm.
+        allowed: the sensitivity in the guarantee (inf where there is no bound).
+        norm: the norm in words.
+        counts: whether the release counts for the finding's bound; a probe counts answers that
+            depend on no earlier answer.
     """
 
     name: str
@@ -84,7 +94,7 @@ class ReleaseFinding:
 
     @property
     def fits(self) -> bool:
-        """Whether the answer moved no further than the record allows."""
+        """Return whether the answer moved no further than the guarantee allows."""
         return self.measured <= self.allowed * ROUNDING_FACTOR
 
 
@@ -92,8 +102,10 @@ class ReleaseFinding:
 class ChangedRow:
     """One user's row in two neighbouring data sets, on the items where they differ.
 
-    user, items: counted from 0. before, after: ratings, None where there is none. rest: how many
-    ratings of the user stay as they are.
+    Attributes:
+        user, items: indices, counted from 0.
+        before, after: ratings, None where there is none.
+        rest: how many ratings of the user do not change.
     """
 
     user: int
@@ -105,14 +117,23 @@ class ChangedRow:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditFinding:
-    """What one method found, so far or at its end.
+    """What one method has found so far, or in the end.
 
-    valid: whether `epsilon` is a bound yet. Canaries, draws and guesses are fixed beforehand, so a
-    part of them bounds nothing; every pair of a probe stands for itself. epsilon: none smaller
-    holds, at `delta`, for the report's change; 0: nothing found. confidence: of the bound; None:
-    exact. refuted: by a bound with a false alarm of FALSE_ALARM, or exact. done, total: pairs
-    tried, canaries scored. right of guesses: canaries. given: what the bound takes for known or
-    granted, in words ('': nothing). pair: the worst one of a probe.
+    Attributes:
+        method: the method.
+        valid: whether `epsilon` is a bound yet. Canaries, draws and guesses are fixed beforehand,
+            so a part of them bounds nothing; every pair of a probe is valid on its own.
+        epsilon: no smaller epsilon holds, at `delta`, for the report's change; 0 where nothing was
+            found.
+        delta: of the bound.
+        confidence: of the bound; None where it is exact.
+        done, total: number of pairs tried, or of canaries scored.
+        refuted: what is contradicted by an exact bound, or one with false alarm probability
+            FALSE_ALARM.
+        canaries, guesses, right: number of canaries, of guesses and of right guesses.
+        given: what the bound assumes, in words; empty for nothing.
+        pair: the worst pair of a probe.
+        releases: the releases.
     """
 
     method: AuditMethod
@@ -131,7 +152,7 @@ class AuditFinding:
     releases: tuple[ReleaseFinding, ...] = ()
 
     def as_dict(self) -> JsonObject:
-        """Plain JSON values. Infinite is null."""
+        """Return plain JSON values, with null for what is infinite."""
         values: JsonObject = _to_json(dataclasses.asdict(self))
         for release_values, release in zip(values["releases"], self.releases, strict=True):
             release_values["fits"] = release.fits
@@ -139,7 +160,7 @@ class AuditFinding:
 
 
 def _to_json(value: Any) -> Any:
-    """As plain JSON values; infinite is null."""
+    """Return plain JSON values, with null for what is infinite."""
     if isinstance(value, dict):
         return {name: _to_json(element) for name, element in value.items()}
     if isinstance(value, list | tuple):
@@ -151,10 +172,14 @@ def _to_json(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class AuditReport(AuditSubject):
-    """All that an audit found so far.
+    """All that an audit has found so far.
 
-    data: what the ratings are called. skipped: methods that do not apply, and why. stopped: asked
-    to, before all was done.
+    Attributes:
+        data: what the ratings are called.
+        runs: number of runs.
+        findings: findings by method.
+        skipped: methods that do not apply, and why.
+        stopped: whether the audit was stopped early.
     """
 
     data: str
@@ -165,28 +190,28 @@ class AuditReport(AuditSubject):
 
     @property
     def best(self) -> AuditFinding | None:
-        """The finding with the largest valid lower bound on epsilon."""
+        """Return the finding with the largest valid lower bound on epsilon."""
         bounds = [f for f in self.findings if f.valid and f.epsilon is not None]
         return max(bounds, key=lambda f: f.epsilon or 0.0, default=None)
 
     @property
     def valid(self) -> bool:
-        """Whether there is a bound on epsilon at all yet."""
+        """Return whether there is a bound on epsilon yet."""
         return self.best is not None
 
     @property
     def measured(self) -> float:
-        """That bound; 0 where nothing was found."""
+        """Return the largest bound; 0 where nothing was found."""
         return (self.best and self.best.epsilon) or 0.0
 
     @property
     def refuted(self) -> Refuted:
-        """The gravest contradiction found."""
+        """Return the most severe contradiction."""
         order = list(Refuted)
         return max((f.refuted for f in self.findings), key=order.index, default=Refuted.NOTHING)
 
     def as_dict(self) -> JsonObject:
-        """Plain JSON values: what `dpmc audit --json` prints. Infinite is null."""
+        """Return what `dpmc audit --json` prints, with null for what is infinite."""
         return {
             "mechanism": self.mechanism.id,
             "revision": self.mechanism.revision,
@@ -212,7 +237,11 @@ AuditProgress = Callable[[int, int, str, AuditReport], None]
 
 
 def build_measured_bound(report: AuditReport) -> MeasuredBound:
-    """The best bound of a report. Raises InvalidSetting where there is none."""
+    """Return the best bound of a report.
+
+    Raises:
+        InvalidSetting: the report has no bound.
+    """
     if report.best is None:
         raise InvalidSetting("the audit", "one with a bound", report.mechanism.id)
     values = report.best.as_dict() | report.as_dict()

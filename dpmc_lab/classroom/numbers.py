@@ -1,8 +1,10 @@
-"""The numbers of the lessons, each by its name: what its arguments are called are other numbers, or
-what is moved, so that text and picture ask for the same one, and nothing else is computed.
+"""Compute the numbers of the lessons, each by its name.
 
-What a room that is open has to say comes from functions of its view. Texts, and which number a
-picture shows where, stand in the lessons' files.
+The parameters of a function name other numbers, or a control, so that text and picture ask for the
+same number and nothing else is computed.
+
+What an open room contributes comes from functions of its view. The texts, and the number that a
+picture shows, are in the lessons' files.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ if TYPE_CHECKING:
 N_SQUARES = 40  # across a picture of the table
 _MIN_BRIGHTNESS = 0.01  # of the brightest square: what is darker stays dark
 DATA = "movie-night"
-PER_RATING, PER_PERSON = InputFlip.id, PrivateEffects.id
+PER_RATING = InputFlip.id
+PER_PERSON = PrivateEffects.id
 RATED = 20  # ratings of the person whose values are asked about together
 
 
@@ -60,8 +63,11 @@ RATED = 20  # ratings of the person whose values are asked about together
 
 @cache
 def simulate_class(share: float, n_people: int, epsilon: float, throw: int) -> PeopleDots:
-    """A simulated class: what so many people report, of whom a share answers yes (rounded to whole
-    people), and whose answers their coins have turned around. Fit to show and never to protect."""
+    """Simulate what a class reports, and whose answers their coins turned around.
+
+    A share of the people answers yes, rounded to whole people. This is for display and must never
+    protect anybody.
+    """
     rng = np.random.default_rng((DEFAULT_SEED, throw))
     answers = rng.permutation(np.arange(n_people) < round(share * n_people))
     reports = simulate_reports(answers, build_phone_channel(epsilon), rng)
@@ -70,21 +76,23 @@ def simulate_class(share: float, n_people: int, epsilon: float, throw: int) -> P
 
 @cache
 def lie_probability(epsilon: float) -> float:
-    """The chance that the room's coin sends the opposite."""
+    """Return the chance that the room's coin sends the opposite."""
     return float(build_phone_channel(epsilon).matrix[1, 0])
 
 
 @cache
 def posterior_of_yes(before: float, epsilon: float, sent: str = "yes") -> float:
-    """How sure of a yes one is after a report, by Bayes' rule."""
+    """Return how sure of a yes one is after a report, by Bayes' rule."""
     yes, no = build_phone_channel(epsilon).matrix[::-1, int(sent == "yes")] * (before, 1 - before)
     return float(yes / (yes + no))
 
 
 @cache
 def estimate_half_width(people: float, epsilon: float) -> float:
-    """Half the 95 % interval of the debiased share, for people like those, where half of the
-    reports say yes: there it is widest."""
+    """Return half the 95 % interval of the debiased share, for the population.
+
+    Half of the reports say yes, where the interval is widest.
+    """
     return population_half_width(
         build_truthful_channel() if math.isinf(epsilon) else build_phone_channel(epsilon),
         int(people),
@@ -93,20 +101,28 @@ def estimate_half_width(people: float, epsilon: float) -> float:
 
 @cache
 def total_epsilon(epsilon: float, times: float = 1) -> float:
-    """What so many answers through the room's coin add up to."""
+    """Return the total epsilon of several answers through the room's coin."""
     return build_phone_channel(epsilon, int(times)).loss(1).epsilon
 
 
 @cache
 def best_guess_probability(epsilon: float, times: float = 1, before: float = 0.5) -> float:
-    """How often the best guess from so many reports is right; before: how sure of a yes."""
+    """Return how often the best guess from several reports is right.
+
+    Args:
+        epsilon: of one answer.
+        times: number of reports.
+        before: prior probability of a yes.
+    """
+    # Rounding never makes an attacker certain.
     return min(
         guess_probability(build_phone_channel(epsilon, int(times)), before),
         math.nextafter(1.0, 0.0),
-    )  # never sure
+    )
 
 
 def is_within(bounds: Bounds | None, true_share: float) -> bool:
+    """Return whether a share is within bounds, which may be missing."""
     return bounds is not None and bounds.low <= true_share <= bounds.high
 
 
@@ -115,8 +131,10 @@ def is_within(bounds: Bounds | None, true_share: float) -> bool:
 
 @cache
 def load_audit_example(which_rating: str = "only") -> tuple[RatingInfluence, Guarantee, int]:
-    """One rating that changes, its person's only one or one of the person with the most: what it
-    lights up in a small table, the method's card, and how many ratings the person has."""
+    """Return the influence of one changed rating, the guarantee, and the person's rating count.
+
+    The rating is its person's only one, or one of the person with the most ratings ("many").
+    """
     from dpmc_lab.curves.audits import (  # with the audits
         build_known_instance,
         measure_rating_influence,
@@ -131,8 +149,13 @@ def load_audit_example(which_rating: str = "only") -> tuple[RatingInfluence, Gua
 
 
 class Squares(NamedTuple):
-    """The table in squares of neighbouring cells, `side` of them each, as bright as the brightest;
-    marked: that of the rating that changes."""
+    """The table in blocks of neighbouring cells, each as bright as its brightest cell.
+
+    Attributes:
+        rows: brightness in 0..1, row by row.
+        marked: row and column of the block with the changed rating.
+        side: number of items in a block.
+    """
 
     rows: tuple[tuple[float, ...], ...]
     marked: tuple[int, int]
@@ -140,6 +163,7 @@ class Squares(NamedTuple):
 
 
 def build_squares(lit: RatingInfluence) -> Squares:
+    """Return the changes of a matrix as blocks of neighbouring cells."""
     n_films = lit.changes.shape[1] // N_SQUARES
     blocks = lit.changes.reshape(len(lit.changes), N_SQUARES, n_films).max(axis=2)
     brightness = np.sqrt(blocks * (blocks >= _MIN_BRIGHTNESS * blocks.max()) / blocks.max())
@@ -147,7 +171,11 @@ def build_squares(lit: RatingInfluence) -> Squares:
 
 
 def load_audit() -> MeasuredBound:
-    """What the shipped audit measured of the method at epsilon 1."""
+    """Return what the shipped audit measured for the method at epsilon 1.
+
+    Raises:
+        DpmcError: no measurement is shipped.
+    """
     measured_bound = find_measured_bound(registry.create(Output.id, epsilon=1.0))
     if measured_bound is None:
         raise DpmcError(f"no measurement of {Output.id} came with this program")
@@ -159,7 +187,11 @@ def load_audit() -> MeasuredBound:
 
 @cache
 def load_lesson_curve(mechanism: str) -> CurveChart:
-    """The shipped curve of a mechanism. Raises DpmcError where it did not come along."""
+    """Return the shipped curve of a mechanism.
+
+    Raises:
+        DpmcError: the curve is not shipped.
+    """
     charts = lines.load_shipped_charts(DATA, mechanism)
     if charts is None:
         raise DpmcError(f"the curve of {mechanism} on {DATA} did not come with this program")
@@ -169,8 +201,13 @@ def load_lesson_curve(mechanism: str) -> CurveChart:
 def compute_lesson_gain(
     mechanism: str, epsilon: float, other_values: Floats | None = None
 ) -> GainShare:
-    """The share of the gain over guessing that is left at a stop of epsilon; other_values: by
-    values that stand in place of the curve's."""
+    """Return the share of the gain over guessing that is left at an epsilon of the slider.
+
+    Args:
+        mechanism: id of the mechanism.
+        epsilon: the setting.
+        other_values: values to use in place of the curve's.
+    """
     chart = load_lesson_curve(mechanism)
     line = chart.lines[0]
     line = replace(
@@ -186,13 +223,13 @@ def compute_lesson_gain(
 
 
 def describe_gain_share(gain_share: GainShare) -> str:
-    """'keeps 30 % of the gain over guessing', or 'is not clearly better than guessing'."""
+    """Return 'keeps 30 % of the gain over guessing', or 'is not clearly better than guessing'."""
     return gain_share.label if gain_share.is_clear else f"is {gain_share.label}"
 
 
 @cache
 def load_feature_curve(data: str) -> CurveChart:
-    """The shipped curve of the method per person with public facts about items, then without."""
+    """Return the shipped curve of the method per person with public item features, then without."""
     charts = lines.load_shipped_charts(data, PER_PERSON, with_item_features=True)
     if charts is None:
         raise DpmcError(f"no curve with public facts on {data} came with this program")
@@ -200,7 +237,7 @@ def load_feature_curve(data: str) -> CurveChart:
 
 
 def count_feature_gains(data: str) -> int:
-    """At how many stops the facts clearly help."""
+    """Return at how many epsilons the item features clearly help."""
     chart = load_feature_curve(data)
     interval_pairs = zip(*(line.intervals for line in chart.lines), strict=True)
     return sum(
@@ -210,7 +247,10 @@ def count_feature_gains(data: str) -> int:
 
 
 def epsilon_without_features(epsilon: float) -> float:
-    """The epsilon without facts for what is reached with them; inf beyond the last stop."""
+    """Return the epsilon that reaches the same value without item features.
+
+    It is inf beyond the largest epsilon computed.
+    """
     with_features, without_features = load_feature_curve(DATA).lines
     target = with_features.intervals[with_features.epsilon.tolist().index(epsilon)].mean
     matches = numbers.find_required_epsilons(
@@ -223,8 +263,7 @@ def epsilon_without_features(epsilon: float) -> float:
 def build_lesson_guarantee(
     method: str, epsilon: float, *, with_item_features: bool = False
 ) -> Guarantee:
-    """The method's card on the ratings that its curve was measured on; with_item_features: with
-    what is publicly known of the items."""
+    """Return the method's guarantee on the ratings that its curve was measured on."""
     public = load_lesson_curve(method).lines[0].info.public
     if with_item_features:
         public = replace(public, features=datasets.load(DATA).ratings.public.available_features)
@@ -233,7 +272,7 @@ def build_lesson_guarantee(
 
 @cache
 def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
-    """How often the best attacker is right about all values of a person with so many ratings."""
+    """Return how often the best attacker is right about all values of a person's ratings."""
     guarantee = build_lesson_guarantee(method, epsilon)
     return trade.list_questions(guarantee, registry.get_mechanism(method).task, int(rated))[
         1
@@ -241,7 +280,7 @@ def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
 
 
 def format_lesson_budget(guarantee: Guarantee) -> str:
-    """What is certified, and for what: 'epsilon 1, delta 1e-6 per user'."""
+    """Return what is certified, and for which unit: 'epsilon 1, delta 1e-6 per user'."""
     certified = guarantee.certified()
     return (
         f"epsilon {cards.format_budget(certified.epsilon, certified.delta)}"
@@ -380,9 +419,11 @@ _SENDER_TEXTS = {
 
 
 def heard(view: View) -> dict[str, Any] | None:
-    """What a room has heard to the question that is on: from phones, else from hands, else from
-    simulated phones; None without any. Reports are sorted, so that none tells who has just sent
-    it."""
+    """Return what a room reported to the current question; None without reports.
+
+    The reports are those of phones, or else of hands, or else of simulated phones. They are sorted,
+    so that none reveals who has just sent it.
+    """
     if view.now is None:
         return None
     question = view.now.question
@@ -401,7 +442,7 @@ def heard(view: View) -> dict[str, Any] | None:
 
 
 def spending(view: View) -> dict[str, Any] | None:
-    """What whoever answered every time has spent; None where nothing has been asked."""
+    """Return the total epsilon of a person who answered every time; None before any question."""
     if not view.askings:
         return None
     epsilon_texts = [
@@ -415,6 +456,6 @@ def spending(view: View) -> dict[str, Any] | None:
 
 
 def join_names(names: list[str]) -> str:
-    """Names in a sentence: one, another and a last one. There must be some."""
+    """Return names in a sentence, with 'and' before the last; there must be at least one."""
     *first_names, last = names
     return f"{', '.join(first_names)} and {last}" if first_names else last

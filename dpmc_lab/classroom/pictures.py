@@ -1,7 +1,7 @@
-"""Pictures of the lessons: plain numbers that tell themselves in words, as a table and as HTML.
+"""Draw pictures of the lessons: plain numbers that are also words, a table and HTML.
 
-A picture is drawn with boxes that stand at percents of it, in the look of pictures.css, without a
-script: it fills the width it is given, and its letters keep the size of the text around it.
+A picture consists of boxes at percentages of its size, styled by pictures.css, without a script. It
+fills the available width, and its letters have the size of the surrounding text.
 """
 
 from __future__ import annotations
@@ -25,28 +25,36 @@ _CURVE_STYLES = ("one", "other square", "muted hollow")  # of curves
 
 
 def format_percent(share: float) -> str:
-    """A share in whole percent: an estimate, which may lie outside 0..1."""
+    """Return a share in whole percent; an estimate may lie outside 0..1."""
     return f"{round(100 * share)} %"
 
 
 def _box(kind: str, content: str = "", **percents: float) -> str:
-    """A box of a picture. kind: its classes; content: HTML; percents: left, bottom or width."""
+    """Return a box of a picture as HTML.
+
+    Args:
+        kind: its CSS classes.
+        content: HTML.
+        **percents: left, bottom or width.
+    """
     style = "; ".join(f"{name}: {value:.4g}%" for name, value in percents.items())
     style_attribute = f' style="{style}"' if style else ""
     return f'<div class="{kind}"{style_attribute}>{content}</div>'
 
 
 class OutcomeBars(NamedTuple):
-    """Bars: of each world (a name), the chance of everything that may be seen in it.
+    """Bars with the chance of each outcome in several worlds.
 
-    outcomes: what may be seen; shares: of a world, in their order, in 0..1. A world with one
-    outcome is a single bar, and needs no name for it.
+    Attributes:
+        outcomes: names of the outcomes. A single outcome needs no name.
+        shares: chance of each outcome, in 0..1, by the name of the world.
     """
 
     outcomes: tuple[str, ...]
     shares: Mapping[str, tuple[float, ...]]
 
     def table(self) -> Columns:
+        """Return the chances as columns of text."""
         shares = zip(*self.shares.values(), strict=True)
         texts = [[f"{format_share_percent(share)} of 100" for share in row] for row in shares]
         names = [name or "share" for name in self.outcomes]
@@ -54,6 +62,7 @@ class OutcomeBars(NamedTuple):
 
     @property
     def description(self) -> str:
+        """Return the chances in words."""
         worlds, *outcomes = self.table().values()
         labelled = [
             [
@@ -65,6 +74,7 @@ class OutcomeBars(NamedTuple):
         return ". ".join(f"{w}: {', '.join(row)}" for w, row in zip(worlds, labelled, strict=True))
 
     def to_html(self) -> str:
+        """Return the bars as HTML."""
         boxes = []
         for world, shares in self.shares.items():
             boxes.append(_box("world", escape(world)))
@@ -76,10 +86,11 @@ class OutcomeBars(NamedTuple):
 
 
 class PeopleDots(NamedTuple):
-    """People, one dot each: filled says yes, hollow no, struck through has been turned around.
+    """One dot for each person: filled for yes, hollow for no, struck through where flipped.
 
-    reports: what each sends, 0 or 1. flipped: whether the coin turned it around; empty where
-    nobody can know.
+    Attributes:
+        reports: what each person sends, 0 or 1.
+        flipped: whether the coin turned the report around; empty where nobody can know.
     """
 
     reports: tuple[int, ...]
@@ -87,22 +98,27 @@ class PeopleDots(NamedTuple):
 
     @property
     def yes(self) -> int:
+        """Return the number of reports that say yes."""
         return sum(self.reports)
 
     @property
     def turned(self) -> int:
+        """Return the number of reports that were turned around."""
         return sum(self.flipped)
 
     def table(self) -> Columns:
+        """Return the counts as columns of text."""
         counts = {"yes": [str(self.yes)], "no": [str(len(self.reports) - self.yes)]}
         return counts | ({"turned around": [str(self.turned)]} if self.flipped else {})
 
     @property
     def description(self) -> str:
+        """Return the counts in words."""
         turned = f"; {self.turned} turned around" if self.flipped else ""
         return f"{len(self.reports)} dots, {self.yes} of them yes{turned}"
 
     def to_html(self) -> str:
+        """Return the dots as HTML."""
         people = len(self.reports)
         columns = 10 if people <= 40 else 20 if people <= 120 else 40
         flipped = self.flipped or (False,) * people
@@ -115,15 +131,18 @@ class PeopleDots(NamedTuple):
 
 
 class IntervalPlot(NamedTuple):
-    """Estimates of one share, each with its interval, on one line from 0 to 1.
+    """Estimates of one share, each with its interval, on an axis from 0 to 1.
 
-    truth: a rule at what is being estimated, where it is known.
+    Attributes:
+        rows: estimates by name.
+        truth: the share that is estimated, where it is known.
     """
 
     rows: Mapping[str, Bounds]
     truth: float | None = None
 
     def table(self) -> Columns:
+        """Return the estimates as columns of text."""
         percents = [
             list(map(format_percent, ends)) for ends in zip(*self.rows.values(), strict=True)
         ]
@@ -131,6 +150,7 @@ class IntervalPlot(NamedTuple):
 
     @property
     def description(self) -> str:
+        """Return the estimates in words."""
         rows = zip(*self.table().values(), strict=True)
         sentences = [
             f"{name}: {share}, interval {low} to {high}" for name, share, low, high in rows
@@ -139,6 +159,7 @@ class IntervalPlot(NamedTuple):
         return ". ".join(sentences + truth)
 
     def to_html(self) -> str:
+        """Return the plot as HTML."""
         truth, note = "", ""
         if self.truth is not None:
             truth = _box("rule", left=100 * self.truth)
@@ -157,12 +178,17 @@ class IntervalPlot(NamedTuple):
 
 
 class CurvePlot(NamedTuple):
-    """Curves over equally spaced stops, with a rule and dots at one of them.
+    """Curves over equally spaced stops, with a rule and dots at the chosen one.
 
-    x_label: what the stops are; stops: their labels; lines: a value for each stop, by name;
-    stop_index: the number of the chosen stop, or None; y_label: what the values are; format_value:
-    how they are written; low and high: ends of the axis, by default 0 and the largest value;
-    levels: lines without a bend.
+    Attributes:
+        x_label: what the stops are.
+        stops: their labels.
+        lines: one value for each stop, by the name of the line.
+        stop_index: index of the chosen stop, or None.
+        y_label: what the values are.
+        format_value: formats a value.
+        low, high: ends of the axis, by default 0 and the largest value.
+        levels: horizontal lines by name.
     """
 
     x_label: str
@@ -176,6 +202,7 @@ class CurvePlot(NamedTuple):
     levels: Mapping[str, float] = {}
 
     def table(self) -> Columns:
+        """Return the curves as columns of text."""
         levels = {name: (level,) * len(self.stops) for name, level in self.levels.items()}
         lines = {
             name: list(map(self.format_value, line))
@@ -185,7 +212,9 @@ class CurvePlot(NamedTuple):
 
     @property
     def description(self) -> str:
-        table, chosen = self.table(), self.stop_index
+        """Return the curves in words."""
+        table = self.table()
+        chosen = self.stop_index
         stops = table.pop(self.x_label)
         sentences = [
             f"{name}: {table[name][0]} to {table[name][-1]}"
@@ -197,7 +226,9 @@ class CurvePlot(NamedTuple):
         return f"{self.y_label}. {'. '.join(sentences)}"
 
     def to_html(self) -> str:
-        last_stop, chosen = len(self.stops) - 1, self.stop_index
+        """Return the plot as HTML."""
+        last_stop = len(self.stops) - 1
+        chosen = self.stop_index
         values = [*self.levels.values(), *(value for line in self.lines.values() for value in line)]
         top = max(values) if self.high is None else self.high
 
@@ -237,9 +268,12 @@ class CurvePlot(NamedTuple):
 
 
 class CellGrid(NamedTuple):
-    """A matrix, row by row, that lights up where its values (0..1) are large.
+    """A matrix whose cells are lit where its values (0..1) are large.
 
-    caption: what a lit cell means; marked: row and column of a cell with a frame.
+    Attributes:
+        rows: values, row by row.
+        caption: what a lit cell means.
+        marked: row and column of a cell with a frame.
     """
 
     rows: tuple[tuple[float, ...], ...]
@@ -247,15 +281,18 @@ class CellGrid(NamedTuple):
     marked: tuple[int, int] | None = None
 
     def table(self) -> Columns:
+        """Return the number of lit cells by row."""
         lit_counts = [str(sum(value > 0 for value in row)) for row in self.rows]
         return {"row": [str(k + 1) for k in range(len(lit_counts))], "lit": lit_counts}
 
     @property
     def description(self) -> str:
+        """Return the number of lit cells in words."""
         n_lit = sum(map(int, self.table()["lit"]))
         return f"{self.caption}: {n_lit} of {len(self.rows) * len(self.rows[0])} cells are lit"
 
     def to_html(self) -> str:
+        """Return the grid as HTML."""
         cells = []
         for r, row in enumerate(self.rows):
             for c, value in enumerate(row):
@@ -269,6 +306,6 @@ Picture = OutcomeBars | PeopleDots | IntervalPlot | CurvePlot | CellGrid
 
 
 def render_picture(picture: Picture) -> str:
-    """The picture as HTML, with its words as its label."""
+    """Return the picture as HTML, labelled with its description."""
     label = escape(picture.description)
     return f'<div class="drawing" role="img" aria-label="{label}">{picture.to_html()}</div>'

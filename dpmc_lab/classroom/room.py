@@ -1,7 +1,7 @@
-"""A room: yes-or-no questions to a class that is itself the data.
+"""Run a room: yes-or-no questions to a class that is itself the data.
 
 Every answer is randomised where it is given, by a phone or with coins (randomised response: Warner
-1965), and only reports arrive. A room lives in memory, and nothing of it is ever written down.
+1965), and only reports arrive. A room exists in memory only; nothing of it is ever written to disk.
 """
 
 from __future__ import annotations
@@ -63,19 +63,29 @@ EXAMPLE_QUESTIONS: dict[str, tuple[str, ...]] = {
 
 
 def flip_threshold(epsilon: float) -> int:
-    """A phone tells the opposite where its draw of 0..DRAWS-1 is below this: rounded up, which is
-    the private side. Raises InvalidSetting."""
+    """Return the threshold below which a phone's draw makes it report the opposite.
+
+    The draw is in 0..N_PHONE_DRAWS-1. The threshold is rounded up, which favours privacy.
+
+    Raises:
+        InvalidSetting: epsilon is not between 0.1 and 10.
+    """
     check_number("epsilon per answer", epsilon, at_least=0.1, at_most=10)
     return math.ceil(flip_probability(epsilon) * N_PHONE_DRAWS)
 
 
 def build_phone_channel(epsilon: float, times: int = 1) -> RandomizedResponse:
-    """What one answer passes on a phone; its card. times: how often it is asked."""
+    """Return the channel of an answer on a phone.
+
+    Args:
+        epsilon: of one answer.
+        times: how often the question is asked.
+    """
     return _build_channel(flip_threshold(epsilon) / N_PHONE_DRAWS, times)
 
 
 def build_truthful_channel() -> RandomizedResponse:
-    """An answer as it is: what no privacy would be."""
+    """Return the channel without privacy, which passes an answer unchanged."""
     return _build_channel(0.0)
 
 
@@ -86,37 +96,47 @@ def _build_channel(chance: float, times: int = 1) -> RandomizedResponse:
 
 
 def guess_probability(channel: RandomizedResponse, prior: float = 0.5) -> float:
-    """How often one is right, on average, who guesses an answer from its reports; prior: how sure
-    of a yes before."""
+    """Return how often a guess of an answer from its reports is right.
+
+    Args:
+        channel: of the reports.
+        prior: prior probability of a yes.
+    """
     return channel.loss(1).attacker_accuracy(prior)
 
 
 def equal_report_chances(
     channel: RandomizedResponse, times: int, prior: float = 0.5
 ) -> tuple[float, float]:
-    """The chance that all reports of one phone to one question agree, for an answer given `times`
-    times, and how often an attacker is then right; prior: how sure of a yes before."""
-    opposite, honest = (
-        _flip_probability(channel) ** times,
-        (1 - _flip_probability(channel)) ** times,
-    )
+    """Return the chance that all reports of a phone agree, and how often an attacker is then right.
+
+    Args:
+        channel: of one report.
+        times: how often the question was answered.
+        prior: prior probability of a yes.
+    """
+    flips = _flip_probability(channel)
+    opposite = flips**times
+    honest = (1 - flips) ** times
     cases = (prior * honest, (1 - prior) * opposite), (prior * opposite, (1 - prior) * honest)
     return honest + opposite, sum(map(max, cases)) / (honest + opposite)
 
 
 def report_weight(channel: RandomizedResponse) -> float:
-    """How many people a report that somebody makes up moves the estimate by."""
+    """Return by how many people a made-up report moves the estimate."""
     return 1 / (1 - 2 * _flip_probability(channel))
 
 
 def population_half_width(channel: RandomizedResponse, phones: int) -> float:
-    """Half the 95 % interval for people like those, of a share of about one half; 0.5 where it says
-    nothing."""
+    """Return half the 95 % interval of a share of about one half, for the population.
+
+    It is 0.5 where the reports say nothing.
+    """
     return _half_width(Poll(phones // 2, phones, channel).of_people)
 
 
 def class_half_width(channel: RandomizedResponse, phones: int) -> float:
-    """The same for those themselves."""
+    """Return half the 95 % interval of a share of about one half, for the class itself."""
     return _half_width(Poll(phones // 2, phones, channel).of_class)
 
 
@@ -129,25 +149,34 @@ def _flip_probability(channel: RandomizedResponse) -> float:
 
 
 class CoinRule(NamedTuple):
-    """A fair coin thrown so often in place of a phone's tilted one: show the other hand at no more
-    than so many heads."""
+    """A rule for throwing a fair coin several times in place of a phone's biased one.
+
+    Attributes:
+        coins: number of throws.
+        heads: with at most this many heads, the person shows the other hand.
+    """
 
     coins: int
     heads: int
 
     @property
     def chance(self) -> float:
-        """Of showing the other hand."""
+        """Return the chance of showing the other hand."""
         n_ways: int = sum(math.comb(self.coins, heads) for heads in range(self.heads + 1))
         return float(n_ways / 2**self.coins)
 
     @property
     def channel(self) -> RandomizedResponse:
+        """Return the channel of an answer by this rule."""
         return _build_channel(self.chance)
 
 
 def choose_coin_rule(epsilon: float) -> CoinRule:
-    """The rule that tells most at no more than an epsilon. Raises InvalidSetting."""
+    """Return the most informative rule with at most this epsilon.
+
+    Raises:
+        InvalidSetting: epsilon is too small for the number of throws.
+    """
     min_chance = flip_threshold(epsilon) / N_PHONE_DRAWS
     rules = (CoinRule(n, heads) for n in range(1, MAX_THROWS + 1) for heads in range(n))
     allowed = [rule for rule in rules if min_chance <= rule.chance < 0.5]
@@ -174,8 +203,14 @@ class Bounds(NamedTuple):
 
 
 class LinkedReports(NamedTuple):
-    """People who have reported equally often to one question. yes: of all these reports; chance:
-    that one of them tells the opposite."""
+    """Reports of people who have answered one question equally often.
+
+    Attributes:
+        people: number of people.
+        times: reports of each person.
+        yes: number of reports that say yes.
+        chance: chance that a report is the opposite.
+    """
 
     people: int
     times: int
@@ -184,19 +219,27 @@ class LinkedReports(NamedTuple):
 
     @property
     def mirrored(self) -> LinkedReports:
-        """The same with yes for no."""
+        """Return the same reports with yes and no exchanged."""
         return self._replace(yes=self.people * self.times - self.yes)
 
     @property
     def share(self) -> float:
+        """Return the unbiased share of yes among the answers."""
         yes_share = self.yes / (self.people * self.times)
         return (yes_share - self.chance) / (1 - 2 * self.chance)
 
 
 @dataclass(frozen=True)
 class Poll:
-    """Reports to one question, and the channel that each of them passed. yes: of them; linked: by
-    how many people where some have reported more than once: the reports of one are one unit."""
+    """Reports to one question, and the channel that each of them passed.
+
+    Attributes:
+        yes: number of reports that say yes.
+        reports: number of reports.
+        channel: of each report.
+        linked: reports by how often people answered, where some answered more than once; the
+            reports of one person are one unit.
+    """
 
     yes: int
     reports: int
@@ -209,24 +252,28 @@ class Poll:
 
     @classmethod
     def from_linked(cls, linked: Iterable[LinkedReports], channel: RandomizedResponse) -> Poll:
+        """Return the poll of reports that are linked by person."""
         groups = tuple(group for group in sorted(linked) if group.people)
         reports = sum(group.people * group.times for group in groups)
         return cls(sum(group.yes for group in groups), reports, channel, groups)
 
     @property
     def groups(self) -> tuple[LinkedReports, ...]:
-        """People by how often they have reported."""
+        """Return the reports by how often people answered."""
         linked = self.linked or (LinkedReports(self.reports, 1, self.yes),)
         return tuple(group._replace(chance=_flip_probability(self.channel)) for group in linked)
 
     @property
     def people(self) -> int:
-        """Who have reported."""
+        """Return the number of people who reported."""
         return sum(group.people for group in self.groups)
 
     @property
     def naive(self) -> Bounds | None:
-        """The share of yes among the reports, as if nobody had been flipped; None without any."""
+        """Return the share of yes among the reports, as if no report were flipped.
+
+        None without reports.
+        """
         if not self.reports:
             return None
         return Bounds(
@@ -235,20 +282,25 @@ class Poll:
 
     @property
     def share(self) -> float:
-        """The share of yes among the answers: (reported - f) / (1 - 2f) for a flip chance f, each
-        person counting once. It is unbiased and may leave 0..1; whatever is shown, and every
-        interval, uses `clamped_share`."""
+        """Return the share of yes among the answers, with each person counting once.
+
+        It is (reported - f) / (1 - 2f) for a flip chance f. It is unbiased and may lie outside
+        0..1; every display, and every interval, uses `clamped_share`.
+        """
         return _pooled_share(self.groups)
 
     @property
     def clamped_share(self) -> float:
-        """The most likely share within 0..1."""
+        """Return the most likely share within 0..1."""
         return min(max(self.share, 0.0), 1.0)
 
     @property
     def of_class(self) -> Bounds | None:
-        """The share among those who have reported: their answers are fixed, and chance is their
-        phones' alone. Covers it in at least 95 of 100 classes, whatever they answer."""
+        """Return the share among those who reported, whose answers are fixed.
+
+        Only their phones' coins are random. The interval covers the share in at least 95 of 100
+        classes, whatever they answer.
+        """
         if not self.reports:
             return None
         ends = _class_count_interval(self.groups, MISS_RATE / 2)
@@ -256,14 +308,16 @@ class Poll:
 
     @property
     def of_people(self) -> Bounds | None:
-        """The share in a population that they are drawn from at random, as many as they like."""
+        """Return the share in a large population from which the people are drawn at random."""
         if not self.reports:
             return None
         return Bounds(self.clamped_share, *_population_interval(self.groups, MISS_RATE / 2))
 
     def interval_for(self, phones: int) -> Bounds:
-        """The interval that so many phones of people like those would give, each asked once, if
-        their reports had exactly this share. There must be reports."""
+        """Return the interval that another number of phones would give at exactly this share.
+
+        Each phone is asked once. There must be reports.
+        """
         chance = _flip_probability(self.channel)
         yes = round(phones * (chance + self.clamped_share * (1 - 2 * chance)))
         people = (LinkedReports(phones, 1, yes, chance),)
@@ -271,12 +325,18 @@ class Poll:
 
 
 def compute_share_difference(first: Poll, second: Poll, alarm: float = MISS_RATE) -> Bounds | None:
-    """By how much the share of `first` is above that of `second` among the same people; None where
-    they are not as many.
+    """Return by how much the share of `first` exceeds that of `second` among the same people.
 
-    One who says no to the other question counts as one who says yes to it upside down, so the
-    difference is a share of twice as many. Whatever the two answers of a person have to do with
-    each other, they are fixed, and their reports are drawn apart.
+    A no to the other question counts as a yes to its opposite, so the difference is a share of
+    twice as many answers. However the two answers of a person are related, they are fixed, and
+    their reports are drawn independently.
+
+    Args:
+        first, second: polls of the same people.
+        alarm: error probability of the interval.
+
+    Returns:
+        None where the numbers of people differ.
     """
     people = first.people
     if not people or people != second.people:
@@ -299,7 +359,7 @@ _ROUNDING = 1e-12  # a smaller chance may be rounding error of a transform
 
 
 def _binomial_interval(count: int, total: int, tail: float) -> tuple[float, float]:
-    """The ends of Clopper and Pearson's interval."""
+    """Return the ends of the interval of Clopper and Pearson."""
     low, high = (
         clopper_pearson(count, total, lower=end, error_probability=tail) for end in (True, False)
     )
@@ -307,8 +367,10 @@ def _binomial_interval(count: int, total: int, tail: float) -> tuple[float, floa
 
 
 def _report_spectra(times: int, chance: float, step: int, size: int) -> NDArray[np.complex128]:
-    """What one person reports who answers yes, and no: Fourier coefficients of the two laws, each
-    yes being so many steps of a grid."""
+    """Return the Fourier coefficients of a person's reports, for answer yes and for answer no.
+
+    Each report of yes is `step` steps of a grid.
+    """
     wave = np.exp(-2j * np.pi * step * np.arange(size // 2 + 1) / size)
     flips = np.array([[chance], [1 - chance]])
     spectra: NDArray[np.complex128] = (flips + (1 - flips) * wave) ** times
@@ -317,7 +379,7 @@ def _report_spectra(times: int, chance: float, step: int, size: int) -> NDArray[
 
 @lru_cache(maxsize=2)
 def _distributions(people: int, times: int, chance: float, step: int) -> Floats:
-    """Row N: the law of the yes reported where N of them would answer yes."""
+    """Return in row N the distribution of reported yes if N people would answer yes."""
     last = step * people * times
     size = _next_power_of_two(last + 1)
     yes, no = np.log(_report_spectra(times, chance, step, size))
@@ -331,7 +393,7 @@ def _next_power_of_two(minimum: int) -> int:
 
 
 def _grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
-    """The weight of a reported yes in each part, in steps of a grid: as 1/(times (1 - 2f))."""
+    """Return the weight of a reported yes in each group, 1/(times (1 - 2f)) in steps of a grid."""
     weights = np.array([1 / (group.times * (1 - 2 * group.chance)) for group in groups])
     grids = np.arange(1, _MAX_GRID_STEPS + 1)[:, None] * (weights / weights.min())
     errors = np.abs(np.round(grids) / grids - 1).max(axis=1)
@@ -341,9 +403,13 @@ def _grid_weights(groups: Sequence[LinkedReports]) -> list[int]:
 
 @lru_cache(maxsize=1024)
 def _class_count_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[int, int]:
-    """How many at least, and at most, would answer yes: those for whom neither so many reported yes
-    nor so few had a chance of only `tail`, however they are spread over the parts."""
-    people, mirrored = sum(group.people for group in groups), [group.mirrored for group in groups]
+    """Return the minimum and the maximum number of people who would answer yes.
+
+    For a number within, neither so many reports of yes nor so few had a chance of only `tail`,
+    however the people are spread over the groups.
+    """
+    people = sum(group.people for group in groups)
+    mirrored = [group.mirrored for group in groups]
     low, n_no = (
         min(_min_count(side_groups, tail), _min_supported_count(side_groups))
         for side_groups in (groups, mirrored)
@@ -353,7 +419,7 @@ def _class_count_interval(groups: tuple[LinkedReports, ...], tail: float) -> tup
 
 
 def _pooled_share(groups: Sequence[LinkedReports]) -> float:
-    """The unbiased share of all parts, each person counting once."""
+    """Return the unbiased share of all groups, with each person counting once."""
     return sum(group.people * group.share for group in groups) / sum(
         group.people for group in groups
     )
@@ -367,8 +433,10 @@ def _pooled_share(groups: Sequence[LinkedReports]) -> float:
 
 
 def _min_supported_count(groups: Sequence[LinkedReports]) -> int:
-    """How many at least would answer yes, by the likelihood-ratio interval of a class; all of them
-    unless the estimated share is above 1."""
+    """Return the lower end of the likelihood-ratio interval of a class, as a number of people.
+
+    It is the number of all people unless the estimated share is above 1.
+    """
     if _pooled_share(groups) <= 1:
         return sum(group.people for group in groups)
     best = np.zeros(1)  # of N: the largest log-likelihood, however N is spread over the parts
@@ -384,7 +452,7 @@ def _min_supported_count(groups: Sequence[LinkedReports]) -> int:
 
 
 def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
-    """How many at least; all of them where even that makes so many reports too unlikely."""
+    """Return the minimum count; all people where even that makes so many reports too unlikely."""
     *earlier, (last, step) = sorted(
         zip(groups, _grid_weights(groups), strict=True), key=lambda weighted: weighted[0].people
     )
@@ -396,9 +464,8 @@ def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
             tails, _distributions(group.people, group.times, group.chance, weight // unit)
         )
         statistic += weight * group.yes
-    thresholds = -(
-        (step * np.arange(last.people * last.times + 1) - statistic) // unit
-    )  # of those before
+    # What the last group must reach, given the groups before it.
+    thresholds = -((step * np.arange(last.people * last.times + 1) - statistic) // unit)
     inside = np.clip(thresholds, 0, tails.shape[1] - 1)
     reached = np.where(thresholds < tails.shape[1], tails[:, inside], 0.0)
     is_likely = (
@@ -409,10 +476,14 @@ def _min_count(groups: Sequence[LinkedReports], tail: float) -> int:
 
 
 def _max_tails(tails: Floats, distributions: Floats) -> Floats:
-    """The largest tails of a sum, over all ways to spread N over its two parts.
+    """Return the largest tails of a sum, over all ways to spread N people over its two groups.
 
-    The largest tails of a part are themselves those of a law, and above every law of the part: so
-    is their sum. tails: tails of the one; distributions: of the other.
+    The largest tails of a group are themselves those of a distribution, which dominates every
+    distribution of the group; the same holds for their sum.
+
+    Args:
+        tails: tails of the first group, by the number of people who would answer yes.
+        distributions: distributions of the second group, likewise.
     """
     last = tails.shape[1] + distributions.shape[1] - 1
     size = _next_power_of_two(last)
@@ -428,7 +499,13 @@ def _max_tails(tails: Floats, distributions: Floats) -> Floats:
 
 @lru_cache(maxsize=1024)
 def _population_interval(groups: tuple[LinkedReports, ...], tail: float) -> tuple[float, float]:
-    """As `_class_count_interval`, for the share of a population."""
+    """Return a confidence interval for the share of yes in the population that people come from.
+
+    Args:
+        groups: people grouped by how often each reported. Where everybody reported once there is
+            a single group.
+        tail: the error allowed at each end of the interval.
+    """
     mirrored = tuple(group.mirrored for group in groups)
     if all(group.times == 1 for group in groups):  # Clopper and Pearson, through the channel
         (group,) = groups
@@ -437,15 +514,13 @@ def _population_interval(groups: tuple[LinkedReports, ...], tail: float) -> tupl
     else:
         low = _min_share(groups, tail)
         high = 1 - _min_share(mirrored, tail)
-    low, high = (
-        min(low, _min_supported_share(groups)),
-        max(high, 1 - _min_supported_share(mirrored)),
-    )
+    low = min(low, _min_supported_share(groups))
+    high = max(high, 1 - _min_supported_share(mirrored))
     return max(low, 0.0), min(high, 1.0)
 
 
 def _min_supported_share(groups: Sequence[LinkedReports]) -> float:
-    """As `_min_supported_count`, for the share of a population."""
+    """Return the end of `_min_supported_count` for the share of a population."""
     if _pooled_share(groups) <= 1:
         return 1.0
     distribution, statistic = _statistic_distribution(groups)
@@ -474,7 +549,7 @@ def _min_share(groups: Sequence[LinkedReports], tail: float) -> float:
 def _statistic_distribution(
     groups: Sequence[LinkedReports],
 ) -> tuple[Callable[[float], Floats], int]:
-    """The law of the statistic by the share of a population, and what it was."""
+    """Return the statistic's distribution by the population's share, and its observed value."""
     weighted = list(zip(_grid_weights(groups), groups, strict=True))
     statistic = sum(step * group.yes for step, group in weighted)
     last = sum(step * group.people * group.times for step, group in weighted)
@@ -495,7 +570,7 @@ def _statistic_distribution(
 def simulate_reports(
     answers: Bools, channel: RandomizedResponse, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """What simulated phones send, one of each."""
+    """Return what simulated phones send, one report each."""
     reports = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)
     return np.asarray(reports, dtype=np.uint8)
 
@@ -504,26 +579,26 @@ def simulate_reports(
 
 
 class ReportRejected(DpmcError):
-    """A report that is not taken; says why."""
+    """A report is not accepted; the message says why."""
 
 
 class MalformedReport(ReportRejected):
-    """It is no report at all."""
+    """What was sent is not a report."""
 
 
 class PhoneWaiting(ReportRejected):
-    """It may be sent again: the teacher has to let the phone in."""
+    """The report may be sent again once the teacher lets the phone in."""
 
 
 class Receipt(enum.Enum):
-    """What became of a report that is taken."""
+    """What happened to an accepted report."""
 
     NEW = "new"
     AGAIN = "again"  # it had arrived before
 
 
 class Sender(enum.Enum):
-    """Who sends reports; those of two kinds never meet in one estimate."""
+    """Who sends reports; those of two kinds are never combined in one estimate."""
 
     PHONES = "phones"
     HANDS = "hands"
@@ -532,9 +607,16 @@ class Sender(enum.Enum):
 
 @dataclass(frozen=True)
 class Asking:
-    """One question, asked once. number: counts every asking of the room from 0; question: its place
-    in the list; epsilon: of an answer to it; reports: by the token of a browser; counts: those that
-    no phone sent."""
+    """One question, asked once.
+
+    Attributes:
+        number: counts all askings of the room from 0.
+        question: index of the question.
+        epsilon: of an answer.
+        locked: whether reports are no longer accepted.
+        reports: bits by the token of a browser.
+        counts: reports that no phone sent, by sender.
+    """
 
     number: int
     question: int
@@ -545,16 +627,21 @@ class Asking:
 
     @property
     def has_answers(self) -> bool:
-        """Whether somebody has answered."""
+        """Return whether somebody has answered."""
         return bool(self.reports or self.counts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuessPoll:
-    """A lesson's guess, asked beside the questions, which nothing hides.
+    """A lesson's guess, asked beside the questions, which no noise hides.
 
-    number: from -1 down; options: what there is to choose; right: the place of the right one;
-    reports: the place chosen, by the token of a browser.
+    Attributes:
+        number: counts down from -1.
+        title: of the guess.
+        options: what can be chosen.
+        right: index of the right option, if there is one.
+        locked: whether reports are no longer accepted.
+        reports: chosen index by the token of a browser.
     """
 
     number: int
@@ -565,12 +652,12 @@ class GuessPoll:
     reports: dict[str, int] = field(default_factory=dict)
 
     def count_options(self) -> list[int]:
-        """How many have chosen each option."""
+        """Return how many have chosen each option."""
         chosen = [*self.reports.values()]
         return [chosen.count(index) for index in range(len(self.options))]
 
     def parse_picks(self, picks: Any) -> int | None:
-        """The place that a phone sends, where it is what was asked for: [[place, 1]]."""
+        """Return the option index that a phone sent as [[index, 1]]; None for anything else."""
         try:
             ((index, bit),) = picks
         except (TypeError, ValueError):
@@ -583,12 +670,21 @@ class GuessPoll:
 class View:
     """A room at one moment.
 
-    epsilon: of questions that have not been asked yet; current_number: number of the asking that is
-    on; hides: whether nothing is shown of a question while it takes reports; tested: whether a
-    phone has been here; opened: when, in seconds of the monotonic clock; simulated_yes: how many
-    simulated phones answer yes, by the question; connected: pages of phones that are there now;
-    waiting: phones that ask to be let in; guess_poll_number: number of the ballot that is on in
-    place of a question, else 0.
+    Attributes:
+        id: of the room.
+        questions: texts.
+        epsilon: of questions that have not been asked yet.
+        opened: opening time, in seconds of the monotonic clock.
+        askings: all askings, in order.
+        current_number: number of the current asking.
+        hides: whether a question's results are hidden while it accepts reports.
+        ended: whether the room is closed.
+        tested: whether a phone has connected.
+        simulated_yes: number of simulated phones that answer yes, by question.
+        connected: number of phone pages that are connected.
+        waiting: number of phones that ask to be let in.
+        guess_polls: all polls for a guess.
+        guess_poll_number: number of the current poll in place of a question, else 0.
     """
 
     id: str
@@ -608,25 +704,31 @@ class View:
 
     @property
     def now(self) -> Asking | None:
+        """Return the current asking; None before the first."""
         return self.askings[self.current_number] if self.askings else None
 
     @property
     def guess_poll(self) -> GuessPoll | None:
+        """Return the current poll for a guess, if there is one."""
         return self.guess_polls[-1 - self.guess_poll_number] if self.guess_poll_number else None
 
     @property
     def open(self) -> Asking | GuessPoll | None:
-        """What phones are asked at the moment."""
+        """Return what phones are asked at the moment."""
         return self.guess_poll or self.now
 
     @property
     def locked(self) -> bool:
+        """Return whether the current question accepts no more reports."""
         return self.open is not None and self.open.locked
 
     @property
     def visible(self) -> View:
-        """What a wall may show: without the reports to the round that is open, unless it is the
-        first one and nothing is hidden."""
+        """Return what a projector may show.
+
+        The reports of the current round are left out while it is open, unless it is the first round
+        and nothing is hidden.
+        """
         now = self.now
         if now is None or now.locked or self.ended:
             return self
@@ -635,23 +737,23 @@ class View:
         return self.with_asking(replace(now, reports={}, counts={}))
 
     def with_asking(self, entry: Asking | GuessPoll) -> View:
-        """The same with another state of one asking, or of a ballot."""
+        """Return the view with one asking, or one poll, replaced."""
         if isinstance(entry, GuessPoll):
             polls = {poll.number: poll for poll in self.guess_polls} | {entry.number: entry}
             return replace(self, guess_polls=tuple(polls.values()))
-        earlier, later = self.askings[: entry.number], self.askings[entry.number + 1 :]
-        return replace(self, askings=(*earlier, entry, *later))
+        earlier = self.askings[: entry.number]
+        return replace(self, askings=(*earlier, entry, *self.askings[entry.number + 1 :]))
 
     def rounds(self, question: int) -> tuple[Asking, ...]:
-        """Every asking of a question, in order."""
+        """Return all askings of a question, in order."""
         return tuple(asking for asking in self.askings if asking.question == question)
 
     def question_epsilon(self, question: int) -> float:
-        """The epsilon of each answer to a question; that of the first time holds."""
+        """Return the epsilon of each answer to a question, which its first asking fixed."""
         return next((asking.epsilon for asking in self.rounds(question)), self.epsilon)
 
     def phones(self, question: int) -> set[str]:
-        """Who has sent a report to a question."""
+        """Return the tokens of all phones that reported to a question."""
         return set().union(*(asking.reports for asking in self.rounds(question)))
 
     def poll(
@@ -661,26 +763,36 @@ class View:
         sender: Sender = Sender.PHONES,
         among: Collection[str] | None = None,
     ) -> Poll:
-        """All reports to a question, each phone's linked. rounds: the first so many; among: of
-        these phones alone."""
-        answered = self.answered_rounds(question, sender)[:rounds]
-        if sender is not Sender.PHONES and answered:
-            tallies = [asking.counts[sender] for asking in answered]
+        """Return all reports to a question, with those of one phone linked.
+
+        Args:
+            question: index of the question.
+            rounds: how many rounds to include (default: all).
+            sender: who sent the reports.
+            among: tokens of the only phones to include.
+        """
+        answered_askings = self.answered_rounds(question, sender)[:rounds]
+        if sender is not Sender.PHONES and answered_askings:
+            tallies = [asking.counts[sender] for asking in answered_askings]
             linked = LinkedReports(
                 tallies[0].reports, len(tallies), sum(poll.yes for poll in tallies)
             )
             return Poll.from_linked([linked], tallies[0].channel)
         sent: dict[int, list[int]] = {}
-        for token in set().union(*(asking.reports for asking in answered)):
+        for token in set().union(*(asking.reports for asking in answered_askings)):
             if among is None or token in among:
-                bits = [asking.reports[token] for asking in answered if token in asking.reports]
+                bits = [
+                    asking.reports[token] for asking in answered_askings if token in asking.reports
+                ]
                 sent.setdefault(len(bits), []).append(sum(bits))
         groups = (LinkedReports(len(yes), times, sum(yes)) for times, yes in sent.items())
         return Poll.from_linked(groups, build_phone_channel(self.question_epsilon(question)))
 
     def answered_rounds(self, question: int, sender: Sender = Sender.PHONES) -> list[Asking]:
-        """The rounds in which some sender has reported: one without any, begun by mistake say,
-        takes nothing away from the others."""
+        """Return the rounds in which a sender reported.
+
+        A round without reports, for example one begun by mistake, does not affect the others.
+        """
         phones = sender is Sender.PHONES
         rounds = self.rounds(question)
         return [
@@ -688,18 +800,19 @@ class View:
         ]
 
     def latest_phones(self, question: int) -> Collection[str]:
-        """The phones that have answered a question the last time."""
-        answered = self.answered_rounds(question)
-        return answered[-1].reports.keys() if answered else ()
+        """Return the phones that answered a question the last time."""
+        answered_askings = self.answered_rounds(question)
+        return answered_askings[-1].reports.keys() if answered_askings else ()
 
     @property
     def max_epsilon(self) -> float:
-        """The epsilon of somebody who answered every time."""
+        """Return the total epsilon of a person who answered every time."""
         return sum(build_phone_channel(asking.epsilon).loss(1).epsilon for asking in self.askings)
 
     def describe_for_phones(self) -> dict[str, Any]:
-        """What every phone may know."""
-        now, guess_poll = self.open, self.guess_poll
+        """Return what every phone may know."""
+        now = self.open
+        guess_poll = self.guess_poll
         question = "" if self.now is None else self.questions[self.now.question]
         n_repeats = 0 if self.now is None or guess_poll else len(self.rounds(self.now.question)) - 1
         epsilon = 0.0 if guess_poll else self.epsilon if self.now is None else self.now.epsilon
@@ -717,7 +830,7 @@ class View:
 
 
 class Room:
-    """Questions, and the reports that arrive; safe to use from several threads."""
+    """Questions and the reports to them; safe to use from several threads."""
 
     def __init__(
         self,
@@ -726,8 +839,17 @@ class Room:
         rng: np.random.Generator | None = None,
         expected: int = MAX_PHONES // 2,
     ) -> None:
-        """rng: of simulated phones; expected: phones, of which twice as many have a place without
-        being let in. Raises InvalidSetting."""
+        """Open a room.
+
+        Args:
+            questions: texts; empty ones are dropped.
+            epsilon: of an answer.
+            rng: random numbers of simulated phones.
+            expected: number of phones expected; twice as many have a place without being let in.
+
+        Raises:
+            InvalidSetting: the questions, epsilon or the number of phones are not valid.
+        """
         flip_threshold(epsilon)
         check_number("phones expected", expected, at_least=1, at_most=MAX_PHONES // 2, integer=True)
         question_texts = _clean_questions([text for text in questions if text.strip()])
@@ -743,7 +865,7 @@ class Room:
         self._waiting: dict[str, str] = {}  # tokens in order, and the address each came from
 
     def view(self) -> View:
-        """The room as it is now; what arrives later is not in it."""
+        """Return the room as it is now; later reports are not in the view."""
         with self._lock:
             askings = tuple(
                 replace(entry, reports=dict(entry.reports)) for entry in self._view.askings
@@ -760,7 +882,7 @@ class Room:
             self._view = replace(self._view, **changed)
 
     def visited(self, page: str = "") -> None:
-        """A phone has asked; page: a random number of the page that is open on it, to count it."""
+        """Record that a phone connected; `page` is the random number of its open page."""
         with self._lock:
             self._update_view(tested=True)
             if _TOKEN.fullmatch(page):
@@ -770,10 +892,10 @@ class Room:
                     del self._last_visits[next(iter(self._last_visits))]
 
     def ask(self, question: int) -> None:
-        """Ask a question, the first time or again; the one before it is over.
+        """Ask a question, the first time or again; this ends the one before it.
 
-        The one that is on stays on while nobody has answered it: pressed twice, or in two tabs, a
-        button asks once.
+        The current question stays while nobody has answered it, so a button pressed twice, or in
+        two tabs, asks once.
         """
         with self._lock:
             view = self._open_view()
@@ -789,9 +911,11 @@ class Room:
                 self._simulate(asking, view.simulated_yes[question])
 
     def press(self, question: int, *, again: bool = False) -> None:
-        """What a teacher's key does: go to a question, which is as it was left, or new, or ask it
-        again. After the end it still leads to every question that was asked. A key that bounces,
-        pressed twice in TWICE seconds, counts once."""
+        """Handle a teacher's key: go to a question, or ask it again.
+
+        A question that was asked is shown as it was left, also after the end. A key that bounces,
+        pressed twice within KEY_BOUNCE_SECONDS, counts once.
+        """
         with self._lock:
             now = time.monotonic()
             if now - self._last_press < KEY_BOUNCE_SECONDS:
@@ -804,33 +928,49 @@ class Room:
             self._last_press = now
 
     def lock(self, locked: bool = True, guess_poll: int = 0) -> None:
-        """Take no more reports to the question that is on, or take them again; guess_poll: the
-        number of one to lock instead, whatever is on."""
+        """Stop accepting reports to the current question, or accept them again.
+
+        Args:
+            locked: whether to stop.
+            guess_poll: number of a poll to lock instead, if not 0.
+        """
         with self._lock:
             target = self._view.guess_polls[-1 - guess_poll] if guess_poll else self._view.open
             if target is not None:
                 self._view = self._view.with_asking(replace(target, locked=locked))
 
     def hide(self, hides: bool = True) -> None:
-        """Whether a question's results wait until it is locked."""
+        """Set whether a question's results are hidden until it is locked."""
         self._update_view(hides=hides)
 
     def add(self, question: str) -> None:
-        """One question more, at the end. Raises InvalidSetting, NotTaken."""
+        """Add a question at the end.
+
+        Raises:
+            InvalidSetting: the question is not valid, or there are too many.
+            ReportRejected: the room is closed.
+        """
         with self._lock:
             self._update_view(questions=_clean_questions((*self._open_view().questions, question)))
 
     def cost(self, epsilon: float) -> None:
-        """Another epsilon for every answer to questions that have not been asked yet. Raises
-        InvalidSetting, NotTaken."""
+        """Set the epsilon of answers to questions that have not been asked yet.
+
+        Raises:
+            InvalidSetting: epsilon is not valid.
+            ReportRejected: the room is closed.
+        """
         flip_threshold(epsilon)
         with self._lock:
             self._open_view()
             self._update_view(epsilon=float(epsilon))
 
     def vote(self, title: str, options: Sequence[str], right: int | None = None) -> None:
-        """Ask all phones for a guess that nothing hides and that replaces no open question. Raises
-        NotTaken."""
+        """Ask all phones for a guess, which no noise hides and which replaces no open question.
+
+        Raises:
+            ReportRejected: a question is open, or the room is closed.
+        """
         with self._lock:
             view = self._open_view()
             if isinstance(view.open, Asking) and not view.locked:
@@ -841,16 +981,22 @@ class Room:
             self._update_view(guess_poll_number=number)
 
     def show(self, number: int) -> None:
-        """Go back to a ballot, as it was left."""
+        """Return to a poll for a guess, as it was left."""
         self._update_view(guess_poll_number=number)
 
     def end(self) -> None:
-        """Take no more reports at all."""
+        """Close the room for all reports."""
         self._update_view(ended=True)
 
     def count(self, yes: int, hands: int) -> None:
-        """Hands shown to the question that is on, each after a throw of `choose_coin_rule`; the
-        last count holds. Raises InvalidSetting, NotTaken."""
+        """Store the hands counted for the current question.
+
+        Each is shown after a throw of `choose_coin_rule`. The last count replaces earlier ones.
+
+        Raises:
+            InvalidSetting: the counts are not valid.
+            ReportRejected: no question is open, or the room is closed.
+        """
         check_number("hands", hands, at_least=1, at_most=MAX_PHONES, integer=True)
         check_number("hands that say yes", yes, at_least=0, at_most=hands, integer=True)
         with self._lock:
@@ -865,8 +1011,12 @@ class Room:
             )
 
     def simulate(self, yes: int) -> None:
-        """CLASS simulated phones, of which so many answer yes, each time the question that is on is
-        asked. Raises InvalidSetting, NotTaken."""
+        """Simulate CLASS_SIZE phones, of which `yes` say yes, in all rounds of the question.
+
+        Raises:
+            InvalidSetting: `yes` is not valid.
+            ReportRejected: no question is open, or the room is closed.
+        """
         check_number(
             "simulated phones that say yes", yes, at_least=0, at_most=CLASS_SIZE, integer=True
         )
@@ -904,8 +1054,13 @@ class Room:
         address: str = "",
         picks: Any = None,
     ) -> Receipt:
-        """Take what a phone sends, a bit or, to a ballot, picks; the same twice counts once. Raises
-        NotTaken, with a sentence."""
+        """Accept what a phone sends: a bit or, for a guess, picks.
+
+        The same report twice counts once.
+
+        Raises:
+            ReportRejected: the report is not accepted; the message is a sentence for the phone.
+        """
         if room != self._view.id:
             raise ReportRejected("This is a report to another room; open the link of this one.")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
@@ -946,9 +1101,13 @@ class Room:
         return Receipt.NEW
 
     def _admit_browser(self, token: str, address: str) -> None:
-        """Give a browser its place. Raises Waits where the teacher has to.
+        """Give a browser its place.
 
-        One address asks for no more places than there were, so that it hides no other's phones.
+        One address can wait for no more places than there are, so that it does not keep other
+        phones out.
+
+        Raises:
+            PhoneWaiting: the teacher has to let it in.
         """
         if token not in self._admitted and len(self._admitted) < self._n_places:
             self._admitted.add(token)
@@ -968,7 +1127,7 @@ class Room:
         )
 
     def let_in(self, phones: int) -> None:
-        """Give a place to so many of the phones that wait, first come, first served."""
+        """Give a place to the first `phones` of the waiting phones."""
         with self._lock:
             for token in list(self._waiting)[:phones]:
                 del self._waiting[token]
@@ -977,7 +1136,11 @@ class Room:
 
 
 def _clean_questions(texts: Sequence[str]) -> tuple[str, ...]:
-    """Each on one line, neither too long nor too many. Raises InvalidSetting."""
+    """Return the questions on one line each.
+
+    Raises:
+        InvalidSetting: one is too long or empty, or there are too many.
+    """
     questions = tuple(" ".join(text.split()) for text in texts)
     for question in questions:
         if not 0 < len(question) <= MAX_QUESTION_LENGTH:

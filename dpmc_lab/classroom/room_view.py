@@ -1,4 +1,4 @@
-"""What the projector shows of a class: shares with their intervals over one axis, and words."""
+"""Show a class on the projector: shares with their intervals on one axis, and sentences."""
 
 from __future__ import annotations
 
@@ -34,8 +34,16 @@ class Mark(enum.Enum):
 
 @dataclass(frozen=True)
 class ShareRow:
-    """One share on an axis of 0..1. interval: None before it is shown; truth: where it is known,
-    which an estimate can be compared with; note: of what it is, or why it is not shown."""
+    """One share on an axis from 0 to 1.
+
+    Attributes:
+        name: of the row.
+        mark: how it is drawn.
+        interval: the share with its interval; None before it is displayed.
+        reports: number of reports behind it.
+        truth: the true share, where it is known.
+        note: what it is a share of, or why it is not displayed.
+    """
 
     name: str
     mark: Mark
@@ -46,12 +54,12 @@ class ShareRow:
 
 
 def format_points(value: float) -> str:
-    """A share in whole percents, which are points in a difference."""
+    """Return a share in whole percent, which are points in a difference."""
     return f"{round(100 * value)}"
 
 
 def format_row_share(row: ShareRow) -> str:
-    """The share for people: '62 %'."""
+    """Return the share of a row: '62 %'."""
     if row.interval is None:
         return ""
     if row.mark is Mark.REACH:
@@ -62,7 +70,7 @@ def format_row_share(row: ShareRow) -> str:
 
 
 def format_row_interval(row: ShareRow) -> str:
-    """Its interval: '39 to 85'."""
+    """Return the interval of a row: '39 to 85'."""
     if row.interval is None or row.mark in (Mark.CERTAINTY, Mark.REPORTED):
         return ""
     return f"{format_points(row.interval.low)} to {format_points(row.interval.high)}"
@@ -72,14 +80,18 @@ def format_row_interval(row: ShareRow) -> str:
 
 
 def list_senders(view: View, question: int) -> list[Sender]:
-    """Who has sent reports to a question, phones first."""
+    """Return who has reported to a question, phones first."""
     return [sender for sender in Sender if view.poll(question, sender=sender).reports]
 
 
 def build_question_rows(view: View, question: int, *, reveal_truth: bool = False) -> list[ShareRow]:
-    """The estimates and what they are made from, for each kind of sender; then how far more phones
-    would reach at the share of the first. reveal_truth: whether the share of simulated phones is no
-    secret."""
+    """Return each sender's estimates and reports, then what more phones would give.
+
+    Args:
+        view: the room.
+        question: index of the question.
+        reveal_truth: whether the true share of simulated phones may be displayed.
+    """
     visible = view.visible
     present_senders = list_senders(visible, question)
     if not present_senders:
@@ -122,7 +134,10 @@ def build_question_rows(view: View, question: int, *, reveal_truth: bool = False
 
 
 def _select_polls(view: View, question: int, sender: Sender) -> list[Poll]:
-    """Of those who answered the last time, where that tells them apart; and of all who answered."""
+    """Return the polls of a question: of those who answered the last time, and of all.
+
+    The first is left out where it would not differ, or too few phones make the difference.
+    """
     all_answers = view.poll(question, sender=sender)
     if sender is not Sender.PHONES:
         return [all_answers]
@@ -137,7 +152,7 @@ def _select_polls(view: View, question: int, sender: Sender) -> list[Poll]:
 def _build_row(
     name: str, poll: Poll, sender: Sender, note: str = "", truth: float | None = None
 ) -> ShareRow:
-    """The share of a class; of fewer phones than FEWEST there is none."""
+    """Return the share of a class; it is not displayed for fewer phones than MIN_PHONES."""
     if sender is Sender.PHONES and 0 < poll.people < MIN_PHONES:
         return ShareRow(
             name, Mark.ESTIMATE, None, note=f"{note}: shown from {MIN_PHONES} phones on"
@@ -146,7 +161,7 @@ def _build_row(
 
 
 def describe_respondents(poll: Poll, sender: Sender) -> str:
-    """Of what an estimate is: '30 phones', '60 reports of 30 phones'."""
+    """Describe whose reports an estimate uses: '30 phones', '60 reports of 30 phones'."""
     phones_text = _format_count(poll.people, _singular(sender))
     return (
         phones_text if poll.reports == poll.people else f"{poll.reports} reports of {phones_text}"
@@ -154,8 +169,9 @@ def describe_respondents(poll: Poll, sender: Sender) -> str:
 
 
 def build_guess_rows(view: View, guess_poll: GuessPoll) -> list[ShareRow]:
-    """How many have chosen each option of a guess; nothing before it is locked."""
-    rows, people = [], len(guess_poll.reports)
+    """Return how many have chosen each option of a guess; nothing before it is locked."""
+    rows = []
+    people = len(guess_poll.reports)
     for index, (option, chosen) in enumerate(
         zip(guess_poll.options, guess_poll.count_options(), strict=True)
     ):
@@ -172,12 +188,12 @@ def build_guess_rows(view: View, guess_poll: GuessPoll) -> list[ShareRow]:
 
 
 def list_asked_questions(view: View) -> list[int]:
-    """The questions asked so far, in that order."""
+    """Return the questions asked so far, in the order of their first asking."""
     return list(dict.fromkeys(asking.question for asking in view.askings))
 
 
 def summarise_questions(view: View) -> list[ShareRow]:
-    """The share of every question asked so far, in that order, of phones where there are any."""
+    """Return the share of every question asked so far, of phones where there are any."""
     rows, visible = [], view.visible
     for question in list_asked_questions(view):
         sender = next(iter(list_senders(visible, question)), Sender.PHONES)
@@ -192,7 +208,7 @@ def summarise_questions(view: View) -> list[ShareRow]:
 
 
 class Difference(NamedTuple):
-    """By how much one share is above another, among the same people; by their questions."""
+    """By how much the share of one question exceeds that of another, among the same people."""
 
     larger_question: int
     smaller_question: int
@@ -200,12 +216,15 @@ class Difference(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
+        """Return whether the whole interval is above zero."""
         return self.interval.low > 0
 
 
 def compare_questions(view: View) -> list[Difference]:
-    """Of every two questions to which the same people have answered, the estimated larger share
-    first. In 95 of 100 classes every interval holds its difference."""
+    """Compare every two questions that the same people have answered, the larger share first.
+
+    In 95 of 100 classes every interval covers its difference.
+    """
     visible, results = view.visible, []
     pairs = list(itertools.combinations(list_asked_questions(view), 2))
     for pair in pairs:
@@ -220,7 +239,8 @@ def compare_questions(view: View) -> list[Difference]:
         )
         interval = room.compute_share_difference(entry, other_entry, room.MISS_RATE / len(pairs))
         if interval is not None and interval.share < 0:
-            pair, interval = pair[::-1], Bounds(-interval.share, -interval.high, -interval.low)
+            pair = pair[::-1]
+            interval = Bounds(-interval.share, -interval.high, -interval.low)
         if interval is not None:
             results.append(Difference(*pair, interval))
     return results
@@ -229,8 +249,10 @@ def compare_questions(view: View) -> list[Difference]:
 def rank_rows(
     rows: Sequence[ShareRow], pair_differences: Sequence[Difference]
 ) -> list[ShareRow] | None:
-    """The same from the largest share down, those without one last; None where two of them are not
-    surely different."""
+    """Return the rows from the largest share to the smallest, with missing shares last.
+
+    The result is None where two of them are not clearly different.
+    """
     n_shares = sum(row.interval is not None for row in rows)
     if n_shares < 2 or sum(difference.is_certain for difference in pair_differences) < math.comb(
         n_shares, 2
@@ -240,7 +262,7 @@ def rank_rows(
 
 
 def describe_differences(view: View, pair_differences: Sequence[Difference]) -> list[str]:
-    """What may be said of which shares are larger."""
+    """Return sentences on which shares are larger."""
     sentences = [
         f"“{view.questions[difference.larger_question]}” has more yes in this class than"
         f" “{view.questions[difference.smaller_question]}”: by"
@@ -269,8 +291,15 @@ def describe_differences(view: View, pair_differences: Sequence[Difference]) -> 
 def compare_rounds(
     view: View, question: int, prior: float = 0.5
 ) -> tuple[list[ShareRow], list[ShareRow]]:
-    """What asking again does: the estimate after each round, and how often an attacker is right, at
-    last where all reports of a phone agree; prior: how sure of a yes before."""
+    """Return the estimate after each round, and how often an attacker is right.
+
+    The last row is for phones whose reports all agree.
+
+    Args:
+        view: the room.
+        question: index of the question.
+        prior: prior probability of a yes.
+    """
     estimates, certainty = [], []
     visible = view.visible
     sender = next(iter(list_senders(visible, question)), Sender.PHONES)
@@ -291,8 +320,10 @@ def compare_rounds(
 
 
 def describe_repetition(estimates: Sequence[ShareRow], certainty: Sequence[ShareRow]) -> str:
-    """Whom the last round tells more of than the first, by what is written in the rows of
-    `compare_rounds`; and the sum of the epsilons."""
+    """Describe whether the last round tells more than the first, and the total epsilon.
+
+    The comparison uses the texts of the rows of `compare_rounds`.
+    """
     first, *_, last = (row.interval for row in estimates)
     gains = []
     if first is not None and last is not None and last.high - last.low < first.high - first.low:
@@ -306,7 +337,7 @@ def describe_repetition(estimates: Sequence[ShareRow], certainty: Sequence[Share
 
 
 def describe_rows(rows: Sequence[ShareRow], title: str) -> str:
-    """What a picture of rows shows."""
+    """Describe a picture of rows in words."""
     sentences = []
     for row in rows:
         base = f" ({row.note})" if row.note else ""
@@ -325,7 +356,7 @@ def describe_rows(rows: Sequence[ShareRow], title: str) -> str:
 
 
 def tabulate_rows(rows: Sequence[ShareRow]) -> dict[str, list[str | int]]:
-    """The same by columns, in percent."""
+    """Return the rows as columns, in percent."""
     return {
         "what": [row.name for row in rows],
         "of": [row.note for row in rows],
@@ -336,7 +367,7 @@ def tabulate_rows(rows: Sequence[ShareRow]) -> dict[str, list[str | int]]:
 
 
 def describe_coin_rule(rule: CoinRule) -> str:
-    """What to do with coins, for a class to follow."""
+    """Return instructions for a class to throw coins."""
     if rule.heads:
         condition = f"At most {_NUMBERS[rule.heads]} head{'' if rule.heads == 1 else 's'}"
     else:
@@ -349,12 +380,10 @@ def describe_coin_rule(rule: CoinRule) -> str:
 
 
 def explain_epsilon(epsilon: float, phones: int = CLASS_SIZE) -> tuple[str, str, str]:
-    """What an epsilon per answer means: for an answer, for who guesses it, and for the class."""
+    """Explain an epsilon per answer: for an answer, for a guesser, and for the class."""
     channel = room.build_phone_channel(epsilon)
-    class_width, population_width = (
-        room.class_half_width(channel, phones),
-        room.population_half_width(channel, phones),
-    )
+    class_width = room.class_half_width(channel, phones)
+    population_width = room.population_half_width(channel, phones)
     answer = (
         f"With {phones} phones the share of this class is good to about ±"
         f" {format_points(class_width)}"
@@ -372,7 +401,10 @@ def explain_epsilon(epsilon: float, phones: int = CLASS_SIZE) -> tuple[str, str,
 
 
 def explain_two_coins(epsilon: float) -> str:
-    """The tilted coin of a phone, explained by two; with as many digits as make the sum right."""
+    """Explain the biased coin of a phone by two coins.
+
+    The numbers have as many digits as the sum needs to be right.
+    """
     chance = float(room.build_phone_channel(epsilon).matrix[0, 1])
     flips_text = cards.format_share_percent(chance)
     digits = len(flips_text.partition(".")[2])
@@ -387,7 +419,7 @@ def explain_two_coins(epsilon: float) -> str:
 
 
 def explain_cost(questions: int, epsilon: float) -> str:
-    """What a person pays for the whole list, each question asked once."""
+    """Return the total epsilon of a person, with each question asked once."""
     if questions == 1:
         return f"1 answer at {epsilon:g}: asking again costs as much again."
     return f"{questions} answers at {epsilon:g}: {questions * epsilon:g} in all for each person."
@@ -409,14 +441,15 @@ GUESSED_NOTE = "Share of the phones that guessed so: counted, nothing hides it."
 
 
 def describe_marks(rows: Sequence[ShareRow]) -> str:
-    """What the marks of a question's picture mean."""
-    has_truth = any(row.truth is not None for row in rows)
-    return _LEGEND + (_TRUTH if has_truth else "")
+    """Explain the marks in the picture of a question."""
+    return _LEGEND + (_TRUTH if any(row.truth is not None for row in rows) else "")
 
 
 def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
-    """How many have answered the question that is on, by who sends, and how many phones are
-    connected; and whether more reports are taken."""
+    """Return how many have answered the current question and are connected, and its state.
+
+    The first part has one (number, label) pair for each kind of sender.
+    """
     now = view.now
     if guess_poll := view.guess_poll:
         poll_figures = [
@@ -426,14 +459,16 @@ def count_answers(view: View) -> tuple[list[tuple[str, str]], str]:
         return poll_figures, _state_text(view)
     if now is None:
         return [], ""
-    figures, rounds = [], view.rounds(now.question)
+    figures = []
+    rounds = view.rounds(now.question)
     other_senders = [
         entry for entry in list_senders(view, now.question) if entry is not Sender.PHONES
     ]
     earlier_phones = set().union(*(entry.reports for entry in rounds if entry.number < now.number))
     if now.reports or view.connected or earlier_phones or not other_senders:
         n_again = len(earlier_phones & now.reports.keys())
-        n_new, label = len(now.reports) - n_again, "answered"
+        n_new = len(now.reports) - n_again
+        label = "answered"
         if earlier_phones:
             label = f"of {len(earlier_phones)} {'has' if n_again == 1 else 'have'} answered again"
             label += f", {n_new} for the first time" if n_new else ""
@@ -453,7 +488,7 @@ def _state_text(view: View) -> str:
 
 
 def explain_waiting(view: View) -> str:
-    """Why the wall does not change, or nothing."""
+    """Explain why the projector does not change; empty where it does."""
     if view.guess_poll:
         return "" if view.locked or view.ended else "Nothing is shown until it is locked (L)."
     if view.visible is view or view.now is None:
@@ -464,7 +499,7 @@ def explain_waiting(view: View) -> str:
 
 
 def explain_promise(view: View, question: int) -> list[str]:
-    """What is proved for whoever answers, and how far it goes."""
+    """Return sentences on what is proved for people who answer, and its limits."""
     times = len(view.rounds(question))
     right = room.guess_probability(room.build_phone_channel(view.question_epsilon(question), times))
     equal_share, certain = room.equal_report_chances(
@@ -492,12 +527,12 @@ def explain_promise(view: View, question: int) -> list[str]:
 
 
 def odds_factor(epsilon: float) -> float:
-    """e^epsilon, rounded up as on the phone: it is a limit."""
+    """Return e^epsilon rounded up, as on the phone, since it is a limit."""
     return math.ceil(10 * math.exp(epsilon)) / 10
 
 
 def explain_cheating(epsilon: float) -> str:
-    """What one report per browser does not keep away."""
+    """Explain what one report per browser does not prevent."""
     return (
         "One report per browser: a private window can cheat, and at this epsilon a made-up report"
         f" weighs as much as {room.report_weight(room.build_phone_channel(epsilon)):.1f} people."
@@ -523,12 +558,17 @@ _ENDS = ("share", "low", "high")
 
 
 def export_results(view: View, note: Callable[[str, Exception], None] | None = None) -> str:
-    """A table of what the wall may show: what was asked, in its order, with the reports as sent
-    and without what ties those of one phone together; then every estimate. Shares in 0..1.
+    """Return a CSV table of what the projector may show, with shares in 0..1.
 
-    note: is called with each fault; a fault takes away the rows of its question alone.
+    First come the askings in order, with reports as sent and without what links those of one phone;
+    then every estimate.
+
+    Args:
+        view: the room.
+        note: called with each error; an error removes only the rows of its question.
     """
-    stream, visible = io.StringIO(), view.visible
+    stream = io.StringIO()
+    visible = view.visible
     table = csv.writer(stream, lineterminator="\n")
 
     def write(
@@ -549,10 +589,8 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
             len(asking.reports),
             room.build_phone_channel(asking.epsilon),
         )
-        polls, round_number = (
-            {**asking.counts, Sender.PHONES: phones},
-            visible.rounds(asking.question).index(asking) + 1,
-        )
+        polls = {**asking.counts, Sender.PHONES: phones}
+        round_number = visible.rounds(asking.question).index(asking) + 1
         for sender in Sender:
             if sender in polls and (polls[sender].reports or not asking.counts):
                 sent = ("reports as sent", *[""] * len(_ENDS))
@@ -577,7 +615,7 @@ def export_results(view: View, note: Callable[[str, Exception], None] | None = N
 
 @contextmanager
 def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) -> Iterator[None]:
-    """Where some rows fail, a row says so, and the table keeps all others."""
+    """Replace rows that fail with one that says so, and keep all other rows."""
     try:
         yield
     except Exception as error:
@@ -587,8 +625,9 @@ def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) ->
 
 
 def _guess_lines(guess_poll: GuessPoll) -> Iterator[tuple[object, ...]]:
-    """A line of each option."""
-    people, sender = len(guess_poll.reports), Sender.PHONES.value
+    """Yield a row for each option of a guess."""
+    people = len(guess_poll.reports)
+    sender = Sender.PHONES.value
     for option, chosen in zip(guess_poll.options, guess_poll.count_options(), strict=True):
         prefix = (
             "guess",
@@ -601,5 +640,5 @@ def _guess_lines(guess_poll: GuessPoll) -> Iterator[tuple[object, ...]]:
 
 
 def _escape_formula(text: str) -> str:
-    """A question that no spreadsheet takes for a formula."""
+    """Return a question that no spreadsheet takes for a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -1,4 +1,4 @@
-"""The command line `dpmc`: one file per command, each thin over the core."""
+"""Run the command line `dpmc`: one file per command, each a thin layer over the core."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from dpmc_lab.cli.interface import INTERRUPTED, UNREAD, Printable
 
 
 def _optional_command(name: str, function: str, *packages: str) -> dict[str, interface.Command]:
-    """The command of packages of the lab that may be taken out; none where one was."""
+    """Return a command whose packages of the lab may be missing; empty where one is."""
     if not interface.has_packages(*packages):
         return {}
-    module = import_module(f"dpmc_lab.cli.{name}")
-    return {name: getattr(module, function)}
+    return {name: getattr(import_module(f"dpmc_lab.cli.{name}"), function)}
 
 
 COMMANDS: dict[str, interface.Command] = {
@@ -72,8 +71,11 @@ REMOVED = {  # commands, options, options of one command: named for one version,
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Exit status: 0 done, 1 a DpmcError, 2 usage, 130 interrupted, 141 nobody
-    reads what it writes."""
+    """Run one command and return its exit status.
+
+    The status is 0 when done, 1 for a DpmcError, 2 for wrong usage, 130 when interrupted, and 141
+    when nobody reads the output.
+    """
     if sys.stderr is None:  # closed: nobody reads it either
         sys.stderr = io.StringIO()
     if sys.stdout is None:
@@ -135,7 +137,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _find_removed(argv: Sequence[str]) -> str:
-    """What to do instead of a command or option that an older version had, or ''."""
+    """Return what to do instead of a command or option of an older version, or ''."""
     command, *arguments = argv or [""]
     options = [word.partition("=")[0] for word in arguments if word.startswith("--")]
     names = (command, *options, *(f"{command} {option}" for option in options))
@@ -143,7 +145,7 @@ def _find_removed(argv: Sequence[str]) -> str:
 
 
 def _join_range_values(argv: Sequence[str]) -> list[str]:
-    """`--range -10:10` as `--range=-10:10`: argparse would take the value for an option."""
+    """Turn `--range -10:10` into `--range=-10:10`, which argparse would take for an option."""
     joined: list[str] = []
     for word in argv:
         if joined and joined[-1] == "--range" and re.match(r"-[\d.]", word):
@@ -154,15 +156,16 @@ def _join_range_values(argv: Sequence[str]) -> list[str]:
 
 
 def _format_error(error: DpmcError | OSError) -> str:
-    """The sentence of an error of ours; the file and what is wrong with it, of the system's."""
+    """Return the sentence of one of our errors, or the file and the reason of a system error."""
     if isinstance(error, DpmcError):
         return str(error)
-    reason, path = (error.strerror or str(error)).lower(), error.filename2 or error.filename
+    reason = (error.strerror or str(error)).lower()
+    path = error.filename2 or error.filename
     return make_printable(reason if path is None else f"{path}: {reason}")
 
 
 class _Version(argparse.Action):
-    """Looked up when asked: reading it takes longer than starting."""
+    """The version option; it looks up the version only when asked, since that is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         from dpmc_core.paths import get_version
@@ -172,7 +175,7 @@ class _Version(argparse.Action):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """All commands with their help."""
+    """Build a parser of all commands with their help."""
     parser = interface.Parser(
         prog="dpmc",
         description="Differentially private matrix completion: train, compare, check the claims.",

@@ -1,4 +1,4 @@
-"""The app, and what it makes: `dpmc app`, `dpmc explorable`."""
+"""Start the app, and write what it makes: `dpmc app`, `dpmc explorable`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ NEEDED = ("pandas", "plotly", "segno", "starlette", "streamlit")
 
 
 def check_installed() -> None:
-    """Raise DpmcError unless the packages are installed that the app needs."""
+    """Check that the packages are installed that the app needs.
+
+    Raises:
+        DpmcError: one is missing.
+    """
     if not all(find_spec(name) for name in NEEDED):
         raise DpmcError(
             "the app needs more packages: run pip install '.[app]' in the folder of DPMC Lab"
@@ -37,7 +41,11 @@ def check_installed() -> None:
 
 
 def check_listen_address(address: str, port: int | None) -> None:
-    """Raise DpmcError unless a server can listen there."""
+    """Check that a server can listen at an address.
+
+    Raises:
+        DpmcError: it cannot.
+    """
     if port is not None:
         check_number("--port", port, at_least=1, at_most=65535)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET

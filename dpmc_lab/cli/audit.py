@@ -1,4 +1,4 @@
-"""Claims put to the test: `dpmc audit`."""
+"""Audit the claim of a mechanism: `dpmc audit`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Annotated
 
 from dpmc_core.privacy import ROW_VALUES, Change
 from dpmc_core.problem import DEFAULT_SEED, prepare_all_ratings
-from dpmc_lab.audit import RUNS, audit_mechanism
+from dpmc_lab.audit import RUNS, AuditReport, audit_mechanism
 from dpmc_lab.audit import AuditMethod as AuditMethod
-from dpmc_lab.audit import AuditReport as Audit
 from dpmc_lab.cli import options
 from dpmc_lab.cli.interface import (
     CommandReport,
@@ -56,7 +55,8 @@ def run_audit(
     confirms nothing.
     """
 
-    built_mechanism, steps = budget.mechanism(mechanism), options.parse_steps(prepare)
+    built_mechanism = budget.mechanism(mechanism)
+    steps = options.parse_steps(prepare)
     ratings = None
     if data is not None:
         loaded = reading.load(data, built_mechanism.task, prepare)
@@ -70,18 +70,18 @@ def run_audit(
             runs=runs,
             methods=method or tuple(AuditMethod),
             seed=seed,
-            on_progress=lambda done, total, label, _: progress.update(
+            on_progress=lambda n_done, total, label, _: progress.update(
                 f"{built_mechanism.id}: {label}",
-                done,
+                n_done,
                 total,
-                lambda part: f"{100 * part // total} %",
+                lambda share: f"{100 * share // total} %",
             ),
         )
     return CommandReport(report.as_dict(), _format_report(report))
 
 
-def _format_report(report: Audit) -> list[str]:
-    """What was audited, the verdict, each method."""
+def _format_report(report: AuditReport) -> list[str]:
+    """Return the audited mechanism, the verdict and each method as blocks of text."""
     certified = cards.format_budget(report.certified.epsilon, report.certified.delta)
     claimed = "-" if report.claimed is None else cards.format_epsilon(report.claimed)
     head = (

@@ -1,4 +1,4 @@
-"""Data, and files made of them: `dpmc data`, `store`, `lessons`."""
+"""List and check data, and write files made of them: `dpmc data`, `store`, `lessons`."""
 
 from __future__ import annotations
 
@@ -68,16 +68,15 @@ def download_data_set(
 ) -> CommandReport:
     """Download a public set and check it."""
     if name in public_sets.BY_HAND:
-        folder, terms, hint = (
-            public_sets.find_downloaded_folder(name),
-            public_sets.BY_HAND[name].licence,
-            "",
-        )
+        folder = public_sets.find_downloaded_folder(name)
+        terms = public_sets.BY_HAND[name].licence
+        hint = ""
     elif name not in public_sets.ARCHIVES:
         raise unknown_name_error("public set", name, public_sets.ARCHIVES)
     else:
         archive = public_sets.ARCHIVES[name]
-        terms, hint = archive.licence, f"; try: dpmc fit {name} input-flip --epsilon 2"
+        terms = archive.licence
+        hint = f"; try: dpmc fit {name} input-flip --epsilon 2"
         if not json:
             print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
             print(paragraph(terms), flush=True)
@@ -150,7 +149,7 @@ DATA = CommandGroup(
 
 @dataclass(frozen=True, kw_only=True)
 class RowFilter:
-    """Which rows, before or after the name of an action.
+    """Options that select rows, before or after the name of an action.
 
     Args:
         store (FILE): instead of the shared one
@@ -165,9 +164,11 @@ class RowFilter:
     json: bool = False
 
     def open_store(self, read_only: bool = True) -> Store:
+        """Open the result store."""
         return Store(self.store, read_only=read_only)
 
     def select_curves(self, store: Store) -> list[CurveInfo]:
+        """Return the curves that the filter selects."""
         return rows.list_curves(store, data=self.data, mechanism=self.mechanism)
 
 
@@ -213,7 +214,7 @@ def list_stored_curves(*, chosen: RowFilter) -> CommandReport:
 
 
 def _revision_note(info: CurveInfo) -> str:
-    """ "" where its mechanism is as it was; of one that is not loaded, a plugin's, nobody knows."""
+    """Return a note on the revision of the rows; '' if it is the current one."""
     cls = registry.MECHANISMS.get(info.mechanism)
     if cls is None:
         return " (not loaded)"

@@ -1,13 +1,14 @@
-"""Commands from plain functions: options from signature and docstring, text and JSON from reports.
+"""Make commands from plain functions: their options, their help, and their reports.
 
-A parameter before the `*` is a positional argument, one behind it an option; without a default it
-has to be given. A parameter whose type is a record, a dataclass, stands for the options that its
-fields are; those of a `OneOf` exclude each other. The first line of the docstring is told of the
-command in the list of all, the paragraph below it in its own help, and what follows `Args:` at the
-end of that. A line of `Args:` is `name (METAVAR): what it is`; it may be left out where the type is
-`Annotated` with an `Option` that says it.
+A parameter before the `*` is a positional argument, and one after it an option; it is required
+unless it has a default. A parameter whose type is a record, a dataclass, stands for options that
+are the fields of the record; those of an `ExclusiveOptions` exclude each other. The first line of
+the docstring describes the command in the list of all commands, the paragraph below it does so in
+the command's own help, and what follows `Args:` ends that help. A line of `Args:` is `name
+(METAVAR): what it is`. It may be left out where the type is `Annotated` with an `Option` that says
+it.
 
-What a command found is written as JSON, or in blocks of text: paragraphs and aligned tables.
+The result of a command is written as JSON, or in blocks of text: paragraphs and aligned tables.
 Progress goes to standard error.
 """
 
@@ -43,12 +44,12 @@ INTERRUPTED, UNREAD = 130, 141  # exit status after Ctrl-C, and where nobody rea
 
 
 class CommandReport(NamedTuple):
-    """What a command found; one that returns it has `--json`.
+    """The result of a command; a command that returns it has `--json`.
 
-    Args:
+    Attributes:
         document: plain JSON values.
         text: the same for people, in blocks with an empty line between them.
-        failure: raised when all is told.
+        failure: raised after the report is written.
     """
 
     document: Any
@@ -58,8 +59,14 @@ class CommandReport(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Option:
-    """How a parameter is typed: its stand-in, its help (none: it is not told of), and how its text
-    is read: by a function, or as one of some words."""
+    """How a parameter is typed.
+
+    Attributes:
+        metavar: its placeholder.
+        help: its help; without it the option is not listed.
+        parse: reads its text.
+        choices: values by the words that stand for them.
+    """
 
     metavar: str | None = None
     help: str = ""
@@ -88,7 +95,13 @@ class ExclusiveOptions:
 
 
 class CommandGroup(NamedTuple):
-    """Commands below a command; default: what it does alone, whose options all of them know."""
+    """Commands below a command.
+
+    Attributes:
+        description: of the group.
+        default: the command without an action; all actions have its options.
+        actions: the commands by name.
+    """
 
     description: str
     default: Callable[..., Any]
@@ -99,7 +112,7 @@ Command = Callable[..., Any] | CommandGroup
 
 
 def build_reader(parse: Callable[[str], T], expected: str) -> Callable[[str], T]:
-    """For argparse, which would say 'invalid float value': a wrong text must be `expected`."""
+    """Return a reader for argparse whose error says that a text must be `expected`."""
 
     def read(text: str) -> T:
         try:
@@ -133,20 +146,21 @@ def _build_choice_reader(choices: Mapping[str, Any]) -> Callable[[str], Any]:
 
 
 def accept_plugins(function: F) -> F:
-    """The command knows `--plugin`: whoever runs it loads these files first."""
+    """Give a command the option `--plugin`, whose files are loaded before it runs."""
     function.__dict__["plugin"] = True
     return function
 
 
 class Parser(argparse.ArgumentParser):
-    """What it says of a word shows the word, whatever is in it."""
+    """A parser whose messages can safely quote any text."""
 
     def error(self, message: str) -> NoReturn:
+        """Exit with a message, with its control characters escaped."""
         super().error(make_printable(message))
 
 
 def add_commands(parser: argparse.ArgumentParser, command_table: Mapping[str, Command]) -> None:
-    """All commands with their help."""
+    """Add all commands with their help."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in command_table.items():
         if isinstance(command, CommandGroup):
@@ -159,7 +173,7 @@ def add_commands(parser: argparse.ArgumentParser, command_table: Mapping[str, Co
 
 
 def run_command(namespace: argparse.Namespace) -> None:
-    """Run the command that was asked for, and write its report."""
+    """Run the chosen command, and write its report."""
     result = namespace.command(**collect_arguments(namespace))
     if isinstance(result, CommandReport):
         if getattr(namespace, "json", False):
@@ -172,7 +186,7 @@ def run_command(namespace: argparse.Namespace) -> None:
 
 
 def collect_arguments(namespace: argparse.Namespace, owner: Any = None) -> JsonObject:
-    """What the function of the command, or a record, is made with: what was typed, no defaults."""
+    """Return the typed arguments of a command's function, or of a record, without defaults."""
     values: JsonObject = {}
     for name, parameter in _parameters(owner or namespace.command).items():
         record = parameter.annotation
@@ -190,7 +204,7 @@ def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
 def _add_command(
     commands: Any, name: str, function: Callable[..., Any], description: str = ""
 ) -> Any:
-    """A parser for a function, with the options of its signature."""
+    """Add a parser for a function, with the options of its signature."""
     head, argument_help, epilog = _parse_docstring(function)
     head, _, details = (description or head).partition("\n\n")
     parser = commands.add_parser(
@@ -225,11 +239,13 @@ def _add_options(parser: Any, function: Any, argument_help: _ArgumentHelp) -> No
 
 
 def _add_option(parser: Any, parameter: inspect.Parameter, metavar: str, help_text: str) -> None:
-    kind, option = parameter.annotation, Option()
+    kind = parameter.annotation
+    option = Option()
     while (origin := typing.get_origin(kind)) in (Annotated, types.UnionType, typing.Union):
         kind, *metadata = typing.get_args(kind)
         option = metadata[0] if origin is Annotated else option
-    help_text, default = help_text or option.help, parameter.default
+    help_text = help_text or option.help
+    default = parameter.default
     keys: JsonObject = {"default": argparse.SUPPRESS, "action": "store_true"}
     if kind is not bool:
         keys["action"] = "append" if origin is tuple and not option.parse else "store"
@@ -267,9 +283,9 @@ _ARGUMENT = re.compile(r"^    (\w+)(?: \((.+?)\))?: (.*(?:\n     .*)*)", re.MULT
 
 
 def _parse_docstring(function: Any) -> tuple[str, dict[str, tuple[str, str]], str]:
-    """A docstring's head, its arguments as (metavar, help) by name, and what stands below."""
-    head, _, below = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
-    arguments_text, _, epilog = below.partition("\n\n")
+    """Return a docstring's head, its arguments as (metavar, help) by name, and its epilog."""
+    head, _, remainder = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
+    arguments_text, _, epilog = remainder.partition("\n\n")
     argument_help = {
         argument: (metavar, " ".join(text.split()))
         for argument, metavar, text in _ARGUMENT.findall(arguments_text)
@@ -286,12 +302,13 @@ REPEAT_SECONDS = 10.0  # seconds between plain lines elsewhere
 
 
 class Printable:
-    """A stream on which what others wrote is shown and never obeyed; lines end where they end."""
+    """A stream that escapes control characters in text that others wrote, except line ends."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def write(self, text: str) -> None:
+        """Write text with its control characters escaped."""
         self._stream.write(make_printable(text, keep_newlines=True))
 
     def __getattr__(self, name: str) -> Any:
@@ -299,7 +316,7 @@ class Printable:
 
 
 def write_json(value: Any) -> None:
-    """One JSON document on standard output, in ASCII: it is the same on any terminal."""
+    """Write one JSON document to standard output, in ASCII, so that any terminal shows it alike."""
     json.dump(value, sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
@@ -307,7 +324,12 @@ def write_json(value: Any) -> None:
 def format_table(
     entries: Sequence[Sequence[str]] | Mapping[str, Sequence[str]], indent: str = ""
 ) -> str:
-    """Columns padded to their widest cell: of rows, the first of which is the head, or by name."""
+    """Return columns padded to their widest cell.
+
+    Args:
+        entries: rows, the first of which is the head, or columns by name.
+        indent: text before every row.
+    """
     if isinstance(entries, Mapping):
         entries = [tuple(entries), *zip(*entries.values(), strict=True)]
     rows = [[make_printable(cell) for cell in row] for row in entries]
@@ -318,7 +340,13 @@ def format_table(
 def format_document_table(
     documents: Iterable[Mapping[str, Any]], indent: str = "", **columns: str
 ) -> str:
-    """A document as a table. columns: the name of a value, by the head of its column."""
+    """Return documents as a table.
+
+    Args:
+        documents: one per row.
+        indent: text before every row.
+        **columns: the name of a value, by the head of its column.
+    """
 
     def cell(value: Any) -> str:
         if isinstance(value, bool):
@@ -330,12 +358,12 @@ def format_document_table(
 
 
 def has_packages(*packages: str) -> bool:
-    """Whether these packages of the lab are there: the others work where one is taken out."""
+    """Return whether these packages of the lab exist; the others work without them."""
     return all(find_spec(f"dpmc_lab.{package}") for package in packages)
 
 
 def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
-    """Text wrapped to a readable width; `first` replaces the first line's indent."""
+    """Return text wrapped to a readable width; `first` replaces the first line's indent."""
     first = indent if first is None else first
     return textwrap.fill(
         text, LINE_WIDTH, initial_indent=first, subsequent_indent=indent, break_long_words=False
@@ -343,14 +371,15 @@ def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
 
 
 def format_facts(entries: Iterable[tuple[str, str]]) -> str:
-    """What is known by name, each in a paragraph beside its name."""
+    """Return named facts, each a paragraph beside its name."""
     return "\n".join(paragraph(text, " " * 13, f"  {name:<10} ") for name, text in entries if text)
 
 
 class Progress:
-    """Progress with time left, one task after another, on standard error.
+    """Progress with the remaining time, one task after another, on standard error.
 
-    A bar on a terminal, now and then a plain line elsewhere. As a context it is wiped at the end.
+    It is a bar on a terminal, and a plain line now and then elsewhere. Used as a context, it is
+    erased at the end.
     """
 
     def __init__(self) -> None:
@@ -369,20 +398,27 @@ class Progress:
     def update(
         self, task: str, n_done: int, total: int, amount: Callable[[int], str] = str
     ) -> None:
-        """`n_done` of `total` parts of the named task are over; `amount` writes a count of
-        parts."""
-        now, pause = time.monotonic(), REDRAW_SECONDS if self._terminal else REPEAT_SECONDS
+        """Show that `n_done` of `total` units of a task are finished.
+
+        Args:
+            task: name of the task.
+            n_done: finished units.
+            total: all units.
+            amount: formats a number of units.
+        """
+        now = time.monotonic()
+        pause = REDRAW_SECONDS if self._terminal else REPEAT_SECONDS
         if task != self._task:
             self.close()
-            self._task, self._start, self._last = task, now, now - REDRAW_SECONDS
+            self._task = task
+            self._start = now
+            self._last = now - REDRAW_SECONDS
         if now - self._last < pause and not (self._terminal and n_done >= total):
             return
         self._last = now
         left = (now - self._start) / n_done * (total - n_done) if n_done else 0.0
-        head, tail = (
-            f"{task} {amount(n_done)}/{amount(total)}",
-            f"{_format_seconds(left)} left" * (n_done > 0),
-        )
+        head = f"{task} {amount(n_done)}/{amount(total)}"
+        tail = f"{_format_seconds(left)} left" * (n_done > 0)
         if self._terminal:
             filled = BAR_WIDTH * n_done // max(total, 1)
             text = f"{head} [{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {tail}"
@@ -392,11 +428,11 @@ class Progress:
             self._write(f"{head}  {tail}\n")
 
     def step(self, method: Mechanism, step: Step) -> None:
-        """A step of a method's fit is over."""
+        """Show that a step of a method's fit is finished."""
         self.update(method.id, step.index, step.total)
 
     def close(self) -> None:
-        """Wipe the bar, so that what follows starts on a clean line."""
+        """Erase the bar, so that what follows starts on a clean line."""
         if self._drawn_width:
             self._write("\r" + " " * self._drawn_width + "\r")
             self._drawn_width = 0

@@ -1,4 +1,4 @@
-"""Methods and promises: `dpmc list`, `fit`, `recommend`, `guarantees`."""
+"""List, fit and recommend mechanisms: `dpmc list`, `fit`, `recommend`, `guarantees`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def list_methods(mechanism: Method | None = None) -> CommandReport:
 
 
 def describe_method(cls: type[Mechanism]) -> JsonObject:
-    """A method's facts and settings as plain JSON values."""
+    """Return a method's facts and settings as plain JSON values."""
     return {
         "id": cls.id,
         "name": cls.name,
@@ -113,7 +113,7 @@ def _format_method(cls: type[Mechanism]) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutOrTest(HeldOutOptions):
-    """Or a file to test on.
+    """Options for held-out ratings, or a file to test on.
 
     Args:
         test (FILE): official test ratings
@@ -153,9 +153,8 @@ def fit(
 
     `dpmc list` names the mechanisms, `dpmc list MECHANISM` their settings, `dpmc data` the samples.
     """
-    built_mechanism = budget.mechanism(
-        mechanism, as_published
-    )  # mistakes are told before a file is read
+    # Mistakes are told before a file is read.
+    built_mechanism = budget.mechanism(mechanism, as_published)
     parsed_steps = options.parse_steps(reading.prepare(prepare, mechanism))
     problem_options: JsonObject = {"steps": parsed_steps, "seed": seed}
     with ExitStack() as stack:
@@ -177,7 +176,8 @@ def fit(
                 dataset, built_mechanism.task, **problem_options, split=held_out.split
             )
         else:
-            read, name = reading.load_options(data, built_mechanism.task, prepare), Path(data).name
+            read = reading.load_options(data, built_mechanism.task, prepare)
+            name = Path(data).name
             pair = read_pair(data, held_out.test, **read)
             problem = build_problem(pair, built_mechanism.task, **problem_options, name=name)
         options.print_columns(problem.train, json)
@@ -185,7 +185,9 @@ def fit(
         result = run_experiment(
             built_mechanism, problem, seed, on_step=progress.step, with_baselines=cluster is None
         )
-    document, public, steps = result.as_dict(), problem.train.public, ", ".join(problem.steps)
+    document = result.as_dict()
+    public = problem.train.public
+    steps = ", ".join(problem.steps)
     rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
     text = [
         f"{built_mechanism.name} on {problem.name}: {public.users:,} users x {public.items:,}"
@@ -205,12 +207,12 @@ def fit(
 
 
 def format_metrics(metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Metrics by method as a table."""
+    """Return metrics by method as a table."""
     return f"{format_table(tabulate_metrics(metrics), '  ')}\n  {EVALUATION_ONLY}"
 
 
 def format_guarantee(privacy_card: cards.PrivacyCard) -> str:
-    """A guarantee as a paragraph with its facts below."""
+    """Return a guarantee as a paragraph with its details below."""
     return f"{paragraph(privacy_card.protects)}\n{format_facts(privacy_card.details)}"
 
 
@@ -237,7 +239,8 @@ def recommend_command(
     task = task or choose_default_task(dataset.ratings)
     public = prepare_public_facts(dataset.ratings.public, task)
     advice = advise(task, unit, public, epsilon=epsilon, delta=delta, trust=trust)
-    mechanism, proved = advice.mechanism, advice.certified
+    mechanism = advice.mechanism
+    proved = advice.certified
     settings = serialise_settings(mechanism)
     setting = format_number(settings["epsilon"])
     command = ["dpmc", "fit", data, mechanism.id, "--epsilon", setting]

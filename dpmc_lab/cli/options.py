@@ -1,4 +1,4 @@
-"""Options that several commands share: the data, its public range, values as people type them."""
+"""Define options that several commands share: the data, their public range, and typed values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ UNITS = {
     "user-replaced": USER_REPLACED,
 }
 # Options of reading that are text whatever they look like; a column's number is one, 007 a name.
-_TEXTS, _COLUMNS = ("separator", "encoding"), ("user", "item", "rating", "time")
+_TEXTS = ("separator", "encoding")
+_COLUMNS = ("user", "item", "rating", "time")
 
 
 def _parse_range(text: str) -> tuple[float, float]:
@@ -90,7 +91,7 @@ Seeds = Annotated[list[str] | None, Option("N")]
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
-    """How ratings are read.
+    """Options for reading ratings.
 
     Args:
         range (LO:HI): public rating range, known before any rating is read
@@ -113,20 +114,21 @@ class ReadingOptions:
 
     @property
     def ends(self) -> dict[str, float]:
-        """The ends of the range that was given, as {'low': ..., 'high': ...}."""
+        """Return the ends of the given range as {'low': ..., 'high': ...}."""
         return {} if self.range is None else dict(zip(("low", "high"), self.range, strict=True))
 
     def load_options(
         self, data: str, task: Task | None = None, steps: Iterable[str] = ()
     ) -> JsonObject:
-        """Everything `datasets.load` is asked for beside the data.
+        """Return all arguments of `datasets.load` besides the data.
 
         Args:
-            task: what the data are for, where that was said.
+            data: as typed.
+            task: what the data are for, if it was given.
             steps: their preparation, as text.
 
         Raises:
-            InvalidSetting: an option that reading has not.
+            InvalidSetting: reading has no such option.
         """
         keywords: JsonObject = dict(self.ends)
         if self.items is not None:
@@ -143,11 +145,15 @@ class ReadingOptions:
         return keywords
 
     def load(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Dataset:
-        """The data, read so. Raises DpmcError."""
+        """Read the data with these options.
+
+        Raises:
+            DpmcError: the data cannot be read.
+        """
         return datasets.load(data, **self.load_options(data, task, steps))
 
     def prepare(self, steps: Sequence[str], *ids: str) -> tuple[str, ...]:
-        """The preparation as text: a table of the items is used by every method that can use one.
+        """Return the preparation as text; every method that can use an item table uses it.
 
         Args:
             steps: what --prepare gives.
@@ -163,13 +169,17 @@ class ReadingOptions:
 
 
 def print_columns(ratings: Ratings, json: bool) -> None:
-    """Print the columns of a file that were used; on standard error beside JSON."""
+    """Print the columns of a file that were used; beside JSON on standard error."""
     if columns := [f"{role} = {name}" for role, name in label_columns(ratings.columns).items()]:
         print("columns:", ", ".join(columns), file=sys.stderr if json else sys.stdout, flush=True)
 
 
 def check_user_column(ratings: Ratings, data: str) -> None:
-    """Raise BadRatings where nobody said which column names the person: a promise rests on it."""
+    """Check that the column naming the person was given, since a promise rests on it.
+
+    Raises:
+        BadRatings: it was guessed.
+    """
     if "user" in ratings.columns.guessed:
         names = dict(ratings.columns.names)
         hint = "--read layout=wide" if names.get("item") == OTHERS else "--user COLUMN"
@@ -181,7 +191,7 @@ def check_user_column(ratings: Ratings, data: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutOptions(ExclusiveOptions):
-    """What to test on.
+    """Options for holding out ratings.
 
     Args:
         holdout (SHARE): random share to test on (default 0.2)
@@ -196,7 +206,11 @@ class HeldOutOptions(ExclusiveOptions):
 
     @property
     def split(self) -> Split | None:
-        """Raises InvalidSetting."""
+        """Return the chosen split; None for the default.
+
+        Raises:
+            InvalidSetting: a share is not valid.
+        """
         if self.leave_last:
             return LeaveLast()
         if self.holdout_per_user is not None:
@@ -213,7 +227,11 @@ class BudgetOptions:
     set: SettingTexts = ()
 
     def parse_given(self, id: str) -> JsonObject:
-        """The settings that --set gives. Raises InvalidSetting."""
+        """Return the settings that --set gives.
+
+        Raises:
+            InvalidSetting: one is not valid.
+        """
         cls = registry.get_mechanism(id)
 
         def hint(_: str) -> str:
@@ -225,7 +243,11 @@ class BudgetOptions:
         return parse_settings(self.set, ("--epsilon", "--delta"), lambda _: cls, id, hint)
 
     def mechanism(self, id: str, as_published: bool = False) -> Mechanism:
-        """What the options ask for. Raises InvalidSetting."""
+        """Create the mechanism with these options.
+
+        Raises:
+            InvalidSetting: one is not valid.
+        """
         values = self.parse_given(id)
         if as_published:
             values = published.merge_published_settings(id, values)
@@ -233,7 +255,7 @@ class BudgetOptions:
 
 
 def describe_settings(cls: type[Mechanism]) -> list[JsonObject]:
-    """Name, help, default and accepted values of each setting, as plain JSON values."""
+    """Return name, help, default and accepted values of each setting as plain JSON values."""
     return [
         {
             "name": s.name,
@@ -247,7 +269,7 @@ def describe_settings(cls: type[Mechanism]) -> list[JsonObject]:
 
 
 def format_settings_table(cls: type[Mechanism]) -> str:
-    """The same as a table; '' of none."""
+    """Return the settings as a table; '' if there are none."""
     rows = [
         row | {"default": "required" if row["required"] else str(row["default"]).lower()}
         for row in describe_settings(cls)
@@ -257,7 +279,7 @@ def format_settings_table(cls: type[Mechanism]) -> str:
 
 
 def _describe_accepted(s: Setting) -> str:
-    """The values a setting takes, in words: 'one of a, b', 'integer >= 1 or none'."""
+    """Return the values a setting accepts in words: 'one of a, b', 'integer >= 1 or none'."""
     if s.info.choices:
         text = f"one of {', '.join(s.info.choices)}"
     else:
@@ -270,7 +292,11 @@ def _describe_accepted(s: Setting) -> str:
 
 
 def parse_frequency(option: str, text: str) -> int:
-    """A word for how often one publishes, or a number. Raises InvalidSetting."""
+    """Parse a word for how often one publishes, or a number of times a year.
+
+    Raises:
+        InvalidSetting: it is neither.
+    """
     for times, word in FREQUENCY_LABELS.items():
         if text == word:
             return times
@@ -279,17 +305,27 @@ def parse_frequency(option: str, text: str) -> int:
 
 
 def parse_steps(texts: Iterable[str]) -> list[Transform]:
-    """The preparation. Raises InvalidSetting."""
+    """Parse the preparation.
+
+    Raises:
+        InvalidSetting: a step is not valid.
+    """
     return [parse_step(text) for text in texts]
 
 
 def _parse_assignment(
     option: str, text: str, budget_options: Iterable[str] = ()
 ) -> tuple[str, str]:
-    """NAME=VALUE as (NAME, VALUE). Raises InvalidSetting.
+    """Parse NAME=VALUE as (NAME, VALUE).
 
-    budget_options: options that give a setting of their own, --epsilon say. Its name is refused
-    here: of two budgets one would win in silence.
+    Args:
+        option: the option, for the error.
+        text: what was typed.
+        budget_options: options with a setting of their own, such as --epsilon. Its name is refused
+            here, because one of two budgets would win silently.
+
+    Raises:
+        InvalidSetting: the text is no assignment, or names such a setting.
     """
     name, equals, value = (field.strip() for field in text.partition("="))
     if not equals or not name:
@@ -304,7 +340,7 @@ def _parse_assignment(
 
 
 def parse_setting_lists(texts: Iterable[str], *options: str) -> dict[str, list[str]]:
-    """The texts of --set NAME=VALUE,... by name; options: see `settings`."""
+    """Return the texts of --set NAME=VALUE,... by name; `options` have their own settings."""
     values_by_name: dict[str, list[str]] = {}
     for text in texts:
         name, values = _parse_assignment("--set", text, options)
@@ -321,16 +357,17 @@ def parse_settings(
     owners: str,
     hint: Callable[[str], str],
 ) -> JsonObject:
-    """The values of --set NAME=VALUE by name.
+    """Return the values of --set NAME=VALUE by name.
 
     Args:
-        options: those that give a setting of their own.
-        owner: the class that has a setting, by its name.
+        texts: what was typed.
+        options: options with a setting of their own.
+        owner: returns the class that has a setting, by its name.
         owners: who may have one, in words.
-        hint: which names there are, from what the owner's class says of it.
+        hint: returns which names there are, from the message of the owner's class.
 
     Raises:
-        InvalidSetting: no such setting, or no such value of it.
+        InvalidSetting: there is no such setting, or no such value of it.
     """
     values: JsonObject = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""Every figure and table of five papers, printed beside ours, with verdicts: `dpmc papers`."""
+"""Show every figure and table of five papers, printed beside ours, with verdicts: `dpmc papers`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from dpmc_lab.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class PaperView(ExclusiveOptions):
-    """What is shown or done.
+    """Options for what is shown or done.
 
     Args:
         run: make the experiment, or all; what is done already is kept
@@ -50,7 +50,7 @@ class PaperView(ExclusiveOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class MakeOptions:
-    """How an experiment is made.
+    """Options for making an experiment.
 
     Args:
         seeds: with --run: other seeds, 1,2,3 or FIRST:LAST; printed: as many as the paper has
@@ -107,8 +107,8 @@ def show(
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
     if view.report:
         text = views.html(views.all_looks(papers.PAPERS.values()))
-        with paths.write_atomically(view.report) as part:
-            part.write_text(text, encoding="utf-8")
+        with paths.write_atomically(view.report) as partial_path:
+            partial_path.write_text(text, encoding="utf-8")
         print(f"the report is in {view.report}")
         return None
     if view.bibtex:
@@ -153,7 +153,8 @@ def _format_overview(chosen: Sequence[Paper], comparisons: list[views.Look]) -> 
 
 
 def _format_experiment(comparison: views.Look) -> Iterator[str]:
-    experiment, verdict = comparison.experiment, comparison.judged
+    experiment = comparison.experiment
+    verdict = comparison.judged
     yield (
         f"{experiment.id}: {comparison.paper.key},"
         f" {experiment.place}\n{paragraph(experiment.title)}"
@@ -184,7 +185,7 @@ def _format_theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterat
 def _make_experiment(
     experiment: Experiment, making: MakeOptions, json: bool, again: bool = True
 ) -> views.Look | None:
-    """What there is of it then. again: also what is there with the same seeds."""
+    """Make an experiment and return its view; `again` also remakes one with the same seeds."""
     experiment = experiment.fullest
     seeds: Sequence[int] = range(1, experiment.draws + 1)
     if making.seeds != ["printed"]:
@@ -213,7 +214,11 @@ def _make_experiment(
 
 
 def _make_all(chosen: Sequence[Paper], making: MakeOptions, json: bool) -> None:
-    """Make what is not there yet, and say what lacks its data. Raises DpmcError for failures."""
+    """Make what does not exist yet, and say what lacks its data.
+
+    Raises:
+        DpmcError: an experiment failed.
+    """
     failures = []
     all_experiments = papers.experiments(settings=True)
     experiments = [

@@ -1,4 +1,4 @@
-"""One's own ratings and what may leave the house: `dpmc answer`, `release`, `verify`."""
+"""Answer inquiries, and release and verify models: `dpmc answer`, `release`, `verify`."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ OFTEN = ", ".join(answers.FREQUENCY_LABELS.values())
 
 
 def _parse_share(text: str) -> float:
-    """80% or 0.8."""
+    """Parse 80% or 0.8."""
     value = read_number(text.strip().removesuffix("%"))
     return value / 100 if text.strip().endswith("%") else value
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerFormat(ExclusiveOptions):
-    """How it is told.
+    """Options for the form of the answer.
 
     Args:
         json: one JSON document
@@ -185,8 +185,10 @@ def answer_question(
     if not no_curve:
         curve_seeds = chosen_seeds[: inquiry.N_CURVE_SEEDS]
         plans.append(sweep.build_plan(grid(seeds=curve_seeds, epsilons=EPSILONS), [source]))
-    total, jobs = len({u.key for plan in plans for u in plan.units}), sweep.default_jobs()
-    work, document = _InterruptibleWork(total, show.progress), dict[str, Any]()
+    total = len({u.key for plan in plans for u in plan.units})
+    jobs = sweep.default_jobs()
+    work = _InterruptibleWork(total, show.progress)
+    document = dict[str, Any]()
 
     def answer_blocks(rows: Store, score_cache: inquiry.UserScoreCache) -> Iterator[list[str]]:
         """The answer as it is found: in blocks of lines, and in the document."""
@@ -202,8 +204,10 @@ def answer_question(
             yield _wrap_sentences(
                 f"{items}. {answers.explain_distinguishable_items(question.task, protect)}"
             )
-        units, id = plans[0].units, advice.mechanism.id
-        tell, start = partial(work.report_progress, "answer"), time.monotonic()
+        units = plans[0].units
+        id = advice.mechanism.id
+        tell = partial(work.report_progress, "answer")
+        start = time.monotonic()
         collect = partial(
             inquiry.run_missing_units, source=source, cache=score_cache, store=rows, jobs=jobs
         )
@@ -275,14 +279,17 @@ def _wrap_sentences(*sentences: str) -> list[str]:
 
 
 class _InterruptibleWork:
-    """Long work that tells its progress; Ctrl-C ends it, and what is there by then is kept."""
+    """Long work that reports its progress; Ctrl-C ends it, and results so far are kept."""
 
     def __init__(self, total: int, as_json: bool) -> None:
-        self.stopped, self._total = False, total
-        self._progress, self._lines = Progress(), ProgressLines() if as_json else None
+        self.stopped = False
+        self._total = total
+        self._progress = Progress()
+        self._lines = ProgressLines() if as_json else None
         self._done_counts: list[int] = []
 
     def run(self, work: Callable[[], object]) -> None:
+        """Do a part of the work, unless Ctrl-C ends it."""
         with self._progress:
             try:
                 work()
@@ -290,6 +297,7 @@ class _InterruptibleWork:
                 self.stopped = True
 
     def report_progress(self, task: str, n_done: int, total: int) -> None:
+        """Show the progress of a task, as a bar or as lines for programs."""
         if self._lines is None:
             if total:
                 self._progress.update(task, n_done, total)
@@ -353,10 +361,8 @@ def make_release(
     id a line) with --users N or users.txt, or say --catalogue from-data: then they are read off the
     ratings, and the card tells readers so. `dpmc verify FILE.npz` checks what was written.
     """
-    built_mechanism, steps = (
-        budget.mechanism(mechanism),
-        parse_steps(reading.prepare(prepare, mechanism)),
-    )
+    built_mechanism = budget.mechanism(mechanism)
+    steps = parse_steps(reading.prepare(prepare, mechanism))
     check_output_path(out)  # mistakes are told before a large file is read
     if deployment_card is not None:
         check_new_file(deployment_card)
@@ -365,10 +371,10 @@ def make_release(
     first_reading = dataclasses.replace(reading, items=None) if has_lists else reading
     loaded = first_reading.load(data, built_mechanism.task, prepare)
     check_user_column(loaded.ratings, data)
-    listed_ratings, item_features = (
-        _apply_catalogue(catalogue_lists, loaded.ratings, built_mechanism, steps, outside),
-        loaded.item_features,
+    listed_ratings = _apply_catalogue(
+        catalogue_lists, loaded.ratings, built_mechanism, steps, outside
     )
+    item_features = loaded.item_features
     if has_lists and reading.items is not None:
         item_features = read_items(Source.from_file(reading.items), listed_ratings)
         listed_ratings = attach_features(listed_ratings, item_features, with_digest=True)
@@ -380,9 +386,8 @@ def make_release(
             print("what is published uses no item features: they are left out", file=sys.stderr)
         steps = _rating_steps(steps)
     ratings, prepared = prepare_all_ratings(listed_ratings, built_mechanism.task, steps)
-    check_releasable(
-        built_mechanism, ratings, prepared
-    )  # noise that nobody can sample exactly is told first
+    # Noise that nobody can sample exactly is told first.
+    check_releasable(built_mechanism, ratings, prepared)
     exact_noise.load_opendp()
     print_columns(loaded.ratings, json)
     for fact in item_features:
@@ -415,7 +420,11 @@ def make_release(
 
 
 def _write_deployment_card(path: Path | None, released: Export | VerifiedRelease) -> None:
-    """As JSON, whole or not at all. Raises DpmcError where there is such a file."""
+    """Write a card as JSON, whole or not at all.
+
+    Raises:
+        DpmcError: the file exists already.
+    """
     if path is not None:
         check_new_file(path)
         sections = deployment_sections(released.release_card, released.guarantee)
@@ -427,7 +436,11 @@ def _write_deployment_card(path: Path | None, released: Export | VerifiedRelease
 def _read_catalogue(
     catalogue: str | None, users: str | None, outside_rule: OutsideRatings
 ) -> CatalogueLists | str | None:
-    """What --catalogue and --users ask for, the files read. Raises DpmcError."""
+    """Read the catalogue that --catalogue and --users ask for.
+
+    Raises:
+        DpmcError: a file cannot be used.
+    """
     if catalogue is None or catalogue == FROM_DATA:
         if users is not None:
             raise InvalidSetting("--users", "given with --catalogue items.txt", users)
@@ -446,7 +459,7 @@ def _read_catalogue(
 
 
 def _rating_steps(steps: Sequence[Transform]) -> list[Transform]:
-    """The steps that change ratings; the others choose item features."""
+    """Return the steps that change ratings; the others choose item features."""
     return [step for step in steps if not isinstance(step, UseItemFeatures)]
 
 
@@ -457,7 +470,7 @@ def _apply_catalogue(
     steps: Sequence[Transform],
     outside_rule: OutsideRatings,
 ) -> Ratings:
-    """The ratings over the catalogue; what is left out is said on standard error alone."""
+    """Return the ratings over the catalogue; standard error says what is left out."""
     if catalogue is None:
         return ratings
     if isinstance(catalogue, str):
@@ -516,10 +529,8 @@ def check_release_file(
     except NotVerified as error:
         return CommandReport({"verified": False, "faults": list(error.faults)}, (), error)
     _write_deployment_card(deployment_card, verification)
-    promise, release_card = (
-        cards.describe_promise(verification.guarantee),
-        dict(verification.release_card),
-    )
+    promise = cards.describe_promise(verification.guarantee)
+    release_card = dict(verification.release_card)
     sign, *other_limits = list_unverifiable(verification)
     document = {
         "verified": True,

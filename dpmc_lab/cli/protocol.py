@@ -1,4 +1,4 @@
-"""Protocols, message by message: `dpmc protocol`."""
+"""Play protocols, message by message: `dpmc protocol`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_MESSAGES = 40  # messages of a report
 
 @dataclass(frozen=True, kw_only=True)
 class PlayOptions:
-    """What of a run is chosen.
+    """Options of a run.
 
     Args:
         epsilon: budget per rating, federated: per solve
@@ -171,12 +171,18 @@ def _build_problem(data: str, task: Task, play_options: PlayOptions) -> Problem:
 
 def _format_size(document: JsonObject) -> str:
     data = document["data"]
-    users, items, ratings = data["users"], data["items"], data["ratings"]
+    users = data["users"]
+    items = data["items"]
+    ratings = data["ratings"]
     return f"{data['name']}: {users:,} users x {items:,} items, {ratings:,}"
 
 
 def scenario_from_options(scenario: str, play_options: PlayOptions) -> Scenario:
-    """The scenario's settings from the options. Raises InvalidSetting."""
+    """Return the scenario's settings.
+
+    Raises:
+        InvalidSetting: an option is not valid.
+    """
     if play_options.mechanism is not None:
         raise InvalidSetting(
             "--mechanism",
@@ -191,7 +197,11 @@ def scenario_from_options(scenario: str, play_options: PlayOptions) -> Scenario:
 
 
 def federation_from_options(play_options: PlayOptions) -> Federation:
-    """The flow from the options; `rounds` is its own setting. Raises InvalidSetting."""
+    """Return the federated flow; `rounds` is its own setting.
+
+    Raises:
+        InvalidSetting: an option is not valid.
+    """
     variant = play_options.mechanism or "dpimf-optimal"
     if variant not in federated.VARIANTS:
         raise unknown_name_error("--mechanism", variant, federated.VARIANTS)
@@ -208,7 +218,7 @@ def federation_from_options(play_options: PlayOptions) -> Federation:
 
 
 def _format_traffic(traffic: JsonObject) -> str:
-    """Counted messages and bytes by kind and together, and by formula where there is one."""
+    """Return counted messages and bytes by kind and in total, and by formula if there is one."""
     traffic_by_kind = traffic["by kind"] | {
         "together": traffic,
         "by formula": traffic["by formula"],
@@ -218,7 +228,7 @@ def _format_traffic(traffic: JsonObject) -> str:
 
 
 def _add_messages(document: JsonObject, text: list[str], transcript: Transcript) -> CommandReport:
-    """The report with the first messages of the watched item or profile."""
+    """Return the report with the first messages of the watched item or profile."""
     if len(transcript):
         messages = document["transcript"] = [message.as_dict() for message in transcript]
         lines = [
@@ -233,7 +243,8 @@ def _add_messages(document: JsonObject, text: list[str], transcript: Transcript)
 
 
 def _format_attacks(attacks: JsonObject) -> str:
-    d, a = attacks["difference"], attacks["attendance"]
+    d = attacks["difference"]
+    a = attacks["attendance"]
     passive = "too few rounds" if attacks["passive"] is None else f"{attacks['passive']:.2g}"
     return "\n".join(
         (

@@ -1,4 +1,4 @@
-"""Many runs into the result store, resumed by running them again: `dpmc sweep`."""
+"""Run many fits into the result store; running the command again resumes it: `dpmc sweep`."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ _END_SIGNAL = 0  # no number of a signal: nothing more to listen to
 
 
 def _load_paper_presets() -> Mapping[str, presets.Preset]:
-    """The grids behind the papers' experiments; none where their package is taken out, or that of
-    the protocol, which they import."""
+    """Load the grids behind the papers' experiments.
+
+    There are none where their package is missing, or that of the protocol, which they import.
+    """
     if not has_packages("papers", "protocol"):
         return {}
     from dpmc_lab import papers
@@ -63,7 +65,7 @@ PRESETS: Mapping[str, presets.Preset] = {**presets.PRESETS, **_load_paper_preset
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutOrTests(HeldOutOptions):
-    """Or files to test on.
+    """Options for held-out ratings, or files to test on.
 
     Args:
         test (FILE): official test ratings, one file per DATA
@@ -74,7 +76,7 @@ class HeldOutOrTests(HeldOutOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GridOptions:
-    """What is combined: `Grid.argv` writes these options.
+    """Options for what is combined, as `Grid.argv` writes them.
 
     Args:
         preset (NAME): a named grid; other options replace its parts
@@ -103,7 +105,11 @@ class GridOptions:
     reading: ReadingOptions
 
     def grid(self) -> core.Grid:
-        """The grid the options ask for. Raises InvalidSetting before any data is read."""
+        """Return the grid that the options ask for.
+
+        Raises:
+            InvalidSetting: an option is not valid; this is before any data is read.
+        """
         grid_values: dict[str, Any] = {}
         if self.preset is not None:
             if self.preset not in PRESETS:
@@ -203,9 +209,9 @@ run_sweep.__doc__ = "\n".join(
 
 
 def _without_shipped(plan: core.Plan) -> core.Plan:
-    """The units whose rows do not ship with the samples.
+    """Leave out the units whose rows ship with the samples.
 
-    With a curve that does not ship, the reference of the first seed runs again: the lists of new
+    With a curve that is not shipped, the reference of the first seed runs again: the lists of new
     curves are compared with its lists, which are in no shipped file.
     """
     sources_and_tasks = {(unit.name, unit.mechanism.task) for unit in plan.units}
@@ -224,6 +230,7 @@ def _without_shipped(plan: core.Plan) -> core.Plan:
 
 
 def open_local_pool(plan: core.Plan, processes: int) -> core.LocalPool:
+    """Open the processes for a plan."""
     return core.LocalPool(plan.sources, min(processes, max(len(plan.units), 1)))
 
 
@@ -235,7 +242,9 @@ def run_plan(
 ) -> None:
     """Run a plan and say what was done.
 
-    Raises KeyboardInterrupt where it was stopped, DpmcError for failures.
+    Raises:
+        KeyboardInterrupt: it was stopped.
+        DpmcError: a unit failed.
     """
     with watch_progress(as_json) as (on_progress, stop):
         report = core.run(plan.units, store, open_pool, on_progress=on_progress, stop=stop)
@@ -262,10 +271,11 @@ def run_plan(
 
 
 class _ProgressBar:
-    """Progress on standard error, and what went wrong as soon as it did."""
+    """Progress on standard error, with failures as soon as they happen."""
 
     def __init__(self) -> None:
-        self._progress, self._printed = Progress(), {""}
+        self._progress = Progress()
+        self._printed = {""}
         self._skipped_at_start: int | None = None
         self.close = self._progress.close
 
@@ -274,7 +284,8 @@ class _ProgressBar:
             self._skipped_at_start is None
         ):  # one more comes with every row of another sweep on the store
             self._skipped_at_start = report.skipped
-        n_done, total = report.n_ended, report.total - report.skipped
+        n_done = report.n_ended
+        total = report.total - report.skipped
         task = (
             "sweep"
             if not self._skipped_at_start
@@ -293,7 +304,7 @@ _MIN_SAMPLE = 5  # units, or seconds, before which nobody can tell how long the 
 
 
 class ProgressLines:
-    """The same for programs: a JSON object per line, whenever something changed."""
+    """Progress for programs: a JSON object per line whenever something changed."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
@@ -314,14 +325,15 @@ class ProgressLines:
         sys.stdout.flush()
 
     def close(self) -> None:
-        """Every line is out already."""
+        """Do nothing, since every line is already written."""
 
 
 @contextmanager
 def watch_progress(as_json: bool) -> Iterator[tuple[_ProgressBar | ProgressLines, StopCheck]]:
-    """Progress of long work, and whether it has been asked to stop.
+    """Show the progress of long work, and report whether it should stop.
 
-    as_json: a JSON object per line on standard output, for programs.
+    Args:
+        as_json: whether to write JSON lines to standard output, for programs.
     """
     show = ProgressLines() if as_json else _ProgressBar()
     try:
@@ -340,9 +352,9 @@ ENDED = "ended at once; every row stored before is kept, and the same command go
 
 @contextmanager
 def _handle_stop_signals(show: _ProgressBar | ProgressLines) -> Iterator[StopCheck]:
-    """Ctrl-C and SIGTERM ask to stop, and are answered at once; a second one ends the process.
+    """Let Ctrl-C and SIGTERM ask to stop, with an immediate answer; a second one ends the process.
 
-    A thread of its own listens: a main thread that waits for a locked store does not.
+    A thread of its own listens, because a main thread that waits for a locked store does not.
     """
     pressed = threading.Event()
     receiver, sender = socket.socketpair()

@@ -1,4 +1,5 @@
-"""What a picture or a table shows, computed from core objects: named tuples of arrays, no drawing.
+"""Compute what charts and tables show, as named tuples of arrays; nothing is drawn here.
 
-Raw ratings and held-out ratings go into these views: they are for looking at, never released.
+These views may hold raw and held-out ratings. They are for the owner to look at and must never be
+released.
 """

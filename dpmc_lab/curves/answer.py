@@ -1,4 +1,4 @@
-"""The answer in its fixed words: each number from a run, each sentence left out without one."""
+"""Word the answer to an inquiry; a sentence whose number no run has computed is left out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ _PROTECTION_SENTENCES = {
 
 
 class AnswerSentences(NamedTuple):
-    """A finding in sentences, in Markdown's bold; empty where there is no number for one."""
+    """A finding in sentences, with bold marked in Markdown.
+
+    A sentence is empty where the finding has no number for it.
+    """
 
     verdict: str
     found: str
@@ -68,8 +71,9 @@ class AnswerSentences(NamedTuple):
 
 
 def format_answer(finding: Finding) -> AnswerSentences:
-    """Everything there is to say of a finding."""
-    question, attack = finding.question, finding.attack
+    """Return every sentence that can be said about a finding."""
+    question = finding.question
+    attack = finding.attack
     payer_text = "; ".join(map(_format_payer, finding.payers))
     question_text = cards.format_attacker_question(
         question.change, clicks=question.task is Task.RANKING
@@ -92,7 +96,7 @@ def format_answer(finding: Finding) -> AnswerSentences:
 def format_distinguishable_items(
     distinguishable: DistinguishableItems, question: Inquiry, is_own_data: bool = True
 ) -> str:
-    """How many items noise does not hide, before any fit."""
+    """Return a sentence on how many items can be told from noise, before any model is fitted."""
     possessive = "your" if is_own_data else "the"
     count = (
         f"{distinguishable.n_distinguishable:,}" if distinguishable.n_distinguishable else "none"
@@ -104,7 +108,7 @@ def format_distinguishable_items(
 
 
 def explain_distinguishable_items(task: Task, protect: PrivacyUnit) -> str:
-    """What that counts."""
+    """Return what it means that an item can be told from noise."""
     signs = task is Task.BINARY and protect is PrivacyUnit.RATING
     quantity = "surplus of likes or dislikes" if signs else "count"
     return (
@@ -115,7 +119,7 @@ def explain_distinguishable_items(task: Task, protect: PrivacyUnit) -> str:
 
 
 def format_verdict(finding: Finding) -> str:
-    """The verdict with the limit it is measured against."""
+    """Return the verdict with the limit that it is measured against."""
     limit = f"(keep {100 * finding.question.keep:g} % of the gain)"
     text = {
         Verdict.AFFORDABLE: f"**Affordable** at your limit {limit}.",
@@ -129,8 +133,9 @@ def format_verdict(finding: Finding) -> str:
 
 
 def _format_metrics(finding: Finding) -> str:
-    """The metric with privacy, without, and of the floor."""
-    task, has_own_reference = finding.question.task, finding.question.reference is not None
+    """Return the metric with privacy, without privacy and of the baseline."""
+    task = finding.question.task
+    has_own_reference = finding.question.reference is not None
     values = finding.method, finding.reference, finding.baseline
     base = 100 if min(v.value for v in values) >= 0.1 else 1000
     number_format, factor = (".3f", 1) if task is Task.RATINGS else (".0f", base)
@@ -183,7 +188,8 @@ def _format_interval(
 
 
 def _format_unit(finding: Finding) -> str:
-    question, cost = finding.question, finding.cost
+    question = finding.question
+    cost = finding.cost
     epsilon = f"epsilon {format_epsilon(cost.certified.epsilon)}"
     delta = f", delta {format_delta(question.delta)}"
     if cost.certified.delta:
@@ -192,7 +198,8 @@ def _format_unit(finding: Finding) -> str:
         epsilon += f" (replacing a row: {format_epsilon(cost.replaced)})"
     text = f"Unit: {_UNIT_PHRASES[question.privacy_unit, question.task]}; one release; {epsilon}."
     if question.times > 1:
-        year, each = format_epsilon(cost.year), format_epsilon(cost.per_release, round_down=True)
+        year = format_epsilon(cost.year)
+        each = format_epsilon(cost.per_release, round_down=True)
         often = capitalise(FREQUENCY_LABELS.get(question.times, f"{question.times:,} times a year"))
         text += (
             f" **{often} for a year: epsilon {year}{delta}; to stay at {question.epsilon:g}, use"
@@ -208,9 +215,15 @@ def _format_payer(payer: Payer) -> str:
 
 
 class GainAtEpsilon(NamedTuple):
-    """At an epsilon of a curve: the metric of the method, and the share of the gain it keeps by
-    the means over seeds; None without a gain. clear: whether the seeds tell it from none, as
-    `format_answer` says."""
+    """The share of the gain that a method keeps at one epsilon of its curve.
+
+    Attributes:
+        epsilon: the setting of the run.
+        value: mean of the metric over seeds.
+        share: share of the gain by the means over seeds, or None where there is no gain.
+        said: the share in words.
+        clear: whether the seeds distinguish the gain from none, as `format_answer` says.
+    """
 
     epsilon: float
     value: float
@@ -222,7 +235,7 @@ class GainAtEpsilon(NamedTuple):
 def list_gains_by_epsilon(
     chart: CurveChart, mechanism: str, reference: float | None = None
 ) -> list[GainAtEpsilon]:
-    """What each computed epsilon keeps; nothing where floor or reference is missing."""
+    """Return what each computed epsilon keeps; empty without a baseline or a reference."""
     line = next((candidate for candidate in chart.lines if candidate.mechanism == mechanism), None)
     if line is None:
         return []
@@ -244,7 +257,10 @@ def list_gains_by_epsilon(
 
 
 def describe_gains(gains: list[GainAtEpsilon], keep: float) -> str:
-    """The smallest epsilon from which on the limit is kept by the means; "" without a curve."""
+    """Return from which epsilon on the limit is kept by the means over seeds.
+
+    The text is empty where the curve has fewer than two points.
+    """
     if len(gains) < 2:
         return ""
     enough = [point.clear and point.share is not None and point.share >= keep for point in gains]
@@ -259,7 +275,7 @@ def describe_gains(gains: list[GainAtEpsilon], keep: float) -> str:
 
 
 def tabulate_gains(gains: list[GainAtEpsilon], chart: CurveChart) -> Table:
-    """The same as columns."""
+    """Return the gains by epsilon as columns of text."""
     return build_table(
         ("epsilon", chart.metric.title, "share of the gain"),
         (
@@ -276,11 +292,16 @@ def tabulate_gains(gains: list[GainAtEpsilon], chart: CurveChart) -> Table:
 
 
 def tabulate_answer(finding: Finding, chart: CurveChart, baseline: str, reference: str) -> Table:
-    """The verdict with its numbers, then the curve of the method, for programs.
+    """Return the verdict with its numbers, then the curve of the method, for programs to read.
 
-    baseline, reference: what the gain is counted from, and up to.
+    Args:
+        finding: the answer.
+        chart: the curve of the method.
+        baseline: name of what the gain is counted from.
+        reference: name of what the gain is counted up to.
     """
-    question, epsilon = finding.question, finding.question.epsilon
+    question = finding.question
+    epsilon = finding.question.epsilon
     rows: list[Sequence[Any]] = [
         ("verdict", finding.verdict.value, epsilon, "", "", ""),
         ("metric", question.metric.title, "", "", "", ""),
@@ -296,8 +317,9 @@ def tabulate_answer(finding: Finding, chart: CurveChart, baseline: str, referenc
 
 
 def serialise_finding(finding: Finding) -> dict[str, Any]:
-    """A finding as plain JSON values; null for what is infinite or not there."""
-    question, cost = finding.question, finding.cost
+    """Return a finding as plain JSON values, with null for what is infinite or missing."""
+    question = finding.question
+    cost = finding.cost
     return {
         "verdict": finding.verdict.value,
         "keep": question.keep,
@@ -338,7 +360,7 @@ def serialise_finding(finding: Finding) -> dict[str, Any]:
 
 
 def strip_bold(text: str) -> str:
-    """Without the marks of bold."""
+    """Remove the Markdown marks of bold from a text."""
     return text.replace("**", "")
 
 

@@ -1,4 +1,4 @@
-"""What it changes to set a mechanism as its paper has it, and what that costs."""
+"""Describe what changes, and what it costs, to run a mechanism with the settings of its paper."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ from dpmc_lab.curves import cards
 
 
 class PublishedComparison(NamedTuple):
-    """A mechanism beside itself as published. changes: of each setting that differs, before and
-    after; overridden: settings of the paper's that were given otherwise, and so stay.
+    """A mechanism with the user's settings and with those of its paper.
+
+    Attributes:
+        changes: the value before and after, by name, of each setting that differs.
+        overridden: settings of the paper that the user gave another value, which therefore stay.
+        before: guarantee with the user's settings.
+        after: guarantee with the settings of the paper.
+        note: what the registry says about the settings of the paper.
     """
 
     changes: Mapping[str, tuple[Any, Any]]
@@ -28,7 +34,7 @@ class PublishedComparison(NamedTuple):
 
     @property
     def certified(self) -> tuple[Certified, Certified]:
-        """Before and after, in the claim's own unit."""
+        """Return what is certified before and after, in the unit of each claim."""
         return self.before.certified(), self.after.certified()
 
 
@@ -40,7 +46,11 @@ def compare_with_published(
     epsilon: float | None,
     delta: float | None = None,
 ) -> PublishedComparison:
-    """What the paper's settings change of a method with the settings given. Raises DpmcError."""
+    """Compare a method with the user's settings to the same method with its paper's settings.
+
+    Raises:
+        DpmcError: the settings are not valid.
+    """
 
     def build(settings: JsonObject) -> tuple[JsonObject, Guarantee]:
         mechanism = registry.create(id, epsilon=epsilon, delta=delta, **settings)
@@ -66,12 +76,12 @@ def compare_with_published(
 
 
 def merge_published_settings(id: str, user_settings: Mapping[str, Any]) -> JsonObject:
-    """The settings given, and for the others those of the paper."""
+    """Return the settings of the paper, overridden by those that the user gave."""
     return {**registry.get_published_settings(id).settings, **user_settings}
 
 
 def describe_published_changes(comparison: PublishedComparison) -> tuple[str, ...]:
-    """What changes; what it costs; what stays open: a sentence each, where there is one."""
+    """Return what changes, what that costs and what stays open, each in a sentence."""
     if not comparison.changes:
         sentences = [
             "as published nothing changes: it has the paper's settings, or it is no paper's"
@@ -100,7 +110,7 @@ def _describe_certified_change(comparison: PublishedComparison) -> str:
 
 
 def _format_bound(proved: Certified) -> str:
-    """Without the reason, which the card tells."""
+    """Return what is certified without the reason, which the card states."""
     return cards.format_certified(proved).partition(": ")[0]
 
 

@@ -1,4 +1,4 @@
-"""What an audit found, in words and rows."""
+"""Describe and tabulate what an audit found."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ NO_BOUND_YET = "Not yet a bound."
 
 
 def describe_audit(report: AuditReport) -> str:
-    """One sentence on all findings."""
-    excess, bound_text = "", cards.format_epsilon(report.measured, round_down=True)
+    """Summarise all findings of an audit in one sentence."""
+    excess = ""
+    bound_text = cards.format_epsilon(report.measured, round_down=True)
     for limit, word in ((report.claimed, "claimed"), (report.certified.epsilon, "certified")):
         if limit is not None and report.measured > limit * ROUNDING_FACTOR:
             excess = f" least {bound_text} where {cards.format_epsilon(limit)} is {word}"
@@ -50,7 +51,7 @@ def describe_audit(report: AuditReport) -> str:
 
 
 def describe_finding(result: AuditFinding, change: Change) -> str:
-    """One sentence on what one method found."""
+    """Summarise in one sentence what one method of an audit found."""
     if not result.valid:
         return NO_BOUND_YET
     text = f"At least {cards.format_epsilon(result.epsilon, round_down=True)} {change.label}"
@@ -65,16 +66,18 @@ def describe_finding(result: AuditFinding, change: Change) -> str:
 
 
 def describe_changed_row(changed_row: ChangedRow) -> str:
-    """What differs between the two data sets of a probe."""
+    """Describe how the two data sets of a probe differ."""
     disappears = [value is None for value in changed_row.after]
     appears = [value is None for value in changed_row.before]
-    user, count = f"user {changed_row.user}", len(changed_row.items)
+    user = f"user {changed_row.user}"
+    count = len(changed_row.items)
     if count == 1:
         change = (
             f"from {_format_rating(changed_row.before[0])} to"
             f" {_format_rating(changed_row.after[0])}"
         )
-        subject, verb = f"item {changed_row.items[0]} of {user}", f"goes {change}"
+        subject = f"item {changed_row.items[0]} of {user}"
+        verb = f"goes {change}"
     else:
         subject = f"{count} ratings of {user}"
         verb = "disappear" if all(disappears) else "appear" if all(appears) else "become others"
@@ -89,7 +92,7 @@ def _format_rating(value: float | None) -> str:
 
 
 def tabulate_audit(report: AuditReport) -> Table:
-    """Every release of every method in columns of text."""
+    """Return every release of every audit method as columns of text."""
     rows = [
         (
             METHOD_LABELS[finding.method],
@@ -109,12 +112,19 @@ _MIN_COUNTED_CHANGE = 1e-3  # of the bound: a cell that moves by less is not cou
 
 @dataclass(frozen=True, eq=False)
 class RatingInfluence:
-    """How far each cell moves when one rating turns to the other sign.
+    """How far each cell of a matrix moves when one rating changes its sign.
 
-    user, item: of the rating, counted from 0. changes: users x items, |difference| of the matrices
-    that get the noise. allowed: 2 bound, the most that the paper's proof lets them sum to; total:
-    the sum; epsilon: total over the noise scale, so no smaller one holds; claimed: the card's.
-    cells: how many move by a thousandth of the bound or more.
+    Attributes:
+        mechanism: the output perturbation that was solved twice.
+        user, item: index of the rating's row and column, counted from 0.
+        changes: array of shape (n_users, n_items), absolute difference of the matrices that get the
+            noise.
+        allowed: twice the bound, which is the largest sum of `changes` that the paper's proof
+            allows.
+        total: the sum of `changes`.
+        epsilon: `total` divided by the noise scale; no smaller epsilon holds.
+        claimed: the epsilon that the mechanism claims.
+        cells: how many cells move by at least a thousandth of the bound.
     """
 
     mechanism: Output
@@ -129,16 +139,21 @@ class RatingInfluence:
 
 
 def build_known_instance(epsilon: float = 1.0) -> tuple[Output, Ratings, int]:
-    """A mechanism solved to tolerance, ratings, and the position of the one that lights it up.
+    """Return a mechanism solved to tolerance, ratings, and the position of the decisive rating.
 
-    Its matrix moves by about 51 where the proof of LWHM22, Theorem 4 allows 2.
+    When this rating changes its sign, the matrix moves by about 51, where the proof of LWHM22,
+    Theorem 4, allows 2.
     """
     mechanism = Output(epsilon=epsilon, bound=1.0, radius=1.2, tolerance=1e-7, iterations=500)
     return mechanism, *generate_one_rating_example()
 
 
 def measure_rating_influence(mechanism: Output, ratings: Ratings, position: int) -> RatingInfluence:
-    """What the rating at a position of `ratings` moves; two solves. Raises InvalidSetting."""
+    """Measure what the rating at a position of `ratings` moves, by two solves.
+
+    Raises:
+        InvalidSetting: no rating has this position.
+    """
     if not 0 <= position < len(ratings):
         raise InvalidSetting("position of the rating", f"in 0..{len(ratings) - 1}", position)
     values = ratings.values.copy()

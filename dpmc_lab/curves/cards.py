@@ -1,4 +1,4 @@
-"""What a guarantee says, as rows of a table and as sentences."""
+"""Present a guarantee as rows of a table and as sentences."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
 
 class ClaimState(enum.Enum):
-    """What is known of a claim, with its mark."""
+    """State of a claim, with its mark."""
 
     PROVED = "● proved"
     CLAIMED = "○ claimed only"
@@ -63,11 +63,15 @@ class ClaimState(enum.Enum):
 
     @property
     def word(self) -> str:
+        """Return the state in words, without its mark."""
         return self.value[2:]
 
 
 class GuaranteeRow(NamedTuple):
-    """One mechanism in the table of guarantees. Epsilons are math.inf where nothing is proved."""
+    """Row of one mechanism in the table of guarantees.
+
+    An epsilon is math.inf where nothing is proved.
+    """
 
     mechanism: str
     guarantee: Guarantee
@@ -82,7 +86,7 @@ class GuaranteeRow(NamedTuple):
 
 
 class LedgerRow(NamedTuple):
-    """One release: what is asked of the data, the noise on it and what it costs."""
+    """One release of a mechanism: its query, the noise on it and what it costs."""
 
     query: str
     noise: str
@@ -96,8 +100,9 @@ class LedgerRow(NamedTuple):
 def build_guarantee_row(
     name: str, guarantee: Guarantee, *, refuted: bool = False, measured: float | None = None
 ) -> GuaranteeRow:
-    """The row of one mechanism: its claim beside what its releases prove, in three units."""
-    proved, proved_per_user = guarantee.certified(), guarantee.certified(USER_EMPTIED)
+    """Return a mechanism's row: its claim beside what its releases prove in three units."""
+    proved = guarantee.certified()
+    proved_per_user = guarantee.certified(USER_EMPTIED)
     claimed = guarantee.claimed.epsilon if guarantee.claimed else None
     reasons = []
     if not proved.finite:
@@ -124,9 +129,13 @@ def build_guarantee_row(
 
 
 def build_ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[LedgerRow, ...]:
-    """Every release with its noise and its cost for a change (default: the claim's own).
+    """Return every release with its noise and its cost for a change.
 
-    Uncovered accesses cost infinity.
+    An access to the data that no noise covers costs infinity.
+
+    Args:
+        guarantee: the guarantee of the mechanism.
+        change: how the data sets differ (default: as in the claim).
     """
     rows = []
     for _, release in guarantee.releases:
@@ -134,7 +143,8 @@ def build_ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[Le
             release.sensitivity, change or guarantee.change, guarantee.public
         )
         size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape)
-        scale, noise_scale = "", getattr(release, "scale", None)
+        scale = ""
+        noise_scale = getattr(release, "scale", None)
         if isinstance(release, RandomizedResponse):
             flips = 1 - release.matrix.diagonal()
             scale = "flips " + " / ".join(dict.fromkeys(f"{100 * p:.1f} %" for p in flips))
@@ -155,9 +165,11 @@ def build_ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[Le
 
 
 def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
-    """Claims and proofs as columns of text; a filled mark is certified, a hollow one claimed.
+    """Return claims and proofs as columns of text.
 
-    What a phone has room for comes first.
+    A filled mark is certified, a hollow one claimed.
+
+    The columns that fit on a phone come first.
     """
     names = ("mechanism", "claimed", "certified", "measured", PER_USER, "delta", "status")
     counts = ("claimed and certified count", PER_RATING, PER_PERSON, PER_USER_OTHER)
@@ -189,7 +201,7 @@ def tabulate_guarantees(rows: list[GuaranteeRow]) -> Table:
 
 
 def tabulate_ledger(rows: tuple[LedgerRow, ...]) -> Table:
-    """The ledger as columns of text."""
+    """Return the ledger as columns of text."""
     names = ("asked of the data", "noise", "its size", "numbers released", "times")
     return build_table(
         (*names, "one change moves it by", "epsilon"),
@@ -206,7 +218,7 @@ def tabulate_ledger(rows: tuple[LedgerRow, ...]) -> Table:
 
 
 class PrivacyCard(NamedTuple):
-    """A guarantee for people, wherever it is shown: a sentence, a verdict, and named facts."""
+    """A guarantee for people: a sentence, whether the claim is upheld, and named details."""
 
     protects: str
     upheld: bool
@@ -216,12 +228,15 @@ class PrivacyCard(NamedTuple):
 def build_privacy_card(
     guarantee: Guarantee, *, sampled: bool = False, columns: ColumnRoles | None = None
 ) -> PrivacyCard:
-    """What is protected, claimed and certified, and what that means for people and attackers.
+    """Return what is protected, claimed and certified, and what it means for an attacker.
 
-    sampled: the noise is sampled exactly, and the guarantee counts that. columns: of the file that
-    the ratings come from.
+    Args:
+        guarantee: the guarantee of the mechanism.
+        sampled: whether the noise is sampled exactly and the guarantee counts that.
+        columns: roles of the columns in the file that the ratings come from.
     """
-    proved, claim = guarantee.certified(), guarantee.claimed
+    proved = guarantee.certified()
+    claim = guarantee.claimed
     claim_text = (
         "nothing" if claim is None else f"epsilon {format_budget(claim.epsilon, claim.delta)}"
     )
@@ -244,12 +259,12 @@ def build_privacy_card(
 
 
 def label_columns(columns: ColumnRoles) -> dict[str, str]:
-    """The columns of a file by their role, marked where they are guesses."""
+    """Return the columns of a file by role, marked where the program guessed them."""
     return {role: name + " (guessed)" * (role in columns.guessed) for role, name in columns.names}
 
 
 def describe_promise(guarantee: Guarantee) -> str:
-    """What a release promises and under which condition, in one sentence."""
+    """Return in one sentence what a release promises and under which condition."""
     proved = guarantee.certified()
     conditions = [text for text in guarantee.caveats if text.startswith("certified given")]
     protection = describe_protection(guarantee).rstrip(".")
@@ -261,14 +276,14 @@ def describe_promise(guarantee: Guarantee) -> str:
 
 
 def format_certified(proved: Certified) -> str:
-    """'epsilon 1 per rating', or 'no bound per user: ...' with the reason."""
+    """Return 'epsilon 1 per rating', or 'no bound per user: ...' with the reason."""
     if proved.finite:
         return f"epsilon {format_budget(proved.epsilon, proved.delta)} {proved.change.label}"
     return f"no bound {proved.change.label}: {proved.reason}"
 
 
 def _claimed_delta(guarantee: Guarantee) -> float:
-    """Of all that is certified: the claim's."""
+    """Return the delta of the claim, which applies to everything certified."""
     return guarantee.claimed.delta if guarantee.claimed else 0.0
 
 
@@ -277,7 +292,7 @@ def _format_change(guarantee: Guarantee) -> str:
 
 
 def describe_guarantees(rows: list[GuaranteeRow]) -> str:
-    """Claims and proofs as text."""
+    """Describe claims and proofs in words."""
     return "; ".join(
         f"{row.mechanism}: claimed epsilon {format_epsilon(row.claimed)}, certified"
         f" {format_epsilon(row.certified)} {_format_change(row.guarantee)}"
@@ -286,7 +301,7 @@ def describe_guarantees(rows: list[GuaranteeRow]) -> str:
 
 
 def describe_protection(guarantee: Guarantee) -> str:
-    """What is protected and from whom, in one sentence; a claim not upheld is told as a claim."""
+    """Return what is protected and from whom; a claim that is not upheld is called a claim."""
     if guarantee.notion is Notion.NONE:
         return "Protects nothing: it reads the raw ratings and adds no noise."
     verb = "Protects" if is_upheld(guarantee) else "Claims to protect"
@@ -316,19 +331,19 @@ LIMIT_SENTENCE = "An attacker who asks “{}” {} of the time; a coin flip gets
 
 
 def format_attacker_question(change: Change, *, clicks: bool = False) -> str:
-    """What an attacker asks who wants to know of a change."""
+    """Return the question of an attacker who wants to tell two data sets apart."""
     return (_CLICK_QUESTIONS if clicks else {}).get(change, _QUESTIONS[change])
 
 
 def describe_attacker_limit(question: str, success_rate: float, *, proved: bool = True) -> str:
-    """How often an attacker who asks something is right, beside a coin: one form everywhere."""
+    """Return how often an attacker with this question is right, compared with a coin flip."""
     if not proved:
         return f"No limit is proved for an attacker who asks “{question}”"
     return LIMIT_SENTENCE.format(question, format_success_rate(success_rate))
 
 
 def format_success_rate(success_rate: float) -> str:
-    """'is right at most 55 %'."""
+    """Return 'is right at most 55 %'."""
     return (
         f"is right at most {format_chance(success_rate)}"
         if success_rate <= MAX_INFORMATIVE_RATE
@@ -337,13 +352,15 @@ def format_success_rate(success_rate: float) -> str:
 
 
 def format_chance(share: float) -> str:
-    """A chance, with a decimal where it would look like a coin, or like certainty."""
+    """Return a chance in percent, with a decimal where it would round to 50 or 100 %."""
     return f"{format_limit_percent(share, int(f'{100 * share:.0f}' in ('50', '100')))} %"
 
 
 def describe_attacker(guarantee: Guarantee) -> str:
-    """How often the best attacker is right about one protected unit. Of a person two things may be
-    asked, whether the data were there and what they were."""
+    """Return how often the best attacker is right about one protected unit.
+
+    About a person there are two questions: whether the data were used, and what they were.
+    """
     unit = guarantee.change
     changes = (USER_EMPTIED, USER_REPLACED) if unit.per_user else (unit,)
     proved = guarantee.certified().finite
@@ -357,7 +374,7 @@ def describe_attacker(guarantee: Guarantee) -> str:
 
 
 def format_limit_percent(share: float, digits: int = 1) -> str:
-    """How many times in 100, of a limit: never rounded up to always, which none proves."""
+    """Return an upper limit in percent, never rounded up to 100, which no guarantee proves."""
     step = 10.0**-digits
     if 100 * share >= 100 - step / 2:
         return f">{100 - step:.{digits}f}"
@@ -365,7 +382,7 @@ def format_limit_percent(share: float, digits: int = 1) -> str:
 
 
 def format_share_percent(share: float) -> str:
-    """A chance as so many of 100; never rounded to all or none of them."""
+    """Return a share in percent, never rounded to 0 or 100 unless it is exactly that."""
     minority = 100 * min(share, 1 - share)
     if minority <= 0:
         return f"{100 * share:.0f}"
@@ -378,13 +395,14 @@ _MAX_DIGITS = 6
 
 
 def describe_person_guarantee(guarantee: Guarantee) -> str:
-    """What is certified for all of one person's ratings together, in the same words everywhere.
+    """Return what is certified for all ratings of one person together.
 
-    Where a rating is the unit, it grows with each of them: finite for so many ratings, and bounded
-    by a cap alone, or by the number of items.
+    Where a rating is the privacy unit, the epsilon grows with every rating of the person. It is
+    finite for a given number of ratings, and bounded only by a cap or by the number of items.
     """
     if guarantee.change.per_user:
-        proved, replaced = guarantee.certified(), guarantee.certified(USER_REPLACED)
+        proved = guarantee.certified()
+        replaced = guarantee.certified(USER_REPLACED)
         if not proved.finite:
             return format_certified(proved)
         return (
@@ -393,7 +411,8 @@ def describe_person_guarantee(guarantee: Guarantee) -> str:
             f" empty, {format_budget(replaced.epsilon, replaced.delta)} where it becomes any"
             " other row"
         )
-    cap, items = guarantee.public.cap, guarantee.public.items
+    cap = guarantee.public.cap
+    items = guarantee.public.items
     max_ratings = min(cap or items, items)
     ratings = min(TYPICAL_RATINGS, max_ratings)
     row_bound = certify_ratings(guarantee, ratings)
@@ -416,11 +435,9 @@ def describe_person_guarantee(guarantee: Guarantee) -> str:
 
 
 def format_spent_budget(guarantee: Guarantee, change: Change) -> str:
-    """'epsilon 20 (or 15.1, delta 1e-6)': what is certified for a change, and composed exactly."""
-    proved, composed = (
-        guarantee.certified(change),
-        guarantee.certified(change, DEFAULT_DELTA).epsilon,
-    )
+    """Return 'epsilon 20 (or 15.1, delta 1e-6)': certified for a change, and composed exactly."""
+    proved = guarantee.certified(change)
+    composed = guarantee.certified(change, DEFAULT_DELTA).epsilon
     text = f"epsilon {format_budget(proved.epsilon, proved.delta)}"
     return text + f" (or {format_budget(composed, DEFAULT_DELTA)})" * (
         composed < 0.95 * proved.epsilon
@@ -428,32 +445,36 @@ def format_spent_budget(guarantee: Guarantee, change: Change) -> str:
 
 
 def certify_ratings(guarantee: Guarantee, ratings: int) -> Certified:
-    """What the releases prove for all values of one person with so many ratings."""
+    """Return what the releases prove for all values of one person with this many ratings."""
     return cap_guarantee(guarantee, ratings).certified(ROW_VALUES)
 
 
 def cap_guarantee(guarantee: Guarantee, ratings: int) -> Guarantee:
-    """The same for persons with at most so many ratings."""
+    """Return the same guarantee for people with at most this many ratings."""
     public = dataclasses.replace(guarantee.public, cap=ratings)
     return dataclasses.replace(guarantee, public=public)
 
 
 def format_budget(epsilon: float | None, delta: float = 0.0) -> str:
-    """An epsilon for people, with its delta where there is one: '1, delta 1e-6'."""
+    """Return an epsilon for people, with its delta where there is one: '1, delta 1e-6'."""
     finite = epsilon is not None and math.isfinite(epsilon)
     return format_epsilon(epsilon) + (f", delta {format_delta(delta)}" if delta and finite else "")
 
 
 def format_delta(delta: float) -> str:
-    """'1e-6', everywhere."""
+    """Return a delta as it is written everywhere: '1e-6'."""
     return re.sub(r"e-0*", "e-", f"{delta:g}")
 
 
 def format_epsilon(epsilon: float | None, *, round_down: bool = False) -> str:
-    """An epsilon for people: three digits, or a sign for none and for no bound.
+    """Return an epsilon for people, in three digits.
 
-    Rounded up, against whoever promises it. round_down: of what must not be overstated, rounded
-    down.
+    It is 'none' where there is none and 'no bound' where it is infinite. An epsilon is rounded up,
+    against whoever promises it.
+
+    Args:
+        epsilon: the value, or None.
+        round_down: whether to round down instead, for a lower bound.
     """
     if epsilon is None:
         return "none"
@@ -468,13 +489,18 @@ def format_epsilon(epsilon: float | None, *, round_down: bool = False) -> str:
 
 
 def is_upheld(guarantee: Guarantee) -> bool:
-    """Whether what is certified, in the claim's own unit, is at most what is claimed."""
+    """Return whether what is certified, in the unit of the claim, is at most what is claimed."""
     claimed = guarantee.claimed
     return claimed is not None and guarantee.certified().epsilon <= claimed.epsilon * _SLACK
 
 
 def determine_claim_state(guarantee: Guarantee, *, refuted: bool = False) -> ClaimState:
-    """Where a claim stands. refuted: an attack found more than is claimed."""
+    """Return the state of a claim.
+
+    Args:
+        guarantee: the guarantee with its claim.
+        refuted: whether an attack found more than is claimed.
+    """
     if refuted:
         return ClaimState.REFUTED
     return ClaimState.PROVED if is_upheld(guarantee) else ClaimState.CLAIMED

@@ -1,4 +1,4 @@
-"""Which of two mechanisms is better and where, seed by seed; and what an attacker may ask."""
+"""Compare mechanisms seed by seed to see which is better, and at which epsilons."""
 
 from __future__ import annotations
 
@@ -37,8 +37,15 @@ _SLACK = 1 + 1e-9  # of epsilons
 
 
 class PairComparison(NamedTuple):
-    """Two lines at the epsilons x that both cover. signs: at each x +1 where `first` is better
-    beyond doubt, -1 where `second` is, else 0; empty where there are too few seeds."""
+    """Two lines compared at the epsilons that both cover.
+
+    Attributes:
+        first, second: the lines.
+        x: array of shape (n_epsilons,), epsilons in the unit of the axis.
+        seeds: number of seeds that both lines have at every epsilon.
+        signs: for each x, +1 where `first` is clearly better, -1 where `second` is, else 0; empty
+            where there are too few seeds.
+    """
 
     first: Line
     second: Line
@@ -48,7 +55,7 @@ class PairComparison(NamedTuple):
 
 
 def compare_pairs(plotted_lines: Sequence[PlottedLine]) -> list[PairComparison]:
-    """Every pair of lines whose epsilons count the same: units are never mixed."""
+    """Compare every pair of lines whose epsilons count the same change; units are never mixed."""
     return [
         compare_pair(a, b)
         for a, b in itertools.combinations(plotted_lines, 2)
@@ -57,10 +64,13 @@ def compare_pairs(plotted_lines: Sequence[PlottedLine]) -> list[PairComparison]:
 
 
 class LineComparison(NamedTuple):
-    """How a line stands at each of its epsilons among those whose epsilons count the same.
+    """One line compared at each of its epsilons with the lines that count the same change.
 
-    ahead, behind: at each epsilon the labels of those it is better and worse than beyond doubt.
-    rivals: at each epsilon, how many it was compared with.
+    Attributes:
+        plotted: the line.
+        ahead: for each epsilon, the labels of the lines that it clearly beats.
+        behind: for each epsilon, the labels of the lines that clearly beat it.
+        rivals: for each epsilon, how many lines it was compared with.
     """
 
     plotted: PlottedLine
@@ -70,7 +80,7 @@ class LineComparison(NamedTuple):
 
     @property
     def best(self) -> tuple[bool, ...]:
-        """Where it is better than all it was compared with, beyond doubt."""
+        """Return for each epsilon whether the line clearly beats every rival."""
         pairs = zip(self.ahead, self.rivals, strict=True)
         return tuple(0 < rivals == len(ahead) for ahead, rivals in pairs)
 
@@ -78,9 +88,11 @@ class LineComparison(NamedTuple):
 def compare_lines(
     plotted_lines: Sequence[PlottedLine], pair_comparisons: Sequence[PairComparison]
 ) -> list[LineComparison]:
-    """Every line among the others, those whose epsilons count the same side by side.
+    """Compare every line with the others; lines that count the same change come side by side.
 
-    pair_comparisons: their duels.
+    Args:
+        plotted_lines: the lines.
+        pair_comparisons: their comparisons in pairs.
     """
     units = list(dict.fromkeys(plotted.unit for plotted in plotted_lines))
     line_comparisons = []
@@ -109,7 +121,7 @@ def compare_lines(
 
 
 def describe_line_comparison(comparison: LineComparison, index: int) -> str:
-    """How it stands at its k-th epsilon."""
+    """Describe how a line compares at the epsilon of this index."""
     if not comparison.rivals[index]:
         return "nothing to compare with"
     if comparison.best[index]:
@@ -120,7 +132,7 @@ def describe_line_comparison(comparison: LineComparison, index: int) -> str:
 
 
 def tabulate_line_comparisons(comparisons: Sequence[LineComparison]) -> Table:
-    """Every epsilon of every line with what is clearly better and worse there."""
+    """Return every epsilon of every line with what is clearly better and worse there."""
     rows = [
         (
             comparison.plotted.line.label,
@@ -136,7 +148,7 @@ def tabulate_line_comparisons(comparisons: Sequence[LineComparison]) -> Table:
 
 
 def describe_leader(comparisons: Sequence[LineComparison]) -> str:
-    """Which of several is clearly best, and where, in a few words; '' where nothing can be said."""
+    """Return which of several lines is clearly best, and where; empty where nothing can be said."""
     if not any(rivals for comparison in comparisons for rivals in comparison.rivals):
         return ""
     leading = [comparison for comparison in comparisons if any(comparison.best)]
@@ -173,12 +185,13 @@ def describe_leader(comparisons: Sequence[LineComparison]) -> str:
 
 
 def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
-    """Compare two lines seed by seed: all mechanisms of a seed share its split.
+    """Compare two lines seed by seed; all mechanisms of a seed share its split.
 
-    At each epsilon the 95 % t interval of the mean difference decides, widened so that it holds
-    for all epsilons at once (Bonferroni).
+    At each epsilon the 95 % t interval of the mean difference decides, widened so that it holds for
+    all epsilons at once (Bonferroni).
     """
-    low, high = max(a.x.min(), b.x.min()), min(a.x.max(), b.x.max())
+    low = max(a.x.min(), b.x.min())
+    high = min(a.x.max(), b.x.max())
     x = np.unique(np.concatenate([a.x, b.x]))
     # Two units may give epsilons that differ in the last digits only.
     x = x[np.concatenate([[True], np.diff(np.log(x)) > 1e-9])]
@@ -196,7 +209,11 @@ def compare_pair(a: PlottedLine, b: PlottedLine) -> PairComparison:
 
 
 def _compute_differences(a: PlottedLine, b: PlottedLine, x: Floats) -> tuple[Floats, int]:
-    """a - b in the direction of better, at x, for the seeds that both have everywhere: X x S."""
+    """Return a - b in the direction of better at x, for the seeds that both lines have everywhere.
+
+    Returns:
+        Array of shape (n_x, n_seeds), and the number of seeds.
+    """
     by_line = []
     common = set(a.line.seeds[find_complete_seeds(a.line.values)].tolist())
     common &= set(b.line.seeds[find_complete_seeds(b.line.values)].tolist())

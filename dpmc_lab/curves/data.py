@@ -1,4 +1,4 @@
-"""Pictures of a data set: where ratings are, which values they have, who gave how many."""
+"""Compute pictures of a data set: where its ratings are, their values, and counts per user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpmc_lab.curves.text import Table, build_table, format_count
 
 
 def format_item_title(ratings: Ratings, item: int) -> str:
-    """The item's title, else its name in the source, else its number."""
+    """Return the title of an item, or else its name in the source, or else its number."""
     for names in (ratings.titles, ratings.item_ids):
         if names is not None:
             return str(names[item])
@@ -22,13 +22,13 @@ def format_item_title(ratings: Ratings, item: int) -> str:
 
 
 def describe_anonymous_user(n_rated: int, data: str, *, clicks: bool) -> str:
-    """Somebody of a data set, by how much they rated: never a row number."""
+    """Describe a user of a data set by the number of ratings, never by a row number."""
     items = SAMPLES[data].items if data in SAMPLES else "titles"
     return f"somebody who {'clicked' if clicks else 'rated'} {n_rated} {items}"
 
 
 def format_user_name(ratings: Ratings, user: int) -> str:
-    """The user's name in the source, else its number."""
+    """Return the name of a user in the source, or else the row number."""
     return str(ratings.user_ids[user]) if ratings.user_ids is not None else str(user + 1)
 
 
@@ -36,7 +36,7 @@ def format_user_name(ratings: Ratings, user: int) -> str:
 
 
 def locate_ratings(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints]:
-    """Row, column and index of each rating among some users and items."""
+    """Return the row, the column and the index of each rating among some users and items."""
     column_of = np.full(ratings.public.items, -1)
     column_of[items] = np.arange(len(items))
     rating_index = np.concatenate(
@@ -51,16 +51,28 @@ def locate_ratings(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, In
 def extract_block(
     values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints
 ) -> Floats | None:
-    """Some users x items of a matrix, or of one value per rating; None for any other shape.
+    """Return the block of some users and items from a matrix, or from one value per rating.
 
-    NaN where there is no value: what a sparse matrix does not store is not reported.
+    A value that a sparse matrix does not store is not reported, so it is NaN.
+
+    Args:
+        values: array of shape (n_users, n_items), dense or sparse, or of shape (n_ratings,).
+        ratings: the ratings that `values` belongs to.
+        users: indices of the rows.
+        items: indices of the columns.
+
+    Returns:
+        Array of shape (len(users), len(items)), NaN where there is no value; None for values of any
+        other shape.
     """
     if values.shape == ratings.shape:
         selection = values[users][:, items]
         if not hasattr(selection, "tocoo"):
             return np.asarray(selection, dtype=float)
         entries = selection.tocoo()
-        rows, block_columns, block_values = entries.row, entries.col, entries.data
+        rows = entries.row
+        block_columns = entries.col
+        block_values = entries.data
     elif values.shape == ratings.values.shape:
         rows, block_columns, rating_index = locate_ratings(ratings, users, items)
         block_values = values[rating_index]
@@ -72,12 +84,12 @@ def extract_block(
 
 
 def rank_by_count(n_ratings: Ints, n_largest: int) -> Ints:
-    """Users or items from most to least ratings, by their counts."""
+    """Return the indices of the users or items with the most ratings, in decreasing order."""
     return np.argsort(-n_ratings, kind="stable")[:n_largest]
 
 
 class Histogram(NamedTuple):
-    """How often each value (or range of values) occurs: label position, width and count."""
+    """Histogram of the values, with the position, width and count of its bars."""
 
     centers: Floats
     width: float
@@ -85,31 +97,32 @@ class Histogram(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """Ratings per user or per item by rank: 1 has the most."""
+    """Ratings per user or per item by rank, where rank 1 has the most."""
 
     rank: Ints
     ratings: Ints
 
 
 def compute_histogram(ratings: Ratings, bins: int = 40) -> Histogram:
-    """One bar per value where the scale has few values, else `bins` equal bins of the range."""
+    """Return one bar per value where there are few values, else `bins` equal bins of the range."""
     values, counts = np.unique(ratings.values, return_counts=True)
     if len(values) <= bins:
         gaps = np.diff(values)
         return Histogram(values, float(gaps.min()) if len(gaps) else 1.0, counts.astype(np.int64))
-    low, high = ratings.public.low, ratings.public.high
+    low = ratings.public.low
+    high = ratings.public.high
     counts, edges = np.histogram(ratings.values, bins=bins, range=(low, high))
     return Histogram((edges[:-1] + edges[1:]) / 2, (high - low) / bins, counts.astype(np.int64))
 
 
 def compute_tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
-    """Ratings per user and per item by rank, thinned to `points` log-spaced ranks."""
+    """Return the ratings per user and per item by rank, thinned to `points` log-spaced ranks."""
     users, items = (_compute_tail(n_ratings, points) for n_ratings in count_ratings(ratings))
     return users, items
 
 
 def describe_histogram(view: Histogram) -> str:
-    """The histogram as text."""
+    """Describe the histogram in words."""
     top = int(np.argmax(view.counts))
     return (
         f"{format_count(int(view.counts.sum()), 'rating')}; most often around {view.centers[top]:g}"
@@ -118,7 +131,7 @@ def describe_histogram(view: Histogram) -> str:
 
 
 def describe_tails(users: Tail, items: Tail) -> str:
-    """The long tails as text."""
+    """Describe the long tails in words."""
     return (
         f"The busiest user has {format_count(users.ratings[0], 'rating')}, the least busy"
         f" {users.ratings[-1]:,}; the most rated item has {items.ratings[0]:,}, the least rated"
@@ -127,7 +140,7 @@ def describe_tails(users: Tail, items: Tail) -> str:
 
 
 def tabulate_tails(users: Tail, items: Tail) -> Table:
-    """Both tails as columns."""
+    """Return both tails as columns."""
     ends = (("user", users), ("item", items))
     rows = (
         (axis_name, *map(int, row)) for axis_name, tail in ends for row in zip(*tail, strict=True)
@@ -136,7 +149,7 @@ def tabulate_tails(users: Tail, items: Tail) -> Table:
 
 
 def count_ratings(ratings: Ratings) -> tuple[Ints, Ints]:
-    """Ratings of each user and of each item."""
+    """Count the ratings of each user and of each item."""
     return np.diff(ratings.indptr), np.bincount(ratings.items, minlength=ratings.public.items)
 
 

@@ -1,4 +1,4 @@
-"""Mechanisms by what they promise: what is protected, whom one trusts, what is published."""
+"""Group mechanisms by what they protect, whom they trust and what they publish."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ PRIVACY_UNIT_LABELS: Mapping[PrivacyUnit, str] = {
     PrivacyUnit.PERSON: "the whole person, server trusted",
 }
 TASK_LABELS = {Task.BINARY: "likes", Task.RATINGS: "ratings", Task.RANKING: "top lists"}
-ANY_PUBLIC_FACTS = PublicFacts(
-    users=100, items=100, low=0, high=1
-)  # to group by, where no data are at hand
+# Mechanisms are grouped by these facts where there is no data set.
+ANY_PUBLIC_FACTS = PublicFacts(users=100, items=100, low=0, high=1)
 _CHANGE_LABELS = {  # in the order of the groups
     RATING: "Each rating's value",
     ROW_VALUES: "All values of one person",
@@ -49,9 +48,14 @@ _TRUST_LABELS = {
 
 
 class MechanismChoice(NamedTuple):
-    """One mechanism of a group. state: where its claim stands.
+    """One mechanism of a group.
 
-    recommended: for which epsilons the rule advises it, in words; empty where for none.
+    Attributes:
+        id, name: of the mechanism.
+        predicts: what its task predicts, in words.
+        publishes: what leaves the trusted side, in words.
+        state: state of its claim.
+        recommended: the epsilons for which the rule recommends it, in words; empty where for none.
     """
 
     id: str
@@ -63,7 +67,7 @@ class MechanismChoice(NamedTuple):
 
 
 class MechanismGroup(NamedTuple):
-    """Mechanisms that protect the same and trust the same, those recommended first."""
+    """Mechanisms with the same privacy unit and the same trust, those recommended first."""
 
     protects: str
     trust: str
@@ -71,18 +75,19 @@ class MechanismGroup(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Of its trust: from what asks for none to what asks for most."""
+        """Return the position of the group's trust, from the least trust required to the most."""
         return list(_TRUST_LABELS.values()).index(self.trust)
 
     @property
     def title(self) -> str:
+        """Return what the group protects and whom it trusts."""
         return f"{self.protects}, {self.trust}"
 
 
 def build_guarantees(
     ids: Iterable[str], public: PublicFacts, epsilon: float = 1.0
 ) -> tuple[dict[str, Guarantee], tuple[DpmcError, ...]]:
-    """The cards on public facts, and what hinders the others, each problem once."""
+    """Return guarantees on public facts, and the problems of the other mechanisms, each once."""
     guarantees: dict[str, Guarantee] = {}
     problems: dict[str, DpmcError] = {}
     for id in ids:
@@ -97,9 +102,12 @@ def build_guarantees(
 def group_mechanisms(
     guarantees: Mapping[str, Guarantee], refuted: Callable[[str], bool] | None = None
 ) -> tuple[MechanismGroup, ...]:
-    """Mechanisms by their cards, from what protects least to what protects most.
+    """Group mechanisms by their guarantees, from what protects least to what protects most.
 
-    refuted: whether an attack found more than a mechanism claims (default: by what ships).
+    Args:
+        guarantees: guarantees by mechanism id.
+        refuted: returns whether an attack found more than a mechanism claims (default: by the
+            audits that ship with the program).
     """
     refuted = refuted or (
         lambda id: measurements.is_refuted(measurements.find_default_measured_bound(id))
@@ -139,7 +147,7 @@ def group_mechanisms(
 
 
 def describe_claim_states(groups: Iterable[MechanismGroup], epsilon: float) -> str:
-    """The finding: how many claims are proved, only claimed, or refuted."""
+    """Return how many claims are proved, only claimed, or refuted."""
     states = [choice.state for group in groups for choice in group.choices]
     counts = [(states.count(state), state.word) for state in ClaimState]
     phrases = [f"{count} {'is' if count == 1 else 'are'} {word}" for count, word in counts if count]
@@ -148,12 +156,12 @@ def describe_claim_states(groups: Iterable[MechanismGroup], epsilon: float) -> s
 
 
 def format_publication(publishes: Publishes) -> str:
-    """What leaves the trusted side, in a few words."""
+    """Return what leaves the trusted side, in a few words."""
     return publishes.value.split(";")[0].split(",")[0]
 
 
 def format_group_promise(guarantee: Guarantee) -> str:
-    """What one card protects and whom it trusts, in a few words."""
+    """Return what a guarantee protects and whom it trusts, in a few words."""
     protection = _CHANGE_LABELS[guarantee.change]
     claimed = "" if cards.is_upheld(guarantee) else " (claimed only)"
     return f"{protection[:1].lower()}{protection[1:]}, {_TRUST_LABELS[guarantee.trust]}{claimed}"

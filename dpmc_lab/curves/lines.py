@@ -1,6 +1,6 @@
-"""Curves of mechanisms out of a result store: their bands over seeds, and what an epsilon counts.
+"""Read curves from a result store, with their bands over seeds and what an epsilon counts.
 
-Precomputed curves are rows of a store too, and are read by the same code.
+Precomputed curves are rows of a store too, and the same code reads them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SLACK = 1 + 1e-9  # claimed and certified may differ in the last digits
 class Interval(NamedTuple):
     """A mean over seeds with its 95 % t interval.
 
-    Where there is a single seed the interval is the mean itself: it says nothing.
+    For a single seed the interval is the mean itself, so it says nothing.
     """
 
     mean: float
@@ -47,15 +47,23 @@ class Interval(NamedTuple):
 
     @property
     def low(self) -> float:
+        """Return the lower end of the interval."""
         return self.mean - self.half_width
 
     @property
     def high(self) -> float:
+        """Return the upper end of the interval."""
         return self.mean + self.half_width
 
 
 class Band(NamedTuple):
-    """The interval at each x; seeds: how many each rests on."""
+    """Intervals at every x.
+
+    Attributes:
+        x: array of shape (n_epsilons,).
+        mean, low, high: arrays of shape (n_epsilons,), the mean and the ends of its interval.
+        seeds: array of shape (n_epsilons,), the number of seeds behind each interval.
+    """
 
     x: Floats
     mean: Floats
@@ -68,11 +76,20 @@ class Band(NamedTuple):
 class Line:
     """A metric of one mechanism with its settings, by epsilon and seed.
 
-    info: the curve in its store. label: the name with what is not default. epsilon: the setting,
-    increasing (E). seeds: (S). values: E x S, NaN where there is none yet. claimed: (E), NaN where
-    nothing is claimed. change: of the claim. certified: (E) by the change's column name, inf where
-    infinite; reasons: why, by the same names. prepared: what was read off the data, in
-    words; version: of the program that computed it; both of the smallest epsilon.
+    Attributes:
+        info: the curve in its store.
+        label: name of the mechanism with the settings that are not defaults.
+        metric: the metric, in units of the data.
+        epsilon: array of shape (n_epsilons,), the setting, increasing.
+        seeds: array of shape (n_seeds,).
+        values: array of shape (n_epsilons, n_seeds), NaN where there is no value yet.
+        claimed: array of shape (n_epsilons,), NaN where nothing is claimed.
+        change: the change that the claim is about.
+        certified: arrays of shape (n_epsilons,) by the column name of the change, inf where
+            infinite.
+        reasons: why a certified value is infinite, by the same names.
+        prepared: what preparation read off the data, in words, at the smallest epsilon.
+        version: of the program that computed the smallest epsilon.
     """
 
     info: CurveInfo
@@ -90,30 +107,35 @@ class Line:
 
     @property
     def key(self) -> str:
+        """Return the key of the curve."""
         return self.info.key
 
     @property
     def mechanism(self) -> str:
+        """Return the id of the mechanism."""
         return self.info.mechanism
 
     @cached_property
     def intervals(self) -> tuple[Interval, ...]:
-        """Its interval at each epsilon."""
+        """Return the interval at each epsilon."""
         return tuple(compute_interval(row) for row in self.values)
 
     @cached_property
     def band(self) -> Band:
-        """Its intervals at the setting."""
+        """Return the intervals by the epsilon that was set."""
         mean, half, seeds = np.array(self.intervals).T
         return Band(self.epsilon, mean, mean - half, mean + half, seeds.astype(int))
 
     def interval_at(self, epsilon: float) -> Interval | None:
-        """The interval at a computed epsilon; None elsewhere: values are never interpolated."""
+        """Return the interval at a computed epsilon.
+
+        Values are never interpolated, so None elsewhere.
+        """
         matches = np.flatnonzero(np.abs(self.epsilon - epsilon) <= 1e-9 * epsilon)
         return self.intervals[matches[0]] if len(matches) else None
 
     def has_values(self, epsilons: Iterable[float], seeds: Iterable[int]) -> bool:
-        """Whether every seed has a value at every epsilon."""
+        """Return whether every seed has a value at every epsilon."""
         rows, columns = ([*expected] for expected in (epsilons, seeds))
         selected = self.values[np.isin(self.epsilon, rows)][:, np.isin(self.seeds, columns)]
         return selected.shape == (len(rows), len(columns)) and not bool(np.isnan(selected).any())
@@ -121,7 +143,14 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class FlatLine:
-    """A method without epsilon: the same at every epsilon. values: one per seed."""
+    """A method without epsilon, whose metric is the same at every epsilon.
+
+    Attributes:
+        key: of the curve.
+        mechanism: id of the method.
+        label: name with the settings that are not defaults.
+        values: array of shape (n_seeds,).
+    """
 
     key: str
     mechanism: str
@@ -130,14 +159,17 @@ class FlatLine:
 
     @cached_property
     def interval(self) -> Interval:
+        """Return the interval over seeds."""
         return compute_interval(self.values)
 
     def interval_at(self, epsilon: float) -> Interval:  # noqa: ARG002
-        """Its interval, as a line has it at an epsilon."""
+        """Return the interval, which is the same at every epsilon."""
         return self.interval
 
 
-NO_PRIVACY, BASELINE, WITHOUT_OTHERS = "no privacy", "guessing", "public facts alone"
+NO_PRIVACY = "no privacy"
+BASELINE = "guessing"
+WITHOUT_OTHERS = "public facts alone"
 POPULAR_LIST = "a popular list"  # what guessing is where lists are made
 _BASELINE_LABELS = {
     "private-constant": "one number for all",
@@ -147,12 +179,16 @@ _BASELINE_LABELS = {
 
 
 class CurveChart(NamedTuple):
-    """What a chart shows: lines, and between which floors and methods without privacy they run.
+    """The lines of a chart, with the baselines and the nonprivate methods that they run between.
 
-    baselines: guesses that need no data of others, or that are not private; private_baselines:
-    private ones, which depend on epsilon too. nonprivate_counterparts: the reference, and papers'
-    own methods without privacy. errors: of methods without noise by id, from which a line's
-    baseline follows.
+    Attributes:
+        metric: the metric of all lines.
+        lines: the mechanisms.
+        baselines: baselines without epsilon, which use no data of others or are not private.
+        nonprivate_counterparts: the nonprivate reference, and nonprivate methods of papers.
+        private_baselines: private baselines, which depend on epsilon too.
+        errors: mean metric of the methods without epsilon by id, from which the baseline of a line
+            follows.
     """
 
     metric: Metric
@@ -163,19 +199,20 @@ class CurveChart(NamedTuple):
     errors: Mapping[str, float] = MappingProxyType({})
 
     def baseline_id(self, line: Line) -> str:
-        """The id of the baseline of a line."""
+        """Return the id of the baseline of a line."""
         return registry.choose_baseline(
             registry.get_mechanism(line.mechanism), line.info.prepare, self.errors
         )
 
     @property
     def flat_lines(self) -> list[tuple[str, FlatLine]]:
-        """The lines without an epsilon, each with what it stands for."""
+        """Return the lines without epsilon, each with the name of what it stands for."""
         named_lines = []
         for flat_line in self.nonprivate_counterparts:
+            # The nonprivate counterpart of a private baseline is a baseline itself.
             is_baseline = (
                 registry.get_mechanism(flat_line.mechanism).baseline == flat_line.mechanism
-            )  # a private guess's twin
+            )
             kind = format_baseline_name(flat_line.mechanism) if is_baseline else NO_PRIVACY
             counterpart_name = f"{kind}: {flat_line.label.removesuffix(', no privacy')}"
             is_reference = flat_line.mechanism in registry.NONPRIVATE_REFERENCES.values()
@@ -186,11 +223,11 @@ class CurveChart(NamedTuple):
 
     @property
     def nonprivate_reference(self) -> FlatLine | None:
-        """The line without privacy."""
+        """Return the line of the nonprivate reference."""
         return next((level for name, level in self.flat_lines if name == NO_PRIVACY), None)
 
     def list_endpoints(self, epsilon: float) -> list[tuple[str, Interval]]:
-        """What its lines run between at an epsilon, as far as it is there."""
+        """Return the baselines and nonprivate methods that have a value at an epsilon."""
         named_baselines = [
             (format_baseline_name(private_baseline.mechanism), private_baseline)
             for private_baseline in self.private_baselines
@@ -204,7 +241,7 @@ class CurveChart(NamedTuple):
 
 
 def format_baseline_name(id: str) -> str:
-    """What a floor stands for."""
+    """Return what a baseline stands for, in words."""
     default_name = POPULAR_LIST if registry.get_mechanism(id).task is Task.RANKING else BASELINE
     return (
         WITHOUT_OTHERS
@@ -217,14 +254,14 @@ def format_baseline_name(id: str) -> str:
 
 
 class CurveRows(NamedTuple):
-    """What is stored of a curve: values by metric, then by epsilon (None without one) and seed."""
+    """Stored values of a curve, by metric and then by epsilon (None without one) and seed."""
 
     info: CurveInfo
     points: Mapping[str, Mapping[tuple[float | None, int], float]]
     claims: Mapping[float | None, Claim]
 
     def merge(self, other: CurveRows | None) -> CurveRows:
-        """With what is known of the same curve from elsewhere, where this has nothing."""
+        """Fill what is missing with the rows of the same curve from elsewhere."""
         if other is None:
             return self
         points = {
@@ -233,7 +270,7 @@ class CurveRows(NamedTuple):
         return CurveRows(self.info, points, {**other.claims, **self.claims})
 
     def select_seeds(self, seeds: Collection[int] | None) -> CurveRows:
-        """With the values of these seeds alone."""
+        """Keep only the values of these seeds."""
         if seeds is None:
             return self
         selected = {
@@ -256,9 +293,17 @@ def load_curve_rows(
     epsilons: Collection[float] | None = None,
     seeds: Collection[int] | None = None,
 ) -> dict[str, CurveRows]:
-    """The rows of some mechanisms, their floors and twins, by the curve's key.
+    """Load the rows of some mechanisms, their baselines and nonprivate counterparts.
 
-    keys: of the curves; else all that the store has. epsilons, seeds: only these.
+    Args:
+        store: the result store.
+        mechanisms: ids of the mechanisms.
+        metrics: the metrics to load.
+        keys: keys of the curves (default: all that the store has).
+        epsilons, seeds: the only ones to load, where given.
+
+    Returns:
+        The rows by the key of the curve.
     """
     mechanism_ids = {*mechanisms}.union(
         *map(registry.list_comparison_methods, map(registry.get_mechanism, mechanisms))
@@ -292,18 +337,21 @@ def build_curve_chart(
     metric: Metric,
     shipped_rows: Mapping[str, CurveRows] | None = None,
 ) -> CurveChart:
-    """The curves of some mechanisms with their floors and twins.
+    """Build the chart of some mechanisms with their baselines and nonprivate counterparts.
 
-    shipped_rows: rows that came with the program; each fills in what is missing among the own ones.
+    Args:
+        stored_rows: rows of the user's store, by the key of the curve.
+        mechanisms: ids of the mechanisms.
+        metric: the metric to plot.
+        shipped_rows: rows that came with the program; each fills in what `stored_rows` lacks.
     """
     shipped_rows = shipped_rows or {}
     curve_rows = [
         stored_rows[key].merge(shipped_rows.get(key)) if key in stored_rows else shipped_rows[key]
         for key in {**stored_rows, **shipped_rows}
     ]
-    curve_rows.sort(
-        key=has_item_features, reverse=True
-    )  # of two lines without privacy the better informed
+    # Curves with item features come first: of two references only the first is drawn.
+    curve_rows.sort(key=has_item_features, reverse=True)
     metric = metric.in_units_of(curve_rows[0].info.public) if curve_rows else metric
     plotted = [*filter(None, (_build_line(curve, metric) for curve in curve_rows))]
     flat_lines = [*filter(None, (_build_flat_line(curve, metric) for curve in curve_rows))]
@@ -355,20 +403,30 @@ def build_curve_chart(
 def load_curve_chart(
     store: Store, mechanisms: Sequence[str], metric: Metric, **filters: Collection[Any] | None
 ) -> CurveChart:
-    """The curves of some mechanisms, as far as a store has them. only: as `load_curve_rows` has
-    it."""
+    """Load the chart of some mechanisms, as far as a store has their curves.
+
+    Args:
+        store: the result store.
+        mechanisms: ids of the mechanisms.
+        metric: the metric to plot.
+        **filters: `keys`, `epsilons` and `seeds` of `load_curve_rows`.
+    """
     return build_curve_chart(
         load_curve_rows(store, mechanisms, [metric], **filters), mechanisms, metric
     )
 
 
 def list_plotted_metrics(task: Task) -> tuple[Metric, ...]:
-    """What is drawn of a task, the headline first."""
+    """Return the metrics that are plotted for a task, the headline metric first."""
     return RANKING_METRICS if task is Task.RANKING else (choose_headline_metric(task),)
 
 
 def load_shipped_rows(data: str, mechanism: str) -> dict[str, CurveRows]:
-    """What came with the program of a mechanism; empty where there is none. Raises DpmcError."""
+    """Load the rows of a mechanism that came with the program; empty where there are none.
+
+    Raises:
+        DpmcError: the file cannot be read.
+    """
     task = registry.get_mechanism(mechanism).task
     file = files.load_curves(data, task, [mechanism])
     if file is None:
@@ -384,15 +442,23 @@ def load_shipped_charts(
     *,
     with_item_features: bool = False,
 ) -> tuple[CurveChart, ...] | None:
-    """The curve that came with the program, in each metric; None where there was none.
+    """Load the curve of a mechanism that came with the program, in each metric.
 
-    seeds: only these. with_item_features: with public facts about items, and then, last, the line
-    without. Raises DpmcError where its file cannot be read.
+    Args:
+        data: id of the sample data set.
+        mechanism: id of the mechanism.
+        seeds: the only seeds to keep, where given.
+        with_item_features: whether to load the curve with public item features; the curve without
+            them follows as the last line.
+
+    Returns:
+        One chart per metric, or None where there is no such curve.
+
+    Raises:
+        DpmcError: the file cannot be read.
     """
-    rows, metrics = (
-        load_shipped_rows(data, mechanism),
-        list_plotted_metrics(registry.get_mechanism(mechanism).task),
-    )
+    rows = load_shipped_rows(data, mechanism)
+    metrics = list_plotted_metrics(registry.get_mechanism(mechanism).task)
 
     def build_charts(uses_features: bool) -> tuple[CurveChart, ...]:
         selected_rows = {
@@ -413,7 +479,7 @@ def load_shipped_charts(
 
 
 def has_item_features(curve: CurveRows | Line) -> bool:
-    """Whether a curve is with what is publicly known of the items."""
+    """Return whether the runs of a curve use public item features."""
     return registry.has_features_step(curve.info.prepare)
 
 
@@ -451,7 +517,8 @@ def _build_line(rows: CurveRows, metric: Metric) -> Line | None:
 
 
 def _build_flat_line(rows: CurveRows, metric: Metric) -> FlatLine | None:
-    measured, info = rows.points[metric.name], rows.info
+    measured = rows.points[metric.name]
+    info = rows.info
     values = [
         measured[epsilon_and_seed]
         for epsilon_and_seed in sorted(p for p in measured if p[0] is None)
@@ -464,7 +531,7 @@ def _build_flat_line(rows: CurveRows, metric: Metric) -> FlatLine | None:
 
 
 def format_curve_label(info: CurveInfo) -> str:
-    """The mechanism's name with the settings that are not its defaults."""
+    """Return the mechanism's name with the settings that are not its defaults."""
     cls = registry.MECHANISMS.get(info.mechanism)
     name = info.mechanism if cls is None else cls.name
     changed = registry.find_changed_settings(info.mechanism, info.settings)
@@ -478,10 +545,11 @@ def format_curve_label(info: CurveInfo) -> str:
 
 
 def compute_interval(values: Floats | Sequence[float], level: float = LEVEL) -> Interval:
-    """Mean and half width of the t interval of the values that are there."""
+    """Return the mean and the half width of the t interval of the values that are not NaN."""
     observed = np.asarray(values, dtype=float)
     observed = observed[~np.isnan(observed)]
-    mean, n = float(np.mean(observed)), len(observed)
+    mean = float(np.mean(observed))
+    n = len(observed)
     if n < 2:
         return Interval(mean, 0.0, n)
     t = float(stdtrit(n - 1, 0.5 + level / 2))
@@ -489,13 +557,14 @@ def compute_interval(values: Floats | Sequence[float], level: float = LEVEL) -> 
 
 
 def is_clearly_better(metric: Metric, first: Interval, second: Interval) -> bool:
-    """Whether two intervals lie apart, and which: 'clearly', wherever bands are looked at."""
+    """Return whether the first interval lies beyond the second in the better direction."""
     return metric.sign * (first.mean - second.mean) > first.half_width + second.half_width
 
 
 def describe_band(band: Band) -> str:
-    """What the band is, for the caption."""
-    min_seeds, max_seeds = int(band.seeds.min()), int(band.seeds.max())
+    """Describe the band for the caption."""
+    min_seeds = int(band.seeds.min())
+    max_seeds = int(band.seeds.max())
     if max_seeds == 1:
         return "one seed: no band"
     seed_range = f"{min_seeds}" if min_seeds == max_seeds else f"{min_seeds} to {max_seeds}"
@@ -506,7 +575,7 @@ def describe_band(band: Band) -> str:
 
 
 class EpsilonUnit(enum.Enum):
-    """What an epsilon on the axis counts."""
+    """The unit in which the axis counts epsilon."""
 
     PAPER = "as each paper counts"
     RATING = "same unit: per rating"
@@ -517,10 +586,15 @@ AS_CLAIMED = ", as claimed"  # after the unit of a line that has nothing finite 
 
 
 class PlottedLine(NamedTuple):
-    """A line on an epsilon axis. x: (E). unit: the unit of x, in words.
+    """A line on an epsilon axis.
 
-    is_certified: whether x is certified in that unit; where not, x is what is claimed, the line is
-    drawn hollow, and `reason` says why.
+    Attributes:
+        line: the line.
+        x: array of shape (n_epsilons,), its epsilons in `unit`.
+        unit: the unit of x, in words.
+        is_certified: whether x is certified in that unit. If not, x is what is claimed and the line
+            is drawn hollow.
+        reason: why x is not certified.
     """
 
     line: Line
@@ -531,15 +605,20 @@ class PlottedLine(NamedTuple):
 
     @property
     def band(self) -> Band:
+        """Return the intervals by the epsilon of the axis."""
         return self.line.band._replace(x=self.x)
 
 
 def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
-    """The line on the axis of a unit. It is never dropped: where nothing finite is certified in
-    that unit it stands, hollow, at what is claimed."""
+    """Return the line on the axis of a unit.
+
+    A line is never dropped: where nothing finite is certified in that unit, it is drawn hollow at
+    what is claimed.
+    """
     claimed_epsilons = np.where(np.isnan(line.claimed), line.epsilon, line.claimed)
     if epsilon_unit is EpsilonUnit.PAPER:
-        certified_epsilons, reason = line.certified[line.change.value], ""
+        certified_epsilons = line.certified[line.change.value]
+        reason = ""
         if not np.isfinite(certified_epsilons).all():
             reason = f"claimed, not certified: {line.reasons.get(line.change.value, '')}"
         elif not (certified_epsilons <= claimed_epsilons * _SLACK).all():
@@ -547,7 +626,8 @@ def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
             reason = f"certified is up to {factor} times what is claimed {line.change.label}"
         return PlottedLine(line, claimed_epsilons, line.change.label, not reason, reason)
     change = {EpsilonUnit.RATING: RATING, EpsilonUnit.USER: USER_EMPTIED}[epsilon_unit]
-    x, unit_label = line.certified[change.value], change.label
+    x = line.certified[change.value]
+    unit_label = change.label
     if np.isfinite(x).all():
         return PlottedLine(line, x, unit_label, True, "")
     reason = line.reasons.get(change.value, "some epsilons have no finite certified value")
@@ -562,7 +642,7 @@ def place_on_axis(line: Line, epsilon_unit: EpsilonUnit) -> PlottedLine:
 
 
 def format_short_number(value: float, digits: int = 4) -> str:
-    """A number for people, without powers of ten: 2,170,000 rather than 2.17e+06."""
+    """Return a number without powers of ten: 2,170,000 rather than 2.17e+06."""
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
@@ -570,8 +650,11 @@ def format_short_number(value: float, digits: int = 4) -> str:
 
 
 def describe_crossings(chart: CurveChart) -> list[str]:
-    """A sentence for the lines somewhere clearly better than the reference, and for those that are
-    somewhere clearly worse than their own private guess at the same epsilon."""
+    """Describe which lines cross the nonprivate reference or their private baseline.
+
+    A first sentence names the lines that are somewhere clearly better than the reference, another
+    the lines that are somewhere clearly worse than their own baseline at the same epsilon.
+    """
     better, worse = ("Below", "Above") if chart.metric.lower_is_better else ("Above", "Below")
     labels_by_finding: dict[str, list[str]] = {}
     for line in chart.lines:
@@ -613,7 +696,7 @@ _WORSE_THAN_WITHOUT_OTHERS = (
 
 
 def is_somewhere_better(first: Line | FlatLine, second: Line | FlatLine) -> bool:
-    """Whether one of two, of which one is a line, is clearly better at an epsilon of that."""
+    """Return whether the first is clearly better at some epsilon of the one that is a `Line`."""
     line = first if isinstance(first, Line) else second
     assert isinstance(line, Line)
     pairs = ((first.interval_at(e), second.interval_at(e)) for e in line.epsilon.tolist())
@@ -624,7 +707,7 @@ def is_somewhere_better(first: Line | FlatLine, second: Line | FlatLine) -> bool
 
 
 def format_caption(plotted_lines: Sequence[PlottedLine]) -> str:
-    """What a band and a mark mean; nothing without lines."""
+    """Return what a band and a mark mean; empty without lines."""
     bands = "; ".join(sorted({describe_band(plotted.band) for plotted in plotted_lines}))
     versions = ", ".join(sorted({plotted.line.version for plotted in plotted_lines}))
     return bands and (
@@ -635,7 +718,7 @@ def format_caption(plotted_lines: Sequence[PlottedLine]) -> str:
 
 
 def describe_chart(chart: CurveChart, plotted_lines: Sequence[PlottedLine]) -> str:
-    """Several lines as text."""
+    """Describe several lines in words."""
     phrases = [f"{chart.metric.title} against epsilon"]
     phrases += [
         f"{curve.line.label} ({curve.unit}{', not certified' * (not curve.is_certified)}):"
@@ -653,8 +736,13 @@ def describe_chart(chart: CurveChart, plotted_lines: Sequence[PlottedLine]) -> s
 
 
 def tabulate_chart(plotted_lines: Sequence[PlottedLine], *, numbers_only: bool = False) -> Table:
-    """Every point of several lines, values as people read them; numbers_only: as numbers, what they
-    are in the heads."""
+    """Return every point of several lines as columns.
+
+    Args:
+        plotted_lines: the lines.
+        numbers_only: whether values are plain numbers with their unit in the head of the column,
+            instead of formatted text.
+    """
     unit_suffix = (
         "".join({f" ({plotted.line.metric.unit_label})" for plotted in plotted_lines})
         * numbers_only
@@ -679,7 +767,7 @@ def tabulate_chart(plotted_lines: Sequence[PlottedLine], *, numbers_only: bool =
 
 
 def tabulate_means(plotted_lines: Sequence[PlottedLine]) -> Table:
-    """Means by the epsilon each mechanism was run at; names are short, settings stay."""
+    """Return means by the epsilon of the runs; names are short and settings stay."""
     means_by_epsilon = {
         "mechanism": [format_short_label(plotted.line) for plotted in plotted_lines]
     }
@@ -694,7 +782,12 @@ def tabulate_means(plotted_lines: Sequence[PlottedLine]) -> Table:
 
 
 def format_curve_ends(line: Line, x: Floats | None = None) -> str:
-    """Where it begins and ends: '51.0 % at epsilon 0.1, 76.5 % at epsilon 10'. x: else its own."""
+    """Return the ends of a curve: '51.0 % at epsilon 0.1, 76.5 % at epsilon 10'.
+
+    Args:
+        line: the line.
+        x: its epsilons (default: those that were set).
+    """
     epsilons = line.epsilon if x is None else x
     ends = zip(line.band.mean[[0, -1]], epsilons[[0, -1]], strict=True)
     return ", ".join(
@@ -703,7 +796,7 @@ def format_curve_ends(line: Line, x: Floats | None = None) -> str:
 
 
 def format_short_label(line: Line) -> str:
-    """Its label for a narrow place."""
+    """Return the label of a line for a narrow place."""
     name = registry.get_mechanism(line.mechanism).name
     return line.label.replace(name, registry.get_short_name(line.mechanism), 1)
 
@@ -712,7 +805,7 @@ def format_short_label(line: Line) -> str:
 
 
 def describe_measurement(chart: CurveChart) -> list[str]:
-    """What the numbers of its first line are, and what one would not expect of it."""
+    """Return how the first line was measured, and what is unexpected about it."""
     line = chart.lines[0]
     measured = (
         f"{format_sentence(EVALUATION_ONLY)} {format_sentence(describe_band(line.band))} Tested on"
@@ -723,7 +816,7 @@ def describe_measurement(chart: CurveChart) -> list[str]:
 
 
 def tabulate_line(line: Line) -> Table:
-    """One line, at the epsilons of its paper."""
+    """Return one line as columns, at the epsilons as its paper counts them."""
     return tabulate_chart([place_on_axis(line, EpsilonUnit.PAPER)])
 
 
@@ -733,7 +826,7 @@ def tabulate_line(line: Line) -> Table:
 def select_ranking_metrics(
     methods: Mapping[str, Mapping[str, float]],
 ) -> dict[str, dict[Metric, float]]:
-    """Metrics of one run by method, in the order of the panels."""
+    """Return the ranking metrics of one run by method, in the order of the panels."""
     return {
         name: {metric: values[metric.name] for metric in RANKING_METRICS if metric.name in values}
         for name, values in methods.items()
@@ -741,7 +834,7 @@ def select_ranking_metrics(
 
 
 def describe_bars(methods: Mapping[str, Mapping[str, float]]) -> str:
-    """The bars as text."""
+    """Describe the bars in words."""
     phrases = [
         f"{name}: "
         + ", ".join(
@@ -753,7 +846,7 @@ def describe_bars(methods: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def describe_panels(panels: Sequence[CurveChart]) -> str:
-    """Pictures of one mechanism as text: each metric's ends."""
+    """Describe the panels of one mechanism in words, by the ends of each metric."""
     return (
         "; ".join(
             f"{panel.metric.panel_title}: {format_curve_ends(panel.lines[0])}" for panel in panels
@@ -763,7 +856,7 @@ def describe_panels(panels: Sequence[CurveChart]) -> str:
 
 
 def tabulate_panels(panels: Sequence[CurveChart]) -> Table:
-    """The same as columns."""
+    """Return the panels of one mechanism as columns."""
     return {"epsilon": panels[0].lines[0].epsilon.tolist()} | {
         panel.metric.panel_title: panel.lines[0].band.mean.round(4).tolist() for panel in panels
     }

@@ -1,4 +1,4 @@
-"""What audits measured beforehand, in words: beside cards, on curves and in groups."""
+"""Describe lower bounds that audits measured beforehand, beside cards, on curves and in groups."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ METHOD_LABELS = {
 
 
 def format_measured_bound(bound: MeasuredBound) -> str:
-    """What was measured beforehand, as it stands beside claimed and certified."""
+    """Return a bound measured beforehand, as it stands beside claimed and certified values."""
     confidence = "exact" if bound.confidence is None else f"{100 * bound.confidence:g} %"
     bound_text = cards.format_epsilon(bound.measured, round_down=True)
     return f"at least {bound_text} ({METHOD_LABELS[AuditMethod(bound.method)]}, {confidence})"
 
 
 def is_refuted(bound: MeasuredBound | None) -> bool:
-    """Whether an attack found more than is promised."""
+    """Return whether an attack found more than is promised."""
     return bound is not None and bound.refuted != Refuted.NOTHING.value
 
 
 def describe_counterexample(bound: MeasuredBound) -> str:
-    """How much an attack found, and the command that shows it."""
+    """Return how much an attack found, and the command that shows it."""
     promised = "certified" if bound.refuted == Refuted.CERTIFICATE.value else "claimed"
     return (
         "an attack found an epsilon of at least"
@@ -40,7 +40,14 @@ def describe_counterexample(bound: MeasuredBound) -> str:
 
 
 class MeasuredPoint(NamedTuple):
-    """What was measured at one setting of epsilon: at least so much; label: and how."""
+    """A lower bound that was measured at one setting of epsilon.
+
+    Attributes:
+        epsilon: the setting.
+        measured: the bound.
+        unit: the unit of the bound, in words.
+        label: how it was measured, in words.
+    """
 
     epsilon: float
     measured: float
@@ -49,7 +56,7 @@ class MeasuredPoint(NamedTuple):
 
 
 def find_measured_point(line: Line) -> MeasuredPoint | None:
-    """What ships of a curve; None where nothing was measured at its settings."""
+    """Return the shipped bound of a curve; None where nothing was measured at its settings."""
     bound = find_default_measured_bound(line.mechanism)
     if bound is None or line.interval_at(bound.epsilon) is None:
         return None
@@ -60,12 +67,12 @@ def find_measured_point(line: Line) -> MeasuredPoint | None:
 
 
 def build_measured_point(bound: MeasuredBound) -> MeasuredPoint:
-    """The same of what was measured."""
+    """Return the point of a measured bound."""
     label = f"set to {bound.epsilon:g}, measured {format_measured_bound(bound)}"
     return MeasuredPoint(bound.epsilon, bound.measured, bound.change.label, label)
 
 
 def find_default_measured_bound(id: str) -> MeasuredBound | None:
-    """What ships of a mechanism with its default settings at epsilon 1."""
+    """Return the shipped bound of a mechanism with its default settings at epsilon 1."""
     private = id in registry.MECHANISMS and registry.adds_noise(registry.get_mechanism(id))
     return find_measured_bound(registry.create(id, epsilon=1.0)) if private else None

@@ -1,5 +1,4 @@
-"""Pictures of the noise itself, in numbers, words and tables: densities and channels, scales
-against epsilon, and releases before and after it."""
+"""Compute pictures of noise: densities, channels, scales, and releases before and after."""
 
 from __future__ import annotations
 
@@ -45,13 +44,13 @@ from dpmc_lab.curves.text import Table, build_table, format_count
 
 
 def find_main_release(guarantee: Guarantee) -> Release | None:
-    """The release that carries most values: the one worth a picture; None without releases."""
+    """Return the release with the most values, which is worth a picture; None without releases."""
     releases = [release for _, release in guarantee.releases]
     return max(releases, key=lambda r: (len(r.shape), r.times), default=None)
 
 
 def describe_noise(release: Release) -> str:
-    """The noise of a release in one sentence."""
+    """Describe the noise of a release in one sentence."""
     times = f", {release.times} times" if release.times > 1 else ""
     if isinstance(release, RandomizedResponse):
         chances = ", ".join(
@@ -59,13 +58,13 @@ def describe_noise(release: Release) -> str:
         )
         return f"{capitalise(release.query)}: kept with chance {chances}, else changed{times}."
     if isinstance(release, LocalChannel):
-        rated, missing = 100 * release.reported_if_rated, 100 * release.reported_if_missing
-        reported_as, missing_as = "as itself or another symbol", ", as any symbol alike"
+        rated = 100 * release.reported_if_rated
+        missing = 100 * release.reported_if_missing
+        reported_as = "as itself or another symbol"
+        missing_as = ", as any symbol alike"
         if isinstance(release, ModifiedLaplace):
-            reported_as, missing_as = (
-                f"with Laplace noise of scale {release.scale:.4g}",
-                ", as noise alone",
-            )
+            reported_as = f"with Laplace noise of scale {release.scale:.4g}"
+            missing_as = ", as noise alone"
         return (
             f"{capitalise(release.query)}: a rated one is reported with chance {rated:.3g} %,"
             f" {reported_as}; a"
@@ -78,7 +77,7 @@ def describe_noise(release: Release) -> str:
 
 
 def name_binary_values(task: Task) -> tuple[str, str] | None:
-    """What 0 and 1 (or -1 and +1) stand for; None where a task's values are numbers."""
+    """Return the names of 0 and 1 (or -1 and +1); None where the task's values are numbers."""
     return _BINARY_NAMES.get(task)
 
 
@@ -86,19 +85,31 @@ _BINARY_NAMES = {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked",
 
 
 class DensityAxes(NamedTuple):
-    """The axes of a density, the same for every epsilon: the noise from -reach to reach, and the
-    density up to top."""
+    """The axes of a density, which are the same for every epsilon.
+
+    Attributes:
+        reach: the noise axis goes from -reach to reach, in the unit of the release.
+        top: the density axis goes from 0 to top.
+    """
 
     reach: float
     top: float
 
 
 class Density(NamedTuple):
-    """Additive noise of one coordinate inside a axes: exact density on a grid (None where it has
-    no closed form) and a histogram of draws, as a density too.
+    """Additive noise of one coordinate: its exact density and a histogram of draws.
 
-    median_size: half of the noise is no larger. share_outside: the share of draws outside the
-    frame.
+    Attributes:
+        query: of the release.
+        scale: noise scale, in the unit of the release.
+        x: array of shape (n_points,), grid of noise values.
+        density: array of shape (n_points,), exact density on the grid; None where it has no closed
+            form.
+        bar_centers: array of shape (n_bars,), centres of the histogram's bars.
+        bar_heights: array of shape (n_bars,), histogram as a density.
+        axes: the axes on which it is drawn.
+        median_size: half of the noise is at most this large in absolute value.
+        share_outside: share of the draws beyond the axes.
     """
 
     query: str
@@ -122,14 +133,13 @@ def compute_density(
     draws: int = 5_000,
     axes: DensityAxes | None = None,
 ) -> Density:
-    """Exact density within a frame (default: its own), with `draws` fresh samples."""
+    """Return the exact density within the axes (default: its own), and `draws` fresh samples."""
     noise = release
     if isinstance(noise, ModifiedLaplace):  # the noise on a reported value, on its own
         noise = Laplace(query=noise.query, shape=(None,), sensitivity={}, scale=noise.scale)
     reach = axes.reach if axes else 6 * noise.scale
-    fine_grid = np.linspace(
-        -6 * noise.scale, 6 * noise.scale, 201
-    )  # where a narrow density is bent
+    # A narrow density needs a finer grid near zero.
+    fine_grid = np.linspace(-6 * noise.scale, 6 * noise.scale, 201)
     x = np.linspace(-reach, reach, 401)
     x = np.union1d(x, fine_grid[np.abs(fine_grid) <= reach])
     sample = noise.sample(draws, np.random.default_rng(seed))
@@ -151,7 +161,7 @@ def compute_density(
 
 
 def choose_axes(release: Additive | ModifiedLaplace) -> DensityAxes:
-    """The axes on which a release is drawn at every epsilon; release: at epsilon 1."""
+    """Return the axes for a release at every epsilon, given the release at epsilon 1."""
     unframed = compute_density(release)
     return DensityAxes(unframed.axes.reach, _AXIS_HEADROOM * unframed.axes.top / 1.1)
 
@@ -164,7 +174,7 @@ def _exact_density(noise: Additive, x: Floats) -> Floats | None:
 
 
 def _median_noise(noise: Additive, size: Floats) -> float:
-    """The median size of the noise: by its density, or else that of draws."""
+    """Return the median size of the noise, by its density or else by the draws."""
     x = np.linspace(0, 8 * noise.scale, 2001)
     exact = _exact_density(noise, x)
     if exact is None:
@@ -176,10 +186,15 @@ def _median_noise(noise: Additive, size: Floats) -> float:
 def compute_noise_view(
     release: Release, default_release: Release, public: PublicFacts
 ) -> Density | ChannelChances:
-    """A release's noise on the axes of every epsilon; default_release: the same release at epsilon
-    1.
+    """Return the noise of a release, on axes that are the same for every epsilon.
 
-    Raises DpmcError for noise that has no picture.
+    Args:
+        release: the release.
+        default_release: the same release at epsilon 1.
+        public: public facts of the ratings.
+
+    Raises:
+        DpmcError: the noise has no picture.
     """
     if isinstance(release, RandomizedResponse | SymbolChannel):
         return sample_channel(release, list_symbols(release, public))
@@ -191,7 +206,7 @@ def compute_noise_view(
 
 
 def tabulate_noise_shape(views: Mapping[float, Density | ChannelChances]) -> Table:
-    """The noise of a release at one or two epsilons as columns."""
+    """Return the noise of a release at one or two epsilons as columns."""
     table: Table = {}
     for epsilon, noise_view in views.items():
         if isinstance(noise_view, ChannelChances):
@@ -211,17 +226,17 @@ def tabulate_noise_shape(views: Mapping[float, Density | ChannelChances]) -> Tab
 
 
 class SensitivityRuler(NamedTuple):
-    """How far one rating, or one person, can move one released number; in the release's unit."""
+    """How far one rating or one person can move a released number, in the release's unit."""
 
     length: float
     label: str
 
 
 def measure_sensitivity(release: Release, public: PublicFacts) -> SensitivityRuler | None:
-    """One rating step in a release's own unit; None where no bound is known.
+    """Return how far one rating moves a release, in its own unit; None where no bound is known.
 
-    On a collected rating it is one point of the range. Else it is what the release's sensitivity
-    says of the smallest change that it names: a matrix counts all its cells together.
+    For a collected rating it is one point of the range. Otherwise it is the release's sensitivity
+    to the smallest change that it names; a matrix counts all its cells together.
     """
     if isinstance(release, ModifiedLaplace):
         point = 2 / (public.high - public.low)
@@ -245,7 +260,7 @@ _CHANGE_SUBJECTS = {
 
 
 def describe_noise_shape(views: Mapping[float, Density | ChannelChances]) -> str:
-    """What the noise of a release is at one epsilon, or how it differs at another.
+    """Describe the noise of a release at one epsilon, or how it differs at another.
 
     The first epsilon is the chosen one, the second the pinned one.
     """
@@ -278,7 +293,12 @@ def _format_flip_chance(view: ChannelChances) -> str:
 
 
 def list_symbols(release: RandomizedResponse | SymbolChannel, public: PublicFacts) -> Sequence[str]:
-    """What comes in and out of a channel, in the data's own scale. public: as prepared for it."""
+    """Return the inputs and outputs of a channel in the scale of the data.
+
+    Args:
+        release: the channel.
+        public: public facts of the ratings as prepared for it.
+    """
     if isinstance(release, SymbolChannel):
         values = (public.middle + public.half_width * level for level in release.levels)
         return "no rating", *(f"{value:.3g}" for value in values)
@@ -286,7 +306,14 @@ def list_symbols(release: RandomizedResponse | SymbolChannel, public: PublicFact
 
 
 class ChannelChances(NamedTuple):
-    """The chance of each output for each input, and shares among draws."""
+    """The chance of each output of a channel for each input, and the shares among draws.
+
+    Attributes:
+        query: of the release.
+        symbols: names of the inputs and outputs.
+        matrix: array of shape (n_symbols, n_symbols), exact chances; rows are inputs.
+        sampled: array of the same shape, shares among draws.
+    """
 
     query: str
     symbols: Sequence[str]
@@ -300,7 +327,7 @@ def sample_channel(
     seed: int = 0,
     draws: int = 1_000,
 ) -> ChannelChances:
-    """The channel matrix and the shares of `draws` fresh outputs for each input."""
+    """Return the channel matrix and the shares of `draws` fresh outputs for each input."""
     rng = np.random.default_rng(seed)
     sampled = np.empty_like(release.matrix)
     for symbol in range(len(sampled)):
@@ -312,7 +339,7 @@ def sample_channel(
 def _draw_outputs(
     release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: np.random.Generator
 ) -> NDArray[np.integer]:
-    """Fresh outputs for one input by the release; of a symbol channel 0 is a missing cell."""
+    """Draw fresh outputs for one input; symbol 0 of a symbol channel is a missing cell."""
     if isinstance(release, RandomizedResponse):
         flat_release = dataclasses.replace(release, shape=(None,), sensitivity={})
         return flat_release.publish(np.full(draws, symbol), rng)
@@ -326,7 +353,7 @@ def _draw_outputs(
 
 
 def tabulate_channel(view: ChannelChances) -> Table:
-    """Every chance of the channel as a row: input, output, exact chance, share of draws."""
+    """Return every chance of the channel as a row: input, output, exact chance, share of draws."""
     _, names, *matrices = view
     rows = [
         (names[true], names[answer], *(round(float(v[true, answer]), 5) for v in matrices))
@@ -336,7 +363,14 @@ def tabulate_channel(view: ChannelChances) -> Table:
 
 
 class NoiseScale(NamedTuple):
-    """Noise of one release against epsilon; unit says what is measured."""
+    """Noise of one release by epsilon.
+
+    Attributes:
+        query: of the release.
+        unit: what is measured, in words.
+        epsilon: array of shape (n_epsilons,).
+        scale: array of shape (n_epsilons,), size of the noise.
+    """
 
     query: str
     unit: str
@@ -352,9 +386,14 @@ def compute_noise_scales(
     *,
     main: bool = False,
 ) -> tuple[NoiseScale, ...]:
-    """The noise of each release of a mechanism on a grid of epsilons, all else fixed.
+    """Compute the noise of each release of a mechanism on a grid of epsilons, all else fixed.
 
-    main: only of the release that carries most values.
+    Args:
+        id: of the mechanism.
+        epsilons: the grid.
+        public: public facts of the ratings.
+        settings: settings of the mechanism, without epsilon.
+        main: whether to keep only the release with the most values.
     """
     scales_by_release: dict[str, tuple[str, str, list[tuple[float, float]]]] = {}
     for epsilon in epsilons:
@@ -373,7 +412,7 @@ def compute_noise_scales(
 
 
 def _measure_noise(release: Release) -> tuple[str, float]:
-    """What is measured against epsilon, and how large it is."""
+    """Return what is measured by epsilon, and how large it is."""
     if isinstance(release, Additive | ModifiedLaplace):
         return "noise scale", release.scale
     if isinstance(release, RandomizedResponse):
@@ -385,7 +424,7 @@ def _measure_noise(release: Release) -> tuple[str, float]:
 
 
 def describe_noise_scales(views: Sequence[tuple[str, str, NoiseScale]], epsilon: float) -> str:
-    """Noise against epsilon as text; views: (id, name, scale)."""
+    """Describe the noise by epsilon in words; each view is (id, name, scale)."""
     phrases = []
     for _, name, view in views:
         nearest = int(np.argmin(np.abs(view.epsilon - epsilon)))
@@ -396,7 +435,7 @@ def describe_noise_scales(views: Sequence[tuple[str, str, NoiseScale]], epsilon:
 
 
 def tabulate_noise_scales(views: Sequence[tuple[str, str, NoiseScale]]) -> Table:
-    """Noise against epsilon as columns, one per release."""
+    """Return the noise by epsilon as columns, one per release."""
     table: Table = {"epsilon": views[0][2].epsilon.tolist()} if views else {}
     return table | {
         f"{name}: {view.query}": [float(f"{s:.4g}") for s in view.scale] for _, name, view in views
@@ -404,8 +443,13 @@ def tabulate_noise_scales(views: Sequence[tuple[str, str, NoiseScale]]) -> Table
 
 
 def describe_scale_chart(ids: set[str], unscaled: Sequence[str], unit: str) -> str:
-    """What the picture of scales shows. ids: drawn; unscaled: names of methods measured otherwise;
-    unit: what the chosen epsilon counts."""
+    """Return what the chart of noise scales shows.
+
+    Args:
+        ids: ids of the plotted mechanisms.
+        unscaled: names of mechanisms whose noise is measured otherwise.
+        unit: what the chosen epsilon counts.
+    """
     sentences = [f"The rule is the chosen epsilon, counted {unit}."]
     if len(ids) > 1:
         sentences.insert(
@@ -419,8 +463,16 @@ def describe_scale_chart(ids: set[str], unscaled: Sequence[str], unit: str) -> s
 
 
 class BeforeAfter(NamedTuple):
-    """A block before and after one release; NaN where nothing is released. Its columns are items,
-    its rows users, items (a matrix of the items) or one row for all users together (a sum)."""
+    """A block before and after one release; NaN where nothing is released.
+
+    Attributes:
+        query: of the release.
+        before, after: arrays of shape (n_rows, n_items).
+        users: names of the rows.
+        items: titles of the columns.
+        rows: what the rows are: users, items (a matrix of the items), or all users together (a
+            sum).
+    """
 
     query: str
     before: Floats
@@ -431,9 +483,10 @@ class BeforeAfter(NamedTuple):
 
 
 def select_block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
-    """The corner of the busiest users and most rated items, as ratings of their own."""
+    """Return the busiest users and the most rated items as ratings with indices of their own."""
     by_user, by_item = count_ratings(ratings)
-    chosen_users, chosen_items = rank_by_count(by_user, users), rank_by_count(by_item, items)
+    chosen_users = rank_by_count(by_user, users)
+    chosen_items = rank_by_count(by_item, items)
     row, column, rating_index = locate_ratings(ratings, chosen_users, chosen_items)
     order = np.lexsort((column, row))
     return dataclasses.replace(
@@ -452,10 +505,11 @@ def select_block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
 
 
 def run_on_block(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ...]:
-    """The mechanism run on a small block, each release's first publication before and after.
+    """Run the mechanism on a small block and return the first publication of each release.
 
-    The values before noise are raw ratings, or computed from them: for looking at only.
-    Releases whose values belong to no cell of the block, item or pair of items are left out.
+    The values before noise are raw ratings, or computed from them, so they are only for the owner
+    to look at. Releases whose values belong to no cell, item or pair of items of the block are left
+    out.
     """
     queries = {r.query for _, r in mechanism.guarantee(corner.public).releases}
     pictures: dict[str, BeforeAfter] = {}
@@ -463,13 +517,12 @@ def run_on_block(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
     for publication in collect_publications(mechanism, corner, queries):
         if publication.release.query in pictures or publication.release.query in foreign:
             continue
-        before, after = (
-            _as_block(publication.private, corner),
-            _as_block(publication.published, corner),
-        )
+        before = _as_block(publication.private, corner)
+        after = _as_block(publication.published, corner)
         if before is not None and after is not None:
             items = tuple(corner.item_ids or ())
-            row_kind, shape = "users", publication.private.shape
+            row_kind = "users"
+            shape = publication.private.shape
             if shape == (len(items), len(items)) != corner.shape:
                 row_kind = "items"
             elif shape == (len(items),) != corner.values.shape:
@@ -484,7 +537,7 @@ def run_on_block(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
 
 
 def _find_foreign_queries(mechanism: Mechanism, public: PublicFacts) -> set[str]:
-    """Queries of releases as large as items x items by chance: one more item shows it."""
+    """Find queries of releases whose size is items x items by chance, by adding one item."""
     n = public.items
     larger_releases = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases
     grown = {r.query for _, r in larger_releases if r.shape == (n + 1, n + 1)}
@@ -496,25 +549,27 @@ def _find_foreign_queries(mechanism: Mechanism, public: PublicFacts) -> set[str]
 
 
 def _as_block(values: NDArray[Any], ratings: Ratings) -> Floats | None:
-    selection, items = (
-        extract_block(values, ratings, *map(np.arange, ratings.shape)),
-        ratings.public.items,
-    )
+    selection = extract_block(values, ratings, *map(np.arange, ratings.shape))
+    items = ratings.public.items
     if selection is None and values.shape in ((items,), (items, items)):
         return np.atleast_2d(values).astype(float)
     return selection
 
 
 def find_value_names(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
-    """The names of a block's two values, where it has no others before and after."""
+    """Return the names of a block's two values; None where it has other values before or after."""
     observed = np.concatenate([v[~np.isnan(v)] for v in (view.before, view.after)])
     return name_binary_values(task) if np.isin(observed, (0, 1)).all() else None
 
 
 def find_value_range(view: BeforeAfter, release: Release) -> tuple[float, float] | None:
-    """The values between which a block is drawn at every epsilon; None where they are two names.
+    """Return the range in which a block is drawn at every epsilon.
 
-    view, release: at epsilon 1, as a later release may be asked of what earlier ones have said.
+    None where its values are two names.
+
+    Args:
+        view: the block at epsilon 1.
+        release: its release at epsilon 1, since a later release may depend on earlier ones.
     """
     if isinstance(release, SymbolChannel):
         return 0.5, len(release.matrix) - 0.5
@@ -525,7 +580,7 @@ def find_value_range(view: BeforeAfter, release: Release) -> tuple[float, float]
 
 
 def format_row_title(view: BeforeAfter, row: int = 0) -> str:
-    """Whose values a row of the picture holds."""
+    """Return whose values a row of the picture holds."""
     if view.rows == "users":
         return f"Row {row + 1} of {len(view.users)}: one person's values, before and after"
     if view.rows == "items":
@@ -534,13 +589,13 @@ def format_row_title(view: BeforeAfter, row: int = 0) -> str:
 
 
 def describe_block_colours(view: BeforeAfter) -> str:
-    """What the colours of the block say."""
+    """Describe what the colours of the block mean."""
     empty = bool(np.isnan(view.before).any() or np.isnan(view.after).any())
     return "Both halves share their colours" + ("; grey cells hold no value." if empty else ".")
 
 
 def describe_block(view: BeforeAfter) -> str:
-    """The block as text."""
+    """Describe the block in words."""
     return (
         f"{len(view.users)} x {format_count(len(view.items), 'item')} ({view.rows}), before and"
         " after:"
@@ -550,7 +605,7 @@ def describe_block(view: BeforeAfter) -> str:
 
 
 def tabulate_block(view: BeforeAfter) -> Table:
-    """The block's mean change per user as columns."""
+    """Return the mean change of each row of the block as columns."""
     change = np.abs(view.after - view.before)
     return {
         view.rows: list(view.users),
@@ -562,11 +617,13 @@ def tabulate_block(view: BeforeAfter) -> Table:
 
 
 def describe_row(view: BeforeAfter, user: int = 0) -> str:
-    """One row of the picture as text."""
-    row, noisy = view.before[user], view.after[user]
+    """Describe one row of the picture in words."""
+    row = view.before[user]
+    noisy = view.after[user]
     is_present = ~np.isnan(row)
     differences = np.abs(noisy[is_present] - row[is_present])
-    n_missing, differences = int(np.isnan(differences).sum()), differences[~np.isnan(differences)]
+    n_missing = int(np.isnan(differences).sum())
+    differences = differences[~np.isnan(differences)]
     if n_missing or np.isnan(row[~np.isnan(noisy)]).any():
         n_invented = int((~np.isnan(noisy) & ~is_present).sum())
         return (
@@ -582,7 +639,7 @@ def describe_row(view: BeforeAfter, user: int = 0) -> str:
 
 
 def tabulate_row(view: BeforeAfter, user: int = 0) -> Table:
-    """One row of the picture as columns."""
+    """Return one row of the picture as columns."""
     released_columns = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
     return {"item": [view.items[i] for i in released_columns]} | {
         name: [

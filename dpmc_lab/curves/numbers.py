@@ -1,17 +1,18 @@
-"""What pages, commands and reports say in numbers of a curve: one rule for each number.
+"""Compute the numbers that pages, commands and reports state about a curve, each by one rule.
 
-The baselines (`find_gain_ends`), the share of the gain that is kept (`compute_gain_share`,
-`find_lasting_epsilon`), the epsilon that a wanted quality takes (`find_required_epsilons`,
-`locate_targets`), what ± stands for (`format_margin`), and where a curve stands at an epsilon
-(`describe_at_epsilon`). How a budget, its delta and a chance are spelled is said in `cards`, a
-metric with its unit in `metrics`.
+The numbers are the baselines (`find_gain_ends`), the share of the gain that is kept
+(`compute_gain_share`, `find_lasting_epsilon`), the epsilon that a target quality needs
+(`find_required_epsilons`, `locate_targets`), what ± stands for (`format_margin`), and where a curve
+is at an epsilon (`describe_at_epsilon`). The module `cards` formats budgets, deltas and chances;
+`metrics` formats a metric with its unit.
 
-What a wanted quality takes is read off the means over seeds, between the epsilons computed; how
-certain the reading is, is told by seeds drawn again with replacement. The mean of few seeds drawn
-again spreads too little: by sqrt((S - 1) / S), and without the t distribution's tails. Resampled
-means are therefore stretched about the mean until their 95 % interval is that of Student's t, and
-then read like the mean itself. Measured on a sloped line, the interval covers the truth 93 to 97
-times in 100; unstretched 54 times for two seeds, 84 for five.
+The epsilon for a target is read off the means over seeds, between the epsilons computed. Its
+uncertainty comes from resampling the seeds with replacement. The mean of a few resampled seeds
+varies too little: by a factor sqrt((S - 1) / S), and without the tails of the t distribution.
+Resampled means are therefore stretched about the mean until their 95 % interval is that of
+Student's t, and then read like the mean itself. Measured on a sloped line, the interval covers the
+truth 93 to 97 times in 100; without stretching it does so 54 times for two seeds and 84 times for
+five.
 """
 
 from __future__ import annotations
@@ -56,8 +57,11 @@ _SINGLE_SEED = "(one seed: no interval)"
 class Estimate(NamedTuple):
     """An epsilon with its 95 % interval from resampled and stretched means over seeds.
 
-    Not reached within the epsilons computed: inf (or 0 where already the smallest is enough).
-    seeds: how many it rests on; with a single one the interval is the value itself.
+    Attributes:
+        value: the epsilon; inf where it is not reached within the epsilons computed, the smallest
+            of them where that is enough.
+        low, high: ends of the interval.
+        seeds: number of seeds behind it; with a single one the interval is the value itself.
     """
 
     value: float
@@ -67,25 +71,39 @@ class Estimate(NamedTuple):
 
 
 def find_complete_seeds(values: Floats) -> Bools:
-    """Which seeds (columns) have a value at every epsilon."""
+    """Return for each seed (column) whether it has a value at every epsilon."""
     return np.asarray(~np.isnan(values).any(axis=0), dtype=np.bool_)
 
 
 def draw_resamples(seeds: int) -> Ints:
-    """DRAWS x seeds: which seeds each resample takes; the same each time."""
+    """Return the seeds that each resample takes; they are the same every time.
+
+    Returns:
+        Array of shape (N_RESAMPLES, seeds).
+    """
     return np.random.default_rng(0).integers(0, seeds, (N_RESAMPLES, seeds))
 
 
 def resample_means(values: Floats, resampled_seeds: Ints) -> Floats:
-    """Mean over each resample of the seeds (values: X x S, S >= 2), stretched: draws x X."""
-    mean, seeds, end = values.mean(axis=1), values.shape[1], 0.5 + LEVEL / 2
+    """Compute the mean over each resample of the seeds, stretched about the mean.
+
+    Args:
+        values: array of shape (n_epsilons, n_seeds), with at least two seeds.
+        resampled_seeds: array of shape (n_resamples, n_seeds).
+
+    Returns:
+        Array of shape (n_resamples, n_epsilons).
+    """
+    mean = values.mean(axis=1)
+    seeds = values.shape[1]
+    end = 0.5 + LEVEL / 2
     stretch = float(stdtrit(seeds - 1, end) / ndtri(end)) * math.sqrt(seeds / (seeds - 1))
     stretched: Floats = mean + stretch * (values[:, resampled_seeds].mean(axis=2).T - mean)
     return stretched
 
 
 def compute_estimate(value: float, resampled: Floats, seeds: int) -> Estimate:
-    """The percentile interval of values read off `resample_means`; infinite ones count as such."""
+    """Return the percentile interval of resampled values; infinite values are ordered as such."""
     tail = (1 - LEVEL) / 2
     ordered = np.sort(resampled)
     low = ordered[int(np.floor(tail * (len(ordered) - 1)))]
@@ -94,7 +112,7 @@ def compute_estimate(value: float, resampled: Floats, seeds: int) -> Estimate:
 
 
 def format_estimate(estimate: Estimate, first: float, last: float) -> str:
-    """'1.4 (95 % bootstrap interval over 5 seeds, widened as a t interval: 1.2 to 1.7)'."""
+    """Return '1.4 (95 % bootstrap interval over 5 seeds, widened as a t interval: 1.2 to 1.7)'."""
     value = format_short_number(estimate.value, 2)
     if estimate.seeds < 2:
         return f"{value} {_SINGLE_SEED}"
@@ -103,7 +121,7 @@ def format_estimate(estimate: Estimate, first: float, last: float) -> str:
 
 
 def format_estimate_interval(estimate: Estimate, first: float, last: float) -> str:
-    """Its interval alone: '1.2 to 1.7', or beyond which end of the epsilons computed it goes."""
+    """Return '1.2 to 1.7', or beyond which end of the computed epsilons the interval goes."""
     return " to ".join(
         _format_interval_end(value, first, last) for value in (estimate.low, estimate.high)
     )
@@ -116,7 +134,7 @@ def _format_interval_end(value: float, first: float, last: float) -> str:
 
 
 def format_margin(metric: Metric, interval: Interval) -> str:
-    """What ± stands for: half of the 95 % t interval, in its unit, and the seeds it is over."""
+    """Return what ± stands for: half of the 95 % t interval, its unit and the number of seeds."""
     if interval.seeds < 2:
         return f"{metric.unit} {_SINGLE_SEED}".lstrip()
     return f"± {metric.format_with_unit(interval.half_width)} over {interval.seeds} seeds"
@@ -126,9 +144,14 @@ def format_margin(metric: Metric, interval: Interval) -> str:
 
 
 class RequiredEpsilon(NamedTuple):
-    """What a wanted value costs on one line. epsilon: inf where it is not reached.
+    """The epsilon that a target value needs on one line.
 
-    best: the best value of the monotone fit; best_epsilon: the epsilon it is first reached at.
+    Attributes:
+        plotted: the line.
+        target: the target value of the metric.
+        epsilon: the estimate, with value inf where the target is not reached.
+        best: the best value of the monotone fit.
+        best_epsilon: the smallest epsilon at which the fit has its best value.
     """
 
     plotted: PlottedLine
@@ -141,14 +164,21 @@ class RequiredEpsilon(NamedTuple):
 def find_required_epsilons(plotted: PlottedLine, targets: Sequence[float]) -> list[RequiredEpsilon]:
     """Invert the monotone fit of the means: more epsilon cannot make a mechanism worse.
 
-    The fit is isotonic least squares on the means over seeds, linear in log epsilon
-    between the epsilons computed; it is never extended beyond them. An answer for each wanted
-    value.
+    The fit is isotonic least squares on the means over seeds, linear in log epsilon between the
+    epsilons computed; it is never extended beyond them.
+
+    Args:
+        plotted: the line.
+        targets: target values of the metric.
+
+    Returns:
+        One answer for each target.
     """
     line = plotted.line
     direction = line.metric.sign
     is_complete = find_complete_seeds(line.values)
-    x, seeds = plotted.x, max(1, int(is_complete.sum()))
+    x = plotted.x
+    seeds = max(1, int(is_complete.sum()))
     observed = line.values[:, is_complete] if seeds > 1 else line.values
     weights = np.sum(~np.isnan(observed), axis=1).astype(float)
     fitted = fit_isotonic(np.nanmean(direction * observed, axis=1), weights)
@@ -158,7 +188,8 @@ def find_required_epsilons(plotted: PlottedLine, targets: Sequence[float]) -> li
             resample_means(direction * observed, draw_resamples(seeds)), weights
         )
     threshold = fitted[-1] - 1e-12 * abs(fitted[-1])  # equal means differ by rounding
-    best, best_epsilon = direction * float(fitted[-1]), float(x[np.argmax(fitted >= threshold)])
+    best = direction * float(fitted[-1])
+    best_epsilon = float(x[np.argmax(fitted >= threshold)])
     required = []
     for value in targets:
         goal = direction * value
@@ -174,10 +205,17 @@ def find_required_epsilons(plotted: PlottedLine, targets: Sequence[float]) -> li
 def describe_required_epsilon(
     answer: RequiredEpsilon, nonprivate_reference: FlatLine | None = None
 ) -> str:
-    """The answer in words; nonprivate_reference: the line without privacy."""
-    line, x = answer.plotted.line, answer.plotted.x
+    """Describe the epsilon that a target needs.
+
+    Args:
+        answer: the epsilon and its target.
+        nonprivate_reference: the line without privacy, if there is one.
+    """
+    line = answer.plotted.line
+    x = answer.plotted.x
     target = f"{line.metric.label} {line.metric.format_with_unit(answer.target)}"
-    unit, epsilon = answer.plotted.unit, answer.epsilon
+    unit = answer.plotted.unit
+    epsilon = answer.epsilon
     if math.isinf(epsilon.value):
         text = (
             f"{line.label}: {target} is not reachable up to epsilon {format_short_number(x[-1])}"
@@ -209,7 +247,7 @@ def describe_required_epsilon(
 
 
 def tabulate_required_epsilons(answers: Sequence[RequiredEpsilon]) -> Table:
-    """What each line needs for the wanted value."""
+    """Return what each line needs for the target, as columns."""
     names = ("mechanism", "wanted", "epsilon", "from", "to", "counts", "certified", "best")
     rows = [
         (
@@ -227,7 +265,7 @@ def tabulate_required_epsilons(answers: Sequence[RequiredEpsilon]) -> Table:
 
 
 def format_required_epsilon(answer: RequiredEpsilon) -> str:
-    """The epsilon alone, or why there is none: '1.2', '0.1 or less', 'not reached'."""
+    """Return the epsilon alone, or why there is none: '1.2', '0.1 or less', 'not reached'."""
     if math.isinf(answer.epsilon.value):
         return "not reached"
     if answer.epsilon.value <= answer.plotted.x[0]:
@@ -241,14 +279,19 @@ def format_required_epsilon(answer: RequiredEpsilon) -> str:
 def describe_cost(
     answers: Sequence[RequiredEpsilon], nonprivate_reference: FlatLine | None = None
 ) -> str:
-    """What the wanted quality costs, as a title; '' without answers, or from a single seed.
+    """Return what the target quality costs as a title; empty without answers or with a single seed.
 
-    What is certified goes before what is only claimed, and epsilons that count different things are
-    not ranked. nonprivate_reference: the line without privacy.
+    What is certified comes before what is only claimed, and epsilons that count different changes
+    are not ranked.
+
+    Args:
+        answers: the epsilon that each line needs for the same target.
+        nonprivate_reference: the line without privacy, if there is one.
     """
     if not answers or min(answer.epsilon.seeds for answer in answers) < 2:
         return ""
-    metric, target = answers[0].plotted.line.metric, answers[0].target
+    metric = answers[0].plotted.line.metric
+    target = answers[0].target
     goal = f"{metric.label} {metric.format_with_unit(target)}"
     reached = [answer for answer in answers if math.isfinite(answer.epsilon.value)]
     proved = [answer for answer in reached if answer.plotted.is_certified]
@@ -264,7 +307,8 @@ def describe_cost(
     if not proved:
         return f"Only claims that are not proved reach {goal}"
     first = min(proved, key=lambda answer: answer.epsilon.value)
-    name, smallest = first.plotted.line.label, format_required_epsilon(first)
+    name = first.plotted.line.label
+    smallest = format_required_epsilon(first)
     if len(proved) == 1:
         remainder = (
             "nothing else gets there" if len(reached) == 1 else "others only claim to get there"
@@ -291,28 +335,39 @@ def describe_cost(
 
 
 def choose_target_range(values: Sequence[float]) -> tuple[float, float, float]:
-    """The smallest and the largest wanted value worth asking for, and a step between them.
+    """Return the smallest and the largest target worth asking for, and a step between them.
 
-    Round numbers around all values, in about a hundred steps of 1, 2 or 5 times a power of ten.
+    They are round numbers around all values, in about a hundred steps of 1, 2 or 5 times a power of
+    ten.
     """
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     min_step = max((high - low) / 100, 1e-6 * max(abs(low), abs(high)), 1e-6)
     power = 10.0 ** math.floor(math.log10(min_step))
     step = next(k * power for k in (1, 2, 5, 10) if k * power >= min_step * (1 - 1e-9))
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
-    start, end = math.floor(low / step), math.ceil(high / step)
+    start = math.floor(low / step)
+    end = math.ceil(high / step)
     if end == start:
         end += 1
     return round(start * step, digits), round(end * step, digits), round(step, digits)
 
 
 def fit_isotonic(values: Floats | Sequence[float], weights: Floats | Sequence[float]) -> Floats:
-    """The nearest increasing sequences in weighted least squares; values: ... x E, weights: E.
+    """Fit the nearest increasing sequences by weighted least squares.
 
-    Each is max over a <= k of min over b >= k of the mean from a to b (Barlow, Bartholomew,
-    Bremner, Brunk, "Statistical inference under order restrictions", 1972).
+    Each value is the maximum over a <= k of the minimum over b >= k of the mean from a to b
+    (Barlow, Bartholomew, Bremner, Brunk, "Statistical inference under order restrictions", 1972).
+
+    Args:
+        values: array of shape (..., n_epsilons).
+        weights: array of shape (n_epsilons,).
+
+    Returns:
+        Array of the shape of `values`.
     """
-    heights, masses = np.asarray(values, dtype=float), np.asarray(weights, dtype=float)
+    heights = np.asarray(values, dtype=float)
+    masses = np.asarray(weights, dtype=float)
     sums = np.cumsum(heights * masses, axis=-1)
     fitted = np.full(heights.shape, -np.inf)
     for a in range(len(masses)):
@@ -324,11 +379,19 @@ def fit_isotonic(values: Floats | Sequence[float], weights: Floats | Sequence[fl
 
 
 def _find_crossings(x: Floats, fitted: Floats, goal: float) -> Floats:
-    """The smallest epsilon at which each fit (draws x E) is at least the goal; inf for none."""
+    """Return the smallest epsilon at which each fit reaches the goal; inf where none does.
+
+    Args:
+        x: array of shape (n_epsilons,).
+        fitted: array of shape (n_fits, n_epsilons).
+        goal: the value to reach.
+    """
     above = fitted >= goal - 1e-12  # equal means differ by rounding
     k = np.argmax(above, axis=1)
-    row, previous = np.arange(len(k)), np.maximum(k - 1, 0)
-    low, high = fitted[row, previous], fitted[row, k]
+    row = np.arange(len(k))
+    previous = np.maximum(k - 1, 0)
+    low = fitted[row, previous]
+    high = fitted[row, k]
     share = (goal - low) / np.where(high > low, high - low, 1.0)
     between = np.exp(np.log(x[previous]) + share * np.log(x[k] / x[previous]))
     crossings: Floats = np.where(k == 0, x[0], between)
@@ -340,8 +403,13 @@ def _find_crossings(x: Floats, fitted: Floats, goal: float) -> Floats:
 
 
 class GainShare(NamedTuple):
-    """What of the gain over guessing is left at an epsilon. share: by the means alone; is_clear:
-    whether the seeds tell it from guessing, and the gain from nothing: else `label` say so."""
+    """The share of the gain over the baseline that is left at an epsilon.
+
+    Attributes:
+        share: by the means alone.
+        is_clear: whether the seeds distinguish the line from the baseline, and the gain from zero.
+        label: the share in words, or why it is not clear.
+    """
 
     share: float
     is_clear: bool
@@ -351,7 +419,7 @@ class GainShare(NamedTuple):
 def find_gain_ends(
     chart: CurveChart, line: Line, epsilon: float
 ) -> tuple[Interval | None, Interval | None]:
-    """(what the line's own guess reaches at an epsilon, what is reached without privacy)."""
+    """Return what the line's baseline and the nonprivate reference reach at an epsilon."""
     baseline_id = chart.baseline_id(line)
     curves: tuple[Line | FlatLine, ...] = (*chart.baselines, *chart.private_baselines, *chart.lines)
     baselines = (
@@ -366,13 +434,21 @@ def find_gain_ends(
 def compute_gain_share(
     chart: CurveChart, line: Line, epsilon: float, best: Interval | None = None
 ) -> GainShare | None:
-    """The share of what the data give over guessing that is left at an epsilon.
+    """Compute the share of the gain over the baseline that is left at an epsilon.
 
-    best: what the gain is measured against, else no privacy. None where a number lacks; without
-    words where one rests on too few seeds for an interval.
+    Args:
+        chart: the chart with the baselines and the nonprivate reference.
+        line: the line.
+        epsilon: a computed epsilon.
+        best: what the gain is measured against (default: the nonprivate reference).
+
+    Returns:
+        The share, or None where a number is missing. Its label is empty where there are too few
+        seeds for an interval.
     """
     current, (baseline, reference) = line.interval_at(epsilon), find_gain_ends(chart, line, epsilon)
-    best, metric = best or reference, chart.metric
+    best = best or reference
+    metric = chart.metric
     if current is None or baseline is None or best is None:
         return None
     total_gain = metric.sign * (best.mean - baseline.mean)
@@ -395,14 +471,16 @@ def compute_gain_share(
 
 
 def format_gain_share(share: float, baseline_name: str = BASELINE) -> str:
-    """'keeps 79 % of the gain over guessing'."""
+    """Return 'keeps 79 % of the gain over guessing'."""
     return f"keeps {100 * share:.0f} % of the gain over {baseline_name}"
 
 
 def find_clear_epsilon(chart: CurveChart, line: Line) -> float | None:
-    """The smallest epsilon at which a line is clearly better than its own guess; inf for none.
+    """Return the smallest epsilon at which a line is clearly better than its baseline.
 
-    None where it is not known: without a guess, or of too few seeds.
+    Inf for none.
+
+    The result is None where it is not known: without a baseline, or with too few seeds.
     """
     points = [
         (e, line.interval_at(e), find_gain_ends(chart, line, e)[0]) for e in line.epsilon.tolist()
@@ -423,9 +501,10 @@ def find_clear_epsilon(chart: CurveChart, line: Line) -> float | None:
 
 
 def describe_baseline_limit(chart: CurveChart) -> str:
-    """Below which epsilon no line is clearly better than guessing; '' where one always is.
+    """Return below which epsilon no line is clearly better than its baseline.
 
-    By the setting, which counts what each method protects.
+    The text is empty where a line is always clearly better. Epsilon is the setting, which counts
+    what each method protects.
     """
     baselines = {chart.baseline_id(line) for line in chart.lines}
     rivals = [line for line in chart.lines if line.mechanism not in baselines]
@@ -442,7 +521,7 @@ def describe_baseline_limit(chart: CurveChart) -> str:
 
 
 def describe_curve(chart: CurveChart, line: Line) -> str:
-    """What the curve says, in a sentence; nothing where it says nothing for sure."""
+    """Summarise a curve in a sentence; empty where nothing is certain."""
     sentences = [describe_baseline_limit(chart._replace(lines=(line,)))]
     gain_shares = [compute_gain_share(chart, line, epsilon) for epsilon in line.epsilon.tolist()]
     is_nearly_full = [
@@ -457,7 +536,7 @@ def describe_curve(chart: CurveChart, line: Line) -> str:
 
 
 def find_lasting_epsilon(epsilons: Sequence[float], holds: Sequence[bool]) -> float | None:
-    """The epsilon from which on something holds at all computed; None where not at the last."""
+    """Return the epsilon from which on a condition holds; None where it fails at the last."""
     first = max((k + 1 for k, is_true in enumerate(holds) if not is_true), default=0)
     return epsilons[first] if first < len(epsilons) else None
 
@@ -466,10 +545,15 @@ def find_lasting_epsilon(epsilons: Sequence[float], holds: Sequence[bool]) -> fl
 
 
 def describe_at_epsilon(chart: CurveChart, epsilon: float) -> str:
-    """Where its first line stands, what it keeps and what it runs between, as means over seeds; ""
-    where nothing is computed."""
-    line, metric = chart.lines[0], chart.metric
-    current, share = line.interval_at(epsilon), compute_gain_share(chart, line, epsilon)
+    """Describe the first line of a chart at an epsilon, as means over seeds.
+
+    The text states the metric, the share of the gain, the baselines and the reference; it is empty
+    where nothing is computed at this epsilon.
+    """
+    line = chart.lines[0]
+    metric = chart.metric
+    current = line.interval_at(epsilon)
+    share = compute_gain_share(chart, line, epsilon)
     if current is None:
         return ""
     phrases = [
@@ -483,7 +567,7 @@ def describe_at_epsilon(chart: CurveChart, epsilon: float) -> str:
 
 
 def describe_chart_at(chart: CurveChart, epsilon: float) -> str:
-    """Its lines and where they stand there, as text."""
+    """Describe the lines of a chart, and where its first line is at an epsilon."""
     title = f"{chart.metric.title} against epsilon, of"
     phrases = [f"{title} {line.label}: {format_curve_ends(line)}" for line in chart.lines]
     return "; ".join(filter(None, (*phrases, describe_at_epsilon(chart, epsilon)))) + "."
@@ -493,8 +577,14 @@ def describe_chart_at(chart: CurveChart, epsilon: float) -> str:
 
 
 class SliderTarget(NamedTuple):
-    """What a wanted quality takes, in words; at, low, high: the epsilon and the ends of its
-    interval as places among the stops, between two of them too; None beyond the last one."""
+    """The epsilon that a target quality needs, as a position on the slider.
+
+    Attributes:
+        goal: the target with its unit.
+        words: the finding in a sentence.
+        at, low, high: the epsilon and the ends of its interval as positions among the slider's
+            epsilons, which may lie between two of them; None beyond the last epsilon computed.
+    """
 
     goal: str
     words: str
@@ -506,8 +596,9 @@ class SliderTarget(NamedTuple):
 def locate_targets(
     line: Line, slider_epsilons: Sequence[float], targets: Sequence[float]
 ) -> list[SliderTarget]:
-    """The epsilon that Compare names, with the slider's stop from which on it is reached."""
-    plotted, metric = place_on_axis(line, EpsilonUnit.PAPER), line.metric
+    """Return the epsilon that Compare states for each target, with its position on the slider."""
+    plotted = place_on_axis(line, EpsilonUnit.PAPER)
+    metric = line.metric
     first, last = plotted.x[[0, -1]].tolist()
 
     def locate(epsilon: float) -> float | None:

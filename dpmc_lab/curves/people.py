@@ -1,7 +1,7 @@
-"""People of a data set: what they rated, what the server gets of it, and what they are shown.
+"""Show people of a data set: what they rated, what the server gets and what is recommended.
 
-The lists at every epsilon come from the sweep that made the curve (see toplists), with its first
-seed; those of the samples ship beside their curves.
+The lists at every epsilon come from the first seed of the sweep that made the curve (see toplists);
+those of the samples ship beside their curves.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ from dpmc_core.privacy import (
 from dpmc_core.problem import build_problem, prepare_all_ratings, prepare_public_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import shipped
-from dpmc_lab.curves.data import describe_anonymous_user, format_item_title, format_user_name
+from dpmc_lab.curves.data import (
+    count_ratings,
+    describe_anonymous_user,
+    format_item_title,
+    format_user_name,
+)
 from dpmc_lab.curves.lines import LEVEL, compute_interval
 from dpmc_lab.curves.noise import find_main_release
 from dpmc_lab.store import Store, list_curves, load_top_lists
@@ -46,11 +51,14 @@ _N_RATED, _N_MISSING = 6, 2  # cells of a person that are shown
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody of the data set.
+    """One user of a data set.
 
-    rated: how many ratings are trained on. cells: title and rating of some of them, and some titles
-    without a rating (None). plain: items of the list without privacy. place: among the users whose
-    lists are kept.
+    Attributes:
+        name: name in the source, or row number.
+        rated: number of ratings in training.
+        cells: title and rating of some items, then titles without a rating (None).
+        plain: items of the recommendation list without privacy.
+        place: index among the users whose lists are kept.
     """
 
     name: str
@@ -62,10 +70,13 @@ class Person:
 
 @dataclass(frozen=True)
 class People:
-    """Some people of a data set, the titles of all items in lists, and the list of the popular.
+    """Some users of a data set, with the titles of all items in their lists.
 
-    popular: how many items of one list for everybody, the most rated ones, are in somebody's list
-    without privacy; the mean over all users whose lists are kept.
+    Attributes:
+        people: the users.
+        titles: titles by item index.
+        popular: how many items of the popularity list are also in a user's list without privacy, as
+            a mean over all users whose lists are kept.
     """
 
     people: tuple[Person, ...]
@@ -75,10 +86,12 @@ class People:
 
 @dataclass(frozen=True)
 class TopLists:
-    """What people are shown at one epsilon, with one seed.
+    """Recommendation lists at one epsilon, with one seed.
 
-    items: of the list of each person. shared: how many of them are in that person's list without
-    privacy. everyone: the mean of that over all users whose lists are kept.
+    Attributes:
+        items: the list of each person.
+        shared: how many items of each list are also in that person's list without privacy.
+        everyone: mean of the same number over all users whose lists are kept.
     """
 
     items: tuple[tuple[int, ...], ...]
@@ -90,20 +103,25 @@ PeopleWithLists = tuple[People, Mapping[float, TopLists]]  # lists by epsilon
 
 
 def select_people(train: Ratings, plain: Sequence[Sequence[int]], items: Collection[int]) -> People:
-    """People by the number of their ratings: the median first, then the quarters and the tenths.
+    """Select people at the median, quartiles and outer deciles of the number of ratings.
 
-    plain: what the users of the sample are shown without privacy. items: others to be named.
+    Args:
+        train: training ratings.
+        plain: lists of the sampled users without privacy.
+        items: further items whose titles are needed.
     """
-    users, counts = toplists.sample_users(train), np.diff(train.indptr)
+    users = toplists.sample_users(train)
+    counts = np.diff(train.indptr)
     order = np.argsort(counts[users], kind="stable")
     positions = dict.fromkeys(int(order[round(q * (len(order) - 1))]) for q in QUANTILES)
-    item_counts = _count_item_ratings(train)
+    item_counts = count_ratings(train)[1]
     popular = toplists.list_popular_items(train)
     selected = []
     for position in positions:
         user = int(users[position])
         row = slice(train.indptr[user], train.indptr[user + 1])
-        items_of, values = train.items[row], train.values[row]
+        items_of = train.items[row]
+        values = train.values[row]
         # the best known items that somebody rated, and some without a rating
         best = np.argsort(-item_counts[items_of], kind="stable")[:_N_RATED]
         rated = [(format_item_title(train, int(items_of[n])), float(values[n])) for n in best]
@@ -137,10 +155,16 @@ def _rounded_mean(values: Sequence[int]) -> float:
 def load_people_from_store(
     store: Store, keys: Collection[str], reference: str, train: Ratings
 ) -> tuple[People, dict[str, dict[float, TopLists]]] | None:
-    """The people of some curves, and their lists by the curve's key and epsilon.
+    """Load the people of some curves, and their lists by the key of the curve and epsilon.
 
-    reference: key of the curve without privacy. train: what the first seed was trained on. None
-    where no lists were kept.
+    Args:
+        store: the result store.
+        keys: keys of the curves.
+        reference: key of the nonprivate reference's curve.
+        train: training ratings of the first seed.
+
+    Returns:
+        None where no lists were kept.
     """
     ids = {info.key: info.id for info in list_curves(store, keys={*keys, reference}, count=False)}
     plain = load_top_lists(store, ids[reference]).get(None) if reference in ids else None
@@ -177,8 +201,14 @@ def write_people(
     visitor_lists: Mapping[str, VisitorLists],
     stream: IO[str],
 ) -> None:
-    """The file that lies beside the curves of a data set and task; visitor_lists: by a curve's
-    key."""
+    """Write the file that ships beside the curves of a data set and task.
+
+    Args:
+        people: the people.
+        lists_by_curve: their lists by the key of the curve and epsilon.
+        visitor_lists: lists for a visitor by the key of the curve.
+        stream: where to write.
+    """
     document = {
         "people": [dataclasses.asdict(person) for person in people.people],
         "titles": people.titles,
@@ -193,7 +223,7 @@ def write_people(
 
 
 def load_people(data: str, task: Task, key: str) -> PeopleWithLists | None:
-    """What ships with the samples for a curve; None where there is nothing of this very curve."""
+    """Load the people that ship with the samples for a curve; None where there are none."""
     document = _read_people_file(data, task, key)
     if document is None:
         return None
@@ -223,7 +253,7 @@ def _read_people_file(data: str, task: Task, key: str) -> Any:
 
 
 def load_visitor_lists(data: str, task: Task, key: str) -> VisitorLists | None:
-    """What ships with the samples for a visitor's lists; None where nothing of this very curve."""
+    """Load what ships with the samples for a visitor's lists; None where there is nothing."""
     document = _read_people_file(data, task, key)
     if document is None or key not in document.get("yours", ()):
         return None
@@ -235,9 +265,11 @@ def load_visitor_lists(data: str, task: Task, key: str) -> VisitorLists | None:
 
 
 class ServerView(NamedTuple):
-    """What the server gets of the cells of a person at one epsilon; NaN where nothing is told.
+    """What the server gets of a person's cells at one epsilon.
 
-    changed: whether a cell is told otherwise than it is.
+    Attributes:
+        values: the reported value of each cell, NaN where nothing is reported.
+        changed: whether the report of each cell differs from the truth.
     """
 
     values: tuple[float, ...]
@@ -247,9 +279,9 @@ class ServerView(NamedTuple):
 def draw_server_view(
     mechanism: Mechanism, person: Person, public: PublicFacts
 ) -> ServerView | None:
-    """One draw of the release behind a local mechanism; None for one that trusts the server.
+    """Draw one release of a local mechanism; None for a mechanism that trusts the server.
 
-    The same random numbers are behind every epsilon, so a report that was kept stays kept as
+    Every epsilon uses the same random numbers, so a report that was unchanged stays unchanged as
     epsilon grows.
     """
     guarantee = mechanism.guarantee(public)
@@ -264,15 +296,15 @@ def draw_server_view(
     )
     unchanged = (reported == true_values) | (np.isnan(reported) & np.isnan(true_values))
     if isinstance(release, RandomizedResponse) and mechanism.task is Task.BINARY:
-        is_rated = ~np.isnan(
-            true_values
-        )  # which ratings exist is public: nothing is told of the others
-        reported, unchanged = reported[is_rated], unchanged[is_rated]
+        # Which ratings exist is public: nothing is told of the others.
+        is_rated = ~np.isnan(true_values)
+        reported = reported[is_rated]
+        unchanged = unchanged[is_rated]
     return ServerView(tuple(map(float, reported)), tuple(map(bool, ~unchanged)))
 
 
 def _randomise_cell(release: Release, value: float, uniforms: Floats, public: PublicFacts) -> float:
-    """What a release makes of one cell, by two random numbers; NaN is no rating, or no report."""
+    """Return the release of one cell from two random numbers; NaN is no rating, or no report."""
     missing = math.isnan(value)
     unit = 0.0 if missing else (value - public.middle) / public.half_width
     if isinstance(release, ModifiedLaplace):
@@ -296,7 +328,7 @@ def _randomise_cell(release: Release, value: float, uniforms: Floats, public: Pu
 
 
 def _pass_channel(row: Floats, true_symbol: int, uniforms: Floats) -> int:
-    """The symbol that comes out for one that goes in: itself first, then the others in order."""
+    """Return the output of a channel: the true symbol comes first, then the others in order."""
     if uniforms[0] < row[true_symbol]:
         return true_symbol
     other_symbols = np.delete(np.arange(len(row)), true_symbol)
@@ -311,7 +343,14 @@ def _pass_channel(row: Floats, true_symbol: int, uniforms: Floats) -> int:
 
 
 class ReleasedScores(NamedTuple):
-    """A number per item that leaves a trusted server: before the noise, and after at each stop."""
+    """A number per item that leaves a trusted server.
+
+    Attributes:
+        title: of the item.
+        query: of the release.
+        before: the number before noise.
+        after: the number after noise at each epsilon of the slider.
+    """
 
     title: str
     query: str
@@ -322,19 +361,26 @@ class ReleasedScores(NamedTuple):
 def release_item_scores(
     mechanisms: Sequence[Mechanism], train: Ratings
 ) -> tuple[ReleasedScores, ...]:
-    """The first number per item that a method releases, for items from often to seldom rated.
+    """Return the first number per item that a method releases, for items of different popularity.
 
-    mechanisms: the method at every stop. The same draw is behind all of them, at their scales.
-    Empty where a method releases nothing item by item.
+    All epsilons use the same draw, at their own scales.
+
+    Args:
+        mechanisms: the method at every epsilon of the slider.
+        train: training ratings.
+
+    Returns:
+        Empty where the method releases nothing item by item.
     """
     per_item = [mechanism.guarantee(train.public).per_item_release for mechanism in mechanisms]
     releases = [release for release in per_item if release is not None]
     if len(releases) < len(mechanisms):
         return ()
-    items, query = train.public.items, releases[0].query
+    items = train.public.items
+    query = releases[0].query
     publication = experiment.collect_publications(mechanisms[0], train, {query})[-1]
     standard_noise = (publication.published - publication.private) / releases[0].scale
-    order = np.argsort(-_count_item_ratings(train), kind="stable")
+    order = np.argsort(-count_ratings(train)[1], kind="stable")
     chosen = dict.fromkeys(int(order[int(rank * (items - 1))]) for rank in _RANKS)
     return tuple(
         ReleasedScores(
@@ -359,16 +405,17 @@ def release_item_scores(
 _N_PROMPTS = 6
 _N_WELL_KNOWN, _N_LISTED = 60, 300  # most rated items to choose from: to ask for, and for lists
 _N_FOLDS = 3  # of the users: each judges lists made without it
+# Fewest ratings of somebody who judges beside the six, and fewest judges.
 _MIN_OTHER_RATINGS, _MIN_JUDGES = (
     10,
     30,
-)  # fewest ratings of somebody who judges beside the six, and fewest judges
+)
 _N_REPORTS = 3  # reports of each of them
 _MIN_VARIANCE = 0.05  # variance of a sign about its score
 
 
 class Prompt(NamedTuple):
-    """A title that a visitor may like or not. rated: by how many."""
+    """A title that a visitor may like or not, with the number of its ratings."""
 
     item: int
     kind: str
@@ -377,15 +424,19 @@ class Prompt(NamedTuple):
 
 
 class PeopleDescription(NamedTuple):
-    """What public facts say of people. descriptions: each in words; prompts: what a visitor is
-    asked, if anything."""
+    """What public facts say about people.
+
+    Attributes:
+        descriptions: one description per person.
+        prompts: what a visitor is asked, if anything.
+    """
 
     descriptions: tuple[str, ...] = ()
     prompts: tuple[Prompt, ...] = ()
 
 
 def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> PeopleDescription:
-    """The people of a data set as somebody, and whether a visitor can join them."""
+    """Describe the people of a data set anonymously, and return what a visitor may be asked."""
     ratings, (names, categories) = data.ratings, _load_categories(data)
     descriptions = []
     for person in people.people:
@@ -406,7 +457,7 @@ def describe_people(people: People, data: Dataset, mechanism: Mechanism) -> Peop
 
 
 def _load_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
-    """The categories of items and which item is of which; of none where none are known."""
+    """Return the categories of items and which item is in which; empty where none are known."""
     for feature in data.item_features:
         if feature.columns is not None and feature.names:
             return feature.names, feature.columns
@@ -414,10 +465,11 @@ def _load_categories(data: Dataset) -> tuple[Sequence[str], Floats]:
 
 
 def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
-    """Six well-known titles of kinds as different as can be.
+    """Choose six well-known titles of kinds that are as different as possible.
 
-    Empty where a visitor's answers would not be reported sign by sign and then folded into item
-    factors, and where no kinds are known: nobody likes an invented title for its name.
+    The result is empty where the visitor's answers would not be reported sign by sign and then
+    folded into item factors, and where no kinds are known, since nobody likes an invented title for
+    its name.
     """
     guarantee = mechanism.guarantee(prepare_public_facts(data.ratings.public, mechanism.task))
     signs = (
@@ -426,7 +478,7 @@ def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
     )
     if not signs or guarantee.trust is not Trust.LOCAL or mechanism.id == mechanism.baseline:
         return ()
-    (names, categories), counts = _load_categories(data), _count_item_ratings(data.ratings)
+    (names, categories), counts = _load_categories(data), count_ratings(data.ratings)[1]
     best = np.argsort(-counts, kind="stable")[:_N_WELL_KNOWN]
     return tuple(
         Prompt(
@@ -439,14 +491,15 @@ def choose_prompts(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
     )
 
 
-def _count_item_ratings(ratings: Ratings) -> Ints:
-    return np.bincount(ratings.items, minlength=ratings.public.items)
-
-
 def _choose_dissimilar_items(items: Ints, categories: Floats) -> Ints:
-    """Six of the items: the first, then each the least like those before; empty where it cannot be.
+    """Choose six items: the first, then each the least similar to those before.
 
-    items: best known first, which decides between equals.
+    Args:
+        items: indices, the best known first, which breaks ties.
+        categories: array of shape (n_items, n_categories).
+
+    Returns:
+        Empty where fewer than six items have categories.
     """
     items = items[categories[items].any(axis=1)]
     if len(items) < _N_PROMPTS:
@@ -461,9 +514,14 @@ def _choose_dissimilar_items(items: Ints, categories: Floats) -> Ints:
 
 
 class VisitorModel(NamedTuple):
-    """What a run makes of somebody new. base: scores before any answer; projections: items x r, how
-    they move with a standard deviation in each direction; residual_variance: variance of a sign
-    about its score."""
+    """What a run predicts for a user who was not in it.
+
+    Attributes:
+        base: array of shape (n_items,), scores before any answer.
+        projections: array of shape (n_items, rank), change of the scores per standard deviation in
+            each direction in which users differ.
+        residual_variance: variance of a sign about its score.
+    """
 
     base: Floats
     projections: Floats
@@ -471,9 +529,11 @@ class VisitorModel(NamedTuple):
 
     @classmethod
     def from_model(cls, model: Model, train: Ratings) -> VisitorModel:
+        """Build the model of a new user from the factors of a run."""
         if model.factors is None:
             raise DpmcError("answers fold into item factors, which this method does not have")
-        left, right = model.factors.left[np.unique(train.users)], model.factors.right
+        left = model.factors.left[np.unique(train.users)]
+        right = model.factors.right
         mean = left.mean(axis=0)
         _, sizes, directions = np.linalg.svd(left - mean, full_matrices=False)
         projections = right @ (directions.T * (sizes / math.sqrt(len(left))))
@@ -481,7 +541,14 @@ class VisitorModel(NamedTuple):
         return cls(right @ mean, projections, max(1 - explained, _MIN_VARIANCE))
 
     def score_items(self, items: Ints, prompt_items: Ints, values: Floats, noise: float) -> Floats:
-        """Of the items, given values about the signs of the six with that variance of noise."""
+        """Score items, given answers about the six prompts.
+
+        Args:
+            items: indices of the items to score.
+            prompt_items: indices of the six prompts.
+            values: array of shape (6,), unbiased reports of the signs.
+            noise: variance of the noise in `values`.
+        """
         prompt_projections = self.projections[prompt_items]
         gram = prompt_projections @ prompt_projections.T + (
             self.residual_variance + noise
@@ -491,11 +558,15 @@ class VisitorModel(NamedTuple):
 
 
 class ListQuality(NamedTuple):
-    """What people like of five titles put first, of those that they rated.
+    """Share of the first five titles of a list that people like, among the titles they rated.
 
-    personal: by lists from reports of six answers; common: by one list for everybody, of the same
-    run; most_rated: by the most rated. lead: how much better than either the first is at least, at
-    all stops together; below 0 where too few people judge.
+    Attributes:
+        n_people: number of judges.
+        personal: share in lists made from reports of six answers.
+        common: share in one list for everybody, of the same run.
+        most_rated: share in the list of the most rated titles.
+        lead: lower bound of how much better `personal` is than both others, at all epsilons
+            together; negative where there are too few judges.
     """
 
     n_people: int
@@ -506,16 +577,17 @@ class ListQuality(NamedTuple):
 
     @property
     def is_personal(self) -> bool:
-        """Whether such a list may be called the visitor's own."""
+        """Return whether such a list may be called the visitor's own."""
         return self.lead > 0
 
     @property
     def name(self) -> str:
-        """What such a list is called."""
+        """Return the name of such a list."""
         return "yours" if self.is_personal else "a popular list, barely changed"
 
     @property
     def summary(self) -> str:
+        """Return how many judges liked such lists, or that there were too few."""
         if self.n_people < _MIN_JUDGES:
             return "too few people rated enough to judge."
         return (
@@ -526,10 +598,16 @@ class ListQuality(NamedTuple):
 
 
 class VisitorLists(NamedTuple):
-    """What a browser folds answers with, at each stop and at last without privacy.
+    """What a browser needs to fold in answers, at each epsilon and finally without privacy.
 
-    titles: of the best known items; places: of the six among them. numbers: base64 of 16-bit whole
-    numbers, in `unit`: of each item its score before any answer and its products with the six.
+    Attributes:
+        titles: of the best known items.
+        places: positions of the six prompts among them.
+        numbers: base64 of 16-bit integers in `unit`: the score of each item before any answer, and
+            its products with the six prompts.
+        unit: value of one integer step.
+        spread: residual variance at each epsilon.
+        judged: quality of the lists at each epsilon.
     """
 
     titles: Sequence[str]
@@ -543,16 +621,23 @@ class VisitorLists(NamedTuple):
 def build_visitor_lists(
     mechanisms: Sequence[Mechanism], data: Dataset, report_progress: Callable[[int, int, str], None]
 ) -> VisitorLists:
-    """The runs of the curve's first seed as a visitor needs them, and what judges say of its lists.
+    """Run the first seed of the curve for a visitor, and let judges rate its lists.
 
-    mechanisms: at every stop. Each third of the users judges runs without it. Raises DpmcError.
+    Each third of the users judges runs that were made without it.
+
+    Args:
+        mechanisms: the method at every epsilon of the slider.
+        data: the data set.
+        report_progress: called with the number of runs done, their total and a label.
+
+    Raises:
+        DpmcError: a method has no item factors.
     """
-    task, counts = mechanisms[0].task, _count_item_ratings(data.ratings)
+    task = mechanisms[0].task
+    counts = count_ratings(data.ratings)[1]
     methods = [*mechanisms, registry.create(registry.NONPRIVATE_REFERENCES[task])]
-    problem, prepared = (
-        build_problem(data, task, seed=LISTS_SEED),
-        prepare_all_ratings(data.ratings, task)[0],
-    )
+    problem = build_problem(data, task, seed=LISTS_SEED)
+    prepared = prepare_all_ratings(data.ratings, task)[0]
     listed = np.argsort(-counts, kind="stable")[:_N_LISTED]
     prompt_items = np.array([prompt.item for prompt in choose_prompts(mechanisms[0], data)])
     users = np.arange(problem.train.public.users)
@@ -572,7 +657,8 @@ def build_visitor_lists(
             )
             reduced_problem = dataclasses.replace(problem, train=train)
             run = experiment.run(method, reduced_problem, LISTS_SEED, with_baselines=False)
-            visitor, rng = VisitorModel.from_model(run.model, train), np.random.default_rng(fold)
+            visitor = VisitorModel.from_model(run.model, train)
+            rng = np.random.default_rng(fold)
             if fold == 0:
                 products = visitor.projections @ visitor.projections[prompt_items].T
                 score_tables.append(np.column_stack([visitor.base, products])[listed])
@@ -597,7 +683,12 @@ def build_visitor_lists(
 
 
 def summarise_list_quality(liked: Floats, n_epsilons: int) -> ListQuality:
-    """liked: people x the three shares of `ListQuality`."""
+    """Summarise how judges liked their lists.
+
+    Args:
+        liked: array of shape (n_people, 3), the three shares of `ListQuality`.
+        n_epsilons: number of comparisons that the interval has to hold for at once.
+    """
     if len(liked) < _MIN_JUDGES:
         return ListQuality(len(liked), 0.0, 0.0, 0.0, -1.0)
     level = 1 - (1 - LEVEL) / n_epsilons
@@ -609,9 +700,13 @@ def summarise_list_quality(liked: Floats, n_epsilons: int) -> ListQuality:
 
 
 class FlipChances(NamedTuple):
-    """The chances that a dislike, and a like, is told as the other; none without privacy.
+    """The chances that a dislike or a like is reported as the other; zero without privacy.
 
-    gain: what is left of a sign; noise: variance of a report made unbiased, of values -1 and 1.
+    Attributes:
+        no: chance that a dislike is reported as a like.
+        yes: chance that a like is reported as a dislike.
+        gain: the factor by which the expected sign shrinks.
+        noise: variance of an unbiased report of the values -1 and 1.
     """
 
     no: float
@@ -621,6 +716,7 @@ class FlipChances(NamedTuple):
 
     @classmethod
     def from_guarantee(cls, guarantee: Guarantee) -> FlipChances:
+        """Return the flip chances of a guarantee's main release."""
         release = find_main_release(guarantee)
         if not isinstance(release, RandomizedResponse):
             return cls(0.0, 0.0, 1.0, 0.0)
@@ -630,7 +726,7 @@ class FlipChances(NamedTuple):
 
 
 class _Judge(NamedTuple):
-    """Somebody with six items, chosen among the own as a visitor's among all, and the others."""
+    """A user who answers prompts about six rated items and judges lists of the others."""
 
     prompt_items: Ints
     signs: Floats
@@ -641,6 +737,7 @@ class _Judge(NamedTuple):
     def from_ratings(
         cls, ratings: Ratings, user: int, listed: Ints, categories: Floats
     ) -> _Judge | None:
+        """Choose six items for a user and keep the other rated ones; None if they are too few."""
         row = slice(ratings.indptr[user], ratings.indptr[user + 1])
         signs = np.zeros(len(categories))
         signs[ratings.items[row]] = ratings.values[row]
@@ -657,6 +754,7 @@ class _Judge(NamedTuple):
     def share_liked(
         self, visitor: VisitorModel, counts: Ints, flips: FlipChances, rng: Rng
     ) -> Floats:
+        """Return the liked share of three lists: from reports, common to all, and most rated."""
         no, yes, debias_factor, noise = flips
 
         def share(scores: Floats | Ints) -> float:

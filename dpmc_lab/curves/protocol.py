@@ -1,4 +1,4 @@
-"""Protocols as small plays, one message at a time, with what they send and promise."""
+"""Show protocols one message at a time, with what they send and what they promise."""
 
 from __future__ import annotations
 
@@ -61,10 +61,15 @@ from dpmc_lab.protocol.simulate import SCENARIOS, Gap, MeanWithError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MessagePlay:
-    """Messages to step through: who speaks, what it says, who saw it.
+    """Messages to step through: who sends each one, what it says and who receives it.
 
-    opening: who is there before the first message; meanings: a sentence for each. units: what the
-    numbers on the wire are. ending: where the play could not go on, why.
+    Attributes:
+        messages: the messages in order.
+        parties: names of the parties.
+        opening: who is present before the first message.
+        meanings: one sentence for each message.
+        units: what the numbers in the messages are.
+        ending: why the protocol was aborted, where it was.
     """
 
     messages: tuple[Message, ...]
@@ -76,7 +81,7 @@ class MessagePlay:
 
 
 def format_position(play: MessagePlay, position: int) -> str:
-    """Where the play stands after `position` messages."""
+    """Return where the play is after `position` messages."""
     if position == 0:
         return f"{play.opening}: no message yet"
     message = play.messages[position - 1]
@@ -88,14 +93,14 @@ def format_position(play: MessagePlay, position: int) -> str:
 
 
 def tabulate_received(play: MessagePlay, party: str, n_messages: int) -> Table:
-    """What a party has received among the first `n_messages` messages, as columns."""
+    """Return what a party received among the first `n_messages` messages, as columns."""
     received = (m for m in play.messages[:n_messages] if m.receiver == party)
     rows = ((m.round, m.sender, m.kind, m.summary or "(nothing)") for m in received)
     return build_table(("round", "from", "message", "content"), rows)
 
 
 def format_bytes(count: float) -> str:
-    """An amount of data in units of a thousand: 512 bytes, 1.5 kB, 20 MB."""
+    """Return an amount of data in units of a thousand: 512 bytes, 1.5 kB, 20 MB."""
     for unit, size in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= 0.9995 * size:
             return f"{float(f'{count / size:.3g}'):,g} {unit}"
@@ -121,14 +126,18 @@ NO_RHO = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScenarioPlay(MessagePlay):
-    """One demonstration: the run, and the ratings of the users who play."""
+    """A scenario as a play, with its run and the ratings of its users."""
 
     run: ScenarioRun
     ratings: Ratings
 
 
 def find_small_items(ratings: Ratings) -> dict[int, str]:
-    """Items whose raters fit on a screen, by index, with their titles. Raises BadRatings."""
+    """Find items whose raters fit on a screen, with their titles by index.
+
+    Raises:
+        BadRatings: no item has two raters, or all ratings are equal.
+    """
     check_varied(Task.RATINGS, ratings)
     _, raters = count_ratings(ratings)
     enough = np.flatnonzero(raters >= 2)
@@ -141,7 +150,7 @@ def find_small_items(ratings: Ratings) -> dict[int, str]:
 
 
 def select_raters(ratings: Ratings, item: int) -> Ratings:
-    """A few raters of an item with all their ratings, as ratings of their own."""
+    """Select a few raters of an item with all their ratings, and index them anew."""
     raters = ratings.users[ratings.items == item][:USERS_SHOWN]
     selected = ratings.select(np.isin(ratings.users, raters))
     names = tuple(format_user_name(ratings, int(u)) for u in raters)
@@ -166,9 +175,19 @@ def play_scenario(
     leaver: int | None = None,
     seed: int = 0,
 ) -> ScenarioPlay:
-    """Play a scenario with an item's first raters; leaver: which of them leaves in round 2.
+    """Play a scenario with the first raters of an item.
 
-    masks: of scenario 2; picked: how many raters the recommender of scenario 3 picks, 0: all.
+    Args:
+        ratings: the ratings.
+        item: the watched item.
+        scenario: '2' or '3'.
+        epsilon: privacy budget per rating.
+        shares: how users share the noise.
+        phases: number of phases that epsilon is divided over.
+        masks: whether answers are masked, in scenario 2.
+        picked: how many raters the recommender of scenario 3 picks in a round; 0 for all.
+        leaver: which of the raters leaves in round 2, if any.
+        seed: of the run.
     """
     player_ratings = select_raters(ratings, item)
     cls = SCENARIOS[scenario]
@@ -208,7 +227,7 @@ def play_scenario(
 
 
 def _explain_messages(settings: Scenario) -> dict[str, str]:
-    """What each kind of message is for, in one sentence."""
+    """Return in one sentence what each kind of message is for."""
     dynamic = isinstance(settings, DynamicUsers)
     masked = dynamic or (isinstance(settings, StaticUsers) and settings.masks)
     mixing = ", and the random H that sets its size" if settings.shares is Shares.GAUSSIAN else ""
@@ -236,18 +255,19 @@ def _explain_messages(settings: Scenario) -> dict[str, str]:
 
 
 def tabulate_difference_attack(play: ScenarioPlay) -> Table:
-    """The third party's difference attack on every user, as columns; empty without two rounds."""
+    """Return the third party's difference attack on every user; empty without two rounds."""
     return _tabulate_attack(attacks.run_difference_attack(play.run), "true difference of gradients")
 
 
 def tabulate_attendance_attack(play: ScenarioPlay) -> Table:
-    """The recommender's attendance attack on every user of scenario 3, as columns.
+    """Return the recommender's attendance attack on every user of scenario 3, as columns.
 
-    On a longer run of the same users in one phase, in which each one leaves in one round, or the
-    recommender picks some in each. Empty in scenario 2, where everybody is in every sum, and where
-    too few users are left without one.
+    The attack uses a longer run of the same users in one phase, in which each user leaves in one
+    round, or the recommender picks some in each. The table is empty in scenario 2, where everybody
+    is in every sum, and where too few users remain without one.
     """
-    settings, item = play.run.settings, play.run.wire.watch
+    settings = play.run.settings
+    item = play.run.wire.watch
     assert item is not None
     recovered: Sequence[attacks.RecoveredGradient] = ()
     if isinstance(settings, DynamicUsers):
@@ -280,9 +300,9 @@ def _tabulate_attack(recovered: Sequence[attacks.RecoveredGradient], truth: str)
 def tabulate_scenario_traffic(
     ratings: Ratings, shares: Shares, phases: int = 1, picked: int = 0
 ) -> Table:
-    """What both scenarios send in a whole run on these ratings, by formula, as columns.
+    """Return by formula what both scenarios send in a whole run on these ratings, as columns.
 
-    Everybody is online; rank 3, 20 rounds in each phase.
+    Everybody is online, the rank is 3, and each phase has 20 rounds.
     """
     _, raters = count_ratings(ratings)
     rows = []
@@ -297,7 +317,7 @@ def tabulate_scenario_traffic(
 
 
 def describe_gap(gap: Gap) -> str:
-    """How far scenario 2 is from scenario 1 on test ratings, and why, in sentences."""
+    """Explain in sentences how far scenario 2 is from scenario 1 on test ratings, and why."""
     total_gap = MeanWithError(
         gap.refit.mean + gap.split.mean, gap.distributed.error + gap.trusted.error
     )
@@ -325,11 +345,12 @@ def _format_spread(value: MeanWithError) -> str:
 
 
 def describe_picking(ratings: Ratings, settings: DynamicUsers) -> str:
-    """What it does on these ratings that the recommender picks some of an item's raters."""
+    """Explain what happens on these ratings if the recommender picks some of an item's raters."""
     picked = settings.picked
     _, raters = count_ratings(ratings)
     raters = raters[raters >= min_group_size(settings.colluding)]
-    max_raters, n_asked = int(raters.max()), np.minimum(raters, picked)
+    max_raters = int(raters.max())
+    n_asked = np.minimum(raters, picked)
     share = raters.sum() / n_asked.sum()
     return (
         f"With {picked} picked of each item's raters, a round asks for {n_asked.sum():,} of"
@@ -350,21 +371,25 @@ CORNER_SHAPE = 400, 200  # of the corner that plays: every move of a slider play
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FederatedPlay(MessagePlay):
-    """One demonstration: of each message the profile that is watched is shown, by its name."""
+    """The federated flow as a play, with the name of the watched profile."""
 
     run: FederatedRun
     name: str
 
 
 def select_busiest_corner(ratings: Ratings) -> Ratings:
-    """The busiest users and the most clicked items; ratings: all of value 1."""
+    """Return the busiest users and the most clicked items; all ratings have the value 1."""
     return select_block(ratings, *CORNER_SHAPE)
 
 
 def play_federation(
     flow: Federation, ratings: Ratings, *, watched: int = 0, seed: int = 0
 ) -> FederatedPlay:
-    """Play the flow on (a part of) the data. Raises InvalidSetting for too many parties."""
+    """Play the federated flow on the data, or on a part of them.
+
+    Raises:
+        InvalidSetting: there are too many parties.
+    """
     run = FederatedRun(flow, ratings, np.random.default_rng(seed), watch=watched)
     for _ in run.play():
         pass
@@ -372,7 +397,8 @@ def play_federation(
         ratings, watched
     )
     users = count_profiles(ratings.public, flow.owned_axis)
-    min_users, max_users = users // flow.parties, -(-users // flow.parties)
+    min_users = users // flow.parties
+    max_users = -(-users // flow.parties)
     users_text = f"{min_users}" if min_users == max_users else f"{min_users} or {max_users}"
     messages = []
     for message in run.transcript:
@@ -396,12 +422,11 @@ def play_federation(
 
 
 def describe_traffic(run: FederatedRun) -> str:
-    """Messages and bytes of a run, counted and by formula, in one sentence."""
-    flow, total = run.flow, run.transcript.total
-    formula, profiles = (
-        flow.predict_traffic(run.public),
-        count_profiles(run.public, flow.mechanism.profiles),
-    )
+    """Return the messages and bytes of a run in one sentence, as counted and by formula."""
+    flow = run.flow
+    total = run.transcript.total
+    formula = flow.predict_traffic(run.public)
+    profiles = count_profiles(run.public, flow.mechanism.profiles)
     return (
         f"Counted: {format_count(total.messages, 'message')}, {total.bytes:,} bytes. By formula: 2"
         f" x {format_count(flow.parties, 'party')} x {format_count(flow.rounds, 'round')} ="
@@ -413,7 +438,7 @@ def describe_traffic(run: FederatedRun) -> str:
 
 
 def list_budget_rows(budget: FederatedBudget) -> dict[str, float]:
-    """The budget from what is claimed to what is certified; infinite where nothing is."""
+    """Return the budget from what is claimed to what is certified; infinite where nothing is."""
     return {
         "claimed, per solve": budget.claimed,
         "one click, one solve": budget.cell,
@@ -424,7 +449,7 @@ def list_budget_rows(budget: FederatedBudget) -> dict[str, float]:
 
 
 def tabulate_budget(flow: Federation, public: PublicFacts) -> Table:
-    """The budget of these rounds beside that of the paper's, as columns of text."""
+    """Return the budget of these rounds beside that of the paper's, as columns of text."""
     flows = {"here": flow, "in the paper": dataclasses.replace(flow, **PAPER_SETTINGS)}
     return {"what counts": list(list_budget_rows(flow.account_budget(public)))} | {
         f"epsilon {name}: {variant.rounds:,} x {variant.local:,} solves": [
@@ -435,7 +460,7 @@ def tabulate_budget(flow: Federation, public: PublicFacts) -> Table:
 
 
 def explain_missing_user_bound(flow: Federation, public: PublicFacts) -> tuple[str, ...]:
-    """Why a claim of epsilon per user is not what the flow gives, in sentences."""
+    """Explain in sentences why the flow does not give the claimed epsilon per user."""
     cap = min(public.cap or public.items, public.items)
     limit = f"a cap keeps k at {cap:,}" if public.cap else f"nothing caps k below all {cap:,} items"
     budget = flow.account_budget(public)
@@ -470,7 +495,7 @@ def explain_missing_user_bound(flow: Federation, public: PublicFacts) -> tuple[s
 
 
 def tabulate_federation_traffic(flow: Federation, public: PublicFacts) -> Table:
-    """What the flow sends in a whole run on data of this size, by formula, for either profiles."""
+    """Return by formula what the flow sends in a whole run, for either kind of profile."""
     rows = []
     for profiles in Profiles:
         mechanism = dataclasses.replace(flow.mechanism, profiles=profiles)
@@ -480,7 +505,8 @@ def tabulate_federation_traffic(flow: Federation, public: PublicFacts) -> Table:
 
 
 def _explain_federated_message(flow: Federation, kind: str, round: int) -> str:
-    private_kind, shared_kind = flow.owned_axis.value[:-1], flow.mechanism.profiles.value[:-1]
+    private_kind = flow.owned_axis.value[:-1]
+    shared_kind = flow.mechanism.profiles.value[:-1]
     times = "once" if flow.local == 1 else f"{flow.local} times in turn"
     if kind == NOISY_PROFILES:
         first = f"starts from random {private_kind} factors"

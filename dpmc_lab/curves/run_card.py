@@ -1,4 +1,4 @@
-"""A finished run for people: numbers, Markdown, factors, the command that repeats it."""
+"""Present a finished run: its numbers, Markdown, factors, and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,18 @@ SEED_NOTE = (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FinishedRun:
-    """A finished training run, and what it takes to repeat it.
+    """A finished training run with what is needed to repeat it.
 
-    data, reading: what `datasets.load` is given, name and options; title: of the data. fresh: the
-    seed came from the operating system and is not told. nonprivate_model: the model of the
-    reference without privacy, where it was trained. recording: the run round by round; number: in
-    its session.
+    Attributes:
+        result: the run.
+        data: name of the data set, as `datasets.load` takes it.
+        title: of the data.
+        split: how ratings were held out.
+        fresh: whether the seed came from the operating system, in which case it is never shown.
+        reading: options of `datasets.load`.
+        nonprivate_model: model of the nonprivate reference, where it was trained.
+        recording: the run round by round.
+        number: of the run in its session.
     """
 
     result: Result
@@ -50,7 +56,7 @@ class FinishedRun:
 
 
 def collect_metrics(result: Result) -> dict[str, Mapping[str, float]]:
-    """Metrics of the mechanism, then of what it is compared with, by name."""
+    """Return the metrics of the mechanism, then those of what it is compared with, by name."""
     cls = type(result.mechanism)
     roles = {
         cls.nonprivate_counterpart: registry.get_mechanism(cls.nonprivate_counterpart).name,
@@ -65,18 +71,24 @@ def collect_metrics(result: Result) -> dict[str, Mapping[str, float]]:
 
 
 def find_run_metric(result: Result) -> Metric:
-    """What stands for a run where there is room for one number."""
+    """Return the metric that stands for a run where there is room for one number."""
     return choose_headline_metric(result.mechanism.task).in_units_of(result.problem.train.public)
 
 
 def describe_run(result: Result) -> str:
-    """What a run found, as a title. One split and one draw of noise tell no share of the gain."""
-    metric, baseline_name = find_run_metric(result), format_baseline_name(result.baseline_id)
-    names, metrics_by_method = (baseline_name, NO_PRIVACY), collect_metrics(result)
+    """Return what a run found as a title.
+
+    One split and one draw of noise do not tell the share of the gain, so it is not stated.
+    """
+    metric = find_run_metric(result)
+    baseline_name = format_baseline_name(result.baseline_id)
+    names = (baseline_name, NO_PRIVACY)
+    metrics_by_method = collect_metrics(result)
     baseline, reference = (
         metrics_by_method.get(name.capitalize(), {}).get(metric.name) for name in names
     )
-    value, phrases = result.metrics[metric.name], []
+    value = result.metrics[metric.name]
+    phrases = []
     if baseline is not None and reference is not None and metric.is_reached(baseline, reference):
         phrases.append("nothing can be learnt here")
     elif baseline is not None and (
@@ -91,8 +103,11 @@ def describe_run(result: Result) -> str:
 
 
 def describe_on_curve(run: FinishedRun, charts: Sequence[CurveChart] | None) -> str:
-    """Where the curve of the run's method, settings and preparation stands at its epsilon; "" where
-    none is among what came."""
+    """Return where the curve of a run is at the run's epsilon.
+
+    The curve has the run's method, settings and preparation; the text is empty where there is no
+    such curve among the charts.
+    """
     result = run.result
     settings = serialise_settings(result.mechanism)
     epsilon = settings.pop("epsilon")
@@ -107,11 +122,20 @@ def describe_on_curve(run: FinishedRun, charts: Sequence[CurveChart] | None) -> 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RememberedRun:
-    """What is remembered of a run: small, and without any rating but the corner in its film.
+    """A small summary of a run, without any rating but those in the corner of its recording.
 
-    data_key: the data it is forgotten with. details: what decided it, by name, as text;
-    default_details: those that are a setting's default. nonprivate_list: the list of the film's
-    person without privacy.
+    Attributes:
+        number: of the run in its session.
+        data_key: key of the data; the run is forgotten together with them.
+        title: of the data.
+        mechanism: id of the mechanism.
+        metric: the headline metric.
+        metrics: values by name of the metric.
+        recording: the run round by round.
+        nonprivate_list: list of the recording's person without privacy.
+        details: what decided the run, as text by name.
+        default_details: names of details that have the default of a setting.
+        stopped: whether the run was stopped early.
     """
 
     number: int
@@ -128,19 +152,22 @@ class RememberedRun:
 
     @property
     def value(self) -> float:
+        """Return the headline metric."""
         return self.metrics[self.metric.name]
 
     @property
     def top(self) -> tuple[TopItem, ...]:
-        """The list of the film's person, with privacy."""
+        """Return the list of the recording's person, with privacy."""
         return self.recording.frames[-1].top
 
 
 def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
-    """What is remembered of a run; data_key: see `RememberedRun`."""
-    result, recording = run.result, run.recording
+    """Summarise a run; see `RememberedRun` for `data_key`."""
+    result = run.result
+    recording = run.recording
     assert recording is not None  # it was watched
-    mechanism, problem = result.mechanism, result.problem
+    mechanism = result.mechanism
+    problem = result.problem
     details = {
         "data": run.title,
         "mechanism": mechanism.name,
@@ -178,7 +205,7 @@ def remember_run(run: FinishedRun, data_key: str) -> RememberedRun:
 
 
 def _format_settings(mechanism: Mechanism) -> dict[str, str]:
-    """Its settings for people."""
+    """Format the settings of a mechanism for people."""
     return {
         name: (cards.format_delta if name == "delta" else format_number)(value)
         if isinstance(value, float)
@@ -188,7 +215,10 @@ def _format_settings(mechanism: Mechanism) -> dict[str, str]:
 
 
 def tabulate_differences(first: RememberedRun, second: RememberedRun) -> Table:
-    """What decided two runs, where it differs, as columns; own settings left alone do not count."""
+    """Return what decided two runs and differs between them, as columns.
+
+    A setting that only one of the mechanisms has does not count while it has its default.
+    """
     names = [
         name
         for name in {**first.details, **second.details}
@@ -205,7 +235,7 @@ def tabulate_differences(first: RememberedRun, second: RememberedRun) -> Table:
 
 
 def tabulate_rounds(first: RememberedRun, second: RememberedRun) -> Table:
-    """The metric of two runs by round, as columns."""
+    """Return the metric of two runs by round, as columns."""
     values_by_run = {
         f"run {run.number}": {
             frame.round: run.metric.format_value(frame.metric)
@@ -222,7 +252,7 @@ def tabulate_rounds(first: RememberedRun, second: RememberedRun) -> Table:
 
 
 def compare_runs(first: RememberedRun, second: RememberedRun) -> str:
-    """Which of two runs is better, as a title."""
+    """Return which of two runs is better, as a title."""
     names = " and ".join(f"run {run.number}" for run in (first, second))
     same_inputs = [
         first.details[name] == second.details[name] for name in ("data", "preparation", "held out")
@@ -246,7 +276,7 @@ def compare_runs(first: RememberedRun, second: RememberedRun) -> str:
 
 
 def tabulate_metrics(metrics_by_method: Mapping[str, Mapping[str, float]]) -> Table:
-    """Metrics by method as columns of text; those of the first."""
+    """Return metrics by method as columns of text; the first method decides which ones."""
     return {"method": list(metrics_by_method)} | {
         name: [METRICS[name].format_value(values[name]) for values in metrics_by_method.values()]
         for name in next(iter(metrics_by_method.values()))
@@ -254,13 +284,13 @@ def tabulate_metrics(metrics_by_method: Mapping[str, Mapping[str, float]]) -> Ta
 
 
 def format_run_json(run: FinishedRun) -> str:
-    """The `dpmc fit --json` object; without the seed where it came from the operating system."""
+    """Return the `dpmc fit --json` object, without a seed that came from the operating system."""
     hidden = {"seed": None} if run.fresh else {}
     return json.dumps(run.result.as_dict() | hidden, indent=2) + "\n"
 
 
 def format_fit_command(run: FinishedRun) -> str:
-    """The `dpmc fit` command that repeats the run."""
+    """Return the `dpmc fit` command that repeats the run."""
     result = run.result
     opened = f"./{run.data}" if run.data.startswith("-") else run.data  # else an option
     arguments = ["dpmc", "fit", opened, result.mechanism.id]
@@ -280,7 +310,7 @@ def format_fit_command(run: FinishedRun) -> str:
 
 
 def pack_factors(result: Result) -> bytes | None:
-    """The model's factors as an .npz file without pickles; None where it has none."""
+    """Return the model's factors as an .npz file without pickles; None where it has none."""
     model_factors = result.model.factors
     if model_factors is None:
         return None
@@ -292,7 +322,7 @@ def pack_factors(result: Result) -> bytes | None:
 
 
 def _list_reading_options(run: FinishedRun) -> dict[str, Any]:
-    """The options that decide what is read, as plain values: no limits of size, nothing empty."""
+    """Return the options that decide what is read, without limits of size and empty values."""
     return {
         name: serialise_setting(value)
         for name, value in run.reading.items()

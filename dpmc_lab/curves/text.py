@@ -1,4 +1,4 @@
-"""Text that others wrote: what a link, a file or an upload says is shown, never obeyed."""
+"""Format text that others wrote, which is displayed and never interpreted."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ _NUMBER = re.compile(r"^(\d+)([.)])")
 
 
 def escape_markdown(text: str, invisible: str = "<!-- -->") -> str:
-    """Markdown that is read as `text`, in one line.
+    """Return Markdown that renders as `text`, in one line.
 
-    What cannot be shown becomes what `printable` says. invisible: Markdown of nothing at all.
+    Characters that cannot be displayed are replaced as `make_printable` does.
+
+    Args:
+        text: the text.
+        invisible: Markdown that renders as nothing.
     """
     text = make_printable(" ".join(text.split()))
     text = _PARSED_LATER.sub(rf"\g<0>{_SEPARATOR}", text)
@@ -33,13 +37,13 @@ def escape_markdown(text: str, invisible: str = "<!-- -->") -> str:
 
 
 def build_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """A table of rows by its columns."""
+    """Return a table by columns from its rows."""
     row_list = list(rows)
     return {name: [row[index] for row in row_list] for index, name in enumerate(names)}
 
 
 def format_count(count: int, noun: str) -> str:
-    """'1 seed', '2,000 seeds', '3 parties'."""
+    """Return a count with its noun: '1 seed', '2,000 seeds', '3 parties'."""
     if count != 1:
         noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun}"
@@ -57,7 +61,13 @@ table { border-collapse: collapse; } td, th { padding: .3rem .8rem; text-align: 
 
 
 def render_page(title: str, sections: Sequence[str], style: str = "") -> str:
-    """A page with its title as its head. sections: HTML; style: CSS after the common one."""
+    """Render an HTML page with its title as the heading.
+
+    Args:
+        title: plain text.
+        sections: HTML.
+        style: CSS after the common style.
+    """
     head = (
         "<!doctype html><html lang='en'><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
@@ -67,15 +77,17 @@ def render_page(title: str, sections: Sequence[str], style: str = "") -> str:
 
 
 def render_heading(text: str) -> str:
+    """Render a heading as HTML; empty for an empty text."""
     return f"<h2>{escape(text)}</h2>" if text else ""
 
 
 def render_paragraphs(*texts: str) -> str:
+    """Render plain texts as HTML paragraphs."""
     return "\n".join(f"<p>{escape(text)}</p>" for text in texts)
 
 
 def render_table(columns: Mapping[str, Sequence[object]]) -> str:
-    """Columns by their heads; a truth value reads yes or no."""
+    """Render a table as HTML; a truth value reads yes or no."""
     truth_labels = {True: "yes", False: "no"}
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = (

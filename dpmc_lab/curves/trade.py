@@ -1,8 +1,9 @@
-"""The attacker, and the trade: how often one may be right, against what is predicted all the same.
+"""Compare privacy and utility: how often an attacker may be right, against the metric that is left.
 
-One question is asked of all curves. Across stands how often the best attacker, who starts at 50:50,
-is right *at most*: by the law of the noise where it is known, else a bound. A certificate that is
-infinite, or useless, stands beyond the axis: a missing proof is no success of an attacker.
+All curves answer one question. The horizontal axis shows how often the best attacker, who starts at
+50:50, is right *at most*: by the noise model where it is known, else by a bound. A certificate that
+is infinite, or useless, lies beyond the axis, since a missing proof is not a success of an
+attacker.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ from dpmc_lab.store import restore_mechanism
 
 
 class QuestionScope(enum.Enum):
-    """What is asked about."""
+    """What the attacker asks about."""
 
     RATING = "this rating"
     PERSON = "her whole row"
 
 
 class Relation(enum.Enum):
-    """What it may be instead."""
+    """What may have happened to it instead."""
 
     REPLACED = "replaced"
     REMOVED = "removed"
@@ -74,7 +75,7 @@ class AttackerPosition(enum.Enum):
 
 
 class BoundState(enum.Enum):
-    """What is known of an attacker, in words."""
+    """Kind of limit on an attacker, in words."""
 
     BOUND = "at most"
     USELESS = "no limit below 99.9 %"  # a finite one beyond the axis
@@ -83,10 +84,15 @@ class BoundState(enum.Enum):
 
 
 class AttackerQuestion(NamedTuple):
-    """What an attacker asks. short: on a switch. answers: that it is so, and that it is not.
+    """A question that an attacker asks.
 
-    change: what the two differ in. rated: of a person, whose ratings are asked for all at once;
-    None for a question about less.
+    Attributes:
+        short: its label on a switch.
+        text: the question.
+        answers: the labels of the two answers: that it is so, and that it is not.
+        change: how the two data sets differ.
+        rated: number of ratings of a person, all of which are in question at once; None for a
+            smaller question.
     """
 
     short: str
@@ -96,15 +102,15 @@ class AttackerQuestion(NamedTuple):
     rated: int | None = None
 
     def success_rate(self, guarantee: Guarantee) -> float:
-        """How often the best attacker is right; a coin is right half of the time."""
+        """Return how often the best attacker is right; a coin is right half of the time."""
         return self.guarantee_for(guarantee).attacker_accuracy(self.change)
 
     def is_bounded(self, guarantee: Guarantee) -> bool:
-        """Whether any limit on the attacker is proved; certainty is not what replaces it."""
+        """Return whether any limit on the attacker is proved; a rate of 1 is no limit."""
         return math.isfinite(self.guarantee_for(guarantee).loss(self.change).epsilon)
 
     def describe_answer(self, guarantee: Guarantee) -> str:
-        """How often the attacker is right, and the epsilon where it is not the card's own."""
+        """Return how often the attacker is right, and the epsilon if it is not the card's own."""
         if not self.is_bounded(guarantee):
             return format_sentence(cards.describe_attacker_limit(self.text, 1.0, proved=False))
         text = cards.describe_attacker_limit(self.text, self.success_rate(guarantee))
@@ -117,25 +123,31 @@ class AttackerQuestion(NamedTuple):
         )
 
     def guarantee_for(self, guarantee: Guarantee) -> Guarantee:
-        """The card for a person of so many ratings, where all of them are asked for at once."""
+        """Return the guarantee for a person with this many ratings, where all are in question."""
         return guarantee if self.rated is None else cap_guarantee(guarantee, self.rated)
 
 
 class QuestionSwitches(NamedTuple):
-    """The question of three switches."""
+    """The three switches that select a question."""
 
     scope: QuestionScope = QuestionScope.RATING
     relation: Relation = Relation.REPLACED
     position: AttackerPosition = AttackerPosition.READER
 
     def build_question(self, task: Task, rated: int | None = TYPICAL_RATINGS) -> AttackerQuestion:
-        """What is asked of every card alike.
+        """Build the question, which is the same for every guarantee.
 
-        rated: how many ratings the person gave, which counts where single ones are protected. A
-        click has no value: it is there or not, and only all clicks of a person may become others.
+        A click has no value: it is there or not, and only all clicks of a person together may be
+        replaced.
+
+        Args:
+            task: of the mechanisms.
+            rated: number of ratings of the person, which counts where single ratings are protected.
         """
-        clicks, removed = task is Task.RANKING, self.relation is Relation.REMOVED
-        name, yes = "click" if clicks else "rating", ("yes", "no")
+        clicks = task is Task.RANKING
+        removed = self.relation is Relation.REMOVED
+        name = "click" if clicks else "rating"
+        yes = ("yes", "no")
         if self.scope is QuestionScope.RATING:
             change = CELL if removed or clicks else RATING
             answers = ("high", "low") if change is RATING else yes
@@ -158,14 +170,19 @@ class QuestionSwitches(NamedTuple):
 def list_questions(
     guarantee: Guarantee, task: Task, rated: int
 ) -> tuple[AttackerQuestion, AttackerQuestion]:
-    """What may be asked of a person: something small, and everything.
+    """Return two questions about a person: one about something small, one about everything.
 
-    rated: how many ratings the person gave.
+    Args:
+        guarantee: the guarantee.
+        task: of the mechanism.
+        rated: number of ratings of the person.
     """
     if guarantee.change.per_user:
-        small, count = QuestionSwitches(QuestionScope.PERSON, Relation.REMOVED), None
+        small = QuestionSwitches(QuestionScope.PERSON, Relation.REMOVED)
+        count = None
     else:
-        small, count = QuestionSwitches(QuestionScope.RATING), rated
+        small = QuestionSwitches(QuestionScope.RATING)
+        count = rated
     return small.build_question(task, count), QuestionSwitches(QuestionScope.PERSON).build_question(
         task, count
     )
@@ -174,9 +191,15 @@ def list_questions(
 class TradePoint(NamedTuple):
     """A method at one epsilon.
 
-    success_rate: how often the attacker is right at most. certificate_rate: the same by epsilon and
-    delta of the certificate alone; claimed_rate: by those of the paper, None where it claims
-    nothing about this; delta: of the certificate.
+    Attributes:
+        epsilon: the setting.
+        value: the metric with its interval over seeds.
+        state: kind of limit on the attacker.
+        success_rate: how often the attacker is right at most.
+        certificate_rate: the same by epsilon and delta of the certificate alone.
+        claimed_rate: the same by epsilon and delta of the paper; None where it claims nothing about
+            this.
+        delta: of the certificate.
     """
 
     epsilon: float
@@ -189,8 +212,14 @@ class TradePoint(NamedTuple):
 
 
 class TradeLine(NamedTuple):
-    """A line of the trade. measured_point: what was measured of it; no proof can put it left of
-    `min_success_rate`."""
+    """A method in the chart of privacy and utility.
+
+    Attributes:
+        line: its curve.
+        points: one for each epsilon.
+        measured_point: what an audit measured, if anything.
+        min_success_rate: no proof can put the line left of this.
+    """
 
     line: Line
     points: tuple[TradePoint, ...]
@@ -198,12 +227,12 @@ class TradeLine(NamedTuple):
     min_success_rate: float = 0.5
 
     def point_at(self, epsilon: float) -> TradePoint:
-        """The bead at an epsilon, or at the nearest computed."""
+        """Return the point at an epsilon, or at the nearest computed one."""
         return min(self.points, key=lambda point: abs(math.log(point.epsilon / epsilon)))
 
 
 class TradeChart(NamedTuple):
-    """All lines under one question, and what they run between. private_baselines: private ones."""
+    """All lines under one question, with the baselines and references they run between."""
 
     position: AttackerPosition
     question: AttackerQuestion
@@ -213,13 +242,18 @@ class TradeChart(NamedTuple):
 
 
 def log_odds(success_rate: float) -> float:
-    """Where it stands on the axis: a coin at 0."""
+    """Return the log odds of a success rate, its position on the axis; a coin is at 0."""
     return math.log(success_rate / (1 - success_rate))
 
 
 def build_trade_chart(chart: CurveChart, task: Task, switches: QuestionSwitches) -> TradeChart:
-    """The lines of a picture under the question of three switches. Raises DpmcError."""
-    question, position = switches.build_question(task), switches.position
+    """Return the lines of a chart under the question of three switches.
+
+    Raises:
+        DpmcError: a mechanism cannot be restored from its stored settings.
+    """
+    question = switches.build_question(task)
+    position = switches.position
     trade_lines, baseline_lines = (
         tuple(_build_trade_line(line, question, position) for line in curve_lines)
         for curve_lines in (chart.lines, chart.private_baselines)
@@ -253,7 +287,8 @@ def _build_trade_point(
     question: AttackerQuestion,
     position: AttackerPosition,
 ) -> TradePoint:
-    proved, is_reader = guarantee.certified(question.change), position is AttackerPosition.READER
+    proved = guarantee.certified(question.change)
+    is_reader = position is AttackerPosition.READER
     if not is_reader and guarantee.trust is Trust.CURATOR:
         return TradePoint(epsilon, value, BoundState.RAW, 1.0, 1.0, None)
     # A recommender that sees shares is held off only while the third party does not side with it,
@@ -278,7 +313,7 @@ def _build_trade_point(
 
 
 def _claimed_success_rate(guarantee: Guarantee, question: AttackerQuestion) -> float | None:
-    """By the paper's epsilon and delta alone; None where it claims less than is asked about."""
+    """Return the rate by the paper's claim alone; None where it covers less than is asked."""
     steps = sensitivity_at({guarantee.change: 1.0}, question.change, guarantee.public)
     if guarantee.claimed is None or steps > 1:
         return None
@@ -288,11 +323,12 @@ def _claimed_success_rate(guarantee: Guarantee, question: AttackerQuestion) -> f
 def _measured_success_rate(
     line: Line, question: AttackerQuestion, build_guarantee: Callable[[float], Guarantee]
 ) -> tuple[MeasuredPoint, float] | tuple[()]:
-    """What an audit found, where what it changed is within what is asked about.
+    """Return what an audit found, where the change it made is within the question.
 
-    It stands where the method itself would with as much noise as the audit allows at most.
+    The rate is that of the method itself with the most noise that the audit allows.
     """
-    bound, point = find_default_measured_bound(line.mechanism), find_measured_point(line)
+    bound = find_default_measured_bound(line.mechanism)
+    point = find_measured_point(line)
     if bound is None or point is None:
         return ()
     public_facts = question.guarantee_for(build_guarantee(bound.epsilon)).public
@@ -315,15 +351,16 @@ LEGEND = (
 
 
 def format_success(point: TradePoint) -> str:
-    """'is right at most 55 % of the time', or why there is no number."""
+    """Return 'is right at most 55 % of the time', or why there is no number."""
     if point.state is not BoundState.BOUND:
         return str(point.state.value)
     return f"{cards.format_success_rate(point.success_rate)} of the time"
 
 
 def describe_trade(trade: TradeChart, epsilon: float) -> list[str]:
-    """The question, what it counts, and what each method lets an attacker know at an epsilon."""
-    question, metric = trade.question, trade.chart.metric
+    """Return the question, what it counts, and how much each method reveals at an epsilon."""
+    question = trade.question
+    metric = trade.chart.metric
     counts = f"{question.change.protects}: {question.change.relation}"
     ratings_note = f"; of a person {question.rated} ratings are counted" if question.rated else ""
     text_lines = [
@@ -346,7 +383,7 @@ def describe_trade(trade: TradeChart, epsilon: float) -> list[str]:
 
 
 def describe_trade_chart(trade: TradeChart, epsilon: float) -> str:
-    """The chart as text."""
+    """Describe the chart in words."""
     metric = trade.chart.metric
     levels = [
         f"{name}: {metric.format_value(interval.mean)}"
@@ -363,7 +400,7 @@ def describe_trade_chart(trade: TradeChart, epsilon: float) -> str:
 
 
 def tabulate_trade(trade: TradeChart) -> Table:
-    """Every bead of every line."""
+    """Return every point of every line as columns."""
     rows = (
         (
             trade_line.line.label,
@@ -389,11 +426,14 @@ def tabulate_trade(trade: TradeChart) -> Table:
 
 
 def build_guessing_game(guarantee: Guarantee, question: AttackerQuestion) -> dict[str, Any] | None:
-    """What an attacker sees in each of the two worlds of a question, to be played in a browser.
+    """Return what an attacker sees under each answer to a question, for a game in a browser.
 
-    {"symbols": names, "no": chances, "yes": chances}, or {"shift": of a number whose noise has the
-    scale 1, "law": "gaussian" or "laplace"}. None where nothing is proved, so nothing is a fair
-    game. The releases are those of the card; a number is the one that tells most.
+    The releases are those of the guarantee; a number stands for the most informative view.
+
+    Returns:
+        {"symbols": names, "no": chances, "yes": chances}, or {"shift": shift of a number with noise
+        of scale 1, "law": "gaussian" or "laplace"}. None where nothing is proved, since there is no
+        fair game then.
     """
     if question.rated is not None or not 0.5 <= question.success_rate(guarantee) < 1:
         return None

@@ -1,4 +1,4 @@
-"""A run round by round, and pictures of what it learned: evaluation only, never private."""
+"""Record a run round by round, and show what it learned: for evaluation only, never private."""
 
 from __future__ import annotations
 
@@ -36,14 +36,19 @@ _MAX_RELEASE_SIZE = 5_000_000  # numbers of a release that is looked at while it
 
 
 class ErrorCdf(NamedTuple):
-    """Share of held-out ratings with an error of at most x."""
+    """Share of held-out ratings with an error of at most x.
+
+    Attributes:
+        error: array of shape (n_points,), increasing errors.
+        share: array of shape (n_points,).
+    """
 
     error: Floats
     share: Floats
 
 
 class TopItem(NamedTuple):
-    """One recommended item: index, title and score."""
+    """One recommended item, with its index, title and score."""
 
     item: int
     title: str
@@ -51,12 +56,17 @@ class TopItem(NamedTuple):
 
 
 def find_link(mechanism: Mechanism) -> Link:
-    """How a binary mechanism's score becomes the chance of +1; logistic where it does not say."""
+    """Return how a binary mechanism turns scores into chances of +1 (default: logistic)."""
     return getattr(mechanism, "link", LOGISTIC)
 
 
 def compute_errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> Floats:
-    """|prediction - truth| per held-out rating: rating points, or for BINARY |P(+1) - 1{Y=+1}|."""
+    """Compute the absolute error of each held-out rating.
+
+    Returns:
+        Array of shape (n_ratings,): |prediction - truth| in rating points, or for BINARY |P(+1) -
+        1{Y=+1}|.
+    """
     if task is Task.BINARY:
         return np.abs(link.probability(model.predict(test.users, test.items)) - (test.values > 0))
     clipped = np.clip(model.predict(test.users, test.items), test.public.low, test.public.high)
@@ -64,13 +74,13 @@ def compute_errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTI
 
 
 def compute_error_cdf(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> ErrorCdf:
-    """The error CDF on a grid over all possible errors."""
+    """Compute the error CDF on a grid over all possible errors."""
     grid = np.linspace(0.0, 1.0 if task is Task.BINARY else test.public.width, 101)
     return ErrorCdf(grid, error_cdf(compute_errors(model, task, test, link), grid))
 
 
 def list_top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
-    """The ten highest-scored items a user has not rated in training (ties: the lower index)."""
+    """Return the ten highest-scored items not rated in training; ties take the lower index."""
     ranked = zip(*toplists.rank_items(model, train, user, _N_TOP_ITEMS), strict=True)
     return tuple(
         TopItem(int(i), format_item_title(train, int(i)), float(score)) for i, score in ranked
@@ -78,7 +88,7 @@ def list_top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ..
 
 
 def describe_error_cdf(private: ErrorCdf, nonprivate: ErrorCdf | None) -> str:
-    """The error CDF as text."""
+    """Describe the error CDF in words."""
     text = f"Half of the held-out ratings have an error of at most {_median_error(private):.2g}"
     return text + (f", without privacy {_median_error(nonprivate):.2g}." if nonprivate else ".")
 
@@ -88,12 +98,14 @@ def _median_error(view: ErrorCdf) -> float:
 
 
 class MatrixCorner(NamedTuple):
-    """A few users and items of a problem: what a picture of the matrix has room for.
+    """A few users and items of a problem, as many as a picture of the matrix has room for.
 
-    users, items: indices. The users are spread evenly from the busiest to the one with the fewest
-    ratings, the items are the most rated ones. person_label: the person in the middle, in words.
-    rated: users x items, each training rating as its place in the range (0 lowest, 1 highest; 1 for
-    a click), NaN where there is none.
+    Attributes:
+        users: indices, spread evenly from the busiest user to the one with the fewest ratings.
+        items: indices of the most rated items.
+        person_label: the person in the middle row, in words.
+        rated: array of shape (len(users), len(items)), each training rating as its position in the
+            range (0 lowest, 1 highest; 1 for a click), NaN where there is none.
     """
 
     users: Ints
@@ -103,20 +115,24 @@ class MatrixCorner(NamedTuple):
 
     @property
     def middle(self) -> int:
-        """The row of the person with the median number of ratings."""
+        """Return the row of the person with the median number of ratings."""
         return len(self.users) // 2
 
     @property
     def person(self) -> int:
-        """The index of the person in the middle row, whose list is shown."""
+        """Return the index of the person in the middle row, whose list is displayed."""
         return int(self.users[self.middle])
 
 
 class RecordedRound(NamedTuple):
-    """One round: predictions for the corner as places in the range, the headline metric (None
-    where it was not measured) and the list of the person in the middle.
+    """One round of a recording.
 
-    For RANKING a prediction is the title's place in the user's order of the corner's titles.
+    Attributes:
+        round: its number.
+        predicted: array of the corner's shape, predictions as positions in the range. For RANKING a
+            prediction is the item's position in the user's order of the corner's items.
+        metric: the headline metric, or None where it was not measured.
+        top: list of the person in the middle row.
     """
 
     round: int
@@ -127,12 +143,26 @@ class RecordedRound(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunRecording:
-    """A run to watch, of at most FRAMES rounds, evenly thinned; it holds no ratings but the corner.
+    """A run to watch, of at most MAX_FRAMES rounds, evenly thinned.
 
-    id: of the run; mechanism: its id. axis: what the metric is drawn on from the first round to the
-    last. baseline, reference: of the guess and without privacy, once they are known; baseline_name,
-    best: what these are. total: announced rounds. released: of the corner, where something per
-    rating is released, as `Corner.rated`, and its query.
+    It holds no ratings but those of the corner.
+
+    Attributes:
+        id: of the run.
+        mechanism: id of the mechanism.
+        task: of the mechanism.
+        corner: the users and items that are displayed.
+        metric: the headline metric.
+        axis: range in which the metric is drawn from the first round to the last.
+        total: number of announced rounds.
+        baseline: metric of the baseline, once it is known.
+        baseline_name: what the baseline is, in words.
+        reference: metric of the nonprivate reference, once it is known.
+        best: what the reference is, in words.
+        released: array of the corner's shape, the released ratings, where something is released per
+            rating.
+        query: of that release.
+        frames: the recorded rounds.
     """
 
     id: str
@@ -152,7 +182,7 @@ class RunRecording:
 
 
 class RunRecorder:
-    """Makes a film of a run while it trains."""
+    """Records a run while it trains."""
 
     def __init__(
         self,
@@ -165,7 +195,9 @@ class RunRecorder:
         data: str = "",
         baseline_id: str = "",
     ) -> None:
-        self._mechanism, self._problem, self._every = mechanism, problem, 1
+        self._mechanism = mechanism
+        self._problem = problem
+        self._every = 1
         metric = choose_headline_metric(mechanism.task).in_units_of(problem.train.public)
         self.recording = RunRecording(
             id=id,
@@ -188,15 +220,16 @@ class RunRecorder:
             self.update_recording(released=np.full(self.recording.corner.rated.shape, np.nan))
 
     def needs_round(self, step: Step) -> bool:
-        """Whether this round will be in the film."""
+        """Return whether this round will be in the recording."""
         first = not self.recording.frames
         return step.model is not None and (
             first or step.final or step.index == step.total or step.index % self._every == 0
         )
 
     def add_round(self, round: int, model: Model, metric: float | None) -> None:
-        """Add a round; one that is there already is replaced."""
-        recording, train = self.recording, self._problem.train
+        """Add a round, replacing one with the same number."""
+        recording = self.recording
+        train = self._problem.train
         predictions = predict_corner(self._mechanism, model, recording.corner, train.public)
         top = list_top_items(model, train, recording.corner.person)
         if not recording.query:  # whatever was released, it was not the ratings
@@ -209,7 +242,7 @@ class RunRecorder:
         self.update_recording(frames=tuple(frames))
 
     def add_publications(self, publications: Iterable[Publication]) -> None:
-        """Keep what the first release per rating says of the corner."""
+        """Keep what the first release per rating says about the corner."""
         if self.recording.query:
             return
         for publication in publications:
@@ -221,16 +254,16 @@ class RunRecorder:
                 return
 
     def update_recording(self, **values: Any) -> None:
-        """Add what is known of the whole run: total, reference."""
+        """Set fields that describe the whole run, such as total and reference."""
         self.recording = dataclasses.replace(self.recording, **values)
 
 
 def choose_metric_axis(
     metric: Metric, baseline: float | None, reference: float | None
 ) -> tuple[float, float]:
-    """A range that holds the way from the floor to the reference, and room for what is worse.
+    """Return a range from the baseline to the reference, with room for worse values.
 
-    Where one of them is not known, the metric's own limit stands for it.
+    Where one of them is not known, the limit of the metric stands for it.
     """
     best, worst = (0.0, 1.0) if metric.lower_is_better else (1.0, 0.0)
     start = worst if baseline is None else baseline
@@ -238,12 +271,13 @@ def choose_metric_axis(
     ends = sorted((start, end))
     gap = max(ends[1] - ends[0], 0.05 * max(map(abs, ends)), 1e-3)
     margin_below, margin_above = (0.15, 0.5) if metric.lower_is_better else (0.5, 0.15)
-    low, high = ends[0] - margin_below * gap, ends[1] + margin_above * gap
+    low = ends[0] - margin_below * gap
+    high = ends[1] + margin_above * gap
     return max(0.0, low), high if metric.lower_is_better else min(1.0, high)
 
 
 def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
-    """Which users and items are shown; held-out ratings count too, so no split changes them."""
+    """Select the displayed users and items from all ratings, so that no split changes them."""
     train = problem.train
     by_user, by_item = map(np.add, count_ratings(train), count_ratings(problem.test))
     active_users = rank_by_count(by_user, int(np.count_nonzero(by_user)))
@@ -252,7 +286,8 @@ def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
         .round()
         .astype(np.int64)
     )
-    users, items = active_users[positions], rank_by_count(by_item, CORNER_SIZE)
+    users = active_users[positions]
+    items = rank_by_count(by_item, CORNER_SIZE)
     scaled_values = (train.values - train.public.low) / train.public.width
     rated = extract_block(
         np.ones_like(scaled_values) if task is Task.RANKING else scaled_values, train, users, items
@@ -271,7 +306,7 @@ def select_corner(task: Task, problem: Problem, data: str = "") -> MatrixCorner:
 def predict_corner(
     mechanism: Mechanism, model: Model, corner: MatrixCorner, public: PublicFacts
 ) -> Floats:
-    """What a model says of the corner, 0..1: see `RecordedRound`; chances of +1 for BINARY."""
+    """Return predictions for the corner in 0..1, see `RecordedRound`; for BINARY chances of +1."""
     scores = model.predict(corner.users[:, None], corner.items[None, :])
     if mechanism.task is Task.BINARY:
         return np.asarray(find_link(mechanism).probability(scores))
@@ -284,10 +319,10 @@ def predict_corner(
 def extract_released_corner(
     publication: Publication, corner: MatrixCorner, train: Ratings
 ) -> Floats | None:
-    """A publication in the corner, in the units of its ratings; None where it is not of ratings.
+    """Return a publication's corner in the units of its ratings; None where it holds no ratings.
 
-    Methods write a rating in many ways (0 and 1, a symbol, scaled to -1..1). Whatever went in as a
-    straight function of the rating comes out on the same scale.
+    Methods represent a rating in many ways (0 and 1, a symbol, scaled to -1..1). Whatever was a
+    linear function of the rating before noise is returned on the scale of the ratings.
     """
     before, after = (
         extract_block(values, train, corner.users, corner.items)
@@ -296,7 +331,8 @@ def extract_released_corner(
     if before is None or after is None:
         return None
     is_known = ~np.isnan(before) & ~np.isnan(corner.rated)
-    x, y = before[is_known], corner.rated[is_known]
+    x = before[is_known]
+    y = corner.rated[is_known]
     if not len(x) or (np.ptp(x) == 0) != (np.ptp(y) == 0):
         return None
     slope = 1.0 if np.ptp(x) == 0 else float(np.polyfit(x, y, 1)[0])
@@ -307,7 +343,7 @@ def extract_released_corner(
 
 
 def describe_recording(recording: RunRecording) -> str:
-    """The film's curve as text."""
+    """Describe the curve of the recording in words."""
     metric = recording.metric
     measured = [
         (frame.round, frame.metric) for frame in recording.frames if frame.metric is not None
@@ -330,7 +366,7 @@ def describe_recording(recording: RunRecording) -> str:
 
 
 def tabulate_recording(recording: RunRecording) -> Table:
-    """The film's rounds as columns: the metric, and what leads the list of the middle person."""
+    """Return the recorded rounds as columns: the metric and the first item of the list."""
     text = recording.metric.format_value
     return build_table(
         ("round", recording.metric.label, "first in the list"),

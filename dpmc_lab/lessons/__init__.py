@@ -1,13 +1,13 @@
-"""Lessons on epsilon: predict, move, see, and one sentence to take home.
+"""Teach epsilon in lessons: predict, move, observe, and one sentence to take home.
 
-A lesson is one TOML file here: its words, its slides, and which of its numbers a picture shows
-where. Every number is computed when it is asked for by its name in numbers.py: a page and a
-worksheet draw from the same slides, so text and chart cannot disagree.
+A lesson is one TOML file in this folder, with its texts, its slides, and the numbers that its
+pictures show. A number is computed when a text or picture refers to its name in numbers.py. A page
+and a worksheet use the same slides, so text and chart cannot disagree.
 
-In a text, {name} is a number or what is moved, at its start where nothing has been, or what belongs
-to it, as in {poll.reports};
-{name:FORM} writes it by one of FORMS or by Python's own; {name:none|one|more} takes the text that
-the number counts to; {phrase} is a text of [phrases], or one of several by what `by` names.
+In a text, {name} is a number or the value of a control (at its start where nothing was moved), or
+an attribute, as in {poll.reports}. {name:FORM} formats it by one of FORMS or by Python's own;
+{name:none|one|more} selects a text by the number. {phrase} is a text of [phrases], or one of
+several selected by the value that `by` names.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Table = Mapping[str, Any]
 
 
 def format_odds(share: float) -> str:
-    """For and against, the smaller one as one."""
+    """Return the odds for and against, with the smaller as one."""
     ratio = share / (1 - share)
     return f"{ratio:,.3g} : 1" if ratio >= 1 else f"1 : {1 / ratio:,.3g}"
 
@@ -63,6 +63,7 @@ FORMS: Mapping[str, Callable[[float], str]] = {
 
 class _TextFormatter(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
+        """Format a value by one of FORMS, or select one of several texts by it."""
         if "|" in format_spec:
             texts = format_spec.split("|")
             return texts[min(int(value), len(texts) - 1)]
@@ -70,17 +71,16 @@ class _TextFormatter(Formatter):
         return form(value) if form else str(super().format_field(value, format_spec))
 
 
-def _fill_text(text: str, *values: Any, current_values: Table = MappingProxyType({})) -> str:
-    return _TextFormatter().vformat(text, values, current_values)
+_FORMATTER = _TextFormatter()
+
+
+def _fill_text(text: str, current_values: Table) -> str:
+    return _FORMATTER.vformat(text, (), current_values)
 
 
 def _resolve_value(value: Any, current_values: Table) -> Any:
-    """A number as it is written, or by its name."""
-    return (
-        _TextFormatter().get_field(value, (), current_values)[0]
-        if isinstance(value, str)
-        else value
-    )
+    """Return a number as it is, or look it up by its name."""
+    return _FORMATTER.get_field(value, (), current_values)[0] if isinstance(value, str) else value
 
 
 @cache
@@ -89,7 +89,7 @@ def _parameter_names(name: str) -> tuple[str, ...]:
 
 
 class LessonValues(dict[str, Any]):
-    """What a text may name: what is moved, phrases, and numbers, which are computed when asked."""
+    """Values that a text may name: controls, phrases, and numbers that are computed on demand."""
 
     def __init__(
         self, control_values: ControlValues, phrases: Table = MappingProxyType({})
@@ -100,8 +100,9 @@ class LessonValues(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if phrase := self._phrases.get(name):
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
-            return _fill_text(text, current_values=self)
-        number, parameters = NUMBERS[name], _parameter_names(name)
+            return _fill_text(text, self)
+        number = NUMBERS[name]
+        parameters = _parameter_names(name)
         self[name] = number(
             **{
                 parameter: self[parameter]
@@ -114,9 +115,19 @@ class LessonValues(dict[str, Any]):
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """What one moves: one of `values` in their order, on a slider; one of `options` by name, what
-    the address says -> what people read; with neither a button, which counts how often it was
-    pressed: the seed of a simulation. ends: words beneath the ends of a slider."""
+    """What the reader moves: a slider over `values`, a choice of `options`, or a button.
+
+    A button counts how often it was pressed, which is the seed of a simulation.
+
+    Attributes:
+        key: its name in the address.
+        label: its name on the screen.
+        start: its first value.
+        values: values of a slider, in order.
+        options: labels by the value in the address.
+        form: format of a value.
+        ends: labels beneath the ends of a slider.
+    """
 
     key: str
     label: str
@@ -127,8 +138,8 @@ class Control:
     ends: tuple[str, str] = ("", "")
 
     def format_value(self, value: Any) -> str:
-        """A value as people read it."""
-        return self.options[value] if self.options else _fill_text(self.form, value)
+        """Return a value as people read it."""
+        return self.options[value] if self.options else _FORMATTER.format(self.form, value)
 
 
 _CONTROLS: Mapping[str, Table] = {
@@ -143,9 +154,12 @@ _CONTROLS: Mapping[str, Table] = {
 
 
 class Reveal(NamedTuple):
-    """What comes out: sentences, of which the first is the finding, and a picture of it.
+    """What a slide reveals: sentences, the first of which is the finding, and a picture.
 
-    note: what the picture is a picture of, where it needs saying ("Simulated: ...").
+    Attributes:
+        sentences: the sentences.
+        picture: the picture, if any.
+        note: what the picture shows, where this needs saying ("Simulated: ...").
     """
 
     sentences: tuple[str, ...]
@@ -155,7 +169,14 @@ class Reveal(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SlideTemplate:
-    """What a slide shows, as it is written. of: the function of a room's numbers."""
+    """What a slide reveals, before numbers are filled in.
+
+    Attributes:
+        says: the sentences.
+        picture: specification of the picture.
+        note: what the picture shows.
+        of: name of the function that computes the numbers from a room.
+    """
 
     says: tuple[str, ...]
     picture: Table = field(default_factory=dict)
@@ -163,7 +184,7 @@ class SlideTemplate:
     of: str = ""
 
     def __call__(self, view: View) -> Reveal | None:
-        """By a room that is open, where it has something to say."""
+        """Return what a room's numbers reveal; None where it has none."""
         values = getattr(numbers, self.of)(view)
         return None if values is None else self.build_reveal(LessonValues(values))
 
@@ -173,14 +194,18 @@ class SlideTemplate:
         control: Control | None = None,
         stop_values: tuple[Table, ...] = (),
     ) -> Reveal:
-        """By numbers. stop_values: the same ones at every stop of the control `control`."""
-        sentences = tuple(
-            _fill_text(template, current_values=current_values) for template in self.says
-        )
+        """Fill in numbers.
+
+        Args:
+            current_values: the numbers.
+            control: the control over whose values a curve is drawn.
+            stop_values: the numbers at every value of that control.
+        """
+        sentences = tuple(_fill_text(template, current_values) for template in self.says)
         return Reveal(
             sentences,
             self._build_picture(current_values, control, stop_values),
-            _fill_text(self.note, current_values=current_values),
+            _fill_text(self.note, current_values),
         )
 
     def _build_picture(
@@ -191,7 +216,7 @@ class SlideTemplate:
 
         def fill_keys(texts: str) -> dict[str, Any]:
             return {
-                _fill_text(text, current_values=current_values): content
+                _fill_text(text, current_values): content
                 for text, content in spec.get(texts, {}).items()
             }
 
@@ -202,10 +227,7 @@ class SlideTemplate:
                     for text, row in fill_keys("shares").items()
                 }
                 return OutcomeBars(
-                    tuple(
-                        _fill_text(entry, current_values=current_values)
-                        for entry in spec["outcomes"]
-                    ),
+                    tuple(_fill_text(entry, current_values) for entry in spec["outcomes"]),
                     shares,
                 )
             case "dots":
@@ -218,7 +240,8 @@ class SlideTemplate:
                 }
                 return IntervalPlot(rows, _resolve_value(spec.get("truth"), current_values))
             case "bend" if control is not None:
-                form, high = spec.get("form", "{:hundred}"), spec.get("high")
+                form = spec.get("form", "{:hundred}")
+                high = spec.get("high")
                 return CurvePlot(
                     spec.get("across", control.label),
                     tuple(map(control.format_value, control.values)),
@@ -227,8 +250,8 @@ class SlideTemplate:
                         for text, k in fill_keys("lines").items()
                     },
                     control.values.index(current_values[control.key]),
-                    _fill_text(spec["up"], current_values=current_values),
-                    lambda value: _fill_text(form, value),
+                    _fill_text(spec["up"], current_values),
+                    lambda value: _FORMATTER.format(form, value),
                     scale(_resolve_value(spec.get("low", 0.0), current_values)),
                     high if high is None else scale(_resolve_value(high, current_values)),
                     {
@@ -245,9 +268,15 @@ class SlideTemplate:
 
 @dataclass(frozen=True, kw_only=True)
 class Predict:
-    """A question before anything is shown. right: number of the right option; None where there is
-    none to be had, as in a question of what one wants. numbers: in place of options, of which the
-    first is right; they stand in their order, written by `form`."""
+    """A question before anything is revealed.
+
+    Attributes:
+        question: the text.
+        options: the answers.
+        right: index of the right option; None where there is none, as in a question about wishes.
+        numbers: names of numbers in place of options, of which the first is right; they are sorted.
+        form: format of these numbers.
+    """
 
     question: str
     options: tuple[str, ...] = ()
@@ -256,19 +285,17 @@ class Predict:
     form: str = "{:g}"
 
     def with_numbers(self, current_values: Table) -> Predict:
-        """The question with its numbers."""
+        """Return the question with its numbers filled in."""
         resolved = [_resolve_value(entry, current_values) for entry in self.numbers]
-        options, right = (
-            [_fill_text(entry, current_values=current_values) for entry in self.options],
-            self.right,
-        )
+        options = [_fill_text(entry, current_values) for entry in self.options]
+        right = self.right
         if resolved:
             options = list(
-                dict.fromkeys(_fill_text(self.form, entry) for entry in sorted(resolved))
+                dict.fromkeys(_FORMATTER.format(self.form, entry) for entry in sorted(resolved))
             )
-            right = options.index(_fill_text(self.form, resolved[0]))
+            right = options.index(_FORMATTER.format(self.form, resolved[0]))
         return Predict(
-            question=_fill_text(self.question, current_values=current_values),
+            question=_fill_text(self.question, current_values),
             options=tuple(options),
             right=right,
         )
@@ -276,7 +303,13 @@ class Predict:
 
 @dataclass(frozen=True, kw_only=True)
 class Elsewhere:
-    """A page of the app in a state. page: its file's name; query: what its address says."""
+    """A link to a page of the app in a certain state.
+
+    Attributes:
+        words: text of the link.
+        page: name of the page's file.
+        query: parameters of its address.
+    """
 
     words: str
     page: str
@@ -285,11 +318,20 @@ class Elsewhere:
 
 @dataclass(frozen=True, kw_only=True)
 class Slide:
-    """One step of a lesson. key: its name in the address.
+    """One step of a lesson.
 
-    move: what one moves; shows: what comes out. teacher: a line for the teacher, never projected.
-    in_class: the same by a room that is open. after: where the app shows the same. given: numbers
-    of this slide alone. phrases: of the lesson.
+    Attributes:
+        key: its name in the address.
+        title: its heading.
+        said: the text.
+        teacher: a line for the teacher, which is never projected.
+        shows: what it reveals.
+        predict: the question before, if any.
+        move: the controls.
+        in_class: what it reveals from an open room, if anything.
+        after: where the app shows the same.
+        given: numbers of this slide alone.
+        phrases: of the lesson.
     """
 
     key: str
@@ -306,11 +348,11 @@ class Slide:
 
     @property
     def start(self) -> dict[str, Any]:
-        """What is moved, before anything has been."""
+        """Return the first value of each control."""
         return {control.key: control.start for control in self.move}
 
     def compute_values(self, control_values: ControlValues) -> LessonValues:
-        """What the texts may name."""
+        """Return the values that the texts may name."""
         names = {
             f"{control.key}_name": control.format_value(control_values[control.key])
             for control in self.move
@@ -319,7 +361,7 @@ class Slide:
         return LessonValues({**self.given, **control_values, **names}, self.phrases)
 
     def reveal(self, control_values: ControlValues) -> Reveal:
-        """What comes out, by what is moved."""
+        """Return what the slide reveals for the values of its controls."""
         control_key = self.shows.picture.get("over", "epsilon")
         stop_control = next((control for control in self.move if control.key == control_key), None)
         stops = (
@@ -333,26 +375,36 @@ class Slide:
         )
 
     def at_start(self) -> Slide:
-        """The slide with its numbers at the start."""
-        current_values, after = self.compute_values(self.start), self.after
+        """Return the slide with its texts filled in for the first values."""
+        current_values = self.compute_values(self.start)
+        after = self.after
         return replace(
             self,
-            said=_fill_text(self.said, current_values=current_values),
-            teacher=_fill_text(self.teacher, current_values=current_values),
+            said=_fill_text(self.said, current_values),
+            teacher=_fill_text(self.teacher, current_values),
             predict=self.predict and self.predict.with_numbers(current_values),
             after=after
             and replace(
                 after,
-                query={
-                    k: _fill_text(v, current_values=current_values) for k, v in after.query.items()
-                },
+                query={k: _fill_text(v, current_values) for k, v in after.query.items()},
             ),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """Slides, and one sentence to take home. minutes: to go through it alone."""
+    """Slides, and one sentence to take home.
+
+    Attributes:
+        id: name of its file.
+        number: its position.
+        title: its heading.
+        minutes: how long a person takes alone.
+        take_home: the sentence.
+        controls: controls that its slides may use, by name.
+        phrases: texts that other texts may name.
+        written: the slides as in the file.
+    """
 
     id: str
     number: int
@@ -365,20 +417,23 @@ class Lesson:
 
     @cached_property
     def slides(self) -> tuple[Slide, ...]:
+        """Return the slides with their texts filled in."""
         return tuple(map(self._build_slide, self.written))
 
     def get_slide(self, key: str) -> Slide:
-        """Raises KeyError."""
+        """Return the slide with this key.
+
+        Raises:
+            KeyError: there is no such slide.
+        """
         return {slide.key: slide for slide in self.slides}[key]
 
     def _build_slide(self, table: Table) -> Slide:
         control_tables = {**_CONTROLS, **self.controls}
         move = []
         for move_table in table["move"]:
-            name, overrides = (
-                move_table["control"],
-                {k: v for k, v in move_table.items() if k != "control"},
-            )
+            name = move_table["control"]
+            overrides = {k: v for k, v in move_table.items() if k != "control"}
             first_option = next(iter(control_tables[name].get("options", [0])))
             move.append({"key": name, "start": first_option, **control_tables[name], **overrides})
         slide_table = {**table, "move": move, "phrases": self.phrases}

@@ -1,6 +1,7 @@
-"""The lessons without the app: worksheet, answer key and plans to print, and a page to click on.
+"""Render the lessons without the app: files to print, and an interactive page.
 
-HTML from the lessons' own texts and numbers, which fetches nothing. What is printed does not run.
+All of it is HTML from the lessons' own texts and numbers, and loads nothing. Printed files have no
+scripts.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ ul.options li::before { content: ""; display: inline-block; width: .8em; height:
 
 
 def render_worksheet() -> str:
-    """Every question with room to write, and no answer."""
+    """Render every question with space to write, and no answer."""
     sections = ['<div class="name"><span>Name</span><span>Date</span></div>']
     for lesson in LESSONS.values():
         sections += [_lesson_heading(lesson), *map(_render_question, lesson.slides)]
@@ -83,7 +84,7 @@ def _render_question(slide: Slide) -> str:
 
 
 def render_answer_key() -> str:
-    """The right options, what is revealed before anything is moved, and the teacher's lines."""
+    """Render the right options, what slides reveal at first, and the teacher's lines."""
     blocks = [
         text.render_paragraphs(
             "Text and pictures are those before anything has been moved. Where a button throws,"
@@ -103,7 +104,8 @@ def render_answer_key() -> str:
 
 
 def _render_answer(slide: Slide) -> str:
-    blocks, question = [f"<h3>{escape(slide.title)}</h3>"], slide.predict
+    blocks = [f"<h3>{escape(slide.title)}</h3>"]
+    question = slide.predict
     if question is not None:
         right = "there is no right answer; a reason counts."
         right = right if question.right is None else question.options[question.right]
@@ -120,10 +122,15 @@ def _render_answer(slide: Slide) -> str:
 
 @dataclass(frozen=True)
 class PlanPart:
-    """A part of a plan: something done on the page Class in so many minutes, or a lesson.
+    """A part of a plan: an activity on the page Class, or a lesson.
 
-    keys: of its slides; all of them where none is named. teacher, all: what the teacher does, and
-    the class.
+    Attributes:
+        step: name of an activity.
+        lesson: id of a lesson.
+        keys: keys of its slides (default: all).
+        minutes: duration of an activity.
+        teacher: what the teacher does.
+        all: what the class does.
     """
 
     step: str = ""
@@ -135,12 +142,13 @@ class PlanPart:
 
     @property
     def slides(self) -> list[Slide]:
+        """Return the slides of the part."""
         slides = LESSONS[self.lesson].slides if self.lesson else ()
         return [slide for slide in slides if not self.keys or slide.key in self.keys]
 
     @property
     def solo_minutes(self) -> float:
-        """Minutes that the slides take somebody alone."""
+        """Return how many minutes the slides take a person alone."""
         lesson = LESSONS.get(self.lesson)
         return lesson.minutes * len(self.slides) / len(lesson.slides) if lesson else 0.0
 
@@ -166,7 +174,7 @@ HOURS = tuple(_PLANS)
 
 
 def render_plan(minutes: int) -> str:
-    """What the teacher and the class do, minute by minute."""
+    """Render what the teacher and the class do, minute by minute."""
     plan_slides = [slide for plan_part in _PLANS[minutes] for slide in plan_part.slides]
     left_lessons = []
     for lesson in LESSONS.values():
@@ -192,8 +200,14 @@ def render_plan(minutes: int) -> str:
 
 
 class Turn(NamedTuple):
-    """A row of a plan, in minutes from its start. teacher, all: what the teacher does, and the
-    class."""
+    """A row of a plan.
+
+    Attributes:
+        start, end: minutes from the start of the plan.
+        step: name of the activity or the lesson.
+        teacher: what the teacher does.
+        all: what the class does.
+    """
 
     start: int
     end: int
@@ -203,15 +217,23 @@ class Turn(NamedTuple):
 
 
 def schedule_turns(minutes: int) -> Iterator[Turn]:
-    """A plan row by row, the last one ending after so many minutes; what is done on the page Class
-    takes its time, and slides share the rest by how long their lessons are. Raises KeyError."""
+    """Yield the rows of a plan that takes this many minutes.
+
+    Activities on the page Class take their own time; lessons share the remaining time in proportion
+    to their length.
+
+    Raises:
+        KeyError: there is no such plan.
+    """
     plan_parts = _PLANS[minutes]
     spent = sum(plan_part.minutes for plan_part in plan_parts)
     pace = (minutes - spent) / sum(plan_part.solo_minutes for plan_part in plan_parts)
     end, elapsed, locked = 0, 0.0, False
     for plan_part in plan_parts:
-        start, elapsed = end, elapsed + plan_part.minutes + pace * plan_part.solo_minutes
-        end, locked = round(elapsed), locked or plan_part.step == "Lock"
+        start = end
+        elapsed = elapsed + plan_part.minutes + pace * plan_part.solo_minutes
+        end = round(elapsed)
+        locked = locked or plan_part.step == "Lock"
         if not plan_part.lesson:
             yield Turn(start, end, plan_part.step, plan_part.teacher, plan_part.all)
             continue
@@ -239,8 +261,11 @@ _HTML_BOUNDARIES = re.compile(r"(?<=>)(?=<(?:div|i class=.yes))")
 
 @cache
 def render_lessons_page() -> str:
-    """All lessons as one page that needs no server: by the same slides, whatever their controls can
-    reveal. Each text, and each piece of a picture, is in it once."""
+    """Render all lessons as one page that needs no server.
+
+    It has everything that the controls of the same slides can reveal. Each text, and each piece of
+    a picture, is stored once.
+    """
     index_by_text: dict[Any, int] = {}
 
     def store_once(element: Any) -> int:
@@ -304,7 +329,12 @@ def render_lessons_page() -> str:
 
 
 class Sheet(NamedTuple):
-    """A file. title: on a button."""
+    """A file to write.
+
+    Attributes:
+        title: text of its button.
+        render: returns its HTML.
+    """
 
     title: str
     render: Callable[[], str]

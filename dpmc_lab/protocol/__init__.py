@@ -1,6 +1,7 @@
-"""Learning without a trusted recommender: parties, the messages between them, and attacks.
+"""Learn without a trusted recommender: parties, the messages between them, and attacks.
 
-What travels between parties: messages and their transcript, a wire, numbers in fixed point.
+This module has what parties exchange: messages and their transcript, a wire, and fixed-point
+numbers.
 """
 
 from __future__ import annotations
@@ -15,34 +16,42 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.arrays import Floats, Ints, Rng, Uint64s
 from dpmc_core.errors import InvalidSetting, check_number
 
-RECOMMENDER, THIRD_PARTY, USERS = "recommender", "third party", "users"
+RECOMMENDER = "recommender"
+THIRD_PARTY = "third party"
+USERS = "users"
 WORD_BYTES = 8  # bytes of a number: a float, a count or an integer mod P
 HEADER_BYTES = 8  # bytes that say which item and which round a message on a wire is about
 
 
 class Traffic(NamedTuple):
-    """A number of messages and their bytes together."""
+    """A number of messages and their total size in bytes."""
 
     messages: int
     bytes: int
 
     @classmethod
     def from_messages(cls, messages: int, n_words: int) -> Traffic:
-        """Messages of so many numbers each."""
+        """Return the traffic of messages with `n_words` numbers each."""
         return cls(messages, messages * (HEADER_BYTES + WORD_BYTES * n_words))
 
     @classmethod
     def total(cls, traffic: Iterable[Traffic]) -> Traffic:
-        """All parts together."""
+        """Return the sum of several amounts of traffic."""
         traffic = list(traffic)
         return cls(sum(t.messages for t in traffic), sum(t.bytes for t in traffic))
 
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """One message; bytes is its size on the wire, summary its content in words.
+    """One message.
 
-    payload: the content itself, by name. round: 0 for the set-up.
+    Attributes:
+        sender, receiver: names of the parties.
+        kind: of the message.
+        bytes: its size on the wire.
+        summary: its content in words.
+        round: 0 for the set-up.
+        payload: its content by name.
     """
 
     sender: str
@@ -54,15 +63,15 @@ class Message:
     payload: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """The message as plain JSON values, its content in words."""
+        """Return the message as plain JSON values, with its content in words."""
         names = ("round", "sender", "receiver", "kind", "bytes")
         return {name: getattr(self, name) for name in names} | {"payload": self.summary}
 
 
 class Transcript(list[Message]):
-    """Every message counted by kind, the kept ones in order: something to step through.
+    """The watched messages in order, with the traffic of all messages by kind.
 
-    A run of thousands of users keeps only what somebody watches; all of it is counted.
+    A run of thousands of users keeps only the watched messages, but counts all of them.
     """
 
     def __init__(self) -> None:
@@ -75,15 +84,21 @@ class Transcript(list[Message]):
 
     @property
     def total(self) -> Traffic:
+        """Return the traffic of all messages."""
         return Traffic.total(self.traffic.values())
 
 
 @dataclass(eq=False)
 class Wire:
-    """Carries whole batches of payloads between recommender, third party and users.
+    """The connection that carries batches of payloads between recommender, third party and users.
 
-    Counts all messages, and keeps those about one watched item. users, items: of each (user, item)
-    pair that takes part.
+    It counts all messages and keeps those about one watched item.
+
+    Attributes:
+        users, items: arrays of shape (n_pairs,), user and item of each pair that takes part.
+        watch: index of the watched item, if any.
+        names: names of the users, if any.
+        transcript: the messages.
     """
 
     users: Ints
@@ -101,9 +116,14 @@ class Wire:
         indices: Ints,
         round: int,
     ) -> None:
-        """One message for each entry of `indices`: pairs where a user is at one end, else items.
+        """Send one message for each entry of `indices`.
 
-        payload: arrays whose first axis runs along `indices`, by name.
+        Args:
+            kind: of the messages.
+            sender, receiver: names of the parties.
+            payload: arrays by name, whose first axis runs along `indices`.
+            indices: indices of pairs where a user sends or receives, else of items.
+            round: number of the round; 0 for the set-up.
         """
         n_words = sum(int(np.prod(array.shape[1:])) for array in payload.values())
         self.transcript.count_messages(kind, Traffic.from_messages(len(indices), n_words))
@@ -127,26 +147,24 @@ class Wire:
             )
 
     def get_user_name(self, user: int) -> str:
-        """A user's name in messages."""
+        """Return the name of a user in messages."""
         return self.names[user] if self.names is not None else f"user {user}"
 
 
 def _format_payload(content: Mapping[str, NDArray[Any]]) -> str:
-    """A payload in words; integers mod P as they travel."""
+    """Describe a payload in words; integers mod P stay as they are sent."""
     texts = []
     for name, array in content.items():
         numbers = np.atleast_1d(array)
         is_integer = numbers.dtype == np.uint64
-        numbers_text, suffix = (
-            format_vector(numbers, "d" if is_integer else ".4g"),
-            " mod P" if is_integer else "",
-        )
+        numbers_text = format_vector(numbers, "d" if is_integer else ".4g")
+        suffix = " mod P" if is_integer else ""
         texts.append(f"{name} {numbers_text if numbers.size > 1 else numbers_text[1:-1]}{suffix}")
     return "; ".join(texts)
 
 
 def format_vector(numbers: NDArray[Any], form: str = ".4g") -> str:
-    """A vector as text: (1, 2.5, -3)."""
+    """Return a vector as text: (1, 2.5, -3)."""
     return "(" + ", ".join(f"{n:{form}}" for n in numbers.tolist()) + ")"
 
 
@@ -154,8 +172,8 @@ def format_vector(numbers: NDArray[Any], form: str = ".4g") -> str:
 class FixedPoint:
     """Real numbers as integers mod P = 2^modulus_bits, so that masks can hide them perfectly.
 
-    Multiples of 2^-fraction_bits, negative ones in the upper half. P divides 2^64, so unsigned
-    64-bit arithmetic, which wraps by itself, is exact mod P.
+    Numbers are multiples of 2^-fraction_bits; negative ones are in the upper half. P divides 2^64,
+    so unsigned 64-bit arithmetic, which wraps around, is exact mod P.
     """
 
     modulus_bits: int = 48
@@ -173,18 +191,27 @@ class FixedPoint:
 
     @property
     def step(self) -> float:
-        """Distance of two neighbouring numbers; rounding moves a number by half of it at most."""
+        """Return the distance of two neighbouring numbers.
+
+        Rounding moves a number by at most half of it.
+        """
         return 2.0**-self.fraction_bits
 
     @property
     def max_sum(self) -> float:
-        """The largest sum that is told apart from a negative one: P/2 steps."""
+        """Return the largest sum that can be distinguished from a negative one: P/2 steps."""
         return 2.0 ** (self.modulus_bits - 1 - self.fraction_bits)
 
     def encode(self, values: ArrayLike, addends: ArrayLike, value_name: str) -> Uint64s:
-        """Values as integers mod P, each one of `addends` numbers to be summed.
+        """Encode values as integers mod P, of which `addends` are to be summed.
 
-        Raises InvalidSetting where the sum of that many such values could wrap around.
+        Args:
+            values: numbers.
+            addends: how many such numbers are summed; broadcasts with `values`.
+            value_name: what the values are, for the error.
+
+        Raises:
+            InvalidSetting: the sum of that many such values could wrap around.
         """
         array = np.asarray(values, dtype=float)
         headroom = self.max_sum / np.asarray(addends, dtype=float) - self.step
@@ -200,21 +227,30 @@ class FixedPoint:
         return self.reduce(np.rint(array / self.step).astype(np.int64).astype(np.uint64))
 
     def decode(self, integers: Uint64s) -> Floats:
-        """Integers mod P as the numbers of least absolute value they stand for."""
+        """Decode integers mod P as the numbers of least absolute value."""
         unused_bits = np.uint64(64 - self.modulus_bits)
         signed = (integers << unused_bits).view(np.int64) >> unused_bits.astype(np.int64)
         return np.asarray(signed * self.step, dtype=np.float64)
 
     def reduce(self, integers: Uint64s) -> Uint64s:
-        """Any 64-bit integers mod P."""
+        """Reduce 64-bit integers mod P."""
         return integers & np.uint64(2**self.modulus_bits - 1)
 
     def draw_uniform(self, shape: tuple[int, ...], rng: Rng) -> Uint64s:
-        """Uniform integers mod P: a mask."""
+        """Draw uniform integers mod P, which serve as a mask."""
         return self.reduce(rng.integers(0, 2**64 - 1, shape, dtype=np.uint64, endpoint=True))
 
     def sum_groups(self, integers: Uint64s, groups: Ints, count: int) -> Uint64s:
-        """Sum of the rows of each group, mod P; rows x d -> count x d."""
+        """Sum the rows of each group, mod P.
+
+        Args:
+            integers: array of shape (n_rows, d).
+            groups: array of shape (n_rows,), group of each row.
+            count: number of groups.
+
+        Returns:
+            Array of shape (count, d).
+        """
         totals = np.zeros((count, integers.shape[1]), dtype=np.uint64)
         np.add.at(totals, groups, integers)
         return self.reduce(totals)

@@ -1,7 +1,7 @@
-"""What curious parties can compute from what they see in scenarios 2 and 3.
+"""Compute what curious parties can learn from what they see in scenarios 2 and 3.
 
 HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015), describes the
-difference attack on single gradients; the attacks on sums and on attendance are not in the paper.
+difference attack on single gradients. The attacks on sums and on attendance are not in the paper.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ _MAX_CELLS = 20_000_000  # of the largest system of equations: 160 MB
 
 
 class RecoveredGradient(NamedTuple):
-    """What an attack computed of one user's gradients, and the truth it was after.
+    """An attack's estimate of one user's gradients, and the truth.
 
-    Of attendance the gradient is the one due at the factors sent in a round the user was absent
-    from. allowed: the error up to which the attack counts as right. centred: less the mean of all
-    users attacked, as one vector common to all cannot be told.
+    In the attendance attack the gradient is the one at the factors sent in a round from which the
+    user was absent.
+
+    Attributes:
+        user: name of the user.
+        estimate, truth: arrays of shape (rank,).
+        allowed: the error up to which the attack counts as successful.
+        centred: whether the mean over all attacked users was subtracted, since a common vector
+            cannot be identified.
     """
 
     user: str
@@ -33,32 +39,37 @@ class RecoveredGradient(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The largest error of a number."""
+        """Return the largest absolute error."""
         return float(np.abs(self.estimate - self.truth).max())
 
     @property
     def relative_error(self) -> float:
-        """The largest error, relative to the largest number of the truth."""
+        """Return the largest error, relative to the largest number of the truth."""
         return self.error / float(np.abs(self.truth).max())
 
     @property
     def succeeds(self) -> bool:
+        """Return whether the error is within the allowed one."""
         return self.error <= self.allowed
 
 
 def run_difference_attack(run: ScenarioRun) -> list[RecoveredGradient]:
-    """The third party's difference attack on every user who answered for the watched item.
+    """Run the third party's difference attack on every user who answered for the watched item.
 
-    A user's answers in the first two rounds are subtracted mod P: the own noise, the same in both,
-    cancels. Right is what is off by no more than fixed-point rounding. Empty where the kept
-    transcript does not hold both answers of anyone.
+    A user's answers in the first two rounds are subtracted mod P; the user's noise, the same in
+    both, cancels. An estimate succeeds if it is wrong by no more than fixed-point rounding. The
+    result is empty where the transcript does not hold both answers of anyone.
     """
-    item, fixed_point, phase = run.wire.watch, run.settings.fixed_point, run.phases[0]
+    item = run.wire.watch
+    fixed_point = run.settings.fixed_point
+    phase = run.phases[0]
     answers = {(m.sender, m.round): m.payload["answer"] for m in run.transcript if m.kind == ANSWER}
     recovered = []
     for user in run.user_of_pair[run.item_of_pair == item]:
-        name, user_factor = run.wire.get_user_name(int(user)), phase.user_factors[user]
-        first, second = (name, 1), (name, 2)
+        name = run.wire.get_user_name(int(user))
+        user_factor = phase.user_factors[user]
+        first = (name, 1)
+        second = (name, 2)
         if not {first, second} <= set(answers):
             continue
         factor_change = phase.models[1][item] - phase.models[0][item]
@@ -69,17 +80,19 @@ def run_difference_attack(run: ScenarioRun) -> list[RecoveredGradient]:
 
 
 def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient]:
-    """Single gradients for an item by a recommender that only listens, in scenario 3.
+    """Recover single gradients for an item as a recommender that only listens, in scenario 3.
 
-    It knows the factors v(t) it sent, whom a sum is over (it takes their masks off), and the sums
-    s(t) = sum over those there of (W_u v(t) + w_u) + eta, W_u = 2 u u', w_u = -2 r u, with the same
-    eta in every round. These are linear equations in all W_u, w_u and eta, solved by least squares;
-    users with the same attendance are told apart by nothing and left out. Where equally many are in
-    every sum, w_u + c and eta - k c fit as well: what is found is how gradients differ. The last
-    phase alone is attacked: eta and the u of another are others. Right is what is off by
-    one part in a hundred at most. Empty where everybody was always there.
+    The recommender knows the factors v(t) that it sent, whom a sum is over (it removes their
+    masks), and the sums s(t) = sum over those present of (W_u v(t) + w_u) + eta, with W_u = 2 u u',
+    w_u = -2 r u and the same eta in every round. These are linear equations in all W_u, w_u and
+    eta, solved by least squares. Users with the same attendance cannot be distinguished and are
+    left out. Where every sum has the same number of users, w_u + c and eta - k c fit as well, so
+    only the differences of gradients are found. The attack uses only the last phase, since eta and
+    u are different in other phases. An estimate succeeds if it is wrong by at most one part in a
+    hundred. The result is empty where everybody was always present.
     """
-    item_pairs, phase = np.flatnonzero(run.item_of_pair == item), run.phase
+    item_pairs = np.flatnonzero(run.item_of_pair == item)
+    phase = run.phase
     rounds = [t for t, (_, stepped_items) in enumerate(phase.steps) if item in stepped_items]
     rounds = rounds[-max(1, _MAX_CELLS // (len(item_pairs) * run.items.shape[1] ** 3 + 1)) :]
     if not rounds:
@@ -92,14 +105,15 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
     sums = np.array([phase.sums[t][item] for t in rounds])
     centre = models.mean(axis=0)
     deviation = float(np.abs(models - centre).max()) or 1.0
-    terms = np.array(
-        [_affine_terms((v - centre) / deviation) for v in models]
-    )  # rounds x d x unknowns
+    # Rounds x d x unknowns.
+    terms = np.array([_affine_terms((v - centre) / deviation) for v in models])
     eta = np.broadcast_to(np.eye(len(centre)), (len(rounds), len(centre), len(centre)))
     blocks = [terms * column[:, None, None] for column in patterns.T]
     system = np.concatenate([*blocks, eta], axis=2).reshape(len(rounds) * len(centre), -1)
     solved = np.linalg.lstsq(system, sums.ravel(), rcond=None)[0]
-    names, gradients, truths = [], [], []
+    names = []
+    gradients = []
+    truths = []
     n_unknowns = terms.shape[2]
     for pair, k in zip(item_pairs, pattern_index.ravel(), strict=True):
         absent_rounds = np.flatnonzero(~patterns[:, k])
@@ -121,7 +135,11 @@ def run_attendance_attack(run: ScenarioRun, item: int) -> list[RecoveredGradient
 
 
 def _affine_terms(v: Floats) -> Floats:
-    """v -> W v + w with W symmetric, as a d x (d (d + 1)/2 + d) matrix on the entries of W, w."""
+    """Return the matrix of v -> W v + w, with W symmetric, on the entries of W and w.
+
+    Returns:
+        Array of shape (d, d (d + 1)/2 + d).
+    """
     d = len(v)
     rows, columns = np.triu_indices(d)
     position = np.arange(len(rows))
@@ -133,10 +151,13 @@ def _affine_terms(v: Floats) -> Floats:
 
 
 class SumErrors(NamedTuple):
-    """How far a recommender that compares sums is off A, the sum of u u' over an item's raters.
+    """Errors of a recommender that compares sums to find A, the sum of u u' over an item's raters.
 
-    passive: one that only listens, None where there are too few rounds; active: one that chooses
-    what it sends; largest: the largest entry of A.
+    Attributes:
+        passive: largest error of a recommender that only listens; None where there are too few
+            rounds.
+        active: largest error of a recommender that chooses what it sends.
+        largest: largest entry of A.
     """
 
     passive: float | None
@@ -145,10 +166,11 @@ class SumErrors(NamedTuple):
 
 
 def run_sum_attacks(run: ScenarioRun) -> SumErrors:
-    """Both attacks on the sums of the watched item in the last phase of a finished run."""
+    """Run both attacks on the sums of the watched item in the last phase of a finished run."""
     item = run.wire.watch
     assert item is not None
-    truth, passive = compute_true_squares(run, item), None
+    truth = compute_true_squares(run, item)
+    passive = None
     if len(run.phase.sums) > 1:
         models, sums = ([row[item] for row in rows] for rows in (run.phase.models, run.phase.sums))
         passive_estimate = recover_squares_passively(models[: len(sums)], sums)
@@ -162,9 +184,17 @@ def run_sum_attacks(run: ScenarioRun) -> SumErrors:
 
 
 def recover_squares_passively(models: Sequence[Floats], sums: Sequence[Floats]) -> Floats:
-    """A_j from the item factors v(t) and noisy sums s(t) = 2 A_j v(t) - 2 b_j + eta of a run.
+    """Recover A_j from the item factors v(t) and the noisy sums of a run.
 
-    Differences cancel b and eta: 2 A_j (v(t) - v(t')) = s(t) - s(t'), solved by least squares.
+    The sums are s(t) = 2 A_j v(t) - 2 b_j + eta. Differences cancel b and eta: 2 A_j (v(t) - v(t'))
+    = s(t) - s(t'), which is solved by least squares.
+
+    Args:
+        models: item factors, arrays of shape (rank,).
+        sums: noisy sums, arrays of shape (rank,).
+
+    Returns:
+        Array of shape (rank, rank).
     """
     differences = np.diff(np.array(models), axis=0)
     estimate = np.linalg.lstsq(2 * differences, np.diff(np.array(sums), axis=0), rcond=None)[0]
@@ -174,10 +204,18 @@ def recover_squares_passively(models: Sequence[Floats], sums: Sequence[Floats]) 
 def recover_squares_actively(
     query_sum: Callable[[Floats], Floats], rank: int, reach: float
 ) -> Floats:
-    """A_j by a recommender that chooses what it sends: v = 0 and `reach` times each unit vector.
+    """Recover A_j as a recommender that sends v = 0 and `reach` times each unit vector.
 
-    query_sum: the noisy sum for a chosen v, through the protocol. Fixed-point rounding in the
-    answers is divided by 2 reach, so a long v reads A_j off as exactly as one likes.
+    Fixed-point rounding in the answers is divided by 2 reach, so a long v gives A_j to any
+    accuracy.
+
+    Args:
+        query_sum: returns the noisy sum for a chosen v, through the protocol.
+        rank: length of v.
+        reach: length of the vectors sent.
+
+    Returns:
+        Array of shape (rank, rank).
     """
     base = query_sum(np.zeros(rank))
     columns = [(query_sum(reach * axis) - base) / (2 * reach) for axis in np.eye(rank)]
@@ -186,9 +224,9 @@ def recover_squares_actively(
 
 
 def build_sum_query(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
-    """The noisy sum of one item at chosen factors, masked and summed as in any round.
+    """Return a function that gives the noisy sum of an item at chosen factors, as in any round.
 
-    For a run of scenario 2 that has been set up: the users' shares of noise are in.
+    The run of scenario 2 must be set up, so that the users' shares of noise are included.
     """
     pairs = np.flatnonzero(run.item_of_pair == item)
     group = run.item_of_pair[pairs]
@@ -206,15 +244,16 @@ def build_sum_query(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
 
 
 def compute_true_squares(run: ScenarioRun, item: int) -> Floats:
-    """A_j = sum u_i u_i' over the raters of an item: what no party is meant to learn."""
+    """Compute A_j = sum u_i u_i' over the raters of an item, which no party should learn."""
     rater_factors = run.users.factors[run.item_of_pair == item]
     squares: Floats = rater_factors.T @ rater_factors
     return squares
 
 
 def longest_reach(run: ScenarioRun, item: int) -> float:
-    """The longest v that passes every user's range check with room to spare, a power of two."""
-    fixed_point, k = run.settings.fixed_point, int(run.raters[item])
+    """Return the longest v, a power of two, that passes every user's range check with a margin."""
+    fixed_point = run.settings.fixed_point
+    k = int(run.raters[item])
     headroom = fixed_point.max_sum / k / 4 - float(
         np.abs(run.users.linear[run.item_of_pair == item]).max()
     )

@@ -1,9 +1,10 @@
-"""The federated flow of RYHH24 (Algorithm 1), message by message.
+"""Run the federated flow of RYHH24 (Algorithm 1), message by message.
 
 RYHH24: Ran, Ye, Huang, Hu, "Differentially Private Implicit Matrix Factorization" (2024). K parties
 hold disjoint users (item profiles are exchanged) or disjoint items (user profiles are). In each
-round every party runs local updates, sends its noisy profiles, and the server returns the average;
-at last each party refines its own factors. Then a whole run on a problem, measured and counted.
+round every party runs local updates and sends its noisy profiles, and the server returns the
+average. Finally each party refines its own factors. The module also measures and counts a whole run
+on a problem.
 """
 
 from __future__ import annotations
@@ -51,9 +52,12 @@ PAPER_SETTINGS: JsonObject = {"parties": 10, "rounds": 100, "local": 20}  # RYHH
 class Federation:
     """Public settings of the flow.
 
-    mechanism: the local update; its `profiles` says what is exchanged (items: the parties split
-    the users; users: they split the items), its own rounds are not used. local: noisy solves a
-    party runs in each round.
+    Attributes:
+        mechanism: the local update. Its `profiles` says what is exchanged (items: the parties split
+            the users; users: they split the items); its own rounds are not used.
+        parties: number of parties.
+        rounds: exchanges with the server.
+        local: noisy solves of a party in each round.
     """
 
     mechanism: Dpimf
@@ -68,23 +72,23 @@ class Federation:
 
     @property
     def owned_axis(self) -> Profiles:
-        """What the parties share out, where they send profiles of the other."""
+        """Return what the parties split, which is not what they exchange."""
         return Profiles.USERS if self.mechanism.profiles is Profiles.ITEMS else Profiles.ITEMS
 
     def predict_traffic(self, public: PublicFacts) -> Traffic:
-        """Messages and bytes of the whole run by formula: profiles up and their average down."""
+        """Return by formula the traffic of the whole run: profiles up and their average down."""
         messages = 2 * self.parties * self.rounds
         profiles = count_profiles(public, self.mechanism.profiles)
         return Traffic(messages, messages * WORD_BYTES * self.mechanism.rank * profiles)
 
     def account_budget(self, public: PublicFacts) -> FederatedBudget:
-        """What is claimed for one solve, and what the solves of all rounds add up to.
+        """Return what is claimed for one solve, and what the solves of all rounds add up to.
 
-        Every cell is with one party, so the parties run side by side, and its solves add up. The
-        sum takes the fixed factors as public in every solve; as they are refitted from the same
-        rows, even that much is not certified once there is more than one solve. User profiles are
+        Every cell is with one party, so the parties run side by side, and the solves of a party add
+        up. The sum takes the fixed factors as public in every solve. As they are refitted from the
+        same rows, not even that is certified once there is more than one solve. User profiles are
         never certified: each party's item factors are fitted to all users' raw rows, and every
-        user's scores use them. A user is what the mechanism's own card protects.
+        user's scores use them. A user is what the mechanism's own guarantee protects.
         """
         solves = self.rounds * self.local
         guarantee = dataclasses.replace(self.mechanism, rounds=solves).guarantee(public)
@@ -102,7 +106,11 @@ class Federation:
         )
 
     def split(self, ratings: Ratings, rng: Rng) -> list[Ints]:
-        """The users (or items) of each party: a random even split."""
+        """Return the users (or items) of each party, as a random even split.
+
+        Raises:
+            InvalidSetting: there are more parties than users (or items).
+        """
         n_owned = count_profiles(ratings.public, self.owned_axis)
         if self.parties > n_owned:
             raise InvalidSetting(
@@ -114,10 +122,16 @@ class Federation:
 
 
 class FederatedRun:
-    """A run before its first message: the parties, and every message counted.
+    """A run of the federated flow: the parties, and all their messages, counted.
 
-    watch: the profile that the words of a message show; the messages are kept if there is one.
-    Raises InvalidSetting for too many parties.
+    Args:
+        flow: the settings.
+        ratings: the clicks.
+        rng: random numbers of all parties.
+        watch: index of the profile in the summary of messages; if given, messages are kept.
+
+    Raises:
+        InvalidSetting: there are too many parties.
     """
 
     def __init__(
@@ -128,7 +142,9 @@ class FederatedRun:
         *,
         watch: int | None = None,
     ) -> None:
-        self.flow, self.public, self.watch = flow, ratings.public, watch
+        self.flow = flow
+        self.public = ratings.public
+        self.watch = watch
         if watch is not None:
             last_index = count_profiles(ratings.public, flow.mechanism.profiles) - 1
             check_number("watched profile", watch, at_least=0, at_most=last_index, integer=True)
@@ -164,9 +180,9 @@ class FederatedRun:
             yield round
 
     def build_model(self) -> Factors:
-        """Everybody's refined own factors beside the shared profiles, after a round at least.
+        """Return all refined local factors with the shared profiles, after at least one round.
 
-        For evaluation; nobody holds it.
+        The model is only for evaluation; no party holds it.
         """
         assert self.shared is not None
         local_factors = np.zeros(
@@ -193,17 +209,22 @@ class FederatedRun:
 
 
 def count_profiles(public: PublicFacts, axis: Profiles) -> int:
-    """How many users or items there are."""
+    """Return the number of users, or of items."""
     return public.users if axis is Profiles.USERS else public.items
 
 
 class FederatedBudget(NamedTuple):
-    """The honest budget of a federated run.
+    """The budget of a federated run.
 
-    claimed: per solve, as published. cell, cell_composed: epsilon per user-item cell of one solve
-    and of all, given public fixed factors (infinite where the clip is read off the data);
-    user_composed: of a whole row, as the mechanism's card takes it (change). certified: whether the
-    releases prove it.
+    Attributes:
+        claimed: epsilon per solve, as published.
+        solves: number of solves of a party.
+        cell, cell_composed: epsilon per user-item cell of one solve and of all, given public fixed
+            factors (infinite where the clip is read off the data).
+        user_composed: epsilon of `change`, the change of a row in the mechanism's guarantee, for
+            all solves.
+        certified: whether the releases prove it.
+        change: how the data sets differ.
     """
 
     claimed: float
@@ -215,7 +236,7 @@ class FederatedBudget(NamedTuple):
     change: Change
 
     def as_dict(self) -> JsonObject:
-        """Plain JSON values, null for what is infinite."""
+        """Return plain JSON values, with null for what is infinite."""
         numbers = self._asdict()
         change = numbers.pop("change")
         values = {name: None if math.isinf(value) else value for name, value in numbers.items()}
@@ -224,7 +245,7 @@ class FederatedBudget(NamedTuple):
 
 @dataclass(eq=False)
 class _Party:
-    """One party: its own users (or items), their rows, and factors that never leave it."""
+    """One party: its users (or items), their rows, and factors that never leave it."""
 
     name: str
     owned_indices: Ints
@@ -239,7 +260,7 @@ class _Party:
         self.factors = self.rng.random((len(self.owned_indices), self.mechanism.rank))
 
     def update(self, shared: Floats | None, releases: Coefficients, local: int) -> Floats:
-        """Local rounds of the party's own factors and noisy profiles; the last profiles leave."""
+        """Run local rounds of factors and noisy profiles, and return the last profiles."""
         profiles = shared
         for _ in range(local):
             if profiles is not None:
@@ -251,14 +272,20 @@ class _Party:
         return profiles
 
     def refine(self, shared: Floats) -> Floats:
-        """The party's own factors, fitted to its rows without noise."""
+        """Return the party's factors, fitted to its rows without noise."""
         return solve_implicit_rows(self.rows, shared, self.mechanism.loss)
 
 
 def build_federation(variant: str, epsilon: float, **settings: Any) -> Federation:
-    """The flow with a variant of DPIMF; its card counts the solves of all rounds.
+    """Build the flow with a variant of DPIMF, whose guarantee counts the solves of all rounds.
 
-    settings: of the flow and of the variant; `rounds` is the flow's. Raises InvalidSetting.
+    Args:
+        variant: id of the mechanism.
+        epsilon: claimed budget per solve.
+        **settings: of the flow and of the variant; `rounds` is that of the flow.
+
+    Raises:
+        InvalidSetting: a setting is not valid.
     """
     if variant not in VARIANTS:
         raise unknown_name_error("mechanism", variant, VARIANTS)
@@ -274,14 +301,22 @@ def build_federation(variant: str, epsilon: float, **settings: Any) -> Federatio
 def start_federated_run(
     flow: Federation, problem: Problem, seed: int, *, watch: int | None = None
 ) -> FederatedRun:
-    """A run on the training ratings, before its first message. Raises DpmcError."""
+    """Return a run on the training ratings, before its first message.
+
+    Raises:
+        DpmcError: the ratings do not fit the flow.
+    """
     rng = create_generator(seed, f"federated flow on {problem.train.fingerprint}")
     return FederatedRun(flow, problem.train, rng, watch=watch)
 
 
 def report_federated_run(run: FederatedRun, problem: Problem, seed: int) -> JsonObject:
-    """What a run found, as plain JSON values; everything about raw ratings is evaluation only."""
-    mechanism, public = run.flow.mechanism, run.public
+    """Report a run as plain JSON values.
+
+    Everything about raw ratings is for evaluation only.
+    """
+    mechanism = run.flow.mechanism
+    public = run.public
     return {
         "scenario": FLOW,
         "title": TITLE,

@@ -1,25 +1,25 @@
-"""Matrix factorization without a trusted recommender: scenarios 2 and 3 of HXZ15.
+"""Factorize a matrix without a trusted recommender: scenarios 2 and 3 of HXZ15.
 
 HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015). In scenario 2 the same
-users take part all along, in scenario 3 who is online changes.
+users take part in every round. In scenario 3 users come and go.
 
-What is promised. Hold the user factors u of a phase constant, each within length 1. One rating,
-whatever u, then moves one item's linear term -2 sum r u by 2 width at most in l2, sqrt(rank) times
-that in l1, and nothing else: A, the sum of u u', and the gradients 2 A v of any v are functions of
-u. So all sums of a phase, of any number of rounds, follow from one noisy linear term. The next
-phase has fresh noise, also where its u are chosen after seeing this one's item factors: epsilons of
-adaptive releases add up. What is not covered where u is fitted to the ratings: through u one rating
-moves A and b of every item that its user rated (`Unaccounted`).
+What is promised. Hold the user factors u of a phase constant, each of length at most 1. One rating
+then moves, whatever u is, one item's linear term -2 sum r u by at most 2 width in l2, and by
+sqrt(rank) times that in l1. It moves nothing else: A, the sum of u u', and the gradients 2 A v of
+any v are functions of u. So all sums of a phase, of any number of rounds, follow from one noisy
+linear term. The next phase has fresh noise, even where its u are chosen after seeing this phase's
+item factors: epsilons of adaptive releases add up. The promise does not cover a u that is fitted to
+the ratings: through u one rating moves A and b of every item that its user rated (`Unaccounted`).
 
-The paper's message also carries a small fresh noise rho(t) per iteration. It is left out. Our
-source, a summary, does not say how large it is. With u constant it would protect nothing, for the
-sums already follow from one noisy linear term; with fitted u it would have to hide A, and a
+The paper's message also carries a small fresh noise rho(t) per iteration, which is left out here.
+Our source, a summary, does not say how large it is. With constant u it would protect nothing, since
+the sums already follow from one noisy linear term. With fitted u it would have to hide A, and a
 recommender that sends long v drowns any noise of a fixed size.
 
-User factors are refitted in phases, or passed in. The paper's distributed scenarios need some that
-no server has fitted: in phases, each user refits the own factors to the item factors published
-last, at home, and every phase publishes item factors anew with fresh noise, a release of its own,
-paid for with a part of epsilon.
+User factors are refitted in phases, or passed in. The paper's distributed scenarios need factors
+that no server has fitted. In each phase, every user refits the user factors on the own device to
+the item factors published last. Every phase publishes item factors anew with fresh noise. This is a
+release of its own, paid for with a share of epsilon.
 """
 
 from __future__ import annotations
@@ -54,8 +54,14 @@ from dpmc_lab.protocol import (
     Wire,
 )
 
-SETUP, MODEL, ANSWER, SUM = "noise set-up", "item factors", "gradient", "sum"
-HIDDEN_SHARE, HIDDEN_NOISE, ONLINE, RESTART = "hidden share", "hidden noise", "online", "restart"
+SETUP = "noise set-up"
+MODEL = "item factors"
+ANSWER = "gradient"
+SUM = "sum"
+HIDDEN_SHARE = "hidden share"
+HIDDEN_NOISE = "hidden noise"
+ONLINE = "online"
+RESTART = "restart"
 PUBLISHED = "published factors"
 
 
@@ -70,9 +76,9 @@ GROWTH = 1.3  # of a phase's part of epsilon over that of the one before
 
 
 def choose_phase_count(epsilon: float, users: int, rank: int) -> int:
-    """How many phases a budget per rating is best split over.
+    """Return over how many phases a budget per rating is best split.
 
-    An item's noise grows with sqrt(rank) / epsilon, and no more than all users share it.
+    An item's noise grows with sqrt(rank) / epsilon, and at most all users share it.
     """
     doublings = math.log2(epsilon * users / (_ONE_PHASE_LIMIT * math.sqrt(rank)))
     return min(max(1 + round(_PHASES_PER_DOUBLING * doublings), 1), MAX_PHASES)
@@ -82,7 +88,7 @@ def choose_phase_count(epsilon: float, users: int, rank: int) -> int:
 class HeldUserFactors:
     """User factors passed in and held for the whole run: 'pmf', 'random:SEED' or a .npy file.
 
-    Those of PMF are fitted on the very ratings, without noise, by whoever holds all of them.
+    The factors of PMF are fitted to the same ratings, without noise, by whoever holds all of them.
     """
 
     source: str
@@ -92,7 +98,11 @@ class HeldUserFactors:
 
     @classmethod
     def parse(cls, text: str) -> HeldUserFactors:
-        """Raises InvalidSetting for text that names none of the three."""
+        """Parse the source of the factors.
+
+        Raises:
+            InvalidSetting: the text is none of the three.
+        """
         if text != "pmf":
             try:
                 PublicUserFactors.parse(text)
@@ -102,13 +112,20 @@ class HeldUserFactors:
 
     @property
     def public(self) -> PublicUserFactors | None:
-        """The same as scenario 1 has them; None for factors fitted on the ratings."""
+        """Return the factors as scenario 1 has them; None for factors fitted to the ratings."""
         return None if self.source == "pmf" else PublicUserFactors(self.source)
 
     def load(
         self, mechanism: DPMF, rating_matrices: RatingMatrices, public: PublicFacts, rng: Rng
     ) -> Floats:
-        """users x rank, rows of length 1 at most. Raises InvalidSetting where a file won't fit."""
+        """Load or fit the factors.
+
+        Returns:
+            Array of shape (n_users, rank), with rows of length at most 1.
+
+        Raises:
+            InvalidSetting: a file does not fit.
+        """
         if self.public is not None:
             return self.public.load(public.users, mechanism.rank)
         *_, (users, _) = mechanism.alternate(rating_matrices, rng)
@@ -122,11 +139,14 @@ class HeldUserFactors:
 
 @dataclass(eq=False)
 class Users:
-    """Ratings, own factors and noise, by (user, item) pair; nothing here is seen by anyone else.
+    """Ratings, user factors and noise of all users; nobody else sees any of it.
 
-    factors: the user's factors, pairs x d; deviations: ratings from the middle of the range.
-    linear: the term of the gradient that item factors do not touch, -2 r u, with the own share of
-    noise added in scenario 2.
+    Attributes:
+        factors: array of shape (n_pairs, rank), the user's factors for each (user, item) pair.
+        deviations: array of shape (n_pairs,), ratings minus the middle of the range.
+        fixed_point: encoding of numbers in messages.
+        linear: array of shape (n_pairs, rank), the gradient's term without item factors, -2 r u; in
+            scenario 2 with the user's share of noise.
     """
 
     factors: Floats
@@ -138,7 +158,12 @@ class Users:
         self.linear = -2 * self.deviations[:, None] * self.factors
 
     def gradient(self, pairs: Ints, items: Floats) -> Floats:
-        """Each pair's gradient 2 (u'v - r) u at the item factors sent, plus any noise in it."""
+        """Return the gradient 2 (u'v - r) u of each pair, plus any noise in it.
+
+        Args:
+            pairs: array of shape (n,), indices of the pairs.
+            items: array of shape (n, rank), the item factors sent.
+        """
         user_factors = self.factors[pairs]
         slope: Floats = (
             2 * np.einsum("pd,pd->p", user_factors, items)[:, None] * user_factors
@@ -149,7 +174,7 @@ class Users:
     def answer_gradients(
         self, pairs: Ints, items: Floats, addends: Ints, *masks: Uint64s
     ) -> Uint64s:
-        """The gradient in fixed point plus masks or pieces, mod P."""
+        """Return the gradients in fixed point plus masks or pieces of the noise, mod P."""
         message = self.fixed_point.encode(
             self.gradient(pairs, items), addends[:, None], "a user's gradient"
         )
@@ -160,9 +185,16 @@ class Users:
 
 @dataclass(eq=False)
 class Recommender:
-    """Holds the item factors; draws masks and takes them off the sums it is handed.
+    """The party that holds the item factors, draws masks and removes them from the sums.
 
-    raters: how many users rated each item; penalty: of the ridge on item factors.
+    Attributes:
+        items: array of shape (n_items, rank), the item factors.
+        raters: array of shape (n_items,), number of users who rated each item.
+        penalty: ridge penalty on item factors.
+        fixed_point: encoding of numbers in messages.
+        rng: random numbers of the recommender.
+        noise: in scenario 3, array of shape (n_items, rank), noise plus the third party's secret,
+            mod P.
     """
 
     items: Floats
@@ -173,11 +205,11 @@ class Recommender:
     noise: Uint64s | None = None  # scenario 3: noise + the third party's secret, mod P
 
     def draw_masks(self, count: int) -> Uint64s:
-        """Uniform numbers mod P, a row for each of `count` users."""
+        """Draw uniform numbers mod P, one row for each of `count` users."""
         return self.fixed_point.draw_uniform((count, self.items.shape[1]), self.rng)
 
     def split_noise(self, groups: Ints) -> Uint64s:
-        """The hidden noise of each item split at random among the users in `groups`."""
+        """Split the hidden noise of each item at random among the users in `groups`."""
         assert self.noise is not None
         shares = self.draw_masks(len(groups))
         present, first = np.unique(groups, return_index=True)
@@ -187,13 +219,13 @@ class Recommender:
         return shares
 
     def unmask(self, sums: Uint64s, masks: Uint64s, groups: Ints) -> Uint64s:
-        """Sums (one row per item) without the masks that this party sent to the groups' users."""
+        """Return sums (one row per item) without the masks that this party sent to the users."""
         return self.fixed_point.reduce(
             sums - self.fixed_point.sum_groups(masks, groups, len(self.items))
         )
 
     def step(self, gradients: Floats, indices: Ints) -> None:
-        """One gradient step on the items in `indices`; 2 (k + penalty) bounds the curvature."""
+        """Make a gradient step on the items in `indices`; 2 (k + penalty) bounds the curvature."""
         factors = self.items[indices]
         gradient = gradients + 2 * self.penalty * factors
         self.items[indices] = (
@@ -203,14 +235,20 @@ class Recommender:
 
 @dataclass(eq=False)
 class ThirdParty:
-    """Adds up what users send, and knows neither the masks nor the ratings."""
+    """The party that adds up what users send, and knows neither the masks nor the ratings.
+
+    Attributes:
+        secret: in scenario 3, alpha, array of shape (n_items, rank).
+        fixed_point: encoding of numbers in messages.
+        rng: random numbers of the third party.
+    """
 
     secret: Uint64s  # scenario 3: alpha, items x d
     fixed_point: FixedPoint
     rng: Rng
 
     def add_answers(self, integers: Uint64s, groups: Ints) -> Uint64s:
-        """The sum of each group, mod P."""
+        """Return the sum of each group, mod P."""
         return self.fixed_point.sum_groups(integers, groups, len(self.secret))
 
 
@@ -218,12 +256,12 @@ class ThirdParty:
 
 
 class ProtocolAborted(DpmcError):
-    """A round that cannot go on without breaking its promise."""
+    """A round cannot go on without breaking its promise."""
 
 
 @dataclass(frozen=True)
 class Departures:
-    """Who leaves in the middle of which round, after receiving and before answering."""
+    """Users who leave in the middle of a round, after receiving and before answering."""
 
     departures: tuple[tuple[int, int], ...] = ()  # (round, user)
 
@@ -232,7 +270,11 @@ class Departures:
 
     @classmethod
     def parse(cls, text: str) -> Departures:
-        """ROUND:USER,... or 'nobody'. Raises InvalidSetting."""
+        """Parse ROUND:USER,... or 'nobody'.
+
+        Raises:
+            InvalidSetting: the text is neither.
+        """
         if text.strip().lower() in ("", "nobody"):
             return cls()
         departures = []
@@ -248,7 +290,7 @@ class Departures:
 
 
 class Skipped(NamedTuple):
-    """Who and what takes no part, and why."""
+    """Items and users that do not take part, and why."""
 
     unrated_items: Ints  # items without a rating
     rare_items: Ints  # items with too few raters to share noise or hide behind one another
@@ -258,7 +300,7 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """Public settings of a run, and how its messages go."""
+    """Public settings of a run, and the order of its messages."""
 
     number: ClassVar[str]
     title: ClassVar[str]
@@ -306,11 +348,12 @@ class Scenario:
 
     @property
     def fixed_point(self) -> FixedPoint:
+        """Return the encoding of numbers in messages."""
         return FixedPoint(modulus_bits=self.modulus_bits, fraction_bits=self.fraction_bits)
 
     @property
     def mechanism(self) -> DPMF:
-        """Scenario 1 in its coordinate form, with all of epsilon, which a run imitates."""
+        """Return scenario 1 in its coordinate form with all of epsilon, which a run imitates."""
         return DPMF(
             epsilon=self.epsilon,
             rank=self.rank,
@@ -322,13 +365,13 @@ class Scenario:
         )
 
     def phase_count(self, users: int) -> int:
-        """How many phases there are."""
+        """Return the number of phases."""
         if self.user_factors is not None:
             return 1
         return self.phases or choose_phase_count(self.epsilon, users, self.rank)
 
     def phase_mechanisms(self, users: int) -> tuple[DPMF, ...]:
-        """Scenario 1 with each phase's part of epsilon."""
+        """Return scenario 1 with each phase's share of epsilon."""
         weights = (self.growth**k for k in range(self.phase_count(users)))
         budgets = Loss(self.epsilon).split(*weights)
         return tuple(
@@ -336,7 +379,7 @@ class Scenario:
         )
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        """Scenario 1's card with a release for each phase, the parties' trust and what they see."""
+        """Return scenario 1's guarantee with a release per phase, and what the parties see."""
         base_guarantee: Guarantee = self.mechanism.guarantee(public)
         terms = self.releases(public)
         gaussian_caveat = (
@@ -366,7 +409,7 @@ class Scenario:
         )
 
     def releases(self, public: PublicFacts) -> tuple[SharedLaplace, ...]:
-        """Scenario 1's Laplace release in every phase, drawn by the users."""
+        """Return scenario 1's Laplace release in every phase, drawn by the users."""
         base_terms = [
             phase_mechanism.guarantee(public).releases.linear_term
             for phase_mechanism in self.phase_mechanisms(public.users)
@@ -384,14 +427,17 @@ class Scenario:
         )
 
     def play_rounds(self, run: ScenarioRun) -> Iterator[int]:
-        """Exchange the messages of the phase under way, yielding the number of each finished round.
+        """Exchange the messages of the current phase, yielding the number of each finished round.
 
-        Raises ProtocolAborted where a round cannot go on.
+        Raises:
+            ProtocolAborted: a round cannot go on.
         """
-        members, n_prior = self._make_noise(run), run.phase.n_prior_rounds
+        members = self._make_noise(run)
+        n_prior = run.phase.n_prior_rounds
         for t in range(n_prior + 1, n_prior + self.iterations + 1):
             pairs = self._select_attending(run, t, members)
-            sums, summed = np.zeros_like(run.items), [pairs[:0]]
+            sums = np.zeros_like(run.items)
+            summed = [pairs[:0]]
             for queried, is_gone, is_summed in self._iterate_attempts(run, pairs, t):
                 group = run.item_of_pair[queried]
                 payload = self._draw_hiding_payload(run, group)
@@ -399,7 +445,8 @@ class Scenario:
                     t, queried, is_gone, self.addends * run.raters[group], payload
                 )
                 self._handle_departures(run, t, queried[is_gone])
-                masks, secret = payload.get("mask", np.zeros_like(answers)), run.third_party.secret
+                masks = payload.get("mask", np.zeros_like(answers))
+                secret = run.third_party.secret
                 total = run.add_up(
                     SUM, t, group[is_summed], answers[is_summed], masks[is_summed], -secret
                 )
@@ -409,39 +456,40 @@ class Scenario:
             yield t
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
-        """The set-up of a phase; returns the pairs that take part in its rounds."""
+        """Set up a phase, and return the pairs that take part in its rounds."""
         raise NotImplementedError
 
     def _select_attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:  # noqa: ARG002
-        """The pairs that are asked in a round."""
+        """Return the pairs that are queried in a round."""
         return pairs
 
     def _iterate_attempts(
         self, run: ScenarioRun, pairs: Ints, t: int
     ) -> Iterator[tuple[Ints, Bools, Bools]]:
-        """(pairs asked, which of them leave, which are summed), till all is in."""
+        """Yield the queried pairs, which of them leave and which are summed, until all is in."""
         is_gone = run.find_leaving(pairs, t)
         yield pairs, is_gone, ~is_gone
 
     def _draw_hiding_payload(self, run: ScenarioRun, groups: Ints) -> dict[str, Uint64s]:
-        """What users get to hide their gradients, a row for each."""
+        """Draw what users get to hide their gradients, one row each."""
         raise NotImplementedError
 
     def _handle_departures(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
-        """What happens where these left in the middle of a round."""
+        """Handle that the users of these pairs left in the middle of a round."""
 
     def predict_traffic(self, raters: Ints, users: int) -> dict[str, Traffic]:
-        """The traffic of a whole run by kind of message, everybody being there all the time.
+        """Return the traffic of a whole run by kind of message, with everybody always present.
 
-        raters: users per item; items with too few of them cost nothing. users: all there are.
+        Args:
+            raters: number of users per item; items with too few of them cost nothing.
+            users: number of all users.
         """
         shared_raters = raters[raters >= min_group_size(self.colluding)]
-        pairs, n_queried, items = (
-            int(shared_raters.sum()),
-            int(self.count_queried(shared_raters).sum()),
-            len(shared_raters),
-        )
-        p, d = self.phase_count(users), self.rank
+        pairs = int(shared_raters.sum())
+        n_queried = int(self.count_queried(shared_raters).sum())
+        items = len(shared_raters)
+        p = self.phase_count(users)
+        d = self.rank
         t = p * self.iterations
         mixing = d if self.shares is Shares.GAUSSIAN else 0
         setup, model = self._message_sizes()
@@ -454,16 +502,16 @@ class Scenario:
         }
 
     def count_queried(self, raters: Ints) -> Ints:
-        """How many of each item's raters are asked in a round where all are online."""
+        """Return how many of each item's raters are queried in a round where all are online."""
         return raters
 
     def _message_sizes(self) -> tuple[int, int]:
-        """Numbers of a message of the set-up, without H, and of one with item factors."""
+        """Return the numbers in a set-up message, without H, and in one with item factors."""
         raise NotImplementedError
 
     @property
     def has_full_attendance(self) -> bool:
-        """Whether everybody is there all the time, as `predict_traffic` has it."""
+        """Return whether everybody is always present, as `predict_traffic` assumes."""
         return not self.leaves.departures
 
 
@@ -487,7 +535,7 @@ _A_CAVEAT = (
 
 
 def _describe_cost(guarantee: Guarantee, terms: tuple[SharedLaplace, ...]) -> tuple[str, ...]:
-    """What the phases cost, each and together, where the card itself proves nothing."""
+    """Return what the phases cost, each and together, where the guarantee itself proves nothing."""
 
     def certify_releases(*releases: SharedLaplace) -> float:
         partial_guarantee = dataclasses.replace(
@@ -509,12 +557,18 @@ def _describe_cost(guarantee: Guarantee, terms: tuple[SharedLaplace, ...]) -> tu
 
 @dataclass(eq=False)
 class Phase:
-    """One phase of a run, as the simulation remembers it: no party holds all of this.
+    """One phase of a run, as the simulation records it; no party holds all of this.
 
-    user_factors: users x rank, of length 1 at most. noise: what the users' shares add up to, items
-    x rank. active: items that take part. n_prior_rounds: how many rounds went before it. Of each
-    round: steps, the pairs summed and items stepped; sums, what the recommender reads off it, items
-    x rank; models, the item factors before it, and last those after all.
+    Attributes:
+        release: the noisy linear term.
+        penalty: ridge penalty on item factors.
+        user_factors: array of shape (n_users, rank), with rows of length at most 1.
+        noise: array of shape (n_items, rank), the sum of the users' shares.
+        active: indices of the items that take part.
+        n_prior_rounds: number of rounds before the phase.
+        models: item factors before each round, and finally those after all rounds.
+        steps: the summed pairs and the stepped items of each round.
+        sums: array of shape (n_items, rank) for each round, what the recommender decodes.
     """
 
     release: SharedLaplace
@@ -529,13 +583,17 @@ class Phase:
 
 
 class ScenarioRun:
-    """A run: the parties, the wire, and what none of them sees.
+    """A run: the parties, the wire, and what none of the parties sees.
 
-    It starts with item factors that the recommender draws without looking at any data; each user
-    fits the own factors to them at home, and after every phase to those published then. Gradient
-    steps go on from where the last phase ended.
+    It starts with item factors that the recommender draws without any data. Each user fits the user
+    factors to them on the own device, and after every phase to the factors published then. Gradient
+    steps continue from where the last phase ended.
 
-    watch: the item whose messages are kept.
+    Args:
+        settings: of the run.
+        ratings: the ratings.
+        rng: random numbers of all parties.
+        watch: index of the item whose messages are kept.
     """
 
     def __init__(
@@ -546,8 +604,11 @@ class ScenarioRun:
         *,
         watch: int | None = None,
     ) -> None:
-        public, fixed_point = ratings.public, settings.fixed_point
-        self.settings, self.public, self.mechanism = settings, public, settings.mechanism
+        public = ratings.public
+        fixed_point = settings.fixed_point
+        self.settings = settings
+        self.public = public
+        self.mechanism = settings.mechanism
         user_rng, self.rng, masks, secrets = rng.spawn(4)
         self.rating_matrices: RatingMatrices = self.mechanism.build_matrices(ratings)
         first_items = self.mechanism.draw_item_factors(public.items, user_rng)
@@ -557,10 +618,8 @@ class ScenarioRun:
             if held_factors is None
             else held_factors.load(self.mechanism, self.rating_matrices, public, user_rng)
         )
-        self.phase_mechanisms, self.releases = (
-            settings.phase_mechanisms(public.users),
-            settings.releases(public),
-        )
+        self.phase_mechanisms = settings.phase_mechanisms(public.users)
+        self.releases = settings.releases(public)
         self.raters = raters = np.bincount(ratings.items, minlength=public.items)
         min_raters = self.releases[0].min_sharing_users
         self._silent_users = np.flatnonzero(np.diff(ratings.indptr) == 0)
@@ -599,25 +658,27 @@ class ScenarioRun:
 
     @property
     def phase(self) -> Phase:
-        """The phase under way, or the last one."""
+        """Return the current phase, or the last one."""
         return self.phases[-1]
 
     @property
     def rounds(self) -> int:
-        """How many rounds are finished."""
+        """Return the number of finished rounds."""
         return self.phase.n_prior_rounds + len(self.phase.steps)
 
     @property
     def transcript(self) -> Transcript:
+        """Return the watched messages and the traffic."""
         return self.wire.transcript
 
     @property
     def items(self) -> Floats:
-        """The item factors as they stand; skipped items keep the first, data-free ones."""
+        """Return the current item factors; skipped items keep the first, data-free ones."""
         return self.recommender.items
 
     @property
     def skipped(self) -> Skipped:
+        """Return the items and users that do not take part."""
         min_raters = self.releases[0].min_sharing_users
         return Skipped(
             np.flatnonzero(self.raters == 0),
@@ -628,7 +689,7 @@ class ScenarioRun:
 
     @property
     def _items_with_noise(self) -> Ints:
-        """The items that some phase had noise for."""
+        """Return the items that had noise in some phase."""
         return np.unique(np.concatenate([phase.active for phase in self.phases]))
 
     def play(self) -> Iterator[int]:
@@ -642,13 +703,13 @@ class ScenarioRun:
             self.wire.send(PUBLISHED, RECOMMENDER, USERS, content, all_pairs, self.rounds)
 
     def mask_unpublished(self, items: Floats) -> Floats:
-        """Item factors as published after a phase: zeros for items that nobody has noise for."""
+        """Return item factors as published after a phase: zeros for items without noise."""
         factors = np.zeros_like(items)
         factors[self._items_with_noise] = items[self._items_with_noise]
         return factors
 
     def refit_users(self, items: Floats) -> Floats:
-        """The factors that users hold, each fitted to published item factors and own ratings."""
+        """Return the user factors, fitted to published item factors and each user's ratings."""
         return (
             self._held_factors
             if self._held_factors is not None
@@ -656,21 +717,21 @@ class ScenarioRun:
         )
 
     def build_model(self) -> Factors:
-        """What users predict with: the published item factors and own factors refitted to them."""
+        """Return the model of users: published item factors with user factors refitted to them."""
         items = self.mask_unpublished(self.items)
         return factors_with_offsets(
             self.mechanism.fit_users(self.rating_matrices, items), items, self.public.middle
         )
 
     def find_leaving(self, pairs: Ints, t: int) -> Bools:
-        """Which of the pairs leave in a round, or in the set-up (0) of the first phase."""
+        """Return which pairs leave in a round, or in the set-up (0) of the first phase."""
         leaving_users = [user for round, user in self.settings.leaves.departures if round == t]
         return np.isin(
             self.user_of_pair[pairs], leaving_users if t or not self.phase.n_prior_rounds else []
         )
 
     def set_up(self, pairs: Ints, payload: dict[str, NDArray[Any]]) -> Floats | None:
-        """The recommender tells the users how many share an item's noise, and Gaussian ones H."""
+        """Tell the users how many share an item's noise, and send H for Gaussian shares."""
         group = self.item_of_pair[pairs]
         sizes = np.bincount(group, minlength=len(self.items))[group]
         content: dict[str, NDArray[Any]] = {"users": sizes[:, None]}
@@ -683,8 +744,10 @@ class ScenarioRun:
     def exchange(
         self, t: int, queried: Ints, is_gone: Bools, addends: Ints, payload: dict[str, Uint64s]
     ) -> Uint64s:
-        """What the users asked answer in a round, who get item factors and what hides gradients;
-        those who are gone compute, and send nothing."""
+        """Send item factors and masks to the queried users, and return their answers.
+
+        Users who are gone compute an answer but do not send it.
+        """
         items = self.items[self.item_of_pair[queried]]
         self.wire.send(MODEL, RECOMMENDER, USERS, {"v": items, **payload}, queried, t)
         answers = self.users.answer_gradients(queried, items, addends, *payload.values())
@@ -696,8 +759,11 @@ class ScenarioRun:
     def add_up(
         self, kind: str, t: int, group: Ints, integers: Uint64s, masks: Uint64s, secret: Uint64s
     ) -> Uint64s:
-        """Sums by item, with a secret of the third party, go to the recommender, which takes its
-        masks off; 0 where there is none."""
+        """Sum the answers by item with the third party's secret, and remove the masks.
+
+        Returns:
+            Array of shape (n_items, rank), 0 where nothing was summed.
+        """
         summed_items = np.unique(group)
         total = self.settings.fixed_point.reduce(
             self.third_party.add_answers(integers, group) + secret
@@ -710,8 +776,9 @@ class ScenarioRun:
         return sums
 
     def finish_round(self, sums: Floats, pairs: Ints) -> None:
-        """The recommender reads the sums and steps; the simulation remembers."""
-        steps, summed_items = self.phase.steps, np.unique(self.item_of_pair[pairs])
+        """Let the recommender make its step, and record the round."""
+        steps = self.phase.steps
+        summed_items = np.unique(self.item_of_pair[pairs])
         if steps and np.array_equal(steps[-1][0], pairs):
             pairs, summed_items = steps[-1]  # held once
         steps.append((pairs, summed_items))
@@ -720,7 +787,7 @@ class ScenarioRun:
         self.phase.models.append(self.items.copy())
 
     def _begin_phase(self, items: Floats) -> None:
-        """The next phase, whose users fit the own factors to these item factors at home."""
+        """Begin the next phase, in which users fit their factors to these item factors."""
         k = len(self.phases)
         user_factors, _ = clip_dense_rows(self.refit_users(items), 1.0)
         penalty = self.phase_mechanisms[k].noisy_penalty(self.public)
@@ -746,8 +813,8 @@ class ScenarioRun:
 class StaticUsers(Scenario):
     """Scenario 2: a third party adds up masked gradients of the same users in every round.
 
-    Each user draws the own share of noise once, for the whole run. Were gradients not masked, two
-    rounds of one user would differ by the raw difference of gradients: the difference attack.
+    Each user draws a share of noise once, for the whole run. Without masks, two rounds of one user
+    would differ by the raw difference of gradients: the difference attack.
     """
 
     number = "2"
@@ -758,7 +825,8 @@ class StaticUsers(Scenario):
         return 1, self.rank * (1 + self.masks)
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
-        pairs, phase = np.arange(len(run.user_of_pair)), run.phase
+        pairs = np.arange(len(run.user_of_pair))
+        phase = run.phase
         mixing = run.set_up(pairs, {})
         self._handle_departures(run, 0, pairs[run.find_leaving(pairs, 0)])
         noisy = phase.release.publish_shares(run.users.linear, run.item_of_pair, mixing, run.rng)
@@ -770,10 +838,14 @@ class StaticUsers(Scenario):
         return {"mask": run.recommender.draw_masks(len(groups))} if self.masks else {}
 
     def _handle_departures(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
-        """Without a share the noise is too small; with other shares it is another draw."""
+        """Abort the run.
+
+        Without a share the noise is too small, and other shares would be another draw.
+        """
         if not len(pairs):
             return
-        user, item = int(run.user_of_pair[pairs[0]]), int(run.item_of_pair[pairs[0]])
+        user = int(run.user_of_pair[pairs[0]])
+        item = int(run.item_of_pair[pairs[0]])
         k = int(run.raters[item])
         raise ProtocolAborted(
             (f"round {t} is aborted" if t else "the set-up is aborted")
@@ -790,21 +862,22 @@ class StaticUsers(Scenario):
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicUsers(Scenario):
-    """Scenario 3: the noise is made once, hidden from all, and handed out again in every round.
+    """Scenario 3: the noise is made once, hidden from all, and distributed again in every round.
 
-    The recommender holds noise + alpha mod P, the third party alpha; whoever is online gets random
-    pieces of it, so the noise in the sum is the same however many answer. Of a round only those
-    online contribute gradients, as in a stochastic gradient step.
+    The recommender holds noise + alpha mod P, the third party alpha. Whoever is online gets random
+    pieces of it, so the noise in the sum is the same however many answer. Only users who are online
+    contribute gradients to a round, as in a stochastic gradient step.
 
-    The paper's recommender picks k of those online at random; `picked` does so among the raters of
-    an item, else all of them are asked. A sum over k of n raters holds the whole noise, so the
-    noise counts n/k times as much beside their gradients, a step goes k/n as far, and other people
-    are summed in every round.
+    The paper's recommender picks k of those online at random. `picked` does so among the raters of
+    an item; otherwise all of them are queried. A sum over k of n raters holds the whole noise, so
+    the noise counts n/k times as much compared with their gradients, a step goes k/n as far, and
+    other people are summed in every round.
 
-    That very sameness breaks the promise: the people summed change from round to round, the noise
-    does not, so differences of sums give single gradients to the recommender, who knows whom each
-    sum is over (`attacks.attendance_attack`). The only repair is fresh noise for each set of people
-    that is summed up, every set paid for with epsilon; the paper has no such thing, nor has this.
+    Because the noise stays the same, the promise is broken. The summed people change from round to
+    round and the noise does not, so differences of sums give single gradients to the recommender,
+    who knows whom each sum is over (`attacks.run_attendance_attack`). The only repair is fresh
+    noise for each set of people that is summed, every set paid for with epsilon. Neither the paper
+    nor this program has that.
     """
 
     number = "3"
@@ -833,15 +906,18 @@ class DynamicUsers(Scenario):
 
     @property
     def has_full_attendance(self) -> bool:
+        """Return whether everybody is always present."""
         return super().has_full_attendance and self.online == 1
 
     def count_queried(self, raters: Ints) -> Ints:
+        """Return how many of each item's raters the recommender picks."""
         return np.minimum(raters, self.picked) if self.picked else raters
 
     def _message_sizes(self) -> tuple[int, int]:
         return 1 + self.rank, 3 * self.rank
 
     def predict_traffic(self, raters: Ints, users: int) -> dict[str, Traffic]:
+        """Return the traffic of a whole run by kind of message, with everybody always present."""
         traffic = super().predict_traffic(raters, users)
         d = self.rank
         return traffic | {
@@ -851,7 +927,7 @@ class DynamicUsers(Scenario):
         }
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        """The shared card, with what the same noise under changing attendance gives away."""
+        """Return the guarantee with what the same noise reveals under changing attendance."""
         base_guarantee = super().guarantee(public)
         leak = Unaccounted(
             "gradients of single users",
@@ -879,14 +955,16 @@ class DynamicUsers(Scenario):
         }
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
-        """The set-up of a phase; returns the pairs of items whose noise could be made."""
-        phase, size = run.phase, run.items.shape
+        """Set up a phase, and return the pairs of items whose noise could be made."""
+        phase = run.phase
+        size = run.items.shape
         present = self._pick_raters(run, self._select_online(run, np.arange(len(run.user_of_pair))))
         run.third_party.secret = self.fixed_point.draw_uniform(size, run.third_party.rng)
         run.recommender.noise = np.zeros(size, dtype=np.uint64)
         has_noise = np.zeros(size[0], dtype=bool)
         for queried, is_gone, is_summed in self._iterate_attempts(run, present, 0):
-            group, masks = run.item_of_pair[queried], run.recommender.draw_masks(len(queried))
+            group = run.item_of_pair[queried]
+            masks = run.recommender.draw_masks(len(queried))
             mixing = run.set_up(queried, {"mask": masks})
             shares = phase.release.publish_shares(
                 np.zeros((len(queried), self.rank)), group, mixing, run.rng
@@ -898,7 +976,8 @@ class DynamicUsers(Scenario):
             masked_shares = self.fixed_point.reduce(integers + masks)
             payload = {"answer": masked_shares[~is_gone]}
             run.wire.send(HIDDEN_SHARE, USERS, THIRD_PARTY, payload, queried[~is_gone], 0)
-            group, secret = group[is_summed], run.third_party.secret
+            group = group[is_summed]
+            secret = run.third_party.secret
             run.recommender.noise += run.add_up(
                 HIDDEN_NOISE, 0, group, masked_shares[is_summed], masks[is_summed], secret
             )
@@ -910,10 +989,10 @@ class DynamicUsers(Scenario):
     def _iterate_attempts(
         self, run: ScenarioRun, pairs: Ints, t: int
     ) -> Iterator[tuple[Ints, Bools, Bools]]:
-        """(pairs asked, which of them leave, which are of items that lose nobody), till all is in.
+        """Yield the queried pairs, which of them leave, and which are of items that lose nobody.
 
-        Where somebody leaves, the third party forgets what it got for the item, and the users who
-        stay are asked again: for fresh shares of noise, or with fresh masks and pieces of it.
+        Where somebody leaves, the third party forgets what it received for the item. The remaining
+        users are queried again, for fresh shares of noise or with fresh masks and pieces of it.
         """
         is_gone = run.find_leaving(pairs, t)
         while len(pairs):
@@ -927,14 +1006,14 @@ class DynamicUsers(Scenario):
             is_gone = np.zeros(len(pairs), dtype=bool)
 
     def _select_online(self, run: ScenarioRun, pairs: Ints) -> Ints:
-        """The pairs whose user is online now, of items with enough of them."""
+        """Return the pairs whose user is online now, of items with enough of them."""
         if self.online < 1:
             is_online = run.rng.random(run.public.users) < self.online
             pairs = pairs[is_online[run.user_of_pair[pairs]]]
         return self._drop_small_items(run, pairs)
 
     def _pick_raters(self, run: ScenarioRun, pairs: Ints) -> Ints:
-        """Of these pairs, those whose user the recommender picks for the item."""
+        """Return those pairs whose user the recommender picks for the item."""
         if not self.picked:
             return pairs
         order = pairs[np.lexsort((run.recommender.rng.random(len(pairs)), run.item_of_pair[pairs]))]
@@ -943,6 +1022,6 @@ class DynamicUsers(Scenario):
         return np.sort(order[rank < self.picked])
 
     def _drop_small_items(self, run: ScenarioRun, pairs: Ints) -> Ints:
-        """Without the items for which too few users are there to hide behind one another."""
+        """Drop items with too few users to hide behind one another."""
         sizes = np.bincount(run.item_of_pair[pairs], minlength=len(run.items))
         return pairs[sizes[run.item_of_pair[pairs]] >= run.phase.release.min_sharing_users]

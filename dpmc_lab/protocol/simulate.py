@@ -1,7 +1,7 @@
-"""Whole runs on a problem, measured and counted: scenarios 2 and 3, and what both flows report.
+"""Simulate whole runs of scenarios 2 and 3 on a problem, and report what both flows share.
 
-Also what a trusted server gets where those have none, and what the difference is made of. HXZ15:
-Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
+The module also measures what a trusted server achieves in their place, and what causes the
+difference. HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
 """
 
 from __future__ import annotations
@@ -33,17 +33,28 @@ SCENARIOS: dict[str, type[Scenario]] = {cls.number: cls for cls in (StaticUsers,
 def start_scenario_run(
     settings: Scenario, problem: Problem, seed: int, *, watch: int | None = None
 ) -> ScenarioRun:
-    """A run on the training ratings, before its first message. Raises DpmcError."""
+    """Return a run on the training ratings, before its first message.
+
+    Raises:
+        DpmcError: the ratings do not fit the scenario.
+    """
     rng = create_generator(seed, f"scenario {settings.number} on {problem.train.fingerprint}")
     return ScenarioRun(settings, problem.train, rng, watch=watch)
 
 
 def report_scenario_run(run: ScenarioRun, problem: Problem, seed: int, gap: Gap) -> JsonObject:
-    """What a run found, as plain JSON values; everything about raw ratings is evaluation only.
+    """Report a run as plain JSON values.
 
-    gap: from scenario 1, on the same problem.
+    Everything about raw ratings is for evaluation only.
+
+    Args:
+        run: a finished run.
+        problem: what it ran on.
+        seed: of the run.
+        gap: difference from scenario 1 on the same problem.
     """
-    settings, public = run.settings, run.public
+    settings = run.settings
+    public = run.public
     return {
         "scenario": settings.number,
         "title": settings.title,
@@ -69,20 +80,18 @@ def report_scenario_run(run: ScenarioRun, problem: Problem, seed: int, gap: Gap)
 
 
 def predict_run_traffic(run: ScenarioRun) -> Traffic | None:
-    """The whole traffic from the number of raters; None where attendance was left to chance."""
+    """Return the traffic by formula; None where attendance was random."""
     if not run.settings.has_full_attendance:
         return None
     return Traffic.total(run.settings.predict_traffic(run.raters, run.public.users).values())
 
 
 def run_attacks(run: ScenarioRun) -> JsonObject:
-    """Every attack on the watched item of a finished run, as plain JSON values."""
+    """Run every attack on the watched item of a finished run, and report plain JSON values."""
     item = run.wire.watch
     assert item is not None
-    difference_results, attendance_results = (
-        attacks.run_difference_attack(run),
-        attacks.run_attendance_attack(run, item),
-    )
+    difference_results = attacks.run_difference_attack(run)
+    attendance_results = attacks.run_attendance_attack(run, item)
     sums = attacks.run_sum_attacks(run)
     return {
         "difference": {
@@ -105,7 +114,7 @@ def run_attacks(run: ScenarioRun) -> JsonObject:
 
 
 def describe_problem_data(problem: Problem) -> JsonObject:
-    """The data of a report."""
+    """Return the data of a report."""
     train = problem.train
     return {
         "name": problem.name,
@@ -117,7 +126,7 @@ def describe_problem_data(problem: Problem) -> JsonObject:
 
 
 def collect_settings(*sources: Any) -> JsonObject:
-    """The settings of dataclasses as plain JSON values, by name; later ones count."""
+    """Return the settings of dataclasses as plain JSON values by name; later ones win."""
     return {
         s.name: serialise_setting(getattr(source, s.name))
         for source in sources
@@ -128,7 +137,7 @@ def collect_settings(*sources: Any) -> JsonObject:
 def evaluate_with_baselines(
     task: Task, model: Model, problem: Problem, seed: int, baselines: Iterable[Mechanism]
 ) -> JsonObject:
-    """Metrics of a model and of what stands beside it, on the test ratings."""
+    """Evaluate a model and its baselines on the test ratings."""
 
     def evaluate(model: Model) -> dict[str, float]:
         rng = create_generator(seed, f"evaluate on {problem.test.fingerprint}")
@@ -147,7 +156,7 @@ def evaluate_with_baselines(
 
 
 def report_communication(transcript: Transcript, expected: Traffic | None) -> JsonObject:
-    """Counted messages and bytes, by kind and together, beside those by formula."""
+    """Return counted messages and bytes, by kind and in total, with those by formula."""
     return transcript.total._asdict() | {
         "by kind": {kind: sent._asdict() for kind, sent in transcript.traffic.items()},
         "by formula": None if expected is None else expected._asdict(),
@@ -167,17 +176,24 @@ class MeanWithError(NamedTuple):
 
     @classmethod
     def from_values(cls, values: Floats) -> MeanWithError:
-        """Of one value for each draw."""
+        """Return the mean and the error of one value per draw."""
         return cls(float(values.mean()), float(2 * values.std(ddof=1) / np.sqrt(len(values))))
 
 
 class Gap(NamedTuple):
-    """Test RMSE of scenario 1, and what scenario 2 adds to it: `refit` plus `split` is all of it.
+    """Test RMSE of scenario 1, and what scenario 2 adds to it, which is `refit` plus `split`.
 
-    trusted: scenario 1 with noise on each coordinate and all of epsilon. refit: what it costs that
-    users fit their factors to published item factors and that steps end, with all of epsilon in
-    every phase; split: what it costs to divide it. Everybody online. draws, phases: how many. held:
-    user factors are not fitted in phases but held.
+    Everybody is online.
+
+    Attributes:
+        trusted: scenario 1 with noise on each coordinate and all of epsilon.
+        distributed: scenario 2.
+        refit: cost of fitting user factors to published item factors and of ending steps early,
+            with all of epsilon in every phase.
+        split: cost of dividing epsilon.
+        draws: number of draws.
+        phases: number of phases.
+        held: whether user factors are held instead of fitted in phases.
     """
 
     trusted: MeanWithError
@@ -189,7 +205,7 @@ class Gap(NamedTuple):
     held: bool
 
     def as_dict(self) -> JsonObject:
-        """As plain JSON values; errors are twice the standard error of a mean."""
+        """Return plain JSON values; errors are twice the standard error of a mean."""
         return {
             name: value._asdict() if isinstance(value, MeanWithError) else value
             for name, value in self._asdict().items()
@@ -203,15 +219,20 @@ def measure_gap(
     on_progress: GapProgress | None = None,
     draws: int = N_DRAWS,
 ) -> Gap:
-    """The difference from scenario 1, taken apart on a problem; raw test ratings are read.
+    """Measure and decompose the difference from scenario 1 on a problem, using raw test ratings.
 
-    on_progress: told (finished draws, draws) after each; what it raises ends the work.
+    Args:
+        settings: of scenario 2.
+        problem: the training and test ratings.
+        seed: of the draws.
+        on_progress: called with (finished draws, draws) after each; an exception ends the work.
+        draws: number of draws.
     """
-    train, public, mechanism = problem.train, problem.train.public, settings.mechanism
-    rating_matrices, phase_mechanisms = (
-        mechanism.build_matrices(train),
-        settings.phase_mechanisms(public.users),
-    )
+    train = problem.train
+    public = problem.train.public
+    mechanism = settings.mechanism
+    rating_matrices = mechanism.build_matrices(train)
+    phase_mechanisms = settings.phase_mechanisms(public.users)
     start_rng = create_generator(seed, f"scenario 1 on {train.fingerprint}")
     held_factors = fitted = None
     if settings.user_factors is not None:
@@ -265,12 +286,23 @@ def simulate_phases(
     rng: Rng,
     held_factors: Floats | None = None,
 ) -> Floats:
-    """Item factors after all phases, by the law of a run of scenario 2, without messages.
+    """Simulate the item factors after all phases of scenario 2, without messages.
 
-    plan: the mechanism of each phase, whose epsilon it spends. held_factors: user factors held
-    throughout.
+    They have the distribution of a run with messages.
+
+    Args:
+        settings: of the scenario.
+        plan: the mechanism of each phase, whose epsilon it spends.
+        rating_matrices: the ratings.
+        public: public facts of the ratings.
+        rng: random numbers of start and noise.
+        held_factors: array of shape (n_users, rank), user factors held throughout, if any.
+
+    Returns:
+        Array of shape (n_items, rank).
     """
-    mechanism, raters = settings.mechanism, np.diff(rating_matrices.by_item.indptr)
+    mechanism = settings.mechanism
+    raters = np.diff(rating_matrices.by_item.indptr)
     items = mechanism.draw_item_factors(public.items, rng)
     for phase_mechanism in plan:
         users = (

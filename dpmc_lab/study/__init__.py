@@ -1,1 +1,1 @@
-"""A study on one data set: the answer, which method, a release and its check."""
+"""Study one data set: the answer to an inquiry, the recommended method, a release and its check."""

@@ -1,4 +1,4 @@
-"""Whom to protect, and the method to take for that."""
+"""Choose the privacy unit and the mechanism that is recommended for it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from dpmc_core.ratings import PublicFacts
 
 
 class PrivacyUnit(enum.Enum):
-    """Whom: one rating at a time and from everybody, or a person's all and from readers."""
+    """What is protected: all ratings of a person from readers, or each rating from everybody."""
 
     PERSON = "person"
     RATING = "rating"
 
     @classmethod
     def from_guarantee(cls, guarantee: Guarantee) -> PrivacyUnit | None:
-        """Whom a guarantee protects; a method that somebody chose may protect neither."""
+        """Return the unit that a guarantee protects; None where it protects neither."""
         query = guarantee.trust, guarantee.change.per_user
         return next(
             (
@@ -47,14 +47,18 @@ class PrivacyUnit(enum.Enum):
 
     @property
     def trust(self) -> Trust:
+        """Return whom users have to trust."""
         return Trust.CURATOR if self is PrivacyUnit.PERSON else Trust.LOCAL
 
     def is_possible(self, task: Task) -> bool:
-        """Whether there is a method: where likes are told, which ratings exist is public."""
+        """Return whether a mechanism for this unit exists.
+
+        For likes it is public which ratings exist, so no mechanism protects a whole person.
+        """
         return self is PrivacyUnit.RATING or task is not Task.BINARY
 
     def change(self, task: Task) -> Change:
-        """The unit that the epsilon counts."""
+        """Return the change that the epsilon counts."""
         if self is PrivacyUnit.PERSON:
             return USER_EMPTIED
         return RATING if task is Task.BINARY else CELL
@@ -67,10 +71,13 @@ class PrivacyUnit(enum.Enum):
 
 
 class Advice(NamedTuple):
-    """mechanism: at the largest setting that certifies at most what was asked for.
+    """The recommended mechanism for an epsilon.
 
-    certified: for the unit asked for; at delta 0 where the noise allows a pure promise. reason: why
-    this one, in a sentence.
+    Attributes:
+        mechanism: the mechanism at the largest setting that certifies at most the requested
+            epsilon.
+        certified: what is certified for the requested unit, at delta 0 where the noise allows it.
+        reason: why this mechanism is recommended, in a sentence.
     """
 
     mechanism: Mechanism
@@ -87,10 +94,19 @@ def recommend_method(
     delta: float = DEFAULT_DELTA,
     trust: Trust = Trust.CURATOR,
 ) -> Advice:
-    """The method for a task under a promise, certified at (epsilon, delta) for the change.
+    """Return the recommended mechanism, certified at (epsilon, delta) for the change.
 
-    public: of the prepared ratings. trust: CURATOR, or LOCAL where nobody may see raw ratings.
-    Raises InvalidSetting where no method certifies it, with the nearest that one does.
+    Args:
+        task: what is predicted.
+        change: how the data sets differ.
+        public: public facts of the prepared ratings.
+        epsilon: the requested epsilon.
+        delta: the requested delta.
+        trust: CURATOR, or LOCAL where nobody may see raw ratings.
+
+    Raises:
+        InvalidSetting: no mechanism certifies the request; the message names the nearest one that a
+            mechanism certifies.
     """
     check_number("epsilon", epsilon, above=0)
     id, reason = _choose_method(task, change, public, epsilon, trust)
@@ -113,7 +129,7 @@ def recommend_method(
 def find_recommended_id(
     task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
 ) -> str | None:
-    """The id of the method alone, which needs no calibration; None where no method certifies it."""
+    """Return the mechanism's id without calibration; None where no mechanism certifies it."""
     try:
         return _choose_method(task, change, public, epsilon, trust)[0]
     except InvalidSetting:
@@ -146,10 +162,14 @@ def recommend_for_unit(
     tasks: Sequence[Task],
     public_facts_for: Callable[[Task], PublicFacts],
 ) -> str | None:
-    """The id of the method recommended for whom one protects, of the first task that has one.
+    """Return the id of the mechanism recommended for a privacy unit, for the first task with one.
 
-    Fixed at epsilon 1, so that it stays while epsilon moves. public_facts_for: of the ratings
-    prepared for a task.
+    It is chosen at epsilon 1, so that it stays the same while epsilon changes.
+
+    Args:
+        privacy_unit: what is protected.
+        tasks: the tasks, in order of preference.
+        public_facts_for: returns the public facts of the ratings prepared for a task.
     """
     for task in tasks:
         with suppress(DpmcError):  # ratings that cannot be prepared for it

@@ -1,9 +1,9 @@
-"""What a promise costs on one's own ratings: affordable, or not, or the data cannot tell.
+"""Compute what privacy costs on the user's ratings: affordable, not affordable, or unclear.
 
-A question fixes whom to protect and how much may be lost. The recommended method at the epsilon
-asked about runs beside the private floor and the reference without privacy, all on the same splits
-and seeds; what each found for every user is kept, so that losses are compared user by user. All of
-it reads raw held-out ratings: evaluation only, not private.
+An inquiry fixes what is protected and how much may be lost. The recommended mechanism at the
+requested epsilon runs beside the private baseline and the nonprivate reference, all on the same
+splits and seeds. The scores of every user are kept, so that losses are compared user by user. All
+of this reads raw held-out ratings: it is for evaluation only, and not private.
 """
 
 from __future__ import annotations
@@ -68,9 +68,17 @@ _N_GROUPS = 2  # questions asked of one set of runs: who pays most, users or ite
 
 @dataclass(frozen=True, kw_only=True)
 class Inquiry:
-    """What is asked. times: publications in a year; keep: the share of what personalisation adds
-    that must be left, in 0..1; reference: what one's own model reaches on the same split, in the
-    task's counted metric; with_item_features: with what is publicly known of the items.
+    """What the user asks.
+
+    Attributes:
+        task: what is predicted.
+        privacy_unit: what is protected.
+        epsilon, delta: the requested budget of one publication.
+        times: number of publications in a year.
+        keep: share of the gain from personalisation that must be left, in 0..1.
+        reference: what the user's own model reaches on the same split, in the task's counted
+            metric.
+        with_item_features: whether public item features are used.
     """
 
     task: Task
@@ -93,6 +101,7 @@ class Inquiry:
 
     @property
     def metric(self) -> Metric:
+        """Return the metric that is counted per held-out rating."""
         return metrics.choose_per_rating_metric(self.task)
 
     @property
@@ -101,16 +110,25 @@ class Inquiry:
 
     @property
     def change(self) -> Change:
+        """Return the change that the epsilon counts."""
         return self.privacy_unit.change(self.task)
 
     def prepare_public_facts(self, public: PublicFacts) -> PublicFacts:
-        """Public facts of the ratings as the runs meet them."""
+        """Return the public facts of the ratings as the runs see them."""
         return prepare_public_facts(
             public, self.task, [UseItemFeatures()] * self.with_item_features
         )
 
     def find_advice(self, public: PublicFacts) -> Advice:
-        """The recommended method, calibrated. public: of the ratings as they come."""
+        """Return the recommended mechanism, calibrated to the requested budget.
+
+        Args:
+            public: public facts of the ratings before preparation.
+
+        Raises:
+            InvalidSetting: no mechanism certifies the request, or the reference is no possible
+                error.
+        """
         prepared = self.prepare_public_facts(public)
         if self.reference is not None and self.reference > prepared.width:
             limit = f"at most {prepared.width:g}, the width of the rating range"
@@ -133,9 +151,9 @@ class Inquiry:
         epsilons: Sequence[float] = (),
         seeds: Sequence[int] = SEEDS,
     ) -> Grid:
-        """Its runs, at the epsilon asked about or over a curve.
+        """Build the grid of runs at the requested epsilon, or over a curve.
 
-        They are rows of What if and Compare too.
+        Its rows serve What if and Compare too.
         """
         method = advice.mechanism
         has_own_delta = self.delta != DEFAULT_DELTA and registry.has_setting(type(method), "delta")
@@ -153,7 +171,7 @@ class Inquiry:
 def build_child_command(
     question: Inquiry, data: str, store: Path, *, curve: bool = True
 ) -> list[str]:
-    """The command line of a child process that runs what an answer needs into a store."""
+    """Return the command line of a child process that runs what an answer needs into a store."""
     arguments = [
         sys.executable,
         "-m",
@@ -171,9 +189,13 @@ def build_arguments(
     seeds: Sequence[int] = SEEDS,
     reading: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """The words of the command after `dpmc`, with everything that its verdict depends on.
+    """Return the arguments of `dpmc` with everything that the verdict depends on.
 
-    reading: how a file is read, as `data.load` takes it.
+    Args:
+        question: the inquiry.
+        data: the data set, as it is typed.
+        seeds: seeds of the splits and the noise.
+        reading: options of `data.load` for reading a file.
     """
     arguments = [
         "answer",
@@ -197,8 +219,14 @@ def build_arguments(
 
 
 class DistinguishableItems(NamedTuple):
-    """How many of the items noise does not hide. query: whose noise; median_std: its median
-    standard deviation over items."""
+    """How many items have a count that the noise does not hide.
+
+    Attributes:
+        n_distinguishable: number of items whose count exceeds the noise.
+        n_items: number of all items.
+        query: of the release with the noise.
+        median_std: median over items of the noise's standard deviation.
+    """
 
     n_distinguishable: int
     n_items: int
@@ -209,11 +237,15 @@ class DistinguishableItems(NamedTuple):
 def count_distinguishable_items(
     mechanism: Mechanism, ratings: Ratings
 ) -> DistinguishableItems | None:
-    """Items whose count exceeds twice the standard deviation of the noise it is released with.
+    """Count the items whose count exceeds twice the standard deviation of the noise on it.
 
-    The release is the first one on the card with a number per item, or else the randomised reports,
-    of which counts are estimated; reports of signs: the difference between likes and dislikes.
-    None: nothing is released of items. Reads raw ratings: for the owner's eyes. No model is fitted.
+    The release is the first of the guarantee that has a number per item, or else the randomised
+    reports, from which counts are estimated. For reports of signs, the count is the difference
+    between likes and dislikes. No model is fitted. The function reads raw ratings, so the result is
+    only for the owner of the data.
+
+    Returns:
+        None where nothing is released about items.
     """
     ratings, _ = prepare_all_ratings(ratings, mechanism.task)
     guarantee = mechanism.guarantee(ratings.public)
@@ -225,7 +257,8 @@ def count_distinguishable_items(
         return _count_above_noise(counts, np.full(items, scale), per_item)
     for _, release in guarantee.releases:
         if isinstance(release, LocalChannel):
-            if_missing, if_rated = release.reported_if_missing, release.reported_if_rated
+            if_missing = release.reported_if_missing
+            if_rated = release.reported_if_rated
             return _count_above_noise(
                 rated,
                 _estimated_count_std(ratings.public.users, if_missing, if_rated - if_missing),
@@ -245,7 +278,7 @@ def count_distinguishable_items(
 
 
 def _estimated_count_std(n_reports: Floats | int, chance: float, debias_factor: float) -> Floats:
-    """The standard deviation of a count estimated from so many randomised reports."""
+    """Return the standard deviation of a count estimated from this many randomised reports."""
     return np.sqrt(np.asarray(n_reports) * chance * (1 - chance)) / debias_factor
 
 
@@ -257,10 +290,13 @@ def _count_above_noise(counts: Floats, noise_std: Floats, release: Release) -> D
 
 @dataclass(frozen=True, eq=False)
 class UserScores:
-    """What one run found, by user and by whether an item is one of the most rated.
+    """The scores of one run, by user and by whether an item is among the most rated.
 
-    totals, counts: users x 2 (most rated items, all others), sums over held-out ratings of what
-    each adds to the counted metric, and how many there are. given: users, training ratings of each.
+    Attributes:
+        totals: array of shape (n_users, 2), for the most rated items and all others: sum over
+            held-out ratings of what each adds to the counted metric.
+        counts: array of shape (n_users, 2), number of these ratings.
+        given: array of shape (n_users,), number of training ratings.
     """
 
     totals: Floats
@@ -269,8 +305,10 @@ class UserScores:
 
     @classmethod
     def from_result(cls, result: Result) -> UserScores:
+        """Score the held-out ratings of a run."""
         problem = result.problem
-        train, test = problem.train, problem.test
+        train = problem.train
+        test = problem.test
         values = metrics.score_test_ratings(result.mechanism.task, result.model, train, test)
         is_measured = ~np.isnan(values)
         users, items = train.public.shape
@@ -286,14 +324,15 @@ class UserScores:
 
 
 def count_head_items(items: int) -> int:
-    """How many items count as the most rated: a hundred, of few items a tenth."""
+    """Return how many items count as the most rated: a hundred, or a tenth of fewer items."""
     return N_HEAD_ITEMS if items >= 2 * N_HEAD_ITEMS else max(1, items // 10)
 
 
 class UserScoreCache:
-    """What runs found, by the key of their unit: in memory, and in a folder where one is given.
+    """Scores of runs by the key of their unit, in memory and optionally in a folder.
 
-    The folder lies beside a store and is as private: it holds measures of single users.
+    The folder lies beside a store and is just as private, because it holds measures of single
+    users.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -302,16 +341,22 @@ class UserScoreCache:
 
     @classmethod
     def from_store_path(cls, store: Path) -> UserScoreCache:
+        """Return the cache in the folder beside a store."""
         return cls(store.with_name(f"{store.stem}-users"))
 
     def get(self, key: str) -> UserScores | None:
+        """Return the scores of a unit; None where there are none."""
         if key not in self._found and self._folder is not None:
             with suppress(archives.BadArchive, TypeError):  # or it holds other arrays
                 self._found[key] = UserScores(**archives.read_npz(self._folder / f"{key}.npz"))
         return self._found.get(key)
 
     def save(self, key: str, scores: UserScores) -> None:
-        """Raises DpmcError where the folder cannot be written."""
+        """Keep the scores of a unit.
+
+        Raises:
+            DpmcError: the folder cannot be written.
+        """
         self._found[key] = scores
         if self._folder is None:
             return
@@ -337,12 +382,23 @@ def run_missing_units(
     stop: StopCheck | None = None,
     jobs: int = 0,
 ) -> None:
-    """Run every unit that is not kept yet; rows go to the store at once.
+    """Run every unit whose scores are not in the cache; rows go to the store at once.
 
-    A run that a store has a row of already is the same release again, number by number.
-    report_progress: (runs done, runs needed). jobs: how many at a time, in processes of their own;
-    0: one after the other, in this one. Raises Stopped once `stop()` is true, DpmcError where one
-    fails.
+    Where the store already has a row of a run, running it again repeats the same release, number by
+    number.
+
+    Args:
+        units: the units.
+        source: the data they run on.
+        cache: receives the scores.
+        store: receives the rows, where given.
+        report_progress: called with the number of runs done and needed.
+        stop: returns whether to stop.
+        jobs: number of processes; 0 to run one unit after the other in this process.
+
+    Raises:
+        Stopped: `stop()` returned true.
+        DpmcError: a unit failed.
     """
 
     def list_missing() -> list[Unit]:
@@ -367,7 +423,11 @@ def run_missing_units(
 def _run_units(
     units: Sequence[Unit], source: SweepData, jobs: int
 ) -> Generator[tuple[Unit, Record, UserScores]]:
-    """What units find as it is found. Raises BrokenExecutor where a process is killed."""
+    """Yield each unit with its record and scores as it finishes.
+
+    Raises:
+        BrokenExecutor: a process was killed.
+    """
     for unit in units if jobs == 0 else ():
         check_cancelled()
         result, record = run_unit_locally(unit, source)
@@ -383,7 +443,8 @@ def _run_units(
         while running:
             check_cancelled()
             for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
-                unit, outcome = running.pop(future), future.result()
+                unit = running.pop(future)
+                outcome = future.result()
                 if isinstance(outcome, str):
                     raise DpmcError(outcome)
                 record = dict(outcome)
@@ -393,7 +454,7 @@ def _run_units(
 
 
 class Verdict(enum.Enum):
-    """What the interval of the share says of the limit."""
+    """How the interval of the gain share compares with the limit."""
 
     AFFORDABLE = "affordable"
     NOT_AFFORDABLE = "not affordable"
@@ -404,9 +465,16 @@ class Verdict(enum.Enum):
 
 
 class Cost(NamedTuple):
-    """What is certified of one publication. Epsilons: replaced: where a row becomes any other, None
-    where the unit is no row; year: of all publications, at the delta asked for; per_release: what
-    each may spend so that a year costs what was asked."""
+    """What is certified for the publications.
+
+    Attributes:
+        certified: of one publication.
+        replaced: epsilon of one publication where a row becomes any other; None where the unit is
+            not a row.
+        year: epsilon of all publications in a year, at the requested delta.
+        per_release: epsilon that each publication may spend so that a year costs what was
+            requested.
+    """
 
     certified: Certified
     replaced: float | None
@@ -415,17 +483,27 @@ class Cost(NamedTuple):
 
 
 class Attack(NamedTuple):
-    """The best attacker's chance of being right, of two equally likely cases; exact: reached by
-    some data, else a bound."""
+    """Success rate of the best attacker on two equally likely cases.
+
+    Attributes:
+        right: chance of being right.
+        exact: whether some data reach this chance; otherwise it is a bound.
+    """
 
     right: float
     exact: bool
 
 
 class Payer(NamedTuple):
-    """A group that loses more than all others. by: 'users' or 'items'; limit: fewer training
-    ratings than it, or outside so many most rated items. loss, others: for the worse in the metric,
-    with intervals."""
+    """A group that loses more than all others.
+
+    Attributes:
+        by: 'users' or 'items'.
+        limit: the group has fewer training ratings than this, or is outside this many most rated
+            items.
+        loss: how much worse the metric of the group becomes, with its interval.
+        others: the same for all others.
+    """
 
     by: str
     limit: int
@@ -435,10 +513,26 @@ class Payer(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Everything the sentences need. gain_share: the share of the gain that is left, None where
-    there is no gain; beaten: the method is clearly better than the reference. baseline_id: the id
-    of the floor. users, seeds: that were measured; provisional: more seeds are to come;
-    n_private_fits: private runs behind it."""
+    """The answer to an inquiry, with everything that the sentences need.
+
+    Attributes:
+        question: the inquiry.
+        mechanism: the recommended mechanism.
+        public: public facts of the ratings before preparation.
+        split: how ratings were held out, in words.
+        verdict: how the share of the gain compares with the limit.
+        beaten: whether the mechanism is clearly better than the reference.
+        method, reference, baseline: the metric of the mechanism, of the reference and of the
+            baseline.
+        baseline_id: id of the baseline.
+        gain_share: share of the gain that is left; None where there is no gain.
+        payers: groups that lose more than the others.
+        cost: what is certified.
+        attack: success rate of the best attacker.
+        users, seeds: how many were measured.
+        provisional: whether more seeds are to come.
+        n_private_fits: number of private runs behind the answer.
+    """
 
     question: Inquiry
     mechanism: Mechanism
@@ -467,12 +561,19 @@ def compute_finding(
     cache: UserScoreCache,
     ratings: Ratings,
 ) -> Finding | None:
-    """The answer from the seeds that are through; None before the first.
+    """Compute the answer from the seeds that are complete; None before the first.
 
-    units: those of `question.grid` at the epsilon asked about. ratings: as they come; only their
-    public facts and whether there are times matter.
+    Args:
+        question: the inquiry.
+        advice: the recommended mechanism.
+        units: units of `question.build_grid` at the requested epsilon.
+        cache: scores of the units that have run.
+        ratings: ratings before preparation; only their public facts and whether they have times
+            matter.
     """
-    method, task, public = advice.mechanism, question.task, ratings.public
+    method = advice.mechanism
+    task = question.task
+    public = ratings.public
     split = units[0].split
     steps = units[0].steps
     baselines = registry.list_baselines(type(method), steps)
@@ -505,7 +606,8 @@ def compute_finding(
     paired = PairedMetrics.from_totals(totals, counts, root=task is Task.RATINGS)
     if question.reference is not None:
         paired = paired.with_constant(question.reference)
-    basis, sign = np.eye(3), question.metric.sign
+    basis = np.eye(3)
+    sign = question.metric.sign
     gain_share = paired.estimate_share(sign * (basis[0] - basis[1]), sign * (basis[2] - basis[1]))
     beaten = (
         question.reference is None
@@ -541,13 +643,22 @@ def compute_finding(
 
 
 def _mean_error(runs: Sequence[UserScores]) -> float:
-    """The mean of what held-out ratings add to the metric; of predicted ratings their squares."""
+    """Return the mean contribution of held-out ratings to the metric.
+
+    For RATINGS the squared error.
+    """
     total = sum(float(run.counts.sum()) for run in runs)
     return sum(float(run.totals.sum()) for run in runs) / max(total, 1.0)
 
 
 def decide_verdict(gain_share: IntervalEstimate | None, limit: float, *, beaten: bool) -> Verdict:
-    """What the share that is kept says of a limit. beaten: as in `Finding`."""
+    """Compare the share of the gain that is kept with a limit.
+
+    Args:
+        gain_share: the share with its interval, or None without a gain.
+        limit: the share that must be left.
+        beaten: see `Finding`.
+    """
     if beaten:
         return Verdict.BEATEN
     if gain_share is None:
@@ -560,7 +671,7 @@ def decide_verdict(gain_share: IntervalEstimate | None, limit: float, *, beaten:
 def _find_payers(
     runs: Sequence[Sequence[UserScores]], question: Inquiry, public: PublicFacts
 ) -> tuple[Payer, ...]:
-    """Groups that lose more than the others by a clear margin, the level shared by all asked."""
+    """Find groups that lose clearly more than the others, with one level shared by all groups."""
     n_training = np.array([run[0].given for run in runs])  # seeds x users
     n_tested = np.array([run[0].counts for run in runs])  # seeds x users x (head, tail)
     few = FEW_RATINGS
@@ -611,7 +722,8 @@ def _is_substantial(group_total: float, total: float) -> bool:
 
 
 def _compute_cost(question: Inquiry, advice: Advice, guarantee: Guarantee) -> Cost:
-    change, delta = question.change, question.delta
+    change = question.change
+    delta = question.delta
     replaced = guarantee.certified(USER_REPLACED, delta).epsilon if change.per_user else None
     if question.times == 1:
         single_epsilon = advice.certified.epsilon
@@ -629,8 +741,12 @@ def _compute_cost(question: Inquiry, advice: Advice, guarantee: Guarantee) -> Co
 
 
 class Repeats(NamedTuple):
-    """Certified epsilons. total: of all publications; per_release: what one may spend so that they
-    come to the target."""
+    """Certified epsilons of repeated publications.
+
+    Attributes:
+        total: of all publications.
+        per_release: what one may spend so that all together cost the target.
+    """
 
     total: float
     per_release: float
@@ -643,10 +759,17 @@ def certify_repeats(
     target: Budget,
     change: Change | None = None,
 ) -> Repeats:
-    """What `times` publications of the same ratings add up to, each with noise of its own.
+    """Certify `times` publications of the same ratings, each with fresh noise.
 
-    guarantee_at: of a setting of epsilon. Raises InvalidSetting where the certified value is
-    infinite.
+    Args:
+        guarantee_at: returns the guarantee at a setting of epsilon.
+        setting: the setting of each publication.
+        times: number of publications.
+        target: the budget of all publications together.
+        change: how the data sets differ (default: as in the claim).
+
+    Raises:
+        InvalidSetting: the certified value is infinite.
     """
     total = guarantee_at(setting).repeat(times).certified(change, target.delta).epsilon
     single_setting = calibrate(

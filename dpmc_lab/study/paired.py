@@ -1,11 +1,11 @@
-"""Intervals for methods that were measured on the same held-out ratings with the same seeds.
+"""Compute intervals for methods measured on the same held-out ratings with the same seeds.
 
-Two things vary: which users there happen to be, and each seed's split and noise. The mean over a
-crossed design of U users and S seeds has variance Vu/U + Vs/S + Vus/(US): the mean squares over
-users and over seeds estimate the first and the second together with the third, which is therefore
-taken off once (Owen, "The pigeonhole bootstrap", 2007). A metric is linear in users up to terms of
-order 1/U, so each user has an influence on it. Ratios are by Fieller's theorem (1954): a share r of
-a gain is possible as long as the mean of (part - r gain) may be 0.
+Two things vary: the users, and each seed's split and noise. The mean over a crossed design of U
+users and S seeds has variance Vu/U + Vs/S + Vus/(US). The mean squares over users and over seeds
+estimate the first and the second together with the third, which is therefore subtracted once (Owen,
+"The pigeonhole bootstrap", 2007). A metric is linear in users up to terms of order 1/U, so each
+user has an influence on it. Ratios follow Fieller's theorem (1954): a share r of a gain is possible
+as long as the mean of (part - r gain) may be 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_SHARE = 1e6  # a share beyond is no share
 
 
 class IntervalEstimate(NamedTuple):
-    """A value with the ends of its interval; both infinite where nothing is known of them."""
+    """A value with the ends of its interval, which are infinite where they are unknown."""
 
     value: float
     low: float
@@ -33,16 +33,19 @@ class IntervalEstimate(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """1 or -1 where it is above or below zero, and 0 where it may be either."""
+        """Return 1 or -1 where the interval is above or below zero, and 0 where it is not clear."""
         return int(self.low > 0) - int(self.high < 0)
 
 
 @dataclass(frozen=True, eq=False)
 class PairedMetrics:
-    """Metrics of M methods (mean over seeds) and how they vary together.
+    """Metrics of several methods (mean over seeds) and how they vary together.
 
-    by_user, by_seed, by_both: M x M covariances of that mean, as the mean squares over users, over
-    seeds and over both give them. users, seeds: how many.
+    Attributes:
+        mean: array of shape (n_methods,).
+        by_user, by_seed, by_both: arrays of shape (n_methods, n_methods), covariances of the mean
+            from the mean squares over users, over seeds and over both.
+        users, seeds: how many there are.
     """
 
     mean: Floats
@@ -54,13 +57,20 @@ class PairedMetrics:
 
     @classmethod
     def from_totals(cls, totals: Floats, counts: Floats, *, root: bool = False) -> PairedMetrics:
-        """totals, counts: seeds x users x methods, sums over a user's held-out ratings and how
-        many those are. A metric is the sum of totals over that of counts, or its root.
+        """Compute the metrics from sums per user.
 
-        Needs a rating of every method in every seed.
+        A metric is the sum of totals divided by the sum of counts, or its square root. Every method
+        needs a rating in every seed.
+
+        Args:
+            totals: array of shape (n_seeds, n_users, n_methods), sums over a user's held-out
+                ratings.
+            counts: array of the same shape, number of these ratings.
+            root: whether to take the square root.
         """
         has_ratings = counts.any(axis=(0, 2))
-        totals, counts = totals[:, has_ratings], counts[:, has_ratings]
+        totals = totals[:, has_ratings]
+        counts = counts[:, has_ratings]
         seeds, users, methods = totals.shape
         n_ratings = counts.sum(axis=1, keepdims=True)
         means = totals.sum(axis=1, keepdims=True) / n_ratings
@@ -82,7 +92,7 @@ class PairedMetrics:
         return cls(values.mean(axis=0), by_user, by_seed, by_both, users, seeds)
 
     def with_constant(self, value: float) -> PairedMetrics:
-        """One more method, whose metric is known: it does not vary."""
+        """Add a method whose metric is known and does not vary."""
         user, seed, interaction = (
             np.pad(matrix, ((0, 1), (0, 1)))
             for matrix in (self.by_user, self.by_seed, self.by_both)
@@ -92,13 +102,24 @@ class PairedMetrics:
         )
 
     def estimate_interval(self, weights: Floats, level: float = LEVEL) -> IntervalEstimate:
-        """Of a weighted sum of the metrics."""
+        """Estimate a weighted sum of the metrics.
+
+        Args:
+            weights: array of shape (n_methods,).
+            level: confidence level of the interval.
+        """
         value = float(weights @ self.mean)
         half = self._half_width(weights, level)
         return IntervalEstimate(value, value - half, value + half)
 
     def estimate_share(self, numerator: Floats, denominator: Floats) -> IntervalEstimate | None:
-        """Of one weighted sum in another; None where the other is not clearly above 0."""
+        """Estimate the ratio of two weighted sums.
+
+        None where the denominator is not clearly above 0.
+
+        Args:
+            numerator, denominator: arrays of shape (n_methods,), weights of the metrics.
+        """
         total = self.estimate_interval(denominator)
         if total.sign < 1:
             return None
@@ -115,8 +136,10 @@ class PairedMetrics:
         )
 
     def _half_width(self, weights: Floats, level: float) -> float:
-        """Half the width of an interval: t times the standard error, degrees of freedom by
-        Satterthwaite."""
+        """Return half the width of an interval: t times the standard error.
+
+        The degrees of freedom follow Satterthwaite.
+        """
         if self.seeds < 2 or self.users < 2:
             return math.inf
         user, seed, interaction = (
@@ -131,7 +154,7 @@ class PairedMetrics:
 
 
 def _find_interval_end(possible: Callable[[float], bool], start: float, sign: float) -> float:
-    """How far a condition that holds at the start holds in one direction."""
+    """Return how far a condition that is true at the start stays true in one direction."""
     lower, upper = 0.0, 1e-6
     while possible(start + sign * upper):
         lower, upper = upper, 2 * upper

@@ -1,10 +1,11 @@
-"""A model that may leave the house: fitted with exact noise, cut to what its card publishes.
+"""Release a model: fit it with exact noise and write only what its guarantee publishes.
 
-`export_release` fits a mechanism with a `SecureSource` and returns the published arrays with their
-card, which certifies them with the rounding of the exact samplers in it, or refuses what no proof
-covers. What the card does not count is not in the result: no user factors where the card keeps them
-with the users, no measures, times or counts of the raw ratings. The card follows from the
-mechanism, public facts, preparation, catalogue and arrays alone, so `verify` can make it again.
+`export_release` fits a mechanism with a `SecureSource`. It returns the published arrays with their
+card, which certifies them including the rounding of the exact samplers, or it refuses what no proof
+covers. Whatever the card does not count is left out of the result: user factors where the card
+keeps them with the users, and measures, times or counts of the raw ratings. The card follows from
+the mechanism, public facts, preparation, catalogue and arrays alone, so `verify` can compute it
+again.
 """
 
 from __future__ import annotations
@@ -93,20 +94,30 @@ ArraySpecs = Mapping[str, ArraySpec]
 
 
 def count_coordinates(release: Release, observed: int) -> int:
-    """How many numbers one publication has; observed: the number of ratings."""
+    """Return how many numbers one publication has.
+
+    Args:
+        release: the release.
+        observed: number of ratings.
+    """
     return math.prod(observed if n is None else n for n in release.shape)
 
 
 def secure_guarantee(guarantee: Guarantee, observed: int) -> Guarantee:
-    """The card of the same releases, sampled by a `SecureSource`.
+    """Return the guarantee of the same releases when a `SecureSource` samples their noise.
 
     Each sensitivity is raised to the one at which the release's own formula gives the epsilon, or
-    mu, of the exact sampler. Between units they still convert, for k changes of a value are
+    mu, of the exact sampler. Conversion between units stays valid, since k changes of a value are
     rounded no more often than one. Every release must be of a type in ADDITIVE or CHANNELS.
+
+    Args:
+        guarantee: the guarantee with ideal noise.
+        observed: number of ratings.
     """
 
     def secure_release(release: Release) -> Release:
-        count, table = count_coordinates(release, observed), release.sensitivity
+        count = count_coordinates(release, observed)
+        table = release.sensitivity
         raised = {
             change: max(s, _raise_sensitivity(release, count, s)) for change, s in table.items()
         }
@@ -136,7 +147,7 @@ def _raise_sensitivity(release: Release, count: int, sensitivity: float) -> floa
 
 
 def count_draws(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, int]]:
-    """What a `SecureSource` may draw under the card, as its `drawn` counts it."""
+    """Return what a `SecureSource` may draw under the guarantee, counted as its `draw_counts`."""
     draws: Counter[tuple[str, float, int]] = Counter()
     for _, release in guarantee.releases:
         count = count_coordinates(release, observed)
@@ -151,7 +162,7 @@ def count_draws(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float
 
 
 def _sum_draws(guarantee: Guarantee, observed: int) -> tuple[int, int]:
-    """(values of Laplace and Gaussian noise, cells of channels and coins) that are drawn."""
+    """Return the number of drawn Laplace and Gaussian values, and of drawn cells and coins."""
     draws = count_draws(guarantee, observed)
     cells = draws.pop(("channel", 0.0, 1), 0) + draws.pop(("coin", 0.0, 1), 0)
     return sum(count * times for (_, _, count), times in draws.items()), cells
@@ -159,8 +170,13 @@ def _sum_draws(guarantee: Guarantee, observed: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Export:
-    """arrays: what is published; release_card: plain JSON values; guarantee: as sampled, its
-    sensitivities raised by what rounding costs."""
+    """A release that is ready to be written.
+
+    Attributes:
+        arrays: what is published, by name.
+        release_card: plain JSON values.
+        guarantee: the guarantee as sampled, its sensitivities raised by the cost of rounding.
+    """
 
     arrays: Arrays
     release_card: Mapping[str, Any]
@@ -168,9 +184,15 @@ class Export:
 
 
 def check_releasable(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str] = ()) -> None:
-    """Raise CannotRelease, with the reason, where these ratings may not be released so.
+    """Check that these ratings may be released with this mechanism.
 
-    steps: the preparation, as command-line text.
+    Args:
+        mechanism: the mechanism.
+        ratings: the prepared ratings.
+        steps: the preparation, as command-line text.
+
+    Raises:
+        CannotRelease: they may not; the message states the reason.
     """
     if registry.MECHANISMS.get(mechanism.id) is not type(mechanism):
         raise CannotRelease(f"this {mechanism.id} is no method that readers have: a planted fault?")
@@ -207,24 +229,30 @@ def check_releasable(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str
 
 
 def list_reads(steps: Iterable[str]) -> tuple[str, ...]:
-    """What the steps read off the ratings, in words."""
+    """Return in words what the preparation steps read off the ratings."""
     return tuple(reads for text in steps if (reads := parse_step(text).dependency))
 
 
 def is_publishable_name(name: object) -> bool:
-    """Whether a feature or a column of a file may have this name in a card."""
+    """Return whether a feature or a column of a file may have this name in a card."""
     return isinstance(name, str) and name.isprintable() and 0 < len(name) <= _MAX_NAME_LENGTH
 
 
 def uses_features(mechanism: Mechanism, public: PublicFacts) -> bool:
-    """Whether what is published depends on item features; what users report themselves does not."""
+    """Return whether the published values depend on item features.
+
+    What users report themselves under local privacy does not.
+    """
     local = mechanism.guarantee(public).trust is Trust.LOCAL
     return registry.can_use_item_features(type(mechanism)) and not local
 
 
 def check_public_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str]) -> None:
-    """Raise CannotRelease unless the public facts are those that the preparation leads to, and the
-    mechanism uses the item features."""
+    """Check that the public facts follow from the preparation and that item features are used.
+
+    Raises:
+        CannotRelease: a public fact differs, or the item features are not usable.
+    """
     parsed = [parse_step(text) for text in steps]
     shaping = [step for step in parsed if not isinstance(step, UseItemFeatures)]
     caps = [step.count for step in parsed if isinstance(step, CapPerUser)]
@@ -257,15 +285,17 @@ def check_public_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequenc
 
 
 def split_features(public: PublicFacts, columns: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """The columns of each item feature."""
+    """Return the columns of each item feature by name."""
     ends = np.cumsum([count for _, count in public.features])[:-1]
     blocks = np.split(columns, ends, axis=1) if public.features else []
     return {n: block for (n, _), block in zip(public.features, blocks, strict=True)}
 
 
 def find_coding_fault(public: PublicFacts, columns: NDArray[Any]) -> str:
-    """Why some columns are no item features: others than `features.coded` makes could hold
-    anything. "": all are."""
+    """Return why some columns are not item features; empty where all are.
+
+    Columns that `features.coded` would not make could hold anything.
+    """
     bad = [name for name, block in split_features(public, columns).items() if not is_encoded(block)]
     return f"the item feature {bad[0]} is neither a number nor categories" if bad else ""
 
@@ -273,8 +303,10 @@ def find_coding_fault(public: PublicFacts, columns: NDArray[Any]) -> str:
 def canonicalise_steps(
     steps: Sequence[str], public: PublicFacts, columns: NDArray[Any]
 ) -> tuple[list[str], str]:
-    """The preparation, in which item features have their names and digest; and the condition on
-    which a certificate rests then."""
+    """Return the preparation with canonical item features, and the condition of the certificate.
+
+    The step names the item features and their digest.
+    """
     features = split_features(public, columns)
     step = str(UseItemFeatures(tuple(features), mark := hash_features(features)))
     positions = [k for k, text in enumerate(steps) if isinstance(parse_step(text), UseItemFeatures)]
@@ -287,7 +319,11 @@ def canonicalise_steps(
 
 
 def check_steps(reads: Iterable[str], guarantee: Guarantee) -> None:
-    """Raise CannotRelease unless all that preparation reads, in words, is free for the card."""
+    """Check that the guarantee covers everything that the preparation reads, given in words.
+
+    Raises:
+        CannotRelease: no noise covers a step.
+    """
     for step in reads:
         if not preserves_neighbours(step, guarantee.change):
             raise CannotRelease(
@@ -297,7 +333,11 @@ def check_steps(reads: Iterable[str], guarantee: Guarantee) -> None:
 
 
 def check_all_covered(mechanism: Mechanism, guarantee: Guarantee) -> None:
-    """Raise CannotRelease unless the card is finite and all of its noise can be sampled exactly."""
+    """Check that the guarantee is finite and that all of its noise can be sampled exactly.
+
+    Raises:
+        CannotRelease: it is infinite, or there is no exact sampler.
+    """
     certified = guarantee.certified()
     if not certified.finite:
         raise CannotRelease(
@@ -314,7 +354,7 @@ def check_all_covered(mechanism: Mechanism, guarantee: Guarantee) -> None:
 
 
 def estimate_noise_seconds(mechanism: Mechanism, ratings: Ratings) -> float:
-    """Roughly how many seconds the exact Laplace and Gaussian noise takes."""
+    """Estimate how many seconds the exact Laplace and Gaussian noise takes."""
     return SECONDS_PER_DRAW * _sum_draws(mechanism.guarantee(ratings.public), len(ratings))[0]
 
 
@@ -324,14 +364,22 @@ def export_release(
     steps: Sequence[str] = (),
     on_step: Callable[[Mechanism, Step], None] | None = None,
 ) -> Export:
-    """Fit all prepared ratings with exact noise; steps: the preparation, for the card.
+    """Fit all prepared ratings with exact noise.
 
-    Raises CannotRelease (see `check_releasable`), also where opendp is not installed.
+    Args:
+        mechanism: the mechanism.
+        ratings: the prepared ratings.
+        steps: the preparation, as command-line text.
+        on_step: called after every step of the fit.
+
+    Raises:
+        CannotRelease: see `check_releasable`; also where opendp is not installed.
     """
     check_releasable(mechanism, ratings, steps)
     source = exact_noise.SecureSource()
     plain = mechanism.guarantee(ratings.public)
-    expected, model = count_draws(plain, len(ratings)), None
+    expected = count_draws(plain, len(ratings))
+    model = None
     local = plain.trust is Trust.LOCAL
     with ExitStack() as stack:
         outputs = stack.enter_context(record_publications()) if local else []
@@ -374,10 +422,18 @@ def export_release(
 def specify_arrays(
     mechanism: Mechanism, plain: Guarantee, catalogue: Catalogue, observed: int, arrays: Arrays
 ) -> tuple[ArraySpecs, str]:
-    """What a release of the mechanism consists of, and the formula of a user's own predictions.
+    """Return the arrays of a release, and the formula of a user's own predictions.
 
-    arrays: its arrays, of which only the columns of item factors are looked at, and the form of a
-    model that does not say its own. Raises CannotRelease where there is nothing to write.
+    Args:
+        mechanism: the mechanism.
+        plain: its guarantee with ideal noise.
+        catalogue: which users and items there are, and how that is known.
+        observed: number of ratings.
+        arrays: the arrays of the release; only the columns of item factors matter, and the form of
+            a model that does not state its own.
+
+    Raises:
+        CannotRelease: there is nothing to write.
     """
     users, items = plain.public.shape
     named_specs = {
@@ -440,13 +496,14 @@ def _find_own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> O
 
 
 def _specify_reports(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, ArraySpec]:
-    """The reports of users: the local mechanisms publish exactly these."""
+    """Return the reports of users; local mechanisms publish exactly these."""
     ((_, release),) = plain.releases
     public = plain.public
     count: int | str = observed if None in release.shape else "n"
     first, last = 1, 1  # of bits, ones are reported
     if isinstance(release, SymbolChannel):
-        cells, last = "of each reported cell", len(release.levels)
+        cells = "of each reported cell"
+        last = len(release.levels)
         meaning = f"1..{last}: ratings spread evenly over the public range"
     elif None in release.shape:
         cells, first = "of each rating", 0
@@ -465,7 +522,7 @@ def _specify_reports(mechanism: Mechanism, plain: Guarantee, observed: int) -> d
 
 
 def find_array_faults(specs: ArraySpecs, arrays: Arrays) -> list[str]:
-    """What keeps arrays from being exactly these parts; names first, and then alone."""
+    """Return how arrays differ from their specification: names first, else each array's fault."""
     faults = [
         f"arrays.{name} is in the file and does not belong there" for name in arrays.keys() - specs
     ]
@@ -483,7 +540,13 @@ def find_array_faults(specs: ArraySpecs, arrays: Arrays) -> list[str]:
 
 
 def _find_array_fault(spec: ArraySpec, array: NDArray[Any], sizes: dict[str, int]) -> str:
-    """What keeps an array from being this part; sizes: those of letters, found so far."""
+    """Return how an array differs from its specification; empty where it does not.
+
+    Args:
+        spec: the specification.
+        array: the array.
+        sizes: sizes of the named dimensions found so far; this call adds to them.
+    """
     shape = tuple(
         sizes.setdefault(n, min(size, spec.max_size)) if isinstance(n, str) else n
         for n, size in zip(spec.shape, (*array.shape, *spec.shape), strict=False)
@@ -511,9 +574,10 @@ def _find_array_fault(spec: ArraySpec, array: NDArray[Any], sizes: dict[str, int
 
 
 def _extract_reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[str, NDArray[Any]]:
-    """What users reported."""
+    """Return what users reported."""
     (publication,) = outputs
-    release, published = publication.release, publication.published
+    release = publication.release
+    published = publication.published
     users: NDArray[Any]
     items: NDArray[Any]
     if isinstance(release, SymbolChannel):
@@ -522,7 +586,9 @@ def _extract_reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[s
         reported = coo_array(published)
         (users, items), symbols = reported.coords, reported.data
     elif published.ndim == 1:
-        users, items, symbols = ratings.users, ratings.items, published
+        users = ratings.users
+        items = ratings.items
+        symbols = published
     else:
         users, items = np.nonzero(published)
         symbols = published[users, items]
@@ -536,7 +602,7 @@ def _extract_reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[s
 def _extract_model_arrays(
     mechanism: Mechanism, guarantee: Guarantee, model: Model | None
 ) -> dict[str, NDArray[Any]]:
-    """The parts of a model that its card publishes: user factors only with a completed matrix."""
+    """Return the published arrays of a model: user factors only with a completed matrix."""
     is_matrix = guarantee.publishes is Publishes.MATRIX
     if isinstance(model, Dense) and is_matrix:
         return {"matrix": model.matrix}
@@ -547,11 +613,14 @@ def _extract_model_arrays(
         raise CannotRelease(_NO_FACTORS.format(mechanism.id))
     if is_matrix:
         return {"left": factors.left, "right": factors.right}
-    return {"items": factors.right, **factors.own}
+    return {"items": factors.right, **factors.user_arrays}
 
 
 def find_direct_release(guarantee: Guarantee, name: str) -> Additive | None:
-    """The release whose noisy answer an array is, unchanged; None where it is computed from it."""
+    """Return the release whose noisy answer an array is, unchanged.
+
+    The result is None where the array is computed from noisy answers.
+    """
     if guarantee.trust is Trust.LOCAL:
         return None
     if name == "items" and guarantee.publishes is Publishes.ITEM_COUNTS:
@@ -563,7 +632,7 @@ def find_direct_release(guarantee: Guarantee, name: str) -> Additive | None:
 
 
 def is_on_grid(release: Additive, array: NDArray[Any]) -> bool:
-    """Whether all numbers are multiples of the step on which exact noise is drawn."""
+    """Return whether all numbers are multiples of the step on which exact noise is drawn."""
     with np.errstate(over="ignore"):  # what is beyond the floats is a multiple, too
         steps = array / 2.0 ** exact_noise.grid_exponent(release.scale, array.size)
     return bool(np.array_equal(steps, np.rint(steps)))
@@ -579,11 +648,19 @@ def build_release_card(
     specs: ArraySpecs,
     formula: str,
 ) -> tuple[Guarantee, JsonObject]:
-    """The guarantee and the card but for what only its writer knows: versions and a digest.
+    """Build the guarantee and the card, except for versions and a digest, which the writer adds.
 
-    No seed, no measure, no fingerprint, which would all tell of raw ratings. observed: the number
-    of ratings, which matters where it is public; specs, formula: of `specify_arrays`, which arrays
-    fit.
+    The card has no seed, no measure and no fingerprint, since each of them would reveal something
+    about raw ratings.
+
+    Args:
+        mechanism: the mechanism.
+        public: public facts of the prepared ratings.
+        observed: number of ratings, which matters where it is public.
+        steps: the preparation, as command-line text.
+        catalogue: which users and items there are, and how that is known.
+        arrays: the published arrays, which fit `specs`.
+        specs, formula: result of `specify_arrays`.
     """
     plain = mechanism.guarantee(public)
     existence = plain.change.covers_existence
@@ -630,7 +707,7 @@ def build_release_card(
 
 
 def digest_release_card(release_card: Mapping[str, Any]) -> str:
-    """SHA-256 of a card without its own entry, so that no edit goes unnoticed."""
+    """Return the SHA-256 of a card without its own entry, which reveals any edit."""
     content = {name: value for name, value in release_card.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -638,7 +715,7 @@ def digest_release_card(release_card: Mapping[str, Any]) -> str:
 def _describe_row_order(
     catalogue: Catalogue, arrays: Collection[str], existence: bool
 ) -> dict[str, str]:
-    """Whose the rows of users and of items are, for those that are published."""
+    """Return the order of the published rows of users and of items."""
     sorted_ids = "by id: as numbers where all are whole numbers, else as text"
     order = {
         Origin.DECLARED: "by the index that came with the ratings",
@@ -661,8 +738,9 @@ def _describe_row_order(
 def _describe_release(
     name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int
 ) -> JsonObject:
-    """One release: its noise as sampled, and what it spends in the card's own unit."""
-    change, public = guarantee.change, guarantee.public
+    """Return the entry of a release: its noise as sampled, and its cost in the claim's unit."""
+    change = guarantee.change
+    public = guarantee.public
     count = count_coordinates(plain, observed)
     line: JsonObject = {
         "name": name,
@@ -690,18 +768,25 @@ def _describe_release(
 
 
 def check_output_path(path: Path) -> None:
-    """Raise where an export cannot be written there: told before the work."""
+    """Check before the work that an export can be written there.
+
+    Raises:
+        InvalidSetting: the name of the file does not end in .npz.
+        DpmcError: the file cannot be created.
+    """
     if path.suffix.lower() != ".npz":
         raise InvalidSetting("--out", "a file named .npz", path.name)
     check_new_file(path)
 
 
 def write_release(exported: Export, path: Path) -> None:
-    """Write an .npz file without pickles: the arrays, and `card` as JSON text; whole or not at all.
+    """Write the arrays and the card, as JSON text, into an .npz file without pickles.
 
-    Row k of an array belongs to the k-th of `item_ids` or `user_ids`, where these are written; else
-    the card says in which order rows are. Read it with numpy.load(path);
-    json.loads(str(file["card"])) is the card.
+    Whole or not at all.
+
+    Row k of an array belongs to the k-th entry of `item_ids` or `user_ids`, where these are
+    written; otherwise the card states the order of rows. `numpy.load(path)` reads the file, and
+    `json.loads(str(file["card"]))` is the card.
     """
     check_output_path(path)
     card_text = np.array(json.dumps(exported.release_card, allow_nan=False))
@@ -710,9 +795,12 @@ def write_release(exported: Export, path: Path) -> None:
 
 
 def list_reading_lines(exported: Export, path: Path) -> list[str]:
-    """Lines of Python that read a release and recommend for one user; none where the formula on the
-    card takes more than ten."""
-    arrays, formula = exported.arrays, exported.release_card["predictions"]
+    """Return Python lines that read a release and recommend items for one user.
+
+    There are none where the formula on the card needs more than ten lines.
+    """
+    arrays = exported.arrays
+    formula = exported.release_card["predictions"]
     scores = next(
         (lines for start, lines in _LINES_BY_FORMULA.items() if formula.startswith(start)), ()
     )
@@ -757,11 +845,17 @@ _LINES_BY_FORMULA: Mapping[str, tuple[str, ...]] = {  # by how the formula begin
 
 
 def build_deployment_card(release_card: Mapping[str, Any], guarantee: Guarantee) -> JsonObject:
-    """A release's card in the sections of the OpenDP deployments registry (arXiv 2509.13509).
+    """Return a card in the sections of the OpenDP deployments registry (arXiv 2509.13509).
 
-    What a card cannot know, such as who publishes and why, stays null. guarantee: as sampled.
+    What a card cannot know, such as who publishes and why, stays null.
+
+    Args:
+        release_card: the card.
+        guarantee: the guarantee as sampled.
     """
-    certified, change, public = guarantee.certified(), guarantee.change, guarantee.public
+    certified = guarantee.certified()
+    change = guarantee.change
+    public = guarantee.public
     catalogue = release_card["catalogue"]
     unprotected = ["the numbers of users and items", "the range of the ratings"]
     if not change.covers_existence:

@@ -1,9 +1,9 @@
-"""What a released file says of itself, made again from its card and held against it.
+"""Verify a released file: compute everything again from its card and compare.
 
-The card names the mechanism with its revision and settings, the public facts and the catalogue:
-from these everything else follows but the numbers themselves, and whatever is more, less or worded
-otherwise is refused. A file proves what its numbers are worth if they were drawn as it says, not
-that they were, nor by whom: `list_unverifiable`.
+The card names the mechanism with its revision and settings, the public facts and the catalogue.
+Everything else follows from these except the numbers themselves, and any difference is refused. A
+file proves what its numbers are worth if they were drawn as it says. It does not prove that they
+were, nor by whom: see `list_unverifiable`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,14 @@ _VERSION = re.compile(  # in JSON
 
 @dataclass(frozen=True, eq=False)
 class VerifiedRelease:
-    """A file that holds what its card says. notes: what a reader should know of it."""
+    """A file that holds what its card says.
+
+    Attributes:
+        mechanism: the mechanism with its settings.
+        guarantee: the guarantee as sampled.
+        release_card: the card.
+        notes: what a reader should know about it.
+    """
 
     mechanism: Mechanism
     guarantee: Guarantee
@@ -76,8 +83,9 @@ class VerifiedRelease:
 def verify_release(path: str | Path) -> VerifiedRelease:
     """Compute the certificate of a released file again and check its arrays.
 
-    Raises NotVerified with every field that is not as it follows from the others, DpmcError where
-    the file is no release at all.
+    Raises:
+        NotVerified: with every field that does not follow from the others.
+        DpmcError: the file is not a release.
     """
     file_path = Path(path)
     release_card, arrays = _read_release(file_path)
@@ -101,8 +109,12 @@ def verify_release(path: str | Path) -> VerifiedRelease:
 
 
 def list_unverifiable(verified: VerifiedRelease) -> tuple[str, ...]:
-    """What no look at a file can tell, a sentence each; the first is void where it is signed."""
-    arrays, guarantee = verified.release_card["arrays"], verified.guarantee
+    """Return in sentences what cannot be seen from a file.
+
+    The first does not apply to a signed file.
+    """
+    arrays = verified.release_card["arrays"]
+    guarantee = verified.guarantee
     only_answers = all(name in ID_ARRAYS or find_direct_release(guarantee, name) for name in arrays)
     users = "" if PER_USER_ARRAYS & set(arrays) else ", of whom no row here is one's own"
     sentences = (
@@ -122,7 +134,7 @@ def list_unverifiable(verified: VerifiedRelease) -> tuple[str, ...]:
 
 
 def list_signing_commands(name: str) -> tuple[str, str]:
-    """The commands that sign a file, and that check its signature."""
+    """Return the command that signs a file, and the one that checks its signature."""
     tool = "ssh-keygen -Y"
     return (
         f"{tool} sign -f ~/.ssh/id_ed25519 -n {NAMESPACE} {name}",
@@ -131,10 +143,16 @@ def list_signing_commands(name: str) -> tuple[str, str]:
 
 
 def verify_signature(path: Path, allowed: Path, signer: str | None = None) -> str:
-    """Who signed a file, by its signature beside it, FILE.sig.
+    """Return who signed a file, by its signature beside it, FILE.sig.
 
-    allowed: the signers, as ssh-keygen reads them; signer: which of them, None: whose key it is.
-    Raises NotVerified where it is none of them, DpmcError where that cannot be found out.
+    Args:
+        path: the file.
+        allowed: list of signers in the format of ssh-keygen.
+        signer: who must have signed (default: whoever owns the key).
+
+    Raises:
+        NotVerified: none of the signers signed the file.
+        DpmcError: the signature cannot be checked.
     """
     signature = path.with_name(f"{path.name}.sig")
     for required_path, description in (
@@ -144,7 +162,8 @@ def verify_signature(path: Path, allowed: Path, signer: str | None = None) -> st
     ):
         if not required_path.is_file():
             raise DpmcError(f"there is no {description} {required_path}")
-    status, fault = 0, f"signature is of no key that {allowed.name} lists"
+    status = 0
+    fault = f"signature is of no key that {allowed.name} lists"
     if signer is None:
         status, output = _run_ssh_keygen("find-principals", signature, allowed)
         signer, *other_signers = re.split("[,\n]", output)
@@ -164,7 +183,11 @@ def verify_signature(path: Path, allowed: Path, signer: str | None = None) -> st
 def _run_ssh_keygen(
     command: str, signature: Path, allowed: Path, *options: str, signed_file: Path | None = None
 ) -> tuple[int, str]:
-    """Exit status and words of ssh-keygen. Raises DpmcError where it does not run."""
+    """Return the exit status and the output of ssh-keygen.
+
+    Raises:
+        DpmcError: it does not run.
+    """
     arguments = ("ssh-keygen", "-Y", command, "-s", str(signature), "-f", str(allowed), *options)
     try:
         with Path(signed_file or os.devnull).open("rb") as content:
@@ -201,9 +224,10 @@ def _read_release(path: Path) -> tuple[dict[str, Any], Arrays]:
 def _check_card(
     release_card: Mapping[str, Any], arrays: Arrays
 ) -> tuple[Mechanism, Guarantee, list[str]]:
-    """The mechanism and guarantee that the card names, and what does not follow from them.
+    """Return the mechanism and guarantee of a card, and every fault that was found.
 
-    Raises NotVerified where nothing can be computed.
+    Raises:
+        NotVerified: nothing can be computed.
     """
     mechanism = _parse_field("mechanism", lambda: _parse_mechanism(release_card))
     public = _parse_field("data", lambda: _parse_public_facts(release_card["data"]))
@@ -263,13 +287,17 @@ def _check_card(
 
 
 def _escape(text: str) -> str:
-    """Text of a stranger, its control characters shown and its length cut."""
+    """Return text from a stranger with its control characters escaped and its length cut."""
     plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_MAX_FAULT_LENGTH])
     return plain if len(text) <= _MAX_FAULT_LENGTH else f"{plain}..."
 
 
 def _parse_field(field: str, parse: Any) -> Any:
-    """What a part of the card gives. Raises NotVerified that names the field."""
+    """Parse a field of the card.
+
+    Raises:
+        NotVerified: the field cannot be parsed; the message names it.
+    """
     try:
         return parse()
     except NotVerified:
@@ -318,7 +346,7 @@ def _parse_public_facts(data: Mapping[str, Any]) -> PublicFacts:
 
 
 def _parse_steps(data: Mapping[str, Any]) -> list[str]:
-    """The preparation, each step as it is written."""
+    """Return the preparation, each step in its canonical text."""
     return [str(parse_step(text)) for text in data["prepare"]]
 
 
@@ -343,7 +371,7 @@ def _parse_catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogu
 
 
 def _count_observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: Arrays) -> int:
-    """The number of ratings, where the shape of a release shows it; else any number does."""
+    """Return the number of ratings where a release's shape shows it; otherwise 1, which will do."""
     for (_, release), line in zip(plain.releases, release_card["releases"], strict=True):
         if None in release.shape:
             count = len(arrays["symbols"]) if "symbols" in arrays else line["coordinates"]
@@ -355,7 +383,7 @@ def _count_observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: A
 
 
 def _find_differences(claimed: Any, expected: Any, location: str) -> Iterator[str]:
-    """Each field that is another than it is when it is made again."""
+    """Yield each field that differs from what it should be."""
     if isinstance(expected, dict) and isinstance(claimed, dict):
         for name in [*expected, *(name for name in claimed if name not in expected)]:
             field_path = f"{location}.{name}" if location else str(name)
@@ -374,8 +402,10 @@ def _find_differences(claimed: Any, expected: Any, location: str) -> Iterator[st
 
 
 def _is_same_value(claimed: Any, expected: Any) -> bool:
-    """Equal, of one type: 3.0 is not 3, and True not 1. Numbers that were calibrated may differ a
-    little."""
+    """Return whether two values are equal and of one type: 3.0 is not 3, and True is not 1.
+
+    Calibrated numbers may differ a little.
+    """
     if type(claimed) is not type(expected):
         return False
     is_close = isinstance(expected, float) and math.isclose(claimed, expected, rel_tol=_TOLERANCE)
@@ -383,9 +413,10 @@ def _is_same_value(claimed: Any, expected: Any) -> bool:
 
 
 def _find_feature_faults(public: PublicFacts, arrays: Arrays) -> Iterator[str]:
-    """What keeps the item features from being some, and those that the item factors were made of.
+    """Find why the item features are not valid, or not those behind the item factors.
 
-    These have at least as many columns that are sums of the features and a constant.
+    Item factors made from the features have at least as many columns that are sums of the features
+    and a constant.
     """
     if fault := find_coding_fault(public, arrays[FEATURES_ARRAY]):
         yield f"arrays.{FEATURES_ARRAY}: {fault}"
@@ -399,7 +430,7 @@ def _find_feature_faults(public: PublicFacts, arrays: Arrays) -> Iterator[str]:
 
 
 def _find_report_faults(plain: Guarantee, arrays: Arrays) -> Iterator[str]:
-    """Reports of users under local privacy: cells in order, and as many as there can be."""
+    """Check reports under local privacy: cells must be in order, and their number possible."""
     ((_, release),) = plain.releases
     users, items = plain.public.shape
     cells = arrays["users"].astype(np.int64) * items + arrays["items"]

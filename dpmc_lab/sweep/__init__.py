@@ -1,4 +1,4 @@
-"""Grids of runs over local processes or a cluster: the same rows whatever ran them, and when."""
+"""Run grids over local processes or a cluster; the rows do not depend on where they ran."""
 
 from __future__ import annotations
 

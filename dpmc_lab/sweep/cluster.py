@@ -1,7 +1,7 @@
-"""A Dask cluster: its workers run units of a sweep, or hold the users of a fit in partitions.
+"""Use a Dask cluster: its workers run units of a sweep, or hold the users of a fit in partitions.
 
-Nothing else knows Dask: a sweep knows a pool, a fit knows sums over users (`ratings.Here`). A
-function of one partition depends on its arguments alone, so running it again changes nothing.
+No other module knows Dask: a sweep knows a pool, and a fit knows sums over users (`ratings.Here`).
+A function of one partition depends on its arguments alone, so running it again changes nothing.
 """
 
 from __future__ import annotations
@@ -48,14 +48,22 @@ _ADDRESS = re.compile(r"(tcp|tls)://(\[[\w:.%]+\]|[^\s:/@\[\]]+):(\d{1,5})")
 
 
 def check_scheduler_address(address: str) -> None:
-    """Raise InvalidSetting unless it is the address of a scheduler as Dask prints it."""
+    """Check that an address is that of a scheduler, as Dask prints it.
+
+    Raises:
+        InvalidSetting: it is not.
+    """
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match[3]) < 2**16:
         raise InvalidSetting("--cluster", "tcp://HOST:PORT or tls://HOST:PORT", address)
 
 
 def connect_to_cluster(address: str) -> Any:
-    """A client of a running Dask scheduler whose workers have this program. Raises DpmcError."""
+    """Return a client of a running Dask scheduler whose workers have this program.
+
+    Raises:
+        DpmcError: the cluster cannot be used.
+    """
     check_scheduler_address(address)
     # Dask reports every lost connection at length.
     log_levels = dict.fromkeys(("distributed", "distributed.client"), "critical")
@@ -97,6 +105,7 @@ class ClusterPool:
         self._running: dict[Future[Record | str], Any] = {}
 
     def submit(self, unit: Unit) -> Future[Record | str]:
+        """Hand a unit to a worker."""
         # Dask's own executor never answers where the scheduler is lost before a result arrives.
         future: Future[Record | str] = Future()
 
@@ -118,6 +127,7 @@ class ClusterPool:
         return future
 
     def close(self, *, at_once: bool) -> None:
+        """Disconnect from the cluster, cancelling the running units if `at_once`."""
         with suppress(Exception):  # the scheduler may be gone
             if at_once:
                 self._client.cancel(list(self._running.values()))
@@ -137,13 +147,13 @@ def _check_workers(client: Any, address: str) -> None:
     try:
         versions = {*client.run(get_version).values(), client.run_on_scheduler(get_version)}
     except Exception as error:
-        why = f"the scheduler and the workers of {address} cannot load this program"
+        reason = f"the scheduler and the workers of {address} cannot load this program"
         raise DpmcError(
-            f"{why} ({type(error).__name__}): install dpmc-lab {get_version()}"
+            f"{reason} ({type(error).__name__}): install dpmc-lab {get_version()}"
         ) from None
     if versions != {get_version()}:
-        found = f"{address} runs version {' and '.join(sorted(versions))} of dpmc-lab"
-        raise DpmcError(f"{found}, and this is {get_version()}: install the same everywhere")
+        mismatch = f"{address} runs version {' and '.join(sorted(versions))} of dpmc-lab"
+        raise DpmcError(f"{mismatch}, and this is {get_version()}: install the same everywhere")
 
 
 # --- one fit on users in partitions -----------------------------------------------------------
@@ -151,10 +161,16 @@ def _check_workers(client: Any, address: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PartitionedUsers(UserData):
-    """What workers hold of the users of each partition.
+    """The users of each partition, held by the workers.
 
-    partitions: a future of each; Dask computes it again, from its file if need be, where its worker
-    is lost. Of ratings: their number and fingerprint.
+    Attributes:
+        client: the Dask client.
+        partitions: one future per partition; Dask computes it again, if necessary from its file,
+            when its worker is lost.
+        public: public facts of all ratings.
+        count: number of ratings.
+        fingerprint: of the ratings.
+        columns: roles of the file's columns.
     """
 
     client: Any
@@ -170,9 +186,11 @@ class PartitionedUsers(UserData):
 
     @property
     def features(self) -> Floats:
+        """Return the item features, of which there are none."""
         return np.zeros((self.public.items, 0))
 
     def map_users(self, function: Callable[..., Any], *state: Any) -> PartitionedUsers:
+        """Apply a function to the users of each partition."""
         # State is a task of its own: it travels once, and is there again where a worker is lost.
         call = _submit(self.client, pickle.loads, pickle.dumps((function, state)))
         return replace(
@@ -184,6 +202,7 @@ class PartitionedUsers(UserData):
         )
 
     def sum_over_users(self, function: Callable[..., Any], *state: Any) -> Any:
+        """Sum a function's results over all partitions."""
         # In pairs, always the same ones: each partition counts once, in whatever order they end.
         sums = self.map_users(function, *state).partitions
         while len(sums) > 1:
@@ -192,11 +211,12 @@ class PartitionedUsers(UserData):
         return _wait_for_result(sums[0])
 
     def build_model(self, function: Callable[..., Any], *state: Any) -> Any:
+        """Return a model whose user part is computed in each partition."""
         return PartitionedModel(self, function, state)
 
 
 class PartitionedModel(NamedTuple):
-    """A model of which each partition has that of its users: function(partition, *state)."""
+    """A model of which each partition computes that of its users: function(partition, *state)."""
 
     partitions: PartitionedUsers
     function: Callable[..., Any]
@@ -204,28 +224,34 @@ class PartitionedModel(NamedTuple):
     factors: None = None
 
     def predict(self, *_: Any) -> Floats:
+        """Refuse to predict, since the model of users stays in their partition.
+
+        Raises:
+            DpmcError: always.
+        """
         raise DpmcError("what is predicted for users stays with their partition")
 
 
 class PartitionedProblem(Problem):
-    """Training and test ratings of users in partitions, measured where they are."""
+    """Training and test ratings of users in partitions, evaluated on the workers."""
 
     def check(self, task: Task) -> None:
-        pass
+        """Check nothing, since ratings stay in their partitions."""
 
     def evaluate(self, task: Task, model: Any, rng: Rng) -> dict[str, float]:  # noqa: ARG002
         test: Any = self.test
         pairs = zip(model.partitions.partitions, test.partitions, strict=True)
-        both = replace(
+        paired_users = replace(
             test,
             partitions=[_submit(test.client, partitions.pair_partitions, *two) for two in pairs],
         )
-        errors, count = both.sum_over_users(
+        errors, count = paired_users.sum_over_users(
             partitions.sum_test_measures, task, model.function, model.state
         )
         if not count:
             raise BadRatings("no rating is held out to be tested on: hold out a larger share")
-        metric, mean = choose_per_rating_metric(task), errors / count
+        metric = choose_per_rating_metric(task)
+        mean = errors / count
         return {metric.name: float(np.sqrt(mean) if metric.lower_is_better else mean)}
 
 
@@ -238,9 +264,12 @@ def open_partitioned_problem(
     split: Split | None,
     seed: int,
 ) -> Iterator[PartitionedProblem]:
-    """A folder of Parquet files as partitions of whole users, each read by a worker of a cluster.
+    """Open a folder of Parquet files as partitions of whole users, each read by a worker.
 
-    Only ids of users and items, and sums, come from there. Raises DpmcError.
+    Only ids of users and items, and sums, leave the workers.
+
+    Raises:
+        DpmcError: the data or the cluster cannot be used.
     """
     files = [
         source_part.path
@@ -270,7 +299,7 @@ def open_partitioned_problem(
 def load_partitions(
     client: Any, files: Sequence[Path], task: Task, reading: Mapping[str, Any]
 ) -> PartitionedUsers:
-    """Ratings of a folder's files over one list of users and items, in the form of the task."""
+    """Load the ratings of some files with common user and item indices, prepared for the task."""
     options = ReadOptions(**reading)
     loaded = [
         _submit(
@@ -286,17 +315,25 @@ def load_partitions(
     )
     users, items = partitions.join_ratings(files, summaries)
     _, _, first_facts, columns = summaries[0]
-    parts = []
+    indexed_partitions = []
     for partition, (user_names, item_names, *_) in zip(loaded, summaries, strict=True):
-        places, cells = (
-            np.array([users[id] for id in user_names]),
-            np.array([items[id] for id in item_names]),
-        )
-        parts.append(
-            _submit(client, partitions.reindex_ratings, partition, places, cells, len(items), task)
+        user_indices = np.array([users[id] for id in user_names])
+        item_indices = np.array([items[id] for id in item_names])
+        indexed_partitions.append(
+            _submit(
+                client,
+                partitions.reindex_ratings,
+                partition,
+                user_indices,
+                item_indices,
+                len(items),
+                task,
+            )
         )
     public = prepare_public_facts(replace(first_facts, users=len(users), items=len(items)), task)
-    return attach_rating_count(PartitionedUsers(client, parts, public, columns=columns))
+    return attach_rating_count(
+        PartitionedUsers(client, indexed_partitions, public, columns=columns)
+    )
 
 
 def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -304,7 +341,11 @@ def _submit(client: Any, function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _wait_for_result(future: Any) -> Any:
-    """What a task found, as soon as it is there. Raises DpmcError."""
+    """Return the result of a task as soon as it is available.
+
+    Raises:
+        DpmcError: the cluster could not finish.
+    """
     while True:
         check_cancelled()
         try:
@@ -321,14 +362,17 @@ def _wait_for_result(future: Any) -> Any:
 def build_partitioned_problem(
     all_ratings: PartitionedUsers, name: str, task: Task, split: Split | None, seed: int
 ) -> PartitionedProblem:
-    """All ratings, split into those to train and those to test on. Raises InvalidSetting."""
+    """Split all ratings into those to train on and those to test on.
+
+    Raises:
+        InvalidSetting: the share of test ratings is not between 0 and 1.
+    """
     chosen_split = split or choose_default_split(task)
-    share, description = None, f"{chosen_split}, without times a random one"
+    share = None
+    description = f"{chosen_split}, without times a random one"
     if isinstance(chosen_split, RandomShare):
-        share, description = (
-            chosen_split.share,
-            f"a random {format_number(chosen_split.share)} of every user's ratings",
-        )
+        share = chosen_split.share
+        description = f"a random {format_number(chosen_split.share)} of every user's ratings"
         check_number("share of test ratings", share, above=0, below=1)
     key = int(
         create_generator(seed, f"split {description} of {all_ratings.fingerprint}").integers(2**63)
@@ -340,8 +384,8 @@ def build_partitioned_problem(
     return PartitionedProblem(ratings, held_out, name, steps, description)
 
 
-def attach_rating_count(parts: PartitionedUsers) -> PartitionedUsers:
-    """With how many ratings there are, and their fingerprint."""
-    count, entry_hash_sum = parts.sum_over_users(partitions.summarise_content)
-    fingerprint = digest_values("partitions", parts.public.as_dict(), int(entry_hash_sum[0]))[:16]
-    return replace(parts, count=count, fingerprint=fingerprint)
+def attach_rating_count(users: PartitionedUsers) -> PartitionedUsers:
+    """Return the partitions with the number of their ratings and a fingerprint."""
+    count, entry_hash_sum = users.sum_over_users(partitions.summarise_content)
+    fingerprint = digest_values("partitions", users.public.as_dict(), int(entry_hash_sum[0]))[:16]
+    return replace(users, count=count, fingerprint=fingerprint)

@@ -1,8 +1,8 @@
-"""Running a plan: every finished unit is stored at once, and nothing that is stored runs again.
+"""Run a plan: every finished unit is stored at once, and nothing that is stored runs again.
 
-A worker runs one unit, remembering the data and solves that units share; units run in processes of
-this machine, or wherever another pool takes them; what the store has no row of is handed out until
-nothing is left.
+A worker runs one unit and remembers the data and solves that units share. Units run in processes of
+this machine, or wherever another pool takes them. Units without a row in the store are handed out
+until none are left.
 """
 
 from __future__ import annotations
@@ -68,10 +68,12 @@ class RecentCache:
     """The most recent problems and solves of a process, which may run units in several threads."""
 
     def __init__(self, size: int) -> None:
-        self.size, self._lock = size, threading.RLock()
+        self.size = size
+        self._lock = threading.RLock()
         self._cached: OrderedDict[Hashable, Any] = OrderedDict()
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the value of a key, computing it where it is not cached."""
         with self._lock:
             if key not in self._cached:
                 while len(self._cached) >= self.size:  # before the new one takes its room
@@ -88,10 +90,10 @@ _solves = RecentCache(2)
 
 
 class SharedSources:
-    """Data sets whose arrays all processes of a pool have in common, instead of a copy each.
+    """Data sets whose arrays all processes of a pool share, instead of a copy each.
 
-    The memory has no name, so nothing of it is left where processes are killed. It may travel only
-    to a process that is being started.
+    The memory has no name, so nothing of it remains when processes are killed. It can only be
+    passed to a process that is being started.
     """
 
     def __init__(self, sources: Mapping[str, SweepData], context: Any) -> None:
@@ -102,7 +104,7 @@ class SharedSources:
             memoryview(array).cast("B")[:] = buffer.raw()
 
     def open(self) -> dict[str, SweepData]:
-        """The data sets; what reads their arrays reads the common memory, and cannot write it."""
+        """Return the data sets, whose arrays are read-only views of the shared memory."""
         buffers = [memoryview(array).toreadonly() for array in self._arrays]
         sources: dict[str, SweepData] = pickle.loads(self._pickled, buffers=buffers)
         return sources
@@ -111,7 +113,7 @@ class SharedSources:
 def initialise_worker(
     sources: SharedSources, lifeline: Connection, files: Mapping[str, bytes]
 ) -> None:
-    """Make ready a process that lives only as long as the other end of its lifeline is open."""
+    """Prepare a process that lives only as long as the other end of its lifeline is open."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches everybody; the parent decides
 
     def watch_lifeline() -> None:
@@ -131,11 +133,13 @@ def run_unit(
     pin: bool = False,
     also: Callable[[Result], Any] | None = None,
 ) -> Record | str:
-    """The record of a unit, or the sentence that says why there is none.
+    """Return the record of a unit, or a sentence that says why there is none.
 
-    source: None in a process that `initialise_worker` gave the data.
-    pin: hold linear algebra to one thread, where the environment has not done so already.
-    also: what else of the result is wanted, in the record as "also".
+    Args:
+        unit: the unit.
+        source: its data; None in a process that `initialise_worker` gave the data.
+        pin: whether to hold linear algebra to one thread, where the environment does not.
+        also: computes a further value from the result, stored in the record as "also".
     """
     try:
         if pin:
@@ -151,7 +155,11 @@ def run_unit(
 
 
 def run_unit_locally(unit: Unit, source: SweepData) -> tuple[Result, Record]:
-    """What a unit finds in this process, and its record. Raises DpmcError."""
+    """Run a unit in this process and return its result and its record.
+
+    Raises:
+        DpmcError: the unit cannot be run.
+    """
     key = unit.source, unit.steps, unit.split, unit.mechanism.task
     seed = unit.seed if source.per_seed or unit.split is not None else 0
     problem = _problems.get((*key, seed), lambda: build_unit_problem(unit, source))
@@ -177,7 +185,7 @@ def run_unit_locally(unit: Unit, source: SweepData) -> tuple[Result, Record]:
 
 
 def build_unit_problem(unit: Unit, source: SweepData) -> Problem:
-    """What a unit is trained and tested on."""
+    """Return what a unit is trained and tested on."""
     steps = [parse_step(step) for step in unit.steps]
     return build_problem(
         source.for_seed(unit.seed),
@@ -190,7 +198,7 @@ def build_unit_problem(unit: Unit, source: SweepData) -> Problem:
 
 
 def shared_solve(mechanism: Any, ratings: Ratings) -> Rounds:
-    """The solve of a mechanism that adds its noise last, once for all its epsilons and seeds."""
+    """Return a mechanism's solve before noise, shared by all epsilons and seeds."""
     settings = without_epsilon(serialise_settings(mechanism))
     key = digest_values(mechanism.id, mechanism.revision, settings, ratings.fingerprint)
     return _solves.get(key, lambda: tuple(mechanism.solve_without_noise(ratings)))
@@ -210,16 +218,21 @@ def _limit_threads() -> None:
 
 
 def default_jobs() -> int:
-    """The processor cores this process may use."""
+    """Return how many processor cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def resolve_jobs(jobs: int | None, name: str = "jobs") -> int:
-    """How many processes: those given, else one per core. Raises InvalidSetting.
+    """Return the number of processes: `jobs`, or one per core.
 
-    name: what people know the number by.
+    Args:
+        jobs: the number, or None.
+        name: what the user calls the number.
+
+    Raises:
+        InvalidSetting: it is not between 1 and 1024.
     """
     if jobs is None:
         return default_jobs()
@@ -228,22 +241,33 @@ def resolve_jobs(jobs: int | None, name: str = "jobs") -> int:
 
 
 class Pool(Protocol):
-    """Workers that take units. size: how many units run at the same time."""
+    """Workers that run units.
+
+    Attributes:
+        size: how many units run at the same time.
+    """
 
     size: int
 
     def submit(self, unit: Unit) -> Future[Record | str]:
-        """Hand a unit to a worker. Raises BrokenExecutor where the pool is lost."""
+        """Hand a unit to a worker.
+
+        Raises:
+            BrokenExecutor: the pool is lost.
+        """
 
     def close(self, *, at_once: bool) -> None:
-        """End the workers; at_once: drop the units that run."""
+        """End the workers, dropping the running units if `at_once`."""
 
 
 class LocalPool:
     """Processes of this machine, each with one thread of linear algebra.
 
-    size: how many units run at the same time. Units running are dropped when it is closed at once.
-    They never outlive this process: each watches a pipe whose other end only this process holds.
+    The processes never outlive this one: each watches a pipe whose other end only this process
+    holds.
+
+    Attributes:
+        size: how many units run at the same time.
     """
 
     def __init__(self, sources: Mapping[str, SweepData], jobs: int | None = None) -> None:
@@ -262,6 +286,11 @@ class LocalPool:
     def submit(
         self, unit: Unit, also: Callable[[Result], Any] | None = None
     ) -> Future[Record | str]:
+        """Hand a unit to a worker.
+
+        Raises:
+            BrokenExecutor: no process can be started.
+        """
         try:
             with _prepare_children():
                 return self._executor.submit(run_unit, unit, also=also)
@@ -269,6 +298,7 @@ class LocalPool:
             raise BrokenExecutor(str(error)) from None
 
     def close(self, *, at_once: bool) -> None:
+        """End the processes, dropping the running units if `at_once`."""
         if at_once:
             self._lifeline.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
@@ -277,7 +307,7 @@ class LocalPool:
 
 
 def warm_up() -> None:
-    """Begin to load the library in the process that workers are forked from, in the background."""
+    """Start loading the library, in the background, in the process that workers are forked from."""
     if _process_context().get_start_method() == "forkserver":
         from multiprocessing import forkserver
 
@@ -297,7 +327,7 @@ def _process_context() -> Any:
 
 @contextmanager
 def _prepare_children() -> Iterator[None]:
-    """Processes started inside the block have one thread of linear algebra, and no Ctrl-C."""
+    """Start processes inside the block with one thread of linear algebra and without Ctrl-C."""
     if os.name == "posix":
         resource_tracker.ensure_running()  # first, because its start lets Ctrl-C through again
     previous = {name: os.environ.get(name) for name in THREADS}
@@ -335,11 +365,15 @@ ELSEWHERE_NOTE = (
 
 @dataclass
 class SweepReport:
-    """How far a sweep is.
+    """Progress of a sweep.
 
-    skipped: rows that were there or came from another sweep; done: those written by this one;
-    together the rows that the store has. failed: units without a result, with the reason in a
-    sentence.
+    Attributes:
+        total: number of units.
+        skipped: rows that existed before or came from another sweep.
+        done: rows that this sweep wrote; with `skipped`, all rows that the store has.
+        failed: units without a result, with the reason in a sentence.
+        stopped: whether the sweep was stopped.
+        note: what the sweep is waiting for, in words.
     """
 
     total: int
@@ -351,7 +385,7 @@ class SweepReport:
 
     @property
     def n_ended(self) -> int:
-        """Units of this sweep that are over, written or failed."""
+        """Return how many units of this sweep are over, whether written or failed."""
         return self.done + len(self.failed)
 
 
@@ -364,12 +398,24 @@ def run(
     stop: StopCheck = lambda: False,
     patience: float = PATIENCE,
 ) -> SweepReport:
-    """Run every unit that the store has no row of; each finished one is written as it comes.
+    """Run every unit without a row in the store, and write each as soon as it is finished.
 
-    What another sweep on the store computes meanwhile is left to it, and taken over where it ends.
-    open_pool is called again where a worker was killed: its unit is tried again, in the end on its
-    own, and reported as failed if that kills its worker too. Once `stop()` is true the units
-    running are dropped. Raises StoreError where rows cannot be written; what was written stays.
+    Units that another sweep on the store computes meanwhile are left to it, and taken over if it
+    ends. Where a worker was killed, `open_pool` is called again and its unit is tried again,
+    finally on its own; it is reported as failed if that kills its worker too. Once `stop()` is true
+    the running units are dropped.
+
+    Args:
+        units: the units.
+        store: receives the rows.
+        open_pool: opens the workers.
+        on_progress: called with the report whenever it may have changed.
+        stop: returns whether to stop.
+        patience: seconds to wait for a locked store at the end.
+
+    Raises:
+        StoreError: rows cannot be written; what was written stays.
+        DpmcError: the workers are killed again and again.
     """
     stored_keys = store.find_stored_keys(unit.key for unit in units)
     report = SweepReport(total=len(units), skipped=sum(unit.key in stored_keys for unit in units))
@@ -411,10 +457,12 @@ def run(
 
 @dataclass(eq=False)
 class _Sweep:
-    """Units that are left, and rows on their way to the store; those it cannot take while it is
-    locked wait here. A unit stays claimed until its row is written.
+    """The units that are left, and rows on their way to the store.
 
-    _suspects: units that ran when a pool broke.
+    Rows that a locked store cannot take wait here. A unit stays claimed until its row is written.
+
+    Attributes:
+        _suspects: units that were running when a pool broke.
     """
 
     _todo: deque[Unit]
@@ -432,15 +480,16 @@ class _Sweep:
 
     @property
     def n_finished(self) -> int:
-        """How many units of this sweep have a result, written or waiting."""
+        """Return how many units of this sweep have a result, written or waiting."""
         return self._report.done + len(self._waiting)
 
     def report_progress(self, *, at_once: bool = False) -> None:
+        """Count the rows of other sweeps and report the progress."""
         self._count_other_rows(at_once=at_once)
         self._on_progress(self._report)
 
     def drain(self, pool: Pool) -> bool:
-        """Work until nothing is left, the stop button, or a pool that broke: whether it did."""
+        """Work until nothing is left, the user stops or the pool breaks; return if it broke."""
         todo, report = self._todo, self._report
         running: dict[Future[Record | str], Unit] = {}
         broken = False
@@ -512,7 +561,7 @@ class _Sweep:
         return broken
 
     def requeue_suspects(self) -> None:
-        """Put units whose pool broke back to the front, except those that break it on their own."""
+        """Requeue units whose pool broke at the front, unless they break it on their own."""
         while self._suspects:
             unit = self._suspects.pop()
             self._losses[unit.key] += 1
@@ -526,7 +575,11 @@ class _Sweep:
                 )
 
     def write_all(self, patience: float) -> None:
-        """Write what still waits, for as long as `patience` in seconds allows."""
+        """Write the waiting rows, for as long as `patience` in seconds allows.
+
+        Raises:
+            StoreError: the store stayed locked.
+        """
         end = time.monotonic() + patience
         while self._waiting:
             self._next_write = 0.0
@@ -548,8 +601,10 @@ class _Sweep:
         self._claims.drop(unit.key)
 
     def _count_other_rows(self, *, at_once: bool) -> None:
-        """Count the rows that other sweeps have written since, so that nothing runs twice and the
-        count is the store's."""
+        """Count the rows that other sweeps have written since.
+
+        So nothing runs twice, and the count agrees with the store.
+        """
         start = time.monotonic()
         if start < self._next_poll and not at_once:
             return
@@ -566,7 +621,11 @@ class _Sweep:
         self._next_poll = start + POLL_PAUSE_FACTOR * (time.monotonic() - start)
 
     def _write_waiting(self) -> None:
-        """Write what waits. Raises StoreError unless the store is merely locked."""
+        """Write the waiting rows.
+
+        Raises:
+            StoreError: unless the store is merely locked.
+        """
         if not self._waiting or time.monotonic() < self._next_write:
             return
         try:

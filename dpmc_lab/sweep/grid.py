@@ -1,4 +1,4 @@
-"""A grid of data, mechanisms, settings, epsilons and seeds, and the units of work it stands for."""
+"""Expand a grid of data, mechanisms, settings, epsilons and seeds into units of work."""
 
 from __future__ import annotations
 
@@ -46,13 +46,21 @@ MAX_SEED = 2**63 - 1  # what a database column holds
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """What `dpmc sweep` is asked for, as plain values: every combination is a unit of work.
+    """The arguments of `dpmc sweep` as plain values; every combination is a unit of work.
 
-    The floor and the twin of each mechanism come along. data: as `open_source` takes it. tests:
-    official test ratings, a file for each of data, or none. epsilons: unused by methods without
-    one. settings: texts to try, by setting, which reach every mechanism that has it, or by
-    'MECHANISM.setting'. steps: preparation as command-line text. split: None for the test ratings
-    that data bring, else for the default of each task. reading: how files are read.
+    The baseline and the nonprivate counterpart of each mechanism are added.
+
+    Attributes:
+        data: as `open_source` takes it.
+        mechanisms: ids.
+        epsilons: ignored for methods without one.
+        seeds: of the splits and the noise.
+        settings: texts to try by setting, for every mechanism that has it, or by
+            'MECHANISM.setting'.
+        steps: preparation as command-line text.
+        split: None for the test ratings that come with the data, or else the default of each task.
+        tests: official test ratings, one file for each of `data`, or none.
+        reading: how files are read.
     """
 
     data: Sequence[str]
@@ -91,7 +99,7 @@ class Grid:
             raise InvalidSetting("--test", "one file for each DATA", f"{len(self.tests)}")
 
     def argv(self) -> list[str]:
-        """The arguments of `dpmc sweep`, as a researcher would type them."""
+        """Return the arguments of `dpmc sweep`, as a researcher would type them."""
         arguments = ["--data", *self.data, "--mechanisms", ",".join(self.mechanisms)]
         if self.epsilons:
             arguments += ["--epsilons", ",".join(map(format_number, self.epsilons))]
@@ -102,7 +110,7 @@ class Grid:
         return [*arguments, "--test", *self.tests] if self.tests else arguments
 
     def as_published(self) -> Grid:
-        """The same with the settings of the papers, but for those that are given."""
+        """Return the grid with the settings of the papers, except for those that are given."""
         settings = dict(self.settings)
         for id in self.mechanisms:
             for name, value in registry.get_published_settings(id).settings.items():
@@ -111,7 +119,12 @@ class Grid:
         return replace(self, settings=settings)
 
     def open_sources(self) -> list[SweepData]:
-        """The data, read. Raises DpmcError or OSError."""
+        """Read the data.
+
+        Raises:
+            DpmcError: the data cannot be used.
+            OSError: a file cannot be read.
+        """
         tests: Sequence[str | None] = self.tests or [None] * len(self.data)
         ranking = is_ranking_only(
             (registry.get_mechanism(id).task for id in self.mechanisms), self.steps
@@ -137,7 +150,7 @@ class Grid:
             raise InvalidSetting(name, "given at least one value", "none")
 
     def parse_values(self, id: str) -> dict[str, list[Any]]:
-        """The values to try of a mechanism's settings: its own, else those given for all."""
+        """Return the values to try of a mechanism's settings: its own, else those given for all."""
         values = {}
         for name, texts in self.settings.items():
             mechanism_id, _, setting_name = name.rpartition(".")
@@ -150,7 +163,7 @@ class Grid:
         return values
 
     def create_variants(self, id: str) -> Iterator[Mechanism]:
-        """A mechanism at every epsilon, where it has one, and all its settings to try."""
+        """Yield a mechanism at every epsilon, if it has one, with all combinations of settings."""
         values = self.parse_values(id)
         epsilons: Sequence[float | None] = list(self.epsilons) if _adds_noise(id) else [None]
         for epsilon, *combination in itertools.product(epsilons, *values.values()):
@@ -161,10 +174,16 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """What a worker needs to know beside the data; `key` decides the result, times aside.
+    """What a worker needs to know beside the data.
 
-    source: fingerprint of the data; name: what it is called. steps: the whole preparation as
-    command-line text. split: None where the test ratings are given; split_text: these in words.
+    Attributes:
+        source: fingerprint of the data.
+        name: of the data.
+        steps: the whole preparation as command-line text.
+        split: None where the test ratings are given.
+        split_text: the split in words.
+        mechanism: with its settings.
+        seed: of the split and the noise.
     """
 
     source: str
@@ -177,20 +196,25 @@ class Unit:
 
     @cached_property
     def key(self) -> str:
-        """Content hash: data, preparation, split, mechanism, revision, settings and seed."""
+        """Return a hash of the data, preparation, split, mechanism, revision, settings and seed.
+
+        It determines the result of the unit, except for times.
+        """
         return unit_key(*self._key_columns, self.settings, self.seed)
 
     @cached_property
     def curve_key(self) -> str:
-        """Key of the curve it is a point of: the same without epsilon and seed."""
+        """Return the key of the unit's curve: the same hash without epsilon and seed."""
         return unit_key(*self._key_columns, without_epsilon(self.settings))
 
     @property
     def settings(self) -> dict[str, Any]:
+        """Return the settings of the mechanism as plain JSON values."""
         return serialise_settings(self.mechanism)
 
     @property
     def epsilon(self) -> float | None:
+        """Return the epsilon of the mechanism; None where it has none."""
         return getattr(self.mechanism, "epsilon", None)
 
     @property
@@ -204,7 +228,13 @@ class Unit:
 
 
 class PlanKeys(NamedTuple):
-    """What a plan asks of a result store. name: of all of it; curves: mechanism id by key."""
+    """The keys of a plan in a result store.
+
+    Attributes:
+        name: key of the whole plan.
+        units: keys of its units.
+        curves: mechanism ids by the key of the curve.
+    """
 
     name: str
     units: tuple[str, ...]
@@ -219,18 +249,25 @@ class Plan(NamedTuple):
 
     @property
     def keys(self) -> PlanKeys:
-        """The same without the data: small enough to be kept."""
+        """Return the keys of the plan, which are small enough to be kept."""
         units = tuple(unit.key for unit in self.units)
         curves = {unit.curve_key: unit.mechanism.id for unit in self.units}
         return PlanKeys(digest_values(sorted(units))[:16], units, curves)
 
 
 def build_plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
-    """The units of work, in an order that shows the whole curve early and then fills it.
+    """Return the units of work, in an order that shows the whole curve early and then fills it.
 
-    Seed by seed: first what needs no epsilon, then the ends of the epsilons, their middle, the
-    quarters. data: what the grid names, where it has been read already. Raises DpmcError where the
-    data cannot be read or the preparation does not fit them, OSError.
+    For each seed, methods without epsilon come first, then the ends of the epsilons, their middle,
+    the quarters, and so on.
+
+    Args:
+        grid: the grid.
+        data: what the grid names, where it has been read already.
+
+    Raises:
+        DpmcError: the data cannot be read, or the preparation does not fit them.
+        OSError: a file cannot be read.
     """
     source_by_fingerprint = {
         s.fingerprint: s for s in (grid.open_sources() if data is None else data)
@@ -262,10 +299,15 @@ def build_plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
 def _try_preparation(
     grid: Grid, source: SweepData, task: Task, takes_item_features: bool
 ) -> tuple[tuple[str, ...], Split | None, str]:
-    """The whole preparation of a task, the split and its words, tried out before anything runs.
+    """Try the preparation of a task, and return all its steps, the split and the split in words.
 
-    takes_item_features: whether a method uses them. Tiny data may have splits that cannot be
-    prepared: a few seeds get their chance.
+    Tiny data may have splits that cannot be prepared, so a few seeds are tried.
+
+    Args:
+        grid: the grid.
+        source: the data.
+        task: the task.
+        takes_item_features: whether the method uses item features.
     """
     first_error: DpmcError | None = None
     for seed in grid.seeds[:_MAX_TRIES]:
@@ -301,7 +343,7 @@ def _adds_noise(id: str) -> bool:
 
 
 def _order_methods(methods: Sequence[Mechanism], grid: Grid) -> Iterator[Mechanism]:
-    """Whatever has no epsilon, then the others from coarse to fine, each behind its floor."""
+    """Yield methods without epsilon, then others from coarse to fine, each after its baseline."""
     by_epsilon: dict[float, list[Mechanism]] = {}
     for method in itertools.chain.from_iterable(
         (*build_baselines(method, grid.steps), method) for method in methods
@@ -315,7 +357,7 @@ def _order_methods(methods: Sequence[Mechanism], grid: Grid) -> Iterator[Mechani
 
 
 def coarse_to_fine(values: Sequence[float]) -> Iterator[float]:
-    """Both ends, then the middle of every gap, again and again: each value once."""
+    """Yield both ends, then the middle of every gap, repeatedly; each value once."""
     ordered = sorted(dict.fromkeys(values))
     gaps = [(0, len(ordered) - 1)]
     yield from dict.fromkeys(ordered[:1] + ordered[-1:])
@@ -328,9 +370,16 @@ def coarse_to_fine(values: Sequence[float]) -> Iterator[float]:
 
 
 def parse_epsilons(texts: Sequence[str], name: str = "--epsilons") -> tuple[float, ...]:
-    """0.5,1,2 or LO:HI:COUNT, spaced evenly in the logarithm and rounded to 3 digits.
+    """Parse 0.5,1,2 or LO:HI:COUNT.
 
-    name: what people know the list by. Raises InvalidSetting.
+    The second form is spaced evenly in the logarithm and rounded to 3 digits.
+
+    Args:
+        texts: what was typed.
+        name: what the user calls the list.
+
+    Raises:
+        InvalidSetting: a text is no such list.
     """
     epsilons: list[float] = []
     for word in split_values(texts):
@@ -345,7 +394,11 @@ def parse_epsilons(texts: Sequence[str], name: str = "--epsilons") -> tuple[floa
 
 
 def parse_seeds(texts: Sequence[str]) -> tuple[int, ...]:
-    """--seeds 1,2,3 or FIRST:LAST, both included. Raises InvalidSetting."""
+    """Parse --seeds 1,2,3 or FIRST:LAST, where both ends are included.
+
+    Raises:
+        InvalidSetting: a text is no such list.
+    """
     name = "--seeds"
     seeds: list[int] = []
     for word in split_values(texts):
@@ -363,7 +416,7 @@ def parse_seeds(texts: Sequence[str]) -> tuple[int, ...]:
 
 
 def split_values(texts: Sequence[str]) -> list[str]:
-    """What is separated by commas or spaces."""
+    """Split texts at commas and spaces."""
     return [value for text in texts for value in text.replace(",", " ").split()]
 
 
@@ -382,7 +435,7 @@ def _log_spaced(word: str, name: str) -> list[float]:
 
 
 def format_seeds(seeds: Sequence[int]) -> str:
-    """Seeds as they are typed: the inverse of `parse_seeds`."""
+    """Return seeds as they are typed; the inverse of `parse_seeds`."""
     is_range = len(seeds) > 1 and tuple(seeds) == tuple(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]}:{seeds[-1]}" if is_range else ",".join(map(str, seeds))
 
@@ -390,7 +443,7 @@ def format_seeds(seeds: Sequence[int]) -> str:
 def build_sweep_command(
     grid: Grid, *, store: Path | None = None, jobs: int | None = None
 ) -> list[str]:
-    """The command line of a child process that sweeps a grid and reports on standard output."""
+    """Return the command of a child process that sweeps a grid and reports on standard output."""
     options = {"--store": store, "--jobs": jobs}
     arguments = (
         word for name, value in options.items() if value is not None for word in (name, str(value))

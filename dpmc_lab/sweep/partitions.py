@@ -1,6 +1,6 @@
-"""Ratings of one partition of users: read, placed among all, split, counted and measured.
+"""Read, index, split, count and measure the ratings of one partition of users.
 
-Each function depends on its arguments alone, so running it again gives the same.
+Each function depends on its arguments alone, so running it again gives the same result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ CATALOGUE = attrgetter("user_ids", "item_ids", "public", "columns")  # of one fi
 def join_ratings(
     files: Sequence[Path], catalogues: Sequence[tuple[Any, ...]]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Where each user and each item of some files stands among all. Raises BadRatings."""
+    """Return the index of each user and of each item among those of all files.
+
+    Raises:
+        BadRatings: ranges differ, or a user is in two files.
+    """
     first = catalogues[0][2]
     owner: dict[str, Path] = {}
     for path, (ids, _, public, _) in zip(files, catalogues, strict=True):
@@ -50,52 +54,69 @@ def join_ratings(
 
 
 def index_in_order(names: Sequence[str]) -> dict[str, int]:
-    """Each name's place in natural order."""
+    """Return the position of each name in natural order."""
     order = natural_order(pa.array(names, pa.string()))
     return {names[k]: n for n, k in enumerate(order)}
 
 
 def read_file_stamp(path: Path) -> tuple[int, int]:
-    """What changes where a file is written anew."""
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    """Return the size and the modification time of a file."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
-def read_file(path: str, options: ReadOptions, seen: tuple[int, int]) -> Ratings:
-    """The ratings of a file. Raises BadRatings where its stamp is no more the one that was seen."""
+def read_file(path: str, options: ReadOptions, expected_stamp: tuple[int, int]) -> Ratings:
+    """Read the ratings of a file.
+
+    Raises:
+        BadRatings: its stamp is no longer the expected one.
+    """
     if (
-        Path(path).is_file() and read_file_stamp(Path(path)) != seen
+        Path(path).is_file() and read_file_stamp(Path(path)) != expected_stamp
     ):  # read again, in the middle of a fit
         raise BadRatings(f"{Path(path).name} has changed while it was used: run the command again")
     return clean(options, read_table(Source.from_file(path), options))[0][0]
 
 
-def reindex_ratings(ratings: Ratings, places: Ints, items: Ints, count: int, task: Task) -> Ratings:
-    """A file's ratings over the items of all; places: of its users among all."""
-    public = replace(ratings.public, items=count)
-    cells = ratings.users, items[ratings.items], ratings.values
+def reindex_ratings(
+    ratings: Ratings, user_positions: Ints, item_indices: Ints, n_items: int, task: Task
+) -> Ratings:
+    """Return a file's ratings with item indices over all files, prepared for the task.
+
+    Args:
+        ratings: of the file.
+        user_positions: array of shape (n_users,), position of each of its users among all.
+        item_indices: array of shape (n_items,), index of each of its items among all.
+        n_items: number of all items.
+        task: what the ratings are prepared for.
+    """
+    public = replace(ratings.public, items=n_items)
+    cells = ratings.users, item_indices[ratings.items], ratings.values
     return prepare_all_ratings(
-        Ratings.build(*cells, public, times=ratings.times, user_positions=places), task
+        Ratings.build(*cells, public, times=ratings.times, user_positions=user_positions), task
     )[0]
 
 
 def split_ratings(
     ratings: Ratings, share: float | None, key: int
 ) -> tuple[Ratings, Ratings | None]:
-    """Training ratings, and test ratings where there are any: each user's latest, or a share of
-    which one rating of each user is never a part. By a hash, so the same in any partition."""
+    """Split into training ratings and test ratings, if there are any.
+
+    The test ratings are each user's latest, or a share that always leaves every user one rating.
+    The split is by a hash, so it is the same in any partition.
+    """
     number = hash_cells(ratings, key)
     if share is None:
         latest = () if ratings.times is None else (-ratings.times,)
-        held = rank_within_user(ratings, number, *latest) == 0
-        held &= np.diff(ratings.indptr)[ratings.users] > 1
+        is_held_out = rank_within_user(ratings, number, *latest) == 0
+        is_held_out &= np.diff(ratings.indptr)[ratings.users] > 1
     else:
-        held = (number < share * 2.0**64) & (rank_within_user(ratings, ~number) > 0)
-    return ratings.select(~held), ratings.select(held) if held.any() else None
+        is_held_out = (number < share * 2.0**64) & (rank_within_user(ratings, ~number) > 0)
+    return ratings.select(~is_held_out), ratings.select(is_held_out) if is_held_out.any() else None
 
 
 def summarise_content(ratings: Ratings | None) -> tuple[int, Any]:
-    """How many ratings, and a sum over them that tells other ratings apart."""
+    """Return the number of ratings, and a sum over them that differs for other ratings."""
     if ratings is None:
         return 0, np.zeros(1, dtype=np.uint64)
     marks = hash_cells(ratings, 0) * ratings.values.view(np.uint64) + hash_cells(ratings, 1)
@@ -103,32 +124,32 @@ def summarise_content(ratings: Ratings | None) -> tuple[int, Any]:
 
 
 def sum_test_measures(
-    both: tuple[Any, tuple[Ratings, Ratings | None]],
+    paired: tuple[Any, tuple[Ratings, Ratings | None]],
     task: Task,
     function: Callable[..., Any],
     state: tuple[Any, ...],
 ) -> tuple[float, int]:
-    """The sum of the measures of the test ratings that have one, and how many these are."""
-    part, (train, test) = both
+    """Return the sum of the measures of the test ratings that have one, and their number."""
+    partition, (train, test) = paired
     if test is None:
         return 0.0, 0
-    found = score_test_ratings(task, function(part, *state), train, test)
-    there = ~np.isnan(found)
-    return float(found[there].sum()), int(there.sum())
+    measures = score_test_ratings(task, function(partition, *state), train, test)
+    is_measured = ~np.isnan(measures)
+    return float(measures[is_measured].sum()), int(is_measured.sum())
 
 
-def apply_function(part: Any, sent: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
-    """What a function gives; sent: the function and its further arguments."""
-    return sent[0](part, *sent[1])
+def apply_function(partition: Any, call: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
+    """Apply a function with its further arguments to a partition."""
+    return call[0](partition, *call[1])
 
 
-def add_results(one: Any, *other: Any) -> Any:
-    """A sum of arrays or numbers, or of tuples of them."""
-    if isinstance(one, tuple):
-        return tuple(map(add_results, one, *other))
-    return sum(other, one)
+def add_results(first: Any, *remaining: Any) -> Any:
+    """Add arrays or numbers, or tuples of them."""
+    if isinstance(first, tuple):
+        return tuple(map(add_results, first, *remaining))
+    return sum(remaining, first)
 
 
-def pair_partitions(*both: Any) -> tuple[Any, ...]:
-    """What two partitions hold of the same users."""
-    return both
+def pair_partitions(*values: Any) -> tuple[Any, ...]:
+    """Return the values that two partitions hold for the same users as a tuple."""
+    return values

@@ -1,4 +1,7 @@
-"""Named grids: the curves that ship with the sample data. Those of papers are in `papers`."""
+"""Define named grids for the curves that ship with the sample data.
+
+Those of papers are in `papers`.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,19 @@ from dpmc_lab.sweep.grid import Grid
 
 # After a change run `make rows`: until then the shipped curves have no point at a new epsilon.
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
-BOTH_ESTIMATORS = {
-    "estimator": tuple(estimator.value for estimator in Estimator)
-}  # of methods that have two
+# For mechanisms that have two estimators.
+BOTH_ESTIMATORS = {"estimator": tuple(estimator.value for estimator in Estimator)}
 
 
 class Preset(NamedTuple):
-    """A grid with a name, every part of which can be replaced on the command line."""
+    """A grid with a name; options of the command line can replace every part of it."""
 
     summary: str
     grid: Grid
 
 
 def _list_feature_mechanisms(task: Task) -> list[str]:
-    """Ids of the mechanisms of a task that use what is publicly known of the items."""
+    """Return the ids of the mechanisms of a task that use public item features."""
     return [
         id
         for id in registry.list_private_mechanisms(task)

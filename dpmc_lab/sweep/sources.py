@@ -1,5 +1,6 @@
-"""What a sweep runs on: a data set, an official pair of files, data drawn anew for each seed; and a
-folder for ratings that must not outlive their session.
+"""Open what a sweep runs on: a data set, official training and test files, or generated data.
+
+The module also has a folder for ratings that must not outlive their session.
 """
 
 from __future__ import annotations
@@ -37,21 +38,24 @@ _COLUMNS = ("users", "items", "values", "times")
 
 @dataclass(frozen=True, eq=False)
 class SplitSource:
-    """One data set, split by each unit."""
+    """One data set, which each unit splits."""
 
     dataset: Dataset
     per_seed: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
+        """Return the name of the data set."""
         return self.dataset.name
 
     @property
     def title(self) -> str:
+        """Return the title of the data set."""
         return self.dataset.title
 
     @cached_property
     def fingerprint(self) -> str:
+        """Return a hash of everything that results can depend on."""
         truth = self.dataset.truth
         truth_hashes = (
             None if truth is None else [_hash_array(truth.left), _hash_array(truth.right)]
@@ -59,6 +63,7 @@ class SplitSource:
         return digest_values("whole", _hash_content(self.dataset.ratings), truth_hashes)[:16]
 
     def for_seed(self, seed: int) -> Dataset:  # noqa: ARG002
+        """Return the data set, which is the same for every seed."""
         return self.dataset
 
 
@@ -74,16 +79,22 @@ class PairSource:
 
     @cached_property
     def fingerprint(self) -> str:
+        """Return a hash of everything that results can depend on."""
         return digest_values("pair", _hash_content(self.train), _hash_content(self.test))[:16]
 
     def for_seed(self, seed: int) -> tuple[Ratings, Ratings]:  # noqa: ARG002
+        """Return the ratings, which are the same for every seed."""
         return self.train, self.test
 
 
 @dataclass(frozen=True, eq=False)
 class GeneratedSource:
-    """Generated ratings, a new draw for each seed. sample: one of `synthetic.DRAWN`; options: of
-    its generator, all but its seed."""
+    """Generated ratings, drawn anew for each seed.
+
+    Attributes:
+        sample: one of `synthetic.DRAWN`.
+        options: of its generator, without its seed.
+    """
 
     sample: str
     options: Mapping[str, Any]
@@ -91,21 +102,25 @@ class GeneratedSource:
 
     @property
     def name(self) -> str:
+        """Return the data as they are typed."""
         options_text = "".join(f",{name}={value}" for name, value in self.options.items())
         return f"{self.sample}:seed={EACH_SEED}{options_text}"
 
     @property
     def title(self) -> str:
+        """Return the title of the sample."""
         samples = {**synthetic.SAMPLES, **synthetic.ON_DEMAND}
         return f"{samples[self.sample].title}, drawn anew for each seed"
 
     @cached_property
     def fingerprint(self) -> str:
+        """Return a hash of the options and of one draw."""
         # One draw stands for the generator: were that changed, old results would not be mixed in.
         option_texts = {name: str(value) for name, value in self.options.items()}
         return digest_values("drawn", option_texts, _hash_content(self.for_seed(0).ratings))[:16]
 
     def for_seed(self, seed: int) -> Dataset:
+        """Return the draw of a seed."""
         return datasets.load(self.sample, seed=seed, **self.options)
 
 
@@ -116,18 +131,27 @@ SweepData = SplitSource | PairSource | GeneratedSource
 
 
 def load_training_ratings(source: SweepData, seed: int = 0) -> Ratings:
-    """What is learned from, of a data set or of an official pair."""
+    """Return the ratings to learn from, of a data set or of an official pair."""
     loaded = source.for_seed(seed)
     return loaded.ratings if isinstance(loaded, Dataset) else loaded[0]
 
 
 def open_source(data: str, test: str | None = None, **options: Any) -> SweepData:
-    """DATA as typed: what `datasets.load` opens, an official fold, a snapshot, or generated data.
+    """Open data as they are typed.
 
-    A fold: FOLDER/u1 where that has u1.base and u1.test, FOLDER a path or a downloaded set's name.
-    Generated: one-bit-lab:NAME=VALUE,... or another of `synthetic.DRAWN`; with seed=each drawn anew
-    for the seed of each unit.
-    test: official test ratings. options: of reading a file. Raises DpmcError or OSError.
+    DATA is what `datasets.load` opens, an official fold, a snapshot, or generated data. A fold is
+    FOLDER/u1 where FOLDER, a path or the name of a downloaded set, has u1.base and u1.test.
+    Generated data are one-bit-lab:NAME=VALUE,... or another of `synthetic.DRAWN`; with seed=each
+    they are drawn anew for the seed of each unit.
+
+    Args:
+        data: DATA.
+        test: file of official test ratings.
+        **options: how a file is read.
+
+    Raises:
+        DpmcError: the data cannot be used.
+        OSError: a file cannot be read.
     """
     fold = None if test else _find_fold(data)
     if test is not None or fold is not None:
@@ -155,10 +179,10 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
 
 
 def drop_names(source: SplitSource | PairSource) -> SplitSource | PairSource:
-    """The same without names of users and items, which no result depends on."""
+    """Return the same source without names of users and items, on which no result depends."""
     if isinstance(source, PairSource):
-        train, test = _without_names(source.train), _without_names(source.test)
-        return PairSource(train, test, source.name, source.title)
+        train = _without_names(source.train)
+        return PairSource(train, _without_names(source.test), source.name, source.title)
     return SplitSource(
         dataclasses.replace(source.dataset, ratings=_without_names(source.dataset.ratings))
     )
@@ -167,8 +191,8 @@ def drop_names(source: SplitSource | PairSource) -> SplitSource | PairSource:
 def write_snapshot(dataset: Dataset, path: Path) -> None:
     """Write cells, values, times and public facts, readable by this user alone (mode 0600).
 
-    What an upload becomes while a sweep of its own runs on it. Names of users and items are left
-    out. The file must not exist yet.
+    An upload becomes such a file while its sweep runs. Names of users and items are left out. The
+    file must not exist yet.
     """
     ratings = dataset.ratings
     metadata: dict[str, Any] = {"name": dataset.name, "title": dataset.title}
@@ -183,7 +207,11 @@ def write_snapshot(dataset: Dataset, path: Path) -> None:
 
 
 def read_snapshot(path: Path) -> Dataset:
-    """The inverse of `write_snapshot`. Raises BadRatings where the file is not one of ours."""
+    """Read what `write_snapshot` wrote.
+
+    Raises:
+        BadRatings: the file is not a snapshot.
+    """
     try:
         arrays = archives.read_npz(path)
         metadata = dict(archives.parse_json(str(arrays["facts"])))
@@ -204,7 +232,7 @@ def read_snapshot(path: Path) -> Dataset:
 
 
 def _find_fold(data: str) -> tuple[Path, Path] | None:
-    """The two files of an official split, where `data` is their common stem."""
+    """Return the two files of an official split, where `data` is their common stem."""
     path = _locate_file(data)
     if not path.exists():
         for train in (path.with_name(f"{path.name}.{end}") for end in ("base", "train")):
@@ -215,7 +243,7 @@ def _find_fold(data: str) -> tuple[Path, Path] | None:
 
 
 def _locate_file(data: str) -> Path:
-    """The path itself, or below the folder of a downloaded set that its first part names."""
+    """Return the path, or the file in the folder of a downloaded set that its first part names."""
     path = Path(data)
     if path.parent.exists() or path.parts[0] not in public_sets.ARCHIVES:
         return path
@@ -247,10 +275,11 @@ class PrivateFolder:
     """A folder of this user alone for sweeps on one upload: ratings, store and temporary files.
 
     Nothing is on disk before `write`, and nothing after `close`. This process holds a lock in the
-    folder for as long as it lives: where it is killed its children end (`locks.end_with_owner`),
-    and a process that does nothing else removes the folder; what is left where the whole machine
-    stopped is known: see `claim_orphans`.
-    Pass `environment` to the child, and its command `data` and `store`; end it before `close`.
+    folder for as long as it lives. If it is killed, its children end (`locks.end_with_owner`) and a
+    process that does nothing else removes the folder. If the whole machine stops, `claim_orphans`
+    finds what remains.
+
+    Pass `environment` to the child, and `data` and `store` to its command; end it before `close`.
     """
 
     def __init__(self, dataset: Dataset | None, name: str | None = None) -> None:
@@ -263,7 +292,7 @@ class PrivateFolder:
 
     @classmethod
     def claim_orphans(cls) -> list[PrivateFolder]:
-        """The folders that killed processes of this user left, held by this one from now on."""
+        """Return the folders that killed processes of this user left, now held by this process."""
         folders = []
         for path in Path(tempfile.gettempdir()).glob(_FOLDER_NAME.format("*")):
             folder = cls(None, path.name)
@@ -280,13 +309,17 @@ class PrivateFolder:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of the child: its home and its temporary files are here too."""
+        """Return the variables of the child, whose home and temporary files are in the folder."""
         folder = str(self.path)
         names = (locks.FOLDER_VARIABLE, "DPMC_HOME", "TMPDIR", "TEMP", "TMP")
         return {**os.environ, **dict.fromkeys(names, folder)}
 
     def write(self) -> None:
-        """Put the ratings there, unless they are: folders 0700, files 0600. Raises OSError."""
+        """Write the ratings into the folder, unless they are there: folders 0700, files 0600.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
         if self._lock is not None or self.dataset is None:
             return
         staging = self.path.with_name(f".{self.path.name}")  # no orphan before it is locked

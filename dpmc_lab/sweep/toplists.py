@@ -1,4 +1,4 @@
-"""What people would be shown: a model's best items for a user, and for a sample of the users."""
+"""Compute recommendation lists: a model's best items for a user, and for a sample of the users."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MAX_USERS = 300  # whose lists are kept
 
 
 def rank_items(model: Model, train: Ratings, user: int, length: int) -> tuple[Ints, Floats]:
-    """The highest-scored items a user has not rated in training, and their scores.
+    """Return the highest-scored items that a user did not rate in training, and their scores.
 
-    The best first; of equals the lower index.
+    The best come first; of equal scores, the lower index comes first.
     """
     items = np.arange(train.public.items)
     scores = np.array(model.predict(np.full(len(items), user), items), dtype=float)
@@ -28,13 +28,13 @@ def rank_items(model: Model, train: Ratings, user: int, length: int) -> tuple[In
 
 
 def sample_users(train: Ratings) -> Ints:
-    """Users with ratings whose lists are kept: at most 300, spread evenly over all of them."""
+    """Return the users whose lists are kept: at most 300 raters, spread evenly over all."""
     raters = np.flatnonzero(np.diff(train.indptr))
     return raters[np.linspace(0, len(raters) - 1, min(MAX_USERS, len(raters))).astype(np.int64)]
 
 
 def list_recommendations(model: Model, train: Ratings) -> list[list[int]]:
-    """The lists of the sampled users, in their order."""
+    """Return the lists of the sampled users, in their order."""
     lists = []
     for user in sample_users(train):
         check_cancelled()
@@ -43,7 +43,7 @@ def list_recommendations(model: Model, train: Ratings) -> list[list[int]]:
 
 
 def list_popular_items(train: Ratings) -> list[list[int]]:
-    """What the sampled users would be shown if everybody were shown what most rated."""
+    """Return lists of the most rated items for the sampled users."""
     counts = np.bincount(train.items, minlength=train.public.items).astype(float)
     return [
         _rank_unrated(counts, train, int(user), LIST_LENGTH).tolist()
@@ -61,7 +61,7 @@ def _rank_unrated(scores: Floats, train: Ratings, user: int, length: int) -> Int
 def count_shared_items(
     lists: Iterable[Sequence[int]], other_lists: Iterable[Sequence[int]]
 ) -> list[int]:
-    """How many items each user's two lists have in common."""
+    """Count the items that each user's two lists have in common."""
     return [
         len({*items} & {*other_items})
         for items, other_items in zip(lists, other_lists, strict=True)

@@ -1,3 +1,3 @@
-"""What pages share. First of all, before NumPy is loaded: one BLAS thread, as `dpmc` has it."""
+"""Share code between pages, and set one BLAS thread, as `dpmc` does, before NumPy is loaded."""
 
 import dpmc_lab.__main__  # noqa: F401

@@ -1,4 +1,4 @@
-"""The background job of an audit. No Streamlit inside."""
+"""Run an audit in the background, without Streamlit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ from pages.ui.jobs import ProgressReporter, Work
 
 @dataclass(frozen=True)
 class Audited:
-    """What an audit found; lights: what one rating moves, of output perturbation alone."""
+    """What an audit has found so far.
+
+    Attributes:
+        report: the report.
+        lights: what one rating moves, only for output perturbation.
+    """
 
     report: AuditReport
     lights: RatingInfluence | None = None
 
 
 def make_audit_work(mechanism: Mechanism, seed: int) -> Work:
-    """Try to refute a mechanism on small invented ratings; what is there so far is shown."""
+    """Return the work that audits a mechanism on small generated ratings."""
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> Audited:
         def tell(n_done: int, total: int, label: str, partial_report: AuditReport) -> None:

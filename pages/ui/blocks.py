@@ -1,4 +1,4 @@
-"""Blocks that several pages show: charts with their words, guarantee cards, progress, errors."""
+"""Show blocks that several pages use: charts with their text, guarantees, progress and errors."""
 
 from __future__ import annotations
 
@@ -38,30 +38,34 @@ _PLOTLY_CONFIG = {"displaylogo": False, "displayModeBar": True, "modeBarButtons"
 
 
 class _PrebuiltFigure(BaseFigure):
-    """A figure that Streamlit takes as it is: a bare dictionary it would have Plotly check."""
+    """A figure that Streamlit accepts as it is; it would have Plotly check a plain dictionary."""
 
     def __init__(self, figure_dict: dict[str, Any]) -> None:
         vars(self)["figure_dict"] = figure_dict
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the figure as Plotly's dictionary."""
         figure_dict: dict[str, Any] = self.figure_dict
         return figure_dict
 
 
 def show_heading(title: str, sentence: str) -> None:
-    """The page's title and the one sentence that says what to do here."""
+    """Show the title of the page and one sentence on what to do there."""
     st.title(title)
     st.markdown(sentence)
 
 
 def show_error(error: Exception) -> None:
-    """An error as a sentence."""
+    """Show an error as a sentence."""
     st.error(escape(format_sentence(str(error))), icon=":material/error:")
 
 
 def show_safely(section: str, body: Callable[..., Any], *args: Any) -> Any:
-    """Show one part of a page and return its result; where it fails, one sentence stands there,
-    the rest of the page goes on, and the fault is logged once."""
+    """Show one part of a page and return its result.
+
+    If it fails, one sentence takes its place, the rest of the page continues, and the fault is
+    logged once.
+    """
     try:
         return body(*args)
     except Exception as error:
@@ -74,7 +78,7 @@ def show_safely(section: str, body: Callable[..., Any], *args: Any) -> Any:
 
 
 def log_once(section: str, error: Exception) -> None:
-    """Log what took a part of a page away, unless the same fault is in the log."""
+    """Log the fault that removed a part of a page, unless the same fault was logged before."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     fault = section, frame.filename, frame.lineno
     if fault not in _logged_faults:
@@ -86,7 +90,7 @@ _logged_faults: set[tuple[object, ...]] = set()  # faults
 
 
 def is_reserved_for_teacher(action: str, alternative: str) -> bool:
-    """Whether something is the teacher's alone here; a sentence says so, and what others can do."""
+    """Return whether only the teacher may do something; if so, say what others can do."""
     if classroom.has_full_access():
         return False
     st.info(
@@ -103,7 +107,7 @@ def show_figure(
     config: Mapping[str, Any] = _PLOTLY_CONFIG,
     **options: Any,
 ) -> None:
-    """A chart alone, where its words and numbers stand beside it."""
+    """Show a chart alone, where its text and numbers are beside it."""
     prebuilt = _PrebuiltFigure(fig.to_plotly(state.get_theme()))
     st.plotly_chart(prebuilt, theme=None, alt=alt, config=dict(config), key=key, **options)
 
@@ -116,10 +120,15 @@ def show_chart(
     table: Mapping[str, Sequence[Any]] | None = None,
     key: str | None = None,
 ) -> None:
-    """A chart with its text alternative and, folded beneath it, its table.
+    """Show a chart with its text alternative and, in an expander, its table.
 
-    caption: plain text. key: a name of the chart that is its own on the page. With it the table is
-    built only when it is unfolded, so that a first view need not wait for what tables bring along.
+    Args:
+        fig: the chart.
+        alt: its text alternative.
+        caption: plain text.
+        table: its numbers.
+        key: a name of the chart that is unique on the page. With it the table is built only when
+            the expander is opened, so that a first view need not wait for it.
     """
     show_figure(fig, alt=alt, key=key)
     if caption:
@@ -130,7 +139,7 @@ def show_chart(
 def show_chart_numbers(
     alt: str, table: Mapping[str, Sequence[Any]] | None = None, key: str | None = None
 ) -> None:
-    """What one chart shows, or several together, folded: the words, and the table."""
+    """Show in an expander what one chart, or several together, say: the text and the table."""
 
     def show_details() -> None:
         st.text(alt)
@@ -142,7 +151,7 @@ def show_chart_numbers(
 
 
 def show_exhibits(exhibits: Sequence[Exhibit]) -> None:
-    """Charts side by side, each under its question."""
+    """Show charts side by side, each under its question."""
     for column, exhibit in zip(st.columns(len(exhibits), gap="large"), exhibits, strict=True):
         with column:
             if exhibit.question:
@@ -162,9 +171,16 @@ def show_exhibits(exhibits: Sequence[Exhibit]) -> None:
 def show_expander(
     label: str, body: Callable[[], object], *, key: str | None, opened_by: str = "", **options: Any
 ) -> None:
-    """What few need; with a key it is made only when it is unfolded.
+    """Show an expander for what few people need.
 
-    opened_by: a choice in it: a link with that finds it unfolded.
+    With a key its content is made only when it is opened.
+
+    Args:
+        label: its label.
+        body: draws the content.
+        key: of the expander.
+        opened_by: key of a choice inside; a link with this choice opens the expander.
+        **options: of the expander.
     """
     options["expanded"] = bool(opened_by) and (
         opened_by in st.session_state or opened_by in st.query_params
@@ -178,7 +194,7 @@ def show_expander(
 def show_table(
     columns: Mapping[str, Sequence[Any]], *, container: Any = st, **options: Any
 ) -> None:
-    """A table by its columns, which people may take along as CSV."""
+    """Show a table by its columns, which people can download as CSV."""
     safe_columns = {
         guard_formula(name): [guard_formula(v) for v in values] for name, values in columns.items()
     }
@@ -189,16 +205,14 @@ def show_table(
 
 
 def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
-    """The card of a mechanism: what is protected, claimed, certified and measured, and what that
-    means for an attacker."""
-    description, measurement = (
-        cards.build_privacy_card(privacy_guarantee, columns=sources.get_column_roles()),
-        find_measurement(
-            id, privacy_guarantee.claimed.epsilon if privacy_guarantee.claimed else 1.0
-        ),
+    """Show a mechanism's guarantee: what is protected, claimed, certified and measured."""
+    description = cards.build_privacy_card(privacy_guarantee, columns=sources.get_column_roles())
+    measurement = find_measurement(
+        id, privacy_guarantee.claimed.epsilon if privacy_guarantee.claimed else 1.0
     )
     st.markdown(f"**{description.protects}**")
-    certified_budget, unit = privacy_guarantee.certified(), privacy_guarantee.change.label
+    certified_budget = privacy_guarantee.certified()
+    unit = privacy_guarantee.change.label
     proved = cards.format_budget(certified_budget.epsilon, certified_budget.delta)
     if description.upheld:
         st.badge(f"certified: epsilon {proved} {unit}", icon=":material/verified:", color="green")
@@ -226,14 +240,14 @@ def show_guarantee(privacy_guarantee: Guarantee, id: str) -> None:
 
 
 def list_attacks(id: str) -> list[MeasuredBound]:
-    """What attacks found of a mechanism: the one that ships, then this session's."""
+    """Return what attacks found for a mechanism: the shipped bound, then those of this session."""
     session_attacks: dict[object, MeasuredBound] = st.session_state.get(ATTACKS, {})
     candidates = (measurements.find_default_measured_bound(id), *session_attacks.values())
     return [attack for attack in candidates if attack is not None and attack.mechanism == id]
 
 
 def find_measurement(id: str, epsilon: float) -> MeasuredBound | None:
-    """What the last attack found at an epsilon, else what ships of another one."""
+    """Return what the last attack found at an epsilon, or else the shipped bound at another."""
     matching_attacks = list_attacks(id)
     at_epsilon = [
         attack for attack in matching_attacks if attack.epsilon == epsilon
@@ -242,7 +256,14 @@ def find_measurement(id: str, epsilon: float) -> MeasuredBound | None:
 
 
 class File(NamedTuple):
-    """What may be taken along. make: called when it is asked for."""
+    """A file to download.
+
+    Attributes:
+        label: text of its button.
+        name: of the file.
+        mime: type of its content.
+        make: makes the content when it is asked for.
+    """
 
     label: str
     name: str
@@ -251,7 +272,7 @@ class File(NamedTuple):
 
 
 def show_download_button(file: File) -> None:
-    """The button that makes and saves a file; where it fails, a sentence says why.
+    """Show the button that makes and saves a file, and why it failed if it does.
 
     The file is made in a thread without the session, while the page is drawn again for the click.
     """
@@ -260,7 +281,8 @@ def show_download_button(file: File) -> None:
     def make() -> str | bytes:
         message = "Something went wrong inside the program; the server's log has details."
         try:
-            content, message = file.make(), ""
+            content = file.make()
+            message = ""
         except (DpmcError, OSError) as error:
             message = format_sentence(str(error))
             raise
@@ -281,11 +303,15 @@ def show_downloads(
     displayed_argv: Sequence[str] = (),
     note: str = "",
 ) -> None:
-    """All that a result can be taken along as, behind one button; what computes it.
+    """Show all downloads of a result behind one button, with the command that computes it.
 
-    picture: curves among it, as a page with their picture, numbers, and how to cite them; a file of
-    the same name among `files` takes the place of one of these. displayed_argv: the command to
-    show, where it is not that of the curves. note: what one must know of a file.
+    Args:
+        *files: files to download.
+        picture: curves of the result, offered as a page with their picture, as numbers and as a
+            citation; a file of the same name among `files` replaces one of these.
+        argv: the command of the curves.
+        displayed_argv: the command to show, if it is another one.
+        note: what one must know about a file.
     """
     if not classroom.has_full_access():
         return
@@ -327,7 +353,7 @@ def show_downloads(
 
 
 def show_start_and_stop_buttons(job: Job | None, now: Snapshot, label: str, icon: str) -> bool:
-    """The buttons of a job; whether it is to start."""
+    """Show the buttons of a job, and return whether it is to start."""
     with st.container(horizontal=True):
         start = st.button(label, type="primary", icon=icon, disabled=now.active)
         show_stop_button(job, now)
@@ -335,7 +361,7 @@ def show_start_and_stop_buttons(job: Job | None, now: Snapshot, label: str, icon
 
 
 def show_stop_button(job: Job | None, now: Snapshot) -> None:
-    """The button that ends a job."""
+    """Show the button that stops a job."""
     st.button(
         "Stop",
         icon=":material/stop:",
@@ -345,8 +371,7 @@ def show_stop_button(job: Job | None, now: Snapshot) -> None:
 
 
 def show_job_progress(now: Snapshot) -> None:
-    """How far a job is while it runs, in words and as a bar; a sentence when it failed or was
-    stopped."""
+    """Show the progress of a running job, or why it failed or was stopped."""
     label = escape(now.label)
     if not now.active:
         if now.message:
@@ -369,15 +394,20 @@ def show_job_progress(now: Snapshot) -> None:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration for people."""
+    """Return a duration for people."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def poll_job(job: Job | None, first: Snapshot, draw: Callable[[Snapshot], None]) -> None:
-    """Draw `body(snapshot)` every half second while a job runs, and once after it.
+    """Call `draw(snapshot)` every half second while a job runs, and once after it.
 
-    first: what the page around it shows. The page is drawn anew when the job has a first result,
-    and when it is over: be it while the page was drawn.
+    The page is drawn again when the job has its first result, and when it is over, even if that
+    happened while the page was drawn.
+
+    Args:
+        job: the job, or None.
+        first: the snapshot that the rest of the page shows.
+        draw: draws a snapshot.
     """
     if job is None:
         return

@@ -1,7 +1,7 @@
-"""The class: the one room of this server, who may do what in it, and how phones reach it.
+"""Serve a class: the one room of this server, permissions, and the address for phones.
 
-Class mode (`make class`) serves a network: whoever has not opened the teacher's link may look at
-everything and change nothing. Outside class mode the app listens on this machine only; whoever is
+Class mode (`make class`) serves a network: whoever has not opened the teacher's link can look at
+everything and change nothing. Outside class mode the app listens on this machine only. Everybody
 there is the teacher, and each session has a room of its own, for hands and simulated phones.
 """
 
@@ -41,7 +41,8 @@ PAGE = "room"  # the address of the teacher's page
 COOKIE = "dpmc_teacher"
 MAX_REPORT_BYTES = 1024  # bytes of a report
 # Memory of the server while they are there: `python benchmarks/classroom.py`, 200 and 800 phones.
-PHONE_VISIT, PAGE_VISIT = "about 10 kB", "0.2 MB and more"
+PHONE_VISIT = "about 10 kB"
+PAGE_VISIT = "0.2 MB and more"
 # Said on the phone and on the projector.
 PRIVACY_NOTICE = (
     "Your answer is randomised before it is sent, provided this page runs the code shown; whoever "
@@ -61,7 +62,7 @@ class NotTheTeacher(DpmcError):
 
 
 class _ServerState:
-    """What this server holds while it runs."""
+    """What this server keeps while it runs."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -69,8 +70,10 @@ class _ServerState:
         self.visitors = True  # may train
 
     def replace_room(self, room: Room | None) -> None:
+        """Replace the room, and close the one before it."""
         with self.lock:
-            previous, self.room = self.room, room
+            previous = self.room
+            self.room = room
         if previous is not None:
             previous.end()
 
@@ -79,12 +82,12 @@ _server = _ServerState()
 
 
 def is_class_mode() -> bool:
-    """Class mode: this server serves a network (DPMC_CLASS, set by `make class`)."""
+    """Return whether this server serves a network (DPMC_CLASS, set by `make class`)."""
     return os.environ.get("DPMC_CLASS", "") not in ("", "0")
 
 
 def get_room() -> Room | None:
-    """The one room of this server; outside class mode that of this session."""
+    """Return the one room of this server; outside class mode the room of this session."""
     if is_class_mode():
         return _server.room
     session_room: Room | None = st.session_state.get("own room")
@@ -94,7 +97,12 @@ def get_room() -> Room | None:
 def open_room(
     questions: Sequence[str], epsilon: float = EPSILON, expected: int = CLASS_SIZE
 ) -> Room:
-    """Open a room; the one before it goes. Raises InvalidSetting, NotTheTeacher."""
+    """Open a room, replacing the one before it.
+
+    Raises:
+        InvalidSetting: the questions, epsilon or the number of phones are not valid.
+        NotTheTeacher: this session may not open one.
+    """
     from dpmc_lab.classroom.room import Room  # when a class begins
 
     _require_teacher()
@@ -104,7 +112,11 @@ def open_room(
 
 
 def close_room() -> None:
-    """End the room and forget it, reports and all. Raises NotTheTeacher."""
+    """Close the room and forget it with all its reports.
+
+    Raises:
+        NotTheTeacher: this session may not close it.
+    """
     _require_teacher()
     _set_room(None)
 
@@ -120,27 +132,35 @@ def _set_room(room: Room | None) -> None:
 
 
 def is_teacher() -> bool:
-    """Whether this session has come by the teacher's link; outside class mode, whoever is here."""
+    """Return whether this session used the teacher's link; outside class mode it is always true."""
     return not is_class_mode() or _matches_secret(st.context.cookies.get(COOKIE))
 
 
 def has_full_access() -> bool:
-    """Whether this session may upload, start sweeps and download."""
+    """Return whether this session may upload, start sweeps and download."""
     return is_teacher()
 
 
 def check_full_access() -> None:
-    """Raises NotTheTeacher where it may not."""
+    """Check that this session has full access.
+
+    Raises:
+        NotTheTeacher: it does not.
+    """
     _require_teacher()
 
 
 def can_visitors_train() -> bool:
-    """Whether those without the teacher's link may train, on samples."""
+    """Return whether sessions without the teacher's link may train, on samples."""
     return _server.visitors
 
 
 def allow_visitor_training(is_allowed: bool) -> None:
-    """Allow it, or end what they have begun. Raises NotTheTeacher."""
+    """Allow visitors to train, or stop what they have started.
+
+    Raises:
+        NotTheTeacher: this session may not decide it.
+    """
     _require_teacher()
     _server.visitors = is_allowed
     if not is_allowed:
@@ -148,7 +168,7 @@ def allow_visitor_training(is_allowed: bool) -> None:
 
 
 def get_worker_slots() -> jobs.WorkerSlots:
-    """Where this session's work runs: visitors share two places, and the teacher waits for none."""
+    """Return where this session's work runs: visitors share two slots, the teacher has others."""
     return jobs.TRAINING_SLOTS if is_teacher() else jobs.VISITOR_SLOTS
 
 
@@ -165,8 +185,11 @@ def _matches_secret(text: object) -> bool:
 
 @cache
 def get_teacher_secret() -> str:
-    """Of the teacher's link: new at every start, or DPMC_CLASS_SECRET (at least 16 letters, digits,
-    - and _), for tests and for teachers who want a link that stays."""
+    """Return the secret in the teacher's link, which is new at every start.
+
+    DPMC_CLASS_SECRET (at least 16 letters, digits, - and _) sets it for tests and for teachers who
+    want a permanent link.
+    """
     configured = os.environ.get("DPMC_CLASS_SECRET", "")
     if configured and not _SECRET.fullmatch(configured):
         print_line("DPMC_CLASS_SECRET is not used: it needs at least 16 letters, digits, - or _.")
@@ -175,7 +198,7 @@ def get_teacher_secret() -> str:
 
 
 def print_line(text: str) -> None:
-    """A line to whoever started the server."""
+    """Print a line for whoever started the server."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
@@ -184,12 +207,12 @@ def print_line(text: str) -> None:
 
 
 def get_phone_link() -> str:
-    """The address of the phone page, as phones in the network reach it."""
+    """Return the address of the phone page, as phones in the network reach it."""
     return f"{_build_base_url(_find_local_address())}/phone"
 
 
 def _build_base_url(host: str) -> str:
-    """The app's address at a host; DPMC_CLASS_URL where something else serves it, with TLS say."""
+    """Return the app's address at a host, or DPMC_CLASS_URL where a proxy serves it."""
     configured = os.environ.get("DPMC_CLASS_URL", "").rstrip("/")
     if configured:
         return configured
@@ -199,20 +222,24 @@ def _build_base_url(host: str) -> str:
 
 
 def _find_local_address() -> str:
-    """This machine in its network; nothing is sent to find out."""
+    """Return the address of this machine in its network, without sending anything."""
     configured = st.get_option("server.address")
     if configured not in _ALL_INTERFACES:
         return str(configured)
+    # The second may wait for a name server.
     finders = (
         _list_outgoing_addresses,
         _list_hostname_addresses,
-    )  # the second may wait for a name server
+    )
     addresses = (address for finder in finders for address in finder())
     return next((address for address in addresses if not address.startswith("127.")), "127.0.0.1")
 
 
 def _list_outgoing_addresses() -> list[str]:
-    """The address from which a packet would leave: a UDP socket that is connected sends nothing."""
+    """Return the address from which a packet would leave.
+
+    Connecting a UDP socket sends nothing.
+    """
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect(("203.0.113.1", 9))  # an address that belongs to nobody (RFC 5737)
@@ -232,15 +259,17 @@ def _list_hostname_addresses() -> list[str]:
 
 
 class RateLimit:
-    """So many requests of one address: a burst, and then so many a second."""
+    """Limit on the requests of one address: a burst, then a rate per second."""
 
     MAX_ADDRESSES = 4096  # addresses; the one that has been quiet for longest goes
 
     def __init__(self, burst: float, rate: float) -> None:
-        self._burst, self._rate = burst, rate
+        self._burst = burst
+        self._rate = rate
         self._left: dict[str, tuple[float, float]] = {}  # by address, at a time; the latest last
 
     def allows(self, address: str, now: float | None = None) -> bool:
+        """Return whether another request of an address is within the limit, and count it."""
         now = time.monotonic() if now is None else now
         tokens, last_time = self._left.pop(address, (self._burst, now))
         tokens = min(self._burst, tokens + (now - last_time) * self._rate)
@@ -261,7 +290,7 @@ _secret_limit = RateLimit(10, 0.2)
 
 
 class NotServed(DpmcError):
-    """A request that is not answered; says why, with the status of HTTP that fits."""
+    """A request is refused; the message says why, and `status` is the HTTP status."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -269,7 +298,7 @@ class NotServed(DpmcError):
 
 
 def build_routes(base: str) -> list[Route]:
-    """What is served beside the app, under the same base path."""
+    """Return the routes that are served beside the app, under the same base path."""
     base = f"/{base.strip('/')}".rstrip("/")
     return [
         Route(f"{base}/phone", _serve_phone),
@@ -283,7 +312,7 @@ RequestHandler = Callable[[Request], Awaitable[Response]]
 
 
 def _require_class(handler: RequestHandler) -> RequestHandler:
-    """Around what answers a request; whoever is refused is told why, in a sentence."""
+    """Wrap a request handler so that whoever is refused gets a sentence that says why."""
 
     async def guarded_handler(request: Request) -> Response:
         from dpmc_lab.classroom.room import MalformedReport, PhoneWaiting, ReportRejected
@@ -305,7 +334,11 @@ def _require_class(handler: RequestHandler) -> RequestHandler:
 
 
 def _check_rate(limit: RateLimit, request: Request) -> None:
-    """Raises NotServed where too many requests come from an address."""
+    """Check the rate of requests from an address.
+
+    Raises:
+        NotServed: there are too many.
+    """
     if not limit.allows(_client_address(request)):
         raise NotServed(429, "Too many requests come from your address; wait a bit.")
 
@@ -334,7 +367,7 @@ async def _serve_phone(request: Request) -> Response:
 
 @cache
 def build_phone_page() -> tuple[str, str]:
-    """The phone's page, and the policy by which it runs its own code and asks this server only."""
+    """Return the phone's page, and a policy for its own code and this server alone."""
     page = (Path(__file__).parent / "phone.html").read_text(encoding="utf-8")
     rules = ["default-src 'none'", "connect-src 'self'", "img-src data:", "base-uri 'none'"]
     rules += ["form-action 'none'", "frame-ancestors 'none'"]
@@ -346,7 +379,7 @@ def build_phone_page() -> tuple[str, str]:
 
 @_require_class
 async def _serve_question(request: Request) -> Response:
-    """What is asked at the moment."""
+    """Serve the current question."""
     _check_rate(_phone_limit, request)
     room = _require_room()
     room.visited(request.headers.get("phone", ""))
@@ -355,7 +388,7 @@ async def _serve_question(request: Request) -> Response:
 
 @_require_class
 async def _receive_report(request: Request) -> Response:
-    """Take a report; nothing of it, nor of who sent it, is written down."""
+    """Receive a report; neither it nor its sender is written to disk."""
     _check_rate(_phone_limit, request)
     report = await _read_report(request)
     return _json_response(
@@ -389,7 +422,7 @@ async def _read_report(request: Request) -> dict[str, Any]:
 
 @_require_class
 async def _serve_teacher_link(request: Request) -> Response:
-    """The teacher's link: a cookie, and on to the page, so that no projector shows the secret."""
+    """Set the teacher's cookie and redirect to the page, so that no projector shows the secret."""
     if not _matches_secret(request.path_params["secret"]):
         _check_rate(_secret_limit, request)  # of wrong ones alone: nobody locks the right one out
         raise NotServed(403, "This is not the teacher's link; it was printed at the start.")
@@ -406,7 +439,7 @@ async def _serve_teacher_link(request: Request) -> Response:
 
 
 class UploadGuard:
-    """Middleware: in class mode nobody uploads without the teacher's cookie."""
+    """Middleware that refuses uploads in class mode without the teacher's cookie."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -428,8 +461,9 @@ class UploadGuard:
 
 
 def start_class() -> None:
-    """Tell whoever started the server where the class is; open a room where one was prepared."""
-    link, configured_address = get_phone_link(), st.get_option("server.address")
+    """Print where the class is, and open a room if one was prepared."""
+    link = get_phone_link()
+    configured_address = st.get_option("server.address")
     local_url = _build_base_url(
         "localhost" if configured_address in _ALL_INTERFACES else configured_address
     )
@@ -459,8 +493,10 @@ def start_class() -> None:
 
 
 def _open_prepared_room(file: Path) -> Room:
-    """A room with a question from each line of a file, the first one asked; DPMC_CLASS_SIZE says
-    how many phones are expected."""
+    """Open a room with one question per line of a file, and ask the first.
+
+    DPMC_CLASS_SIZE says how many phones are expected.
+    """
     from dpmc_lab.classroom.room import Room
 
     lines = file.read_text(encoding="utf-8").splitlines()
@@ -473,7 +509,7 @@ def _open_prepared_room(file: Path) -> Room:
 
 
 def _render_qr_code(link: str) -> str:
-    """A QR code in characters; nothing where they cannot be written."""
+    """Return a QR code in characters; empty where the terminal cannot show them."""
     import segno  # only a class needs it, and every start would wait for it
 
     output = io.StringIO()

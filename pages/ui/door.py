@@ -1,8 +1,8 @@
-"""Which names this server answers to, and who may talk to it: pages that it served itself.
+"""Decide which host names this server answers to, and which pages may talk to it.
 
-A foreign website can let its own name point to this machine. The browser of whoever visits it then
-asks this server under that name, and hands over what it reads. It can also show a page of this
-server in a frame of its own and guide its visitor's clicks, so every response forbids that.
+A foreign website can let its own name point to this machine. The browser of a visitor then sends
+requests to this server under that name, and the website reads the responses. It can also show a
+page of this server in a frame and guide its visitor's clicks, so every response forbids that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HOST = re.compile(r"(?:\[([0-9a-f.]*:[0-9a-f:.]*)\]|([a-z0-9_.-]+))(?::[0-9]{0,
 
 
 def parse_host(text: str) -> str | None:
-    """The name or address in `name`, `name:port` or `[address]:port`; None where there is none."""
+    """Return the host in `name`, `name:port` or `[address]:port`; None for other text."""
     match = _HOST.fullmatch(text.lower())
     if match is None:
         return None
@@ -46,7 +46,7 @@ def parse_host(text: str) -> str | None:
 
 
 def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """An address in its one form; without the name of the network card that some end with."""
+    """Return an address in canonical form, without the network interface that some end with."""
     try:
         parsed = ip_address(text.partition("%")[0])
     except ValueError:
@@ -55,7 +55,7 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def list_server_names() -> Iterator[str]:
-    """What is said to be this server: where it listens, in a class its address, and DPMC_HOSTS."""
+    """Yield the names of this server: where it listens, in a class its address, and DPMC_HOSTS."""
     yield str(st.get_option("server.address") or "")
     if classroom.is_class_mode():
         yield urlsplit(os.environ.get("DPMC_CLASS_URL", "")).netloc
@@ -72,8 +72,11 @@ def _bracket_ipv6(text: str) -> str:
 
 
 class HostGuard:
-    """Middleware around everything: a visit under a name that is not this server's, or by a page
-    of another site, is refused with a sentence and gets no further."""
+    """Middleware around everything that refuses foreign requests with a sentence.
+
+    It refuses requests under a name that is not this server's, and requests by a page of another
+    site.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -102,13 +105,17 @@ class HostGuard:
         await self._app(scope, receive, send_with_policy)
 
     def _log(self, message: str) -> None:
-        """Write a refusal down, once, though every script of a page is refused."""
+        """Print a refusal once, even if every script of a page is refused."""
         if message not in self._logged and len(self._logged) < MAX_LOGGED:
             self._logged.add(message)
             classroom.print_line(f"Refused: {message}")
 
     def _check_request(self, scope: Scope) -> None:
-        """Raises NotServed."""
+        """Check the host and the origin of a request.
+
+        Raises:
+            NotServed: one of them is not allowed.
+        """
         headers = Headers(scope=scope)
         host_header = ", ".join(headers.getlist("host"))  # several are none
         host = parse_host(host_header)
@@ -133,7 +140,7 @@ class HostGuard:
                 )
 
     def _is_server_host(self, host: str, scope: Scope) -> bool:
-        """Whether it is a name of this server, or the address at which the visit arrived."""
+        """Return whether a host names this server, or is the address that received the request."""
         address = _parse_address(host)
         if host in self._own or address is None:
             return host in self._own
@@ -143,7 +150,7 @@ class HostGuard:
 
 
 def _build_refusal(error: NotServed, scope: Scope) -> Response:
-    """A page where a browser asks for one, else a line of text."""
+    """Return a page if a browser asks for one, else a line of text."""
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     if "text/html" not in Headers(scope=scope).get("accept", ""):
         return PlainTextResponse(f"{error}\n", error.status, headers)

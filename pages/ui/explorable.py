@@ -1,8 +1,8 @@
-"""What if as one HTML file that works without a network: the instrument, its curves, and Plotly.
+"""Write What if as one HTML file that works without a network.
 
     python -m pages.ui.explorable DATA [MECHANISM ...]
 
-writes the file of a sample to standard output; `dpmc explorable` starts this, since the library
+writes the file of a sample to standard output. `dpmc explorable` starts this, since the library
 knows neither the pages nor Plotly.
 """
 
@@ -48,9 +48,15 @@ _REPEAT_WARNING = "On real data every run spends its epsilon again: publish none
 
 
 def render_sample(data: str, ids: Sequence[str] = ()) -> str:
-    """The file of a sample; ids: of the methods, else the recommended one of each promise.
+    """Render the file of a sample.
 
-    Raises DpmcError, OSError.
+    Args:
+        data: id of the sample.
+        ids: mechanisms to show (default: the recommended one for each privacy unit).
+
+    Raises:
+        DpmcError: a curve is not shipped.
+        OSError: a file cannot be read.
     """
     scenes = [_load_shipped_scene(data, id) for id in ids or _list_recommended(data)]
     if not scenes:
@@ -59,9 +65,11 @@ def render_sample(data: str, ids: Sequence[str] = ()) -> str:
 
 
 def load_other_scenes(data: str, displayed_scene: Scene) -> list[Scene]:
-    """Beside what is displayed_scene: the recommended methods of the other promises, as they came.
+    """Load the shipped scenes of the methods recommended for other privacy units.
 
-    Raises DpmcError, OSError.
+    Raises:
+        DpmcError: a curve is not shipped.
+        OSError: a file cannot be read.
     """
     if data not in SAMPLES:
         return []
@@ -82,8 +90,9 @@ def _load_shipped_scene(data: str, id: str) -> Scene:
 
 
 def _list_recommended(data: str) -> list[str]:
-    """The method of each promise that came with a curve."""
-    public, sample = datasets.load(data).ratings.public, SAMPLES[data]
+    """Return the recommended methods for each privacy unit that have a shipped curve."""
+    public = datasets.load(data).ratings.public
+    sample = SAMPLES[data]
     tasks = registry.list_tasks(registry.list_suitable_mechanisms(clicks=sample.clicks))
     get_public_facts = functools.partial(prepare_public_facts, public)
     method_ids = (
@@ -108,9 +117,14 @@ def render_explorable(
     *,
     private: bool = False,
 ) -> str:
-    """One HTML file: the first scene as it stands, the others behind a switch.
+    """Render one HTML file with the first scene in its state, and the others behind a switch.
 
-    data: as the command line takes them. private: an upload, whose file has no name to type.
+    Args:
+        data: as the command line takes them.
+        title: of the data.
+        scenes: the scenes.
+        state: where the instrument is.
+        private: whether the data are an upload, whose file has no name to type.
     """
     content = {
         "views": [_build_view(displayed_scene) for displayed_scene in scenes],
@@ -140,8 +154,9 @@ def render_explorable(
 
 
 def _build_view(displayed_scene: Scene) -> dict[str, Any]:
-    """What the instrument draws by day, what differs by night, and the card at each stop."""
-    light, dark = scene.build_view(displayed_scene, LIGHT), scene.build_view(displayed_scene, DARK)
+    """Return the instrument's view, what differs in dark mode, and the guarantees."""
+    light = scene.build_view(displayed_scene, LIGHT)
+    dark = scene.build_view(displayed_scene, DARK)
     return {
         "mechanism": displayed_scene.id,
         "light": light,
@@ -151,7 +166,7 @@ def _build_view(displayed_scene: Scene) -> dict[str, Any]:
 
 
 def _list_guarantee_facts(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """The sentence of a card and its facts: what is covered, and what is not."""
+    """Return the sentence of a guarantee and its details."""
     description = cards.build_privacy_card(guarantee)
     unit_text = f"{guarantee.change.label}: {guarantee.change.relation}"
     rows = [("the promise", description.protects), ("counts", unit_text), *description.details]
@@ -161,7 +176,7 @@ def _list_guarantee_facts(guarantee: Guarantee) -> list[tuple[str, str]]:
 
 
 def _label_scenes(scenes: Iterable[Scene]) -> list[str]:
-    """Whom each protects, where that tells them apart; else the methods' names."""
+    """Return the privacy unit of each scene where these differ, else the methods' names."""
     scene_list = list(scenes)
     privacy_units = [_get_privacy_unit(entry) for entry in scene_list]
     if None in privacy_units or len(set(privacy_units)) < len(scene_list):
@@ -180,7 +195,7 @@ def _render_switch(names: Sequence[str]) -> str:
 
 
 def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:
-    """Below the instrument: what the numbers are, how they were made, and all of them."""
+    """Render the note below the instrument: how the numbers were made, and all of them."""
     picture = displayed_scene.picture
     line = picture.lines[0]
     seeds = line.seeds.tolist()
@@ -200,9 +215,10 @@ def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:
 
 
 def _render_font() -> str:
-    """The app's own typeface, as Streamlit brings it: names and numbers have their room in it.
+    """Return a style with the app's own typeface, as Streamlit ships it, so that texts fit.
 
-    Source Sans, SIL Open Font License 1.1. Where Streamlit keeps it elsewhere, the browser's own.
+    The font is Source Sans, SIL Open Font License 1.1. If Streamlit keeps it elsewhere, the browser
+    uses its own.
     """
     package_spec = find_spec("streamlit")
     media = (
@@ -224,7 +240,7 @@ def _encode_base64(content: bytes) -> str:
 
 
 def _render_colors() -> str:
-    """The app's own surface, light and dark, under the names that Streamlit gives it."""
+    """Return the app's colours, light and dark, under the names that Streamlit gives them."""
     theme = tomllib.loads(_CONFIG.read_text("utf-8"))["theme"]
     names = {
         "primary-color": "primaryColor",
@@ -279,7 +295,7 @@ _PAGE = """<!doctype html>
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the file of a sample to standard output; 1 with a sentence where there is none."""
+    """Write the file of a sample to standard output; return 1 if there is none."""
     data, *ids = sys.argv[1:] if argv is None else argv
     try:
         file = render_sample(data, ids)

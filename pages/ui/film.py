@@ -1,4 +1,4 @@
-"""A run as a film: the component that plays it in the browser, without asking the server."""
+"""Play a run as a film: a component in the browser that does not ask the server."""
 
 from __future__ import annotations
 
@@ -47,20 +47,27 @@ _player = st.components.v2.component(
 
 
 def show_film(film: RunRecording, *, live: bool = False) -> None:
-    """A film that plays when it is new, and can be replayed and scrubbed.
+    """Show a film that plays when it is new, and can be replayed and scrubbed.
 
-    One that has the id of the last goes on where that is. live: rounds still come.
+    A film with the id of the last one continues where that was.
+
+    Args:
+        film: the recorded run.
+        live: whether more rounds will follow.
     """
     _player(key="film", data=build_player_data(film, live, state.get_theme()))
     blocks.show_chart_numbers(describe_recording(film), tabulate_recording(film), "film")
 
 
 def build_player_data(film: RunRecording, live: bool, theme: Theme) -> dict[str, Any]:
-    """What the player is told, as plain JSON values."""
-    metric, corner, frames = film.metric, film.corner, film.frames
+    """Return everything that the player needs as plain JSON values."""
+    metric = film.metric
+    corner = film.corner
+    frames = film.frames
     last = frames[-1].round if frames else film.total
     titles = {item.item: item.title for frame in frames for item in frame.top}
-    rated, released = corner.rated, film.released
+    rated = corner.rated
+    released = film.released
     if film.task is Task.RANKING:  # what was not clicked is known not to have been
         rated = np.nan_to_num(rated)
     panels = [
@@ -118,14 +125,17 @@ def _build_frame(film: RunRecording, frame: RecordedRound) -> dict[str, Any]:
 
 
 def _encode_cells(cells: Floats) -> str:
-    """Places in the range as one byte each."""
+    """Encode positions in the range as one byte each."""
     scaled = np.clip(np.nan_to_num(cells), 0, 1) * (_MISSING - 1)
     codes = np.where(np.isnan(cells), _MISSING, scaled.round()).astype(np.uint8)
     return base64.b64encode(codes.tobytes()).decode("ascii")
 
 
 def _get_scale_ends(task: Task, theme: Theme) -> tuple[str, ...]:
-    """From the lowest place to the highest; nobody dislikes what was merely not clicked."""
+    """Return the colours from the lowest position to the highest.
+
+    For clicks the low end is neutral, since an item without a click is not disliked.
+    """
     return (
         (theme.paper, VALUE_COLORS[1])
         if task is Task.RANKING
@@ -134,7 +144,7 @@ def _get_scale_ends(task: Task, theme: Theme) -> tuple[str, ...]:
 
 
 def _build_color_scale(task: Task, theme: Theme) -> list[str]:
-    """The colour of each byte."""
+    """Return the colour of each byte."""
     anchors = np.array(
         [[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in _get_scale_ends(task, theme)]
     )
@@ -153,7 +163,7 @@ def _build_legend(task: Task, theme: Theme) -> list[tuple[str, str]]:
 
 
 def _choose_ticks(axis: tuple[float, float]) -> list[float]:
-    """Three round numbers or more within an axis."""
+    """Return at least three round numbers within an axis."""
     low, high = axis
     size = 10.0 ** np.floor(np.log10(high - low))
     step = next(s for s in (size, size / 2, size / 4, size / 5) if (high - low) / s >= 3)
@@ -162,8 +172,9 @@ def _choose_ticks(axis: tuple[float, float]) -> list[float]:
 
 
 def _build_levels(film: RunRecording, theme: Theme) -> list[dict[str, Any]]:
-    """Guessing and no privacy, each named on its outer side."""
-    baseline, reference = film.baseline, film.reference
+    """Return the lines of the baseline and of no privacy, each labelled on its outer side."""
+    baseline = film.baseline
+    reference = film.reference
     baseline_above = baseline is not None and (
         baseline > reference if reference is not None else film.metric.lower_is_better
     )

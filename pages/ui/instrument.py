@@ -1,7 +1,8 @@
-"""The instrument of What if: one slider, and everything that moves with it, in the browser.
+"""Show the instrument of What if: one slider, and everything that moves with it, in the browser.
 
-A component in plain HTML, CSS and JavaScript. It gets a whole curve with all that belongs to each
-stop (see scene.py), and moves among them by itself; on release it tells the page where it stands.
+It is a component in plain HTML, CSS and JavaScript. It receives a whole curve with everything that
+belongs to each stop (see scene.py) and moves among the stops by itself. When the slider is
+released, it tells the page its state.
 """
 
 from __future__ import annotations
@@ -26,6 +27,6 @@ _component = st.components.v2.component(
 
 
 def show_instrument(view: Mapping[str, Any], *, key: str, on_change: Callable[[], None]) -> None:
-    """The instrument over a view; where it stands is in the session under the key, by `STATES`."""
+    """Show the instrument for a view; its state is in the session under the key, by `STATES`."""
     callbacks = {f"on_{name}_change": on_change for name in STATES}
     _component(data=dict(view), key=key, **callbacks)

@@ -1,4 +1,4 @@
-"""Work in the background: a few jobs at once, a queue beyond, nothing of Streamlit inside."""
+"""Run work in the background, a few jobs at once and the others in a queue, without Streamlit."""
 
 from __future__ import annotations
 
@@ -19,13 +19,22 @@ _MIN_PROGRESS = 3, 2.0  # units of work and seconds before there is ground for a
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a page may know of a job at one moment.
+    """What a page may know about a job at one moment.
 
-    state: queued, running, done, stopped or failed. ahead: jobs before it in the queue. points:
-    what the work reported so far, in order. result: what it returned, or has so far. display: what
-    it shows of itself by now. message: why it failed or stopped, in a sentence. stopping: asked to
-    end, which it does at its next look. is_held: asked to wait at its next halt; paused: waits
-    there. work_start: seconds and units done when the work that `total` counts began.
+    Attributes:
+        state: queued, running, done, stopped or failed.
+        ahead: number of jobs before it in the queue.
+        done, total: finished and total units of the current work.
+        label: what the job is doing.
+        points: what the work has reported, in order.
+        seconds: running time.
+        result: what it returned, or has so far.
+        display: what it shows of itself so far.
+        message: why it failed or stopped, in a sentence.
+        stopping: whether it was asked to stop, which it does at its next report.
+        is_held: whether it was asked to wait at its next halt.
+        paused: whether it is waiting there.
+        work_start: seconds and units done when the work that `total` counts began.
     """
 
     state: str = "queued"
@@ -45,16 +54,19 @@ class Snapshot:
 
     @property
     def active(self) -> bool:
+        """Return whether the job is queued or running."""
         return self.state in ("queued", "running")
 
     @property
     def share(self) -> float:
+        """Return the finished share of the current work."""
         return min(1.0, self.done / self.total) if self.total else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds left at the pace so far; None while there is no ground for an estimate."""
-        seconds, n_done = self.seconds - self.work_start[0], self.done - self.work_start[1]
+        """Estimate the remaining seconds at the pace so far; None while it is too early."""
+        seconds = self.seconds - self.work_start[0]
+        n_done = self.done - self.work_start[1]
         if not self.total or n_done < _MIN_PROGRESS[0] or seconds < _MIN_PROGRESS[1]:
             return None
         return max(0.0, seconds * (self.total - self.done) / n_done)
@@ -65,10 +77,10 @@ Work = Callable[[ProgressReporter, Callable[[], bool]], Any]
 
 
 class WorkerSlots:
-    """Room for so much work at once; beyond that, first come, first served.
+    """A number of slots for running work; further work waits in order of arrival.
 
-    Work that waits for a person leaves its place to others: a class that goes step by step would
-    otherwise stop the whole server.
+    Work that waits for a person leaves its slot to others. Otherwise a class that goes step by step
+    would stop the whole server.
     """
 
     def __init__(self, n_slots: int = MAX_RUNNING_JOBS) -> None:
@@ -77,11 +89,15 @@ class WorkerSlots:
         self.turn = threading.Condition()
 
     def enqueue(self, job: Job, *, first: bool = False) -> None:
+        """Put a job at the end of the queue, or at its front."""
         with self.turn:
             (self._waiting.appendleft if first else self._waiting.append)(job)
 
     def acquire(self, job: Job, stopped: Callable[[], bool]) -> None:
-        """Wait for the job's place; one that is stopped only has to end, and goes in at once."""
+        """Wait for the job's slot.
+
+        A stopped job only has to end, so it gets a slot at once.
+        """
         with self.turn:
             self.turn.wait_for(lambda: stopped() or (self._free > 0 and self._waiting[0] is job))
             self._waiting.remove(job)
@@ -89,12 +105,13 @@ class WorkerSlots:
             self.turn.notify_all()
 
     def release(self) -> None:
+        """Return a slot."""
         with self.turn:
             self._free += 1
             self.turn.notify_all()
 
     def cancel_jobs(self) -> None:
-        """Stop every job that has a place here or waits for one."""
+        """Stop every job that has a slot here or waits for one."""
         for job in list(_active):
             if job.slots is self:
                 job.cancel()
@@ -107,9 +124,9 @@ _active: list[Job] = []  # queued or running, in the order they begin
 
 
 class Job:
-    """One piece of work that begins once there is a place, first come, first served.
+    """A piece of work that begins when a slot is free, in order of arrival.
 
-    Its snapshot is replaced whole and by one thread at a time, so that anyone may look.
+    Its snapshot is replaced as a whole and by one thread at a time, so that any thread can read it.
     """
 
     def __init__(
@@ -119,15 +136,24 @@ class Job:
         slots: WorkerSlots = TRAINING_SLOTS,
         start_paused: bool = False,
     ) -> None:
-        """start_paused: it waits at its first halt, however soon that is."""
-        self.data_id, self.slots = data_id, slots
+        """Queue the work.
+
+        Args:
+            work: the work.
+            data_id: the data that it uses.
+            slots: where it runs.
+            start_paused: whether it waits at its first halt, however soon that is.
+        """
+        self.data_id = data_id
+        self.slots = slots
         self._work: Work | None = work
         self._stop = threading.Event()
         self._turn = threading.Condition()
+        # To go on, and to go on up to the next halt.
         self._free, self._single_step = (
             not start_paused,
             False,
-        )  # to go on, and to go on up to the next halt
+        )
         self._now = Snapshot()
         self._started = 0.0
         _active.append(self)
@@ -136,7 +162,7 @@ class Job:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Ask the work to end, which it does at its next report; in the queue it never begins."""
+        """Ask the work to end at its next report; queued work never begins."""
         self._stop.set()
         for turn in (self._turn, self.slots.turn):
             with turn:
@@ -148,20 +174,21 @@ class Job:
             self._free = False
 
     def resume(self) -> None:
-        """Let the work go on."""
+        """Let the work continue."""
         with self._turn:
             self._free = True
             self._turn.notify_all()
 
     def step(self) -> None:
-        """Let the work go on up to its next halt, and give it a moment to get there."""
+        """Let the work continue to its next halt, and give it a moment to get there."""
         with self._turn:
-            self._free, self._single_step = False, self._now.paused
+            self._free = False
+            self._single_step = self._now.paused
             self._turn.notify_all()
         self.wait_for_halt()
 
     def wait_for_halt(self, seconds: float = 0.3) -> None:
-        """Give the work a moment to get to its next halt."""
+        """Give the work a moment to reach its next halt."""
         with self._turn:
             self._turn.wait_for(self._is_halted, seconds)
 
@@ -173,6 +200,7 @@ class Job:
         self._thread.join(seconds)
 
     def snapshot(self) -> Snapshot:
+        """Return the current state of the job."""
         now = self._now
         if now.state == "running" and not now.paused:
             now = replace(now, seconds=time.monotonic() - self._started)
@@ -180,7 +208,8 @@ class Job:
             earlier_jobs = itertools.takewhile(lambda job: job is not self, list(_active))
             waiting = [job for job in earlier_jobs if job.slots is self.slots]
             now = replace(now, ahead=sum(job._now.state == "queued" for job in waiting))
-        stopping, is_held = self._stop.is_set(), not self._free
+        stopping = self._stop.is_set()
+        is_held = not self._free
         return replace(now, stopping=now.active and stopping, is_held=now.active and is_held)
 
     def _update_snapshot(self, **values: Any) -> None:
@@ -188,7 +217,7 @@ class Job:
 
     def _report(
         self,
-        done: int,
+        n_done: int,
         total: int,
         label: str,
         point: Any = None,
@@ -197,12 +226,12 @@ class Job:
         display: Any = None,
         halt: bool = False,
     ) -> None:
-        """How much of how much is done, and what there is so far. halt: a good moment to wait."""
+        """Report progress and what there is so far; `halt` marks a good moment to wait."""
         now = self._now
-        if total != now.total or done < now.done:
-            self._update_snapshot(work_start=(time.monotonic() - self._started, done))
+        if total != now.total or n_done < now.done:
+            self._update_snapshot(work_start=(time.monotonic() - self._started, n_done))
         self._update_snapshot(
-            done=done,
+            done=n_done,
             total=total,
             label=label,
             points=now.points if point is None else (*now.points, point),
@@ -213,7 +242,7 @@ class Job:
             self._wait_for_resume()
 
     def _wait_for_resume(self) -> None:
-        """Wait for a person: to go on, to go on once, or to stop; that time is not counted."""
+        """Wait until a person resumes, steps or stops the job; this time is not counted."""
         wait_start = time.monotonic()
         self.slots.release()
         with self._turn:
@@ -227,7 +256,7 @@ class Job:
         self.slots.acquire(self, self._stop.is_set)
 
     def _run(self) -> None:
-        """Wait for a place, work, and let go of the work and the data in it."""
+        """Wait for a slot, work, and release the work with its data."""
         self.slots.acquire(self, self._stop.is_set)
         try:
             if self._stop.is_set():
@@ -265,18 +294,18 @@ class Job:
 
 
 def get_snapshot(job: Job | None) -> Snapshot:
-    """Where a job is, to draw a whole page from; over, where there is none."""
+    """Return the snapshot of a job from which a whole page is drawn; done, if there is no job."""
     return Snapshot("done") if job is None else job.snapshot()
 
 
 def cancel_all_jobs() -> None:
-    """Stop every job there is: Python does not end before their threads do."""
+    """Stop every job, since Python does not end before their threads do."""
     for job in list(_active):
         job.cancel()
 
 
 class Jobs:
-    """The jobs of one session, by name: a new one replaces and cancels the old one."""
+    """The jobs of one session by name; a new job replaces and cancels an old one of its name."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
@@ -289,26 +318,35 @@ class Jobs:
         slots: WorkerSlots = TRAINING_SLOTS,
         start_paused: bool = False,
     ) -> Job:
-        """data_id: the data it works on, so that it can be forgotten with it."""
+        """Start a job.
+
+        Args:
+            name: of the job.
+            work: the work.
+            data_id: the data that it uses, with which it can be forgotten.
+            slots: where it runs.
+            start_paused: whether it waits at its first halt.
+        """
         if name in self._jobs:
             self._jobs[name].cancel()
         self._jobs[name] = Job(work, data_id, slots, start_paused)
         return self._jobs[name]
 
     def drop(self, name: str) -> None:
-        """Cancel a job and forget what it found."""
+        """Cancel a job and forget its result."""
         if name in self._jobs:
             self._jobs.pop(name).cancel()
 
     def get(self, name: str) -> Job | None:
+        """Return the job of this name, if there is one."""
         return self._jobs.get(name)
 
     def forget_data(self, data: str) -> None:
-        """Cancel and drop the jobs on a data set, their results included."""
+        """Cancel and drop the jobs on a data set, including their results."""
         for name in [name for name, job in self._jobs.items() if job.data_id == data]:
             self.drop(name)
 
     def cancel(self) -> None:
-        """Stop everything: the session has ended."""
+        """Stop all jobs, since the session has ended."""
         for job in self._jobs.values():
             job.cancel()

@@ -1,4 +1,4 @@
-"""A run in pictures, and as one HTML file that opens without a network."""
+"""Show a run in pictures, and as one HTML file that opens without a network."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from pages.ui.report import Exhibit
 
 
 def build_exhibits(run: FinishedRun) -> list[Exhibit]:
-    """What a model learned, on held-out ratings."""
-    result, id, name = run.result, run.result.mechanism.id, run.result.mechanism.name
-    task, test, link = (
-        result.mechanism.task,
-        result.problem.test,
-        training.find_link(result.mechanism),
-    )
+    """Return charts of what a model learned, on held-out ratings."""
+    result = run.result
+    id = run.result.mechanism.id
+    name = run.result.mechanism.name
+    task = result.mechanism.task
+    test = result.problem.test
+    link = training.find_link(result.mechanism)
     if task is Task.RANKING:  # scores are no ratings: there is no error to draw
         methods = run_card.collect_metrics(result)
         bars = lines.select_ranking_metrics(methods)
-        labels, term = next(iter(bars.values())), glossary.TERMS["hr@10"]
+        metrics = next(iter(bars.values()))
+        term = glossary.TERMS["hr@10"]
         return [
             Exhibit(
                 "ranking",
@@ -36,17 +37,19 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
                 " ".join((term.words, term.more)),
                 lines.describe_bars(methods),
                 {"method": list(bars)}
-                | {m.panel_title: [b[m] for b in bars.values()] for m in labels},
+                | {
+                    metric.panel_title: [bar[metric] for bar in bars.values()] for metric in metrics
+                },
             )
         ]
     binary = task is Task.BINARY
 
-    private, *clear = (
+    private, *nonprivate = (
         training.compute_error_cdf(model, task, test, link)
         for model in (result.model, run.nonprivate_model)
         if model is not None
     )
-    errors = private, clear[0] if clear else None
+    errors = private, nonprivate[0] if nonprivate else None
     axis = (
         "error of the chance of +1"
         if binary
@@ -66,7 +69,7 @@ def build_exhibits(run: FinishedRun) -> list[Exhibit]:
 
 
 def render_run_report(run: FinishedRun) -> str:
-    """A run as one file, charts and their library included."""
+    """Render a run as one file, including charts and their library."""
     result = run.result
     description = cards.build_privacy_card(result.guarantee, columns=result.problem.train.columns)
     titled_figures = [

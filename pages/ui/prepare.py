@@ -1,4 +1,4 @@
-"""Preparation and hold-out controls: what happens to ratings before a mechanism meets them."""
+"""Show controls for preparation and hold-out, before a mechanism sees the ratings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ from pages.ui import widgets
 def show_preparation_controls(
     public: PublicFacts, task: Task, *, timed: bool = True
 ) -> tuple[list[Transform], Split]:
-    """The chosen steps, in order, and the hold-out; each step says what it does to privacy.
+    """Show the preparation steps and the hold-out, and return the choices.
 
-    timed: whether the ratings have times, so that a user has a latest one.
-    The same choices on every page and in the address.
+    The choices are the same on every page and in the address. Each control says what it does to
+    privacy.
+
+    Args:
+        public: public facts of the ratings.
+        task: of the mechanism.
+        timed: whether the ratings have times, so that a user has a latest one.
     """
     grid = st.grid(4, min_column_width=200)
     cap = widgets.choose_number(

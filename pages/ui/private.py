@@ -1,4 +1,4 @@
-"""What belongs to a session's upload alone: the folder of its sweeps."""
+"""Keep the private folder for sweeps on a session's upload."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ upload_folders: weakref.WeakSet[UploadFolder] = weakref.WeakSet()
 
 
 class UploadFolder:
-    """The private folder of the session's upload, on disk once a sweep on it has begun."""
+    """The private folder of the session's upload, on disk once a sweep on it has started."""
 
     def __init__(self) -> None:
         self._folder: PrivateFolder | None = None
         upload_folders.add(self)
 
     def open_folder(self, dataset: Dataset) -> PrivateFolder:
-        """The folder of this upload; that of an earlier one is removed."""
+        """Return the folder of this upload; the folder of an earlier upload is removed."""
         if self._folder is None or self._folder.dataset is not dataset:
             self.close()
             self._folder = PrivateFolder(dataset)
@@ -29,11 +29,11 @@ class UploadFolder:
 
     @property
     def store(self) -> Path | None:
-        """The results of sweeps on the upload; None before the first."""
+        """Return the results of sweeps on the upload; None before the first."""
         return None if self._folder is None else self._folder.store
 
     def close(self) -> None:
-        """End every sweep on the upload and remove all of it."""
+        """Stop every sweep on the upload and remove all of it."""
         if self._folder is not None:
             _remove_folder(self._folder)
         self._folder = None
@@ -41,13 +41,13 @@ class UploadFolder:
 
 @atexit.register
 def close_all_uploads() -> None:
-    """The end of the server is the end of every upload."""
+    """Remove every upload when the server ends."""
     for upload_folder in list(upload_folders):
         upload_folder.close()
 
 
 def remove_orphans() -> None:
-    """End and remove what servers that were killed have left of uploads."""
+    """Stop and remove what killed servers left of uploads."""
     for folder in PrivateFolder.claim_orphans():
         _remove_folder(folder)
 

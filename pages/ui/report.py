@@ -1,8 +1,8 @@
-"""Curves as files to take along: a picture, numbers, a citation, and pages without a network."""
+"""Render curves as files: a picture, numbers, a citation, and pages without a network."""
 
 from __future__ import annotations
 
-import csv as csv_files
+import csv
 import io
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -18,9 +18,16 @@ from pages.ui.charts import LIGHT, Figure
 
 
 class Exhibit(NamedTuple):
-    """A chart of a run with its words; fig is None where there is nothing to draw: see caption.
+    """A chart of a run with its text.
 
-    title: above it in the report; question: above it on the page.
+    Attributes:
+        key: unique on the page.
+        title: its title in the report.
+        question: its title on the page.
+        fig: the chart; None where there is nothing to draw, which the caption explains.
+        caption: plain text.
+        alt: the text alternative.
+        table: its numbers.
     """
 
     key: str
@@ -39,7 +46,7 @@ def render_comparison(
     table: Mapping[str, Sequence[object]],
     command: str,
 ) -> str:
-    """A comparison as one file: charts by their titles, sentences, numbers and the command."""
+    """Render a comparison as one file: titled charts, sentences, numbers and the command."""
     sections = (
         text.render_paragraphs(*sentences),
         text.render_heading("Numbers"),
@@ -54,10 +61,11 @@ SAVE_HINT = "The camera above the chart saves it as a picture (SVG)."
 
 
 def render_picture_page(picture: CurveChart, command: str) -> str:
-    """The curves on a page of their own, with what protects and what is measured beneath them."""
+    """Render the curves as a page, with what protects and what is measured below them."""
     from pages.ui.charts import compare  # a page that shows no such chart need not load it
 
-    first, metric = picture.lines[0], picture.metric
+    first = picture.lines[0]
+    metric = picture.metric
     placed_lines, baseline_lines = (
         [lines.place_on_axis(curve_line, EpsilonUnit.PAPER) for curve_line in line_group]
         for line_group in (picture.lines, picture.private_baselines)
@@ -83,15 +91,15 @@ def render_picture_page(picture: CurveChart, command: str) -> str:
 
 
 def format_csv(table: Mapping[str, Sequence[object]]) -> str:
-    """A table as a file that no spreadsheet runs."""
+    """Return a table as a CSV file whose formulas no spreadsheet runs."""
     stream = io.StringIO()
     rows = (tuple(table), *zip(*table.values(), strict=True))
-    csv_files.writer(stream, lineterminator="\n").writerows(map(guard_formula, row) for row in rows)
+    csv.writer(stream, lineterminator="\n").writerows(map(guard_formula, row) for row in rows)
     return stream.getvalue()
 
 
 def format_citation(picture: CurveChart, command: str) -> str:
-    """How to cite a curve: the program with what makes it, and the papers that have its methods."""
+    """Return citations of a curve: the program with its command, and the papers of its methods."""
     methods = {line.mechanism for line in picture.lines}
     names = ", ".join(line.label for line in picture.lines)
     fields = {
@@ -107,7 +115,14 @@ def format_citation(picture: CurveChart, command: str) -> str:
 
 
 def render_report_page(title: str, sections: Sequence[str], command: str, note: str = "") -> str:
-    """A page that opens anywhere, without a network. sections: HTML; the rest plain text."""
+    """Render a page that opens anywhere, without a network.
+
+    Args:
+        title: plain text.
+        sections: HTML.
+        command: the command that repeats the result.
+        note: plain text at the end.
+    """
     repeat = f"{text.render_heading('Repeat it')}<pre>{escape(command)}</pre>"
     return text.render_page(
         title, [*sections, repeat, text.render_paragraphs(note) if note else ""]
@@ -115,7 +130,7 @@ def render_report_page(title: str, sections: Sequence[str], command: str, note: 
 
 
 def render_charts(titled_figures: Sequence[tuple[str, Figure]]) -> list[str]:
-    """Headed charts; the first brings the library along."""
+    """Render titled charts, the first of which includes the library."""
     import plotly.io as pio  # no first page need wait for it
 
     return [

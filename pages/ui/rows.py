@@ -1,4 +1,4 @@
-"""Curves for pages: where runs are computed and kept, which rows are there, how a sweep goes."""
+"""Provide curves to pages: where runs are stored, which rows exist, and how a sweep is going."""
 
 from __future__ import annotations
 
@@ -41,10 +41,16 @@ DISK_NOTICE = (
 
 
 class RunLocation(NamedTuple):
-    """Where runs on a data set are computed and kept: shared, or private to an upload.
+    """Where runs on a data set are computed and stored: shared, or private to an upload.
 
-    name: the data's id on the pages; data: as the command line takes them; folder: of the traces
-    of sweeps; environment: of the child. steps: of preparation, beside a task's own.
+    Attributes:
+        name: id of the data on the pages.
+        data: as the command line takes them.
+        store: file of the results.
+        folder: of the traces of sweeps.
+        environment: of the child process.
+        private: whether the data are an upload.
+        steps: of preparation, besides a task's own.
     """
 
     name: str
@@ -57,9 +63,14 @@ class RunLocation(NamedTuple):
 
 
 class GridRows(NamedTuple):
-    """What there is of a grid. last: changes with every row of the store; present: units with a row
-    in the store; pictures: one for each metric asked for; shipped: further units whose rows came
-    with the app."""
+    """The available rows of a grid.
+
+    Attributes:
+        last: number that changes with every row of the store.
+        present: number of units with a row in the store.
+        pictures: one chart for each requested metric.
+        shipped: number of further units whose rows came with the app.
+    """
 
     last: int
     present: int
@@ -68,12 +79,16 @@ class GridRows(NamedTuple):
 
     @property
     def available(self) -> int:
+        """Return the number of units with a row."""
         return self.present + self.shipped
 
 
 def locate_runs(name: str) -> RunLocation:
-    """The shared store, or for an upload a folder that `start_runs` makes and its session
-    removes."""
+    """Return where runs on a data set are computed and stored.
+
+    That is the shared store, or for an upload a folder that `start_runs` creates and its session
+    removes.
+    """
     if name != sources.UPLOAD:
         return RunLocation(name, name, default_path(), paths.find_home_folder() / "sweeps")
     upload_folder = state.get_upload_folder().open_folder(sources.get_dataset(name))
@@ -88,7 +103,11 @@ def locate_runs(name: str) -> RunLocation:
 
 
 def plan_keys(grid: Grid, location: RunLocation) -> PlanKeys:
-    """The keys of a grid's units and curves; planned once. Raises DpmcError."""
+    """Return the keys of a grid's units and curves, planned once.
+
+    Raises:
+        DpmcError: the grid does not fit the data.
+    """
     name = " ".join(grid.argv())
     if not location.private:
         return _plan_shared_keys(name, grid)
@@ -104,7 +123,7 @@ def _plan_shared_keys(name: str, _grid: Grid) -> PlanKeys:  # noqa: ARG001
 
 
 def build_link(grid: Grid, location: RunLocation) -> dict[str, Any]:
-    """What an address of Compare must hold to open a grid of seeds 1, 2, ..."""
+    """Return the parameters of a Compare address that opens a grid of seeds 1, 2, ..."""
     grid_name = next(
         (name for name, values in GRIDS.items() if values == grid.epsilons), CUSTOM_GRID
     )
@@ -123,16 +142,18 @@ def build_link(grid: Grid, location: RunLocation) -> dict[str, Any]:
 
 
 def to_terminal_grid(grid: Grid, location: RunLocation) -> Grid:
-    """A grid as one types it in a terminal, where an upload is a file that is read again."""
+    """Return the grid as one types it in a terminal, where an upload is read from its file."""
     if not location.private:
         return grid
     return replace(grid, data=["YOUR_FILE"], reading=sources.get_dataset(location.name).reading)
 
 
 def start_runs(grid: Grid, location: RunLocation, grid_keys: PlanKeys) -> None:
-    """Run in the background what is there of a grid neither in the store nor with the app.
+    """Run in the background the units of a grid that neither the store nor the app has.
 
-    Raises DpmcError, OSError.
+    Raises:
+        DpmcError: the runs cannot be started.
+        OSError: the upload cannot be written.
     """
     command = sweep.build_sweep_command(grid, store=location.store if location.private else None)
     description = {"title": sources.list_names()[location.name], "link": build_link(grid, location)}
@@ -142,7 +163,12 @@ def start_runs(grid: Grid, location: RunLocation, grid_keys: PlanKeys) -> None:
 def start_command(
     location: RunLocation, name: str, command: Sequence[str], description: Mapping[str, Any]
 ) -> None:
-    """Run a command in the background on the data of a place. Raises DpmcError, OSError."""
+    """Run a command in the background on the data of a location.
+
+    Raises:
+        DpmcError: it cannot be started.
+        OSError: the upload cannot be written.
+    """
     classroom.check_full_access()
     if location.private:
         sweeps.check_can_start()
@@ -153,7 +179,11 @@ def start_command(
 
 
 def cancel_runs(location: RunLocation, name: str) -> None:
-    """End what was begun. Raises DpmcError."""
+    """Stop a sweep.
+
+    Raises:
+        DpmcError: it cannot be stopped from here.
+    """
     classroom.check_full_access()
     sweeps.cancel_sweep(location.folder, name)
 
@@ -166,9 +196,12 @@ def read_grid_rows(
     epsilons: Collection[float],
     seeds: Collection[int],
 ) -> GridRows:
-    """The rows of a grid: what the store has, filled up with what came with the app.
+    """Read the rows of a grid from the store, completed by those that came with the app.
 
-    Read again only when something has arrived. Raises StoreError.
+    They are read again only when a row has arrived.
+
+    Raises:
+        StoreError: the store cannot be read.
     """
     names = [metric.name for metric in metrics]
     dependencies = (grid_keys.name, names, tuple(epsilons), tuple(seeds))
@@ -210,9 +243,12 @@ def read_grid_rows(
 def memoize_from_store(
     name: str, path: Path | None, dependencies: object, make: Callable[[Store | None, int], T]
 ) -> T:
-    """What is made of a store and the number of its last row, None and 0 before there is one.
+    """Make a value from a store and its last row's number (None and 0 without a store).
 
-    Made again only where that or marks have changed. Raises StoreError.
+    It is made again only if the store or `dependencies` changed.
+
+    Raises:
+        StoreError: the store cannot be read.
     """
     with suppress(StoreMissing):
         if path is not None:
@@ -223,15 +259,13 @@ def memoize_from_store(
 
 
 cache_shipped = st.cache_resource(max_entries=100, show_spinner=False)  # what came with the app
-load_shipped_rows, load_shipped = (
-    cache_shipped(lines.load_shipped_rows),
-    cache_shipped(lines.load_shipped_charts),
-)
+load_shipped_rows = cache_shipped(lines.load_shipped_rows)
+load_shipped = cache_shipped(lines.load_shipped_charts)
 load_shipped_units = cache_shipped(files.list_shipped_run_keys)
 
 
 def count_default_seeds(name: str, task: Task) -> int:
-    """How many seeds the curves of a data set rest on, where nobody says."""
+    """Return the number of seeds behind the shipped curves of a data set, or the default."""
     first_shipped = next(
         filter(None, (load_shipped(name, id) for id in registry.list_private_mechanisms(task))),
         None,
@@ -241,14 +275,14 @@ def count_default_seeds(name: str, task: Task) -> int:
 
 @cache_shipped
 def list_ready_mechanisms(name: str) -> frozenset[str]:
-    """Ids of the mechanisms whose curve for a data set came with the app."""
+    """Return the ids of the mechanisms whose curve for a data set came with the app."""
     return frozenset().union(
         *(files.list_shipped_mechanisms(name, task) for task in sources.list_available_tasks(name))
     )
 
 
 def build_picture_keys(picture: CurveChart) -> PlanKeys:
-    """The keys of the curves of a picture, to look for them in another store."""
+    """Return the keys of a chart's curves, to find them in another store."""
     all_lines = [
         *picture.lines,
         *picture.private_baselines,
@@ -262,7 +296,7 @@ def build_picture_keys(picture: CurveChart) -> PlanKeys:
 
 
 def is_running(location: RunLocation, name: str) -> bool:
-    """Whether what has this name runs, whoever began it."""
+    """Return whether a sweep of this name is running, whoever started it."""
     current = sweeps.load_sweep(location.folder, name)
     return current is not None and current.running
 
@@ -270,7 +304,7 @@ def is_running(location: RunLocation, name: str) -> bool:
 def show_run_buttons(
     location: RunLocation, grid: Grid, grid_keys: PlanKeys, grid_rows: GridRows, label: str
 ) -> bool:
-    """The button that ends the runs of a grid, or begins or continues them; whether they run."""
+    """Show the button that stops, starts or continues a grid's runs; return whether they run."""
     running = is_running(location, grid_keys.name)
     if running:
         if st.button("Stop", icon=":material/stop:"):
@@ -287,7 +321,7 @@ def show_run_buttons(
 
 
 def poll_runs(location: RunLocation, name: str, draw: Callable[[], None], *, running: bool) -> None:
-    """A part of the page that is drawn again and again while runs go on; then the whole page is."""
+    """Draw a part of the page repeatedly while runs continue, and then the whole page again."""
 
     def poll() -> None:
         if running and not is_running(location, name):
@@ -301,7 +335,7 @@ def poll_runs(location: RunLocation, name: str, draw: Callable[[], None], *, run
 
 
 def show_sweep_progress(running: Sweep, n_done: int, total: int, unit: str = "runs") -> None:
-    """How far a sweep is."""
+    """Show the progress of a sweep."""
     seconds_left = running.counts.get("seconds_left")
     status_text = (
         "starting" if seconds_left is None else f"about {blocks.format_duration(seconds_left)} left"
@@ -314,8 +348,15 @@ def show_sweep_progress(running: Sweep, n_done: int, total: int, unit: str = "ru
 def show_grid_state(
     location: RunLocation, name: str, grid_rows: GridRows, total: int, button_label: str
 ) -> None:
-    """How far the runs of a grid are, and how the last attempt ended. button_label: what begins
-    them."""
+    """Show the progress of a grid's runs, and how the last attempt ended.
+
+    Args:
+        location: where they run.
+        name: of the sweep.
+        grid_rows: the available rows.
+        total: number of units.
+        button_label: label of the button that starts them.
+    """
     current = sweeps.load_sweep(location.folder, name)
     if current is not None and current.running:
         show_sweep_progress(current, grid_rows.available, total)

@@ -1,4 +1,4 @@
-"""What background jobs do: a training run, a file read or fetched. No Streamlit inside."""
+"""Define the work of background jobs, without Streamlit: train, read a file, download a set."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ from pages.ui.jobs import ProgressReporter, Work
 
 # Seconds that looking at held-out ratings while training may take in all, and the part of the
 # time beyond that.
-_EVALUATION_SECONDS, _EVALUATION_SHARE = 0.5, 0.1
+_EVALUATION_SECONDS = 0.5
+_EVALUATION_SHARE = 0.1
 _EXAMPLE_SIZE = 60  # users and items
 
 
 class Round(NamedTuple):
     """The objective of a round, where there is one.
 
-    raw: whether it was computed from raw ratings, without noise.
+    Attributes:
+        round: its number.
+        objective: its value, or None.
+        raw: whether it was computed from raw ratings, without noise.
     """
 
     round: int
@@ -49,12 +53,19 @@ def make_training_work(
     reference: Sequence[Any] = (),
     **run_fields: Any,
 ) -> Work:
-    """Prepare the data, fit the floor, the mechanism, then its twins, reporting every round.
+    """Return the work that fits the baseline, the mechanism and its nonprivate counterparts.
 
-    run_fields: what a `Run` says beside its result and its number. film: name of its film, else by
-    the number.
-    reference: the headline metric without privacy and what that is, where it is known before; it
-    decides the axis.
+    It prepares the data and reports every round.
+
+    Args:
+        mechanism: the mechanism.
+        make: builds the problem.
+        seed: of the run.
+        number: of the run in its session.
+        film: name of its recording (default: from the number).
+        reference: the headline metric without privacy and its name, where it is known before; it
+            decides the axis.
+        **run_fields: further fields of `FinishedRun`.
     """
     metric = choose_headline_metric(mechanism.task).name
 
@@ -192,9 +203,15 @@ def make_training_work(
 
 
 def make_example_film(mechanism: Mechanism, ratings: Ratings, data: str = "") -> RunRecording:
-    """A run on the busiest users and most rated items of a sample: small enough not to wait for.
+    """Record a fast run on the busiest users and most rated items of a sample.
 
-    data: the sample's name. Raises DpmcError.
+    Args:
+        mechanism: the mechanism.
+        ratings: of the sample.
+        data: id of the sample.
+
+    Raises:
+        DpmcError: the run is not possible.
     """
     small = noise.select_block(ratings, _EXAMPLE_SIZE, _EXAMPLE_SIZE)
     rng = create_generator(0, f"example of {ratings.fingerprint}")
@@ -205,9 +222,8 @@ def make_example_film(mechanism: Mechanism, ratings: Ratings, data: str = "") ->
         partial_runs.extend([] if result is None else [result])
 
     def has_nonprivate_model() -> bool:
-        return bool(
-            partial_runs and partial_runs[-1].nonprivate_model
-        )  # its twin is not in the picture
+        # The run ends here: the nonprivate counterpart is not in the picture.
+        return bool(partial_runs and partial_runs[-1].nonprivate_model)
 
     name = f"example {mechanism!r} on {ratings.fingerprint}"
     run_fields = {
@@ -225,7 +241,7 @@ def make_example_film(mechanism: Mechanism, ratings: Ratings, data: str = "") ->
 
 
 def make_reading_work(content: bytes, name: str, options: Mapping[str, Any]) -> Work:
-    """Read an upload: its ratings, or everything that is wrong with it."""
+    """Return the work that reads an upload: its ratings, or everything that is wrong with it."""
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> Dataset | Refused:
         def tell(n_done: int, total: int) -> None:
@@ -243,7 +259,7 @@ def make_reading_work(content: bytes, name: str, options: Mapping[str, Any]) -> 
 
 
 def make_download_work(name: str) -> Work:
-    """Fetch a public set, check it and unpack it."""
+    """Return the work that downloads a public set, checks it and unpacks it."""
 
     def work(report: ProgressReporter, stopped: Callable[[], bool]) -> None:
         def progress(have: int, total: int | None) -> None:

@@ -1,4 +1,4 @@
-"""What the instrument of What if shows, as JSON: on the page, and in a file of its own.
+"""Build what the instrument of What if shows as JSON, for the page and for a file of its own.
 
 Nothing here needs a session or a server.
 """
@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import plotly as plotly_package
+import plotly
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
@@ -45,12 +45,16 @@ _STEP = 0.005  # between two qualities that may be asked for
 
 
 class Scene(NamedTuple):
-    """One curve with what belongs to it.
+    """One curve with everything that belongs to it.
 
-    mechanisms: one at each stop of the slider. public: facts about the prepared ratings.
-    displayed_people: people and their lists, where they may be shown. scores: what leaves a server
-    that is trusted. public_context: what public facts say of the people; yours: what a visitor's
-    lists are made of.
+    Attributes:
+        mechanisms: one at each stop of the slider.
+        picture: the curve.
+        public: public facts of the prepared ratings.
+        displayed_people: people and their lists, where they may be shown.
+        scores: what leaves a trusted server.
+        public_context: what public facts say about the people.
+        yours: what a visitor's lists are made of.
     """
 
     mechanisms: tuple[Mechanism, ...]
@@ -63,10 +67,11 @@ class Scene(NamedTuple):
 
     @property
     def id(self) -> str:
+        """Return the id of the mechanism."""
         return self.mechanisms[0].id
 
     def cards(self) -> list[Guarantee]:
-        """The guarantee at each stop, given what the curve's ratings were prepared by."""
+        """Return the guarantee at each stop, given how the curve's ratings were prepared."""
         prepared = self.picture.lines[0].prepared if self.picture.lines else ()
         return [
             mechanism.guarantee(self.public).with_preparation(prepared)
@@ -75,14 +80,17 @@ class Scene(NamedTuple):
 
 
 def load_shipped_scene(data: str, id: str) -> Scene | None:
-    """What came with the program for a sample and a method; None where there is no curve.
+    """Load what the program ships for a sample and a method; None if there is no curve.
 
-    Raises DpmcError, OSError.
+    Raises:
+        DpmcError: a file of the app is not valid.
+        OSError: a file cannot be read.
     """
     shipped_curve = lines.load_shipped_charts(data, id)
     if shipped_curve is None:
         return None
-    line, methods = shipped_curve[0].lines[0], create_mechanisms(id)
+    line = shipped_curve[0].lines[0]
+    methods = create_mechanisms(id)
     curve_scene = Scene(methods, shipped_curve[0], line.info.public)
     displayed_people = people.load_people(data, methods[0].task, line.key)
     if displayed_people is None:
@@ -97,14 +105,14 @@ def load_shipped_scene(data: str, id: str) -> Scene | None:
 
 
 def create_mechanisms(id: str) -> tuple[Mechanism, ...]:
-    """A method at each stop of the slider."""
+    """Create the mechanism at each stop of the slider."""
     return tuple(registry.create(id, epsilon=epsilon) for epsilon in EPSILONS)
 
 
 def compute_released_scores(
     mechanisms: Sequence[Mechanism], ratings: Ratings
 ) -> tuple[ReleasedScores, ...]:
-    """What leaves a server that is trusted with raw ratings."""
+    """Return what leaves a server that is trusted with raw ratings."""
     first = mechanisms[0]
     if first.guarantee(prepare_public_facts(ratings.public, first.task)).trust is Trust.LOCAL:
         return ()
@@ -114,8 +122,10 @@ def compute_released_scores(
 
 
 def build_curve_grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[str] = ()) -> Grid:
-    """The runs behind a curve: for each estimator, of the same reports and certificate; with public
-    facts the usual one alone."""
+    """Return the grid of a curve, with each estimator of the same reports and certificate.
+
+    With preparation steps, such as public item features, it has the default estimator only.
+    """
     with_estimators = registry.has_setting(registry.get_mechanism(id), "estimator") and not steps
     return Grid(
         data=[data],
@@ -128,15 +138,15 @@ def build_curve_grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[s
 
 
 def read_javascript() -> str:
-    """The instrument's JavaScript, with that of a visitor."""
+    """Return the instrument's JavaScript, including that for a visitor."""
     return "".join(
         STYLESHEET.with_name(f"{name}.js").read_text("utf-8") for name in ("you", "instrument")
     )
 
 
 def find_plotly_bundle() -> Path:
-    """Plotly's code for browsers, as its Python package brings it."""
-    return Path(plotly_package.__file__).parent / "package_data" / "plotly.min.js"
+    """Return the path of Plotly's browser code in its Python package."""
+    return Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 
 RAW_DATA_FLOW = {  # to whom raw ratings go
@@ -148,9 +158,10 @@ RAW_DATA_FLOW = {  # to whom raw ratings go
 
 
 def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
-    """Everything the instrument draws, as JSON, but where it stands."""
+    """Return everything that the instrument draws as JSON, except its state."""
     mechanisms, picture, public, displayed_people, scores, public_context, yours = scene
-    first, line = mechanisms[0], picture.lines[0] if picture.lines else None
+    first = mechanisms[0]
+    line = picture.lines[0] if picture.lines else None
     guarantees = [mechanism.guarantee(public) for mechanism in mechanisms]
     people_view, lists = displayed_people or (None, {})
     curve = charts_curve.plot_instrument(
@@ -242,7 +253,7 @@ _format_score = partial(lines.format_short_number, digits=3)
 
 
 def _split_by_stop(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
-    """A figure, and at each stop of the slider what of it is otherwise."""
+    """Return a figure, and what differs in it at each stop of the slider."""
     plotly_figures = [fig.to_plotly(theme) for fig in figures]
     first = plotly_figures[0]
     traces = range(len(first["data"]))
@@ -254,10 +265,8 @@ def _split_by_stop(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
         }
         for k in traces
     }
-    names, moving_traces = (
-        set().union(*trace_differences.values()),
-        [k for k in traces if trace_differences[k]],
-    )
+    names = set().union(*trace_differences.values())
+    moving_traces = [k for k in traces if trace_differences[k]]
     layout_names = {
         name
         for plotly_figure in plotly_figures
@@ -285,7 +294,8 @@ def _list_differing(first: Mapping[str, Any], other: Mapping[str, Any]) -> set[s
 
 def _describe_stop(picture: CurveChart, epsilon: float) -> dict[str, Any]:
     line = picture.lines[0] if picture.lines else None
-    point, metric = line.interval_at(epsilon) if line else None, picture.metric
+    point = line.interval_at(epsilon) if line else None
+    metric = picture.metric
     name = f"{epsilon:g}"
     if line is None or point is None:
         return {"epsilon": name, "text": "-", "half": "not computed", "kept": "", "value": None}
@@ -300,8 +310,9 @@ def _describe_stop(picture: CurveChart, epsilon: float) -> dict[str, Any]:
 
 
 def _list_needed_epsilons(line: Line, axis: Sequence[float]) -> dict[str, Any]:
-    """What each quality on the axis takes, from its lowest step on."""
-    first, last = math.ceil(axis[0] / _STEP - 1e-9), math.floor(axis[1] / _STEP + 1e-9)
+    """Return the epsilon that each quality on the axis needs, from its lowest step on."""
+    first = math.ceil(axis[0] / _STEP - 1e-9)
+    last = math.floor(axis[1] / _STEP + 1e-9)
     needed = numbers.locate_targets(line, EPSILONS, [k * _STEP for k in range(first, last + 1)])
     return {"step": _STEP, "first": first, "answers": [answer._asdict() for answer in needed]}
 
@@ -314,9 +325,8 @@ def _describe_person(
         people.draw_server_view(mechanism, person, public) for mechanism in mechanisms
     ]
     rated = [cell for cell in person.cells if cell[1] is not None][:4]
-    cells = (
-        person.cells[: len(served_reports[0].values)] if served_reports[0] else rated
-    )  # of a server that is trusted
+    # Of a server that is trusted.
+    cells = person.cells[: len(served_reports[0].values)] if served_reports[0] else rated
     return {
         "name": name,
         "plain": person.plain,

@@ -1,7 +1,8 @@
-"""What the server does so that the first visitor need not wait; the pages work without it too.
+"""Prepare the server so that the first visitor need not wait; pages work without it too.
 
-`python benchmarks/app_speed.py`, idle machine, three runs each: the first chart of a cold visit
-after 3.0 to 3.2 s with the two things loaded ahead here, 3.3 to 3.7 s without them.
+`python benchmarks/app_speed.py` on an idle machine, three runs each: the first chart of a cold
+visit appears after 3.0 to 3.2 s with the two things loaded ahead here, and after 3.3 to 3.7 s
+without them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pages.ui import classroom, jobs, private, scene, sweeps
+from pages.ui import classroom, jobs, private, scene, shell, stage, sweeps
 
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.curve", "instrument", "rows", "scene", "sources", "widgets")
@@ -36,7 +37,7 @@ SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
 @asynccontextmanager
 async def manage_lifespan(_: st.App) -> AsyncIterator[None]:
-    """Around the life of the server: what a killed one left goes first, what this one began last.
+    """Clean up before the server starts, and stop everything it started when it ends.
 
     SIGTERM ends the server without Python's own last steps, so nothing is left to them.
     """
@@ -58,7 +59,10 @@ async def manage_lifespan(_: st.App) -> AsyncIterator[None]:
 
 
 def treat_hangup_as_terminate() -> None:
-    """A closed terminal ends the server as SIGTERM does, unless it was told to live on (nohup)."""
+    """Let a closed terminal end the server as SIGTERM does.
+
+    A server started with nohup keeps running.
+    """
     hang_up = getattr(signal, "SIGHUP", None)
     main = threading.current_thread() is threading.main_thread()
     if hang_up is not None and main and signal.getsignal(hang_up) == signal.SIG_DFL:
@@ -66,10 +70,10 @@ def treat_hangup_as_terminate() -> None:
 
 
 async def collect_garbage() -> None:
-    """Let go of sessions that Streamlit has forgotten, uploads and all.
+    """Free sessions that Streamlit has forgotten, including their uploads.
 
-    They end when they are collected, which could take until somebody comes. Streamlit would
-    collect after every rerun (runner.postScriptGC), and everybody would wait for it.
+    They end when they are collected, which could take until the next visit. Streamlit would collect
+    after every rerun (runner.postScriptGC), and everybody would wait for it.
     """
     while True:
         await asyncio.sleep(COLLECT_SECONDS)
@@ -77,12 +81,12 @@ async def collect_garbage() -> None:
 
 
 def disable_send_delay() -> int:
-    """Let the server's connections send small packets without delay; how many sockets listen.
+    """Let connections send small packets without delay, and return how many sockets listen.
 
-    Streamlit opens its socket in a way that keeps asyncio from asking for this (TCP_NODELAY), and
-    each of the hundred small files of a first visit then waits 40 ms for its second packet: see
-    `python benchmarks/app_speed.py`, where a small file takes 1.5 ms with this and 46 ms without.
-    Accepted connections inherit what is set on the listening socket.
+    Streamlit opens its socket in a way that keeps asyncio from asking for this (TCP_NODELAY). Each
+    of the hundred small files of a first visit then waits 40 ms for its second packet: in `python
+    benchmarks/app_speed.py` a small file takes 1.5 ms with this and 46 ms without. Accepted
+    connections inherit the setting of the listening socket.
     """
     listening = 0
     with suppress(OSError):  # where a system has no such list
@@ -98,10 +102,10 @@ def disable_send_delay() -> int:
 
 
 class ChartPreloader:
-    """Middleware: the browser fetches the drawing code with the page, not with its first chart.
+    """Middleware that makes the browser fetch the drawing code together with the page.
 
-    The start page draws with Plotly itself, the others with Streamlit's. Where Streamlit keeps its
-    code elsewhere, nothing is sent and nothing is lost.
+    The start page draws with Plotly itself, other pages with Streamlit's copy. If Streamlit keeps
+    its code elsewhere, nothing is sent and nothing is lost.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -131,11 +135,11 @@ async def _redirect_to_start(request: Request) -> RedirectResponse:
 
 
 async def _serve_page(request: Request) -> HTMLResponse:
-    """Streamlit's page, told where its server is: at `/train` it would ask `/train/_stcore/` first,
-    be told 404, and wait before it asks one level up.
+    """Serve Streamlit's page with the address of its server.
 
-    Where a proxy has changed the name of this server, its scripts are refused and the page would
-    stay white: it then shows the sentence with which the door refuses it.
+    Without it, the page at `/train` would ask `/train/_stcore/` first, get a 404, and wait before
+    it asks one level up. If a proxy has changed the name of this server, its scripts are refused
+    and the page would stay white; it then shows the sentence of the refusal.
     """
     html = (SCRIPTS.parents[1] / "index.html").read_text("utf-8")
     script = "window.__streamlit = { BACKEND_BASE_URL: new URL('.', location).href };"
@@ -145,11 +149,13 @@ async def _serve_page(request: Request) -> HTMLResponse:
         if (answer.status === 403) document.documentElement.innerHTML = await answer.text();
       });"""
     html = html.replace("<head>", f"<head><script>{script}</script>", 1)
+    # Behind the styles that Streamlit adds to the head, which it overrides.
+    html = html.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>", 1)
     return HTMLResponse(html, headers={"cache-control": "no-cache"})
 
 
 async def _serve_plotly(_: Request) -> FileResponse:
-    """Plotly; a new version has a new address."""
+    """Serve Plotly, whose address changes with its version."""
     headers = {"cache-control": "public, max-age=31536000, immutable"}
     return FileResponse(scene.find_plotly_bundle(), headers=headers)
 

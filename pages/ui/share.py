@@ -1,4 +1,4 @@
-"""Share, the same on every page: the address with every choice in it, to copy."""
+"""Share a page: the address with every choice in it, to copy."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ _component = st.components.v2.component("share", html=_HTML, css=_CSS, js=_JS)
 
 
 def show_share_button() -> None:
-    """The button; all that it does happens in the browser, which knows the address."""
+    """Show the button, which works in the browser alone, since that knows the address."""
     with st.container(key="share", width="content"):
         _component(key="the share control")

@@ -1,4 +1,4 @@
-"""The training runs that a session remembers. No Streamlit inside."""
+"""Remember the training runs of a session, without Streamlit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ if TYPE_CHECKING:  # every page has a shelf, only Train the machinery to fill it
 
 
 class RunHistory:
-    """The runs that a session remembers, the oldest first: no more than LIMIT.
+    """The runs that a session remembers, the oldest first, at most LIMIT.
 
-    One more pushes out the oldest that is not pinned. Two of them may be ticked, to be compared.
+    A further run removes the oldest one that is not pinned. Two of them may be ticked to be
+    compared.
     """
 
     LIMIT = 8
@@ -24,7 +25,7 @@ class RunHistory:
         self.number = count(1).__next__  # of the next run
 
     def add_run(self, run: RememberedRun) -> None:
-        """Remember a run, or what more is known of it; a new one is ticked."""
+        """Remember a run, or update it; a new run is ticked."""
         numbers = [remembered.number for remembered in self.runs]
         if run.number in numbers:
             self.runs[numbers.index(run.number)] = run
@@ -42,7 +43,7 @@ class RunHistory:
 
     @property
     def full(self) -> bool:
-        """Whether no more may be pinned: a new run needs a place."""
+        """Return whether no more runs may be pinned, since a new run needs a place."""
         return len(self.pinned) >= self.LIMIT - 1
 
     def pin(self, number: int) -> None:
@@ -51,7 +52,7 @@ class RunHistory:
             self.pinned ^= {number}
 
     def tick(self, number: int) -> None:
-        """Tick a run, or untick it; a third takes the place of the first."""
+        """Tick a run, or untick it; a third one replaces the first."""
         if number in self.ticked:
             self.ticked.remove(number)
         else:
@@ -59,12 +60,12 @@ class RunHistory:
 
     @property
     def pair(self) -> tuple[RememberedRun, RememberedRun] | None:
-        """The two ticked runs, the older one first."""
+        """Return the two ticked runs, the older one first."""
         ticked_runs = [run for run in self.runs if run.number in self.ticked]
         return (ticked_runs[0], ticked_runs[1]) if len(ticked_runs) == 2 else None
 
     def forget_unpinned(self) -> None:
-        """Forget all that are not pinned."""
+        """Forget all runs that are not pinned."""
         self._drop({run.number for run in self.runs} - self.pinned)
 
     def forget_data(self, data: str) -> None:

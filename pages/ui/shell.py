@@ -1,4 +1,4 @@
-"""The frame around every page, and the way in through app.py."""
+"""Build the frame around every page, and the entry through app.py."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _ICON = (
     '<path d="M6 24c8 0 7-16 20-16" fill="none" stroke="#fff" stroke-width="3"/>'
     '<circle cx="15.5" cy="16.5" r="4" fill="#fff"/></svg>'
 )
-# Share stands in the bar with the navigation, where it takes no room from a page.
-_STYLESHEET = (
+# Share stands in the bar with the navigation, where it takes no room from a page. The server sends
+# this with the page itself: what Streamlit sends later would move everything that is there.
+STYLESHEET = (
     "<style>"
+    ".stMainBlockContainer.stMainBlockContainer { max-width: none; padding-top: 4.1rem; }"
     ".st-key-share.st-key-share { position: fixed; top: .65rem; right: 3.5rem; width: auto;"
     " z-index: 999991; }"
     ":has(> .st-key-share) { position: absolute; }"
@@ -50,9 +52,14 @@ _ON_ACCENT = (
 
 
 class Entry(NamedTuple):
-    """A page in the navigation. file: its name in pages/; help: what one finds there.
+    """A page in the navigation.
 
-    next_page: the page that naturally follows, by its file's name, and the words of the link to it.
+    Attributes:
+        file: its name in pages/.
+        title: its title.
+        icon: its icon.
+        help: what one finds there.
+        next_page: the file name of the page that naturally follows, and the text of the link to it.
     """
 
     file: str
@@ -63,8 +70,7 @@ class Entry(NamedTuple):
 
 
 def run(sections: Mapping[str, Sequence[Entry]]) -> None:
-    """Everything app.py does: the frame, then the page the address asks for. The first is the
-    start page."""
+    """Run the app: the frame, then the page of the address, by default the first one."""
     st.set_page_config(page_title="DPMC Lab", page_icon=_ICON, layout="wide")
     entries = [entry for section in sections.values() for entry in section]
     pages = {
@@ -77,7 +83,8 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
         name: [pages[entry.file] for entry in section] for name, section in sections.items()
     }
     page = st.navigation(navigation, position="top")
-    st.html(_STYLESHEET if state.get_theme() is LIGHT else _STYLESHEET + _ON_ACCENT)
+    if state.get_theme() is not LIGHT:
+        st.html(_ON_ACCENT)
     share.show_share_button()
     notes = st.container()
     st.session_state["inside"] = True
@@ -93,10 +100,10 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
 
 
 def enter_through_app() -> None:
-    """Call first in every page.
+    """Enter through app.py; call this first in every page.
 
-    Until st.navigation has run once in the server, Streamlit takes pages/ for its older kind of
-    app and opens a linked page without app.py: then go back in through the front door.
+    Until st.navigation has run once in the server, Streamlit takes pages/ for its older kind of app
+    and opens a linked page without app.py. In this case the visit restarts at app.py.
     """
     if not st.session_state.get("inside"):
         root = Path(__file__).parents[2]

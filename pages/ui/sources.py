@@ -1,4 +1,4 @@
-"""The data a session may look at. Samples are shared; an upload never leaves its session."""
+"""Provide the data of a session; samples are shared, an upload never leaves its session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_GENERATED_CELLS = 4_000_000  # cells, users x items, of a set that is genera
 
 
 def list_names() -> dict[str, str]:
-    """Ids and titles of the data sets this session can open."""
+    """Return the ids and titles of the data sets that this session can open."""
     titles = {id: sample.title for id, sample in SAMPLES.items()}
     titles["rank-one"] = ON_DEMAND["rank-one"].title
     public_sets_by_id = {**public_sets.ARCHIVES, **public_sets.BY_HAND}
@@ -48,7 +48,7 @@ def list_names() -> dict[str, str]:
 
 
 def find_generation_error(text: str) -> DpmcError | None:
-    """Why a sample is not drawn anew from such a text, None where it is."""
+    """Return why a text does not name a generated sample; None if it does."""
     try:
         generator_request = datasets.parse_drawn_sample(text)
         if generator_request is None:
@@ -73,7 +73,7 @@ def find_generation_error(text: str) -> DpmcError | None:
 
 
 def choose_data(label: str = "Data", **options: Any) -> str:
-    """Which data set; the same choice on every page and in the address."""
+    """Show the choice of a data set, which is the same on every page and in the address."""
     available_names = list_names()
     if "next data" in st.session_state:
         st.session_state["data"] = st.session_state.pop("next data")
@@ -93,7 +93,11 @@ def choose_data(label: str = "Data", **options: Any) -> str:
 
 
 def get_dataset(id: str) -> Dataset:
-    """The data set by its id. Raises DpmcError."""
+    """Return the data set with this id.
+
+    Raises:
+        DpmcError: there is no such data set, or it cannot be read.
+    """
     if id == UPLOAD:
         if UPLOAD not in st.session_state:
             raise InvalidSetting("data", "uploaded again: uploads end with their session", id)
@@ -103,7 +107,7 @@ def get_dataset(id: str) -> Dataset:
 
 
 def get_column_roles() -> ColumnRoles:
-    """Those of the file that the page is about."""
+    """Return the column roles of the file that the page is about."""
     with suppress(DpmcError, OSError):
         return get_dataset(st.session_state.get("data", "")).ratings.columns
     return ColumnRoles()
@@ -132,9 +136,16 @@ def forget_upload() -> None:
 
 
 def compute_once(id: str, compute: Callable[[Ratings], Any], name: str = "") -> Any:
-    """A picture of a data set, computed once: shared for samples, in the session for an upload.
+    """Compute a value from a data set once: shared for samples, in the session for an upload.
 
-    name: of the picture, else that of the function. Raises DpmcError, OSError.
+    Args:
+        id: of the data set.
+        compute: computes the value from the ratings.
+        name: of the value (default: the name of the function).
+
+    Raises:
+        DpmcError: there is no such data set, or it cannot be read.
+        OSError: a file cannot be read.
     """
     name = name or compute.__name__
     if id != UPLOAD:
@@ -151,7 +162,7 @@ def _compute_shared(id: str, name: str, _compute: Callable[[Ratings], Any]) -> A
 
 
 def list_available_mechanisms(id: str) -> tuple[str, ...]:
-    """Ids of the mechanisms that make sense for a data set; samples need not be read for it."""
+    """Return the ids of the mechanisms for a data set, without reading a sample for it."""
     if id in SAMPLES:
         return registry.list_suitable_mechanisms(clicks=SAMPLES[id].clicks)
     try:
@@ -162,14 +173,16 @@ def list_available_mechanisms(id: str) -> tuple[str, ...]:
 
 
 def list_available_tasks(id: str) -> list[Task]:
-    """The tasks that make sense for a data set, in the order of its mechanisms."""
+    """Return the tasks for a data set, in the order of its mechanisms."""
     return registry.list_tasks(list_available_mechanisms(id))
 
 
 def compute_before_after(id: str, mechanism: Mechanism) -> Any:
-    """Releases of a mechanism on the busiest users and most rated items of a data set.
+    """Return a mechanism's releases on the busiest users and most rated items of a data set.
 
-    Raises DpmcError, OSError.
+    Raises:
+        DpmcError: the data set cannot be used.
+        OSError: a file cannot be read.
     """
     task = mechanism.task
 
@@ -185,7 +198,7 @@ def compute_before_after(id: str, mechanism: Mechanism) -> Any:
 
 
 def get_public_facts(id: str, task: Task, steps: Sequence[str] = ()) -> PublicFacts:
-    """Public facts after these steps and the task's default preparation."""
+    """Return the public facts after these steps and the task's default preparation."""
     return prepare_public_facts(
         get_dataset(id).ratings.public, task, [parse_step(step) for step in steps]
     )

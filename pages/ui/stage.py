@@ -1,4 +1,4 @@
-"""The frame that six screens share: one line of choices, one figure, one panel, the rest below."""
+"""Lay out the frame of six screens: a line of choices, a figure, a panel, and details below."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-# The figure grows with the window: 60 in 100 of its height. On a phone everything lies below
-# each other, and the page scrolls.
-_STYLESHEET = """<style>
-.stMainBlockContainer { padding: 4.1rem 2rem 2rem; }
+# The figure takes 60 % of the window's height. On a phone everything lies one below the other, and
+# the page scrolls. The server sends this with the page, see `shell.STYLESHEET`.
+STYLESHEET = """<style>
+.stMainBlockContainer:has(.st-key-choices) { padding-inline: 2rem; padding-bottom: 2rem; }
 .st-key-choices h1 { font-size: 1.2rem; padding: .55rem 0; white-space: nowrap; }
 .st-key-quiet { position: absolute; width: 1px; height: 1px; overflow: hidden;
   clip-path: inset(50%); }
@@ -21,26 +21,34 @@ _STYLESHEET = """<style>
 .st-key-figure :has(> * > .stPlotlyChart), .st-key-figure :has(> .stPlotlyChart),
 .st-key-figure .stPlotlyChart, .st-key-figure .stPlotlyChart > div { flex: none;
   height: var(--high) !important; min-height: var(--least); }
+.st-key-drawn.st-key-drawn { border: 0; padding: 0;
+  min-height: max(var(--high, 60vh), var(--least, 22rem)); }
 .st-key-stage { flex-wrap: nowrap; }
 .st-key-stage > :has(> .st-key-figure) { flex: 1 1 0; min-width: 0; }
-.st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; }
-.st-key-panel { max-height: 72vh; overflow: auto; }
+.st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; margin-left: auto; }
+.st-key-panel { min-height: 60vh; max-height: 72vh; overflow: auto; }
 .st-key-panel h2 { font-size: 1.35rem; padding: 0 0 .4rem; }
 .st-key-beside [data-testid="stMetricValue"] { font-size: 1.2rem; }
 @media (max-width: 800px) {
-  .stMainBlockContainer { padding: 4.1rem 1rem 2rem; }
+  .stMainBlockContainer:has(.st-key-choices) { padding-inline: 1rem; }
   .st-key-choices h1 { white-space: normal; }
   .st-key-stage { flex-wrap: wrap; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }
-  .st-key-panel { max-height: none; }
+  .st-key-panel { min-height: 0; max-height: none; }
 }
 </style>"""
 
 
 class Stage(NamedTuple):
-    """Where the parts of a page go. choices: a line; figure: with its slider under it; panel: the
-    number, one sentence, what to do next; details: all else."""
+    """The containers for the parts of a page.
+
+    Attributes:
+        choices: a line of choices.
+        figure: the figure with its slider below.
+        panel: the number, one sentence, and what to do next.
+        details: everything else.
+    """
 
     choices: DeltaGenerator
     figure: DeltaGenerator
@@ -49,20 +57,30 @@ class Stage(NamedTuple):
 
 
 def lay_out_stage(title: str) -> Stage:
-    """The frame of a page. title: its name."""
+    """Lay out the frame of a page with its title."""
     return lay_out_body(lay_out_choices(title))
 
 
 def lay_out_body(choices: DeltaGenerator | None = None) -> Stage:
-    """What lies below the line of choices, for a part of the page that looks again by itself."""
+    """Lay out what is below the line of choices, for a part of the page that updates itself."""
     with st.container(horizontal=True, key="stage"):
-        figure, panel = st.container(key="figure"), st.container(key="panel", border=True)
+        figure = st.container(key="figure")
+        panel = st.container(key="panel", border=True)
     return Stage(choices or st.container(), figure, panel, st.container(key="below"))
 
 
+def reserve_figure() -> DeltaGenerator:
+    """Return the place of a figure, which has its height before the figure is there."""
+    return st.container(border=True, key="drawn")  # without its border an empty one is left out
+
+
 def lay_out_choices(title: str, *, quiet: bool = False) -> DeltaGenerator:
-    """The line of choices alone, with the page's name; quiet: for screen readers alone."""
-    st.html(_STYLESHEET)
+    """Lay out the line of choices alone, with the page's title.
+
+    Args:
+        title: of the page.
+        quiet: whether only screen readers get the title.
+    """
     choices = st.container(horizontal=True, vertical_alignment="bottom", key="choices")
     with choices.container(key="quiet") if quiet else choices:
         st.title(title, anchor=False, width="content")

@@ -1,4 +1,4 @@
-"""What the address says and what a session keeps."""
+"""Read what the address says and what a session keeps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @st.cache_resource(scope="session", on_release=lambda jobs: jobs.cancel(), show_spinner=False)
 def get_jobs() -> Jobs:
-    """The background jobs of this session; a closed tab stops them."""
+    """Return the background jobs of this session, which a closed tab stops."""
     return Jobs()
 
 
@@ -29,26 +29,30 @@ def get_jobs() -> Jobs:
     scope="session", on_release=lambda upload_folder: upload_folder.close(), show_spinner=False
 )
 def get_upload_folder() -> UploadFolder:
-    """Where sweeps on this session's upload happen; a closed tab removes it."""
+    """Return the folder for sweeps on this session's upload, which a closed tab removes."""
     return UploadFolder()
 
 
 def get_run_history() -> RunHistory:
-    """The training runs that this session remembers."""
+    """Return the training runs that this session remembers."""
     run_history: RunHistory = st.session_state.setdefault("shelf", RunHistory())
     return run_history
 
 
 def get_theme() -> Theme:
-    """The chart colours that fit the surface the person looks at."""
+    """Return the chart colours for the light or dark surface of this visitor."""
     return DARK if st.context.theme.type == "dark" else LIGHT
 
 
 def apply_link_choice(key: str, description: str, names: Mapping[Any, str]) -> None:
-    """Prepare a bound choice, of one or of several, before its widget: accept ids in the address,
-    note junk and leave it out.
+    """Prepare one or several bound choices before their widget.
 
-    names: option -> the label Streamlit writes into the address.
+    Ids in the address are accepted; invalid values are noted and left out.
+
+    Args:
+        key: of the widget.
+        description: what is chosen, for the note.
+        names: the label that Streamlit writes into the address, by option.
     """
     if key in st.session_state or key not in st.query_params:
         return
@@ -73,7 +77,7 @@ def apply_link_choice(key: str, description: str, names: Mapping[Any, str]) -> N
 
 
 def reset_unavailable_choice(key: str, options: Collection[Any], default: Any) -> None:
-    """Forget a choice that is not to be had any more: it was made for other data."""
+    """Forget a choice that is no longer available, since it was made for other data."""
     if st.session_state.get(key, default) not in options:
         st.session_state[key] = default
 
@@ -81,9 +85,10 @@ def reset_unavailable_choice(key: str, options: Collection[Any], default: Any) -
 def substitute_choice(
     key: str, options: Collection[Any], nearest: Callable[[Any], Any]
 ) -> Any | None:
-    """A choice that this page cannot show is kept: its nearest stands in for it until one leaves.
+    """Replace a choice that this page cannot show by its nearest option, until one leaves the page.
 
-    Returns what was put away just now, if anything.
+    Returns:
+        The choice that was just replaced, if any.
     """
     memory_key = f"{key} put away"
     now = st.session_state.get(key)
@@ -103,10 +108,14 @@ def substitute_choice(
 
 
 def check_link_value(key: str, description: str, is_possible: Callable[[str], bool]) -> None:
-    """Note a value in the address that its widget will not take, and take it away from there.
+    """Note a value in the address that its widget will not accept, and remove it from there.
 
-    Streamlit would stop at an infinity where it wants an integer. is_possible: may raise
-    ValueError.
+    Streamlit would stop at an infinity where it wants an integer.
+
+    Args:
+        key: of the widget.
+        description: what is chosen, for the note.
+        is_possible: returns whether a value is accepted; it may raise ValueError.
     """
     if key in st.session_state or not st.query_params.get(key):
         return
@@ -119,7 +128,7 @@ def check_link_value(key: str, description: str, is_possible: Callable[[str], bo
 
 
 def note_impossible_value(key: str, description: str) -> None:
-    """Note a value in the address that its widget will not take."""
+    """Note a value in the address that its widget will not accept."""
     requested = st.query_params[key][:40]
     add_note(
         f"The link asks for {description} “{requested}”, which is not possible; using the default."
@@ -127,14 +136,14 @@ def note_impossible_value(key: str, description: str) -> None:
 
 
 def note_removed(key: str, sentence: str) -> None:
-    """Note a choice in the address that the app no longer offers, and take it away from there."""
+    """Note a choice in the address that the app no longer offers, and remove it from there."""
     if key in st.query_params:
         add_note(sentence)
         del st.query_params[key]
 
 
 def record_page_change(page: str) -> None:
-    """A page was opened: what another wrote into the address is no matter of going back there."""
+    """Forget what another page wrote into the address when a page is opened."""
     if st.session_state.get("page") != page:
         st.session_state["page"] = page
         st.session_state.pop(LAST_WRITTEN_PARAMS, None)
@@ -146,11 +155,11 @@ LAST_WRITTEN_PARAMS = "written"  # what a page without bound widgets has put int
 
 
 def save_bound_choices() -> None:
-    """Put the choices of this run where a change of page finds them; call at the end of a run.
+    """Save the choices of this run for a change of page; call this at the end of a run.
 
-    Streamlit carries bound choices over from what it has put away, and puts away what a run has
-    read off the address only when the next run begins. A click on another page cleans up before
-    that, so that whatever a link had asked for was gone with the first click.
+    Streamlit carries bound choices over from what it has saved. It saves what a run has read from
+    the address only when the next run begins. A click on another page cleans up before that, so
+    without this the choices of a link would be lost with the first click.
     """
     context = get_script_run_ctx()
     if context is not None:
@@ -158,7 +167,7 @@ def save_bound_choices() -> None:
 
 
 def memoize(name: str, dependencies: object, make: Callable[[], T]) -> T:
-    """What was made last under this name, while nothing it depends on (marks) has changed."""
+    """Return the value last made under this name, or make it again if `dependencies` changed."""
     cache: dict[str, tuple[object, T]] = st.session_state.setdefault("kept", {})
     last = cache.get(name)
     if last is None or last[0] != dependencies:
@@ -167,7 +176,7 @@ def memoize(name: str, dependencies: object, make: Callable[[], T]) -> T:
 
 
 def clear_memoized() -> None:
-    """Forget all that `memoize` holds, whatever it was made from."""
+    """Forget everything that `memoize` holds."""
     st.session_state.pop("kept", None)
 
 
@@ -179,6 +188,6 @@ def add_note(sentence: str) -> None:
 
 
 def show_notes() -> None:
-    """Show and forget the kept sentences."""
+    """Show and forget the sentences that were kept."""
     for sentence in st.session_state.pop("notes", []):
         st.warning(escape(sentence), icon=":material/link_off:")

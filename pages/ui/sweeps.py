@@ -1,7 +1,7 @@
-"""Sweeps as child processes: start, watch, cancel, find again. Nothing of Streamlit inside.
+"""Run sweeps as child processes: start, watch, cancel and find them again, without Streamlit.
 
-A running sweep holds a lock for as long as it lives, however it ends: any tab and any later server
-can tell that it runs, and nobody starts it twice.
+A running sweep holds a lock for as long as it lives, however it ends. So any tab and any later
+server can tell that it runs, and nobody starts it twice.
 """
 
 from __future__ import annotations
@@ -32,10 +32,15 @@ _children: set[subprocess.Popen[bytes]] = set()
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is known of a sweep at one moment.
+    """What is known about a sweep at one moment.
 
-    description: what its starter wrote down. counts: total, skipped, done, failed, seconds_left as
-    far as it has told. message: its last words where it failed.
+    Attributes:
+        key: of the sweep.
+        running: whether it runs.
+        started: time of its start, in seconds since the epoch.
+        description: what its starter wrote.
+        counts: total, skipped, done, failed and seconds_left, as far as it has reported them.
+        message: its last output if it failed.
     """
 
     key: str
@@ -47,12 +52,16 @@ class Sweep:
 
     @property
     def n_done(self) -> int:
-        """Of the total, before it and by it."""
+        """Return how many of all units have a row, from before or by this sweep."""
         return sum(self.counts.get(name, 0) for name in ("skipped", "done"))
 
 
 def check_can_start() -> None:
-    """Raise DpmcError where no sweep can be started from here."""
+    """Check that sweeps can be started from here.
+
+    Raises:
+        DpmcError: the system has no locks.
+    """
     if not locks.AVAILABLE:
         raise DpmcError(
             "this page starts sweeps on Linux and macOS only: run the command below in a terminal,"
@@ -68,9 +77,17 @@ def start_sweep(
     description: Mapping[str, Any],
     environment: Mapping[str, str] | None = None,
 ) -> bool:
-    """Start a sweep unless it runs already; False where it does. Raises DpmcError.
+    """Start a sweep, and return False if it runs already.
 
-    environment: of a child whose files are for this user alone; None: what this process has.
+    Args:
+        folder: of the traces of sweeps.
+        key: of the sweep.
+        command: of the child process.
+        description: stored with the sweep.
+        environment: of a child whose files only this user may read (default: that of this process).
+
+    Raises:
+        DpmcError: it cannot be started.
     """
     check_can_start()
     with _explain_write_errors(folder):
@@ -79,16 +96,8 @@ def start_sweep(
             if not sweep.running and time.time() - sweep.started > _KEEP_SECONDS:
                 for kind in ("json", "out", "err"):
                     _trace_path(folder, sweep.key, kind).unlink(missing_ok=True)
-        if (
-            len(
-                [
-                    running_sweep
-                    for running_sweep in list_sweeps(folder)
-                    if running_sweep.running and running_sweep.key != key
-                ]
-            )
-            >= MAX_RUNNING_SWEEPS
-        ):
+        n_running = sum(sweep.running and sweep.key != key for sweep in list_sweeps(folder))
+        if n_running >= MAX_RUNNING_SWEEPS:
             raise DpmcError(
                 f"{MAX_RUNNING_SWEEPS} other sweeps run already: wait for one or cancel it"
             )
@@ -126,10 +135,11 @@ def start_sweep(
 
 
 def load_sweep(folder: Path, key: str) -> Sweep | None:
-    """The sweep of that key, running or over; None where there was none."""
+    """Load the sweep of this key, running or over; None if there was none."""
     try:
         status = json.loads(_trace_path(folder, key, "json").read_text(encoding="utf-8"))
-        started, description = float(status["started"]), status["about"]
+        started = float(status["started"])
+        description = status["about"]
     except (OSError, ValueError, KeyError):
         return None
     is_alive = _is_running(folder, key)
@@ -140,21 +150,30 @@ def load_sweep(folder: Path, key: str) -> Sweep | None:
 
 
 def list_sweeps(folder: Path) -> list[Sweep]:
-    """Every sweep that has left a trace in the folder, the newest first."""
+    """Return every sweep that left a trace in the folder, the newest first."""
     sweeps = [load_sweep(folder, path.stem) for path in folder.glob("*.json")]
     return sorted((s for s in sweeps if s is not None), key=lambda s: -s.started)
 
 
 def cancel_sweep(folder: Path, key: str, grace: float = GRACE) -> None:
-    """End a sweep with all its processes, whichever server started it.
+    """Stop a sweep with all its processes, whichever server started it.
 
-    Every finished row stays in the store; grace: seconds to write the last. Raises DpmcError.
+    Every finished row stays in the store.
+
+    Args:
+        folder: of the traces of sweeps.
+        key: of the sweep.
+        grace: seconds to write the last rows.
+
+    Raises:
+        DpmcError: it was started in another container.
     """
     if not _is_running(folder, key):
         return
     try:
         status = json.loads(_trace_path(folder, key, "json").read_text(encoding="utf-8"))
-        process, start_ticks = int(status["process"]), status["born"]
+        process = int(status["process"])
+        start_ticks = status["born"]
     except (OSError, ValueError, KeyError):
         return  # it has only just been started by somebody else
     if (
@@ -171,7 +190,7 @@ def cancel_sweep(folder: Path, key: str, grace: float = GRACE) -> None:
 
 
 def cancel_folder_sweeps(folder: Path, grace: float = GRACE) -> None:
-    """End every sweep of the folder that can be ended from here."""
+    """Stop every sweep of the folder that can be stopped from here."""
     for sweep in list_sweeps(folder):
         with suppress(DpmcError):
             cancel_sweep(folder, sweep.key, grace)
@@ -192,14 +211,14 @@ def _wait_until_ended(folder: Path, key: str, seconds: float) -> None:
 
 
 def _read_start_ticks(process: int) -> str:
-    """When a process began, in ticks of the machine's clock; empty where the system is silent."""
+    """Return when a process began, in ticks of the machine's clock; empty if unknown."""
     with suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     return ""
 
 
 def _read_counts(path: Path) -> dict[str, Any]:
-    """The last whole line of progress."""
+    """Return the last complete line of progress."""
     for line in reversed(_read_tail(path).split("\n")[:-1]):
         with suppress(ValueError):
             counts = json.loads(line)
@@ -209,7 +228,7 @@ def _read_counts(path: Path) -> dict[str, Any]:
 
 
 def _read_error_message(path: Path) -> str:
-    """What a failed sweep said, without the name of the program; nothing for a cancelled one."""
+    """Return the error of a failed sweep, without the program's name; empty if it was cancelled."""
     messages = [line.removeprefix("dpmc: ").strip() for line in _read_tail(path).splitlines()]
     messages = [
         s for s in messages if s and not s.endswith(" left") and not s.startswith("columns: ")
@@ -247,7 +266,7 @@ def _kill_group(process: int) -> None:
 
 @atexit.register
 def terminate_children() -> None:
-    """The end of the server is the end of what it started."""
+    """Stop everything that this server started, when it ends."""
     for child in list(_children):
         with suppress(ProcessLookupError):
             child.terminate()

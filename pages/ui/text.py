@@ -1,4 +1,4 @@
-"""Text that others wrote, for where pages show it."""
+"""Escape text that others wrote, for pages that show it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dpmc_lab.curves.text import format_count as format_count
 
 
 def escape(text: str) -> str:
-    """Plain text in Streamlit's Markdown; what keeps things apart there is an empty span."""
+    """Return plain text for Streamlit's Markdown, with empty spans between special characters."""
     return escape_markdown(text, ":color[]")
 
 
 def escape_for_chart(text: str) -> str:
-    """Plain text in a chart, where tags and entities are obeyed; of quotes Plotly knows nothing."""
+    """Return plain text for a chart, which interprets tags and entities but not quotes."""
     return html.escape(make_printable(text), quote=False)

@@ -1,4 +1,4 @@
-"""Controls that several pages share; their values live in the session and in the address."""
+"""Show controls that several pages share; their values are in the session and in the address."""
 
 from __future__ import annotations
 
@@ -38,11 +38,18 @@ def choose_option(
     shared: bool = True,
     **options: Any,
 ) -> T:
-    """One of several in a list, kept in the address; junk in a link is noted with `description` it
-    is.
+    """Show a choice of one option in a list.
 
-    shared: not for what comes out of an upload, whose names belong into no address: it stays in
-    the session.
+    Args:
+        label: of the control.
+        description: what is chosen, for the note on an invalid link.
+        names: labels by option.
+        key: of the control.
+        default: the option at first.
+        container: where to show it.
+        shared: whether the choice is in the address. What comes out of an upload stays in the
+            session, because its names do not belong in an address.
+        **options: of the control.
     """
     storage = {"bind": "query-params"} if shared else {"persist_state": "session"}
     options |= storage | {"index": list(names).index(default)}
@@ -52,7 +59,7 @@ def choose_option(
 def choose_segment(
     label: str, description: str, names: Mapping[T, str], key: str, default: T, **options: Any
 ) -> T:
-    """The same with all of them in sight."""
+    """Show a choice of one option with all of them visible; see `choose_option`."""
     options |= {"bind": "query-params", "required": True, "default": default}
     return _show_choice(st.segmented_control, label, description, names, key, default, **options)
 
@@ -84,7 +91,7 @@ def choose_number(
     kind: str = "number_input",
     **options: Any,
 ) -> Any:
-    """A number, kept in the address: one that cannot be is noted, or forgotten with its data."""
+    """Show a number that is kept in the address; an impossible one is noted or reset."""
 
     def is_possible(value: Any) -> bool:
         ends = -_MAX_NUMBER if low is None else low, _MAX_NUMBER if high is None else high
@@ -106,12 +113,10 @@ choose_on_slider = partial(choose_number, kind="slider")
 
 
 def show_tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]:
-    """Tabs, the open one kept in the address; what is in the others need not be drawn."""
+    """Show tabs, the open one of which is in the address; others need not be drawn."""
     labels = {name: blocks.escape(name) for name in names}
     state.apply_link_choice(key, description, labels)
-    state.reset_unavailable_choice(
-        key, {label: label for label in labels.values()}, labels[names[0]]
-    )
+    state.reset_unavailable_choice(key, labels.values(), labels[names[0]])
     return st.tabs(list(labels.values()), key=key, bind="query-params")
 
 
@@ -124,14 +129,14 @@ def choose_toggle(
     container: Any = st,
     **options: Any,
 ) -> bool:
-    """On or off, kept in the address."""
+    """Show a switch that is kept in the address."""
     state.check_link_value(key, description, lambda text: text.lower() in ("true", "false"))
     chosen: bool = container.toggle(label, default, key=key, bind="query-params", **options)
     return chosen
 
 
 def choose_mechanism(data: str) -> str:
-    """Which mechanism; the same choice on every page and in the address."""
+    """Show the choice of a mechanism, which is the same on every page and in the address."""
     ids = sources.list_available_mechanisms(data)
     try:
         public = sources.get_dataset(data).ratings.public
@@ -148,7 +153,7 @@ def choose_mechanism(data: str) -> str:
 
 
 def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[str] = ()) -> str:
-    """The same by their cards: grouped by promise. ready_ids: ids whose curve came with the app."""
+    """Show the choice of a mechanism, grouped by guarantee; `ready_ids` have a shipped curve."""
     headings, choices = {}, {}
     for group in groups.group_mechanisms(cards):
         headings[len(choices) + 1] = group.title
@@ -181,13 +186,14 @@ def choose_by_guarantee(cards: Mapping[str, Guarantee], ready_ids: Collection[st
 
 
 def _find_nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
-    """The one of these that promises and predicts most alike."""
+    """Return the mechanism whose promise and task are most similar."""
     target_guarantees, _ = groups.build_guarantees(
         [id] if id in registry.MECHANISMS else [], groups.ANY_PUBLIC_FACTS
     )
     if id not in target_guarantees:
         return next(iter(cards))
-    target_guarantee, task = target_guarantees[id], registry.get_mechanism(id).task
+    target_guarantee = target_guarantees[id]
+    task = registry.get_mechanism(id).task
 
     def similarity(other: str) -> tuple[bool, bool, bool]:
         guarantee = cards[other]
@@ -213,9 +219,11 @@ def _format_caption(choice: MechanismChoice, ready_ids: Collection[str]) -> str:
 
 
 def _build_heading_style(key: str, headings: Mapping[int, str]) -> str:
-    """A style of a radio with captions: headings between its options, captions beside their labels.
+    """Return a style with headings between a radio's options, and captions beside labels.
 
-    headings: number of the option (from 1) that a heading stands above, and the heading.
+    Args:
+        key: of the radio.
+        headings: headings by the number, from 1, of the option below.
     """
     group = f'.st-key-{key} [data-testid="stRadioGroup"]'
     rules = [
@@ -234,7 +242,7 @@ def _build_heading_style(key: str, headings: Mapping[int, str]) -> str:
 
 
 def choose_wide_range() -> bool:
-    """Whether epsilon may leave 0.1..10."""
+    """Show the switch that lets epsilon leave 0.1..10."""
     return choose_toggle(
         "Wide range",
         "the wide range",
@@ -245,12 +253,12 @@ def choose_wide_range() -> bool:
 
 
 def list_epsilons(wide: bool) -> list[float]:
-    """The epsilons of the slider: rounded, spread over the logarithmic scale."""
+    """Return the epsilons of the slider: round numbers, spread over the logarithmic scale."""
     return list(WIDE_EPSILONS if wide else EPSILONS)
 
 
 def show_epsilon_slider(wide: bool = False) -> float:
-    """The privacy budget on a logarithmic slider, the same on every page and in the address."""
+    """Show epsilon on a logarithmic slider, the same on every page and in the address."""
     epsilons = list_epsilons(wide)
     names = {value: f"{value:g}" for value in epsilons}
     state.apply_link_choice("epsilon", "epsilon", names)
@@ -274,9 +282,9 @@ def show_epsilon_slider(wide: bool = False) -> float:
 
 
 def choose_settings(cls: type[Mechanism]) -> dict[str, Any] | None:
-    """A widget for each public setting of a mechanism; what differs from the defaults.
+    """Show a control for each setting of a mechanism, and return what differs from the defaults.
 
-    None where one of them makes no sense: a sentence says why.
+    The result is None where one of them is not valid; a note says why.
     """
     chosen, possible = {}, True
     with st.grid(3, min_column_width=240):
@@ -286,9 +294,8 @@ def choose_settings(cls: type[Mechanism]) -> dict[str, Any] | None:
             try:
                 value = _choose_setting(cls, setting)
             except DpmcError as error:
-                state.add_note(
-                    format_sentence(str(error))
-                )  # seen also while the settings are closed
+                # A note is visible while the settings are closed, too.
+                state.add_note(format_sentence(str(error)))
                 possible = False
                 continue
             if value != setting.default:
@@ -297,7 +304,7 @@ def choose_settings(cls: type[Mechanism]) -> dict[str, Any] | None:
 
 
 def choose_as_published() -> bool:
-    """Whether every setting is the paper's; the same choice on every page and in the address."""
+    """Show the switch for the paper's settings, the same on every page and in the address."""
     return choose_toggle(
         "As published",
         "the papers' settings",
@@ -307,8 +314,10 @@ def choose_as_published() -> bool:
 
 
 def choose_item_features(data: str, ids: Collection[str]) -> tuple[str, ...]:
-    """The step that uses what is publicly known of the items, where somebody wants it and there is
-    something that one of these methods uses."""
+    """Show the switch for public item features, and return the preparation step if it is on.
+
+    There is no switch where the data have no item features or no method uses them.
+    """
     ratings = sources.get_dataset(data).ratings
     item_features = ratings.public.available_features
     if not item_features or not any(
@@ -328,8 +337,10 @@ def choose_item_features(data: str, ids: Collection[str]) -> tuple[str, ...]:
 
 
 def _choose_setting(cls: type[Mechanism], setting: Setting) -> Any:
-    key, label = f"{cls.id}.{setting.name}", setting.name.replace("_", " ").capitalize()
-    description, info = f"the setting {setting.name}", setting.info
+    key = f"{cls.id}.{setting.name}"
+    label = setting.name.replace("_", " ").capitalize()
+    description = f"the setting {setting.name}"
+    info = setting.info
     term = glossary.find_term(setting.name)
     help_text = " ".join(filter(None, (format_sentence(info.help), term and term.words))) or None
     if setting.type is bool:
@@ -374,7 +385,7 @@ def _can_parse(cls: type[Mechanism], name: str, text: str) -> bool:
 
 
 def build_mechanism(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanism | None:
-    """The mechanism with its settings; on a bad one a sentence is shown and None returned."""
+    """Create the mechanism with its settings; show the error and return None if that fails."""
     if chosen is None:
         return None
     try:
@@ -385,5 +396,5 @@ def build_mechanism(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -
 
 
 def build_address(values: Mapping[str, object]) -> str:
-    """Where this page opens with these choices."""
+    """Return the address that opens this page with these choices."""
     return f"{(st.context.url or '').split('?')[0]}?{urlencode(values, doseq=True)}"

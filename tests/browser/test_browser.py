@@ -19,7 +19,7 @@ from tests.slow_helpers import mark_rest_slow
 pytestmark = pytest.mark.browser
 
 PAGES = ("", "data", "train", "compare", "noise", "guarantees", "protocol", "answer")
-BOTH = product(PAGES, ["light", "dark"])
+PAGES_AND_THEMES = product(PAGES, ["light", "dark"])
 FIRST = [("", "dark"), ("train", "light"), ("compare", "dark")]
 
 
@@ -41,7 +41,8 @@ def test_the_first_page_opens_under_its_own_name_with_all_that_the_link_asks_for
 
 
 @pytest.mark.parametrize(
-    ("path", "theme"), mark_rest_slow(sorted(BOTH, key=lambda one: one not in FIRST), len(FIRST))
+    ("path", "theme"),
+    mark_rest_slow(sorted(PAGES_AND_THEMES, key=lambda path: path not in FIRST), len(FIRST)),
 )
 def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
@@ -67,13 +68,13 @@ def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, serve
     page.get_by_role("button", name=DOWNLOAD).click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Run card (JSON)").click()
-    card = json.loads(Path(download.value.path()).read_text())
+    privacy_card = json.loads(Path(download.value.path()).read_text())
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
-    alone = experiment.run(registry.create("output", epsilon=4.0), problem, 1)
-    assert card["metrics"] == pytest.approx(dict(alone.metrics))
-    assert card["guarantee"]["claimed"]["epsilon"] == 4
-    shown = page.locator('[data-testid="stMetricValue"]').first.inner_text()
-    assert shown == METRICS["accuracy"].format_value(alone.metrics["accuracy"])
+    direct_run = experiment.run(registry.create("output", epsilon=4.0), problem, 1)
+    assert privacy_card["metrics"] == pytest.approx(dict(direct_run.metrics))
+    assert privacy_card["guarantee"]["claimed"]["epsilon"] == 4
+    metric_text = page.locator('[data-testid="stMetricValue"]').first.inner_text()
+    assert metric_text == METRICS["accuracy"].format_value(direct_run.metrics["accuracy"])
     # Results wait while one looks elsewhere.
     navigate_to(page, "Noise")
     settle(page)
@@ -90,10 +91,10 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     settle(page)
     page.get_by_role("button", name="Train", exact=True).click()
     page.get_by_role("button", name=DOWNLOAD).wait_for()
-    other = browser.new_context().new_page()
-    open_and_settle(other, server + "data?data=upload")
-    assert other.get_by_text("which is not here").is_visible()
-    other.context.close()
+    other_page = browser.new_context().new_page()
+    open_and_settle(other_page, server + "data?data=upload")
+    assert other_page.get_by_text("which is not here").is_visible()
+    other_page.context.close()
 
 
 @pytest.mark.slow
@@ -102,17 +103,19 @@ def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     settle(page)
     table = tmp_path / "items.csv"
     rated = [(u, i) for u in range(30) for i in range(20) if (u + i) % 3]
-    means = [np.mean([1 + (u * i) % 5 for u, i in rated if i == item]) for item in range(20)]
-    rows = [f"i{i},{'odd' if i % 2 else 'even'},{means[i]:.3f},same" for i in range(19)]
+    item_means = [np.mean([1 + (u * i) % 5 for u, i in rated if i == item]) for item in range(20)]
+    rows = [f"i{i},{'odd' if i % 2 else 'even'},{item_means[i]:.3f},same" for i in range(19)]
     table.write_text("\n".join(["what,genre,score,shop", *rows]) + "\n")
     page.get_by_text("What is publicly known of the items").click()
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Upload", exact=True).last.click()
     chooser.value.set_files(table)
     settle(page)
-    shown = page.get_by_role("toolbar", name="Public, and not computed from what users did")
-    chosen = shown.get_by_role("button", pressed=True)
-    assert shown.get_by_role("button").all_inner_texts() == ["genre", "score"]
+    public_toolbar = page.get_by_role(
+        "toolbar", name="Public, and not computed from what users did"
+    )
+    chosen = public_toolbar.get_by_role("button", pressed=True)
+    assert public_toolbar.get_by_role("button").all_inner_texts() == ["genre", "score"]
     assert chosen.all_inner_texts() == ["genre"]  # the mean rating is marked
     page.get_by_role("button", name="Know these of the items").click()
     page.get_by_text("What is publicly known of the items: genre").wait_for()
@@ -131,12 +134,12 @@ def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(b
         if (number.text_content() or "").strip():
             box = number.bounding_box()
             assert box["x"] + box["width"] <= edge["x"] + edge["width"]
-    drawn = page.locator(".js-plotly-plot").first.locator(".xtick text").all()
-    ticks = [box for box in (t.bounding_box() for t in drawn) if box]
+    tick_labels = page.locator(".js-plotly-plot").first.locator(".xtick text").all()
+    ticks = [box for box in (t.bounding_box() for t in tick_labels) if box]
     ticks.sort(key=lambda box: box["x"])
     assert len(ticks) > 1
-    for one, other in itertools.pairwise(ticks):
-        assert other["x"] - one["x"] - one["width"] >= 10
+    for left, right in itertools.pairwise(ticks):
+        assert right["x"] - left["x"] - left["width"] >= 10
     for path in ("guarantees", "noise", "answer"):
         open_and_settle(page, server + path)
         line = page.locator(".st-key-epsilon-line")
@@ -147,10 +150,12 @@ def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(b
 
 
 def test_a_table_that_goes_on_at_the_right_says_so_until_it_is_scrolled_there(page, server):
-    look = "() => getComputedStyle(document.querySelector('.stDataFrame'), '::after').opacity"
+    opacity_script = (
+        "() => getComputedStyle(document.querySelector('.stDataFrame'), '::after').opacity"
+    )
     page.set_viewport_size({"width": 390, "height": 844})
     open_and_settle(page, server + "papers")
     page.locator(".stDataFrame .dvn-scroller").first.wait_for(state="attached")
-    page.wait_for_function(f"{look[6:]} === '1'")
+    page.wait_for_function(f"{opacity_script[6:]} === '1'")
     page.evaluate("() => { document.querySelector('.dvn-scroller').scrollLeft = 9999 }")
-    page.wait_for_function(f"{look[6:]} === '0'")
+    page.wait_for_function(f"{opacity_script[6:]} === '0'")

@@ -42,9 +42,8 @@ def test_an_upload_leads_to_the_answer(page, server, temporary, tmp_path):
     (folder,) = temporary.glob("dpmc-private-*")
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / "results-users").is_dir()
-    open_and_settle(
-        page, server + "data"
-    )  # a new session: the upload and its folder go with the old one
+    # A new session: the upload and its folder go with the old one.
+    open_and_settle(page, server + "data")
 
 
 @pytest.mark.slow

@@ -32,14 +32,14 @@ FIRST = [("what_if", "light"), ("train", "dark"), ("compare", "light"), ("answer
 EACH = [(page, theme) for page in PAGES for theme in ("light", "dark")]
 
 
-def violations(tab):
+def find_violations(tab):
     tab.evaluate(AXE)
     return tab.evaluate(RUN, [list(pair) for pair in NOT_OURS])
 
 
-def grave(tab):
-    """What is serious or critical and the app's own."""
-    return [one for one in violations(tab) if one[0] in GRAVE]
+def find_grave_violations(tab):
+    """Return the app's own violations that are serious or critical."""
+    return [violation for violation in find_violations(tab) if violation[0] in GRAVE]
 
 
 @pytest.mark.slow
@@ -54,27 +54,27 @@ def test_a_lesson_has_no_grave_violation(browser, server, lesson, theme):
     open_and_settle(tab, f"{server}learn?lesson={lesson.id}")
     for slide in lesson.slides:
         for _ in range(2 if slide.predict else 1):
-            assert grave(tab) == [], slide.key
+            assert find_grave_violations(tab) == [], slide.key
             tab.keyboard.press("ArrowRight")
             settle(tab)
-    assert grave(tab) == []
+    assert find_grave_violations(tab) == []
     context.close()
 
 
 @pytest.mark.parametrize(
-    ("path", "theme"), mark_rest_slow(sorted(EACH, key=lambda one: one not in FIRST), len(FIRST))
+    ("path", "theme"), mark_rest_slow(sorted(EACH, key=lambda path: path not in FIRST), len(FIRST))
 )
 def test_a_page_has_no_grave_violation(browser, server, path, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
     open_and_settle(tab, server + path)
-    assert grave(tab) == []
-    headings_go_down(tab)
+    assert find_grave_violations(tab) == []
+    check_heading_order(tab)
     for fold in tab.get_by_test_id("stExpander").all():
         fold.locator("summary").click()
     tab.get_by_role("button", name="Share", exact=True).click()
     settle(tab)
-    assert grave(tab) == []
+    assert find_grave_violations(tab) == []
     context.close()
 
 
@@ -87,7 +87,7 @@ def test_a_trained_model_has_no_grave_violation(browser, server, theme):
     tab.get_by_role("button", name="Train", exact=True).click()
     tab.get_by_role("button", name=DOWNLOAD).wait_for()
     settle(tab)
-    assert grave(tab) == []
+    assert find_grave_violations(tab) == []
     context.close()
 
 
@@ -100,18 +100,18 @@ def test_the_phones_page_has_no_violation(browser, theme):
         tab.emulate_media(reduced_motion="reduce")
         tab.goto(server + "phone")
         tab.get_by_role("button", name="Yes", exact=True).wait_for()
-        assert violations(tab) == []
+        assert find_violations(tab) == []
         tab.get_by_role("button", name="Yes", exact=True).press("Enter")
         tab.get_by_text("It has arrived.").wait_for()
-        assert violations(tab) == []
+        assert find_violations(tab) == []
         room.end()
         tab.get_by_role("button", name="Delete what this phone remembers").wait_for()
-        assert violations(tab) == []
+        assert find_violations(tab) == []
         context.close()
 
 
-def headings_go_down(page):
-    """One level at a time, from one of the first."""
+def check_heading_order(page):
+    """Check that the only h1 comes first and that headings go down one level at a time."""
     levels = page.locator(":is(h1, h2, h3, h4, h5, h6):visible").evaluate_all(
         "all => all.map(one => Number(one.tagName[1]))"
     )
@@ -129,7 +129,7 @@ def test_the_open_picker_has_no_grave_violation(browser, server, theme):
     tab.get_by_role("button", name="Mechanism").click()
     settle(tab)
     assert tab.get_by_role("radio", checked=True).count()
-    assert grave(tab) == []
+    assert find_grave_violations(tab) == []
     context.close()
 
 
@@ -139,13 +139,20 @@ def test_an_open_room_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
     open_and_settle(tab, server + "room")
-    asked = ("Ask 30 simulated phones", "Lock")
-    for label in ("Open the room", *asked, "Ask again", "Lock", "Next question", *asked):
+    button_names = ("Ask 30 simulated phones", "Lock")
+    for label in (
+        "Open the room",
+        *button_names,
+        "Ask again",
+        "Lock",
+        "Next question",
+        *button_names,
+    ):
         tab.get_by_role("button", name=label).click()
         settle(tab)
         tab.wait_for_timeout(1000 * KEY_BOUNCE_SECONDS)  # pressed at once, a button counts once
     tab.get_by_text("All questions so far").wait_for()
     tab.get_by_text("The chart in words and numbers").click()
     settle(tab)
-    assert grave(tab) == []
+    assert find_grave_violations(tab) == []
     context.close()

@@ -32,16 +32,16 @@ def wait_for(condition, seconds=120):
         time.sleep(0.05)
 
 
-def button(page, name):
+def find_button(page, name):
     main = page.get_by_test_id("stMainBlockContainer")  # the header has a Stop too
     return main.get_by_role("button", name=name, exact=True)
 
 
-def runs(page):
-    """(finished, all) as the page says; None while it says neither."""
-    said = page.get_by_text(re.compile(r"\d+ of \d+ runs")).all_inner_texts()
-    found = re.search(r"(\d+) of (\d+) runs", said[0]) if said else None
-    return (int(found[1]), int(found[2])) if found else None
+def read_run_counts(page):
+    """Return (finished, all) as the page states them, or None while it states neither."""
+    run_texts = page.get_by_text(re.compile(r"\d+ of \d+ runs")).all_inner_texts()
+    match = re.search(r"(\d+) of (\d+) runs", run_texts[0]) if run_texts else None
+    return (int(match[1]), int(match[2])) if match else None
 
 
 @pytest.mark.slow
@@ -50,7 +50,7 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
 ):
     open_and_settle(page, server + GRID)
     assert page.evaluate(POINTS) == 0
-    button(page, "Start").click()
+    find_button(page, "Start").click()
     wait_for(lambda: page.evaluate(POINTS) >= 2)
     few = page.evaluate(POINTS)
     wait_for(lambda: page.evaluate(POINTS) > few)  # by themselves
@@ -65,34 +65,34 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     page.get_by_role("heading", name="Compare mechanisms").wait_for()
     wait_for(lambda: page.evaluate(POINTS) > few)
     settle(page)
-    assert button(page, "Stop").is_enabled()  # this very sweep still runs
-    before = runs(page)
-    wait_for(lambda: (now := runs(page)) is not None and now[0] > before[0])
-    button(page, "Stop").click()
-    button(page, "Go on").wait_for()
+    assert find_button(page, "Stop").is_enabled()  # this very sweep still runs
+    before = read_run_counts(page)
+    wait_for(lambda: (now := read_run_counts(page)) is not None and now[0] > before[0])
+    find_button(page, "Stop").click()
+    find_button(page, "Go on").wait_for()
     settle(page)
-    kept = runs(page)
+    saved_runs = read_run_counts(page)
     time.sleep(1.5)
     page.reload()
     settle(page)
-    assert runs(page) == kept  # nothing runs on
-    assert kept[0] < kept[1]
-    button(page, DOWNLOAD).click()
+    assert read_run_counts(page) == saved_runs  # nothing runs on
+    assert saved_runs[0] < saved_runs[1]
+    find_button(page, DOWNLOAD).click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Rows (CSV)").click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
-    assert len(rows) == kept[0]
+    assert len(rows) == saved_runs[0]
     assert {"input-flip", "output"} <= {row["mechanism"] for row in rows}
     with page.expect_download() as download:
         page.get_by_role("button", name="Charts and numbers (HTML)").click()
-    alone = Path(download.value.path()).read_text()
-    assert "plotly.js" in alone
-    assert "dpmc sweep" in alone
+    downloaded = Path(download.value.path()).read_text()
+    assert "plotly.js" in downloaded
+    assert "dpmc sweep" in downloaded
     page.keyboard.press("Escape")
-    button(page, "Go on").click()
-    wait_for(lambda: (now := runs(page)) is not None and now[0] > kept[0])
-    button(page, "Stop").click()
-    button(page, "Go on").wait_for()
+    find_button(page, "Go on").click()
+    wait_for(lambda: (now := read_run_counts(page)) is not None and now[0] > saved_runs[0])
+    find_button(page, "Stop").click()
+    find_button(page, "Go on").wait_for()
 
 
 @pytest.mark.slow
@@ -113,15 +113,15 @@ def test_the_address_holds_the_choices_and_opens_them(page, server):
     wait_for(lambda: seeds.input_value() == "7")
     assert not page.get_by_text("which is not here").count()
     page.keyboard.press("Escape")
-    assert "gradient" not in command(page)
+    assert "gradient" not in read_command(page)
 
 
-def command(page):
-    """The command line that does what the page shows."""
-    button(page, DOWNLOAD).click()
-    shown = page.get_by_test_id("stCode").filter(has_text="dpmc sweep").first.text_content()
+def read_command(page):
+    """Return the command line that does what the page shows."""
+    find_button(page, DOWNLOAD).click()
+    command_text = page.get_by_test_id("stCode").filter(has_text="dpmc sweep").first.text_content()
     page.keyboard.press("Escape")
-    return shown
+    return command_text
 
 
 @pytest.mark.parametrize("size", [(1366, 768), (1280, 720), (1920, 1080)])
@@ -131,11 +131,11 @@ def test_the_figure_takes_its_share_of_the_window_and_none_of_it_is_cut(browser,
     tab = context.new_page()
     open_and_settle(tab, server + "compare?data=movie-night")
     chart, frame = tab.locator(".js-plotly-plot").first, tab.locator(".st-key-figure")
-    drawn, room = chart.bounding_box(), frame.bounding_box()
-    assert drawn["height"] >= 0.59 * size[1]
-    assert drawn["width"] >= 0.6 * size[0]
-    assert room["height"] >= drawn["height"] - 1  # what lies below covers none of it
-    assert drawn["y"] + drawn["height"] <= size[1]
+    chart_box, room = chart.bounding_box(), frame.bounding_box()
+    assert chart_box["height"] >= 0.59 * size[1]
+    assert chart_box["width"] >= 0.6 * size[0]
+    assert room["height"] >= chart_box["height"] - 1  # what lies below covers none of it
+    assert chart_box["y"] + chart_box["height"] <= size[1]
     context.close()
 
 
@@ -183,11 +183,11 @@ def test_the_smallest_epsilon_for_a_wanted_accuracy_by_keyboard(page, server):
         page.keyboard.press("ArrowRight")
     page.get_by_role("heading", name=re.compile(r"Accuracy 70\.0.% takes epsilon")).wait_for()
     settle(page)
-    said = page.get_by_role("heading", level=2).first.inner_text()
-    least = re.search(r"epsilon ([\d.]+)", said)[1]
-    drawn = page.locator(".js-plotly-plot").nth(1).locator(".annotation-text")
-    assert least in drawn.all_text_contents()
+    heading = page.get_by_role("heading", level=2).first.inner_text()
+    smallest_epsilon = re.search(r"epsilon ([\d.]+)", heading)[1]
+    annotations = page.locator(".js-plotly-plot").nth(1).locator(".annotation-text")
+    assert smallest_epsilon in annotations.all_text_contents()
     page.wait_for_url(re.compile("wanted"))
     address = page.url
     open_and_settle(page, address)
-    assert page.get_by_role("heading", level=2).first.inner_text() == said
+    assert page.get_by_role("heading", level=2).first.inner_text() == heading

@@ -38,32 +38,34 @@ def opened(opened_file, address):
     return partial(opened_file, address)
 
 
-def text(tab, name):
+def read_text(tab, name):
     return tab.locator(f".dpmc-{name}").inner_text()
 
 
-def middle(box):
+def get_centre(box):
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def place_of(tab, epsilon):
+def locate_epsilon(tab, epsilon):
     ticks = tab.locator(".dpmc-plot .xtick text")
-    return middle(next(t for t in ticks.all() if t.text_content() == f"{epsilon:g}").bounding_box())
+    return get_centre(
+        next(t for t in ticks.all() if t.text_content() == f"{epsilon:g}").bounding_box()
+    )
 
 
 def test_a_drag_moves_dot_number_tiles_and_lists(opened):
     tab = opened()
-    assert text(tab, "epsilon") == "epsilon 1 per rating"
+    assert read_text(tab, "epsilon") == "epsilon 1 per rating"
     names = ("value", "lists", "cells", "attack")
-    shown = [text(tab, name) for name in names]
-    tab.mouse.move(*middle(tab.locator(".dpmc-knob").bounding_box()))
+    texts = [read_text(tab, name) for name in names]
+    tab.mouse.move(*get_centre(tab.locator(".dpmc-knob").bounding_box()))
     tab.mouse.down()
-    x, y = place_of(tab, 0.1)[0], middle(tab.locator(".dpmc-knob").bounding_box())[1]
+    x, y = locate_epsilon(tab, 0.1)[0], get_centre(tab.locator(".dpmc-knob").bounding_box())[1]
     tab.mouse.move(x, y, steps=6)
     tab.wait_for_timeout(100)
-    assert all(a != text(tab, name) for a, name in zip(shown, names, strict=True))
-    for one in (".dpmc-knob", f"{PLOTTED} .point >> nth=-1"):
-        assert middle(tab.locator(one).bounding_box())[0] == pytest.approx(x, abs=1.5)
+    assert all(a != read_text(tab, name) for a, name in zip(texts, names, strict=True))
+    for selector in (".dpmc-knob", f"{PLOTTED} .point >> nth=-1"):
+        assert get_centre(tab.locator(selector).bounding_box())[0] == pytest.approx(x, abs=1.5)
     tab.mouse.up()
     tab.wait_for_url(re.compile("epsilon=0.1&"))
 
@@ -76,12 +78,12 @@ def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
     tab.get_by_role("button", name="I need").click()
     tab.wait_for_url(re.compile("epsilon=10&.*need="))
     names = ("number", "who", "answer")
-    shown = [text(tab, name) for name in names]
+    texts = [read_text(tab, name) for name in names]
     tab.reload()
     tab.wait_for_selector(PLOTTED, state="attached")
-    assert [text(tab, name) for name in names] == shown
-    other = opened("#" + tab.url.partition("#")[2])
-    assert [text(other, name) for name in names] == shown
+    assert [read_text(tab, name) for name in names] == texts
+    copied_tab = opened("#" + tab.url.partition("#")[2])
+    assert [read_text(copied_tab, name) for name in names] == texts
 
 
 @pytest.mark.slow
@@ -90,7 +92,7 @@ def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
 )
 def test_a_junk_address_shows_the_file_as_it_was_made(opened, junk):
     tab = opened(junk)
-    assert text(tab, "epsilon") == "epsilon 1 per rating"
+    assert read_text(tab, "epsilon") == "epsilon 1 per rating"
     assert tab.locator(".dpmc-goal").is_hidden()
 
 
@@ -98,7 +100,7 @@ def test_the_switch_of_promises_changes_curve_people_and_note(opened):
     tab = opened()
     tab.get_by_label("the whole person", exact=False).check()
     assert "RMSE" in tab.locator(".dpmc-head").inner_text()
-    assert "noisy" in text(tab, "flips")
+    assert "noisy" in read_text(tab, "flips")
     tab.get_by_text("What the promise covers").locator("visible=true").click()
     expect(tab.locator("dd:visible").first).to_contain_text("everything one person rated")
     tab.get_by_label("each rating", exact=False).check()
@@ -117,12 +119,15 @@ def test_the_card_follows_the_slider(opened):
 @pytest.mark.slow
 def test_it_follows_the_surface(opened):
     tab = opened(color_scheme="dark")
-    look = "getComputedStyle(document.body).backgroundColor"
-    night, line = tab.evaluate(look), "document.querySelector('.dpmc-plot .shapelayer path').style"
+    background_script = "getComputedStyle(document.body).backgroundColor"
+    night, line = (
+        tab.evaluate(background_script),
+        "document.querySelector('.dpmc-plot .shapelayer path').style",
+    )
     ink = tab.evaluate(f"{line}.stroke")
     tab.emulate_media(color_scheme="light")
     tab.wait_for_timeout(300)
-    assert tab.evaluate(look) != night
+    assert tab.evaluate(background_script) != night
     assert tab.evaluate(f"{line}.stroke") != ink
 
 
@@ -132,7 +137,7 @@ def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands
 ):
     open_and_settle(page, server + "?data=one-bit-lab&epsilon=3")
     page.wait_for_selector(PLOTTED, state="attached")
-    number = text(page, "number")
+    number = read_text(page, "number")
     page.get_by_role("button", name=DOWNLOAD).click()
     with page.expect_download() as saved:
         page.get_by_role("button", name="This page").click()
@@ -140,22 +145,22 @@ def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands
     path = tmp_path / "saved.html"
     saved.value.save_as(path)
     tab = opened_file(path.as_uri())
-    assert text(tab, "number") == number
+    assert read_text(tab, "number") == number
     assert "epsilon 3" in number
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("look", ["light", "dark"])
-def test_nothing_in_it_keeps_people_out(opened, look):
+@pytest.mark.parametrize("style", ["light", "dark"])
+def test_nothing_in_it_keeps_people_out(opened, style):
     axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
-    tab = opened(color_scheme=look)
+    tab = opened(color_scheme=style)
     for fold in tab.locator("summary:visible").all():
         fold.click()
     for name in ("I need", "Guess"):
         tab.get_by_role("button", name=name).click()
     tab.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
-    found = tab.evaluate("async () => (await axe.run(document)).violations")
-    assert not [(one["impact"], one["id"]) for one in found]
+    violations = tab.evaluate("async () => (await axe.run(document)).violations")
+    assert not [(violation["impact"], violation["id"]) for violation in violations]
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
@@ -169,26 +174,30 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("look", ["light", "dark"])
-def test_a_visitor_joins_without_a_network(opened_file, tmp_path, look):
+@pytest.mark.parametrize("style", ["light", "dark"])
+def test_a_visitor_joins_without_a_network(opened_file, tmp_path, style):
     """In a file that was taken away while a visitor stood in the picture."""
     axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
-    shown = scene.load_shipped_scene("restaurants", "input-flip")
-    made = people.build_visitor_lists(
-        shown.mechanisms[:1], datasets.load("restaurants"), lambda *_: None
+    shipped_scene = scene.load_shipped_scene("restaurants", "input-flip")
+    visitor_lists = people.build_visitor_lists(
+        shipped_scene.mechanisms[:1], datasets.load("restaurants"), lambda *_: None
     )
-    made = made._replace(  # the first stop stands for all, which takes fewer runs
+    visitor_lists = visitor_lists._replace(  # the first stop stands for all, which takes fewer runs
         **{
-            name: (getattr(made, name)[:1] * len(EPSILONS) + getattr(made, name)[1:])
+            name: (
+                getattr(visitor_lists, name)[:1] * len(EPSILONS) + getattr(visitor_lists, name)[1:]
+            )
             for name in ("spread", "judged")
         },
-        numbers=repeated(made.numbers, len(EPSILONS)),
+        numbers=repeat_first_stop(visitor_lists.numbers, len(EPSILONS)),
     )
     path = tmp_path / "what-if.html"
-    stands = explorable.INITIAL_STATE | {"person": people.YOU}
-    text = explorable.render_explorable("restaurants", "x", [shown._replace(yours=made)], stands)
+    initial_state = explorable.INITIAL_STATE | {"person": people.YOU}
+    text = explorable.render_explorable(
+        "restaurants", "x", [shipped_scene._replace(yours=visitor_lists)], initial_state
+    )
     path.write_text(text, encoding="utf-8")
-    tab = opened_file(path.as_uri(), color_scheme=look)
+    tab = opened_file(path.as_uri(), color_scheme=style)
     tab.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
     for name in ("Like", "Dislike", "Skip", "Like", "Dislike", "Like"):
         assert not tab.evaluate("async () => (await axe.run(document)).violations")
@@ -201,8 +210,8 @@ def test_a_visitor_joins_without_a_network(opened_file, tmp_path, look):
     assert not tab.evaluate("async () => (await axe.run(document)).violations")
 
 
-def repeated(numbers, stops):
-    """The first stop's numbers for all of them, before those without privacy."""
-    held = base64.b64decode(numbers)
-    half = len(held) // 2
-    return base64.b64encode(held[:half] * stops + held[half:]).decode()
+def repeat_first_stop(numbers, stops):
+    """Repeat the first stop's numbers for all stops; those without privacy stay at the end."""
+    decoded = base64.b64decode(numbers)
+    half = len(decoded) // 2
+    return base64.b64encode(decoded[:half] * stops + decoded[half:]).decode()

@@ -35,12 +35,12 @@ MODES = {
 }
 
 
-def query(page):
+def read_params(page):
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
 def tab_to(page, name="", *, slider=False, back=False):
-    """By Tab alone, to what has this name, or to a slider."""
+    """Press Tab until the element with this name, or a slider, has the focus."""
     for _ in range(60):
         page.keyboard.press("Shift+Tab" if back else "Tab")
         if page.evaluate(SLIDER) if slider else name in page.evaluate(FOCUSED).split("\n"):
@@ -48,12 +48,12 @@ def tab_to(page, name="", *, slider=False, back=False):
     raise AssertionError(f"Tab does not reach {name or 'a slider'}")
 
 
-def focused(page, text):
-    """The focus has gone to this text."""
+def wait_for_focus(page, text):
+    """Wait until the focus is on the element with this text."""
     page.wait_for_function(f"text => ({FOCUSED}).includes(text)", arg=text)
 
 
-def press(page, key):
+def press_key(page, key):
     page.keyboard.press(key)
     settle(page)
 
@@ -70,37 +70,37 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
     page.set_viewport_size(size)
     page.emulate_media(color_scheme=scheme)
     open_and_settle(page, f"{server}learn?lesson={lesson.id}{link}")
-    for at, slide in enumerate(lesson.slides):
+    for index, slide in enumerate(lesson.slides):
         page.get_by_role("heading", name=slide.title, level=2).wait_for()
-        assert query(page).get("step", lesson.slides[0].key) == slide.key
-        if at:
-            focused(page, slide.title)  # and so it is read aloud
+        assert read_params(page).get("step", lesson.slides[0].key) == slide.key
+        if index:
+            wait_for_focus(page, slide.title)  # and so it is read aloud
         if slide.predict is not None:
             assert page.locator(".st-key-drawing [role=img]").count() == 0
             option = slide.predict.options[slide.predict.right or 0]
             tab_to(page, option)
-            press(page, "Enter")
-            focused(page, slide.predict.question)
-        found, thrown = slide.reveal(slide.start), any(c.key == "throw" for c in slide.move)
-        if found.picture is not None:
-            told = page.locator(".st-key-drawing [role=img]").get_attribute("aria-label")
-            assert thrown or told == found.picture.description
+            press_key(page, "Enter")
+            wait_for_focus(page, slide.predict.question)
+        finding, thrown = slide.reveal(slide.start), any(c.key == "throw" for c in slide.move)
+        if finding.picture is not None:
+            picture_label = page.locator(".st-key-drawing [role=img]").get_attribute("aria-label")
+            assert thrown or picture_label == finding.picture.description
         assert page.evaluate(WIDER) <= 0
         if slide.move and slide.move[0].values:
-            moved = slide.move[0]
-            before = moved.values.index(moved.start)
-            way = "ArrowRight" if before < len(moved.values) - 1 else "ArrowLeft"
+            control = slide.move[0]
+            before = control.values.index(control.start)
+            key = "ArrowRight" if before < len(control.values) - 1 else "ArrowLeft"
             tab_to(page, slider=True)
-            press(page, way)  # the slider keeps its arrows
-            assert query(page).get("step", lesson.slides[0].key) == slide.key
+            press_key(page, key)  # the slider keeps its arrows
+            assert read_params(page).get("step", lesson.slides[0].key) == slide.key
             assert page.evaluate(SLIDER)
-            after = moved.values[before + (1 if way == "ArrowRight" else -1)]
-            new = slide.reveal(slide.start | {moved.key: after})
+            after = control.values[before + (1 if key == "ArrowRight" else -1)]
+            new = slide.reveal(slide.start | {control.key: after})
             if not thrown:
                 page.locator(".st-key-finding", has_text=new.sentences[0]).wait_for()
         tab_to(page, "Next")
-        press(page, "Enter")
-    focused(page, "To take home")
+        press_key(page, "Enter")
+    wait_for_focus(page, "To take home")
     assert lesson.take_home in page.locator(".st-key-home").inner_text()
 
 
@@ -108,23 +108,23 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
 def test_arrows_turn_the_steps_and_so_does_a_clicker_in_front_of_a_class(page, server):
     slides = LESSONS["coin"].slides
     open_and_settle(page, server + "learn?lesson=coin")
-    press(page, "PageDown")  # scrolls
+    press_key(page, "PageDown")  # scrolls
     assert page.get_by_role("button", name="Show without predicting").is_visible()
-    press(page, "ArrowRight")
-    focused(page, slides[0].predict.question)
-    press(page, "ArrowRight")
-    assert query(page)["step"] == slides[1].key
-    press(page, "ArrowLeft")
-    assert query(page)["step"] == slides[0].key
-    press(page, "ArrowLeft")
-    assert query(page)["step"] == slides[0].key
+    press_key(page, "ArrowRight")
+    wait_for_focus(page, slides[0].predict.question)
+    press_key(page, "ArrowRight")
+    assert read_params(page)["step"] == slides[1].key
+    press_key(page, "ArrowLeft")
+    assert read_params(page)["step"] == slides[0].key
+    press_key(page, "ArrowLeft")
+    assert read_params(page)["step"] == slides[0].key
     open_and_settle(page, server + "learn?lesson=coin&projector=true")
     for key in [slide.key for slide in slides[1:]] + ["end"]:
-        press(page, "PageDown")
-        press(page, "PageDown")
-        assert query(page)["step"] == key
-    press(page, "PageUp")
-    assert query(page)["step"] == slides[-1].key
+        press_key(page, "PageDown")
+        press_key(page, "PageDown")
+        assert read_params(page)["step"] == key
+    press_key(page, "PageUp")
+    assert read_params(page)["step"] == slides[-1].key
 
 
 def test_the_projector_shows_nothing_for_the_teacher_alone(page, server):
@@ -134,12 +134,12 @@ def test_the_projector_shows_nothing_for_the_teacher_alone(page, server):
     assert page.get_by_text(slide.teacher).is_visible()
     page.get_by_text("Projector", exact=True).click()
     settle(page)
-    assert query(page)["projector"] == "true"
+    assert read_params(page)["projector"] == "true"
     assert page.get_by_text(slide.teacher).count() == 0
     assert page.get_by_text("For the teacher").count() == 0
     for _ in range(2):  # a clicker's keys, while the switch still has the focus
-        press(page, "PageDown")
-    assert query(page)["step"] == LESSONS["coin"].slides[1].key
+        press_key(page, "PageDown")
+    assert read_params(page)["step"] == LESSONS["coin"].slides[1].key
 
 
 @pytest.mark.slow
@@ -148,20 +148,20 @@ def test_the_question_and_the_way_on_are_seen_without_scrolling(page, server):
     for lesson in LESSONS.values():
         open_and_settle(page, f"{server}learn?lesson={lesson.id}")
         for slide in lesson.slides:
-            shown = [page.locator(".st-key-next button").first]
+            visible_elements = [page.locator(".st-key-next button").first]
             if slide.predict is not None:
-                shown += [
+                visible_elements += [
                     page.get_by_role("button", name=o, exact=True).first
                     for o in slide.predict.options
                 ]
-            for one in shown:
-                box = one.bounding_box()
+            for element in visible_elements:
+                box = element.bounding_box()
                 assert box["y"] + box["height"] <= 650
             if slide.predict is not None:
-                press(page, "ArrowRight")
+                press_key(page, "ArrowRight")
             box = page.locator(".st-key-next button").first.bounding_box()
             assert box["y"] + box["height"] <= 650
-            press(page, "ArrowRight")
+            press_key(page, "ArrowRight")
 
 
 @pytest.mark.slow
@@ -172,16 +172,16 @@ def test_a_class_sees_all_of_a_step_without_scrolling(page, server, lesson):
     for slide in lesson.slides:
         if slide.predict is not None:
             assert page.evaluate(COVERED, 768) == []
-            press(page, "PageDown")
-        found = slide.reveal(slide.start)
-        if found.picture is not None:
+            press_key(page, "PageDown")
+        finding = slide.reveal(slide.start)
+        if finding.picture is not None:
             page.locator(".st-key-drawing [role=img]").wait_for()
-        seen = page.locator("[data-testid=stMain]").inner_text()
+        page_text = page.locator("[data-testid=stMain]").inner_text()
         if not any(control.key == "throw" for control in slide.move):
-            assert all(said in seen for said in (*found.sentences, found.note))
-        assert slide.said in seen
+            assert all(sentence in page_text for sentence in (*finding.sentences, finding.note))
+        assert slide.said in page_text
         assert page.evaluate(COVERED, 768) == []
-        press(page, "PageDown")
+        press_key(page, "PageDown")
 
 
 @pytest.mark.slow
@@ -192,21 +192,22 @@ def test_on_a_phone_the_finding_begins_in_sight_of_what_is_moved(page, server, l
     for slide in lesson.slides:
         if slide.predict is not None:
             assert page.get_by_text(slide.said).is_visible()
-            press(page, "ArrowRight")
+            press_key(page, "ArrowRight")
         assert page.get_by_text(slide.said).is_visible()  # and stays
         box, turns = (
-            page.locator(place).bounding_box() for place in (".st-key-finding", ".st-key-turns")
+            page.locator(selector).bounding_box()
+            for selector in (".st-key-finding", ".st-key-turns")
         )
         assert box["y"] + min(box["height"], 50) <= turns["y"]
-        press(page, "ArrowRight")
+        press_key(page, "ArrowRight")
 
 
 @pytest.mark.slow
 def test_back_in_the_browser_goes_back_a_step(page, server):
     open_and_settle(page, server + "learn?lesson=coin&step=deny")
-    press(page, "ArrowRight")
-    press(page, "ArrowRight")
-    assert query(page)["step"] == "evidence"
+    press_key(page, "ArrowRight")
+    press_key(page, "ArrowRight")
+    assert read_params(page)["step"] == "evidence"
     page.go_back()
     page.get_by_role("heading", name=LESSONS["coin"].get_slide("deny").title).wait_for()
 
@@ -214,17 +215,17 @@ def test_back_in_the_browser_goes_back_a_step(page, server):
 @pytest.mark.slow
 def test_a_shared_step_opens_elsewhere_as_it_is(page, server, browser):
     open_and_settle(page, server + "learn?lesson=attacker&step=suspicion&suspicion.epsilon=3")
-    press(page, "ArrowRight")
+    press_key(page, "ArrowRight")
     assert "99.4 %" in page.locator(".st-key-finding").inner_text()
     tab_to(page, slider=True)
     tab_to(page, slider=True)
-    press(page, "ArrowLeft")
+    press_key(page, "ArrowLeft")
     address = page.url
-    other = browser.new_page()
+    other_page = browser.new_page()
     try:
-        open_and_settle(other, address)
-        press(other, "ArrowRight")
-        wanted = page.locator(".st-key-finding").inner_text()
-        assert other.locator(".st-key-finding").inner_text() == wanted
+        open_and_settle(other_page, address)
+        press_key(other_page, "ArrowRight")
+        expected = page.locator(".st-key-finding").inner_text()
+        assert other_page.locator(".st-key-finding").inner_text() == expected
     finally:
-        other.close()
+        other_page.close()

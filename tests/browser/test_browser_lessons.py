@@ -25,82 +25,82 @@ def address(tmp_path_factory):
 @pytest.fixture
 def opened(browser, address):
     with open_offline_tabs(browser, "#here > *") as open_:
-        yield lambda fragment="", **look: open_(address, fragment, **look)
+        yield lambda fragment="", **style: open_(address, fragment, **style)
 
 
-def press(tab, name):
+def press_button(tab, name):
     tab.get_by_role("button", name=name, exact=True).click()
 
 
-def shows(tab, slide, moved):
-    """What stands there is what the slide reveals."""
-    found = slide.reveal(moved)
-    said = [tab.locator(".first"), *tab.locator(".shows > div:not(.picture) > p").all()]
-    assert [one.text_content() for one in said] == list(found.sentences)
+def check_finding(tab, slide, setting):
+    """Check that the page shows what the slide reveals."""
+    finding = slide.reveal(setting)
+    paragraphs = [tab.locator(".first"), *tab.locator(".shows > div:not(.picture) > p").all()]
+    assert [paragraph.text_content() for paragraph in paragraphs] == list(finding.sentences)
     note, drawing = tab.locator(".shows small"), tab.locator(".picture > .drawing")
-    assert note.text_content() == found.note
-    if found.picture is None:
+    assert note.text_content() == finding.note
+    if finding.picture is None:
         assert drawing.count() == 0
     else:
-        assert drawing.get_attribute("aria-label") == found.picture.words
+        assert drawing.get_attribute("aria-label") == finding.picture.description
 
 
-def walk(tab, lesson):
-    """Through a whole lesson: predict, move everything there is, and on, to its sentence."""
+def walk_through(tab, lesson):
+    """Walk through a whole lesson: predict, move every control, and go on to its last sentence."""
     for k, slide in enumerate(lesson.slides):
         expect(tab.locator("h1")).to_have_text(slide.title)
         assert tab.locator(".said").text_content() == slide.said
         if slide.predict is not None:
             assert tab.locator(".shows").text_content() == ""  # nothing before it is predicted
-            press(tab, slide.predict.options[0])
-            said = tab.locator(".verdict")
-            expect(said).to_be_focused()
+            press_button(tab, slide.predict.options[0])
+            verdict = tab.locator(".verdict")
+            expect(verdict).to_be_focused()
             right = slide.predict.right
-            assert ("As you predicted" in said.inner_text()) == (right == 0)
-            assert right is None or slide.predict.options[right] in said.inner_text()
-        moved = dict(slide.start)
-        shows(tab, slide, moved)
+            assert ("As you predicted" in verdict.inner_text()) == (right == 0)
+            assert right is None or slide.predict.options[right] in verdict.inner_text()
+        setting = dict(slide.start)
+        check_finding(tab, slide, setting)
         for control in slide.move:
             if control.values:
                 slider = tab.get_by_role("slider", name=control.label)
                 for key, value in (("Home", control.values[0]), ("End", control.values[-1])):
                     slider.press(key)
-                    moved[control.key] = value
-                    shows(tab, slide, moved)
-                    assert slider.get_attribute("aria-valuetext") == control.name(value)
+                    setting[control.key] = value
+                    check_finding(tab, slide, setting)
+                    assert slider.get_attribute("aria-valuetext") == control.format_value(value)
             elif control.options:
-                moved[control.key] = list(control.options)[-1]
-                tab.get_by_label(control.options[moved[control.key]], exact=True).check()
-                shows(tab, slide, moved)
+                setting[control.key] = list(control.options)[-1]
+                tab.get_by_label(control.options[setting[control.key]], exact=True).check()
+                check_finding(tab, slide, setting)
             else:
                 for throw in (*range(1, paper.N_THROWS), 0):
-                    press(tab, control.label)
-                    moved[control.key] = throw
-                    shows(tab, slide, moved)
+                    press_button(tab, control.label)
+                    setting[control.key] = throw
+                    check_finding(tab, slide, setting)
                 expect(
                     tab.get_by_text(f"throw 1 of the {paper.N_THROWS} in this file")
                 ).to_be_visible()
         assert f"step={slide.key}" in tab.url or k == 0
-        press(tab, "Next")
+        press_button(tab, "Next")
     expect(tab.locator(".home")).to_have_text(lesson.take_home)
 
 
 @pytest.mark.parametrize(
     "id",
     [
-        one if one in ("again", "public") else pytest.param(one, marks=pytest.mark.slow)
-        for one in LESSONS
+        lesson if lesson in ("again", "public") else pytest.param(lesson, marks=pytest.mark.slow)
+        for lesson in LESSONS
     ],
 )
 def test_a_whole_lesson_says_what_its_slides_reveal(opened, id):
     tab = opened(f"#lesson={id}")
-    walk(tab, LESSONS[id])
+    walk_through(tab, LESSONS[id])
 
 
 def test_from_all_lessons_to_one_and_on_to_the_next(opened):
     tab = opened()
     assert tab.locator("h2").count() == len(LESSONS)
-    press(tab, "Start lesson 1")
+    press_button(tab, "Start lesson 1")
     expect(tab.locator("h1")).to_be_focused()
     lesson, after, *_ = LESSONS.values()
     for _ in lesson.slides:  # Without predicting, by keys alone
@@ -108,17 +108,17 @@ def test_from_all_lessons_to_one_and_on_to_the_next(opened):
         expect(tab.locator(".verdict")).to_be_focused()
         tab.keyboard.press("ArrowRight")
     expect(tab.locator(".home")).to_have_text(lesson.take_home)
-    press(tab, f"Next lesson: {after.title}")
+    press_button(tab, f"Next lesson: {after.title}")
     expect(tab.locator("h1")).to_have_text(after.slides[0].title)
     tab.go_back()
     expect(tab.locator(".home")).to_be_visible()
-    press(tab, "All lessons")
+    press_button(tab, "All lessons")
     tab.get_by_role("button", name="Lesson 1 again").wait_for()
 
 
 def test_arrows_turn_no_step_where_they_move_something(opened):
     tab = opened("#lesson=coin&step=dial")
-    press(tab, "Up")
+    press_button(tab, "Up")
     slider = tab.get_by_role("slider", name="epsilon")
     slider.press("ArrowRight")
     assert "step=dial" in tab.url
@@ -163,15 +163,20 @@ def test_the_projector_has_large_letters_and_nothing_for_the_teacher(opened):
     tab.get_by_label("Projector").check()
     assert teacher.is_hidden()
     assert tab.evaluate(size) == "22px"
-    press(tab, "Show without predicting")
-    for one in (".first", ".picture", "input[type=range] >> nth=-1", "#next"):  # without scrolling
-        box = tab.locator(one).bounding_box()
+    press_button(tab, "Show without predicting")
+    for selector in (
+        ".first",
+        ".picture",
+        "input[type=range] >> nth=-1",
+        "#next",
+    ):  # without scrolling
+        box = tab.locator(selector).bounding_box()
         assert box["y"] >= 0
-        assert box["y"] + box["height"] <= 650 or one == ".picture"
+        assert box["y"] + box["height"] <= 650 or selector == ".picture"
 
 
-@pytest.mark.parametrize("look", ["light", "dark"])
-def test_nothing_in_it_keeps_people_out(opened, look):
+@pytest.mark.parametrize("style", ["light", "dark"])
+def test_nothing_in_it_keeps_people_out(opened, style):
     axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
     script = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
     for fragment in (
@@ -180,14 +185,17 @@ def test_nothing_in_it_keeps_people_out(opened, look):
         "#lesson=crowd&step=undo",
         "#lesson=coin&step=end",
     ):
-        tab = opened(fragment, color_scheme=look)
+        tab = opened(fragment, color_scheme=style)
         if "step=" in fragment and "end" not in fragment:
             tab.locator(".options button").first.click()
         for fold in tab.locator("summary:visible").all():
             fold.click()
         tab.evaluate(script)
-        found = tab.evaluate("async () => (await axe.run(document)).violations")
-        assert not [(one["impact"], one["id"], one["nodes"][0]["html"]) for one in found]
+        violations = tab.evaluate("async () => (await axe.run(document)).violations")
+        assert not [
+            (violation["impact"], violation["id"], violation["nodes"][0]["html"])
+            for violation in violations
+        ]
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
@@ -196,6 +204,6 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
         for slide in lesson.slides:
             assert tab.evaluate("document.documentElement.scrollWidth") <= 390
             if slide.predict is not None:
-                press(tab, "Show without predicting")
+                press_button(tab, "Show without predicting")
             assert tab.evaluate("document.documentElement.scrollWidth") <= 390, slide.key
-            press(tab, "Next")
+            press_button(tab, "Next")

@@ -20,42 +20,42 @@ HAS = {"Ratings": ("data",), "Compare": ("data",), "Protocol": ("data",)}
 HAS |= {"The answer": ("data", "epsilon"), "Learn": (), "Class": (), "Papers": ()}
 
 
-def query(page):
+def read_params(page):
     return {key: values[-1] for key, values in parse_qs(urlsplit(page.url).query).items()}
 
 
-def shared(page, title):
-    """The shared choices of the page with this title, as its controls show them."""
-    found = {}
+def read_shared_choices(page, title):
+    """Return the shared choices of the page with this title, as its controls show them."""
+    choices = {}
     if title == "What if":  # its method is in a list that opens, and its slider its own
-        stands = page.locator(".dpmc-knob").get_attribute("aria-valuetext")
+        knob_text = page.locator(".dpmc-knob").get_attribute("aria-valuetext")
         method = page.locator(".dpmc-promise strong").inner_text()
-        found = {"epsilon": stands.split()[1].rstrip(":"), "mechanism": method}
-    for key in [key for key in HAS.get(title, SHARED) if key not in found]:
+        choices = {"epsilon": knob_text.split()[1].rstrip(":"), "mechanism": method}
+    for key in [key for key in HAS.get(title, SHARED) if key not in choices]:
         if key == "epsilon":
             slider = page.get_by_role("slider", name="epsilon").first
-            found[key] = slider.get_attribute("aria-valuetext")
+            choices[key] = slider.get_attribute("aria-valuetext")
         elif key == "mechanism":
             opener = page.get_by_role("button", name=re.compile("^Mechanism: "))
-            found[key] = opener.locator("strong").inner_text()
+            choices[key] = opener.locator("strong").inner_text()
         else:
-            found[key] = page.get_by_label("Data", exact=True).input_value()
-    return found
+            choices[key] = page.get_by_label("Data", exact=True).input_value()
+    return choices
 
 
-def walked(page, title):
-    """Turn to a page by mouse, and look: controls and address say the same, and nothing less."""
+def walk_to(page, title):
+    """Turn to a page by mouse and check that its controls and its address say the same."""
     navigate_to(page, title)
     page.wait_for_timeout(300)
     settle(page)
-    wanted = {key: SHARED[key] for key in HAS.get(title, SHARED)}
-    assert shared(page, title) == wanted, title
-    asked = query(page)
-    assert {key: asked.get(key) for key in wanted} == wanted, page.url
+    expected = {key: SHARED[key] for key in HAS.get(title, SHARED)}
+    assert read_shared_choices(page, title) == expected, title
+    params = read_params(page)
+    assert {key: params.get(key) for key in expected} == expected, page.url
 
 
 @pytest.mark.parametrize(
-    ("path", "own"),
+    ("path", "page_params"),
     [
         ("train", {"seed": "5", "holdout": "one random rating of each user"}),
         ("noise", {"gradient.rounds": "40"}),
@@ -63,17 +63,19 @@ def walked(page, title):
     ],
 )
 @pytest.mark.slow
-def test_a_link_is_walked_through_page_by_page(page, server, path, own):
-    open_and_settle(page, f"{server}{path}?{LINK}&{'&'.join(f'{k}={v}' for k, v in own.items())}")
+def test_a_link_is_walked_through_page_by_page(page, server, path, page_params):
+    open_and_settle(
+        page, f"{server}{path}?{LINK}&{'&'.join(f'{k}={v}' for k, v in page_params.items())}"
+    )
     first = next(title for title in TITLES if title.lower() == path or not path)
-    for title in [one for one in TITLES if one != first]:
-        walked(page, title)
-    walked(page, first)
-    assert query(page) == SHARED | own
+    for title in [title for title in TITLES if title != first]:
+        walk_to(page, title)
+    walk_to(page, first)
+    assert read_params(page) == SHARED | page_params
 
 
 # Choices of a page, as an address spells them, and the page with them all.
-OWN = {
+PAGE_PARAMS = {
     "protocol?scenario=3": {
         "data": "Neighbourhood restaurants",
         "shares": "Gamma (hardened)",
@@ -98,8 +100,8 @@ OWN = {
 }
 
 
-def look_of(page):
-    """What all controls of a page show."""
+def read_controls(page):
+    """Return what all controls of a page show."""
     return page.evaluate(
         """() => [...document.querySelectorAll(`[data-testid="stMain"] :is(input, [role=tab],
         [data-testid^=stBaseButton-segmented])`)].map(e => [e.getAttribute("aria-label"),
@@ -108,23 +110,25 @@ def look_of(page):
     )
 
 
-@pytest.mark.parametrize("path", OWN)
+@pytest.mark.parametrize("path", PAGE_PARAMS)
 @pytest.mark.slow
 def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, path):
-    own = OWN[path]
-    open_and_settle(page, f"{server}{path}&{urlencode(own)}")
+    page_params = PAGE_PARAMS[path]
+    open_and_settle(page, f"{server}{path}&{urlencode(page_params)}")
     assert not page.get_by_role("alert").filter(has_text="The link asks for").count()
-    asked = query(page)
-    assert asked | own == asked
-    before = look_of(page)
+    params = read_params(page)
+    assert params | page_params == params
+    before = read_controls(page)
     navigate_to(page, "Guarantees")
     page.get_by_role("heading", name="Which promises hold?").wait_for()
     settle(page)
     navigate_to(page, path.partition("?")[0].title())
-    page.wait_for_url("**message=**" if "message" in own else f"**{next(iter(own))}=**")
+    page.wait_for_url(
+        "**message=**" if "message" in page_params else f"**{next(iter(page_params))}=**"
+    )
     settle(page)
-    assert query(page) == asked
-    assert look_of(page) == before
+    assert read_params(page) == params
+    assert read_controls(page) == before
 
 
 @pytest.mark.slow
@@ -140,9 +144,9 @@ def test_what_is_chosen_by_mouse_joins_the_address(page, server):
     page.get_by_text("Masks", exact=True).click()
     page.wait_for_url("**masks=false**")
     settle(page)
-    here = look_of(page)
+    page_state = read_controls(page)
     open_and_settle(page, page.url)  # with a choice in it, a part is unfolded
-    assert look_of(page) == here
+    assert read_controls(page) == page_state
 
 
 @pytest.mark.slow
@@ -213,15 +217,17 @@ def test_every_page_ends_with_the_next_step_which_keeps_the_choices(page, server
     """From page to page by the links at their ends."""
     entries = {entry.file: entry for section in SECTIONS.values() for entry in section}
     for file, entry in entries.items():
-        onwards, words = entry.next_page
+        onwards, link_text = entry.next_page
         open_and_settle(page, f"{server}{file}?{LINK}")
-        link = page.get_by_test_id("stMain").get_by_role("link", name=words)
+        link = page.get_by_test_id("stMain").get_by_role("link", name=link_text)
         link.click()
         page.wait_for_timeout(300)
         settle(page)
         title = entries[onwards].title
-        both = set(HAS.get(title, SHARED)) & set(HAS.get(entry.title, SHARED))
-        assert {key: shared(page, title)[key] for key in both} == {key: SHARED[key] for key in both}
+        shared_keys = set(HAS.get(title, SHARED)) & set(HAS.get(entry.title, SHARED))
+        assert {key: read_shared_choices(page, title)[key] for key in shared_keys} == {
+            key: SHARED[key] for key in shared_keys
+        }
 
 
 @pytest.mark.slow
@@ -229,7 +235,7 @@ def test_a_link_asks_for_nothing_that_is_not_there(browser, server):
     """Streamlit would first look for its server under the page's own name."""
     page, missed = browser.new_page(), []
     page.on("response", lambda answer: answer.status < 400 or missed.append(answer.url))
-    page.on("console", lambda said: said.type != "error" or missed.append(said.text))
+    page.on("console", lambda message: message.type != "error" or missed.append(message.text))
     open_and_settle(page, f"{server}compare?data=restaurants&task=likes")
     assert page.get_by_label("Data", exact=True).input_value() == SHARED["data"]
     navigate_to(page, "Train")

@@ -16,94 +16,96 @@ HEADS = """() => [...document.querySelectorAll(
   e => getComputedStyle(e, '::before').content).filter(t => t !== 'none')"""
 
 
-def query(page):
+def read_params(page):
     return parse_qs(urlsplit(page.url).query)
 
 
-def name(id):
+def get_name(id):
     return registry.get_mechanism(id).name
 
 
 def test_the_picker_shows_its_groups_and_what_is_picked_is_in_the_address(page, server):
     open_and_settle(page, server + "noise?mechanism=output")
     opener = page.get_by_role("button", name="Mechanism")
-    assert name("output") in opener.inner_text()
+    assert get_name("output") in opener.inner_text()
     opener.click()
     settle(page)
-    found, _ = groups.build_guarantees(registry.list_suitable_mechanisms(), groups.ANY_PUBLIC_FACTS)
-    shown = [head.strip('"') for head in page.evaluate(HEADS)]
-    assert shown == [group.title for group in groups.group_mechanisms(found)]
-    assert page.get_by_role("radio", name=name("output"), exact=True).is_checked()
-    page.get_by_text(name("dpals"), exact=True).click()
+    guarantees, _ = groups.build_guarantees(
+        registry.list_suitable_mechanisms(), groups.ANY_PUBLIC_FACTS
+    )
+    headings = [head.strip('"') for head in page.evaluate(HEADS)]
+    assert headings == [group.title for group in groups.group_mechanisms(guarantees)]
+    assert page.get_by_role("radio", name=get_name("output"), exact=True).is_checked()
+    page.get_by_text(get_name("dpals"), exact=True).click()
     settle(page)
-    assert query(page)["mechanism"] == [name("dpals")]
+    assert read_params(page)["mechanism"] == [get_name("dpals")]
     # it stays open, and the arrows go on from there
-    page.get_by_role("radio", name=name("dpals"), exact=True).press("ArrowDown")
+    page.get_by_role("radio", name=get_name("dpals"), exact=True).press("ArrowDown")
     settle(page)
     chosen = page.get_by_role("radio", checked=True)
-    assert name("dpals") not in opener.inner_text()
+    assert get_name("dpals") not in opener.inner_text()
     page.keyboard.press("Escape")
     settle(page)
     assert not chosen.is_visible()
-    again = query(page)["mechanism"][0]
-    assert again in opener.inner_text()
+    selected_id = read_params(page)["mechanism"][0]
+    assert selected_id in opener.inner_text()
     navigate_to(page, "Train")
     settle(page)
-    assert again in page.get_by_role("button", name="Mechanism").inner_text()
+    assert selected_id in page.get_by_role("button", name="Mechanism").inner_text()
 
 
-def pinned(page):
+def find_pinned(page):
     return page.get_by_role("combobox", name="Pinned", exact=True)
 
 
 def test_the_noise_at_two_epsilons_is_compared_by_following_the_screen(page, server):
     """Pin one, move the slider: the axes stay, a ghost is there, a sentence says by how much."""
     open_and_settle(page, server + "noise?mechanism=objective&epsilon=1")
-    before = ranges(page)
+    before = read_axes(page)
     page.get_by_role("button", name="Pin this epsilon").click()
     settle(page)
-    assert query(page)["pin"] == ["1"]
+    assert read_params(page)["pin"] == ["1"]
     slider = page.get_by_role("slider", name="epsilon")
     for _ in range(5):
         slider.press("ArrowRight")
         settle(page)
-    assert query(page)["epsilon"] == ["5"]
-    said = page.get_by_text("At epsilon 5, half of the noise is within ±0.139; at epsilon 1")
-    assert "5 times larger" in said.inner_text()
+    assert read_params(page)["epsilon"] == ["5"]
+    sentence = page.get_by_text("At epsilon 5, half of the noise is within ±0.139; at epsilon 1")
+    assert "5 times larger" in sentence.inner_text()
     assert page.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
-    assert ranges(page) == before
+    assert read_axes(page) == before
     address = page.url
-    again = page.context.new_page()
-    open_and_settle(again, address)
-    assert pinned(again).input_value() == "1"
-    assert again.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
-    again.close()
+    second_page = page.context.new_page()
+    open_and_settle(second_page, address)
+    assert find_pinned(second_page).input_value() == "1"
+    assert second_page.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
+    second_page.close()
 
 
-def ranges(page):
-    """The axes of every chart as Plotly has them."""
+def read_axes(page):
+    """Return the axes of every chart as Plotly has them."""
     return page.evaluate("""() => [...document.querySelectorAll('.js-plotly-plot')].map(
       e => [e._fullLayout.xaxis.range, e._fullLayout.yaxis.range])""")
 
 
-def figure(tab):
-    """The box of the first chart, and how far the page reaches sideways."""
+def measure_figure(tab):
+    """Return the box of the first chart, and how far the page reaches sideways."""
     box = tab.locator(".st-key-figure .stPlotlyChart").bounding_box()
     return box, tab.evaluate("() => document.documentElement.scrollWidth")
 
 
 @pytest.mark.parametrize("path", ["noise?mechanism=private-effects", "guarantees", "protocol"])
 @pytest.mark.parametrize(
-    ("width", "height", "least"),
+    ("width", "height", "min_share"),
     [(1366, 768, 0.5), (1280, 720, 0.6), (1920, 1080, 0.6), (390, 844, 0.4)],
 )
 def test_the_figure_grows_with_the_window_and_is_seen_whole(
-    browser, server, path, width, height, least
+    browser, server, path, width, height, min_share
 ):
     tab = browser.new_page(viewport={"width": width, "height": height})
     open_and_settle(tab, server + path)
-    box, reach = figure(tab)
-    assert box["height"] >= least * height - 1
+    box, reach = measure_figure(tab)
+    assert box["height"] >= min_share * height - 1
     assert reach <= width
     if width > 800:
         assert box["y"] + box["height"] <= height
@@ -125,9 +127,9 @@ def test_a_click_on_a_line_of_the_claims_takes_its_mechanism_up(browser, server)
         line = tab.locator(".st-key-figure .yaxislayer-above text, .st-key-figure .ytick text")
         box = line.filter(has_text=re.compile(f"^{registry.get_short_name(id)}$")).bounding_box()
         tab.mouse.click(box["x"] + 500, box["y"] + box["height"] / 2)
-        tab.wait_for_url(f"**mechanism={name(id).replace(' ', '+')}**")
+        tab.wait_for_url(f"**mechanism={get_name(id).replace(' ', '+')}**")
         settle(tab)
-        assert name(id) in tab.get_by_role("button", name="Mechanism").inner_text()
+        assert get_name(id) in tab.get_by_role("button", name="Mechanism").inner_text()
     tab.close()
 
 
@@ -139,7 +141,7 @@ def test_the_protocol_plays_by_itself_until_it_is_stopped(browser, server):
     tab.get_by_role("button", name="Stop").click()
     tab.get_by_role("button", name="Play").wait_for()
     settle(tab)
-    at = tab.get_by_text(re.compile("Message .* of")).first.inner_text()
+    step_text = tab.get_by_text(re.compile("Message .* of")).first.inner_text()
     tab.wait_for_timeout(3000)
-    assert tab.get_by_text(re.compile("Message .* of")).first.inner_text() == at
+    assert tab.get_by_text(re.compile("Message .* of")).first.inner_text() == step_text
     tab.close()

@@ -9,37 +9,37 @@ from tests.browser_helpers import FIRST_SCREEN_SCRIPT, open_and_settle, settle
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SHORT = "z16-generated"  # some seconds of computing, in many parts
-PARTS = re.compile(r"(\d+) of (\d+) parts")
+PARTS_PATTERN = re.compile(r"(\d+) of (\d+) parts")
 ROW = 35.0  # pixels, of the head too
 
 
-def button(page, name):
+def find_button(page, name):
     main = page.get_by_test_id("stMainBlockContainer")
     return main.get_by_role("button", name=name, exact=True)
 
 
-def done(page, more=0):
-    """How many parts are done, as the page says once there are more."""
+def count_completed_parts(page, more=0):
+    """Return how many parts are done once the page states more than `more`."""
     page.wait_for_function(
         """([pattern, more]) => {
           const found = document.body.innerText.match(new RegExp(pattern));
           return found !== null && Number(found[1]) > more;
         }""",
-        arg=[PARTS.pattern, more],
+        arg=[PARTS_PATTERN.pattern, more],
     )
-    return int(PARTS.search(page.inner_text("body"))[1])
+    return int(PARTS_PATTERN.search(page.inner_text("body"))[1])
 
 
 @pytest.mark.parametrize("paper", ["all", "lwhm22", "ryhh24", "jtt18"])
 def test_the_first_screen_opens_with_what_holds_in_few_words(page, server, paper):
     page.set_viewport_size({"width": 1366, "height": 768})
     open_and_settle(page, f"{server}papers?paper={paper}")
-    words, controls, _ = page.evaluate(FIRST_SCREEN_SCRIPT)
-    assert words <= 120
+    n_words, controls, _ = page.evaluate(FIRST_SCREEN_SCRIPT)
+    assert n_words <= 120
     assert controls <= 20
-    said = page.get_by_text(re.compile(r"\d+ statements: \d+ hold")).bounding_box()
+    summary_box = page.get_by_text(re.compile(r"\d+ statements: \d+ hold")).bounding_box()
     table = page.get_by_test_id("stDataFrame").first.bounding_box()
-    assert said["y"] < table["y"] < 768
+    assert summary_box["y"] < table["y"] < 768
 
 
 def test_a_click_on_a_row_shows_its_figure(page, server):
@@ -56,15 +56,15 @@ def test_a_click_on_a_row_shows_its_figure(page, server):
 def test_a_run_is_stopped_and_goes_on_and_its_link_opens_the_same(page, server):
     open_and_settle(page, f"{server}papers?experiment={SHORT}")
     page.get_by_text("Came with the app").wait_for()
-    button(page, "Run it again").dblclick()  # once more does no harm
-    before = done(page)
-    button(page, "Stop").click()
+    find_button(page, "Run it again").dblclick()  # once more does no harm
+    before = count_completed_parts(page)
+    find_button(page, "Stop").click()
     page.get_by_text("run it again for the others").wait_for()
     page.reload()
-    kept = done(page, before - 1)
+    completed_parts = count_completed_parts(page, before - 1)
     settle(page)
-    button(page, "Run it again").click()
-    assert done(page, kept) > kept
+    find_button(page, "Run it again").click()
+    assert count_completed_parts(page, completed_parts) > completed_parts
     page.get_by_text("Your own run").wait_for()
     settle(page)
     assert not page.get_by_role("alert").count()
@@ -74,5 +74,5 @@ def test_a_run_is_stopped_and_goes_on_and_its_link_opens_the_same(page, server):
     assert page.get_by_role("heading", level=2).first.inner_text() == heading
     page.get_by_text("Your own run").wait_for()
     assert not page.get_by_text("another result").count()
-    button(page, "Forget my run").click()
+    find_button(page, "Forget my run").click()
     page.get_by_text("Came with the app").wait_for()

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 FORCED = """draw => { const real = crypto.getRandomValues.bind(crypto); window.draws = 0;
   crypto.getRandomValues = array => array instanceof Uint32Array
     ? (window.draws += array.length, array.fill(draw)) : real(array); }"""
-BELOW = rooms.flip_threshold(2.0)
+FLIP_THRESHOLD = rooms.flip_threshold(2.0)
 LIE, TRUTH = 0, rooms.N_PHONE_DRAWS - 1
 
 
@@ -38,81 +38,81 @@ def room():
     return open_asked_room()
 
 
-def force(page, draw):
+def force_draw(page, draw):
     page.add_init_script(f"({FORCED})({draw})")
 
 
-def log(page):
-    """Everything that leaves the page from now on: method, path, body."""
-    found = []
-    page.on("request", lambda r: found.append((r.method, urlsplit(r.url).path, r.post_data)))
-    return found
+def record_traffic(page):
+    """Record everything that leaves the page from now on: method, path, body."""
+    requests = []
+    page.on("request", lambda r: requests.append((r.method, urlsplit(r.url).path, r.post_data)))
+    return requests
 
 
-def press(page, name):
+def press_button(page, name):
     page.get_by_role("button", name=name, exact=True).click()
 
 
-def answer(page, server, name):
+def send_answer(page, server, name):
     page.goto(server + "phone")
-    press(page, name)
-    arrived(page)
+    press_button(page, name)
+    wait_for_arrival(page)
 
 
-def arrived(page):
+def wait_for_arrival(page):
     page.get_by_text("It has arrived.").wait_for()
 
 
-def reports(traffic):
+def list_reports(traffic):
     return [json.loads(body) for _, path, body in traffic if path == "/report"]
 
 
-def text(page, id):
+def read_text(page, id):
     return page.locator(f"#{id}").inner_text()
 
 
 def test_a_phone_answers(page, server, room):
     page.set_viewport_size({"width": 320, "height": 640})
-    force(page, TRUTH)
-    answer(page, server, "Yes")
-    assert (text(page, "answered"), text(page, "sends")) == ("Yes", "Yes")
-    assert "your answer" in text(page, "fell")
-    assert "1 answer at epsilon 2: 2 in all" in text(page, "spent")
-    assert f"{math.ceil(10 * math.exp(2)) / 10}-fold" in text(page, "fold")
+    force_draw(page, TRUTH)
+    send_answer(page, server, "Yes")
+    assert (read_text(page, "answered"), read_text(page, "sends")) == ("Yes", "Yes")
+    assert "your answer" in read_text(page, "fell")
+    assert "1 answer at epsilon 2: 2 in all" in read_text(page, "spent")
+    assert f"{math.ceil(10 * math.exp(2)) / 10}-fold" in read_text(page, "fold")
     poll = room.view().poll(0)
     assert (poll.yes, poll.reports) == (1, 1)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     room.ask(1)
     page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
-    press(page, "No")
-    arrived(page)
-    assert "2 answers at epsilon 2: 4 in all" in text(page, "spent")
+    press_button(page, "No")
+    wait_for_arrival(page)
+    assert "2 answers at epsilon 2: 4 in all" in read_text(page, "spent")
     room.ask(1)
     page.get_by_text("Asked again (round 2)").wait_for()
-    press(page, "No")
+    press_button(page, "No")
     page.get_by_text("3 answers at epsilon 2: 6 in all").wait_for()
-    arrived(page)
+    wait_for_arrival(page)
     assert (room.view().poll(1).yes, room.view().poll(1).reports) == (0, 2)
 
 
 def test_another_epsilon_is_shown_and_spent_and_the_way_back_draws_nothing(page, server, room):
-    answer(page, server, "Yes")
+    send_answer(page, server, "Yes")
     room.cost(1.0)
-    assert "Here epsilon is 2" in text(page, "fold")
+    assert "Here epsilon is 2" in read_text(page, "fold")
     room.press(1)
     page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
-    assert "Here epsilon is 1" in text(page, "fold")
-    press(page, "No")
+    assert "Here epsilon is 1" in read_text(page, "fold")
+    press_button(page, "No")
     page.get_by_text("2 answers: 3 in all").wait_for()
-    arrived(page)
-    assert room.view().max_reports == pytest.approx(3, abs=1e-3)
+    wait_for_arrival(page)
+    assert room.view().max_epsilon == pytest.approx(3, abs=1e-3)
     room._last_press = 0.0
     room.press(0)
     page.get_by_role("heading", name=QUESTIONS[0]).wait_for()
-    arrived(page)
+    wait_for_arrival(page)
     assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
-    assert "2 answers: 3 in all" in text(page, "spent")
-    assert [len(one.reports) for one in room.view().askings] == [1, 1]
+    assert "2 answers: 3 in all" in read_text(page, "spent")
+    assert [len(asking.reports) for asking in room.view().askings] == [1, 1]
     assert room.view().connected == 1
 
 
@@ -125,29 +125,29 @@ def test_plain_http_in_a_network_is_enough(browser):
         room = open_asked_room()
         context = browser.new_context()
         page = context.new_page()
-        answer(page, server, "Yes")
+        send_answer(page, server, "Yes")
         assert not page.evaluate("isSecureContext")
         page.reload()
-        arrived(page)
+        wait_for_arrival(page)
         assert room.view().poll(0).reports == 1
         context.close()
 
 
 @pytest.mark.parametrize(("name", "bit"), [("Yes", 1), ("No", 0)])
 def test_the_raw_answer_never_leaves_a_phone_that_lies(page, server, room, name, bit):
-    force(page, LIE)
-    traffic = log(page)
-    answer(page, server, name)
-    assert (text(page, "answered"), text(page, "sends")) == (name, ["Yes", "No"][bit])
-    assert "the opposite" in text(page, "fell")
-    (report,) = reports(traffic)
+    force_draw(page, LIE)
+    traffic = record_traffic(page)
+    send_answer(page, server, name)
+    assert (read_text(page, "answered"), read_text(page, "sends")) == (name, ["Yes", "No"][bit])
+    assert "the opposite" in read_text(page, "fell")
+    (report,) = list_reports(traffic)
     assert report.keys() == {"room", "asking", "token", "bit"}
     assert (report["bit"], report["asking"], report["room"]) == (1 - bit, 0, room.view().id)
     assert re.fullmatch("[0-9a-f]{32}", report["token"])
     stored = page.evaluate("Object.values(localStorage)")
-    (kept,) = (json.loads(value) for value in stored)
-    assert kept["sent"] == {"0": {"bit": 1 - bit, "epsilon": 2}}
-    assert kept.keys() == {"room", "token", "guesser", "sent"}
+    (stored_report,) = (json.loads(value) for value in stored)
+    assert stored_report["sent"] == {"0": {"bit": 1 - bit, "epsilon": 2}}
+    assert stored_report.keys() == {"room", "token", "guesser", "sent"}
     assert page.context.cookies() == []
     assert {path for _, path, _ in traffic} == {"/phone", "/asking", "/report"}
 
@@ -155,73 +155,78 @@ def test_the_raw_answer_never_leaves_a_phone_that_lies(page, server, room, name,
 @pytest.mark.usefixtures("room")
 def test_the_same_bit_looks_the_same_whatever_was_answered(browser, server):
     """Yes that is told and No that is not: all that leaves is the same, but for the token."""
-    seen = []
+    traces = []
     for name, draw in (("Yes", TRUTH), ("No", LIE)):
         context = browser.new_context()
         page = context.new_page()
-        force(page, draw)
+        force_draw(page, draw)
         sent = []
         page.on("request", lambda r, sent=sent: sent.append(r))
-        answer(page, server, name)
-        found = []
-        for one in sent:
-            token = json.loads(one.post_data)["token"] if one.method == "POST" else "no token"
-            headers = sorted(one.all_headers().items() - {("phone", one.headers.get("phone"))})
-            whole = json.dumps([one.method, one.url, headers, one.post_data])
-            found.append(whole.replace(token, "TOKEN"))
-        seen.append([one for k, one in enumerate(found) if k == 0 or one != found[k - 1]])
+        send_answer(page, server, name)
+        texts = []
+        for request in sent:
+            token = (
+                json.loads(request.post_data)["token"] if request.method == "POST" else "no token"
+            )
+            headers = sorted(
+                request.all_headers().items() - {("phone", request.headers.get("phone"))}
+            )
+            request_text = json.dumps([request.method, request.url, headers, request.post_data])
+            texts.append(request_text.replace(token, "TOKEN"))
+        traces.append([text for k, text in enumerate(texts) if k == 0 or text != texts[k - 1]])
         context.close()
-    assert any('\\"bit\\":1' in one for one in seen[0])
-    once = [list(dict.fromkeys(one)) for one in seen]  # how often it polls is up to the clock
-    assert once[0] == once[1]
+    assert any('\\"bit\\":1' in text for text in traces[0])
+    # How often it polls is up to the clock.
+    distinct = [list(dict.fromkeys(trace)) for trace in traces]
+    assert distinct[0] == distinct[1]
 
 
 def test_a_reload_sends_the_same_report_and_draws_nothing(page, server, room):
-    force(page, LIE)
-    traffic = log(page)
-    answer(page, server, "Yes")
+    force_draw(page, LIE)
+    traffic = record_traffic(page)
+    send_answer(page, server, "Yes")
     assert page.evaluate("draws") == 1
     for _ in range(2):
         page.reload()
-        arrived(page)
+        wait_for_arrival(page)
         assert page.evaluate("draws") == 0
-        assert text(page, "answered") == "only you know"
+        assert read_text(page, "answered") == "only you know"
         assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
-    first, *again = reports(traffic)
-    assert again == [first, first]
+    first, *repeats = list_reports(traffic)
+    assert repeats == [first, first]
     assert room.view().poll(0).reports == 1
 
 
 def test_a_second_tab_of_the_browser_draws_nothing(page, server, room):
-    force(page, LIE)
-    other = page.context.new_page()
-    force(other, TRUTH)
-    traffic = log(other)
-    other.goto(server + "phone")
-    other.get_by_role("button", name="No", exact=True).wait_for()
-    answer(page, server, "No")
-    press(other, "No")
-    arrived(other)
-    assert other.evaluate("draws") == 0
-    assert [one["bit"] for one in reports(traffic)] == [1]
+    force_draw(page, LIE)
+    second_page = page.context.new_page()
+    force_draw(second_page, TRUTH)
+    traffic = record_traffic(second_page)
+    second_page.goto(server + "phone")
+    second_page.get_by_role("button", name="No", exact=True).wait_for()
+    send_answer(page, server, "No")
+    press_button(second_page, "No")
+    wait_for_arrival(second_page)
+    assert second_page.evaluate("draws") == 0
+    assert [report["bit"] for report in list_reports(traffic)] == [1]
     assert (room.view().poll(0).yes, room.view().poll(0).reports) == (1, 1)
 
 
 def test_a_report_waits_in_the_phone_while_nobody_answers(page, server, room):
-    force(page, LIE)
-    traffic = log(page)
+    force_draw(page, LIE)
+    traffic = record_traffic(page)
     page.goto(server + "phone")
     page.get_by_role("button", name="Yes", exact=True).wait_for()
     page.context.set_offline(True)
-    press(page, "Yes")
+    press_button(page, "Yes")
     page.get_by_text("It has not arrived yet").wait_for()
     assert room.view().poll(0).reports == 0
-    kept = page.evaluate("Object.values(localStorage)")
+    stored = page.evaluate("Object.values(localStorage)")
     page.context.set_offline(False)
-    arrived(page)
+    wait_for_arrival(page)
     assert page.evaluate("draws") == 1
-    assert page.evaluate("Object.values(localStorage)") == kept
-    assert len({json.dumps(one) for one in reports(traffic)}) == 1
+    assert page.evaluate("Object.values(localStorage)") == stored
+    assert len({json.dumps(report) for report in list_reports(traffic)}) == 1
     assert room.view().poll(0).reports == 1
 
 
@@ -234,22 +239,22 @@ def test_late_closed_and_over_are_said(page, server, room):
     page.get_by_text("The teacher has closed this question").wait_for()
     assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
     room.lock(False)
-    press(page, "Yes")
-    arrived(page)
+    press_button(page, "Yes")
+    wait_for_arrival(page)
     room.ask(2)
     page.get_by_role("heading", name=QUESTIONS[2]).wait_for()
     page.route("**/asking", lambda route: route.abort())  # it does not hear of what comes now
     room.lock()
-    press(page, "No")
+    press_button(page, "No")
     page.get_by_text("closed this question; the report came too late").wait_for()
     page.unroute("**/asking")
     page.get_by_text("Wait here for the next one").wait_for()
     room.lock(False)
-    arrived(page)
+    wait_for_arrival(page)
     room.end()
     page.get_by_text("The class is over. Thank you.").wait_for()
     assert page.evaluate("localStorage.length") == 1
-    press(page, "Delete what this phone remembers")
+    press_button(page, "Delete what this phone remembers")
     page.get_by_text("remembers nothing of the class").wait_for()
     assert page.evaluate("localStorage.length") == 0
     open_asked_room(questions=("Another?",))
@@ -258,10 +263,10 @@ def test_late_closed_and_over_are_said(page, server, room):
 
 def test_a_page_that_has_forgotten_a_room_does_not_answer_it_again(page, server, room):
     """The server was gone, its reports are not: a new token would spend a second time."""
-    force(page, LIE)
-    answer(page, server, "Yes")
+    force_draw(page, LIE)
+    send_answer(page, server, "Yes")
     page.evaluate("failed = GONE; show()")
-    press(page, "Delete what this phone remembers")
+    press_button(page, "Delete what this phone remembers")
     with page.expect_response("**/asking"):
         pass
     page.get_by_text("remembers nothing of the class").wait_for()
@@ -280,15 +285,15 @@ def test_a_browser_that_keeps_no_more_forgets_nothing_while_the_page_is_there(pa
         f"localStorage.setItem('dpmc class', {json.dumps(old)});"
         "Storage.prototype.setItem = () => { throw 1; }"
     )
-    traffic = log(page)
-    answer(page, server, "Yes")
+    traffic = record_traffic(page)
+    send_answer(page, server, "Yes")
     page.get_by_text("This browser keeps nothing").wait_for()
     room.ask(1)
     page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
-    press(page, "No")
+    press_button(page, "No")
     page.get_by_text("2 answers at epsilon 2: 4 in all").wait_for()
-    arrived(page)
-    assert len({one["token"] for one in reports(traffic)}) == 1
+    wait_for_arrival(page)
+    assert len({report["token"] for report in list_reports(traffic)}) == 1
 
 
 def test_a_phone_beyond_the_class_waits_and_joins_by_itself(page, server):
@@ -296,18 +301,18 @@ def test_a_phone_beyond_the_class_waits_and_joins_by_itself(page, server):
     room = open_asked_room(expected=1)
     for token in ("0" * 32, "1" * 32):
         room.report(room.view().id, 0, token, 1)
-    force(page, LIE)
-    traffic = log(page)
+    force_draw(page, LIE)
+    traffic = record_traffic(page)
     page.goto(server + "phone")
-    press(page, "Yes")
+    press_button(page, "Yes")
     page.get_by_text("waits to be let in").wait_for()
     assert (room.view().waiting, room.view().poll(0).reports) == (1, 2)
     page.reload()
     page.get_by_text("waits to be let in").wait_for()
     room.let_in(1)
-    arrived(page)
+    wait_for_arrival(page)
     assert (room.view().waiting, room.view().poll(0).reports) == (0, 3)
-    assert len({json.dumps(one) for one in reports(traffic)}) == 1
+    assert len({json.dumps(report) for report in list_reports(traffic)}) == 1
 
 
 @pytest.mark.usefixtures("room")
@@ -315,29 +320,30 @@ def test_before_and_after_a_class(page, server):
     classroom._server.replace_room(None)
     page.goto(server + "phone")
     page.get_by_text("No class is open").wait_for()
-    made = rooms.Room(QUESTIONS)
-    classroom._server.replace_room(made)
+    new_room = rooms.Room(QUESTIONS)
+    classroom._server.replace_room(new_room)
     page.get_by_text("The first question will appear here").wait_for()
-    assert made.view().tested
-    made.ask(0)
-    press(page, "Yes")
-    arrived(page)
-    was = page.evaluate("localStorage.getItem(KEY)")
+    assert new_room.view().tested
+    new_room.ask(0)
+    press_button(page, "Yes")
+    wait_for_arrival(page)
+    token_before = page.evaluate("localStorage.getItem(KEY)")
     open_asked_room(questions=("Another?",))  # a new room, a new token
     page.get_by_role("heading", name="Another?").wait_for()
-    press(page, "Yes")
-    arrived(page)
-    now = page.evaluate("localStorage.getItem(KEY)")
-    assert len({json.loads(one)["token"] for one in (was, now)}) == 2
-    assert "1 answer at epsilon 2" in text(page, "spent")
+    press_button(page, "Yes")
+    wait_for_arrival(page)
+    token_after = page.evaluate("localStorage.getItem(KEY)")
+    assert len({json.loads(stored)["token"] for stored in (token_before, token_after)}) == 2
+    assert "1 answer at epsilon 2" in read_text(page, "spent")
 
 
 @pytest.mark.parametrize(
-    "change", [{"below": BELOW - 2}, {"epsilon": 1.0}, {"below": 0}, {"below": 1.5}, {"epsilon": 0}]
+    "change",
+    [{"below": FLIP_THRESHOLD - 2}, {"epsilon": 1.0}, {"below": 0}, {"below": 1.5}, {"epsilon": 0}],
 )
 def test_a_phone_does_not_answer_a_server_that_asks_for_more(page, server, room, change):
-    told = json.dumps(room.view().describe_for_phones() | change)
-    page.route("**/asking", lambda r: r.fulfill(body=told, content_type="application/json"))
+    poll_text = json.dumps(room.view().describe_for_phones() | change)
+    page.route("**/asking", lambda r: r.fulfill(body=poll_text, content_type="application/json"))
     page.goto(server + "phone")
     page.get_by_text("more of the truth than epsilon").wait_for()
     assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
@@ -352,44 +358,55 @@ def test_a_phone_wants_the_exact_threshold_at_every_epsilon(page, server):
     exact = [
         (e, rooms.flip_threshold(e)) for e in (*EPSILONS, *np.geomspace(0.1, 10, 500).tolist())
     ]
-    for epsilon, below in exact:
-        assert below == math.ceil(rooms.N_PHONE_DRAWS / (1 + math.exp(epsilon)))
+    for epsilon, threshold in exact:
+        assert threshold == math.ceil(rooms.N_PHONE_DRAWS / (1 + math.exp(epsilon)))
     huge = [(e, 1) for e in (22.2, 25.0, 29.0, 100.0, 709.0, 1e3, 1e300)]
     table = [*exact, *huge]
     ends = [(-1, False), (0, True), (1, True), (rooms.N_PHONE_DRAWS, False), (0.5, False)]
-    for more, taken in ends:
-        rows = [[epsilon, below + more] for epsilon, below in table]
-        found = page.evaluate("rows => rows.map(([e, b]) => keepsItsWord(e, b))", rows)
-        assert set(found) == {taken}, more
+    for offset, accepted in ends:
+        rows = [[epsilon, threshold + offset] for epsilon, threshold in table]
+        results = page.evaluate("rows => rows.map(([e, b]) => keepsItsWord(e, b))", rows)
+        assert set(results) == {accepted}, offset
     half = rooms.N_PHONE_DRAWS // 2
-    found = page.evaluate("half => [half - 1, half].map(b => keepsItsWord(0.1, b))", half)
-    assert found == [True, False]
+    results = page.evaluate("half => [half - 1, half].map(b => keepsItsWord(0.1, b))", half)
+    assert results == [True, False]
 
 
 @pytest.mark.usefixtures("room")
 def test_the_epsilon_that_is_shown_is_never_less_than_what_is_spent(page, server):
     page.goto(server + "phone")
-    wanted = [0.1, 0.15, 0.3, 1.1, 2.0, 2.3, 2.001, 2.3456, 1e-3, 29.001, 0.1 + 0.2, 2 * 3.3]
-    shown = [float(one) for one in page.evaluate("all => all.map(round)", wanted)]
-    assert all(e - 1e-8 <= s < e + 0.01 for e, s in zip(wanted, shown, strict=True))
+    epsilons = [0.1, 0.15, 0.3, 1.1, 2.0, 2.3, 2.001, 2.3456, 1e-3, 29.001, 0.1 + 0.2, 2 * 3.3]
+    displayed = [float(number) for number in page.evaluate("all => all.map(round)", epsilons)]
+    assert all(e - 1e-8 <= s < e + 0.01 for e, s in zip(epsilons, displayed, strict=True))
     # where it rounds a trace away, the trace is not granted either
     trace = 2 + 9e-9
-    below = math.ceil(rooms.N_PHONE_DRAWS / (1 + math.exp(trace)))
+    threshold = math.ceil(rooms.N_PHONE_DRAWS / (1 + math.exp(trace)))
     assert page.evaluate("e => round(e)", trace) == "2"
-    assert below < BELOW
-    assert not page.evaluate("([e, b]) => keepsItsWord(e, b)", [trace, below])
+    assert threshold < FLIP_THRESHOLD
+    assert not page.evaluate("([e, b]) => keepsItsWord(e, b)", [trace, threshold])
 
 
 HOSTILE = {
     "both": [{"epsilon": e, "below": b} for e in (22.0, 29.0, 1e3) for b in (0, -1, 0.5, None)],
     "epsilon": [None, "2", [2], {}, True, -2, 0, 0.1, 1.99, float("inf"), float("-inf")],
-    "below": [None, str(BELOW), [BELOW], True, BELOW - 1, 2**31, 2**32, 1e300, float("inf")],
+    "below": [
+        None,
+        str(FLIP_THRESHOLD),
+        [FLIP_THRESHOLD],
+        True,
+        FLIP_THRESHOLD - 1,
+        2**31,
+        2**32,
+        1e300,
+        float("inf"),
+    ],
     "asking": ["__proto__", "constructor", "0", 0.5, -1, [], {}, True, 2**53],
     "room": ["", None, 5, ["x"], {}],
     "question": [None, "", " \n", 7, ["Tea?"], {}],
     "again": [None, "1", -1, 0.5, {}],
     "coined guess": [
-        {"asking": -1, "options": ["12", "50"], "epsilon": e, "below": BELOW} for e in (2.0, 4.0)
+        {"asking": -1, "options": ["12", "50"], "epsilon": e, "below": FLIP_THRESHOLD}
+        for e in (2.0, 4.0)
     ],
     "all": ["null", "[]", "5", '"x"', "true", "{}"],
 }
@@ -399,7 +416,7 @@ HOSTILE = {
 def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
     """It says why it does not answer, and neither draws nor keeps nor sends anything."""
 
-    def told(route):
+    def fulfil_poll(route):
         body = value
         if field != "all":
             change = value if field in ("both", "coined guess") else {field: value}
@@ -408,11 +425,11 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
             )
         route.fulfill(body=body, content_type="application/json")
 
-    force(page, TRUTH)
+    force_draw(page, TRUTH)
     broken = []
     page.on("pageerror", lambda error: broken.append(error))
-    traffic = log(page)
-    page.route("**/asking", told)
+    traffic = record_traffic(page)
+    page.route("**/asking", fulfil_poll)
     for value in HOSTILE[field]:
         page.goto(server + "phone")
         page.get_by_text(re.compile("more of the truth than|does not understand")).wait_for()
@@ -420,7 +437,7 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
         for yes in (0, 1):
             page.evaluate("yes => { answer(yes); guess(yes) }", yes)
         assert page.evaluate("[draws, localStorage.length]") == [0, 0], value
-    assert not reports(traffic)
+    assert not list_reports(traffic)
     assert not broken
     assert room.view().poll(0).reports == 0
 
@@ -429,8 +446,8 @@ def test_a_browser_that_keeps_nothing_says_so_and_answers(page, server, room):
     page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw 1; } })")
     page.goto(server + "phone")
     page.get_by_text("This browser keeps nothing").wait_for()
-    press(page, "Yes")
-    arrived(page)
+    press_button(page, "Yes")
+    wait_for_arrival(page)
     assert room.view().poll(0).reports == 1
 
 
@@ -448,65 +465,83 @@ def test_a_phone_tells_of_one_tilted_coin(page, server, epsilon):
     page.goto(server + "phone")
     page.get_by_role("button", name="Yes", exact=True).wait_for()
     lie = 100 / (1 + math.exp(epsilon))
-    told = re.search(r"one tilted coin: .* your answer ([\d.]+) times", text(page, "rule"))
-    shown = page.locator("#coin .ends span").all_inner_texts()
-    both = re.findall(r"[\d.]+", " ".join(shown))
+    match = re.search(r"one tilted coin: .* your answer ([\d.]+) times", read_text(page, "rule"))
+    coin_texts = page.locator("#coin .ends span").all_inner_texts()
+    percentages = re.findall(r"[\d.]+", " ".join(coin_texts))
     page.get_by_text("Why you can deny").click()
-    two, of, twice, one = re.findall(r"[\d.]+", text(page, "two").partition("times")[0])
-    assert (of, twice) == ("100", "2")
-    for said, wanted in ((told[1], lie), (both[0], lie), (both[1], 100 - lie), (one, lie)):
-        last = 10.0 ** -len(said.partition(".")[2])
-        assert abs(float(said) - wanted) <= last / 2 * (1 + 1e-6)
-        assert 0 < float(said) < 100
+    two, total, factor, flip_percentage = re.findall(
+        r"[\d.]+", read_text(page, "two").partition("times")[0]
+    )
+    assert (total, factor) == ("100", "2")
+    for displayed, expected in (
+        (match[1], lie),
+        (percentages[0], lie),
+        (percentages[1], 100 - lie),
+        (flip_percentage, lie),
+    ):
+        last = 10.0 ** -len(displayed.partition(".")[2])
+        assert abs(float(displayed) - expected) <= last / 2 * (1 + 1e-6)
+        assert 0 < float(displayed) < 100
     last = 10.0 ** -len(two.partition(".")[2])
     assert abs(float(two) - (100 - 2 * lie)) < last
-    assert float(two) == pytest.approx(100 - 2 * float(one))
+    assert float(two) == pytest.approx(100 - 2 * float(flip_percentage))
     if epsilon == 2:
-        assert (told[1], two, one) == ("12", "76", "12")
+        assert (match[1], two, flip_percentage) == ("12", "76", "12")
 
 
 @pytest.mark.usefixtures("room")
-@pytest.mark.parametrize("said", [0, 1])
-def test_the_coin_is_the_law(page, server, said):
+@pytest.mark.parametrize("answer", [0, 1])
+def test_the_coin_is_the_law(page, server, answer):
     """At every edge of the draw; the opposite goes out for exactly `below` of 2^32 draws."""
     page.goto(server + "phone")
-    found = page.evaluate(
+    counts = page.evaluate(
         """([edges, said, below]) => edges.map(u => {
           crypto.getRandomValues = array => array.fill(u);
           return drawn(said, below); })""",
-        [[0, BELOW - 1, BELOW, 2 * BELOW - 1, 2 * BELOW, rooms.N_PHONE_DRAWS - 1], said, BELOW],
+        [
+            [
+                0,
+                FLIP_THRESHOLD - 1,
+                FLIP_THRESHOLD,
+                2 * FLIP_THRESHOLD - 1,
+                2 * FLIP_THRESHOLD,
+                rooms.N_PHONE_DRAWS - 1,
+            ],
+            answer,
+            FLIP_THRESHOLD,
+        ],
     )
-    assert found == [1 - said] * 2 + [said] * 4
+    assert counts == [1 - answer] * 2 + [answer] * 4
 
 
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_a_phone_lies_as_often_as_it_says(page, server, epsilon):
     """200,000 draws of the page's own function; false alarm: 1 in a million."""
-    below, draws = rooms.flip_threshold(epsilon), 200_000
+    threshold, draws = rooms.flip_threshold(epsilon), 200_000
     page.goto(server + "phone")
-    lies = page.evaluate(
+    n_flips = page.evaluate(
         """([draws, below]) => { let lies = 0;
           for (let k = 0; k < draws; k++) {
             lies += drawn(k % 2, below) !== k % 2;
           }
           return lies; }""",
-        [draws, below],
+        [draws, threshold],
     )
-    low, high = binom.interval(1 - 1e-6, draws, below / rooms.N_PHONE_DRAWS)
-    assert low <= lies <= high
+    low, high = binom.interval(1 - 1e-6, draws, threshold / rooms.N_PHONE_DRAWS)
+    assert low <= n_flips <= high
 
 
 @pytest.mark.usefixtures("room")
 def test_a_coin_that_does_not_lean_is_fair_whatever_was_answered(page, server):
     """50,000 draws each; false alarm: 1 in a million for each."""
     page.goto(server + "phone")
-    for said in (0, 1):
+    for answer in (0, 1):
         yes = page.evaluate(
             """said => { let yes = 0, below = 2 ** 31;
               for (let k = 0; k < 50000; k++) yes += drawn(said, below);
               return yes; }""",
-            said,
+            answer,
         )
         low, high = binom.interval(1 - 1e-6, 50_000, 0.5)
         assert low <= yes <= high
@@ -519,12 +554,12 @@ def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
         "import streamlit as st\n"
         "from pages.ui import classroom\n"
         "if __name__ == '__main__':\n"
-        "    st.write('teacher' if classroom.allowed() else 'stranger')\n"
+        "    st.write('teacher' if classroom.has_full_access() else 'stranger')\n"
         "else:\n"
-        "    app = st.App(__file__, routes=classroom.routes(''))\n"
+        "    app = st.App(__file__, routes=classroom.build_routes(''))\n"
     )
-    own = {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET}
-    with serve_app(tmp_path, script, **own) as (server, _):
+    environment = {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET}
+    with serve_app(tmp_path, script, **environment) as (server, _):
         context = browser.new_context()
         page = context.new_page()
         page.goto(server)
@@ -543,20 +578,20 @@ def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
 def test_a_guess_is_one_tap_under_another_name_and_costs_nothing(page, server, room):
     room.lock()
     room.vote("About how many?", ["12", "50", "88"], right=0)
-    traffic = log(page)
+    traffic = record_traffic(page)
     page.goto(server + "phone")
     page.get_by_text("not private").wait_for()
     hidden_words = page.get_by_text(re.compile("randomised|epsilon|coin|deny|what you answered"))
     assert hidden_words.filter(visible=True).count() == 0
-    press(page, "50")
-    arrived(page)
+    press_button(page, "50")
+    wait_for_arrival(page)
     assert page.get_by_text("not private").is_visible()
     assert hidden_words.filter(visible=True).count() == 0
-    (report,) = reports(traffic)
+    (report,) = list_reports(traffic)
     assert report["picks"] == [[1, 1]]
     assert not page.locator("#spent").is_visible()
     room.ask(0)
-    press(page, "Yes")
-    arrived(page)
+    press_button(page, "Yes")
+    wait_for_arrival(page)
     assert page.get_by_text("is randomised before").is_visible()
-    assert reports(traffic)[-1]["token"] != report["token"]
+    assert list_reports(traffic)[-1]["token"] != report["token"]

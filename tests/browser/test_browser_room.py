@@ -13,7 +13,7 @@ from tests.class_helpers import SECRET, Phone, run_concurrently
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 FIRST, SECOND, _ = EXAMPLE_QUESTIONS["Warm-up"]
 # Every address and every text that the tab has shown.
-SEEN = """() => {
+RECORD_PAGE_SCRIPT = """() => {
   window.seen = [];
   const look = () => window.seen.push(location.href, document.body?.innerText ?? "");
   setInterval(look, 50);
@@ -41,40 +41,46 @@ def server(tmp_path_factory):
 def teacher(page, server):
     """The teacher's page, entered by the link, without a room from before."""
     page.set_viewport_size({"width": 1366, "height": 650})
-    page.add_init_script(f"({SEEN})()")
+    page.add_init_script(f"({RECORD_PAGE_SCRIPT})()")
     page.goto(f"{server}teacher/{SECRET}")
     settle(page)
     heading = page.get_by_role("heading", name="Ask the class")
-    ways = ("End", "End the class", "Begin a new room", "Forget this room", "Change the questions")
-    buttons = [page.get_by_role("button", name=label, exact=True) for label in ways]
-    there = reduce(lambda one, other: one.or_(other), [heading, *buttons])
-    for one in buttons:
-        there.first.wait_for()
-        if one.is_visible():
-            one.click()
+    button_names = (
+        "End",
+        "End the class",
+        "Begin a new room",
+        "Forget this room",
+        "Change the questions",
+    )
+    buttons = [page.get_by_role("button", name=label, exact=True) for label in button_names]
+    candidates = reduce(lambda first, second: first.or_(second), [heading, *buttons])
+    for button in buttons:
+        candidates.first.wait_for()
+        if button.is_visible():
+            button.click()
             settle(page)
     heading.wait_for()
     return page
 
 
-def press(page, label):
+def press_button(page, label):
     page.get_by_role("button", name=label).click()
     settle(page)
 
 
-def reports(page, count):
+def wait_for_reports(page, count):
     """Wait for so many reports on the screen."""
     first = page.locator(".counted > div:first-of-type b", has_text=str(count))
     first.filter(visible=True).wait_for()
     return page.locator(".counted").inner_text()
 
 
-def scanned(page):
-    """What a phone's camera reads off the screen."""
+def scan_codes(page):
+    """Return what a phone's camera reads off the screen."""
     zxing = pytest.importorskip("zxingcpp", reason="pip install zxing-cpp")
     image = pytest.importorskip("PIL.Image")
-    found = zxing.read_barcodes(image.open(io.BytesIO(page.screenshot())))
-    return [one.text for one in found]
+    barcodes = zxing.read_barcodes(image.open(io.BytesIO(page.screenshot())))
+    return [barcode.text for barcode in barcodes]
 
 
 @pytest.mark.slow
@@ -82,9 +88,9 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     page, phones = teacher, [Phone(server, k) for k in range(31)]
     assert page.url == f"{server}room"
 
-    press(page, "Open the room")
+    press_button(page, "Open the room")
     page.get_by_role("heading", name="Open this on one phone now").wait_for()
-    assert scanned(page) == [f"{server}phone"]
+    assert scan_codes(page) == [f"{server}phone"]
     assert page.get_by_text(f"{server}phone".removeprefix("http://")).is_visible()
     page.get_by_text("Waiting for the first phone").wait_for()
     phones[0].fetch_question()
@@ -93,91 +99,95 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     page.keyboard.press("n")
     page.get_by_role("heading", name=FIRST).wait_for()
     settle(page)
-    assert scanned(page) == [f"{server}phone"]  # in its corner
+    assert scan_codes(page) == [f"{server}phone"]  # in its corner
     answers = run_concurrently(
-        *(partial(one.send_report, int(k < 12)) for k, one in enumerate(phones[:30]))
+        *(partial(phone.send_report, int(k < 12)) for k, phone in enumerate(phones[:30]))
     )
     assert answers == [(200, {"receipt": "new"})] * 30
-    assert "30 answered" in " ".join(reports(page, 30).split())
+    assert "30 answered" in " ".join(wait_for_reports(page, 30).split())
     page.locator(".counted", has_text="30 connected").wait_for()
     assert page.locator(".shares .dot").count() == 0  # hidden
     page.keyboard.press("l")
     page.get_by_text("closed").wait_for()
     settle(page)
-    words = page.get_by_role("img", name="95 % interval").first.get_attribute("aria-label")
-    assert "This class (30 phones): 37 %, 95 % interval 20 to 53" in words
-    assert "People like this class: 37 %, 95 % interval 14 to 62" in words
-    assert "Reports as sent: 40 %" in words
+    interval_label = page.get_by_role("img", name="95 % interval").first.get_attribute("aria-label")
+    assert "This class (30 phones): 37 %, 95 % interval 20 to 53" in interval_label
+    assert "People like this class: 37 %, 95 % interval 14 to 62" in interval_label
+    assert "Reports as sent: 40 %" in interval_label
     assert phones[30].send_report(1)[0] == 409
-    press(page, "Unlock")
+    press_button(page, "Unlock")
     phones[30].send_report(1)
-    reports(page, 31)
+    wait_for_reports(page, 31)
 
     page.evaluate(BOUNCE)  # at once: it counts once
     page.get_by_role("heading", name=SECOND).wait_for()
-    run_concurrently(*(partial(one.send_report, int(k < 20)) for k, one in enumerate(phones[:30])))
-    reports(page, 30)
-    press(page, "Lock")
+    run_concurrently(
+        *(partial(phone.send_report, int(k < 20)) for k, phone in enumerate(phones[:30]))
+    )
+    wait_for_reports(page, 30)
+    press_button(page, "Lock")
     page.get_by_role("heading", name="All questions so far").wait_for()
     page.get_by_text(f"“{SECOND}” has more yes in this class than “{FIRST}”").wait_for()
-    press(page, "Back")
+    press_button(page, "Back")
     page.get_by_role("heading", name=FIRST).wait_for()
     settle(page)
     page.wait_for_timeout(1100)
-    press(page, "Next question")
+    press_button(page, "Next question")
     page.get_by_role("heading", name=SECOND).wait_for()
     settle(page)
     page.wait_for_timeout(1100)
 
-    press(page, "Ask again")
+    press_button(page, "Ask again")
     page.get_by_text(", round 2").wait_for()
-    run_concurrently(*(partial(one.send_report, int(k < 18)) for k, one in enumerate(phones[:12])))
+    run_concurrently(
+        *(partial(phone.send_report, int(k < 18)) for k, phone in enumerate(phones[:12]))
+    )
     page.get_by_text("of 30 have answered again").wait_for()
-    reports(page, 12)
+    wait_for_reports(page, 12)
     page.get_by_text("The shares are those before it").wait_for()
     assert page.get_by_text("24 reports of 12 phones").count() == 0
-    press(page, "Lock")
+    press_button(page, "Lock")
     page.get_by_text("24 reports of 12 phones that answered the last time").first.wait_for()
     page.get_by_text("42 reports of 30 phones, all that answered").first.wait_for()
-    press(page, "Unlock")
+    press_button(page, "Unlock")
     run_concurrently(
-        *(partial(one.send_report, int(k < 18)) for k, one in enumerate(phones[12:30]))
+        *(partial(phone.send_report, int(k < 18)) for k, phone in enumerate(phones[12:30]))
     )
-    reports(page, 30)
-    press(page, "Lock")
+    wait_for_reports(page, 30)
+    press_button(page, "Lock")
     page.get_by_text("60 reports of 30 phones").first.wait_for()
 
     page.reload()
     settle(page)
     page.get_by_text("60 reports of 30 phones").first.wait_for()  # the room lives in the server
 
-    press(page, "End")
-    press(page, "End the class")
+    press_button(page, "End")
+    press_button(page, "End the class")
     page.get_by_text("the class is over").wait_for()
     assert phones[30].send_report(1)[0] == 409
-    assert scanned(page) == []
-    with page.expect_download() as taken:
+    assert scan_codes(page) == []
+    with page.expect_download() as download_info:
         page.get_by_role("button", name="Results as CSV").filter(visible=True).click()
-    rows = list(csv.DictReader(taken.value.path().read_text().splitlines()))
+    rows = list(csv.DictReader(download_info.value.path().read_text().splitlines()))
     assert [(row["question"], row["round"]) for row in rows if row["kind"] == "asked"] == [
         (FIRST, "1"),
         (SECOND, "1"),
         (SECOND, "2"),
     ]
-    press(page, "Begin a new room")
+    press_button(page, "Begin a new room")
     page.get_by_text("the class is over").wait_for()  # it asks first
-    press(page, "Forget this room")
+    press_button(page, "Forget this room")
     page.get_by_role("heading", name="Ask the class").wait_for()
 
 
 def test_the_secret_is_never_to_be_seen(teacher, server):
-    press(teacher, "Open the room")
-    press(teacher, "Ask the first question")
+    press_button(teacher, "Open the room")
+    press_button(teacher, "Ask the first question")
     teacher.get_by_role("button", name="Share", exact=True).click()
     settle(teacher)
-    seen = teacher.evaluate("window.seen.concat(document.documentElement.outerHTML)")
-    assert any(FIRST in one for one in seen)
-    assert not any(SECRET in one for one in seen)
+    page_texts = teacher.evaluate("window.seen.concat(document.documentElement.outerHTML)")
+    assert any(FIRST in text for text in page_texts)
+    assert not any(SECRET in text for text in page_texts)
     assert SECRET not in teacher.get_by_role("textbox", name="address").first.input_value()
     assert SECRET not in teacher.evaluate("document.cookie")
     assert teacher.url.startswith(server)
@@ -186,11 +196,11 @@ def test_the_secret_is_never_to_be_seen(teacher, server):
 @pytest.mark.parametrize("width", [390, 1366])
 @pytest.mark.slow
 def test_the_code_covers_nothing(teacher, server, width):
-    press(teacher, "Open the room")
-    press(teacher, "Ask the first question")
+    press_button(teacher, "Open the room")
+    press_button(teacher, "Ask the first question")
     teacher.set_viewport_size({"width": width, "height": 650})
     run_concurrently(*(partial(Phone(server, k).send_report, k % 2) for k in range(30)))
-    reports(teacher, 30)
+    wait_for_reports(teacher, 30)
     settle(teacher)
     corner = teacher.locator(".phone-link.corner")
     assert corner.is_visible() == (width > 900)
@@ -201,22 +211,22 @@ def test_the_code_covers_nothing(teacher, server, width):
         return
     edge = corner.bounding_box()
     assert edge["y"] + edge["height"] <= 650
-    for one in teacher.get_by_test_id("stElementContainer").filter(visible=True).all():
-        box = one.bounding_box()
-        inside = one.locator(".phone-link").count()
+    for container in teacher.get_by_test_id("stElementContainer").filter(visible=True).all():
+        box = container.bounding_box()
+        inside = container.locator(".phone-link").count()
         if box and box["height"] and box["y"] < edge["y"] + edge["height"] and not inside:
             hidden = box["y"] + box["height"] <= edge["y"]  # the bar above
-            assert hidden or box["x"] + box["width"] <= edge["x"], one.inner_text()
+            assert hidden or box["x"] + box["width"] <= edge["x"], container.inner_text()
     button = teacher.get_by_role("button", name="Ask again").bounding_box()
     assert button["y"] + button["height"] <= 650  # in sight with the picture
 
 
 @pytest.mark.slow
 def test_the_page_stands_still_while_reports_arrive(teacher, server):
-    press(teacher, "Open the room")
-    press(teacher, "Ask the first question")
+    press_button(teacher, "Open the room")
+    press_button(teacher, "Ask the first question")
     Phone(server, 0).send_report(1)
-    reports(teacher, 1)
+    wait_for_reports(teacher, 1)
     settle(teacher)
     teacher.evaluate("""() => {
       const picture = document.querySelector('.shares').closest('[data-testid="stHtml"]');
@@ -224,16 +234,18 @@ def test_the_page_stands_still_while_reports_arrive(teacher, server):
       document.querySelector('[data-testid="stMain"]').scrollTop = 40;
     }""")
     run_concurrently(*(partial(Phone(server, k).send_report, 0) for k in range(1, 5)))
-    reports(teacher, 5)
-    kept = "document.querySelector('.shares').closest('[data-testid=\"stHtml\"]').dataset.mine"
-    assert teacher.evaluate(kept) == "kept"  # not mounted anew
+    wait_for_reports(teacher, 5)
+    mark_script = (
+        "document.querySelector('.shares').closest('[data-testid=\"stHtml\"]').dataset.mine"
+    )
+    assert teacher.evaluate(mark_script) == "kept"  # not mounted anew
     assert teacher.evaluate("document.querySelector('[data-testid=\"stMain\"]').scrollTop") == 40
 
 
 @pytest.mark.slow
 def test_a_stranger_is_led_to_the_phones_page(teacher, browser, server):
-    press(teacher, "Open the room")
-    press(teacher, "Ask the first question")
+    press_button(teacher, "Open the room")
+    press_button(teacher, "Ask the first question")
     context = browser.new_context()
     tab = context.new_page()
     open_and_settle(tab, server)

@@ -25,7 +25,7 @@ def folder():
     shutil.rmtree(path)
 
 
-def button(page, name):
+def find_button(page, name):
     main = page.get_by_test_id("stMainBlockContainer")  # the header has a Stop too
     return main.get_by_role("button", name=name, exact=True)
 
@@ -35,23 +35,23 @@ def serve(folder):
 
 
 def start(page):
-    button(page, "Start").click()
+    find_button(page, "Start").click()
     page.get_by_text("runs ·").wait_for()
 
 
 def start_both(browser, server, folder):
-    """A shared sweep and one on an upload: their process groups."""
-    mine, shared = (browser.new_context().new_page() for _ in range(2))
-    upload_ratings(mine, server, folder)
-    navigate_to(mine, "Compare")
-    mine.get_by_role("button", name="Settings").click()
-    mine.get_by_role("spinbutton", name="Seeds").fill("100")
-    mine.keyboard.press("Enter")
-    mine.wait_for_url("**seeds=100**")
-    settle(mine)
-    mine.keyboard.press("Escape")
+    """Start a shared sweep and one on an upload, and return their process groups."""
+    private_page, shared = (browser.new_context().new_page() for _ in range(2))
+    upload_ratings(private_page, server, folder)
+    navigate_to(private_page, "Compare")
+    private_page.get_by_role("button", name="Settings").click()
+    private_page.get_by_role("spinbutton", name="Seeds").fill("100")
+    private_page.keyboard.press("Enter")
+    private_page.wait_for_url("**seeds=100**")
+    settle(private_page)
+    private_page.keyboard.press("Escape")
     assert not list((folder / "temporary").iterdir())  # looking writes nothing
-    start(mine)
+    start(private_page)
     open_and_settle(shared, server + SHARED)
     start(shared)
     traces = [*folder.glob("temporary/dpmc-private-*/sweeps/*.json"), *folder.glob("sweeps/*.json")]
@@ -96,7 +96,7 @@ def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_c
         page = browser.new_context().new_page()
         page.goto(server + SHARED)
         page.get_by_text("runs ·").wait_for()
-        assert not button(page, "Start").count()  # while it goes on there is Stop in its place
-        button(page, "Stop").click()
-        button(page, "Go on").wait_for()
+        assert not find_button(page, "Start").count()  # while it goes on there is Stop in its place
+        find_button(page, "Stop").click()
+        find_button(page, "Go on").wait_for()
         assert wait_until(lambda: not count_members(shared), 2)

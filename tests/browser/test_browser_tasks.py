@@ -43,38 +43,41 @@ def start(page, server):
 @pytest.mark.slow
 def test_a_first_screen_has_few_words_and_controls_and_a_large_figure(start, server, name):
     open_and_settle(start, server + name)
-    words, controls, share = start.evaluate(FIRST_SCREEN_SCRIPT)
-    assert words <= 120
+    n_words, controls, share = start.evaluate(FIRST_SCREEN_SCRIPT)
+    assert n_words <= 120
     assert controls <= 20
     assert share >= 50
 
 
-def clicks(page):
+def count_clicks(page):
     return int(page.evaluate("sessionStorage.clicks ?? 0"))
 
 
-def turned(page, title, heading):
-    """On another page, once it stands there under its heading."""
+def turn_to(page, title, heading):
+    """Turn to another page and wait until its heading is there."""
     navigate_to(page, title)
     page.get_by_role("heading", name=heading, level=1).wait_for()
     settle(page)
 
 
-def press(page, name):
+def press_button(page, name):
     page.get_by_role("button", name=name, exact=True).click()
     settle(page)
 
 
-def text(page, pattern):
-    """The first visible text that a pattern is found in, as its match."""
-    found = page.get_by_text(re.compile(pattern)).filter(visible=True).first
-    expect(found).to_be_visible()
-    return re.search(pattern, found.text_content())
+def find_text(page, pattern):
+    """Return the match of a pattern in the first visible text that contains it."""
+    element = page.get_by_text(re.compile(pattern)).filter(visible=True).first
+    expect(element).to_be_visible()
+    return re.search(pattern, element.text_content())
 
 
-def lists(page):
-    """The titles without and with privacy."""
-    return [side.locator("li").all_inner_texts() for side in page.locator(".dpmc-lists ol").all()]
+def read_lists(page):
+    """Return the titles without and with privacy."""
+    return [
+        ordered_list.locator("li").all_inner_texts()
+        for ordered_list in page.locator(".dpmc-lists ol").all()
+    ]
 
 
 @pytest.mark.slow
@@ -84,50 +87,52 @@ def test_what_epsilon_1_per_user_costs_on_a_sample(start):
     settle(start)
     assert start.locator(".dpmc-epsilon").inner_text() == "epsilon 1 per user"
     error = float(start.locator(".dpmc-value").inner_text())
-    kept = int(text(start, r"keeps (\d+) % of the gain over own averages")[1])
+    gain_share = int(find_text(start, r"keeps (\d+) % of the gain over own averages")[1])
     names = start.locator(".dpmc-plot .annotation-text").all_text_contents()
     guessing, without = (
-        next(float(found[1]) for one in names if (found := re.search(pattern, one)))
+        next(float(match[1]) for name in names if (match := re.search(pattern, name)))
         for pattern in (r"^own averages\b.*?([\d.]+)$", r"^no privacy ([\d.]+)$")
     )
     assert without < error < guessing
-    assert kept == pytest.approx(100 * (guessing - error) / (guessing - without), abs=1)
-    assert clicks(start) <= 1
+    assert gain_share == pytest.approx(100 * (guessing - error) / (guessing - without), abs=1)
+    assert count_clicks(start) <= 1
 
 
 @pytest.mark.slow
 def test_why_the_claim_of_output_perturbation_fails(start):
-    turned(start, "Guarantees", "Which promises hold?")
+    turn_to(start, "Guarantees", "Which promises hold?")
     start.get_by_role("button", name="Mechanism: ").click()
     start.get_by_text("Output perturbation", exact=True).click()
     settle(start)
     start.keyboard.press("Escape")
     settle(start)
-    proved = text(start, r"Claimed 1, certified ([\d,]+) per rating; measured at least ([\d.]+)")
+    proved = find_text(
+        start, r"Claimed 1, certified ([\d,]+) per rating; measured at least ([\d.]+)"
+    )
     assert int(proved[1].replace(",", "")) > 1000
     assert float(proved[2]) > 1
     start.get_by_role("button", name="Why?").click()
     settle(start)
-    assert text(start, "one rating moves many cells")
-    assert clicks(start) <= 5
+    assert find_text(start, "one rating moves many cells")
+    assert count_clicks(start) <= 5
 
 
 @pytest.mark.slow
 def test_the_attack_on_the_protocol_is_run_and_says_what_it_shows(start):
-    turned(start, "Protocol", "Can a recommender learn without seeing?")
-    press(start, "Let the third party try")
-    assert text(start, "recovers 0 of 4 differences of gradients.*fresh masks")
-    assert text(start, "Switch the masks off and compare")
+    turn_to(start, "Protocol", "Can a recommender learn without seeing?")
+    press_button(start, "Let the third party try")
+    assert find_text(start, "recovers 0 of 4 differences of gradients.*fresh masks")
+    assert find_text(start, "Switch the masks off and compare")
     start.get_by_text("Masks", exact=True).click()
     settle(start)
-    assert text(start, "recovers 4 of 4 differences of gradients.*the difference lies open")
-    assert text(start, "an active recommender reads A off exactly")
-    assert clicks(start) <= 4
+    assert find_text(start, "recovers 4 of 4 differences of gradients.*the difference lies open")
+    assert find_text(start, "an active recommender reads A off exactly")
+    assert count_clicks(start) <= 4
 
 
 @pytest.mark.slow
 def test_a_picture_and_a_report_are_taken_away(start):
-    turned(start, "Train", "Train one mechanism")
+    turn_to(start, "Train", "Train one mechanism")
     start.get_by_role("button", name="Train", exact=True).click()
     start.get_by_role("button", name=DOWNLOAD).wait_for()
     train = start.get_by_role("button", name="Train", exact=True)
@@ -143,4 +148,4 @@ def test_a_picture_and_a_report_are_taken_away(start):
     with start.expect_download() as picture:
         chart.locator('[data-title="Download plot as a PNG"]').click()
     assert Path(picture.value.path()).read_bytes().startswith(b"\x89PNG")
-    assert clicks(start) <= 6  # all but the picture stand behind one button
+    assert count_clicks(start) <= 6  # all but the picture stand behind one button

@@ -22,7 +22,7 @@ for k, (plain, bold, label) in enumerate(texts):
         st.warning(bold)
         st.expander(label)
 """
-LOOK = """count => [...Array(count).keys()].map(k =>
+READ_SCRIPT = """count => [...Array(count).keys()].map(k =>
   [...document.querySelectorAll(`.st-key-text${k} [data-testid="stMarkdownContainer"]`)].map(
     e => [e.textContent, [...e.querySelectorAll("*")].map(c => c.tagName).join(" ")]))"""
 PAGES = {
@@ -43,19 +43,19 @@ def test_escaped_text_is_read_as_it_was(browser, tmp_path):
     draw = random.Random(1)
     soups = ["".join(draw.choices(FRAGMENTS, k=draw.randint(1, 14))) for _ in range(200)]
     texts = [text for text in (*HOSTILE, *soups) if text.strip()]
-    both = [escape(text) for text in texts]
-    (tmp_path / "texts.json").write_text(json.dumps([(e, f"**{e}**", e) for e in both]))
+    escaped = [escape(text) for text in texts]
+    (tmp_path / "texts.json").write_text(json.dumps([(e, f"**{e}**", e) for e in escaped]))
     (tmp_path / "app.py").write_text(APP)
     with serve_app(tmp_path, tmp_path / "app.py") as (address, _):
         tab = browser.new_page()
         open_and_settle(tab, address)
         tab.locator(f".st-key-text{len(texts) - 1} details").wait_for(state="attached")
         settle(tab)
-        found = tab.evaluate(LOOK, len(texts))
+        rendered = tab.evaluate(READ_SCRIPT, len(texts))
         tab.close()
-    for text, parts in zip(texts, found, strict=True):
-        assert [part[0].strip() for part in parts] == [render_text(text)] * 3, text
-        for _, tags in parts:
+    for text, elements in zip(texts, rendered, strict=True):
+        assert [element[0].strip() for element in elements] == [render_text(text)] * 3, text
+        for _, tags in elements:
             assert set(tags.split()) <= {"P", "SPAN", "STRONG"}, (text, tags)
 
 
@@ -65,14 +65,14 @@ def test_a_link_shows_its_text_and_fetches_nothing(page, server, path):
     open_and_settle(page, server + path)
     main = page.locator('[data-testid="stMain"]')
     links = main.locator("a").count()
-    asked = dict(zip(PAGES[path], FIRST, strict=False))
-    open_and_settle(page, f"{server}{path}?{urlencode(asked)}")
+    params = dict(zip(PAGES[path], FIRST, strict=False))
+    open_and_settle(page, f"{server}{path}?{urlencode(params)}")
     alerts = main.locator('[data-testid="stAlert"]')
-    for text in asked.values():
+    for text in params.values():
         alerts.filter(has_text=text).first.wait_for()  # one thing left out may lead to another run
     assert main.locator("a").count() <= links
-    made = '[data-testid="stMarkdownContainer"] :is(img, a, code, em, b, .katex, [role=img])'
-    assert alerts.locator(made).count() == 0
+    selector = '[data-testid="stMarkdownContainer"] :is(img, a, code, em, b, .katex, [role=img])'
+    assert alerts.locator(selector).count() == 0
 
 
 @pytest.mark.slow

@@ -10,33 +10,33 @@ from tests.browser_helpers import DOWNLOAD, navigate_to, open_and_settle, settle
 pytestmark = pytest.mark.browser
 
 
-def scrubber(page):
+def find_scrubber(page):
     return page.get_by_role("slider", name="Round")
 
 
-def press(page, name):
+def press_button(page, name):
     page.get_by_role("button", name=name, exact=True).click()
 
 
-def told(page):
-    """What stands beside the scrubber."""
+def locate_scrubber_text(page):
+    """Return the text beside the scrubber, as a locator."""
     return page.locator(".bar output")
 
 
-def done(page):
+def wait_for_result(page):
     expect(page.get_by_role("button", name=DOWNLOAD)).to_be_visible()
     expect(page.get_by_role("button", name="Train", exact=True)).to_be_enabled()
     settle(page)
 
 
-def at_end(page, rounds):
-    expect(told(page)).to_have_text(f"round {rounds} of {rounds}")
+def expect_end(page, rounds):
+    expect(locate_scrubber_text(page)).to_have_text(f"round {rounds} of {rounds}")
 
 
 @pytest.mark.slow
 def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
     open_and_settle(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
-    at_end(page, 15)
+    expect_end(page, 15)
     expect(page.get_by_role("button", name="Replay")).to_be_visible()
     assert page.get_by_role("img", name=re.compile("^RMSE: .*guessing")).count() == 1
     lines = page.locator(".film li")
@@ -44,14 +44,14 @@ def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
     end = page.locator(".film canvas").last.evaluate("e => e.toDataURL()")
     sent = []
     page.on("websocket", lambda _: sent.append("new"))
-    scrubber(page).focus()
+    find_scrubber(page).focus()
     for _ in range(15):
-        scrubber(page).press("ArrowLeft")
-    expect(told(page)).to_have_text("before round 1")
+        find_scrubber(page).press("ArrowLeft")
+    expect(locate_scrubber_text(page)).to_have_text("before round 1")
     assert lines.count() == 0
     assert page.locator(".film canvas").last.evaluate("e => e.toDataURL()") != end
-    scrubber(page).press("ArrowRight")
-    expect(told(page)).to_have_text("round 1 of 15")
+    find_scrubber(page).press("ArrowRight")
+    expect(locate_scrubber_text(page)).to_have_text("round 1 of 15")
     assert lines.count() == 10
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     state = page.locator('[data-testid="stApp"]').get_attribute("data-test-script-state")
@@ -62,19 +62,19 @@ def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
 @pytest.mark.slow
 def test_a_short_run_takes_its_time_and_can_be_skipped(page, server):
     open_and_settle(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
-    press(page, "Train")
-    done(page)
-    press(page, "Reset")
+    press_button(page, "Train")
+    wait_for_result(page)
+    press_button(page, "Reset")
     settle(page)
-    press(page, "Train")
+    press_button(page, "Train")
     expect(page.get_by_role("button", name="Skip")).to_be_visible()
-    press(page, "Skip")
-    at_end(page, 15)
-    press(page, "Replay")
-    begun = page.evaluate("performance.now()")
-    at_end(page, 15)
-    taken = page.evaluate("performance.now()") - begun
-    assert 2000 < taken < 9000  # about three seconds, on a busy machine maybe more
+    press_button(page, "Skip")
+    expect_end(page, 15)
+    press_button(page, "Replay")
+    start = page.evaluate("performance.now()")
+    expect_end(page, 15)
+    duration = page.evaluate("performance.now()") - start
+    assert 2000 < duration < 9000  # about three seconds, on a busy machine maybe more
 
 
 @pytest.mark.slow
@@ -82,23 +82,23 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     """Task: train, stop, train again, compare both."""
     open_and_settle(page, server + "train?data=movie-night&mechanism=private-frank-wolfe&epsilon=3")
     for rounds in (1, 2):
-        press(page, "Step")
+        press_button(page, "Step")
         expect(page.get_by_text(f"paused · Private Frank-Wolfe: round {rounds} of")).to_be_visible()
-        expect(told(page)).to_have_text(f"round {rounds} of 15")
-    press(page, "Go on")
-    press(page, "Pause")
+        expect(locate_scrubber_text(page)).to_have_text(f"round {rounds} of 15")
+    press_button(page, "Go on")
+    press_button(page, "Pause")
     expect(page.get_by_text("paused ·")).to_be_visible()
-    press(page, "Stop")
-    done(page)
+    press_button(page, "Stop")
+    wait_for_result(page)
     expect(page.get_by_text("Stopped after")).to_be_visible()
-    press(page, "Reset")
+    press_button(page, "Reset")
     expect(page.get_by_text("An example:")).to_be_visible()
     expect(page.get_by_text("Stopped after")).not_to_be_visible()
     page.get_by_label("epsilon").first.focus()
     page.locator('[data-testid="stSlider"] input').first.press("ArrowRight")
     settle(page)
-    press(page, "Train")
-    done(page)
+    press_button(page, "Train")
+    wait_for_result(page)
     finding = re.compile("^Run [12]( and run 2 are| is better)")
     expect(page.get_by_role("heading", name=finding)).to_be_visible()
     chart = page.locator('[data-testid="stPlotlyChart"][aria-label^="Run 1. RMSE"]')
@@ -110,7 +110,7 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     settle(page)
     navigate_to(page, "Train")
     expect(page.locator(".st-key-card-2")).to_be_visible()
-    at_end(page, 15)
+    expect_end(page, 15)
     assert chart.count() == 1
 
 
@@ -121,8 +121,8 @@ def test_a_run_and_two_cards_fit_the_screen(browser, server, width):
     tab = context.new_page()
     open_and_settle(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
     for _ in range(2):
-        press(tab, "Train")
-        done(tab)
+        press_button(tab, "Train")
+        wait_for_result(tab)
     main = tab.locator('[data-testid="stMain"]')
     assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
     box = tab.locator(".film").bounding_box()
@@ -136,5 +136,5 @@ def test_with_reduced_motion_nothing_plays(browser, server):
     context = browser.new_context(reduced_motion="reduce")
     tab = context.new_page()
     open_and_settle(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
-    assert told(tab).inner_text() == "round 4 of 4"
+    assert locate_scrubber_text(tab).inner_text() == "round 4 of 4"
     context.close()

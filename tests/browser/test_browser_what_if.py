@@ -14,7 +14,7 @@ from tests.slow_helpers import mark_rest_slow
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 PLOTTED = ".dpmc-plot .scatterlayer .trace"
-STILL = """() => JSON.stringify([
+LAYOUT_SCRIPT = """() => JSON.stringify([
   ...document.querySelectorAll('.dpmc-plot .xtick, .dpmc-plot .ytick, .dpmc-plot .annotation')
 ].map(e => [e.textContent, e.getBoundingClientRect().x, e.getBoundingClientRect().y]).concat(
   [...document.querySelectorAll('.dpmc-what section, .dpmc-frame, .dpmc-rest')]
@@ -33,26 +33,26 @@ def instrument(page, server):
     return opened
 
 
-def place_of(page, epsilon):
-    """Where the stop of an epsilon lies on the chart's own axis, in pixels of the window."""
+def locate_epsilon(page, epsilon):
+    """Return where the stop of an epsilon lies on the chart's axis, in pixels of the window."""
     ticks = page.locator(".dpmc-plot .xtick text")
     name = f"{epsilon:g}"
     box = next(t for t in ticks.all() if t.text_content() == name).bounding_box()
     return box["x"] + box["width"] / 2
 
 
-def knob(page):
+def locate_knob(page):
     box = page.locator(".dpmc-knob").bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 def drag_to(page, epsilon):
-    page.mouse.move(*knob(page))
+    page.mouse.move(*locate_knob(page))
     page.mouse.down()
-    page.mouse.move(place_of(page, epsilon), knob(page)[1], steps=6)
+    page.mouse.move(locate_epsilon(page, epsilon), locate_knob(page)[1], steps=6)
 
 
-def text(page, name):
+def read_text(page, name):
     return page.locator(f".dpmc-{name}").inner_text()
 
 
@@ -63,31 +63,31 @@ def test_knob_rule_and_dot_are_one_thing_on_one_axis(instrument):
         drag_to(page, epsilon)
         page.mouse.up()
         page.wait_for_timeout(200)
-        here = place_of(page, epsilon)
+        position = locate_epsilon(page, epsilon)
         rule = page.locator(".dpmc-plot .shapelayer path").first.bounding_box()
         dot = page.locator(f"{PLOTTED} .point").last.bounding_box()
-        assert knob(page)[0] == pytest.approx(here, abs=1.5)
-        assert rule["x"] + rule["width"] / 2 == pytest.approx(here, abs=1.5)
-        assert dot["x"] + dot["width"] / 2 == pytest.approx(here, abs=1.5)
-        assert text(page, "epsilon") == f"epsilon {epsilon:g} per rating"
+        assert locate_knob(page)[0] == pytest.approx(position, abs=1.5)
+        assert rule["x"] + rule["width"] / 2 == pytest.approx(position, abs=1.5)
+        assert dot["x"] + dot["width"] / 2 == pytest.approx(position, abs=1.5)
+        assert read_text(page, "epsilon") == f"epsilon {epsilon:g} per rating"
 
 
 def test_dragging_moves_numbers_lists_and_tiles_but_neither_axes_nor_layout(instrument):
     page = instrument("?epsilon=10")
-    still, shown = (
-        page.evaluate(STILL),
-        [text(page, n) for n in ("value", "lists", "cells", "attack")],
+    layout, texts = (
+        page.evaluate(LAYOUT_SCRIPT),
+        [read_text(page, n) for n in ("value", "lists", "cells", "attack")],
     )
     drag_to(page, 0.1)
     page.wait_for_timeout(150)
-    assert page.evaluate(STILL) == still
-    now = [text(page, name) for name in ("value", "lists", "cells", "attack")]
-    assert all(a != b for a, b in zip(now, shown, strict=True))
+    assert page.evaluate(LAYOUT_SCRIPT) == layout
+    current_texts = [read_text(page, name) for name in ("value", "lists", "cells", "attack")]
+    assert all(a != b for a, b in zip(current_texts, texts, strict=True))
     assert "epsilon=10" in page.url  # nothing is told before the slider is let go
     page.mouse.up()
     page.wait_for_url(re.compile("epsilon=0.1"))
     settle(page)
-    assert page.evaluate(STILL) == still
+    assert page.evaluate(LAYOUT_SCRIPT) == layout
 
 
 @pytest.mark.slow
@@ -113,14 +113,14 @@ def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, serv
     page.get_by_role("button", name="all", exact=False).click()
     page.get_by_role("button", name="I need").click()
     page.wait_for_url(re.compile("need="))
-    asked = {k: v[0] for k, v in parse_qs(urlsplit(page.url).query).items()}
-    assert (asked["epsilon"], asked["person"], asked["asked"]) == ("3", "1", "1")
-    shown = [text(page, n) for n in ("number", "who", "attack", "answer")]
+    params = {k: v[0] for k, v in parse_qs(urlsplit(page.url).query).items()}
+    assert (params["epsilon"], params["person"], params["asked"]) == ("3", "1", "1")
+    texts = [read_text(page, n) for n in ("number", "who", "attack", "answer")]
     link = page.url
     open_and_settle(page, server + "guarantees")
     open_and_settle(page, link)
     page.wait_for_selector(PLOTTED, state="attached")
-    assert [text(page, n) for n in ("number", "who", "attack", "answer")] == shown
+    assert [read_text(page, n) for n in ("number", "who", "attack", "answer")] == texts
 
 
 @pytest.mark.slow
@@ -138,19 +138,19 @@ def test_the_card_below_follows_the_slider(instrument):
 def test_a_dragged_wish_reads_the_epsilon_it_takes(instrument):
     page = instrument()
     page.get_by_role("button", name="I need").click()
-    wish = page.get_by_role("slider", name="the wanted quality")
+    quality_slider = page.get_by_role("slider", name="the wanted quality")
     for _ in range(200):
-        if wish.get_attribute("aria-valuetext") == "70.0 %":
+        if quality_slider.get_attribute("aria-valuetext") == "70.0 %":
             break
-        value = float(wish.get_attribute("aria-valuenow"))
-        wish.press("ArrowUp" if value < 0.7 else "ArrowDown")
+        value = float(quality_slider.get_attribute("aria-valuenow"))
+        quality_slider.press("ArrowUp" if value < 0.7 else "ArrowDown")
     assert re.match(
         r"70\.0 % takes epsilon 0\.\d+ \(.*\) per rating, certified; on the slider 1\.",
-        text(page, "answer"),
+        read_text(page, "answer"),
     )
     for _ in range(40):
-        wish.press("ArrowUp")
-    assert "is not reached up to epsilon 10" in text(page, "answer")
+        quality_slider.press("ArrowUp")
+    assert "is not reached up to epsilon 10" in read_text(page, "answer")
 
 
 @pytest.mark.slow
@@ -159,12 +159,12 @@ def test_guessing_is_counted_against_the_bound(instrument):
     page.get_by_role("button", name="Guess").click()
     for count in range(1, 6):
         page.locator(".dpmc-game button").first.click()
-        assert re.search(rf"You: \d of {count}\.", text(page, "game"))
-        assert "is right at most 73 % of the time" in text(page, "game")
+        assert re.search(rf"You: \d of {count}\.", read_text(page, "game"))
+        assert "is right at most 73 % of the time" in read_text(page, "game")
         page.get_by_role("button", name="Again").click()
-    still = page.evaluate(STILL)
+    layout = page.evaluate(LAYOUT_SCRIPT)
     page.keyboard.press("Tab")
-    assert page.evaluate(STILL) == still
+    assert page.evaluate(LAYOUT_SCRIPT) == layout
 
 
 @pytest.mark.slow
@@ -173,7 +173,7 @@ def test_whom_to_protect_chooses_the_method(instrument):
     page.get_by_text("the whole person, server trusted").click()
     page.get_by_text("RMSE").wait_for()
     settle(page)
-    assert "noisy" in text(page, "flips")
+    assert "noisy" in read_text(page, "flips")
     assert page.get_by_role("button", name="in the data?").is_visible()
     page.get_by_text("each rating, even from the server").click()
     page.get_by_text("Accuracy on held-out").wait_for()
@@ -193,16 +193,16 @@ def test_a_saved_picture_says_what_it_shows(instrument):
         Plotly.downloadImage = (figure, how) => { window.saved = [figure.layout, how, figure.data] }
     }""")
     page.get_by_role("button", name="Save picture").click()
-    layout, how, data = page.evaluate("window.saved")
+    layout, config, data = page.evaluate("window.saved")
     title = layout["title"]["text"]
-    for words in ("Movie night: Input perturbation, epsilon 1 per rating", "one rating"):
-        assert words in title
+    for phrase in ("Movie night: Input perturbation, epsilon 1 per rating", "one rating"):
+        assert phrase in title
     assert layout["xaxis"]["title"]["text"] == "epsilon per rating"
     assert layout["yaxis"]["title"]["text"] == "Accuracy on held-out ratings"
     names = [note["text"] for note in layout["annotations"] if note.get("xref") == "paper"]
     room = layout["margin"]["r"] - 20  # of letters that are nowhere wider than 8 pixels
     assert all(8 * len(line) < room for name in names for line in name.split("<br>"))
-    assert how["width"] / how["height"] == pytest.approx(16 / 9)
+    assert config["width"] / config["height"] == pytest.approx(16 / 9)
     assert data
 
 
@@ -211,8 +211,8 @@ def test_on_a_phone_the_slider_s_last_stop_has_its_number(page, server):
     open_and_settle(page, server)
     page.wait_for_selector(PLOTTED, state="attached")
     marks = page.locator(".dpmc-plot .xtick text").all()
-    told = [one for one in marks if one.is_visible() and one.text_content()]
-    assert [one.text_content() for one in told] == ["0.1", "0.3", "1", "3", "10"]
+    visible_marks = [mark for mark in marks if mark.is_visible() and mark.text_content()]
+    assert [mark.text_content() for mark in visible_marks] == ["0.1", "0.3", "1", "3", "10"]
 
 
 @pytest.mark.slow
@@ -222,12 +222,12 @@ def test_titles_are_text(instrument):
 
 
 def test_nothing_is_fetched_from_elsewhere(page, server):
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested_urls = []
+    page.on("request", lambda request: requested_urls.append(request.url))
     open_and_settle(page, server)
     page.wait_for_selector(PLOTTED, state="attached")
-    assert all(url.startswith((server, "data:", "blob:", "ws:")) for url in asked)
-    assert sum("plotly" in url and "Plotly" not in url for url in asked) == 1
+    assert all(url.startswith((server, "data:", "blob:", "ws:")) for url in requested_urls)
+    assert sum("plotly" in url and "Plotly" not in url for url in requested_urls) == 1
 
 
 @pytest.mark.slow
@@ -266,14 +266,14 @@ def test_a_quality_that_is_not_on_the_axis_is_not_asked_for(instrument):
 
 def test_what_is_only_claimed_limits_no_attacker(instrument):
     page = instrument("?mechanism=dpmf")
-    assert text(page, "attack").startswith("No limit is proved for an attacker who asks")
+    assert read_text(page, "attack").startswith("No limit is proved for an attacker who asks")
 
 
 # What a visitor's lists are made of is there.
 LISTED = "document.querySelector('.dpmc-lists p').textContent.startsWith('without privacy ')"
 
 
-def answer(page, *answers):
+def press_answers(page, *answers):
     for name in answers:
         page.get_by_role("button", name=name, exact=True).click()
 
@@ -292,18 +292,18 @@ def test_answers_never_leave_the_browser_and_reports_add_up(instrument, page):
     page.keyboard.press("Enter")  # liked
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # disliked
-    answer(page, "Skip", "Like", "Like", "Like")
+    press_answers(page, "Skip", "Like", "Like", "Like")
     assert page.evaluate("document.activeElement.textContent").startswith("Another coin")
-    own = page.locator(".dpmc-cell .dpmc-tile:first-child").all_inner_texts()
-    assert own == ["+", "\u2212", "+", "+", "+"]
-    assert "right at most 73 % of the time; a coin flip gets 50 %." in text(page, "attack")
-    assert "Epsilon: 1 for each answer, 5 in all" in text(page, "you")  # one was skipped
+    tiles = page.locator(".dpmc-cell .dpmc-tile:first-child").all_inner_texts()
+    assert tiles == ["+", "\u2212", "+", "+", "+"]
+    assert "right at most 73 % of the time; a coin flip gets 50 %." in read_text(page, "attack")
+    assert "Epsilon: 1 for each answer, 5 in all" in read_text(page, "you")  # one was skipped
     for _ in range(2):
         page.get_by_role("button", name="Send again").click()
-    assert "right at most 82 % of the time" in text(page, "attack")
-    assert "Epsilon: 3 for each answer, 15 in all" in text(page, "you")
+    assert "right at most 82 % of the time" in read_text(page, "attack")
+    assert "Epsilon: 3 for each answer, 15 in all" in read_text(page, "you")
     page.get_by_role("button", name="Another coin").click()
-    assert "15 in all" in text(page, "you")  # imagined, so nothing is spent
+    assert "15 in all" in read_text(page, "you")  # imagined, so nothing is spent
     assert sent == []
     page.locator(".dpmc-link").click()
     page.wait_for_url(lambda url: "person" not in url)
@@ -313,14 +313,14 @@ def test_answers_never_leave_the_browser_and_reports_add_up(instrument, page):
 @pytest.mark.slow
 def test_a_visitor_s_lists_meet_where_reports_tell_the_truth(instrument, page):
     instrument("?person=you&data=restaurants&epsilon=10")
-    answer(page, "Like", "Like", "Dislike", "Dislike", "Like", "Dislike")
+    press_answers(page, "Like", "Like", "Dislike", "Dislike", "Like", "Dislike")
     page.wait_for_function(LISTED)
     settle(page)
-    told = page.locator(".dpmc-cell .dpmc-tile").all_inner_texts()
-    plain, kept = (page.locator(".dpmc-lists ol").nth(k).inner_text() for k in (0, 1))
-    assert told[::2] == told[1::2]  # a flip is one of 22,000
-    assert plain == kept
-    assert "barely changed" in text(page, "lists")  # too few judge
+    tiles = page.locator(".dpmc-cell .dpmc-tile").all_inner_texts()
+    plain_list, server_list = (page.locator(".dpmc-lists ol").nth(k).inner_text() for k in (0, 1))
+    assert tiles[::2] == tiles[1::2]  # a flip is one of 22,000
+    assert plain_list == server_list
+    assert "barely changed" in read_text(page, "lists")  # too few judge
 
 
 @pytest.mark.parametrize(
@@ -337,12 +337,12 @@ def test_names_stand_at_their_lines_in_a_window_of_any_height(instrument, width,
         note.text_content(): note.bounding_box()
         for note in page.locator(".dpmc-plot .annotation").all()
     }
-    guess = next(box for text, box in boxes.items() if text.startswith("guessing"))
+    baseline_box = next(box for text, box in boxes.items() if text.startswith("guessing"))
     low, high = (
         page.locator(".dpmc-plot .ytick text", has_text=name).bounding_box()
         for name in ("50%", "60%")
     )
-    middle = [box["y"] + box["height"] / 2 for box in (low, high, guess)]
+    middle = [box["y"] + box["height"] / 2 for box in (low, high, baseline_box)]
     line = middle[0] + (middle[1] - middle[0]) * 0.52  # 55.2 %: nothing else is near
     assert middle[2] == pytest.approx(line, abs=3)
     column = sorted((b for t, b in boxes.items() if "attack" not in t), key=lambda b: b["y"])

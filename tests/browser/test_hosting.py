@@ -23,19 +23,19 @@ BLOCK = re.search(r"```nginx\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), r
 NAME = "lab.localhost"  # browsers look for such a name on this machine
 
 
-def free_port():
+def find_free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 @contextmanager
-def nginx(folder, block):
-    """An nginx of its own with the server of this block: the port it listens on."""
-    port = free_port()
+def run_nginx(folder, block):
+    """Run nginx with the server of this block and yield the port it listens on."""
+    port = find_free_port()
     block = block.replace("listen 80;", f"listen 127.0.0.1:{port};").replace("lab.example", NAME)
-    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
+    path_kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in path_kinds)
     (folder / "nginx.conf").write_text(
         f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/errors;\n"
         f"events {{}}\nhttp {{ access_log off; {temporary}\n{block}}}\n"
@@ -44,7 +44,7 @@ def nginx(folder, block):
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         end = time.monotonic() + 60
-        while not listens(port):
+        while not is_listening(port):
             assert process.poll() is None, (folder / "errors").read_text()
             assert time.monotonic() < end
             time.sleep(0.05)
@@ -54,7 +54,7 @@ def nginx(folder, block):
         process.wait(60)
 
 
-def listens(port):
+def is_listening(port):
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
@@ -69,15 +69,19 @@ def behind(tmp_path_factory):
     questions.write_text("Tea?\n")
     secrets = home / "secrets.toml"  # as a hosting service gives them
     secrets.write_text(f'DPMC_HOSTS = "{NAME}"\n')
-    own = {"STREAMLIT_SECRETS_FILES": str(secrets), "STREAMLIT_SERVER_BASE_URL_PATH": "lab"}
-    own |= {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET, "DPMC_CLASS_QUESTIONS": str(questions)}
-    with serve_app(home, **own) as (address, _):
+    environment = {"STREAMLIT_SECRETS_FILES": str(secrets), "STREAMLIT_SERVER_BASE_URL_PATH": "lab"}
+    environment |= {
+        "DPMC_CLASS": "1",
+        "DPMC_CLASS_SECRET": SECRET,
+        "DPMC_CLASS_QUESTIONS": str(questions),
+    }
+    with serve_app(home, **environment) as (address, _):
         yield address.split(":")[2].split("/")[0], (home / "server.log").read_text
 
 
 def test_the_block_of_the_document_serves_app_and_phones(behind, browser, tmp_path):
     upstream, printed = behind
-    with nginx(tmp_path, BLOCK.replace("8501", upstream)) as port:
+    with run_nginx(tmp_path, BLOCK.replace("8501", upstream)) as port:
         site, page = f"http://{NAME}:{port}/lab/", browser.new_page()
         open_and_settle(page, f"{site}teacher/{SECRET}")  # leads to the page of the class
         assert page.url.startswith(site + "room")
@@ -100,7 +104,7 @@ def test_a_proxy_that_changes_the_host_gives_a_page_that_says_so(behind, browser
     """Every script of the page is refused; it says why, and the server says it once."""
     upstream, printed = behind
     before = printed().count("Refused")
-    with nginx(tmp_path, BLOCK.replace("8501", upstream).replace(*change)) as port:
+    with run_nginx(tmp_path, BLOCK.replace("8501", upstream).replace(*change)) as port:
         page = browser.new_page()
         for path in ("", "train"):
             page.goto(f"http://{NAME}:{port}/lab/{path}")
@@ -122,8 +126,8 @@ def test_an_unknown_name_gives_a_page_that_says_what_to_do(behind, browser):
 
 
 @contextmanager
-def foreign_site(content):
-    """Another site on this machine: its address. It shows the content at every path."""
+def serve_foreign_site(content):
+    """Serve the content at every path of another site on this machine and yield its address."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -149,12 +153,12 @@ PATHS += ("static/index.html", "favicon.png", "phone")
 
 def test_no_page_of_another_site_shows_the_app(server, browser):
     frames = "".join(f'<iframe src="{server}{path}"></iframe>' for path in PATHS)
-    with foreign_site(frames) as site:
+    with serve_foreign_site(frames) as site:
         page = browser.new_page()
         page.goto(site)
-        shown = {frame.url for frame in page.frames} - {site}
+        frame_urls = {frame.url for frame in page.frames} - {site}
         assert len(page.frames) == 1 + len(PATHS)
-        assert shown == {"chrome-error://chromewebdata/"}
+        assert frame_urls == {"chrome-error://chromewebdata/"}
         page.close()
 
 
@@ -182,8 +186,8 @@ def test_no_page_around_the_app_gives_it_orders(server, browser):
         headers = {name: value for name, value in answer.headers.items() if name != policy}
         route.fulfill(response=answer, headers=headers)
 
-    around = f'<iframe src="{server}train"></iframe>'
-    page.route(HOST, lambda route: route.fulfill(body=around, content_type="text/html"))
+    embedding_page = f'<iframe src="{server}train"></iframe>'
+    page.route(HOST, lambda route: route.fulfill(body=embedding_page, content_type="text/html"))
     page.route(server + "train", framed)
     with page.expect_response("**/_stcore/host-config"):  # then it knows whom to obey
         page.goto(HOST)

@@ -30,7 +30,7 @@ EPSILONS = (0.01, 0.1, 0.5, 1.0, 4.0, 10.0, 50.0)
 DELTAS = (1e-3, 1e-6, 1e-9, 1e-12)
 
 
-def exact_delta(epsilon: float, mu: float) -> mpmath.mpf:
+def compute_exact_delta(epsilon: float, mu: float) -> mpmath.mpf:
     """delta by its definition in enough digits to survive the cancellation."""
     u = epsilon / mu - mu / 2
     with mpmath.workdps(60 + int(u * u / 4)):
@@ -38,11 +38,11 @@ def exact_delta(epsilon: float, mu: float) -> mpmath.mpf:
         return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
 
 
-def exact_log_delta(epsilon: float, mu: float) -> float:
+def compute_exact_log_delta(epsilon: float, mu: float) -> float:
     """Its logarithm, rounded."""
     u = epsilon / mu - mu / 2
     with mpmath.workdps(60 + int(u * u / 4)):
-        return float(mpmath.log(exact_delta(epsilon, mu)))
+        return float(mpmath.log(compute_exact_delta(epsilon, mu)))
 
 
 @pytest.mark.parametrize("mu", [1e-9, 1e-6, 1e-4, 0.009, 0.011, 0.1, 1.0, 3.0, 9.9, 10.1, 30, 100])
@@ -51,7 +51,7 @@ def test_delta_matches_many_digit_arithmetic(epsilon: float, mu: float) -> None:
     if epsilon / mu - mu / 2 > 38:
         assert gaussian_delta(epsilon, mu) < 1e-300
         return
-    expected = exact_log_delta(epsilon, mu)
+    expected = compute_exact_log_delta(epsilon, mu)
     assert gaussian_log_delta(epsilon, mu) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
@@ -60,7 +60,7 @@ def test_delta_matches_many_digit_arithmetic(epsilon: float, mu: float) -> None:
 def test_mu_spends_the_target_and_never_more(epsilon: float, delta: float) -> None:
     mu = gaussian_mu(epsilon, delta)
     assert gaussian_delta(epsilon, mu) <= delta
-    assert exact_log_delta(epsilon, mu) == pytest.approx(math.log(delta), abs=1e-10)
+    assert compute_exact_log_delta(epsilon, mu) == pytest.approx(math.log(delta), abs=1e-10)
     back = gaussian_epsilon(mu, delta)
     assert back <= epsilon
     assert back == pytest.approx(epsilon, rel=1e-9)
@@ -79,7 +79,7 @@ def test_epsilon_is_never_understated_not_even_in_the_last_digits() -> None:
     rng = np.random.default_rng(3)
     for mu, delta in zip(10 ** rng.uniform(-3, 1, 60), 10 ** rng.uniform(-12, -2, 60), strict=True):
         epsilon = gaussian_epsilon(float(mu), float(delta))
-        assert exact_log_delta(epsilon, float(mu)) <= math.log(delta)
+        assert compute_exact_log_delta(epsilon, float(mu)) <= math.log(delta)
 
 
 @pytest.mark.parametrize("mu", [0.009, 0.0101, 0.011, 0.02, 0.05, 0.1])
@@ -87,7 +87,7 @@ def test_epsilon_is_not_understated_where_evaluation_is_least_exact(mu: float) -
     """Small ratios beside small deltas, in many digits: a float's ln delta hides the excess."""
     for delta in 10 ** np.random.default_rng(int(1e6 * mu)).uniform(-12, -8, 30):
         epsilon = gaussian_epsilon(mu, float(delta))
-        assert exact_delta(epsilon, mu) <= mpmath.mpf(float(delta))
+        assert compute_exact_delta(epsilon, mu) <= mpmath.mpf(float(delta))
 
 
 @pytest.mark.parametrize(("mu", "step"), [(0.05, 1e-4), (0.5, 1e-4), (1.0, 1e-4), (5.0, 1e-3)])
@@ -96,12 +96,13 @@ def test_epsilon_matches_dp_accounting(mu: float, step: float) -> None:
 
     loss = pld.from_gaussian_mechanism(1.0 / mu, value_discretization_interval=step)
     for delta in (1e-3, 1e-6, 1e-9):
-        ours, theirs = gaussian_epsilon(mu, delta), loss.get_epsilon_for_delta(delta)
-        assert ours == pytest.approx(theirs, rel=1e-5)
-        assert ours <= theirs + 1e-6 * theirs  # theirs is a pessimistic discretisation
+        epsilon, peer_epsilon = gaussian_epsilon(mu, delta), loss.get_epsilon_for_delta(delta)
+        assert epsilon == pytest.approx(peer_epsilon, rel=1e-5)
+        # the peer's is a pessimistic discretisation
+        assert epsilon <= peer_epsilon + 1e-6 * peer_epsilon
 
 
-def composed(mus: list[float]) -> Loss:
+def compose_gaussians(mus: list[float]) -> Loss:
     return sum((Loss(mu=mu) for mu in mus), Loss())
 
 
@@ -121,89 +122,91 @@ STUDIES: dict[str, tuple[tuple[PureReleases, ...], float]] = {
 }
 
 
-def peer(pure: tuple[PureReleases, ...], mu: float, *, above: bool) -> Any:
+def build_peer_loss(pure: tuple[PureReleases, ...], mu: float, *, above: bool) -> Any:
     """The same by dp-accounting, rounded up or down."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     step = 2e-4
-    how = {
+    options = {
         "value_discretization_interval": step,
         "pessimistic_estimate": above,
         "use_connect_dots": above,
     }
-    parts = [
-        pld.from_laplace_mechanism(1 / part.epsilon, **how).self_compose(part.times)
-        if part.laplace
+    losses = [
+        pld.from_laplace_mechanism(1 / releases.epsilon, **options).self_compose(releases.times)
+        if releases.laplace
         else pld.from_randomized_response(
-            2 / (1 + math.exp(part.epsilon)),
+            2 / (1 + math.exp(releases.epsilon)),
             2,
             pessimistic_estimate=above,
             value_discretization_interval=step,
-        ).self_compose(part.times)
-        for part in pure
+        ).self_compose(releases.times)
+        for releases in pure
     ]
     if mu:
-        parts.append(pld.from_gaussian_mechanism(1 / mu, **how))
-    return functools.reduce(lambda a, b: a.compose(b), parts)
+        losses.append(pld.from_gaussian_mechanism(1 / mu, **options))
+    return functools.reduce(lambda a, b: a.compose(b), losses)
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_pure_releases_lie_between_two_roundings_of_dp_accounting(name: str) -> None:
     pure, mu = STUDIES[name]
-    high, low = peer(pure, mu, above=True), peer(pure, mu, above=False)
-    loss = sum((Loss.from_pure(part) for part in pure), Loss(mu=mu))
+    high, low = build_peer_loss(pure, mu, above=True), build_peer_loss(pure, mu, above=False)
+    loss = sum((Loss.from_pure(releases) for releases in pure), Loss(mu=mu))
     for delta in (1e-3, 1e-6, 1e-9):
-        ours = loss.epsilon_at(delta)
+        value = loss.epsilon_at(delta)
         above = high.get_epsilon_for_delta(delta)
-        assert low.get_epsilon_for_delta(delta) - 1e-9 <= ours <= above * (1 + 1e-4) + 1e-9
-        assert ours <= loss.epsilon + gaussian_epsilon(mu, delta)
+        assert low.get_epsilon_for_delta(delta) - 1e-9 <= value <= above * (1 + 1e-4) + 1e-9
+        assert value <= loss.epsilon + gaussian_epsilon(mu, delta)
         # epsilon is the end of a bisection: its delta is the one asked for, and no larger
-        assert loss.delta_at(ours) <= delta * (1 + 1e-3) + 1e-15
+        assert loss.delta_at(value) <= delta * (1 + 1e-3) + 1e-15
     for epsilon in (0.0, 0.3, 2.0):
-        ours = loss.delta_at(epsilon)
+        value = loss.delta_at(epsilon)
         above = high.get_delta_for_epsilon(epsilon)
-        assert low.get_delta_for_epsilon(epsilon) - 1e-12 <= ours <= above * (1 + 1e-3) + 1e-12
+        assert low.get_delta_for_epsilon(epsilon) - 1e-12 <= value <= above * (1 + 1e-3) + 1e-12
 
 
-def chance_that(bits: dict[float, int], mu: float, epsilon: float, lies: int = 200) -> mpmath.mpf:
+def sum_exact_delta(
+    bits: dict[float, int], mu: float, epsilon: float, max_flips: int = 200
+) -> mpmath.mpf:
     """delta of randomised responses (epsilon -> how many) and a Gaussian, in many digits.
 
     Over all outputs by their number of lies, up to so many of each kind: then it is a lower bound.
     """
     with mpmath.workdps(60):
-        law = {mpmath.mpf(0): mpmath.mpf(1)}
+        distribution = {mpmath.mpf(0): mpmath.mpf(1)}
         for e, times in bits.items():
             truth = 1 / (1 + mpmath.exp(-mpmath.mpf(e)))
-            one = {
+            group = {
                 (times - 2 * k) * mpmath.mpf(e): mpmath.binomial(times, k)
                 * truth ** (times - k)
                 * (1 - truth) ** k
-                for k in range(min(times, lies) + 1)
+                for k in range(min(times, max_flips) + 1)
             }
-            both: dict[mpmath.mpf, mpmath.mpf] = {}
-            for (a, p), (b, q) in itertools.product(law.items(), one.items()):
-                both[a + b] = both.get(a + b, 0) + p * q
-            law = both
-        found = mpmath.mpf(0)
-        for lost, p in law.items():
-            rest = mpmath.mpf(epsilon) - lost
+            convolution: dict[mpmath.mpf, mpmath.mpf] = {}
+            for (a, p), (b, q) in itertools.product(distribution.items(), group.items()):
+                convolution[a + b] = convolution.get(a + b, 0) + p * q
+            distribution = convolution
+        delta = mpmath.mpf(0)
+        for loss, p in distribution.items():
+            margin = mpmath.mpf(epsilon) - loss
             if mu == 0:
-                found += p * max(0, 1 - mpmath.exp(rest))
+                delta += p * max(0, 1 - mpmath.exp(margin))
             else:
-                ends = (sign * mpmath.mpf(mu) / 2 - rest / mu for sign in (1, -1))
+                ends = (sign * mpmath.mpf(mu) / 2 - margin / mu for sign in (1, -1))
                 right, wrong = (mpmath.ncdf(end) for end in ends)
-                found += p * (right - mpmath.exp(rest) * wrong)
-        return found
+                delta += p * (right - mpmath.exp(margin) * wrong)
+        return delta
 
 
 @pytest.mark.parametrize(("epsilon", "times"), [(0.05, 80), (0.3, 80), (1.0, 5), (2.0, 1)])
 def test_randomised_responses_are_summed_exactly(epsilon: float, times: int) -> None:
     loss = Loss.from_pure(PureReleases(epsilon, times))
-    for at in (0.0, 0.4 * epsilon * times, 0.8 * epsilon * times):
-        exact = float(chance_that({epsilon: times}, 0.0, at))
-        assert loss.delta_at(at) == pytest.approx(exact, rel=1e-9)
+    for target_epsilon in (0.0, 0.4 * epsilon * times, 0.8 * epsilon * times):
+        exact = float(sum_exact_delta({epsilon: times}, 0.0, target_epsilon))
+        assert loss.delta_at(target_epsilon) == pytest.approx(exact, rel=1e-9)
     for delta in (1e-3, 1e-9):
-        assert chance_that({epsilon: times}, 0.0, loss.epsilon_at(delta)) <= mpmath.mpf(delta)
+        assert sum_exact_delta({epsilon: times}, 0.0, loss.epsilon_at(delta)) <= mpmath.mpf(delta)
 
 
 @pytest.mark.parametrize(
@@ -220,36 +223,40 @@ def test_delta_is_not_understated_far_out(bits: dict[float, int], mu: float) -> 
 
     Planted bug: what a transform may lose is not added, and delta is 0 where it is 1e-73.
     """
-    loss = Loss.from_pure(*(PureReleases(*one) for one in bits.items())) + Loss(mu=mu)
+    loss = Loss.from_pure(*(PureReleases(*group) for group in bits.items())) + Loss(mu=mu)
     for share in (0.97, 0.99, 0.9999, *((1.01, 1.02) if mu else ())):
-        at = share * loss.epsilon
-        exact = chance_that(bits, mu, at, lies=30)
-        assert mpmath.mpf(loss.delta_at(at)) >= exact * (1 - 1e-12)
+        epsilon = share * loss.epsilon
+        exact = sum_exact_delta(bits, mu, epsilon, max_flips=30)
+        assert mpmath.mpf(loss.delta_at(epsilon)) >= exact * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.05, 1.0])
-@pytest.mark.parametrize("at", [1.0, 10.0, 30.0])
-def test_a_mass_that_a_transform_loses_is_counted_wherever_it_lies(mu: float, at: float) -> None:
+@pytest.mark.parametrize("epsilon", [1.0, 10.0, 30.0])
+def test_a_mass_that_a_transform_loses_is_counted_wherever_it_lies(
+    mu: float, epsilon: float
+) -> None:
     """Of all that the grid's rounding may hide, no place makes more of delta than is added."""
-    grid = _GridLoss.from_releases((PureReleases(0.5, 60), PureReleases(0.02, 30)), mu, epsilon=at)
+    grid = _GridLoss.from_releases(
+        (PureReleases(0.5, 60), PureReleases(0.02, 30)), mu, epsilon=epsilon
+    )
     none = np.zeros_like(grid.masses)
-    added = replace(grid, masses=none).delta(at)
+    added = replace(grid, masses=none).delta(epsilon)
     for k in range(0, len(none), 97):
-        lost = none.copy()
-        lost[k] = _TRANSFORM_ERROR
-        assert replace(grid, masses=lost).delta(at) - added <= added * (1 + 1e-9)
+        masses = none.copy()
+        masses[k] = _TRANSFORM_ERROR
+        assert replace(grid, masses=masses).delta(epsilon) - added <= added * (1 + 1e-9)
 
 
 def test_losses_of_any_order_and_size_are_told() -> None:
-    one, other = (
+    first, second = (
         Loss.from_pure(PureReleases(0.1, 3)),
         Loss.from_pure(PureReleases(0.1, 4), PureReleases(0.2, 1, laplace=True)),
     )
-    assert set((one + other).pure) == set((other + one).pure)
-    assert (one + one).pure == Loss.from_pure(PureReleases(0.1, 6)).pure
-    assert (one + other).epsilon_at(1e-6) == (other + one).epsilon_at(1e-6)
-    many = Loss.from_pure(PureReleases(1.0, 10**6)).epsilon_at(1e-6)
-    assert 10**6 * math.tanh(0.5) < many < 10**6
+    assert set((first + second).pure) == set((second + first).pure)
+    assert (first + first).pure == Loss.from_pure(PureReleases(0.1, 6)).pure
+    assert (first + second).epsilon_at(1e-6) == (second + first).epsilon_at(1e-6)
+    large_epsilon = Loss.from_pure(PureReleases(1.0, 10**6)).epsilon_at(1e-6)
+    assert 10**6 * math.tanh(0.5) < large_epsilon < 10**6
     assert Loss.from_pure(PureReleases(1e-4, 10**9, laplace=True)).epsilon_at(1e-6) < 1e5
     assert Loss.from_pure(PureReleases(5000.0, 1, laplace=True)).epsilon_at(1e-6) == pytest.approx(
         5000
@@ -271,17 +278,17 @@ def test_the_ends_of_the_scale() -> None:
     assert gaussian_delta(3.0, 1e-200) == 0.0
     assert gaussian_epsilon(100.0, 1e-12) == pytest.approx(5702.482, abs=1e-3)
     assert gaussian_delta(1e6, 100.0) == 0.0
-    assert composed([]) == Loss(0.0, 0.0)
-    assert composed([3.0, 4.0]) == Loss(0.0, 5.0)
+    assert compose_gaussians([]) == Loss(0.0, 0.0)
+    assert compose_gaussians([3.0, 4.0]) == Loss(0.0, 5.0)
 
 
 def test_losses_add_up_and_nothing_is_their_zero() -> None:
-    one, other = Loss(1.0, 3.0), Loss(0.5, 4.0)
-    assert one + other == other + one == Loss(1.5, 5.0)
-    assert one + Loss() == Loss() + one == one
+    first, second = Loss(1.0, 3.0), Loss(0.5, 4.0)
+    assert first + second == second + first == Loss(1.5, 5.0)
+    assert first + Loss() == Loss() + first == first
     assert Loss(epsilon=0.7).epsilon_at(0.0) == 0.7
-    assert gaussian_epsilon(3.0, 1e-6) < one.epsilon_at(1e-6) < 1.0 + gaussian_epsilon(3.0, 1e-6)
-    assert one.epsilon_at(0.0) == math.inf
+    assert gaussian_epsilon(3.0, 1e-6) < first.epsilon_at(1e-6) < 1.0 + gaussian_epsilon(3.0, 1e-6)
+    assert first.epsilon_at(0.0) == math.inf
 
 
 @pytest.mark.parametrize("mu", [math.nan, -1.0])
@@ -309,8 +316,8 @@ def test_bad_budgets_are_refused() -> None:
 def test_channels_with_zeros() -> None:
     assert channel_epsilon(np.array([[0.5, 0.5], [1.0, 0.0]])) == math.inf
     assert channel_epsilon(np.eye(3)) == math.inf
-    never = np.array([[0.75, 0.0, 0.25], [0.25, 0.0, 0.75]])  # an output that never occurs
-    assert channel_epsilon(never) == pytest.approx(math.log(3))
+    zero_column = np.array([[0.75, 0.0, 0.25], [0.25, 0.0, 0.75]])  # an output that never occurs
+    assert channel_epsilon(zero_column) == pytest.approx(math.log(3))
     assert channel_epsilon(np.array([[0.2, 0.8], [0.2, 0.8]])) == 0.0
     assert channel_epsilon(np.array([[0.2, 0.8]])) == 0.0
 
@@ -339,20 +346,21 @@ def test_the_best_attacker_from_any_prior(prior: float) -> None:
         flip = 1 / (1 + math.exp(epsilon))
         exact = 0.0
         for yes in range(times + 1):
-            ways = math.comb(times, yes)
-            one = ways * (1 - flip) ** yes * flip ** (times - yes)
-            other = ways * flip**yes * (1 - flip) ** (times - yes)
-            exact += max(prior * one, (1 - prior) * other)
+            n_ways = math.comb(times, yes)
+            present = n_ways * (1 - flip) ** yes * flip ** (times - yes)
+            absent = n_ways * flip**yes * (1 - flip) ** (times - yes)
+            exact += max(prior * present, (1 - prior) * absent)
         assert Loss.from_pure(PureReleases(epsilon, times)).attacker_accuracy(
             prior
         ) == pytest.approx(exact, abs=1e-12)
     mu = 0.7
     density = functools.partial(mpmath.npdf, mu=0), functools.partial(mpmath.npdf, mu=mu)
-    one, other = density
-    found = mpmath.quad(
-        lambda x: max(prior * one(x), (1 - prior) * other(x)), np.linspace(-10, 11, 43).tolist()
+    present, absent = density
+    accuracy = mpmath.quad(
+        lambda x: max(prior * present(x), (1 - prior) * absent(x)),
+        np.linspace(-10, 11, 43).tolist(),
     )
-    assert Loss(0.0, mu).attacker_accuracy(prior) == pytest.approx(float(found), abs=1e-4)
+    assert Loss(0.0, mu).attacker_accuracy(prior) == pytest.approx(float(accuracy), abs=1e-4)
     assert Loss(math.inf).attacker_accuracy(prior) == 1.0
 
 
@@ -377,9 +385,9 @@ def test_a_gaussian_split_spends_the_budget_and_keeps_the_proportions(
     each = rounds / 20
     assert means.mu / count.mu == pytest.approx(2.0)
     assert each.mu / means.mu == pytest.approx(3.0)
-    together = composed([count.mu, means.mu, *[each.mu] * 20])
-    assert together.mu == pytest.approx(budget.mu, rel=1e-11)
-    assert together.epsilon_at(delta) <= epsilon
+    total = compose_gaussians([count.mu, means.mu, *[each.mu] * 20])
+    assert total.mu == pytest.approx(budget.mu, rel=1e-11)
+    assert total.epsilon_at(delta) <= epsilon
 
 
 def test_a_pure_split_spends_the_budget_and_keeps_the_proportions() -> None:
@@ -387,13 +395,13 @@ def test_a_pure_split_spends_the_budget_and_keeps_the_proportions() -> None:
     for _ in range(50):
         weights = rng.uniform(0.1, 10, 7).tolist()
         times = rng.integers(1, 50, 7).tolist()
-        parts = Loss(epsilon=3.0).split(*weights)
-        assert sum(parts, Loss()).epsilon <= 3.0
-        total = sum(n * (part / n).epsilon for n, part in zip(times, parts, strict=True))
+        shares = Loss(epsilon=3.0).split(*weights)
+        assert sum(shares, Loss()).epsilon <= 3.0
+        total = sum(n * (share / n).epsilon for n, share in zip(times, shares, strict=True))
         assert total <= 3.0
         assert total == pytest.approx(3.0, rel=1e-11)
-        assert parts[3].epsilon / parts[5].epsilon == pytest.approx(weights[3] / weights[5])
-        assert all(part.mu == 0 for part in parts)
+        assert shares[3].epsilon / shares[5].epsilon == pytest.approx(weights[3] / weights[5])
+        assert all(share.mu == 0 for share in shares)
     assert Loss(epsilon=1.0).split(7.0)[0].epsilon == pytest.approx(1.0)
 
 
@@ -403,10 +411,10 @@ def test_composition_matches_dp_accounting() -> None:
     loss = pld.from_gaussian_mechanism(2.0, value_discretization_interval=1e-3)
     loss = loss.self_compose(5)
     loss = loss.compose(pld.from_gaussian_mechanism(1.5, value_discretization_interval=1e-3))
-    together = composed([0.5] * 5 + [1 / 1.5])
+    total = compose_gaussians([0.5] * 5 + [1 / 1.5])
     for delta in (1e-3, 1e-6):
-        ours = together.epsilon_at(delta)
-        assert ours == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-4)
+        epsilon = total.epsilon_at(delta)
+        assert epsilon == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-4)
 
 
 @pytest.mark.parametrize("s", [0.1, 1.0, 5.0])
@@ -414,13 +422,13 @@ def test_composition_matches_dp_accounting() -> None:
 def test_one_laplace_number_tells_more_than_two_that_move_as_far_in_all(
     s: float, share: float
 ) -> None:
-    one, *parts = (
+    single, *pair = (
         Loss.from_pure(PureReleases(e, 1, laplace=True)) for e in (s, share * s, (1 - share) * s)
     )
-    two = parts[0] + parts[1]
+    two = pair[0] + pair[1]
     for epsilon in np.linspace(0, s, 6)[:-1]:
-        assert two.delta_at(float(epsilon)) <= one.delta_at(float(epsilon)) * (1 + 1e-3)
-    assert one.delta_at(0.0) == pytest.approx(1 - math.exp(-s / 2), rel=1e-12)
+        assert two.delta_at(float(epsilon)) <= single.delta_at(float(epsilon)) * (1 + 1e-3)
+    assert single.delta_at(0.0) == pytest.approx(1 - math.exp(-s / 2), rel=1e-12)
 
 
 def test_delta_falls_with_epsilon_and_grows_with_mu() -> None:

@@ -73,7 +73,7 @@ def test_bad_counts_are_refused() -> None:
 Mechanism = Callable[[Bits, np.random.Generator], Floats]
 
 
-def response(epsilon: float) -> Mechanism:
+def build_response(epsilon: float) -> Mechanism:
     p = 1 / (1 + math.exp(epsilon))
     release = RandomizedResponse(
         query="bits", shape=(None,), sensitivity={RATING: 1}, channel=((1 - p, p), (p, 1 - p))
@@ -86,49 +86,51 @@ def response(epsilon: float) -> Mechanism:
 def test_the_bound_of_guesses_that_are_all_right_is_the_closed_form(guesses, confidence) -> None:
     """q^k = 1 - confidence for q = e^eps / (1 + e^eps)."""
     log_q = math.log1p(-confidence) / guesses
-    want = max(0.0, log_q - math.log(-math.expm1(log_q)))
-    found = canary_bound(guesses, guesses, guesses, confidence=confidence)
-    assert found == pytest.approx(want, abs=1e-6)
+    expected = max(0.0, log_q - math.log(-math.expm1(log_q)))
+    bound = canary_bound(guesses, guesses, guesses, confidence=confidence)
+    assert bound == pytest.approx(expected, abs=1e-6)
 
 
-def laplace(epsilon: float) -> Mechanism:
+def build_laplace(epsilon: float) -> Mechanism:
     release = Laplace(query="bits", shape=(None,), sensitivity={RATING: 1}, scale=1 / epsilon)
     # Outside [0, 1] every answer is equally telling: clipping keeps ties there.
     return lambda bits, rng: np.clip(release.publish(bits, rng), 0, 1) - 0.5
 
 
-def gaussian(mu: float) -> Mechanism:
+def build_gaussian(mu: float) -> Mechanism:
     release = Gaussian(query="bits", shape=(None,), sensitivity={RATING: 1}, scale=1 / mu)
     return lambda bits, rng: release.publish(bits, rng) - 0.5
 
 
-def bounds_of(
+def simulate_bounds(
     mechanism: Mechanism, runs: int, guesses: int = 1000, delta: float = 0.0, seed: int = 0
 ) -> Floats:
     rng = np.random.default_rng(seed)
-    found = []
+    bounds = []
     for _ in range(runs):
         planted = rng.random(1000) < 0.5
         right = count_right_guesses(mechanism(planted, rng), planted, guesses)
-        found.append(canary_bound(1000, guesses, right, delta=delta))
-    return np.array(found)
+        bounds.append(canary_bound(1000, guesses, right, delta=delta))
+    return np.array(bounds)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
 def test_randomised_response_is_measured_nearly_in_full(epsilon: float) -> None:
     """Valid in at least 179 of 200 runs (more than 21 misses: below 0.1 % if valid), and tight."""
-    bounds = bounds_of(response(epsilon), 200)
+    bounds = simulate_bounds(build_response(epsilon), 200)
     assert (bounds > epsilon).sum() <= 21
     assert np.median(bounds) >= 0.8 * epsilon
 
 
 @pytest.mark.slow
 def test_certified_mechanisms_are_not_accused() -> None:
-    assert (bounds_of(laplace(1.0), 200, guesses=200) > 1.0).sum() <= 21
+    assert (simulate_bounds(build_laplace(1.0), 200, guesses=200) > 1.0).sum() <= 21
     delta = 1e-5
     epsilon = gaussian_epsilon(1.0, delta)
-    assert (bounds_of(gaussian(1.0), 200, guesses=100, delta=delta) > epsilon).sum() <= 21
+    assert (
+        simulate_bounds(build_gaussian(1.0), 200, guesses=100, delta=delta) > epsilon
+    ).sum() <= 21
 
 
 # The bound for Gaussian releases
@@ -142,7 +144,7 @@ def test_the_gaussian_bound_holds_its_confidence(mu: float, guesses: int) -> Non
     misses = 0
     for _ in range(200):
         planted = rng.random(1000) < 0.5
-        right = count_right_guesses(gaussian(mu)(planted, rng), planted, guesses)
+        right = count_right_guesses(build_gaussian(mu)(planted, rng), planted, guesses)
         misses += gaussian_canary_bound(1000, guesses, right) > mu
     assert misses <= 21
 
@@ -151,7 +153,7 @@ def test_the_gaussian_bound_holds_its_confidence(mu: float, guesses: int) -> Non
 def test_the_gaussian_bound_shows_more_than_that_for_epsilon_and_delta() -> None:
     rng = np.random.default_rng(1)
     planted = rng.random(10_000) < 0.5
-    right = count_right_guesses(gaussian(0.9)(planted, rng), planted, 500)
+    right = count_right_guesses(build_gaussian(0.9)(planted, rng), planted, 500)
     sharp = gaussian_epsilon(gaussian_canary_bound(10_000, 500, right), 1e-5)
     assert sharp > 1.2 * canary_bound(10_000, 500, right, delta=1e-5)
 
@@ -160,13 +162,13 @@ def test_the_gaussian_bound_shows_more_than_that_for_epsilon_and_delta() -> None
 
 
 def test_clopper_pearson_is_the_interval_of_a_share() -> None:
-    for count, of in ((0, 20), (7, 20), (20, 20), (300, 4000)):
+    for count, n_trials in ((0, 20), (7, 20), (20, 20), (300, 4000)):
         for alternative, lower in (("greater", True), ("less", False)):
-            found = stats.binomtest(count, of, alternative=alternative).proportion_ci(0.99)
-            expected = found.low if lower else found.high
-            assert clopper_pearson(count, of, lower=lower, error_probability=0.01) == pytest.approx(
-                expected
-            )
+            interval = stats.binomtest(count, n_trials, alternative=alternative).proportion_ci(0.99)
+            expected = interval.low if lower else interval.high
+            assert clopper_pearson(
+                count, n_trials, lower=lower, error_probability=0.01
+            ) == pytest.approx(expected)
 
 
 # What an answer says of the value behind it
@@ -196,15 +198,15 @@ def test_the_likelihood_of_a_channel_is_its_matrix_also_where_nothing_is_stored(
     symbols = SymbolChannel.symmetric(
         1.0, (-1.0, 1.0), query="q", shape=shape, sensitivity={CELL: 1}
     )
-    private, told = csr_array([[0, 1, 2, 2]]), csr_array([[1, 0, 2, 1]])
+    private, reported = csr_array([[0, 1, 2, 2]]), csr_array([[1, 0, 2, 1]])
     expected = np.log(symbols.matrix[[0, 1, 2, 2], [1, 0, 2, 1]])
-    assert symbols.log_likelihood(told, private).ravel() == pytest.approx(expected)
+    assert symbols.log_likelihood(reported, private).ravel() == pytest.approx(expected)
     row = ModifiedLaplace.from_epsilon(1.0, query="q", shape=shape, sensitivity={CELL: 1})
     stored_zero = csr_array((np.array([0.0, 1.0]), ([0, 0], [0, 1])), shape=shape)
-    told = csr_array((np.array([0.5, 0.5]), ([0, 0], [0, 2])), shape=shape)
-    found = row.log_likelihood(told, stored_zero).ravel()
+    reported = csr_array((np.array([0.5, 0.5]), ([0, 0], [0, 2])), shape=shape)
+    likelihoods = row.log_likelihood(reported, stored_zero).ravel()
     density = stats.laplace(scale=row.scale).logpdf(0.5)
-    assert found == pytest.approx(
+    assert likelihoods == pytest.approx(
         [
             math.log(1 - row.flip) + density,
             math.log(row.flip),
@@ -215,7 +217,7 @@ def test_the_likelihood_of_a_channel_is_its_matrix_also_where_nothing_is_stored(
 
 
 def scale_halved(bits: Bits, rng: np.random.Generator) -> Floats:
-    return laplace(2.0)(bits, rng)
+    return build_laplace(2.0)(bits, rng)
 
 
 def one_round_without_noise(bits: Bits, rng: np.random.Generator) -> Floats:
@@ -249,8 +251,8 @@ def test_more_right_guesses_prove_more_and_chance_proves_nothing() -> None:
 @pytest.mark.parametrize("bug", [scale_halved, one_draw_for_all, one_round_without_noise, no_clip])
 def test_planted_bugs_are_caught(bug: Mechanism) -> None:
     """Each claims epsilon = 1; the sound mechanism's median bound stays below it."""
-    assert np.median(bounds_of(laplace(1.0), 21, guesses=300)) < 1.0
-    assert np.median(bounds_of(bug, 21, guesses=300)) > 1.0
+    assert np.median(simulate_bounds(build_laplace(1.0), 21, guesses=300)) < 1.0
+    assert np.median(simulate_bounds(bug, 21, guesses=300)) > 1.0
 
 
 def test_the_gaussian_bound_starts_where_the_binomial_one_does() -> None:

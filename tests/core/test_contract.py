@@ -66,7 +66,8 @@ LIMIT = {
     "dplcf": {"estimator": Estimator.PUBLISHED},
     "ldpicf": {"estimator": Estimator.PUBLISHED},
 }
-NEVER = {
+UNLIKE_AT_LIMIT = {
+    "dp-sgd": "no counterpart has its slopes and weight decay: see test_dp_sgd.py",
     "dpimf-sampled": "its sample stays random at any epsilon",
     "private-item-mean": "users' slopes are no part of its twin: see test_private_effects.py",
     "private-effects": "taste is no part of its twin: see test_private_effects.py",
@@ -74,7 +75,7 @@ NEVER = {
 }
 _DPIMF = {"rank": 2, "regularisation": 0.004, "rounds": 150, "over": PenalisedCells.MISSING}
 # What a twin must be told to solve the same problem there.
-TWIN_AT_LIMIT = {
+COUNTERPART_AT_LIMIT = {
     "private-frank-wolfe": {"step": StepRule.FIXED, "rounds": 15, "tolerance": 0},
     "private-frank-wolfe-oja": {"step": StepRule.FIXED, "rounds": 1, "tolerance": 0},
     "private-pgd": {"rounds": 5},
@@ -118,11 +119,11 @@ def make(id, **settings):
     return registry.create(id, **{"epsilon": 1.0, "delta": 1e-6} | settings)
 
 
-def ratings_for(task, seed=7):
+def make_ratings(task, seed=7):
     rng = np.random.default_rng(seed)
     users, items = np.nonzero(rng.random((USERS, ITEMS)) < 0.6)
-    taste = rng.normal(size=(USERS, 2)) @ rng.normal(size=(2, ITEMS))
-    signal = taste[users, items] + 0.3 * rng.normal(size=len(users))
+    low_rank = rng.normal(size=(USERS, 2)) @ rng.normal(size=(2, ITEMS))
+    signal = low_rank[users, items] + 0.3 * rng.normal(size=len(users))
     if task is Task.BINARY:
         values, low, high = np.where(signal >= 0, 1.0, -1.0), -1, 1
     elif task is Task.RATINGS:
@@ -137,7 +138,7 @@ def fit(mechanism, ratings, seed=0):
     return list(mechanism.fit(ratings, np.random.default_rng(seed)))
 
 
-def scores(steps):
+def predict_all(steps):
     return steps[-1].model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
 
 
@@ -181,12 +182,12 @@ def test_a_private_floor_keeps_the_promise_that_the_method_claims(private_id):
     cls = registry.get_mechanism(private_id)
     if cls.baseline not in PRIVATE:
         pytest.skip("its floor has no noise")
-    public = ratings_for(cls.task).public
-    card = make(private_id, epsilon=0.7).guarantee(public)
-    floor = make(cls.baseline, epsilon=0.7).guarantee(public)
+    public = make_ratings(cls.task).public
+    guarantee = make(private_id, epsilon=0.7).guarantee(public)
+    baseline = make(cls.baseline, epsilon=0.7).guarantee(public)
     # Popularity counts rows that become empty, also beside a claim for rows that become any other.
-    change = USER_EMPTIED if card.change is USER_REPLACED else card.change
-    assert floor.certified(change, 1e-6).epsilon <= card.claimed.epsilon * (1 + 1e-9)
+    change = USER_EMPTIED if guarantee.change is USER_REPLACED else guarantee.change
+    assert baseline.certified(change, 1e-6).epsilon <= guarantee.claimed.epsilon * (1 + 1e-9)
 
 
 def test_settings_survive_their_text_form(id):
@@ -194,29 +195,29 @@ def test_settings_survive_their_text_form(id):
     cls = type(mechanism)
     for s in list_settings(cls):
         value = getattr(mechanism, s.name)
-        shown = serialise_setting(value)
-        text = "none" if shown is None else str(shown).lower()
+        serialised = serialise_setting(value)
+        text = "none" if serialised is None else str(serialised).lower()
         assert parse_setting(cls, s.name, text) == value
         assert s.info.help, f"{id}.{s.name} has no help"
 
 
 def test_same_seed_same_result_and_global_randomness_untouched(id):
-    ratings = ratings_for(registry.get_mechanism(id).task)
+    ratings = make_ratings(registry.get_mechanism(id).task)
     before_numpy, before_python = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
-    first, second = (scores(fit(make(id), ratings)) for _ in range(2))
+    first, second = (predict_all(fit(make(id), ratings)) for _ in range(2))
     assert np.array_equal(first, second)
     assert np.array_equal(before_numpy, np.random.get_state()[1])  # noqa: NPY002
     assert before_python == random.getstate()
 
 
 def test_another_seed_gives_other_noise(private_id):
-    ratings = ratings_for(registry.get_mechanism(private_id).task)
-    first, second = (scores(fit(make(private_id), ratings, seed)) for seed in (1, 2))
+    ratings = make_ratings(registry.get_mechanism(private_id).task)
+    first, second = (predict_all(fit(make(private_id), ratings, seed)) for seed in (1, 2))
     assert not np.array_equal(first, second)
 
 
 def test_ratings_are_left_as_they_were(id):
-    ratings = ratings_for(registry.get_mechanism(id).task)
+    ratings = make_ratings(registry.get_mechanism(id).task)
     cells = [array.copy() for array in (ratings.users, ratings.items, ratings.values)]
     fit(make(id), ratings)
     for before, after in zip(cells, (ratings.users, ratings.items, ratings.values), strict=True):
@@ -224,7 +225,7 @@ def test_ratings_are_left_as_they_were(id):
 
 
 def test_steps_count_up_to_the_announced_total(id):
-    steps = fit(make(id), ratings_for(registry.get_mechanism(id).task))
+    steps = fit(make(id), make_ratings(registry.get_mechanism(id).task))
     assert [s.index for s in steps] == list(range(1, len(steps) + 1))
     assert len({s.total for s in steps}) == 1
     assert steps[-1].final or steps[-1].index == steps[-1].total
@@ -233,37 +234,39 @@ def test_steps_count_up_to_the_announced_total(id):
 
 
 def test_the_last_model_predicts_finite_numbers_everywhere(id):
-    found = scores(fit(make(id), ratings_for(registry.get_mechanism(id).task)))
-    assert found.shape == (USERS, ITEMS)
-    assert np.isfinite(found).all()
+    predictions = predict_all(fit(make(id), make_ratings(registry.get_mechanism(id).task)))
+    assert predictions.shape == (USERS, ITEMS)
+    assert np.isfinite(predictions).all()
 
 
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_what_is_published_are_the_records_of_the_card_as_often_as_they_say(id, settings):
     """Records in full: of another scale, table or channel, one is another record."""
     mechanism = make(id, **settings)
-    ratings = ratings_for(mechanism.task)
+    ratings = make_ratings(mechanism.task)
     releases = mechanism.guarantee(ratings.public).releases
-    due = [release for _, release in releases for _ in range(release.times)]
+    expected = [release for _, release in releases for _ in range(release.times)]
     with privacy.record_publications() as published:
         fit(mechanism, ratings)
-    for seen in published:
-        assert seen.release in due, f"not on the card, or too often: {seen.release}"
-        due.remove(seen.release)
-    assert not due, "on the card, and never published"
+    for publication in published:
+        assert publication.release in expected, (
+            f"not on the card, or too often: {publication.release}"
+        )
+        expected.remove(publication.release)
+    assert not expected, "on the card, and never published"
 
 
-def standardised(publications):
+def standardise_noise(publications):
     """The noise of every number with additive noise, in units of its scale."""
-    parts = (
+    standard_noise = (
         ((p.published - p.private) / p.release.scale).ravel()
         for p in publications
         if isinstance(p.release, Additive)
     )
-    return np.concatenate([np.empty(0), *parts])
+    return np.concatenate([np.empty(0), *standard_noise])
 
 
-def least_distance(noise):
+def compute_least_distance(noise):
     """The smallest difference of the sizes of two numbers: 0 if one draw serves twice, or none."""
     return np.diff(np.sort(np.abs(noise))).min(initial=np.inf)
 
@@ -272,13 +275,13 @@ def least_distance(noise):
 def test_no_two_cells_rounds_or_runs_share_their_noise(id, settings):
     """At most 60,000 numbers: independent ones come so near with a chance below 2e-4."""
     mechanism = make(id, **settings)
-    ratings = ratings_for(mechanism.task)
+    ratings = make_ratings(mechanism.task)
     with privacy.record_publications() as publications:
         for seed in (1, 2):
             fit(mechanism, ratings, seed)
-    noise = standardised(publications)
+    noise = standardise_noise(publications)
     assert len(noise) <= 60_000
-    assert least_distance(noise) > 1e-13
+    assert compute_least_distance(noise) > 1e-13
 
 
 @pytest.mark.parametrize("planted", ["reused", "mirrored", "skipped"])
@@ -286,43 +289,43 @@ def test_that_check_sees(planted):
     noise = np.random.default_rng(0).laplace(size=1000)
     value = np.random.default_rng(1).normal(0, 50, 1000)
     second = {"reused": noise[::-1], "mirrored": -noise, "skipped": 0.0}[planted]
-    assert least_distance(noise) > 1e-13
-    assert least_distance(np.concatenate([noise, (value + second) - value])) <= 1e-13
+    assert compute_least_distance(noise) > 1e-13
+    assert compute_least_distance(np.concatenate([noise, (value + second) - value])) <= 1e-13
 
 
 def test_no_model_is_yielded_before_the_first_release(private_id):
     mechanism = make(private_id)
     with privacy.record_publications() as published:
-        for step in mechanism.fit(ratings_for(mechanism.task), np.random.default_rng(0)):
+        for step in mechanism.fit(make_ratings(mechanism.task), np.random.default_rng(0)):
             assert step.model is None or published
 
 
 def test_certified_is_finite_or_says_why(id):
     mechanism = make(id)
-    card = mechanism.guarantee(ratings_for(mechanism.task).public)
+    guarantee = mechanism.guarantee(make_ratings(mechanism.task).public)
     for change in privacy.Change:
-        proved = card.certified(change)
+        proved = guarantee.certified(change)
         assert proved.finite or proved.reason
         assert proved.epsilon >= 0
-    assert card.source
-    assert card.publishes
+    assert guarantee.source
+    assert guarantee.publishes
     if id in PRIVATE:
-        assert card.claimed is not None
-        assert card.notion is not Notion.NONE
-        assert list(card.releases)
+        assert guarantee.claimed is not None
+        assert guarantee.notion is not Notion.NONE
+        assert list(guarantee.releases)
     else:
-        assert card.claimed is None
-        assert card.notion is Notion.NONE
-        assert card.unaccounted
+        assert guarantee.claimed is None
+        assert guarantee.notion is Notion.NONE
+        assert guarantee.unaccounted
 
 
 def test_certified_grows_with_epsilon_and_noise_shrinks(private_id):
-    public = ratings_for(registry.get_mechanism(private_id).task).public
-    cards = [make(private_id, epsilon=e).guarantee(public) for e in (0.5, 1.0, 4.0)]
-    proved = [card.certified().epsilon for card in cards]
+    public = make_ratings(registry.get_mechanism(private_id).task).public
+    guarantees = [make(private_id, epsilon=e).guarantee(public) for e in (0.5, 1.0, 4.0)]
+    proved = [guarantee.certified().epsilon for guarantee in guarantees]
     assert proved == sorted(proved)
-    for same in zip(*(card.releases for card in cards), strict=True):
-        scales = [getattr(release, "scale", None) for _, release in same]
+    for versions in zip(*(guarantee.releases for guarantee in guarantees), strict=True):
+        scales = [getattr(release, "scale", None) for _, release in versions]
         if scales[0] is not None:
             assert scales == sorted(scales, reverse=True)
 
@@ -335,27 +338,29 @@ def test_an_impossible_epsilon_is_refused_in_a_sentence(private_id, bad):
 
 def test_fit_uses_the_releases_of_the_guarantee(private_id, monkeypatch):
     """A card with another noise scale gives other noise: claim and code are one thing."""
-    alike = {"clip_l2": 1.0} if private_id == "dpimf-sampled" else {}  # none is left out
-    mechanism = make(private_id, **alike)
-    ratings = ratings_for(mechanism.task)
-    honest = type(mechanism).guarantee
-    first = _first_noise(mechanism, ratings)
+    settings = {"clip_l2": 1.0} if private_id == "dpimf-sampled" else {}  # none is left out
+    mechanism = make(private_id, **settings)
+    ratings = make_ratings(mechanism.task)
+    original_guarantee = type(mechanism).guarantee
+    first = _record_first_noise(mechanism, ratings)
 
     def doctored(self, public):
-        card = honest(self, public)
-        return dataclasses.replace(card, releases=card.releases.map_releases(_louder))
+        guarantee = original_guarantee(self, public)
+        return dataclasses.replace(
+            guarantee, releases=guarantee.releases.map_releases(_amplify_noise)
+        )
 
     monkeypatch.setattr(type(mechanism), "guarantee", doctored)
-    second = _first_noise(mechanism, ratings)
-    only = _only_release(honest(mechanism, ratings.public))
-    if isinstance(only, RandomizedResponse | LocalChannel):
+    second = _record_first_noise(mechanism, ratings)
+    release = _get_only_release(original_guarantee(mechanism, ratings.public))
+    if isinstance(release, RandomizedResponse | LocalChannel):
         assert np.any(first)
         assert np.abs(second).max() <= 1e-4
     else:
         assert np.allclose(second, 1000 * first, rtol=1e-6)
 
 
-def _louder(release):
+def _amplify_noise(release):
     """The release with a thousandfold noise; a channel becomes the silent one."""
     if isinstance(release, SampledLaplace):
         release = dataclasses.replace(release, budget=release.budget / 1000)  # the same weights
@@ -368,11 +373,11 @@ def _louder(release):
     return dataclasses.replace(release, channel=identity)
 
 
-def _only_release(card):
-    return next(iter(card.releases))[1]
+def _get_only_release(guarantee):
+    return next(iter(guarantee.releases))[1]
 
 
-def _first_noise(mechanism, ratings):
+def _record_first_noise(mechanism, ratings):
     with privacy.record_publications() as publications:
         fit(mechanism, ratings)
     change = publications[0].published - publications[0].private
@@ -380,18 +385,19 @@ def _first_noise(mechanism, ratings):
 
 
 def test_meets_its_twin_where_epsilon_is_huge(private_id):
-    if private_id in NEVER:
-        pytest.skip(NEVER[private_id])
+    if private_id in UNLIKE_AT_LIMIT:
+        pytest.skip(UNLIKE_AT_LIMIT[private_id])
     mechanism = make(private_id, epsilon=1e5, **LIMIT.get(private_id, {}))
-    ratings = ratings_for(mechanism.task)
-    twin = mechanism.nonprivate_counterpart
+    ratings = make_ratings(mechanism.task)
+    counterpart = mechanism.nonprivate_counterpart
     shared = {
         s.name: getattr(mechanism, s.name)
-        for s in list_settings(registry.get_mechanism(twin))
+        for s in list_settings(registry.get_mechanism(counterpart))
         if s.name in ("link", "radius") and hasattr(mechanism, s.name)
     }
-    plain = registry.create(twin, **shared | TWIN_AT_LIMIT.get(private_id, {}))
-    found, wanted = (scores(fit(method, ratings)) for method in (mechanism, plain))
-    assert np.linalg.norm(found - wanted) <= 0.05 * np.linalg.norm(wanted), (
-        f"name the settings with which {private_id} does in LIMIT, or why it cannot in NEVER"
+    plain = registry.create(counterpart, **shared | COUNTERPART_AT_LIMIT.get(private_id, {}))
+    scores_at_limit, expected = (predict_all(fit(method, ratings)) for method in (mechanism, plain))
+    assert np.linalg.norm(scores_at_limit - expected) <= 0.05 * np.linalg.norm(expected), (
+        f"name the settings with which {private_id} does in LIMIT, "
+        "or why it cannot in UNLIKE_AT_LIMIT"
     )

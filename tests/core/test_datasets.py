@@ -61,12 +61,12 @@ def test_official_split_shares_one_index_space(shared_data: Path) -> None:
     assert (len(train), len(test)) == (80_000, 20_000)
     assert train.public == test.public
     assert train.shape == (943, 1682)
-    whole = datasets.load(folder).ratings
-    together = {**ratings_by_pair(train), **ratings_by_pair(test)}
-    assert together == ratings_by_pair(whole)
-    alone = datasets.load(folder / "u1.base")
-    assert alone.ratings.fingerprint == train.fingerprint
-    assert alone.name == "ml-100k/u1.base"
+    full = datasets.load(folder).ratings
+    combined = {**ratings_by_pair(train), **ratings_by_pair(test)}
+    assert combined == ratings_by_pair(full)
+    base = datasets.load(folder / "u1.base")
+    assert base.ratings.fingerprint == train.fingerprint
+    assert base.name == "ml-100k/u1.base"
 
 
 def test_restaurants(shared_data: Path) -> None:
@@ -133,11 +133,13 @@ def write_movielens(folder: Path, name: str, separator: str, header: str = "") -
 LATER = "userId,movieId,rating,timestamp\n"
 
 
-def unpacked(folder: Path, id: str, **texts: str) -> Path:
+def unpack_archive(folder: Path, id: str, **texts: str) -> Path:
     """What lies in a public set's archive, but its ratings: its README and empty files."""
-    known = public_sets.SETS[id]
-    for name in known.beside:
-        text = f"About MovieLens:\n{known.readme.replace(' ', chr(10))}." * (name[:6] == "README")
+    public_set = public_sets.SETS[id]
+    for name in public_set.beside:
+        text = f"About MovieLens:\n{public_set.readme.replace(' ', chr(10))}." * (
+            name[:6] == "README"
+        )
         (folder / name).write_text(texts.get(name.replace(".", "_"), text), encoding="latin-1")
     return folder
 
@@ -147,20 +149,20 @@ def test_movielens_1m_and_10m_are_told_apart_by_their_neighbours(tmp_path: Path)
     with pytest.raises(BadRatings, match=r"^ratings\.dat: the public rating range is not known"):
         datasets.load(path)
     films = "10::Amélie (2001)::Comedy|Romance\n30::Heat (1995)::Crime\n"
-    unpacked(tmp_path, "ml-1m", movies_dat=films)
+    unpack_archive(tmp_path, "ml-1m", movies_dat=films)
     data = datasets.load(tmp_path)
     assert (data.name, data.ratings.public.low) == ("ml-1m", 1)
     assert data.ratings.titles == ("Amélie (2001)", "Heat (1995)")
     assert [fact.name for fact in data.item_features] == ["genre", "year"]
     (tmp_path / "users.dat").unlink()
-    unpacked(tmp_path, "ml-10m")
+    unpack_archive(tmp_path, "ml-10m")
     assert datasets.load(tmp_path).ratings.public.low == 0.5
 
 
 def test_movielens_25m_layout(tmp_path: Path) -> None:
     write_movielens(tmp_path, "ratings.csv", ",", LATER)
     films = 'movieId,title,genres\n10,"Kid, The (1921)",Comedy\n30,Heat (1995),(no genres listed)\n'
-    data = datasets.load(unpacked(tmp_path, "ml-25m", movies_csv=films))
+    data = datasets.load(unpack_archive(tmp_path, "ml-25m", movies_csv=films))
     assert data.name == "ml-25m"
     assert (data.ratings.public.low, data.ratings.public.high) == (0.5, 5)
     assert data.ratings.titles == ("Kid, The (1921)", "Heat (1995)")
@@ -187,8 +189,8 @@ def test_a_name_and_a_first_line_name_no_source_and_give_no_range(
         datasets.load(path)
     with pytest.raises(BadRatings, match="the public rating range is not known"):
         datasets.load_upload(content.encode(), name)
-    seen = datasets.preview_upload(content.encode(), name)
-    assert seen.known is None
+    preview = datasets.preview_upload(content.encode(), name)
+    assert preview.known is None
     data = datasets.load(path, low=0, high=6)
     assert (data.name, data.source) == (name, "your file")
     assert data.licence == "not stated in the file"
@@ -199,8 +201,8 @@ def test_a_name_and_a_first_line_name_no_source_and_give_no_range(
 def test_a_checksum_names_a_file_wherever_it_lies(shared_data: Path, tmp_path: Path) -> None:
     content = (shared_data / "ml-100k" / "u1.test").read_bytes()
     (tmp_path / "mine.csv").write_bytes(content)
-    found = [datasets.load(tmp_path / "mine.csv"), datasets.load_upload(content, "x")]
-    for data in found:
+    loaded = [datasets.load(tmp_path / "mine.csv"), datasets.load_upload(content, "x")]
+    for data in loaded:
         assert (data.name, data.title) == ("ml-100k/u1.test", "MovieLens 100K")
         assert "from MovieLens 100K, by its checksum" in data.report
         assert data.ratings.shape == (943, 1682)
@@ -210,7 +212,7 @@ def test_a_checksum_names_a_file_wherever_it_lies(shared_data: Path, tmp_path: P
 
 
 def test_an_edited_file_is_named_by_its_neighbours_and_says_so(tmp_path: Path) -> None:
-    path = write_movielens(unpacked(tmp_path, "ml-latest-small"), "ratings.csv", ",", LATER)
+    path = write_movielens(unpack_archive(tmp_path, "ml-latest-small"), "ratings.csv", ",", LATER)
     public_sets.write_note(public_sets.SETS["ml-latest-small"], tmp_path, "https://x", "0" * 32)
     noted = "from MovieLens latest, small, by its checksum in the note of its download"
     assert noted in datasets.load(path).report
@@ -224,13 +226,13 @@ def test_an_edited_file_is_named_by_its_neighbours_and_says_so(tmp_path: Path) -
         assert "by its neighbours README.txt, movies.csv, links.csv and tags.csv" in line
         assert "may have been changed" in line
     shutil.copy(path, tmp_path / "own.csv")  # neighbours speak for the set's own names alone
-    for gone in ("own.csv", "README.txt"):
+    for file_name in ("own.csv", "README.txt"):
         (tmp_path / "README.txt").write_text("Ratings of our shop, in the columns of MovieLens.")
         with pytest.raises(BadRatings, match="range is not known"):
-            datasets.load(tmp_path / gone if gone == "own.csv" else path)
+            datasets.load(tmp_path / file_name if file_name == "own.csv" else path)
 
 
-def jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str:
+def format_jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str:
     lines = []
     for k, row in enumerate(rows):
         values = [f"{row.get(j, 99):g}" for j in range(100)]
@@ -239,7 +241,7 @@ def jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str
 
 
 def test_jester_counts_must_agree() -> None:
-    text = jester([{0: 1.0}, {1: 2.0, 2: 3.0}], counts=[1, 3])
+    text = format_jester([{0: 1.0}, {1: 2.0, 2: 3.0}], counts=[1, 3])
     with pytest.raises(BadRatings, match=r"line 2 of x\.csv says 3 jokes were rated, but 2 are"):
         read_upload(text)
 
@@ -317,16 +319,16 @@ def test_generated_sets_are_drawn_anew_by_name() -> None:
     data = datasets.load("rank-one:users=50,items=20,per_user=5,seed=4")
     assert (data.ratings.shape, len(data.ratings)) == ((50, 20), 250)
     assert data.name == data.loaded_name == "rank-one:users=50,items=20,per_user=5,seed=4"
-    again = datasets.load("rank-one", users=50, items=20, per_user=5, seed=4)
-    assert again.ratings.fingerprint == data.ratings.fingerprint
+    rank_one = datasets.load("rank-one", users=50, items=20, per_user=5, seed=4)
+    assert rank_one.ratings.fingerprint == data.ratings.fingerprint
     reopened = datasets.load(data.loaded_name, **data.reading)
     assert reopened.ratings.fingerprint == data.ratings.fingerprint
     paper = datasets.load("jtt18-synthetic:users=600,per_user=20")  # 400 items, as in the paper
     assert paper.ratings.shape == (600, 400)
     assert paper.truth is not None
     lab = datasets.load("one-bit-lab:observed=0.5,link=probit,seed=3")
-    same = datasets.load("one-bit-lab", observed=0.5, link=Probit(), seed=3)
-    assert lab.ratings.fingerprint == same.ratings.fingerprint
+    from_options = datasets.load("one-bit-lab", observed=0.5, link=Probit(), seed=3)
+    assert lab.ratings.fingerprint == from_options.ratings.fingerprint
 
 
 # Pairs ------------------------------------------------------------------------------------------
@@ -353,16 +355,16 @@ def test_a_pair_must_not_overlap(tmp_path: Path) -> None:
 
 
 def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
-    seen = datasets.preview_upload(b"when,stars,item,user\n1,4,tea,ann\n2,5,milk,bob\n", "x.csv")
-    assert seen.columns == ("when", "stars", "item", "user")
-    assert seen.roles == {"user": 3, "item": 2, "rating": 1}
-    assert seen.rows == (("1", "4", "tea", "ann"), ("2", "5", "milk", "bob"))
-    assert seen.known is None
+    preview = datasets.preview_upload(b"when,stars,item,user\n1,4,tea,ann\n2,5,milk,bob\n", "x.csv")
+    assert preview.columns == ("when", "stars", "item", "user")
+    assert preview.roles == {"user": 3, "item": 2, "rating": 1}
+    assert preview.rows == (("1", "4", "tea", "ann"), ("2", "5", "milk", "bob"))
+    assert preview.known is None
     file = shared_data / "restaurant" / "rating_final.csv"
-    real = datasets.preview_upload(file.read_bytes(), file.name)
-    assert real.known is not None
-    assert real.known.description == "Restaurant and consumer data, by its checksum"
-    assert (real.known.low, real.known.high) == (0, 2)
+    public_preview = datasets.preview_upload(file.read_bytes(), file.name)
+    assert public_preview.known is not None
+    assert public_preview.known.description == "Restaurant and consumer data, by its checksum"
+    assert (public_preview.known.low, public_preview.known.high) == (0, 2)
     file = shared_data / "jester" / "jester-data-1.csv"
     dense = datasets.preview_upload(file.read_bytes(), file.name)
     assert dense.shape is FileShape.WIDE
@@ -374,14 +376,18 @@ def test_importing_this_layer_leaves_pandas_alone() -> None:
         "late = {'pandas', 'pyarrow', 'urllib.request'} & set(sys.modules);"
         "sys.exit(' '.join(late) or 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert done.returncode == 0
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.stderr == ""
+    assert result.returncode == 0
 
 
 def test_titles_are_kept_raw(tmp_path: Path) -> None:
     write_movielens(tmp_path, "ratings.csv", ",", LATER)
-    unpacked(tmp_path, "ml-latest", movies_csv="movieId,title,genres\n10,<b>&amp;</b>,Comedy\n")
+    unpack_archive(
+        tmp_path, "ml-latest", movies_csv="movieId,title,genres\n10,<b>&amp;</b>,Comedy\n"
+    )
     assert datasets.load(tmp_path).ratings.titles == ("<b>&amp;</b>", "30")
 
 
@@ -419,7 +425,7 @@ def test_parquet(tmp_path: Path) -> None:
 
 
 def test_jester_with_a_user_who_rated_nothing() -> None:
-    data = read_upload(jester([{0: -7.82, 99: 10}, {}, {5: 0}]), low=-10, high=10)
+    data = read_upload(format_jester([{0: -7.82, 99: 10}, {}, {5: 0}]), low=-10, high=10)
     assert data.ratings.shape == (3, 100)
     assert ratings_by_pair(data.ratings) == {("1", "1"): -7.82, ("1", "100"): 10, ("3", "6"): 0}
     assert any(line.startswith("1 user has no ratings") for line in data.report)
@@ -449,9 +455,9 @@ def test_bad_rows_can_be_left_out_and_are_reported() -> None:
     data = read_upload(text, bad_rows=BadRows.LEAVE_OUT)
     assert set(ratings_by_pair(data.ratings)) == {("ann", "tea"), ("ann", "milk"), ("bob", "tea")}
     report = "\n".join(data.report)
-    for found in ("1 row without a user", "first 'great' in line 8", "1 row without a rating",
+    for message in ("1 row without a user", "first 'great' in line 8", "1 row without a rating",
                   "outside 1..5, first 7 in line 5"):  # fmt: skip
-        assert found in report
+        assert message in report
     assert data.ratings.user_ids == ("ann", "bob")
     with pytest.raises(BadRatings, match=r"no row of it can be used"):
         read_upload("user,item,rating\na,x,9\n", bad_rows="leave-out")
@@ -469,5 +475,5 @@ def test_a_set_that_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path:
         datasets.load("ml-1m")
     folder = tmp_path / "data" / "ml-latest-small"
     folder.mkdir(parents=True)
-    write_movielens(unpacked(folder, "ml-latest-small"), "ratings.csv", ",", LATER)
+    write_movielens(unpack_archive(folder, "ml-latest-small"), "ratings.csv", ",", LATER)
     assert datasets.load("ml-latest-small").name == "ml-latest-small"

@@ -62,7 +62,7 @@ def server() -> Iterator[Server]:
     running.http.server_close()
 
 
-def packed(files: dict[str, bytes]) -> bytes:
+def pack_archive(files: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in files.items():
@@ -71,7 +71,7 @@ def packed(files: dict[str, bytes]) -> bytes:
 
 
 NOISE = np.random.default_rng(0).bytes(3_000_000)  # several chunks
-GOOD = packed(
+GOOD = pack_archive(
     {
         "ml-small/ratings.csv": b"userId,movieId,rating,timestamp\n1,10,4.5,1\n2,10,0.5,2\n",
         "ml-small/extra/noise.bin": NOISE,
@@ -79,28 +79,28 @@ GOOD = packed(
 )
 
 
-def archive(server: Server, content: bytes = GOOD, md5: str | None = "") -> PublicSet:
+def serve_small_set(server: Server, content: bytes = GOOD, md5: str | None = "") -> PublicSet:
     server.files["ml-latest-small.zip"] = content
     if md5 == "":
         md5 = hashlib.md5(content).hexdigest()
-    known = public_sets.SETS["ml-latest-small"]
-    return dataclasses.replace(known, url=server.base + "ml-latest-small.zip", md5=md5)
+    public_set = public_sets.SETS["ml-latest-small"]
+    return dataclasses.replace(public_set, url=server.base + "ml-latest-small.zip", md5=md5)
 
 
-def left_behind(home: Path) -> list[str]:
+def list_left_files(home: Path) -> list[str]:
     return sorted(path.name for path in (home / "data").iterdir())
 
 
 def test_download_check_unpack_and_keep(server: Server, tmp_path: Path) -> None:
-    seen: list[tuple[int, int | None]] = []
-    small = archive(server)
+    progress: list[tuple[int, int | None]] = []
+    small = serve_small_set(server)
     folder = public_sets.download_public_set(
-        small, tmp_path, lambda done, total: seen.append((done, total))
+        small, tmp_path, lambda received, total: progress.append((received, total))
     )
     assert (folder / "extra" / "noise.bin").read_bytes() == NOISE
-    assert left_behind(tmp_path) == ["ml-latest-small"]
-    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
-    assert seen[-1] == (len(GOOD), len(GOOD))
+    assert list_left_files(tmp_path) == ["ml-latest-small"]
+    assert [received for received, _ in progress] == sorted({received for received, _ in progress})
+    assert progress[-1] == (len(GOOD), len(GOOD))
     data = datasets.load(folder)
     assert len(data.ratings) == 2
     assert (data.name, data.ratings.public.low) == ("ml-latest-small", 0.5)
@@ -114,18 +114,18 @@ def test_download_check_unpack_and_keep(server: Server, tmp_path: Path) -> None:
 
 def test_a_cut_connection_is_tried_again(server: Server, tmp_path: Path) -> None:
     server.cuts = [1_000_000, 1_200_000]
-    folder = public_sets.download_public_set(archive(server), tmp_path)
+    folder = public_sets.download_public_set(serve_small_set(server), tmp_path)
     assert (folder / "extra" / "noise.bin").read_bytes() == NOISE
-    assert left_behind(tmp_path) == ["ml-latest-small"]
+    assert list_left_files(tmp_path) == ["ml-latest-small"]
     assert len(server.asked) == 3
 
 
 def test_many_cuts_are_a_sentence_and_leave_nothing(server: Server, tmp_path: Path) -> None:
-    small = archive(server)
+    small = serve_small_set(server)
     server.cuts = [500_000] * public_sets.ATTEMPTS
     with pytest.raises(DownloadError, match=r"cannot be downloaded .* cut after 0\.5 of 3\.0 MB"):
         public_sets.download_public_set(small, tmp_path)
-    assert left_behind(tmp_path) == []
+    assert list_left_files(tmp_path) == []
     assert public_sets.download_public_set(small, tmp_path).is_dir()
 
 
@@ -134,12 +134,12 @@ def test_stopped_half_way_it_leaves_nothing(server: Server, tmp_path: Path) -> N
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        public_sets.download_public_set(archive(server), tmp_path, stop)
-    assert left_behind(tmp_path) == []
+        public_sets.download_public_set(serve_small_set(server), tmp_path, stop)
+    assert list_left_files(tmp_path) == []
 
 
 def test_of_two_at_a_time_the_first_one_counts(server: Server, tmp_path: Path) -> None:
-    small = archive(server)
+    small = serve_small_set(server)
 
     def meanwhile(*_: object) -> None:
         if not public_sets.get_set_folder("ml-latest-small", tmp_path).is_dir():
@@ -147,24 +147,24 @@ def test_of_two_at_a_time_the_first_one_counts(server: Server, tmp_path: Path) -
 
     folder = public_sets.download_public_set(small, tmp_path, meanwhile)
     assert (folder / "extra" / "noise.bin").read_bytes() == NOISE
-    assert left_behind(tmp_path) == ["ml-latest-small"]
+    assert list_left_files(tmp_path) == ["ml-latest-small"]
 
 
 def test_a_wrong_checksum_unpacks_nothing(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="checksum"):
-        public_sets.download_public_set(archive(server, md5="0" * 32), tmp_path)
-    assert left_behind(tmp_path) == []
+        public_sets.download_public_set(serve_small_set(server, md5="0" * 32), tmp_path)
+    assert list_left_files(tmp_path) == []
 
 
 @pytest.mark.parametrize("text", ["MD5 (ml-latest-small.zip) = {}\n", "{}  ml-latest-small.zip\n"])
 def test_the_checksum_is_read_beside_the_archive(server: Server, tmp_path: Path, text: str) -> None:
-    small = archive(server, md5=None)
+    small = serve_small_set(server, md5=None)
     server.files["ml-latest-small.zip.md5"] = text.format(hashlib.md5(GOOD).hexdigest()).encode()
     assert public_sets.download_public_set(small, tmp_path).is_dir()
 
 
 def test_no_published_checksum_no_download(server: Server, tmp_path: Path) -> None:
-    small = archive(server, md5=None)
+    small = serve_small_set(server, md5=None)
     with pytest.raises(DownloadError, match="cannot be downloaded"):
         public_sets.download_public_set(small, tmp_path)
     server.files["ml-latest-small.zip.md5"] = b"moved"
@@ -173,7 +173,7 @@ def test_no_published_checksum_no_download(server: Server, tmp_path: Path) -> No
 
 
 def test_a_busy_server_is_asked_again_a_missing_file_is_not(server: Server, tmp_path: Path) -> None:
-    small = archive(server)
+    small = serve_small_set(server)
     server.fail = [404]
     with pytest.raises(DownloadError, match=r"cannot be downloaded from http.*Not Found"):
         public_sets.download_public_set(small, tmp_path)
@@ -185,14 +185,14 @@ def test_a_busy_server_is_asked_again_a_missing_file_is_not(server: Server, tmp_
 def test_another_address_is_asked_where_the_first_does_not_answer(
     server: Server, tmp_path: Path
 ) -> None:
-    small = archive(server)
-    moved = dataclasses.replace(small, url=f"{server.base}gone.zip", also=(small.url,))
-    assert public_sets.download_public_set(moved, tmp_path).is_dir()
+    small = serve_small_set(server)
+    relocated = dataclasses.replace(small, url=f"{server.base}gone.zip", also=(small.url,))
+    assert public_sets.download_public_set(relocated, tmp_path).is_dir()
     assert server.asked == ["/gone.zip", "/ml-latest-small.zip"]
-    nowhere = dataclasses.replace(moved, also=(f"{server.base}lost.zip",))
+    nowhere = dataclasses.replace(relocated, also=(f"{server.base}lost.zip",))
     with pytest.raises(DownloadError, match=r"cannot be downloaded from .*gone\.zip: Not Found"):
         public_sets.download_public_set(nowhere, tmp_path / "other")
-    other = dataclasses.replace(moved, md5="0" * 32)  # what arrives there is checked alike
+    other = dataclasses.replace(relocated, md5="0" * 32)  # what arrives there is checked alike
     with pytest.raises(DownloadError, match="checksum"):
         public_sets.download_public_set(other, tmp_path / "third")
 
@@ -201,11 +201,11 @@ def test_another_address_is_asked_where_the_first_does_not_answer(
     "name", ["../evil.txt", "/etc/evil.txt", "a/../../evil.txt", "C:\\evil.txt"]
 )
 def test_an_archive_cannot_write_elsewhere(server: Server, tmp_path: Path, name: str) -> None:
-    bad = archive(server, packed({"ml-small/ratings.csv": b"1", name: b"evil"}))
+    bad = serve_small_set(server, pack_archive({"ml-small/ratings.csv": b"1", name: b"evil"}))
     with pytest.raises(DownloadError, match="would land elsewhere"):
         public_sets.download_public_set(bad, tmp_path / "home")
     assert not list(tmp_path.rglob("evil*"))
-    assert left_behind(tmp_path / "home") == []
+    assert list_left_files(tmp_path / "home") == []
 
 
 def test_links_and_bombs_are_refused(
@@ -217,32 +217,32 @@ def test_links_and_bombs_are_refused(
         link.external_attr = 0o120777 << 16
         file.writestr(link, "/etc/passwd")
     with pytest.raises(DownloadError, match="would land elsewhere"):
-        public_sets.download_public_set(archive(server, buffer.getvalue()), tmp_path)
+        public_sets.download_public_set(serve_small_set(server, buffer.getvalue()), tmp_path)
     monkeypatch.setattr(public_sets, "UNPACKED_LIMIT", 1000)
     with pytest.raises(DownloadError, match="would unpack to more"):
-        public_sets.download_public_set(archive(server), tmp_path / "other")
-    assert left_behind(tmp_path) == left_behind(tmp_path / "other") == []
+        public_sets.download_public_set(serve_small_set(server), tmp_path / "other")
+    assert list_left_files(tmp_path) == list_left_files(tmp_path / "other") == []
 
 
 def test_not_a_zip(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="not a readable ZIP"):
-        public_sets.download_public_set(archive(server, b"<html>login</html>"), tmp_path)
+        public_sets.download_public_set(serve_small_set(server, b"<html>login</html>"), tmp_path)
 
 
 def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where the folder should be")
     with pytest.raises(DownloadError, match="ml-latest-small cannot be saved in"):
-        public_sets.download_public_set(archive(server), tmp_path)
+        public_sets.download_public_set(serve_small_set(server), tmp_path)
 
 
 # Sets that are not MovieLens ---------------------------------------------------------------------
 
 
-def served(server: Server, name: str, content: bytes, **checked: Any) -> PublicSet:
+def serve_public_set(server: Server, name: str, content: bytes, **checked: Any) -> PublicSet:
     """The archive of that name, as this program knows it, at the local server."""
-    known = public_sets.ARCHIVES[name]
+    public_set = public_sets.ARCHIVES[name]
     server.files["set.zip"] = content
-    return dataclasses.replace(known, url=server.base + "set.zip", also=(), **checked)
+    return dataclasses.replace(public_set, url=server.base + "set.zip", also=(), **checked)
 
 
 @pytest.mark.slow
@@ -251,20 +251,20 @@ def test_restaurants_are_told_by_their_contents(
     server: Server, tmp_path: Path, shared_data: Path, folder: str
 ) -> None:
     ratings = (shared_data / "restaurant" / "rating_final.csv").read_bytes()
-    first, *others = ratings.splitlines()
-    moved = others.index(b"U1077,135085,2,2,2")
-    official = b"\n".join([first, others.pop(moved), *others]) + b"\n"  # the order in UCI's archive
+    header, *rows = ratings.splitlines()
+    position = rows.index(b"U1077,135085,2,2,2")
+    official = b"\n".join([header, rows.pop(position), *rows]) + b"\n"  # the order in UCI's archive
     for k, content in enumerate((ratings, official)):
         home = tmp_path / f"{k}"
-        archive = served(
+        archive = serve_public_set(
             server, "restaurant",
-            packed({f"{folder}rating_final.csv": content, f"{folder}README": b"1. Title"}),
+            pack_archive({f"{folder}rating_final.csv": content, f"{folder}README": b"1. Title"}),
         )  # fmt: skip
         data = datasets.load(public_sets.download_public_set(archive, home))
         assert data.title == "Restaurant and consumer data"
         assert data.ratings.shape == (138, 130)
         assert len(data.ratings) == 1161
-        assert left_behind(home) == ["restaurant"]
+        assert list_left_files(home) == ["restaurant"]
 
 
 def test_other_contents_than_the_known_ones_are_not_kept(
@@ -272,16 +272,18 @@ def test_other_contents_than_the_known_ones_are_not_kept(
 ) -> None:
     ratings = (shared_data / "restaurant" / "rating_final.csv").read_bytes()
     for content in (ratings[:-1], ratings.replace(b",2,2,1", b",1,2,1", 1)):
-        archive = served(server, "restaurant", packed({"rating_final.csv": content}))
+        archive = serve_public_set(
+            server, "restaurant", pack_archive({"rating_final.csv": content})
+        )
         with pytest.raises(DownloadError, match="without the ratings this program knows"):
             public_sets.download_public_set(archive, tmp_path)
-    archive = served(server, "restaurant", packed({"userprofile.csv": b"x"}))
+    archive = serve_public_set(server, "restaurant", pack_archive({"userprofile.csv": b"x"}))
     with pytest.raises(DownloadError, match="without the ratings this program knows"):
         public_sets.download_public_set(archive, tmp_path)
-    assert left_behind(tmp_path) == []
+    assert list_left_files(tmp_path) == []
 
 
-def sheet(rows: list[list[float]]) -> bytes:
+def build_workbook(rows: list[list[float]]) -> bytes:
     """A workbook written by another program."""
     xlwt = pytest.importorskip("xlwt")
     book, buffer = xlwt.Workbook(), io.BytesIO()
@@ -298,8 +300,12 @@ def sheet(rows: list[list[float]]) -> bytes:
 def test_jester_comes_as_a_workbook(server: Server, tmp_path: Path, shared_data: Path) -> None:
     with (shared_data / "jester" / "jester-data-1.csv").open() as file:
         lines = [next(file) for _ in range(600)]
-    content = packed({"jester-data-1.xls": sheet([[*map(float, x.split(","))] for x in lines])})
-    archive = served(server, "jester", content, sha256=hashlib.sha256(content).hexdigest())
+    content = pack_archive(
+        {"jester-data-1.xls": build_workbook([[*map(float, x.split(","))] for x in lines])}
+    )
+    archive = serve_public_set(
+        server, "jester", content, sha256=hashlib.sha256(content).hexdigest()
+    )
     folder = public_sets.download_public_set(archive, tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == [
         "dpmc-source.json", "jester-data-1.csv",
@@ -309,21 +315,29 @@ def test_jester_comes_as_a_workbook(server: Server, tmp_path: Path, shared_data:
     assert (data.title, data.ratings.shape) == ("Jester jokes", (600, 100))
     assert (data.ratings.public.low, data.ratings.public.high) == (-10, 10)
     with pytest.raises(DownloadError, match="checksum"):
-        public_sets.download_public_set(served(server, "jester", content), tmp_path / "other")
+        public_sets.download_public_set(
+            serve_public_set(server, "jester", content), tmp_path / "other"
+        )
 
 
 def test_numbers_of_a_workbook_are_exact(tmp_path: Path) -> None:
     rows = [[0.0, -7.82, 99.0, 0.3333333333], [1e-9, -(2.0**29), 2.0**32, 123456.75]]
     workbook, file = tmp_path / "x.xls", tmp_path / "x.csv"
-    workbook.write_bytes(sheet(rows))
+    workbook.write_bytes(build_workbook(rows))
     public_sets.unpack_workbook(workbook, file)
     assert np.loadtxt(file, delimiter=",").tolist() == rows
     assert not workbook.exists()
 
 
 def test_a_broken_workbook_is_a_sentence(tmp_path: Path) -> None:
-    whole = sheet([[1.0, 2.0]] * 300)
-    for content in (b"<html>", whole[:8], whole[:600], whole[:3000], sheet([[1.0, 2.0], [3.0]])):
+    workbook = build_workbook([[1.0, 2.0]] * 300)
+    for content in (
+        b"<html>",
+        workbook[:8],
+        workbook[:600],
+        workbook[:3000],
+        build_workbook([[1.0, 2.0], [3.0]]),
+    ):
         (tmp_path / "x.xls").write_bytes(content)
         with pytest.raises(BadRatings, match=r"x\.xls cannot be read as an Excel workbook"):
             public_sets.unpack_workbook(tmp_path / "x.xls", tmp_path / "x.csv")
@@ -347,7 +361,7 @@ def test_a_set_fetched_by_hand(
 
 
 def test_no_server(tmp_path: Path) -> None:
-    known = public_sets.SETS["ml-1m"]
-    nobody = dataclasses.replace(known, url="http://127.0.0.1:9/x.zip")
+    public_set = public_sets.SETS["ml-1m"]
+    unreachable = dataclasses.replace(public_set, url="http://127.0.0.1:9/x.zip")
     with pytest.raises(DownloadError, match="ml-1m cannot be downloaded"):
-        public_sets.download_public_set(nobody, tmp_path)
+        public_sets.download_public_set(unreachable, tmp_path)

@@ -30,33 +30,35 @@ def make(variant: str, **settings) -> Dpimf:
     return mechanism
 
 
-def cells_of(seed: int = 0, density: float = 0.4) -> np.ndarray:
+def draw_cells(seed: int = 0, density: float = 0.4) -> np.ndarray:
     return (np.random.default_rng(seed).random((USERS, ITEMS)) < density).astype(float)
 
 
-def ratings_of(cells: np.ndarray) -> Ratings:
+def make_ratings(cells: np.ndarray) -> Ratings:
     u, i = np.nonzero(cells)
     public = PublicFacts(users=cells.shape[0], items=cells.shape[1], low=0, high=1)
     return Ratings.build(u, i, np.ones(len(u)), public)
 
 
-def private_terms(mechanism: Dpimf, cells: np.ndarray, factors: np.ndarray) -> dict:
+def record_private_terms(mechanism: Dpimf, cells: np.ndarray, factors: np.ndarray) -> dict:
     """What goes into each release of one solve, by query; factors are fixed."""
     rng = np.random.default_rng(0)
-    columns = binary_matrix(ratings_of(cells)).T.tocsr()
+    columns = binary_matrix(make_ratings(cells)).T.tocsr()
     releases = mechanism.build_releases(columns.shape[0])
-    with record_publications() as seen:
+    with record_publications() as publications:
         mechanism.solve_private_profiles(columns, factors, releases, rng)
-    return {p.release.query: (p.release, p.private) for p in seen}
+    return {p.release.query: (p.release, p.private) for p in publications}
 
 
-def change(mechanism: Dpimf, before: np.ndarray, after: np.ndarray, factors: np.ndarray) -> dict:
+def measure_distances(
+    mechanism: Dpimf, before: np.ndarray, after: np.ndarray, factors: np.ndarray
+) -> dict:
     """How far each release's value moves, in the norm of its noise."""
-    one, other = (private_terms(mechanism, cells, factors) for cells in (before, after))
-    return {q: one[q][0].distance(one[q][1], other[q][1]) for q in one}
+    first, second = (record_private_terms(mechanism, cells, factors) for cells in (before, after))
+    return {q: first[q][0].distance(first[q][1], second[q][1]) for q in first}
 
 
-def factor_sets(rng) -> list[np.ndarray]:
+def make_factor_sets(rng) -> list[np.ndarray]:
     """Random rows and the worst ones: along one axis and spread over all, long and short."""
     worst = np.zeros((USERS, RANK))
     worst[::2, 0] = 5.0
@@ -69,48 +71,48 @@ def test_one_cell_moves_no_release_further_than_stated_and_reaches_it(variant: s
     rng = np.random.default_rng(1)
     mechanism = make(variant)
     stated = {r.query: r.sensitivity for _, r in mechanism.build_releases(ITEMS)}
-    most = dict.fromkeys(stated, 0.0)
-    for factors in factor_sets(rng):
+    largest = dict.fromkeys(stated, 0.0)
+    for factors in make_factor_sets(rng):
         for _ in range(30):
-            before = cells_of(int(rng.integers(1000)))
+            before = draw_cells(int(rng.integers(1000)))
             after = before.copy()
             u, i = rng.integers(USERS), rng.integers(ITEMS)
             after[u, i] = 1 - after[u, i]
-            for query, moved in change(mechanism, before, after, factors).items():
-                most[query] = max(most[query], moved)
-    for query, moved in most.items():
+            for query, distance in measure_distances(mechanism, before, after, factors).items():
+                largest[query] = max(largest[query], distance)
+    for query, distance in largest.items():
         bound = stated[query][CELL]
-        assert moved <= bound * (1 + 1e-9), query
-        assert moved >= 0.7 * bound, f"{query}: the bound is never approached"
+        assert distance <= bound * (1 + 1e-9), query
+        assert distance >= 0.7 * bound, f"{query}: the bound is never approached"
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_whole_row_is_bounded_by_the_group_of_its_cells(variant: str) -> None:
     rng = np.random.default_rng(2)
     mechanism = make(variant)
-    card = mechanism.guarantee(ratings_of(cells_of()).public)
+    guarantee = mechanism.guarantee(make_ratings(draw_cells()).public)
     for change in (USER_EMPTIED, USER_REPLACED):
-        proved = card.certified(change).epsilon
+        proved = guarantee.certified(change).epsilon
         assert proved == pytest.approx(1.3 * ITEMS)
-        for factors in factor_sets(rng):
-            before = cells_of(3)
+        for factors in make_factor_sets(rng):
+            before = draw_cells(3)
             after = before.copy()
             after[4] = 0 if change is USER_EMPTIED else 1 - after[4]
-            one, other = (private_terms(mechanism, c, factors) for c in (before, after))
-            spent = sum(r.distance(v, other[q][1]) / r.scale for q, (r, v) in one.items())
+            first, second = (record_private_terms(mechanism, c, factors) for c in (before, after))
+            spent = sum(r.distance(v, second[q][1]) / r.scale for q, (r, v) in first.items())
             assert spent <= proved * (1 + 1e-9)
 
 
 def test_certified_per_cell_for_one_solve_with_a_public_clip_only() -> None:
     public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
     for variant in (*VARIANTS, "sampled"):
-        one = make(variant).guarantee(public)
-        assert one.certified(CELL).epsilon == pytest.approx(1.3)
-        assert one.certified(USER_EMPTIED).epsilon == pytest.approx(1.3 * ITEMS)
+        guarantee = make(variant).guarantee(public)
+        assert guarantee.certified(CELL).epsilon == pytest.approx(1.3)
+        assert guarantee.certified(USER_EMPTIED).epsilon == pytest.approx(1.3 * ITEMS)
         capped = PublicFacts(users=USERS, items=ITEMS, low=0, high=1, cap=2)
-        card = make(variant).guarantee(capped)
-        assert card.certified(USER_EMPTIED).epsilon == pytest.approx(2.6)
-        assert card.certified(USER_REPLACED).epsilon == pytest.approx(5.2)
+        capped_guarantee = make(variant).guarantee(capped)
+        assert capped_guarantee.certified(USER_EMPTIED).epsilon == pytest.approx(2.6)
+        assert capped_guarantee.certified(USER_REPLACED).epsilon == pytest.approx(5.2)
         users = make(variant, profiles=Profiles.USERS).guarantee(public).certified(CELL)
         assert not users.finite
         assert "item factors: fitted to every user's raw row" in users.reason
@@ -131,7 +133,9 @@ def test_a_clip_read_off_the_data_scales_the_noise_by_the_largest_norm(variant: 
     assert norms.upper == pytest.approx(np.abs(np.triu(outer)).sum(axis=(1, 2)).max())
     mechanism = make(variant, clip=None)
     stated = mechanism.build_coefficients(norms, ITEMS)
-    used = [release for release, _ in private_terms(mechanism, cells_of(), factors).values()]
+    used = [
+        release for release, _ in record_private_terms(mechanism, draw_cells(), factors).values()
+    ]
     assert [r.scale for r in used] == pytest.approx([release.scale for _, release in stated])
     assert not any(r.sensitivity for r in used)
 
@@ -151,9 +155,9 @@ def test_clipping_keeps_short_rows_and_bounds_both_norms() -> None:
     clipped = mechanism.clip_factors(rows)
     assert np.abs(clipped).sum(axis=1).max() <= 0.3 * (1 + 1e-12)
     assert np.linalg.norm(clipped, axis=1).max() <= 0.2 * (1 + 1e-12)
-    within = (np.abs(rows).sum(axis=1) <= 0.3) & (np.linalg.norm(rows, axis=1) <= 0.2)
-    assert within.sum() > 5
-    assert np.array_equal(clipped[within], rows[within])
+    inside = (np.abs(rows).sum(axis=1) <= 0.3) & (np.linalg.norm(rows, axis=1) <= 0.2)
+    assert inside.sum() > 5
+    assert np.array_equal(clipped[inside], rows[inside])
 
 
 def test_noise_that_would_not_fit_in_memory_is_refused() -> None:
@@ -165,11 +169,11 @@ def test_noise_that_would_not_fit_in_memory_is_refused() -> None:
 @pytest.mark.parametrize("variant", [*VARIANTS, "sampled"])
 @pytest.mark.parametrize("profiles", list(Profiles))
 def test_a_user_who_saw_everything_and_an_item_nobody_saw(variant: str, profiles) -> None:
-    cells = cells_of()
+    cells = draw_cells()
     cells[3], cells[:, 5] = 1, 0
     cells[7] = 0
     mechanism = make(variant, rounds=3, profiles=profiles)
-    steps = list(mechanism.fit(ratings_of(cells), np.random.default_rng(0)))
+    steps = list(mechanism.fit(make_ratings(cells), np.random.default_rng(0)))
     scores = steps[-1].model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
     assert np.isfinite(scores).all()
 
@@ -208,11 +212,11 @@ def test_a_sampled_cell_loses_epsilon_and_not_more() -> None:
 
 def test_sampled_sums_are_unbiased() -> None:
     mechanism = make("sampled", epsilon=1.0)
-    cells = cells_of(8)
+    cells = draw_cells(8)
     factors = mechanism.clip_factors(
         np.abs(np.random.default_rng(9).normal(size=(USERS, RANK))) * 0.03
     )
-    columns = binary_matrix(ratings_of(cells)).T.tocsr()
+    columns = binary_matrix(make_ratings(cells)).T.tocsr()
     releases = mechanism.build_releases(ITEMS)
     rng = np.random.default_rng(10)
     sums = Sums(columns, 2 * factors)
@@ -242,16 +246,16 @@ def test_parallel_composition_over_items_is_not_privacy_per_user() -> None:
     scale = 2 * p / epsilon  # as published: the sensitivity of one item's 2 sum p
     sums = {"both": np.array([2 * p, 2 * p]), "neither": np.array([0.0, 0.0])}
     output = np.array([2 * p, 2 * p])  # what the two published sums may come out as
-    loss = {who: np.abs(output - sums[who]) / scale for who in sums}
+    loss = {user: np.abs(output - sums[user]) / scale for user in sums}
     per_item = loss["neither"] - loss["both"]
     assert per_item.max() <= epsilon  # "epsilon-DP for an arbitrary item"
     assert per_item.sum() == pytest.approx(2 * epsilon)  # the same output shows both items
-    card = make("optimal", epsilon=epsilon, rank=1, clip=p, clip_l2=p).guarantee(
+    guarantee = make("optimal", epsilon=epsilon, rank=1, clip=p, clip_l2=p).guarantee(
         PublicFacts(users=1, items=2, low=0, high=1)
     )
-    assert card.claimed is not None
-    assert card.claimed.epsilon == epsilon
-    assert card.certified().epsilon == pytest.approx(2 * epsilon)
+    assert guarantee.claimed is not None
+    assert guarantee.claimed.epsilon == epsilon
+    assert guarantee.certified().epsilon == pytest.approx(2 * epsilon)
 
 
 def test_planted_bug_a_clip_that_is_not_applied_is_caught(monkeypatch) -> None:

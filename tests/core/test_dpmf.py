@@ -20,11 +20,11 @@ from tests.statistics_helpers import assert_release_noise
 RANDOM = PublicUserFactors("random:7")
 
 
-def ratings_of(rng, users=20, items=12, density=0.5):
+def draw_ratings(rng, users=20, items=12, density=0.5):
     return random_stars(users, items, density, rng)
 
 
-def changed(ratings, k, value):
+def change_rating(ratings, k, value):
     values = ratings.values.copy()
     values[k] = value
     return dataclasses.replace(ratings, values=values)
@@ -34,16 +34,16 @@ def test_the_ball_solution_meets_its_kkt_conditions():
     rng = np.random.default_rng(1)
     factors = rng.normal(size=(12, 3))
     pmf = registry.create("pmf", rank=3, user_penalty=0.5)
-    sides = pmf.build_matrices(ratings_of(rng))
-    squares, moments = normal_equations(sides.by_user, factors)
-    found = pmf.fit_users(sides, factors)
+    matrices = pmf.build_matrices(draw_ratings(rng))
+    squares, moments = normal_equations(matrices.by_user, factors)
+    solution = pmf.fit_users(matrices, factors)
     free = solve_ridge(squares, moments, 0.5)
-    lengths = np.linalg.norm(found, axis=1)
+    lengths = np.linalg.norm(solution, axis=1)
     inside = np.linalg.norm(free, axis=1) <= 1
-    assert np.allclose(found[inside], free[inside])
+    assert np.allclose(solution[inside], free[inside])
     assert (~inside).any()
     assert np.allclose(lengths[~inside], 1, atol=1e-9)
-    for a, b, u in zip(squares[~inside], moments[~inside], found[~inside], strict=True):
+    for a, b, u in zip(squares[~inside], moments[~inside], solution[~inside], strict=True):
         slope = b - (a + 0.5 * np.eye(3)) @ u  # = nu u with nu > 0
         nu = slope @ u
         assert nu > 0
@@ -51,7 +51,7 @@ def test_the_ball_solution_meets_its_kkt_conditions():
 
 
 def test_the_objective_falls_with_every_alternation():
-    ratings = ratings_of(np.random.default_rng(2), 40, 30)
+    ratings = draw_ratings(np.random.default_rng(2), 40, 30)
     steps = list(registry.create("pmf").fit(ratings, np.random.default_rng(0)))
     objectives = [s.trace["objective"] for s in steps]
     assert all(b <= a + 1e-9 for a, b in itertools.pairwise(objectives))
@@ -62,7 +62,7 @@ def test_the_objective_falls_with_every_alternation():
 def test_sensitivity_covers_the_worst_neighbours(form, rank):
     """Every changed rating of a small set, at both ends of the range, with public factors."""
     mechanism = DPMF(epsilon=1.0, noise=form, rank=rank, user_factors=RANDOM)
-    ratings = ratings_of(np.random.default_rng(3), 8, 5)
+    ratings = draw_ratings(np.random.default_rng(3), 8, 5)
     release = mechanism.guarantee(ratings.public).releases.linear_term
     stated = release.sensitivity[RATING]
     users = mechanism.user_factors.load(8, rank)
@@ -72,8 +72,10 @@ def test_sensitivity_covers_the_worst_neighbours(form, rank):
 
     worst = 0.0
     for k in range(len(ratings)):
-        moved = query(changed(ratings, k, 1.0)) - query(changed(ratings, k, 5.0))
-        size = np.abs(moved).sum() if form is NoiseForm.COORDINATE else np.linalg.norm(moved)
+        difference = query(change_rating(ratings, k, 1.0)) - query(change_rating(ratings, k, 5.0))
+        size = (
+            np.abs(difference).sum() if form is NoiseForm.COORDINATE else np.linalg.norm(difference)
+        )
         worst = max(worst, size)
     assert worst <= stated + 1e-9
     if form is NoiseForm.NORM:  # unit rows and the full range: the bound is met
@@ -85,10 +87,10 @@ def test_sensitivity_covers_the_worst_neighbours(form, rank):
 @pytest.mark.parametrize("form", list(NoiseForm))
 def test_certified_with_public_factors_and_infinite_as_published(form):
     public = PublicFacts(users=8, items=5, low=1, high=5)
-    card = DPMF(epsilon=0.7, noise=form, user_factors=RANDOM).guarantee(public)
-    assert card.certified().epsilon == pytest.approx(0.7)
-    assert not card.certified(CELL).finite
-    assert not card.certified(USER_EMPTIED).finite
+    guarantee = DPMF(epsilon=0.7, noise=form, user_factors=RANDOM).guarantee(public)
+    assert guarantee.certified().epsilon == pytest.approx(0.7)
+    assert not guarantee.certified(CELL).finite
+    assert not guarantee.certified(USER_EMPTIED).finite
     published = DPMF(epsilon=0.7, noise=form).guarantee(public).certified()
     assert not published.finite
     assert "the sum of u u'" in published.reason
@@ -109,29 +111,31 @@ def test_noise_is_of_the_stated_form(form):
 def test_item_factors_see_ratings_through_the_release_alone(monkeypatch):
     """A deaf release gives the same public item factors whatever the ratings say."""
     mechanism = DPMF(epsilon=1.0, user_factors=RANDOM)
-    ratings = ratings_of(np.random.default_rng(4))
+    ratings = draw_ratings(np.random.default_rng(4))
     other = dataclasses.replace(ratings, values=6 - ratings.values)
     users = RANDOM.load(20, 3)
     monkeypatch.setattr(
         privacy.Additive, "publish", lambda self, value, rng: self._draw_noise(np.shape(value), rng)
     )
-    one, two = (
+    first, second = (
         mechanism.fit_private_items(
             mechanism.build_matrices(data), users, data.public, np.random.default_rng(0)
         )
         for data in (ratings, other)
     )
-    assert np.array_equal(one, two)
+    assert np.array_equal(first, second)
 
 
 def test_the_noisy_solution_minimises_the_perturbed_objective():
     mechanism = DPMF(epsilon=1.0, user_factors=RANDOM)
-    ratings = ratings_of(np.random.default_rng(5))
-    sides, users = mechanism.build_matrices(ratings), RANDOM.load(20, 3)
-    with privacy.record_publications() as seen:
-        items = mechanism.fit_private_items(sides, users, ratings.public, np.random.default_rng(0))
-    eta = seen[0].published - seen[0].private
-    squares, moments = normal_equations(sides.by_item, users)
+    ratings = draw_ratings(np.random.default_rng(5))
+    matrices, users = mechanism.build_matrices(ratings), RANDOM.load(20, 3)
+    with privacy.record_publications() as publications:
+        items = mechanism.fit_private_items(
+            matrices, users, ratings.public, np.random.default_rng(0)
+        )
+    eta = publications[0].published - publications[0].private
+    squares, moments = normal_equations(matrices.by_item, users)
     penalty = mechanism.noisy_penalty(ratings.public)
     slope = 2 * np.einsum("jab,jb->ja", squares, items) - 2 * moments + eta + 2 * penalty * items
     assert np.abs(slope).max() < 1e-9 * np.abs(eta).max()
@@ -176,9 +180,9 @@ def test_movielens_baseline_and_private_errors(movielens_u1):
 def test_the_probe_catches_factors_that_were_not_cut_to_the_ball():
     """Planted bug: public factors of length 3, used as they are, count three times."""
     mechanism = DPMF(epsilon=1.0, rank=2, user_factors=RANDOM)
-    ratings = ratings_of(np.random.default_rng(3), 8, 5)
+    ratings = draw_ratings(np.random.default_rng(3), 8, 5)
     release = mechanism.guarantee(ratings.public).releases.linear_term
-    neighbours = [changed(ratings, 0, value) for value in (1.0, 5.0)]
+    neighbours = [change_rating(ratings, 0, value) for value in (1.0, 5.0)]
     worst = {}
     for length in (1, 3):
         users = length * RANDOM.load(8, 2)
@@ -186,8 +190,8 @@ def test_the_probe_catches_factors_that_were_not_cut_to_the_ball():
         def query(data, users=users):
             return -2 * normal_equations(mechanism.build_matrices(data).by_item, users)[1]
 
-        moved = release.distance(*map(query, neighbours))
-        worst[length] = release.loss(moved).epsilon
+        distance = release.distance(*map(query, neighbours))
+        worst[length] = release.loss(distance).epsilon
     assert worst[1] == pytest.approx(mechanism.epsilon)
     assert worst[3] == pytest.approx(3 * mechanism.epsilon)
 

@@ -20,51 +20,51 @@ RANDOM = PublicUserFactors("random:5")
 FORMS = pytest.mark.parametrize("form", NoiseForm)
 
 
-def drawn(seed: int = 0, share: float = 0.3) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = np.random.default_rng(seed).random((USERS, ITEMS)) < share
-    return found
+def draw_clicks(seed: int = 0, share: float = 0.3) -> NDArray[np.bool_]:
+    matrix: NDArray[np.bool_] = np.random.default_rng(seed).random((USERS, ITEMS)) < share
+    return matrix
 
 
-def linear_term(mechanism: ClickDPMF, matrix: NDArray[np.bool_]) -> Floats:
+def record_linear_term(mechanism: ClickDPMF, matrix: NDArray[np.bool_]) -> Floats:
     """What the noise is put on."""
-    with privacy.record_publications() as seen:
+    with privacy.record_publications() as publications:
         list(mechanism.fit(clicks(matrix), np.random.default_rng(0)))
-    (one,) = seen
-    return np.asarray(one.private)
+    (publication,) = publications
+    return np.asarray(publication.private)
 
 
 @FORMS
 def test_a_click_that_comes_or_goes_moves_the_linear_term_within_the_card(form: NoiseForm) -> None:
     mechanism = ClickDPMF(epsilon=0.7, rank=3, noise=form, user_factors=RANDOM)
-    card = mechanism.guarantee(clicks(drawn()).public)
-    release = card.releases.linear_term
-    before, largest = linear_term(mechanism, drawn()), 0.0
+    guarantee = mechanism.guarantee(clicks(draw_clicks()).public)
+    release = guarantee.releases.linear_term
+    before, largest = record_linear_term(mechanism, draw_clicks()), 0.0
     for user in range(USERS):
-        other = drawn()
+        other = draw_clicks()
         other[user, user % ITEMS] ^= True
-        largest = max(largest, release.distance(before, linear_term(mechanism, other)))
+        largest = max(largest, release.distance(before, record_linear_term(mechanism, other)))
     assert largest <= release.sensitivity[CELL] * (1 + 1e-12)
     assert largest > 0.5 * release.sensitivity[CELL]  # user factors of length 1
-    assert card.certified().change is CELL
-    assert card.certified().epsilon == pytest.approx(0.7)
+    assert guarantee.certified().change is CELL
+    assert guarantee.certified().epsilon == pytest.approx(0.7)
 
 
 def test_nothing_else_of_the_clicks_reaches_what_is_published() -> None:
     """The same answer to the noisy question, the same item factors, whatever the clicks are."""
     mechanism = ClickDPMF(epsilon=1.0, rank=3, user_factors=RANDOM)
-    public = clicks(drawn()).public
+    public = clicks(draw_clicks()).public
     users = RANDOM.load(USERS, 3)
     quadratic = users.T @ users + mechanism.noisy_penalty(public) * np.eye(3)
     for seed in (1, 2):
-        with privacy.record_publications() as seen:
-            *_, last = mechanism.fit(clicks(drawn(seed)), np.random.default_rng(seed))
-        noisy = np.asarray(seen[0].published)
+        with privacy.record_publications() as publications:
+            *_, last = mechanism.fit(clicks(draw_clicks(seed)), np.random.default_rng(seed))
+        noisy = np.asarray(publications[0].published)
         expected = np.linalg.solve(quadratic, -noisy.T / 2).T
         assert np.allclose(last.model.factors.right, expected)
 
 
 def test_the_card_says_what_is_and_what_is_not_proved() -> None:
-    public = clicks(drawn()).public
+    public = clicks(draw_clicks()).public
     fitted = ClickDPMF(epsilon=1.0).guarantee(public)
     for change in (CELL, RATING, USER_EMPTIED, USER_REPLACED):
         assert not fitted.certified(change).finite
@@ -83,16 +83,16 @@ def test_the_scale_does_not_follow_a_range_that_clicks_came_with() -> None:
 
 
 def test_an_item_that_nobody_chose_gets_noise_as_the_others_do() -> None:
-    matrix = drawn()
+    matrix = draw_clicks()
     matrix[:, 4] = False
     *_, last = ClickDPMF(epsilon=1.0, rank=3).fit(clicks(matrix), np.random.default_rng(0))
     assert np.abs(last.model.factors.right[4]).min() > 0
 
 
 def test_the_two_half_steps_are_least_squares_over_every_cell() -> None:
-    matrix = drawn().astype(float)
+    matrix = draw_clicks().astype(float)
     model = ClickDPMF(epsilon=1.0, rank=3, user_penalty=0.3, item_penalty=2.0, unit_ball=False)
-    sides = model.build_matrices(clicks(drawn()))
+    matrices = model.build_matrices(clicks(draw_clicks()))
     rng = np.random.default_rng(1)
     users, items = rng.normal(size=(USERS, 3)), rng.normal(size=(ITEMS, 3))
 
@@ -100,10 +100,10 @@ def test_the_two_half_steps_are_least_squares_over_every_cell() -> None:
         ridge = 0.3 * np.square(users).sum() + 2.0 * np.square(items).sum()
         return float(np.square(matrix - users @ items.T).sum() + ridge)
 
-    assert model.objective(sides, users, items) == pytest.approx(dense(users, items))
+    assert model.objective(matrices, users, items) == pytest.approx(dense(users, items))
     best = minimize(lambda v: dense(users, v.reshape(ITEMS, 3)), items.ravel()).x.reshape(ITEMS, 3)
-    assert np.allclose(model.fit_items(sides, users), best, atol=1e-4)
+    assert np.allclose(model.fit_items(matrices, users), best, atol=1e-4)
     best = minimize(lambda u: dense(u.reshape(USERS, 3), items), users.ravel()).x.reshape(USERS, 3)
-    assert np.allclose(model.fit_users(sides, items), best, atol=1e-4)
-    held = ClickDPMF(epsilon=1.0, rank=3, user_penalty=0.3).fit_users(sides, items / 10)
-    assert np.linalg.norm(held, axis=1).max() <= 1 + 1e-9
+    assert np.allclose(model.fit_users(matrices, items), best, atol=1e-4)
+    users_in_ball = ClickDPMF(epsilon=1.0, rank=3, user_penalty=0.3).fit_users(matrices, items / 10)
+    assert np.linalg.norm(users_in_ball, axis=1).max() <= 1 + 1e-9

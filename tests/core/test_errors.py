@@ -13,7 +13,7 @@ import pytest
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, unknown_name_error
 
 
-def sentence(value: Any, field: str = "epsilon", **limits: Any) -> str:
+def read_error_message(value: Any, field: str = "epsilon", **limits: Any) -> str:
     with pytest.raises(InvalidSetting) as caught:
         check_number(field, value, **limits)
     assert caught.value.field == field
@@ -39,40 +39,43 @@ def sentence(value: Any, field: str = "epsilon", **limits: Any) -> str:
     ],
 )
 def test_a_positive_number(value: Any, expected: str) -> None:
-    assert sentence(value, above=0) == expected
+    assert read_error_message(value, above=0) == expected
 
 
 def test_both_ends_are_named_and_checked() -> None:
     limits = {"at_least": 0, "below": 1}
-    assert sentence(1, "delta", **limits) == "delta must be >= 0 and < 1, got 1"
-    assert sentence(-0.1, "delta", **limits) == "delta must be >= 0 and < 1, got -0.1"
+    assert read_error_message(1, "delta", **limits) == "delta must be >= 0 and < 1, got 1"
+    assert read_error_message(-0.1, "delta", **limits) == "delta must be >= 0 and < 1, got -0.1"
     check_number("delta", 0, **limits)
     check_number("share", 1, above=0, at_most=1)
-    assert sentence(1.5, "share", above=0, at_most=1) == "share must be > 0 and <= 1, got 1.5"
+    assert (
+        read_error_message(1.5, "share", above=0, at_most=1)
+        == "share must be > 0 and <= 1, got 1.5"
+    )
 
 
 def test_integers() -> None:
-    assert sentence(2.5, "rank", at_least=1, integer=True) == (
+    assert read_error_message(2.5, "rank", at_least=1, integer=True) == (
         "rank must be an integer >= 1, got 2.5"
     )
-    assert sentence(2.0, "rank", integer=True) == "rank must be an integer, got 2"
-    assert sentence(0, "rank", at_least=1, integer=True) == "rank must be >= 1, got 0"
+    assert read_error_message(2.0, "rank", integer=True) == "rank must be an integer, got 2"
+    assert read_error_message(0, "rank", at_least=1, integer=True) == "rank must be >= 1, got 0"
     check_number("rank", np.int32(4), at_least=1, integer=True)
 
 
 def test_enormous_integers_are_refused_in_a_short_sentence() -> None:
     for digits in (400, 5000):
-        text = sentence(10**digits, above=0)
+        text = read_error_message(10**digits, above=0)
         assert text.startswith("epsilon must be a finite number > 0, got ")
         assert len(text) < 120
 
 
 def test_unknown_names_suggest_near_ones() -> None:
-    known = ("input-flip", "objective", "objective-statistic", "output")
-    assert "did you mean output" in str(unknown_name_error("mechanism", "ouput", known))
-    assert "objective-statistic" in str(unknown_name_error("mechanism", "obj", known))
-    assert "did you mean" not in str(unknown_name_error("mechanism", "zzzzzz", known))
-    assert "did you mean" not in str(unknown_name_error("mechanism", "", known))
+    names = ("input-flip", "objective", "objective-statistic", "output")
+    assert "did you mean output" in str(unknown_name_error("mechanism", "ouput", names))
+    assert "objective-statistic" in str(unknown_name_error("mechanism", "obj", names))
+    assert "did you mean" not in str(unknown_name_error("mechanism", "zzzzzz", names))
+    assert "did you mean" not in str(unknown_name_error("mechanism", "", names))
 
 
 def test_errors_survive_a_worker_process() -> None:

@@ -73,7 +73,7 @@ def flips():
     return registry.create("input-flip", epsilon=1.0, iterations=8, estimator=Estimator.PUBLISHED)
 
 
-def cells(ratings):
+def list_cells(ratings):
     return set(zip(ratings.users.tolist(), ratings.items.tolist(), strict=True))
 
 
@@ -118,52 +118,54 @@ def test_public_facts_after_preparation_follow_from_those_before(name, task):
 def test_the_split_depends_on_data_kind_and_seed_only(stars):
     binary = build_problem(stars, Task.BINARY, seed=5)
     rating = build_problem(stars, Task.RATINGS, steps=[CapPerUser(3)], seed=5)
-    assert cells(binary.test) == cells(rating.test)
-    assert cells(binary.test) != cells(build_problem(stars, Task.BINARY, seed=6).test)
-    assert not cells(binary.test) & cells(binary.train)
+    assert list_cells(binary.test) == list_cells(rating.test)
+    assert list_cells(binary.test) != list_cells(build_problem(stars, Task.BINARY, seed=6).test)
+    assert not list_cells(binary.test) & list_cells(binary.train)
 
 
 def test_all_ratings_equal_is_a_sentence():
     ratings = make_ratings()
-    same = dataclasses.replace(ratings, values=np.full(len(ratings), 3.0))
+    constant = dataclasses.replace(ratings, values=np.full(len(ratings), 3.0))
     with pytest.raises(BadRatings, match="every rating to learn from is 3"):
-        build_problem(make_data(same), Task.BINARY)
+        build_problem(make_data(constant), Task.BINARY)
 
 
 def test_what_changes_with_the_raw_ratings_is_named_as_raw(stars, flips):
     """Fewer ratings of the same people and items: what differs stands in `raw`, all that `raw`
     names is there, and settings and promises are not called raw."""
     half = dataclasses.replace(stars, ratings=stars.ratings.select(np.arange(0, 280, 2)))
-    cards = [run(flips, data, 4).as_dict() for data in (stars, half)]
-    one, other = (flat(card) for card in cards)
-    differ = {name for name in one if one[name] != other[name]}
-    assert {"data.ratings", "data.fingerprint", "data.test_ratings"} <= differ
-    raw = cards[0]["raw"]
-    assert all(any(f"{name}.".startswith(f"{field}.") for field in raw) for name in differ)
+    records = [run(flips, data, 4).as_dict() for data in (stars, half)]
+    first, second = (flatten_record(record) for record in records)
+    changed_fields = {name for name in first if first[name] != second[name]}
+    assert {"data.ratings", "data.fingerprint", "data.test_ratings"} <= changed_fields
+    raw = records[0]["raw"]
+    assert all(any(f"{name}.".startswith(f"{field}.") for field in raw) for name in changed_fields)
     for field in raw:
-        assert any(f"{name}.".startswith(f"{field}.") for name in one), field
+        assert any(f"{name}.".startswith(f"{field}.") for name in first), field
     assert not any(field.split(".")[0] in {"settings", "guarantee", "seed"} for field in raw)
 
 
-def flat(card, start=""):
-    found = {}
-    for name, value in card.items():
-        found |= (
-            flat(value, f"{start}{name}.") if isinstance(value, dict) else {start + name: value}
+def flatten_record(record, start=""):
+    flattened = {}
+    for name, value in record.items():
+        flattened |= (
+            flatten_record(value, f"{start}{name}.")
+            if isinstance(value, dict)
+            else {start + name: value}
         )
-    return found
+    return flattened
 
 
 def test_a_run_prepares_a_data_set_or_a_pair_itself(stars, flips):
     problem = build_problem(stars, Task.BINARY, seed=4)
-    alone = run(flips, stars, seed=4)
-    assert alone.problem.steps == problem.steps
-    assert alone.problem.split == problem.split
-    assert alone.metrics == run(flips, problem, 4).metrics
+    result = run(flips, stars, seed=4)
+    assert result.problem.steps == problem.steps
+    assert result.problem.split == problem.split
+    assert result.metrics == run(flips, problem, 4).metrics
     pair = stars.ratings.select(np.arange(200)), stars.ratings.select(np.arange(200, 280))
-    found = run(flips, pair, seed=4)
-    assert found.metrics == run(flips, build_problem(pair, Task.BINARY), 4).metrics
-    assert found.problem.split == "the given test ratings"
+    pair_result = run(flips, pair, seed=4)
+    assert pair_result.metrics == run(flips, build_problem(pair, Task.BINARY), 4).metrics
+    assert pair_result.problem.split == "the given test ratings"
 
 
 def test_metrics_are_those_of_the_model(stars, flips):
@@ -180,15 +182,15 @@ def test_all_methods_are_ranked_among_the_same_candidates(stars):
     wide = dataclasses.replace(stars, ratings=dataclasses.replace(stars.ratings, public=public))
     problem, rng = build_problem(wide, Task.RANKING), np.random.default_rng(0)
     model = Factors(rng.normal(size=(USERS, 3)), rng.normal(size=(400, 3)))
-    found, other = (
+    first, second = (
         {
             seed: measure_model(registry.create(id), model, problem, seed)["ndcg@10"]
             for seed in range(5)
         }
         for id in ("popularity", "ials")
     )
-    assert found == other
-    assert len(set(found.values())) > 1
+    assert first == second
+    assert len(set(first.values())) > 1
 
 
 def test_noise_is_keyed_by_everything_that_names_a_run():
@@ -202,11 +204,11 @@ def test_are_is_measured_where_the_truth_is_known():
     rng = np.random.default_rng(0)
     truth = Factors(rng.normal(size=(USERS, 1)), rng.normal(size=(ITEMS, 1)))
     data = make_data(make_ratings(signs=True), truth)
-    clear = registry.create("clear", iterations=5)
-    result = run(clear, build_problem(data, Task.BINARY), 0)
-    everywhere = np.arange(USERS)[:, None], np.arange(ITEMS)
+    mechanism = registry.create("clear", iterations=5)
+    result = run(mechanism, build_problem(data, Task.BINARY), 0)
+    all_cells = np.arange(USERS)[:, None], np.arange(ITEMS)
     matrix = truth.left @ truth.right.T
-    error = np.square(result.model.predict(*everywhere) - matrix).sum()
+    error = np.square(result.model.predict(*all_cells) - matrix).sum()
     expected = error / np.square(matrix).sum()
     assert result.metrics["are"] == pytest.approx(expected)
     # Once the values have other units than the truth there is nothing to compare.
@@ -218,10 +220,15 @@ def test_are_is_measured_where_the_truth_is_known():
 def test_baselines_share_the_settings_that_mean_the_same():
     solver = {"link": Probit(), "radius": 0.5, "bound": 1.0}
     objective = registry.create("objective", epsilon=0.3, estimator=Estimator.PUBLISHED, **solver)
-    guess, best, clear = build_baselines(objective)
-    assert guess == registry.create("private-majority", epsilon=0.3)  # the same promise
-    assert best == registry.create("reference-binary")
-    assert (clear.id, clear.link, clear.radius, clear.bound) == ("clear", Probit(), 0.5, 1.0)
+    baseline, reference, counterpart = build_baselines(objective)
+    assert baseline == registry.create("private-majority", epsilon=0.3)  # the same promise
+    assert reference == registry.create("reference-binary")
+    assert (counterpart.id, counterpart.link, counterpart.radius, counterpart.bound) == (
+        "clear",
+        Probit(),
+        0.5,
+        1.0,
+    )
     # Three noisy rounds and the noise's bound are no settings of the solver without privacy.
     default = registry.create("clear")
     paper_s = registry.create("gradient", epsilon=1.0, estimator=Estimator.PUBLISHED)
@@ -237,27 +244,27 @@ def test_a_guess_a_reference_and_the_paper_s_twin_stand_beside_a_method(id):
         mechanism = registry.create(id, epsilon=0.3, **settings)
         # Of a baseline per user there are several, each with the one by which it is chosen.
         several = ["private-constant", "private-own-mean", "mean-of-users", "own-mean"]
-        floors = several if cls.baseline == "private-own-mean" else [cls.baseline]
-        expected = [*floors, registry.NONPRIVATE_REFERENCES[cls.task]]
+        expected_baselines = several if cls.baseline == "private-own-mean" else [cls.baseline]
+        expected = [*expected_baselines, registry.NONPRIVATE_REFERENCES[cls.task]]
         if estimator is not Estimator.NOISE_AWARE:
             expected.append(cls.nonprivate_counterpart)
-        beside = build_baselines(mechanism)
-        assert [m.id for m in beside] == [i for i in dict.fromkeys(expected) if i != id]
-        assert {getattr(m, "epsilon", 0.3) for m in beside} <= {0.3}
+        baselines = build_baselines(mechanism)
+        assert [m.id for m in baselines] == [i for i in dict.fromkeys(expected) if i != id]
+        assert {getattr(m, "epsilon", 0.3) for m in baselines} <= {0.3}
 
 
 def test_a_run_can_be_stopped_and_keeps_what_is_publishable(stars, flips):
-    seen = []
+    steps = []
     result = run(
         flips,
         build_problem(stars, Task.BINARY),
         0,
-        on_step=lambda _, step: seen.append(step),
-        stop=lambda: len(seen) >= 3,
+        on_step=lambda _, step: steps.append(step),
+        stop=lambda: len(steps) >= 3,
     )
     assert result.stopped
     assert result.rounds == 3
-    assert result.model is seen[-1].model
+    assert result.model is steps[-1].model
     assert result.as_dict()["stopped"] is True
     assert not result.baselines
 
@@ -268,12 +275,12 @@ def test_stopped_before_the_noise_there_is_no_result(stars):
         run(output, build_problem(stars, Task.BINARY), 0, stop=lambda: True)
 
 
-def standard_noise(mechanism, problem, seed):
+def record_standard_noise(mechanism, problem, seed):
     """The noise of a run in units of its scale."""
-    with releases.record_publications() as seen:
+    with releases.record_publications() as publications:
         run(mechanism, problem, seed, with_baselines=False)
-    (one,) = seen
-    return (one.published - one.private) / one.release.scale
+    (publication,) = publications
+    return (publication.published - publication.private) / publication.release.scale
 
 
 def test_noise_is_fresh_for_every_epsilon_split_and_seed():
@@ -282,31 +289,31 @@ def test_noise_is_fresh_for_every_epsilon_split_and_seed():
     1200 cells: a correlation beyond 5 / sqrt(1200) has a false-alarm rate below 1e-6.
     """
     data = datasets.load("one-bit-lab")
-    here, other = (build_problem(data, Task.BINARY, seed=seed) for seed in (1, 2))
+    first, second = (build_problem(data, Task.BINARY, seed=seed) for seed in (1, 2))
     mechanism = registry.create("objective", epsilon=1.0, iterations=1)
-    known = standard_noise(mechanism, here, 1)
-    assert np.array_equal(known, standard_noise(mechanism, here, 1))
+    noise = record_standard_noise(mechanism, first, 1)
+    assert np.array_equal(noise, record_standard_noise(mechanism, first, 1))
     for changed, problem, seed in (
-        (dataclasses.replace(mechanism, epsilon=2.0), here, 1),
-        (dataclasses.replace(mechanism, radius=0.5), here, 1),
-        (mechanism, other, 1),
-        (mechanism, here, 2),
+        (dataclasses.replace(mechanism, epsilon=2.0), first, 1),
+        (dataclasses.replace(mechanism, radius=0.5), first, 1),
+        (mechanism, second, 1),
+        (mechanism, first, 2),
     ):
-        found = standard_noise(changed, problem, seed)
-        assert abs(np.corrcoef(known, found)[0, 1]) < 5 / math.sqrt(len(known))
+        other_noise = record_standard_noise(changed, problem, seed)
+        assert abs(np.corrcoef(noise, other_noise)[0, 1]) < 5 / math.sqrt(len(noise))
 
 
 @pytest.mark.parametrize(
-    ("split", "words"),
+    ("split", "description"),
     [
         (RandomShare(0.25), "a random 0.25 of the ratings"),
         (SharePerUser(0.25), "a random 0.25 of every user's ratings"),
         (LeaveLast(), "the latest rating of every user"),
     ],
 )
-def test_every_split_says_what_it_is(stars, split, words):
+def test_every_split_says_what_it_is(stars, split, description):
     problem = build_problem(stars, Task.RATINGS, split=split)
-    assert problem.split == words
+    assert problem.split == description
     assert len(problem.train) + len(problem.test) == len(stars.ratings)
 
 

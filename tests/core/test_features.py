@@ -23,7 +23,9 @@ from dpmc_core.solvers.rows import ResidualRows
 from tests.ratings_helpers import clicks
 from tests.replay import measure_changes
 from tests.user_level_helpers import (
-    FAMILY,
+    FAMILY as WHOLE_FAMILY,
+)
+from tests.user_level_helpers import (
     ITEMS,
     RANKING,
     USERS,
@@ -33,6 +35,7 @@ from tests.user_level_helpers import (
     make_rows,
 )
 
+FAMILY = {id: settings for id, settings in WHOLE_FAMILY.items() if id != "dp-sgd"}  # uses no facts
 PER_USER = [
     id
     for id, cls in registry.MECHANISMS.items()
@@ -52,27 +55,29 @@ def ratings():
     )
 
 
-def table(tmp_path, text):
+def write_table(tmp_path, text):
     path = tmp_path / "items.csv"
     path.write_text(text)
     return Source.from_file(path)
 
 
-def using(ratings, known):
-    known = ratings.with_item_features(known)
-    return UseItemFeatures().apply(known, known)
+def use_item_features(ratings, item_features):
+    ratings = ratings.with_item_features(item_features)
+    return UseItemFeatures().apply(ratings, ratings)
 
 
-def shuffled(ratings, seed=1):
+def shuffle_item_features(ratings, seed=1):
     order = np.random.default_rng(seed).permutation(ratings.public.items)
-    return using(ratings, {name: columns[order] for name, columns in ratings.known.items()})
+    return use_item_features(
+        ratings, {name: columns[order] for name, columns in ratings.item_features.items()}
+    )
 
 
 # --- a table becomes columns ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("texts", "made", "columns"),
+    ("texts", "summary", "columns"),
     [
         (["a|b", "a", "b", "", "a|b"], "2 categories", 2),
         (["a", "a", "b", "b", "rare"], "2 categories; 1 rarer ones left aside", 2),
@@ -83,13 +88,13 @@ def shuffled(ratings, seed=1):
         (list("abcde"), "left aside: 5 texts", None),
     ],
 )
-def test_a_column_becomes(texts, made, columns):
-    fact = features.encode_column("it", texts)
-    assert fact.summary.startswith(made)
-    assert (fact.columns is None) == (columns is None)
+def test_a_column_becomes(texts, summary, columns):
+    feature = features.encode_column("it", texts)
+    assert feature.summary.startswith(summary)
+    assert (feature.columns is None) == (columns is None)
     if columns is not None:
-        assert fact.columns.shape == (5, columns)
-        assert np.isfinite(fact.columns).all()
+        assert feature.columns.shape == (5, columns)
+        assert np.isfinite(feature.columns).all()
 
 
 def test_columns_are_of_mean_square_one_where_an_item_has_them():
@@ -103,10 +108,10 @@ def test_columns_are_of_mean_square_one_where_an_item_has_them():
 def test_a_table_is_matched_by_the_items_ids(tmp_path, ratings):
     rows = "".join(f"{k},i{k},{k % 3}\n" for k in reversed(range(1, 12)))
     text = f"row,film,kind\n{rows}0,unknown,1\n"
-    facts = features.read_items(table(tmp_path, text), ratings)
-    assert [fact.name for fact in facts] == ["film", "row", "kind"]
-    assert facts[0].summary == "names the items; 1 of 12 are not in the table"
-    kind = facts[2].columns
+    item_features = features.read_items(write_table(tmp_path, text), ratings)
+    assert [feature.name for feature in item_features] == ["film", "row", "kind"]
+    assert item_features[0].summary == "names the items; 1 of 12 are not in the table"
+    kind = item_features[2].columns
     assert not kind[0].any()
     assert np.array_equal(kind[1], kind[4])
 
@@ -117,51 +122,56 @@ NO_TABLES = ["", "a,b\n1,2\n", "\0\0", "a,b\n1\n", "id,kind,kind\ni1,a,b\n", "id
 @pytest.mark.parametrize("content", NO_TABLES)
 def test_what_is_no_table_of_these_items_is_a_sentence(tmp_path, ratings, content):
     with pytest.raises(BadRatings, match=r"items\.csv"):
-        features.read_items(table(tmp_path, content), ratings)
+        features.read_items(write_table(tmp_path, content), ratings)
 
 
 def test_what_goes_along_with_what_users_did_is_marked(tmp_path, ratings):
     counts = np.bincount(ratings.items, minlength=12)
     rows = "".join(f"i{k},{counts[k]},{(7 * k) % 12}\n" for k in range(12))
-    _, sold, number = features.read_items(table(tmp_path, "id,sold,number\n" + rows), ratings)
+    _, sold, number = features.read_items(write_table(tmp_path, "id,sold,number\n" + rows), ratings)
     assert "how often" in sold.mark
     assert number.mark == ""
 
 
 def test_a_step_uses_them_and_names_them(ratings):
-    known = {"genre": np.eye(12)[:, :3], "year": np.ones((12, 2))}
+    item_features = {"genre": np.eye(12)[:, :3], "year": np.ones((12, 2))}
     step = parse_step("features=year")
-    given = ratings.with_item_features(known)
-    used = step.apply(given, given)
+    with_features = ratings.with_item_features(item_features)
+    used = step.apply(with_features, with_features)
     assert used.public.features == (("year", 2),)
     assert str(step) == "features=year"
     assert used.features.shape == (12, 2)
-    assert used.fingerprint != given.fingerprint == ratings.fingerprint
-    card = registry.create("private-effects", epsilon=1.0).guarantee(used.public)
-    (caveat,) = card.with_preparation(used.prepared).caveats[-1:]
+    assert used.fingerprint != with_features.fingerprint == ratings.fingerprint
+    guarantee = registry.create("private-effects", epsilon=1.0).guarantee(used.public)
+    (caveat,) = guarantee.with_preparation(used.prepared).caveats[-1:]
     assert caveat == "certified given that what is known of the items (year) is public"
     with pytest.raises(BadRatings, match="by the name 'price'; known: genre, year"):
-        parse_step("features=price").apply(given, given)
+        parse_step("features=price").apply(with_features, with_features)
     with pytest.raises(BadRatings, match="give a table of them with --items"):
         parse_step("features").apply(ratings, ratings)
 
 
 def test_results_name_a_table_that_somebody_gave(tmp_path, ratings):
     """Another table under the same names is another preparation: stored rows are not mixed up."""
-    found = []
+    prepared = []
     for shift in (0, 1):
         rows = "".join(f"i{k},{(k + shift) % 3}\n" for k in range(12))
-        facts = features.read_items(table(tmp_path, "id,kind\n" + rows), ratings)
-        known = features.attach_features(ratings, facts, with_digest=True)
-        assert known.fingerprint == ratings.fingerprint
-        found.append(
-            (known, build_problem((known, known), Task.RATINGS, steps=[UseItemFeatures()]))
+        item_features = features.read_items(write_table(tmp_path, "id,kind\n" + rows), ratings)
+        with_features = features.attach_features(ratings, item_features, with_digest=True)
+        assert with_features.fingerprint == ratings.fingerprint
+        prepared.append(
+            (
+                with_features,
+                build_problem(
+                    (with_features, with_features), Task.RATINGS, steps=[UseItemFeatures()]
+                ),
+            )
         )
-    (first, one), (second, other) = found
-    assert one.steps != other.steps
-    assert parse_step(one.steps[0]).apply(first, first).public.features == (("kind", 2),)
+    (first, first_problem), (second, second_problem) = prepared
+    assert first_problem.steps != second_problem.steps
+    assert parse_step(first_problem.steps[0]).apply(first, first).public.features == (("kind", 2),)
     with pytest.raises(BadRatings, match="another table"):
-        parse_step(one.steps[0]).apply(second, second)
+        parse_step(first_problem.steps[0]).apply(second, second)
 
 
 # --- what methods make of them --------------------------------------------------------------------
@@ -169,11 +179,13 @@ def test_results_name_a_table_that_somebody_gave(tmp_path, ratings):
 
 @pytest.mark.parametrize("id", [*PER_USER, *RANKERS])
 def test_no_certificate_moves_by_a_digit(id, ratings):
-    public = using(ratings, {"genre": np.eye(12)[:, :3], "year": np.ones((12, 2))}).public
+    public = use_item_features(
+        ratings, {"genre": np.eye(12)[:, :3], "year": np.ones((12, 2))}
+    ).public
     for epsilon in (0.1, 1.0, 10.0):
         mechanism = registry.create(id, epsilon=epsilon)
-        cards = (mechanism.guarantee(one) for one in (ratings.public, public))
-        before, after = (card.certified(USER_EMPTIED).epsilon for card in cards)
+        guarantees = (mechanism.guarantee(variant) for variant in (ratings.public, public))
+        before, after = (guarantee.certified(USER_EMPTIED).epsilon for guarantee in guarantees)
         assert after == pytest.approx(before, rel=1e-12)
         assert after <= epsilon
 
@@ -188,13 +200,15 @@ def test_no_row_moves_what_facts_are_worth_further_than_the_card_says(id, relati
     """Each release of the family where facts are used; rows that follow the fact come near."""
     mechanism, used = create_mechanism(id), {}
     for pair in list_neighbours(relation):
-        one, other = (using(side, {"half": HALF}) for side in pair)
-        for a, b in ((one, other), (other, one)):
-            for moved in measure_changes(mechanism, a, b, relation):
-                used[moved.query] = max(used.get(moved.query, 0.0), moved.change / moved.allowed)
-    (told,) = (share for query, share in used.items() if "public fact" in query)
+        first, second = (use_item_features(ratings, {"half": HALF}) for ratings in pair)
+        for a, b in ((first, second), (second, first)):
+            for value_change in measure_changes(mechanism, a, b, relation):
+                used[value_change.query] = max(
+                    used.get(value_change.query, 0.0), value_change.change / value_change.allowed
+                )
+    (used_share,) = (share for query, share in used.items() if "public fact" in query)
     assert max(used.values()) <= 1 + 1e-9
-    assert told > 0.9
+    assert used_share > 0.9
 
 
 @pytest.mark.parametrize("id", [*FAMILY, *RANKERS])
@@ -202,13 +216,15 @@ def test_where_facts_are_used_what_is_published_is_on_the_card(id):
     """Every release of the card as often as it says, and nothing else."""
     mechanism = create_mechanism(id) if id in FAMILY else registry.create(id, epsilon=2.0)
     cells = np.random.default_rng(3).random((USERS, ITEMS)) < 0.4
-    train = using(build_ratings(make_rows()) if id in FAMILY else clicks(cells), {"half": HALF})
+    train = use_item_features(
+        build_ratings(make_rows()) if id in FAMILY else clicks(cells), {"half": HALF}
+    )
     with record_publications() as published:
         list(mechanism.fit(train, np.random.default_rng(0)))
-    card = mechanism.guarantee(train.public)
-    said = Counter({release.query: release.times for _, release in card.releases})
-    assert Counter(one.release.query for one in published) == said
-    assert any("public fact" in query for query in said)
+    guarantee = mechanism.guarantee(train.public)
+    expected = Counter({release.query: release.times for _, release in guarantee.releases})
+    assert Counter(publication.release.query for publication in published) == expected
+    assert any("public fact" in query for query in expected)
 
 
 @pytest.mark.slow
@@ -224,9 +240,11 @@ def test_no_click_and_no_user_moves_what_facts_are_worth_to_rankings_further(id,
         other[4, 0] ^= kind == 2
         if (kind == 2) != (change is CELL) or (kind == 0) != (change is USER_EMPTIED):
             continue
-        pair = (using(clicks(side), {"half": HALF}) for side in (cells, other))
-        for moved in measure_changes(mechanism, *pair, change):
-            used[moved.query] = max(used.get(moved.query, 0.0), moved.change / moved.allowed)
+        pair = (use_item_features(clicks(matrix), {"half": HALF}) for matrix in (cells, other))
+        for value_change in measure_changes(mechanism, *pair, change):
+            used[value_change.query] = max(
+                used.get(value_change.query, 0.0), value_change.change / value_change.allowed
+            )
     assert used
     assert max(used.values()) <= 1 + 1e-9
 
@@ -236,52 +254,56 @@ def films():
     return build_problem(datasets.load("movie-night"), Task.RATINGS)
 
 
-def error(id, train, test, epsilon, seeds=3):
-    found = []
+def measure_error(id, train, test, epsilon, seeds=3):
+    errors = []
     for seed in range(seeds):
         *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(seed))
         predicted = np.clip(last.model.predict(test.users, test.items), 1, 5)
-        found.append(rmse(predicted, test.values))
-    return np.mean(found)
+        errors.append(rmse(predicted, test.values))
+    return np.mean(errors)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id", ["private-effects", "private-item-mean", "dpals"])
 def test_facts_that_tell_help_and_others_do_no_harm(id, films):
     train, test = films.train, films.test
-    plain = error(id, train, test, 1.0)
-    assert error(id, using(train, train.known), test, 1.0) < plain - 0.005
-    assert error(id, shuffled(train), test, 1.0) < plain + 0.002
+    plain = measure_error(id, train, test, 1.0)
+    assert (
+        measure_error(id, use_item_features(train, train.item_features), test, 1.0) < plain - 0.005
+    )
+    assert measure_error(id, shuffle_item_features(train), test, 1.0) < plain + 0.002
 
 
 @pytest.mark.slow
 def test_alone_learns_nothing_from_anybody_else(films):
     """Whatever others rate, a user's own predictions stay."""
-    train = using(films.train, films.train.known)
+    train = use_item_features(films.train, films.train.item_features)
     method = registry.create("alone")
     (step,) = method.fit(train, np.random.default_rng(0))
-    kept = train.users < 5
-    (own,) = method.fit(train.select(kept), np.random.default_rng(0))
+    mask = train.users < 5
+    (step_without_others,) = method.fit(train.select(mask), np.random.default_rng(0))
     items = np.arange(train.public.items)
     for user in range(5):
-        assert np.array_equal(step.model.predict(user, items), own.model.predict(user, items))
+        assert np.array_equal(
+            step.model.predict(user, items), step_without_others.model.predict(user, items)
+        )
 
 
 @pytest.mark.parametrize("id", PER_USER)
 def test_what_is_known_and_not_used_changes_nothing(id, ratings):
     unused = ratings.with_item_features({"genre": np.eye(12)[:, :3]})
-    found = []
-    for one in (ratings, unused):
-        *_, last = registry.create(id, epsilon=1.0).fit(one, np.random.default_rng(0))
-        found.append(last.model.predict(0, np.arange(12)))
-    assert np.array_equal(*found)
+    predictions = []
+    for variant in (ratings, unused):
+        *_, last = registry.create(id, epsilon=1.0).fit(variant, np.random.default_rng(0))
+        predictions.append(last.model.predict(0, np.arange(12)))
+    assert np.array_equal(*predictions)
     assert unused.fingerprint == ratings.fingerprint
 
 
 # --- the worst rows, and what is chosen by what was published ------------------------------------
 
 
-def ends(change):
+def make_extreme_clicks(change):
     """Clicks that differ in user 4, whose rare items a fact speaks for, or against.
 
     A fact of one column that is +1 on two rare items, -1 on two others and 0 elsewhere has
@@ -303,7 +325,7 @@ def ends(change):
         USER_REPLACED: (rare[:2], rare[1:3]),
     }[change]:
         cells[4] = np.isin(np.arange(items), row)
-        yield using(clicks(cells), {"rare": fact})
+        yield use_item_features(clicks(cells), {"rare": fact})
 
 
 RARE = (3, 8, 15, 22)
@@ -321,11 +343,11 @@ DIRECTED = [
 @pytest.mark.parametrize(("id", "settings", "change"), DIRECTED)
 def test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says(id, settings, change):
     mechanism = registry.create(id, epsilon=1e3, **settings)
-    for pair in (tuple(ends(change)), tuple(ends(change))[::-1]):
-        (moved,) = (
+    for pair in (tuple(make_extreme_clicks(change)), tuple(make_extreme_clicks(change))[::-1]):
+        (value_change,) = (
             m for m in measure_changes(mechanism, *pair, change) if "public fact" in m.query
         )
-        assert 0.95 <= moved.change / moved.allowed <= 1 + 1e-9
+        assert 0.95 <= value_change.change / value_change.allowed <= 1 + 1e-9
 
 
 def test_what_facts_are_worth_is_what_its_definition_says():
@@ -333,30 +355,30 @@ def test_what_facts_are_worth_is_what_its_definition_says():
     dealt to other items; x is white over ratings, and no longer than 6."""
     rng = np.random.default_rng(5)
     cells, counts = rng.random((20, ITEMS)) < 0.5, 1 + 9 * rng.random(ITEMS)
-    facts = [rng.normal(size=(ITEMS, 2)) ** 3, HALF]
+    item_features = [rng.normal(size=(ITEMS, 2)) ** 3, HALF]
     order = np.random.default_rng(0).permutation(ITEMS)
     expected = np.zeros(2)
-    for k, fact in enumerate(facts):
-        worth = []
-        for dealt in (fact, fact[order]):
-            x = dealt - np.average(dealt, axis=0, weights=counts)
-            covariance = np.cov(dealt.T, aweights=counts, bias=True).reshape(x.shape[1], -1)
+    for k, feature in enumerate(item_features):
+        user_gains = []
+        for assigned in (feature, feature[order]):
+            x = assigned - np.average(assigned, axis=0, weights=counts)
+            covariance = np.cov(assigned.T, aweights=counts, bias=True).reshape(x.shape[1], -1)
             gram = x @ np.linalg.inv(covariance) @ x.T
             length = np.maximum(np.sqrt(np.diag(gram)), 6.0) / 6
             gram = gram / length[:, None] / length
-            own = [gram[np.ix_(row, row)] for row in cells]
-            sums = [np.sum(g) - np.trace(g) for g in own]
-            worth.append(
-                [s / max(len(g) * (len(g) + 19), 1) for s, g in zip(sums, own, strict=True)]
+            user_grams = [gram[np.ix_(row, row)] for row in cells]
+            sums = [np.sum(g) - np.trace(g) for g in user_grams]
+            user_gains.append(
+                [s / max(len(g) * (len(g) + 19), 1) for s, g in zip(sums, user_grams, strict=True)]
             )
-        expected[k] = np.clip(np.subtract(*worth), -1, 1).sum()
-    known = {str(k): fact for k, fact in enumerate(facts)}
-    ratings = clicks(cells).with_item_features(known).use_features(list(known))
-    found = ranking_solver.facts_apart(ratings, counts)
-    assert found == pytest.approx(expected, rel=1e-9)
+        expected[k] = np.clip(np.subtract(*user_gains), -1, 1).sum()
+    named_features = {str(k): feature for k, feature in enumerate(item_features)}
+    ratings = clicks(cells).with_item_features(named_features).use_features(list(named_features))
+    gains = ranking_solver.facts_apart(ratings, counts)
+    assert gains == pytest.approx(expected, rel=1e-9)
 
 
-def leaves(value):
+def list_leaves(value):
     """The arrays, numbers and texts that something consists of."""
     if dataclasses.is_dataclass(value):
         value = [getattr(value, field.name) for field in dataclasses.fields(value)]
@@ -364,7 +386,7 @@ def leaves(value):
         value = [*value, *value.values()]
     if not isinstance(value, list | tuple):
         return [value]
-    return [leaf for one in value for leaf in leaves(one)]
+    return [leaf for element in value for leaf in list_leaves(element)]
 
 
 @pytest.mark.parametrize(
@@ -378,14 +400,14 @@ def test_what_users_are_asked_follows_from_what_was_published(id, settings, monk
     mechanism = (
         create_mechanism(id, **settings) if id in FAMILY else registry.create(id, **settings)
     )
-    asked = []
+    queries = []
 
     def spy(owner, name, first):
-        honest = getattr(owner, name)
+        original = getattr(owner, name)
 
         def spying(*arguments):
-            asked.append((name, leaves(arguments[first:])))
-            return honest(*arguments)
+            queries.append((name, list_leaves(arguments[first:])))
+            return original(*arguments)
 
         monkeypatch.setattr(owner, name, spying)
 
@@ -393,22 +415,24 @@ def test_what_users_are_asked_follows_from_what_was_published(id, settings, monk
         spy(UserData, name, 2)
     spy(ResidualRows, "select_columns", 1)
     spy(ranking_solver, "uncorrelated", 1)
-    seen, published = [], None
+    histories, published = [], None
     for seed in (1, 9):
         if id in FAMILY:
             data = build_ratings(make_rows(seed))
         else:
             data = clicks(np.random.default_rng(seed).random((USERS, ITEMS)) < 0.4)
         with record_publications(replayed=published) as publications:
-            list(mechanism.fit(using(data, {"half": HALF}), np.random.default_rng(0)))
+            list(mechanism.fit(use_item_features(data, {"half": HALF}), np.random.default_rng(0)))
         published = published or publications
-        seen.append(list(asked))
-        asked.clear()
-    one, other = seen
-    assert [name for name, _ in one] == [name for name, _ in other]
-    for (name, mine), (_, theirs) in zip(one, other, strict=True):
-        assert len(mine) == len(theirs), name
-        for a, b in zip(mine, theirs, strict=True):
+        histories.append(list(queries))
+        queries.clear()
+    first_history, second_history = histories
+    assert [name for name, _ in first_history] == [name for name, _ in second_history]
+    for (name, first_arguments), (_, second_arguments) in zip(
+        first_history, second_history, strict=True
+    ):
+        assert len(first_arguments) == len(second_arguments), name
+        for a, b in zip(first_arguments, second_arguments, strict=True):
             assert np.array_equal(a, b), name
     holds_gram = getattr(registry.get_mechanism(id), "holds_gram", id == "svd-after-cleansing")
-    assert any(name == "select_columns" for name, _ in one) == holds_gram
+    assert any(name == "select_columns" for name, _ in first_history) == holds_gram

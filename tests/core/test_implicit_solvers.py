@@ -26,11 +26,13 @@ LOSSES = [
 ]
 
 
-def interactions(seed: int = 0, users: int = 30, items: int = 20, density: float = 0.25) -> Ratings:
+def draw_interactions(
+    seed: int = 0, users: int = 30, items: int = 20, density: float = 0.25
+) -> Ratings:
     return clicks(np.random.default_rng(seed).random((users, items)) < density)
 
 
-def dense_loss(loss: ImplicitLoss, cells, left, right) -> float:
+def compute_dense_loss(loss: ImplicitLoss, cells, left, right) -> float:
     """The loss written out cell by cell."""
     scores = left @ right.T
     pull = np.ones_like(cells) if loss.penalised_cells is PenalisedCells.ALL else 1 - cells
@@ -45,28 +47,28 @@ def dense_loss(loss: ImplicitLoss, cells, left, right) -> float:
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_the_loss_is_the_sum_over_cells(loss: ImplicitLoss) -> None:
     rng = np.random.default_rng(1)
-    matrix = binary_matrix(interactions())
+    matrix = binary_matrix(draw_interactions())
     left, right = rng.normal(size=(30, 3)), rng.normal(size=(20, 3))
     assert loss.value(matrix, left, right) == pytest.approx(
-        dense_loss(loss, matrix.toarray(), left, right)
+        compute_dense_loss(loss, matrix.toarray(), left, right)
     )
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_a_row_solve_is_the_direct_dense_solve(loss: ImplicitLoss) -> None:
     rng = np.random.default_rng(2)
-    matrix = binary_matrix(interactions())
+    matrix = binary_matrix(draw_interactions())
     cells, right = matrix.toarray(), rng.normal(size=(20, 4))
-    found = solve_implicit_rows(matrix, right, loss)
+    solution = solve_implicit_rows(matrix, right, loss)
     for u, row in enumerate(cells):
-        rest = np.ones(20) if loss.penalised_cells is PenalisedCells.ALL else 1 - row
-        own = right.T @ ((row + loss.alpha * rest)[:, None] * right)
-        weight = np.sum(row + loss.alpha * rest) if loss.frequency else 1.0
+        penalised = np.ones(20) if loss.penalised_cells is PenalisedCells.ALL else 1 - row
+        gram = right.T @ ((row + loss.alpha * penalised)[:, None] * right)
+        weight = np.sum(row + loss.alpha * penalised) if loss.frequency else 1.0
         if row.sum() == 0:
-            assert not found[u].any()
+            assert not solution[u].any()
         else:
-            direct = np.linalg.solve(own + loss.regularisation * weight * np.eye(4), right.T @ row)
-            assert found[u] == pytest.approx(direct, rel=1e-9)
+            direct = np.linalg.solve(gram + loss.regularisation * weight * np.eye(4), right.T @ row)
+            assert solution[u] == pytest.approx(direct, rel=1e-9)
 
 
 def test_ratings_that_are_not_interactions_are_refused_in_a_sentence() -> None:
@@ -94,12 +96,12 @@ def test_a_ridge_that_drowns_in_rounding_is_a_sentence(id: str, settings: dict) 
 # -- the trust region ----------------------------------------------------------------------------
 
 
-def random_problems(rng, count: int, d: int, shift: float):
+def draw_problems(rng, count: int, d: int, shift: float):
     a = rng.normal(size=(count, d, d)) + shift * np.eye(d)
     return a, rng.normal(size=(count, d))
 
 
-def value(a, b, x) -> float:
+def compute_objective(a, b, x) -> float:
     return float(x @ a @ x - b @ x)
 
 
@@ -108,7 +110,7 @@ def value(a, b, x) -> float:
 def test_trust_region_meets_the_optimality_conditions(shift: float, radius: float) -> None:
     """Feasible, and (A + nu I) x = b/2 with nu >= 0, A + nu I semidefinite, nu (r - |x|) = 0."""
     rng = np.random.default_rng(5)
-    a, b = random_problems(rng, 60, 5, shift)
+    a, b = draw_problems(rng, 60, 5, shift)
     for matrix, linear, x in zip(a, b, minimise_in_ball(a, b, radius), strict=True):
         symmetric = (matrix + matrix.T) / 2
         assert np.linalg.norm(x) <= radius * (1 + 1e-9)
@@ -134,17 +136,17 @@ def assert_global_minimum(a, b, x, radius: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1e-3, 1e-6, 1e-9, 1e-12, 1e-14, 1e-15, 1e-16, 1e-18, 1e-100])
-@pytest.mark.parametrize("whole", [True, False])
-def test_trust_region_holds_near_the_hard_case(ratio: float, whole: bool) -> None:
+@pytest.mark.parametrize("full_linear", [True, False])
+def test_trust_region_holds_near_the_hard_case(ratio: float, full_linear: bool) -> None:
     """Indefinite, and next to no linear part: all of it, or along the lowest eigenvector only.
 
     The root lies so close above minus the smallest eigenvalue that it drowns in that number.
     """
     rng = np.random.default_rng(8)
-    a, b = random_problems(rng, 40, 6, 0.0)
+    a, b = draw_problems(rng, 40, 6, 0.0)
     values = np.linalg.eigvalsh((a + a.swapaxes(1, 2)) / 2)
     assert (values[:, 0] < 0).all()
-    if whole:
+    if full_linear:
         b *= ratio
     else:
         a, b = np.array([np.diag(v) for v in values]), b / 10
@@ -152,7 +154,7 @@ def test_trust_region_holds_near_the_hard_case(ratio: float, whole: bool) -> Non
     for matrix, linear, x in zip(a, b, minimise_in_ball(a, b, 1.3), strict=True):
         assert np.linalg.norm(x) == pytest.approx(1.3, rel=1e-12)
         assert_global_minimum(matrix, linear, x, 1.3)
-        if not whole:  # the side that the linear part, however small, pulls to
+        if not full_linear:  # the side that the linear part, however small, pulls to
             assert x[0] * linear[0] >= 0
 
 
@@ -168,22 +170,22 @@ def test_same_loss_as_the_implicit_package() -> None:
 
     rng = np.random.default_rng(8)
     loss = ImplicitLoss(0.2, 0.3, PenalisedCells.MISSING, frequency=False)
-    matrix = binary_matrix(interactions(9, users=200, items=80))
+    matrix = binary_matrix(draw_interactions(9, users=200, items=80))
     columns = matrix.T.tocsr()
     left, right = rng.normal(0, 0.1, (200, 6)), rng.normal(0, 0.1, (80, 6))
     x, y = left.astype(np.float32), right.astype(np.float32)
     weights = csr_matrix(matrix.toarray().astype(np.float32) / 0.2)
-    turned = weights.T.tocsr()
+    transposed = weights.T.tocsr()
     for _ in range(10):
         left = solve_implicit_rows(matrix, right, loss)
         right = solve_implicit_rows(columns, left, loss)
         peer.least_squares(weights, x, y, 0.3 / 0.2, num_threads=1)
-        peer.least_squares(turned, y, x, 0.3 / 0.2, num_threads=1)
-        ours, theirs = (
+        peer.least_squares(transposed, y, x, 0.3 / 0.2, num_threads=1)
+        loss_value, peer_value = (
             loss.value(matrix, *(np.asarray(f, dtype=float) for f in pair))
             for pair in ((left, right), (x, y))
         )
-        assert ours == pytest.approx(theirs, rel=1e-4)
+        assert loss_value == pytest.approx(peer_value, rel=1e-4)
 
 
 def test_an_empty_row_a_full_row_and_an_unseen_item_are_solved() -> None:

@@ -14,7 +14,7 @@ from dpmc_core.solvers.linalg import (
 )
 
 
-def pattern(rows, columns, share, seed=0):
+def draw_pattern(rows, columns, share, seed=0):
     rng = np.random.default_rng(seed)
     users, items = np.nonzero(rng.random((rows, columns)) < share)
     public = PublicFacts(users=rows, items=columns, low=-1, high=1)
@@ -23,15 +23,15 @@ def pattern(rows, columns, share, seed=0):
 
 @pytest.mark.parametrize("share", [0.002, 0.3])  # gathered and blocked routes
 def test_sampled_product_is_the_dense_one_on_the_cells(share):
-    cells = pattern(400, 300, share)
+    cells = draw_pattern(400, 300, share)
     rng = np.random.default_rng(1)
     left, right = rng.normal(size=(400, 5)), rng.normal(size=(300, 5))
-    want = (left @ right.T)[cells.users, cells.items]
-    assert np.allclose(cells.sample_product(left, right), want, atol=1e-12)
+    expected = (left @ right.T)[cells.users, cells.items]
+    assert np.allclose(cells.sample_product(left, right), expected, atol=1e-12)
 
 
 def test_sparse_views_agree_with_the_dense_matrix():
-    cells = pattern(30, 20, 0.3)
+    cells = draw_pattern(30, 20, 0.3)
     values = np.random.default_rng(2).normal(size=len(cells.users))
     dense = np.zeros((30, 20))
     dense[cells.users, cells.items] = values
@@ -54,9 +54,9 @@ def test_threshold_is_the_euclidean_projection_on_the_l1_ball(seed):
         assert (values - projected) @ (other - projected) <= 1e-9
 
 
-def low_rank_plus_noise(m, n, seed, rank=6):
+def draw_low_rank_plus_sparse(m, n, seed, rank=6):
     rng = np.random.default_rng(seed)
-    cells = pattern(m, n, 0.15, seed)
+    cells = draw_pattern(m, n, 0.15, seed)
     left, right = rng.normal(size=(m, rank)), rng.normal(size=(n, rank))
     values = rng.normal(size=len(cells.users))
     dense = left @ right.T
@@ -67,7 +67,7 @@ def low_rank_plus_noise(m, n, seed, rank=6):
 @pytest.mark.slow
 @pytest.mark.parametrize(("m", "n"), [(120, 200), (200, 120)])
 def test_leading_triplets_match_a_full_decomposition(m, n):
-    operator, dense = low_rank_plus_noise(m, n, seed=3)
+    operator, dense = draw_low_rank_plus_sparse(m, n, seed=3)
     u, s, vt = np.linalg.svd(dense)
     radius = 0.3 * s.sum()
     theta = l1_threshold(s, radius)
@@ -76,13 +76,13 @@ def test_leading_triplets_match_a_full_decomposition(m, n):
         return int(np.sum(values > l1_threshold(values, radius)))
 
     start = np.empty((min(m, n), 0))
-    found = leading_triplets(operator, start, above, 1e-6, np.random.default_rng(0))
+    triplets = leading_triplets(operator, start, above, 1e-6, np.random.default_rng(0))
     count = int((s > theta).sum())
-    assert len(found.values) == count
-    assert np.allclose(found.values, s[:count], atol=1e-6)
-    shrunk = (found.left * (found.values - theta)) @ found.right.T
-    want = (u[:, :count] * (s[:count] - theta)) @ vt[:count]
-    assert np.linalg.norm(shrunk - want) < 1e-4
+    assert len(triplets.values) == count
+    assert np.allclose(triplets.values, s[:count], atol=1e-6)
+    shrunk = (triplets.left * (triplets.values - theta)) @ triplets.right.T
+    expected = (u[:, :count] * (s[:count] - theta)) @ vt[:count]
+    assert np.linalg.norm(shrunk - expected) < 1e-4
 
 
 @pytest.mark.slow
@@ -104,35 +104,35 @@ def test_an_invariant_start_hides_no_larger_value(width, scale):
             return int(np.sum(values > l1_threshold(values, radius)))
 
         tolerance = 10 ** rng.uniform(-6, -1) * radius
-        found = leading_triplets(
+        triplets = leading_triplets(
             dense_operator((u * s) @ v.T), v[:, :width], above, tolerance, np.random.default_rng(8)
         )
-        theta = l1_threshold(found.values, radius)
-        shrunk = (found.left * np.maximum(found.values - theta, 0)) @ found.right.T
-        want = (u * np.maximum(s - 2, 0)) @ v.T
-        assert np.linalg.norm(shrunk - want) <= 1.5 * tolerance
+        theta = l1_threshold(triplets.values, radius)
+        shrunk = (triplets.left * np.maximum(triplets.values - theta, 0)) @ triplets.right.T
+        expected = (u * np.maximum(s - 2, 0)) @ v.T
+        assert np.linalg.norm(shrunk - expected) <= 1.5 * tolerance
 
 
 def test_a_block_past_half_the_side_is_left_to_the_full_decomposition():
-    operator, dense = low_rank_plus_noise(40, 30, seed=5)
+    operator, dense = draw_low_rank_plus_sparse(40, 30, seed=5)
     start = np.empty((30, 0))
     assert leading_triplets(operator, start, len, 1e-6, np.random.default_rng(0)) is None
-    found = dense_triplets(operator)
-    assert np.allclose(found.values, np.linalg.svd(dense, compute_uv=False), atol=1e-6)
-    assert np.allclose((found.left * found.values) @ found.right.T, dense, atol=1e-6)
+    triplets = dense_triplets(operator)
+    assert np.allclose(triplets.values, np.linalg.svd(dense, compute_uv=False), atol=1e-6)
+    assert np.allclose((triplets.left * triplets.values) @ triplets.right.T, dense, atol=1e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(60, 90), (90, 60), (80, 80)])
 def test_a_matrix_at_hand_and_one_known_by_products_have_the_same_triplets(shape):
-    operator, dense = low_rank_plus_noise(*shape, seed=9)
-    for known, matrix in ((dense_operator(dense), dense), (dense_operator(dense).T, dense.T)):
-        found = leading_triplets(
-            known, np.empty((min(shape), 0)), lambda _: 5, 1e-6, np.random.default_rng(1)
+    operator, dense = draw_low_rank_plus_sparse(*shape, seed=9)
+    for explicit, matrix in ((dense_operator(dense), dense), (dense_operator(dense).T, dense.T)):
+        triplets = leading_triplets(
+            explicit, np.empty((min(shape), 0)), lambda _: 5, 1e-6, np.random.default_rng(1)
         )
-        assert np.allclose(found.values, np.linalg.svd(matrix, compute_uv=False)[:5])
-        assert np.allclose(matrix @ found.right, found.left * found.values, atol=1e-5)
+        assert np.allclose(triplets.values, np.linalg.svd(matrix, compute_uv=False)[:5])
+        assert np.allclose(matrix @ triplets.right, triplets.left * triplets.values, atol=1e-5)
     products = leading_triplets(
         operator, np.empty((min(shape), 0)), lambda _: 5, 1e-6, np.random.default_rng(1)
     )
-    assert np.allclose(products.values, found.values)
+    assert np.allclose(products.values, triplets.values)

@@ -34,18 +34,18 @@ EPSILONS = (0.3, 1.0, 4.0)
 MISSING = None
 
 
-def laplace_channel(epsilon, shape=(200, 500)):
+def build_laplace_channel(epsilon, shape=(200, 500)):
     return ModifiedLaplace.from_epsilon(epsilon, query="rows", shape=shape, sensitivity={CELL: 1})
 
 
-def symbol_channel(epsilon, d=5, shape=(200, 500)):
+def build_symbol_channel(epsilon, d=5, shape=(200, 500)):
     levels = tuple(np.linspace(-1, 1, d).tolist())
     return SymbolChannel.symmetric(
         epsilon, levels, query="rows", shape=shape, sensitivity={CELL: 1}
     )
 
 
-def rows_of(value, shape):
+def fill_rows(value, shape):
     """A matrix with this value in every cell; None: nothing stored."""
     if value is MISSING:
         return csr_array(shape)
@@ -59,7 +59,7 @@ def assert_symbols(channel, seed=0):
     """Chi-square of every input symbol's outputs, FALSE_ALARM in all."""
     rng, size = np.random.default_rng(seed), len(channel.levels) + 1
     for a in range(size):
-        out = channel.publish(rows_of(a or MISSING, channel.shape), rng)
+        out = channel.publish(fill_rows(a or MISSING, channel.shape), rng)
         counts = np.bincount(out.data.astype(int), minlength=size)
         counts[0] = channel.shape[0] * channel.shape[1] - out.nnz
         truth = SymbolChannel.symmetric(
@@ -73,34 +73,34 @@ def assert_laplace(channel, epsilon, seed=0):
     rng = np.random.default_rng(seed)
     q = math.exp(epsilon / 2) / (math.exp(epsilon / 2) + 1)
     for x in (MISSING, -1.0, 0.0, 1.0):
-        out = channel.publish(rows_of(x, channel.shape), rng)
+        out = channel.publish(fill_rows(x, channel.shape), rng)
         cells = channel.shape[0] * channel.shape[1]
         rate = 1 - q if x is MISSING else q
         assert_frequencies([out.nnz, cells - out.nnz], [rate, 1 - rate], FALSE_ALARM / 8)
-        law = stats.laplace(loc=x or 0.0, scale=2 / epsilon)
-        assert_drawn_from(out.data, law.cdf, FALSE_ALARM / 8)
+        distribution = stats.laplace(loc=x or 0.0, scale=2 / epsilon)
+        assert_drawn_from(out.data, distribution.cdf, FALSE_ALARM / 8)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_modified_laplace_meets_its_law_for_every_input(epsilon):
-    assert_laplace(laplace_channel(epsilon), epsilon)
+    assert_laplace(build_laplace_channel(epsilon), epsilon)
 
 
 @pytest.mark.parametrize("x", [MISSING, 1.0])
 def test_the_scale_of_reports_is_exact(x):
     """Planted bug: noise that is 3 % short, on rated or on missing cells."""
-    channel = laplace_channel(0.5, shape=(600, 500))
-    law = Laplace(query="reports", shape=(None,), sensitivity={}, scale=2 / 0.5)
-    given = channel.publish(rows_of(x, channel.shape), np.random.default_rng(8))
-    assert len(given.data) > 120_000
-    drawn = given.data.astype(float) - (x or 0.0)
-    assert_scale(drawn, law)
+    channel = build_laplace_channel(0.5, shape=(600, 500))
+    release = Laplace(query="reports", shape=(None,), sensitivity={}, scale=2 / 0.5)
+    reports = channel.publish(fill_rows(x, channel.shape), np.random.default_rng(8))
+    assert len(reports.data) > 120_000
+    added_noise = reports.data.astype(float) - (x or 0.0)
+    assert_scale(added_noise, release)
     with pytest.raises(AssertionError, match="scale off"):
-        assert_scale(0.97 * drawn, law)
+        assert_scale(0.97 * added_noise, release)
 
 
 def test_randomised_response_meets_its_law_for_every_input():
-    assert_symbols(symbol_channel(1.0))
+    assert_symbols(build_symbol_channel(1.0))
 
 
 @pytest.mark.slow
@@ -115,11 +115,11 @@ def test_the_nine_cases_of_theorem_1_stay_within_e_to_the_epsilon(epsilon):
     def masses(x):
         """(chances of a report in each interval of the grid, chance of no report)."""
         rate = 1 - q if x is MISSING else q
-        law = stats.laplace(x or 0.0, scale)
+        distribution = stats.laplace(x or 0.0, scale)
         lower, upper = ends[:-1], ends[1:]
-        below = np.where(upper <= 0, law.cdf(upper) - law.cdf(lower), 0)
-        above = np.where(upper > 0, law.sf(lower) - law.sf(upper), 0)
-        return rate * (below + above), 1 - rate
+        negative = np.where(upper <= 0, distribution.cdf(upper) - distribution.cdf(lower), 0)
+        positive = np.where(upper > 0, distribution.sf(lower) - distribution.sf(upper), 0)
+        return rate * (negative + positive), 1 - rate
 
     ratings = (-1.0, -0.3, 0.0, 1.0)
     cases = [*itertools.product(ratings, ratings)]
@@ -130,28 +130,28 @@ def test_the_nine_cases_of_theorem_1_stay_within_e_to_the_epsilon(epsilon):
         # longer sets are sums of these, so their ratios lie between those of the parts
         only_values = np.abs(np.log(values_a / values_b)).max()
         only_missing = abs(math.log(none_a / none_b))
-        both = np.abs(np.log((none_a + values_a) / (none_b + values_b))).max()
-        assert max(only_values, only_missing, both) <= epsilon + 1e-9
-        assert both <= max(only_values, only_missing) + 1e-12
+        combined = np.abs(np.log((none_a + values_a) / (none_b + values_b))).max()
+        assert max(only_values, only_missing, combined) <= epsilon + 1e-9
+        assert combined <= max(only_values, only_missing) + 1e-12
         worst = max(worst, only_values, only_missing)
     assert worst == pytest.approx(epsilon)
-    assert laplace_channel(epsilon).cell_epsilon == pytest.approx(epsilon)
+    assert build_laplace_channel(epsilon).cell_epsilon == pytest.approx(epsilon)
 
 
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
 def test_certified_is_claimed_per_cell_and_n_times_that_per_user(id, epsilon):
     public = PublicFacts(users=30, items=40, low=1, high=5)
-    card = registry.create(id, epsilon=epsilon).guarantee(public)
-    assert card.certified().epsilon == pytest.approx(epsilon)
-    assert card.certified(USER_REPLACED).epsilon == pytest.approx(40 * epsilon)
-    assert card.certified(USER_EMPTIED).epsilon == pytest.approx(40 * epsilon)
+    guarantee = registry.create(id, epsilon=epsilon).guarantee(public)
+    assert guarantee.certified().epsilon == pytest.approx(epsilon)
+    assert guarantee.certified(USER_REPLACED).epsilon == pytest.approx(40 * epsilon)
+    assert guarantee.certified(USER_EMPTIED).epsilon == pytest.approx(40 * epsilon)
 
 
 def test_a_channel_with_too_little_noise_is_certified_as_such():
-    channel = dataclasses.replace(laplace_channel(1.0), scale=1.0)  # half of 2/eps
+    channel = dataclasses.replace(build_laplace_channel(1.0), scale=1.0)  # half of 2/eps
     assert channel.cell_epsilon == pytest.approx(2.0)
-    quiet = dataclasses.replace(laplace_channel(1.0), flip=laplace_channel(3.0).flip)
+    quiet = dataclasses.replace(build_laplace_channel(1.0), flip=build_laplace_channel(3.0).flip)
     assert quiet.cell_epsilon == pytest.approx(1.5 + 0.5)
 
 
@@ -159,8 +159,8 @@ def test_a_channel_with_too_little_noise_is_certified_as_such():
 @pytest.mark.parametrize(
     ("channel", "expected"),
     [
-        (laplace_channel(1.0, (943, 1682)), 1 / (math.exp(0.5) + 1)),
-        (symbol_channel(1.0, 5, (943, 1682)), 5 / (math.e + 5)),
+        (build_laplace_channel(1.0, (943, 1682)), 1 / (math.exp(0.5) + 1)),
+        (build_symbol_channel(1.0, 5, (943, 1682)), 5 / (math.e + 5)),
     ],
     ids=["modified Laplace", "randomised response"],
 )
@@ -168,8 +168,8 @@ def test_spurious_cells_are_as_many_as_stated_in_every_row(channel, expected):
     rng = np.random.default_rng(3)
     cells = np.sort(rng.choice(943 * 1682, 100_000, replace=False))
     starts = np.searchsorted(cells, np.arange(944) * 1682)
-    given = csr_array((np.ones(100_000), cells % 1682, starts), shape=(943, 1682))
-    out = channel.publish(given, rng)
+    rows = csr_array((np.ones(100_000), cells % 1682, starts), shape=(943, 1682))
+    out = channel.publish(rows, rng)
     reported = np.repeat(np.arange(943), np.diff(out.indptr)) * 1682 + out.indices
     assert (np.diff(reported) > 0).all()
     spurious = np.setdiff1d(reported, cells)
@@ -188,27 +188,27 @@ def test_spurious_cells_are_as_many_as_stated_in_every_row(channel, expected):
 @pytest.mark.slow
 def test_hits_leave_the_taken_places_alone_and_find_all_others():
     rng = np.random.default_rng(0)
-    taken = np.array([0, 1, 5, 9])
-    assert np.array_equal(noise.draw_hits(taken, 10, 1.0, rng), [2, 3, 4, 6, 7, 8])
-    assert len(noise.draw_hits(taken, 10, 0.0, rng)) == 0
+    occupied = np.array([0, 1, 5, 9])
+    assert np.array_equal(noise.draw_hits(occupied, 10, 1.0, rng), [2, 3, 4, 6, 7, 8])
+    assert len(noise.draw_hits(occupied, 10, 0.0, rng)) == 0
     assert len(noise.draw_hits(np.arange(10), 10, 0.5, rng)) == 0
     counts = np.zeros(10)
     pairs = np.zeros(4)
     for _ in range(20_000):
-        found = noise.draw_hits(taken, 10, 0.3, rng)
-        counts[found] += 1
-        pairs[2 * (2 in found) + (3 in found)] += 1
-    free = np.setdiff1d(np.arange(10), taken)
-    assert counts[taken].sum() == 0
-    for place in free:
-        assert_frequencies([counts[place], 20_000 - counts[place]], [0.3, 0.7])
+        hits = noise.draw_hits(occupied, 10, 0.3, rng)
+        counts[hits] += 1
+        pairs[2 * (2 in hits) + (3 in hits)] += 1
+    free = np.setdiff1d(np.arange(10), occupied)
+    assert counts[occupied].sum() == 0
+    for position in free:
+        assert_frequencies([counts[position], 20_000 - counts[position]], [0.3, 0.7])
     assert_frequencies(pairs, [0.49, 0.21, 0.21, 0.09])
 
 
 def test_nothing_of_the_size_of_the_matrix_is_built():
     """20 billion cells, one report in a million: megabytes."""
     shape = (200_000, 100_000)
-    channel = laplace_channel(2 * math.log(1e6), shape)
+    channel = build_laplace_channel(2 * math.log(1e6), shape)
     tracemalloc.start()
     out = channel.publish(csr_array(shape), np.random.default_rng(0))
     _, peak = tracemalloc.get_traced_memory()
@@ -219,14 +219,14 @@ def test_nothing_of_the_size_of_the_matrix_is_built():
 
 @pytest.mark.parametrize("bad", [-1.5, 1.01, math.nan])
 def test_values_outside_the_scale_are_refused(bad):
-    channel = laplace_channel(1.0, (1, 2))
+    channel = build_laplace_channel(1.0, (1, 2))
     with pytest.raises(InvalidSetting, match=r"-1\.\.1"):
         channel.publish(csr_array(([0.0, bad], [0, 1], [0, 2]), shape=(1, 2)), None)
 
 
 @pytest.mark.parametrize("bad", [0.0, 6.0, 1.5, math.nan])
 def test_symbols_that_are_none_are_refused(bad):
-    channel = symbol_channel(1.0, 5, (1, 2))
+    channel = build_symbol_channel(1.0, 5, (1, 2))
     with pytest.raises(InvalidSetting, match=r"1\.\.5"):
         channel.publish(csr_array(([1.0, bad], [0, 1], [0, 2]), shape=(1, 2)), None)
 
@@ -238,8 +238,8 @@ def test_gain_and_energy_are_the_moments_of_a_report(id):
     channel = registry.create(id, epsilon=1.5).guarantee(public).releases.rows
     rng = np.random.default_rng(2)
     for x, symbol in ((MISSING, MISSING), (1.0, 5), (0.5, 4), (-1.0, 1)):
-        given = x if isinstance(channel, ModifiedLaplace) else symbol
-        out = channel.publish(rows_of(given, public.shape), rng).data
+        cell = x if isinstance(channel, ModifiedLaplace) else symbol
+        out = channel.publish(fill_rows(cell, public.shape), rng).data
         if isinstance(channel, SymbolChannel):
             out = np.array(channel.levels)[out.astype(int) - 1]
         cells, density = 200_000, 0.0 if x is MISSING else 1.0
@@ -254,7 +254,7 @@ def test_a_missing_cell_reports_with_its_own_chance_at_any_epsilon(monkeypatch):
     """One minus the chance of silence would lose its digits: 38.35 where 38 is certified."""
     chances = []
     monkeypatch.setattr(
-        noise, "draw_hits", lambda *given: chances.append(given[2]) or np.empty(0, int)
+        noise, "draw_hits", lambda *arguments: chances.append(arguments[2]) or np.empty(0, int)
     )
     for epsilon in (1.0, 30.0, 38.0, 45.0):
         release = SymbolChannel.symmetric(
@@ -268,22 +268,24 @@ def test_a_missing_cell_reports_with_its_own_chance_at_any_epsilon(monkeypatch):
 
 
 def test_the_tests_catch_half_noise_and_skipped_or_shared_draws(monkeypatch):
-    good = laplace_channel(1.0)
+    good = build_laplace_channel(1.0)
     with pytest.raises(AssertionError):
         assert_laplace(dataclasses.replace(good, scale=good.scale / 2), 1.0)
     with pytest.raises(AssertionError):  # spurious cells too rare
         assert_laplace(dataclasses.replace(good, flip=good.flip / 1.05), 1.0)
     with pytest.raises(AssertionError):
-        assert_symbols(symbol_channel(1.05))
-    honest = noise.draw_laplace
+        assert_symbols(build_symbol_channel(1.05))
+    draw_laplace = noise.draw_laplace
     monkeypatch.setattr(
-        noise, "draw_laplace", lambda scale, shape, rng: np.full(shape, honest(scale, (), rng))
+        noise,
+        "draw_laplace",
+        lambda scale, shape, rng: np.full(shape, draw_laplace(scale, (), rng)),
     )
     with pytest.raises(AssertionError):
         assert_laplace(good, 1.0)
     monkeypatch.setattr(noise, "draw_hits", lambda *_: np.empty(0, dtype=np.int64))
     with pytest.raises(AssertionError):
-        assert_symbols(symbol_channel(1.0))
+        assert_symbols(build_symbol_channel(1.0))
 
 
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
@@ -294,9 +296,9 @@ def test_the_estimated_density_is_unbiased(id, epsilon):
     mechanism = registry.create(id, epsilon=epsilon)
     channel = mechanism.guarantee(ratings.public).releases.rows
     slope = channel.reported_if_rated - channel.reported_if_missing
-    found = []
+    densities = []
     for _ in range(40):
         out = channel.publish(mechanism.encode_rows(ratings, channel), rng)
-        found.append((out.nnz / 60_000 - channel.reported_if_missing) / slope)
-    error = np.std(found) / math.sqrt(len(found))
-    assert abs(np.mean(found) - ratings.density) < 5 * error
+        densities.append((out.nnz / 60_000 - channel.reported_if_missing) / slope)
+    error = np.std(densities) / math.sqrt(len(densities))
+    assert abs(np.mean(densities) - ratings.density) < 5 * error

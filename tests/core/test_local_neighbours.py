@@ -25,22 +25,22 @@ from tests.statistics_helpers import assert_channel
 USERS, ITEMS = 40, 12
 
 
-def ratings_of(seed: int = 0, users: int = USERS, items: int = ITEMS) -> Ratings:
+def draw_ratings(seed: int = 0, users: int = USERS, items: int = ITEMS) -> Ratings:
     return clicks(np.random.default_rng(seed).random((users, items)) < 0.35)
 
 
-def flipped(bits: np.ndarray, flip: float, rng) -> np.ndarray:
+def flip_bits(bits: np.ndarray, flip: float, rng) -> np.ndarray:
     return np.where(rng.random(bits.shape) < flip, 1 - bits, bits)
 
 
 @pytest.mark.parametrize("id", ["dplcf", "ldpicf"])
 def test_each_bit_passes_the_stated_channel(id: str) -> None:
     public = PublicFacts(users=30, items=20, low=0, high=1)
-    card = registry.create(id, epsilon=1.7).guarantee(public)
-    assert card.certified().epsilon == pytest.approx(1.7)
-    assert card.certified(USER_EMPTIED).epsilon == pytest.approx(1.7 * 20)
+    guarantee = registry.create(id, epsilon=1.7).guarantee(public)
+    assert guarantee.certified().epsilon == pytest.approx(1.7)
+    assert guarantee.certified(USER_EMPTIED).epsilon == pytest.approx(1.7 * 20)
     assert_channel(
-        dataclasses.replace(card.releases.bits, shape=(None,), sensitivity={}),
+        dataclasses.replace(guarantee.releases.bits, shape=(None,), sensitivity={}),
         np.random.default_rng(1),
     )
 
@@ -61,11 +61,11 @@ def test_rows_of_bits_pass_the_stated_channel_a_byte_each(epsilon: float) -> Non
     line, error = flips.ravel() - chance, math.sqrt(flips.size) * chance * (1 - chance)
     for lag in (1, 2, 4, 8, items):  # of a word, of a row
         assert abs(float(line[lag:] @ line[:-lag])) < 4.9 * error
-    with record_publications() as seen:
-        again = release.publish_rows(sparse.csr_array(truth), np.random.default_rng(2))
-    assert np.array_equal(again, packed)
-    assert np.array_equal(seen[0].private, truth)
-    assert np.array_equal(seen[0].published, flips ^ truth)
+    with record_publications() as publications:
+        repeated = release.publish_rows(sparse.csr_array(truth), np.random.default_rng(2))
+    assert np.array_equal(repeated, packed)
+    assert np.array_equal(publications[0].private, truth)
+    assert np.array_equal(publications[0].published, flips ^ truth)
 
 
 @pytest.mark.slow
@@ -76,13 +76,19 @@ def test_bits_that_are_hardly_ever_flipped_count_as_they_are(epsilon, iterations
     rng = np.random.default_rng(3)
     bits = (rng.random((60, 8)) < 0.3).astype(np.int64)
     bits[:, 1], bits[:, 2], bits[:, 3], bits[:, 4] = bits[:, 0], 1 - bits[:, 0], 0, 1
-    flip = registry.create("ldpicf", epsilon=epsilon).flip
-    both, one, other = FlippedPairs(bits, flip).likeliest(np.arange(8), iterations)
+    flip = registry.create("ldpicf", epsilon=epsilon).bit_flip_probability
+    pair_counts, first_counts, second_counts = FlippedPairs(bits, flip).likeliest(
+        np.arange(8), iterations
+    )
     counts = bits.sum(axis=0).astype(float)
-    off = ~np.eye(8, dtype=bool)
-    assert both[off] == pytest.approx((bits.T @ bits)[off], abs=1e-6)
-    assert one[off] == pytest.approx(np.broadcast_to(counts[:, None], (8, 8))[off], abs=1e-6)
-    assert other[off] == pytest.approx(np.broadcast_to(counts, (8, 8))[off], abs=1e-6)
+    off_diagonal = ~np.eye(8, dtype=bool)
+    assert pair_counts[off_diagonal] == pytest.approx((bits.T @ bits)[off_diagonal], abs=1e-6)
+    assert first_counts[off_diagonal] == pytest.approx(
+        np.broadcast_to(counts[:, None], (8, 8))[off_diagonal], abs=1e-6
+    )
+    assert second_counts[off_diagonal] == pytest.approx(
+        np.broadcast_to(counts, (8, 8))[off_diagonal], abs=1e-6
+    )
 
 
 @pytest.mark.slow
@@ -92,14 +98,14 @@ def test_pair_counts_are_unbiased() -> None:
     flip = 0.25
     runs = []
     for _ in range(4000):
-        pairs = FlippedPairs(flipped(truth, flip, rng), flip)
+        pairs = FlippedPairs(flip_bits(truth, flip, rng), flip)
         runs.append(np.vstack([pairs.both(np.arange(6)), pairs.counts]))
-    both, mean, error = truth.T @ truth, np.mean(runs, axis=0), np.std(runs, axis=0)
-    exact = np.vstack([both, truth.sum(axis=0)]).astype(float)
-    off = ~np.eye(6, dtype=bool)
-    wanted = np.vstack([off, np.ones((1, 6), dtype=bool)])
+    pair_counts, mean, error = truth.T @ truth, np.mean(runs, axis=0), np.std(runs, axis=0)
+    exact = np.vstack([pair_counts, truth.sum(axis=0)]).astype(float)
+    off_diagonal = ~np.eye(6, dtype=bool)
+    mask = np.vstack([off_diagonal, np.ones((1, 6), dtype=bool)])
     # 36 estimates within 5 standard errors: false alarm rate about 2e-5.
-    assert (np.abs(mean - exact)[wanted] <= 5 * error[wanted] / math.sqrt(len(runs))).all()
+    assert (np.abs(mean - exact)[mask] <= 5 * error[mask] / math.sqrt(len(runs))).all()
 
 
 @pytest.mark.slow
@@ -108,26 +114,26 @@ def test_the_likeliest_shares_beat_a_general_solver() -> None:
     rng = np.random.default_rng(4)
     flip, m = 0.3, 200
     truth = (rng.random((m, 5)) < 0.15).astype(int)
-    reports = flipped(truth, flip, rng)
+    reports = flip_bits(truth, flip, rng)
     pairs = FlippedPairs(reports, flip)
     keep = np.array([[1 - flip, flip], [flip, 1 - flip]])
     channel = np.kron(keep, keep)
-    both, first, second = pairs.likeliest(np.arange(5), 3000)
-    outside = 0
+    pair_counts, first, second = pairs.likeliest(np.arange(5), 3000)
+    n_outside = 0
     for i in range(5):
         for j in range(5):
             if i == j:
                 continue
             cells = 2 * (1 - reports[:, i]) + (1 - reports[:, j])
-            seen = np.bincount(cells, minlength=4) / m
-            one, a, b = both[i, j] / m, first[i, j] / m, second[i, j] / m
-            share = np.array([one, a - one, b - one, 1 - a - b + one])
+            frequencies = np.bincount(cells, minlength=4) / m
+            joint, a, b = pair_counts[i, j] / m, first[i, j] / m, second[i, j] / m
+            share = np.array([joint, a - joint, b - joint, 1 - a - b + joint])
             assert share.min() >= -1e-9
             assert share.sum() == pytest.approx(1)
-            outside += int((np.linalg.solve(channel, seen) < 0).any())
+            n_outside += int((np.linalg.solve(channel, frequencies) < 0).any())
 
-            def loss(theta, seen=seen):
-                return -float(seen @ np.log(np.maximum(theta @ channel, 1e-12)))
+            def loss(theta, frequencies=frequencies):
+                return -float(frequencies @ np.log(np.maximum(theta @ channel, 1e-12)))
 
             best = minimize(
                 loss,
@@ -137,14 +143,14 @@ def test_the_likeliest_shares_beat_a_general_solver() -> None:
                 method="SLSQP",
             ).fun
             assert loss(share) <= best + 1e-5
-    assert outside >= 3  # the constrained part was exercised
+    assert n_outside >= 3  # the constrained part was exercised
 
 
 @pytest.mark.parametrize(
     ("id", "similarity"), [("dplcf", Similarity.JACCARD), ("ldpicf", Similarity.COSINE)]
 )
 def test_without_noise_the_similarities_are_the_plain_ones(id: str, similarity) -> None:
-    ratings = ratings_of(5)
+    ratings = draw_ratings(5)
     private = registry.create(id, epsilon=60.0, neighbours=4, estimator=Estimator.PUBLISHED)
     plain = registry.create("item-knn", similarity=similarity, neighbours=4)
     models = [[*m.fit(ratings, np.random.default_rng(0))][-1].model for m in (private, plain)]
@@ -156,17 +162,17 @@ def test_without_noise_the_similarities_are_the_plain_ones(id: str, similarity) 
 def test_nearest_keeps_the_most_similar_others(block: int, monkeypatch) -> None:
     monkeypatch.setattr(ranks, "BLOCK", block)
     similarity = np.random.default_rng(6).normal(size=(ITEMS, ITEMS))
-    found = nearest(ITEMS, 3, lambda rows: similarity[rows].copy()).toarray()
+    neighbours = nearest(ITEMS, 3, lambda rows: similarity[rows].copy()).toarray()
     for i, row in enumerate(similarity):
-        others = [j for j in np.argsort(-row) if j != i and row[j] > 0][:3]
-        assert set(np.flatnonzero(found[i])) == set(others)
-        assert found[i, others] == pytest.approx(row[others])
+        expected = [j for j in np.argsort(-row) if j != i and row[j] > 0][:3]
+        assert set(np.flatnonzero(neighbours[i])) == set(expected)
+        assert neighbours[i, expected] == pytest.approx(row[expected])
 
 
 @pytest.mark.parametrize("block", [20, 2_000_000])
 def test_scores_are_sums_over_own_items(block: int, monkeypatch) -> None:
     monkeypatch.setattr(ranks, "BLOCK", block)
-    ratings = ratings_of(7)
+    ratings = draw_ratings(7)
     rows = binary_matrix(ratings)
     similar = nearest(ITEMS, 5, lambda b: np.random.default_rng(int(b[0])).random((len(b), ITEMS)))
     model = ItemScores(rows, similar.T.tocsr())
@@ -185,7 +191,7 @@ def test_limits_and_bad_settings_are_sentences() -> None:
     big = Ratings.build([0], [0], [1.0], PublicFacts(users=10**7, items=2_000, low=0, high=1))
     with pytest.raises(BadRatings, match="cells are more than 8,000,000,000"):
         list(registry.create("dplcf", epsilon=1.0).fit(big, np.random.default_rng(0)))
-    small = ratings_of(8, users=5, items=3)  # k above the catalogue: every other item
+    small = draw_ratings(8, users=5, items=3)  # k above the catalogue: every other item
     for id in ("dplcf", "ldpicf", "item-knn"):
         settings = {} if id == "item-knn" else {"estimator": Estimator.PUBLISHED}
         *_, last = registry.create(id, epsilon=1.0, neighbours=100, **settings).fit(

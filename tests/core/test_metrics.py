@@ -15,7 +15,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from tests.ratings_helpers import with_values
 
 
-def interactions(seed: int, users: int = 30, items: int = 40, density: float = 0.3) -> Ratings:
+def draw_interactions(seed: int, users: int = 30, items: int = 40, density: float = 0.3) -> Ratings:
     rng = np.random.default_rng(seed)
     u, i = np.nonzero(rng.random((users, items)) < density)
     return Ratings.build(
@@ -23,14 +23,14 @@ def interactions(seed: int, users: int = 30, items: int = 40, density: float = 0
     )
 
 
-def brute_full(scores, train: Ratings, test: Ratings, k: int) -> tuple[float, float]:
-    known = set(zip(train.users.tolist(), train.items.tolist(), strict=True))
-    known |= set(zip(test.users.tolist(), test.items.tolist(), strict=True))
+def rank_by_brute_force(scores, train: Ratings, test: Ratings, k: int) -> tuple[float, float]:
+    rated = set(zip(train.users.tolist(), train.items.tolist(), strict=True))
+    rated |= set(zip(test.users.tolist(), test.items.tolist(), strict=True))
     hits, gains = [], []
     for u, i in zip(test.users.tolist(), test.items.tolist(), strict=True):
         rank = 0
         for j in range(train.public.items):
-            if (u, j) not in known and not scores[u][j] < scores[u][i]:
+            if (u, j) not in rated and not scores[u][j] < scores[u][i]:
                 rank += 1
         hits.append(rank < k)
         gains.append(1 / math.log2(rank + 2) if rank < k else 0.0)
@@ -73,9 +73,9 @@ def test_are_in_blocks_smaller_than_the_matrix(monkeypatch: pytest.MonkeyPatch) 
     rng = np.random.default_rng(1)
     truth = Factors(rng.normal(size=(23, 2)), rng.normal(size=(17, 2)))
     model = Dense(rng.normal(size=(23, 17)))
-    whole = metrics.model_are(model, truth)
+    expected = metrics.model_are(model, truth)
     monkeypatch.setattr(metrics, "CELLS_PER_BLOCK", 50)
-    assert metrics.model_are(model, truth) == pytest.approx(whole)
+    assert metrics.model_are(model, truth) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -85,10 +85,10 @@ def test_full_ranking_equals_brute_force(
 ) -> None:
     monkeypatch.setattr(metrics, "CELLS_PER_BLOCK", block)
     rng = np.random.default_rng(seed)
-    train, test = RandomShare(0.2)(interactions(seed), rng)
+    train, test = RandomShare(0.2)(draw_interactions(seed), rng)
     scores = rng.integers(0, 6, train.shape).astype(float)  # plenty of ties
-    got = metrics.evaluate_ranking(Dense(scores), train, test, rng, k=5, negatives=None)
-    assert got == pytest.approx(brute_full(scores, train, test, 5))
+    result = metrics.evaluate_ranking(Dense(scores), train, test, rng, k=5, negatives=None)
+    assert result == pytest.approx(rank_by_brute_force(scores, train, test, 5))
 
 
 @pytest.mark.parametrize("negatives", [None, 99])
@@ -96,33 +96,34 @@ def test_items_with_the_same_factors_tie_whatever_the_order_of_a_sum(negatives: 
     """All items alike hit nothing, as under a constant model. A matrix product rounds its last
     columns, here those tested, differently from the others: a plain comparison gives hits."""
     rng = np.random.default_rng(0)
-    facts = PublicFacts(users=50, items=399, low=0, high=1)
+    public = PublicFacts(users=50, items=399, low=0, high=1)
     users, items = np.arange(50), 396 + np.arange(50) % 3
-    test = Ratings.build(users, items, np.ones(50), facts)
-    train = Ratings.build(users, items - 10, np.ones(50), facts)
+    test = Ratings.build(users, items, np.ones(50), public)
+    train = Ratings.build(users, items - 10, np.ones(50), public)
     for rank in (2, 7, 30):
-        alike = Factors(rng.normal(size=(50, rank)), np.tile(rng.normal(size=rank), (399, 1)))
-        assert metrics.evaluate_ranking(alike, train, test, rng, negatives=negatives) == (0, 0)
+        tied = Factors(rng.normal(size=(50, rank)), np.tile(rng.normal(size=rank), (399, 1)))
+        assert metrics.evaluate_ranking(tied, train, test, rng, negatives=negatives) == (0, 0)
         half = 50 if negatives else 200
-        apart = Factors(alike.left, alike.right * (1 + 1e-9 * rng.random((399, 1))))
+        distinct = Factors(tied.left, tied.right * (1 + 1e-9 * rng.random((399, 1))))
         assert (
-            metrics.evaluate_ranking(apart, train, test, rng, k=half, negatives=negatives).hr > 0.1
+            metrics.evaluate_ranking(distinct, train, test, rng, k=half, negatives=negatives).hr
+            > 0.1
         )
 
 
 def test_sampled_candidates_are_distinct_unseen_and_uniform() -> None:
     rng = np.random.default_rng(0)
-    ratings = interactions(0, users=5, items=12, density=0.4)
-    seen = metrics._SeenItems(ratings, ratings)
+    ratings = draw_interactions(0, users=5, items=12, density=0.4)
+    seen_items = metrics._SeenItems(ratings, ratings)
     users = np.repeat(np.arange(5, dtype=np.int32), 3000)
-    drawn, real = seen.sample_unseen(users, 4, rng)
-    assert real.all()
+    candidates, is_unseen = seen_items.sample_unseen(users, 4, rng)
+    assert is_unseen.all()
     for user in range(5):
-        own = set(ratings.items[ratings.users == user].tolist())
-        unseen = sorted(set(range(12)) - own)
-        mine = drawn[users == user]
-        assert all(len(set(row)) == 4 for row in mine.tolist())
-        counts = np.bincount(mine.ravel(), minlength=12)
+        rated = set(ratings.items[ratings.users == user].tolist())
+        unseen = sorted(set(range(12)) - rated)
+        user_candidates = candidates[users == user]
+        assert all(len(set(row)) == 4 for row in user_candidates.tolist())
+        counts = np.bincount(user_candidates.ravel(), minlength=12)
         assert set(np.flatnonzero(counts).tolist()) == set(unseen)
         share = 4 / len(unseen)
         # Five binomial deviations per item, 60 items: false alarm rate below 1e-4.
@@ -130,41 +131,41 @@ def test_sampled_candidates_are_distinct_unseen_and_uniform() -> None:
         assert np.abs(counts[unseen] - 3000 * share).max() <= limit
 
 
-def brute_unseen(train: Ratings, test: Ratings) -> list[int]:
+def count_unseen(train: Ratings, test: Ratings) -> list[int]:
     """How many items the user of each test interaction has in neither."""
-    has: list[set[int]] = [set() for _ in range(train.public.users)]
-    for part in (train, test):
-        for u, i in zip(part.users.tolist(), part.items.tolist(), strict=True):
-            has[u].add(i)
-    return [train.public.items - len(has[u]) for u in test.users.tolist()]
+    items_of_user: list[set[int]] = [set() for _ in range(train.public.users)]
+    for ratings in (train, test):
+        for u, i in zip(ratings.users.tolist(), ratings.items.tolist(), strict=True):
+            items_of_user[u].add(i)
+    return [train.public.items - len(items_of_user[u]) for u in test.users.tolist()]
 
 
 @pytest.mark.parametrize("negatives", [None, 12])
 def test_who_has_too_few_items_left_is_left_out_of_the_means(negatives: int | None) -> None:
     """Among k candidates or fewer every model hits; a constant one never does otherwise."""
     rng = np.random.default_rng(6)
-    ratings = interactions(6, users=40, items=14, density=0.5)
-    few = brute_unseen(ratings, ratings)
+    ratings = draw_interactions(6, users=40, items=14, density=0.5)
+    few = count_unseen(ratings, ratings)
     assert min(few) < 8 <= max(few)
     train, test = LeaveLast()(ratings, rng)
     for value in (0.0, math.nan):
-        found = metrics.evaluate_ranking(
+        constant_result = metrics.evaluate_ranking(
             Constant(value), train, test, rng, k=8, negatives=negatives
         )
-        assert found == (0, 0)
+        assert constant_result == (0, 0)
     model = Dense(rng.normal(size=train.shape))
-    kept = test.select([k for k, n in enumerate(brute_unseen(train, test)) if n >= 8])
-    assert 0 < len(kept) < len(test)
-    got = metrics.evaluate_ranking(model, train, test, rng, k=8, negatives=negatives)
+    measured = test.select([k for k, n in enumerate(count_unseen(train, test)) if n >= 8])
+    assert 0 < len(measured) < len(test)
+    result = metrics.evaluate_ranking(model, train, test, rng, k=8, negatives=negatives)
     # who is left out still counts as seen: the others' candidates stay as they were
     hits = gains = 0.0
-    for u, i in zip(kept.users.tolist(), kept.items.tolist(), strict=True):
-        own = set(train.items[train.users == u].tolist()) | {i}
-        rank = sum(model.matrix[u, j] >= model.matrix[u, i] for j in set(range(14)) - own)
+    for u, i in zip(measured.users.tolist(), measured.items.tolist(), strict=True):
+        rated = set(train.items[train.users == u].tolist()) | {i}
+        rank = sum(model.matrix[u, j] >= model.matrix[u, i] for j in set(range(14)) - rated)
         hits += rank < 8
         gains += (rank < 8) / math.log2(rank + 2)
     if negatives is None:
-        assert got == pytest.approx((hits / len(kept), gains / len(kept)))
+        assert result == pytest.approx((hits / len(measured), gains / len(measured)))
 
 
 @pytest.mark.parametrize("negatives", [None, 99])
@@ -186,7 +187,7 @@ def test_a_k_above_the_catalogue_is_refused_in_a_sentence(negatives: int | None)
 
 
 def test_what_cannot_be_measured_is_refused_before_anything_is_trained() -> None:
-    ratings = interactions(7, users=20, items=9)
+    ratings = draw_interactions(7, users=20, items=9)
     train, test = LeaveLast()(ratings, np.random.default_rng(0))
     problem = Problem(train=train, test=test, name="small", steps=(), split="", truth=None)
     with pytest.raises(BadRatings, match="hr@10 needs users with at least 10 items"):
@@ -197,27 +198,29 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_trained() -> None
 
 def test_evaluate_clips_ratings_and_names_the_metrics() -> None:
     rng = np.random.default_rng(0)
-    facts = PublicFacts(users=2, items=3, low=1, high=5)
-    ratings = Ratings.build([0, 0, 1, 1], [0, 1, 1, 2], [1, 5, 5, 5], facts)
+    public = PublicFacts(users=2, items=3, low=1, high=5)
+    ratings = Ratings.build([0, 0, 1, 1], [0, 1, 1, 2], [1, 5, 5, 5], public)
     train, test = ratings.select([0, 1]), ratings.select([2, 3])
     assert metrics.evaluate(Task.RATINGS, Constant(80.0), train, test, rng) == {"rmse": 0, "mae": 0}
     signs = with_values(test, [1, -1], low=-1, high=1)
     assert metrics.evaluate(Task.BINARY, Constant(2.0), train, signs, rng) == {"accuracy": 0.5}
-    clicks = LeaveLast()(interactions(0), rng)
+    clicks = LeaveLast()(draw_interactions(0), rng)
     names = ["hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full"]
     assert [*metrics.evaluate(Task.RANKING, Constant(0.0), *clicks, rng)] == names
 
 
 def test_evaluate_measures_lists_among_a_hundred_and_among_all() -> None:
-    train, test = LeaveLast()(interactions(0, items=400, density=0.05), np.random.default_rng(0))
+    train, test = LeaveLast()(
+        draw_interactions(0, items=400, density=0.05), np.random.default_rng(0)
+    )
     model = Dense(np.random.default_rng(1).normal(size=train.shape))
-    found = metrics.evaluate(Task.RANKING, model, train, test, np.random.default_rng(2))
+    measured = metrics.evaluate(Task.RANKING, model, train, test, np.random.default_rng(2))
     sampled, full = (
         metrics.evaluate_ranking(model, train, test, np.random.default_rng(2), negatives=negatives)
         for negatives in (99, None)
     )
     assert sampled.hr > full.hr
-    assert tuple(found.values()) == (*sampled, *full)
+    assert tuple(measured.values()) == (*sampled, *full)
 
 
 def test_a_metric_knows_which_way_is_better() -> None:
@@ -242,11 +245,11 @@ def test_ranks_are_counted_once_for_a_model_and_its_data():
     users, items = np.divmod(rng.permutation(1200)[:400], 40)
     data = Ratings.build(users, items, np.ones(400), public)
     train, test = LeaveLast()(data, rng)
-    asked = []
+    queries = []
 
     class Watched(Dense):
         def predict(self, users, items):
-            asked.append(users)
+            queries.append(users)
             return super().predict(users, items)
 
     def hits(model, train, test):
@@ -254,21 +257,21 @@ def test_ranks_are_counted_once_for_a_model_and_its_data():
 
     scores = rng.normal(size=public.shape)
     model, fresh = Watched(scores), lambda: Dense(scores)
-    found = metrics.evaluate(Task.RANKING, model, train, test, rng)["hr@10_full"]
-    before = len(asked)
-    assert hits(model, train, test).mean() == found
-    assert len(asked) == before
+    hit_ratio = metrics.evaluate(Task.RANKING, model, train, test, rng)["hr@10_full"]
+    before = len(queries)
+    assert hits(model, train, test).mean() == hit_ratio
+    assert len(queries) == before
     fewer = train.select(np.arange(len(train)) % 2 == 0)
-    part = test.select(np.arange(len(test)) < 10)
-    for learnt, held in ((fewer, test), (train, part), (train, test)):
-        again = hits(model, learnt, held)
-        assert np.array_equal(again, hits(fresh(), learnt, held))
-    assert len(asked) > before
+    subset = test.select(np.arange(len(test)) < 10)
+    for learnt, held_out in ((fewer, test), (train, subset), (train, test)):
+        hits_again = hits(model, learnt, held_out)
+        assert np.array_equal(hits_again, hits(fresh(), learnt, held_out))
+    assert len(queries) > before
 
 
 def test_factors_and_their_matrix_rank_alike() -> None:
     rng = np.random.default_rng(3)
-    train, test = LeaveLast()(interactions(3), rng)
+    train, test = LeaveLast()(draw_interactions(3), rng)
     factors = Factors(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)))
     dense = Dense(factors.left @ factors.right.T)
     for negatives in (None, 10):
@@ -293,7 +296,7 @@ def test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline() -> None
 @pytest.mark.parametrize("value", [0.0, 1.0, math.nan])
 def test_a_constant_model_hits_nothing(negatives: int | None, value: float) -> None:
     rng = np.random.default_rng(0)
-    train, test = LeaveLast()(interactions(0), rng)
+    train, test = LeaveLast()(draw_interactions(0), rng)
     assert metrics.evaluate_ranking(Constant(value), train, test, rng, negatives=negatives) == (
         0,
         0,
@@ -302,7 +305,7 @@ def test_a_constant_model_hits_nothing(negatives: int | None, value: float) -> N
 
 def test_with_few_unseen_items_sampled_and_full_ranking_agree() -> None:
     rng = np.random.default_rng(5)
-    train, test = LeaveLast()(interactions(5, items=30, density=0.6), rng)
+    train, test = LeaveLast()(draw_interactions(5, items=30, density=0.6), rng)
     model = Dense(rng.normal(size=train.shape))
     sampled = metrics.evaluate_ranking(model, train, test, rng, k=3, negatives=99)
     assert sampled == pytest.approx(

@@ -18,13 +18,13 @@ MODELS: dict[str, Model] = {
 }
 
 
-def matrix_of(name: str) -> Any:
+def build_matrix(name: str) -> Any:
     return np.full((7, 5), 2.5) if name == "constant" else LEFT @ RIGHT.T
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_predictions_broadcast_like_indexing(name: str) -> None:
-    model, matrix = MODELS[name], matrix_of(name)
+    model, matrix = MODELS[name], build_matrix(name)
     everyone, everything = np.arange(7), np.arange(5)
     questions: list[tuple[Any, Any]] = [
         (3, 2),

@@ -13,9 +13,9 @@ from sample_data import generate
 
 pytestmark = pytest.mark.slow
 
-HELD = ("private-frank-wolfe", "private-svd", "private-pgd", "svd-after-cleansing")
+IDS = ("private-frank-wolfe", "private-svd", "private-pgd", "svd-after-cleansing")
 LIMIT = 60
-FACTS = PublicFacts(users=3_000, items=150, low=1, high=5)
+PUBLIC = PublicFacts(users=3_000, items=150, low=1, high=5)
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +28,21 @@ def few(monkeypatch):
     monkeypatch.setattr(sizes, "GRAM_LIMIT", LIMIT)
 
 
-def fitted(id, ratings, **settings):
+def fit_model(id, ratings, **settings):
     *_, last = registry.create(id, epsilon=20.0, **settings).fit(ratings, np.random.default_rng(0))
     return last.model
 
 
-def error(model, ratings):
+def measure_error(model, ratings):
     return rmse(model.predict(ratings.users, ratings.items), ratings.values)
 
 
 @pytest.mark.usefixtures("few")
-@pytest.mark.parametrize("id", HELD)
+@pytest.mark.parametrize("id", IDS)
 def test_the_card_says_so_and_certifies_the_same(id):
-    card = registry.create(id, epsilon=1.0).guarantee(FACTS)
-    assert any(f"{LIMIT:,}" in caveat and "150" in caveat for caveat in card.caveats)
-    assert card.certified().epsilon == pytest.approx(1.0, rel=1e-9)
+    guarantee = registry.create(id, epsilon=1.0).guarantee(PUBLIC)
+    assert any(f"{LIMIT:,}" in caveat and "150" in caveat for caveat in guarantee.caveats)
+    assert guarantee.certified().epsilon == pytest.approx(1.0, rel=1e-9)
     small = registry.create(id, epsilon=1.0).guarantee(
         PublicFacts(users=3_000, items=LIMIT, low=1, high=5)
     )
@@ -50,38 +50,42 @@ def test_the_card_says_so_and_certifies_the_same(id):
 
 
 @pytest.mark.usefixtures("few")
-@pytest.mark.parametrize("id", HELD)
+@pytest.mark.parametrize("id", IDS)
 def test_every_item_is_predicted_and_taste_is_that_of_items_with_large_released_counts(id, ratings):
-    with record_publications() as seen:
-        model = fitted(id, ratings)
-    assert error(model, ratings) < error(means(ratings), ratings)
-    (counts,) = [p for p in seen if p.release.query.startswith("ratings of each item")]
-    kept = np.sort(np.argsort(-counts.published, kind="stable")[:LIMIT])
-    largest = max(p.published.size for p in seen)
+    with record_publications() as publications:
+        model = fit_model(id, ratings)
+    assert measure_error(model, ratings) < measure_error(fit_user_means(ratings), ratings)
+    (counts,) = [p for p in publications if p.release.query.startswith("ratings of each item")]
+    popular = np.sort(np.argsort(-counts.published, kind="stable")[:LIMIT])
+    largest = max(p.published.size for p in publications)
     assert largest == LIMIT**2
-    others = np.setdiff1d(np.arange(150), kept)
+    unpopular = np.setdiff1d(np.arange(150), popular)
     # beside the kept items' taste a user's scores of the other items are user and item effects
-    scores = model.predict(np.arange(3_000)[:, None], others)
-    apart = scores - scores.mean(axis=0) - scores.mean(axis=1)[:, None] + scores.mean()
-    scores = model.predict(np.arange(3_000)[:, None], kept)
-    taste = scores - scores.mean(axis=0) - scores.mean(axis=1)[:, None] + scores.mean()
-    assert np.std(apart) < 0.6 * np.std(taste)
+    scores = model.predict(np.arange(3_000)[:, None], unpopular)
+    unpopular_interaction = (
+        scores - scores.mean(axis=0) - scores.mean(axis=1)[:, None] + scores.mean()
+    )
+    scores = model.predict(np.arange(3_000)[:, None], popular)
+    popular_interaction = (
+        scores - scores.mean(axis=0) - scores.mean(axis=1)[:, None] + scores.mean()
+    )
+    assert np.std(unpopular_interaction) < 0.6 * np.std(popular_interaction)
 
 
-def means(ratings):
+def fit_user_means(ratings):
     *_, last = registry.create("user-mean").fit(ratings, np.random.default_rng(0))
     return last.model
 
 
 @pytest.mark.usefixtures("few")
 def test_without_released_counts_nothing_says_which_items():
-    for id in HELD[:3]:
+    for id in IDS[:3]:
         with pytest.raises(InvalidSetting, match="item_share"):
-            registry.create(id, epsilon=1.0, item_share=0.0).guarantee(FACTS)
+            registry.create(id, epsilon=1.0, item_share=0.0).guarantee(PUBLIC)
 
 
-@pytest.mark.parametrize("id", HELD)
+@pytest.mark.parametrize("id", IDS)
 def test_all_items_are_held_where_they_fit(id, ratings, monkeypatch):
-    before = fitted(id, ratings).predict(ratings.users, ratings.items)
+    before = fit_model(id, ratings).predict(ratings.users, ratings.items)
     monkeypatch.setattr(sizes, "GRAM_LIMIT", 150)
-    assert np.array_equal(before, fitted(id, ratings).predict(ratings.users, ratings.items))
+    assert np.array_equal(before, fit_model(id, ratings).predict(ratings.users, ratings.items))

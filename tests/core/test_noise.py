@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 RNG = np.random.default_rng
 
 
-def release(kind: type[Additive], shape: tuple[int | None, ...], scale: float) -> Any:
+def make_release(kind: type[Additive], shape: tuple[int | None, ...], scale: float) -> Any:
     return kind(query="test", shape=shape, sensitivity={RATING: 1}, scale=scale)
 
 
@@ -49,18 +49,18 @@ def test_published_noise_is_what_the_release_states(
 ) -> None:
     if kind is NormLaplace and shape[-1] is None:
         shape = (None, 3)
-    assert_release_noise(release(kind, shape, scale), RNG(11))
+    assert_release_noise(make_release(kind, shape, scale), RNG(11))
 
 
 @pytest.mark.parametrize("kind", [Laplace, Gaussian, NormLaplace])
 def test_the_scale_of_noise_is_exact(kind: type[Additive]) -> None:
     """Planted bug: 3 % short, which the distribution tests above do not see."""
-    here = release(kind, (40_000, 3), 2.5)
-    drawn = here.publish(np.zeros((40_000, 3)), RNG(5))
-    assert_scale(drawn, here)
+    exact = make_release(kind, (40_000, 3), 2.5)
+    sample = exact.publish(np.zeros((40_000, 3)), RNG(5))
+    assert_scale(sample, exact)
     for planted in (0.97, 1.03):
         with pytest.raises(AssertionError, match="scale off"):
-            assert_scale(planted * drawn, here)
+            assert_scale(planted * sample, exact)
 
 
 @pytest.mark.slow
@@ -72,11 +72,11 @@ def test_norm_laplace_norms_and_directions(length: int) -> None:
 # Symmetric matrices by their products
 
 
-def grams(size: int, scale: float = 3.0) -> Gaussian:
-    return release(Gaussian, (size, size), scale)
+def make_gram_release(size: int, scale: float = 3.0) -> Gaussian:
+    return make_release(Gaussian, (size, size), scale)
 
 
-def nothing(block: Floats) -> Floats:
+def return_zeros(block: Floats) -> Floats:
     return np.zeros_like(block)
 
 
@@ -85,59 +85,61 @@ def nothing(block: Floats) -> Floats:
 def test_products_have_the_law_of_the_whole_matrix(published: bool) -> None:
     """Three checks at a false-alarm rate of 1e-6 each."""
     rng, runs, n = RNG(3), 3000, 6
-    made = np.empty((runs, n, n))
-    for whole in made:
+    matrices = np.empty((runs, n, n))
+    for matrix in matrices:
         if published:
-            times = grams(n).publish_products(nothing, rng)
+            times = make_gram_release(n).publish_products(return_zeros, rng)
         else:
-            times = noise.SymmetricGaussian(nothing, n, 3.0, rng).multiply
+            times = noise.SymmetricGaussian(return_zeros, n, 3.0, rng).multiply
             first = times(np.ones((n, 1)))
             times(np.hstack([first, times(first)]))  # directions that follow from the noise
-        whole[:] = times(np.eye(n))
-    assert np.allclose(made, np.swapaxes(made, 1, 2), atol=1e-9)
-    places = np.triu_indices(n)
-    size = np.where(places[0] == places[1], 1.0, math.sqrt(0.5)) * 3.0
-    standard = made[:, *places] / size
+        matrix[:] = times(np.eye(n))
+    assert np.allclose(matrices, np.swapaxes(matrices, 1, 2), atol=1e-9)
+    triangle = np.triu_indices(n)
+    size = np.where(triangle[0] == triangle[1], 1.0, math.sqrt(0.5)) * 3.0
+    standard = matrices[:, *triangle] / size
     assert_drawn_from(standard, stats.norm.cdf)
     assert_independent(standard)
-    assert_scale(standard, release(Gaussian, (len(size),), 1.0))
+    assert_scale(standard, make_release(Gaussian, (len(size),), 1.0))
 
 
-@pytest.mark.parametrize("ask", [1, 3])
-def test_products_that_follow_from_earlier_ones_have_the_law_of_the_ensemble(ask: int) -> None:
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_products_that_follow_from_earlier_ones_have_the_law_of_the_ensemble(
+    n_columns: int,
+) -> None:
     """Lanczos numbers of the Gaussian orthogonal ensemble (Dumitriu, Edelman, "Matrix models for
     beta ensembles", 2002): on the diagonal N(0, s^2), beside it s / sqrt(2) chi of one less a step.
     Three checks at a false-alarm rate of 1e-6 each."""
     rng, n, steps, s = RNG(4), 320, 30, 3.0
-    inner, beside, before = [], [], None
+    diagonal, off_diagonal, before = [], [], None
     for _ in range(20):
-        times = grams(n, s).publish_products(nothing, rng)
+        times = make_gram_release(n, s).publish_products(return_zeros, rng)
         q, last, size = np.eye(n)[0], np.zeros(n), 0.0
         for _ in range(steps):
-            found = times(np.column_stack([q] * ask))[:, -1]
-            inner.append(float(q @ found))
-            found = found - inner[-1] * q - size * last
-            last, size = q, float(np.linalg.norm(found))
-            q = found / size
-            beside.append(size)
+            product = times(np.column_stack([q] * n_columns))[:, -1]
+            diagonal.append(float(q @ product))
+            product = product - diagonal[-1] * q - size * last
+            last, size = q, float(np.linalg.norm(product))
+            q = product / size
+            off_diagonal.append(size)
         assert np.array_equal(times(np.eye(n)[:, :1]), times(np.eye(n)[:, :1]))
-        assert before is None or not np.allclose(found, before)
-        before = found
-    assert_drawn_from(np.array(inner) / s, stats.norm.cdf)
-    assert_independent(np.array(inner).reshape(20, steps)[:, :8])
-    law = stats.chi2(20 * sum(n - 1 - k for k in range(steps)))
-    total = float((2 * np.square(beside) / s**2).sum())
-    assert 2 * min(law.cdf(total), law.sf(total)) >= 1e-6
+        assert before is None or not np.allclose(product, before)
+        before = product
+    assert_drawn_from(np.array(diagonal) / s, stats.norm.cdf)
+    assert_independent(np.array(diagonal).reshape(20, steps)[:, :8])
+    distribution = stats.chi2(20 * sum(n - 1 - k for k in range(steps)))
+    total = float((2 * np.square(off_diagonal) / s**2).sum())
+    assert 2 * min(distribution.cdf(total), distribution.sf(total)) >= 1e-6
 
 
 def test_products_add_the_noise_to_the_private_ones_and_refuse_what_is_not_finite() -> None:
     n = 310
     private = np.diag(np.arange(float(n)))
-    noisy = grams(n).publish_products(private.__matmul__, RNG(1))(np.eye(n))
-    alone = grams(n).publish_products(nothing, RNG(1))(np.eye(n))
-    assert np.allclose(noisy - alone, private)
+    noisy = make_gram_release(n).publish_products(private.__matmul__, RNG(1))(np.eye(n))
+    noise_only = make_gram_release(n).publish_products(return_zeros, RNG(1))(np.eye(n))
+    assert np.allclose(noisy - noise_only, private)
     with pytest.raises(InvalidSetting, match="finite"):
-        grams(n).publish_products(lambda block: block * np.nan, RNG(1))(np.eye(n, 1))
+        make_gram_release(n).publish_products(lambda block: block * np.nan, RNG(1))(np.eye(n, 1))
 
 
 @pytest.mark.parametrize("e", [float(f"{lead}e{ten}") for ten in range(-14, 0) for lead in (1, 9)])
@@ -151,19 +153,19 @@ def test_no_difference_of_two_products_is_without_noise(e: float) -> None:
     basis = np.linalg.qr(RNG(5).normal(size=(n, 4)))[0]
     private = (basis * [1e3, 4e2, -5e2, 2e2]) @ basis.T
     q, p = (basis @ np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [1.0, -1.0]]) / 2).T[:, :, None]
-    times = grams(n, s).publish_products(private.__matmul__, RNG(6))
-    first, near = times(q), times(q + e * p)
-    left = (near - first) / e - private @ p
+    times = make_gram_release(n, s).publish_products(private.__matmul__, RNG(6))
+    first, shifted = times(q), times(q + e * p)
+    left = (shifted - first) / e - private @ p
     assert np.sqrt(np.mean(left**2)) >= 0.8 * s / math.sqrt(2)
-    assert np.abs(near - first - e * times(p)).max() <= 1e-6
+    assert np.abs(shifted - first - e * times(p)).max() <= 1e-6
 
 
 def test_a_mirrored_triangle_has_the_noise_of_that_triangle() -> None:
     n = 5
-    whole = grams(n).publish(np.zeros((n, n)), RNG(2))
-    found = grams(n).publish_products(nothing, RNG(2), mirrored=True)(np.eye(n))
-    assert np.array_equal(np.triu(found), np.triu(whole))
-    assert np.array_equal(found, found.T)
+    matrix = make_gram_release(n).publish(np.zeros((n, n)), RNG(2))
+    products = make_gram_release(n).publish_products(return_zeros, RNG(2), mirrored=True)(np.eye(n))
+    assert np.array_equal(np.triu(products), np.triu(matrix))
+    assert np.array_equal(products, products.T)
 
 
 def test_publishing_leaves_the_value_and_the_global_generator_alone() -> None:
@@ -171,7 +173,7 @@ def test_publishing_leaves_the_value_and_the_global_generator_alone() -> None:
     before = np.random.get_state()[1].copy()  # type: ignore[index] # noqa: NPY002
     value = np.ones((4, 4))
     for kind in (Laplace, Gaussian, NormLaplace):
-        release(kind, (4, 4), 1.0).publish(value, RNG(0))
+        make_release(kind, (4, 4), 1.0).publish(value, RNG(0))
     np.testing.assert_array_equal(value, np.ones((4, 4)))
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # type: ignore[index] # noqa: NPY002
 
@@ -206,8 +208,8 @@ class SameNoiseEveryTime(Laplace):
 
 class NoNoiseInOneCellOfAThousand(Laplace):
     def _draw_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        drawn = noise.draw_laplace(self.scale, shape, rng)
-        return np.where(rng.random(shape) < 0.001, 0.0, drawn)
+        sample = noise.draw_laplace(self.scale, shape, rng)
+        return np.where(rng.random(shape) < 0.001, 0.0, sample)
 
 
 class GaussianInsteadOfLaplace(Laplace):
@@ -244,7 +246,7 @@ class NormOfTheWrongShape(NormLaplace):
 )
 def test_planted_bugs_fail(bug: type[Additive]) -> None:
     with pytest.raises(AssertionError):
-        assert_release_noise(release(bug, (3, 4), 0.3), RNG(11))
+        assert_release_noise(make_release(bug, (3, 4), 0.3), RNG(11))
 
 
 @pytest.mark.slow
@@ -275,19 +277,19 @@ def test_the_helpers_keep_their_false_alarm_rate() -> None:
 @pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
 def test_densities_are_those_of_scipy(scale: float) -> None:
     x = np.linspace(-8 * scale, 8 * scale, 101)
-    for ours, theirs in (
-        (release(Laplace, (1,), scale).density(x), stats.laplace(scale=scale).pdf(x)),
-        (release(Gaussian, (1,), scale).density(x), stats.norm(scale=scale).pdf(x)),
-        (release(NormLaplace, (1,), scale).density(x), stats.laplace(scale=scale).pdf(x)),
+    for density, expected in (
+        (make_release(Laplace, (1,), scale).density(x), stats.laplace(scale=scale).pdf(x)),
+        (make_release(Gaussian, (1,), scale).density(x), stats.norm(scale=scale).pdf(x)),
+        (make_release(NormLaplace, (1,), scale).density(x), stats.laplace(scale=scale).pdf(x)),
     ):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-10)
+        np.testing.assert_allclose(density, expected, rtol=1e-10)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [2, 3, 10, 100, 400])
 def test_norm_laplace_density_is_that_of_one_coordinate(length: int) -> None:
     scale = 0.7
-    r = release(NormLaplace, (5, length), scale)
+    r = make_release(NormLaplace, (5, length), scale)
     reach = 60 * scale * math.sqrt(length)
     moment = [
         2 * integrate.quad(lambda x, k=k: x**k * r.density(x), 0, reach, limit=500)[0]
@@ -304,17 +306,17 @@ def test_norm_laplace_density_is_that_of_one_coordinate(length: int) -> None:
 
 def test_sample_draws_one_coordinate() -> None:
     assert_drawn_from(
-        release(Laplace, (7, 7), 2.0).sample(20_000, RNG(1)), stats.laplace(scale=2).cdf
+        make_release(Laplace, (7, 7), 2.0).sample(20_000, RNG(1)), stats.laplace(scale=2).cdf
     )
     assert_drawn_from(
-        release(Gaussian, (None,), 2.0).sample(20_000, RNG(1)), stats.norm(scale=2).cdf
+        make_release(Gaussian, (None,), 2.0).sample(20_000, RNG(1)), stats.norm(scale=2).cdf
     )
 
 
 # Channels
 
 
-def response(channel: Any, shape: tuple[int | None, ...] = (None,)) -> RandomizedResponse:
+def make_response(channel: Any, shape: tuple[int | None, ...] = (None,)) -> RandomizedResponse:
     return RandomizedResponse(query="symbol", shape=shape, sensitivity={RATING: 1}, channel=channel)
 
 
@@ -329,14 +331,14 @@ CHANNELS = {
 
 @pytest.mark.parametrize("name", CHANNELS)
 def test_every_symbol_meets_its_row_of_the_channel(name: str) -> None:
-    assert_channel(response(CHANNELS[name]), RNG(4))
+    assert_channel(make_response(CHANNELS[name]), RNG(4))
 
 
 def test_flips_three_percent_too_rare_are_seen() -> None:
     """400,000 symbols: 3 % of a chance of 0.27 are 11 standard deviations."""
     flip = 1 / (1 + math.e)
-    honest = response(((1 - flip, flip), (flip, 1 - flip)))
-    assert_channel(honest, RNG(6), per_symbol=400_000)
+    correct = make_response(((1 - flip, flip), (flip, 1 - flip)))
+    assert_channel(correct, RNG(6), per_symbol=400_000)
     rare = 0.97 * flip
     with pytest.raises(AssertionError):
         assert_frequencies([400_000 * rare, 400_000 * (1 - rare)], [flip, 1 - flip])
@@ -350,7 +352,7 @@ def test_the_ends_of_the_unit_interval_reach_no_impossible_output(uniform: float
 
     tenths = (0.0, *[0.1] * 10, 0.0)  # adds up to 1 - 1e-16 in floats
     assert sum(tenths) < 1
-    channel = response((tenths,))
+    channel = make_response((tenths,))
     published = channel.publish([0, 0, 0], Stuck(np.random.PCG64(0)))
     assert ((published >= 1) & (published <= 10)).all()
 
@@ -361,8 +363,8 @@ class NextToOneEnd(np.random.Generator):
     end, cells = 0, 64
 
     def random(self, size: Any = None, *_: Any, **__: Any) -> Any:
-        place = self.integers(0, self.cells, size) * 2.0**-53
-        return 1 - 2.0**-53 - place if self.end else place
+        offset = self.integers(0, self.cells, size) * 2.0**-53
+        return 1 - 2.0**-53 - offset if self.end else offset
 
 
 @pytest.mark.slow
@@ -377,7 +379,7 @@ def test_flips_far_rarer_than_a_uniform_draw_resolves_still_happen(
     too often or too seldom.
     """
     flip = 1 / (1 + math.exp(epsilon))
-    channel = response(((1 - flip, flip), (flip, 1 - flip)))
+    channel = make_response(((1 - flip, flip), (flip, 1 - flip)))
     rng = NextToOneEnd(np.random.PCG64(int(epsilon)))
     rng.end, rng.cells = 1 - symbol, 1 if epsilon > 38 else 64
     chance = flip / (rng.cells * 2.0**-53)
@@ -390,18 +392,18 @@ def test_ordinary_draws_of_a_channel_are_those_of_the_inverse_transform() -> Non
     """The finer ends use up no randomness where no draw comes near them."""
     matrix = np.array(CHANNELS["six-ary response"])
     symbols = RNG(2).integers(0, 6, 5000)
-    wanted, rng = np.empty_like(symbols), RNG(3)
+    expected, rng = np.empty_like(symbols), RNG(3)
     for a in range(6):
-        here = symbols == a
-        wanted[here] = np.searchsorted(np.cumsum(matrix[a])[:-1], rng.random(here.sum()), "right")
-    np.testing.assert_array_equal(noise.pass_channel(matrix, symbols, RNG(3)), wanted)
+        mask = symbols == a
+        expected[mask] = np.searchsorted(np.cumsum(matrix[a])[:-1], rng.random(mask.sum()), "right")
+    np.testing.assert_array_equal(noise.pass_channel(matrix, symbols, RNG(3)), expected)
 
 
 @pytest.mark.parametrize("symbols", [[0, 1, 2], [-1, 1], [0.0, 0.5], [math.nan, 1.0]], ids=str)
 def test_symbols_outside_the_alphabet_are_refused(symbols: Any) -> None:
     """Signs -1/+1 in place of symbols 0/1 must not slip through as whatever memory held."""
     with pytest.raises(InvalidSetting, match=r"symbols of 'symbol' must be integers 0\.\.1, got"):
-        response(CHANNELS["symmetric flip"]).publish(symbols, RNG(0))
+        make_response(CHANNELS["symmetric flip"]).publish(symbols, RNG(0))
 
 
 class FlipsInPairs(RandomizedResponse):

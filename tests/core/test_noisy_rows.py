@@ -24,103 +24,115 @@ from dpmc_core.solvers.sizes import check_report_count
 from sample_data import generate
 from tests.statistics_helpers import FALSE_ALARM, assert_frequencies
 
-BOTH = ("modified-laplace", "randomised-response")
+IDS = ("modified-laplace", "randomised-response")
 EPSILONS = (0.01, 0.5, 1.0, 4.0, 10.0, 50.0)
 PUBLIC = PublicFacts(users=30, items=40, low=1, high=5)
 
 
-def law_of(id, epsilon, public=PUBLIC, **settings):
+def build_noise_model(id, epsilon, public=PUBLIC, **settings):
     mechanism = registry.create(id, epsilon=epsilon, **settings)
     return mechanism.build_noise_model(mechanism.channel(public))
 
 
-def moments(id, epsilon, x, **settings):
+def compute_moments(id, epsilon, x, **settings):
     """P(B), E[T] and E[T^2] of the report of a cell rated x (None: missing), by the channel."""
     mechanism = registry.create(id, epsilon=epsilon, **settings)
-    channel, law = mechanism.channel(PUBLIC), law_of(id, epsilon, **settings)
+    channel, noise_model = mechanism.channel(PUBLIC), build_noise_model(id, epsilon, **settings)
     if id == "randomised-response":
-        row = channel.matrix[0 if x is None else 1 + int(np.argmin(np.abs(law.levels - x)))]
-        scores = law.scores(np.arange(1, len(row)))
+        row = channel.matrix[0 if x is None else 1 + int(np.argmin(np.abs(noise_model.levels - x)))]
+        scores = noise_model.scores(np.arange(1, len(row)))
         return row[1:].sum(), row[1:] @ scores, row[1:] @ scores**2
-    told = channel.reported_if_missing if x is None else channel.reported_if_rated
+    report_rate = channel.reported_if_missing if x is None else channel.reported_if_rated
     noise = stats.laplace(x or 0.0, channel.scale)
     inside = [
-        float(law.scores(np.array([1.0]))[0]) ** k
+        float(noise_model.scores(np.array([1.0]))[0]) ** k
         * integrate.quad(lambda z, k=k: z**k * noise.pdf(z), -1, 1, points=[x or 0.0])[0]
         for k in (1, 2)
     ]
-    end = float(law.scores(np.array([3.0]))[0])
+    end = float(noise_model.scores(np.array([3.0]))[0])
     first = inside[0] + end * (noise.sf(1) - noise.cdf(-1))
     second = inside[1] + end**2 * (noise.sf(1) + noise.cdf(-1))
-    return told, told * first, told * second
+    return report_rate, report_rate * first, report_rate * second
 
 
-def bend(id, epsilon, x):
+def compute_bias(id, epsilon, x):
     """How far E[T] lies off the rating, by the law: nothing but for Laplace noise."""
-    return 0.0 if id == "randomised-response" else float(law_of(id, epsilon).expected(x) - x)
+    return (
+        0.0
+        if id == "randomised-response"
+        else float(build_noise_model(id, epsilon).expected(x) - x)
+    )
 
 
-@pytest.mark.parametrize("id", BOTH)
+@pytest.mark.parametrize("id", IDS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_counts_and_sums_are_unbiased_whatever_the_cell(id, epsilon):
-    law = law_of(id, epsilon)
-    told, mean, _ = moments(id, epsilon, None)
-    assert told == pytest.approx(law.if_missing, rel=1e-9)
-    assert abs(mean) < 1e-9 * law.gain
+    noise_model = build_noise_model(id, epsilon)
+    report_rate, mean, _ = compute_moments(id, epsilon, None)
+    assert report_rate == pytest.approx(noise_model.if_missing, rel=1e-9)
+    assert abs(mean) < 1e-9 * noise_model.gain
     for x in (-1.0, -0.5, 0.0, 0.5, 1.0):
-        told, mean, _ = moments(id, epsilon, x)
-        assert (told - law.if_missing) / law.slope == pytest.approx(1, rel=1e-9)
-        assert mean / law.gain == pytest.approx(x + bend(id, epsilon, x), abs=1e-5)
+        report_rate, mean, _ = compute_moments(id, epsilon, x)
+        assert (report_rate - noise_model.if_missing) / noise_model.slope == pytest.approx(
+            1, rel=1e-9
+        )
+        assert mean / noise_model.gain == pytest.approx(x + compute_bias(id, epsilon, x), abs=1e-5)
 
 
-@pytest.mark.parametrize("id", BOTH)
+@pytest.mark.parametrize("id", IDS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_noise_is_that_of_the_channel(monkeypatch, id, epsilon):
-    law = law_of(id, epsilon)
-    told, _, square = moments(id, epsilon, None)
-    assert told * (1 - told) / law.slope**2 == pytest.approx(law.count_noise, rel=1e-6)
-    assert square / law.gain**2 == pytest.approx(law.sum_noise, rel=1e-6)
+    noise_model = build_noise_model(id, epsilon)
+    report_rate, _, square = compute_moments(id, epsilon, None)
+    assert report_rate * (1 - report_rate) / noise_model.slope**2 == pytest.approx(
+        noise_model.count_noise, rel=1e-6
+    )
+    assert square / noise_model.gain**2 == pytest.approx(noise_model.sum_noise, rel=1e-6)
     for x in (0.0, 0.5, 1.0):
-        told, _, square = moments(id, epsilon, x)
-        centre = x + bend(id, epsilon, x)
-        genuine = law.gain * (float(law.spread(np.array([x]))[0]) + centre**2)
-        assert square == pytest.approx(genuine + (told - law.gain) * law.square, rel=1e-6)
+        report_rate, _, square = compute_moments(id, epsilon, x)
+        centre = x + compute_bias(id, epsilon, x)
+        genuine = noise_model.gain * (float(noise_model.spread(np.array([x]))[0]) + centre**2)
+        assert square == pytest.approx(
+            genuine + (report_rate - noise_model.gain) * noise_model.square, rel=1e-6
+        )
     # ratings at +-1/2, as likely
-    spread = np.mean([moments(id, epsilon, x)[2] for x in (-0.5, 0.5)]) / law.gain**2
+    measured = (
+        np.mean([compute_moments(id, epsilon, x)[2] for x in (-0.5, 0.5)]) / noise_model.gain**2
+    )
     monkeypatch.setattr(noisy_rows, "_RATING", 0.5)
-    wanted = law.sum_noise + law.rating_noise
-    assert spread == pytest.approx(wanted, rel=0.05 if id == "modified-laplace" else 1e-6)
+    expected = noise_model.sum_noise + noise_model.rating_noise
+    assert measured == pytest.approx(expected, rel=0.05 if id == "modified-laplace" else 1e-6)
 
 
-def long_tail(seed=1, users=600, items=1200, ratings=60_000):
-    found = generate.generate_long_tail(seed, users=users, items=items, ratings=ratings).ratings
-    return RandomShare(0.2)(found, np.random.default_rng(seed))
+def split_long_tail(seed=1, users=600, items=1200, ratings=60_000):
+    generated = generate.generate_long_tail(seed, users=users, items=items, ratings=ratings).ratings
+    return RandomShare(0.2)(generated, np.random.default_rng(seed))
 
 
-def predicted(mechanism, train, test, seed=0):
+def predict_test(mechanism, train, test, seed=0):
     *_, last = mechanism.fit(train, np.random.default_rng(seed))
     return np.clip(last.model.predict(test.users, test.items), train.public.low, train.public.high)
 
 
-def errors(id, epsilon, pair, seeds, **settings):
+def measure_errors(id, epsilon, pair, seeds, **settings):
     train, test = pair
     mechanism = registry.create(id, epsilon=epsilon, **settings)
     return np.array(
-        [metrics.rmse(predicted(mechanism, train, test, s), test.values) for s in range(seeds)]
+        [metrics.rmse(predict_test(mechanism, train, test, s), test.values) for s in range(seeds)]
     )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", BOTH)
+@pytest.mark.parametrize("id", IDS)
 def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
     """Cells rated with a known chance, ratings about a known mean: y is 0 on average, w y^2 is 1.
 
     Within 3 %: at 400,000 reports the law of large numbers leaves less than 1.
     """
-    rng, chance, spread = np.random.default_rng(3), 0.3, math.sqrt(noisy_rows._DIFFER)
+    rng, chance, std = np.random.default_rng(3), 0.3, math.sqrt(noisy_rows._DIFFER)
     m, n = 1000, 800
     users, items = np.nonzero(rng.random((m, n)) < chance)
-    x = 0.1 + spread * rng.choice([-1.0, 1.0], len(users))
+    x = 0.1 + std * rng.choice([-1.0, 1.0], len(users))
     if id == "randomised-response":  # three levels of the same mean and variance
         square = 0.1**2 + noisy_rows._DIFFER
         shares = [(square - 0.1) / 2, 1 - square, (square + 0.1) / 2]
@@ -132,8 +144,8 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
         channel = mechanism.channel(public)
         reported = channel.publish(mechanism.encode_rows(ratings, channel), rng)
         reports = noisy_rows._Reports(reported, mechanism.build_noise_model(channel))
-        sides = np.full(m, chance), np.ones(n), np.full(m, 0.1), np.zeros(n)
-        _, y, w = noisy_rows._left_over(reports, *sides)
+        expectations = np.full(m, chance), np.ones(n), np.full(m, 0.1), np.zeros(n)
+        _, y, w = noisy_rows._left_over(reports, *expectations)
         assert len(y) == reported.nnz
         assert abs(np.average(y, weights=w)) < 6 / math.sqrt(w.sum())
         assert np.mean(w * y**2) == pytest.approx(1, rel=0.03)
@@ -141,7 +153,7 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
 
 @pytest.mark.slow
 def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
-    train, _ = long_tail()
+    train, _ = split_long_tail()
     mechanism = registry.create("randomised-response", epsilon=1.0)
     channel = mechanism.channel(train.public)
     reported = channel.publish(mechanism.encode_rows(train, channel), np.random.default_rng(0))
@@ -165,44 +177,46 @@ def test_believed_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_nois
     assert np.array_equal(noisy_rows.believed_counts(truth, 0.0)[0], truth)
     for sd in (5.0, 60.0, 600.0):
         raw = truth + sd * rng.normal(size=3000)
-        found, doubt = noisy_rows.believed_counts(raw, sd**2)
-        assert (found >= 0).all()
-        assert (doubt >= 0).all()
+        estimates, variances = noisy_rows.believed_counts(raw, sd**2)
+        assert (estimates >= 0).all()
+        assert (variances >= 0).all()
         # next to no noise the cut at 0 is as good
         slack = 1.05 if sd < 10 else 0.9
-        assert np.mean((found - truth) ** 2) < slack * np.mean((np.maximum(raw, 0) - truth) ** 2)
-        assert (found >= raw - sd * 1.0001).all()
+        assert np.mean((estimates - truth) ** 2) < slack * np.mean(
+            (np.maximum(raw, 0) - truth) ** 2
+        )
+        assert (estimates >= raw - sd * 1.0001).all()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", BOTH)
+@pytest.mark.parametrize("id", IDS)
 def test_more_budget_is_better_and_the_mean_alone_is_worse(id):
-    pair, epsilons = long_tail(), (1.0, 2.0, 4.0, 10.0)
-    found = [errors(id, e, pair, 1).mean() for e in epsilons]
-    assert found == sorted(found, reverse=True)
-    assert found[-1] < found[0] - 0.1
-    floor = [errors("local-mean", e, pair, 1).mean() for e in epsilons]
-    assert all(a < b for a, b in zip(found, floor, strict=True))
+    pair, epsilons = split_long_tail(), (1.0, 2.0, 4.0, 10.0)
+    mean_errors = [measure_errors(id, e, pair, 1).mean() for e in epsilons]
+    assert mean_errors == sorted(mean_errors, reverse=True)
+    assert mean_errors[-1] < mean_errors[0] - 0.1
+    baseline_errors = [measure_errors("local-mean", e, pair, 1).mean() for e in epsilons]
+    assert all(a < b for a, b in zip(mean_errors, baseline_errors, strict=True))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", BOTH)
+@pytest.mark.parametrize("id", IDS)
 @pytest.mark.parametrize("name", ["movie-night", "restaurants"])
 def test_ten_seeds_fall_over_epsilon_and_never_lie_above_the_mean_alone(id, name):
     """Where noise drowns all, two means of ten seeds may differ by what it does to the mean."""
     data = datasets.load(name).ratings
     pair = RandomShare(0.2)(data, np.random.default_rng(5))
     epsilons = (0.1, 0.5, 1.0, 2.0, 4.0, 10.0)
-    runs = [errors(id, e, pair, 10) for e in epsilons]
-    for one, other in itertools.pairwise(runs):
-        noise = math.hypot(one.std(), other.std()) / math.sqrt(10)
-        assert other.mean() < one.mean() + 2.5 * noise
+    runs = [measure_errors(id, e, pair, 10) for e in epsilons]
+    for previous, current in itertools.pairwise(runs):
+        noise = math.hypot(previous.std(), current.std()) / math.sqrt(10)
+        assert current.mean() < previous.mean() + 2.5 * noise
     assert [r.mean() for r in runs[2:]] == sorted((r.mean() for r in runs[2:]), reverse=True)
     for epsilon, run in zip(epsilons, runs, strict=True):
-        floor = errors("local-mean", epsilon, pair, 10)
+        baseline = measure_errors("local-mean", epsilon, pair, 10)
         # by Laplace noise the mean itself is told less or better than by symbols
-        slack = 0 if id == "randomised-response" else 2.5 * math.hypot(run.std(), floor.std())
-        assert run.mean() < floor.mean() + slack / math.sqrt(10) + 1e-3
+        slack = 0 if id == "randomised-response" else 2.5 * math.hypot(run.std(), baseline.std())
+        assert run.mean() < baseline.mean() + slack / math.sqrt(10) + 1e-3
 
 
 SHAPES = {
@@ -214,7 +228,7 @@ SHAPES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", [*BOTH, "local-mean"])
+@pytest.mark.parametrize("id", [*IDS, "local-mean"])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_small_and_lopsided_data_give_finite_answers_in_reach(id, epsilon, shape):
@@ -225,35 +239,35 @@ def test_small_and_lopsided_data_give_finite_answers_in_reach(id, epsilon, shape
     ratings = Ratings.build(users, items, values, public)
     settings = {} if id == "modified-laplace" else {"levels": 7}
     *_, last = registry.create(id, epsilon=epsilon, **settings).fit(ratings, rng)
-    found = last.model.predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
-    assert np.isfinite(found).all()
-    assert np.abs(found).max() < 30
+    predictions = last.model.predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
+    assert np.isfinite(predictions).all()
+    assert np.abs(predictions).max() < 30
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", BOTH)
+@pytest.mark.parametrize("id", IDS)
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_the_block_decides_memory_and_nothing_else(monkeypatch, id, epsilon):
-    train, _ = long_tail(users=300, items=400, ratings=15_000)
+    train, _ = split_long_tail(users=300, items=400, ratings=15_000)
     mechanism = registry.create(id, epsilon=epsilon)
     channel = mechanism.channel(train.public)
     reported = channel.publish(mechanism.encode_rows(train, channel), np.random.default_rng(0))
-    found = []
+    predictions = []
     for block in (10**9, 5_000, 300):
         monkeypatch.setattr(noisy_rows, "BLOCK", block)
         steps = list(
             noisy_rows.recovered(reported, mechanism.build_noise_model(channel), train.public)
         )
-        found.append(steps[-1].model.predict(np.arange(300)[:, None], np.arange(400)))
-    assert np.allclose(found[0], found[1], rtol=1e-9)
-    assert np.allclose(found[0], found[2], rtol=1e-9)
+        predictions.append(steps[-1].model.predict(np.arange(300)[:, None], np.arange(400)))
+    assert np.allclose(predictions[0], predictions[1], rtol=1e-9)
+    assert np.allclose(predictions[0], predictions[2], rtol=1e-9)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", BOTH)
+@pytest.mark.parametrize("id", IDS)
 def test_rows_published_block_by_block_meet_the_same_law(id, monkeypatch):
     """Chi-square of who reports, rated and missing cells apart, in blocks of one row to all."""
-    train, _ = long_tail(users=300, items=400, ratings=15_000)
+    train, _ = split_long_tail(users=300, items=400, ratings=15_000)
     mechanism = registry.create(id, epsilon=1.0)
     channel = mechanism.channel(train.public)
     rows = mechanism.encode_rows(train, channel)
@@ -261,10 +275,10 @@ def test_rows_published_block_by_block_meet_the_same_law(id, monkeypatch):
         monkeypatch.setattr(channels, "_REPORTS_PER_BLOCK", block)
         out = channel.publish(rows, np.random.default_rng(4))
         assert out.has_canonical_format
-        both = np.zeros(train.shape, dtype=int)
-        both[train.users, train.items] = 2
-        both[np.repeat(np.arange(300), np.diff(out.indptr)), out.indices] += 1
-        counts = np.bincount(both.ravel(), minlength=4)
+        categories = np.zeros(train.shape, dtype=int)
+        categories[train.users, train.items] = 2
+        categories[np.repeat(np.arange(300), np.diff(out.indptr)), out.indices] += 1
+        counts = np.bincount(categories.ravel(), minlength=4)
         rated, missing = channel.reported_if_rated, channel.reported_if_missing
         assert_frequencies(counts[:2], [1 - missing, missing], FALSE_ALARM / 6)
         assert_frequencies(counts[2:], [1 - rated, rated], FALSE_ALARM / 6)
@@ -275,7 +289,7 @@ def test_a_secure_source_counts_every_cell_once_whatever_the_block(monkeypatch):
     from dpmc_core.privacy.exact_noise import SecureSource
 
     monkeypatch.setattr(channels, "_REPORTS_PER_BLOCK", 500)
-    train, _ = long_tail(users=60, items=50, ratings=1_400)
+    train, _ = split_long_tail(users=60, items=50, ratings=1_400)
     source = SecureSource()
     mechanism = registry.create("randomised-response", epsilon=1.0)
     channel = mechanism.channel(train.public)
@@ -296,13 +310,13 @@ def test_rows_too_many_to_hold_are_refused_before_they_are_drawn():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", BOTH)
+@pytest.mark.parametrize("id", IDS)
 def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
-    train, _ = long_tail(users=2_000, items=1_500, ratings=60_000)
+    train, _ = split_long_tail(users=2_000, items=1_500, ratings=60_000)
     monkeypatch.setattr(channels, "_REPORTS_PER_BLOCK", 40_000)
     monkeypatch.setattr(noisy_rows, "CELLS", 40_000)
     monkeypatch.setattr(noisy_rows, "BLOCK", 40_000)
-    monkeypatch.setattr(rows, "MANY", 40_000)
+    monkeypatch.setattr(rows, "LARGE_CHUNK", 40_000)
     mechanism = registry.create(id, epsilon=1.0)
     tracemalloc.start()
     try:
@@ -315,7 +329,7 @@ def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("id", "epsilon"), [(BOTH[0], 0.1), (BOTH[1], 4.0)])
+@pytest.mark.parametrize(("id", "epsilon"), [(IDS[0], 0.1), (IDS[1], 4.0)])
 def test_a_million_ratings_fit_in_400_megabytes(id, epsilon, tmp_path):
     ratings = generate.generate_long_tail(1).ratings
     file = tmp_path / "ratings.npz"
@@ -342,22 +356,22 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 
 @pytest.mark.parametrize("epsilon", [*EPSILONS, 1.5, 2.0, 3.0, 6.0])
 def test_laplace_scores_bend_by_less_than_their_noise_over_a_thousand_ratings(epsilon):
-    law, x = law_of("modified-laplace", epsilon), np.linspace(-1, 1, 201)
-    off = law.expected(x) - x
-    assert np.abs(off).max() < 0.05
-    assert np.sqrt(np.mean(off**2)) < math.sqrt(law.sum_noise / (0.05 * 1000))
+    noise_model, x = build_noise_model("modified-laplace", epsilon), np.linspace(-1, 1, 201)
+    bias = noise_model.expected(x) - x
+    assert np.abs(bias).max() < 0.05
+    assert np.sqrt(np.mean(bias**2)) < math.sqrt(noise_model.sum_noise / (0.05 * 1000))
     if epsilon >= 6:
-        assert np.abs(off).max() < 1e-3
+        assert np.abs(bias).max() < 1e-3
     b = 2 / epsilon
-    assert law.square <= b**2 * (2 - math.exp(-1 / b)) * (1 + 1e-9)
+    assert noise_model.square <= b**2 * (2 - math.exp(-1 / b)) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("levels", [2, 3, 10])
 def test_symbols_are_unbiased_for_any_number_of_levels(levels):
-    law = law_of("randomised-response", 1.0, levels=levels)
-    for x in law.levels:
-        _, mean, _ = moments("randomised-response", 1.0, x, levels=levels)
-        assert mean / law.gain == pytest.approx(x, abs=1e-9)
+    noise_model = build_noise_model("randomised-response", 1.0, levels=levels)
+    for x in noise_model.levels:
+        _, mean, _ = compute_moments("randomised-response", 1.0, x, levels=levels)
+        assert mean / noise_model.gain == pytest.approx(x, abs=1e-9)
 
 
 def test_effects_are_shrunk_as_far_as_the_noise_asks():
@@ -367,27 +381,27 @@ def test_effects_are_shrunk_as_far_as_the_noise_asks():
     for sd in (3.0, 30.0, 3000.0):
         truth = 0.2 * rng.normal(size=4000)
         total = count * truth + sd * rng.normal(size=4000)
-        found, left = noisy_rows.shrunken_effects(total, count, zero, np.full(4000, sd**2))
-        error = np.mean((found - truth) ** 2)
+        estimates, variances = noisy_rows.shrunken_effects(total, count, zero, np.full(4000, sd**2))
+        error = np.mean((estimates - truth) ** 2)
         assert error < np.mean((total / count - truth) ** 2)
         assert error < 1.02 * np.mean(truth**2)
         if sd < 100:  # where they can be told from noise at all
-            assert error == pytest.approx(left.mean(), rel=0.15)
+            assert error == pytest.approx(variances.mean(), rel=0.15)
 
 
-@pytest.mark.parametrize("id", [*BOTH, "local-mean"])
+@pytest.mark.parametrize("id", [*IDS, "local-mean"])
 @pytest.mark.parametrize("epsilon", [1e-9, 0.01])
 def test_where_noise_drowns_everything_all_that_is_left_is_one_number(id, epsilon):
-    train, test = long_tail(users=200, items=300, ratings=9_000)
-    found = predicted(registry.create(id, epsilon=epsilon), train, test)
-    assert np.isfinite(found).all()
-    assert found.std() < 0.05
+    train, test = split_long_tail(users=200, items=300, ratings=9_000)
+    predictions = predict_test(registry.create(id, epsilon=epsilon), train, test)
+    assert np.isfinite(predictions).all()
+    assert predictions.std() < 0.05
     if epsilon < 1e-6:  # 0.25 is the prior's spread, in half ranges
-        assert abs(found.mean() - 3) < 0.1
+        assert abs(predictions.mean() - 3) < 0.1
 
 
-@pytest.mark.parametrize("id", BOTH)
+@pytest.mark.parametrize("id", IDS)
 def test_both_estimators_have_one_card_and_hear_the_same_reports(id):
-    one, other = (registry.create(id, epsilon=1.5, estimator=e) for e in Estimator)
-    assert one.guarantee(PUBLIC) == other.guarantee(PUBLIC)
-    assert one.guarantee(PUBLIC).certified().epsilon == pytest.approx(1.5, rel=1e-12)
+    first, second = (registry.create(id, epsilon=1.5, estimator=e) for e in Estimator)
+    assert first.guarantee(PUBLIC) == second.guarantee(PUBLIC)
+    assert first.guarantee(PUBLIC).certified().epsilon == pytest.approx(1.5, rel=1e-12)

@@ -25,24 +25,24 @@ IDS = ("input-flip", "objective", "objective-statistic")
 EPSILONS = (0.01, 0.1, 1.0, 3.0, 10.0, 50.0)
 
 
-def ratings_of(users, items, values, shape):
+def make_ratings(users, items, values, shape):
     public = PublicFacts(users=shape[0], items=shape[1], low=-1, high=1)
     return Ratings.build(users, items, values, public)
 
 
-def drawn(seed=0, shape=(150, 120), share=0.4, user=0.3, item=0.3, taste=0.0, lean=0.1):
+def draw_signs(seed=0, shape=(150, 120), share=0.4, user=0.3, item=0.3, low_rank=0.0, mean=0.1):
     """Signs with P(+1) = (1 + truth)/2, and the whole matrix of truths; a random pattern."""
     rng = np.random.default_rng(seed)
     m, n = shape
-    truth = lean + user * rng.normal(size=(m, 1)) + item * rng.normal(size=n)
-    truth = truth + taste * rng.normal(size=(m, 1)) * rng.normal(size=n)
+    truth = mean + user * rng.normal(size=(m, 1)) + item * rng.normal(size=n)
+    truth = truth + low_rank * rng.normal(size=(m, 1)) * rng.normal(size=n)
     truth = np.clip(truth, -0.95, 0.95)
     users, items = np.nonzero(rng.random(shape) < share)
     signs = np.where(rng.random(len(users)) < (1 + truth[users, items]) / 2, 1.0, -1.0)
-    return ratings_of(users, items, signs, shape), truth
+    return make_ratings(users, items, signs, shape), truth
 
 
-def fitted(mechanism, ratings, seed=0):
+def fit_scores(mechanism, ratings, seed=0):
     *_, last = mechanism.fit(ratings, np.random.default_rng(seed))
     m, n = ratings.shape
     return last.model.predict(np.arange(m)[:, None], np.arange(n))
@@ -62,9 +62,9 @@ def test_debiased_flips_have_the_sign_as_mean_and_the_stated_second_moment(plus,
         assert of_up * up + of_down * down == pytest.approx(sign)
     # The second moment of a population whose debiased mean is exact.
     share = 0.3
-    told = share * chances[1][0] + (1 - share) * chances[-1][0]
-    flipped = (np.arange(100_000) < told * 100_000).astype(float)
-    second = told * up**2 + (1 - told) * down**2
+    positive_rate = share * chances[1][0] + (1 - share) * chances[-1][0]
+    flipped = (np.arange(100_000) < positive_rate * 100_000).astype(float)
+    second = positive_rate * up**2 + (1 - positive_rate) * down**2
     assert SignReports.from_flipped_signs(flipped, plus, minus).second_moment == pytest.approx(
         second, rel=1e-3
     )
@@ -77,13 +77,13 @@ def test_clipped_laplace_has_the_sign_as_mean_and_the_stated_second_moment(epsil
     powers = np.array([1, 2])
     edge = min(0.5, 40 / epsilon)  # further in, the density is nothing
     for bit in (0, 1):
-        law = stats.laplace(loc=bit, scale=1 / epsilon)
-        told = SignReports.from_laplace(np.array([-1.0, 2.0]), epsilon).values
-        moments = law.cdf(0) * told[0] ** powers + law.sf(1) * told[1] ** powers
+        distribution = stats.laplace(loc=bit, scale=1 / epsilon)
+        atoms = SignReports.from_laplace(np.array([-1.0, 2.0]), epsilon).values
+        moments = distribution.cdf(0) * atoms[0] ** powers + distribution.sf(1) * atoms[1] ** powers
         for low in (0.0, 1 - edge):
             z = low + edge * (nodes + 1) / 2
             x = SignReports.from_laplace(z, epsilon).values
-            moments += [np.sum(edge / 2 * weights * law.pdf(z) * x**k) for k in powers]
+            moments += [np.sum(edge / 2 * weights * distribution.pdf(z) * x**k) for k in powers]
         assert moments[0] == pytest.approx(2 * bit - 1, rel=1e-6)
         assert moments[1] == pytest.approx(1 / clipped_information(epsilon), rel=1e-6)
 
@@ -99,7 +99,7 @@ def test_effect_variances_maximise_the_marginal_likelihood():
     users, items = np.nonzero(rng.random((m, n)) < 0.7)
     a, b = rng.normal(size=m), 0.7 * rng.normal(size=n)
     x = a[users] + b[items] + math.sqrt(noise) * rng.normal(size=len(users))
-    pattern = Pattern.from_ratings(ratings_of(users, items, np.ones(len(users)), (m, n)))
+    pattern = Pattern.from_ratings(make_ratings(users, items, np.ones(len(users)), (m, n)))
     same_user = (users[:, None] == users).astype(float)
     same_item = (items[:, None] == items).astype(float)
     grid = np.exp(np.linspace(math.log(0.05), 0.0, 6))
@@ -110,8 +110,8 @@ def test_effect_variances_maximise_the_marginal_likelihood():
         _, logdet = np.linalg.slogdet(covariance)
         return -(logdet + x @ np.linalg.solve(covariance, x)) / 2 - prior
 
-    found = evidence(*Effects.of(pattern, x, noise).variance)
-    assert found >= max(evidence(s, t) for s in grid for t in grid) - 0.5
+    attained = evidence(*Effects.of(pattern, x, noise).variance)
+    assert attained >= max(evidence(s, t) for s in grid for t in grid) - 0.5
 
 
 @pytest.mark.slow
@@ -119,15 +119,15 @@ def test_effect_variances_maximise_the_marginal_likelihood():
 def test_effects_are_recovered_within_what_the_noise_allows(epsilon):
     """Mean squared error at most 1.3 times that of the best linear estimate, which knows the
     variances; three data sets."""
-    found = best = 0.0
+    squared_error = least_error = 0.0
     for seed in range(3):
-        ratings, truth = drawn(seed)
+        ratings, truth = draw_signs(seed)
         mechanism = registry.create("input-flip", epsilon=epsilon)
-        found += np.mean((fitted(mechanism, ratings, seed) - truth) ** 2)
+        squared_error += np.mean((fit_scores(mechanism, ratings, seed) - truth) ** 2)
         noise = 1 / math.tanh(epsilon / 2) ** 2 - 0.18
         user, item = (noise / (share * size) for share, size in ((0.4, 120), (0.4, 150)))
-        best += 0.09 * user / (0.09 + user) + 0.09 * item / (0.09 + item)
-    assert found <= 1.3 * best
+        least_error += 0.09 * user / (0.09 + user) + 0.09 * item / (0.09 + item)
+    assert squared_error <= 1.3 * least_error
 
 
 @pytest.mark.slow
@@ -139,9 +139,9 @@ def test_features_do_not_hurt_where_the_pattern_is_random(monkeypatch):
             monkeypatch.setattr(noisy_signs, "features_share", lambda *_: 0.0)
         total = 0.0
         for seed in range(3):
-            ratings, truth = drawn(seed)
+            ratings, truth = draw_signs(seed)
             for epsilon in (0.5, 2.0):
-                scores = fitted(registry.create("input-flip", epsilon=epsilon), ratings, seed)
+                scores = fit_scores(registry.create("input-flip", epsilon=epsilon), ratings, seed)
                 total += np.mean((scores - truth) ** 2)
         errors[with_features] = total
     assert errors[True] <= 1.05 * errors[False]
@@ -154,7 +154,7 @@ def test_features_help_where_active_users_are_stricter():
     users, items = np.nonzero(rng.random((m, n)) < activity[:, None])
     truth = 0.5 - 2.5 * (activity - 0.1)
     signs = np.where(rng.random(len(users)) < (1 + np.clip(truth, -1, 1)[users]) / 2, 1.0, -1.0)
-    pattern = Pattern.from_ratings(ratings_of(users, items, signs, (m, n)))
+    pattern = Pattern.from_ratings(make_ratings(users, items, signs, (m, n)))
     noise = 8.0
     x = signs - signs.mean() + math.sqrt(noise) * rng.normal(size=len(signs))
     assert features_share(pattern, x, noise) >= 0.7
@@ -163,9 +163,9 @@ def test_features_help_where_active_users_are_stricter():
 @pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
 def test_without_noise_it_is_the_reference(id):
-    ratings, _ = drawn(2)
-    reference = fitted(registry.create("reference-binary"), ratings)
-    assert np.allclose(fitted(registry.create(id, epsilon=1e5), ratings), reference, atol=1e-3)
+    ratings, _ = draw_signs(2)
+    reference = fit_scores(registry.create("reference-binary"), ratings)
+    assert np.allclose(fit_scores(registry.create(id, epsilon=1e5), ratings), reference, atol=1e-3)
 
 
 # --- what it may see ------------------------------------------------------------------------------
@@ -174,33 +174,33 @@ def test_without_noise_it_is_the_reference(id):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", [*IDS, "private-majority"])
 def test_two_data_sets_with_the_same_reports_give_the_same_model(id, monkeypatch):
-    ratings, _ = drawn(3)
+    ratings, _ = draw_signs(3)
     other = with_values(ratings, -ratings.values[::-1], low=-1, high=1)
     mechanism = registry.create(id, epsilon=1.0)
     kind = type(mechanism.guarantee(ratings.public).releases.signs)
-    told = np.random.default_rng(8).integers(0, 2, len(ratings))
-    monkeypatch.setattr(kind, "publish", lambda *_: told)
-    assert np.array_equal(fitted(mechanism, ratings), fitted(mechanism, other))
+    reports = np.random.default_rng(8).integers(0, 2, len(ratings))
+    monkeypatch.setattr(kind, "publish", lambda *_: reports)
+    assert np.array_equal(fit_scores(mechanism, ratings), fit_scores(mechanism, other))
 
 
 @pytest.mark.parametrize("id", IDS)
 def test_either_estimator_has_the_same_releases_and_certificate(id):
-    public = drawn(0)[0].public
-    cards = [
+    public = draw_signs(0)[0].public
+    guarantees = [
         registry.create(id, epsilon=0.7, estimator=estimator).guarantee(public)
         for estimator in Estimator
     ]
-    one, other = (dict(card.releases) for card in cards)
-    assert one == other
-    for card in cards:
-        assert card.certified(RATING).epsilon == pytest.approx(0.7, abs=1e-12)
-    assert any("who rated what" in caveat for caveat in cards[0].caveats)
-    assert not any("who rated what" in caveat for caveat in cards[1].caveats)
+    first, second = (dict(guarantee.releases) for guarantee in guarantees)
+    assert first == second
+    for guarantee in guarantees:
+        assert guarantee.certified(RATING).epsilon == pytest.approx(0.7, abs=1e-12)
+    assert any("who rated what" in caveat for caveat in guarantees[0].caveats)
+    assert not any("who rated what" in caveat for caveat in guarantees[1].caveats)
 
 
 def test_the_channel_is_read_off_the_card():
     """Flips of the release itself debias: other flips on the card, other reports."""
-    ratings, _ = drawn(0)
+    ratings, _ = draw_signs(0)
     mechanism = registry.create("input-flip", epsilon=1.5, p_plus=0.3, p_minus=0.25)
     releases = mechanism.guarantee(ratings.public).releases
     assert isinstance(releases.signs, RandomizedResponse)
@@ -224,15 +224,15 @@ EDGES = {
 @pytest.mark.parametrize("case", EDGES)
 @pytest.mark.parametrize("id", [*IDS, "private-majority", "reference-binary"])
 def test_edges_give_finite_scores(id, case):
-    ratings = ratings_of(*EDGES[case])
+    ratings = make_ratings(*EDGES[case])
     for epsilon in (0.01, 50.0):
-        assert np.isfinite(fitted(registry.create(id, epsilon=epsilon), ratings)).all()
+        assert np.isfinite(fit_scores(registry.create(id, epsilon=epsilon), ratings)).all()
 
 
 @pytest.mark.slow
 def test_taste_is_found_where_there_is_any():
-    ratings, truth = drawn(5, shape=(300, 200), user=0.1, item=0.1, taste=0.5)
-    scores = fitted(registry.create("input-flip", epsilon=4.0), ratings)
+    ratings, truth = draw_signs(5, shape=(300, 200), user=0.1, item=0.1, low_rank=0.5)
+    scores = fit_scores(registry.create("input-flip", epsilon=4.0), ratings)
     residual = truth - truth.mean(axis=0) - truth.mean(axis=1)[:, None] + truth.mean()
     assert np.mean((scores - truth) ** 2) <= 0.5 * np.var(residual)
 
@@ -245,13 +245,13 @@ def test_nothing_to_learn_gives_guessing():
     ).ratings
     for epsilon in (1.0, 10.0):
         second = 1 / math.tanh(epsilon / 2) ** 2
-        scores = fitted(registry.create("input-flip", epsilon=epsilon), lab)
+        scores = fit_scores(registry.create("input-flip", epsilon=epsilon), lab)
         # A row's mean report, unshrunk, would be off by the noise of its 50 reports.
         assert np.mean(scores**2) <= 0.5 * 2 * second / 50
 
 
 def test_the_probit_link_matters_to_the_published_objective_alone():
-    public = drawn(0)[0].public
+    public = draw_signs(0)[0].public
     aware = registry.create("objective", epsilon=1.0, link=Probit())
     assert aware.guarantee(public).certified().epsilon == pytest.approx(1.0)
     published = registry.create(
@@ -261,8 +261,8 @@ def test_the_probit_link_matters_to_the_published_objective_alone():
 
 
 def test_private_majority_says_the_more_frequent_sign():
-    ratings, _ = drawn(0, lean=0.4)
-    scores = fitted(registry.create("private-majority", epsilon=2.0), ratings)
+    ratings, _ = draw_signs(0, mean=0.4)
+    scores = fit_scores(registry.create("private-majority", epsilon=2.0), ratings)
     share = np.mean(ratings.values > 0)
     assert np.ptp(scores) == 0
     p = 1 / (1 + math.exp(2.0))

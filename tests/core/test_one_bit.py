@@ -37,7 +37,7 @@ PUBLISHED = {"estimator": Estimator.PUBLISHED}
 PROBIT = {"link": Probit(), "bound": 1.0} | PUBLISHED  # as published, on the raw loss
 
 
-def sign_matrix(seed=0, share=0.5):
+def draw_signs(seed=0, share=0.5):
     rng = np.random.default_rng(seed)
     truth = 2 * rng.normal(size=(USERS, 2)) @ rng.normal(size=(2, ITEMS))
     users, items = np.nonzero(rng.random((USERS, ITEMS)) < share)
@@ -46,7 +46,7 @@ def sign_matrix(seed=0, share=0.5):
     return Ratings.build(users, items, values, public)
 
 
-RATINGS = sign_matrix()
+RATINGS = draw_signs()
 
 # The scale each method owes, written from its theorem and not from its card.
 ADDITIVE = {
@@ -71,27 +71,27 @@ def make(case, **changes):
     return registry.create(id, **({"epsilon": EPSILON} | ADDITIVE[case][0] | changes))
 
 
-def noise_in_fit(mechanism, seed=1):
+def record_noise(mechanism, seed=1):
     """What each publication of a real run added, in order."""
-    with releases.record_publications() as seen:
+    with releases.record_publications() as publications:
         for _ in mechanism.fit(RATINGS, np.random.default_rng(seed)):
             pass
-    return [p.published - p.private for p in seen]
+    return [p.published - p.private for p in publications]
 
 
 def assert_noise(case, added):
     """False alarm per call: 2 FALSE_ALARM over all publications."""
     _, scale, times = ADDITIVE[case]
     assert len(added) == times
-    for one in added:
-        assert_drawn_from(one, stats.laplace(scale=scale).cdf, FALSE_ALARM / times)
-        flat = one.ravel()[: one.size // 2 * 2]
+    for values in added:
+        assert_drawn_from(values, stats.laplace(scale=scale).cdf, FALSE_ALARM / times)
+        flat = values.ravel()[: values.size // 2 * 2]
         assert_independent(flat.reshape(-1, 2), FALSE_ALARM / times)
 
 
 @pytest.mark.parametrize("case", ADDITIVE)
 def test_every_round_of_a_run_adds_the_noise_its_theorem_asks_for(case):
-    assert_noise(case, noise_in_fit(make(case)))
+    assert_noise(case, record_noise(make(case)))
 
 
 @pytest.mark.slow
@@ -102,42 +102,42 @@ def test_flips_happen_as_often_as_stated(plus, minus):
     flip = 1 / (1 + math.exp(EPSILON))
     flipped = {1: [0, 0], 0: [0, 0]}
     for seed in range(20):
-        with releases.record_publications() as seen:
+        with releases.record_publications() as publications:
             next(iter(mechanism.fit(RATINGS, np.random.default_rng(seed))))
-        private, published = seen[0].private, seen[0].published
+        private, published = publications[0].private, publications[0].published
         for sign in (0, 1):
-            here = private == sign
-            flipped[sign][0] += int((published[here] != sign).sum())
-            flipped[sign][1] += int((published[here] == sign).sum())
+            mask = private == sign
+            flipped[sign][0] += int((published[mask] != sign).sum())
+            flipped[sign][1] += int((published[mask] == sign).sum())
     for sign, p in ((1, plus or flip), (0, minus or flip)):
         assert_frequencies(flipped[sign], [p, 1 - p])
 
 
 @pytest.mark.parametrize("id", ["input-flip", "objective", "objective-statistic", "gradient"])
 def test_claimed_is_certified_per_rating_and_nothing_per_user(id):
-    card = registry.create(id, epsilon=0.8).guarantee(RATINGS.public)
-    assert card.claimed.epsilon == 0.8
-    assert card.certified().epsilon == pytest.approx(0.8)
-    assert card.certified(ROW_VALUES).epsilon == pytest.approx(0.8 * ITEMS)
+    guarantee = registry.create(id, epsilon=0.8).guarantee(RATINGS.public)
+    assert guarantee.claimed.epsilon == 0.8
+    assert guarantee.certified().epsilon == pytest.approx(0.8)
+    assert guarantee.certified(ROW_VALUES).epsilon == pytest.approx(0.8 * ITEMS)
     for unit in (CELL, USER_EMPTIED):
-        assert math.isinf(card.certified(unit).epsilon)
-        assert "public" in card.certified(unit).reason
+        assert math.isinf(guarantee.certified(unit).epsilon)
+        assert "public" in guarantee.certified(unit).reason
 
 
 def test_asymmetric_flips_can_cost_more_than_the_theorem_claims():
     """p = (0.9, 0.5) meets the condition of Theorem 1 at epsilon 0.7; the channel is worth ln 5."""
     mechanism = registry.create("input-flip", epsilon=0.7, p_plus=0.9, p_minus=0.5)
-    card = mechanism.guarantee(RATINGS.public)
-    assert card.claimed.epsilon == 0.7
-    assert card.certified().epsilon == pytest.approx(math.log(5))
+    guarantee = mechanism.guarantee(RATINGS.public)
+    assert guarantee.claimed.epsilon == 0.7
+    assert guarantee.certified().epsilon == pytest.approx(math.log(5))
 
 
 def test_probit_objective_is_claimed_but_not_certified():
     mechanism = registry.create("objective", epsilon=1.0, **PROBIT)
-    card = mechanism.guarantee(RATINGS.public)
-    assert card.claimed.epsilon == 1.0
-    assert math.isinf(card.certified().epsilon)
-    assert "gradient to zero" in card.certified().reason
+    guarantee = mechanism.guarantee(RATINGS.public)
+    assert guarantee.claimed.epsilon == 1.0
+    assert math.isinf(guarantee.certified().epsilon)
+    assert "gradient to zero" in guarantee.certified().reason
     statistic = registry.create("objective-statistic", epsilon=1.0, link=Probit())
     assert statistic.guarantee(RATINGS.public).certified().epsilon == pytest.approx(1.0)
 
@@ -156,15 +156,15 @@ def test_clipping_bias_by_simulation():
 @pytest.mark.parametrize(("bound", "radius"), [(0.1, 0.7), (1.0, 0.05)])
 def test_output_certificate_is_the_diameter_of_what_it_publishes(bound, radius):
     mechanism = registry.create("output", epsilon=2.0, bound=bound, radius=radius)
-    card = mechanism.guarantee(RATINGS.public)
+    guarantee = mechanism.guarantee(RATINGS.public)
     cells = USERS * ITEMS
-    want = min(2 * bound * cells, 2 * radius * cells) * 2.0 / (2 * bound)
+    expected = min(2 * bound * cells, 2 * radius * cells) * 2.0 / (2 * bound)
     for change in (RATING, CELL, USER_REPLACED):
-        assert card.certified(change).epsilon == pytest.approx(want)
+        assert guarantee.certified(change).epsilon == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("within", OutputBound)
-def test_output_publishes_nothing_outside_its_diameter(within):
+@pytest.mark.parametrize("output_bound", OutputBound)
+def test_output_publishes_nothing_outside_its_diameter(output_bound):
     """Signs that want to be far outside the bound and are all alike, and a loose solver: what goes
     in is held to the bound and to half the diameter.
     Planted bugs: no clip; no scaling (the sum of `solver` is then 0.8 % too large)."""
@@ -176,12 +176,12 @@ def test_output_publishes_nothing_outside_its_diameter(within):
     data = Ratings.build(users, items, np.ones(len(users)), public)
     for bound, radius in ((0.707, 0.7), (0.1, 0.7)):
         mechanism = registry.create(
-            "output", epsilon=1.0, bound=bound, radius=radius, tolerance=0.1, within=within
+            "output", epsilon=1.0, bound=bound, radius=radius, tolerance=0.1, within=output_bound
         )
         release = mechanism.guarantee(public).releases.matrix
-        with releases.record_publications() as seen:
+        with releases.record_publications() as publications:
             list(mechanism.fit(data, np.random.default_rng(1)))
-        private = seen[0].private
+        private = publications[0].private
         diameter = release.sensitivity[RATING]
         assert 0.95 * bound <= np.abs(private).max() <= bound
         assert 2 * np.abs(private).sum() <= diameter * (1 + 1e-12)
@@ -196,15 +196,15 @@ def test_gradient_sensitivity_bounds_every_flip(link, clamp, estimator):
 
     aware = estimator is Estimator.NOISE_AWARE
     x = np.zeros(1) if aware else np.linspace(-6, 6, 2001)
-    zeros, ones = (likelihood_loss(link, np.full_like(x, s))(x)[1] for s in (0.0, 1.0))
-    moved = np.abs(np.clip(zeros, -clamp, clamp) - np.clip(ones, -clamp, clamp)).max()
+    negative, positive = (likelihood_loss(link, np.full_like(x, s))(x)[1] for s in (0.0, 1.0))
+    distance = np.abs(np.clip(negative, -clamp, clamp) - np.clip(positive, -clamp, clamp)).max()
     settings = {"rounds": 1, "clamp": clamp, "link": link, "estimator": estimator}
     mechanism = registry.create("gradient", epsilon=1.0, **settings)
     release = mechanism.guarantee(RATINGS.public).releases.gradient
     stated = release.sensitivity[RATING]
-    assert moved <= stated * (1 + 1e-12)
+    assert distance <= stated * (1 + 1e-12)
     if aware or link == LOGISTIC:
-        assert moved >= 0.99 * stated
+        assert distance >= 0.99 * stated
 
 
 @pytest.mark.parametrize("clamp", [0.2, 0.6])
@@ -213,9 +213,9 @@ def test_gradients_are_clamped_before_the_noise(clamp, estimator):
     """At zero every logistic gradient is 1/2 in size; later rounds reach further."""
     options = {"rounds": 4, "radius": 5.0, "clamp": clamp, "estimator": estimator}
     mechanism = registry.create("gradient", epsilon=5.0, **options)
-    with releases.record_publications() as seen:
+    with releases.record_publications() as publications:
         list(mechanism.fit(RATINGS, np.random.default_rng(0)))
-    sizes = [np.abs(one.private).max() for one in seen]
+    sizes = [np.abs(publication.private).max() for publication in publications]
     reached = clamp if estimator is Estimator.PUBLISHED else min(clamp, 0.5)
     assert max(sizes) == pytest.approx(reached, rel=1e-15)  # and never passed
 
@@ -224,16 +224,16 @@ def test_gradients_are_clamped_before_the_noise(clamp, estimator):
 @pytest.mark.parametrize("settings", [{"link": Probit(2.0)}, {"clamp": 0.1}, {"radius": 9.0}])
 def test_settings_of_the_published_gradients_leave_the_noise_aware_estimate_alone(settings):
     """Whatever the size of a gradient at zero, noise in proportion hides its sign as well."""
-    found = [
+    runs = [
         list(registry.create("gradient", epsilon=2.0, **s).fit(RATINGS, np.random.default_rng(4)))
         for s in ({}, settings)
     ]
     cells = RATINGS.users, RATINGS.items
-    usual, other = (steps[-1].model.predict(*cells) for steps in found)
-    assert np.allclose(usual, other, rtol=1e-6)
+    default, changed = (steps[-1].model.predict(*cells) for steps in runs)
+    assert np.allclose(default, changed, rtol=1e-6)
 
 
-ALIKE = Ratings.build(
+FULL_RATINGS = Ratings.build(
     *np.nonzero(np.ones((200, 300))),
     np.where(np.random.default_rng(4).random(60_000) < 1 / (1 + math.exp(-0.8)), 1.0, -1.0),
     PublicFacts(users=200, items=300, low=-1, high=1),
@@ -242,17 +242,17 @@ ALIKE = Ratings.build(
 
 @pytest.fixture
 def loss_of(monkeypatch):
-    """The loss that a mechanism's fit on ALIKE hands to the solver."""
+    """The loss that a mechanism's fit on FULL_RATINGS hands to the solver."""
 
-    def found(mechanism, seed=0):
-        handed = []
+    def capture_loss(mechanism, seed=0):
+        losses = []
         monkeypatch.setattr(
-            Completion, "solve", lambda _, loss, *__, **___: handed.append(loss) or iter(())
+            Completion, "solve", lambda _, loss, *__, **___: losses.append(loss) or iter(())
         )
-        list(mechanism.fit(ALIKE, np.random.default_rng(seed)))
-        return handed[0]
+        list(mechanism.fit(FULL_RATINGS, np.random.default_rng(seed)))
+        return losses[0]
 
-    return found
+    return capture_loss
 
 
 def assert_mean(values, truth):
@@ -271,10 +271,12 @@ UNBIASED = {
 @pytest.mark.parametrize("x", [-1.0, 0.5])
 def test_unbiased_losses_have_the_clean_gradient_on_average(id, x, loss_of):
     """For each true sign on its own. Planted bugs: wrong debiasing, no clip before it."""
-    _, gradient = loss_of(registry.create(id, **UNBIASED[id], **PUBLISHED))(np.full(len(ALIKE), x))
+    _, gradient = loss_of(registry.create(id, **UNBIASED[id], **PUBLISHED))(
+        np.full(len(FULL_RATINGS), x)
+    )
     for sign in (1.0, -1.0):
-        here = ALIKE.values == sign
-        assert_mean(gradient[here], 1 / (1 + math.exp(-x)) - (sign > 0))
+        mask = FULL_RATINGS.values == sign
+        assert_mean(gradient[mask], 1 / (1 + math.exp(-x)) - (sign > 0))
 
 
 @pytest.mark.parametrize("flips", [(None, None), (0.3, 0.1), (0.1, 0.3)])
@@ -283,26 +285,26 @@ def test_the_likelihood_of_flipped_signs_is_flat_at_the_truth(flips, loss_of):
     with each flip in its own place."""
     plus, minus = flips
     mechanism = registry.create("input-flip", epsilon=2.3, p_plus=plus, p_minus=minus, **PUBLISHED)
-    _, gradient = loss_of(mechanism)(np.full(len(ALIKE), 0.8))
+    _, gradient = loss_of(mechanism)(np.full(len(FULL_RATINGS), 0.8))
     assert_mean(gradient, 0.0)
 
 
 def test_the_statistic_is_clipped_to_labels(loss_of):
     """The logistic gradient is h(x) - label: labels stay in [0, 1], with the mean on the card."""
     mechanism = registry.create("objective-statistic", epsilon=0.7, **PUBLISHED)
-    _, gradient = loss_of(mechanism)(np.zeros(len(ALIKE)))
+    _, gradient = loss_of(mechanism)(np.zeros(len(FULL_RATINGS)))
     labels = 0.5 - gradient
     assert labels.min() == 0
     assert labels.max() == 1
-    assert_mean(labels[ALIKE.values < 0], mechanism.clipping_bias)
-    assert_mean(labels[ALIKE.values > 0], 1 - mechanism.clipping_bias)
+    assert_mean(labels[FULL_RATINGS.values < 0], mechanism.clipping_bias)
+    assert_mean(labels[FULL_RATINGS.values > 0], 1 - mechanism.clipping_bias)
 
 
 def test_output_refuses_matrices_past_the_memory_limit():
     public = PublicFacts(users=100_000, items=100_000, low=-1, high=1)
-    one = Ratings.build([0], [0], [1.0], public)
+    ratings = Ratings.build([0], [0], [1.0], public)
     with pytest.raises(InvalidSetting, match="cells for output perturbation"):
-        next(iter(registry.create("output", epsilon=1.0).fit(one, np.random.default_rng(0))))
+        next(iter(registry.create("output", epsilon=1.0).fit(ratings, np.random.default_rng(0))))
 
 
 # The paper's claim at epsilon 4 and the curve's ends, on official split 1 of MovieLens 100K.
@@ -332,20 +334,20 @@ def test_accuracy_on_movielens(movielens_u1, id, epsilon, at_least):
 @pytest.mark.parametrize("fault", ["halved", "shared between cells", "skipped once"])
 @pytest.mark.parametrize("case", ADDITIVE)
 def test_planted_faults_of_the_noise_are_caught(case, fault, monkeypatch):
-    real, calls = noise.draw_laplace, []
+    draw_laplace, calls = noise.draw_laplace, []
 
     def faulty(scale, shape, rng):
         calls.append(1)
         if fault == "halved":
-            return real(scale / 2, shape, rng)
+            return draw_laplace(scale / 2, shape, rng)
         if fault == "shared between cells":
-            return np.full(shape, real(scale, (), rng))
-        drawn = real(scale, shape, rng)
-        return np.zeros(shape) if len(calls) == ADDITIVE[case][2] else drawn
+            return np.full(shape, draw_laplace(scale, (), rng))
+        sample = draw_laplace(scale, shape, rng)
+        return np.zeros(shape) if len(calls) == ADDITIVE[case][2] else sample
 
     monkeypatch.setattr(noise, "draw_laplace", faulty)
     with pytest.raises(AssertionError):
-        assert_noise(case, noise_in_fit(make(case)))
+        assert_noise(case, record_noise(make(case)))
 
 
 def test_probit_noise_scales():

@@ -44,50 +44,58 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import PublicFacts
 
-FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
+PUBLIC = PublicFacts(users=943, items=1682, low=1, high=5)
 FLIP = ((0.75, 0.25), (0.25, 0.75))
 
 
-def facts(items: int, cap: int | None) -> PublicFacts:
+def make_public(items: int, cap: int | None) -> PublicFacts:
     return PublicFacts(users=2, items=items, low=-1, high=1, cap=cap)
 
 
-def moves(sensitivity: Mapping[str, float]) -> dict[Change, float]:
+def make_sensitivity(sensitivity: Mapping[str, float]) -> dict[Change, float]:
     """A sensitivity table by the names of its changes in small letters."""
     return {Change[name.upper()]: s for name, s in sensitivity.items()}
 
 
-def laplace(scale: float = 1.0, times: int = 1, **sensitivity: float) -> Laplace:
+def make_laplace(scale: float = 1.0, times: int = 1, **sensitivity: float) -> Laplace:
     return Laplace(
-        query="laplace", shape=(3,), sensitivity=moves(sensitivity), scale=scale, times=times
+        query="laplace",
+        shape=(3,),
+        sensitivity=make_sensitivity(sensitivity),
+        scale=scale,
+        times=times,
     )
 
 
-def gaussian(scale: float = 1.0, times: int = 1, **sensitivity: float) -> Gaussian:
+def make_gaussian(scale: float = 1.0, times: int = 1, **sensitivity: float) -> Gaussian:
     return Gaussian(
-        query="gaussian", shape=(3,), sensitivity=moves(sensitivity), scale=scale, times=times
+        query="gaussian",
+        shape=(3,),
+        sensitivity=make_sensitivity(sensitivity),
+        scale=scale,
+        times=times,
     )
 
 
-def response(channel: Any = FLIP, times: int = 1, **sensitivity: float) -> RandomizedResponse:
+def make_response(channel: Any = FLIP, times: int = 1, **sensitivity: float) -> RandomizedResponse:
     return RandomizedResponse(
-        query="response", shape=(3,), sensitivity=moves(sensitivity), channel=channel,
+        query="response", shape=(3,), sensitivity=make_sensitivity(sensitivity), channel=channel,
         times=times,
     )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Several(Releases):
-    given: tuple[Release, ...]
+    listed: tuple[Release, ...]
 
 
-def card(*releases: Release, **changes: Any) -> Guarantee:
+def make_guarantee(*releases: Release, **changes: Any) -> Guarantee:
     settings: dict[str, Any] = {
         "change": RATING,
         "notion": Notion.PURE,
         "trust": Trust.CURATOR,
         "publishes": Publishes.ITEM_COUNTS,
-        "public": FACTS,
+        "public": PUBLIC,
         "claimed": Budget(1.0),
         "source": "a test",
         "releases": Several(releases),
@@ -96,9 +104,9 @@ def card(*releases: Release, **changes: Any) -> Guarantee:
 
 
 def test_the_examples_at_the_top_hold() -> None:
-    found = doctest.testmod(privacy, globs={})
-    assert found.failed == 0
-    assert found.attempted >= 10
+    results = doctest.testmod(privacy, globs={})
+    assert results.failed == 0
+    assert results.attempted >= 10
 
 
 # Conversions between units, by enumeration of every data set of a tiny shape
@@ -106,50 +114,50 @@ def test_the_examples_at_the_top_hold() -> None:
 Row = tuple[int | None, ...]  # None: missing
 
 
-def rows(items: int, cap: int | None) -> list[Row]:
+def list_rows(items: int, cap: int | None) -> list[Row]:
     every = itertools.product((None, -1, 1), repeat=items)
     return [r for r in every if cap is None or sum(c is not None for c in r) <= cap]
 
 
-def pattern(row: Row) -> tuple[bool, ...]:
+def get_pattern(row: Row) -> tuple[bool, ...]:
     return tuple(c is not None for c in row)
 
 
-def neighbouring(key: Change, a: Row, b: Row) -> bool:
+def are_neighbours(key: Change, a: Row, b: Row) -> bool:
     """The relations by their definitions; one user's row is enough, the others do not move."""
     changed = sum(x != y for x, y in zip(a, b, strict=True))
     if key == RATING:
-        return pattern(a) == pattern(b) and changed == 1
+        return get_pattern(a) == get_pattern(b) and changed == 1
     if key == ROW_VALUES:
-        return pattern(a) == pattern(b)
+        return get_pattern(a) == get_pattern(b)
     if key == CELL:
         return changed == 1
     if key == USER_EMPTIED:
-        return not any(pattern(a)) or not any(pattern(b))
+        return not any(get_pattern(a)) or not any(get_pattern(b))
     return True
 
 
-def numbers(row: Row) -> NDArray[np.float64]:
+def fill_missing(row: Row) -> NDArray[np.float64]:
     return np.array([0 if c is None else c for c in row], dtype=float)
 
 
-def present(row: Row) -> NDArray[np.float64]:
-    return np.array(pattern(row), dtype=float)
+def mark_rated(row: Row) -> NDArray[np.float64]:
+    return np.array(get_pattern(row), dtype=float)
 
 
-def mean(row: Row) -> NDArray[np.float64]:
-    return np.array([numbers(row).sum() / max(1.0, present(row).sum())])
+def average_row(row: Row) -> NDArray[np.float64]:
+    return np.array([fill_missing(row).sum() / max(1.0, mark_rated(row).sum())])
 
 
 QUERIES: dict[str, Callable[[Row], NDArray[np.float64]]] = {
-    "sum of values": lambda row: np.array([numbers(row).sum()]),
-    "count": lambda row: np.array([present(row).sum()]),
-    "values": numbers,
-    "pattern": present,
-    "values and pattern": lambda row: np.concatenate([numbers(row), present(row)]),
-    "mean": mean,
-    "covariance": lambda row: np.outer(numbers(row), numbers(row)).ravel(),
-    "pair counts": lambda row: np.outer(present(row), present(row)).ravel(),
+    "sum of values": lambda row: np.array([fill_missing(row).sum()]),
+    "count": lambda row: np.array([mark_rated(row).sum()]),
+    "values": fill_missing,
+    "pattern": mark_rated,
+    "values and pattern": lambda row: np.concatenate([fill_missing(row), mark_rated(row)]),
+    "mean": average_row,
+    "covariance": lambda row: np.outer(fill_missing(row), fill_missing(row)).ravel(),
+    "pair counts": lambda row: np.outer(mark_rated(row), mark_rated(row)).ravel(),
     "one particular row": lambda row: np.array([float(row[0] == 1 and row[-1] is None)]),
 }
 NORMS: dict[str, Callable[[NDArray[np.float64]], float]] = {
@@ -158,19 +166,19 @@ NORMS: dict[str, Callable[[NDArray[np.float64]], float]] = {
 }
 
 
-def true_sensitivities(
+def measure_sensitivities(
     query: Callable[[Row], NDArray[np.float64]],
     norm: Callable[[NDArray[np.float64]], float],
     items: int,
     cap: int | None,
 ) -> dict[Change, float]:
-    every = rows(items, cap)
+    every = list_rows(items, cap)
     answers = [query(row) for row in every]
     worst = dict.fromkeys(Change, 0.0)
     for (a, x), (b, y) in itertools.combinations(zip(every, answers, strict=True), 2):
         change = norm(x - y)
         for key in Change:
-            if change > worst[key] and neighbouring(key, a, b):
+            if change > worst[key] and are_neighbours(key, a, b):
                 worst[key] = change
     return worst
 
@@ -180,14 +188,14 @@ def true_sensitivities(
 def test_derived_sensitivities_are_never_below_the_truth(
     norm: str, items: int, cap: int | None
 ) -> None:
-    public = facts(items, cap)
+    public = make_public(items, cap)
     for name, query in QUERIES.items():
-        truth = true_sensitivities(query, NORMS[norm], items, cap)
-        for known in Change:
-            table = {known: truth[known]}
+        truth = measure_sensitivities(query, NORMS[norm], items, cap)
+        for stated in Change:
+            table = {stated: truth[stated]}
             for change in Change:
                 derived = sensitivity_at(table, change, public)
-                assert derived >= truth[change] - 1e-12, (name, known, change)
+                assert derived >= truth[change] - 1e-12, (name, stated, change)
         # A table with every true value derives nothing smaller than the truth either.
         for key in Change:
             assert sensitivity_at(truth, key, public) == pytest.approx(truth[key], abs=1e-12)
@@ -221,8 +229,8 @@ def test_conversions_are_tight(
     factor: int,
 ) -> None:
     """For some query the truth attains the factor, so no smaller one would be sound."""
-    truth = true_sensitivities(QUERIES[query], NORMS["l1"], items, cap)
-    derived = sensitivity_at({start: truth[start]}, end, facts(items, cap))
+    truth = measure_sensitivities(QUERIES[query], NORMS["l1"], items, cap)
+    derived = sensitivity_at({start: truth[start]}, end, make_public(items, cap))
     assert derived == factor * truth[start]
     assert derived == truth[end]
 
@@ -230,12 +238,12 @@ def test_conversions_are_tight(
 def test_values_never_bound_cells_or_users() -> None:
     table = {RATING: 1, ROW_VALUES: 5}
     for key in (CELL, USER_EMPTIED, USER_REPLACED):
-        assert sensitivity_at(table, key, FACTS) == math.inf
-    assert sensitivity_at({}, RATING, FACTS) == math.inf
+        assert sensitivity_at(table, key, PUBLIC) == math.inf
+    assert sensitivity_at({}, RATING, PUBLIC) == math.inf
 
 
 def test_the_smaller_of_a_stated_and_a_derived_sensitivity_counts() -> None:
-    public = facts(100, 10)
+    public = make_public(100, 10)
     assert sensitivity_at({CELL: 1, USER_EMPTIED: 3}, USER_EMPTIED, public) == 3
     assert sensitivity_at({CELL: 1, USER_EMPTIED: 30}, USER_EMPTIED, public) == 10
     assert sensitivity_at({CELL: 1, USER_EMPTIED: 3}, USER_REPLACED, public) == 6
@@ -253,7 +261,7 @@ def test_derivation_does_not_depend_on_the_order_of_the_table() -> None:
         keys = [key for key in Change if rng.random() < 0.5]
         values = {key: float(rng.uniform(0, 10)) for key in keys}
         backwards = {key: values[key] for key in reversed(keys)}
-        public = facts(items, cap)
+        public = make_public(items, cap)
         derived = {key: sensitivity_at(values, key, public) for key in Change}
         assert derived == {key: sensitivity_at(backwards, key, public) for key in Change}
         finite = {key: s for key, s in derived.items() if math.isfinite(s)}
@@ -276,9 +284,9 @@ def test_an_unknown_unit_is_refused() -> None:
 
 
 def test_a_release_keeps_its_own_table_which_nobody_can_change() -> None:
-    own: dict[Change, float] = {RATING: 1.0}
-    release = Laplace(query="q", shape=(), sensitivity=own, scale=1.0)
-    own[CELL] = 0.0
+    table: dict[Change, float] = {RATING: 1.0}
+    release = Laplace(query="q", shape=(), sensitivity=table, scale=1.0)
+    table[CELL] = 0.0
     assert dict(release.sensitivity) == {RATING: 1.0}
     with pytest.raises(TypeError):
         release.sensitivity[CELL] = 0.0  # type: ignore[index]
@@ -294,20 +302,20 @@ def test_a_release_keeps_its_own_table_which_nobody_can_change() -> None:
 )
 def test_impossible_sensitivities(sensitivity: float, sentence: str) -> None:
     with pytest.raises(InvalidSetting, match=sentence):
-        laplace(rating=sensitivity)
+        make_laplace(rating=sensitivity)
 
 
 @pytest.mark.parametrize("times", [0, -3, 1.5])
 def test_a_release_happens_a_whole_number_of_times(times: Any) -> None:
     """times = 0 would make any noise free of charge."""
     with pytest.raises(InvalidSetting, match="times of 'laplace' must be"):
-        laplace(times=times, rating=1)
+        make_laplace(times=times, rating=1)
 
 
 @pytest.mark.parametrize("scale", [0, -1.0, math.nan, math.inf])
 def test_noise_has_a_positive_finite_scale(scale: float) -> None:
     with pytest.raises(InvalidSetting, match="noise scale of 'laplace' must be"):
-        laplace(scale=scale, rating=1)
+        make_laplace(scale=scale, rating=1)
 
 
 @pytest.mark.parametrize("change", [CELL, USER_EMPTIED, USER_REPLACED])
@@ -320,45 +328,45 @@ def test_one_number_per_observed_rating_shows_how_many_there_are(change: Change)
 
 
 def test_laplace_and_norm_laplace_epsilon() -> None:
-    assert laplace(scale=0.5, times=3, rating=2).loss(2).epsilon == 12
-    assert laplace(scale=0.5, rating=2).loss(2).mu == 0
+    assert make_laplace(scale=0.5, times=3, rating=2).loss(2).epsilon == 12
+    assert make_laplace(scale=0.5, rating=2).loss(2).mu == 0
     rows_ = NormLaplace(query="q", shape=(4, 5), sensitivity={RATING: 2}, scale=4.0, times=2)
     assert rows_.loss(2).epsilon == 1
     assert rows_.loss(2).mu == 0
 
 
 def test_gaussian_mu() -> None:
-    assert gaussian(scale=4.0, times=9, user_emptied=2).loss(2).mu == 1.5
-    assert gaussian(scale=4.0, times=9, user_emptied=2).loss(2).epsilon == 0
+    assert make_gaussian(scale=4.0, times=9, user_emptied=2).loss(2).mu == 1.5
+    assert make_gaussian(scale=4.0, times=9, user_emptied=2).loss(2).epsilon == 0
 
 
 def test_channel_epsilon_counts_changed_symbols() -> None:
-    loss = response(times=2, cell=1).loss(3)  # six flips of 1/4, output by output
+    loss = make_response(times=2, cell=1).loss(3)  # six flips of 1/4, output by output
     assert loss.epsilon == pytest.approx(6 * math.log(3))
     for epsilon in (0.0, 2.0, 5.0):
-        gains = (
-            math.prod(told) - math.exp(epsilon) * math.prod(4 - x for x in told)
-            for told in itertools.product((1, 3), repeat=6)
+        differences = (
+            math.prod(weights) - math.exp(epsilon) * math.prod(4 - x for x in weights)
+            for weights in itertools.product((1, 3), repeat=6)
         )
-        exact = sum(max(0.0, gain) for gain in gains) / 4**6
+        exact = sum(max(0.0, difference) for difference in differences) / 4**6
         assert loss.delta_at(epsilon) == pytest.approx(exact, rel=1e-12)
-    identity = response(((1.0, 0.0), (0.0, 1.0)), rating=1)
+    identity = make_response(((1.0, 0.0), (0.0, 1.0)), rating=1)
     assert identity.loss(1).epsilon == math.inf
     assert identity.loss(0).epsilon == 0  # and not 0 times infinity
 
 
 def test_distances_are_in_the_norm_of_the_noise() -> None:
-    one, other = np.array([[3.0, 0.0], [1.0, 1.0]]), np.array([[0.0, 4.0], [1.0, 0.0]])
-    assert laplace(rating=1).distance(one, other) == 8
-    assert laplace(rating=1).distance([True, False], [False, False]) == 1
-    assert gaussian(rating=1).distance(one, other) == math.sqrt(26)
+    first, second = np.array([[3.0, 0.0], [1.0, 1.0]]), np.array([[0.0, 4.0], [1.0, 0.0]])
+    assert make_laplace(rating=1).distance(first, second) == 8
+    assert make_laplace(rating=1).distance([True, False], [False, False]) == 1
+    assert make_gaussian(rating=1).distance(first, second) == math.sqrt(26)
     rows_ = NormLaplace(query="q", shape=(2, 2), sensitivity={RATING: 1}, scale=1.0)
-    assert rows_.distance(one, other) == 6
+    assert rows_.distance(first, second) == 6
 
 
 def test_laplace_likelihood_ratios_attain_the_certified_epsilon() -> None:
     """The exact ratio of densities at two answers one sensitivity apart."""
-    release = laplace(scale=0.7, rating=1.3)
+    release = make_laplace(scale=0.7, rating=1.3)
     x = np.linspace(-10, 10, 2001)
     loss = np.log(release.density(x) / release.density(x - 1.3))
     assert np.abs(loss).max() == pytest.approx(release.loss(1.3).epsilon, rel=1e-9)
@@ -369,7 +377,7 @@ def test_a_release_that_states_no_price_is_never_free() -> None:
         pass
 
     new = Forgotten(query="q", shape=(), sensitivity={RATING: 1}, scale=1.0)
-    assert card(new).certified().epsilon == math.inf
+    assert make_guarantee(new).certified().epsilon == math.inf
 
 
 @pytest.mark.parametrize(
@@ -385,7 +393,7 @@ def test_a_release_that_states_no_price_is_never_free() -> None:
 )
 def test_channels_have_rows_of_probabilities(channel: Any) -> None:
     with pytest.raises(InvalidSetting, match="channel of 'response' must be rows of prob"):
-        response(channel, rating=1)
+        make_response(channel, rating=1)
 
 
 def test_norm_laplace_rows_have_a_fixed_length() -> None:
@@ -424,48 +432,56 @@ def test_the_wrong_shape_is_refused(
 
 def test_channels_refuse_the_wrong_shape_too() -> None:
     with pytest.raises(InvalidSetting, match="shape of 'response' must be"):
-        response(rating=1).publish([0, 1], np.random.default_rng(0))
+        make_response(rating=1).publish([0, 1], np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_what_noise_cannot_hide_is_not_published(bad: float) -> None:
     with pytest.raises(InvalidSetting, match="'laplace' must be finite before noise"):
-        laplace(rating=1).publish([0.0, bad, 0.0], np.random.default_rng(0))
+        make_laplace(rating=1).publish([0.0, bad, 0.0], np.random.default_rng(0))
 
 
 def test_a_witness_leaves_the_block_once_it_has_seen_what_it_waits_for() -> None:
     rng, after = np.random.default_rng(0), False
     with record_publications(until_queries=["laplace", "gaussian"]) as published:
-        laplace(rating=1).publish(np.zeros(3), rng)
-        laplace(rating=1).publish(np.zeros(3), rng)
-        gaussian(rating=1).publish(np.zeros(3), rng)
+        make_laplace(rating=1).publish(np.zeros(3), rng)
+        make_laplace(rating=1).publish(np.zeros(3), rng)
+        make_gaussian(rating=1).publish(np.zeros(3), rng)
         after = True
     assert not after
-    assert [seen.release.query for seen in published] == ["laplace", "laplace", "gaussian"]
-    laplace(rating=1).publish(np.zeros(3), rng)  # nobody looks any longer
+    assert [publication.release.query for publication in published] == [
+        "laplace",
+        "laplace",
+        "gaussian",
+    ]
+    make_laplace(rating=1).publish(np.zeros(3), rng)  # nobody looks any longer
     assert len(published) == 3
 
 
 def test_the_witness_sees_copies_and_only_inside_its_block() -> None:
     rng = np.random.default_rng(0)
     private = np.arange(3.0)
-    with record_publications() as seen:
-        published = laplace(rating=1).publish(private, rng)
-        response(rating=1).publish([0, 1, 1], rng)
-    laplace(rating=1).publish(private, rng)
-    assert len(seen) == 2
-    np.testing.assert_array_equal(seen[0].private, private)
-    np.testing.assert_array_equal(seen[0].published, published)
-    assert seen[0].private is not private
-    assert seen[0].published is not published
-    np.testing.assert_array_equal(seen[1].private, [0, 1, 1])
+    with record_publications() as publications:
+        published = make_laplace(rating=1).publish(private, rng)
+        make_response(rating=1).publish([0, 1, 1], rng)
+    make_laplace(rating=1).publish(private, rng)
+    assert len(publications) == 2
+    np.testing.assert_array_equal(publications[0].private, private)
+    np.testing.assert_array_equal(publications[0].published, published)
+    assert publications[0].private is not private
+    assert publications[0].published is not published
+    np.testing.assert_array_equal(publications[1].private, [0, 1, 1])
 
 
 # Certified values
 
 
 def test_pure_releases_add_up() -> None:
-    guarantee = card(laplace(2.0, times=3, rating=1), laplace(0.5, rating=0.25), response(rating=1))
+    guarantee = make_guarantee(
+        make_laplace(2.0, times=3, rating=1),
+        make_laplace(0.5, rating=0.25),
+        make_response(rating=1),
+    )
     certified = guarantee.certified()
     assert certified.epsilon == pytest.approx(1.5 + 0.5 + math.log(3))
     assert certified.delta == 0
@@ -474,7 +490,9 @@ def test_pure_releases_add_up() -> None:
 
 
 def test_gaussian_releases_compose_exactly() -> None:
-    guarantee = card(gaussian(2.0, times=16, user_emptied=1), gaussian(4.0, user_emptied=6))
+    guarantee = make_guarantee(
+        make_gaussian(2.0, times=16, user_emptied=1), make_gaussian(4.0, user_emptied=6)
+    )
     certified = guarantee.certified(USER_EMPTIED, delta=1e-6)
     assert certified.change is USER_EMPTIED
     assert certified.epsilon == accounting.gaussian_epsilon(2.5, 1e-6)
@@ -483,41 +501,50 @@ def test_gaussian_releases_compose_exactly() -> None:
 
 
 def test_mixed_releases_cost_less_than_the_pure_and_the_gaussian_epsilon() -> None:
-    mixed = card(laplace(2.0, rating=1), gaussian(2.0, rating=1))
-    together = mixed.certified(delta=1e-6).epsilon
-    assert accounting.gaussian_epsilon(0.5, 1e-6) < together
-    assert together < 0.5 + accounting.gaussian_epsilon(0.5, 1e-6)
+    mixed = make_guarantee(make_laplace(2.0, rating=1), make_gaussian(2.0, rating=1))
+    epsilon = mixed.certified(delta=1e-6).epsilon
+    assert accounting.gaussian_epsilon(0.5, 1e-6) < epsilon
+    assert epsilon < 0.5 + accounting.gaussian_epsilon(0.5, 1e-6)
 
 
 def test_values_that_move_their_own_numbers_cost_what_so_many_answers_do() -> None:
     """Eighty ratings of one person: forty times as far in one number would cost far more."""
-    one = Laplace(query="signs", shape=(None,), sensitivity={RATING: 1}, scale=20, disjoint=True)
-    other = dataclasses.replace(one, disjoint=False)
-    each, sum_ = (card(release).certified(ROW_VALUES, 1e-6).epsilon for release in (one, other))
-    assert sum_ == pytest.approx(card(one).certified(ROW_VALUES, 0.0).epsilon, rel=1e-4)
+    disjoint = Laplace(
+        query="signs", shape=(None,), sensitivity={RATING: 1}, scale=20, disjoint=True
+    )
+    summed = dataclasses.replace(disjoint, disjoint=False)
+    each, sum_ = (
+        make_guarantee(release).certified(ROW_VALUES, 1e-6).epsilon
+        for release in (disjoint, summed)
+    )
+    assert sum_ == pytest.approx(
+        make_guarantee(disjoint).certified(ROW_VALUES, 0.0).epsilon, rel=1e-4
+    )
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    theirs = pld.from_laplace_mechanism(20.0, value_discretization_interval=1e-4)
-    cells = round(card(one).certified(ROW_VALUES, 0.0).epsilon * 20)
-    assert each == pytest.approx(theirs.self_compose(cells).get_epsilon_for_delta(1e-6), rel=1e-5)
+    peer_loss = pld.from_laplace_mechanism(20.0, value_discretization_interval=1e-4)
+    cells = round(make_guarantee(disjoint).certified(ROW_VALUES, 0.0).epsilon * 20)
+    assert each == pytest.approx(
+        peer_loss.self_compose(cells).get_epsilon_for_delta(1e-6), rel=1e-5
+    )
     assert each < sum_
 
 
 def test_rounding_of_exact_noise_does_not_make_one_cell_two() -> None:
     signs = RandomizedResponse.binary(0.5, 0.5, query="s", shape=(None,), sensitivity={RATING: 1})
     signs = dataclasses.replace(signs, channel=((0.51, 0.49), (0.49, 0.51)))
-    near = dataclasses.replace(signs, sensitivity={RATING: 1 + 2.0**-40})
-    assert near.loss(80 * (1 + 2.0**-40)).pure[0].times == signs.loss(80).pure[0].times == 80
-    assert near.loss(80 * (1 + 2.0**-40)).epsilon > signs.loss(80).epsilon
-    (part,) = signs.loss(1.5).pure  # counts nothing: one release of all of it
-    assert part == (1.5 * signs.cell_epsilon, 1, False)
+    rounded = dataclasses.replace(signs, sensitivity={RATING: 1 + 2.0**-40})
+    assert rounded.loss(80 * (1 + 2.0**-40)).pure[0].times == signs.loss(80).pure[0].times == 80
+    assert rounded.loss(80 * (1 + 2.0**-40)).epsilon > signs.loss(80).epsilon
+    (pure,) = signs.loss(1.5).pure  # counts nothing: one release of all of it
+    assert pure == (1.5 * signs.cell_epsilon, 1, False)
 
 
 def test_delta_defaults_to_the_claim() -> None:
-    claim = card(gaussian(rating=1), claimed=Budget(1.0, 1e-5))
+    claim = make_guarantee(make_gaussian(rating=1), claimed=Budget(1.0, 1e-5))
     assert claim.certified().delta == 1e-5
     assert claim.certified().epsilon == accounting.gaussian_epsilon(1.0, 1e-5)
-    pure = card(gaussian(rating=1), claimed=None).certified()
+    pure = make_guarantee(make_gaussian(rating=1), claimed=None).certified()
     assert pure.epsilon == math.inf
     assert pure.reason == "Gaussian noise gives no finite epsilon at delta = 0"
     with pytest.raises(InvalidSetting, match="delta must be >= 0 and < 1, got 1"):
@@ -525,27 +552,29 @@ def test_delta_defaults_to_the_claim() -> None:
 
 
 def test_other_units_cost_what_group_privacy_says() -> None:
-    capped = dataclasses.replace(FACTS, cap=20)
-    value = card(laplace(rating=1), public=capped)
+    capped = dataclasses.replace(PUBLIC, cap=20)
+    value = make_guarantee(make_laplace(rating=1), public=capped)
     assert value.certified(ROW_VALUES).epsilon == 20
-    assert card(laplace(rating=1)).certified(ROW_VALUES).epsilon == 1682
+    assert make_guarantee(make_laplace(rating=1)).certified(ROW_VALUES).epsilon == 1682
     for change in (CELL, USER_EMPTIED):
         infinite = value.certified(change)
         assert not infinite.finite
         assert "which ratings exist is public" in infinite.reason
         assert change.label in infinite.reason
-    entry = card(laplace(cell=1), public=capped)
+    entry = make_guarantee(make_laplace(cell=1), public=capped)
     assert entry.certified(RATING).epsilon == 1
     assert entry.certified(USER_EMPTIED).epsilon == 20
     assert entry.certified(USER_REPLACED).epsilon == 40
-    user = card(laplace(user_emptied=1))
+    user = make_guarantee(make_laplace(user_emptied=1))
     assert user.certified(USER_EMPTIED).epsilon == 1
     assert user.certified(CELL).epsilon == 2
     assert user.certified(RATING).epsilon == 2
 
 
 def test_one_uncovered_release_is_enough_to_be_infinite() -> None:
-    guarantee = card(laplace(user_emptied=1), gaussian(rating=1), claimed=Budget(1, 1e-6))
+    guarantee = make_guarantee(
+        make_laplace(user_emptied=1), make_gaussian(rating=1), claimed=Budget(1, 1e-6)
+    )
     assert guarantee.certified(RATING).finite
     users = guarantee.certified(USER_EMPTIED)
     assert users.epsilon == math.inf
@@ -555,31 +584,33 @@ def test_one_uncovered_release_is_enough_to_be_infinite() -> None:
 def test_an_unaccounted_access_is_infinite_and_says_why() -> None:
     accesses = (Unaccounted("item means", "read without noise"), Unaccounted("clip", "a maximum"))
     for change in Change:
-        certified = card(laplace(user_replaced=1), unaccounted=accesses).certified(change)
+        certified = make_guarantee(make_laplace(user_replaced=1), unaccounted=accesses).certified(
+            change
+        )
         assert certified.epsilon == math.inf
         assert certified.reason == "item means: read without noise; clip: a maximum"
 
 
 def test_no_release_is_no_privacy() -> None:
-    assert card().certified().epsilon == math.inf
-    assert card().certified().reason == "nothing is randomised"
+    assert make_guarantee().certified().epsilon == math.inf
+    assert make_guarantee().certified().reason == "nothing is randomised"
 
 
 def test_a_scale_read_off_the_data_certifies_nothing() -> None:
-    for release in (laplace(user_replaced=1), gaussian(user_replaced=1)):
+    for release in (make_laplace(user_replaced=1), make_gaussian(user_replaced=1)):
         scaled = release.at_scale(7.0)
         assert scaled.scale == 7.0
         assert type(scaled) is type(release)
         for change in Change:
-            certified = card(scaled, claimed=Budget(1, 1e-6)).certified(change)
+            certified = make_guarantee(scaled, claimed=Budget(1, 1e-6)).certified(change)
             assert certified.epsilon == math.inf
             assert "read off the data" in certified.reason
     with pytest.raises(InvalidSetting, match="noise scale of 'laplace' must be > 0, got 0"):
-        laplace(rating=1).at_scale(0.0)
+        make_laplace(rating=1).at_scale(0.0)
 
 
 def test_an_unbounded_channel_says_so() -> None:
-    certified = card(response(((1.0, 0.0), (0.5, 0.5)), rating=1)).certified()
+    certified = make_guarantee(make_response(((1.0, 0.0), (0.5, 0.5)), rating=1)).certified()
     assert certified.epsilon == math.inf
     assert certified.reason == "some outputs reveal their input"
 
@@ -595,27 +626,29 @@ class Rounds(Releases):
 
 @dataclasses.dataclass(frozen=True)
 class Grouped(Releases):
-    alone: Release
+    single: Release
     group: Rounds | None
     rounds: tuple[Rounds, ...]
     gram: tuple[Release, ...]
 
 
 def test_releases_are_named_by_fields_in_their_order_and_rounds_are_numbered() -> None:
-    one, two, three = laplace(rating=1), gaussian(rating=1), response(rating=1)
-    several = Grouped(one, Rounds(two, None), (Rounds(one, two), Rounds(two, three)), (three, one))
+    first, second, third = make_laplace(rating=1), make_gaussian(rating=1), make_response(rating=1)
+    several = Grouped(
+        first, Rounds(second, None), (Rounds(first, second), Rounds(second, third)), (third, first)
+    )
     assert list(several) == [
-        ("alone", one),
-        ("first part", two),
-        ("first part 1", one),
-        ("second 1", two),
-        ("first part 2", two),
-        ("second 2", three),
-        ("gram 1", three),
-        ("gram 2", one),
+        ("single", first),
+        ("first part", second),
+        ("first part 1", first),
+        ("second 1", second),
+        ("first part 2", second),
+        ("second 2", third),
+        ("gram 1", third),
+        ("gram 2", first),
     ]
-    single = Grouped(one, None, (Rounds(one, two),), (three,))
-    assert [name for name, _ in single] == ["alone", "first part", "second", "gram"]
+    single = Grouped(first, None, (Rounds(first, second),), (third,))
+    assert [name for name, _ in single] == ["single", "first part", "second", "gram"]
     assert list(Releases()) == []
 
 
@@ -623,50 +656,56 @@ def test_releases_are_named_by_fields_in_their_order_and_rounds_are_numbered() -
 
 
 def test_prepared_steps_become_caveats() -> None:
-    guarantee = card(laplace(rating=1), caveats=("first",))
-    given = guarantee.with_preparation(("the threshold 3.5", "the choice of 100 items"))
-    assert given.caveats == (
+    guarantee = make_guarantee(make_laplace(rating=1), caveats=("first",))
+    prepared = guarantee.with_preparation(("the threshold 3.5", "the choice of 100 items"))
+    assert prepared.caveats == (
         "first",
         "certified given that the threshold 3.5 is public",
         "certified given that the choice of 100 items is public",
     )
     assert guarantee.caveats == ("first",)
-    assert given.certified() == guarantee.certified()
+    assert prepared.certified() == guarantee.certified()
 
 
-def strict_json(value: Any) -> str:
+def dump_strict_json(value: Any) -> str:
     return json.dumps(value, allow_nan=False)
 
 
 def test_cards_are_plain_json() -> None:
     for guarantee in (
-        card(laplace(rating=1)),
-        card(gaussian(rating=1), claimed=None),
-        card(gaussian(user_emptied=1), change=USER_EMPTIED,
-             claimed=Budget(1, 1e-6)),
-        card(unaccounted=(Unaccounted("ratings", "read raw"),), notion=Notion.NONE, claimed=None),
-    ):  # fmt: skip
-        shown = json.loads(strict_json(guarantee.as_dict()))
-        assert shown == guarantee.as_dict()
+        make_guarantee(make_laplace(rating=1)),
+        make_guarantee(make_gaussian(rating=1), claimed=None),
+        make_guarantee(make_gaussian(user_emptied=1), change=USER_EMPTIED, claimed=Budget(1, 1e-6)),
+        make_guarantee(
+            unaccounted=(Unaccounted("ratings", "read raw"),), notion=Notion.NONE, claimed=None
+        ),
+    ):
+        serialised = json.loads(dump_strict_json(guarantee.as_dict()))
+        assert serialised == guarantee.as_dict()
         certified = guarantee.certified()
         if certified.finite:
-            assert shown["certified"] == {"epsilon": certified.epsilon, "delta": certified.delta}
+            assert serialised["certified"] == {
+                "epsilon": certified.epsilon,
+                "delta": certified.delta,
+            }
         else:
-            assert shown["certified"] is None
-            assert shown["reason"]
+            assert serialised["certified"] is None
+            assert serialised["reason"]
 
 
 def test_cards_cross_process_borders_and_stay_immutable() -> None:
-    guarantee = card(laplace(rating=1), gaussian(rating=1), response(rating=1))
+    guarantee = make_guarantee(
+        make_laplace(rating=1), make_gaussian(rating=1), make_response(rating=1)
+    )
     copy = pickle.loads(pickle.dumps(guarantee))
     assert copy == guarantee
     assert copy.certified(delta=1e-6) == guarantee.certified(delta=1e-6)
     with pytest.raises(TypeError):
-        copy.releases.given[0] = laplace(rating=0)
+        copy.releases.listed[0] = make_laplace(rating=0)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        copy.releases.given = ()
+        copy.releases.listed = ()
     with pytest.raises(TypeError):
-        copy.releases.given[0].sensitivity[RATING] = 0.0
+        copy.releases.listed[0].sensitivity[RATING] = 0.0
 
 
 @pytest.mark.parametrize(
@@ -680,13 +719,13 @@ def test_impossible_budgets(epsilon: float, delta: float) -> None:
 # Calibration
 
 
-def laplace_at(sensitivity: float, **table: float) -> Callable[[float], Guarantee]:
-    return lambda epsilon: card(laplace(sensitivity / epsilon, **table))
+def make_laplace_builder(sensitivity: float, **table: float) -> Callable[[float], Guarantee]:
+    return lambda epsilon: make_guarantee(make_laplace(sensitivity / epsilon, **table))
 
 
 @pytest.mark.parametrize("target", [0.01, 1.0, 10.0])
 def test_calibrate_inverts_a_loose_constant(target: float) -> None:
-    paper = laplace_at(4.0, rating=1.0)  # spends a quarter of what it is set to
+    paper = make_laplace_builder(4.0, rating=1.0)  # spends a quarter of what it is set to
     setting = calibrate(paper, Budget(target))
     assert setting == pytest.approx(4 * target, rel=1e-11)
     assert paper(setting).certified().epsilon <= target
@@ -696,41 +735,42 @@ def test_calibrate_inverts_a_loose_constant(target: float) -> None:
 @pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
 def test_calibrate_mixed_releases(epsilon: float, change: Change) -> None:
-    def at(setting: float) -> Guarantee:
-        return card(
-            laplace(10 / setting, user_emptied=1), gaussian(8 / setting, 20, user_emptied=1)
+    def build_at(setting: float) -> Guarantee:
+        return make_guarantee(
+            make_laplace(10 / setting, user_emptied=1),
+            make_gaussian(8 / setting, 20, user_emptied=1),
         )
 
     target = Budget(epsilon, 1e-6)
-    setting = calibrate(at, target, change)
-    certified = at(setting).certified(change, 1e-6).epsilon
+    setting = calibrate(build_at, target, change)
+    certified = build_at(setting).certified(change, 1e-6).epsilon
     assert certified <= epsilon
     assert certified == pytest.approx(epsilon, rel=1e-9)
 
 
 def test_calibrate_refuses_what_has_no_finite_value() -> None:
     with pytest.raises(InvalidSetting, match="which ratings exist is public"):
-        calibrate(laplace_at(1.0, rating=1.0), Budget(1.0), USER_EMPTIED)
+        calibrate(make_laplace_builder(1.0, rating=1.0), Budget(1.0), USER_EMPTIED)
     with pytest.raises(InvalidSetting, match="target epsilon must be > 0, got 0"):
-        calibrate(laplace_at(1.0, rating=1.0), Budget(0.0))
+        calibrate(make_laplace_builder(1.0, rating=1.0), Budget(0.0))
     with pytest.raises(InvalidSetting, match="no finite epsilon at delta = 0"):
-        calibrate(lambda e: card(gaussian(1 / e, rating=1)), Budget(1.0, 0.0))
+        calibrate(lambda e: make_guarantee(make_gaussian(1 / e, rating=1)), Budget(1.0, 0.0))
 
 
 def test_calibrate_ends_where_the_certified_value_saturates() -> None:
     def saturating(setting: float) -> Guarantee:
-        return card(laplace(1 + 1 / setting, rating=3))  # tends to 3 from below
+        return make_guarantee(make_laplace(1 + 1 / setting, rating=3))  # tends to 3 from below
 
     assert saturating(calibrate(saturating, Budget(2.9))).certified().epsilon <= 2.9
     with pytest.raises(InvalidSetting, match="target epsilon must be below 3, the most that any"):
         calibrate(saturating, Budget(4.0))
     with pytest.raises(InvalidSetting, match="must be below 1, the most that any setting spends"):
-        calibrate(lambda _: card(laplace(rating=1)), Budget(2.0))
+        calibrate(lambda _: make_guarantee(make_laplace(rating=1)), Budget(2.0))
 
 
 def test_calibrate_ends_where_the_certified_value_never_gets_small() -> None:
     def fixed_part(setting: float) -> Guarantee:
-        return card(laplace(rating=1), laplace(1 / setting, rating=1))
+        return make_guarantee(make_laplace(rating=1), make_laplace(1 / setting, rating=1))
 
     assert calibrate(fixed_part, Budget(1.5)) == pytest.approx(0.5)
     with pytest.raises(InvalidSetting, match="target epsilon must be at least 1, spent at any"):
@@ -741,7 +781,7 @@ def test_calibrate_stops_at_the_setting_s_own_limit() -> None:
     def limited(setting: float) -> Guarantee:
         if setting > 27.6:
             raise InvalidSetting("epsilon", "<= 27.6", setting)
-        return card(laplace(4 / setting, rating=1))
+        return make_guarantee(make_laplace(4 / setting, rating=1))
 
     assert calibrate(limited, Budget(5.0)) == pytest.approx(20.0)
     assert calibrate(limited, Budget(20.0)) == pytest.approx(27.6)
@@ -754,20 +794,25 @@ def test_calibrate_stops_at_the_setting_s_own_limit() -> None:
 
 def test_a_cap_above_the_number_of_items_changes_nothing() -> None:
     for cap in (None, 3, 50):
-        assert sensitivity_at({CELL: 1}, USER_REPLACED, facts(3, cap)) == 3
-        assert sensitivity_at({RATING: 1}, ROW_VALUES, facts(3, cap)) == 3
+        assert sensitivity_at({CELL: 1}, USER_REPLACED, make_public(3, cap)) == 3
+        assert sensitivity_at({RATING: 1}, ROW_VALUES, make_public(3, cap)) == 3
 
 
 def test_leaving_out_any_release_lowers_the_certified_value() -> None:
-    releases = [laplace(rating=1), gaussian(rating=1), response(rating=1), gaussian(3.0, rating=1)]
-    whole = card(*releases).certified(delta=1e-6).epsilon
+    releases = [
+        make_laplace(rating=1),
+        make_gaussian(rating=1),
+        make_response(rating=1),
+        make_gaussian(3.0, rating=1),
+    ]
+    full = make_guarantee(*releases).certified(delta=1e-6).epsilon
     for k in range(len(releases)):
-        rest = releases[:k] + releases[k + 1 :]
-        assert card(*rest).certified(delta=1e-6).epsilon < whole
+        fewer = releases[:k] + releases[k + 1 :]
+        assert make_guarantee(*fewer).certified(delta=1e-6).epsilon < full
 
 
 def test_the_change_defaults_to_the_claim_s_own() -> None:
-    claim = card(laplace(user_emptied=1), change=USER_REPLACED)
+    claim = make_guarantee(make_laplace(user_emptied=1), change=USER_REPLACED)
     assert claim.certified().epsilon == 2
     assert claim.certified().change is USER_REPLACED
     assert claim.certified(USER_EMPTIED).epsilon == 1
@@ -776,7 +821,7 @@ def test_the_change_defaults_to_the_claim_s_own() -> None:
 
 @pytest.mark.parametrize("change", [ROW_VALUES, RATING])
 def test_calibrate_to_another_change(change: Change) -> None:
-    at = laplace_at(1.0, rating=1.0)
-    setting = calibrate(at, Budget(2.0), change)
+    build_at = make_laplace_builder(1.0, rating=1.0)
+    setting = calibrate(build_at, Budget(2.0), change)
     assert setting == pytest.approx(2.0 / (1682 if change is ROW_VALUES else 1), rel=1e-11)
-    assert at(setting).certified(change).epsilon <= 2.0
+    assert build_at(setting).certified(change).epsilon <= 2.0

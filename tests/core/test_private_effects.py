@@ -30,7 +30,7 @@ from dpmc_core.solvers.effects import (
 from dpmc_core.solvers.linalg import Pattern
 from tests.replay import l2_distance, measure_changes
 
-USERS, ITEMS, ONE = 60, 12, 7  # ONE: whose row changes
+USERS, ITEMS, CHANGED_USER = 60, 12, 7  # CHANGED_USER: the one whose row changes
 PUBLIC = PublicFacts(users=USERS, items=ITEMS, low=1, high=5)
 OURS = ("private-effects", "private-item-mean")
 
@@ -39,22 +39,22 @@ def make(id="private-effects", **settings):
     return registry.create(id, **{"epsilon": 2.0, "delta": 1e-6} | settings)
 
 
-def ratings_with(row, seed=0, public=PUBLIC):
-    """Ratings of taste in two directions, user ONE's replaced by a dict item -> rating."""
+def make_ratings_with(row, seed=0, public=PUBLIC):
+    """Ratings of taste in two directions, CHANGED_USER's row replaced by a dict item -> rating."""
     rng = np.random.default_rng(seed)
     m, n = public.shape
     score = 3 + rng.normal(size=(m, 1)) / 2 + rng.normal(size=n) / 2
     score += rng.normal(size=(m, 2)) @ rng.normal(size=(2, n)) + rng.normal(size=(m, n)) / 3
-    seen = rng.random((m, n)) < rng.uniform(0.1, 1.0, (m, 1))
-    seen[3] = False
+    mask = rng.random((m, n)) < rng.uniform(0.1, 1.0, (m, 1))
+    mask[3] = False
     if row is not None:
-        seen[ONE] = False
-    users, items = np.nonzero(seen)
+        mask[CHANGED_USER] = False
+    users, items = np.nonzero(mask)
     values = np.clip(np.rint(score[users, items]), public.low, public.high)
-    own = row or {}
-    users = np.concatenate([users, np.full(len(own), ONE)])
-    items = np.concatenate([items, np.array(list(own), dtype=int)])
-    values = np.concatenate([values, np.array(list(own.values()), dtype=float)])
+    user_row = row or {}
+    users = np.concatenate([users, np.full(len(user_row), CHANGED_USER)])
+    items = np.concatenate([items, np.array(list(user_row), dtype=int)])
+    values = np.concatenate([values, np.array(list(user_row.values()), dtype=float)])
     return Ratings.build(users, items, values, public)
 
 
@@ -69,33 +69,37 @@ ROWS = [
     dict.fromkeys(range(ITEMS // 2), 1.0),
     dict.fromkeys(range(ITEMS // 2, ITEMS), 5.0),
 ]
-TASTE = {"epsilon": 60.0, "rank": 2}  # so little noise that rounds go into taste as well
+LOW_RANK = {"epsilon": 60.0, "rank": 2}  # so little noise that rounds go into taste as well
 
 
-def used_up(mechanism, change, pairs):
+def measure_used_shares(mechanism, change, pairs):
     """The largest part of its stated sensitivity that each query used."""
     used = {}
-    for one, other in pairs:
-        for moved in measure_changes(mechanism, ratings_with(one), ratings_with(other), change):
-            used[moved.query] = max(used.get(moved.query, 0.0), moved.change / moved.allowed)
+    for first, second in pairs:
+        for value_change in measure_changes(
+            mechanism, make_ratings_with(first), make_ratings_with(second), change
+        ):
+            used[value_change.query] = max(
+                used.get(value_change.query, 0.0), value_change.change / value_change.allowed
+            )
     return used
 
 
 @pytest.mark.slow_unless_planted
 @pytest.mark.parametrize(
-    "mechanism", [make(), make(**TASTE), make("private-item-mean")], ids=["", "taste", "effects"]
+    "mechanism", [make(), make(**LOW_RANK), make("private-item-mean")], ids=["", "taste", "effects"]
 )
 def test_no_row_moves_a_release_further_than_stated(mechanism):
     emptied = [pair for row in ROWS for pair in ((row, {}), ({}, row))]
-    used = used_up(mechanism, USER_EMPTIED, emptied)
+    used = measure_used_shares(mechanism, USER_EMPTIED, emptied)
     assert len(used) == len({release.query for _, release in mechanism.guarantee(PUBLIC).releases})
     assert max(used.values()) <= 1 + 1e-9, used
-    pairs = [(one, other) for one in ROWS for other in ROWS if one is not other]
-    assert max(used_up(mechanism, USER_REPLACED, pairs).values()) <= 1 + 1e-9
+    pairs = [(first, second) for first in ROWS for second in ROWS if first is not second]
+    assert max(measure_used_shares(mechanism, USER_REPLACED, pairs).values()) <= 1 + 1e-9
 
 
-MANY = 480  # items: enough to tell a user's own regression nearly everything
-POPULAR, LIKED = np.arange(MANY) % 8 == 0, np.arange(MANY) // 8 % 2 == 1
+MANY_ITEMS = 480  # items: enough to tell a user's own regression nearly everything
+POPULAR, LIKED = np.arange(MANY_ITEMS) % 8 == 0, np.arange(MANY_ITEMS) // 8 % 2 == 1
 PATTERNS = {
     "L": [1],
     "q": [1, 1, 1, 5],
@@ -116,17 +120,17 @@ WORST = [
 ]
 
 
-def among_quiet_users(kinds):
+def make_quiet_ratings(letters):
     """Everybody else rates a little above the middle."""
-    rated = np.full((4, MANY), np.nan)
+    rated = np.full((4, MANY_ITEMS), np.nan)
     rated[0, ::2] = rated[1, 1::3] = 3.2
-    for kind, letter in enumerate(kinds):
+    for kind, letter in enumerate(letters):
         if letter in PATTERNS:
             (items,) = np.nonzero(np.equal(POPULAR + 2 * LIKED, kind))
             items = items[: SHORT.get(letter)]
             rated[2, items] = np.resize(PATTERNS[letter], len(items))
     users, items = np.nonzero(~np.isnan(rated))
-    public = PublicFacts(users=4, items=MANY, low=1, high=5)
+    public = PublicFacts(users=4, items=MANY_ITEMS, low=1, high=5)
     return Ratings.build(users, items, rated[users, items], public)
 
 
@@ -140,53 +144,56 @@ def test_the_worst_rows_come_within_five_percent_of_every_bound(id):
     """
     mechanism = make(id, epsilon=1e4, **({"rank": 2, "rounds": 2} if id == OURS[0] else {}))
     with privacy.record_publications() as answers:
-        list(mechanism.fit(among_quiet_users("...."), np.random.default_rng(0)))
+        list(mechanism.fit(make_quiet_ratings("...."), np.random.default_rng(0)))
     counts = np.where(POPULAR, 1e4, 1.0)
     sums = np.where(LIKED, 1.6, -1.6) * np.sqrt(counts * counts.mean())
-    told = [np.array([-2.0, 4.0]), counts, sums]  # of the means and users; of items
-    answers[:3] = [replace(p, published=t) for p, t in zip(answers, told, strict=False)]
-    seen = {}
+    published = [np.array([-2.0, 4.0]), counts, sums]  # of the means and users; of items
+    answers[:3] = [replace(p, published=t) for p, t in zip(answers, published, strict=False)]
+    publications = {}
     for row in WORST:
-        with privacy.record_publications(replayed=answers) as seen[row]:
-            list(mechanism.fit(among_quiet_users(row), np.random.default_rng(0)))
+        with privacy.record_publications(replayed=answers) as publications[row]:
+            list(mechanism.fit(make_quiet_ratings(row), np.random.default_rng(0)))
     # The second gain of a round is of equal weights: no more than a row may be stretched by.
-    gain = (_LARGEST_FACTOR / MOST) ** 2
-    reachable = {USER_EMPTIED: math.sqrt(2 + gain), USER_REPLACED: math.sqrt(3 + gain)}
+    second_gain = (_LARGEST_FACTOR / MOST) ** 2
+    reachable = {
+        USER_EMPTIED: math.sqrt(2 + second_gain),
+        USER_REPLACED: math.sqrt(3 + second_gain),
+    }
     stated = {p.release.query: p.release.sensitivity for p in answers}
     for change in reachable:
-        most = dict.fromkeys(stated, 0.0)
-        for one, other in itertools.combinations(WORST, 2):
-            if change is USER_REPLACED or one == "....":
-                for p, q in zip(seen[one], seen[other], strict=True):
+        largest = dict.fromkeys(stated, 0.0)
+        for first, second in itertools.combinations(WORST, 2):
+            if change is USER_REPLACED or first == "....":
+                for p, q in zip(publications[first], publications[second], strict=True):
                     query = p.release.query
-                    most[query] = max(most[query], l2_distance(p.private, q.private))
-        for query, moved in most.items():
+                    largest[query] = max(largest[query], l2_distance(p.private, q.private))
+        for query, distance in largest.items():
             bound = stated[query][change]
             if query.startswith("products"):
                 assert reachable[change] <= bound
                 bound = reachable[change]
-            assert 0.95 * bound <= moved <= bound * (1 + 1e-9), query
+            assert 0.95 * bound <= distance <= bound * (1 + 1e-9), query
 
 
-@pytest.mark.parametrize("settings", [{}, TASTE], ids=["", "taste"])
+@pytest.mark.parametrize("settings", [{}, LOW_RANK], ids=["", "taste"])
 def test_a_row_moves_nothing_of_items_it_does_not_hold(settings):
     """Also in the rounds, given the same answers before."""
     mechanism = make(**settings)
     for row in ROWS[4:]:
         with privacy.record_publications() as publications:
-            list(mechanism.fit(ratings_with(row), np.random.default_rng(0)))
-        with privacy.record_publications(replayed=publications) as seen:
-            list(mechanism.fit(ratings_with({}), np.random.default_rng(0)))
-        others = [i for i in range(ITEMS) if i not in row]
+            list(mechanism.fit(make_ratings_with(row), np.random.default_rng(0)))
+        with privacy.record_publications(replayed=publications) as replayed:
+            list(mechanism.fit(make_ratings_with({}), np.random.default_rng(0)))
+        absent = [i for i in range(ITEMS) if i not in row]
         by_item = [
             (p.private, q.private)
-            for p, q in zip(publications, seen, strict=True)
+            for p, q in zip(publications, replayed, strict=True)
             if p.private.shape[:1] == (ITEMS,)
         ]
         assert len(by_item) == 2 + mechanism.rounds
-        for one, other in by_item:
-            assert np.allclose(one[others], other[others], rtol=0, atol=1e-9)
-            assert not np.allclose(one[list(row)], other[list(row)], rtol=0, atol=1e-3)
+        for first, second in by_item:
+            assert np.allclose(first[absent], second[absent], rtol=0, atol=1e-9)
+            assert not np.allclose(first[list(row)], second[list(row)], rtol=0, atol=1e-3)
 
 
 def test_shapes_and_scales_are_fixed_before_any_rating_is_read():
@@ -194,14 +201,14 @@ def test_shapes_and_scales_are_fixed_before_any_rating_is_read():
     scales = []
     for seed in (0, 1):
         with privacy.record_publications() as publications:
-            list(make(**TASTE).fit(ratings_with(None, seed), np.random.default_rng(seed)))
+            list(make(**LOW_RANK).fit(make_ratings_with(None, seed), np.random.default_rng(seed)))
         scales.append([(p.release.query, p.release.scale, p.private.shape) for p in publications])
     assert scales[0] == scales[1]
-    few, many = (
-        next(iter(make(epsilon=e).fit(ratings_with(None), np.random.default_rng(0)))).trace
+    noisy, precise = (
+        next(iter(make(epsilon=e).fit(make_ratings_with(None), np.random.default_rng(0)))).trace
         for e in (0.1, 60.0)
     )
-    assert few["share of taste"] == 0 < many["share of taste"]
+    assert noisy["share of taste"] == 0 < precise["share of taste"]
     shapes = [[r.shape for _, r in make(epsilon=e).guarantee(PUBLIC).releases] for e in (0.1, 60.0)]
     assert shapes[0] == shapes[1]
 
@@ -210,25 +217,28 @@ def test_shapes_and_scales_are_fixed_before_any_rating_is_read():
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 7.0, 50.0])
 def test_certified_is_claimed(id, epsilon):
     for public in (PUBLIC, PublicFacts(users=6040, items=3706, low=1, high=5)):
-        card = make(id, epsilon=epsilon).guarantee(public)
-        found = card.certified().epsilon
-        assert found <= epsilon
-        assert found == pytest.approx(epsilon, rel=1e-9)
+        guarantee = make(id, epsilon=epsilon).guarantee(public)
+        certified = guarantee.certified().epsilon
+        assert certified <= epsilon
+        assert certified == pytest.approx(epsilon, rel=1e-9)
         spent = math.hypot(
-            *(math.sqrt(r.times) * r.sensitivity[USER_EMPTIED] / r.scale for _, r in card.releases)
+            *(
+                math.sqrt(r.times) * r.sensitivity[USER_EMPTIED] / r.scale
+                for _, r in guarantee.releases
+            )
         )
-        assert found == pytest.approx(gaussian_epsilon(spent, 1e-6), rel=1e-12)
+        assert certified == pytest.approx(gaussian_epsilon(spent, 1e-6), rel=1e-12)
 
 
 # --- any data -------------------------------------------------------------------------------------
 
 
-def tiny(users, items, cells, value=None, seed=0):
+def draw_ratings(users, items, cells, value=None, seed=0):
     rng = np.random.default_rng(seed)
-    where = np.sort(rng.choice(users * items, cells, replace=False))
+    index = np.sort(rng.choice(users * items, cells, replace=False))
     values = rng.integers(1, 6, cells) if value is None else np.full(cells, value)
     public = PublicFacts(users=users, items=items, low=1, high=5)
-    return Ratings.build(*np.divmod(where, items), values, public)
+    return Ratings.build(*np.divmod(index, items), values, public)
 
 
 @pytest.mark.slow
@@ -236,19 +246,19 @@ def tiny(users, items, cells, value=None, seed=0):
 @pytest.mark.parametrize(
     "ratings",
     [
-        tiny(1, 1, 1),
-        tiny(1, 30, 30),
-        tiny(2, 5, 4),
-        tiny(40, 1, 40),
-        tiny(500, 200, 3),
-        tiny(50, 20, 600, value=5.0),
-        tiny(3000, 2, 6000),
+        draw_ratings(1, 1, 1),
+        draw_ratings(1, 30, 30),
+        draw_ratings(2, 5, 4),
+        draw_ratings(40, 1, 40),
+        draw_ratings(500, 200, 3),
+        draw_ratings(50, 20, 600, value=5.0),
+        draw_ratings(3000, 2, 6000),
     ],
     ids=lambda r: f"{r.public.users}x{r.public.items}",
 )
 def test_every_data_set_gets_numbers(ratings, epsilon):
     family = [
-        *OURS,
+        *(*OURS, "dp-sgd"),
         *("private-svd", "dpals", "private-frank-wolfe", "private-pgd", "svd-after-cleansing"),
     ]
     for id in family:
@@ -259,16 +269,16 @@ def test_every_data_set_gets_numbers(ratings, epsilon):
                     ratings, np.random.default_rng(seed)
                 )
             users, items = ratings.public.shape
-            found = last.model.predict(np.arange(users)[:, None], np.arange(items))
-            assert np.isfinite(found).all()
-            assert np.abs(found).max() < 50
+            predictions = last.model.predict(np.arange(users)[:, None], np.arange(items))
+            assert np.isfinite(predictions).all()
+            assert np.abs(predictions).max() < 50
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_no_method_falls_below_the_users_own_means(epsilon):
     """Ten-seed means on the small sample, where noise drowns everything."""
-    data, found = datasets.load("restaurants"), {}
+    data, errors = datasets.load("restaurants"), {}
     ids = [
         "user-mean",
         *OURS,
@@ -281,9 +291,9 @@ def test_no_method_falls_below_the_users_own_means(epsilon):
             mechanism = make(id, epsilon=epsilon)
             *_, last = mechanism.fit(problem.train, create_generator(seed, id))
             rmse = experiment.measure_model(mechanism, last.model, problem, seed)["rmse"]
-            found[id] = found.get(id, 0.0) + rmse / 10
-    floor = found.pop("user-mean")
-    assert all(rmse <= floor + 0.005 for rmse in found.values()), (floor, found)
+            errors[id] = errors.get(id, 0.0) + rmse / 10
+    baseline = errors.pop("user-mean")
+    assert all(rmse <= baseline + 0.005 for rmse in errors.values()), (baseline, errors)
 
 
 # --- estimators -----------------------------------------------------------------------------------
@@ -292,16 +302,16 @@ def test_no_method_falls_below_the_users_own_means(epsilon):
 def test_the_regression_without_a_cell_is_the_one_on_the_others():
     rng = np.random.default_rng(3)
     design = Design(rng.normal(size=(9, 3)), np.diag([1.0, 2.0, 3.0]), 0.7)
-    ratings = tiny(6, 9, 30, seed=3)
+    ratings = draw_ratings(6, 9, 30, seed=3)
     cells, values = Pattern.from_ratings(ratings), rng.normal(size=30)
-    found = [block.left_out() for block in design.blocks(cells, values)]
-    residual, others = (np.concatenate(part) for part in zip(*found, strict=True))
+    left_out = [block.left_out() for block in design.blocks(cells, values)]
+    residual, coefficients = (np.concatenate(blocks) for blocks in zip(*left_out, strict=True))
     for k in range(30):
         keep = (cells.users == cells.users[k]) & (np.arange(30) != k)
         x, y = design.features[cells.items[keep]], values[keep]
-        wanted = np.linalg.solve(x.T @ x + 0.7 * design.precision, x.T @ y)
-        assert np.allclose(others[k], wanted)
-        assert np.isclose(residual[k], values[k] - design.features[cells.items[k]] @ wanted)
+        expected = np.linalg.solve(x.T @ x + 0.7 * design.precision, x.T @ y)
+        assert np.allclose(coefficients[k], expected)
+        assert np.isclose(residual[k], values[k] - design.features[cells.items[k]] @ expected)
 
 
 def test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers(monkeypatch):
@@ -309,7 +319,7 @@ def test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers(monke
     rng = np.random.default_rng(5)
     precision = np.diag(rng.uniform(0.5, 40.0, 16))
     design = Design(rng.normal(size=(9, 16)), precision, 0.7, rng.normal(size=9))
-    ratings = tiny(40, 9, 120, seed=5)
+    ratings = draw_ratings(40, 9, 120, seed=5)
     cells, values = Pattern.from_ratings(ratings), 2 * rng.normal(size=120)
     assert {0, 1, 2, 3, 4} <= set(cells.counts.tolist())
     assert cells.counts.max() > 4
@@ -317,24 +327,26 @@ def test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers(monke
     def answers():
         blocks = list(design.blocks(cells, values))
         left_out = [np.column_stack([r, o]) for r, o in (block.left_out() for block in blocks)]
-        parts = design.coefficients(cells, values), design.differences(cells, values, 3)
-        return *parts, design.worth(cells, values, [slice(3, 7), slice(7, 16)]), *left_out
+        statistics = design.coefficients(cells, values), design.differences(cells, values, 3)
+        return *statistics, design.worth(cells, values, [slice(3, 7), slice(7, 16)]), *left_out
 
-    found = answers()
+    expected = answers()
     monkeypatch.setattr(effects, "_SHORT", 1_000)  # no row is short
-    for one, other in zip(found, answers(), strict=True):
-        assert np.allclose(one, other, rtol=1e-9, atol=1e-9)
+    for first, second in zip(expected, answers(), strict=True):
+        assert np.allclose(first, second, rtol=1e-9, atol=1e-9)
     # What slopes on features are worth is the change of the marginal likelihood.
     rated, users = cells.items, cells.users
     for user in (u for u in range(40) if cells.counts[u]):
         y = (values - design.offsets[rated])[users == user]
         z = design.features[rated[users == user]]
-        law = [
-            np.linalg.slogdet(spread)[1] + y @ np.linalg.solve(spread, y)
-            for kept in (np.arange(16), np.r_[0:3, 7:16])
-            for spread in [0.7 * np.eye(len(y)) + (z / np.diag(precision))[:, kept] @ z[:, kept].T]
+        deviances = [
+            np.linalg.slogdet(covariance)[1] + y @ np.linalg.solve(covariance, y)
+            for columns in (np.arange(16), np.r_[0:3, 7:16])
+            for covariance in [
+                0.7 * np.eye(len(y)) + (z / np.diag(precision))[:, columns] @ z[:, columns].T
+            ]
         ]
-        assert np.isclose(found[2][user, 0], (law[1] - law[0]) / 2)
+        assert np.isclose(expected[2][user, 0], (deviances[1] - deviances[0]) / 2)
 
 
 @pytest.mark.slow
@@ -342,11 +354,11 @@ def test_what_users_differ_by_is_estimated_without_bias():
     """True variances are x times those beforehand; the ratio of the sums finds x."""
     rng = np.random.default_rng(4)
     users, items, x = 4000, 30, np.array([0.5, 0.05, 1.0])
-    ratings = tiny(users, items, 60_000, seed=4)
+    ratings = draw_ratings(users, items, 60_000, seed=4)
     cells = Pattern.from_ratings(ratings)
     design = Design(rng.normal(size=(items, 3)), np.diag([4.0, 9.0, 16.0]), 0.5)
-    own = rng.normal(size=(users, 3)) * np.sqrt(x / np.diag(design.precision))
-    exact = np.einsum("kd,kd->k", own[cells.users], design.features[cells.items])
+    coefficients = rng.normal(size=(users, 3)) * np.sqrt(x / np.diag(design.precision))
+    exact = np.einsum("kd,kd->k", coefficients[cells.users], design.features[cells.items])
     values = exact + math.sqrt(0.5) * rng.normal(size=len(exact))
     sums = design.differences(cells, values, 3)
     assert np.allclose((4 * sums[0] / sums[1])[:3], x, rtol=0.1, atol=0.02)
@@ -361,19 +373,22 @@ def test_what_one_user_tells_of_the_own_regression_is_bounded():
     """However far the row lies from what is expected: each part in -1/16..1, each gain at most 1.
     Planted bugs: squares, squared residuals or gains without their bound."""
     design = Design(np.random.default_rng(4).normal(size=(12, 3)), np.diag([4.0, 9.0, 16.0]), 0.5)
-    ratings = tiny(1, 12, 12)
+    ratings = draw_ratings(1, 12, 12)
     for size in (0.0, 1.0, 1e3):
         for values in (np.full(12, size), size * np.resize([1.0, -1.0], 12)):
-            shown = design.differences(Pattern.from_ratings(ratings), values, 3)
-            assert (shown >= -1 / 16).all()
-            assert (shown <= 1).all()
+            statistics = design.differences(Pattern.from_ratings(ratings), values, 3)
+            assert (statistics >= -1 / 16).all()
+            assert (statistics <= 1).all()
     even = Design(np.ones((1, 1)), np.eye(1), 1.0)  # of which one rating halves the doubt
-    assert even.differences(Pattern.from_ratings(tiny(1, 1, 1)), np.zeros(1), 1)[0, 0] == -1 / 16
+    assert (
+        even.differences(Pattern.from_ratings(draw_ratings(1, 1, 1)), np.zeros(1), 1)[0, 0]
+        == -1 / 16
+    )
     assert bounded_gain(np.array([1e6, MOST / 2, MOST])) == 2.5
 
 
 def test_weighted_rows_have_the_stated_length():
-    ratings = tiny(40, 30, 500)
+    ratings = draw_ratings(40, 30, 500)
     cells, rng = Pattern.from_ratings(ratings), np.random.default_rng(0)
     values, weights = 5 * rng.normal(size=500), rng.uniform(0.1, 9.0, 500)
     scaled, gains = weighted_rows(cells, values, weights, 1.3)
@@ -395,8 +410,8 @@ def test_taste_is_read_off_a_gram_matrix_only_where_it_stands_out():
     edge = scale * math.sqrt(2 * n)
 
     def leading(matrix):
-        off = matrix - np.diag(np.diag(matrix))
-        values, vectors = np.linalg.eigh(off)
+        off_diagonal = matrix - np.diag(np.diag(matrix))
+        values, vectors = np.linalg.eigh(off_diagonal)
         return values[-3:], vectors[:, -3:]
 
     for _ in range(20):
@@ -406,11 +421,11 @@ def test_taste_is_read_off_a_gram_matrix_only_where_it_stands_out():
         assert taste_of_gram(items, *leading(noise), edge, 1e5) is None
     direction = rng.normal(size=n)
     planted = 1e5 / n**2 * 4.0 * np.outer(direction, direction)
-    taste = taste_of_gram(items, *leading(noise + planted), edge, 1e5)
-    assert taste is not None
-    assert taste.directions.shape == (n, 1)
-    assert abs(np.corrcoef(taste.directions[:, 0], direction)[0, 1]) > 0.95
-    assert np.linalg.norm(taste.directions) == pytest.approx(
+    low_rank = taste_of_gram(items, *leading(noise + planted), edge, 1e5)
+    assert low_rank is not None
+    assert low_rank.directions.shape == (n, 1)
+    assert abs(np.corrcoef(low_rank.directions[:, 0], direction)[0, 1]) > 0.95
+    assert np.linalg.norm(low_rank.directions) == pytest.approx(
         2.0 * np.linalg.norm(direction), rel=0.1
     )
 
@@ -424,7 +439,7 @@ def test_a_card_never_states_more_than_twice_for_another_row():
 
 def test_with_little_noise_effects_and_taste_are_found():
     public = PublicFacts(users=4000, items=20, low=1, high=5)
-    ratings = ratings_with(None, public=public)
+    ratings = make_ratings_with(None, public=public)
     mechanism = make(epsilon=50.0, rank=2)
     *_, last = mechanism.fit(ratings, np.random.default_rng(0))
     mean = registry.create("item-mean")

@@ -24,27 +24,27 @@ from tests.replay import measure_changes
 from tests.statistics_helpers import assert_release_noise
 
 USERS, ITEMS = 14, 10
-FACTS = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
-ASKS = 6
+PUBLIC = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
+N_QUESTIONS = 6
 
 
-def cells_of(seed: int, density: float = 0.4) -> np.ndarray:
+def draw_cells(seed: int, density: float = 0.4) -> np.ndarray:
     return (np.random.default_rng(seed).random((USERS, ITEMS)) < density).astype(float)
 
 
 @pytest.fixture(params=[True, False], ids=["taste", "counts"])
 def branch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     monkeypatch.setattr(user_ranking, "_is_signal_detectable", lambda _: request.param)
-    rounds = tuple((asks, 0.0) for asks, _ in user_ranking._ROUNDS)
+    rounds = tuple((n_questions, 0.0) for n_questions, _ in user_ranking._ROUNDS)
     monkeypatch.setattr(user_ranking, "_ROUNDS", rounds)
     return request.param
 
 
-def neighbours(change: Change, trial: int) -> tuple[np.ndarray, np.ndarray]:
+def make_neighbours(change: Change, trial: int) -> tuple[np.ndarray, np.ndarray]:
     """Full, single, half and random rows against an empty one or each other."""
     rows = [np.ones(ITEMS), np.eye(ITEMS)[0], np.arange(ITEMS) < 5, np.arange(ITEMS) >= 5]
     rows += [np.arange(ITEMS) < 2, np.random.default_rng(trial).random(ITEMS) < 0.5]
-    before = cells_of(trial)
+    before = draw_cells(trial)
     after = before.copy()
     before[3] = rows[trial % 6]
     after[3] = 0 if change is USER_EMPTIED else rows[(trial // 6 + trial + 1) % 6]
@@ -57,17 +57,19 @@ def neighbours(change: Change, trial: int) -> tuple[np.ndarray, np.ndarray]:
 def test_no_user_moves_a_release_further_than_stated(change, epsilon) -> None:
     """Under one history, neighbouring data meet the same queries, each within its sensitivity."""
     mechanism = PrivateTaste(epsilon=epsilon, rank=3)
-    most: dict[str, float] = {}
+    largest: dict[str, float] = {}
     for trial in range(24):
-        pair = (clicks(cells) for cells in neighbours(change, trial))
-        found = measure_changes(mechanism, *pair, change, seed=trial)
-        assert len(found) == 1 + 2 * ASKS
-        for moved in found:
-            most[moved.query] = max(most.get(moved.query, 0.0), moved.change / moved.allowed)
-    assert max(most.values()) <= 1 + 1e-9
+        pair = (clicks(cells) for cells in make_neighbours(change, trial))
+        changes = measure_changes(mechanism, *pair, change, seed=trial)
+        assert len(changes) == 1 + 2 * N_QUESTIONS
+        for value_change in changes:
+            largest[value_change.query] = max(
+                largest.get(value_change.query, 0.0), value_change.change / value_change.allowed
+            )
+    assert max(largest.values()) <= 1 + 1e-9
     if change is USER_EMPTIED:  # and the counts use all of theirs
-        assert most["how many users have each item, rows scaled to length 1"] >= 1 - 1e-9
-        assert max(v for k, v in most.items() if "profiles without it" in k) >= 1 - 1e-9
+        assert largest["how many users have each item, rows scaled to length 1"] >= 1 - 1e-9
+        assert max(v for k, v in largest.items() if "profiles without it" in k) >= 1 - 1e-9
 
 
 def test_the_stated_bounds_are_approached_by_profiles_that_turn_round() -> None:
@@ -84,10 +86,10 @@ def test_the_stated_bounds_are_approached_by_profiles_that_turn_round() -> None:
         rows = np.bincount(ratings.items, weights, minlength=items)
         sums = cross_moments(Pattern.from_ratings(ratings), weights, features)
         ends.append(np.hstack([math.sqrt(0.2) * rows[:, None], math.sqrt(0.8) * sums]))
-    stated = PrivateTaste(epsilon=1.0, rank=1).guarantee(FACTS).releases.rounds
+    stated = PrivateTaste(epsilon=1.0, rank=1).guarantee(PUBLIC).releases.rounds
     assert stated.sensitivity[USER_REPLACED] == pytest.approx(math.sqrt(3.2))
-    moved = np.linalg.norm(ends[0] - ends[1])
-    assert 0.99 * math.sqrt(3.2) <= moved <= math.sqrt(3.2) * (1 + 1e-9)
+    distance = np.linalg.norm(ends[0] - ends[1])
+    assert 0.99 * math.sqrt(3.2) <= distance <= math.sqrt(3.2) * (1 + 1e-9)
     gram = np.array([1.0, 1.0]), np.array([-1.0, 1.0])
     assert np.linalg.norm(np.outer(gram[0], gram[0]) - np.outer(gram[1], gram[1])) == pytest.approx(
         math.sqrt(8)
@@ -96,15 +98,15 @@ def test_the_stated_bounds_are_approached_by_profiles_that_turn_round() -> None:
 
 def test_nothing_leaks_onto_items_the_user_does_not_have(branch) -> None:
     mechanism = PrivateTaste(epsilon=5.0, rank=3)
-    before = cells_of(1)
+    before = draw_cells(1)
     before[3] = np.arange(ITEMS) < 4
     after = before.copy()
     after[3] = 0
     values = []
     for cells in (before, after):
-        with record_publications() as seen:
+        with record_publications() as publications:
             next(mechanism.fit(clicks(cells), np.random.default_rng(0)))
-        values.append([p.private for p in seen])
+        values.append([p.private for p in publications])
     assert np.array_equal(values[0][0][4:], values[1][0][4:])
     if not branch:  # features of taste depend on the counts heard, which differ here
         assert np.array_equal(values[0][1][4:], values[1][1][4:])
@@ -118,35 +120,35 @@ def test_nothing_leaks_onto_items_the_user_does_not_have(branch) -> None:
 
 def test_both_branches_publish_what_is_on_the_card(branch) -> None:
     mechanism = PrivateTaste(epsilon=2.0, rank=3)
-    ratings = clicks(cells_of(1))
-    with record_publications() as seen:
+    ratings = clicks(draw_cells(1))
+    with record_publications() as publications:
         steps = list(mechanism.fit(ratings, np.random.default_rng(0)))
-    assert len(steps) == ASKS
+    assert len(steps) == N_QUESTIONS
     releases = mechanism.guarantee(ratings.public).releases
-    assert [p.release for p in seen] == [
+    assert [p.release for p in publications] == [
         releases.popularity,
-        *([releases.rounds, releases.moments] * ASKS),
+        *([releases.rounds, releases.moments] * N_QUESTIONS),
     ]
-    for p in seen[1::2]:
-        part = math.sqrt(0.2) if branch else 1.0
-        assert p.private[:, 0] == pytest.approx(part * seen[0].private)
+    for p in publications[1::2]:
+        factor = math.sqrt(0.2) if branch else 1.0
+        assert p.private[:, 0] == pytest.approx(factor * publications[0].private)
         assert p.private[:, 1:].any() == branch
-    for p in seen[2::2]:
+    for p in publications[2::2]:
         assert p.private.any() == branch
 
 
 def test_counts_alone_are_the_mean_of_all_answers_by_precision() -> None:
     mechanism = PrivateTaste(epsilon=0.5, rank=3)
-    with record_publications() as seen:
-        *_, last = mechanism.fit(clicks(cells_of(1)), np.random.default_rng(0))
-    heard = [seen[0].published, *(p.published[:, 0] for p in seen[1::2])]
-    weights = [p.release.scale**-2 for p in (seen[0], *seen[1::2])]
-    mean = np.average(heard, axis=0, weights=weights) / USERS
+    with record_publications() as publications:
+        *_, last = mechanism.fit(clicks(draw_cells(1)), np.random.default_rng(0))
+    counts = [publications[0].published, *(p.published[:, 0] for p in publications[1::2])]
+    weights = [p.release.scale**-2 for p in (publications[0], *publications[1::2])]
+    mean = np.average(counts, axis=0, weights=weights) / USERS
     scores = last.model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
     assert scores == pytest.approx(np.tile(mean, (USERS, 1)))
-    floor = registry.create("private-popularity", epsilon=0.5).guarantee(FACTS).releases.counts
-    lost = 1 - sum(weights) * floor.scale**2  # what the moments cost
-    assert lost == pytest.approx(0.75 * 0.03, abs=1e-6)
+    baseline = registry.create("private-popularity", epsilon=0.5).guarantee(PUBLIC).releases.counts
+    moment_share = 1 - sum(weights) * baseline.scale**2  # what the moments cost
+    assert moment_share == pytest.approx(0.75 * 0.03, abs=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
@@ -156,17 +158,17 @@ def test_certified_is_claimed_and_what_an_independent_accountant_finds(id, epsil
     from dp_accounting.pld import pld_privacy_accountant
 
     public = PublicFacts(users=943, items=1682, low=0, high=1)
-    card = registry.create(id, epsilon=epsilon, delta=1e-6).guarantee(public)
-    proved = card.certified()
+    guarantee = registry.create(id, epsilon=epsilon, delta=1e-6).guarantee(public)
+    proved = guarantee.certified()
     assert proved.epsilon <= epsilon
     assert proved.epsilon == pytest.approx(epsilon, rel=1e-6)
     accountant = pld_privacy_accountant.PLDAccountant()
-    for _, release in card.releases:
+    for _, release in guarantee.releases:
         assert isinstance(release, Gaussian)
         event = dp_event.GaussianDpEvent(release.scale / release.sensitivity[USER_EMPTIED])
         accountant.compose(event, release.times)
     assert proved.epsilon == pytest.approx(accountant.get_epsilon(1e-6), rel=2e-3)
-    assert epsilon < card.certified(USER_REPLACED).epsilon
+    assert epsilon < guarantee.certified(USER_REPLACED).epsilon
 
 
 @pytest.mark.slow
@@ -184,15 +186,15 @@ def test_no_size_and_no_budget_breaks_it(epsilon, shape) -> None:
 
 def test_a_profile_leaves_the_item_out() -> None:
     rng = np.random.default_rng(4)
-    cells = cells_of(5)
+    cells = draw_cells(5)
     ratings, features = clicks(cells), rng.normal(size=(ITEMS, 3))
     weights = rng.random(len(ratings))
     expected = np.zeros((ITEMS, 3))
     for u, i, w in zip(ratings.users, ratings.items, weights, strict=True):
-        others = cells[u].copy()
-        others[i] = 0
-        total = others @ features
-        if others.any():
+        other_items = cells[u].copy()
+        other_items[i] = 0
+        total = other_items @ features
+        if other_items.any():
             expected[i] += w * total / np.linalg.norm(total)
     assert cross_moments(Pattern.from_ratings(ratings), weights, features) == pytest.approx(
         expected
@@ -207,29 +209,31 @@ def test_features_that_cancel_have_no_direction() -> None:
     assert not profiles(pattern, np.array([[0.1], [0.2], [-0.3]])).any()
 
 
-def audiences(strength: float, rng: np.random.Generator, again: int = 0, second_noise: float = 0):
+def draw_audiences(
+    strength: float, rng: np.random.Generator, n_more: int = 0, second_noise: float = 0
+):
     """t ~ N(0, G) and its noise drawn as the model has it; and other answers to the question."""
     items, users, d, noise = 800, 5000, 3, 10.0
-    believed = rng.gamma(2.0, 40.0, items)
-    taste = strength * rng.normal(size=(items, 1)) * np.eye(d)[0]
-    spread = np.eye(d) / d
-    which = np.sqrt(users / believed.sum() / believed)[:, None] * rng.normal(size=(items, d))
-    exact = believed[:, None] * (taste + which / math.sqrt(d))
-    answers = [exact + noise * rng.normal(size=(items, d)) for _ in range(1 + again)]
-    second = np.block([[users * spread, np.zeros((d, 1))], [np.zeros((1, d)), users]])
+    counts = rng.gamma(2.0, 40.0, items)
+    low_rank = strength * rng.normal(size=(items, 1)) * np.eye(d)[0]
+    covariance = np.eye(d) / d
+    deviations = np.sqrt(users / counts.sum() / counts)[:, None] * rng.normal(size=(items, d))
+    exact = counts[:, None] * (low_rank + deviations / math.sqrt(d))
+    answers = [exact + noise * rng.normal(size=(items, d)) for _ in range(1 + n_more)]
+    second = np.block([[users * covariance, np.zeros((d, 1))], [np.zeros((1, d)), users]])
     second = second + second_noise * rng.normal(size=second.shape)
-    found = Audiences.of(answers[0], noise, second, second_noise, believed, users)
-    return found, taste, believed, answers[1:]
+    estimate = Audiences.of(answers[0], noise, second, second_noise, counts, users)
+    return estimate, low_rank, counts, answers[1:]
 
 
 @pytest.mark.slow
 def test_taste_is_recovered_from_noisy_sums() -> None:
-    found, taste, *_ = audiences(0.15, np.random.default_rng(6))
-    assert np.corrcoef(found.taste[:, 0], taste[:, 0])[0, 1] > 0.7
-    assert math.sqrt(found.prior[0, 0]) == pytest.approx(0.15, rel=0.2)
-    assert found.told > 0.1
-    assert np.trace(found.prior[1:, 1:]) < 0.002
-    assert not found.taste[:, 1:].any() or np.abs(found.taste[:, 1:]).max() < 0.1
+    estimate, low_rank, *_ = draw_audiences(0.15, np.random.default_rng(6))
+    assert np.corrcoef(estimate.taste[:, 0], low_rank[:, 0])[0, 1] > 0.7
+    assert math.sqrt(estimate.prior[0, 0]) == pytest.approx(0.15, rel=0.2)
+    assert estimate.told > 0.1
+    assert np.trace(estimate.prior[1:, 1:]) < 0.002
+    assert not estimate.taste[:, 1:].any() or np.abs(estimate.taste[:, 1:]).max() < 0.1
 
 
 @pytest.mark.slow
@@ -237,14 +241,14 @@ def test_taste_is_recovered_from_noisy_sums() -> None:
 def test_noise_alone_tells_nothing(second_noise) -> None:
     """The edge is the largest of 20 draws of noise, times a margin: beyond it in a draw by a chance
     far below 5 %, so in one of 20 draws at most, but for a chance below 1e-3."""
-    told = [
-        audiences(0.0, np.random.default_rng(seed), second_noise=second_noise)[0].told
+    explained = [
+        draw_audiences(0.0, np.random.default_rng(seed), second_noise=second_noise)[0].told
         for seed in range(20)
     ]
-    assert np.count_nonzero(told) <= 1
+    assert np.count_nonzero(explained) <= 1
 
 
-def hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, seed: int = 0):
+def measure_hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, seed: int = 0):
     *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(seed))
     return metrics.evaluate_ranking(last.model, train, test, np.random.default_rng(0)).hr
 
@@ -253,8 +257,8 @@ def hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, see
 def test_in_a_large_shop_it_beats_private_popularity_by_ten_points_at_epsilon_1() -> None:
     ratings = generated.large_bookshop(5, users=20_000, items=1_000)
     train, test = LeaveLast()(ratings, np.random.default_rng(0))
-    floor = hit_ratio("private-popularity", 1.0, train, test)
-    assert hit_ratio("private-taste", 1.0, train, test) > floor + 0.1
+    baseline = measure_hit_ratio("private-popularity", 1.0, train, test)
+    assert measure_hit_ratio("private-taste", 1.0, train, test) > baseline + 0.1
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -268,12 +272,12 @@ def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str
         per=parse_setting(kind, "per", per),
         contributions=3,
     )
-    card = mechanism.guarantee(FACTS)
-    assert card.certified().epsilon == pytest.approx(0.7)
-    release = card.releases.counts
+    guarantee = mechanism.guarantee(PUBLIC)
+    assert guarantee.certified().epsilon == pytest.approx(0.7)
+    release = guarantee.releases.counts
     rng = np.random.default_rng(7)
     for trial in range(100):
-        before = cells_of(trial)
+        before = draw_cells(trial)
         after = before.copy()
         if per == "user":
             after[3] = 0
@@ -283,16 +287,16 @@ def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str
                 continue
         values = []
         for cells in (before, after):
-            with record_publications() as seen:
+            with record_publications() as publications:
                 list(mechanism.fit(clicks(cells), np.random.default_rng(0)))
-            values.append(seen[0].private)
-        bound = release.sensitivity[card.change]
+            values.append(publications[0].private)
+        bound = release.sensitivity[guarantee.change]
         assert release.distance(*values) <= bound * (1 + 1e-9)
     assert_release_noise(release, rng, runs=1500)
 
 
 def test_contributions_bound_every_user_by_the_own_row_alone() -> None:
-    ratings = clicks(cells_of(6, density=0.8))
+    ratings = clicks(draw_cells(6, density=0.8))
     for norm, power in ((1, 1), (2, 2)):
         weights = contribution_weights(ratings, 3, norm)
         lengths = np.bincount(ratings.users, weights**power, minlength=USERS)
@@ -319,16 +323,16 @@ def test_a_delta_of_one_over_the_users_is_refused(id: str) -> None:
     assert registry.create(id, epsilon=1.0, delta=0.0249).guarantee(public).certified().finite
 
 
-def row_3_full_and_empty():
+def fill_and_empty_row_3():
     """Cells in which user 3 has every item, and none."""
-    before = cells_of(0)
+    before = draw_cells(0)
     before[3] = 1
     after = before.copy()
     after[3] = 0
     return before, after
 
 
-def moved(before, after):
+def measure_emptied_row(before, after):
     pair = (clicks(cells) for cells in (before, after))
     return measure_changes(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
 
@@ -338,36 +342,36 @@ def test_planted_bug_rows_that_are_not_scaled_are_caught(monkeypatch) -> None:
     monkeypatch.setattr(
         user_ranking, "contribution_weights", lambda ratings, _: np.ones(len(ratings))
     )
-    found = moved(*row_3_full_and_empty())
-    assert found[0].change > 2 * found[0].allowed
-    assert any(m.change > 2 * m.allowed for m in found[1:])
+    changes = measure_emptied_row(*fill_and_empty_row_3())
+    assert changes[0].change > 2 * changes[0].allowed
+    assert any(m.change > 2 * m.allowed for m in changes[1:])
 
 
 def test_planted_bug_a_choice_by_the_private_counts_is_caught(monkeypatch) -> None:
     """One user more or less then decides what is asked: a release moves beyond its bound."""
-    before, after = row_3_full_and_empty()
-    of = {c.sum(): bool(c[3].any()) for c in (before, after)}
+    before, after = fill_and_empty_row_3()
+    has_row = {c.sum(): bool(c[3].any()) for c in (before, after)}
     private: list[bool] = []
-    honest = user_ranking.contribution_weights
+    original_weights = user_ranking.contribution_weights
 
     def spying(ratings, count):
-        private.append(of[len(ratings)])
-        return honest(ratings, count)
+        private.append(has_row[len(ratings)])
+        return original_weights(ratings, count)
 
     monkeypatch.setattr(user_ranking, "contribution_weights", spying)
     monkeypatch.setattr(user_ranking, "_is_signal_detectable", lambda _: private[-1])
-    found = moved(before, after)
-    assert any(m.change > m.allowed for m in found)
+    changes = measure_emptied_row(before, after)
+    assert any(m.change > m.allowed for m in changes)
 
 
 def test_another_answer_agrees_with_taste_and_not_with_noise_taken_for_it() -> None:
-    found, _, believed, (other,) = audiences(0.15, np.random.default_rng(7), again=1)
-    agreed, own = found.agreement(other, believed)
-    assert agreed / own == pytest.approx(1.0, abs=0.15)
-    noisy, _, believed, (other,) = audiences(0.0, np.random.default_rng(8), again=1)
+    estimate, _, counts, (other,) = draw_audiences(0.15, np.random.default_rng(7), n_more=1)
+    agreed, self_agreement = estimate.agreement(other, counts)
+    assert agreed / self_agreement == pytest.approx(1.0, abs=0.15)
+    noisy, _, counts, (other,) = draw_audiences(0.0, np.random.default_rng(8), n_more=1)
     mistaken = noisy._replace(taste=noisy.faint + np.random.default_rng(9).normal(size=(800, 3)))
-    agreed, own = mistaken.agreement(other, believed)
-    assert abs(agreed) < 0.1 * own
+    agreed, self_agreement = mistaken.agreement(other, counts)
+    assert abs(agreed) < 0.1 * self_agreement
 
 
 def test_a_delta_per_cell_may_be_larger_than_one_over_the_users() -> None:

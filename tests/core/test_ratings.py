@@ -12,19 +12,21 @@ import pytest
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts, Ratings
 
-FACTS = PublicFacts(users=3, items=4, low=1, high=5)
+PUBLIC = PublicFacts(users=3, items=4, low=1, high=5)
 
 
-def build(users: Any, items: Any, values: Any, public: PublicFacts = FACTS, **more: Any) -> Ratings:
-    return Ratings.build(users, items, values, public, **more)
+def build_ratings(
+    users: Any, items: Any, values: Any, public: PublicFacts = PUBLIC, **options: Any
+) -> Ratings:
+    return Ratings.build(users, items, values, public, **options)
 
 
-def random_ratings(rng: np.random.Generator, users: int = 20, items: int = 30) -> Ratings:
+def draw_ratings(rng: np.random.Generator, users: int = 20, items: int = 30) -> Ratings:
     cells = rng.permutation(users * items)[:200]
     values = rng.uniform(-1, 1, 200)
     public = PublicFacts(users=users, items=items, low=-1, high=1)
     times = rng.integers(0, 10**9, 200)
-    return build(cells // items, cells % items, values, public, times=times)
+    return build_ratings(cells // items, cells % items, values, public, times=times)
 
 
 # Public facts
@@ -43,7 +45,7 @@ def random_ratings(rng: np.random.Generator, users: int = 20, items: int = 30) -
 )
 def test_impossible_facts(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidSetting, match=sentence):
-        dataclasses.replace(FACTS, **changes)
+        dataclasses.replace(PUBLIC, **changes)
 
 
 # Building
@@ -51,12 +53,12 @@ def test_impossible_facts(changes: dict[str, Any], sentence: str) -> None:
 
 def test_cells_come_out_sorted_and_everything_moves_together() -> None:
     rng = np.random.default_rng(1)
-    ratings = random_ratings(rng)
+    ratings = draw_ratings(rng)
     cell = ratings.users.astype(int) * 30 + ratings.items
     assert (np.diff(cell) > 0).all()
     shuffled = rng.permutation(len(ratings))
     assert ratings.times is not None
-    again = build(
+    repeated = build_ratings(
         ratings.users[shuffled],
         ratings.items[shuffled],
         ratings.values[shuffled],
@@ -64,8 +66,8 @@ def test_cells_come_out_sorted_and_everything_moves_together() -> None:
         times=ratings.times[shuffled],
     )
     for name in ("users", "items", "values", "times"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(ratings, name))
-    assert again.fingerprint == ratings.fingerprint
+        np.testing.assert_array_equal(getattr(repeated, name), getattr(ratings, name))
+    assert repeated.fingerprint == ratings.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -92,58 +94,58 @@ def test_cells_come_out_sorted_and_everything_moves_together() -> None:
 )
 def test_bad_columns_are_sentences(columns: tuple[Any, Any, Any], sentence: str) -> None:
     with pytest.raises(BadRatings, match=sentence):
-        build(*columns)
+        build_ratings(*columns)
 
 
 def test_times_must_match_the_ratings_sorted_or_not() -> None:
     for users in ([0, 1], [1, 0]):
         with pytest.raises(BadRatings, match="2 ratings but 3 times"):
-            build(users, [0, 0], [1, 2], times=[5, 6, 7])
+            build_ratings(users, [0, 0], [1, 2], times=[5, 6, 7])
     for times in (["monday", "tuesday"], [1.0, math.nan]):
         with pytest.raises(BadRatings, match="times must be numbers"):
-            build([0, 1], [0, 0], [1, 2], times=times)
+            build_ratings([0, 1], [0, 0], [1, 2], times=times)
 
 
 def test_an_observed_zero_stays_observed() -> None:
-    facts = PublicFacts(users=2, items=3, low=0, high=2)
-    ratings = build([0, 0, 1], [0, 2, 1], [0, 1, 0], facts)
+    public = PublicFacts(users=2, items=3, low=0, high=2)
+    ratings = build_ratings([0, 0, 1], [0, 2, 1], [0, 1, 0], public)
     assert ratings.matrix.nnz == 3
     assert ratings.density == 0.5
     np.testing.assert_array_equal(ratings.matrix.toarray(), [[0, 0, 1], [0, 0, 0]])
 
 
 def test_index_pointers_and_matrix_agree_with_the_columns() -> None:
-    ratings = random_ratings(np.random.default_rng(2))
+    ratings = draw_ratings(np.random.default_rng(2))
     dense = np.zeros(ratings.shape)
     dense[ratings.users, ratings.items] = ratings.values
     np.testing.assert_array_equal(ratings.matrix.toarray(), dense)
     for u in range(ratings.public.users):
-        own = slice(ratings.indptr[u], ratings.indptr[u + 1])
-        assert (ratings.users[own] == u).all()
-        assert own.stop - own.start == (ratings.users == u).sum()
+        user_rows = slice(ratings.indptr[u], ratings.indptr[u + 1])
+        assert (ratings.users[user_rows] == u).all()
+        assert user_rows.stop - user_rows.start == (ratings.users == u).sum()
 
 
 # The cap: certified values of whole users rest on it
 
 
 def test_a_cap_the_ratings_break_is_refused_on_every_route() -> None:
-    capped = dataclasses.replace(FACTS, cap=2)
+    capped = dataclasses.replace(PUBLIC, cap=2)
     rows = ([0, 1, 1, 1], [0, 0, 1, 2], [1, 2, 3, 4])
     with pytest.raises(BadRatings, match=r"user 1 .* has 3 ratings, more than the cap of 2"):
-        build(*rows, capped)
-    free = build(*rows)
+        build_ratings(*rows, capped)
+    free = build_ratings(*rows)
     with pytest.raises(BadRatings, match="more than the cap of 2"):
         dataclasses.replace(free, public=capped)
-    kept = free.select(np.array([True, True, True, False]))
-    assert dataclasses.replace(kept, public=capped).public.cap == 2
-    assert dataclasses.replace(free, public=dataclasses.replace(FACTS, cap=3)).public.cap == 3
+    selected = free.select(np.array([True, True, True, False]))
+    assert dataclasses.replace(selected, public=capped).public.cap == 2
+    assert dataclasses.replace(free, public=dataclasses.replace(PUBLIC, cap=3)).public.cap == 3
 
 
 # Selecting and new values
 
 
 def test_select_keeps_facts_and_order() -> None:
-    ratings = random_ratings(np.random.default_rng(3))
+    ratings = draw_ratings(np.random.default_rng(3))
     keep = ratings.values > 0
     chosen = ratings.select(keep)
     assert chosen.public == ratings.public
@@ -161,21 +163,21 @@ def test_select_keeps_facts_and_order() -> None:
 
 
 def test_a_fingerprint_is_of_content_only() -> None:
-    ratings = build([0, 1], [2, 3], [1.0, 5.0])
-    same = [
-        build([1, 0], [3, 2], [5.0, 1.0]),
-        build([0, 1], [2, 3], [1, 5], user_ids=["ann", "bob", "cy"]),
-        build([0, 1], [2, 3], [1, 5], dataclasses.replace(FACTS, low=np.float64(1))),
+    ratings = build_ratings([0, 1], [2, 3], [1.0, 5.0])
+    equal = [
+        build_ratings([1, 0], [3, 2], [5.0, 1.0]),
+        build_ratings([0, 1], [2, 3], [1, 5], user_ids=["ann", "bob", "cy"]),
+        build_ratings([0, 1], [2, 3], [1, 5], dataclasses.replace(PUBLIC, low=np.float64(1))),
     ]
     different = [
-        build([0, 1], [2, 3], [1.0, 4.0]),
-        build([0, 1], [2, 2], [1.0, 5.0]),
-        build([0, 2], [2, 3], [1.0, 5.0]),
-        build([0, 1], [2, 3], [1, 5], dataclasses.replace(FACTS, users=4)),
-        build([0, 1], [2, 3], [1, 5], dataclasses.replace(FACTS, low=0)),
-        build([0, 1], [2, 3], [1, 5], dataclasses.replace(FACTS, cap=1)),
+        build_ratings([0, 1], [2, 3], [1.0, 4.0]),
+        build_ratings([0, 1], [2, 2], [1.0, 5.0]),
+        build_ratings([0, 2], [2, 3], [1.0, 5.0]),
+        build_ratings([0, 1], [2, 3], [1, 5], dataclasses.replace(PUBLIC, users=4)),
+        build_ratings([0, 1], [2, 3], [1, 5], dataclasses.replace(PUBLIC, low=0)),
+        build_ratings([0, 1], [2, 3], [1, 5], dataclasses.replace(PUBLIC, cap=1)),
         dataclasses.replace(ratings, prepared=("a step",)),
     ]
-    assert {r.fingerprint for r in same} == {ratings.fingerprint}
+    assert {r.fingerprint for r in equal} == {ratings.fingerprint}
     assert len({r.fingerprint for r in different} | {ratings.fingerprint}) == len(different) + 1
     assert len(ratings.fingerprint) == 16

@@ -22,7 +22,7 @@ from tests.reading_files import (
 )
 from tests.reading_oracle import Refused, Table
 
-PARTS, EACH = 8, 250
+PARTITIONS, EACH = 8, 250
 HEAD = "user,item,rating\n"
 BY_HAND: list[tuple[str | bytes, dict[str, Any], str]] = [
     # Ids are text: nobody is merged.
@@ -114,13 +114,13 @@ def test_by_hand(content: str | bytes, options: dict[str, Any], expected: str) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, PARTS))]
+    "partition", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, PARTITIONS))]
 )
-def test_generated_files(part: int) -> None:
+def test_generated_files(partition: int) -> None:
     import hypothesis
     from hypothesis import strategies as st
 
-    @hypothesis.seed(part)
+    @hypothesis.seed(partition)
     @hypothesis.settings(
         max_examples=EACH,
         deadline=None,

@@ -38,8 +38,8 @@ def test_text_is_only_where_a_method_is_looked_for_first(monkeypatch):
     def without(*_):
         raise OSError
 
-    for told in (without, lambda *_: None, lambda *_: b'id = "input-flip"'):
-        monkeypatch.setattr(registry.pkgutil, "get_data", told)
+    for get_data in (without, lambda *_: None, lambda *_: b'id = "input-flip"'):
+        monkeypatch.setattr(registry.pkgutil, "get_data", get_data)
         fresh = registry._Mechanisms(registry._find_in_files)
         assert fresh["input-flip"] is registry.get_mechanism("input-flip")
         assert "input-flop" not in fresh

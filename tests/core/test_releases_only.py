@@ -22,13 +22,13 @@ CERTIFIED = [
 # By default gradient takes a single round, which shows nothing of how one leads to the next, and
 # little noise lets the length of a step follow it. Solved closely within a wide ball, output takes
 # other rounds for other data.
-TELLING = {
+INFORMATIVE_SETTINGS = {
     "gradient": {"rounds": 6, "epsilon": 60.0},
     "output": {"radius": 3.0, "tolerance": 1e-6},
 }
 
 
-def sign_matrix(changed):
+def make_signs(changed):
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((USERS, ITEMS)) < 0.6)
     values = np.where(rng.random(len(users)) < 0.6, 1.0, -1.0)
@@ -51,7 +51,7 @@ def deaf(monkeypatch):
     monkeypatch.setattr(RandomizedResponse, "publish", channel)
 
 
-def scores(mechanism, ratings):
+def fit_scores(mechanism, ratings):
     *_, last = mechanism.fit(ratings, np.random.default_rng(1))
     return last.model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
 
@@ -59,9 +59,9 @@ def scores(mechanism, ratings):
 @pytest.mark.usefixtures("deaf")
 @pytest.mark.parametrize("id", CERTIFIED)
 def test_no_value_reaches_the_model_past_its_releases(id):
-    mechanism = registry.create(id, **{"epsilon": 1.0} | TELLING.get(id, {}))
-    one, other = (scores(mechanism, sign_matrix(changed)) for changed in (False, True))
-    assert np.array_equal(one, other)
+    mechanism = registry.create(id, **{"epsilon": 1.0} | INFORMATIVE_SETTINGS.get(id, {}))
+    first, second = (fit_scores(mechanism, make_signs(changed)) for changed in (False, True))
+    assert np.array_equal(first, second)
 
 
 @pytest.mark.slow
@@ -69,15 +69,15 @@ def test_no_value_reaches_the_model_past_its_releases(id):
 @pytest.mark.parametrize("id", CERTIFIED)
 def test_a_number_of_rounds_that_depends_on_raw_values_is_told_on_the_card(id):
     """The rounds of a run stand on its card and in the store."""
-    mechanism = registry.create(id, **{"epsilon": 1.0} | TELLING.get(id, {}))
-    ratings = [sign_matrix(changed) for changed in (False, True)]
-    one, other = (len(list(mechanism.fit(r, np.random.default_rng(1)))) for r in ratings)
+    mechanism = registry.create(id, **{"epsilon": 1.0} | INFORMATIVE_SETTINGS.get(id, {}))
+    ratings = [make_signs(changed) for changed in (False, True)]
+    first, second = (len(list(mechanism.fit(r, np.random.default_rng(1)))) for r in ratings)
     caveats = mechanism.guarantee(ratings[0].public).caveats
-    assert (one != other) == any("number of solver rounds" in caveat for caveat in caveats)
+    assert (first != second) == any("number of solver rounds" in caveat for caveat in caveats)
 
 
 @pytest.mark.usefixtures("deaf")
 def test_the_check_sees_a_method_that_reads_raw_values():
-    clear = registry.create("clear")
-    one, other = (scores(clear, sign_matrix(changed)) for changed in (False, True))
-    assert not np.array_equal(one, other)
+    mechanism = registry.create("clear")
+    first, second = (fit_scores(mechanism, make_signs(changed)) for changed in (False, True))
+    assert not np.array_equal(first, second)

@@ -32,39 +32,41 @@ from tests.user_level_helpers import (
 USER = 4  # whose row differs
 
 
-def clicks(rows):
+def make_clicks(rows):
     cells = [(u, i) for u, row in enumerate(rows) for i in sorted(row)]
     users, items = map(np.array, zip(*cells, strict=True))
     public = PublicFacts(users=len(rows), items=ITEMS, low=0, high=1)
     return Ratings.build(users, items, np.ones(len(users)), public)
 
 
-def pairs(task):
+def iterate_pairs(task):
     """Data sets with an extreme row of the user's, beside an empty one and another one."""
-    make_of = clicks if task is Task.RANKING else build_ratings
-    rows, kinds = make_rows(), make_extreme_rows()
-    for row in (kinds[0], kinds[3], kinds[6]):
-        for other in ({}, kinds[1], {11: 5.0}):
+    make_of = make_clicks if task is Task.RANKING else build_ratings
+    rows, extreme_rows = make_rows(), make_extreme_rows()
+    for row in (extreme_rows[0], extreme_rows[3], extreme_rows[6]):
+        for other in ({}, extreme_rows[1], {11: 5.0}):
             yield tuple(make_of([*rows[:USER], r, *rows[USER + 1 :]]) for r in (row, other))
 
 
 def assert_nothing_but_answers_counts(mechanism):
-    moved = False
-    for one, other in pairs(mechanism.task):
-        first, second = replay_run(mechanism, one, other, USER)
+    changed = False
+    for ratings, neighbour in iterate_pairs(mechanism.task):
+        first, second = replay_run(mechanism, ratings, neighbour, USER)
         assert first.public_traces == second.public_traces, "a trace shows a raw value"
         for a, b in zip(first.other_predictions, second.other_predictions, strict=True):
             assert np.array_equal(a, b), f"others see a raw value: {np.abs(a - b).max():.3g}"
-        moved = moved or not np.array_equal(first.user_predictions[-1], second.user_predictions[-1])
-    return moved
+        changed = changed or not np.array_equal(
+            first.user_predictions[-1], second.user_predictions[-1]
+        )
+    return changed
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_others_see_nothing_of_a_row_but_the_published_answers(id, settings):
     # the own row does reach the user's own predictions, so the data sets do differ
-    differ = assert_nothing_but_answers_counts(create_mechanism(id, **settings))
-    assert differ or id == "private-constant"  # which predicts one number for everybody
+    user_changed = assert_nothing_but_answers_counts(create_mechanism(id, **settings))
+    assert user_changed or id == "private-constant"  # which predicts one number for everybody
 
 
 @pytest.mark.slow_unless_planted
@@ -84,13 +86,13 @@ def test_user_profiles_show_a_row_to_others_and_certify_nothing(variant):
 
 def test_every_certified_mechanism_of_whole_rows_is_held_to_it():
     """A new mechanism with a bound per cell or user must be added to the lists above."""
-    held = {id for id, _ in [*VARIANTS, *RANKING, *COLLECTED]}
+    listed = {id for id, _ in [*VARIANTS, *RANKING, *COLLECTED]}
     public = PublicFacts(users=1000, items=12, low=1, high=5)
     for id, cls in registry.MECHANISMS.items():
         if cls.task is Task.BINARY or not registry.adds_noise(cls):
             continue
-        card = registry.create(id, epsilon=1.0).guarantee(public)
-        assert id in held or not card.certified(CELL).finite, id
+        guarantee = registry.create(id, epsilon=1.0).guarantee(public)
+        assert id in listed or not guarantee.certified(CELL).finite, id
 
 
 # --- planted bugs: publish as the card says, then go on with the raw value ------------------------
@@ -99,7 +101,7 @@ PLANTED = [
     (id, settings, name)
     for id, settings in [
         # nearly without noise, where nothing is left out for it
-        *((id, create_mechanism(id, **{"epsilon": 1e3} | s)) for id, s in VARIANTS[: len(FAMILY)]),
+        *((id, create_mechanism(id, **{"epsilon": 1e3} | s)) for id, s in FAMILY.items()),
         *((id, registry.create(id, **s)) for id, s in RANKING + COLLECTED),
     ]
     for name, _ in settings.guarantee(build_ratings(make_rows()).public).releases
@@ -108,7 +110,7 @@ PLANTED = [
 ]
 
 
-def leaking(release):
+def leak_raw_value(release):
     """The same release, whose caller gets the raw value back once the noisy one is published."""
 
     def publish(self, value, rng):
@@ -130,13 +132,13 @@ def leaking(release):
     ("mechanism", "name"), [p[1:] for p in PLANTED], ids=[f"{p[0]}-{p[2]}" for p in PLANTED]
 )
 def test_a_raw_value_used_after_it_was_published_is_caught(mechanism, name, monkeypatch):
-    honest = type(mechanism).guarantee
+    original_guarantee = type(mechanism).guarantee
 
     def guarantee(self, public):
-        card = honest(self, public)
-        chosen = dict(card.releases)[name]
-        planted = card.releases.each(lambda r: leaking(r) if r is chosen else r)
-        return dataclasses.replace(card, releases=planted)
+        guarantee = original_guarantee(self, public)
+        chosen = dict(guarantee.releases)[name]
+        planted = guarantee.releases.map_releases(lambda r: leak_raw_value(r) if r is chosen else r)
+        return dataclasses.replace(guarantee, releases=planted)
 
     monkeypatch.setattr(type(mechanism), "guarantee", guarantee)
     with pytest.raises(AssertionError, match="a raw value"):

@@ -64,23 +64,23 @@ class Child(Method):
 
 
 def test_settings_are_listed_in_order_with_their_facts() -> None:
-    found = {s.name: s for s in list_settings(Method)}
-    assert list(found) == ["epsilon", "rank", "clip", "kind", "debias", "shape", "note"]
-    assert found["epsilon"].default is dataclasses.MISSING
-    assert found["clip"].optional
-    assert found["clip"].type is float
-    assert found["clip"].default is None
-    assert not found["rank"].optional
-    assert found["kind"].info.choices == ("plain", "rounded-off")
-    assert found["debias"].info.choices == ("true", "false")
-    assert found["rank"].info.at_most == 100
+    settings = {s.name: s for s in list_settings(Method)}
+    assert list(settings) == ["epsilon", "rank", "clip", "kind", "debias", "shape", "note"]
+    assert settings["epsilon"].default is dataclasses.MISSING
+    assert settings["clip"].optional
+    assert settings["clip"].type is float
+    assert settings["clip"].default is None
+    assert not settings["rank"].optional
+    assert settings["kind"].info.choices == ("plain", "rounded-off")
+    assert settings["debias"].info.choices == ("true", "false")
+    assert settings["rank"].info.at_most == 100
 
 
 def test_a_subclass_overrides_and_adds() -> None:
-    found = {s.name: s for s in list_settings(Child)}
-    assert list(found)[-1] == "extra"
-    assert found["rank"].default == 3
-    assert found["rank"].info.help == "rank of the child"
+    settings = {s.name: s for s in list_settings(Child)}
+    assert list(settings)[-1] == "extra"
+    assert settings["rank"].default == 3
+    assert settings["rank"].info.help == "rank of the child"
     with pytest.raises(InvalidSetting, match="rank must be >= 2, got 1"):
         Child(epsilon=1, rank=1)
 
@@ -156,8 +156,8 @@ def test_json_and_text_forms_come_back() -> None:
     )
     for s in list_settings(Method):
         value = getattr(method, s.name)
-        shown = serialise_setting(value)
-        json.dumps(shown, allow_nan=False)
-        assert parse_setting(Method, s.name, str(shown)) == value
+        serialised = serialise_setting(value)
+        json.dumps(serialised, allow_nan=False)
+        assert parse_setting(Method, s.name, str(serialised)) == value
     assert json.dumps(serialise_setting(np.int64(3))) == "3"
     assert json.dumps(serialise_setting(np.float32(0.5))) == "0.5"

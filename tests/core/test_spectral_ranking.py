@@ -17,12 +17,12 @@ from tests.ratings_helpers import clicks
 from tests.replay import replay_run
 
 
-def flipped(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
+def flip_clicks(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
     bits = truth ^ (rng.random(truth.shape) < flip)
     return FlippedBits(np.packbits(bits, axis=1), truth.shape[1], flip)
 
 
-def two_crowds(rng: np.random.Generator, users: int = 1500, items: int = 120) -> np.ndarray:
+def draw_two_crowds(rng: np.random.Generator, users: int = 1500, items: int = 120) -> np.ndarray:
     """Half of the users take the first half of the items more often, the others the second."""
     crowd = np.where(rng.random(users) < 0.5, 1, -1)[:, None]
     half = np.where(np.arange(items) < items // 2, 1, -1)
@@ -34,7 +34,7 @@ def two_crowds(rng: np.random.Generator, users: int = 1500, items: int = 120) ->
 def test_products_are_those_of_the_unbiased_rows(block, monkeypatch):
     monkeypatch.setattr(ranking, "_CELLS", block)
     rng = np.random.default_rng(0)
-    reports = flipped(rng.random((50, 30)) < 0.3, 0.2, rng)
+    reports = flip_clicks(rng.random((50, 30)) < 0.3, 0.2, rng)
     unbiased = (reports.whole() - 0.2) / 0.6
     right, left = rng.normal(size=(30, 4)), rng.normal(size=(50, 4))
     assert reports.times(right) == pytest.approx(unbiased @ right, abs=1e-4)
@@ -54,29 +54,29 @@ def test_with_equal_variances_the_edge_and_shrinkage_are_marchenko_and_pasturs()
 @pytest.mark.slow
 def test_without_taste_hardly_any_direction_clears_the_noise():
     """Activity is no taste: items move in step with their popularity."""
-    found = 0
+    n_directions = 0
     for seed in range(10):
         rng = np.random.default_rng(seed)
         active = rng.uniform(0.2, 2.0, 900)[:, None]
         truth = rng.random((900, 150)) < active * rng.uniform(0.02, 0.4, 150)
-        found += ClickTaste.of(flipped(truth, 0.2, rng)).loadings.shape[1]
-    assert found <= 3  # about 0.02 of an edge are left for its wobble
+        n_directions += ClickTaste.of(flip_clicks(truth, 0.2, rng)).loadings.shape[1]
+    assert n_directions <= 3  # about 0.02 of an edge are left for its wobble
 
 
 @pytest.mark.slow
 def test_a_planted_taste_is_found_at_its_strength_and_ranks_the_own_half_first():
     rng = np.random.default_rng(2)
-    truth = two_crowds(rng)
-    taste = ClickTaste.of(flipped(truth, 0.2, rng))
-    assert taste.loadings.shape[1] == 1
+    truth = draw_two_crowds(rng)
+    low_rank = ClickTaste.of(flip_clicks(truth, 0.2, rng))
+    assert low_rank.loadings.shape[1] == 1
     half = np.where(np.arange(120) < 60, 1, -1)
-    planted = 0.7 * taste.expected * half
-    loading = taste.loadings[:, 0] * np.sign(taste.loadings[:, 0] @ planted)
+    planted = 0.7 * low_rank.expected * half
+    loading = low_rank.loadings[:, 0] * np.sign(low_rank.loadings[:, 0] @ planted)
     cosine = loading @ planted / np.linalg.norm(loading) / np.linalg.norm(planted)
     assert cosine > 0.85
     assert np.linalg.norm(loading) == pytest.approx(np.linalg.norm(planted), rel=0.15)
-    own = csr_array((np.arange(120) < 60).astype(float)[None, :])
-    scores = taste.scores(csr_array(own)).predict(0, np.arange(120))
+    profile = csr_array((np.arange(120) < 60).astype(float)[None, :])
+    scores = low_rank.scores(csr_array(profile)).predict(0, np.arange(120))
     assert scores[:60].mean() > 2 * scores[60:].mean()
 
 
@@ -94,14 +94,14 @@ def test_no_size_and_no_budget_breaks_it(epsilon, shape):
 
 def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its_own_scores_alone():
     rng = np.random.default_rng(5)
-    truth = two_crowds(rng, users=400, items=60)
+    truth = draw_two_crowds(rng, users=400, items=60)
     models = [
         list(registry.create(id, epsilon=2.0).fit(clicks(truth), np.random.default_rng(6)))[-1]
         for id in ("dplcf", "ldpicf")
     ]
     grid = np.arange(400)[:, None], np.arange(60)
-    one, other = (m.model.predict(*grid) for m in models)
-    assert np.array_equal(one, other)
+    dplcf, ldpicf = (m.model.predict(*grid) for m in models)
+    assert np.array_equal(dplcf, ldpicf)
     assert models[0].trace["tastes clear of the noise"] >= 1
     changed = truth.copy()
     changed[7] = ~changed[7]
@@ -133,9 +133,9 @@ def test_a_million_ratings_stay_below_400_megabytes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alike", [ranking.jaccard, ranking.cosine])
+@pytest.mark.parametrize("similarity", [ranking.jaccard, ranking.cosine])
 @pytest.mark.parametrize("count", [1, 7, 200])
-def test_items_that_share_users_are_the_nearest_of_all(alike, count, monkeypatch):
+def test_items_that_share_users_are_the_nearest_of_all(similarity, count, monkeypatch):
     monkeypatch.setattr(ranking, "BLOCK", 500)
     rng = np.random.default_rng(2)
     for share in (0.02, 0.3):  # ties at few users, and items without one
@@ -143,22 +143,22 @@ def test_items_that_share_users_are_the_nearest_of_all(alike, count, monkeypatch
         counts = truth.sum(axis=0)
 
         def similarities(block, truth=truth, counts=counts):
-            return alike(truth.T[block] @ truth, counts[block][:, None], counts)
+            return similarity(truth.T[block] @ truth, counts[block][:, None], counts)
 
         exact = ranking.nearest(60, count, similarities).toarray()
-        assert np.array_equal(ranking.sharing(csr_array(truth), count, alike).toarray(), exact)
+        assert np.array_equal(ranking.sharing(csr_array(truth), count, similarity).toarray(), exact)
 
 
 @pytest.mark.parametrize(("users", "items"), [(30, 80), (80, 30), (50, 50)])
 def test_ease_regresses_every_item_on_all_others(users, items):
     truth = np.random.default_rng(3).random((users, items)) < 0.2
-    x, found = truth.astype(float), ranking.ease_weights(clicks(truth), 4.0)
+    x, weights = truth.astype(float), ranking.ease_weights(clicks(truth), 4.0)
     for item in range(items):
-        others = np.arange(items) != item
-        square = x[:, others].T @ x[:, others] + 4.0 * np.eye(items - 1)
-        exact = np.linalg.solve(square, x[:, others].T @ x[:, item])
-        assert np.allclose(found[others, item], exact)
-    assert not found.diagonal().any()
+        rest_of_items = np.arange(items) != item
+        square = x[:, rest_of_items].T @ x[:, rest_of_items] + 4.0 * np.eye(items - 1)
+        exact = np.linalg.solve(square, x[:, rest_of_items].T @ x[:, item])
+        assert np.allclose(weights[rest_of_items, item], exact)
+    assert not weights.diagonal().any()
 
 
 def test_noise_of_unequal_columns_ends_at_its_edge():

@@ -19,7 +19,7 @@ from dpmc_core.solvers.one_bit import (
 pytestmark = pytest.mark.slow
 
 
-def instance(rows=14, columns=10, seed=0):
+def draw_signs(rows=14, columns=10, seed=0):
     rng = np.random.default_rng(seed)
     truth = 2 * rng.normal(size=(rows, 2)) @ rng.normal(size=(2, columns))
     users, items = np.nonzero(rng.random((rows, columns)) < 0.6)
@@ -28,7 +28,7 @@ def instance(rows=14, columns=10, seed=0):
     return Ratings.build(users, items, signs, public)
 
 
-def ball(ratings, radius, bound=None):
+def make_ball(ratings, radius, bound=None):
     rng = np.random.default_rng(1)
     if bound is None:
         return NuclearBall(Pattern.from_ratings(ratings), radius, rng)
@@ -43,11 +43,11 @@ def solve(loss, feasible, tolerance=1e-6, iterations=ITERATIONS):
     return last
 
 
-def whole(point, shape):
+def predict_all(point, shape):
     return point.model().predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
 
 
-def cvxpy_optimum(ratings, link, radius, bound):
+def solve_with_cvxpy(ratings, link, radius, bound):
     cp = pytest.importorskip("cvxpy")
     x = cp.Variable(ratings.shape)
     signed = cp.multiply(ratings.values, x[ratings.users, ratings.items])
@@ -79,20 +79,20 @@ def test_a_block_outside_the_first_answer_joins_it():
 
     slope = brentq(lambda t: sizes @ levels(t) - radius, 1e-6, sizes.max())
     optimum = np.square(sizes) @ np.log1p(np.exp(-levels(slope)))
-    last = solve(likelihood_loss(LOGISTIC, np.ones(len(users))), ball(ratings, radius), 1e-5)
+    last = solve(likelihood_loss(LOGISTIC, np.ones(len(users))), make_ball(ratings, radius), 1e-5)
     assert last.index < ITERATIONS  # the tolerance was met
     assert last.objective <= optimum * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("bound", [None, 0.8])
 def test_logistic_optimum_equals_cvxpy(bound):
-    ratings = instance()
+    ratings = draw_signs()
     radius = 0.6 * np.sqrt(np.prod(ratings.shape))
-    want, _ = cvxpy_optimum(ratings, LOGISTIC, radius, bound)
+    expected, _ = solve_with_cvxpy(ratings, LOGISTIC, radius, bound)
     loss = likelihood_loss(LOGISTIC, (ratings.values > 0).astype(float))
-    found = solve(loss, ball(ratings, radius, bound))
-    assert found.objective == pytest.approx(want, rel=1e-4)
-    matrix = whole(found.point, ratings.shape)
+    solution = solve(loss, make_ball(ratings, radius, bound))
+    assert solution.objective == pytest.approx(expected, rel=1e-4)
+    matrix = predict_all(solution.point, ratings.shape)
     assert np.linalg.norm(matrix, "nuc") <= radius * (1 + 1e-4)
     if bound is not None:
         assert np.abs(matrix).max() <= bound
@@ -101,25 +101,25 @@ def test_logistic_optimum_equals_cvxpy(bound):
 @pytest.mark.parametrize("bound", [None, 0.8])
 def test_probit_optimum_equals_cvxpy(bound):
     """cvxpy's log_normcdf is itself an approximation, so its point is judged by the exact loss."""
-    ratings = instance(seed=3)
+    ratings = draw_signs(seed=3)
     radius = 0.6 * np.sqrt(np.prod(ratings.shape))
     link = Probit(0.9)
     loss = likelihood_loss(link, (ratings.values > 0).astype(float))
-    _, x = cvxpy_optimum(ratings, link, radius, bound)
-    want, _ = loss(x[ratings.users, ratings.items])
-    found = solve(loss, ball(ratings, radius, bound))
-    assert found.objective <= want * (1 + 1e-4)
-    assert found.objective >= want * (1 - 1e-2)
+    _, x = solve_with_cvxpy(ratings, link, radius, bound)
+    expected, _ = loss(x[ratings.users, ratings.items])
+    solution = solve(loss, make_ball(ratings, radius, bound))
+    assert solution.objective <= expected * (1 + 1e-4)
+    assert solution.objective >= expected * (1 - 1e-2)
 
 
 @pytest.mark.parametrize("bound", [None, 0.5])
 def test_projection_is_the_nearest_feasible_point(bound):
     """Against Dykstra's alternating projections with full decompositions."""
-    ratings = instance(seed=5)
+    ratings = draw_signs(seed=5)
     rng = np.random.default_rng(6)
     gradient = 3 * rng.normal(size=len(ratings))
     radius = 5.0
-    feasible = ball(ratings, radius, bound)
+    feasible = make_ball(ratings, radius, bound)
     point = feasible.project(feasible.origin(), 1.0, gradient, 1e-7)
     target = np.zeros(ratings.shape)
     target[ratings.users, ratings.items] = -gradient
@@ -136,20 +136,22 @@ def test_projection_is_the_nearest_feasible_point(bound):
         p = x + p - y
         x = y if bound is None else np.clip(y + q, -bound, bound)
         q = y + q - x
-    assert np.linalg.norm(whole(point, ratings.shape) - x) < 1e-4
+    assert np.linalg.norm(predict_all(point, ratings.shape) - x) < 1e-4
 
 
 def test_stationary_for_the_loss_of_flipped_signs():
     """That loss is not convex, so the fixed point itself is checked, with a full decomposition."""
-    ratings = instance(30, 25, seed=8)
+    ratings = draw_signs(30, 25, seed=8)
     loss = flipped_likelihood_loss(LOGISTIC, (ratings.values > 0).astype(float), 0.27, 0.27)
     radius = 0.7 * np.sqrt(np.prod(ratings.shape))
-    feasible = ball(ratings, radius)
+    feasible = make_ball(ratings, radius)
     last = solve(loss, feasible)
     assert last.index < ITERATIONS  # the tolerance was met
     _, gradient = loss(last.point.observed)
-    again = ball(ratings, radius).project(last.point, 1.0, gradient, 1e-9)
-    distance = np.linalg.norm(whole(again, ratings.shape) - whole(last.point, ratings.shape))
+    projected = make_ball(ratings, radius).project(last.point, 1.0, gradient, 1e-9)
+    distance = np.linalg.norm(
+        predict_all(projected, ratings.shape) - predict_all(last.point, ratings.shape)
+    )
     assert distance <= 1e-5 * max(1, np.sqrt(last.point.dot(last.point)))
 
 
@@ -160,7 +162,7 @@ def test_reference_optimum_on_movielens(movielens_u1):
     labels = (train.values >= threshold).astype(float)
     loss = likelihood_loss(LOGISTIC, labels)
     radius = 0.7 * np.sqrt(np.prod(train.shape))
-    last = solve(loss, ball(train, radius), tolerance=1e-3, iterations=100)
+    last = solve(loss, make_ball(train, radius), tolerance=1e-3, iterations=100)
     assert last.objective == pytest.approx(42537.7, rel=1e-3)
     _, gradient = loss(last.point.observed)
     top = svds(

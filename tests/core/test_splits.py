@@ -14,7 +14,7 @@ from dpmc_core.problem import (
 from dpmc_core.ratings import PublicFacts, Ratings
 
 
-def some_ratings(seed: int = 0, users: int = 40, items: int = 25, times: bool = True) -> Ratings:
+def draw_ratings(seed: int = 0, users: int = 40, items: int = 25, times: bool = True) -> Ratings:
     rng = np.random.default_rng(seed)
     density = rng.random((users, 1)) * 0.6
     u, i = np.nonzero(rng.random((users, items)) < density)
@@ -27,7 +27,7 @@ def some_ratings(seed: int = 0, users: int = 40, items: int = 25, times: bool = 
     )
 
 
-def rows(ratings: Ratings) -> list[tuple[float, ...]]:
+def list_rows(ratings: Ratings) -> list[tuple[float, ...]]:
     times = ratings.times if ratings.times is not None else np.zeros(len(ratings))
     return sorted(
         zip(
@@ -50,16 +50,16 @@ SPLITS = {
 @pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS.keys())
 @pytest.mark.parametrize("seed", range(4))
 def test_a_split_is_a_partition_with_the_same_public_facts(split, seed: int) -> None:
-    ratings = some_ratings(seed)
+    ratings = draw_ratings(seed)
     train, test = split(ratings, np.random.default_rng(seed))
-    assert sorted(rows(train) + rows(test)) == rows(ratings)
+    assert sorted(list_rows(train) + list_rows(test)) == list_rows(ratings)
     assert train.public == test.public == ratings.public
-    again = split(ratings, np.random.default_rng(seed))
-    assert rows(again[1]) == rows(test)
+    repeated = split(ratings, np.random.default_rng(seed))
+    assert list_rows(repeated[1]) == list_rows(test)
 
 
 def test_random_share_holds_out_exactly_its_share() -> None:
-    ratings = some_ratings()
+    ratings = draw_ratings()
     for share in (0.01, 0.2, 0.5, 0.99):
         _, test = RandomShare(share)(ratings, np.random.default_rng(0))
         assert len(test) == round(share * len(ratings))
@@ -68,43 +68,43 @@ def test_random_share_holds_out_exactly_its_share() -> None:
 
 
 def test_per_user_share_is_exact_on_average_and_leaves_one_in_training() -> None:
-    ratings = some_ratings(1, users=3000, items=12)
+    ratings = draw_ratings(1, users=3000, items=12)
     train, test = SharePerUser(0.3)(ratings, np.random.default_rng(0))
-    counts, held = np.diff(ratings.indptr), np.diff(test.indptr)
+    counts, n_held_out = np.diff(ratings.indptr), np.diff(test.indptr)
     assert (np.diff(train.indptr)[counts > 0] >= 1).all()
-    assert (np.abs(held - 0.3 * counts) < 1).all()
+    assert (np.abs(n_held_out - 0.3 * counts) < 1).all()
     for n in (2, 5, 8):
-        mean = held[counts == n].mean()
-        spread = 0.5 / np.sqrt((counts == n).sum())
-        assert abs(mean - 0.3 * n) < 5 * spread
-    place = np.arange(len(ratings)) - ratings.indptr[ratings.users]
-    taken = np.isin(ratings.users * 12 + ratings.items, test.users * 12 + test.items)
+        mean = n_held_out[counts == n].mean()
+        standard_error = 0.5 / np.sqrt((counts == n).sum())
+        assert abs(mean - 0.3 * n) < 5 * standard_error
+    position = np.arange(len(ratings)) - ratings.indptr[ratings.users]
+    held_out = np.isin(ratings.users * 12 + ratings.items, test.users * 12 + test.items)
     for k in range(4):  # of those with eight ratings, each as often as any other
-        share = taken[(counts[ratings.users] == 8) & (place == k)].mean()
+        share = held_out[(counts[ratings.users] == 8) & (position == k)].mean()
         assert abs(share - 0.3) < 5 * 0.5 / np.sqrt((counts == 8).sum())
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_leave_last_out_takes_a_latest_rating_of_every_user_with_two(seed: int) -> None:
-    ratings = some_ratings(seed)
+    ratings = draw_ratings(seed)
     _, test = LeaveLast()(ratings, np.random.default_rng(seed))
     assert test.times is not None
-    held = dict(zip(test.users.tolist(), test.times.tolist(), strict=True))
-    assert len(held) == len(test)
+    held_out_times = dict(zip(test.users.tolist(), test.times.tolist(), strict=True))
+    assert len(held_out_times) == len(test)
     for user in range(ratings.public.users):
-        own = [t for u, _, _, t in rows(ratings) if u == user]
-        if len(own) >= 2:
-            assert held[user] == max(own)
+        user_times = [t for u, _, _, t in list_rows(ratings) if u == user]
+        if len(user_times) >= 2:
+            assert held_out_times[user] == max(user_times)
         else:
-            assert user not in held
+            assert user not in held_out_times
 
 
 def test_ties_in_time_and_missing_times_are_broken_uniformly() -> None:
     users, items = 6000, 4
     grid = np.indices((users, items)).reshape(2, -1)
-    facts = PublicFacts(users=users, items=items, low=0, high=1)
+    public = PublicFacts(users=users, items=items, low=0, high=1)
     for times in (None, np.tile([5, 9, 9, 1], users)):
-        ratings = Ratings.build(*grid, np.ones(users * items), facts, times=times)
+        ratings = Ratings.build(*grid, np.ones(users * items), public, times=times)
         _, test = LeaveLast()(ratings, np.random.default_rng(0))
         counts = np.bincount(test.items, minlength=items)
         expected = (
@@ -115,7 +115,7 @@ def test_ties_in_time_and_missing_times_are_broken_uniformly() -> None:
 
 
 def test_bad_shares_and_too_little_data_are_sentences() -> None:
-    ratings, rng = some_ratings(), np.random.default_rng(0)
+    ratings, rng = draw_ratings(), np.random.default_rng(0)
     for share in (0, 1, -0.1, float("nan")):
         with pytest.raises(InvalidSetting, match="share of test ratings must be > 0 and < 1"):
             RandomShare(share)(ratings, rng)

@@ -16,12 +16,12 @@ from sample_data import generate
 
 @pytest.mark.slow
 def test_the_stored_samples_are_what_the_generator_writes(tmp_path: Path) -> None:
-    written = generate.write_samples(tmp_path)
+    paths = generate.write_samples(tmp_path)
     stored = [
         path for kind in ("*.npz", "*-items.csv") for path in synthetic.SAMPLE_FOLDER.glob(kind)
     ]
-    assert {path.name for path in written} == {path.name for path in stored}
-    for path in written:
+    assert {path.name for path in paths} == {path.name for path in stored}
+    for path in paths:
         assert path.read_bytes() == (synthetic.SAMPLE_FOLDER / path.name).read_bytes(), path.name
 
 
@@ -60,27 +60,51 @@ def test_one_bit_lab_follows_its_model(link, rank: int, alpha: float) -> None:
     assert np.abs(matrix).max() == pytest.approx(alpha)
     assert len(ratings) == 48_000
     chance = link.probability(matrix[ratings.users, ratings.items])
-    for part in np.array_split(np.argsort(chance), 10):
-        share, expected = (ratings.values[part] > 0).mean(), chance[part].mean()
+    for decile in np.array_split(np.argsort(chance), 10):
+        share, expected = (ratings.values[decile] > 0).mean(), chance[decile].mean()
         # Five binomial deviations in ten bins: false alarm rate below 1e-5.
-        assert abs(share - expected) < 5 * np.sqrt(0.25 / len(part))
+        assert abs(share - expected) < 5 * np.sqrt(0.25 / len(decile))
 
 
 def test_rank_one_ratings_are_drawn_in_blocks_and_exact():
-    made = synthetic.generate_rank_one(
+    data = synthetic.generate_rank_one(
         users=9_000, items=30, per_user=7, rng=np.random.default_rng(3)
     )
-    ratings, truth = made.ratings, made.truth
+    ratings, truth = data.ratings, data.truth
     assert truth is not None
     assert (np.bincount(ratings.users, minlength=9_000) == 7).all()
     assert ratings.public.cap == 7
     assert np.array_equal(ratings.values, truth.predict(ratings.users, ratings.items))
     largest = np.abs(truth.left).max() * np.abs(truth.right).max()
     assert largest == pytest.approx(1)  # unit infinity norm
-    seen = np.bincount(ratings.items, minlength=30)
-    assert stats.chisquare(seen).pvalue > 1e-6
+    item_counts = np.bincount(ratings.items, minlength=30)
+    assert stats.chisquare(item_counts).pvalue > 1e-6
     # Not built by `Ratings.build`, which would find whatever is not sorted, unique or in range.
     checked = Ratings.build(ratings.users, ratings.items, ratings.values, ratings.public)
     assert checked.fingerprint == ratings.fingerprint
     for name in ("users", "items", "values"):
         assert getattr(checked, name).dtype == getattr(ratings, name).dtype
+
+
+def test_users_of_a_film_site_differ_in_what_popularity_and_quality_are_worth_to_them() -> None:
+    """Without these slopes a user's regression on popularity and quality finds chance alone."""
+
+    def measure_slopes(stds: tuple[float, float]) -> np.ndarray:
+        ratings = generate.generate_long_tail(
+            8, users=400, items=500, ratings=40_000, slope_stds=stds
+        ).ratings
+        counts = np.maximum(np.bincount(ratings.items, minlength=500), 1)
+        fame = stats.zscore(np.log(counts))
+        quality = np.bincount(ratings.items, ratings.values, minlength=500) / counts
+        slopes = []
+        for user in range(400):
+            row = slice(*ratings.indptr[user : user + 2])
+            rated = ratings.items[row]
+            if len(rated) >= 100:
+                features = np.column_stack([np.ones(len(rated)), fame[rated], quality[rated]])
+                slopes.append(np.linalg.lstsq(features, ratings.values[row])[0][1:])
+        return np.std(slopes, axis=0)
+
+    plain, varied = measure_slopes((0.0, 0.0)), measure_slopes(generate.FILM_SITE_SLOPES)
+    assert (varied**2 - plain**2 > 0.3 * np.square(generate.FILM_SITE_SLOPES)).all()
+    assert (plain < varied / 1.2).all()

@@ -26,7 +26,7 @@ def problem(shared_data):
     )
 
 
-def rmse(problem, id, epsilon=1.0, **settings):
+def measure_rmse(problem, id, epsilon=1.0, **settings):
     mechanism = registry.create(id, epsilon=epsilon, delta=1e-6, **settings)
     if registry.adds_noise(type(mechanism)):
         certified = mechanism.guarantee(problem.train.public).certified()
@@ -37,13 +37,13 @@ def rmse(problem, id, epsilon=1.0, **settings):
 
 
 def test_private_frank_wolfe_beats_the_papers_constant_and_the_private_means(problem):
-    tight = rmse(problem, "private-frank-wolfe")
+    tight = measure_rmse(problem, "private-frank-wolfe")
     assert tight <= 1.085
-    assert tight < rmse(problem, "private-frank-wolfe", calibration=Calibration.PAPER)
-    assert tight < rmse(problem, "private-item-mean") < rmse(problem, "user-mean")
+    assert tight < measure_rmse(problem, "private-frank-wolfe", calibration=Calibration.PAPER)
+    assert tight < measure_rmse(problem, "private-item-mean") < measure_rmse(problem, "user-mean")
 
 
-@pytest.mark.parametrize(("epsilon", "most"), [(1.0, 1.045), (0.5, 1.06)])
-def test_dpals_reaches_its_mark_with_every_release_accounted(problem, epsilon, most):
-    assert rmse(problem, "dpals", epsilon) <= most
-    assert rmse(problem, "als") < most
+@pytest.mark.parametrize(("epsilon", "max_error"), [(1.0, 1.045), (0.5, 1.06)])
+def test_dpals_reaches_its_mark_with_every_release_accounted(problem, epsilon, max_error):
+    assert measure_rmse(problem, "dpals", epsilon) <= max_error
+    assert measure_rmse(problem, "als") < max_error

@@ -44,28 +44,28 @@ from dpmc_core.solvers.rows import (
 from tests.ratings_helpers import random_stars
 
 
-def pattern(mask):
+def make_pattern(mask):
     items = np.nonzero(mask)[1]
     indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
     return Pattern(items.astype(np.int32), indptr, mask.shape)
 
 
-def problem(m=40, n=15, rank=1, density=0.5, noise=0.0, seed=0):
+def draw_problem(m=40, n=15, rank=1, density=0.5, noise=0.0, seed=0):
     rng = np.random.default_rng(seed)
     matrix = rng.normal(size=(m, rank)) @ rng.normal(size=(rank, n))
     mask = rng.random((m, n)) < density
     mask[0] = False  # a user without ratings
     target = (matrix + noise * rng.normal(size=(m, n)))[mask]
-    return matrix, mask, pattern(mask), target
+    return matrix, mask, make_pattern(mask), target
 
 
-def dense(cells, values):
+def fill_matrix(cells, values):
     matrix = np.zeros(cells.shape)
     matrix[cells.users, cells.items] = values
     return matrix
 
 
-def run(cells, target, radius, rounds, rule=StepRule.LINE_SEARCH):
+def run_frank_wolfe(cells, target, radius, rounds, rule=StepRule.LINE_SEARCH):
     top_pair = build_exact_top_pair(cells.shape[1], np.random.default_rng(1))
     steps = list(
         iterate_frank_wolfe(cells, target, radius, rounds=rounds, step=rule, top_pair=top_pair)
@@ -74,8 +74,8 @@ def run(cells, target, radius, rounds, rule=StepRule.LINE_SEARCH):
     return steps, factors.left @ factors.right.T
 
 
-def objective(step):
-    return 0.5 * step.squares[0]
+def compute_objective(step):
+    return 0.5 * step.squared_norms[0]
 
 
 # --- Frank-Wolfe --------------------------------------------------------------------------------
@@ -84,15 +84,15 @@ def objective(step):
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", StepRule)
 def test_rank_one_is_recovered_from_half_its_entries(rule):
-    matrix, mask, cells, target = problem(m=120, n=30)
+    matrix, mask, cells, target = draw_problem(m=120, n=30)
     radius = np.linalg.norm(matrix[1:], "nuc")
-    _, found = run(cells, target, radius, rounds=1500, rule=rule)
-    error = np.linalg.norm((found - matrix)[1:]) / np.linalg.norm(matrix[1:])
+    _, completed = run_frank_wolfe(cells, target, radius, rounds=1500, rule=rule)
+    error = np.linalg.norm((completed - matrix)[1:]) / np.linalg.norm(matrix[1:])
     if rule is StepRule.FIXED:  # from zero, steps of 1/T leave (1 - 1/T)^T = 1/e of the way undone
         assert error == pytest.approx(math.exp(-1), abs=0.05)
         return
     assert error < 0.02
-    assert np.linalg.norm((found - matrix)[1:][~mask[1:]]) < 0.05 * np.linalg.norm(matrix[1:])
+    assert np.linalg.norm((completed - matrix)[1:][~mask[1:]]) < 0.05 * np.linalg.norm(matrix[1:])
 
 
 @pytest.mark.parametrize("items", [2, 6, 600])
@@ -101,7 +101,7 @@ def test_the_top_pair_is_found_from_a_start_that_the_matrix_takes_to_zero(items)
     mask = rng.random((40, items)) < 0.5
     mask[:, -1] = False  # nobody rated the last item
     mask[0, 0] = True
-    cells = pattern(mask)
+    cells = make_pattern(mask)
     matrix = np.zeros(mask.shape)
     matrix[mask] = rng.normal(size=int(mask.sum()))
     exact = gram_products(cells.build_matrix(matrix[mask]))
@@ -113,41 +113,41 @@ def test_the_top_pair_is_found_from_a_start_that_the_matrix_takes_to_zero(items)
 
 @pytest.mark.slow
 def test_the_duality_gap_bounds_the_distance_to_the_optimum_of_an_independent_solver():
-    _, mask, cells, target = problem(rank=3, noise=0.3)
+    _, mask, cells, target = draw_problem(rank=3, noise=0.3)
     radius = 12.0
     import cvxpy as cp
 
     variable = cp.Variable(cells.shape)
-    fit = 0.5 * cp.sum_squares(cp.multiply(mask, variable) - dense(cells, target))
+    fit = 0.5 * cp.sum_squares(cp.multiply(mask, variable) - fill_matrix(cells, target))
     best = cp.Problem(cp.Minimize(fit), [cp.normNuc(variable) <= radius]).solve(solver="SCS")
-    steps, found = run(cells, target, radius, rounds=300)
+    steps, completed = run_frank_wolfe(cells, target, radius, rounds=300)
     for step in steps:
-        assert objective(step) - step.duality_gap <= best * (1 + 1e-3)
-        assert objective(step) >= best * (1 - 1e-3)
-    objectives = [objective(s) for s in steps]
+        assert compute_objective(step) - step.duality_gap <= best * (1 + 1e-3)
+        assert compute_objective(step) >= best * (1 - 1e-3)
+    objectives = [compute_objective(s) for s in steps]
     assert objectives == sorted(objectives, reverse=True)
     assert objectives[-1] == pytest.approx(best, rel=0.02)
-    assert np.linalg.norm(found, "nuc") <= radius * (1 + 1e-6)
+    assert np.linalg.norm(completed, "nuc") <= radius * (1 + 1e-6)
 
 
 @pytest.mark.slow
 def test_projected_gradient_reaches_the_same_optimum():
-    _, _, cells, target = problem(rank=3, noise=0.3)
+    _, _, cells, target = draw_problem(rank=3, noise=0.3)
     radius = 12.0
-    steps, _ = run(cells, target, radius, rounds=600)
+    steps, _ = run_frank_wolfe(cells, target, radius, rounds=600)
     project = build_nuclear_projection(radius, 1e-6, np.random.default_rng(0))
     rounds = list(iterate_projected_gradient(cells, target, [1.0] * 400, project))
-    assert not any(found.n_clipped for found in rounds)
+    assert not any(step.n_clipped for step in rounds)
     left, right = rounds[-1].factors.left, rounds[-1].factors.right
     reached = 0.5 * rmse(cells.sample_product(left, right), target) ** 2 * len(target)
-    assert reached == pytest.approx(objective(steps[-1]), rel=5e-3)
-    assert reached <= objective(steps[-1])
+    assert reached == pytest.approx(compute_objective(steps[-1]), rel=5e-3)
+    assert reached <= compute_objective(steps[-1])
     assert np.linalg.norm(left @ right.T, "nuc") <= radius * (1 + 1e-6)
 
 
 def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     rng = np.random.default_rng(0)
-    _, mask, cells, target = problem()
+    _, mask, cells, target = draw_problem()
     shape, norm = cells.shape, 0.8
     matrix = np.zeros(shape)
 
@@ -161,17 +161,17 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
         top_pair=top_pair,
         row_norm=norm,
     )
-    for found in rounds:
-        v = found.factors.right[:, -1]
+    for step in rounds:
+        v = step.factors.right[:, -1]
         before = matrix[mask] - target
-        new = np.outer(dense(cells, before) @ v * (-3.0 / 2.0), v)
-        matrix = (1 - found.share) * matrix + found.share * new
-        seen = np.linalg.norm(matrix * mask, axis=1)
-        assert found.n_scaled == (seen > norm).sum()
-        matrix *= (norm / np.maximum(seen, norm))[:, None]
-        assert np.allclose(found.factors.left @ found.factors.right.T, matrix)
-        assert np.allclose(found.residual, matrix[mask] - target)
-        assert np.allclose(found.squared_norms, [before @ before, found.residual @ found.residual])
+        new = np.outer(fill_matrix(cells, before) @ v * (-3.0 / 2.0), v)
+        matrix = (1 - step.share) * matrix + step.share * new
+        row_norms = np.linalg.norm(matrix * mask, axis=1)
+        assert step.n_scaled == (row_norms > norm).sum()
+        matrix *= (norm / np.maximum(row_norms, norm))[:, None]
+        assert np.allclose(step.factors.left @ step.factors.right.T, matrix)
+        assert np.allclose(step.residual, matrix[mask] - target)
+        assert np.allclose(step.squared_norms, [before @ before, step.residual @ step.residual])
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -180,8 +180,8 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
 @pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "density"), [(50, 12, 0.6), (30, 400, 0.01), (3000, 900, 0.2)])
 def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
-    _, _, cells, values = problem(m, n, 2, density)
-    matrix = dense(cells, values)
+    _, _, cells, values = draw_problem(m, n, 2, density)
+    matrix = fill_matrix(cells, values)
     square, block = matrix.T @ matrix, np.random.default_rng(1).normal(size=(n, 3))
     assert np.allclose(gram(cells.build_matrix(values)), square)
     rows = cells.build_matrix(values)
@@ -190,9 +190,9 @@ def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
     factor = np.random.default_rng(2).uniform(size=m)
     square = (matrix * factor[:, None]).T @ (matrix * factor[:, None])
     assert np.allclose(gram_products(rows, factor)(block), square @ block)
-    off = square - np.diag(np.diag(square))
-    assert np.allclose(gram_products(rows, factor, diagonal=False)(block), off @ block)
-    assert np.allclose(gram_products(rows, factor, diagonal=False)(np.eye(n)), off)
+    off_diagonal = square - np.diag(np.diag(square))
+    assert np.allclose(gram_products(rows, factor, diagonal=False)(block), off_diagonal @ block)
+    assert np.allclose(gram_products(rows, factor, diagonal=False)(np.eye(n)), off_diagonal)
     v = np.random.default_rng(0).normal(size=n)
     assert np.allclose(row_sums(cells, values * v[cells.items]), matrix @ v)
     assert np.allclose(row_sums(cells, values), matrix.sum(axis=1))
@@ -202,39 +202,39 @@ def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
 
 
 def test_parts_are_whole_rows_and_each_cell_once():
-    _, mask, cells, values = problem(60, 20, 2, 0.3)
-    found = np.full(mask.shape, np.nan)
+    _, mask, cells, values = draw_problem(60, 20, 2, 0.3)
+    filled = np.full(mask.shape, np.nan)
     sizes = []
-    for rows, k, part in cells.iter_chunks(40):
-        found[rows][part.users, part.items] = values[k]
-        assert np.array_equal(part.expand_rows(np.arange(60)[rows]), cells.users[k])
-        sizes.append(len(part.items))
-    assert np.array_equal(found[mask], values)
-    assert np.isnan(found[~mask]).all()
+    for rows, k, chunk in cells.iter_chunks(40):
+        filled[rows][chunk.users, chunk.items] = values[k]
+        assert np.array_equal(chunk.expand_rows(np.arange(60)[rows]), cells.users[k])
+        sizes.append(len(chunk.items))
+    assert np.array_equal(filled[mask], values)
+    assert np.isnan(filled[~mask]).all()
     assert max(sizes) <= 40
     assert len(sizes) > 5
     assert len(list(cells.iter_chunks(1))) == 60  # a long row is a part of its own
 
 
 def test_clipped_rows_have_the_norm_and_the_direction():
-    _, _, cells, values = problem()
-    before = dense(cells, values)
+    _, _, cells, values = draw_problem()
+    before = fill_matrix(cells, values)
     factor = clip_rows(cells, values, 1.5)
-    after = dense(cells, values)
+    after = fill_matrix(cells, values)
     norms = np.linalg.norm(before, axis=1)
     assert np.linalg.norm(after, axis=1).max() <= 1.5 * (1 + 1e-12)
     assert (factor < 1).sum() == (norms > 1.5).sum() > 0
     assert np.allclose(after, before * factor[:, None])
     assert np.allclose(after[norms <= 1.5], before[norms <= 1.5])
-    whole, again = clip_dense_rows(before, 1.5)
-    assert np.allclose(whole, after)
-    assert again == (factor < 1).sum()
+    clipped, n_clipped = clip_dense_rows(before, 1.5)
+    assert np.allclose(clipped, after)
+    assert n_clipped == (factor < 1).sum()
     assert np.array_equal(clip_dense_rows(before, math.inf)[0], before)
 
 
 def test_rows_beyond_the_first_part_are_clipped_too():
     """Rows are worked on in parts of 50,000 cells; here are more than two such parts."""
-    cells = pattern(np.ones((1_200, 100), dtype=bool))
+    cells = make_pattern(np.ones((1_200, 100), dtype=bool))
     values = np.random.default_rng(0).normal(size=120_000)
     expected = 1.5 * values / np.repeat(np.linalg.norm(values.reshape(1_200, 100), axis=1), 100)
     clip_rows(cells, values, 1.5)
@@ -249,9 +249,9 @@ def test_rows_are_centred_on_their_own_mean_also_after_item_means():
     rows = centre_ratings(ratings)
     assert np.abs(row_sums(rows.entries, rows.values)).max() < 1e-9
     assert rows.base.predict(20, 0) == 3.0  # nothing rated: the middle of the range
-    again = centre_ratings(ratings, rng.normal(size=8))
-    assert np.abs(row_sums(again.entries, again.values)).max() < 1e-9
-    back = again.values + again.base.predict(ratings.users, ratings.items)
+    centred_again = centre_ratings(ratings, rng.normal(size=8))
+    assert np.abs(row_sums(centred_again.entries, centred_again.values)).max() < 1e-9
+    back = centred_again.values + centred_again.base.predict(ratings.users, ratings.items)
     assert np.allclose(back, ratings.values)
 
 
@@ -259,10 +259,10 @@ def test_eigenpairs_above_a_bound_are_all_of_them():
     matrix = np.random.default_rng(0).normal(size=(150, 150))
     matrix = matrix + matrix.T
     exact = np.linalg.eigvalsh(matrix)[::-1]
-    for least, count in ((exact[0] + 1, 0), (exact[4] - 1e-6, 5), (exact[70] - 1e-6, 71)):
+    for bound, count in ((exact[0] + 1, 0), (exact[4] - 1e-6, 5), (exact[70] - 1e-6, 71)):
 
-        def above(seen, least=least):
-            return int((seen > least).sum())
+        def above(values, bound=bound):
+            return int((values > bound).sum())
 
         values, vectors = eigenpairs_above(matrix.__matmul__, 150, above, 0.0)
         assert np.allclose(values, exact[:count])
@@ -271,24 +271,24 @@ def test_eigenpairs_above_a_bound_are_all_of_them():
 
 
 def test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_is():
-    _, mask, cells, target = problem(rank=3, noise=0.3)
+    _, mask, cells, target = draw_problem(rank=3, noise=0.3)
     basis = np.linalg.qr(np.random.default_rng(4).normal(size=(15, 2)))[0]
-    seen, grams = [], []
+    products, grams = [], []
 
     def project(*stepped):
-        seen.append(low_rank_plus_sparse(*stepped).multiply(np.eye(15)))
+        products.append(low_rank_plus_sparse(*stepped).multiply(np.eye(15)))
         grams.append(low_rank_gram_products(*stepped)(np.eye(15)))
         return basis, np.array([0.9, 0.5])
 
-    whole, norm = np.zeros(cells.shape), 1.2
-    for found in iterate_projected_gradient(cells, target, [0.7] * 3, project, norm):
-        whole += 0.7 * np.where(mask, dense(cells, target) - whole, 0.0)
-        whole, clipped = clip_dense_rows(whole, norm)
-        assert np.allclose(seen[-1], whole)
-        assert np.allclose(grams[-1], whole.T @ whole)
-        assert found.n_clipped == clipped > 0
-        whole = whole @ basis * [0.9, 0.5] @ basis.T
-        assert np.allclose(found.factors.left @ found.factors.right.T, whole)
+    matrix, norm = np.zeros(cells.shape), 1.2
+    for step in iterate_projected_gradient(cells, target, [0.7] * 3, project, norm):
+        matrix += 0.7 * np.where(mask, fill_matrix(cells, target) - matrix, 0.0)
+        matrix, clipped = clip_dense_rows(matrix, norm)
+        assert np.allclose(products[-1], matrix)
+        assert np.allclose(grams[-1], matrix.T @ matrix)
+        assert step.n_clipped == clipped > 0
+        matrix = matrix @ basis * [0.9, 0.5] @ basis.T
+        assert np.allclose(step.factors.left @ step.factors.right.T, matrix)
 
 
 # --- alternating least squares ------------------------------------------------------------------
@@ -296,10 +296,10 @@ def test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_
 
 @pytest.mark.parametrize("rank", [2, 12, 20])
 def test_normal_equations_are_the_weighted_sums(rank):
-    _, _, cells, values = problem(rank=2)
+    _, _, cells, values = draw_problem(rank=2)
     rng = np.random.default_rng(1)
     left, weights = rng.normal(size=(40, rank)), rng.random(len(values))
-    w, x = dense(cells, weights), dense(cells, values)
+    w, x = fill_matrix(cells, weights), fill_matrix(cells, values)
     for bound, (squares, moments) in (
         (
             math.inf,
@@ -319,11 +319,11 @@ def test_nearest_positive_is_the_projection():
     rng = np.random.default_rng(2)
     for matrix in rng.normal(size=(5, 4, 4)):
         symmetric = matrix + matrix.T
-        found = project_to_semidefinite(symmetric[None])[0]
-        assert np.linalg.eigvalsh(found).min() >= -1e-12
+        projected = project_to_semidefinite(symmetric[None])[0]
+        assert np.linalg.eigvalsh(projected).min() >= -1e-12
         # The residual of a projection to a cone is negative semidefinite and orthogonal to it.
-        assert np.linalg.eigvalsh(symmetric - found).max() <= 1e-12
-        assert abs(np.sum((symmetric - found) * found)) < 1e-10
+        assert np.linalg.eigvalsh(symmetric - projected).max() <= 1e-12
+        assert abs(np.sum((symmetric - projected) * projected)) < 1e-10
 
 
 # --- Oja ----------------------------------------------------------------------------------------
@@ -345,10 +345,10 @@ def test_cleansing_as_published_has_no_singular_system():
         ratings = Ratings.build(
             users, items, values, PublicFacts(users=m, items=n, low=low, high=high)
         )
-        made = registry.create("svd-after-cleansing", epsilon=float(10 ** rng.uniform(-2, 5)),
+        mechanism = registry.create("svd-after-cleansing", epsilon=float(10 ** rng.uniform(-2, 5)),
                                estimator=Estimator.PUBLISHED,
                                rank=int(rng.integers(1, n + 1)))  # fmt: skip
-        (step,) = made.fit(ratings, rng)
+        (step,) = mechanism.fit(ratings, rng)
         assert np.isfinite(step.model.predict(np.arange(m)[:, None], np.arange(n))).all()
 
 
@@ -356,16 +356,16 @@ def test_ojas_answers_are_those_of_the_residual_rows():
     """Each product is A'A v and the squared norm |A v|^2, for clipped rows A of one round."""
     rng = np.random.default_rng(1)
     ratings = random_stars(300, 40, 0.3, rng)
-    made = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, item_share=0.0,
+    mechanism = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, item_share=0.0,
                            estimator=Estimator.PUBLISHED, updates=5, cap=None)  # fmt: skip
     with privacy.record_publications() as publications:
-        (step,) = made.fit(ratings, np.random.default_rng(2))
+        (step,) = mechanism.fit(ratings, np.random.default_rng(2))
     rows = centre_ratings(ratings)
-    for share in (1.0, made.residual):
-        clip_rows(rows.entries, rows.values, share * made.row_norm(ratings.public))
-    matrix = dense(rows.entries, rows.values)
+    for share in (1.0, mechanism.residual):
+        clip_rows(rows.entries, rows.values, share * mechanism.row_norm(ratings.public))
+    matrix = fill_matrix(rows.entries, rows.values)
     *products, norm = publications
-    v = harmless_start(40, 2)
+    v = draw_start(40, 2)
     for product in products:
         assert np.allclose(product.private, matrix.T @ (matrix @ v))
         v = v + product.published / (5 * product.release.scale * math.sqrt(40))
@@ -374,7 +374,7 @@ def test_ojas_answers_are_those_of_the_residual_rows():
     assert float(norm.private) == pytest.approx(float(np.sum((matrix @ v) ** 2)))
 
 
-def harmless_start(size, seed):
+def draw_start(size, seed):
     """The first direction: drawn after the key of the cap."""
     rng = np.random.default_rng(seed)
     rng.integers(2**63)
@@ -401,21 +401,21 @@ def test_it_stops_where_the_gap_is_small():
 
 
 def test_the_ridge_of_rows_is_every_users_exact_solution():
-    _, mask, cells, values = problem(rank=3, noise=0.2)
+    _, mask, cells, values = draw_problem(rank=3, noise=0.2)
     right = np.random.default_rng(1).normal(size=(15, 3))
     penalties = (0.7, 20.0)
-    matrix = dense(cells, values)
-    for penalty, found in zip(
+    matrix = fill_matrix(cells, values)
+    for penalty, solution in zip(
         penalties, solve_ridge_rows(cells, values, right, *penalties), strict=True
     ):
         for u in range(40):
             v = right[mask[u]]
             exact = np.linalg.solve(v.T @ v + penalty * np.eye(3), v.T @ matrix[u, mask[u]])
-            assert np.allclose(found[u], exact)
+            assert np.allclose(solution[u], exact)
 
 
 def test_ojas_vector_has_nearly_the_top_rayleigh_quotient():
-    _, _, cells, values = problem(200, 25, 3, noise=1.0)
+    _, _, cells, values = draw_problem(200, 25, 3, noise=1.0)
     square = gram(cells.build_matrix(values))
     top = np.linalg.eigvalsh(square)[-1]
     v = run_oja(lambda x: square @ x, 25, 60, 10 / top, np.random.default_rng(0))
@@ -426,14 +426,16 @@ def test_ojas_vector_has_nearly_the_top_rayleigh_quotient():
 @pytest.mark.slow
 def test_ojas_vector_on_jester_is_within_a_hundredth_of_the_eigenvectors_quotient(shared_data):
     ratings = datasets.load(shared_data / "jester").ratings
-    made = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, item_share=0.0,
+    mechanism = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, item_share=0.0,
                            estimator=Estimator.PUBLISHED, updates=20)  # fmt: skip
     with privacy.record_publications() as publications:
-        (step,) = made.fit(ratings, np.random.default_rng(0))
+        (step,) = mechanism.fit(ratings, np.random.default_rng(0))
     v = step.model.factors.right[:, 0]
-    rows = centre_ratings(cap_ratings(ratings, made.cap, draw_cap_key(np.random.default_rng(0))))
-    for share in (1.0, made.residual):
-        clip_rows(rows.entries, rows.values, share * made.row_norm(ratings.public))
+    rows = centre_ratings(
+        cap_ratings(ratings, mechanism.cap, draw_cap_key(np.random.default_rng(0)))
+    )
+    for share in (1.0, mechanism.residual):
+        clip_rows(rows.entries, rows.values, share * mechanism.row_norm(ratings.public))
     square = gram(rows.entries.build_matrix(rows.values))
     top = np.linalg.eigvalsh(square)[-1]
     assert v @ square @ v >= (1 - 1e-2) * top
@@ -453,12 +455,12 @@ def test_covariances_shrink_towards_their_average():
 def test_cleansing_beats_the_means_on_structured_ratings(predictor):
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((600, 30)) < 0.5)
-    taste = rng.normal(size=(600, 2)) @ rng.normal(size=(2, 30))
-    values = np.clip(3 + 0.5 * taste[users, items] + 0.2 * rng.normal(size=len(users)), 1, 5)
+    low_rank = rng.normal(size=(600, 2)) @ rng.normal(size=(2, 30))
+    values = np.clip(3 + 0.5 * low_rank[users, items] + 0.2 * rng.normal(size=len(users)), 1, 5)
     public = PublicFacts(users=600, items=30, low=1, high=5)
-    held = rng.random(len(users)) < 0.1
-    whole = Ratings.build(users, items, values, public)
-    train, test = whole.select(~held), whole.select(held)
+    held_out = rng.random(len(users)) < 0.1
+    ratings = Ratings.build(users, items, values, public)
+    train, test = ratings.select(~held_out), ratings.select(held_out)
 
     def rmse(id, **settings):
         step = list(registry.create(id, **settings).fit(train, np.random.default_rng(0)))[-1]

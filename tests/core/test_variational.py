@@ -9,80 +9,80 @@ from dpmc_core.solvers.noisy_reports import effects_and_taste
 from sample_data import generate
 
 
-def pattern_of(shown):
+def make_pattern(mask):
     """The pattern of a boolean matrix."""
-    items = np.nonzero(shown)[1]
-    indptr = np.concatenate(([0], np.cumsum(shown.sum(axis=1))))
-    return Pattern(items.astype(np.int32), indptr, shown.shape)
+    items = np.nonzero(mask)[1]
+    indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
+    return Pattern(items.astype(np.int32), indptr, mask.shape)
 
 
-def planted(seed, m=120, n=80, share=0.4, taste=0.4, noise=0.4, rank=2):
+def plant_low_rank(seed, m=120, n=80, share=0.4, low_rank=0.4, noise=0.4, rank=2):
     """A pattern, noisy values on it and the true matrix: effects (sd .3) and taste."""
     rng = np.random.default_rng(seed)
     left, right = rng.normal(size=(m, rank)), rng.normal(size=(n, rank))
     truth = 0.3 * rng.normal(size=(m, 1)) + 0.3 * rng.normal(size=n)
-    truth = truth + taste * left @ right.T / np.sqrt(max(rank, 1))
-    pattern = pattern_of(rng.random((m, n)) < share)
+    truth = truth + low_rank * left @ right.T / np.sqrt(max(rank, 1))
+    pattern = make_pattern(rng.random((m, n)) < share)
     values = truth[pattern.users, pattern.items]
     return pattern, values + noise * rng.normal(size=len(values)), truth
 
 
-def last(pattern, values, **settings):
-    *_, found = effects_and_taste(pattern, values, **settings)
-    return found
+def fit_last(pattern, values, **settings):
+    *_, fitted = effects_and_taste(pattern, values, **settings)
+    return fitted
 
 
-def whole(found):
-    return found.user[:, None] + found.item + found.left @ found.right.T
+def predict_all(fitted):
+    return fitted.user[:, None] + fitted.item + fitted.left @ fitted.right.T
 
 
-def off(found, truth):
-    return float(np.sqrt(np.mean((whole(found) - truth) ** 2)))
+def measure_error(fitted, truth):
+    return float(np.sqrt(np.mean((predict_all(fitted) - truth) ** 2)))
 
 
 @pytest.mark.slow
 def test_effects_alone_solve_the_normal_equations_of_their_model():
     """With known noise the posterior means of effects are the solution of one linear system, given
     the variances and the centre of items that these means in turn suggest: both hold at the end."""
-    pattern, values, _ = planted(1, taste=0.0)
+    pattern, values, _ = plant_low_rank(1, low_rank=0.0)
     weights = np.random.default_rng(2).uniform(0.5, 2.0, len(values))
-    found = last(pattern, values, weights=weights, noise=0.16, rank=0, rounds=400)
+    fitted = fit_last(pattern, values, weights=weights, noise=0.16, rank=0, rounds=400)
     m, n = pattern.shape
     design = np.zeros((len(values), m + n))
     design[np.arange(len(values)), pattern.users] = 1.0
     design[np.arange(len(values)), m + pattern.items] = 1.0
     precision = design.T @ (weights[:, None] * design) / 0.16
     moments = design.T @ (weights * values) / 0.16
-    centre = found.item.sum() / (n + 4)
+    centre = fitted.item.sum() / (n + 4)
     prior = np.full(m + n, 1 / 0.05)
     for _ in range(200):  # the variances alone are iterated: of each block's independent posterior
         prior = np.repeat(
             [
-                (k + 4) / (((x - c) ** 2).sum() + (1 / (own + before)).sum() + 4 * 0.01)
-                for k, x, c, own, before in (
-                    (m, found.user, 0.0, np.diag(precision)[:m], prior[:m]),
-                    (n, found.item, centre, np.diag(precision)[m:], prior[m:]),
+                (k + 4) / (((x - c) ** 2).sum() + (1 / (information + before)).sum() + 4 * 0.01)
+                for k, x, c, information, before in (
+                    (m, fitted.user, 0.0, np.diag(precision)[:m], prior[:m]),
+                    (n, fitted.item, centre, np.diag(precision)[m:], prior[m:]),
                 )
             ],
             (m, n),
         )
-    towards = np.repeat([0.0, centre], (m, n))
-    exact = np.linalg.solve(precision + np.diag(prior), moments + prior * towards)
-    assert np.abs(np.concatenate([found.user, found.item]) - exact).max() < 2e-3
+    prior_means = np.repeat([0.0, centre], (m, n))
+    exact = np.linalg.solve(precision + np.diag(prior), moments + prior * prior_means)
+    assert np.abs(np.concatenate([fitted.user, fitted.item]) - exact).max() < 2e-3
 
 
 @pytest.mark.slow
 def test_planted_effects_and_taste_are_recovered():
     """A cell's error is near what (m + n)(rank + 1) free numbers cost, sd sqrt(numbers/cells)."""
     for seed in range(4):
-        pattern, values, truth = planted(seed, share=0.7)
+        pattern, values, truth = plant_low_rank(seed, share=0.7)
         numbers = sum(pattern.shape) * 3
         cost = 0.4 * np.sqrt(numbers / len(values))
-        found = last(pattern, values)
-        assert off(found, truth) < 1.25 * cost
-        assert off(last(pattern, values, rank=0), truth) > 1.5 * cost
-        assert found.noise == pytest.approx(0.16, rel=0.1)
-        assert len(found.taste) == 2
+        fitted = fit_last(pattern, values)
+        assert measure_error(fitted, truth) < 1.25 * cost
+        assert measure_error(fit_last(pattern, values, rank=0), truth) > 1.5 * cost
+        assert fitted.noise == pytest.approx(0.16, rel=0.1)
+        assert len(fitted.taste) == 2
 
 
 @pytest.mark.slow
@@ -90,44 +90,50 @@ def test_of_noise_alone_no_taste_is_learnt():
     """Chance lets a direction in where the data's largest singular value beats three draws of
     signs: one case in four. Even then it teaches the cells less than an eighth of the noise's sd,
     beside errors of effects alone of a quarter of it: together less than an eighth more."""
-    let_in = 0
+    n_with_directions = 0
     for seed in range(12):
-        pattern, values, truth = planted(seed, taste=0.0, rank=1)
-        found = last(pattern, values)
-        let_in += len(found.taste) > 0
-        taught = found.left @ found.right.T
-        assert np.sqrt(np.mean(taught**2)) < 0.4 / 8
-        assert off(found, truth) < 1.125 * off(last(pattern, values, rank=0), truth)
-    assert let_in <= 8  # binomial (12, 1/4): more in one of 2,500 runs of other seeds
+        pattern, values, truth = plant_low_rank(seed, low_rank=0.0, rank=1)
+        fitted = fit_last(pattern, values)
+        n_with_directions += len(fitted.taste) > 0
+        low_rank = fitted.left @ fitted.right.T
+        assert np.sqrt(np.mean(low_rank**2)) < 0.4 / 8
+        assert measure_error(fitted, truth) < 1.125 * measure_error(
+            fit_last(pattern, values, rank=0), truth
+        )
+    assert n_with_directions <= 8  # binomial (12, 1/4): more in one of 2,500 runs of other seeds
 
 
 def test_the_unit_of_the_values_does_not_matter():
-    pattern, values, _ = planted(10)
+    pattern, values, _ = plant_low_rank(10)
     for settings in ({"users_differ": True}, {"noise": 0.16}):
-        small = whole(last(pattern, values, **settings))
+        small = predict_all(fit_last(pattern, values, **settings))
         in_points = {"spread": (0.02 * 25, 0.02 * 25), "pseudo": 0.01 * 25}
         if "noise" in settings:
             in_points["noise"] = 0.16 * 25
-        large = whole(last(pattern, 5 * values, **settings | in_points))
+        large = predict_all(fit_last(pattern, 5 * values, **settings | in_points))
         assert np.allclose(5 * small, large, atol=1e-7)
 
 
 @pytest.mark.slow
 def test_people_who_are_hard_to_predict_teach_less():
     """Half of the users answer with five times the noise of the others."""
-    pattern, values, truth = planted(11, noise=0.0)
+    pattern, values, truth = plant_low_rank(11, noise=0.0)
     rng = np.random.default_rng(12)
-    whim = np.where(np.arange(120) % 2 == 0, 0.2, 1.0)
-    noisy = values + whim[pattern.users] * rng.normal(size=len(values))
-    told = last(pattern, noisy, users_differ=True)
-    blind = last(pattern, noisy)
-    calm = np.arange(120) % 2 == 0
-    assert off_rows(told, truth, calm) < 0.75 * off_rows(blind, truth, calm)
-    assert off_rows(told, truth, ~calm) < off_rows(blind, truth, ~calm)
+    noise_std = np.where(np.arange(120) % 2 == 0, 0.2, 1.0)
+    noisy = values + noise_std[pattern.users] * rng.normal(size=len(values))
+    weighted = fit_last(pattern, noisy, users_differ=True)
+    unweighted = fit_last(pattern, noisy)
+    predictable = np.arange(120) % 2 == 0
+    assert measure_row_error(weighted, truth, predictable) < 0.75 * measure_row_error(
+        unweighted, truth, predictable
+    )
+    assert measure_row_error(weighted, truth, ~predictable) < measure_row_error(
+        unweighted, truth, ~predictable
+    )
 
 
-def off_rows(found, truth, rows):
-    return float(np.sqrt(np.mean((whole(found) - truth)[rows] ** 2)))
+def measure_row_error(fitted, truth, rows):
+    return float(np.sqrt(np.mean((predict_all(fitted) - truth)[rows] ** 2)))
 
 
 @pytest.mark.slow
@@ -138,23 +144,23 @@ def test_taste_never_costs_more_than_it_is_worth(make, seed):
     if make == "small_tail":
         ratings = generate.generate_long_tail(seed, users=600, items=800, ratings=25_000).ratings
     else:
-        ratings = getattr(generate, make)(seed).ratings
+        ratings = getattr(generate, f"generate_{make}")(seed).ratings
     train, test = RandomShare()(ratings, np.random.default_rng(seed))
     values = (train.values - train.values.mean()) / train.public.half_width
-    held = (test.values - train.values.mean()) / train.public.half_width
+    held_out = (test.values - train.values.mean()) / train.public.half_width
     cells, other = Pattern.from_ratings(train), Pattern.from_ratings(test)
 
     def error(**settings):
-        found = last(cells, values, **settings)
-        return np.sqrt(np.mean((found.predict(other) - held) ** 2))
+        fitted = fit_last(cells, values, **settings)
+        return np.sqrt(np.mean((fitted.predict(other) - held_out) ** 2))
 
-    alone = error(rank=0, users_differ=True)
-    assert error(rank=10, users_differ=True) < 1.002 * alone
+    effects_error = error(rank=0, users_differ=True)
+    assert error(rank=10, users_differ=True) < 1.002 * effects_error
 
 
 @pytest.mark.parametrize("users_differ", [False, True])
 @pytest.mark.parametrize(
-    "shown",
+    "mask",
     [
         np.ones((1, 1), bool),
         np.ones((1, 5), bool),
@@ -166,64 +172,67 @@ def test_taste_never_costs_more_than_it_is_worth(make, seed):
     ids=["cell", "user", "item", "square", "diagonal", "empty rows and columns"],
 )
 @pytest.mark.parametrize("kind", ["constant", "zero", "random"])
-def test_whatever_the_shape_numbers_are_finite_and_within_reason(shown, kind, users_differ):
-    pattern = pattern_of(shown)
-    count = int(shown.sum())
+def test_whatever_the_shape_numbers_are_finite_and_within_reason(mask, kind, users_differ):
+    pattern = make_pattern(mask)
+    count = int(mask.sum())
     values = {
         "constant": np.full(count, 0.7),
         "zero": np.zeros(count),
         "random": np.random.default_rng(1).uniform(-1, 1, count),
     }[kind]
-    found = list(effects_and_taste(pattern, values, users_differ=users_differ, rank=10))
-    assert found[-1].final
-    assert not any(step.final for step in found[:-1])
-    assert np.isfinite(whole(found[-1])).all()
-    assert np.abs(whole(found[-1])).max() <= 2 * np.abs(values).max() + 1e-9
+    steps = list(effects_and_taste(pattern, values, users_differ=users_differ, rank=10))
+    assert steps[-1].final
+    assert not any(step.final for step in steps[:-1])
+    assert np.isfinite(predict_all(steps[-1])).all()
+    assert np.abs(predict_all(steps[-1])).max() <= 2 * np.abs(values).max() + 1e-9
     if kind == "zero":
-        assert np.abs(whole(found[-1])).max() < 1e-6
+        assert np.abs(predict_all(steps[-1])).max() < 1e-6
 
 
 def test_a_weight_is_as_many_observations():
     """Weight k with the mean of k observations, each of noise s2: the same posterior as noise
     s2 / k; the engine may not know the difference."""
-    pattern, values, _ = planted(5)
-    heavy = last(pattern, values, weights=np.full(len(values), 4.0), noise=0.64)
-    plain = last(pattern, values, noise=0.16)
-    assert np.allclose(whole(heavy), whole(plain), atol=1e-9)
+    pattern, values, _ = plant_low_rank(5)
+    heavy = fit_last(pattern, values, weights=np.full(len(values), 4.0), noise=0.64)
+    plain = fit_last(pattern, values, noise=0.16)
+    assert np.allclose(predict_all(heavy), predict_all(plain), atol=1e-9)
 
 
 def test_cells_that_are_known_badly_count_for_little():
-    pattern, values, truth = planted(6)
+    pattern, values, truth = plant_low_rank(6)
     rng = np.random.default_rng(7)
     bad = rng.random(len(values)) < 0.4
     spoilt = values + bad * 3.0 * rng.normal(size=len(values))
     weights = np.where(bad, 0.16 / 9.16, 1.0)
-    aware = off(last(pattern, spoilt, weights=weights, noise=0.16), truth)
-    blind = off(last(pattern, spoilt), truth)
+    aware = measure_error(fit_last(pattern, spoilt, weights=weights, noise=0.16), truth)
+    blind = measure_error(fit_last(pattern, spoilt), truth)
     without = Pattern(
         pattern.items[~bad],
         np.concatenate(([0], np.cumsum(np.bincount(pattern.users[~bad], minlength=120)))),
         pattern.shape,
     )
     assert aware < 0.7 * blind
-    assert aware < 1.02 * off(last(without, values[~bad], noise=0.16), truth)
+    assert aware < 1.02 * measure_error(fit_last(without, values[~bad], noise=0.16), truth)
 
 
 def test_people_who_are_alike_keep_one_noise():
     """The spread of residuals over users beyond chance is none here: little is lost by asking."""
     for seed in range(4):
-        pattern, values, truth = planted(seed)
-        told, blind = last(pattern, values, users_differ=True), last(pattern, values)
-        assert off(told, truth) < 1.01 * off(blind, truth)
+        pattern, values, truth = plant_low_rank(seed)
+        weighted, unweighted = (
+            fit_last(pattern, values, users_differ=True),
+            fit_last(pattern, values),
+        )
+        assert measure_error(weighted, truth) < 1.01 * measure_error(unweighted, truth)
 
 
 def test_unseen_users_and_items_get_what_is_common():
-    pattern, values, _ = planted(13)
+    pattern, values, _ = plant_low_rank(13)
     m, n = pattern.shape
-    more = Pattern(
+    extended = Pattern(
         pattern.items,
         np.append(pattern.indptr, pattern.indptr[-1]),
         (m + 1, n + 1),
     )
-    found = last(more, values + 0.5)
-    assert whole(found)[-1, -1] == pytest.approx(0.5, abs=0.1)
+    fitted = fit_last(extended, values + 0.5)
+    assert predict_all(fitted)[-1, -1] == pytest.approx(0.5, abs=0.1)

@@ -30,6 +30,7 @@ MUTANTS = [
     *mechanisms.ONE_BIT, *mechanisms.COLLECTION, *mechanisms.FACTORIZATION, *mechanisms.DPIMF,
     *mechanisms.FRANK_WOLFE, *mechanisms.PER_USER, *mechanisms.PRIVATE_EFFECTS,
     *mechanisms.USER_RANKING, *mechanisms.LOCAL_RANKING, *mechanisms.CLEANSING, *mechanisms.DPALS,
+    *mechanisms.DP_SGD,
     *protocols.PROTOCOL, *protocols.FEDERATED, *noise.SECURE, *noise.PRODUCTS, *noise.BYTES,
     *noise.KERNEL,
     *rooms.ROOM, *rooms.WALL,

@@ -43,8 +43,8 @@ class Mutant:
     @property
     def path(self) -> str:
         """Of the source, from the project's folder."""
-        outside = self.file.startswith(("pages/", "dpmc_lab/"))
-        return self.file if outside else f"dpmc_core/{self.file}"
+        is_outside_core = self.file.startswith(("pages/", "dpmc_lab/"))
+        return self.file if is_outside_core else f"dpmc_core/{self.file}"
 
 
 def contract(test: str, *ids: str) -> tuple[str, ...]:
@@ -66,16 +66,16 @@ def other_seed(*ids: str) -> tuple[str, ...]:
     return contract("test_another_seed_gives_other_noise", *ids)
 
 
-def floor(id: str) -> tuple[str, ...]:
-    """The floor of a method keeps its promise."""
+def baseline(id: str) -> tuple[str, ...]:
+    """List the tests that a method's baseline keeps its promise."""
     return contract("test_a_private_floor_keeps_the_promise_that_the_method_claims", id)
 
 
-def moves(*ids: str) -> tuple[str, ...]:
-    """Sensitivities of the methods per user, e.g. dpals-5-EMPTIED."""
+def bounds(*ids: str) -> tuple[str, ...]:
+    """List the sensitivity tests of the methods per user, e.g. dpals-5-EMPTIED."""
     name = f"{FILES['user_level']}::test_no_row_moves_a_release_further_than_its_card_says"
-    parts = (id.rpartition("-") for id in ids)
-    return tuple(f"{name}[{id}-Change.USER_{change}]" for id, _, change in parts)
+    cases = (id.rpartition("-") for id in ids)
+    return tuple(f"{name}[{id}-Change.USER_{change}]" for id, _, change in cases)
 
 
 def spends(*ids: str) -> tuple[str, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tests.faults.base import OTHER, family_of, named
 
-_SHOWN = named("absurd_options", "test_what_others_wrote_is_shown_and_not_obeyed")
+_ESCAPED = named("absurd_options", "test_what_others_wrote_is_shown_and_not_obeyed")
 _BEFALLS = "test_whatever_befalls_a_command_ends_in_its_status"
 
 # fmt: off
 COMMAND_LINE = (
     family_of(
         "command line", "errors.py",
-        ("the upper control characters reach the terminal", OTHER, r"\x7f-\x9f", r"\x7f", _SHOWN),
+        ("the upper control characters reach the terminal", OTHER, r"\x7f-\x9f", r"\x7f", _ESCAPED),
         ("a sentence has the lines of a name in it", OTHER,
          "super().__init__(make_printable(message) +",
          "super().__init__(make_printable(message, keep_newlines=True) +",
@@ -21,7 +21,7 @@ COMMAND_LINE = (
         "command line", "dpmc_lab/cli/__init__.py",
         ("reports are written as they are", OTHER,
          "contextlib.redirect_stdout(cast(Any, Printable(sys.stdout)))",
-         "contextlib.nullcontext(cast(Any, Printable(sys.stdout)))", _SHOWN),
+         "contextlib.nullcontext(cast(Any, Printable(sys.stdout)))", _ESCAPED),
         ("what nobody read is done", OTHER, "status = UNREAD", "status = EXIT_DONE",
          named("cli", "test_a_reader_that_leaves_early_sees_no_traceback")),
         ("what cannot be written is tried again at the end", OTHER,
@@ -33,7 +33,7 @@ COMMAND_LINE = (
     + family_of(
         "command line", "dpmc_lab/cli/interface.py",
         ("wrong usage is told as it was typed", OTHER, "super().error(make_printable(message))",
-         "super().error(message)", _SHOWN),
+         "super().error(message)", _ESCAPED),
     )
     + family_of(
         "command line", "dpmc_lab/__main__.py",

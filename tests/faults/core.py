@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from tests.faults.base import CLIP, OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, moves, named
+from tests.faults.base import (
+    CLIP,
+    OTHER,
+    REUSED,
+    SCALE,
+    SKIPPED,
+    UNIT,
+    bounds,
+    family_of,
+    named,
+)
 
 _POPULAR = "test_private_popularity_counts_within_its_sensitivity"
-_TASTE = "test_no_user_moves_a_release_further_than_stated"
+_USER_BOUND = "test_no_user_moves_a_release_further_than_stated"
 _ACCOUNTANT = "test_certified_is_claimed_and_what_an_independent_accountant_finds"
 
 # What the second batch added to the core.
@@ -14,14 +24,14 @@ _NOISY = "test_the_released_mean_has_the_noise_of_its_card"
 _MEAN_NOISE = named("baselines", f"{_NOISY}[private-constant]")
 _CHARGED = "test_the_card_charges_the_released_mean_with_all_of_the_budget"
 _MEAN_CHARGED = named("baselines", f"{_CHARGED}[1.0-private-own-mean]")
-_MOVED = "test_one_user_moves_the_release_as_far_as_stated_and_no_further"
-_MEAN_MOVED = named("baselines", f"{_MOVED}[private-alone]")
+_ONE_USER_BOUND = "test_one_user_moves_the_release_as_far_as_stated_and_no_further"
+_MEAN_MOVED = named("baselines", f"{_ONE_USER_BOUND}[private-alone]")
 _OWN_ROW = "test_nothing_but_the_release_and_the_own_row_reaches_a_prediction"
 _SHRUNK = "test_own_means_are_shrunk_by_three_ratings_to_the_released_mean"
 _KIND = named("baselines", "test_the_kind_is_the_best_one_without_noise")
 _SPENT = named("private_effects", "test_certified_is_claimed[1.0-private-effects]")
-_PROFILES = named("private_taste", f"{_TASTE}[taste-0.5-Change.USER_EMPTIED]")
-_TURNED = named("private_taste", f"{_TASTE}[taste-0.5-Change.USER_REPLACED]")
+_PROFILES = named("private_taste", f"{_USER_BOUND}[taste-0.5-Change.USER_EMPTIED]")
+_TURNED = named("private_taste", f"{_USER_BOUND}[taste-0.5-Change.USER_REPLACED]")
 _LEFT_OUT = named("private_taste", "test_a_profile_leaves_the_item_out")
 _EXACTLY = named("accounting", "test_randomised_responses_are_summed_exactly")
 _ROUNDINGS = "test_pure_releases_lie_between_two_roundings_of_dp_accounting"
@@ -44,12 +54,12 @@ CORE = [
          "(row_means(entries, ratings.values, public.middle) - public.middle) / "
          "np.abs(ratings.values - public.middle).max()", _WORST),
         ("own statistics move half as far", UNIT,
-         "own_budget, math.sqrt(2 * OWN + 2), math.sqrt(2 * OWN + 2)),",
-         "own_budget, math.sqrt(OWN + 1), math.sqrt(OWN + 1)),", _WORST),
+         "math.sqrt(2 * OWN + 2),\n            math.sqrt(2 * OWN + 2),",
+         "math.sqrt(OWN + 1),\n            math.sqrt(OWN + 1),", _WORST),
         ("means of a replaced row", UNIT, "budget, math.sqrt(2), 2.0)",
          "budget, math.sqrt(2), math.sqrt(2))", _WORST),
-        ("counts of a replaced row", UNIT, "counts_budget, 1.0, math.sqrt(2)),",
-         "counts_budget, 1.0, 1.0),", _WORST),
+        ("counts of a replaced row", UNIT, "1.0,\n            math.sqrt(2),",
+         "1.0,\n            1.0,", _WORST),
         ("sums of a replaced row", UNIT, "sums_budget, clip, 2 * clip",
          "sums_budget, clip, math.sqrt(2) * clip", _WORST),
         ("gains move half as far", UNIT,
@@ -127,12 +137,12 @@ CORE = [
     ),
     *family_of(
         "item effects", "mechanisms/private_effects.py",
-        ("moments move sqrt(2) at most", UNIT, "moments_budget, math.sqrt(3), 2.0,",
-         "moments_budget, math.sqrt(2), 2.0,", _WORST),
-        ("moments of a replaced row", UNIT, "moments_budget, math.sqrt(3), 2.0,",
-         "moments_budget, math.sqrt(3), math.sqrt(3),", _WORST),
-        ("rounds of residuals are not counted", OTHER, "clip, 2 * clip, self.rounds),",
-         "clip, 2 * clip, 1),", _SPENT),
+        ("moments move sqrt(2) at most", UNIT, "math.sqrt(3),\n                2.0,",
+         "math.sqrt(2),\n                2.0,", _WORST),
+        ("moments of a replaced row", UNIT, "math.sqrt(3),\n                2.0,",
+         "math.sqrt(3),\n                math.sqrt(3),", _WORST),
+        ("rounds of residuals are not counted", OTHER, "2 * clip,\n                self.rounds,",
+         "2 * clip,\n                1,", _SPENT),
         ("each round spends all of the rest", SCALE, "(rounds_budget / self.rounds).split(",
          "rounds_budget.split(", _SPENT),
         ("share of taste by raw counts", OTHER, "factor_share = taste_share(item_effects, ",
@@ -140,7 +150,7 @@ CORE = [
          "raw=item_effects.raw * 0 + ratings.matrix.astype(bool).sum(axis=0)), ", _WORST),
         ("taste begins at raw counts", OTHER, "first_taste(item_effects, random_start) if",
          "first_taste(item_effects, random_start + ratings.matrix.astype(bool).sum(axis=0)[:, "
-         "None]) if", moves("private-effects-11-EMPTIED")),
+         "None]) if", bounds("private-effects-11-EMPTIED")),
         ("raw moments go on after their release", SKIPPED,
          "moments = releases.rounds.moments.publish(moments, rng)",
          "releases.rounds.moments.publish(moments, rng)", _WORST),
@@ -171,13 +181,13 @@ CORE = [
         ("gains of a round are not bounded", CLIP, "moments[-2] += bounded_gain(gains)",
          "moments[-2] += gains.sum() / MOST", _WORST),
         ("taste's gain counts four times", CLIP, "moments[-1] += bounded_gain(gains)",
-         "moments[-1] += MOST * bounded_gain(gains)", moves("private-effects-11-EMPTIED")),
+         "moments[-1] += MOST * bounded_gain(gains)", bounds("private-effects-11-EMPTIED")),
         ("directions of the average length", OTHER, "enumerate(normalise_rows(tastes).T, 1)",
          "enumerate((tastes / (np.sum(tastes**2) / len(tastes)) ** 0.5).T, 1)",
-         moves("private-effects-11-EMPTIED")),
+         bounds("private-effects-11-EMPTIED")),
         ("one regression for all", OTHER, "np.asarray(np.linalg.inv(squares))",
          "np.tile(np.linalg.inv(squares.mean(axis=0)), (len(squares), 1, 1))",
-         moves("private-effects-11-EMPTIED")),
+         bounds("private-effects-11-EMPTIED")),
     ),
     *family_of(
         "taste", "mechanisms/user_ranking.py",
@@ -186,19 +196,16 @@ CORE = [
          "replaced_sensitivity = math.sqrt(2)", _TURNED),
         ("moments move sqrt(2) at most", UNIT,
          "math.sqrt(3),\n"
-         "                    math.sqrt(8),\n"
-         "                    n_publications", "math.sqrt(2), math.sqrt(8), n_publications",
-         _PROFILES),
+         "                math.sqrt(8),\n"
+         "                n_publications", "math.sqrt(2), math.sqrt(8), n_publications", _PROFILES),
         ("moments of a replaced row", UNIT,
          "math.sqrt(3),\n"
-         "                    math.sqrt(8),\n"
-         "                    n_publications", "math.sqrt(3), math.sqrt(6), n_publications",
-         _TURNED),
+         "                math.sqrt(8),\n"
+         "                n_publications", "math.sqrt(3), math.sqrt(6), n_publications", _TURNED),
         ("asks are not counted", OTHER,
          "1.0,\n"
-         "                    replaced_sensitivity,\n"
-         "                    n_publications,\n"
-         "                )", "1.0, replaced_sensitivity, 1)",
+         "                replaced_sensitivity,\n"
+         "                n_publications,", "1.0, replaced_sensitivity, 1,",
          named("private_taste", f"{_ACCOUNTANT}[private-taste-0.3]")),
         ("profiles count in full beside counts", CLIP,
          "= math.sqrt(1 - count_share) * profile_sums", "= profile_sums", _PROFILES),

@@ -5,20 +5,20 @@ The places of most of them were drawn with the seed 4382.
 
 from __future__ import annotations
 
-from tests.faults.base import CLIP, OTHER, SCALE, SKIPPED, UNIT, family_of, moves, named
+from tests.faults.base import CLIP, OTHER, SCALE, SKIPPED, UNIT, bounds, family_of, named
 
 _WORST = named("features", "test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says")
 _DEFINED = named("features", "test_what_facts_are_worth_is_what_its_definition_says")
 _CODED = named("features", "test_columns_are_of_mean_square_one_where_an_item_has_them")
 _FOLLOWS = "test_what_users_are_asked_follows_from_what_was_published"
-_NEAR = named("noise", "test_no_difference_of_two_products_is_without_noise")
+_NOISY_DIFF = named("noise", "test_no_difference_of_two_products_is_without_noise")
 _CERTIFICATE = "test_no_certificate_moves_by_a_digit"
 _HELD_OUT = named(
     "cluster_sums", "test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions"
 )
 _SUMS = "test_sums_over_partitions_are_those_of_one_machine"
 _RAW = "1.0 + __import__('numpy').bincount(ratings.items, minlength=ratings.public.items)"
-_KEPT = "rows.on(items.most_rated(gram_items(public)))"
+_POPULAR_ROWS = "rows.on(items.most_rated(gram_items(public)))"
 _RAW_KEPT = f"rows.on(np.sort(np.argsort(-({_RAW}))[: gram_items(public)]))"
 _COUNTED = "private_taste", "test_private_popularity_counts_within_its_sensitivity[user-0.0]"
 
@@ -83,14 +83,8 @@ FEATURES = [
         ("profiles count in full", CLIP, "math.sqrt(1 - count_share) * profile_sums",
          "profile_sums", named("private_taste",
          "test_no_user_moves_a_release_further_than_stated[taste-0.5-Change.USER_EMPTIED]")),
-        ("one ask is not paid", SCALE,
-         "rounds_budget / n_publications,\n"
-         "                    1.0,\n"
-         "                    replaced_sensitivity,\n"
-         "                    n_publications,\n"
-         "                ),",
-         "rounds_budget / (n_publications - 1), 1.0, replaced_sensitivity, n_publications),",
-         named("private_taste",
+        ("one ask is not paid", SCALE, "rounds_budget / n_publications,",
+         "rounds_budget / (n_publications - 1),", named("private_taste",
          "test_certified_is_claimed_and_what_an_independent_accountant_finds"
          "[private-taste-1.0]")),
         ("rows are short in l2 where the noise is Laplace", CLIP, "norm = 2 if self.delta else 1",
@@ -126,7 +120,7 @@ FEATURES = [
          named("user_level", "test_a_delta_of_one_over_the_users_is_refused[private-svd]")),
         ("long rows count by the fourth root", CLIP,
          "1.0 / np.sqrt(np.maximum(entries.counts, 1))", "np.maximum(entries.counts, 1) ** -0.25",
-         moves("private-item-mean-6-EMPTIED")),
+         bounds("private-item-mean-6-EMPTIED")),
     ),
     *family_of(
         "features", "mechanisms/cleansing.py",
@@ -178,11 +172,11 @@ FEATURES = [
     *family_of(
         "products", "privacy/noise.py",
         ("directions asked nearly before take the answers of those", OTHER,
-         "_MIN_NEW_NORM = 1e-10", "_MIN_NEW_NORM = 1e-3", _NEAR),
+         "_MIN_NEW_NORM = 1e-10", "_MIN_NEW_NORM = 1e-3", _NOISY_DIFF),
         ("what is left of a column is answered without noise", SKIPPED,
          "images.T @ (directions @ block)\n",
          "images.T @ (directions @ block) + self._private(\n"
-         "            block - directions.T @ (directions @ block)\n        )\n", _NEAR),
+         "            block - directions.T @ (directions @ block)\n        )\n", _NOISY_DIFF),
     ),
 ]
 
@@ -214,10 +208,10 @@ PARTITIONS = (
          "(ratings.times,)",
          named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition")),
         ("users are numbered anew in each partition", OTHER,
-         "times=ratings.times, user_positions=places", "times=ratings.times, places=None",
-         _HELD_OUT),
+         "times=ratings.times, user_positions=user_positions",
+         "times=ratings.times, user_positions=None", _HELD_OUT),
         ("of several sums the first partition's stand for all", OTHER,
-         "return tuple(map(add_results, one, *other))", "return one",
+         "return tuple(map(add_results, first, *remaining))", "return first",
          named("cluster_sums", f"{_SUMS}[private-item-mean-0]")),
         ("a partition without test ratings counts one", OTHER,
          "return 0, np.zeros(1, dtype=np.uint64)", "return 1, np.zeros(1, dtype=np.uint64)",
@@ -227,7 +221,7 @@ PARTITIONS = (
          named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition")),
         ("half of the share is held out", SCALE, "share * 2.0**64", "share * 2.0**63", _HELD_OUT),
         ("a file written anew with the same size is read on", OTHER,
-         "return found.st_size, found.st_mtime_ns", "return found.st_size, 0",
+         "return status.st_size, status.st_mtime_ns", "return status.st_size, 0",
          named("cluster_sums", "test_a_file_that_changed_is_not_read_again")),
     )
     + family_of(

@@ -39,10 +39,7 @@ SECURE = (
          "dp.l2_distance(T=float), scale=0.97 * scale, k=k)", named("secure_noise",
          "test_a_measurement_is_opendps_own_at_the_scale_asked_for[gaussian]")),
         ("a channel's chances", SCALE,
-         "integers = [\n"
-         "        round(float(p) * 2**_PROBABILITY_BITS) for p in"
-         " row\n"
-         "    ]",
+         "integers = [round(float(p) * 2**_PROBABILITY_BITS) for p in row]",
          "integers = [round(float(p) * (0.97 if p < max(row) else 1) * 2**_PROBABILITY_BITS) "
          "for p in row]", named("secure_noise", "test_a_channel_certifies_what_is_sampled")),
         ("a long answer's later blocks without noise", SKIPPED,
@@ -107,7 +104,7 @@ _ENSEMBLE = named(
     "noise", "test_products_that_follow_from_earlier_ones_have_the_law_of_the_ensemble[1]"
 )
 _WHOLE_LAW = named("noise", "test_products_have_the_law_of_the_whole_matrix[False]")
-_DRAWN = "noise.SymmetricGaussian(exact, size, self.scale, rng)"
+_SYMMETRIC_NOISE = "noise.SymmetricGaussian(exact, size, self.scale, rng)"
 
 PRODUCTS = family_of(
     "products", "privacy/releases.py",

@@ -6,8 +6,8 @@ from tests.faults.base import CLIP, OTHER, REUSED, SCALE, SEEDED, SKIPPED, UNIT,
 
 _VIEWS = "test_in_scenario_3_each_party_sees_uniform_numbers"
 _OWN_STREAM = "test_what_a_party_draws_depends_on_its_own_generator_alone"
-_ONCE = "test_the_release_is_published_once_and_certified_as_scenario_1s"
-_LAW = "test_the_noise_in_the_sums_is_laplace_of_scenario_1s_scale"
+_ONE_RELEASE = "test_the_release_is_published_once_and_certified_as_scenario_1s"
+_SUMS = "test_the_noise_in_the_sums_is_laplace_of_scenario_1s_scale"
 _ADD_UP = "test_every_phase_is_one_release_and_they_add_up_to_the_claim"
 _OF_PHASES = "test_the_noise_of_every_phase_has_the_scale_of_the_card"
 _NO_TWO = "test_no_two_phases_share_noise_masks_or_secrets"
@@ -16,17 +16,17 @@ _NO_TWO = "test_no_two_phases_share_noise_masks_or_secrets"
 PROTOCOL = (
     family_of(
         "protocol", "dpmc_lab/protocol/scenarios.py",
-        ("scale", SCALE, "scale=term.scale,", "scale=0.97 * term.scale,", named("protocol", _LAW)),
+        ("scale", SCALE, "scale=term.scale,", "scale=0.97 * term.scale,", named("protocol", _SUMS)),
         ("scenario 2: no shares of noise", SKIPPED,
          "phase.release.publish_shares(run.users.linear, run.item_of_pair, mixing, run.rng)",
-         "run.users.linear", named("protocol", f"{_ONCE}[StaticUsers]")),
+         "run.users.linear", named("protocol", f"{_ONE_RELEASE}[StaticUsers]")),
         ("scenario 3: no shares of noise", SKIPPED,
          "shares = phase.release.publish_shares(\n"
          "                np.zeros((len(queried), self.rank)), group, mixing, run.rng\n"
          "            )", "shares = np.zeros((len(queried), self.rank))",
-         named("protocol", f"{_ONCE}[DynamicUsers]")),
+         named("protocol", f"{_ONE_RELEASE}[DynamicUsers]")),
         ("a rating's bound is left out", UNIT, "sensitivity=term.sensitivity,", "sensitivity={},",
-         named("protocol", _ONCE)),
+         named("protocol", _ONE_RELEASE)),
         ("single gradients are covered", UNIT, "unaccounted=(*base_guarantee.unaccounted, leak)",
          "unaccounted=base_guarantee.unaccounted", named("protocol",
          "test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothing")),
@@ -63,8 +63,8 @@ PROTOCOL = (
          '{"draw_masks": np.uint64(0) * run.recommender.mask(len(groups))} if',
          named("protocol", "test_the_third_party_sees_uniform_numbers_whatever_the_ratings")),
         ("scenario 3: shares without masks", OTHER,
-         "run.item_of_pair[queried], run.recommender.draw_masks(len(queried))",
-         "run.item_of_pair[queried], np.uint64(0) * run.recommender.draw_masks(len(queried))",
+         "masks = run.recommender.draw_masks(len(queried))",
+         "masks = np.uint64(0) * run.recommender.draw_masks(len(queried))",
          named("protocol", _VIEWS)),
         ("scenario 3: gradients without masks", OTHER,
          "{\n"
@@ -106,7 +106,7 @@ PROTOCOL = (
         ("scenario 3: the same shares in every run", REUSED,
          "np.zeros((len(queried), self.rank)), group, mixing, run.rng",
          "np.zeros((len(queried), self.rank)), group, mixing, np.random.default_rng(0)",
-         named("protocol", f"{_LAW}[DynamicUsers-Shares.GAMMA]")),
+         named("protocol", f"{_SUMS}[DynamicUsers-Shares.GAMMA]")),
     )
     + family_of(
         "protocol", "privacy/noise.py",

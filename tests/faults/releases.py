@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.faults.base import CLIP, OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, named
 
-_ONE = "private-item-mean"
+_ITEM_MEAN = "private-item-mean"
 
 # fmt: off
 VERIFY = family_of(
@@ -26,7 +26,7 @@ VERIFY = family_of(
     ("a digest of nothing", SKIPPED,
      'release_card.get("sha256") !='
      ' digest_release_card(release_card)', 'not release_card.get("sha256")',
-     named("verify", f"test_no_edit_of_a_card_goes_unnoticed[{_ONE}]")),
+     named("verify", f"test_no_edit_of_a_card_goes_unnoticed[{_ITEM_MEAN}]")),
     ("any text for a version", SKIPPED,
      "if _VERSION.fullmatch(json.dumps(versions_by_name.get(name)))",
      "if name in versions_by_name", named("verify", "test_a_version_is_one_or_refused")),
@@ -52,7 +52,7 @@ VERIFY = family_of(
      "for name in expected:",
      named("verify", "test_a_surplus_field_is_refused_by_name_wherever_it_stands")),
     ("numbers that are nearly so", SCALE, "_TOLERANCE = 1e-9", "_TOLERANCE = 0.03",
-     named("verify", f"test_one_edit_is_enough[{_ONE}]")),
+     named("verify", f"test_one_edit_is_enough[{_ITEM_MEAN}]")),
     ("noise off its grid", SKIPPED, "if release is not None and not is_on_grid(release, array):",
      "if release is not None and not array.size:",
      named("verify", "test_an_edit_of_an_array_names_it[output]")),
@@ -93,13 +93,13 @@ RELEASE = [
         "release", "dpmc_lab/study/release.py",
         ("columns as many as somebody likes", CLIP, "if columns not in own_side.columns:",
          "if not own_side.columns:",
-         named("verify", f"test_no_column_more_than_the_settings_have[{_ONE}]")),
+         named("verify", f"test_no_column_more_than_the_settings_have[{_ITEM_MEAN}]")),
         ("factors of a matrix as many as somebody likes", CLIP,
          "max_rank = max(_MAX_FACTORS, min(users, items))", "max_rank = 2**62",
          named("verify", "test_no_column_more_than_the_settings_have[gradient]")),
         ("numbers that are none", SKIPPED, 'return "" if np.isfinite(array).all() else',
          'return "" if array.size else',
-         named("verify", f"test_an_edit_of_an_array_names_it[{_ONE}]")),
+         named("verify", f"test_an_edit_of_an_array_names_it[{_ITEM_MEAN}]")),
         ("ids with control characters", SKIPPED,
          "next(filter(_CONTROL_CHARACTERS.search, ids),"
          " None)", "None",

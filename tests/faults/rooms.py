@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.faults.base import CLIP, OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, named
 
 _UNANIMOUS = "test_unanimous_reports_leave_the_likelihood_ratio_interval_open"
-_WITHIN = "test_no_share_lies_outside_0_to_100_and_each_interval_holds_its_share"
+_SHARES_IN_RANGE = "test_no_share_lies_outside_0_to_100_and_each_interval_holds_its_share"
 
 # fmt: off
 ROOM = family_of(
@@ -40,21 +40,21 @@ ROOM = family_of(
      "        for side_groups in", "(_min_count(side_groups, tail) for side_groups in",
      named("room", _UNANIMOUS)),
     ("unanimous reports make a population certain", CLIP,
-     "min(low, _min_supported_share(groups)),", "low,", named("room", _UNANIMOUS)),
+     "low = min(low, _min_supported_share(groups))", "low = low", named("room", _UNANIMOUS)),
     ("the likelihood-ratio interval of no yes is forgotten", OTHER,
      "max(high, 1 - _min_supported_share(mirrored))", "high", named("room", _UNANIMOUS)),
     ("a share is shown past its end", CLIP, "return min(max(self.share, 0.0), 1.0)",
      "return self.share", named("room", _UNANIMOUS)),
     ("rounding errors of a transform are taken for likelihoods", OTHER,
      "    statistic = min(statistic, np.flatnonzero(best > _ROUNDING)[-1])\n", "",
-     named("room", _WITHIN + "[100-0.5-1]")),
+     named("room", _SHARES_IN_RANGE + "[100-0.5-1]")),
     ("more phones resolve without the coin", SKIPPED,
      "yes = round(phones * (chance + self.clamped_share * (1 - 2 * chance)))",
      "yes = round(phones * self.clamped_share)",
      named("room", "test_more_phones_resolve_more_around_the_share_of_the_class[9]")),
     ("equal reports tell what one report tells", UNIT,
-     "_flip_probability(channel) ** times,\n        (1 - _flip_probability(channel)) ** times,",
-     "_flip_probability(channel),\n        (1 - _flip_probability(channel)),",
+     "opposite = flips**times\n    honest = (1 - flips) ** times\n",
+     "opposite = flips\n    honest = 1 - flips\n",
      named("room", "test_what_equal_reports_tell_an_attacker[2-0.5]")),
     ("equal reports tell the same whatever was believed before", OTHER,
      "cases = (prior * honest, (1 - prior) * opposite),",

@@ -18,8 +18,7 @@ ANSWER = (
          "gain_share = paired.estimate_share(sign * (basis[0] - basis[1]), sign * (basis[2] - "
          "basis[1]))", "gain_share = paired.estimate_share(sign * basis[0], sign * basis[2])",
          named("answer", "test_the_share_kept_is_between_floor_and_reference")),
-        ("a smaller error is a loss", OTHER, "basis, sign = np.eye(3), question.metric.sign",
-         "basis, sign = np.eye(3), 1.0",
+        ("a smaller error is a loss", OTHER, "sign = question.metric.sign", "sign = 1.0",
          named("answer", "test_the_share_kept_is_between_floor_and_reference")),
         ("who gains is said to pay", OTHER,
          "loss = question.metric.sign * np.array([-1.0, 1.0, 0.0, 0.0])",

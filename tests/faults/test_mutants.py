@@ -14,12 +14,12 @@ from tests.faults import MUTANTS, Mutant, Operator
 ROOT = Path(__file__).resolve().parents[2]
 MECHANISMS = {  # each with every operator
     *("one_bit", "collection", "factorization", "dpimf", "frank_wolfe", "per_user"),
-    *("private_effects", "user_ranking", "local_ranking", "cleansing", "dpals", "protocol"),
-    *("federated", "secure path", "kernel", "room"),
+    *("private_effects", "user_ranking", "local_ranking", "cleansing", "dpals", "dp_sgd"),
+    *("protocol", "federated", "secure path", "kernel", "room"),
 }
 
 # What stands around them.
-AROUND = {
+OTHER_FAMILIES = {
     *("reading", "command line", "verify", "release", "catalogue", "local", "baselines"),
     *(
         "own side",
@@ -36,7 +36,7 @@ AROUND = {
 }
 
 
-def problem_of(mutant: Mutant) -> str:
+def describe_problem(mutant: Mutant) -> str:
     """Why the fault cannot be planted, or nothing."""
     source = (ROOT / mutant.path).read_text(encoding="utf-8")
     if (count := source.count(mutant.before)) != 1:
@@ -52,22 +52,22 @@ def problem_of(mutant: Mutant) -> str:
 
 
 def test_every_fault_applies_in_one_place_and_leaves_a_program() -> None:
-    problems = {f"{m.family}: {m.name}": problem_of(m) for m in MUTANTS}
+    problems = {f"{m.family}: {m.name}": describe_problem(m) for m in MUTANTS}
     assert {name: problem for name, problem in problems.items() if problem} == {}
 
 
 def test_every_family_has_every_operator_and_names_are_their_own() -> None:
     for family in MECHANISMS:
         assert {m.operator for m in MUTANTS if m.family == family} >= {*Operator} - {Operator.OTHER}
-    assert {m.family for m in MUTANTS} == MECHANISMS | AROUND
+    assert {m.family for m in MUTANTS} == MECHANISMS | OTHER_FAMILIES
     assert max(Counter((m.family, m.name) for m in MUTANTS).values()) == 1
 
 
 def test_the_tests_that_must_notice_exist() -> None:
     """Their functions; whether each parameter is among theirs, `benchmarks/mutants.py` sees."""
-    wanted = {test.partition("[")[0] for mutant in MUTANTS for test in mutant.tests}
-    found = set()
-    for path in {test.partition("::")[0] for test in wanted}:
+    expected = {test.partition("[")[0] for mutant in MUTANTS for test in mutant.tests}
+    existing = set()
+    for path in {test.partition("::")[0] for test in expected}:
         body = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
-        found |= {f"{path}::{node.name}" for node in body if isinstance(node, ast.FunctionDef)}
-    assert not wanted - found
+        existing |= {f"{path}::{node.name}" for node in body if isinstance(node, ast.FunctionDef)}
+    assert not expected - existing

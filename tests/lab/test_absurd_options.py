@@ -54,19 +54,19 @@ def test_the_table_holds_every_command():
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [" ".join(c) for c in ARGUMENTS if list_absurd_values(c)])
 def test_absurd_numbers_are_refused_in_a_sentence(command):
-    words = tuple(command.split())
+    argv = tuple(command.split())
     faults = [
         fault
-        for option, number in list_absurd_values(words)
-        for fault in check_refusal(words, option, number)
+        for option, number in list_absurd_values(argv)
+        for fault in check_refusal(argv, option, number)
     ]
     assert not faults
 
 
 @pytest.mark.slow_unless_planted
-@pytest.mark.parametrize("way", CONDITIONS)
-def test_whatever_befalls_a_command_ends_in_its_status(way, files):
-    assert not check_under_condition(SHORT, files, CONDITIONS[way], run_command(SHORT, files))
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_whatever_befalls_a_command_ends_in_its_status(condition, files):
+    assert not check_under_condition(SHORT, files, CONDITIONS[condition], run_command(SHORT, files))
 
 
 @pytest.mark.slow
@@ -92,17 +92,17 @@ def main():
 cli.main = main
 __main__.entry()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (130, "dpmc: interrupted\n")
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (completed.returncode, completed.stderr) == (130, "dpmc: interrupted\n")
 
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_no_traceback(files):
     for after in (0.3, 0.6, 0.9):
-        words = [*DPMC, "fit", "jokes", "objective", "--epsilon", "1"]  # half a minute
-        words += ["--set=tolerance=1e-12", "--set=iterations=10000", "--set=estimator=published"]
-        done = run_command(words, files, after=after)
-        assert not done.list_faults({INTERRUPTED})
+        argv = [*DPMC, "fit", "jokes", "objective", "--epsilon", "1"]  # half a minute
+        argv += ["--set=tolerance=1e-12", "--set=iterations=10000", "--set=estimator=published"]
+        completed = run_command(argv, files, after=after)
+        assert not completed.list_faults({INTERRUPTED})
 
 
 @pytest.mark.slow
@@ -114,8 +114,10 @@ def test_ctrl_c_at_the_very_end_changes_nothing():
         "sys.exit = lambda status: press() or leave(status);"
         "from dpmc_lab.__main__ import entry; entry()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (completed.returncode, completed.stderr) == (0, "")
 
 
 def test_without_a_home_folder_one_is_asked_for(dpmc, monkeypatch):
@@ -136,9 +138,9 @@ def test_what_others_wrote_is_shown_and_not_obeyed(dpmc, tmp_path):
     rows = [f"a{k},b\x1b{k % 3},{1 + k % 5}\n" for k in range(20)]
     text = "".join(["user,item,ra\x1b[31m\x9b\u202e\n", *rows, rows[0]])
     (tmp_path / name).write_text(text, encoding="utf-8")
-    seen = [
-        dpmc(*words)
-        for words in (
+    outputs = [
+        dpmc(*argv)
+        for argv in (
             ("data", "check", name, *RANGE),
             ("data", "check", name, *RANGE, "--json"),
             ("data", "describe", name, *RANGE, "--read", "duplicates=last"),
@@ -149,8 +151,8 @@ def test_what_others_wrote_is_shown_and_not_obeyed(dpmc, tmp_path):
             (f"fit{evil}",),
         )
     ]
-    assert {status for status, _, _ in seen} == {0, 1, 2}
-    for _, out, err in seen:
+    assert {status for status, _, _ in outputs} == {0, 1, 2}
+    for _, out, err in outputs:
         assert not re.search("[\0-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", out + err)
         assert re.search(r"\\(u00|x)1b\[31m", out + err)
     assert err.count("\n") == 2  # usage, and the sentence
@@ -168,7 +170,7 @@ def test_a_command_without_standard_output_says_so(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "argv",
     [
         "fit café.csv input-flip --range 1e400:2",
         "fit café.csv input-flip --range -1e300:1e300",
@@ -181,6 +183,6 @@ def test_a_command_without_standard_output_says_so(monkeypatch, capsys):
         "sweep --data one-bit-lab --mechanisms input-flip --epsilons 1 --seeds 1:999999999",
     ],
 )
-def test_what_cannot_be_is_refused(words, capsys):
-    assert main(words.split()) in (1, 2)
+def test_what_cannot_be_is_refused(argv, capsys):
+    assert main(argv.split()) in (1, 2)
     assert "must be" in capsys.readouterr().err.strip().rpartition("\n")[2]

@@ -37,8 +37,8 @@ from dpmc_lab.study.paired import IntervalEstimate
 from dpmc_lab.sweep.engine import run_unit
 from dpmc_lab.sweep.presets import EPSILONS
 
-FACTS = PublicFacts(users=600, items=200, low=1, high=5)
-DONE = UserScoreCache()  # by earlier tests: a run is the same whoever asks
+PUBLIC_FACTS = PublicFacts(users=600, items=200, low=1, high=5)
+SHARED_CACHE = UserScoreCache()  # by earlier tests: a run is the same whoever asks
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +46,18 @@ def restaurants():
     return datasets.load("restaurants")
 
 
-def runs_of(question, dataset, kept=None, seeds=core.SEEDS):
-    """The plan of a question on a data set, with its runs done."""
+def run_units(question, dataset, cache=None, seeds=core.SEEDS):
+    """Return the plan of a question on a data set, with its runs done."""
     advice = question.find_advice(dataset.ratings.public)
     source = sweep.drop_names(sweep.SplitSource(dataset))
     plan = sweep.build_plan(question.build_grid(advice, dataset.name, seeds=seeds), [source])
-    kept = kept or DONE
-    core.run_missing_units(plan.units, source, kept)
-    return advice, plan.units, kept
+    cache = cache or SHARED_CACHE
+    core.run_missing_units(plan.units, source, cache)
+    return advice, plan.units, cache
 
 
-def found(question, dataset, **options):
-    return core.compute_finding(question, *runs_of(question, dataset, **options), dataset.ratings)
+def compute_answer(question, dataset, **options):
+    return core.compute_finding(question, *run_units(question, dataset, **options), dataset.ratings)
 
 
 @pytest.mark.parametrize(
@@ -73,37 +73,40 @@ def test_each_rating_adds_up_to_the_metric(data, method, metric):
     task, problem = result.mechanism.task, result.problem
     values = metrics.score_test_ratings(task, result.model, problem.train, problem.test)
     mean = float(np.nanmean(values))
-    whole = measure_model(result.mechanism, result.model, problem, 0)[metric]
+    metric_value = measure_model(result.mechanism, result.model, problem, 0)[metric]
     assert metrics.choose_per_rating_metric(task).name == metric
-    assert (math.sqrt(mean) if metric == "rmse" else mean) == pytest.approx(whole, rel=1e-12)
+    assert (math.sqrt(mean) if metric == "rmse" else mean) == pytest.approx(metric_value, rel=1e-12)
     scores = UserScores.from_result(result)
     assert scores.totals.sum() / scores.counts.sum() == pytest.approx(mean)
     assert scores.given.sum() == len(problem.train)
     rated = np.bincount(problem.train.items, minlength=problem.train.public.items)
     popular = np.argsort(-rated, kind="stable")[: core.count_head_items(len(rated))]
-    held = problem.test.items[~np.isnan(values)]
-    assert scores.counts.sum(axis=0).tolist() == [m := np.isin(held, popular).sum(), len(held) - m]
+    test_items = problem.test.items[~np.isnan(values)]
+    assert scores.counts.sum(axis=0).tolist() == [
+        m := np.isin(test_items, popular).sum(),
+        len(test_items) - m,
+    ]
 
 
 def test_interactions_among_too_few_others_are_not_counted():
     """User 0 has 5 of 12 items and user 1 one: of the first's 7 others no list of ten is left."""
     users, items = [0, 0, 0, 0, 0, 1, 1], [0, 1, 2, 3, 4, 5, 6]
-    held = np.arange(7) % 2 == 0
-    held[[0, 2]] = False  # the last of either user
+    held_out = np.arange(7) % 2 == 0
+    held_out[[0, 2]] = False  # the last of either user
     public = PublicFacts(users=2, items=12, low=0, high=1)
     all_of = Ratings.build(users, items, np.ones(7), public)
-    problem = build_problem((all_of.select(~held), all_of.select(held)), Task.RANKING)
+    problem = build_problem((all_of.select(~held_out), all_of.select(held_out)), Task.RANKING)
     result = run(registry.create("popularity"), problem, with_baselines=False)
     values = metrics.score_test_ratings(Task.RANKING, result.model, problem.train, problem.test)
     assert np.isnan(values).tolist() == [True, False]
 
 
 def test_a_repeated_release_is_composed_exactly():
-    card = registry.create("private-effects", epsilon=1.0).guarantee(FACTS)
-    year = card.repeat(52).certified(USER_EMPTIED, 1e-6).epsilon
+    guarantee = registry.create("private-effects", epsilon=1.0).guarantee(PUBLIC_FACTS)
+    year = guarantee.repeat(52).certified(USER_EMPTIED, 1e-6).epsilon
     assert year == pytest.approx(gaussian_epsilon(math.sqrt(52) * gaussian_mu(1.0, 1e-6), 1e-6))
     assert year == pytest.approx(9.0946, abs=1e-3)
-    flips = registry.create("input-flip", epsilon=0.5).guarantee(FACTS)
+    flips = registry.create("input-flip", epsilon=0.5).guarantee(PUBLIC_FACTS)
     assert flips.repeat(12).certified().epsilon == pytest.approx(6.0)
 
 
@@ -114,9 +117,9 @@ def test_what_each_of_many_may_spend_costs_the_budget_in_a_year(restaurants):
         cost = core._compute_cost(
             question, advice, advice.mechanism.guarantee(restaurants.ratings.public)
         )
-        again = registry.create(advice.mechanism.id, epsilon=cost.per_release)
-        card = again.guarantee(restaurants.ratings.public).repeat(times)
-        spent = card.certified(question.change, 1e-6).epsilon
+        per_release = registry.create(advice.mechanism.id, epsilon=cost.per_release)
+        guarantee = per_release.guarantee(restaurants.ratings.public).repeat(times)
+        spent = guarantee.certified(question.change, 1e-6).epsilon
         assert spent == pytest.approx(1.0, rel=1e-4)
         assert cost.year > 5.0
         assert (cost.replaced is None) == (protect is PrivacyUnit.RATING)
@@ -125,8 +128,8 @@ def test_what_each_of_many_may_spend_costs_the_budget_in_a_year(restaurants):
 def test_the_attacker_is_right_as_often_as_the_trade_off_says(restaurants):
     public = restaurants.ratings.public
 
-    def attack(**asked):
-        question = Inquiry(**asked)
+    def attack(**options):
+        question = Inquiry(**options)
         return core._compute_attack(
             question, question.find_advice(public).mechanism.guarantee(public)
         )
@@ -151,7 +154,7 @@ def test_the_attacker_is_right_as_often_as_the_trade_off_says(restaurants):
 )
 def test_whom_to_protect_chooses_unit_and_method(task, protect, change, method):
     question = Inquiry(task=task, privacy_unit=protect, epsilon=0.7)
-    advice = question.find_advice(FACTS)
+    advice = question.find_advice(PUBLIC_FACTS)
     assert (question.change, advice.mechanism.id) == (Change(change), method)
     assert advice.mechanism.epsilon == 0.7  # as on other pages, so that their runs are shared
     assert advice.certified.epsilon <= 0.7 * (1 + 1e-12)
@@ -161,13 +164,13 @@ def test_items_told_from_noise_are_those_counted_above_it(restaurants):
     """By hand: counts of 1/sqrt(k), against twice the scale on the card."""
     ratings = restaurants.ratings
     method = registry.create("private-effects", epsilon=30.0)
-    told = core.count_distinguishable_items(method, ratings)
-    given = np.bincount(ratings.users)
-    counts = np.bincount(ratings.items, 1 / np.sqrt(given[ratings.users]))
+    distinguishable = core.count_distinguishable_items(method, ratings)
+    ratings_per_user = np.bincount(ratings.users)
+    counts = np.bincount(ratings.items, 1 / np.sqrt(ratings_per_user[ratings.users]))
     scale = method.guarantee(ratings.public).releases.effects.counts.scale
-    assert told.n_distinguishable == np.count_nonzero(counts > 2 * scale)
-    assert 0 < told.n_distinguishable < told.n_items == 130
-    assert told.median_std == pytest.approx(scale)
+    assert distinguishable.n_distinguishable == np.count_nonzero(counts > 2 * scale)
+    assert 0 < distinguishable.n_distinguishable < distinguishable.n_items == 130
+    assert distinguishable.median_std == pytest.approx(scale)
 
 
 def test_locally_the_noise_is_that_of_a_debiased_count(restaurants):
@@ -190,19 +193,19 @@ def test_locally_the_noise_is_that_of_a_debiased_count(restaurants):
 
 def test_the_share_kept_is_between_floor_and_reference(restaurants):
     question = Inquiry(task=Task.RATINGS, privacy_unit=PrivacyUnit.RATING, epsilon=10.0)
-    advice, units, kept = runs_of(question, restaurants, seeds=(1, 2, 3))
-    answer = core.compute_finding(question, advice, units, kept, restaurants.ratings)
+    advice, units, cache = run_units(question, restaurants, seeds=(1, 2, 3))
+    answer = core.compute_finding(question, advice, units, cache, restaurants.ratings)
     source = sweep.SplitSource(restaurants)
     means = {}
     for unit in units:
         metric = sweep.run_unit_locally(unit, source)[0].metrics["rmse"]
         means.setdefault(unit.mechanism.id, []).append(metric)
     mean = {id: np.mean(values) for id, values in means.items()}
-    method, floor, best = (
+    method, baseline, best = (
         mean[id] for id in (advice.mechanism.id, "local-mean", "reference-ratings")
     )
     assert answer.method.value == pytest.approx(method)
-    assert answer.gain_share.value == pytest.approx((floor - method) / (floor - best))
+    assert answer.gain_share.value == pytest.approx((baseline - method) / (baseline - best))
     assert answer.gain_share.low < answer.gain_share.value < answer.gain_share.high
     assert (answer.seeds, answer.n_private_fits) == (3, 6)
 
@@ -226,33 +229,35 @@ def test_the_verdict_is_where_the_interval_lies(keep, verdict):
 @pytest.mark.slow
 def test_no_gain_is_said_and_one_seed_is_too_early(restaurants):
     question = Inquiry(task=Task.RATINGS)
-    advice, units, kept = runs_of(question, restaurants)
+    advice, units, cache = run_units(question, restaurants)
     ratings = restaurants.ratings
-    floor = core.compute_finding(question, advice, units, kept, ratings).baseline.value
-    own = Inquiry(task=Task.RATINGS, reference=floor + 0.1)
-    worse = core.compute_finding(own, advice, units, kept, ratings)
+    baseline = core.compute_finding(question, advice, units, cache, ratings).baseline.value
+    inquiry = Inquiry(task=Task.RATINGS, reference=baseline + 0.1)
+    worse = core.compute_finding(inquiry, advice, units, cache, ratings)
     assert worse.verdict is Verdict.NO_GAIN
     assert worse.gain_share is None
     assert "adds nothing measurable" in words.format_answer(worse).verdict
     assert "You keep" not in words.format_answer(worse).found
     assert "by your own model" in words.format_answer(worse).found
-    one = core.compute_finding(question, advice, [u for u in units if u.seed == 1], kept, ratings)
-    assert one.verdict is Verdict.TOO_EARLY
-    assert "(" not in words.format_answer(one).found.partition("RMSE")[0].rstrip(" (")
+    first_seed = core.compute_finding(
+        question, advice, [u for u in units if u.seed == 1], cache, ratings
+    )
+    assert first_seed.verdict is Verdict.TOO_EARLY
+    assert "(" not in words.format_answer(first_seed).found.partition("RMSE")[0].rstrip(" (")
     assert core.compute_finding(question, advice, units, UserScoreCache(), ratings) is None
 
 
 def test_who_pays_most_is_said_where_it_is_clear():
     """Rare items lose half their hits, popular ones none; users with few ratings lose more."""
     users, rng = 800, np.random.default_rng(0)
-    given = np.where(np.arange(users) < 400, 4.0, 40.0)
+    ratings_per_user = np.where(np.arange(users) < 400, 4.0, 40.0)
 
     def scores(rare, few):
         counts = np.ones((users, 2))
         chance = np.full((users, 2), 0.8)
         chance[:, 1] *= rare
-        chance[given < 10] *= few
-        return UserScores((rng.random((users, 2)) < chance).astype(float), counts, given)
+        chance[ratings_per_user < 10] *= few
+        return UserScores((rng.random((users, 2)) < chance).astype(float), counts, ratings_per_user)
 
     question = Inquiry(task=Task.RANKING)
     public = PublicFacts(users=users, items=1000, low=0, high=1)
@@ -270,12 +275,12 @@ def test_who_pays_most_is_said_where_it_is_clear():
 def test_a_false_alarm_about_who_pays_is_rare():
     """Of 200 studies in which all lose alike, at most 5 % name a group."""
     rng, users = np.random.default_rng(1), 400
-    given = np.where(np.arange(users) < 200, 4.0, 40.0)
+    ratings_per_user = np.where(np.arange(users) < 200, 4.0, 40.0)
     public = PublicFacts(users=users, items=1000, low=0, high=1)
 
     def scores(chance):
         return UserScores(
-            (rng.random((users, 2)) < chance).astype(float), np.ones((users, 2)), given
+            (rng.random((users, 2)) < chance).astype(float), np.ones((users, 2)), ratings_per_user
         )
 
     named = [
@@ -288,7 +293,7 @@ def test_a_false_alarm_about_who_pays_is_rare():
 
 def test_a_reference_must_be_a_value_of_the_metric():
     with pytest.raises(InvalidSetting, match="width of the rating range"):
-        Inquiry(task=Task.RATINGS, reference=47.0).find_advice(FACTS)
+        Inquiry(task=Task.RATINGS, reference=47.0).find_advice(PUBLIC_FACTS)
     with pytest.raises(InvalidSetting, match="<= 1"):
         Inquiry(task=Task.RANKING, reference=47.0)
 
@@ -296,14 +301,14 @@ def test_a_reference_must_be_a_value_of_the_metric():
 @pytest.mark.slow
 def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
     question = Inquiry(task=Task.RATINGS)
-    kept = UserScoreCache.from_store_path(tmp_path / "results.sqlite")
-    _, units, _ = runs_of(question, restaurants, kept, seeds=(1,))
+    cache = UserScoreCache.from_store_path(tmp_path / "results.sqlite")
+    _, units, _ = run_units(question, restaurants, cache, seeds=(1,))
     folder = tmp_path / "results-users"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
-    again = UserScoreCache.from_store_path(tmp_path / "results.sqlite")
+    reloaded = UserScoreCache.from_store_path(tmp_path / "results.sqlite")
     for unit in units:
-        assert np.array_equal(again.get(unit.key).totals, kept.get(unit.key).totals)
+        assert np.array_equal(reloaded.get(unit.key).totals, cache.get(unit.key).totals)
     (folder / f"{units[0].key}.npz").write_bytes(b"broken")
     assert UserScoreCache.from_store_path(tmp_path / "results.sqlite").get(units[0].key) is None
 
@@ -317,13 +322,13 @@ def test_runs_are_rows_that_a_sweep_need_not_compute(tmp_path, restaurants):
     plan = sweep.build_plan(question.build_grid(advice, "restaurants", seeds=(1, 2)), [source])
     with Store(tmp_path / "results.sqlite") as store:
         core.run_missing_units(plan.units, source, UserScoreCache(), store=store)
-        alone = {"mechanisms": ["private-effects"], "epsilons": [1.0], "seeds": [1, 2]}
-        grid = sweep.Grid(data=["restaurants"], **alone)
+        grid_options = {"mechanisms": ["private-effects"], "epsilons": [1.0], "seeds": [1, 2]}
+        grid = sweep.Grid(data=["restaurants"], **grid_options)
         units = sweep.build_plan(grid).units
         assert store.find_stored_keys(unit.key for unit in units) == {unit.key for unit in units}
 
 
-def planned_of(restaurants, seeds):
+def plan_units(restaurants, seeds):
     question = Inquiry(task=Task.RATINGS)
     advice = question.find_advice(restaurants.ratings.public)
     source = sweep.drop_names(sweep.SplitSource(restaurants))
@@ -333,38 +338,38 @@ def planned_of(restaurants, seeds):
 
 @pytest.mark.slow
 def test_runs_side_by_side_find_the_same(restaurants, tmp_path):
-    question, advice, source, units = planned_of(restaurants, (1, 2))
-    alone, beside, told = UserScoreCache(), UserScoreCache(), []
-    core.run_missing_units(units, source, alone)
+    question, advice, source, units = plan_units(restaurants, (1, 2))
+    serial, parallel, progress = UserScoreCache(), UserScoreCache(), []
+    core.run_missing_units(units, source, serial)
     with Store(tmp_path / "results.sqlite") as store:
         core.run_missing_units(
             units,
             source,
-            beside,
+            parallel,
             store=store,
             jobs=2,
-            report_progress=lambda *now: told.append(now),
+            report_progress=lambda *now: progress.append(now),
         )
         assert store.find_stored_keys(unit.key for unit in units) == {unit.key for unit in units}
-    assert told == [(k, len(units)) for k in range(len(units) + 1)]
-    found = (
-        core.compute_finding(question, advice, units, kept, restaurants.ratings)
-        for kept in (alone, beside)
+    assert progress == [(k, len(units)) for k in range(len(units) + 1)]
+    findings = (
+        core.compute_finding(question, advice, units, cache, restaurants.ratings)
+        for cache in (serial, parallel)
     )
-    assert next(found) == next(found)
+    assert next(findings) == next(findings)
 
 
 def test_a_run_that_is_killed_goes_on_alone_and_is_then_given_up(restaurants, monkeypatch):
-    _, _, source, units = planned_of(restaurants, (1,))
-    asked = []
+    _, _, source, units = plan_units(restaurants, (1,))
+    requests = []
 
     class Killed:
         def __init__(self, _, jobs):
-            asked.append(jobs)
+            requests.append(jobs)
 
         def submit(self, unit, also):
             answer = Future()
-            if asked == [2] or unit == units[-1]:
+            if requests == [2] or unit == units[-1]:
                 answer.set_exception(BrokenExecutor())
             else:
                 answer.set_result(run_unit(unit, source, also=also))
@@ -374,25 +379,27 @@ def test_a_run_that_is_killed_goes_on_alone_and_is_then_given_up(restaurants, mo
             pass
 
     monkeypatch.setattr(core, "LocalPool", Killed)
-    kept = UserScoreCache()
+    cache = UserScoreCache()
     with pytest.raises(DpmcError, match="killed twice"):
-        core.run_missing_units(units, source, kept, jobs=2)
-    assert asked == [2, 1]
-    assert kept.get(units[-1].key) is None
+        core.run_missing_units(units, source, cache, jobs=2)
+    assert requests == [2, 1]
+    assert cache.get(units[-1].key) is None
 
 
 @pytest.mark.slow
 def test_an_answer_is_provisional_until_all_seeds_are_through(restaurants):
-    question, advice, source, units = planned_of(restaurants, (1, 2, 3))
-    kept = UserScoreCache()
-    core.run_missing_units([unit for unit in units if unit.seed < 3], source, kept)
-    early = core.compute_finding(question, advice, units, kept, restaurants.ratings)
-    assert words.format_answer(early).verdict.startswith("Provisional, more seeds are to come: ")
-    assert words.serialise_finding(early)["provisional"]
-    core.run_missing_units(units, source, kept)
-    whole = core.compute_finding(question, advice, units, kept, restaurants.ratings)
-    assert not whole.provisional
-    assert not words.format_answer(whole).verdict.startswith("Provisional")
+    question, advice, source, units = plan_units(restaurants, (1, 2, 3))
+    cache = UserScoreCache()
+    core.run_missing_units([unit for unit in units if unit.seed < 3], source, cache)
+    provisional = core.compute_finding(question, advice, units, cache, restaurants.ratings)
+    assert words.format_answer(provisional).verdict.startswith(
+        "Provisional, more seeds are to come: "
+    )
+    assert words.serialise_finding(provisional)["provisional"]
+    core.run_missing_units(units, source, cache)
+    final = core.compute_finding(question, advice, units, cache, restaurants.ratings)
+    assert not final.provisional
+    assert not words.format_answer(final).verdict.startswith("Provisional")
 
 
 def test_stopped_runs_are_not_kept(restaurants):
@@ -400,10 +407,12 @@ def test_stopped_runs_are_not_kept(restaurants):
     advice = question.find_advice(restaurants.ratings.public)
     source = sweep.drop_names(sweep.SplitSource(restaurants))
     units = sweep.build_plan(question.build_grid(advice, "restaurants"), [source]).units
-    kept = UserScoreCache()
+    cache = UserScoreCache()
     with pytest.raises(DpmcError, match="stopped"):
-        core.run_missing_units(units, source, kept, stop=lambda: kept.get(units[1].key) is not None)
-    assert [kept.get(unit.key) is not None for unit in units[:3]] == [True, True, False]
+        core.run_missing_units(
+            units, source, cache, stop=lambda: cache.get(units[1].key) is not None
+        )
+    assert [cache.get(unit.key) is not None for unit in units[:3]] == [True, True, False]
 
 
 # --- words ---------------------------------------------------------------------------------------
@@ -426,19 +435,19 @@ def test_epsilons_are_rounded_against_the_one_who_promises():
 @pytest.mark.slow
 def test_the_command_as_json_with_the_curve(capsys, tmp_path):
     store = tmp_path / "mine.sqlite"
-    words_ = ["answer", "restaurants", "--protect", "rating", "--often", "once", "--json"]
-    words_ += ["--seeds", "1:2", "--store", str(store)]
-    assert main(words_) == 0
-    one = json.loads(capsys.readouterr().out)
-    assert one["mechanism"] == "modified-laplace"
-    assert one["told_from_noise"]["of"] == 130
-    assert [point["epsilon"] for point in one["curve"]] == list(EPSILONS)
-    here = next(point for point in one["curve"] if point["epsilon"] == 1.0)
-    assert here["share"] == pytest.approx(one["kept"]["value"])
-    assert one["epsilon_of_a_year"] == one["certified"]["epsilon"] == 1.0
+    argv = ["answer", "restaurants", "--protect", "rating", "--often", "once", "--json"]
+    argv += ["--seeds", "1:2", "--store", str(store)]
+    assert main(argv) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["mechanism"] == "modified-laplace"
+    assert report["told_from_noise"]["of"] == 130
+    assert [point["epsilon"] for point in report["curve"]] == list(EPSILONS)
+    point = next(point for point in report["curve"] if point["epsilon"] == 1.0)
+    assert point["share"] == pytest.approx(report["kept"]["value"])
+    assert report["epsilon_of_a_year"] == report["certified"]["epsilon"] == 1.0
     start = time.monotonic()
-    assert main(words_) == 0
-    assert json.loads(capsys.readouterr().out) == one  # all of it was there
+    assert main(argv) == 0
+    assert json.loads(capsys.readouterr().out) == report  # all of it was there
     assert time.monotonic() - start < 20
 
 
@@ -467,10 +476,10 @@ def test_absurd_options_are_one_sentence(options, capsys):
 @pytest.mark.slow
 def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
     rng = np.random.default_rng(0)
-    taken = [(u, i) for u in range(30) for i in rng.choice(40, 16, replace=False)]
+    rated_pairs = [(u, i) for u in range(30) for i in rng.choice(40, 16, replace=False)]
     for end, pairs in (
-        ("base", [pair for k, pair in enumerate(taken) if k % 4]),
-        ("test", taken[::4]),
+        ("base", [pair for k, pair in enumerate(rated_pairs) if k % 4]),
+        ("test", rated_pairs[::4]),
     ):
         lines = (f"{u}\t{i}\t{rng.integers(1, 6)}\t{u}" for u, i in pairs)
         (tmp_path / f"u1.{end}").write_text("\n".join(lines) + "\n")
@@ -518,6 +527,6 @@ def test_three_ratings_are_too_early_to_tell(tmp_path, capsys):
 @pytest.mark.parametrize("name", ["ml-100k", "restaurant"])
 def test_real_sets_get_an_answer(shared_data, name):
     dataset = datasets.load(str(shared_data / name))
-    answer = found(Inquiry(task=Task.RATINGS), dataset, seeds=(1, 2))
+    answer = compute_answer(Inquiry(task=Task.RATINGS), dataset, seeds=(1, 2))
     assert answer.verdict in (Verdict.NOT_AFFORDABLE, Verdict.CANNOT_TELL, Verdict.NO_GAIN)
     assert answer.method.low < answer.method.value < answer.method.high

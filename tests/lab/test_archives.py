@@ -18,7 +18,7 @@ from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.solvers.factorization import PublicUserFactors
 from dpmc_lab.sweep.sources import read_snapshot
 
-WHOLE = {
+ARRAYS = {
     "a": np.arange(12.0).reshape(3, 4),
     "b": np.asfortranarray(np.arange(6).reshape(2, 3)),
     "c": np.array("häß"),
@@ -29,34 +29,34 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("written", [np.savez, np.savez_compressed])
-def test_arrays_come_as_numpy_reads_them(written, tmp_path):
-    written(tmp_path / "a.npz", allow_pickle=False, **WHOLE)
-    found = archives.read_npz(tmp_path / "a.npz", no_extra_bytes=True)
+@pytest.mark.parametrize("save_arrays", [np.savez, np.savez_compressed])
+def test_arrays_come_as_numpy_reads_them(save_arrays, tmp_path):
+    save_arrays(tmp_path / "a.npz", allow_pickle=False, **ARRAYS)
+    loaded = archives.read_npz(tmp_path / "a.npz", no_extra_bytes=True)
     with np.load(tmp_path / "a.npz") as file:
-        assert list(found) == file.files
+        assert list(loaded) == file.files
         for name in file.files:
-            assert found[name].dtype == file[name].dtype
-            np.testing.assert_array_equal(found[name], file[name])
-    np.save(tmp_path / "a.npy", WHOLE["b"])
-    np.testing.assert_array_equal(archives.read_npy(tmp_path / "a.npy"), WHOLE["b"])
+            assert loaded[name].dtype == file[name].dtype
+            np.testing.assert_array_equal(loaded[name], file[name])
+    np.save(tmp_path / "a.npy", ARRAYS["b"])
+    np.testing.assert_array_equal(archives.read_npy(tmp_path / "a.npy"), ARRAYS["b"])
 
 
-def zipped(path, *members, comment=b"", **change):
-    """A ZIP of (name, bytes), then fields of its first directory entry as given."""
+def write_zip(path, *members, comment=b"", **change):
+    """Write a ZIP of (name, bytes) and set fields of its first directory entry as given."""
     with zipfile.ZipFile(path, "w") as file:
         file.comment = comment
         for name, content in members:
             file.writestr(zipfile.ZipInfo(name), content)
     content = bytearray(path.read_bytes())
-    at = content.index(b"PK\x01\x02")
+    position = content.index(b"PK\x01\x02")
     for field, value in change.items():
-        place, kind = {"flags": (8, "H"), "method": (10, "H"), "size": (24, "L")}[field]
-        struct.pack_into(f"<{kind}", content, at + place, value)
+        offset, kind = {"flags": (8, "H"), "method": (10, "H"), "size": (24, "L")}[field]
+        struct.pack_into(f"<{kind}", content, position + offset, value)
     path.write_bytes(content)
 
 
-def npy(array=WHOLE["a"], header=None, **options):
+def encode_npy(array=ARRAYS["a"], header=None, **options):
     sink = io.BytesIO()
     np.save(sink, array, **options)
     content = sink.getvalue()
@@ -70,36 +70,44 @@ SHAPED = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }"
 
 
 @pytest.mark.parametrize(
-    ("members", "change", "words"),
+    ("members", "change", "message"),
     [
-        ([("a.npy", npy())], {"flags": 1}, "encrypted"),
-        ([("a.npy", npy())], {"method": 12}, "method 12"),
-        ([("a.npy", npy())], {"method": 99}, "method 99"),
-        ([("a.npy", npy())], {"size": 50_000_000}, "more bytes than it can hold"),
-        ([("a.npy", npy())] * 2, {}, "two files of one name"),
+        ([("a.npy", encode_npy())], {"flags": 1}, "encrypted"),
+        ([("a.npy", encode_npy())], {"method": 12}, "method 12"),
+        ([("a.npy", encode_npy())], {"method": 99}, "method 99"),
+        ([("a.npy", encode_npy())], {"size": 50_000_000}, "more bytes than it can hold"),
+        ([("a.npy", encode_npy())] * 2, {}, "two files of one name"),
         ([(f"{k}.npy", b"") for k in range(archives.MAX_MEMBERS + 1)], {}, "more than 1,000 files"),
         ([("a.txt", b"hello")], {}, "'a.txt', which is no array"),
         ([("a\x1b.txt", b"hello")], {}, r"a\\x1b\.txt"),
         ([("a.npy", b"PK\x03\x04")], {}, "no plain array"),
-        ([("a.npy", npy(np.array([{}], dtype=object), allow_pickle=True))], {}, "no plain array"),
-        ([("a.npy", npy(np.zeros(2, dtype="f8,f4")))], {}, "no plain array"),
-        ([("a.npy", npy(header=SHAPED % "10" + "0" * 30))], {}, "no plain array"),
-        ([("a.npy", npy(header=SHAPED % "999999999, 999999999"))], {}, "other bytes"),
-        ([("a.npy", npy(header=SHAPED % "3, 5"))], {}, "other bytes"),
-        ([("a.npy", npy(header="(" * 60_000))], {}, "no plain array"),
-        ([("a.npy", npy(header=(SHAPED % "3, 4").replace("f8", "U0")))], {}, "other bytes"),
-        ([("a.npy", npy(header=(SHAPED % "3, 8").replace("f8", "U1")))], {}, "text that is none"),
-        ([("a.npy", npy() + b"more")], {}, "other bytes"),
+        (
+            [("a.npy", encode_npy(np.array([{}], dtype=object), allow_pickle=True))],
+            {},
+            "no plain array",
+        ),
+        ([("a.npy", encode_npy(np.zeros(2, dtype="f8,f4")))], {}, "no plain array"),
+        ([("a.npy", encode_npy(header=SHAPED % "10" + "0" * 30))], {}, "no plain array"),
+        ([("a.npy", encode_npy(header=SHAPED % "999999999, 999999999"))], {}, "other bytes"),
+        ([("a.npy", encode_npy(header=SHAPED % "3, 5"))], {}, "other bytes"),
+        ([("a.npy", encode_npy(header="(" * 60_000))], {}, "no plain array"),
+        ([("a.npy", encode_npy(header=(SHAPED % "3, 4").replace("f8", "U0")))], {}, "other bytes"),
+        (
+            [("a.npy", encode_npy(header=(SHAPED % "3, 8").replace("f8", "U1")))],
+            {},
+            "text that is none",
+        ),
+        ([("a.npy", encode_npy() + b"more")], {}, "other bytes"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory(
-    members, change, words, tmp_path
+    members, change, message, tmp_path
 ):
     path = tmp_path / "a.npz"
-    zipped(path, *members, **change)
+    write_zip(path, *members, **change)
     tracemalloc.start()
-    with pytest.raises(BadArchive, match=words) as error:
+    with pytest.raises(BadArchive, match=message) as error:
         archives.read_npz(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -114,7 +122,7 @@ def test_a_bomb_of_zeros_is_refused_before_it_is_unpacked(tmp_path):
     np.testing.assert_array_equal(archives.read_npz(path)["a"], 0)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for k in range(6):
-            file.writestr(f"{k}.npy", npy(np.zeros(20_000_000, dtype=np.uint8)))
+            file.writestr(f"{k}.npy", encode_npy(np.zeros(20_000_000, dtype=np.uint8)))
     tracemalloc.start()
     with pytest.raises(BadArchive, match="would unpack to more than"):
         archives.read_npz(path)
@@ -125,17 +133,22 @@ def test_a_bomb_of_zeros_is_refused_before_it_is_unpacked(tmp_path):
 
 def test_no_byte_beside_the_arrays_where_they_are_to_be_alone(tmp_path):
     path = tmp_path / "a.npz"
-    np.savez(path, allow_pickle=False, **WHOLE)
-    whole = path.read_bytes()
-    entry = whole.index(b"PK\x01\x02")
-    comment = whole[:-2] + b"\x03\x00abc"
-    extra = bytearray(whole)
+    np.savez(path, allow_pickle=False, **ARRAYS)
+    original = path.read_bytes()
+    entry = original.index(b"PK\x01\x02")
+    comment = original[:-2] + b"\x03\x00abc"
+    extra = bytearray(original)
     extra[30 + len("a.npy") : 32 + len("a.npy")] = b"\x99\x99"  # a field of an unknown kind
-    for content in (b"abc" + whole, comment, bytes(extra), whole[:entry] + b"abc" + whole[entry:]):
+    for content in (
+        b"abc" + original,
+        comment,
+        bytes(extra),
+        original[:entry] + b"abc" + original[entry:],
+    ):
         path.write_bytes(content)
         with pytest.raises(BadArchive):
             archives.read_npz(path, no_extra_bytes=True)
-    zipped(path, ("a.npy", npy()), ("b/", b""))
+    write_zip(path, ("a.npy", encode_npy()), ("b/", b""))
     with pytest.raises(BadArchive):
         archives.read_npz(path, no_extra_bytes=True)
 
@@ -144,11 +157,11 @@ def test_a_stream_that_goes_on_behind_its_end_is_damaged(tmp_path):
     """A ZIP may hold bytes behind the end of what is deflated, which no reader shows."""
     import zlib
 
-    inner = npy()
+    inner = encode_npy()
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(inner) + packer.flush()
-    for more in (b"", b"raw ratings"):
-        data = packed + more
+    for suffix in (b"", b"raw ratings"):
+        data = packed + suffix
         head = struct.pack(
             "<5H3L2H", 20, 0, 8, 0, 33, zlib.crc32(inner), len(data), len(inner), 5, 0
         )
@@ -156,11 +169,11 @@ def test_a_stream_that_goes_on_behind_its_end_is_damaged(tmp_path):
         entry = b"PK\x01\x02\x14\x00" + head + bytes(14) + b"a.npy"
         end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 1, 1, len(entry), len(body), 0)
         (tmp_path / "a.npz").write_bytes(body + entry + end)
-        if more:
+        if suffix:
             with pytest.raises(BadArchive, match="damaged"):
                 archives.read_npz(tmp_path / "a.npz")
         else:
-            np.testing.assert_array_equal(archives.read_npz(tmp_path / "a.npz")["a"], WHOLE["a"])
+            np.testing.assert_array_equal(archives.read_npz(tmp_path / "a.npz")["a"], ARRAYS["a"])
 
 
 @pytest.mark.parametrize(
@@ -179,20 +192,20 @@ def test_json_is_read_to_a_depth(depth):
 def test_every_reader_ends_in_its_own_sentence(tmp_path):
     """A few hundred damaged files for the readers of snapshots, of factors and of archives."""
     path = tmp_path / "a.npz"
-    np.savez_compressed(path, allow_pickle=False, **WHOLE)
-    np.save(tmp_path / "whole.npy", WHOLE["a"])
-    whole, plain = path.read_bytes(), (tmp_path / "whole.npy").read_bytes()
+    np.savez_compressed(path, allow_pickle=False, **ARRAYS)
+    np.save(tmp_path / "whole.npy", ARRAYS["a"])
+    content, plain = path.read_bytes(), (tmp_path / "whole.npy").read_bytes()
     for seed in range(300):
         draw = Random(seed)
-        damaged = bytearray(whole)
+        damaged = bytearray(content)
         for _ in range(3):
             damaged[draw.randrange(len(damaged))] = draw.randrange(256)
         path.write_bytes(damaged[: draw.choice((None, draw.randrange(len(damaged))))])
         with pytest.raises(BadRatings, match="not a snapshot"):
             read_snapshot(path)
         with suppress(BadArchive):
-            for _, pieces in archives.iterate_members(path):
-                list(pieces)
+            for _, chunks in archives.iterate_members(path):
+                list(chunks)
         flipped = bytearray(plain)
         flipped[draw.randrange(128)] ^= 1 << draw.randrange(8)
         (tmp_path / "a.npy").write_bytes(flipped)
@@ -207,8 +220,8 @@ def test_the_note_beside_a_set_may_be_anything(tmp_path):
     (tmp_path / "a.csv").write_text("user,item,rating\na,b,3\n")
     for text in ("[" * 100_000, '{"set": []}', '{"set": "ml-1m", "files": {"a.csv": 3}}'):
         (tmp_path / public_sets.NOTE_FILE).write_text(text)
-        found = datasets.load(tmp_path / "a.csv", low=1, high=5)
-        assert len(found.ratings) == 1
+        dataset = datasets.load(tmp_path / "a.csv", low=1, high=5)
+        assert len(dataset.ratings) == 1
 
 
 # Damaged releases
@@ -220,22 +233,22 @@ def releases(tmp_path_factory):
     from dpmc_lab.study.release import export_release, write_release
     from tests.release_helpers import create_mechanism, make_ratings
 
-    folder, found = tmp_path_factory.mktemp("whole"), []
+    folder, contents = tmp_path_factory.mktemp("whole"), []
     for id in ("private-item-mean", "private-pgd", "input-flip"):
         mechanism = create_mechanism(id, {})
-        found.append(folder / f"{id}.npz")
-        write_release(export_release(mechanism, make_ratings(mechanism.task)), found[-1])
-    return found
+        contents.append(folder / f"{id}.npz")
+        write_release(export_release(mechanism, make_ratings(mechanism.task)), contents[-1])
+    return contents
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", range(9))
-def test_a_damaged_release_is_refused_in_a_sentence_or_holds_the_same(way, releases, tmp_path):
+@pytest.mark.parametrize("damage", range(9))
+def test_a_damaged_release_is_refused_in_a_sentence_or_holds_the_same(damage, releases, tmp_path):
     """`benchmarks/release_fuzz.py` goes on with 20,000."""
     from tests.damaged import DAMAGES, verify_damaged
 
     for seed in range(40):
-        whole = releases[seed % len(releases)]
+        original = releases[seed % len(releases)]
         verify_damaged(
-            whole, DAMAGES[way](whole.read_bytes(), Random(seed)), tmp_path / "damaged.npz"
+            original, DAMAGES[damage](original.read_bytes(), Random(seed)), tmp_path / "damaged.npz"
         )

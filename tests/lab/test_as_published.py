@@ -37,7 +37,7 @@ IN_PAPERS = {
 }
 
 
-def facts(id: str) -> PublicFacts:
+def build_public_facts(id: str) -> PublicFacts:
     return prepare_public_facts(RATED, registry.get_mechanism(id).task)
 
 
@@ -50,46 +50,50 @@ def test_every_method_of_the_five_papers_has_its_settings() -> None:
 
 @pytest.mark.parametrize("id", OF_PAPERS)
 def test_the_paper_s_settings_make_a_mechanism_with_a_card(id: str) -> None:
-    found = as_published.compare_with_published(id, {}, facts(id), epsilon=1.0)
+    comparison = as_published.compare_with_published(id, {}, build_public_facts(id), epsilon=1.0)
     method = registry.create(id, epsilon=1.0, **as_published.merge_published_settings(id, {}))
     for name, value in registry.get_published_settings(id).settings.items():
         assert getattr(method, name) == value
         assert parse_setting(registry.get_mechanism(id), name, format_setting(value)) == value
-    assert found.changes
-    assert found.after.claimed == found.before.claimed
-    assert found.certified == (found.before.certified(), found.after.certified())
-    told = as_published.describe_published_changes(found)
-    assert all(name in told[0] for name in found.changes)
-    assert not found.overridden
+    assert comparison.changes
+    assert comparison.after.claimed == comparison.before.claimed
+    assert comparison.certified == (comparison.before.certified(), comparison.after.certified())
+    sentences = as_published.describe_published_changes(comparison)
+    assert all(name in sentences[0] for name in comparison.changes)
+    assert not comparison.overridden
 
 
 def test_what_it_costs_is_computed() -> None:
     dpimf = as_published.compare_with_published(
-        "dpimf-optimal", {"rounds": 1}, facts("dpimf-optimal"), epsilon=1.0
+        "dpimf-optimal", {"rounds": 1}, build_public_facts("dpimf-optimal"), epsilon=1.0
     )
     assert dpimf.overridden == {"rounds": 1}
-    cell = [card.releases.first.sensitivity for card in (dpimf.before, dpimf.after)]
+    cell = [guarantee.releases.first.sensitivity for guarantee in (dpimf.before, dpimf.after)]
     assert cell[0]  # a public clip bounds it
     assert not cell[1]  # the norm is read off the data
-    wider = as_published.compare_with_published("output", {}, facts("output"), epsilon=1.0)
-    scales = [card.releases.matrix.scale for card in (wider.before, wider.after)]
+    wider = as_published.compare_with_published(
+        "output", {}, build_public_facts("output"), epsilon=1.0
+    )
+    scales = [guarantee.releases.matrix.scale for guarantee in (wider.before, wider.after)]
     assert scales[1] == pytest.approx(10 * scales[0])  # bound 1 instead of .1
     noisier = as_published.compare_with_published("private-frank-wolfe", {}, RATED, epsilon=1.0)
-    proved = [one.epsilon for one in noisier.certified]
+    proved = [certified.epsilon for certified in noisier.certified]
     assert proved[1] < proved[0] <= 1 + 1e-9  # the paper's constant is a bound, not the curve
 
 
 def test_what_is_set_wins_and_is_said() -> None:
     published = registry.get_published_settings("private-frank-wolfe").settings
-    given = {"slack": 0.5, "rounds": 3, "estimator": published["estimator"]}
-    found = as_published.compare_with_published("private-frank-wolfe", given, RATED, epsilon=1.0)
-    assert found.overridden == {"slack": 0.5}
-    assert "slack" not in found.changes
+    given_settings = {"slack": 0.5, "rounds": 3, "estimator": published["estimator"]}
+    comparison = as_published.compare_with_published(
+        "private-frank-wolfe", given_settings, RATED, epsilon=1.0
+    )
+    assert comparison.overridden == {"slack": 0.5}
+    assert "slack" not in comparison.changes
     assert any(
         "because you set it: slack = 0.5" in text
-        for text in as_published.describe_published_changes(found)
+        for text in as_published.describe_published_changes(comparison)
     )
-    settings = as_published.merge_published_settings("private-frank-wolfe", given)
+    settings = as_published.merge_published_settings("private-frank-wolfe", given_settings)
     method = registry.create("private-frank-wolfe", epsilon=1.0, **settings)
     assert isinstance(method, PrivateFrankWolfe)
     assert (method.slack, method.rounds, method.estimator) == (0.5, 3, Estimator.PUBLISHED)
@@ -115,39 +119,41 @@ def test_a_grid_as_published_is_the_grid_with_these_settings() -> None:
         assert (method.rounds, method.radius, method.bound) == (3, 0.5, 1.0)
     for task in Task:  # settings as text, of every kind, come back
         ids = [id for id in OF_PAPERS if registry.get_mechanism(id).task is task]
-        both = Grid(data=["x"], mechanisms=ids, epsilons=[1]).as_published()
+        published_grid = Grid(data=["x"], mechanisms=ids, epsilons=[1]).as_published()
         for id in ids:
-            (method,) = both.create_variants(id)
+            (method,) = published_grid.create_variants(id)
             settings = as_published.merge_published_settings(id, {})
             assert method == registry.create(id, epsilon=1.0, **settings)
 
 
 @pytest.mark.slow
 def test_fit_lists_the_settings(dpmc) -> None:
-    words = ("fit", "one-bit-lab", "gradient", "--epsilon", "4", "--as-published")
-    status, out, err = dpmc(*words, "--set", "radius=0.5", "--json")
+    argv = ("fit", "one-bit-lab", "gradient", "--epsilon", "4", "--as-published")
+    status, out, err = dpmc(*argv, "--set", "radius=0.5", "--json")
     assert (status, err) == (0, "")
-    told = json.loads(out)
-    assert (told["rounds"], told["settings"]["rounds"]) == (10, 10)
-    _, out, _ = dpmc(*words)
-    told = "As published: radius 0.7 → 1, bound none → 1, estimator noise-aware → published, rounds"
-    assert f"{told} none → 10." in " ".join(out.split())
+    report = json.loads(out)
+    assert (report["rounds"], report["settings"]["rounds"]) == (10, 10)
+    _, out, _ = dpmc(*argv)
+    sentence = (
+        "As published: radius 0.7 → 1, bound none → 1, estimator noise-aware → published, rounds"
+    )
+    assert f"{sentence} none → 10." in " ".join(out.split())
 
 
 @pytest.mark.slow
 def test_sweep_takes_it(dpmc, tmp_path) -> None:
-    words = ("sweep", "--data", "one-bit-lab", "--mechanisms", "gradient", "--epsilons", "4",
+    argv = ("sweep", "--data", "one-bit-lab", "--mechanisms", "gradient", "--epsilons", "4",
              "--seeds", "1", "--jobs", "1", "--store", str(tmp_path / "s.db"))  # fmt: skip
-    assert dpmc(*words, "--as-published")[0] == 0
-    given = ("--set", "rounds=10", "--set", "radius=1", "--set", "bound=1")
-    given += ("--set", "estimator=published")
-    status, out, _ = dpmc(*words, *given)
+    assert dpmc(*argv, "--as-published")[0] == 0
+    options = ("--set", "rounds=10", "--set", "radius=1", "--set", "bound=1")
+    options += ("--set", "estimator=published")
+    status, out, _ = dpmc(*argv, *options)
     assert status == 0
     assert "(0 new)" in out  # the same runs: nothing but the settings tells them apart
 
 
-def small(id: str) -> Ratings:
-    """Ratings for the method's task."""
+def draw_small_ratings(id: str) -> Ratings:
+    """Draw ratings for the method's task."""
     rng = np.random.default_rng(1)
     low, high = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}[
         registry.get_mechanism(id).task
@@ -160,24 +166,24 @@ def small(id: str) -> Ratings:
     return Ratings.build(users, items, values, public)
 
 
-def assert_noise_of_the_card(method: Mechanism, card: Guarantee, ratings: Ratings) -> int:
+def assert_noise_of_the_card(method: Mechanism, guarantee: Guarantee, ratings: Ratings) -> int:
     """How many releases with 200 numbers or more had noise of the size on their record.
 
     Each is off by 6 sd with chance 2e-9, and there are less than 500. What a run publishes is on
     the card; but a norm that is read off the data sets another scale than the card can know.
     """
-    with record_publications() as seen:
+    with record_publications() as publications:
         list(method.fit(ratings, np.random.default_rng(1)))
-    records = {release.query: release for _, release in card.releases}
+    records = {release.query: release for _, release in guarantee.releases}
     large = 0
-    for one in seen:
-        record = one.release
+    for publication in publications:
+        record = publication.release
         assert record.query in records
         if getattr(method, "clip", 0.0) is not None and isinstance(record, Additive):
             assert record.scale == records[record.query].scale
         if not isinstance(record, Additive) or isinstance(record, SampledLaplace):
             continue
-        added, sd = np.asarray(one.published - one.private), 1.0
+        added, sd = np.asarray(publication.published - publication.private), 1.0
         mean = record.scale * (1.0 if isinstance(record, Laplace) else np.sqrt(2 / np.pi))
         if isinstance(record, NormLaplace):  # the length of a row has a Gamma(d) distribution
             rank = added.shape[-1]
@@ -189,22 +195,22 @@ def assert_noise_of_the_card(method: Mechanism, card: Guarantee, ratings: Rating
     return large
 
 
-def halved(noise):
+def halve_noise(noise):
     return lambda release, shape, rng: 0.5 * noise(release, shape, rng)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id", OF_PAPERS)
 def test_as_published_the_card_sets_the_noise(id: str, monkeypatch) -> None:
-    ratings, given = small(id), {}
+    ratings, settings = draw_small_ratings(id), {}
     if id.startswith("dpimf"):  # its lambda suits no matrix as small as this
-        given = {"rounds": 2, "regularisation": 1e-3}
-    method = registry.create(id, epsilon=1.0, **as_published.merge_published_settings(id, given))
-    card = method.guarantee(ratings.public)
-    if assert_noise_of_the_card(method, card, ratings):
+        settings = {"rounds": 2, "regularisation": 1e-3}
+    method = registry.create(id, epsilon=1.0, **as_published.merge_published_settings(id, settings))
+    guarantee = method.guarantee(ratings.public)
+    if assert_noise_of_the_card(method, guarantee, ratings):
         for kind in (Laplace, Gaussian, NormLaplace):
-            monkeypatch.setattr(kind, "_draw_noise", halved(kind._draw_noise))
+            monkeypatch.setattr(kind, "_draw_noise", halve_noise(kind._draw_noise))
         with pytest.raises(AssertionError):
-            assert_noise_of_the_card(method, card, ratings)
+            assert_noise_of_the_card(method, guarantee, ratings)
     else:  # reports of each user, by a channel that the audits draw from
-        assert card.trust is Trust.LOCAL or id == "dpimf-sampled"
+        assert guarantee.trust is Trust.LOCAL or id == "dpimf-sampled"

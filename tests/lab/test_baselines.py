@@ -21,27 +21,30 @@ FAMILY = registry.BASELINE_ALTERNATIVES["private-own-mean"]
 ITEMS = 120
 
 
-def drawn(counts, seed=0, *, person=0.4, facts=0):
-    """Training and test ratings: a user has so many of the former and one of the latter."""
+def draw_ratings(counts, seed=0, *, person=0.4, n_features=0):
+    """Draw training and test ratings: a user has `counts` of the former and one of the latter."""
     rng = np.random.default_rng(seed)
     m = len(counts)
-    known = rng.normal(size=(ITEMS, facts))
+    item_features = rng.normal(size=(ITEMS, n_features))
     users = np.repeat(np.arange(m), np.add(counts, 1))
     first = np.cumsum(np.add(counts, 1)) - np.add(counts, 1)
     items = np.concatenate([rng.choice(ITEMS, k + 1, replace=False) for k in counts])
     score = 3.7 + person * rng.normal(size=m)[users] + 0.3 * rng.normal(size=ITEMS)[items]
-    score += np.einsum("kf,kf->k", rng.normal(0, 0.5, (m, facts))[users], known[items])
+    score += np.einsum("kf,kf->k", rng.normal(0, 0.5, (m, n_features))[users], item_features[items])
     values = np.clip(np.rint(score + 0.8 * rng.normal(size=len(users))), 1, 5)
-    held = np.zeros(len(users), dtype=bool)
-    held[first] = True
+    held_out = np.zeros(len(users), dtype=bool)
+    held_out[first] = True
     public = PublicFacts(users=m, items=ITEMS, low=1, high=5)
-    both = [Ratings.build(users[k], items[k], values[k], public) for k in (~held, held)]
-    if facts:
-        both = [one.with_item_features({"facts": known}).use_features(["facts"]) for one in both]
-    return tuple(both)
+    splits = [Ratings.build(users[k], items[k], values[k], public) for k in (~held_out, held_out)]
+    if n_features:
+        splits = [
+            split.with_item_features({"facts": item_features}).use_features(["facts"])
+            for split in splits
+        ]
+    return tuple(splits)
 
 
-def fitted(id, ratings, seed=0, **settings):
+def fit_model(id, ratings, seed=0, **settings):
     noise = {"epsilon": 1.0} | settings if registry.adds_noise(registry.get_mechanism(id)) else {}
     *_, last = registry.create(id, **noise).fit(ratings, np.random.default_rng(seed))
     return last.model
@@ -54,73 +57,80 @@ def test_no_constant_beats_the_baseline_on_a_long_tail(median, person):
     """The best constant in hindsight is the mean of the test ratings; its error is their spread."""
     rng = np.random.default_rng(median)
     counts = np.clip(np.rint(median * rng.lognormal(0, 1, 3_000)), 1, 80).astype(int)
-    train, test = drawn(counts, median, person=person)
+    train, test = draw_ratings(counts, median, person=person)
     for epsilon in (0.1, 1.0):
         method = registry.create("private-effects", epsilon=epsilon)
-        found = {
-            one.id: experiment.run(one, (train, test), with_baselines=False).metrics["rmse"]
-            for one in experiment.build_baselines(method)
-            if one.id not in registry.NONPRIVATE_REFERENCES.values()
+        scores = {
+            baseline.id: experiment.run(baseline, (train, test), with_baselines=False).metrics[
+                "rmse"
+            ]
+            for baseline in experiment.build_baselines(method)
+            if baseline.id not in registry.NONPRIVATE_REFERENCES.values()
         }
-        chosen = registry.choose_baseline(type(method), [], found)
-        assert found[chosen] <= float(test.values.std()) + 0.005
+        chosen = registry.choose_baseline(type(method), [], scores)
+        assert scores[chosen] <= float(test.values.std()) + 0.005
 
 
 def test_own_means_are_shrunk_by_three_ratings_to_the_released_mean():
-    train, test = drawn([1, 2, 5, 13] * 50)
-    model = fitted("private-own-mean", train, epsilon=2.0)
-    mean = float(model.own["mean"])
-    card = registry.create("private-own-mean", epsilon=2.0).guarantee(train.public)
-    noise = card.releases.mean.scale / len(np.unique(train.users))
+    train, test = draw_ratings([1, 2, 5, 13] * 50)
+    model = fit_model("private-own-mean", train, epsilon=2.0)
+    mean = float(model.user_arrays["mean"])
+    guarantee = registry.create("private-own-mean", epsilon=2.0).guarantee(train.public)
+    noise = guarantee.releases.mean.scale / len(np.unique(train.users))
     doubt = (noise * 2) ** 2 / (1 + (noise / 0.25) ** 2)  # of half a range of 2 points
     ridge = 3 / (1 + 3 * doubt / (0.21 * 4) ** 2)
     sums = np.bincount(train.users, train.values, 200)
     counts = np.bincount(train.users, minlength=200)
-    wanted = (sums + ridge * mean) / (counts + ridge)
-    assert np.allclose(model.predict(test.users, test.items), wanted[test.users])
+    expected = (sums + ridge * mean) / (counts + ridge)
+    assert np.allclose(model.predict(test.users, test.items), expected[test.users])
     exact = np.mean(sums / counts)
     shrunk = (sums + 3 * exact) / (counts + 3)
-    assert np.allclose(fitted("own-mean", train).predict(test.users, 0), shrunk[test.users])
-    assert np.allclose(fitted("mean-of-users", train).predict(0, 0), exact)
+    assert np.allclose(fit_model("own-mean", train).predict(test.users, 0), shrunk[test.users])
+    assert np.allclose(fit_model("mean-of-users", train).predict(0, 0), exact)
 
 
 def test_features_are_used_by_one_baseline_alone():
     """The others find the same with them as without."""
-    train, test = drawn([6] * 400, facts=2)
-    bare = train.use_features([])
+    train, test = draw_ratings([6] * 400, n_features=2)
+    without_features = train.use_features([])
     for id in ("private-constant", "private-own-mean", "mean-of-users", "own-mean"):
-        a, b = (fitted(id, one).predict(test.users, test.items) for one in (train, bare))
+        a, b = (
+            fit_model(id, ratings).predict(test.users, test.items)
+            for ratings in (train, without_features)
+        )
         assert np.array_equal(a, b)
     rmse = {
         id: float(
-            np.sqrt(np.mean((fitted(id, train).predict(test.users, test.items) - test.values) ** 2))
+            np.sqrt(
+                np.mean((fit_model(id, train).predict(test.users, test.items) - test.values) ** 2)
+            )
         )
         for id in ("private-own-mean", "private-alone")
     }
     assert rmse["private-alone"] < rmse["private-own-mean"] - 0.02
-    a, b = (fitted(id, bare).predict(test.users, test.items) for id in rmse)
+    a, b = (fit_model(id, without_features).predict(test.users, test.items) for id in rmse)
     assert np.allclose(a, b)
 
 
 # --- the adversary: who knows all others looks for one user in the released number ----------------
 
 
-def published(id, ratings, seed, **settings):
-    with privacy.record_publications() as found:
-        fitted(id, ratings, seed, **settings)
-    return found
+def record_fit(id, ratings, seed, **settings):
+    with privacy.record_publications() as publications:
+        fit_model(id, ratings, seed, **settings)
+    return publications
 
 
 @pytest.mark.parametrize("id", FAMILY)
 def test_the_released_mean_has_the_noise_of_its_card(id):
     """Planted bugs: half the noise, no noise, one draw for both numbers; 400 fits, false alarm
     1e-6 each."""
-    train, _ = drawn([1, 2, 5, 13] * 10)
+    train, _ = draw_ratings([1, 2, 5, 13] * 10)
     (release,) = (r for _, r in registry.create(id, epsilon=1.0).guarantee(train.public).releases)
     z = []
     for seed in range(400):
-        (one,) = published(id, train, seed)
-        z.append((one.published - one.private) / release.scale)
+        (publication,) = record_fit(id, train, seed)
+        z.append((publication.published - publication.private) / release.scale)
     z = np.array(z)
     low, high = 0.83, 1.18  # of a standard deviation of 800 normal numbers, five errors away
     assert low < z.std() < high
@@ -131,47 +141,47 @@ def test_the_released_mean_has_the_noise_of_its_card(id):
 @pytest.mark.parametrize("id", FAMILY)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_the_card_charges_the_released_mean_with_all_of_the_budget(id, epsilon):
-    card = registry.create(id, epsilon=epsilon).guarantee(
+    guarantee = registry.create(id, epsilon=epsilon).guarantee(
         PublicFacts(users=50, items=9, low=1, high=5)
     )
-    assert 0.999 * epsilon <= card.certified(USER_EMPTIED, 1e-6).epsilon <= epsilon
-    assert not card.unaccounted
-    assert len(list(card.releases)) == 1
+    assert 0.999 * epsilon <= guarantee.certified(USER_EMPTIED, 1e-6).epsilon <= epsilon
+    assert not guarantee.unaccounted
+    assert len(list(guarantee.releases)) == 1
 
 
 @pytest.mark.parametrize("id", FAMILY)
 def test_one_user_moves_the_release_as_far_as_stated_and_no_further(id):
-    train, _ = drawn([4] * 20)
-    others = train.users != 0
+    train, _ = draw_ratings([4] * 20)
+    other_users = train.users != 0
 
-    def told(values):
+    def release_mean(values):
         count = len(values)
-        users = np.append(train.users[others], np.zeros(count, dtype=int))
-        items = np.append(train.items[others], np.arange(count))
-        rows = np.append(train.values[others], values)
-        (one,) = published(id, Ratings.build(users, items, rows, train.public), 0)
-        return one
+        users = np.append(train.users[other_users], np.zeros(count, dtype=int))
+        items = np.append(train.items[other_users], np.arange(count))
+        rows = np.append(train.values[other_users], values)
+        (publication,) = record_fit(id, Ratings.build(users, items, rows, train.public), 0)
+        return publication
 
-    empty, top, bottom = told([]), told([5.0] * 7), told([1.0])
-    moved = {
+    empty, top, bottom = release_mean([]), release_mean([5.0] * 7), release_mean([1.0])
+    changes = {
         USER_EMPTIED: np.linalg.norm(top.private - empty.private),
         USER_REPLACED: np.linalg.norm(top.private - bottom.private),
     }
-    for change, distance in moved.items():
+    for change, distance in changes.items():
         assert distance == pytest.approx(empty.release.sensitivity[change], rel=1e-9)
 
 
 @pytest.mark.parametrize("id", FAMILY)
 def test_nothing_but_the_release_and_the_own_row_reaches_a_prediction(id):
     """With the answer given, another user's row changes no prediction of user 0."""
-    train, _ = drawn([4] * 20, facts=2)
-    (answer,) = published(id, train, 0)
-    told = dataclasses.replace(answer, published=np.array([3.0, 17.0]))
+    train, _ = draw_ratings([4] * 20, n_features=2)
+    (answer,) = record_fit(id, train, 0)
+    changed = dataclasses.replace(answer, published=np.array([3.0, 17.0]))
     predicted = []
     for values in (train.values, np.where(train.users == 1, 1.0, train.values)):
-        with privacy.record_publications(replayed=[told]):
+        with privacy.record_publications(replayed=[changed]):
             ratings = dataclasses.replace(train, values=values)
-            predicted.append(fitted(id, ratings).predict(0, np.arange(ITEMS)))
+            predicted.append(fit_model(id, ratings).predict(0, np.arange(ITEMS)))
     assert np.array_equal(*predicted)
 
 
@@ -201,15 +211,15 @@ def test_every_shipped_curve_per_user_has_one_baseline_and_names_it(data):
         p.metric.name: p for id in ids for p in lines.load_shipped_charts(data, id)
     }.values()
     for id in set(ids) - {*FAMILY}:
-        (found,) = lines.load_shipped_charts(data, id)
-        (line, *_) = found.lines
-        kind = found.baseline_id(line)
+        (chart,) = lines.load_shipped_charts(data, id)
+        (line, *_) = chart.lines
+        kind = chart.baseline_id(line)
         assert kind == picture.baseline_id(line)
         for epsilon in line.epsilon.tolist():
-            start, _ = numbers.find_gain_ends(found, line, epsilon)
-            kept = numbers.compute_gain_share(found, line, epsilon)
+            start, _ = numbers.find_gain_ends(chart, line, epsilon)
+            gain_share = numbers.compute_gain_share(chart, line, epsilon)
             assert start is not None
-            assert not kept.is_clear or lines.format_baseline_name(kind) in kept.label
+            assert not gain_share.is_clear or lines.format_baseline_name(kind) in gain_share.label
     assert lines.format_baseline_name(kind) != lines.BASELINE
 
 
@@ -227,22 +237,24 @@ def test_a_run_and_its_data_have_the_same_baseline_at_every_epsilon():
 @pytest.mark.parametrize(("person", "kind"), [(0.0, "private-constant"), (0.6, "private-own-mean")])
 def test_the_answer_counts_from_the_best_kind_of_the_data(person, kind):
     """Where people rate alike one number is the better baseline, else each one's own average."""
-    train, test = drawn([3] * 600, person=person)
-    both = [
+    train, test = draw_ratings([3] * 600, person=person)
+    combined = [
         np.concatenate(pair)
-        for pair in zip(*((one.users, one.items, one.values) for one in (train, test)), strict=True)
+        for pair in zip(
+            *((split.users, split.items, split.values) for split in (train, test)), strict=True
+        )
     ]
-    ratings = Ratings.build(*both, train.public)
+    ratings = Ratings.build(*combined, train.public)
     source = sweep.SplitSource(datasets.Dataset(ratings, "drawn", "", "", "", ()))
-    kinds = []
+    baseline_ids = []
     for epsilon in (0.5, 5.0):
         question = Inquiry(task=Task.RATINGS, epsilon=epsilon)
-        advice, kept = question.find_advice(ratings.public), UserScoreCache()
+        advice, cache = question.find_advice(ratings.public), UserScoreCache()
         units = sweep.build_plan(question.build_grid(advice, "drawn", seeds=(1, 2)), [source]).units
-        run_missing_units(units, source, kept)
-        found = compute_finding(question, advice, units, kept, ratings)
-        told = answer_words.serialise_finding(found)
-        assert told["baseline"] == found.baseline_id
-        assert told["floor"]["value"] == found.baseline.value
-        kinds.append(found.baseline_id)
-    assert kinds == [kind, kind]
+        run_missing_units(units, source, cache)
+        finding = compute_finding(question, advice, units, cache, ratings)
+        serialised = answer_words.serialise_finding(finding)
+        assert serialised["baseline"] == finding.baseline_id
+        assert serialised["floor"]["value"] == finding.baseline.value
+        baseline_ids.append(finding.baseline_id)
+    assert baseline_ids == [kind, kind]

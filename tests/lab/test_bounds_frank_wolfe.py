@@ -14,7 +14,7 @@ from tests.theory import jtt18 as bounds
 pytestmark = pytest.mark.slow
 
 
-def slope(f, x, factor=1e3):
+def compute_slope(f, x, factor=1e3):
     return math.log(f(x * factor) / f(x)) / math.log(factor)
 
 
@@ -35,8 +35,8 @@ def test_table_2_follows_from_theorem_3_2():
         s = Regime(m, n, m * n, math.sqrt(m), 1.0, 1.0)
         return math.sqrt(m * n * best_empirical_risk(s))
 
-    assert slope(lambda m: error(m, 100), 1e6) == pytest.approx(3 / 10)
-    assert slope(lambda n: error(1e9, n), 1e2) == pytest.approx(1 / 10)
+    assert compute_slope(lambda m: error(m, 100), 1e6) == pytest.approx(3 / 10)
+    assert compute_slope(lambda n: error(1e9, n), 1e2) == pytest.approx(1 / 10)
     ratio = error(3e6, 70) / bounds.printed_low_rank_error(3e6, 70)
     assert ratio == pytest.approx(error(1e9, 400) / bounds.printed_low_rank_error(1e9, 400))
 
@@ -52,18 +52,20 @@ def test_the_private_svd_row_of_table_2_follows_from_the_first_form_alone():
     for m, n, mu in itertools.product((1e3, 1e5, 1e9), (10, 1e2, 1e3), (1, 4, 1e3)):
         row = bounds.low_rank_svd_error(m, n, mu) ** 2
         assert first_form(m, n, mu) <= hidden * row * (1 + 1e-9)
-        bare = bounds.low_rank_svd_error(m, n, mu, printed=False) ** 2
-        assert bare <= row * (1 + 1e-9)
+        error_bound = bounds.low_rank_svd_error(m, n, mu, printed=False) ** 2
+        assert error_bound <= row * (1 + 1e-9)
         terms = hidden * n / m + math.log(m) * mu * m / n
         assert first_form(m, n, mu) == pytest.approx(terms)
     n = 1e12
     m, mu = n**1.5, n**0.25
     second = min(n, mu**2 * n**2 / m) + mu * m / n
     assert second > 100 * bounds.low_rank_svd_error(m, n, mu) ** 2
-    (told,) = [
-        one for one in papers.PAPERS["JTT18"].theorems if one.theorem == "Table 2, Private SVD"
+    (theorem,) = [
+        statement
+        for statement in papers.PAPERS["JTT18"].theorems
+        if statement.theorem == "Table 2, Private SVD"
     ]
-    assert told.measured <= told.bound
+    assert theorem.measured <= theorem.bound
 
 
 def test_the_best_rounds_balance_optimisation_and_noise():
@@ -71,17 +73,17 @@ def test_the_best_rounds_balance_optimisation_and_noise():
     best = bounds.best_rounds(s)
     # Where the derivative of a/T + b T^(1/4) vanishes, up to the constants and logs left out.
     grid = best * np.logspace(-3, 3, 601)
-    found = grid[np.argmin([bounds.printed_empirical_risk(s, t) for t in grid])]
-    assert 0.1 < found / best < 10
-    both = [rank_one(1e6, 400, e) for e in (1.0, 32.0)]
-    assert bounds.best_rounds(both[1]) / bounds.best_rounds(both[0]) == pytest.approx(4)
+    best_rounds = grid[np.argmin([bounds.printed_empirical_risk(s, t) for t in grid])]
+    assert 0.1 < best_rounds / best < 10
+    risks = [rank_one(1e6, 400, e) for e in (1.0, 32.0)]
+    assert bounds.best_rounds(risks[1]) / bounds.best_rounds(risks[0]) == pytest.approx(4)
 
 
 def test_remark_six_and_what_privacy_costs_the_svd():
     # Remark 6 is printed; Corollary 3.1 in the same setting has other powers
     sizes = (1e9, 4e3), (1e9, 1e3)
-    of = [price_of_privacy(rank_one(*s, 1.0)) for s in sizes]
-    assert of[0] / of[1] == pytest.approx(4 ** (5 / 8), rel=1e-5)
+    costs = [price_of_privacy(rank_one(*s, 1.0)) for s in sizes]
+    assert costs[0] / costs[1] == pytest.approx(4 ** (5 / 8), rel=1e-5)
     printed = [bounds.rank_one_error(*s) for s in sizes]
     assert printed[0] / printed[1] == pytest.approx(4 ** (13 / 24))
 

@@ -31,20 +31,20 @@ ITEMS = [f"film-{k}" for k in (7, 2, 9, 4, 30, 1)]
 USERS = [f"u{k}" for k in range(12)]
 
 
-def rows(seed=1):
-    """(user, item, rating) of eight users and four items of the lists."""
+def draw_rows(seed=1):
+    """Draw (user, item, rating) of eight users and four items of the lists."""
     rng = np.random.default_rng(seed)
     return [(u, i, int(rng.integers(1, 6))) for u in USERS[2:10] for i in ITEMS[1:5]]
 
 
-def write(path, found):
-    path.write_text("user,item,rating\n" + "".join(f"{u},{i},{v}\n" for u, i, v in found))
+def write_csv(path, table_rows):
+    path.write_text("user,item,rating\n" + "".join(f"{u},{i},{v}\n" for u, i, v in table_rows))
     return path
 
 
 @pytest.fixture
 def file(tmp_path):
-    return write(tmp_path / "stars.csv", rows())
+    return write_csv(tmp_path / "stars.csv", draw_rows())
 
 
 @pytest.fixture
@@ -54,11 +54,11 @@ def lists(tmp_path):
     return tmp_path / "items.txt", tmp_path / "users.txt"
 
 
-def read(path):
+def read_ratings(path):
     return load(path, low=1, high=5).ratings
 
 
-def triples(ratings):
+def list_triples(ratings):
     return {
         (ratings.user_ids[u], ratings.item_ids[i], int(v))
         for u, i, v in zip(ratings.users, ratings.items, ratings.values, strict=True)
@@ -79,55 +79,60 @@ def test_ids_of_a_file_are_its_lines(lists, tmp_path):
 
 
 def test_every_listed_user_and_item_has_a_row_in_the_order_of_the_lists(file):
-    ratings = read(file)
-    placed, told = align_to_catalogue(ratings, ITEMS, USERS)
-    assert told == ""
-    assert placed.shape == (12, 6)
-    assert list(placed.item_ids) == ITEMS
-    assert list(placed.user_ids) == USERS
-    assert triples(placed) == set(rows())
-    assert placed.catalogue == Catalogue(Origin.LISTED)
-    assert np.diff(placed.indptr).tolist() == [0, 0, *[4] * 8, 0, 0]
-    assert not np.isin(placed.items, [0, 5]).any()  # nobody rated these two
+    ratings = read_ratings(file)
+    aligned, outside_message = align_to_catalogue(ratings, ITEMS, USERS)
+    assert outside_message == ""
+    assert aligned.shape == (12, 6)
+    assert list(aligned.item_ids) == ITEMS
+    assert list(aligned.user_ids) == USERS
+    assert list_triples(aligned) == set(draw_rows())
+    assert aligned.catalogue == Catalogue(Origin.LISTED)
+    assert np.diff(aligned.indptr).tolist() == [0, 0, *[4] * 8, 0, 0]
+    assert not np.isin(aligned.items, [0, 5]).any()  # nobody rated these two
 
 
 def test_two_files_that_differ_by_one_item_have_one_shape(tmp_path):
-    more = [*rows(), (USERS[3], ITEMS[5], 4)]  # the only rating of that item
+    extended_rows = [*draw_rows(), (USERS[3], ITEMS[5], 4)]  # the only rating of that item
     without, with_it = (
-        read(write(tmp_path / f"{k}.csv", found)) for k, found in enumerate((rows(), more))
+        read_ratings(write_csv(tmp_path / f"{k}.csv", table_rows))
+        for k, table_rows in enumerate((draw_rows(), extended_rows))
     )
     assert without.shape != with_it.shape
     for users in (USERS, 12):
-        one, other = (align_to_catalogue(r, ITEMS, users)[0] for r in (without, with_it))
-        assert one.public == other.public
+        first, second = (align_to_catalogue(r, ITEMS, users)[0] for r in (without, with_it))
+        assert first.public == second.public
 
 
 def test_without_names_of_users_places_are_drawn_and_rows_stay_whole(file):
     """20 draws give the same places with chance (12!/4!)^-19."""
-    ratings = read(file)
-    found = [align_to_catalogue(ratings, ITEMS, 12, shuffle=random.Random(k))[0] for k in range(20)]
-    assert len({tuple(np.diff(r.indptr)) for r in found}) > 1
-    whole = {tuple(row) for row in ratings.matrix.toarray().tolist()}
+    ratings = read_ratings(file)
+    alignments = [
+        align_to_catalogue(ratings, ITEMS, 12, shuffle=random.Random(k))[0] for k in range(20)
+    ]
+    assert len({tuple(np.diff(r.indptr)) for r in alignments}) > 1
+    user_rows = {tuple(row) for row in ratings.matrix.toarray().tolist()}
     columns = [ITEMS.index(id) for id in ratings.item_ids]
-    for placed in found:
-        assert placed.user_ids is None
-        assert not placed.catalogue.users_listed
-        matrix = placed.matrix.toarray()
+    for aligned in alignments:
+        assert aligned.user_ids is None
+        assert not aligned.catalogue.users_listed
+        matrix = aligned.matrix.toarray()
         assert len(matrix) == 12
-        assert {tuple(row) for row in matrix[:, columns].tolist() if any(row)} == whole
+        assert {tuple(row) for row in matrix[:, columns].tolist() if any(row)} == user_rows
     by_id, _ = align_to_catalogue(ratings, ITEMS, 12)
     assert np.diff(by_id.indptr).tolist() == [*[4] * 8, *[0] * 4]
 
 
 def test_ratings_outside_are_refused_or_left_out_and_told(file):
-    ratings = read(file)
+    ratings = read_ratings(file)
     with pytest.raises(BadRatings, match=r"8 ratings are outside .* lacks 1 item \('film-2'\)"):
         align_to_catalogue(ratings, ITEMS[2:], USERS)
-    placed, told = align_to_catalogue(ratings, ITEMS[2:], USERS[3:], OutsideRatings.LEAVE_OUT)
-    assert triples(placed) == {r for r in rows() if r[1] != "film-2" and r[0] != "u2"}
-    assert "11 ratings" in told
-    assert "'film-2'" in told
-    assert "'u2'" in told
+    aligned, outside_message = align_to_catalogue(
+        ratings, ITEMS[2:], USERS[3:], OutsideRatings.LEAVE_OUT
+    )
+    assert list_triples(aligned) == {r for r in draw_rows() if r[1] != "film-2" and r[0] != "u2"}
+    assert "11 ratings" in outside_message
+    assert "'film-2'" in outside_message
+    assert "'u2'" in outside_message
     with pytest.raises(BadRatings, match="twice, first 'a'"):
         align_to_catalogue(ratings, ["a", "a"], USERS)
     with pytest.raises(InvalidSetting, match="number of users must be >= 8"):
@@ -143,18 +148,18 @@ def test_ratings_outside_are_refused_or_left_out_and_told(file):
 MEAN = ("private-item-mean", "--epsilon", 1, "--range", "1:5")
 
 
-def release(dpmc, file, *words):
+def run_release(dpmc, file, *argv):
     pytest.importorskip("opendp", reason="needs the extra 'release'")
     out = file.parent / f"{len(list(file.parent.iterdir()))}.npz"
-    status, _, err = dpmc("release", file, *words, "--out", out)
+    status, _, err = dpmc("release", file, *argv, "--out", out)
     assert status == 0, err
-    with np.load(out, allow_pickle=False) as found:
-        arrays = {name: found[name] for name in found.files}
+    with np.load(out, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
     return json.loads(str(arrays.pop("card"))), arrays, err
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("argv", "sentence"),
     [
         ([], "--catalogue from-data"),
         (["--catalogue", "items.txt"], "--users must be given with --catalogue"),
@@ -171,73 +176,81 @@ def release(dpmc, file, *words):
     ],
 )
 @pytest.mark.usefixtures("lists")
-def test_a_file_needs_a_catalogue(dpmc, file, words, sentence, monkeypatch):
+def test_a_file_needs_a_catalogue(dpmc, file, argv, sentence, monkeypatch):
     monkeypatch.chdir(file.parent)
     (file.parent / "few.txt").write_text("\n".join(ITEMS[2:]))
     out = file.parent / "found.npz"
-    status, text, err = dpmc("release", file, *MEAN, *words, "--out", out)
+    status, text, err = dpmc("release", file, *MEAN, *argv, "--out", out)
     assert (status, text) == (1, "")
     assert sentence in err
     assert not out.exists()
 
 
 def test_two_files_that_differ_by_one_item_give_releases_of_one_shape(dpmc, tmp_path, lists):
-    more = [*rows(), (USERS[3], ITEMS[5], 4)]
-    files = [write(tmp_path / f"{k}.csv", found) for k, found in enumerate((rows(), more))]
+    extended_rows = [*draw_rows(), (USERS[3], ITEMS[5], 4)]
+    files = [
+        write_csv(tmp_path / f"{k}.csv", table_rows)
+        for k, table_rows in enumerate((draw_rows(), extended_rows))
+    ]
     items, users = lists
-    for given in (users, 12):
-        found = [release(dpmc, f, *MEAN, "--catalogue", items, "--users", given) for f in files]
-        (one, arrays, _), (other, again, _) = found
+    for users_option in (users, 12):
+        releases = [
+            run_release(dpmc, f, *MEAN, "--catalogue", items, "--users", users_option)
+            for f in files
+        ]
+        (first, arrays, _), (second, other_arrays, _) = releases
         assert {n: (a.shape, a.dtype) for n, a in arrays.items()} == {
-            n: (a.shape, a.dtype) for n, a in again.items()
+            n: (a.shape, a.dtype) for n, a in other_arrays.items()
         }
         assert arrays["items"].shape[0] == len(ITEMS)
         assert arrays["item_ids"].tolist() == ITEMS
-        for card in (one, other):
+        for release_card in (first, second):
             for name in ("arrays", "sha256"):  # where the noisy numbers show
-                card.pop(name)
-        assert one == other
-        assert one["rows"] == {"items": "in the order of item_ids"}
-        assert any("list of items" in caveat for caveat in one["guarantee"]["caveats"])
-    read_off = [release(dpmc, f, *MEAN, "--catalogue", "from-data") for f in files]
+                release_card.pop(name)
+        assert first == second
+        assert first["rows"] == {"items": "in the order of item_ids"}
+        assert any("list of items" in caveat for caveat in first["guarantee"]["caveats"])
+    read_off = [run_release(dpmc, f, *MEAN, "--catalogue", "from-data") for f in files]
     assert [arrays["items"].shape[0] for _, arrays, _ in read_off] == [4, 5]
-    for card, arrays, _ in read_off:
+    for release_card, arrays, _ in read_off:
         assert "item_ids" not in arrays
-        assert any("which items somebody rated" in c for c in card["guarantee"]["caveats"])
-        assert card["catalogue"]["origin"] == "from-data"
+        assert any("which items somebody rated" in c for c in release_card["guarantee"]["caveats"])
+        assert release_card["catalogue"]["origin"] == "from-data"
 
 
 @pytest.mark.parametrize(("listed", "named"), [("users.txt", True), (12, False)])
 def test_rows_of_users_have_names_where_these_are_listed(dpmc, file, lists, listed, named):
     """Per rating rows stay in order; per cell, with a number alone, nobody knows whose one is."""
-    given = file.parent / listed if named else listed
-    words = ("--epsilon", 1, "--range", "1:5", "--catalogue", lists[0], "--users", given)
-    card, arrays, _ = release(dpmc, file, "input-flip", *words, "--prepare", "binarise=3.5")
+    users_option = file.parent / listed if named else listed
+    argv = ("--epsilon", 1, "--range", "1:5", "--catalogue", lists[0], "--users", users_option)
+    release_card, arrays, _ = run_release(
+        dpmc, file, "input-flip", *argv, "--prepare", "binarise=3.5"
+    )
     assert ("user_ids" in arrays) == named
     cells = list(zip(arrays["users"].tolist(), arrays["items"].tolist(), strict=True))
-    place = {u: k for k, u in enumerate(USERS if named else USERS[2:10])}
-    assert set(cells) == {(place[u], ITEMS.index(i)) for u, i, _ in rows()}
-    assert "none" in card["catalogue"]["condition"]
-    card, arrays, _ = release(dpmc, file, "randomised-response", *words)
+    positions = {u: k for k, u in enumerate(USERS if named else USERS[2:10])}
+    assert set(cells) == {(positions[u], ITEMS.index(i)) for u, i, _ in draw_rows()}
+    assert "none" in release_card["catalogue"]["condition"]
+    release_card, arrays, _ = run_release(dpmc, file, "randomised-response", *argv)
     assert ("user_ids" in arrays) == named
-    drawn = "places drawn at random" in card["rows"]["users"]
-    assert drawn is not named
+    shuffled = "places drawn at random" in release_card["rows"]["users"]
+    assert shuffled is not named
 
 
 def test_the_command_draws_the_places_of_users_whose_number_alone_is_known(dpmc, file, lists):
     """At epsilon 25 reports are the ratings but for a chance of 1e-6; three draws that put all who
     rated first have chance (8! 4! / 12!)^3 = 8e-9."""
-    words = ("--epsilon", 25, "--range", "1:5", "--catalogue", lists[0], "--users", 12)
-    found = [release(dpmc, file, "randomised-response", *words)[1] for _ in range(3)]
-    assert all(len(set(arrays["users"].tolist())) == 8 for arrays in found)
-    assert {tuple(sorted(set(a["users"].tolist()))) for a in found} != {tuple(range(8))}
+    argv = ("--epsilon", 25, "--range", "1:5", "--catalogue", lists[0], "--users", 12)
+    releases = [run_release(dpmc, file, "randomised-response", *argv)[1] for _ in range(3)]
+    assert all(len(set(arrays["users"].tolist())) == 8 for arrays in releases)
+    assert {tuple(sorted(set(a["users"].tolist()))) for a in releases} != {tuple(range(8))}
 
 
 # Preparation that is free
 
 
-def neighbour(ratings, change, rng):
-    """The same ratings but for one change at random."""
+def draw_neighbour(ratings, change, rng):
+    """Return the same ratings but for one change at random."""
     cells = ratings.matrix.toarray()
     user = int(rng.integers(6))
     rated = np.flatnonzero(cells[user])
@@ -268,19 +281,19 @@ def test_a_step_is_free_just_where_neighbours_stay_neighbours(text, change):
     step, broken = parse_step(text), 0
     for _ in range(400):
         before = random_stars(6, 9, 0.7, rng)
-        after = neighbour(before, change, rng)
+        after = draw_neighbour(before, change, rng)
         try:
             prepared = [step.apply(r, r) for r in (before, after)]
         except BadRatings:  # nothing left, or one class
             continue
-        one, other = (r.matrix.toarray() for r in prepared)
-        places = [getattr(step, "places", lambda _: np.arange(9))(r) for r in (before, after)]
-        same_items = np.array_equal(*places)
-        moved = (one != other).sum(axis=1)
+        first, second = (r.matrix.toarray() for r in prepared)
+        positions = [getattr(step, "places", lambda _: np.arange(9))(r) for r in (before, after)]
+        same_items = np.array_equal(*positions)
+        n_changes = (first != second).sum(axis=1)
         patterns = [set(zip(r.users.tolist(), r.items.tolist(), strict=True)) for r in prepared]
-        allowed = (moved > 0).sum() <= 1 and same_items
+        allowed = (n_changes > 0).sum() <= 1 and same_items
         if change in (RATING, CELL):
-            allowed &= moved.sum() <= 1
+            allowed &= n_changes.sum() <= 1
         if not change.covers_existence:
             allowed &= patterns[0] == patterns[1]
         broken += not allowed
@@ -318,18 +331,20 @@ def test_preparation_is_refused_just_where_it_costs_something(id, settings, step
 
 def test_the_facts_of_a_release_do_not_tell_whether_all_ratings_are_alike():
     public = PublicFacts(users=2, items=2, low=0, high=5)
-    ones, others = (Ratings.build([0, 1], [0, 1], v, public) for v in ([1, 1], [1, 3]))
-    found = [prepare_all_ratings(r, Task.RANKING) for r in (ones, others)]
-    assert found[0][0].public == found[1][0].public
-    assert found[0][1] == found[1][1] == ("implicit=all",)
+    equal_ratings, mixed_ratings = (
+        Ratings.build([0, 1], [0, 1], v, public) for v in ([1, 1], [1, 3])
+    )
+    prepared = [prepare_all_ratings(r, Task.RANKING) for r in (equal_ratings, mixed_ratings)]
+    assert prepared[0][0].public == prepared[1][0].public
+    assert prepared[0][1] == prepared[1][1] == ("implicit=all",)
     signed = dataclasses.replace(public, low=-1, high=1)
-    found = [
+    prepared = [
         prepare_all_ratings(Ratings.build([0, 1], [0, 1], v, signed), Task.BINARY)
         for v in ([1, -1], [1, 0])
     ]
-    for one, other in pairwise(found):
-        assert one[0].public == other[0].public
-        assert one[1] == other[1] == ("binarise=middle",)
+    for first, second in pairwise(prepared):
+        assert first[0].public == second[0].public
+        assert first[1] == second[1] == ("binarise=middle",)
 
 
 def test_a_public_set_has_a_public_catalogue_and_says_whether_the_file_is_its_own(tmp_path):
@@ -338,15 +353,15 @@ def test_a_public_set_has_a_public_catalogue_and_says_whether_the_file_is_its_ow
     (tmp_path / "README").write_text("MovieLens: 100,000 ratings")
     for name in ("u.item", "u.user"):
         (tmp_path / name).touch()
-    found = load(tmp_path / "u.data").ratings.catalogue
-    assert found.origin is Origin.PUBLIC
-    assert "MovieLens 100K" in found.condition
-    assert "may have been changed" in found.condition
+    catalogue = load(tmp_path / "u.data").ratings.catalogue
+    assert catalogue.origin is Origin.PUBLIC
+    assert "MovieLens 100K" in catalogue.condition
+    assert "may have been changed" in catalogue.condition
 
 
 def test_where_the_lists_come_from_is_known_of_everything_that_is_read(file):
-    assert read(file).catalogue.origin is Origin.READ
-    assert declare_catalogue_public(read(file)).catalogue.origin is Origin.FROM_DATA
+    assert read_ratings(file).catalogue.origin is Origin.READ
+    assert declare_catalogue_public(read_ratings(file)).catalogue.origin is Origin.FROM_DATA
     assert load("one-bit-lab").ratings.catalogue.origin is Origin.PUBLIC
     public = PublicFacts(users=2, items=2, low=1, high=5)
     assert Ratings.build([0], [1], [3], public).catalogue.origin is Origin.DECLARED
@@ -355,10 +370,10 @@ def test_where_the_lists_come_from_is_known_of_everything_that_is_read(file):
 def test_what_is_left_out_is_told_at_the_terminal_alone(dpmc, file, lists):
     few = file.parent / "few.txt"
     few.write_text("\n".join(ITEMS[2:]))
-    words = ("--catalogue", few, "--users", lists[1], "--outside", "leave-out")
-    card, arrays, err = release(dpmc, file, *MEAN, *words)
+    argv = ("--catalogue", few, "--users", lists[1], "--outside", "leave-out")
+    release_card, arrays, err = run_release(dpmc, file, *MEAN, *argv)
     assert "8 ratings are outside" in err
     assert "film-2" in err
-    assert "film-2" not in json.dumps(card)
+    assert "film-2" not in json.dumps(release_card)
     assert arrays["item_ids"].tolist() == ITEMS[2:]
-    assert "outside" not in json.dumps(card)
+    assert "outside" not in json.dumps(release_card)

@@ -63,7 +63,7 @@ def test_list_json_tells_what_a_script_needs(dpmc):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "argv",
     [
         ("fit", "restaurants", "dpals", "--epsilon", "1", "--set", "epsilon=100"),
         ("fit", "restaurants", "dpals", "--epsilon", "1", "--set", "delta=0.1"),
@@ -80,9 +80,9 @@ def test_list_json_tells_what_a_script_needs(dpmc):
         ),
     ],
 )
-def test_no_setting_overrides_the_budget_in_silence(dpmc, words):
-    status, _, err = dpmc(*words)
-    name = "delta" if "delta=0.1" in words else "epsilon"
+def test_no_setting_overrides_the_budget_in_silence(dpmc, argv):
+    status, _, err = dpmc(*argv)
+    name = "delta" if "delta=0.1" in argv else "epsilon"
     assert status == 1
     assert f"{name} is given with --{name}" in err
 
@@ -91,22 +91,22 @@ def test_fit_reads_an_official_pair(dpmc, tmp_path):
     train = write_ratings(tmp_path / "train.tsv", 1, share=0.3)
     cells = {tuple(line.split("\t")[:2]) for line in train.read_text().splitlines()}
     spare = write_ratings(tmp_path / "spare.tsv", 2, share=0.3).read_text().splitlines()
-    held = [line for line in spare if tuple(line.split("\t")[:2]) not in cells]
+    test_lines = [line for line in spare if tuple(line.split("\t")[:2]) not in cells]
     test = tmp_path / "test.tsv"
-    test.write_text("\n".join(held) + "\n")
+    test.write_text("\n".join(test_lines) + "\n")
     status, out, err = dpmc(
         "fit", train, "clear", "--range", "1:5", "--test", test, "--json", "--set", "iterations=5"
     )
     assert status == 0, err
     data = json.loads(out)["data"]
-    assert (data["ratings"], data["test_ratings"]) == (len(cells), len(held))
+    assert (data["ratings"], data["test_ratings"]) == (len(cells), len(test_lines))
     assert data["split"] == "the given test ratings"
 
 
 def test_official_test_ratings_do_not_go_with_a_sample(dpmc, tmp_path):
     test = write_ratings(tmp_path / "test.tsv", 1, share=0.3)
-    words = ("restaurants", "input-flip", "--epsilon", "1", "--test", test)
-    status, _, err = dpmc("fit", *words)
+    argv = ("restaurants", "input-flip", "--epsilon", "1", "--test", test)
+    status, _, err = dpmc("fit", *argv)
     assert status == 1
     assert "not to restaurants: leave --test out" in err
     sweep = ("--data", "restaurants", "--mechanisms", "output", "--epsilons", "1", "--test", test)
@@ -114,13 +114,13 @@ def test_official_test_ratings_do_not_go_with_a_sample(dpmc, tmp_path):
 
 
 def test_fit_options_reach_their_place(fit):
-    card = fit("clear", "--set", "radius=0.5", "--set", "link=probit:2", "--leave-last")
-    assert (card["settings"]["radius"], card["settings"]["link"]) == (0.5, "probit:2")
-    assert card["data"]["split"] == "the latest rating of every user"
-    assert card["rounds"] >= 1
+    report = fit("clear", "--set", "radius=0.5", "--set", "link=probit:2", "--leave-last")
+    assert (report["settings"]["radius"], report["settings"]["link"]) == (0.5, "probit:2")
+    assert report["data"]["split"] == "the latest rating of every user"
+    assert report["rounds"] >= 1
     assert fit("clear", "--prepare", "binarise=4")["data"]["prepare"] == ["binarise=4"]
-    held = fit("clear", "--holdout", "0.5")["data"]
-    assert abs(held["ratings"] - held["test_ratings"]) <= 1
+    held_out = fit("clear", "--holdout", "0.5")["data"]
+    assert abs(held_out["ratings"] - held_out["test_ratings"]) <= 1
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_wrong_usage_has_status_2(dpmc, argv):
 
 def test_guarantees_json_has_every_unit(dpmc):
     _, out, _ = dpmc("guarantees", "--epsilon", "2", "--json")
-    cards = {card["mechanism"]: card for card in json.loads(out)}
+    cards = {entry["mechanism"]: entry for entry in json.loads(out)}
     assert set(cards) == {id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)}
     units = {(u["unit"], u["neighbours"]): u for u in cards["input-flip"]["units"]}
     assert units["value", "replace"]["epsilon"] == pytest.approx(2)
@@ -187,7 +187,7 @@ def test_guarantees_from_facts_given_one_by_one(dpmc):
     _, out, _ = dpmc(
         "guarantees", "--users", 40, "--items", 30, "--range", "-10:10", "--cap", 5, "--json"
     )
-    cards = {card["mechanism"]: card for card in json.loads(out)}
+    cards = {entry["mechanism"]: entry for entry in json.loads(out)}
     rows = {(u["unit"], u["neighbours"]): u for u in cards["input-flip"]["units"]}
     assert rows["row-values", "replace"]["epsilon"] == pytest.approx(5)
     assert cards["output"]["certified"]["epsilon"] == pytest.approx(40 * 30)
@@ -247,15 +247,15 @@ def test_ctrl_c_ends_cleanly():
     talking = (
         "from dpmc_lab.cli import interface; interface.REPEAT_SECONDS = 0.0;"  # of every round
     )
-    words = [sys.executable, "-c", f"{talking} from dpmc_lab.__main__ import entry; entry()"]
-    words += ["fit", "movie-night", "objective", "--epsilon", "1", "--set=iterations=10000"]
-    words += ["--set=tolerance=1e-300", "--set=estimator=published"]
+    argv = [sys.executable, "-c", f"{talking} from dpmc_lab.__main__ import entry; entry()"]
+    argv += ["fit", "movie-night", "objective", "--epsilon", "1", "--set=iterations=10000"]
+    argv += ["--set=tolerance=1e-300", "--set=estimator=published"]
     pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(words, cwd=ROOT, text=True, **pipes) as child:
-        told = child.stderr.readline()
+    with subprocess.Popen(argv, cwd=ROOT, text=True, **pipes) as child:
+        message = child.stderr.readline()
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=200)
-    assert "/10000" in told, err
+    assert "/10000" in message, err
     assert (child.returncode, out) == (130, "")
     assert "interrupted" in err
     assert "Traceback" not in err
@@ -269,7 +269,7 @@ def test_an_epsilon_too_small_to_be_told_from_none_is_blamed_itself(dpmc):
 
 
 @pytest.mark.parametrize(
-    ("words", "instead"),
+    ("argv", "instead"),
     [
         (("split", "restaurants", "--export", "x"), "dpmc fit"),
         (("fit", "ratings.csv", "clear", "--low", "1", "--high=5"), "--range LO:HI"),
@@ -277,8 +277,8 @@ def test_an_epsilon_too_small_to_be_told_from_none_is_blamed_itself(dpmc):
         (("protocol", "2", "--as-published"), "protocol --as-published is gone"),
     ],
 )
-def test_what_an_older_version_had_is_named_with_what_to_do_instead(dpmc, words, instead):
-    status, out, err = dpmc(*words)
+def test_what_an_older_version_had_is_named_with_what_to_do_instead(dpmc, argv, instead):
+    status, out, err = dpmc(*argv)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert instead in err
 
@@ -293,22 +293,22 @@ def test_unknown_data_is_a_sentence(dpmc, name):
 
 
 def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
-    facts = ("guarantees", "--users", 100, "--items", 2, "--range", "1:5")
-    status, out, _ = dpmc(*facts)
+    argv = ("guarantees", "--users", 100, "--items", 2, "--range", "1:5")
+    status, out, _ = dpmc(*argv)
     assert status == 0
     assert "dpals: has no card here: rank must be <= items = 2, got 3" in " ".join(out.split())
-    _, out, _ = dpmc(*facts, "--json")
-    assert "dpals" not in {card["mechanism"] for card in json.loads(out)}
+    _, out, _ = dpmc(*argv, "--json")
+    assert "dpals" not in {entry["mechanism"] for entry in json.loads(out)}
 
 
 def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
-    same = tmp_path / "same.csv"
-    same.write_text(
+    path = tmp_path / "same.csv"
+    path.write_text(
         "u,i,r\n" + "".join(f"u{u},i{13 * u + i},3\n" for u in range(9) for i in range(20))
     )
-    status, _, err = dpmc("fit", same, "item-mean", "--range", "1:5")
+    status, _, err = dpmc("fit", path, "item-mean", "--range", "1:5")
     assert (status, "every rating to learn from is 3" in err) == (1, True)
-    assert dpmc("fit", same, "popularity", "--range", "1:5")[0] == 0
+    assert dpmc("fit", path, "popularity", "--range", "1:5")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -323,8 +323,8 @@ def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
 def test_the_app_checks_the_address_that_it_serves(dpmc, monkeypatch, argv, served):
     tried, started = [], []
 
-    def try_to_listen(place, **_):
-        tried.append(place)
+    def try_to_listen(address, **_):
+        tried.append(address)
         return io.BytesIO()  # something to close
 
     monkeypatch.delenv("STREAMLIT_SERVER_ADDRESS", raising=False)

@@ -7,15 +7,15 @@ import pytest
 from dpmc_lab.cli import main
 
 
-def run(capsys, *words):
-    status = main(words)
+def run_command(capsys, *argv):
+    status = main(argv)
     out = capsys.readouterr()
     return status, out.out, out.err
 
 
 @pytest.mark.slow
 def test_audit_says_what_it_found_and_that_it_confirms_nothing(capsys):
-    status, out, _ = run(capsys, "audit", "input-flip", "--epsilon", "1")
+    status, out, _ = run_command(capsys, "audit", "input-flip", "--epsilon", "1")
     assert status == 0
     assert "No contradiction found (at least 0.8" in out
     assert "privacy is not confirmed by this" in out
@@ -23,14 +23,14 @@ def test_audit_says_what_it_found_and_that_it_confirms_nothing(capsys):
 
 @pytest.mark.slow
 def test_audit_refutes_output_perturbation(capsys):
-    status, out, _ = run(
+    status, out, _ = run_command(
         capsys, *["audit", "output", "--epsilon", "1", "--method", "probe", "--runs", "2", "--json"]
     )
-    found = json.loads(out)
+    report = json.loads(out)
     assert status == 0
-    assert found["refuted"] == "claim"
-    assert found["measured"] > 3 * found["claimed"]
-    pair = found["findings"][0]["pair"]
+    assert report["refuted"] == "claim"
+    assert report["measured"] > 3 * report["claimed"]
+    pair = report["findings"][0]["pair"]
     assert len(pair["items"]) == len(pair["before"]) == len(pair["after"]) == 1
 
 
@@ -39,17 +39,17 @@ def test_audit_on_data_of_ones_own_with_another_unit(capsys, tmp_path):
     file = tmp_path / "ratings.csv"
     rows = [f"{u},{i},{1 + (u * i) % 5}" for u in range(30) for i in range(8) if (u + i) % 3]
     file.write_text("user,item,rating\n" + "\n".join(rows))
-    words = f"audit private-popularity {file} --epsilon 1 --delta 0 --unit user-replaced --json"
-    status, out, _ = run(capsys, *words.split(), "--runs", "10")
-    found = json.loads(out)
+    command = f"audit private-popularity {file} --epsilon 1 --delta 0 --unit user-replaced --json"
+    status, out, _ = run_command(capsys, *command.split(), "--runs", "10")
+    report = json.loads(out)
     assert status == 0
-    assert (found["data"], found["unit"], found["neighbours"]) == (str(file), "user", "replace")
-    assert found["claimed"] is None
-    assert found["measured"] <= found["certified"] * (1 + 1e-9)
+    assert (report["data"], report["unit"], report["neighbours"]) == (str(file), "user", "replace")
+    assert report["claimed"] is None
+    assert report["measured"] <= report["certified"] * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("argv", "message"),
     [
         ("audit input-flip", "epsilon must be given"),
         ("audit --all", "audit --all is gone: name one mechanism"),
@@ -57,19 +57,19 @@ def test_audit_on_data_of_ones_own_with_another_unit(capsys, tmp_path):
         ("audit clear", "one that adds noise, got 'clear'"),
     ],
 )
-def test_what_audit_cannot_do_is_said(capsys, words, said):
-    status, _, err = run(capsys, *words.split())
+def test_what_audit_cannot_do_is_said(capsys, argv, message):
+    status, _, err = run_command(capsys, *argv.split())
     assert status == 1
-    assert said in err
+    assert message in err
 
 
 def test_guarantees_show_what_was_measured_where_it_was(capsys):
-    _, out, _ = run(capsys, "guarantees", "--measured", "--json")
-    found = {card["mechanism"]: card["measured"] for card in json.loads(out)}
-    assert found["output"]["refuted"] == "claim"
-    assert found["output"]["epsilon"] > 3
-    _, out, _ = run(capsys, "guarantees", "--measured", "--json", "--epsilon", "2")
-    assert {card["measured"] for card in json.loads(out)} == {None}
-    _, out, _ = run(capsys, "guarantees", "--measured")
+    _, out, _ = run_command(capsys, "guarantees", "--measured", "--json")
+    measured = {entry["mechanism"]: entry["measured"] for entry in json.loads(out)}
+    assert measured["output"]["refuted"] == "claim"
+    assert measured["output"]["epsilon"] > 3
+    _, out, _ = run_command(capsys, "guarantees", "--measured", "--json", "--epsilon", "2")
+    assert {entry["measured"] for entry in json.loads(out)} == {None}
+    _, out, _ = run_command(capsys, "guarantees", "--measured")
     assert "measured" in out.splitlines()[2]
-    assert "measured" not in run(capsys, "guarantees")[1]
+    assert "measured" not in run_command(capsys, "guarantees")[1]

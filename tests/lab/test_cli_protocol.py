@@ -7,7 +7,7 @@ import pytest
 from dpmc_lab.cli import main
 
 
-def run(capsys, *argv):
+def run_command(capsys, *argv):
     status = main(["protocol", *argv])
     captured = capsys.readouterr()
     return status, captured.out, captured.err
@@ -15,25 +15,25 @@ def run(capsys, *argv):
 
 @pytest.mark.parametrize("scenario", ["2", "3"])
 def test_json_holds_counts_that_agree_with_the_formula(capsys, scenario):
-    status, out, _ = run(
+    status, out, _ = run_command(
         capsys, scenario, "restaurants", "--epsilon", "2", "--set", "iterations=5", "--json"
     )
     assert status == 0
-    found = json.loads(out)
-    assert found["scenario"] == scenario
-    assert found["rounds"] == 5
-    cost = found["communication"]
+    report = json.loads(out)
+    assert report["scenario"] == scenario
+    assert report["rounds"] == 5
+    cost = report["communication"]
     assert cost["by formula"] == {"messages": cost["messages"], "bytes": cost["bytes"]}
     assert cost["bytes"] == sum(kind["bytes"] for kind in cost["by kind"].values())
-    assert found["guarantee"]["trust"] == "aggregator"
-    assert found["guarantee"]["certified"] is None
-    assert {"rmse", "mae"} <= set(found["metrics"])
-    assert set(found["baselines"]) == {"global-mean", "pmf"}
-    assert "transcript" not in found
+    assert report["guarantee"]["trust"] == "aggregator"
+    assert report["guarantee"]["certified"] is None
+    assert {"rmse", "mae"} <= set(report["metrics"])
+    assert set(report["baselines"]) == {"global-mean", "pmf"}
+    assert "transcript" not in report
 
 
 def test_attack_and_transcript_of_a_watched_item(capsys):
-    status, out, _ = run(
+    status, out, _ = run_command(
         capsys,
         "2",
         "restaurants",
@@ -47,32 +47,36 @@ def test_attack_and_transcript_of_a_watched_item(capsys):
         "--json",
     )
     assert status == 0
-    found = json.loads(out)
-    attacks = found["attacks"]["difference"]
+    report = json.loads(out)
+    attacks = report["attacks"]["difference"]
     assert attacks["recovered"] == attacks["users"] > 0
-    assert found["attacks"]["active"] < 1e-8
-    kinds = {message["kind"] for message in found["transcript"]}
-    assert kinds == {"noise set-up", "item factors", "gradient", "sum", "published factors"}
+    assert report["attacks"]["active"] < 1e-8
+    message_kinds = {message["kind"] for message in report["transcript"]}
+    assert message_kinds == {"noise set-up", "item factors", "gradient", "sum", "published factors"}
 
 
 def test_the_same_seed_gives_the_same_run(capsys):
-    results = [run(capsys, "2", "restaurants", "--seed", "4", "--json")[1] for _ in range(2)]
+    results = [
+        run_command(capsys, "2", "restaurants", "--seed", "4", "--json")[1] for _ in range(2)
+    ]
     assert results[0] == results[1]
 
 
 def test_user_factors_passed_in_are_held_and_their_consequence_told(capsys):
     for source, certified in (("pmf", None), ("random:1", 2.0)):
         options = ("--epsilon", "2", "--set", f"user_factors={source}", "--json")
-        _, out, _ = run(capsys, "2", "restaurants", *options)
-        found = json.loads(out)
-        assert found["phases"] == 1
-        assert found["gap"]["held"] is True
-        told = found["guarantee"]["certified"]
-        assert (told and told["epsilon"]) == (certified and pytest.approx(certified))
+        _, out, _ = run_command(capsys, "2", "restaurants", *options)
+        report = json.loads(out)
+        assert report["phases"] == 1
+        assert report["gap"]["held"] is True
+        certified_costs = report["guarantee"]["certified"]
+        assert (certified_costs and certified_costs["epsilon"]) == (
+            certified and pytest.approx(certified)
+        )
 
 
 def test_attendance_left_to_chance_has_no_formula(capsys):
-    _, out, _ = run(capsys, "3", "restaurants", "--set", "online=0.7", "--json")
+    _, out, _ = run_command(capsys, "3", "restaurants", "--set", "online=0.7", "--json")
     assert json.loads(out)["communication"]["by formula"] is None
 
 
@@ -92,7 +96,7 @@ def test_attendance_left_to_chance_has_no_formula(capsys):
     ],
 )
 def test_what_cannot_be_is_told_in_one_sentence(capsys, argv, message):
-    status, out, err = run(capsys, "2", "restaurants", *argv)
+    status, out, err = run_command(capsys, "2", "restaurants", *argv)
     assert status == 1
     assert out == ""
     assert message in err
@@ -100,9 +104,9 @@ def test_what_cannot_be_is_told_in_one_sentence(capsys, argv, message):
 
 
 def test_a_user_who_leaves_ends_scenario_2_and_not_scenario_3(capsys):
-    status, _, err = run(capsys, "2", "restaurants", "--set", "leaves=2:5")
+    status, _, err = run_command(capsys, "2", "restaurants", "--set", "leaves=2:5")
     assert status == 1
     assert "round 2 is aborted" in err
-    status, out, _ = run(capsys, "3", "restaurants", "--set", "leaves=2:5", "--json")
+    status, out, _ = run_command(capsys, "3", "restaurants", "--set", "leaves=2:5", "--json")
     assert status == 0
     assert json.loads(out)["communication"]["by kind"]["restart"]["messages"] > 0

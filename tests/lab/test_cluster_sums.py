@@ -36,6 +36,7 @@ METHODS = [
     ("dpals", {"rounds": 2, "cap": 20}),
     ("dpals", {"rounds": 2, "cap": 20, "estimator": Estimator.PUBLISHED}),
     ("dpals", {"rounds": 2, "cap": 20, "items": ItemBudget.TAIL}),
+    ("dp-sgd", {"rounds": 3, "rank": 2}),
     ("private-popularity", {}),
     ("private-popularity", {"delta": 0.0}),
     ("private-taste", {}),
@@ -58,8 +59,8 @@ class Immediate:
         try:
             plain = [a.result() if isinstance(a, Future) else a for a in arguments]
             for _ in range(self.times):
-                found = function(*pickle.loads(pickle.dumps(plain)))
-            answer.set_result(found)
+                result = function(*pickle.loads(pickle.dumps(plain)))
+            answer.set_result(result)
         except Exception as error:
             answer.set_exception(error)
         return answer
@@ -68,8 +69,8 @@ class Immediate:
         pass
 
 
-def people(users=90, items=25):
-    """Ids that natural order and the order of files put differently; some long rows."""
+def draw_rows(users=90, items=25):
+    """Draw rows with ids that natural order and the order of files put differently."""
     rng = np.random.default_rng(4)
     rows = []
     for user in range(users):
@@ -82,102 +83,112 @@ def people(users=90, items=25):
     return rows
 
 
-def write(folder, rows, count, of=lambda _, row: int(row[0]) * 7 % 11):
+def write_partitions(folder, rows, count, assign=lambda _, row: int(row[0]) * 7 % 11):
     folder.mkdir(parents=True)
     for k in range(count):
-        mine = [row for number, row in enumerate(rows) if of(number, row) % count == k]
+        file_rows = [row for number, row in enumerate(rows) if assign(number, row) % count == k]
         columns = dict(
-            zip(("user", "item", "rating"), map(list, zip(*mine, strict=True)), strict=True)
+            zip(("user", "item", "rating"), map(list, zip(*file_rows, strict=True)), strict=True)
         )
         parquet.write_table(pa.table(columns), folder / f"part-{k}.parquet")
     return folder
 
 
-def spread(folder, task, client=None):
+def load_partitions(folder, task, client=None):
     files = sorted(folder.glob("*.parquet"))
     return clusters.load_partitions(client or Immediate(), files, task, {"low": 1, "high": 5})
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    place = tmp_path_factory.mktemp("partitions")
-    return {count: write(place / str(count), people(), count) for count in COUNTS}
+    folder = tmp_path_factory.mktemp("partitions")
+    return {count: write_partitions(folder / str(count), draw_rows(), count) for count in COUNTS}
 
 
-def made(id, settings):
+def create_mechanism(id, settings):
     return registry.create(id, **{"epsilon": 2.0} | settings)
 
 
-def fitted(mechanism, ratings, answers=None):
-    with record_publications(replayed=answers) as found:
+def fit_recorded(mechanism, ratings, answers=None):
+    with record_publications(replayed=answers) as publications:
         *_, last = mechanism.fit(ratings, np.random.default_rng(8))
-    return found, last
+    return publications, last
 
 
 @pytest.mark.parametrize(("id", "settings"), METHODS, ids=IDS)
 def test_sums_over_partitions_are_those_of_one_machine(id, settings, folders):
-    mechanism = made(id, settings)
-    whole, _ = prepare_all_ratings(load(folders[3], low=1, high=5).ratings, mechanism.task)
-    releases = [release for _, release in mechanism.guarantee(whole.public).releases]
-    expected, step = fitted(mechanism, whole)
+    mechanism = create_mechanism(id, settings)
+    full_ratings, _ = prepare_all_ratings(load(folders[3], low=1, high=5).ratings, mechanism.task)
+    releases = [release for _, release in mechanism.guarantee(full_ratings.public).releases]
+    expected, step = fit_recorded(mechanism, full_ratings)
     for count, folder in folders.items():
-        parts = spread(folder, mechanism.task)
-        assert len(parts.partitions) == count
-        assert parts.public == whole.public
+        partitions = load_partitions(folder, mechanism.task)
+        assert len(partitions.partitions) == count
+        assert partitions.public == full_ratings.public
         assert (
-            mechanism.guarantee(parts.public).as_dict()
-            == mechanism.guarantee(whole.public).as_dict()
+            mechanism.guarantee(partitions.public).as_dict()
+            == mechanism.guarantee(full_ratings.public).as_dict()
         )
         # Under one history of answers the private sums are equal before noise ...
-        found, _ = fitted(mechanism, parts, answers=expected)
-        assert len(found) == len(expected) == sum(release.times for release in releases)
-        for mine, one in zip(found, expected, strict=True):
-            far = np.linalg.norm(mine.private - one.private)
-            assert far <= 1e-12 * np.linalg.norm(one.private), (count, one.release.query)
+        publications, _ = fit_recorded(mechanism, partitions, answers=expected)
+        assert len(publications) == len(expected) == sum(release.times for release in releases)
+        for publication, expected_publication in zip(publications, expected, strict=True):
+            distance = np.linalg.norm(publication.private - expected_publication.private)
+            assert distance <= 1e-12 * np.linalg.norm(expected_publication.private), (
+                count,
+                expected_publication.release.query,
+            )
         # ... and with one seed so is what comes of it, the noise being drawn once.
-        found, last = fitted(mechanism, parts)
-        for mine, one in zip(found, expected, strict=True):
-            far = np.linalg.norm(mine.published - one.published)
-            assert far <= 1e-9 * np.linalg.norm(one.published), (count, one.release.query)
+        publications, last = fit_recorded(mechanism, partitions)
+        for publication, expected_publication in zip(publications, expected, strict=True):
+            distance = np.linalg.norm(publication.published - expected_publication.published)
+            assert distance <= 1e-9 * np.linalg.norm(expected_publication.published), (
+                count,
+                expected_publication.release.query,
+            )
         model, left = step.model.factors, np.full(step.model.factors.left.shape, np.nan)
-        for held, ratings in zip(last.model.partitions.partitions, parts.partitions, strict=True):
-            own = last.model.function(held.result(), *last.model.state)
-            left[ratings.result().user_positions] = own.left
-            assert np.allclose(own.right, model.right, rtol=1e-7, atol=1e-8)
+        for future, ratings in zip(
+            last.model.partitions.partitions, partitions.partitions, strict=True
+        ):
+            partial_sum = last.model.function(future.result(), *last.model.state)
+            left[ratings.result().user_positions] = partial_sum.left
+            assert np.allclose(partial_sum.right, model.right, rtol=1e-7, atol=1e-8)
         assert np.allclose(left, model.left, rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize(("id", "settings"), METHODS, ids=IDS)
 def test_what_is_run_again_changes_nothing_and_draws_nothing(id, settings, folders):
-    mechanism = made(id, settings)
-    once, again = (
-        fitted(mechanism, spread(folders[3], mechanism.task, Immediate(times)))[0]
+    mechanism = create_mechanism(id, settings)
+    first, repeated_run = (
+        fit_recorded(mechanism, load_partitions(folders[3], mechanism.task, Immediate(times)))[0]
         for times in (1, 2)
     )
-    assert len(once) == len(again)
-    for one, other in zip(once, again, strict=True):
-        assert np.array_equal(one.private, other.private)
-        assert np.array_equal(one.published, other.published)
+    assert len(first) == len(repeated_run)
+    for publication, repeated in zip(first, repeated_run, strict=True):
+        assert np.array_equal(publication.private, repeated.private)
+        assert np.array_equal(publication.published, repeated.published)
 
 
 @pytest.mark.parametrize("task", [Task.RATINGS, Task.RANKING])
 def test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions(task, folders):
-    seen = set()
+    fingerprints = set()
     for folder in folders.values():
-        whole = spread(folder, task)
-        problem = clusters.build_partitioned_problem(whole, "here", task, None, 3)
+        partitions = load_partitions(folder, task)
+        problem = clusters.build_partitioned_problem(partitions, "here", task, None, 3)
         train, test = problem.train, problem.test
-        assert len(train) + len(test) == len(whole) == len(people())
-        for part in test.partitions:
-            left, held = part.result()
+        assert len(train) + len(test) == len(partitions) == len(draw_rows())
+        for partition in test.partitions:
+            left, held_out = partition.result()
             assert (np.diff(left.indptr) > 0).all()  # one rating stays with every user
             if task is Task.RANKING:
-                assert np.bincount(held.users, minlength=1).max() == 1
+                assert np.bincount(held_out.users, minlength=1).max() == 1
         if task is Task.RATINGS:
-            assert 0.15 < len(test) / len(whole) < 0.25
-        metric = problem.evaluate(task, train.build_model(_same_for_all), np.random.default_rng(0))
-        seen.add((train.fingerprint, len(test), *(round(v, 12) for v in metric.values())))
-    assert len(seen) == 1
+            assert 0.15 < len(test) / len(partitions) < 0.25
+        metric = problem.evaluate(
+            task, train.build_model(_build_item_model), np.random.default_rng(0)
+        )
+        fingerprints.add((train.fingerprint, len(test), *(round(v, 12) for v in metric.values())))
+    assert len(fingerprints) == 1
 
 
 def test_the_latest_rating_is_held_out_in_a_partition():
@@ -193,40 +204,44 @@ def test_the_latest_rating_is_held_out_in_a_partition():
     assert partitions.summarise_content(train)[0] == 2
 
 
-def _same_for_all(ratings):
+def _build_item_model(ratings):
     items = np.arange(ratings.public.items, dtype=float)[:, None]
     return Factors(np.ones((ratings.public.users, 1)), 1 + items % 5)
 
 
 def test_the_error_of_partitions_is_that_of_all_their_test_ratings(folders):
     problem = clusters.build_partitioned_problem(
-        spread(folders[7], Task.RATINGS), "here", Task.RATINGS, None, 3
+        load_partitions(folders[7], Task.RATINGS), "here", Task.RATINGS, None, 3
     )
-    found = problem.evaluate(
-        Task.RATINGS, problem.train.build_model(_same_for_all), np.random.default_rng(0)
+    metrics = problem.evaluate(
+        Task.RATINGS, problem.train.build_model(_build_item_model), np.random.default_rng(0)
     )
-    held = [part.result()[1] for part in problem.test.partitions]
-    errors = np.concatenate([1 + one.items % 5 - one.values for one in held if one is not None])
-    assert found["rmse"] == pytest.approx(float(np.sqrt(np.mean(errors**2))), rel=1e-12)
+    test_sets = [partition.result()[1] for partition in problem.test.partitions]
+    errors = np.concatenate(
+        [1 + test_set.items % 5 - test_set.values for test_set in test_sets if test_set is not None]
+    )
+    assert metrics["rmse"] == pytest.approx(float(np.sqrt(np.mean(errors**2))), rel=1e-12)
 
 
 def test_another_rating_is_another_fingerprint(folders, tmp_path):
-    rows = people()
+    rows = draw_rows()
     user, item, rating = rows[5]
     changed = [*rows[:5], (user, item, 6 - rating if rating != 3 else 4.0), *rows[6:]]
-    one = spread(folders[3], Task.RATINGS)
-    other = spread(write(tmp_path / "changed", changed, 3), Task.RATINGS)
-    assert one.fingerprint != other.fingerprint
+    ratings = load_partitions(folders[3], Task.RATINGS)
+    changed_partitions = load_partitions(
+        write_partitions(tmp_path / "changed", changed, 3), Task.RATINGS
+    )
+    assert ratings.fingerprint != changed_partitions.fingerprint
 
 
 def test_a_user_of_two_files_is_refused_on_a_cluster_alone(tmp_path):
-    folder = write(tmp_path / "across", people(), 3, of=lambda number, _: number)
+    folder = write_partitions(tmp_path / "across", draw_rows(), 3, assign=lambda number, _: number)
     with pytest.raises(BadRatings, match=r"user '0' is in part-0\.parquet and part-1\.parquet"):
-        spread(folder, Task.RATINGS)
-    whole = load(folder, low=1, high=5).ratings
-    one = load(write(tmp_path / "one", people(), 1), low=1, high=5).ratings
-    assert whole.fingerprint == one.fingerprint
-    assert whole.user_ids == one.user_ids
+        load_partitions(folder, Task.RATINGS)
+    ratings = load(folder, low=1, high=5).ratings
+    single = load(write_partitions(tmp_path / "one", draw_rows(), 1), low=1, high=5).ratings
+    assert ratings.fingerprint == single.fingerprint
+    assert ratings.user_ids == single.user_ids
 
 
 @pytest.mark.parametrize("other", [(1, 10), (0, 5)])
@@ -245,14 +260,14 @@ def test_files_with_other_ranges_are_refused_by_name(other, folders, monkeypatch
 
 
 def test_a_folder_is_read_as_one_file_would_be(tmp_path, folders, capsys):
-    one = load(folders[1] / "part-0.parquet", low=1, high=5)
+    from_file = load(folders[1] / "part-0.parquet", low=1, high=5)
     for folder in folders.values():
-        found = load(folder, low=1, high=5)
-        assert found.ratings.fingerprint == one.ratings.fingerprint
-        assert found.count == one.count
-    folder = write(tmp_path / "data", people(), 2)
+        from_folder = load(folder, low=1, high=5)
+        assert from_folder.ratings.fingerprint == from_file.ratings.fingerprint
+        assert from_folder.count == from_file.count
+    folder = write_partitions(tmp_path / "data", draw_rows(), 2)
     (folder / "_metadata.parquet").write_bytes(b"no file of ratings")
-    assert load(folder, low=1, high=5).ratings.fingerprint == one.ratings.fingerprint
+    assert load(folder, low=1, high=5).ratings.fingerprint == from_file.ratings.fingerprint
     assert main(["data", "check", str(folder), "--range", "1:5"]) == 0
     assert "90 users, 25 items" in capsys.readouterr().out
     with pytest.raises(BadRatings, match=r"no ratings of a known set: .* folder of Parquet files"):
@@ -267,12 +282,12 @@ def test_a_pair_of_two_files_is_refused_with_both_named_or_settled(tmp_path):
         parquet.write_table(table, folder / f"part-{k}.parquet")
     with pytest.raises(BadRatings, match=r"row 1 of part-0\.parquet and row 1 of part-1\.parquet"):
         load(folder, low=1, high=5)
-    for how, value in (("last", 4.0), ("mean", 3.0)):
-        assert load(folder, low=1, high=5, duplicates=how).ratings.values[0] == value
+    for rule, value in (("last", 4.0), ("mean", 3.0)):
+        assert load(folder, low=1, high=5, duplicates=rule).ratings.values[0] == value
 
 
 def test_files_with_other_columns_are_refused_by_name(tmp_path):
-    folder = write(tmp_path / "columns", people(), 2)
+    folder = write_partitions(tmp_path / "columns", draw_rows(), 2)
     table = pa.table({"user": ["a"], "item": ["x"], "stars": [1.0]})
     parquet.write_table(table, folder / "part-2.parquet")
     with pytest.raises(
@@ -282,28 +297,28 @@ def test_files_with_other_columns_are_refused_by_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "id", "words"),
+    ("data", "id", "message"),
     [
         ("movie-night", "dpals", "DATA is a folder of Parquet files"),
         (None, "private-frank-wolfe", "used with one of private-effects"),
     ],
 )
-def test_what_a_cluster_does_not_do_is_told_before_it_is_reached(data, id, words, folders):
+def test_what_a_cluster_does_not_do_is_told_before_it_is_reached(data, id, message, folders):
     mechanism = registry.create(id, epsilon=1)
-    asked = data or str(folders[3]), mechanism, {"low": 1, "high": 5}, None, 1
+    arguments = data or str(folders[3]), mechanism, {"low": 1, "high": 5}, None, 1
     with (
-        pytest.raises(InvalidSetting, match=words),
-        open_partitioned_problem("tcp://127.0.0.1:9", *asked),
+        pytest.raises(InvalidSetting, match=message),
+        open_partitioned_problem("tcp://127.0.0.1:9", *arguments),
     ):
         pass
 
 
 def test_a_file_that_changed_is_not_read_again(tmp_path):
-    folder = write(tmp_path / "data", people(), 1)
+    folder = write_partitions(tmp_path / "data", draw_rows(), 1)
     path, options = folder / "part-0.parquet", ReadOptions(low=1, high=5)
     stamp = partitions.read_file_stamp(path)
-    assert len(partitions.read_file(str(path), options, stamp)) == len(people())
-    write(tmp_path / "other", people()[:-1], 1)
+    assert len(partitions.read_file(str(path), options, stamp)) == len(draw_rows())
+    write_partitions(tmp_path / "other", draw_rows()[:-1], 1)
     (tmp_path / "other" / "part-0.parquet").replace(path)
     with pytest.raises(BadRatings, match=r"part-0\.parquet has changed while it was used"):
         partitions.read_file(str(path), options, stamp)
@@ -313,29 +328,29 @@ def test_a_file_that_changed_is_not_read_again(tmp_path):
 
 
 def test_what_cannot_be_finished_is_one_sentence(folders):
-    parts = spread(folders[3], Task.RATINGS)
+    partitions = load_partitions(folders[3], Task.RATINGS)
     with pytest.raises(DpmcError, match="the cluster could not finish: division by zero"):
-        parts.sum_over_users(_broken)
+        partitions.sum_over_users(_fail)
 
 
-def _broken(_):
+def _fail(_):
     return 1 / 0
 
 
 def test_every_method_for_partitions_is_tested_here():
-    known = {id for id, cls in registry.MECHANISMS.items() if cls.supports_partitions}
-    assert known == {id for id, _ in METHODS}
+    supported = {id for id, cls in registry.MECHANISMS.items() if cls.supports_partitions}
+    assert supported == {id for id, _ in METHODS}
 
 
 # A real scheduler with two workers.
 
 
-def _killing(part, marker, function, state):
-    """Ends its worker where it runs for the first time."""
+def _kill_worker_once(partition, marker, function, state):
+    """Kill the worker that runs this for the first time."""
     if not Path(marker).exists():
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return function(part, *state)
+    return function(partition, *state)
 
 
 class Deadly(clusters.PartitionedUsers):
@@ -344,8 +359,8 @@ class Deadly(clusters.PartitionedUsers):
     def sum_over_users(self, function, *state):
         Deadly.asked += 1
         marker = str(Deadly.folder / f"{Deadly.asked}")
-        whole = clusters.PartitionedUsers(self.client, self.partitions, self.public)
-        return whole.sum_over_users(_killing, marker, function, state)
+        users = clusters.PartitionedUsers(self.client, self.partitions, self.public)
+        return users.sum_over_users(_kill_worker_once, marker, function, state)
 
 
 @pytest.mark.slow
@@ -354,31 +369,33 @@ def test_a_killed_worker_changes_nothing_of_what_is_published(id, cluster, tmp_p
     pytest.importorskip("distributed", reason="needs the extra 'cluster'")
     tests = Path(__file__).parents[1]
     monkeypatch.setenv("PYTHONPATH", f"{tests.parent}{os.pathsep}{tests}")
-    two, folder = cluster(), write(tmp_path / "data", people(), 3)
+    two, folder = cluster(), write_partitions(tmp_path / "data", draw_rows(), 3)
     mechanism = registry.create(id, epsilon=2.0)
-    expected, _ = fitted(mechanism, spread(folder, mechanism.task))
+    expected, _ = fit_recorded(mechanism, load_partitions(folder, mechanism.task))
     client = clusters.connect_to_cluster(two.address)
     try:
-        parts = spread(folder, mechanism.task, client)
+        partitions = load_partitions(folder, mechanism.task, client)
         Deadly.folder, Deadly.asked = tmp_path, 0
-        found, _ = fitted(mechanism, Deadly(client, parts.partitions, parts.public))
+        publications, _ = fit_recorded(
+            mechanism, Deadly(client, partitions.partitions, partitions.public)
+        )
     finally:
         client.close()
-        for one in two.processes[1:]:
-            one.kill()  # busy with a worker to replace, they would not listen for a minute
+        for process in two.processes[1:]:
+            process.kill()  # busy with a worker to replace, they would not listen for a minute
     assert Deadly.asked > 0
     assert all((tmp_path / str(k)).exists() for k in range(1, Deadly.asked + 1))
-    releases = [release for _, release in mechanism.guarantee(parts.public).releases]
-    assert len(found) == len(expected) == sum(release.times for release in releases)
-    for mine, one in zip(found, expected, strict=True):
-        assert np.array_equal(mine.private, one.private)
-        assert np.array_equal(mine.published, one.published)
+    releases = [release for _, release in mechanism.guarantee(partitions.public).releases]
+    assert len(publications) == len(expected) == sum(release.times for release in releases)
+    for publication, expected_publication in zip(publications, expected, strict=True):
+        assert np.array_equal(publication.private, expected_publication.private)
+        assert np.array_equal(publication.published, expected_publication.published)
 
 
 @pytest.mark.slow
 def test_a_fit_outlives_a_worker_between_its_rounds(cluster, tmp_path):
     pytest.importorskip("distributed", reason="needs the extra 'cluster'")
-    two, folder = cluster(), write(tmp_path / "data", people(), 3)
+    two, folder = cluster(), write_partitions(tmp_path / "data", draw_rows(), 3)
     mechanism = registry.create("dpals", epsilon=2.0, rounds=3)
     reading = {"low": 1, "high": 5}
     results = []
@@ -390,8 +407,8 @@ def test_a_fit_outlives_a_worker_between_its_rounds(cluster, tmp_path):
 
         with open_partitioned_problem(
             two.address, str(folder), mechanism, reading, RandomShare(0.2), 1
-        ) as one:
-            results.append(run(mechanism, one, 1, on_step=lose, with_baselines=False))
+        ) as local_cluster:
+            results.append(run(mechanism, local_cluster, 1, on_step=lose, with_baselines=False))
     assert results[0].metrics == pytest.approx(results[1].metrics, rel=1e-12)
     assert results[0].as_dict()["data"] == results[1].as_dict()["data"]
 
@@ -399,14 +416,14 @@ def test_a_fit_outlives_a_worker_between_its_rounds(cluster, tmp_path):
 @pytest.mark.slow
 def test_the_command_line_fits_a_folder_where_it_lies(cluster, tmp_path, capsys):
     pytest.importorskip("distributed", reason="needs the extra 'cluster'")
-    two, folder = cluster(), write(tmp_path / "data", people(), 3)
-    words = ["fit", str(folder), "private-effects", "--epsilon", "2", "--range", "1:5", "--json"]
-    assert main([*words, "--cluster", two.address]) == 0
-    there = json.loads(capsys.readouterr().out)
-    assert main(words) == 0
-    here = json.loads(capsys.readouterr().out)
-    assert there["guarantee"] == here["guarantee"]
-    assert there["settings"] == here["settings"]
-    assert {*there["metrics"]} == {"rmse"}
+    two, folder = cluster(), write_partitions(tmp_path / "data", draw_rows(), 3)
+    argv = ["fit", str(folder), "private-effects", "--epsilon", "2", "--range", "1:5", "--json"]
+    assert main([*argv, "--cluster", two.address]) == 0
+    cluster_report = json.loads(capsys.readouterr().out)
+    assert main(argv) == 0
+    local_report = json.loads(capsys.readouterr().out)
+    assert cluster_report["guarantee"] == local_report["guarantee"]
+    assert cluster_report["settings"] == local_report["settings"]
+    assert {*cluster_report["metrics"]} == {"rmse"}
     for name in ("users", "items"):
-        assert there["data"][name] == here["data"][name]
+        assert cluster_report["data"][name] == local_report["data"][name]

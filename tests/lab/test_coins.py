@@ -87,18 +87,18 @@ def test_a_harmless_choice_is_drawn_apart_and_counted():
     assert not source.draw_counts
 
 
-def one_bit():
+def list_one_bit_cases():
     probit = parse_setting(registry.get_mechanism("objective"), "link", "probit")
-    found = [("objective", {"link": probit, "bound": 1.0, "estimator": Estimator.PUBLISHED})]
+    cases = [("objective", {"link": probit, "bound": 1.0, "estimator": Estimator.PUBLISHED})]
     for id, cls in sorted(registry.MECHANISMS.items()):
         if registry.adds_noise(cls) and cls.task is Task.BINARY:
-            found.append((id, {}))
+            cases.append((id, {}))
             if "estimator" in cls.__dataclass_fields__:
-                found.append((id, {"estimator": Estimator.PUBLISHED}))
-    return found
+                cases.append((id, {"estimator": Estimator.PUBLISHED}))
+    return cases
 
 
-def signs(seed=0):
+def draw_signs(seed=0):
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((USERS, ITEMS)) < 0.6)
     values = np.where(np.random.default_rng(seed).random(len(users)) < 0.5, 1.0, -1.0)
@@ -106,13 +106,13 @@ def signs(seed=0):
     return Ratings.build(users, items, values, public)
 
 
-def some_clicks(seed=0):
+def draw_clicks(seed=0):
     return clicks(np.random.default_rng(seed).random((USERS, ITEMS)) < 0.5)
 
 
 EXACT = [  # at epsilon 50 a flip is too rare to be sampled
     (id, settings)
-    for id, settings in [*VARIANTS, *RANKING, *COLLECTED, *one_bit()]
+    for id, settings in [*VARIANTS, *RANKING, *COLLECTED, *list_one_bit_cases()]
     if settings.get("epsilon") != 50.0
 ]
 
@@ -127,17 +127,17 @@ def test_with_a_secure_source_no_fit_draws_plainly_and_only_whole_users_are_capp
         else registry.create(id, **{"epsilon": 2.0} | settings)
     )
     task = mechanism.task
-    ratings = signs() if task is Task.BINARY else build_ratings(make_rows())
+    ratings = draw_signs() if task is Task.BINARY else build_ratings(make_rows())
     if task is Task.RANKING:
-        ratings = some_clicks()
-    card, source = mechanism.guarantee(ratings.public), SecureSource()
-    if any(type(release) not in (*ADDITIVE, *CHANNELS) for _, release in card.releases):
+        ratings = draw_clicks()
+    guarantee, source = mechanism.guarantee(ratings.public), SecureSource()
+    if any(type(release) not in (*ADDITIVE, *CHANNELS) for _, release in guarantee.releases):
         pytest.skip("has no exact sampler")
     steps = list(mechanism.fit(ratings, source))
     assert steps[-1].model is not None
     assert source.draw_counts
     if source.harmless_counts[Harmless.CAP]:
-        assert card.change.per_user
+        assert guarantee.change.per_user
 
 
 # Coins
@@ -153,14 +153,14 @@ def test_a_coins_chance_is_never_above_one_over_its_weight(seed):
             np.exp(rng.uniform(0, 43, 500)),
         ]
     )
-    found = exact_noise.quantise_inclusions(weights)
-    assert int(found[0]) == 2**62  # always drawn
-    assert int(found[7]) == 0  # never
-    assert len(found) == len(weights)
-    for w, k in zip(np.delete(weights, [0, 7]), np.delete(found, [0, 7]), strict=True):
-        chance, wanted = Fraction(int(k), 2**62), 1 / Fraction(float(w))
-        assert chance < wanted
-        assert wanted - chance <= wanted * Fraction(2) ** -39 + Fraction(1, 2**62)
+    quantised = exact_noise.quantise_inclusions(weights)
+    assert int(quantised[0]) == 2**62  # always drawn
+    assert int(quantised[7]) == 0  # never
+    assert len(quantised) == len(weights)
+    for w, k in zip(np.delete(weights, [0, 7]), np.delete(quantised, [0, 7]), strict=True):
+        chance, expected = Fraction(int(k), 2**62), 1 / Fraction(float(w))
+        assert chance < expected
+        assert expected - chance <= expected * Fraction(2) ** -39 + Fraction(1, 2**62)
     with pytest.raises(InvalidSetting, match="weight of a sampled term must be >= 1"):
         exact_noise.quantise_inclusions(np.array([0.5]))
 
@@ -169,8 +169,8 @@ def test_a_coins_chance_is_never_above_one_over_its_weight(seed):
 def test_coins_are_the_operating_systems_and_counted(monkeypatch):
     weights = np.array([1.0, 2.0, 2.0, 4.0, math.inf])
     limits = exact_noise.quantise_inclusions(weights)
-    words = np.array([2**62 - 1, limits[1] - 1, limits[2], 0, 0], dtype=np.uint64)
-    monkeypatch.setattr(exact_noise.os, "urandom", lambda n: (words << np.uint64(2)).tobytes()[:n])
+    draws = np.array([2**62 - 1, limits[1] - 1, limits[2], 0, 0], dtype=np.uint64)
+    monkeypatch.setattr(exact_noise.os, "urandom", lambda n: (draws << np.uint64(2)).tobytes()[:n])
     source = SecureSource()
     assert noise.flip_coins(weights, source).tolist() == [True, True, False, True, False]
     assert source.draw_counts == {("coin", 0.0, 1): 5}
@@ -189,7 +189,7 @@ def test_coins_fall_with_the_chance_of_their_weight(monkeypatch):
 # What a sampled sum certifies
 
 
-def sampled_laplace(*, scale=0.5, longest=0.6, budget=1.2, shape=(1, 1), terms=1, **more):
+def build_sampled_laplace(*, scale=0.5, longest=0.6, budget=1.2, shape=(1, 1), terms=1, **options):
     return SampledLaplace(
         query="sums",
         shape=shape,
@@ -197,16 +197,16 @@ def sampled_laplace(*, scale=0.5, longest=0.6, budget=1.2, shape=(1, 1), terms=1
         scale=scale,
         longest=longest,
         budget=budget,
-        **more,
+        **options,
     )
 
 
-def density(release, rows, terms, outputs):
-    """Of the released sums at some outputs (points x rows x d), by enumeration of all coins."""
+def compute_density(release, rows, terms, outputs):
+    """Compute the density of the released sums at some outputs by enumeration of all coins."""
     weights = release.weights(np.abs(terms).sum(axis=1))
     cells = np.argwhere(rows)
     chances = np.array([1 / weights[k] for _, k in cells])
-    found = np.zeros(len(outputs))
+    densities = np.zeros(len(outputs))
     for coins in itertools.product([0, 1], repeat=len(cells)):
         chance = np.prod(np.where(coins, chances, 1 - chances))
         if chance == 0:
@@ -215,18 +215,20 @@ def density(release, rows, terms, outputs):
         for coin, (j, k) in zip(coins, cells, strict=True):
             counted[j, k] = weights[k] if coin else 0.0
         size = np.abs(outputs - counted @ terms).sum(axis=(1, 2)) / release.scale
-        found += chance * np.exp(-size)
-    return found  # times one constant for every data set
+        densities += chance * np.exp(-size)
+    return densities  # times one constant for every data set
 
 
-def losses(release, one, other, terms, outputs):
-    """ln of the likelihood ratio, outputs counted in every sign."""
-    ratio = density(release, one, terms, outputs) / density(release, other, terms, outputs)
+def compute_losses(release, first, second, terms, outputs):
+    """Compute ln of the likelihood ratio, with outputs in every sign."""
+    ratio = compute_density(release, first, terms, outputs) / compute_density(
+        release, second, terms, outputs
+    )
     return np.log(ratio)
 
 
-def points(count, rows, d, reach=60.0):
-    """A grid of outputs that reaches far out in each coordinate, where the worst ratios are."""
+def build_output_grid(count, rows, d, reach=60.0):
+    """Build a grid of outputs that reaches far out in each coordinate, where ratios are worst."""
     axis = np.concatenate([[-reach], np.linspace(-4, 4, count), [reach]])
     grid = np.array(list(itertools.product(axis, repeat=rows * d)))
     return grid.reshape(-1, rows, d)
@@ -244,54 +246,54 @@ LENGTHS = {
 def test_no_cell_that_comes_or_goes_spends_more_than_the_record_says(kind):
     """The exact likelihood ratios of 'draw, weigh, add Laplace', for every data set of one item and
     three users, every cell of it, in both directions; and the most is reached."""
-    release = sampled_laplace()
+    release = build_sampled_laplace()
     terms = np.array(LENGTHS[kind])[:, None] * np.array([1.0, -1.0, 1.0])[:, None]
-    allowed, most = release.loss(release.sensitivity[CELL]).epsilon, 0.0
+    allowed, max_loss = release.loss(release.sensitivity[CELL]).epsilon, 0.0
     assert allowed == pytest.approx(1.2)
-    outputs = points(161, 1, 1)
+    outputs = build_output_grid(161, 1, 1)
     for before in itertools.product([0, 1], repeat=3):
         for cell in range(3):
             after = np.array(before)
             after[cell] = 1 - after[cell]
-            loss = losses(release, np.array([before]), after[None], terms, outputs)
-            most = max(most, np.abs(loss).max())
+            loss = compute_losses(release, np.array([before]), after[None], terms, outputs)
+            max_loss = max(max_loss, np.abs(loss).max())
             assert np.abs(loss).max() <= allowed * (1 + 1e-9)
-    assert most >= 0.999 * allowed
+    assert max_loss >= 0.999 * allowed
 
 
 def test_a_cell_that_comes_and_one_that_goes_are_both_within_the_record():
     """One user alone: a cell that comes reaches the record; one that goes stays below where it is
     sampled, and reaches it only where it is always counted."""
-    release, outputs = sampled_laplace(), points(401, 1, 1)
-    nobody, somebody = np.array([[0]]), np.array([[1]])
+    release, outputs = build_sampled_laplace(), build_output_grid(401, 1, 1)
+    without_cell, with_cell = np.array([[0]]), np.array([[1]])
     for length in (0.6, 0.3, 0.05):
         terms = np.array([[length]])
         w = float(release.weights(np.array([length]))[0])
         a = length / release.scale
-        comes = losses(release, somebody, nobody, terms, outputs).max()
-        goes = losses(release, nobody, somebody, terms, outputs).max()
+        comes = compute_losses(release, with_cell, without_cell, terms, outputs).max()
+        removal_loss = compute_losses(release, without_cell, with_cell, terms, outputs).max()
         assert comes == pytest.approx(math.log1p(math.expm1(a * w) / w))
         assert comes == pytest.approx(release.term_epsilon)
-        assert goes == pytest.approx(-math.log1p(math.expm1(-a * w) / w))
-        assert goes <= comes * (1 + 1e-12)
-        assert (w == 1) == (goes == pytest.approx(comes))
+        assert removal_loss == pytest.approx(-math.log1p(math.expm1(-a * w) / w))
+        assert removal_loss <= comes * (1 + 1e-12)
+        assert (w == 1) == (removal_loss == pytest.approx(comes))
 
 
 def test_a_row_of_several_cells_adds_up():
     """Two items, one user who has both or neither: the record's loss of two terms, reached."""
-    release = sampled_laplace(shape=(2, 1))
-    outputs = points(21, 2, 1)
+    release = build_sampled_laplace(shape=(2, 1))
+    outputs = build_output_grid(21, 2, 1)
     terms = np.array([[0.3], [0.6]])
     neither = np.array([[0, 1], [0, 0]])
-    both = np.array([[1, 1], [1, 0]])
-    loss = np.abs(losses(release, both, neither, terms, outputs)).max()
+    rows = np.array([[1, 1], [1, 0]])
+    loss = np.abs(compute_losses(release, rows, neither, terms, outputs)).max()
     two = release.loss(2 * release.longest).epsilon
     assert 0.999 * two <= loss <= two * (1 + 1e-9)
 
 
 def test_two_terms_of_one_row_tell_more_than_two_answers():
     """Always counted, they move one number by twice their length: its exact law is known."""
-    release = sampled_laplace(scale=0.5, longest=0.6, budget=1.2, terms=2)
+    release = build_sampled_laplace(scale=0.5, longest=0.6, budget=1.2, terms=2)
     spent = release.loss(2 * release.longest)
     for epsilon in np.linspace(0, 2.4, 13)[:-1]:
         exact = -math.expm1((epsilon - 2 * release.longest / release.scale) / 2)
@@ -302,7 +304,7 @@ def test_two_terms_of_one_row_tell_more_than_two_answers():
 @pytest.mark.parametrize("scale", [0.05, 0.5, 40.0])
 def test_the_record_computes_its_loss_from_scale_length_and_budget(scale, budget):
     """The most over lengths; never a number that the mechanism hands over."""
-    release = sampled_laplace(scale=scale, budget=budget, times=3)
+    release = build_sampled_laplace(scale=scale, budget=budget, times=3)
     lengths = np.linspace(0, release.longest, 400)
     a, w = lengths / scale, release.weights(lengths)
     worst = float(amplified_losses(a, w).max())
@@ -314,28 +316,30 @@ def test_the_record_computes_its_loss_from_scale_length_and_budget(scale, budget
 
 def test_losses_at_the_ends_of_weights_and_lengths():
     with np.errstate(all="raise", under="ignore"):
-        found = amplified_losses([0.7, 0.0, 1e-310, 0.0, 800.0, 1e-9], [1, 1, math.inf, 9, 2, 1e9])
-    assert found[:4].tolist() == pytest.approx([0.7, 0.0, 0.0, 0.0])
-    assert found[4] == pytest.approx(1600 - math.log(2))
-    assert found[5] == pytest.approx(math.expm1(1.0) * 1e-9, rel=1e-12)  # no digits are lost
+        computed = amplified_losses(
+            [0.7, 0.0, 1e-310, 0.0, 800.0, 1e-9], [1, 1, math.inf, 9, 2, 1e9]
+        )
+    assert computed[:4].tolist() == pytest.approx([0.7, 0.0, 0.0, 0.0])
+    assert computed[4] == pytest.approx(1600 - math.log(2))
+    assert computed[5] == pytest.approx(math.expm1(1.0) * 1e-9, rel=1e-12)  # no digits are lost
 
 
 def test_a_bound_that_is_no_whole_number_of_terms_is_refused():
     """Half the length is no half of the loss: a shorter term is counted more often."""
     for terms in (0.5, 1.5, 1e-6):
         with pytest.raises(InvalidSetting, match=r"must be a multiple of 0\.6"):
-            sampled_laplace(terms=terms)
+            build_sampled_laplace(terms=terms)
     for terms in (0, 1, 7):
-        sampled_laplace(terms=terms)
+        build_sampled_laplace(terms=terms)
 
 
-def half(losses, epsilon):
-    """The planted fault: losses without their factor 2."""
+def halve_losses(losses, epsilon):
+    """Compute weights with the planted fault: losses without their factor 2."""
     return importance_weights(np.asarray(losses) / 2, epsilon)
 
 
 def test_weights_that_let_a_term_spend_more_are_refused_or_stand_on_the_card(monkeypatch):
-    release, rng = sampled_laplace(), np.random.default_rng(0)
+    release, rng = build_sampled_laplace(), np.random.default_rng(0)
     rows, terms = csr_array(np.ones((1, 2))), np.array([[0.3], [0.6]])
     release.publish(Sums(rows, terms), rng)
     with pytest.raises(InvalidSetting, match="length of a term of 'sums'"):
@@ -344,11 +348,11 @@ def test_weights_that_let_a_term_spend_more_are_refused_or_stand_on_the_card(mon
         fault.setattr(
             SampledLaplace,
             "weights",
-            lambda self, s: half(s / self.scale, self.budget),
+            lambda self, s: halve_losses(s / self.scale, self.budget),
         )
         with pytest.raises(InvalidSetting, match="length of a term of 'sums'"):
             release.publish(Sums(rows, terms), rng)
-    monkeypatch.setattr(sampled, "importance_weights", half)
+    monkeypatch.setattr(sampled, "importance_weights", halve_losses)
     sampled._largest_loss.cache_clear()
     try:
         assert release.term_epsilon > 1.5 > 1.2
@@ -356,19 +360,19 @@ def test_weights_that_let_a_term_spend_more_are_refused_or_stand_on_the_card(mon
         sampled._largest_loss.cache_clear()
 
 
-def used_weights(mechanism, ratings, monkeypatch):
-    """The weights for which a mechanism tosses coins in its first round, and its fixed factors."""
-    found = []
+def record_weights(mechanism, ratings, monkeypatch):
+    """Return the weights with which a mechanism tosses coins first, and its fixed factors."""
+    inclusion_weights = []
 
     def coins(weights, rng):
-        found.append(weights)
+        inclusion_weights.append(weights)
         return honest(weights, rng)
 
     honest = noise.flip_coins
     monkeypatch.setattr(noise, "flip_coins", coins)
-    with privacy.record_publications() as seen:
+    with privacy.record_publications() as publications:
         list(mechanism.fit(ratings, np.random.default_rng(5)))
-    return found[0], seen[0]
+    return inclusion_weights[0], publications[0]
 
 
 def test_the_mechanism_weighs_each_cell_by_twice_its_factor(monkeypatch):
@@ -376,20 +380,20 @@ def test_the_mechanism_weighs_each_cell_by_twice_its_factor(monkeypatch):
     and a cell then spends more than epsilon."""
     mechanism = registry.create("dpimf-sampled", epsilon=0.9, rounds=1, rank=3, clip=0.1)
     assert isinstance(mechanism, Dpimf)
-    ratings = some_clicks()
-    weights, seen = used_weights(mechanism, ratings, monkeypatch)
+    ratings = draw_clicks()
+    weights, publications = record_weights(mechanism, ratings, monkeypatch)
     start = np.random.default_rng(5).random((USERS, 3))
     factors = mechanism.clip_factors(start)
     columns = binary_matrix(ratings).T.tocsr()
-    assert np.allclose(seen.private, 2 * (columns @ factors), rtol=1e-12)
-    a = (2 * np.abs(factors).sum(axis=1) / seen.release.scale)[columns.indices]
+    assert np.allclose(publications.private, 2 * (columns @ factors), rtol=1e-12)
+    a = (2 * np.abs(factors).sum(axis=1) / publications.release.scale)[columns.indices]
     assert (weights > 1).any()
     assert (weights == 1).any()
     spent = amplified_losses(a, weights)
     assert spent == pytest.approx(np.full(len(spent), 0.9), rel=1e-9)
-    card = mechanism.guarantee(ratings.public)
-    assert card.certified(CELL).epsilon == pytest.approx(0.9)
-    assert card.certified(USER_EMPTIED).epsilon == pytest.approx(0.9 * ITEMS)
+    guarantee = mechanism.guarantee(ratings.public)
+    assert guarantee.certified(CELL).epsilon == pytest.approx(0.9)
+    assert guarantee.certified(USER_EMPTIED).epsilon == pytest.approx(0.9 * ITEMS)
 
 
 def test_one_user_of_the_mechanism_spends_epsilon_a_cell_and_not_more():
@@ -400,8 +404,10 @@ def test_one_user_of_the_mechanism_spends_epsilon_a_cell_and_not_more():
     public = PublicFacts(users=3, items=1, low=0, high=1)
     release = mechanism.guarantee(public).releases.first
     terms = 2 * mechanism.clip_factors(np.array([[0.9], [0.06], [0.01]]))
-    one, other = np.array([[1, 1, 1]]), np.array([[1, 1, 0]])
-    loss = np.abs(losses(release, one, other, terms, points(101, 1, 1, reach=20.0)))
+    first, second = np.array([[1, 1, 1]]), np.array([[1, 1, 0]])
+    loss = np.abs(
+        compute_losses(release, first, second, terms, build_output_grid(101, 1, 1, reach=20.0))
+    )
     certified = mechanism.guarantee(public).certified(CELL).epsilon
     assert 0.999 * certified <= loss.max() <= certified * (1 + 1e-9)
 
@@ -412,15 +418,15 @@ def test_one_user_of_the_mechanism_spends_epsilon_a_cell_and_not_more():
 @needs_opendp
 def test_an_exact_release_tosses_the_coins_it_counts():
     mechanism = registry.create("dpimf-sampled", epsilon=1.0, rounds=1)
-    ratings = some_clicks()
+    ratings = draw_clicks()
     check_releasable(mechanism, ratings)
     source = SecureSource()
     list(mechanism.fit(ratings, source))
     scale = mechanism.guarantee(ratings.public).releases.first.scale
     assert source.draw_counts == {("coin", 0.0, 1): len(ratings), ("laplace", scale, ITEMS * 8): 1}
     assert source.harmless_counts == {Harmless.START: 1}
-    found = export_release(mechanism, ratings)
-    (line,) = found.release_card["releases"]
+    exported = export_release(mechanism, ratings)
+    (line,) = exported.release_card["releases"]
     assert line["coins"] == "chances 1/weight, rounded down to multiples of 2^-62"
     assert line["budget"] == 1.0
     assert 16.0 < line["epsilon"] < 16.0 * (1 + 1e-9)
@@ -431,14 +437,14 @@ def test_an_exact_release_tosses_the_coins_it_counts():
 def test_the_rounding_of_a_sampled_sum_is_counted(epsilon):
     """N coordinates are rounded by a step at most: e^{aw} grows by e^{N step / scale}."""
     mechanism = registry.create("dpimf-sampled", epsilon=epsilon, rounds=1)
-    public = some_clicks().public
+    public = draw_clicks().public
     plain = mechanism.guarantee(public)
     exact = secure_guarantee(plain, 100)
     release = plain.releases.first
     rounding = (
         ITEMS * 8 * 2.0 ** exact_noise.grid_exponent(release.scale, ITEMS * 8) / release.scale
     )
-    before, after = (card.certified(CELL).epsilon for card in (plain, exact))
+    before, after = (guarantee.certified(CELL).epsilon for guarantee in (plain, exact))
     assert before + rounding <= after <= before + 1.1 * rounding
     cells = exact.certified(USER_EMPTIED).epsilon
     assert cells == pytest.approx(ITEMS * after, rel=1e-12)
@@ -447,30 +453,32 @@ def test_the_rounding_of_a_sampled_sum_is_counted(epsilon):
 # Traces, and choices between releases
 
 
-def answered_alike(mechanism, one, other, seed=0):
-    """The steps on two data sets, the second answered as the first was."""
-    with privacy.record_publications() as seen:
-        first = list(mechanism.fit(one, np.random.default_rng(seed)))
-    with privacy.record_publications(replayed=seen) as asked:
-        second = list(mechanism.fit(other, np.random.default_rng(seed)))
-    return first, second, [p.release for p in seen], [p.release for p in asked]
+def replay_answers(mechanism, ratings, other_ratings, seed=0):
+    """Return the steps on two data sets, the second answered as the first was."""
+    with privacy.record_publications() as publications:
+        first = list(mechanism.fit(ratings, np.random.default_rng(seed)))
+    with privacy.record_publications(replayed=publications) as queries:
+        second = list(mechanism.fit(other_ratings, np.random.default_rng(seed)))
+    return first, second, [p.release for p in publications], [p.release for p in queries]
 
 
-TELLING = {
+SIGN_SETTINGS = {
     "gradient": {"rounds": 6, "epsilon": 60.0, "estimator": Estimator.PUBLISHED},
     "output": {"radius": 3.0, "tolerance": 1e-6},
 }
 
 
-@pytest.mark.parametrize(("id", "settings"), one_bit(), ids=str)
+@pytest.mark.parametrize(("id", "settings"), list_one_bit_cases(), ids=str)
 def test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answers(id, settings):
-    mechanism = registry.create(id, **{"epsilon": 2.0} | TELLING.get(id, {}) | settings)
-    first, second, _, _ = answered_alike(mechanism, signs(1), signs(2))
+    mechanism = registry.create(id, **{"epsilon": 2.0} | SIGN_SETTINGS.get(id, {}) | settings)
+    first, second, _, _ = replay_answers(mechanism, draw_signs(1), draw_signs(2))
     raw = set()
-    for one, other in zip(first, second, strict=False):  # rounds of output tell of raw signs, too
-        assert one.raw == other.raw
-        for name, value in one.trace.items():
-            if name in one.raw:
+    for publication, other in zip(
+        first, second, strict=False
+    ):  # rounds of output tell of raw signs, too
+        assert publication.raw == other.raw
+        for name, value in publication.trace.items():
+            if name in publication.raw:
                 raw |= {name} if value != other.trace[name] else set()
             else:
                 assert value == other.trace[name], name
@@ -483,15 +491,21 @@ FAINT[0, 0] = FAINT[1, 1] = 1
 
 
 @pytest.mark.parametrize("id", ["private-taste", "private-popularity", "dplcf", "ldpicf"])
-@pytest.mark.parametrize(("one", "other"), [(FULL, FAINT), (FAINT, FULL)], ids=["full", "faint"])
+@pytest.mark.parametrize(
+    ("first_clicks", "second_clicks"), [(FULL, FAINT), (FAINT, FULL)], ids=["full", "faint"]
+)
 @pytest.mark.parametrize("epsilon", [1.0, 200.0])
-def test_what_is_asked_next_follows_from_answers_and_not_from_raw_counts(id, one, other, epsilon):
+def test_what_is_asked_next_follows_from_answers_and_not_from_raw_counts(
+    id, first_clicks, second_clicks, epsilon
+):
     """Everybody has everything, or nobody has anything: given the same answers, the same questions
     are asked in the same order, and items learn the same."""
     mechanism = registry.create(id, epsilon=epsilon)
-    first, second, asked, again = answered_alike(mechanism, clicks(one), clicks(other))
+    first, second, queries, repeated_queries = replay_answers(
+        mechanism, clicks(first_clicks), clicks(second_clicks)
+    )
     assert len(first) == len(second)
-    assert asked == again
+    assert queries == repeated_queries
     for a, b in zip(first, second, strict=True):
         assert {k: v for k, v in a.trace.items() if k not in a.raw} == {
             k: v for k, v in b.trace.items() if k not in b.raw
@@ -505,21 +519,21 @@ def test_features_of_the_first_round_hold_no_raw_count():
     """Two crowds with a taste each, so that even random features tell of it: one user's row turns,
     the answers stay, and nobody else's predictions move in any round."""
     likes = np.arange(100)[:, None] % 2 == np.arange(12) % 2
-    one = np.random.default_rng(0).random(likes.shape) < np.where(likes, 0.8, 0.05)
-    other = one.copy()
-    other[4] = ~other[4]
+    clicks_matrix = np.random.default_rng(0).random(likes.shape) < np.where(likes, 0.8, 0.05)
+    changed_clicks = clicks_matrix.copy()
+    changed_clicks[4] = ~changed_clicks[4]
     mechanism = registry.create("private-taste", epsilon=1e4, rank=3)
-    first, second = replay_run(mechanism, clicks(one), clicks(other), 4)
+    first, second = replay_run(mechanism, clicks(clicks_matrix), clicks(changed_clicks), 4)
     assert first.public_traces[0]["taste that is heard"] > 0.5
     for a, b in zip(first.other_predictions, second.other_predictions, strict=True):
         assert np.array_equal(a, b)
 
 
 def test_two_coordinates_count_by_their_sum():
-    release = sampled_laplace(shape=(1, 2))
+    release = build_sampled_laplace(shape=(1, 2))
     terms = np.array([[0.2, -0.1], [0.35, 0.25]])
-    one, other = np.array([[1, 1]]), np.array([[0, 1]])
-    loss = np.abs(losses(release, one, other, terms, points(31, 1, 2))).max()
+    first, second = np.array([[1, 1]]), np.array([[0, 1]])
+    loss = np.abs(compute_losses(release, first, second, terms, build_output_grid(31, 1, 2))).max()
     assert 0.999 * release.term_epsilon <= loss <= release.term_epsilon * (1 + 1e-9)
 
 

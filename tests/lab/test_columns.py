@@ -22,7 +22,7 @@ CELLS = [(u, i) for u in range(40) for i in range(20) if (u + i) % 2]
 ROWS = [(f"p{u}", f"film {i}", 1 + (u * i) % 5) for u, i in CELLS]
 
 
-def text(head: str, *columns: list[object], separator: str = ",") -> str:
+def build_csv(head: str, *columns: list[object], separator: str = ",") -> str:
     lines = [separator.join(map(str, row)) for row in zip(*columns, strict=True)]
     return "\n".join([*[head] * bool(head), *lines]) + "\n"
 
@@ -34,7 +34,7 @@ NUMBERS = list(range(1, len(ROWS) + 1))
 @pytest.mark.parametrize("name", ["id", "no", "#", "index", "rank", "No.", ""])
 @pytest.mark.parametrize("user", ["rater_id", "reader", "User ID", "customer", "voter", "Benutzer"])
 def test_a_row_number_is_never_a_user(name: str, user: str) -> None:
-    data = read_upload(text(f"{name},{user},title,score", NUMBERS, USERS, ITEMS, VALUES))
+    data = read_upload(build_csv(f"{name},{user},title,score", NUMBERS, USERS, ITEMS, VALUES))
     assert data.ratings.shape == (40, 20)
     assert dict(data.ratings.columns.names)["user"] == user
     assert "user" not in data.ratings.columns.guessed
@@ -44,19 +44,19 @@ def test_a_row_number_is_never_a_user(name: str, user: str) -> None:
     "head", ["id,name,film,stars", "when,who,film,stars", "Date,Name,Year,Rating", "movie,a,b,c"]
 )
 def test_a_header_that_does_not_name_the_user_is_asked(head: str) -> None:
-    content = text(head, NUMBERS, USERS, ITEMS, VALUES)
+    content = build_csv(head, NUMBERS, USERS, ITEMS, VALUES)
     with pytest.raises(BadRatings, match=r"x\.csv.*candidates are.*--user COLUMN"):
         read_upload(content)
-    told = read_upload(content, user=2, item=3, rating=4).ratings
-    assert told.shape == (40, 20)
-    assert "user" not in told.columns.guessed
+    ratings = read_upload(content, user=2, item=3, rating=4).ratings
+    assert ratings.shape == (40, 20)
+    assert "user" not in ratings.columns.guessed
 
 
 def test_without_a_header_the_usual_order_is_a_guess() -> None:
-    ratings = read_upload(text("", USERS, ITEMS, VALUES)).ratings
+    ratings = read_upload(build_csv("", USERS, ITEMS, VALUES)).ratings
     assert ratings.columns.names[0] == ("user", "column 1")
     assert ratings.columns.guessed == ("user", "item", "rating")
-    confirmed = read_upload(text("", USERS, ITEMS, VALUES), user=1).ratings
+    confirmed = read_upload(build_csv("", USERS, ITEMS, VALUES), user=1).ratings
     assert confirmed.columns.guessed == ("item", "rating")
 
 
@@ -65,29 +65,32 @@ def test_without_a_header_the_usual_order_is_a_guess() -> None:
 )
 def test_without_a_header_other_columns_are_asked(columns: tuple[list[object], ...]) -> None:
     with pytest.raises(BadRatings, match=r"no column holds the user.*--user COLUMN"):
-        read_upload(text("", *columns))
+        read_upload(build_csv("", *columns))
 
 
 def test_counts_that_speak_against_the_column_are_asked_about() -> None:
-    once = text("user,item,rating", NUMBERS, ITEMS, VALUES)
+    csv_text = build_csv("user,item,rating", NUMBERS, ITEMS, VALUES)
     with pytest.raises(BadRatings, match=r"'user' have one rating.*--user COLUMN"):
-        read_upload(once)
-    assert read_upload(once, user="user").ratings.public.users == len(ROWS)
-    swapped = text("", ITEMS, USERS, VALUES)
+        read_upload(csv_text)
+    assert read_upload(csv_text, user="user").ratings.public.users == len(ROWS)
+    swapped = build_csv("", ITEMS, USERS, VALUES)
     with pytest.raises(BadRatings, match="column 1 would be 20 users, and column 2 40 items"):
         read_upload(swapped)
     assert read_upload(swapped, user=2).ratings.shape == (40, 20)
-    assert read_upload(text("item,user,rating", ITEMS, USERS, VALUES)).ratings.shape == (40, 20)
+    assert read_upload(build_csv("item,user,rating", ITEMS, USERS, VALUES)).ratings.shape == (
+        40,
+        20,
+    )
 
 
 def test_of_test_ratings_everybody_may_have_one(tmp_path: Path) -> None:
     n = 120
     people = [f"p{k}" for k in range(n)]
-    train = text("user,item,rating", people * 2, ["a"] * n + ["b"] * n, [3, 4] * n)
+    train = build_csv("user,item,rating", people * 2, ["a"] * n + ["b"] * n, [3, 4] * n)
     (tmp_path / "train.csv").write_text(train)
-    (tmp_path / "test.csv").write_text(text("user,item,rating", people, ["c"] * n, [5] * n))
-    both = datasets.read_pair(tmp_path / "train.csv", tmp_path / "test.csv", low=1, high=5)
-    assert [len(side) for side in both] == [2 * n, n]
+    (tmp_path / "test.csv").write_text(build_csv("user,item,rating", people, ["c"] * n, [5] * n))
+    pair = datasets.read_pair(tmp_path / "train.csv", tmp_path / "test.csv", low=1, high=5)
+    assert [len(ratings) for ratings in pair] == [2 * n, n]
 
 
 def test_other_formats_say_their_columns_too(tmp_path: Path) -> None:
@@ -103,8 +106,8 @@ def test_other_formats_say_their_columns_too(tmp_path: Path) -> None:
     for wrong in (parquet("who", "film", "stars"), b'{"who": 1, "film": "x", "stars": 3}\n'):
         with pytest.raises(BadRatings, match="no column holds the user"):
             read_upload(wrong, "x.parquet")
-    for part in ("a", "b"):
-        (tmp_path / f"{part}.parquet").write_bytes(parquet(f"member_{part * 0}id", "film", "stars"))
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.parquet").write_bytes(parquet(f"member_{name * 0}id", "film", "stars"))
     folder = datasets.load(tmp_path, low=1, high=5, duplicates="last").ratings
     assert dict(folder.columns.names)["user"] == "member_id"
     wide = read_upload("student,x,y,z\na,3,,4\nb,,5,\n").ratings
@@ -118,13 +121,13 @@ def test_other_formats_say_their_columns_too(tmp_path: Path) -> None:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
-    (tmp_path / "plain.csv").write_text(text("", USERS, ITEMS, VALUES))
+    (tmp_path / "plain.csv").write_text(build_csv("", USERS, ITEMS, VALUES))
     (tmp_path / "rails.csv").write_text(
-        text("id,rater_id,film_id,stars", NUMBERS, USERS, ITEMS, VALUES)
+        build_csv("id,rater_id,film_id,stars", NUMBERS, USERS, ITEMS, VALUES)
     )
-    kinds = [f"kind {k % 3}" for k in range(20)]
+    item_kinds = [f"kind {k % 3}" for k in range(20)]
     years = [1990 + k for k in range(20)]
-    table = text("film,kind,year", [f"film {k}" for k in range(20)], kinds, years)
+    table = build_csv("film,kind,year", [f"film {k}" for k in range(20)], item_kinds, years)
     (tmp_path / "items.csv").write_text(table)
     return tmp_path
 
@@ -135,43 +138,43 @@ def test_a_guessed_person_is_promised_nothing(
     plain, out = str(files / "plain.csv"), files / "x.npz"
     release = ["release", plain, "private-effects", "--epsilon", "1", "--range", "1:5"]
     release += ["--catalogue", "from-data", "--out", str(out)]
-    for words in (release, ["answer", plain, "--range", "1:5", "--json"]):
-        assert main(words) == 1
-        said = capsys.readouterr().err
-        assert "plain.csv: the column of users is guessed (column 1)" in said
-        assert "--user COLUMN" in said
+    for argv in (release, ["answer", plain, "--range", "1:5", "--json"]):
+        assert main(argv) == 1
+        message = capsys.readouterr().err
+        assert "plain.csv: the column of users is guessed (column 1)" in message
+        assert "--user COLUMN" in message
     assert not out.exists()
     fit = ["fit", plain, "private-effects", "--epsilon", "1", "--range", "1:5"]
     guessed = "columns: user = column 1 (guessed), item = column 2 (guessed)"
     assert main(fit) == 0
-    shown = capsys.readouterr().out
-    assert guessed in shown
-    assert "each value of column 1 (guessed) counts as one person" in " ".join(shown.split())
+    output = capsys.readouterr().out
+    assert guessed in output
+    assert "each value of column 1 (guessed) counts as one person" in " ".join(output.split())
     assert main([*fit, "--json", "--user", "1"]) == 0
-    both = capsys.readouterr()
-    json.loads(both.out)
-    assert "columns: user = column 1, item" in both.err
+    captured = capsys.readouterr()
+    json.loads(captured.out)
+    assert "columns: user = column 1, item" in captured.err
 
 
 @pytest.mark.slow
 def test_items_alone_are_used(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rails, items = str(files / "rails.csv"), ["--items", str(files / "items.csv")]
 
-    def fitted(id: str, *more: str) -> tuple[list[str], str]:
-        words = ["fit", rails, id, "--epsilon", "1", "--range", "1:5", "--json", *more]
-        assert main(words) == 0
-        found = capsys.readouterr()
-        return json.loads(found.out)["data"]["prepare"], found.err
+    def fitted(id: str, *options: str) -> tuple[list[str], str]:
+        argv = ["fit", rails, id, "--epsilon", "1", "--range", "1:5", "--json", *options]
+        assert main(argv) == 0
+        captured = capsys.readouterr()
+        return json.loads(captured.out)["data"]["prepare"], captured.err
 
-    (alone,), _ = fitted("private-effects", *items)
-    (same,), _ = fitted("private-effects", *items, "--prepare", "features")
-    assert alone == same
-    assert alone.startswith(("features#", "features=#"))
-    (some,), _ = fitted("private-effects", *items, "--prepare", "features=kind")
-    assert some.startswith("features=kind#")
-    steps, said = fitted("input-flip", *items)
+    (items_only,), _ = fitted("private-effects", *items)
+    (prepared,), _ = fitted("private-effects", *items, "--prepare", "features")
+    assert items_only == prepared
+    assert items_only.startswith(("features#", "features=#"))
+    (one_kind,), _ = fitted("private-effects", *items, "--prepare", "features=kind")
+    assert one_kind.startswith("features=kind#")
+    steps, message = fitted("input-flip", *items)
     assert steps == ["binarise=middle"]
-    assert "--items is not used by input-flip" in said
+    assert "--items is not used by input-flip" in message
     assert fitted("private-effects")[0] == []
 
 
@@ -180,20 +183,20 @@ def test_items_alone_are_used_by_sweep_answer_and_release(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rails, store = str(files / "rails.csv"), str(files / "s.sqlite")
-    both = ["--range", "1:5", "--items", str(files / "items.csv")]
+    options = ["--range", "1:5", "--items", str(files / "items.csv")]
     sweep = ["sweep", "--data", rails, "--mechanisms", "private-effects,input-flip", "--seeds", "1"]
-    assert main([*sweep, "--epsilons", "1", *both, "--store", store, "--jobs", "1"]) == 0
+    assert main([*sweep, "--epsilons", "1", *options, "--store", store, "--jobs", "1"]) == 0
     capsys.readouterr()
     assert main(["store", "list", "--store", store, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    used = {row["mechanism"]: any("features" in one for one in row["prepare"]) for row in rows}
+    used = {row["mechanism"]: any("features" in step for step in row["prepare"]) for row in rows}
     assert used["private-effects"]
     assert not used["input-flip"]
-    assert main(["answer", rails, "--no-curve", "--seeds", "1:2", *both, "--store", store]) == 0
+    assert main(["answer", rails, "--no-curve", "--seeds", "1:2", *options, "--store", store]) == 0
     capsys.readouterr()
     pytest.importorskip("opendp")
     release = ["release", rails, "private-effects", "--epsilon", "1", "--catalogue", "from-data"]
-    assert main([*release, *both, "--out", str(files / "x.npz"), "--json"]) == 0
+    assert main([*release, *options, "--out", str(files / "x.npz"), "--json"]) == 0
     assert "features" in capsys.readouterr().out
 
 
@@ -204,8 +207,8 @@ def test_files_as_people_bring_them() -> None:
     exact = {"rails-id.csv", "no-id-col.csv", "pandas-index.csv", "django-id.csv", "ml-25m.csv"}
     refused = {"letterboxd-like.csv", "goodreads-like.csv", "imdb-like.csv", "dense-floats.csv"}
     read = {}
-    for name, about in right.items():
-        ends = about.get("range", "1:5")
+    for name, columns in right.items():
+        ends = columns.get("range", "1:5")
         low, high = map(float, ends.split(":")) if ends else (None, None)
         try:
             read[name] = datasets.load(WILD / name, low=low, high=high).ratings
@@ -220,16 +223,19 @@ def test_files_as_people_bring_them() -> None:
 
 def test_samples_have_no_columns_and_preparation_keeps_them() -> None:
     assert not datasets.load("movie-night").ratings.columns.names
-    data = read_upload(text("", USERS, ITEMS, VALUES))
+    data = read_upload(build_csv("", USERS, ITEMS, VALUES))
     method = create("private-effects", epsilon=1)
     problem = build_problem(data, method.task)
     assert problem.train.columns == problem.test.columns == data.ratings.columns
-    placed, _ = align_to_catalogue(data.ratings, data.ratings.item_ids or (), 50)
-    assert placed.columns == data.ratings.columns
-    shown = cards.build_privacy_card(
+    aligned, _ = align_to_catalogue(data.ratings, data.ratings.item_ids or (), 50)
+    assert aligned.columns == data.ratings.columns
+    privacy_card = cards.build_privacy_card(
         method.guarantee(problem.train.public), columns=problem.train.columns
     )
-    assert dict(shown.details)["users"] == "each value of column 1 (guessed) counts as one person"
+    assert (
+        dict(privacy_card.details)["users"]
+        == "each value of column 1 (guessed) counts as one person"
+    )
 
 
 @pytest.mark.slow
@@ -241,10 +247,10 @@ def test_answer_sweep_and_release_print_the_columns(
     ranged = ["--range", "1:5"]
     sweep = ["sweep", "--data", rails, "--mechanisms", "user-mean", "--epsilons", "1", "--seeds"]
     release = ["release", rails, "private-effects", "--epsilon", "1", "--catalogue", "from-data"]
-    for words in (
+    for argv in (
         [*sweep, "1", *ranged, "--store", str(files / "s.sqlite"), "--jobs", "1"],
         ["answer", rails, "--no-curve", "--seeds", "1:2", *ranged],
         [*release, *ranged, "--out", str(files / "x.npz")],
     ):
-        assert main(words) == 0
+        assert main(argv) == 0
         assert line in capsys.readouterr().out

@@ -19,27 +19,38 @@ from tests.store_helpers import make_record
 GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
 
 
-def smallest_epsilon(placed, wanted):
-    return numbers.find_required_epsilons(placed, [wanted])[0]
+def find_smallest_epsilon(plotted, target):
+    return numbers.find_required_epsilons(plotted, [target])[0]
 
 
-def info(key):
-    """A curve of input perturbation."""
-    facts = PublicFacts(users=40, items=30, low=-1, high=1)
+def build_info(key):
+    """Build a curve of input perturbation."""
+    public_facts = PublicFacts(users=40, items=30, low=-1, high=1)
     return CurveInfo(
-        1, key, "5" * 16, "stars", "Stars", facts, (), "a fifth", "input-flip", 1, {}, "binary"
+        1,
+        key,
+        "5" * 16,
+        "stars",
+        "Stars",
+        public_facts,
+        (),
+        "a fifth",
+        "input-flip",
+        1,
+        {},
+        "binary",
     )
 
 
-def line(truth, seeds=6, spread=0.004, key="a", metric="accuracy", common=None, **changes):
-    """A line around a true curve; common: noise shared with other lines, seed by seed."""
+def build_line(truth, seeds=6, std=0.004, key="a", metric="accuracy", common=None, **changes):
+    """Build a line around a true curve; `common` is noise shared with other lines, by seed."""
     rng = np.random.default_rng(sum(map(ord, key)))
-    noise = spread * rng.normal(size=(len(GRID), seeds))
+    noise = std * rng.normal(size=(len(GRID), seeds))
     values = truth(GRID)[:, None] + noise + (0 if common is None else common)
     infinite = np.full(len(GRID), math.inf)
     units = dict.fromkeys(("value", "row_values", "entry", "user_empty", "user_replace"), infinite)
-    made = Line(
-        info=info(key),
+    built = Line(
+        info=build_info(key),
         label=key.upper(),
         metric=METRICS[metric],
         epsilon=GRID,
@@ -50,7 +61,7 @@ def line(truth, seeds=6, spread=0.004, key="a", metric="accuracy", common=None, 
         certified=units | {"value": GRID},
         reasons={"user_empty": "the pattern is public"},
     )
-    return replace(made, **changes)
+    return replace(built, **changes)
 
 
 def rising(x):
@@ -58,33 +69,33 @@ def rising(x):
 
 
 def steep(x):
-    """Crosses `rising` at 1 from below."""
+    """Return a curve that crosses `rising` at 1 from below."""
     return rising(x) + 0.05 * np.log(x)
 
 
-def placed(one):
-    return lines.place_on_axis(one, EpsilonUnit.PAPER)
+def place_line(curve):
+    return lines.place_on_axis(curve, EpsilonUnit.PAPER)
 
 
 # --- bands -----------------------------------------------------------------------------------
 
 
 def test_the_band_is_the_t_interval_of_each_row():
-    one = line(rising, seeds=5)
-    values = one.values.copy()
+    curve = build_line(rising, seeds=5)
+    values = curve.values.copy()
     values[2, 3:] = np.nan
     values[3, 1:] = np.nan
-    view = line(rising, values=values).band
+    view = build_line(rising, values=values).band
     assert view.seeds.tolist() == [5, 5, 3, 1, 5, 5, 5]
     for k, n in enumerate(view.seeds):
-        there = values[k, :n]
-        assert view.mean[k] == pytest.approx(there.mean())
+        row = values[k, :n]
+        assert view.mean[k] == pytest.approx(row.mean())
         if n > 1:
-            low, high = student.interval(0.95, n - 1, there.mean(), there.std(ddof=1) / n**0.5)
+            low, high = student.interval(0.95, n - 1, row.mean(), row.std(ddof=1) / n**0.5)
             assert (view.low[k], view.high[k]) == (pytest.approx(low), pytest.approx(high))
     assert view.low[3] == view.mean[3] == view.high[3]
     assert "1 to 5 seeds" in lines.describe_band(view)
-    assert "one seed" in lines.describe_band(line(rising, values=values[:, :1]).band)
+    assert "one seed" in lines.describe_band(build_line(rising, values=values[:, :1]).band)
 
 
 def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
@@ -93,8 +104,10 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
             [make_record(epsilon=e, seed=s, accuracy=e + s) for e in (2.0, 1.0) for s in (1, 2)]
         )
         opened.add([make_record(epsilon=4.0, seed=2, accuracy=6.0)])
-        guess = [make_record("private-majority", e, s, 0.5 + s) for e in (1.0, 4.0) for s in (1, 2)]
-        opened.add(guess)
+        baseline = [
+            make_record("private-majority", e, s, 0.5 + s) for e in (1.0, 4.0) for s in (1, 2)
+        ]
+        opened.add(baseline)
         for id, level in (("clear", 0.7), ("reference-binary", 0.8)):
             opened.add([make_record(id, None, seed=s, accuracy=level + s) for s in (1, 2)])
         opened.add([make_record("majority", None, seed=1)])  # beside methods without noise alone
@@ -108,7 +121,7 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
             lines.load_curve_chart(opened, ["input-flip"], METRICS["accuracy"], keys=["x"])[1:]
         )
         plain = lines.load_curve_chart(opened, ["clear"], METRICS["accuracy"])
-    (found,), (guess,), (some,) = picture.lines, picture.private_baselines, less.lines
+    (curve,), (baseline,), (fewer,) = picture.lines, picture.private_baselines, less.lines
     assert picture.baselines == ()
     assert [level.mechanism for level in picture.nonprivate_counterparts] == [
         "reference-binary",
@@ -119,51 +132,51 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
     )
     assert [level.mechanism for level in plain.baselines] == ["majority"]
     assert not any(plain.private_baselines)
-    assert found.epsilon.tolist() == [1.0, 2.0, 4.0]
-    assert (found.seeds.tolist(), some.seeds.tolist()) == ([1, 2], [2])
-    assert np.array_equal(found.values, [[2, 3], [3, 4], [np.nan, 6]], equal_nan=True)
-    assert found.label == "Input perturbation"
-    assert found.certified["row_values"].tolist() == [30.0, 60.0, 120.0]
-    assert np.isinf(found.certified["entry"]).all()
-    assert found.reasons == {"entry": "the pattern is public"}
-    assert guess.mechanism == "private-majority"
-    assert guess.epsilon.tolist() == [1.0, 4.0]
-    assert guess.values.tolist() == [[1.5, 2.5], [1.5, 2.5]]
-    assert some.values.tolist() == [[4.0]]
+    assert curve.epsilon.tolist() == [1.0, 2.0, 4.0]
+    assert (curve.seeds.tolist(), fewer.seeds.tolist()) == ([1, 2], [2])
+    assert np.array_equal(curve.values, [[2, 3], [3, 4], [np.nan, 6]], equal_nan=True)
+    assert curve.label == "Input perturbation"
+    assert curve.certified["row_values"].tolist() == [30.0, 60.0, 120.0]
+    assert np.isinf(curve.certified["entry"]).all()
+    assert curve.reasons == {"entry": "the pattern is public"}
+    assert baseline.mechanism == "private-majority"
+    assert baseline.epsilon.tolist() == [1.0, 4.0]
+    assert baseline.values.tolist() == [[1.5, 2.5], [1.5, 2.5]]
+    assert fewer.values.tolist() == [[4.0]]
 
 
 # --- units -----------------------------------------------------------------------------------
 
 
 def test_certified_as_claimed_is_solid_where_the_paper_counts():
-    view = placed(line(rising))
+    view = place_line(build_line(rising))
     assert (view.is_certified, view.unit, view.reason) == (True, "per rating", "")
     assert view.x.tolist() == GRID.tolist()
 
 
 def test_a_claim_that_is_not_upheld_is_hollow_and_stays_at_its_claim():
-    loose = line(rising, certified={"value": 3 * GRID, "user_empty": GRID})
-    view = placed(loose)
+    loose = build_line(rising, certified={"value": 3 * GRID, "user_empty": GRID})
+    view = place_line(loose)
     assert not view.is_certified
     assert view.x.tolist() == GRID.tolist()
     assert "3 times what is claimed" in view.reason
-    never = line(
+    refuted = build_line(
         rising, certified={"value": np.full(7, math.inf)}, reasons={"value": "no noise on it"}
     )
-    assert placed(never).reason == "claimed, not certified: no noise on it"
+    assert place_line(refuted).reason == "claimed, not certified: no noise on it"
 
 
 @pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
 def test_a_claim_per_user_is_held_against_its_own_relation(relation):
     """Certified where a row becomes empty, twice the claim where it becomes any other row."""
     proved = {"user_empty": GRID, "user_replace": 2 * GRID}
-    view = placed(line(rising, change=relation, certified=proved))
+    view = place_line(build_line(rising, change=relation, certified=proved))
     assert view.is_certified == (relation is USER_EMPTIED)
     assert ("2 times what is claimed" in view.reason) == (relation is USER_REPLACED)
 
 
 def test_the_same_unit_moves_each_line_to_its_certified_value():
-    loose = line(rising, certified={"value": 3 * GRID, "user_empty": 30 * GRID})
+    loose = build_line(rising, certified={"value": 3 * GRID, "user_empty": 30 * GRID})
     rating, user = (
         lines.place_on_axis(loose, count) for count in (EpsilonUnit.RATING, EpsilonUnit.USER)
     )
@@ -181,7 +194,7 @@ def test_the_same_unit_moves_each_line_to_its_certified_value():
 
 
 def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
-    view = lines.place_on_axis(line(rising), EpsilonUnit.USER)
+    view = lines.place_on_axis(build_line(rising), EpsilonUnit.USER)
     assert not view.is_certified
     assert view.x.tolist() == GRID.tolist()
     assert view.unit == "per rating, as claimed"
@@ -191,18 +204,21 @@ def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
 # --- who is better ------------------------------------------------------------------------------
 
 
-def signs(one, other):
-    return comparison.compare_pair(placed(one), placed(other)).signs
+def compare_signs(first, second):
+    return comparison.compare_pair(place_line(first), place_line(second)).signs
 
 
 def test_a_line_above_the_other_is_better_everywhere():
-    assert signs(line(lambda x: rising(x) + 0.05), line(rising, key="b")) == (1,) * len(GRID)
+    assert compare_signs(build_line(lambda x: rising(x) + 0.05), build_line(rising, key="b")) == (
+        1,
+    ) * len(GRID)
 
 
 def test_equal_lines_cannot_be_told_apart():
     """The chance of a false lead is at most 5 % per pair, whatever the number of epsilons."""
     false = sum(
-        any(signs(line(rising, key=f"a{k}"), line(rising, key=f"b{k}"))) for k in range(200)
+        any(compare_signs(build_line(rising, key=f"a{k}"), build_line(rising, key=f"b{k}")))
+        for k in range(200)
     )
     assert false <= 20  # binomial(200, 0.05) exceeds 20 with probability 0.1 %
 
@@ -210,38 +226,41 @@ def test_equal_lines_cannot_be_told_apart():
 def test_noise_that_both_share_is_taken_out():
     """Seeds share their splits: what a split does to all mechanisms decides nothing."""
     common = 0.1 * np.random.default_rng(0).normal(size=6)
-    one = line(lambda x: rising(x) + 0.02, common=common)
-    assert signs(one, line(rising, key="b", common=common)) == (1,) * len(GRID)
+    curve = build_line(lambda x: rising(x) + 0.02, common=common)
+    assert compare_signs(curve, build_line(rising, key="b", common=common)) == (1,) * len(GRID)
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_fewer_than_three_seeds_decide_nothing(seeds):
-    far = line(lambda x: rising(x) + 10, seeds=seeds)
-    assert signs(far, line(rising, seeds=seeds, key="b")) == ()
+    distant = build_line(lambda x: rising(x) + 10, seeds=seeds)
+    assert compare_signs(distant, build_line(rising, seeds=seeds, key="b")) == ()
 
 
 def test_only_seeds_that_both_have_everywhere_are_compared():
-    part = line(steep).values.copy()
-    part[:, 4:] = np.nan
-    part[3, 3] = np.nan
-    found = comparison.compare_pair(placed(line(steep, values=part)), placed(line(rising, key="b")))
-    assert found.seeds == 3
+    partial_values = build_line(steep).values.copy()
+    partial_values[:, 4:] = np.nan
+    partial_values[3, 3] = np.nan
+    pair = comparison.compare_pair(
+        place_line(build_line(steep, values=partial_values)),
+        place_line(build_line(rising, key="b")),
+    )
+    assert pair.seeds == 3
 
 
 def test_lines_in_different_units_are_never_compared():
-    per_user = line(rising, key="b", change=USER_REPLACED, certified={"user_replace": GRID})
-    assert comparison.compare_pairs([placed(line(steep)), placed(per_user)]) == []
+    per_user = build_line(rising, key="b", change=USER_REPLACED, certified={"user_replace": GRID})
+    assert comparison.compare_pairs([place_line(build_line(steep)), place_line(per_user)]) == []
 
 
 def test_in_the_same_unit_the_crossover_moves_with_the_certified_values():
     """B pays three times its setting: it needs a larger certified epsilon for the same value."""
-    expensive = line(rising, key="b", certified={"value": 3 * GRID})
-    cheap = line(rising)
-    views = [lines.place_on_axis(one, EpsilonUnit.RATING) for one in (cheap, expensive)]
-    (found,) = comparison.compare_pairs(views)
-    assert found.x.min() == pytest.approx(0.3)
-    assert found.x.max() == pytest.approx(10.0)
-    assert {*found.signs} == {1}
+    expensive = build_line(rising, key="b", certified={"value": 3 * GRID})
+    cheap = build_line(rising)
+    views = [lines.place_on_axis(curve, EpsilonUnit.RATING) for curve in (cheap, expensive)]
+    (pair,) = comparison.compare_pairs(views)
+    assert pair.x.min() == pytest.approx(0.3)
+    assert pair.x.max() == pytest.approx(10.0)
+    assert {*pair.signs} == {1}
 
 
 # --- budget planner --------------------------------------------------------------------------
@@ -260,26 +279,26 @@ def test_isotonic_is_the_nearest_increasing_sequence(seed):
     steps = np.cumsum(residual[::-1])[::-1]
     assert steps[0] == pytest.approx(0, abs=1e-9)
     assert (steps[1:] <= 1e-9).all()
-    many = rng.normal(size=(5, 8))
-    each = [numbers.fit_isotonic(row, weights) for row in many]
-    np.testing.assert_array_equal(numbers.fit_isotonic(many, weights), each)
+    samples = rng.normal(size=(5, 8))
+    each = [numbers.fit_isotonic(row, weights) for row in samples]
+    np.testing.assert_array_equal(numbers.fit_isotonic(samples, weights), each)
 
 
 def test_the_smallest_epsilon_is_near_the_true_one():
-    wanted = rising(np.array([1.5]))[0]
-    answer = smallest_epsilon(placed(line(rising)), wanted)
+    target = rising(np.array([1.5]))[0]
+    answer = find_smallest_epsilon(place_line(build_line(rising)), target)
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
     assert answer.epsilon.low < answer.epsilon.value < answer.epsilon.high
     text = numbers.describe_required_epsilon(answer)
     assert text.startswith(
-        f"{answer.plotted.line.label}: accuracy {100 * wanted:.1f} % needs epsilon 1."
+        f"{answer.plotted.line.label}: accuracy {100 * target:.1f} % needs epsilon 1."
     )
     assert "95 % bootstrap interval over 6 seeds, widened as a t interval" in text
     assert text.endswith("per rating.")
 
 
 def logarithmic(x):
-    """Piecewise linear on the grid, which then adds no error of its own."""
+    """Return a curve that is piecewise linear on the grid, which then adds no error of its own."""
     return 0.6 + 0.05 * np.log(x)
 
 
@@ -290,17 +309,17 @@ def test_stretched_means_of_five_seeds_cover_the_truth():
     covered = 0
     for _ in range(1000):
         values = rng.normal(size=(1, 5))
-        drawn = numbers.resample_means(values, numbers.draw_resamples(5))[:, 0]
-        found = numbers.compute_estimate(float(values.mean()), drawn, 5)
-        covered += found.low <= 0 <= found.high
+        resampled = numbers.resample_means(values, numbers.draw_resamples(5))[:, 0]
+        estimate = numbers.compute_estimate(float(values.mean()), resampled, 5)
+        covered += estimate.low <= 0 <= estimate.high
     assert covered >= 890
 
 
 def test_a_percentile_interval_holds_95_percent_of_what_is_drawn():
-    found = numbers.compute_estimate(
+    estimate = numbers.compute_estimate(
         500.0, np.random.default_rng(0).permutation(np.arange(1001.0)), 5
     )
-    assert (found.low, found.high) == (25.0, 975.0)
+    assert (estimate.low, estimate.high) == (25.0, 975.0)
 
 
 @pytest.mark.slow
@@ -309,15 +328,15 @@ def test_the_planner_covers_the_true_epsilon_with_two_seeds():
     2000."""
     covered = 0
     for k in range(40):
-        one = line(logarithmic, 2, key=chr(1000 + k))
-        answer = smallest_epsilon(placed(one), 0.62)
+        curve = build_line(logarithmic, 2, key=chr(1000 + k))
+        answer = find_smallest_epsilon(place_line(curve), 0.62)
         covered += answer.epsilon.low <= math.exp(0.4) <= answer.epsilon.high
     assert covered >= 31
 
 
 def test_errors_shrink_as_epsilon_grows():
-    falling = line(lambda x: 2 - rising(x), metric="rmse")
-    answer = smallest_epsilon(placed(falling), 2 - rising(np.array([1.5]))[0])
+    falling = build_line(lambda x: 2 - rising(x), metric="rmse")
+    answer = find_smallest_epsilon(place_line(falling), 2 - rising(np.array([1.5]))[0])
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
     assert "RMSE 1.330 rating points needs epsilon" in numbers.describe_required_epsilon(answer)
 
@@ -325,80 +344,93 @@ def test_errors_shrink_as_epsilon_grows():
 # --- who is better where ---------------------------------------------------------------------
 
 
-def compared(*placed):
-    return comparison.compare_lines(placed, comparison.compare_pairs(placed))
+def compare_lines(*plotted):
+    return comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
 
 
-def shifted(key, by, **changes):
-    """A line at `rising` plus an amount at each epsilon, with hardly any spread."""
-    values = (rising(GRID) + np.array(by))[:, None] + np.tile([-1e-4, 1e-4], 3)
-    return placed(line(rising, key=key, values=values, **changes))
+def build_shifted_line(key, shifts, **changes):
+    """Build a line at `rising` plus an amount at each epsilon, with hardly any spread."""
+    values = (rising(GRID) + np.array(shifts))[:, None] + np.tile([-1e-4, 1e-4], 3)
+    return place_line(build_line(rising, key=key, values=values, **changes))
 
 
 def test_each_line_stands_at_each_epsilon_as_the_duels_say():
-    a = shifted("a", [0, 0, 0, 0.1, 0.1, 0.1, 0.1])
-    b = shifted("b", [0, 0, 0, 0, 0, 0.1, 0.1])
-    c = shifted("c", [-0.1, -0.1, -0.1, -0.1, -0.1, -0.1, 0.2])
-    first, second, third = found = compared(a, b, c)
-    assert [list(one.plotted.line.label) for one in found] == [["A"], ["B"], ["C"]]
+    a = build_shifted_line("a", [0, 0, 0, 0.1, 0.1, 0.1, 0.1])
+    b = build_shifted_line("b", [0, 0, 0, 0, 0, 0.1, 0.1])
+    c = build_shifted_line("c", [-0.1, -0.1, -0.1, -0.1, -0.1, -0.1, 0.2])
+    first, second, third = results = compare_lines(a, b, c)
+    assert [list(result.plotted.line.label) for result in results] == [["A"], ["B"], ["C"]]
     assert first.best == (False, False, False, True, True, False, False)
     assert first.ahead[:4] == (("C",), ("C",), ("C",), ("B", "C"))
     assert first.behind[-1] == second.behind[-1] == ("C",)
     assert second.behind[3] == ("A",)
     assert third.best == (*[False] * 6, True)
     assert third.behind[0] == ("A", "B")
-    assert {rivals for one in found for rivals in one.rivals} == {2}
-    assert comparison.describe_leader(found) == "2 are each clearly best somewhere"
-    words = [comparison.describe_line_comparison(first, k) for k in (0, 3, 6)]
-    assert words == [
+    assert {rivals for result in results for rivals in result.rivals} == {2}
+    assert comparison.describe_leader(results) == "2 are each clearly best somewhere"
+    sentences = [comparison.describe_line_comparison(first, k) for k in (0, 3, 6)]
+    assert sentences == [
         "nothing is clearly better",
         "clearly better than all others",
         "clearly worse than C",
     ]
     assert comparison.describe_line_comparison(third, 0) == "clearly worse than A, B"
-    table = comparison.tabulate_line_comparisons(found)
+    table = comparison.tabulate_line_comparisons(results)
     assert len(table["mechanism"]) == 3 * len(GRID)
     assert table["clearly better than"][3] == "B, C"
 
 
 def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided():
-    a, b = shifted("a", [0, 0, 0, 0.1, 0.1, 0, 0]), shifted("b", [0] * 7)
-    assert comparison.describe_leader(compared(a, b)) == "A is clearly best from epsilon 1 to 2"
-    hollow = comparison.describe_leader(compared(a._replace(is_certified=False), b))
+    a, b = build_shifted_line("a", [0, 0, 0, 0.1, 0.1, 0, 0]), build_shifted_line("b", [0] * 7)
+    assert (
+        comparison.describe_leader(compare_lines(a, b)) == "A is clearly best from epsilon 1 to 2"
+    )
+    hollow = comparison.describe_leader(compare_lines(a._replace(is_certified=False), b))
     assert hollow == "A is clearly best from epsilon 1 to 2, as claimed"
-    gap = shifted("a", [0, 0.1, 0, 0.1, 0.1, 0, 0])
-    assert "best in places from epsilon 0.2 to 2" in comparison.describe_leader(compared(gap, b))
-    once = shifted("a", [0, 0, 0, 0.1, 0, 0, 0])
-    assert comparison.describe_leader(compared(once, b)) == "A is clearly best at epsilon 1"
-    same = shifted("c", [0] * 7)
-    assert comparison.describe_leader(compared(b, same)) == "2 of 2 are never clearly beaten"
-    worse = shifted("d", [-0.1, 0, 0, 0, 0, 0, 0])
-    assert comparison.describe_leader(compared(b, worse, same)) == "2 of 3 are never clearly beaten"
-    one = shifted("e", [0, -0.1, 0, 0, 0, 0, 0])
-    first = comparison.describe_leader(compared(b._replace(is_certified=False), one, worse))
+    gap = build_shifted_line("a", [0, 0.1, 0, 0.1, 0.1, 0, 0])
+    assert "best in places from epsilon 0.2 to 2" in comparison.describe_leader(
+        compare_lines(gap, b)
+    )
+    better_once = build_shifted_line("a", [0, 0, 0, 0.1, 0, 0, 0])
+    assert (
+        comparison.describe_leader(compare_lines(better_once, b))
+        == "A is clearly best at epsilon 1"
+    )
+    equal = build_shifted_line("c", [0] * 7)
+    assert comparison.describe_leader(compare_lines(b, equal)) == "2 of 2 are never clearly beaten"
+    worse = build_shifted_line("d", [-0.1, 0, 0, 0, 0, 0, 0])
+    assert (
+        comparison.describe_leader(compare_lines(b, worse, equal))
+        == "2 of 3 are never clearly beaten"
+    )
+    worse_once = build_shifted_line("e", [0, -0.1, 0, 0, 0, 0, 0])
+    first = comparison.describe_leader(
+        compare_lines(b._replace(is_certified=False), worse_once, worse)
+    )
     assert first == "B is never clearly beaten, as claimed"
     turns = [
-        shifted(key, [0.1 if (k + j) % 3 else 0 for k in range(7)]) for j, key in enumerate("abc")
+        build_shifted_line(key, [0.1 if (k + j) % 3 else 0 for k in range(7)])
+        for j, key in enumerate("abc")
     ]
-    assert comparison.describe_leader(compared(*turns)) == "Each is clearly beaten somewhere"
-    assert comparison.describe_leader(compared(a)) == ""
-    few = [placed(line(rising, 2, key=key)) for key in "ab"]
-    assert comparison.describe_leader(compared(*few)) == ""  # two seeds decide nothing
+    assert comparison.describe_leader(compare_lines(*turns)) == "Each is clearly beaten somewhere"
+    assert comparison.describe_leader(compare_lines(a)) == ""
+    few = [place_line(build_line(rising, 2, key=key)) for key in "ab"]
+    assert comparison.describe_leader(compare_lines(*few)) == ""  # two seeds decide nothing
 
 
 def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
     units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
     rating, user, other = (
-        shifted("a", [0] * 7),
-        shifted("b", [0.1] * 7, **units),
-        shifted("c", [0.1] * 7),
+        build_shifted_line("a", [0] * 7),
+        build_shifted_line("b", [0.1] * 7, **units),
+        build_shifted_line("c", [0.1] * 7),
     )
-    found = compared(rating, user, other)
-    assert [one.plotted.line.label for one in found] == ["A", "C", "B"]  # side by side
-    assert found[2].rivals == (0,) * 7
-    assert not any(found[2].best)
-    assert comparison.describe_line_comparison(found[2], 0) == "nothing to compare with"
-    assert comparison.describe_leader(found) == (
+    results = compare_lines(rating, user, other)
+    assert [result.plotted.line.label for result in results] == ["A", "C", "B"]  # side by side
+    assert results[2].rivals == (0,) * 7
+    assert not any(results[2].best)
+    assert comparison.describe_line_comparison(results[2], 0) == "nothing to compare with"
+    assert comparison.describe_leader(results) == (
         "C is clearly best from epsilon 0.1 to 10, among those counted alike"
     )
 
@@ -406,88 +438,96 @@ def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
 # --- findings in a title ---------------------------------------------------------------------
 
 
-def found_of(wanted, *placed, without=None):
-    answers = [smallest_epsilon(one, wanted) for one in placed]
+def describe_cost(target, *plotted, without=None):
+    answers = [find_smallest_epsilon(curve, target) for curve in plotted]
     return numbers.describe_cost(answers, without)
 
 
 def test_the_title_names_what_a_wanted_quality_costs():
-    a, low = shifted("a", [0] * 7), placed(line(lambda x: 0.55 + 0 * x, key="b"))
-    assert found_of(0.65, a) == "A needs epsilon 1 for accuracy 65.0 %"
-    assert found_of(0.65, a, low).endswith("for accuracy 65.0 %; nothing else gets there")
-    claimed = placed(line(rising, key="c"))._replace(is_certified=False)
-    assert found_of(0.65, a, claimed).endswith("; others only claim to get there")
-    assert found_of(0.65, claimed, low) == "Only claims that are not proved reach accuracy 65.0 %"
+    a, low = (
+        build_shifted_line("a", [0] * 7),
+        place_line(build_line(lambda x: 0.55 + 0 * x, key="b")),
+    )
+    assert describe_cost(0.65, a) == "A needs epsilon 1 for accuracy 65.0 %"
+    assert describe_cost(0.65, a, low).endswith("for accuracy 65.0 %; nothing else gets there")
+    claimed = place_line(build_line(rising, key="c"))._replace(is_certified=False)
+    assert describe_cost(0.65, a, claimed).endswith("; others only claim to get there")
+    assert (
+        describe_cost(0.65, claimed, low) == "Only claims that are not proved reach accuracy 65.0 %"
+    )
     elsewhere = claimed._replace(unit="per rating" + lines.AS_CLAIMED)
     assert (
-        found_of(0.65, elsewhere, low) == "Nothing certified in this unit reaches accuracy 65.0 %"
+        describe_cost(0.65, elsewhere, low)
+        == "Nothing certified in this unit reaches accuracy 65.0 %"
     )
-    both = found_of(0.4, a, low, claimed)
-    assert both == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 certified mechanisms of 3"
+    finding = describe_cost(0.4, a, low, claimed)
+    assert finding == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 certified mechanisms of 3"
     assert (
-        found_of(0.4, a, low) == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 mechanisms"
+        describe_cost(0.4, a, low)
+        == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 mechanisms"
     )
     assert numbers.describe_cost([]) == ""
-    assert found_of(0.65, placed(line(rising, seeds=1))) == ""  # one seed finds nothing
+    # One seed finds nothing.
+    assert describe_cost(0.65, place_line(build_line(rising, seeds=1))) == ""
 
 
-def guess(level, spread=1e-3, seeds=6, mechanism="private-majority"):
-    values = level + spread * np.random.default_rng(5).normal(size=(len(GRID), seeds))
-    made = line(rising, key="guess", values=values)
-    return replace(made, info=made.info._replace(mechanism=mechanism))
+def build_baseline(level, std=1e-3, seeds=6, mechanism="private-majority"):
+    values = level + std * np.random.default_rng(5).normal(size=(len(GRID), seeds))
+    built = build_line(rising, key="guess", values=values)
+    return replace(built, info=built.info._replace(mechanism=mechanism))
 
 
 # --- rows from two places --------------------------------------------------------------------
 
 
-def rows_of(id, values, epsilons, seeds, claims):
-    """Stored rows of a curve: values by epsilon and seed."""
-    places = itertools.product(epsilons, seeds)
-    points = {place: v for place, v in zip(places, np.ravel(values), strict=True) if v == v}
+def build_rows(id, values, epsilons, seeds, claims):
+    """Build stored rows of a curve: values by epsilon and seed."""
+    keys = itertools.product(epsilons, seeds)
+    points = {key: v for key, v in zip(keys, np.ravel(values), strict=True) if v == v}
     return lines.CurveRows(
-        info(id)._replace(mechanism=id), {"accuracy": points}, dict.fromkeys(epsilons, claims)
+        build_info(id)._replace(mechanism=id), {"accuracy": points}, dict.fromkeys(epsilons, claims)
     )
 
 
 def test_rows_of_ones_own_and_rows_that_came_are_one_line():
     metric, ids, claim = METRICS["accuracy"], ["input-flip"], Claim(1.0, RATING, {}, {}, (), "1")
     grid = GRID.tolist()
-    given = line(rising, seeds=5).values
-    whole = rows_of("input-flip", given, grid, range(1, 6), claim)
-    some = rows_of("input-flip", [[0.7, 0.8], [np.nan, 0.9]], [0.2, 1.0], [2, 9], claim)
-    guess = rows_of("private-majority", given, grid, range(1, 6), claim)
-    came = {"input-flip": whole, "private-majority": guess}
-    joined = lines.build_curve_chart({"input-flip": some}, ids, metric, came)
-    (both,) = joined.lines
-    assert both.epsilon.tolist() == grid
-    assert both.seeds.tolist() == [1, 2, 3, 4, 5, 9]
-    assert both.values[1].tolist()[1::4] == [0.7, 0.8]  # one's own before what came
-    assert both.values[3, 1] == given[3, 1]
-    assert both.values[3, 5] == 0.9
-    assert np.isnan(both.values[0, 5])
-    assert np.array_equal(both.values[:, [0, 2, 3, 4]], given[:, [0, 2, 3, 4]])
-    assert both.claimed.tolist() == [1.0] * len(grid)
-    assert [one.mechanism for one in joined.private_baselines] == ["private-majority"]
-    assert np.array_equal(lines.build_curve_chart({}, ids, metric, came).lines[0].values, given)
-    many, few = (rows_of("clear", [[0.7] * n], [None], range(n), claim) for n in (5, 1))
-    for mine, theirs in ((many, few), (few, many)):
+    values = build_line(rising, seeds=5).values
+    rows = build_rows("input-flip", values, grid, range(1, 6), claim)
+    some_rows = build_rows("input-flip", [[0.7, 0.8], [np.nan, 0.9]], [0.2, 1.0], [2, 9], claim)
+    baseline_rows = build_rows("private-majority", values, grid, range(1, 6), claim)
+    shipped = {"input-flip": rows, "private-majority": baseline_rows}
+    joined = lines.build_curve_chart({"input-flip": some_rows}, ids, metric, shipped)
+    (joined_line,) = joined.lines
+    assert joined_line.epsilon.tolist() == grid
+    assert joined_line.seeds.tolist() == [1, 2, 3, 4, 5, 9]
+    assert joined_line.values[1].tolist()[1::4] == [0.7, 0.8]  # one's own before what came
+    assert joined_line.values[3, 1] == values[3, 1]
+    assert joined_line.values[3, 5] == 0.9
+    assert np.isnan(joined_line.values[0, 5])
+    assert np.array_equal(joined_line.values[:, [0, 2, 3, 4]], values[:, [0, 2, 3, 4]])
+    assert joined_line.claimed.tolist() == [1.0] * len(grid)
+    assert [baseline.mechanism for baseline in joined.private_baselines] == ["private-majority"]
+    assert np.array_equal(lines.build_curve_chart({}, ids, metric, shipped).lines[0].values, values)
+    many_rows, few = (build_rows("clear", [[0.7] * n], [None], range(n), claim) for n in (5, 1))
+    for local_rows, shipped_rows in ((many_rows, few), (few, many_rows)):
         (level,) = lines.build_curve_chart(
-            {"clear": mine}, ids, metric, {"clear": theirs}
+            {"clear": local_rows}, ids, metric, {"clear": shipped_rows}
         ).nonprivate_counterparts
         assert len(level.values) == 5
 
 
 def test_what_no_epsilon_reaches_is_said_plainly():
-    answer = smallest_epsilon(placed(line(rising)), 0.9)
+    answer = find_smallest_epsilon(place_line(build_line(rising)), 0.9)
     assert math.isinf(answer.epsilon.value)
-    twin = lines.FlatLine("c", "clear", "No privacy", np.array([0.76, 0.77]))
-    text = numbers.describe_required_epsilon(answer, nonprivate_reference=twin)
+    nonprivate_counterpart = lines.FlatLine("c", "clear", "No privacy", np.array([0.76, 0.77]))
+    text = numbers.describe_required_epsilon(answer, nonprivate_reference=nonprivate_counterpart)
     assert "not reachable up to epsilon 10 per rating; the best is 73." in text
     assert text.endswith("Even without privacy it is 76.5 %.")
 
 
 def test_one_seed_gives_a_value_without_an_interval():
-    answer = smallest_epsilon(placed(line(rising, seeds=1, spread=0)), 0.65)
+    answer = find_smallest_epsilon(place_line(build_line(rising, seeds=1, std=0)), 0.65)
     assert answer.epsilon.value == pytest.approx(1.0)
     assert "one seed: no interval" in numbers.describe_required_epsilon(answer)
 
@@ -498,46 +538,55 @@ def test_an_interval_that_leaves_the_grid_is_open():
 
 
 def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
-    fast = shifted("a", [0, 0, 0.1, 0.1, 0.1, 0.1, 0.1])
-    slow, near = shifted("b", [0] * 7), shifted("c", [1e-6] * 7)
-    assert found_of(0.65, fast, slow).startswith("A needs least for accuracy 65.0 %: epsilon 0.")
-    assert found_of(0.65, slow, near) == "Accuracy 65.0 % takes epsilon 1 with 2 of 2 mechanisms"
+    fast = build_shifted_line("a", [0, 0, 0.1, 0.1, 0.1, 0.1, 0.1])
+    slow, close = build_shifted_line("b", [0] * 7), build_shifted_line("c", [1e-6] * 7)
+    assert describe_cost(0.65, fast, slow).startswith(
+        "A needs least for accuracy 65.0 %: epsilon 0."
+    )
+    assert (
+        describe_cost(0.65, slow, close) == "Accuracy 65.0 % takes epsilon 1 with 2 of 2 mechanisms"
+    )
     units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
-    other = shifted("d", [0.02] * 7, **units)
-    text = found_of(0.65, slow, other)
+    other = build_shifted_line("d", [0.02] * 7, **units)
+    text = describe_cost(0.65, slow, other)
     assert text.startswith("Accuracy 65.0 % takes epsilon 0.")
     assert text.endswith("to 1, counted in different units")
 
 
 def test_below_which_epsilon_nothing_beats_guessing():
     metric = METRICS["accuracy"]
-    late = line(rising, values=shifted("a", [0] * 7).line.values)
-    picture = lines.CurveChart(metric, (late,), private_baselines=(guess(0.64),))
+    late_line = build_line(rising, values=build_shifted_line("a", [0] * 7).line.values)
+    picture = lines.CurveChart(metric, (late_line,), private_baselines=(build_baseline(0.64),))
     assert (
         numbers.describe_baseline_limit(picture)
         == "Below epsilon 1 not clearly better than guessing"
     )
-    chosen = lines.CurveChart(metric, (late, guess(0.64)))  # drawn like any other
+    chosen = lines.CurveChart(metric, (late_line, build_baseline(0.64)))  # drawn like any other
     assert numbers.describe_baseline_limit(chosen) == numbers.describe_baseline_limit(picture)
-    never = picture._replace(private_baselines=(guess(0.9),))
+    unreachable = picture._replace(private_baselines=(build_baseline(0.9),))
     assert (
-        numbers.describe_baseline_limit(never) == "Not clearly better than guessing at any epsilon"
+        numbers.describe_baseline_limit(unreachable)
+        == "Not clearly better than guessing at any epsilon"
     )
+    # Always better.
     assert (
-        numbers.describe_baseline_limit(picture._replace(private_baselines=(guess(0.3),))) == ""
-    )  # always better
+        numbers.describe_baseline_limit(picture._replace(private_baselines=(build_baseline(0.3),)))
+        == ""
+    )
     assert numbers.describe_baseline_limit(picture._replace(private_baselines=())) == ""
-    early = shifted("b", [0.02] * 7).line
+    early_line = build_shifted_line("b", [0.02] * 7).line
     assert "Below epsilon 1 " in numbers.describe_baseline_limit(picture)
-    sooner = picture._replace(lines=(late, replace(early, values=early.values + 0.05)))
+    sooner = picture._replace(
+        lines=(late_line, replace(early_line, values=early_line.values + 0.05))
+    )
     assert (
         numbers.describe_baseline_limit(sooner)
         == "Below epsilon 0.2 not clearly better than guessing"
     )
-    two = line(rising, seeds=2)
+    two = build_line(rising, seeds=2)
     assert (
         numbers.describe_baseline_limit(
-            lines.CurveChart(metric, (two,), private_baselines=(guess(0.64),))
+            lines.CurveChart(metric, (two,), private_baselines=(build_baseline(0.64),))
         )
         == ""
     )
@@ -550,9 +599,9 @@ def test_a_winner_is_named_at_the_epsilons_where_the_seeds_tell_it(metric):
     wobble = np.tile([-0.001, 0.001], 3)
     values = rising(GRID)[:, None] + 0.02 * pattern[:, None] + wobble
     plain = np.repeat(rising(GRID)[:, None], 6, axis=1)
-    one, other = (
-        line(rising, values=made, key=key, metric=metric)
-        for made, key in ((values, "a"), (plain, "b"))
+    first, second = (
+        build_line(rising, values=line_values, key=key, metric=metric)
+        for line_values, key in ((values, "a"), (plain, "b"))
     )
     better = pattern if metric == "accuracy" else -pattern  # of errors the lower one wins
-    assert comparison.compare_pair(placed(one), placed(other)).signs == tuple(better)
+    assert comparison.compare_pair(place_line(first), place_line(second)).signs == tuple(better)

@@ -26,25 +26,25 @@ from tests.theory import ryhh24 as bounds
 pytestmark = pytest.mark.slow
 
 PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
-ALONE = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
+FULL_BUDGET = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
 
 
-def complementary(epsilon, rank, regularisation, largest, **split):
+def bound_complementary(epsilon, rank, regularisation, largest, **split):
     scales = bounds.scales(epsilon, rank, largest, bounds.BudgetSplit(**split))
     return bounds.excess_loss(scales, rank, regularisation)
 
 
-def strawman(epsilon, rank, regularisation, largest):
+def bound_strawman(epsilon, rank, regularisation, largest):
     scales = bounds.scales(epsilon, rank, largest)
     return bounds.excess_loss(scales, rank, regularisation)
 
 
-def printed(*size, **split):
+def compute_printed_bound(*size, **split):
     return bounds.printed_excess_loss(*size, bounds.BudgetSplit(**split) if split else None)
 
 
-symmetric = partial(complementary, symmetric=True)
-optimal = partial(complementary, **ALONE)
+symmetric = partial(bound_complementary, symmetric=True)
+bound_optimal = partial(bound_complementary, **FULL_BUDGET)
 
 
 @pytest.mark.parametrize("rank", [1, 4, 8, 20, 40])
@@ -53,17 +53,19 @@ optimal = partial(complementary, **ALONE)
 def test_when_the_printed_bounds_are_ordered(rank, largest, beta) -> None:
     """For every N exactly under the stated conditions; both later steps always hold."""
     split = {"alpha": 0.8, "beta1": beta[0], "beta2": beta[1]}
-    below = []
+    orderings = []
     for ridge in (1e-6, 1e-3, 0.07, 1.0, 1e4, 1e8):
         args = (1.0, rank, ridge, largest)
-        first = printed(*args)
-        second = printed(*args, **split)
-        below.append(first >= second)
-        third = printed(*args, symmetric=True, **split)
-        assert second >= third >= printed(*args, **ALONE)
-        assert complementary(*args, **split) >= symmetric(*args, **split) >= optimal(*args)
-        assert strawman(2.0, *args[1:]) == pytest.approx(strawman(*args) / 2)
-    assert all(below) == bounds.complementary_wins(bounds.BudgetSplit(0.8, *beta), rank)
+        first = compute_printed_bound(*args)
+        second = compute_printed_bound(*args, **split)
+        orderings.append(first >= second)
+        third = compute_printed_bound(*args, symmetric=True, **split)
+        assert second >= third >= compute_printed_bound(*args, **FULL_BUDGET)
+        assert (
+            bound_complementary(*args, **split) >= symmetric(*args, **split) >= bound_optimal(*args)
+        )
+        assert bound_strawman(2.0, *args[1:]) == pytest.approx(bound_strawman(*args) / 2)
+    assert all(orderings) == bounds.complementary_wins(bounds.BudgetSplit(0.8, *beta), rank)
 
 
 BETAS = [(0.1, 0.8), (0.5, 0.49), (0.34, 0.33)]
@@ -76,27 +78,32 @@ def test_theorem_5_bounds_the_excess_loss_of_every_variant(variant, rank, alpha)
     """Noise on all three terms, also where next to no budget is left for the ridge."""
     rng = np.random.default_rng(2)
     users, runs = 60, 600
-    ones = rng.random(users) < 0.4
-    columns = binary_matrix(clicks(np.repeat(ones[:, None], runs, axis=1))).T.tocsr()
+    interacted = rng.random(users) < 0.4
+    columns = binary_matrix(clicks(np.repeat(interacted[:, None], runs, axis=1))).T.tocsr()
     for largest, ridge, epsilon in itertools.product((0.01, 0.3), (0.05, 1.0), (0.1, 2.0)):
         factors = rng.uniform(-largest, largest, (users, rank))
-        own = {"clip": rank * largest, "clip_l2": math.sqrt(rank) * largest}
-        own |= {"rank": rank, "regularisation": ridge, "alpha": alpha}
+        settings = {"clip": rank * largest, "clip_l2": math.sqrt(rank) * largest}
+        settings |= {"rank": rank, "regularisation": ridge, "alpha": alpha}
         size = epsilon, rank, ridge, largest
         for beta1, beta2 in BETAS if variant != "strawman" else BETAS[:1]:
             if variant == "strawman":
-                mechanism = Strawman(epsilon=epsilon, **own)
-                limit = strawman(*size)
+                mechanism = Strawman(epsilon=epsilon, **settings)
+                limit = bound_strawman(*size)
             else:
                 kind = Complementary if variant == "complementary" else Symmetric
-                rest = 1 - beta1 - beta2
-                mechanism = kind(epsilon=epsilon, beta1=beta1, beta2=beta2, beta3=rest, **own)
-                bound = complementary if variant == "complementary" else symmetric
+                remainder = 1 - beta1 - beta2
+                mechanism = kind(
+                    epsilon=epsilon, beta1=beta1, beta2=beta2, beta3=remainder, **settings
+                )
+                bound = bound_complementary if variant == "complementary" else symmetric
                 limit = bound(*size, alpha=alpha, beta1=beta1, beta2=beta2)
             loss = mechanism.loss
-            a = loss.observed_weight * factors[ones].T @ factors[ones] + alpha * factors.T @ factors
-            a += loss.ridge(np.array([ones.sum()]), users)[0] * np.eye(rank)
-            b = 2 * factors[ones].sum(axis=0)
+            a = (
+                loss.observed_weight * factors[interacted].T @ factors[interacted]
+                + alpha * factors.T @ factors
+            )
+            a += loss.ridge(np.array([interacted.sum()]), users)[0] * np.eye(rank)
+            b = 2 * factors[interacted].sum(axis=0)
             best = -b @ np.linalg.solve(a, b) / 4
             q = mechanism.solve_private_profiles(
                 columns, factors, mechanism.build_releases(runs), rng
@@ -112,28 +119,33 @@ def test_theorem_4_bounds_what_the_complementary_loss_costs(alpha) -> None:
     for _ in range(20):
         users, rank, ridge = 40, 3, float(rng.choice([0.01, 0.1, 2.0]))
         factors = rng.uniform(-0.5, 0.5, (users, rank))
-        ones = rng.random(users) < rng.uniform(0.1, 1.0)
-        row = np.flatnonzero(ones)
+        interacted = rng.random(users) < rng.uniform(0.1, 1.0)
+        row = np.flatnonzero(interacted)
         public = PublicFacts(users=users, items=1, low=0, high=1)
         data = Ratings.build(row, np.zeros(len(row), int), np.ones(len(row)), public)
         column = binary_matrix(data).T.tocsr()
 
-        def value(q, over, ones=ones, factors=factors, ridge=ridge, users=users):
+        def value(q, cells, interacted=interacted, factors=factors, ridge=ridge, users=users):
             score = factors @ q
-            pull = np.ones(users) if over is PenalisedCells.ALL else ~ones
-            weight = ridge * (ones.sum() + alpha * pull.sum())
-            fit = np.sum((score[ones] - 1) ** 2) + alpha * np.sum(pull * score**2)
+            pull = np.ones(users) if cells is PenalisedCells.ALL else ~interacted
+            weight = ridge * (interacted.sum() + alpha * pull.sum())
+            fit = np.sum((score[interacted] - 1) ** 2) + alpha * np.sum(pull * score**2)
             return fit + weight * q @ q
 
-        theirs, ours = (
-            solve_implicit_rows(column, factors, ImplicitLoss(alpha, ridge, over))[0]
-            for over in PenalisedCells
+        all_minimiser, missing_minimiser = (
+            solve_implicit_rows(column, factors, ImplicitLoss(alpha, ridge, cells))[0]
+            for cells in PenalisedCells
         )
         size = alpha, len(row), ridge, rank, float(np.abs(factors).max())
-        cost = value(ours, PenalisedCells.ALL) - value(theirs, PenalisedCells.ALL)
+        cost = value(missing_minimiser, PenalisedCells.ALL) - value(
+            all_minimiser, PenalisedCells.ALL
+        )
         assert -1e-9 <= cost <= bounds.loss_change(*size)
         # what is printed compares the two minima, of which the one is never above the other
-        assert value(ours, PenalisedCells.MISSING) <= value(theirs, PenalisedCells.ALL) + 1e-9
+        assert (
+            value(missing_minimiser, PenalisedCells.MISSING)
+            <= value(all_minimiser, PenalisedCells.ALL) + 1e-9
+        )
         assert bounds.loss_change(*size) <= bounds.loss_change(*size, printed=True)
         # no minimiser need be taken: the cost is below the bound for every profile in the ball
         q = rng.normal(size=rank)
@@ -149,27 +161,30 @@ def test_a_term_has_one_largest_weight_up_to_its_own_loss(loss) -> None:
     for epsilon in (0.5 * loss, 1.5 * loss, 4 * loss):
         crossings = np.count_nonzero(np.diff(sampled.amplified_losses(loss, w) > epsilon))
         assert crossings == bounds.unique_weight_exists(loss, epsilon)
-        found = float(sampled.importance_weights([loss], epsilon)[0])
-        assert (found > 1) == bounds.unique_weight_exists(loss, epsilon)
+        weight = float(sampled.importance_weights([loss], epsilon)[0])
+        assert (weight > 1) == bounds.unique_weight_exists(loss, epsilon)
 
 
 def test_scales_are_those_of_the_cards() -> None:
     """For a worst factor, all entries at c: clip d c, clip_l2 sqrt(d) c."""
     d, c, epsilon = 5, 0.3, 0.7
-    own = {"rank": d, "clip": d * c, "clip_l2": math.sqrt(d) * c, "epsilon": epsilon}
+    settings = {"rank": d, "clip": d * c, "clip_l2": math.sqrt(d) * c, "epsilon": epsilon}
     split = {"alpha": 0.6, "beta1": 0.5, "beta2": 0.3}
     betas = split | {"beta3": 0.2}
     for mechanism, scales in (
-        (Strawman(**own), bounds.scales(epsilon, d, c)),
-        (Complementary(**own, **betas), bounds.scales(epsilon, d, c, bounds.BudgetSplit(**split))),
+        (Strawman(**settings), bounds.scales(epsilon, d, c)),
         (
-            Symmetric(**own, **betas),
+            Complementary(**settings, **betas),
+            bounds.scales(epsilon, d, c, bounds.BudgetSplit(**split)),
+        ),
+        (
+            Symmetric(**settings, **betas),
             bounds.scales(epsilon, d, c, bounds.BudgetSplit(**split, symmetric=True)),
         ),
-        (Optimal(**own), bounds.scales(epsilon, d, c, bounds.BudgetSplit(**ALONE))),
+        (Optimal(**settings), bounds.scales(epsilon, d, c, bounds.BudgetSplit(**FULL_BUDGET))),
     ):
-        found = {name: release.scale for name, release in mechanism.build_releases(1)}
-        assert found == pytest.approx({k: v for k, v in scales._asdict().items() if v})
+        actual = {name: release.scale for name, release in mechanism.build_releases(1)}
+        assert actual == pytest.approx({k: v for k, v in scales._asdict().items() if v})
 
 
 def test_figure_5_noise_narrows_from_variant_to_variant() -> None:
@@ -189,9 +204,9 @@ def test_figure_5_draws_the_noise_that_the_variants_add() -> None:
         settings = views.FIGURE_5 if id != "dpimf-strawman" else {"alpha": 0.8}
         mechanism = registry.create(id, epsilon=0.1, rounds=1, **settings)
         release = dict(mechanism.guarantee(PUBLIC).releases)["second"]
-        drawn = release.sample(40_000, np.random.default_rng(5))
+        samples = release.sample(40_000, np.random.default_rng(5))
         edges = x[:: len(x) // 8]
-        shares = np.histogram(drawn, edges)[0] / len(drawn)
+        shares = np.histogram(samples, edges)[0] / len(samples)
         exact = [
             np.trapezoid(density[(x >= a) & (x <= b)], x[(x >= a) & (x <= b)])
             for a, b in itertools.pairwise(edges)
@@ -205,16 +220,16 @@ def test_figure_6_weights_meet_their_sample() -> None:
     order = np.argsort(np.abs(factors).sum(axis=1))
     squares = np.sum(factors[order] ** 2, axis=1)
     for sample in (20.0, 100.0):
-        norm, found = views.figure_6(factors, sample)
-        for weights in found.values():
+        norm, sample_weights = views.figure_6(factors, sample)
+        for weights in sample_weights.values():
             assert np.sum(1 / weights) == pytest.approx(sample, rel=1e-3)
             assert weights.min() >= 1
-        cost = {name: float(squares @ (w - 1)) for name, w in found.items()}
+        cost = {name: float(squares @ (w - 1)) for name, w in sample_weights.items()}
         assert cost["utility-optimal"] <= cost["importance"] < cost["uniform"]
         # importance weights keep the smallest loss; without sampling it would be 1
         loss = norm / norm.max()
-        kept = {n: sampled.amplified_losses(loss, w).max() for n, w in found.items()}
-        assert 1 - 1e-9 <= kept["importance"] <= min(kept.values()) + 1e-9
+        amplified = {n: sampled.amplified_losses(loss, w).max() for n, w in sample_weights.items()}
+        assert 1 - 1e-9 <= amplified["importance"] <= min(amplified.values()) + 1e-9
 
 
 def test_sampled_losses_do_not_overflow() -> None:
@@ -227,9 +242,11 @@ def test_sampled_losses_do_not_overflow() -> None:
 
 def test_at_alpha_one_only_the_first_order_counts() -> None:
     split = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
-    assert complementary(1.0, 5, 0.1, 0.3, **split) == optimal(1.0, 5, 0.1, 0.3)
-    assert printed(1.0, 5, 0.1, 0.3, **split) == pytest.approx(2 * optimal(1.0, 5, 0.1, 0.3))
+    assert bound_complementary(1.0, 5, 0.1, 0.3, **split) == bound_optimal(1.0, 5, 0.1, 0.3)
+    assert compute_printed_bound(1.0, 5, 0.1, 0.3, **split) == pytest.approx(
+        2 * bound_optimal(1.0, 5, 0.1, 0.3)
+    )
     for beta in ((1.0, 0.0), (0.5, 0.5)):  # nothing left for the second moment, or for the ridge
         split = {"alpha": 0.5, "beta1": beta[0], "beta2": beta[1]}
-        for bound in (complementary, symmetric):
+        for bound in (bound_complementary, symmetric):
             assert bound(1.0, 5, 0.1, 0.3, **split) == math.inf

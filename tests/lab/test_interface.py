@@ -62,9 +62,9 @@ def travel(
     examples:
       travel home
     """
-    said = (place, again, way, size, tags, stops, speed, secret, to)
+    values = (place, again, way, size, tags, stops, speed, secret, to)
     return CommandReport(
-        [str(one) for one in said], ["gone", "back"], DpmcError("late") if again else None
+        [str(value) for value in values], ["gone", "back"], DpmcError("late") if again else None
     )
 
 
@@ -73,57 +73,59 @@ def rest(*, quietly: bool = False) -> CommandReport:
     return CommandReport("quiet" if quietly else "stayed", ["stayed"])
 
 
-def parser():
-    found = argparse.ArgumentParser(prog="dpmc")
+def build_test_parser():
+    built = argparse.ArgumentParser(prog="dpmc")
     group = CommandGroup("Many\n\nAll of them.", rest, {"go": travel, "rest": rest})
-    add_commands(found, {"travel": travel, "all": group})
-    return found
+    add_commands(built, {"travel": travel, "all": group})
+    return built
 
 
-def given(*words):
-    return collect_arguments(parser().parse_args(["travel", *words]))
+def parse_arguments(*argv):
+    return collect_arguments(build_test_parser().parse_args(["travel", *argv]))
 
 
 def test_what_is_not_typed_is_the_function_s_own_default():
-    found = given("home", "--to", "Ada")
-    assert found == {"place": "home", "again": None, "to": "Ada", "way": Way()}
+    parsed = parse_arguments("home", "--to", "Ada")
+    assert parsed == {"place": "home", "again": None, "to": "Ada", "way": Way()}
 
 
 def test_texts_become_what_the_annotation_says():
-    found = given(
+    parsed = parse_arguments(
         *("home", "2", "--to=Ada", "--ride", "mule", "--size", "large", "--tags", "a", "--tags"),
         *("b", "--stops", "1", "2.5", "--speed", "slow", "--secret", "7"),
     )
-    assert found["way"] == Way(ride="mule")
-    assert (found["again"], found["size"], found["tags"]) == (2, Size.LARGE, ["a", "b"])
-    assert (found["stops"], found["speed"], found["secret"]) == ([1.0, 2.5], 1.0, 7)
+    assert parsed["way"] == Way(ride="mule")
+    assert (parsed["again"], parsed["size"], parsed["tags"]) == (2, Size.LARGE, ["a", "b"])
+    assert (parsed["stops"], parsed["speed"], parsed["secret"]) == ([1.0, 2.5], 1.0, 7)
 
 
 def test_a_report_is_written_as_asked_and_its_failure_comes_last(capsys):
-    run_command(parser().parse_args(["travel", "home", "--to", "x"]))
+    run_command(build_test_parser().parse_args(["travel", "home", "--to", "x"]))
     assert capsys.readouterr().out == "gone\n\nback\n"
     with pytest.raises(DpmcError, match="late"):
-        run_command(parser().parse_args(["all", "--json", "go", "home", "1", "--to", "x"]))
+        run_command(
+            build_test_parser().parse_args(["all", "--json", "go", "home", "1", "--to", "x"])
+        )
     assert capsys.readouterr().out.startswith('[\n  "home"')
-    for words in (["all", "--quietly", "--json"], ["all", "--quietly", "rest", "--json"]):
-        run_command(parser().parse_args(words))
+    for argv in (["all", "--quietly", "--json"], ["all", "--quietly", "rest", "--json"]):
+        run_command(build_test_parser().parse_args(argv))
         assert capsys.readouterr().out == '"quiet"\n'
 
 
-def functions():
+def list_functions():
     for command in COMMANDS.values():
         group = isinstance(command, CommandGroup)
         yield from command.actions.values() if group else [command]
 
 
-@pytest.mark.parametrize("function", list(functions()), ids=lambda one: one.__name__)
+@pytest.mark.parametrize("function", list(list_functions()), ids=lambda function: function.__name__)
 def test_every_option_has_its_words(function):
     """Only the two ends of the range, which --range is for, are not told of."""
 
-    def leaves(found):
-        inner = [a.choices for a in found._actions if isinstance(a, argparse._SubParsersAction)]
-        return [leaf for one in inner[0].values() for leaf in leaves(one)] if inner else [found]
+    def leaves(node):
+        inner = [a.choices for a in node._actions if isinstance(a, argparse._SubParsersAction)]
+        return [leaf for child in inner[0].values() for leaf in leaves(child)] if inner else [node]
 
-    (found,) = (p for p in leaves(build_parser()) if p.get_default("command") is function)
-    untold = {a.dest for a in found._actions if a.help == argparse.SUPPRESS}
+    (leaf,) = (p for p in leaves(build_parser()) if p.get_default("command") is function)
+    untold = {a.dest for a in leaf._actions if a.help == argparse.SUPPRESS}
     assert untold <= {"low", "high"}

@@ -44,25 +44,26 @@ def lie(epsilon):
     return float(1 / (1 + mpmath.exp(epsilon)))
 
 
-def laws(epsilon, times):
-    """The chances of so many yes among the reports of one who would say yes, and no."""
+def compute_report_pmfs(epsilon, times):
+    """Return the chances of k yes among the reports of one who would say yes, and no."""
     f = lie(epsilon)
     yes = [math.comb(times, k) * (1 - f) ** k * f ** (times - k) for k in range(times + 1)]
     return yes, yes[::-1]
 
 
-def right(epsilon, times=1, before=0.5):
+def compute_success(epsilon, times=1, before=0.5):
     return sum(
-        max(before * y, (1 - before) * n) for y, n in zip(*laws(epsilon, times), strict=True)
+        max(before * y, (1 - before) * n)
+        for y, n in zip(*compute_report_pmfs(epsilon, times), strict=True)
     )
 
 
-def sure(before, epsilon, says="yes"):
-    odds = before / (1 - before) * math.exp(epsilon if says == "yes" else -epsilon)
+def compute_certainty(before, epsilon, answer="yes"):
+    odds = before / (1 - before) * math.exp(epsilon if answer == "yes" else -epsilon)
     return odds / (1 + odds)
 
 
-def odds(share):
+def format_odds(share):
     ratio = share / (1 - share)
     return [ratio, 1] if ratio >= 1 - 1e-12 else [1, 1 / ratio]
 
@@ -71,13 +72,13 @@ def odds(share):
 
 
 def tail(yes, reports, share):
-    """The chance of so many yes and more."""
+    """Return the chance of so many yes and more."""
     if not 0 < share < 1:
         return float(share == 1 or yes == 0)
-    ways = math.lgamma(reports + 1)
+    log_count = math.lgamma(reports + 1)
     return math.fsum(
         math.exp(
-            ways
+            log_count
             - math.lgamma(k + 1)
             - math.lgamma(reports - k + 1)
             + k * math.log(share)
@@ -99,36 +100,36 @@ def clopper_pearson(yes, reports):
     return 0.0 if yes == 0 else ends[0], 1.0 if yes == reports else ends[1]
 
 
-def through(share, f):
+def unflip_share(share, f):
     return (share - f) / (1 - 2 * f)
 
 
-def like(yes, reports, f):
-    """Of people like these."""
-    ends = (through(end, f) for end in clopper_pearson(yes, reports))
+def estimate_population(yes, reports, f):
+    """Return the interval of the share among people like these."""
+    ends = (unflip_share(end, f) for end in clopper_pearson(yes, reports))
     return tuple(min(max(end, 0.0), 1.0) for end in ends)
 
 
 @cache
-def this(yes, reports, f):
-    """Of these: those numbers of true yes under which neither so many nor so few are unlikely."""
+def estimate_class(yes, reports, f):
+    """Return the numbers of true yes under which neither so many nor so few are unlikely."""
     fit = []
     for true in range(reports + 1):
-        law = [1.0]
+        pmf = [1.0]
         for k in range(reports):
             chance = 1 - f if k < true else f
-            law = [
-                (law[j] if j < len(law) else 0) * (1 - chance) + (law[j - 1] * chance if j else 0)
-                for j in range(len(law) + 1)
+            pmf = [
+                (pmf[j] if j < len(pmf) else 0) * (1 - chance) + (pmf[j - 1] * chance if j else 0)
+                for j in range(len(pmf) + 1)
             ]
-        if sum(law[yes:]) > 0.025 and sum(law[: yes + 1]) > 0.025:
+        if sum(pmf[yes:]) > 0.025 and sum(pmf[: yes + 1]) > 0.025:
             fit.append(true / reports)
     return min(fit), max(fit)
 
 
 @cache
-def reach(people, f):
-    low, high = like(people // 2, people, f)
+def compute_half_width(people, f):
+    low, high = estimate_population(people // 2, people, f)
     return (high - low) / 2
 
 
@@ -136,83 +137,88 @@ def reach(people, f):
 
 
 @cache
-def scores(file, metric):
-    """Of each seed, by mechanism and epsilon."""
-    found = defaultdict(list)
+def read_scores(file, metric):
+    """Return each seed's score by mechanism and epsilon."""
+    by_mechanism = defaultdict(list)
     with (ROOT / "sample_data" / "curves" / file).open(encoding="utf-8") as stream:
         for row in csv.DictReader(line for line in stream if not line.startswith("#")):
             if row["metric"] == metric:
                 epsilon = float(row["epsilon"]) if row["epsilon"] else None
-                found[row["mechanism"], epsilon].append(float(row["value"]))
-    return found
+                by_mechanism[row["mechanism"], epsilon].append(float(row["value"]))
+    return by_mechanism
 
 
-def ends(mechanism, epsilon):
-    """Its scores, those of its guess, and those without privacy."""
+def read_range_scores(mechanism, epsilon):
+    """Return a mechanism's scores, those of its baseline, and those without privacy."""
     if mechanism == "private-effects":
-        found = scores("movie-night-ratings.csv", "rmse")
-        guess, clear = found["private-own-mean", epsilon], found["reference-ratings", None]
+        by_mechanism = read_scores("movie-night-ratings.csv", "rmse")
+        baseline, nonprivate = (
+            by_mechanism["private-own-mean", epsilon],
+            by_mechanism["reference-ratings", None],
+        )
     else:
-        found = scores("movie-night.csv", "accuracy")
-        guess = max(found["majority", None], found["private-majority", epsilon], key=mean)
-        clear = found["reference-binary", None]
-    return found[mechanism, epsilon], guess, clear
+        by_mechanism = read_scores("movie-night.csv", "accuracy")
+        baseline = max(
+            by_mechanism["majority", None], by_mechanism["private-majority", epsilon], key=mean
+        )
+        nonprivate = by_mechanism["reference-binary", None]
+    return by_mechanism[mechanism, epsilon], baseline, nonprivate
 
 
-def kept(mechanism, epsilon):
-    here, guess, clear = map(mean, ends(mechanism, epsilon))
-    return (here - guess) / (clear - guess)
+def compute_gain_share(mechanism, epsilon):
+    value, baseline, nonprivate = map(mean, read_range_scores(mechanism, epsilon))
+    return (value - baseline) / (nonprivate - baseline)
 
 
-def told(mechanism, epsilon):
-    """The share in percent, where 95 % intervals over seeds tell it from guessing."""
-    here, guess, _ = ends(mechanism, epsilon)
-    reach = sum(t.ppf(0.975, len(v) - 1) * stdev(v) / len(v) ** 0.5 for v in (here, guess))
-    share = kept(mechanism, epsilon)
-    return [100 * share] if share > 0 and abs(mean(here) - mean(guess)) > reach else []
+def compute_significant_share(mechanism, epsilon):
+    """Return the gain share in percent if 95 % intervals over seeds tell it from the baseline."""
+    value, baseline, _ = read_range_scores(mechanism, epsilon)
+    reach = sum(t.ppf(0.975, len(v) - 1) * stdev(v) / len(v) ** 0.5 for v in (value, baseline))
+    share = compute_gain_share(mechanism, epsilon)
+    return [100 * share] if share > 0 and abs(mean(value) - mean(baseline)) > reach else []
 
 
 @cache
-def gaussian(epsilon, delta=1e-6):
-    """How often the best attacker is right against Gaussian noise of exactly that promise."""
+def gaussian_success(epsilon, delta=1e-6):
+    """Return how often the best attacker is right against Gaussian noise of this promise."""
 
-    def over(mu):
+    def exceed(mu):
         spent = mpmath.ncdf(mu / 2 - epsilon / mu)
         return spent - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu) > delta
 
     low, high = mpmath.mpf("1e-6"), mpmath.mpf(10)
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if over(middle) else (middle, high)
+        low, high = (low, middle) if exceed(middle) else (middle, high)
     return float(mpmath.ncdf(low / 2))
 
 
 @cache
-def lit(whose):
-    """How far each of 40 x 400 scores moves, the largest first; the epsilon of the worst output."""
+def compute_score_changes(target):
+    """Return how far 40 x 400 scores move, the worst output's epsilon, and the most ratings."""
     rng = np.random.default_rng(0)
-    seen = rng.random((40, 400)) < 0.1
-    seen[0] = False
-    seen[0, 0] = True
-    taste = np.where(rng.random(400) < 0.5, 1.0, -1.0)
-    users, items = np.nonzero(seen)
-    at = 0 if whose == "only" else int(np.argmax(users == seen.sum(axis=1).argmax()))
+    observed = rng.random((40, 400)) < 0.1
+    observed[0] = False
+    observed[0, 0] = True
+    preferences = np.where(rng.random(400) < 0.5, 1.0, -1.0)
+    users, items = np.nonzero(observed)
+    user = 0 if target == "only" else int(np.argmax(users == observed.sum(axis=1).argmax()))
     method = Output(epsilon=1.0, bound=1.0, radius=1.2, tolerance=1e-7, iterations=500)
     fitted = []
     for sign in (1, -1):
-        values = taste[items]
-        values[at] *= sign
-        facts = PublicFacts(users=40, items=400, low=-1, high=1)
+        values = preferences[items]
+        values[user] *= sign
+        public_facts = PublicFacts(users=40, items=400, low=-1, high=1)
         fitted.append(
-            record_history(method, Ratings.build(users, items, values, facts), 0)[0].private
+            record_history(method, Ratings.build(users, items, values, public_facts), 0)[0].private
         )
-    moved = sorted(np.abs(fitted[0] - fitted[1]).ravel().tolist(), reverse=True)
-    return moved, sum(moved) / 2, int(seen.sum(axis=1).max())
+    changes = sorted(np.abs(fitted[0] - fitted[1]).ravel().tolist(), reverse=True)
+    return changes, sum(changes) / 2, int(observed.sum(axis=1).max())
 
 
-def audited():
-    told = json.loads((ROOT / "dpmc_lab" / "measured.json").read_text("utf-8"))
-    return next(one["measured"] for one in told if one["mechanism"] == "output")
+def read_audit():
+    entries = json.loads((ROOT / "dpmc_lab" / "measured.json").read_text("utf-8"))
+    return next(entry["measured"] for entry in entries if entry["mechanism"] == "output")
 
 
 # --- what must stand there -----------------------------------------------------------------------
@@ -221,92 +227,118 @@ def audited():
 # teacher's line, and the picture. `dots` are the throws drawn, which the texts must count.
 
 
-def per_cent(*shares):
+def to_percent(*shares):
     return [100 * share for share in shares]
 
 
-def two_coins(epsilon, said):
-    """Right to the last digit of the two, or to the last but one where digits are cut twice."""
-    two, one = (float(number) for number in (said[0], said[3]))
-    last = 10.0 ** -len(said[3].partition(".")[2])
-    assert two == pytest.approx(100 - 2 * one)
+def check_two_coins(epsilon, displayed):
+    """Check the numbers to the last digits that were not cut, and return those expected."""
+    two, flip = (float(number) for number in (displayed[0], displayed[3]))
+    last = 10.0 ** -len(displayed[3].partition(".")[2])
+    assert two == pytest.approx(100 - 2 * flip)
     assert abs(two - 100 * (1 - 2 * lie(epsilon))) < last
     return [two, 100, 2, 100 * lie(epsilon), 100]
 
 
-def coin(key, m, dots, said):
+def coin(key, m, dots, displayed):
     e = m["epsilon"]
     f = lie(e)
     if key == "throw":
         assert dots.reports == tuple(1 - turned for turned in dots.flipped)
-        return [100, 2, *per_cent(lie(2), 0.5, 1 - lie(2))], [100 * f, 100, sum(dots.flipped), 100]
+        return [100, 2, *to_percent(lie(2), 0.5, 1 - lie(2))], [
+            100 * f,
+            100,
+            sum(dots.flipped),
+            100,
+        ]
     if key == "deny":
-        shown = [100 * (1 - f), 100, 100 * f, 100, *two_coins(e, said[4:9]), 100]
-        return [], shown, [], {"You tapped yes": (1 - f, f), "You tapped no": (f, 1 - f)}
+        expected = [100 * (1 - f), 100, 100 * f, 100, *check_two_coins(e, displayed[4:9]), 100]
+        return [], expected, [], {"You tapped yes": (1 - f, f), "You tapped no": (f, 1 - f)}
     if key == "evidence":
         other = {"yes": "no", "no": "yes"}[m["sent"]]
         world = {f"Tapped {m['sent']}": (1 - f,), f"Tapped {other}": (f,)}
-        shown = [math.exp(e), 100 * (1 - f), 100 * f, e, 100]
-        return [2, 2, 4, math.exp(2)], shown, [], world
-    lies = tuple(map(lie, STOPS))
-    shown = [e, 100 * f, 100, 0.1, 100 * lies[0], 10, 100 * lies[-1]]
-    return [], shown, [], {"send the opposite": lies}
+        expected = [math.exp(e), 100 * (1 - f), 100 * f, e, 100]
+        return [2, 2, 4, math.exp(2)], expected, [], world
+    flip_chances = tuple(map(lie, STOPS))
+    expected = [e, 100 * f, 100, 0.1, 100 * flip_chances[0], 10, 100 * flip_chances[-1]]
+    return [], expected, [], {"send the opposite": flip_chances}
 
 
-def crowd(key, m, dots, said):
+def crowd(key, m, dots, displayed):
     e = m["epsilon"]
     f = lie(e)
     if key in ("count", "undo"):
         true = round(30 * m["share"])
-        yes = sum(dots.reports) if key == "count" else round(30 * said[0])
+        yes = sum(dots.reports) if key == "count" else round(30 * displayed[0])
     if key == "count":
         assert sum(bit ^ turned for bit, turned in zip(*dots[:2], strict=True)) == true
         pulled = true / 30 * (1 - f) + (1 - true / 30) * f
-        return [30, 10, 1], [yes, 30, *per_cent(yes / 30, true / 30, pulled), 30]
+        return [30, 10, 1], [yes, 30, *to_percent(yes / 30, true / 30, pulled), 30]
     if key == "undo":
-        share = min(max(through(yes / 30, f), 0), 1)
-        own = this(yes, 30, f)
-        shown = per_cent(yes / 30, share, *own, true / 30, yes / 30, f)
-        shown += [1 - 2 * f, 30, 95]
-        rows = [clopper_pearson(yes, 30), like(yes, 30, f), own]
+        share = min(max(unflip_share(yes / 30, f), 0), 1)
+        interval = estimate_class(yes, 30, f)
+        expected = to_percent(yes / 30, share, *interval, true / 30, yes / 30, f)
+        expected += [1 - 2 * f, 30, 95]
+        rows = [clopper_pearson(yes, 30), estimate_population(yes, 30, f), interval]
         rows = [(mid, *ends) for mid, ends in zip((yes / 30, share, share), rows, strict=True)]
-        return [], shown, [5, 100], rows
-    many = int(m["people"])
+        return [], expected, [5, 100], rows
+    n_people = int(m["people"])
     if key == "more":
-        before = [1, 30, 100 * reach(30, lie(1)), 100 * reach(3000, lie(1)), 3000, 10_000, 100_000]
+        before = [
+            1,
+            30,
+            100 * compute_half_width(30, lie(1)),
+            100 * compute_half_width(3000, lie(1)),
+            3000,
+            10_000,
+            100_000,
+        ]
         lines = {
-            f"epsilon {e:g}": tuple(min(reach(n, f), 0.5) for n in PEOPLE),
-            "without privacy": tuple(reach(n, 0) for n in PEOPLE),
+            f"epsilon {e:g}": tuple(min(compute_half_width(n, f), 0.5) for n in PEOPLE),
+            "without privacy": tuple(compute_half_width(n, 0) for n in PEOPLE),
         }
-        return before, [many, e, *per_cent(reach(many, f), reach(many, 0)), 95], [], lines
-    shown = [many, 100 * reach(many, f), 50, 50, 100 * (1 - f), 100]
+        return (
+            before,
+            [
+                n_people,
+                e,
+                *to_percent(compute_half_width(n_people, f), compute_half_width(n_people, 0)),
+                95,
+            ],
+            [],
+            lines,
+        )
+    expected = [n_people, 100 * compute_half_width(n_people, f), 50, 50, 100 * (1 - f), 100]
     lines = {
-        "the crowd's share, plus or minus": tuple(reach(n, f) for n in PEOPLE),
+        "the crowd's share, plus or minus": tuple(compute_half_width(n, f) for n in PEOPLE),
         "my report: the best guess is right": (1 - f,) * len(PEOPLE),
     }
-    return [10_000, 30], shown, [], lines
+    return [10_000, 30], expected, [], lines
 
 
 def attacker(key, m, *_):
     b, e = m["before"], m["epsilon"]
     if key == "even":
-        shown = [100 * right(e, 1, b), 100, 100 * max(b, 1 - b), 100 * b]
-        line = {"with the report": tuple(right(stop, 1, b) for stop in STOPS)}
-        return [1, 100, 50, 100 * right(1), 100], shown, [], line
+        expected = [100 * compute_success(e, 1, b), 100, 100 * max(b, 1 - b), 100 * b]
+        line = {"with the report": tuple(compute_success(stop, 1, b) for stop in STOPS)}
+        return [1, 100, 50, 100 * compute_success(1), 100], expected, [], line
     if key == "without":
-        up, down = sure(b, e), sure(b, e, "no")
-        before = [80, 80, 100 * sure(0.8, 1), 100]
+        up, down = compute_certainty(b, e), compute_certainty(b, e, "no")
+        before = [80, 80, 100 * compute_certainty(0.8, 1), 100]
         world = {"Your phone sent no": (down,), "You did not take part": (b,)}
         world["Your phone sent yes"] = (up,)
-        return before, [*per_cent(b, up, down), 100], [], world
-    says = m.get("sent", "yes")
-    now, step = sure(b, e, says), math.exp(e)
-    lines = {"after the report": tuple(sure(p, e, says) for p in PRIORS), "before": PRIORS}
+        return before, [*to_percent(b, up, down), 100], [], world
+    answer = m.get("sent", "yes")
+    now, step = compute_certainty(b, e, answer), math.exp(e)
+    lines = {
+        "after the report": tuple(compute_certainty(p, e, answer) for p in PRIORS),
+        "before": PRIORS,
+    }
     if key == "suspicion":
-        before = [90, 1, *per_cent(right(1), 0.9, sure(0.9, 1))]
-        return before, [*per_cent(b, now), *odds(b), *odds(now), step], [], lines
-    before = [90, 1, 10, *per_cent(lie(1), sure(0.9, 1, "no"))]
-    return before, [*per_cent(b, now), *odds(b), step, *odds(now)], [], lines
+        before = [90, 1, *to_percent(compute_success(1), 0.9, compute_certainty(0.9, 1))]
+        return before, [*to_percent(b, now), *format_odds(b), *format_odds(now), step], [], lines
+    before = [90, 1, 10, *to_percent(lie(1), compute_certainty(0.9, 1, "no"))]
+    return before, [*to_percent(b, now), *format_odds(b), step, *format_odds(now)], [], lines
 
 
 def again(key, m, dots, _):
@@ -314,188 +346,247 @@ def again(key, m, dots, _):
     f = lie(e)
     if key == "person":
         rated = int(m["rated"])
-        line = tuple(right(e, n) for n in range(1, 21))
-        shown = [rated * e, rated, e, 50, 50, 100 * (1 - f), 100, 100 * line[rated - 1]]
+        line = tuple(compute_success(e, n) for n in range(1, 21))
+        expected = [rated * e, rated, e, 50, 50, 100 * (1 - f), 100, 100 * line[rated - 1]]
         lines = {"which of two opposite tastes": line, "one rating": (1 - f,) * 20}
-        return [1, 20, 1 / 20, 1, 20], shown, [], lines
+        return [1, 20, 1 / 20, 1, 20], expected, [], lines
     times, ten = int(m["times"]), range(1, 11)
     if key == "add":
         lines = {"all together": tuple(e * n for n in ten), "the last one": (e,) * 10}
         return [2, 5, 2, 10, 32], [e * times, times, e], [], lines
     if key == "keep":
-        lines = {"thrown anew": tuple(right(e, n) for n in ten), "kept": (1 - f,) * 10}
-        return [10, 10], [100 * (1 - f), 100, 100 * right(e, times)], [], lines
+        lines = {"thrown anew": tuple(compute_success(e, n) for n in ten), "kept": (1 - f,) * 10}
+        return [10, 10], [100 * (1 - f), 100, 100 * compute_success(e, times)], [], lines
     b = m["before"]
-    alone = max(b, 1 - b)
-    limit = max(alone, 1 - lie(e * times))
-    shown = [100 * right(e, times, b), 100, times, *per_cent(right(e, 1, b), alone)]
-    shown += [sum(dots.reports), times, 100 * b, e * times, 100 * limit]
-    before = [50, 50, 1, 100 * right(1), 100, 10, 100]
-    before += per_cent(right(1), right(1, 10), 1 - lie(10))
-    return before, shown, [50, 50]
+    prior_guess = max(b, 1 - b)
+    limit = max(prior_guess, 1 - lie(e * times))
+    expected = [
+        100 * compute_success(e, times, b),
+        100,
+        times,
+        *to_percent(compute_success(e, 1, b), prior_guess),
+    ]
+    expected += [sum(dots.reports), times, 100 * b, e * times, 100 * limit]
+    before = [50, 50, 1, 100 * compute_success(1), 100, 10, 100]
+    before += to_percent(compute_success(1), compute_success(1, 10), 1 - lie(10))
+    return before, expected, [50, 50]
 
 
 def claim(key, m, *_):
-    moved, least, rated = lit(m.get("whose", "only"))
-    own, own_least, _ = lit("only")
-    noticed = sum(step >= 1e-3 for step in moved)
+    changes, min_epsilon, rated = compute_score_changes(m.get("whose", "only"))
+    single_changes, own_least, _ = compute_score_changes("only")
+    noticed = sum(step >= 1e-3 for step in changes)
     if key == "cells":
-        before = [40, 400, CELLS, CELLS, 1, sum(step >= 1e-3 for step in own), CELLS]
-        who = [] if m["whose"] == "only" else [rated]
-        return before, [noticed, CELLS, *who, 10]
+        before = [40, 400, CELLS, CELLS, 1, sum(step >= 1e-3 for step in single_changes), CELLS]
+        rated_numbers = [] if m["whose"] == "only" else [rated]
+        return before, [noticed, CELLS, *rated_numbers, 10]
     if key == "sum":
-        sums = list(accumulate(moved))
-        counts, many = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000), int(m["cells"])
+        sums = list(accumulate(changes))
+        counts, n_cells = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000), int(m["cells"])
         line = {"moved together": tuple(sums[n - 1] for n in counts), "the proof takes": 2}
-        shown = [sums[-1], 2, moved[0], many, sums[many - 1]]
-        return [4, 2, own[0], 2, sum(own)], shown, [], line
+        expected = [sums[-1], 2, changes[0], n_cells, sums[n_cells - 1]]
+        return [4, 2, single_changes[0], 2, sum(single_changes)], expected, [], line
     e = m["epsilon"]
     if key == "promise":
-        lines = {"certified, at most": CELLS, "at least, by this rating": least, "claimed": 1}
+        lines = {"certified, at most": CELLS, "at least, by this rating": min_epsilon, "claimed": 1}
         lines = {name: tuple(math.log10(n * s) for s in STOPS) for name, n in lines.items()}
-        shown = [least * e, e, audited(), 1, CELLS * e, CELLS]
-        return [1, math.e, 1, own_least, CELLS], shown, [], lines
+        expected = [min_epsilon * e, e, read_audit(), 1, CELLS * e, CELLS]
+        return [1, math.e, 1, own_least, CELLS], expected, [], lines
     scale = FILM_CELLS * 2 * BOUND / e
-    gains = [e, *told("output", e), *told("input-flip", e), e]
+    gains = [
+        e,
+        *compute_significant_share("output", e),
+        *compute_significant_share("input-flip", e),
+        e,
+    ]
     lines = {
-        "flips, certified": tuple(kept("input-flip", s) for s in STOPS),
-        "this method, only claimed": tuple(kept("output", s) for s in STOPS),
+        "flips, certified": tuple(compute_gain_share("input-flip", s) for s in STOPS),
+        "this method, only claimed": tuple(compute_gain_share("output", s) for s in STOPS),
     }
-    shown = [CELLS, FILM_CELLS, scale, -BOUND, BOUND, *gains]
-    return [CELLS, 2, own_least, CELLS], shown, [], lines
+    expected = [CELLS, FILM_CELLS, scale, -BOUND, BOUND, *gains]
+    return [CELLS, 2, own_least, CELLS], expected, [], lines
 
 
 def choose(key, m, *_):
-    e, whole = m["epsilon"], "private-effects"
-    chance = right(e)
-    numbers = [*told("input-flip", e), 50, 50, 100 * chance, 100]
-    beside = [20, 100 * right(e, 20), 100]
+    e, mechanism = m["epsilon"], "private-effects"
+    chance = compute_success(e)
+    numbers = [*compute_significant_share("input-flip", e), 50, 50, 100 * chance, 100]
+    baseline_numbers = [20, 100 * compute_success(e, 20), 100]
     if key == "price":
-        before = [1, *per_cent(*(kept("input-flip", s) for s in (0.3, 1, 3)))]
-        lines = {"gain kept": tuple(kept("input-flip", s) for s in STOPS)}
-        lines["attacker right"] = tuple(map(right, STOPS))
-        return before, numbers + beside, [], lines
+        before = [1, *to_percent(*(compute_gain_share("input-flip", s) for s in (0.3, 1, 3)))]
+        lines = {"gain kept": tuple(compute_gain_share("input-flip", s) for s in STOPS)}
+        lines["attacker right"] = tuple(map(compute_success, STOPS))
+        return before, numbers + baseline_numbers, [], lines
     if key == "decide":
-        world = [max(0, kept("input-flip", e)), chance, right(e, 20)]
+        world = [max(0, compute_gain_share("input-flip", e)), chance, compute_success(e, 20)]
         return [], [e, *numbers, 100, 50, 50], [], world
-    theirs = [*told(whole, e), 50, 50, 100 * gaussian(e), 100]
+    effects_numbers = [
+        *compute_significant_share(mechanism, e),
+        50,
+        50,
+        100 * gaussian_success(e),
+        100,
+    ]
     if key == "unit":
-        own, other = kept(whole, 1), kept("input-flip", 1)
-        shown = [*theirs, *told("input-flip", e), e, e, 1e-6]
+        effects_share, flip_share = (
+            compute_gain_share(mechanism, 1),
+            compute_gain_share("input-flip", 1),
+        )
+        expected = [*effects_numbers, *compute_significant_share("input-flip", e), e, e, 1e-6]
         lines = {
-            "Each rating, even from the server": tuple(kept("input-flip", s) for s in STOPS),
-            "A whole person, server trusted": tuple(kept(whole, s) for s in STOPS),
+            "Each rating, even from the server": tuple(
+                compute_gain_share("input-flip", s) for s in STOPS
+            ),
+            "A whole person, server trusted": tuple(
+                compute_gain_share(mechanism, s) for s in STOPS
+            ),
         }
-        return [1, 1e-6, *per_cent(own, (own + other) / 2, other)], shown, [], lines
-    if m["promise"] == whole:
-        return [], [e, 1e-6, *theirs]
-    return [], [e, *numbers, *beside]
+        return (
+            [1, 1e-6, *to_percent(effects_share, (effects_share + flip_share) / 2, flip_share)],
+            expected,
+            [],
+            lines,
+        )
+    if m["promise"] == mechanism:
+        return [], [e, 1e-6, *effects_numbers]
+    return [], [e, *numbers, *baseline_numbers]
 
 
 @cache
-def told_with(mechanism, epsilon, data="movie-night"):
-    """The errors with what is publicly known of the items."""
-    return scores(f"{data}-ratings-facts.csv", "rmse")[mechanism, epsilon]
+def read_feature_scores(mechanism, epsilon, data="movie-night"):
+    """Return the errors of fits that use public item features."""
+    return read_scores(f"{data}-ratings-facts.csv", "rmse")[mechanism, epsilon]
 
 
-def on_the_scale(errors, epsilon=0.1):
-    """Between a person's mean and no privacy, both without facts."""
-    _, guess, clear = map(mean, ends("private-effects", epsilon))
-    return (mean(errors) - guess) / (clear - guess)
+def compute_scaled_gain(errors, epsilon=0.1):
+    """Scale mean errors between a user's own mean (0) and no privacy (1), both without features."""
+    _, baseline, nonprivate = map(mean, read_range_scores("private-effects", epsilon))
+    return (mean(errors) - baseline) / (nonprivate - baseline)
 
 
-def half(values):
+def compute_ci_half_width(values):
     return t.ppf(0.975, len(values) - 1) * stdev(values) / len(values) ** 0.5
 
 
-def helps(data):
+def count_helped_epsilons(data):
     def clearly(epsilon):
-        without = scores(f"{data}-ratings.csv", "rmse")["private-effects", epsilon]
-        told = told_with("private-effects", epsilon, data)
-        return mean(without) - mean(told) > half(without) + half(told)
+        without = read_scores(f"{data}-ratings.csv", "rmse")["private-effects", epsilon]
+        with_features = read_feature_scores("private-effects", epsilon, data)
+        return mean(without) - mean(with_features) > compute_ci_half_width(
+            without
+        ) + compute_ci_half_width(with_features)
 
     return sum(map(clearly, STOPS))
 
 
-def buys(epsilon):
-    """Where the means without facts, pooled until they fall, reach what is reached with them."""
+def find_equal_epsilon(epsilon):
+    """Return where the pooled means without features reach the mean with them."""
     pools = []
     for stop in STOPS:
-        pools.append([mean(ends("private-effects", stop)[0]), 1])
+        pools.append([mean(read_range_scores("private-effects", stop)[0]), 1])
         while len(pools) > 1 and pools[-2][0] <= pools[-1][0]:
-            (one, many), (other, more) = pools[-2:]
-            pools[-2:] = [[(one * many + other * more) / (many + more), many + more]]
-    fallen = [height for height, many in pools for _ in range(many)]
-    wanted = mean(told_with("private-effects", epsilon))
-    k = next((k for k, error in enumerate(fallen) if error <= wanted), None)
+            (height, count), (next_height, next_count) = pools[-2:]
+            pools[-2:] = [
+                [
+                    (height * count + next_height * next_count) / (count + next_count),
+                    count + next_count,
+                ]
+            ]
+    fallen = [height for height, count in pools for _ in range(count)]
+    target = mean(read_feature_scores("private-effects", epsilon))
+    k = next((k for k, error in enumerate(fallen) if error <= target), None)
     if k is None:
         return None
-    share = (fallen[k - 1] - wanted) / (fallen[k - 1] - fallen[k])
+    share = (fallen[k - 1] - target) / (fallen[k - 1] - fallen[k])
     return STOPS[k - 1] * (STOPS[k] / STOPS[k - 1]) ** share
 
 
 def public(key, m, *_):
-    e, whole = m["epsilon"], "private-effects"
-    told_gains = tuple(on_the_scale(told_with(whole, s), s) for s in STOPS)
-    gains = tuple(kept(whole, s) for s in STOPS)
-    mine, own = told_gains[STOPS.index(e)], on_the_scale(told_with("alone", None))
-    guess = ends(whole, e)[1]
-    apart = mean(guess) - mean(told_with(whole, e)) > half(guess) + half(told_with(whole, e))
+    e, mechanism = m["epsilon"], "private-effects"
+    feature_gains = tuple(compute_scaled_gain(read_feature_scores(mechanism, s), s) for s in STOPS)
+    gains = tuple(compute_gain_share(mechanism, s) for s in STOPS)
+    gain, items_only_gain = (
+        feature_gains[STOPS.index(e)],
+        compute_scaled_gain(read_feature_scores("alone", None)),
+    )
+    baseline = read_range_scores(mechanism, e)[1]
+    is_distinct = mean(baseline) - mean(read_feature_scores(mechanism, e)) > compute_ci_half_width(
+        baseline
+    ) + compute_ci_half_width(read_feature_scores(mechanism, e))
     if key == "poster":
-        shown = [e, 1e-6, e, 1e-6, *([100 * mine] if apart else []), *told(whole, e)]
-        return [], shown, [], {"with genres": told_gains, "without": gains}
+        expected = [
+            e,
+            1e-6,
+            e,
+            1e-6,
+            *([100 * gain] if is_distinct else []),
+            *compute_significant_share(mechanism, e),
+        ]
+        return [], expected, [], {"with genres": feature_gains, "without": gains}
     if key == "worth":
-        lines = {"without genres": gains, f"with genres at {e:g}": mine}
-        least = buys(e)
-        before = [1, 100 * told_gains[STOPS.index(1)], 1, buys(1), 10]
-        return before, [10 if least is None else least, e, 3], [], lines
+        lines = {"without genres": gains, f"with genres at {e:g}": gain}
+        min_epsilon = find_equal_epsilon(e)
+        before = [1, 100 * feature_gains[STOPS.index(1)], 1, find_equal_epsilon(1), 10]
+        return before, [10 if min_epsilon is None else min_epsilon, e, 3], [], lines
     if key == "alone":
-        lines = {"genres and others' ratings": told_gains, "alone": own}
-        before = per_cent(0, own, told_gains[STOPS.index(1)])
-        return before, [100 * own, e, 100 * mine], [], lines
-    raw = on_the_scale(told_with("reference-ratings", None)) - 1
-    lines = {"genres add": tuple(a - b for a, b in zip(told_gains, gains, strict=True))}
-    adds = 100 * (mine - kept(whole, e))
-    shown = [100 * raw, e, adds, helps("movie-night"), 14, helps("restaurants"), e, 1e-6]
-    return [1], shown, [], lines | {"without privacy": raw}
+        lines = {"genres and others' ratings": feature_gains, "alone": items_only_gain}
+        before = to_percent(0, items_only_gain, feature_gains[STOPS.index(1)])
+        return before, [100 * items_only_gain, e, 100 * gain], [], lines
+    raw = compute_scaled_gain(read_feature_scores("reference-ratings", None)) - 1
+    lines = {"genres add": tuple(a - b for a, b in zip(feature_gains, gains, strict=True))}
+    adds = 100 * (gain - compute_gain_share(mechanism, e))
+    expected = [
+        100 * raw,
+        e,
+        adds,
+        count_helped_epsilons("movie-night"),
+        14,
+        count_helped_epsilons("restaurants"),
+        e,
+        1e-6,
+    ]
+    return [1], expected, [], lines | {"without privacy": raw}
 
 
-OWN = {one.__name__: one for one in (coin, crowd, attacker, again, claim, choose, public)}
+EXPECTED_NUMBERS = {
+    function.__name__: function
+    for function in (coin, crowd, attacker, again, claim, choose, public)
+}
 
 
-def compare(text, wanted):
-    """Every number of a text, in its order, right to the last digit that is written."""
-    found = NUMBER.findall(text)
-    assert len(found) == len(wanted), (text, found, wanted)
-    for said, value in zip(found, wanted, strict=True):
-        number, _, power = said.replace(",", "").partition("e")
+def compare(text, expected):
+    """Check every number of a text, in its order, to the last digit that is written."""
+    displayed = NUMBER.findall(text)
+    assert len(displayed) == len(expected), (text, displayed, expected)
+    for shown_number, value in zip(displayed, expected, strict=True):
+        number, _, power = shown_number.replace(",", "").partition("e")
         last = 10.0 ** (int(power or 0) - len(number.partition(".")[2]))
-        near = last if 100 - value < 1e-6 else last / 2  # what is not sure is not said to be
+        tolerance = last if 100 - value < 1e-6 else last / 2  # what is not sure is not said to be
         # an epsilon is rounded against whoever promises it: by up to a whole unit
-        off = abs(float(said.replace(",", "")) - value)
-        assert off <= 2 * near * (1 + 1e-3), (text, said, value)
+        off = abs(float(shown_number.replace(",", "")) - value)
+        assert off <= 2 * tolerance * (1 + 1e-3), (text, shown_number, value)
 
 
-def compare_picture(picture, wanted):
+def compare_picture(picture, expected):
     if isinstance(picture, OutcomeBars):
-        found = dict(picture.shares)
-        if isinstance(wanted, list):
-            wanted = dict(zip(found, ((share,) for share in wanted), strict=True))
+        plotted = dict(picture.shares)
+        if isinstance(expected, list):
+            expected = dict(zip(plotted, ((share,) for share in expected), strict=True))
     elif isinstance(picture, IntervalPlot):
-        found = {name: tuple(row) for name, row in picture.rows.items()}
-        wanted = dict(zip(found, wanted, strict=True))
+        plotted = {name: tuple(row) for name, row in picture.rows.items()}
+        expected = dict(zip(plotted, expected, strict=True))
     else:
-        found = dict(picture.lines)
+        plotted = dict(picture.lines)
         for name, level in picture.levels.items():
-            if name in wanted:
-                assert level == pytest.approx(wanted.pop(name), **FLOATS)
-    assert found.keys() == wanted.keys()
-    for name, values in found.items():
-        assert values == pytest.approx(wanted[name], **FLOATS), name
+            if name in expected:
+                assert level == pytest.approx(expected.pop(name), **FLOATS)
+    assert plotted.keys() == expected.keys()
+    for name, values in plotted.items():
+        assert values == pytest.approx(expected[name], **FLOATS), name
 
 
-def all_settings(slide):
-    """A few of all combinations, and both ends and the middle of every control."""
+def list_extreme_settings(slide):
+    """Yield a few of all combinations, and both ends and the middle of every control."""
     yield from list_settings(slide)
     for control in slide.move:
         values = control.values
@@ -512,22 +603,22 @@ def test_every_number_of_a_lesson_is_so(lesson):
 
 def check_numbers(lesson, key, slide):
     options = (slide.predict.question, *slide.predict.options) if slide.predict else ()
-    for moved in all_settings(slide):
-        found = slide.reveal(moved)
-        shown = " | ".join([*found.sentences, found.note])
-        numbers = NUMBER.findall(shown)
+    for setting in list_extreme_settings(slide):
+        finding = slide.reveal(setting)
+        shown_text = " | ".join([*finding.sentences, finding.note])
+        numbers = NUMBER.findall(shown_text)
         if (lesson, key) == ("crowd", "undo"):
-            numbers = [found.picture.rows["Counted: people like this class"].share]
-        dots = found.picture if isinstance(found.picture, PeopleDots) else None
-        before, after, *more = OWN[lesson](key, moved, dots, numbers)
-        teacher, picture = (*more, *([], None)[len(more) :])
+            numbers = [finding.picture.rows["Counted: people like this class"].share]
+        dots = finding.picture if isinstance(finding.picture, PeopleDots) else None
+        before, after, *remaining = EXPECTED_NUMBERS[lesson](key, setting, dots, numbers)
+        teacher, picture = (*remaining, *([], None)[len(remaining) :])
         compare(" | ".join([slide.said, *options]), before)
-        compare(shown, after)
+        compare(shown_text, after)
         compare(slide.teacher, teacher)
         if picture is not None:
-            compare_picture(found.picture, picture)
+            compare_picture(finding.picture, picture)
         else:
-            assert not isinstance(found.picture, OutcomeBars | IntervalPlot | CurvePlot)
+            assert not isinstance(finding.picture, OutcomeBars | IntervalPlot | CurvePlot)
 
 
 def test_no_number_stands_elsewhere_in_a_lesson():
@@ -541,13 +632,13 @@ def test_no_number_stands_elsewhere_in_a_lesson():
 
 def test_the_right_option_is_not_always_in_one_place():
     """Who ticks the smallest, the middle or the largest number each time is mostly wrong."""
-    places = []
+    positions = []
     for slide in list_slides().values():
-        asked = slide.predict
-        if asked is None or asked.right is None or len(asked.options) != 3:
+        question = slide.predict
+        if question is None or question.right is None or len(question.options) != 3:
             continue
-        if all(NUMBER.findall(option) for option in asked.options):
-            places.append(asked.right)
-    assert len(places) > 12
-    for place in range(3):
-        assert 0.2 <= places.count(place) / len(places) <= 0.45
+        if all(NUMBER.findall(option) for option in question.options):
+            positions.append(question.right)
+    assert len(positions) > 12
+    for position in range(3):
+        assert 0.2 <= positions.count(position) / len(positions) <= 0.45

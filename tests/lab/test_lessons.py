@@ -60,19 +60,19 @@ def check_slide(slide):
             assert len(set(names)) == len(names)  # the address says them
         elif control.options:
             assert control.start in control.options
-    for moved in list_settings(slide):
-        found = slide.reveal(moved)
-        assert found.sentences
-        for sentence in found.sentences:
+    for setting in list_settings(slide):
+        finding = slide.reveal(setting)
+        assert finding.sentences
+        for sentence in finding.sentences:
             assert sentence == sentence.strip()
             assert sentence[-1] in ".?!"
             assert not re.search(r"\bnan\b|\binf\b|-0 ", sentence)
-        if found.picture is not None:
-            check_drawing(found.picture)
+        if finding.picture is not None:
+            check_drawing(finding.picture)
 
 
 def check_drawing(picture):
-    """Well-formed, labelled, within its width, and as many rows in its table as it says."""
+    """Check that a drawing is well-formed, labelled, within its width, and like its table."""
     root = ElementTree.fromstring(render_picture(picture))
     assert root.get("aria-label") == picture.description
     for element in root.iter():
@@ -92,7 +92,7 @@ def check_drawing(picture):
 # --- right options, computed here without the program -------------------------------------------
 
 
-def bayes(before, epsilon, yes=True):
+def compute_posterior(before, epsilon, yes=True):
     odds = before / (1 - before) * math.exp(epsilon if yes else -epsilon)
     return odds / (1 + odds)
 
@@ -110,30 +110,30 @@ RIGHT = {
     "crowd/undo": "Debiased",
     "crowd/more": "3,000",
     "crowd/me": "No, it tells as much as before",
-    "attacker/even": f"{100 * bayes(0.5, 1):.0f}",
-    "attacker/suspicion": f"{100 * bayes(0.9, 1):.0f} %",
-    "attacker/against": f"{100 * bayes(0.9, 1, yes=False):.0f} %",
+    "attacker/even": f"{100 * compute_posterior(0.5, 1):.0f}",
+    "attacker/suspicion": f"{100 * compute_posterior(0.9, 1):.0f} %",
+    "attacker/against": f"{100 * compute_posterior(0.9, 1, yes=False):.0f} %",
     "attacker/without": "80 %",
 }
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_the_right_option_is_right(name):
-    asked = list_slides()[name].predict
-    assert asked.options[asked.right] == RIGHT[name]
+    question = list_slides()[name].predict
+    assert question.options[question.right] == RIGHT[name]
 
 
 def test_throws_lie_as_often_as_the_coin_says():
     """False alarms: fewer than one in a million (six standard deviations of 40,000 coins)."""
-    lies = sum(numbers.simulate_class(1.0, 100, 1.0, throw).turned for throw in range(400))
-    assert abs(lies / 40_000 - lie(1)) < 6 * math.sqrt(lie(1) * (1 - lie(1)) / 40_000)
+    n_flips = sum(numbers.simulate_class(1.0, 100, 1.0, throw).turned for throw in range(400))
+    assert abs(n_flips / 40_000 - lie(1)) < 6 * math.sqrt(lie(1) * (1 - lie(1)) / 40_000)
 
 
 def test_a_simulated_class_has_the_share_it_says():
-    for share, many in ((0.1, 30), (0.5, 30), (1.0, 100)):
-        dots = numbers.simulate_class(share, many, 2.0, throw=3)
+    for share, n_people in ((0.1, 30), (0.5, 30), (1.0, 100)):
+        dots = numbers.simulate_class(share, n_people, 2.0, throw=3)
         answers = [report ^ turned for report, turned in zip(*dots, strict=True)]
-        assert sum(answers) == round(share * many)
+        assert sum(answers) == round(share * n_people)
     assert numbers.simulate_class(0.3, 30, 2.0, 1) != numbers.simulate_class(0.3, 30, 2.0, 2)
 
 
@@ -147,12 +147,12 @@ INTERVALS = (
 # --- in a room -----------------------------------------------------------------------------------
 
 
-def room_with(yes, many, *, last=False):
-    """last: those who send yes are the last ones."""
+def build_room_view(yes, n_people, *, last=False):
+    """Build a view of a room; with `last`, those who send yes come last."""
     room = Room(["Have you had breakfast?"], 2.0)
     room.ask(0)
-    for k in range(many):
-        room.report(room.view().id, 0, f"{k:032x}", int((many - 1 - k if last else k) < yes))
+    for k in range(n_people):
+        room.report(room.view().id, 0, f"{k:032x}", int((n_people - 1 - k if last else k) < yes))
     return room.view()
 
 
@@ -164,10 +164,10 @@ def test_a_room_without_reports_says_nothing():
 
 
 def test_what_a_room_shows_can_be_drawn():
-    for (yes, many), slide in product(((0, 1), (9, 30), (30, 30)), list_slides().values()):
-        found = slide.in_class and slide.in_class(room_with(yes, many))
-        if found and found.picture is not None:
-            check_drawing(found.picture)
+    for (yes, n_people), slide in product(((0, 1), (9, 30), (30, 30)), list_slides().values()):
+        finding = slide.in_class and slide.in_class(build_room_view(yes, n_people))
+        if finding and finding.picture is not None:
+            check_drawing(finding.picture)
 
 
 def test_a_newcomer_may_be_the_first_when_it_is_asked_again():
@@ -181,7 +181,7 @@ def test_a_newcomer_may_be_the_first_when_it_is_asked_again():
 
 
 def test_a_room_speaks_in_three_slides():
-    view = room_with(9, 30)
+    view = build_room_view(9, 30)
     assert (
         "Of 30 reports 3.6 are the opposite"
         in list_slides()["coin/throw"].in_class(view).sentences[0]
@@ -189,7 +189,7 @@ def test_a_room_speaks_in_three_slides():
     picture = list_slides()["coin/throw"].in_class(view).picture
     assert picture.flipped == ()  # nobody knows
     assert picture.reports == (1,) * 9 + (0,) * 21
-    with_last = room_with(9, 30, last=True)
+    with_last = build_room_view(9, 30, last=True)
     assert list_slides()["coin/throw"].in_class(with_last).picture == picture  # nor who came when
     assert (
         "9 of 30 reports say yes: 30 %" in list_slides()["crowd/count"].in_class(view).sentences[0]
@@ -207,9 +207,9 @@ def test_a_class_without_phones_speaks_too():
     room.simulate(30)
     assert "simulated" in list_slides()["crowd/count"].in_class(room.view()).note
     room.count(8, 20)
-    found = list_slides()["crowd/undo"].in_class(room.view())
-    assert "1.95" in found.note
-    rows = found.picture.rows
+    finding = list_slides()["crowd/undo"].in_class(room.view())
+    assert "1.95" in finding.note
+    rows = finding.picture.rows
     assert rows["Debiased: this class"].share == pytest.approx((8 / 20 - 1 / 8) / (1 - 2 / 8))
     assert (
         "Of 20 reports 2.5 are the opposite"
@@ -228,7 +228,7 @@ def test_a_class_without_phones_speaks_too():
 
 
 @pytest.mark.parametrize(
-    ("share", "wanted"),
+    ("share", "expected"),
     [
         (0.0, "0"),
         (1.0, "100"),
@@ -242,15 +242,15 @@ def test_a_class_without_phones_speaks_too():
         (1e-300, "0.000001"),
     ],
 )
-def test_a_chance_is_never_rounded_to_all_or_nothing(share, wanted):
-    assert format_share_percent(share) == wanted
+def test_a_chance_is_never_rounded_to_all_or_nothing(share, expected):
+    assert format_share_percent(share) == expected
 
 
-def texts_of(table):
-    """Every text that people read, of a lesson's file; form, key and the like are none."""
+def list_texts(table):
+    """Yield every text of a lesson's file that people read, without forms, keys and the like."""
     for name, value in table.items() if isinstance(table, dict) else enumerate(table):
         if isinstance(value, dict | list):
-            yield from texts_of(value)
+            yield from list_texts(value)
             yield from (str(key) for key in value if name in ("lines", "levels", "shares", "rows"))
         elif isinstance(value, str) and name not in ("form", "page", "query", "asked"):
             yield value
@@ -259,18 +259,18 @@ def texts_of(table):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_number_is_typed_in_a_text(path):
     """Texts hold no digits, but of 100 and of 50:50: numbers come from what is computed."""
-    for text in texts_of(tomllib.loads(path.read_text("utf-8"))):
-        written = re.sub(r"\b(100|50:50)\b", "", text)
+    for text in list_texts(tomllib.loads(path.read_text("utf-8"))):
+        remaining_text = re.sub(r"\b(100|50:50)\b", "", text)
         for named in (r"\{\w+[^{}|]*\}", r"\{\w+:"):  # what a choice of texts says is a text
-            written = re.sub(named, "", written)
-        assert not re.search(r"\d", written), text
+            remaining_text = re.sub(named, "", remaining_text)
+        assert not re.search(r"\d", remaining_text), text
 
 
 @pytest.mark.parametrize(
-    ("wrong", "why"), [({"titel": "?"}, "titel"), ({"minutes": "six"}, "minutes")]
+    ("wrong", "message"), [({"titel": "?"}, "titel"), ({"minutes": "six"}, "minutes")]
 )
-def test_a_lesson_that_is_written_wrongly_is_refused(monkeypatch, wrong, why):
-    whole = tomllib.loads(FILES[0].read_text("utf-8"))
-    monkeypatch.setattr(lessons, "load_toml", lambda *_: whole | wrong)
-    with pytest.raises(ValueError, match=why):
+def test_a_lesson_that_is_written_wrongly_is_refused(monkeypatch, wrong, message):
+    lesson_table = tomllib.loads(FILES[0].read_text("utf-8"))
+    monkeypatch.setattr(lessons, "load_toml", lambda *_: lesson_table | wrong)
+    with pytest.raises(ValueError, match=message):
         lessons._load_lesson(FILES[0].name)

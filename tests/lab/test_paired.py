@@ -8,8 +8,12 @@ from scipy import stats
 
 from dpmc_lab.study.paired import IntervalEstimate, PairedMetrics
 
-PART, WHOLE = np.array([1.0, -1.0, 0.0]), np.array([0.0, -1.0, 1.0])  # method, floor, reference
-MIDDLE, MOVED = np.array([-0.3, -0.9, 0.0]), np.array([1.0, 0.5, 0.0])
+# Method, floor, reference.
+NUMERATOR, DENOMINATOR = (
+    np.array([1.0, -1.0, 0.0]),
+    np.array([0.0, -1.0, 1.0]),
+)
+MIDDLE, SEED_LOADINGS = np.array([-0.3, -0.9, 0.0]), np.array([1.0, 0.5, 0.0])
 
 
 def test_two_users_and_two_seeds_by_hand():
@@ -30,12 +34,12 @@ def test_two_users_and_two_seeds_by_hand():
 
 def test_equal_seeds_give_the_paired_t_interval_of_users():
     rng = np.random.default_rng(0)
-    one = rng.random((1, 40, 2))
-    paired = PairedMetrics.from_totals(np.repeat(one, 3, axis=0), np.ones((3, 40, 2)))
-    found = paired.estimate_interval(np.array([1.0, -1.0]))
-    t = stats.ttest_rel(one[0, :, 0], one[0, :, 1]).confidence_interval()
-    assert found == pytest.approx(
-        IntervalEstimate((one[0, :, 0] - one[0, :, 1]).mean(), t.low, t.high)
+    seed_values = rng.random((1, 40, 2))
+    paired = PairedMetrics.from_totals(np.repeat(seed_values, 3, axis=0), np.ones((3, 40, 2)))
+    interval = paired.estimate_interval(np.array([1.0, -1.0]))
+    t = stats.ttest_rel(seed_values[0, :, 0], seed_values[0, :, 1]).confidence_interval()
+    assert interval == pytest.approx(
+        IntervalEstimate((seed_values[0, :, 0] - seed_values[0, :, 1]).mean(), t.low, t.high)
     )
 
 
@@ -47,11 +51,11 @@ def test_a_root_is_the_delta_method():
         PairedMetrics.from_totals(squares, counts),
         PairedMetrics.from_totals(squares, counts, root=True),
     )
-    one = np.ones(1)
+    unit = np.ones(1)
     mean = (squares.sum(axis=1) / counts.sum(axis=1))[:, 0]
     assert root.mean == pytest.approx([np.sqrt(mean).mean()])
     wide, narrow = (
-        p.estimate_interval(one).high - p.estimate_interval(one).low for p in (plain, root)
+        p.estimate_interval(unit).high - p.estimate_interval(unit).low for p in (plain, root)
     )
     assert narrow == pytest.approx(wide / (2 * math.sqrt(mean.mean())), rel=0.02)
 
@@ -65,9 +69,9 @@ def test_users_without_a_rating_do_not_count():
 def test_one_seed_or_one_user_says_nothing():
     for shape in ((1, 50, 3), (5, 1, 3)):
         paired = PairedMetrics.from_totals(np.random.default_rng(0).random(shape), np.ones(shape))
-        assert paired.estimate_interval(PART).sign == 0
-        assert paired.estimate_interval(PART).high == math.inf
-        assert paired.estimate_share(PART, WHOLE) is None
+        assert paired.estimate_interval(NUMERATOR).sign == 0
+        assert paired.estimate_interval(NUMERATOR).high == math.inf
+        assert paired.estimate_share(NUMERATOR, DENOMINATOR) is None
 
 
 def test_no_share_of_a_gain_that_may_be_nothing():
@@ -75,7 +79,10 @@ def test_no_share_of_a_gain_that_may_be_nothing():
     base = rng.random((5, 100, 1))
     totals = np.concatenate([base, base + rng.normal(size=(5, 100, 1)), base], axis=2)
     assert (
-        PairedMetrics.from_totals(totals, np.ones_like(totals)).estimate_share(PART, WHOLE) is None
+        PairedMetrics.from_totals(totals, np.ones_like(totals)).estimate_share(
+            NUMERATOR, DENOMINATOR
+        )
+        is None
     )
 
 
@@ -88,30 +95,30 @@ def test_a_known_reference_does_not_vary():
 
 
 def test_the_ends_of_a_share_are_where_the_difference_may_be_zero():
-    paired = PairedMetrics.from_totals(*drawn(np.random.default_rng(4), 400, 5, 0.1, 0.5))
-    share = paired.estimate_share(PART, WHOLE)
+    paired = PairedMetrics.from_totals(*draw_values(np.random.default_rng(4), 400, 5, 0.1, 0.5))
+    share = paired.estimate_share(NUMERATOR, DENOMINATOR)
     for end in share[1:]:
-        found = paired.estimate_interval(PART - end * WHOLE)
-        assert min(abs(found.low), abs(found.high)) < 1e-6
-    inside = paired.estimate_interval(PART - share.value * WHOLE)
+        interval = paired.estimate_interval(NUMERATOR - end * DENOMINATOR)
+        assert min(abs(interval.low), abs(interval.high)) < 1e-6
+    inside = paired.estimate_interval(NUMERATOR - share.value * DENOMINATOR)
     assert inside.value == pytest.approx(0, abs=1e-12)
 
 
-def drawn(rng, users, seeds, by_seed, by_both):
-    """Hits of three methods: users differ, noise moves all users of a seed, and each by itself."""
+def draw_values(rng, users, seeds, by_seed, by_both):
+    """Draw hits of three methods: users differ, noise moves a seed's users together and apart."""
     size = (seeds, users, 3)
     odds = rng.normal(size=(1, users, 1)) + 0.5 * rng.normal(size=(1, users, 3))
-    odds = odds + by_seed * rng.normal(size=(seeds, 1, 3)) * MOVED
+    odds = odds + by_seed * rng.normal(size=(seeds, 1, 3)) * SEED_LOADINGS
     odds = odds + by_both * rng.normal(size=size) + MIDDLE
     hits = (rng.random((1, users, 1)) < 1 / (1 + np.exp(-odds))).astype(float)
     return hits, np.ones(size)
 
 
-def hit_chances(by_seed, by_both):
-    """The expected hits of the same, by quadrature."""
+def compute_hit_chances(by_seed, by_both):
+    """Compute the expected hits of `draw_values` by quadrature."""
     x, weights = np.polynomial.hermite_e.hermegauss(80)
-    spread = np.sqrt(1 + 0.25 + (by_seed * MOVED) ** 2 + by_both**2)
-    return (weights / weights.sum()) @ (1 / (1 + np.exp(-(MIDDLE + x[:, None] * spread))))
+    std = np.sqrt(1 + 0.25 + (by_seed * SEED_LOADINGS) ** 2 + by_both**2)
+    return (weights / weights.sum()) @ (1 / (1 + np.exp(-(MIDDLE + x[:, None] * std))))
 
 
 @pytest.mark.slow
@@ -123,17 +130,20 @@ def test_intervals_hold_as_often_as_they_say(users, seeds, by_seed, by_both):
     """Of 95 % intervals of the share 92 to 98.5 % hold; a limit at the truth is called affordable,
     and not affordable, falsely in at most 5 % of the cases each."""
     rng = np.random.default_rng(5)
-    expected = hit_chances(by_seed, by_both)
-    truth = float(PART @ expected) / float(WHOLE @ expected)
-    found = [
-        PairedMetrics.from_totals(*drawn(rng, users, seeds, by_seed, by_both)) for _ in range(300)
+    expected = compute_hit_chances(by_seed, by_both)
+    truth = float(NUMERATOR @ expected) / float(DENOMINATOR @ expected)
+    intervals = [
+        PairedMetrics.from_totals(*draw_values(rng, users, seeds, by_seed, by_both))
+        for _ in range(300)
     ]
     shares = [
-        share for paired in found if (share := paired.estimate_share(PART, WHOLE)) is not None
+        share
+        for paired in intervals
+        if (share := paired.estimate_share(NUMERATOR, DENOMINATOR)) is not None
     ]
     assert len(shares) > 290
     above = sum(share.low > truth for share in shares) / len(shares)
-    below = sum(share.high < truth for share in shares) / len(shares)
+    share_below = sum(share.high < truth for share in shares) / len(shares)
     assert above <= 0.05
-    assert below <= 0.05
-    assert 0.92 <= 1 - above - below <= 0.985
+    assert share_below <= 0.05
+    assert 0.92 <= 1 - above - share_below <= 0.985

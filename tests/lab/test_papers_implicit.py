@@ -35,22 +35,22 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SMALL = {"size": (1, 1), "rank": 3, "ridge": 0.01}
 
 
-def among_parties(problem, variant, epsilon, seed, **settings):
+def run_among_parties(problem, variant, epsilon, seed, **settings):
     run = ryhh24.Ranking(data="", id=variant, epsilon=epsilon, **settings)
     return run.among_parties(problem, seed)
 
 
 @pytest.fixture(scope="module")
 def shop() -> Problem:
-    found = datasets.load("bookshop-clicks", for_ranking=True)
-    return build_problem(found, Task.RANKING, split=LeaveLast(), seed=0)
+    dataset = datasets.load("bookshop-clicks", for_ranking=True)
+    return build_problem(dataset, Task.RANKING, split=LeaveLast(), seed=0)
 
 
-def clicks(users: int, items: int, share: float, seed: int = 0) -> Ratings:
+def draw_clicks(users: int, items: int, share: float, seed: int = 0) -> Ratings:
     return ratings_helpers.clicks(np.random.default_rng(seed).random((users, items)) < share)
 
 
-def survivors(ratings: Ratings, ridge: float, rank: int) -> tuple[np.ndarray, float]:
+def compute_singular_values(ratings: Ratings, ridge: float, rank: int) -> tuple[np.ndarray, float]:
     """Singular values of the clicks, and what the ridge takes off each at alpha = 1.
 
     Every row of m x n clicks is ridged by lambda n and every column by lambda m, and
@@ -64,7 +64,7 @@ def survivors(ratings: Ratings, ridge: float, rank: int) -> tuple[np.ndarray, fl
     )
 
 
-def pieces_of(id: str) -> list[str]:
+def list_pieces(id: str) -> list[str]:
     recipe = papers.find(id)[1].recipe
     assert isinstance(recipe, TrialRecipe)
     return list(recipe.pieces())
@@ -76,25 +76,26 @@ def pieces_of(id: str) -> list[str]:
 @pytest.mark.parametrize("profiles", list(Profiles))
 @pytest.mark.parametrize("variant", ["dpimf-optimal", "dpimf-symmetric"])
 def test_parties_rank_alike_with_one_seed(shop, profiles, variant) -> None:
-    found = [
-        among_parties(shop, variant, 5.0, seed, profiles=profiles, **SMALL) for seed in (1, 1, 2)
+    results = [
+        run_among_parties(shop, variant, 5.0, seed, profiles=profiles, **SMALL)
+        for seed in (1, 1, 2)
     ]
-    assert found[0] == found[1] != found[2]
-    after = found[0].pop("after")
-    assert set(found[0]) == {"hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full"}
-    assert all(0 <= value <= 1 for value in found[0].values())
-    assert after == {"1": found[0]}
+    assert results[0] == results[1] != results[2]
+    after = results[0].pop("after")
+    assert set(results[0]) == {"hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full"}
+    assert all(0 <= value <= 1 for value in results[0].values())
+    assert after == {"1": results[0]}
 
 
 def test_the_ridge_takes_as_much_off_every_singular_value() -> None:
     """Alternating solves at alpha = 1 end at the clicks with their singular values thresholded."""
-    ratings = clicks(50, 40, 0.3)
+    ratings = draw_clicks(50, 40, 0.3)
     matrix, ridge = binary_matrix(ratings), 0.12
-    values, taken = survivors(ratings, ridge, 39)
+    values, reduction = compute_singular_values(ratings, ridge, 39)
     u, s, vt = np.linalg.svd(matrix.toarray(), full_matrices=False)
     assert values == pytest.approx(s[:39])
-    assert np.sum(values > taken) == 3
-    expected = u @ np.diag(np.maximum(s - taken, 0)) @ vt
+    assert np.sum(values > reduction) == 3
+    expected = u @ np.diag(np.maximum(s - reduction, 0)) @ vt
     loss = ImplicitLoss(1.0, ridge, PenalisedCells.MISSING)
     right = np.random.default_rng(1).random((40, 8))
     for _ in range(2000):
@@ -104,38 +105,40 @@ def test_the_ridge_takes_as_much_off_every_singular_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "printed", "rank", "kept"),
+    ("file", "printed", "rank", "n_surviving"),
     [("ml-100k/u.data", 0.07, 20, 1), ("amazon-instant-video", 1.0, 8, 0)],
 )
-def test_what_the_printed_lambda_leaves_of_the_papers_data(file, printed, rank, kept) -> None:
+def test_what_the_printed_lambda_leaves_of_the_papers_data(
+    file, printed, rank, n_surviving
+) -> None:
     if not (DATA / file).exists():
         pytest.skip(f"{file} is not here")
     ratings = datasets.load(str(DATA / file), for_ranking=True).ratings
     ratings = Implicit().apply(ratings, ratings)
-    values, taken = survivors(ratings, printed, rank)
-    assert np.sum(values > taken) == kept
+    values, reduction = compute_singular_values(ratings, printed, rank)
+    assert np.sum(values > reduction) == n_surviving
 
 
 def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
     """The numbers below stand for runs; all pieces of the figure are then among the table's."""
-    table, figure = (papers.find(f"ryhh24-{one}")[1] for one in ("table-3", "table-4"))
-    made = []
+    table, figure = (papers.find(f"ryhh24-{name}")[1] for name in ("table-3", "table-4"))
+    runs = []
 
     def counted(experiment):
         recipe = experiment.recipe
         assert isinstance(recipe, TrialRecipe)
 
         def make(seed):
-            made.append(seed)
+            runs.append(seed)
             return {"hr@10": 0.5, "ndcg@10": 0.25}
 
         trials = [trial._replace(make=make) for trial in recipe.trials]
         return dataclasses.replace(recipe, trials=trials)
 
-    for one, value in ((table, 0.5), (figure, 0.25)):
-        found = engine.of_pieces(one, counted(one), folder=tmp_path)
-        assert set(found.series[0].mean) == {value}
-        assert len(made) == len(pieces_of(table.id))
+    for experiment, value in ((table, 0.5), (figure, 0.25)):
+        values = engine.of_pieces(experiment, counted(experiment), folder=tmp_path)
+        assert set(values.series[0].mean) == {value}
+        assert len(runs) == len(list_pieces(table.id))
     assert [path.name for path in tmp_path.glob("*.jsonl")] == ["ryhh24.pieces.jsonl"]
 
 
@@ -143,8 +146,8 @@ def test_curves_are_the_means_of_their_runs() -> None:
     experiment = papers.find("ryhh24-table-3")[1]
     recipe = experiment.recipe
     assert isinstance(recipe, TrialRecipe)
-    values = {key: {"hr@10": k / 1000} for k, key in enumerate(pieces_of(experiment.id))}
-    series = {one.label: one for one in recipe.series(values)}
+    values = {key: {"hr@10": k / 1000} for k, key in enumerate(list_pieces(experiment.id))}
+    series = {curve.label: curve for curve in recipe.series(values)}
     best = series["opt"]
     runs = [
         v["hr@10"] for k, v in values.items() if " users dpimf-optimal epsilon 0.1 lambda 0.07" in k
@@ -154,7 +157,7 @@ def test_curves_are_the_means_of_their_runs() -> None:
     assert best.seeds == (3,) * 10
     assert series["GT"].level
     assert series["opt without noise"].level
-    assert {one.series for one in experiment.printed} <= set(series)
+    assert {printed.series for printed in experiment.printed} <= set(series)
 
 
 # --- HXZ15 ---------------------------------------------------------------------------------------
@@ -165,14 +168,14 @@ def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
     forms = facts.load_toml("dpmc_lab.papers", "hxz15.toml")["experiments"][1]["recipe"]["forms"]
     for name, texts in forms.items():
         mechanism = registry.create("dpmf", epsilon=1.0, **parsed("dpmf", texts))
-        card = mechanism.guarantee(public)
-        assert card.certified(RATING).finite == (name == "public user factors")
+        guarantee = mechanism.guarantee(public)
+        assert guarantee.certified(RATING).finite == (name == "public user factors")
 
 
 def test_at_lambda_one_nothing_survives_whatever_the_clicks() -> None:
     for share in (0.01, 0.5, 0.95):
-        values, taken = survivors(clicks(30, 20, share), 1.0, 19)
-        assert (values <= taken).all()
+        values, reduction = compute_singular_values(draw_clicks(30, 20, share), 1.0, 19)
+        assert (values <= reduction).all()
 
 
 @pytest.mark.parametrize("name", ["scenario 2", "scenario 3"])
@@ -185,6 +188,6 @@ def test_the_increase_is_over_the_same_seed() -> None:
     recipe = papers.find("hxz15-increase")[1].recipe
     assert isinstance(recipe, TrialRecipe)
     values = {key: {"mae": 1.0 if key.startswith("PMF") else 1.25} for key in recipe.pieces()}
-    for one in recipe.series(values):
-        assert one.mean == pytest.approx((0.25,) * len(one.x))
-        assert one.high == pytest.approx((0.25,) * len(one.x))
+    for curve in recipe.series(values):
+        assert curve.mean == pytest.approx((0.25,) * len(curve.x))
+        assert curve.high == pytest.approx((0.25,) * len(curve.x))

@@ -15,16 +15,16 @@ from dpmc_lab.papers.engine import GridRecipe, Made, Point, Series, Stamp
 pytestmark = pytest.mark.slow
 
 STAMP = Stamp("0", "none", {}, "1:5", {}, 0.0)
-MINE = [
-    one
+EXPERIMENTS = [
+    experiment
     for key in ("LWHM22", "Z16", "JTT18")
-    for one in papers.PAPERS[key].experiments
-    if isinstance(one.recipe, GridRecipe)
+    for experiment in papers.PAPERS[key].experiments
+    if isinstance(experiment.recipe, GridRecipe)
 ]
 
 
-def made(**curves: dict[float, float]) -> Made:
-    """Curves by label with an interval of 0.01 either side; _ stands for a space and a comma."""
+def build_result(**curves: dict[float, float]) -> Made:
+    """Build curves by label with intervals of 0.01 either side; _ is a space and a comma."""
     series = tuple(
         Series.of(label, {x: Point(y, 0.01, 5) for x, y in points.items()})
         for label, points in curves.items()
@@ -32,14 +32,14 @@ def made(**curves: dict[float, float]) -> Made:
     return Made(id="none", series=series, stamp=STAMP)
 
 
-@pytest.mark.parametrize("one", MINE, ids=lambda one: one.id)
-def test_a_grid_is_as_published_but_for_what_it_says(one):
-    grid = one.recipe.grid
-    own = {"radius", "bound", "within", "rounds", "step", "recovery", "rule"}
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.id)
+def test_a_grid_is_as_published_but_for_what_it_says(experiment):
+    grid = experiment.recipe.grid
+    changeable = {"radius", "bound", "within", "rounds", "step", "recovery", "rule"}
     for id in grid.mechanisms:
         values = grid.parse_values(id)
         for name, value in registry.get_published_settings(id).settings.items():
-            if name not in own:
+            if name not in changeable:
                 assert [format_setting(v) for v in values[name]] == [format_setting(value)], (
                     id,
                     name,
@@ -49,10 +49,10 @@ def test_a_grid_is_as_published_but_for_what_it_says(one):
 
 @pytest.mark.parametrize("link", ["probit", "logistic"])
 def test_one_clear_curve_and_one_of_each_method(link):
-    part = {"probit": "a", "logistic": "b"}[link]
+    suffix = {"probit": "a", "logistic": "b"}[link]
 
     def labels_of(figure, data=("restaurants",)):
-        recipe = papers.find(f"lwhm22-{figure}{part}")[1].recipe
+        recipe = papers.find(f"lwhm22-{figure}{suffix}")[1].recipe
         grid = replace(recipe.grid, data=data or recipe.grid.data, seeds=(1,))
         assert grid.settings["link"] == (link,)
         return [recipe.label(unit) for unit in sweep.build_plan(grid).units]
@@ -66,45 +66,45 @@ def test_one_clear_curve_and_one_of_each_method(link):
 
 
 def test_a_curve_that_approaches_another_one():
-    def tells(found):
-        return verdicts.approaches(found, "InP", "Clear", 1.0, 10.0)
+    def decides(values):
+        return verdicts.approaches(values, "InP", "Clear", 1.0, 10.0)
 
     curves = {"Clear": {1.0: 2.0, 10.0: 2.0}, "InP": {1.0: 3.0, 10.0: 2.1}}
-    assert tells(made(**curves)) is True
+    assert decides(build_result(**curves)) is True
     curves["InP"] = {1.0: 2.1, 10.0: 3.0}
-    assert tells(made(**curves)) is False
+    assert decides(build_result(**curves)) is False
     curves["InP"] = {1.0: 2.1, 10.0: 2.1}
-    assert tells(made(**curves)) is None
-    assert tells(made(Clear=curves["Clear"])) is None
+    assert decides(build_result(**curves)) is None
+    assert decides(build_result(Clear=curves["Clear"])) is None
 
 
 def test_what_changes_less_and_what_levels_off():
     flat, steep = {0.2: 2.0, 0.8: 1.9}, {0.2: 2.0, 0.8: 1.0}
-    found = made(A=flat, B=steep)
-    assert verdicts.steadier(found, "A", "B") is True
-    assert verdicts.steadier(found, "B", "A") is False
-    assert verdicts.steadier(found, "A", "C") is None
-    at = {"A, epsilon 1": 3.0, "A, epsilon 5": 2.0, "A, epsilon 10": 1.9}
-    found = made(**{label: {0.2: y, 0.8: y} for label, y in at.items()})
-    one, five, ten = at
-    assert verdicts.farther(found, one, five, five, ten) is True
-    assert verdicts.farther(found, five, ten, one, five) is False
-    assert verdicts.farther(found, one, ten, one, ten) is None
-    assert verdicts.farther(found, "B, epsilon 1", five, five, ten) is None
+    values = build_result(A=flat, B=steep)
+    assert verdicts.steadier(values, "A", "B") is True
+    assert verdicts.steadier(values, "B", "A") is False
+    assert verdicts.steadier(values, "A", "C") is None
+    levels = {"A, epsilon 1": 3.0, "A, epsilon 5": 2.0, "A, epsilon 10": 1.9}
+    values = build_result(**{label: {0.2: y, 0.8: y} for label, y in levels.items()})
+    one, five, ten = levels
+    assert verdicts.farther(values, one, five, five, ten) is True
+    assert verdicts.farther(values, five, ten, one, five) is False
+    assert verdicts.farther(values, one, ten, one, ten) is None
+    assert verdicts.farther(values, "B, epsilon 1", five, five, ten) is None
 
 
 def test_almost_always_lower():
     x = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
     low, high = dict.fromkeys(x, 1.0), dict.fromkeys(x, 1.5)
 
-    def tells(found):
-        return verdicts.mostly_below(found, "A", 0.8, x, "B", "C")
+    def decides(values):
+        return verdicts.mostly_below(values, "A", 0.8, x, "B", "C")
 
-    assert tells(made(A=low, B=high, C=high)) is True
-    assert tells(made(A=low, B=high, C=high | {0.1: 0.5, 0.2: 0.5})) is True  # 10 of 12
-    assert tells(made(A=low, B=high, C=low)) is None
-    assert tells(made(A=high, B=low, C=high)) is False
-    assert tells(made(A=low)) is None
+    assert decides(build_result(A=low, B=high, C=high)) is True
+    assert decides(build_result(A=low, B=high, C=high | {0.1: 0.5, 0.2: 0.5})) is True  # 10 of 12
+    assert decides(build_result(A=low, B=high, C=low)) is None
+    assert decides(build_result(A=high, B=low, C=high)) is False
+    assert decides(build_result(A=low)) is None
 
 
 def test_table_1_counts_a_set():

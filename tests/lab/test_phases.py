@@ -40,8 +40,8 @@ from tests.statistics_helpers import assert_drawn_from
 THREE = {"epsilon": 1.0, "phases": 3, "iterations": 4}
 
 
-def at_item(run, rows, item_rows):
-    """Rows of the users' pairs added up by item."""
+def sum_by_item(run, rows, item_rows):
+    """Sum rows of the users' pairs by item."""
     total = np.zeros_like(run.items)
     np.add.at(total, run.item_of_pair[item_rows], rows)
     return total
@@ -53,14 +53,14 @@ def test_the_noise_of_every_phase_has_the_scale_of_the_card(scenario, shares):
     """Planted bugs: the noise of a phase halved, or skipped."""
     settings = scenario(epsilon=1.0, phases=3, iterations=1, shares=shares)
     ratings = make_ratings(2, 6, 30, 0.9)
-    card = settings.guarantee(ratings.public)
+    guarantee = settings.guarantee(ratings.public)
     noise = [[], [], []]
     for seed in range(40):
         run, _ = play_scenario(settings, ratings, seed)
         for k, phase in enumerate(run.phases):
             noise[k].append(phase.noise[phase.active])
-    for drawn, term in zip(noise, card.releases.linear_term, strict=True):
-        assert_drawn_from(np.concatenate(drawn), stats.laplace(scale=term.scale).cdf)
+    for draws, term in zip(noise, guarantee.releases.linear_term, strict=True):
+        assert_drawn_from(np.concatenate(draws), stats.laplace(scale=term.scale).cdf)
 
 
 @pytest.mark.parametrize("shares", list(Shares))
@@ -69,14 +69,17 @@ def test_no_two_phases_share_noise_masks_or_secrets(scenario, shares):
     """False alarm: two of some thousand independent numbers within 1e-12, less than 1e-5."""
     with privacy.record_publications() as published:
         run, _ = play_scenario(scenario(**THREE, shares=shares), watch=0)
-    drawn = [(seen.published - seen.private) / seen.release.scale for seen in published]
-    assert len(drawn) == 3
-    numbers = np.sort(np.abs(np.concatenate([np.ravel(d) for d in drawn])))
+    noise = [
+        (publication.published - publication.private) / publication.release.scale
+        for publication in published
+    ]
+    assert len(noise) == 3
+    numbers = np.sort(np.abs(np.concatenate([np.ravel(d) for d in noise])))
     if shares is Shares.GAMMA:  # Gaussian shares of an item have H in common, not the numbers
         assert np.diff(numbers[numbers > 1e-9]).min() > 1e-12
-    for one, other in ((0, 1), (0, 2), (1, 2)):
-        assert np.abs(drawn[one] - drawn[other]).max(axis=1).min() > 1e-12
-        noises = [run.phases[k].noise / run.phases[k].release.scale for k in (one, other)]
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        assert np.abs(noise[first] - noise[second]).max(axis=1).min() > 1e-12
+        noises = [run.phases[k].noise / run.phases[k].release.scale for k in (first, second)]
         assert abs(np.corrcoef(*(n[run.phase.active].ravel() for n in noises))[0, 1]) < 0.9
     sent = [tuple(m.payload["answer"]) for m in run.transcript if m.kind in (ANSWER, HIDDEN_SHARE)]
     assert len(sent) == len(set(sent))
@@ -100,58 +103,63 @@ def test_every_phase_is_one_release_and_they_add_up_to_the_claim(scenario):
     settings, public = scenario(**THREE, growth=2.0, shares=Shares.GAMMA), make_ratings().public
     with privacy.record_publications() as published:
         play_scenario(settings)
-    card = settings.guarantee(public)
-    terms = card.releases.linear_term
-    assert [seen.release for seen in published] == list(terms)
+    guarantee = settings.guarantee(public)
+    terms = guarantee.releases.linear_term
+    assert [publication.release for publication in published] == list(terms)
     assert len({term.query for term in terms}) == 3
     spent = [term.sensitivity[RATING] / term.scale for term in terms]
     assert spent == pytest.approx([1 / 7, 2 / 7, 4 / 7])
-    assert card.claimed.epsilon == 1.0
-    assert not card.certified().finite  # user factors are fitted to the ratings
-    held = dataclasses.replace(card, unaccounted=()).certified().epsilon
-    assert held <= 1.0
-    assert held == pytest.approx(1.0)
-    assert "0.143 + 0.286 + 0.571 = 1" in card.caveats[0]
+    assert guarantee.claimed.epsilon == 1.0
+    assert not guarantee.certified().finite  # user factors are fitted to the ratings
+    accounted = dataclasses.replace(guarantee, unaccounted=()).certified().epsilon
+    assert accounted <= 1.0
+    assert accounted == pytest.approx(1.0)
+    assert "0.143 + 0.286 + 0.571 = 1" in guarantee.caveats[0]
 
 
-def neighbours():
-    """Two data sets that differ in one rating, from one end of the range to the other."""
+def build_neighbours():
+    """Return data sets that differ in one rating, from one end of the range to the other."""
     ratings = make_ratings()
     k = int(np.flatnonzero((ratings.users == 1) & (ratings.items == 0))[0])
-    found = []
+    cases = []
     for value in (1.0, 5.0):
         values = ratings.values.copy()
         values[k] = value
-        found.append(dataclasses.replace(ratings, values=values))
-    return found
+        cases.append(dataclasses.replace(ratings, values=values))
+    return cases
 
 
-def under_one_history(settings, refits):
+def compare_neighbours(settings, refits):
     """By phase, how far linear terms and A lie apart for neighbours who saw the same item factors.
 
     A: the sum of u u' over an item's raters. refits: which user factors each has, given the run;
     None: its own. Third comes the release of every phase.
     """
     terms, squares, answers = [], [], None
-    for ratings, refit in zip(neighbours(), refits, strict=True):
+    for ratings, refit in zip(build_neighbours(), refits, strict=True):
         with pytest.MonkeyPatch.context() as patch:
             if refit is not None:
                 patch.setattr("dpmc_lab.protocol.scenarios.ScenarioRun.refit_users", refit)
             with privacy.record_publications(replayed=answers) as published:
                 run, _ = play_scenario(settings, ratings)
         answers = answers or published
-        everybody = np.arange(len(run.user_of_pair))
-        terms.append([at_item(run, seen.private, everybody) for seen in published])
-        own = [phase.user_factors[run.user_of_pair[run.item_of_pair == 0]] for phase in run.phases]
-        squares.append([rows.T @ rows for rows in own])
-    apart = [
-        [np.abs(one - other) for one, other in zip(*both, strict=True)] for both in (terms, squares)
+        all_pairs = np.arange(len(run.user_of_pair))
+        terms.append(
+            [sum_by_item(run, publication.private, all_pairs) for publication in published]
+        )
+        user_factors = [
+            phase.user_factors[run.user_of_pair[run.item_of_pair == 0]] for phase in run.phases
+        ]
+        squares.append([rows.T @ rows for rows in user_factors])
+    distances = [
+        [np.abs(first - second) for first, second in zip(*pair, strict=True)]
+        for pair in (terms, squares)
     ]
-    return *apart, [seen.release for seen in published]
+    return *distances, [publication.release for publication in published]
 
 
-def unit_rows(seed):
-    """Whatever user factors of length 1: each phase asks for the next."""
+def build_refit(seed):
+    """Return a refit with random user factors of length 1: each phase asks for the next."""
     rng = np.random.default_rng(seed)
 
     def refit(run, items):
@@ -167,10 +175,12 @@ def unit_rows(seed):
 def test_given_any_user_factors_the_phases_spend_what_the_card_says(seed):
     """Seed 0 is the worst case, all coordinates alike: the bound is met with equality."""
     settings = StaticUsers(**THREE, shares=Shares.GAMMA)
-    moved, squares, releases = under_one_history(settings, [unit_rows(seed), unit_rows(seed)])
+    distances, squares, releases = compare_neighbours(
+        settings, [build_refit(seed), build_refit(seed)]
+    )
     assert not np.any(squares)  # A is a function of user factors alone
     spent = 0.0
-    for change, release in zip(moved, releases, strict=True):
+    for change, release in zip(distances, releases, strict=True):
         assert (change.sum(axis=1) > 1e-12).sum() == 1  # one rating moves one item
         assert change.sum() <= release.sensitivity[RATING] * (1 + 1e-9)
         # what the odds of any answer can change by: Laplace noise, whoever chose the next question
@@ -183,12 +193,12 @@ def test_given_any_user_factors_the_phases_spend_what_the_card_says(seed):
 def test_fitted_user_factors_move_other_items_and_a_so_the_card_certifies_nothing():
     """The independent check of `Unaccounted`: what has no noise differs between neighbours."""
     settings = StaticUsers(epsilon=50.0, phases=3, iterations=4, shares=Shares.GAMMA)
-    moved, squares, _ = under_one_history(settings, [None, None])
-    assert all((change.sum(axis=1) > 1e-9).sum() > 1 for change in moved)
+    distances, squares, _ = compare_neighbours(settings, [None, None])
+    assert all((change.sum(axis=1) > 1e-9).sum() > 1 for change in distances)
     assert all(change.max() > 1e-3 for change in squares)
-    card = settings.guarantee(make_ratings().public)
-    assert not card.certified().finite
-    assert [u.query.split(",")[0] for u in card.unaccounted] == [
+    guarantee = settings.guarantee(make_ratings().public)
+    assert not guarantee.certified().finite
+    assert [u.query.split(",")[0] for u in guarantee.unaccounted] == [
         "user factors",
         "the sum of u u' over the factors u of an item's raters",
     ]
@@ -198,10 +208,12 @@ def test_with_public_user_factors_the_card_certifies_the_claim():
     public = make_ratings().public
     for shares in Shares:
         settings = StaticUsers(epsilon=0.7, shares=shares, user_factors=HeldUserFactors("random:3"))
-        card = settings.guarantee(public)
-        assert card.certified().epsilon == pytest.approx(0.7)
-        assert card.certified().epsilon <= 0.7
-        assert any("certified given that the user factors (random:3)" in c for c in card.caveats)
+        guarantee = settings.guarantee(public)
+        assert guarantee.certified().epsilon == pytest.approx(0.7)
+        assert guarantee.certified().epsilon <= 0.7
+        assert any(
+            "certified given that the user factors (random:3)" in c for c in guarantee.caveats
+        )
     fitted = StaticUsers(epsilon=0.7, user_factors=HeldUserFactors("pmf")).guarantee(public)
     assert not fitted.certified().finite
     assert "fitted on the same ratings" in fitted.certified().reason
@@ -212,14 +224,15 @@ def test_refitted_factors_stay_at_home_and_read_the_own_ratings_alone(scenario):
     run, _ = play_scenario(scenario(**THREE, shares=Shares.GAMMA), watch=0)
     from_users = {m.kind for m in run.transcript if m.sender not in (RECOMMENDER, THIRD_PARTY)}
     assert from_users <= {ANSWER, HIDDEN_SHARE, ONLINE}
-    told = [m for m in run.transcript if m.kind == PUBLISHED]
-    assert {m.sender for m in told} == {RECOMMENDER}
-    assert {m.round for m in told} == {4, 8, 12}
-    (one, *_), (again, *_) = (
-        [play_scenario(scenario(**THREE), data)[0].refit_users(run.items)] for data in neighbours()
+    published_messages = [m for m in run.transcript if m.kind == PUBLISHED]
+    assert {m.sender for m in published_messages} == {RECOMMENDER}
+    assert {m.round for m in published_messages} == {4, 8, 12}
+    (original, *_), (repeated, *_) = (
+        [play_scenario(scenario(**THREE), data)[0].refit_users(run.items)]
+        for data in build_neighbours()
     )
-    assert np.flatnonzero(np.abs(one - again).sum(axis=1) > 1e-12).tolist() == [1]
-    assert np.linalg.norm(one, axis=1).max() <= 1 + 1e-12
+    assert np.flatnonzero(np.abs(original - repeated).sum(axis=1) > 1e-12).tolist() == [1]
+    assert np.linalg.norm(original, axis=1).max() <= 1 + 1e-12
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -227,11 +240,11 @@ def test_phases_end_where_a_trusted_server_ends_with_the_same_noise_and_steps(sc
     run, rounds = play_scenario(scenario(epsilon=1.0, phases=3, iterations=15))
     assert rounds == list(range(1, 46))
     assert run.rounds == 45
-    moved = np.abs(run.items - run.phases[0].models[0]).max()
-    assert np.abs(run.items - compute_reference_items(run)).max() < 1e-4 * moved
+    difference = np.abs(run.items - run.phases[0].models[0]).max()
+    assert np.abs(run.items - compute_reference_items(run)).max() < 1e-4 * difference
     # and it compares what it says: not with one phase, nor with other noise
     run.phases[1].noise = run.phases[1].noise * 0.5
-    assert np.abs(run.items - compute_reference_items(run)).max() > 1e-3 * moved
+    assert np.abs(run.items - compute_reference_items(run)).max() > 1e-3 * difference
 
 
 def test_a_trusted_server_in_phases_follows_the_law_of_a_run():
@@ -239,9 +252,11 @@ def test_a_trusted_server_in_phases_follows_the_law_of_a_run():
     settings = StaticUsers(epsilon=1e6, phases=3, iterations=10)
     ratings = make_ratings()
     run, _ = play_scenario(settings, ratings)
-    own = np.random.default_rng(1).spawn(4)[0]
-    parts = settings.phase_mechanisms(ratings.public.users)
-    items = simulate_phases(settings, parts, run.rating_matrices, ratings.public, own)
+    generator = np.random.default_rng(1).spawn(4)[0]
+    phase_mechanisms = settings.phase_mechanisms(ratings.public.users)
+    items = simulate_phases(
+        settings, phase_mechanisms, run.rating_matrices, ratings.public, generator
+    )
     assert np.abs(items - run.mask_unpublished(run.items)).max() < 1e-3
 
 
@@ -262,14 +277,18 @@ def test_one_who_leaves_in_a_later_phase_ends_scenario_2_and_not_3():
         play_scenario(StaticUsers(**THREE, leaves=leaves))
     run, rounds = play_scenario(DynamicUsers(**THREE, leaves=leaves))
     assert rounds == list(range(1, 13))
-    gone = [1 not in run.user_of_pair[pairs] for phase in run.phases for pairs, _ in phase.steps]
-    assert np.flatnonzero(gone).tolist() == [5]
+    absent = [1 not in run.user_of_pair[pairs] for phase in run.phases for pairs, _ in phase.steps]
+    assert np.flatnonzero(absent).tolist() == [5]
     # who leaves in the last round of a phase, or in the first set-up, is there in the next set-up
-    for at in (4, 0):
-        settings = DynamicUsers(**THREE, leaves=Departures(((at, 1),)), shares=Shares.GAMMA)
+    for departure_round in (4, 0):
+        settings = DynamicUsers(
+            **THREE, leaves=Departures(((departure_round, 1),)), shares=Shares.GAMMA
+        )
         with privacy.record_publications() as published:
             play_scenario(settings)
-        assert [len(seen.private) for seen in published][-2:] == [len(run.user_of_pair)] * 2
+        assert [len(publication.private) for publication in published][-2:] == [
+            len(run.user_of_pair)
+        ] * 2
     with pytest.raises(InvalidSetting, match=r"rounds 0\.\.12 "):
         play_scenario(DynamicUsers(**THREE, leaves=Departures(((13, 0),))))
 
@@ -283,8 +302,8 @@ def test_an_item_without_noise_in_one_phase_takes_part_in_another():
     assert set(run.skipped.noiseless_items).isdisjoint(set.union(*active))
     for phase in run.phases:
         assert not np.delete(phase.noise, phase.active, axis=0).any()
-        for _, where in phase.steps:
-            assert set(where) <= set(phase.active)
+        for _, item_positions in phase.steps:
+            assert set(item_positions) <= set(phase.active)
     assert np.abs(run.items - compute_reference_items(run)).max() < 1e-3
 
 
@@ -293,18 +312,18 @@ def test_the_recommender_picks_so_many_of_an_item_and_others_each_round(picked):
     settings = DynamicUsers(epsilon=1.0, iterations=6, picked=picked, shares=Shares.GAMMA)
     with privacy.record_publications() as published:
         run, _ = play_scenario(settings)
-    asked = np.minimum(run.raters[run.phase.active], picked)
-    assert len(published[0].private) == asked.sum()
+    expected = np.minimum(run.raters[run.phase.active], picked)
+    assert len(published[0].private) == expected.sum()
     groups = []
-    for (pairs, where), sums, model in zip(
+    for (pairs, item_positions), sums, model in zip(
         run.phase.steps, run.phase.sums, run.phase.models, strict=False
     ):
         counts = np.bincount(run.item_of_pair[pairs], minlength=len(run.items))
-        assert counts[run.phase.active].tolist() == asked.tolist()
+        assert counts[run.phase.active].tolist() == expected.tolist()
         groups.append(tuple(pairs))
         # the sum over few holds all of the noise
-        slope = at_item(run, run.users.gradient(pairs, model[run.item_of_pair[pairs]]), pairs)
-        off = np.abs(sums - slope - run.phase.noise)[where]
+        slope = sum_by_item(run, run.users.gradient(pairs, model[run.item_of_pair[pairs]]), pairs)
+        off = np.abs(sums - slope - run.phase.noise)[item_positions]
         assert off.max() <= run.raters.max() * settings.fixed_point.step
     assert len(set(groups)) == 6
     assert np.abs(run.items - compute_reference_items(run)).max() <= 10 * settings.fixed_point.step
@@ -316,14 +335,14 @@ def test_a_round_goes_as_far_as_the_share_of_raters_that_is_picked():
     ratings = make_ratings(0, 12, 8, 1.0)
     settings = DynamicUsers(epsilon=1e6, iterations=1, phases=1, picked=4)
     runs = [play_scenario(settings, ratings, seed)[0] for seed in range(400)]
-    whole, part = [], []
+    full, partial = [], []
     for run in runs:
-        model, everybody = run.phases[0].models[0], np.arange(len(run.user_of_pair))
-        whole.append(
-            at_item(run, run.users.gradient(everybody, model[run.item_of_pair]), everybody)[0]
+        model, all_pairs = run.phases[0].models[0], np.arange(len(run.user_of_pair))
+        full.append(
+            sum_by_item(run, run.users.gradient(all_pairs, model[run.item_of_pair]), all_pairs)[0]
         )
-        part.append(run.phase.sums[0][0] - run.phase.noise[0])
-    ratio = (np.ravel(whole) @ np.ravel(part)) / np.square(whole).sum()
+        partial.append(run.phase.sums[0][0] - run.phase.noise[0])
+    ratio = (np.ravel(full) @ np.ravel(partial)) / np.square(full).sum()
     assert ratio == pytest.approx(4 / 11, rel=0.1)
 
 
@@ -380,19 +399,19 @@ def movie_night():
 
 @pytest.mark.slow
 def test_refit_and_split_make_up_the_difference_from_scenario_1(movie_night):
-    found = measure_gap(StaticUsers(epsilon=3.0), movie_night, 0, draws=2)
-    assert found.phases == 2
-    more = found.distributed.mean - found.trusted.mean
-    assert found.refit.mean + found.split.mean == pytest.approx(more)
-    one = measure_gap(StaticUsers(epsilon=1.0), movie_night, 0, draws=2)
-    assert one.phases == 1
-    assert one.split == (0.0, 0.0)
-    assert one.refit.mean > 5 * one.refit.error
-    held = measure_gap(
+    gap = measure_gap(StaticUsers(epsilon=3.0), movie_night, 0, draws=2)
+    assert gap.phases == 2
+    excess = gap.distributed.mean - gap.trusted.mean
+    assert gap.refit.mean + gap.split.mean == pytest.approx(excess)
+    noisier = measure_gap(StaticUsers(epsilon=1.0), movie_night, 0, draws=2)
+    assert noisier.phases == 1
+    assert noisier.split == (0.0, 0.0)
+    assert noisier.refit.mean > 5 * noisier.refit.error
+    with_held_factors = measure_gap(
         StaticUsers(epsilon=1.0, user_factors=HeldUserFactors("pmf")), movie_night, 0, draws=2
     )
-    assert held.held
-    assert abs(held.refit.mean) < 0.005
+    assert with_held_factors.held
+    assert abs(with_held_factors.refit.mean) < 0.005
 
 
 def test_many_steps_reach_the_exact_minimum_of_the_last_phase():
@@ -405,11 +424,11 @@ def test_many_steps_reach_the_exact_minimum_of_the_last_phase():
 
 @pytest.mark.slow
 def test_at_epsilon_100_scenario_2_is_within_a_hundredth_of_scenario_1(movie_night):
-    found = measure_gap(StaticUsers(epsilon=100.0), movie_night, 0)
-    assert found.distributed.mean - found.trusted.mean < 0.01
+    gap = measure_gap(StaticUsers(epsilon=100.0), movie_night, 0)
+    assert gap.distributed.mean - gap.trusted.mean < 0.01
     run = start_scenario_run(StaticUsers(epsilon=100.0), movie_night, 0)
     list(run.play())
     test = movie_night.test
     predicted = np.clip(run.build_model().predict(test.users, test.items), 1, 5)
     rmse = float(np.sqrt(np.mean((predicted - test.values) ** 2)))
-    assert rmse - found.trusted.mean < 0.01
+    assert rmse - gap.trusted.mean < 0.01

@@ -22,15 +22,18 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "docs" / "adding-a-mechanism.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", SECTION, flags=re.DOTALL)
 (PYPROJECT,) = re.findall(r"```toml\n(.*?)```", SECTION, flags=re.DOTALL)
-TWIN, FLOOR = "nonprivate_counterpart: ClassVar[str]", "baseline: ClassVar[str]"
+COUNTERPART_FIELD, BASELINE_FIELD = (
+    "nonprivate_counterpart: ClassVar[str]",
+    "baseline: ClassVar[str]",
+)
 SWEEP = [
     *("sweep", "--data", "restaurants", "--mechanisms", "noisy-mean", "--epsilons", "0.1,1"),
     *("--seeds", "1:2"),
 ]
 
 
-def change(old, new):
-    """The example with one thing different."""
+def edit_example(old, new):
+    """Return the example with one thing different."""
     assert old in EXAMPLE
     return EXAMPLE.replace(old, new)
 
@@ -52,9 +55,9 @@ def file(tmp_path):
     return path
 
 
-def in_child(*words, **environment):
+def run_child(*argv, **environment):
     return subprocess.run(
-        [sys.executable, *map(str, words)],
+        [sys.executable, *map(str, argv)],
         cwd=ROOT,
         env=os.environ | environment,
         capture_output=True,
@@ -62,7 +65,7 @@ def in_child(*words, **environment):
     )
 
 
-def rows(path):
+def read_metrics(path):
     with Store(path, read_only=True) as store:
         return {row["key"]: row["metrics"] for row in iterate_records(store)}
 
@@ -74,23 +77,25 @@ def test_the_example_of_the_readme_is_fitted(file, capsys):
         )
         == 0
     )
-    found = json.loads(capsys.readouterr().out)
-    assert found["guarantee"]["certified"]["epsilon"] == pytest.approx(1.0)
-    assert set(found["baselines"]) == {"global-mean", "reference-ratings"}
-    assert found["metrics"]["rmse"] == pytest.approx(found["baselines"]["global-mean"]["rmse"], 0.1)
+    report = json.loads(capsys.readouterr().out)
+    assert report["guarantee"]["certified"]["epsilon"] == pytest.approx(1.0)
+    assert set(report["baselines"]) == {"global-mean", "reference-ratings"}
+    assert report["metrics"]["rmse"] == pytest.approx(
+        report["baselines"]["global-mean"]["rmse"], 0.1
+    )
 
 
 @pytest.mark.slow
 def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp_path, capsys):
     stores = [tmp_path / f"{jobs}.sqlite" for jobs in (1, 2)]
     for jobs, store in enumerate(stores, start=1):
-        words = [*SWEEP, "--plugin", file, "--jobs", jobs, "--store", store]
-        done = in_child("-m", "dpmc_lab", *words)
-        assert done.returncode == 0, done.stderr
-        assert "8 rows (8 new)" in done.stdout
-    assert rows(stores[0]) == rows(stores[1])
-    again = in_child("-m", "dpmc_lab", *words)
-    assert "8 rows (0 new)" in again.stdout
+        argv = [*SWEEP, "--plugin", file, "--jobs", jobs, "--store", store]
+        completed = run_child("-m", "dpmc_lab", *argv)
+        assert completed.returncode == 0, completed.stderr
+        assert "8 rows (8 new)" in completed.stdout
+    assert read_metrics(stores[0]) == read_metrics(stores[1])
+    repeated = run_child("-m", "dpmc_lab", *argv)
+    assert "8 rows (0 new)" in repeated.stdout
     store = ["--store", str(stores[0])]
     assert main(["store", "list", *store]) == 0
     assert "noisy-mean (not loaded)" in capsys.readouterr().out
@@ -107,11 +112,11 @@ def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp
 
 @pytest.mark.slow
 def test_the_contract_test_takes_it_in(file):
-    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core/test_contract.py"]
-    done = in_child(*words, "--plugin", file, "-k", "noisy-mean")
-    assert done.returncode == 0, done.stdout
-    assert re.search(r"^\d\d passed", done.stdout, flags=re.MULTILINE)
-    bad = in_child(*words, "--plugin", file.with_name("absent.py"))
+    argv = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core/test_contract.py"]
+    completed = run_child(*argv, "--plugin", file, "-k", "noisy-mean")
+    assert completed.returncode == 0, completed.stdout
+    assert re.search(r"^\d\d passed", completed.stdout, flags=re.MULTILINE)
+    bad = run_child(*argv, "--plugin", file.with_name("absent.py"))
     assert bad.returncode == pytest.ExitCode.USAGE_ERROR
     assert "cannot be read: No such file" in bad.stderr
 
@@ -121,16 +126,16 @@ def test_the_contract_test_finds_noise_that_is_not_on_the_card(file):
     file.write_text(
         EXAMPLE.replace("total.publish([ratings.values.sum()], rng)", "[ratings.values.sum()]")
     )
-    done = in_child(
+    completed = run_child(
         *("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core/test_contract.py"),
         *("--plugin", file, "-k", "noisy-mean and records_of_the_card"),
     )
-    assert done.returncode == 1
-    assert "1 failed" in done.stdout
+    assert completed.returncode == 1
+    assert "1 failed" in completed.stdout
 
 
 @pytest.mark.parametrize(
-    ("source", "words"),
+    ("source", "message"),
     [
         ("", "it defines no mechanism"),
         ("class _Base:\n    def fit(self): ...", "it defines no mechanism"),
@@ -140,31 +145,51 @@ def test_the_contract_test_finds_noise_that_is_not_on_the_card(file):
         ("import sys\nsys.exit()", "SystemExit"),
         ("import no_such_package", "No module named 'no_such_package'"),
         ("\0", "null bytes"),
-        (change('    id: ClassVar[str] = "noisy-mean"\n', ""), "needs the class variable id"),
-        (change("Task.RATINGS", "'ratings'"), r"class variable task \(.*\), got 'ratings'"),
-        (change("[int] = 1", "[int] = 0"), "class variable revision .*, got 0"),
-        (change("noisy-mean", "Noisy Mean"), "must be words like my-method, got 'Noisy Mean'"),
+        (edit_example('    id: ClassVar[str] = "noisy-mean"\n', ""), "needs the class variable id"),
+        (edit_example("Task.RATINGS", "'ratings'"), r"class variable task \(.*\), got 'ratings'"),
+        (edit_example("[int] = 1", "[int] = 0"), "class variable revision .*, got 0"),
         (
-            change("noisy-mean", "clear"),
+            edit_example("noisy-mean", "Noisy Mean"),
+            "must be words like my-method, got 'Noisy Mean'",
+        ),
+        (
+            edit_example("noisy-mean", "clear"),
             "the id 'clear' of NoisyMean is taken by MaximumLikelihood",
         ),
-        (change("frozen=True, ", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
-        (change(", kw_only=True", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
-        (change("@dataclass(frozen=True, kw_only=True)\n", ""), "must be a @dataclass"),
-        (change("def guarantee", "def card"), "needs the method guarantee"),
+        (edit_example("frozen=True, ", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
+        (edit_example(", kw_only=True", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
+        (edit_example("@dataclass(frozen=True, kw_only=True)\n", ""), "must be a @dataclass"),
+        (edit_example("def guarantee", "def card"), "needs the method guarantee"),
         (
-            change('"global-mean"', '"nothing"'),
+            edit_example('"global-mean"', '"nothing"'),
             "the nonprivate_counterpart of NoisyMean must be .*, got 'nothing'",
         ),
-        (change(f'{FLOOR} = "global-mean"', f"{FLOOR} = 'majority'"), "the baseline of"),
-        (change(f'{TWIN} = "global-mean"', f"{TWIN} = 'noisy-mean'"), "without noise"),
-        (change("epsilon: float = setting(", "epsilon: float = 1.0  # ("), "declared with setting"),
-        (change("epsilon: float", 'epsilon: "Unknown"'), "settings of NoisyMean cannot be read"),
-        (change("epsilon: float", "epsilon: list[float]"), "setting epsilon .* must be an int"),
-        (change("epsilon: float", "rank: int"), "setting rank of NoisyMean needs a default"),
+        (
+            edit_example(f'{BASELINE_FIELD} = "global-mean"', f"{BASELINE_FIELD} = 'majority'"),
+            "the baseline of",
+        ),
+        (
+            edit_example(
+                f'{COUNTERPART_FIELD} = "global-mean"', f"{COUNTERPART_FIELD} = 'noisy-mean'"
+            ),
+            "without noise",
+        ),
+        (
+            edit_example("epsilon: float = setting(", "epsilon: float = 1.0  # ("),
+            "declared with setting",
+        ),
+        (
+            edit_example("epsilon: float", 'epsilon: "Unknown"'),
+            "settings of NoisyMean cannot be read",
+        ),
+        (
+            edit_example("epsilon: float", "epsilon: list[float]"),
+            "setting epsilon .* must be an int",
+        ),
+        (edit_example("epsilon: float", "rank: int"), "setting rank of NoisyMean needs a default"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_a_sentence(file, source, words, capsys):
+def test_what_is_wrong_with_a_file_is_a_sentence(file, source, message, capsys):
     file.write_text(source)
     before = dict(registry.MECHANISMS)
     assert main(["list", "--plugin", str(file)]) == 1
@@ -172,7 +197,7 @@ def test_what_is_wrong_with_a_file_is_a_sentence(file, source, words, capsys):
     assert out == ""
     assert err.startswith(f"dpmc: the plugin '{file}' cannot be used: ")
     assert err.count("\n") == 1
-    assert re.search(words, err)
+    assert re.search(message, err)
     assert dict(registry.MECHANISMS) == before
 
 
@@ -183,7 +208,7 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path, name, capsys):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("old", "new", "message"),
     [
         ("yield Step", "raise KeyError; yield Step", r"KeyError: *\(my_method.py, line \d+\)"),
         ("return Guarantee", "return; Guarantee", r"'releases' \(my_method.py, line \d+\)"),
@@ -191,19 +216,19 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path, name, capsys):
         ("model=Constant(noisy / len(ratings))", "model=None", "noisy-mean yielded none"),
     ],
 )
-def test_a_fault_of_its_code_is_a_sentence_with_the_line(file, old, new, words, capsys):
-    file.write_text(change(old, new))
+def test_a_fault_of_its_code_is_a_sentence_with_the_line(file, old, new, message, capsys):
+    file.write_text(edit_example(old, new))
     assert main(["fit", "restaurants", "noisy-mean", "--epsilon", "1", "--plugin", str(file)]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.search(words, err)
+    assert re.search(message, err)
     assert "Traceback" not in err
 
 
 def test_a_cluster_knows_no_file(file, tmp_path, capsys):
     store = tmp_path / "s.sqlite"
-    words = [*SWEEP, "--cluster", "tcp://127.0.0.1:1", "--plugin", str(file), "--store", str(store)]
-    assert main(words) == 1
+    argv = [*SWEEP, "--cluster", "tcp://127.0.0.1:1", "--plugin", str(file), "--store", str(store)]
+    assert main(argv) == 1
     assert "whose workers know installed packages alone" in capsys.readouterr().err
 
 
@@ -211,7 +236,7 @@ def test_a_file_may_be_named_twice_and_loaded_again_when_it_has_changed(file):
     (first,) = plugins.load_plugin(file)
     assert plugins.load_plugin(file) == (first,)
     assert plugins.list_loaded_plugins() == {str(file): EXAMPLE.encode()}
-    file.write_text(change("[int] = 1", "[int] = 2"))
+    file.write_text(edit_example("[int] = 1", "[int] = 2"))
     (second,) = plugins.load_plugin(file)
     assert registry.get_mechanism("noisy-mean") is second
     assert second.revision == 2
@@ -224,7 +249,7 @@ def test_a_file_may_be_named_twice_and_loaded_again_when_it_has_changed(file):
 @pytest.mark.slow
 def test_a_file_may_bring_its_own_twin(file):
     file.write_text(
-        change(f'{TWIN} = "global-mean"', f"{TWIN} = 'their-mean'")
+        edit_example(f'{COUNTERPART_FIELD} = "global-mean"', f"{COUNTERPART_FIELD} = 'their-mean'")
         + "\n\nfrom dpmc_core.mechanisms.plain import GlobalMean\n\n\n"
         "@dataclass(frozen=True, kw_only=True)\n"
         "class TheirMean(GlobalMean):\n"
@@ -257,8 +282,8 @@ def site(tmp_path):
 
 @pytest.mark.slow
 def test_an_installed_package_takes_part_without_an_option(site, tmp_path):
-    def run(*words):
-        return in_child("-m", "dpmc_lab", *words, PYTHONPATH=str(site))
+    def run(*argv):
+        return run_child("-m", "dpmc_lab", *argv, PYTHONPATH=str(site))
 
     listed = run("list")
     assert "noisy-mean" in listed.stdout
@@ -277,7 +302,7 @@ def test_an_installed_package_takes_part_without_an_option(site, tmp_path):
 
 def test_packages_are_asked_when_somebody_looks(monkeypatch, file):
     (cls,) = plugins.load_plugin(file)
-    asked = []
+    requests = []
 
     class Point:
         dist = None
@@ -286,16 +311,16 @@ def test_packages_are_asked_when_somebody_looks(monkeypatch, file):
         def load(self):
             return cls
 
-    monkeypatch.setattr(metadata, "entry_points", lambda group: asked.append(group) or [Point()])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: requests.append(group) or [Point()])
     fresh = registry._Mechanisms(lambda _: [registry.get_mechanism("global-mean")])
-    assert asked == []
+    assert requests == []
     assert list(fresh) == ["global-mean", "noisy-mean"]
     assert len(fresh) == 2
-    assert asked == ["dpmc_lab.mechanisms"]
-    alone = registry._Mechanisms(lambda _: [])  # without its twin it cannot be
-    assert list(alone) == []
-    assert "the nonprivate_counterpart of NoisyMean" in alone.broken[0]
-    monkeypatch.setattr(registry, "MECHANISMS", alone)
+    assert requests == ["dpmc_lab.mechanisms"]
+    mechanisms = registry._Mechanisms(lambda _: [])  # without its twin it cannot be
+    assert list(mechanisms) == []
+    assert "the nonprivate_counterpart of NoisyMean" in mechanisms.broken[0]
+    monkeypatch.setattr(registry, "MECHANISMS", mechanisms)
     with pytest.raises(InvalidSetting, match="the nonprivate_counterpart of NoisyMean"):
         registry.get_mechanism("noisy-mean")
 
@@ -311,11 +336,11 @@ def test_the_same_text_gives_the_same_run_in_every_process(file):
 
 
 def test_two_files_of_one_name_are_two_plugins(file, tmp_path):
-    other = tmp_path / "elsewhere" / file.name
-    other.parent.mkdir()
-    other.write_text(change("noisy-mean", "other-mean"))
+    other_file = tmp_path / "elsewhere" / file.name
+    other_file.parent.mkdir()
+    other_file.write_text(edit_example("noisy-mean", "other-mean"))
     plugins.load_plugin(file)
-    plugins.load_plugin(other)
+    plugins.load_plugin(other_file)
     assert {"noisy-mean", "other-mean"} <= set(registry.MECHANISMS)
 
 

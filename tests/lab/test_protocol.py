@@ -48,11 +48,11 @@ def test_the_result_is_scenario_1_with_the_same_noise_up_to_the_fixed_point_step
     settings = scenario(epsilon=1.0, shares=shares, iterations=15)
     run, rounds = play_scenario(settings)
     assert rounds == list(range(1, 16))
-    moved = np.abs(run.items - run.phase.models[0]).max()
+    difference = np.abs(run.items - run.phase.models[0]).max()
     # a round's sum is off by half a step for each user (twice: gradient and noise), its step size
     # is 1 / (2 (k + penalty)), and errors of earlier rounds do not grow
     bound = 15 * settings.fixed_point.step
-    assert np.abs(run.items - compute_reference_items(run)).max() <= bound < 1e-4 * moved
+    assert np.abs(run.items - compute_reference_items(run)).max() <= bound < 1e-4 * difference
 
 
 @pytest.mark.parametrize("shares", list(Shares))
@@ -74,11 +74,11 @@ def test_the_release_is_published_once_and_certified_as_scenario_1s(scenario):
     settings = scenario(epsilon=0.8, shares=Shares.GAMMA)
     with privacy.record_publications() as published:
         play_scenario(settings)
-    card = settings.guarantee(make_ratings().public)
-    queries = [term.query for term in card.releases.linear_term]
-    assert [seen.release.query for seen in published] == queries
-    assert not card.certified().finite  # user factors fitted on the same ratings
-    public_input = dataclasses.replace(card, unaccounted=())
+    guarantee = settings.guarantee(make_ratings().public)
+    queries = [term.query for term in guarantee.releases.linear_term]
+    assert [publication.release.query for publication in published] == queries
+    assert not guarantee.certified().finite  # user factors fitted on the same ratings
+    public_input = dataclasses.replace(guarantee, unaccounted=())
     assert public_input.certified().epsilon == pytest.approx(0.8)
 
 
@@ -99,13 +99,13 @@ def test_scenario_3_counts_agree_with_the_formula_when_a_user_leaves():
     settings = DynamicUsers(epsilon=1.0, iterations=3, leaves=Departures(((2, 1),)))
     run, _ = play_scenario(settings)
     pairs, items = len(run.user_of_pair), len(run.phase.active)
-    mine = run.item_of_pair[run.user_of_pair == 1]
-    again = int(np.isin(run.item_of_pair, mine).sum()) - len(mine)
+    rated_items = run.item_of_pair[run.user_of_pair == 1]
+    n_repeated = int(np.isin(run.item_of_pair, rated_items).sum()) - len(rated_items)
     d = settings.rank  # that round's items of the user who left are tried again, by all others
     expected = settings.predict_traffic(run.raters, run.public.users) | {
-        MODEL: Traffic.from_messages(3 * pairs + again, 3 * d),
-        ANSWER: Traffic.from_messages(3 * pairs - len(mine) + again, d),
-        RESTART: Traffic.from_messages(len(mine), 1),
+        MODEL: Traffic.from_messages(3 * pairs + n_repeated, 3 * d),
+        ANSWER: Traffic.from_messages(3 * pairs - len(rated_items) + n_repeated, d),
+        RESTART: Traffic.from_messages(len(rated_items), 1),
         SUM: Traffic.from_messages(3 * items, d),
     }
     assert_counts(run, expected)
@@ -113,15 +113,15 @@ def test_scenario_3_counts_agree_with_the_formula_when_a_user_leaves():
 
 def test_kept_messages_have_the_counted_sizes():
     ratings = make_ratings(3, 5, 3, 1.0)
-    one = ratings.select(ratings.items == 0)
+    item_ratings = ratings.select(ratings.items == 0)
     settings = StaticUsers(epsilon=1.0, iterations=2)
-    run, _ = play_scenario(settings, one, watch=0)
+    run, _ = play_scenario(settings, item_ratings, watch=0)
     assert len(run.transcript) == run.transcript.total.messages
     assert sum(m.bytes for m in run.transcript) == run.transcript.total.bytes
     assert all(m.summary for m in run.transcript)
     assert run.transcript[0].sender == RECOMMENDER
-    kinds = {m.kind for m in list_received(run.transcript, THIRD_PARTY)}
-    assert kinds == {ANSWER}  # no ratings, no factors, no masks
+    message_kinds = {m.kind for m in list_received(run.transcript, THIRD_PARTY)}
+    assert message_kinds == {ANSWER}  # no ratings, no factors, no masks
 
 
 def test_the_third_party_sees_uniform_numbers_whatever_the_ratings():
@@ -130,14 +130,14 @@ def test_the_third_party_sees_uniform_numbers_whatever_the_ratings():
     ratings = make_ratings(4)
     for data in (ratings, dataclasses.replace(ratings, values=6 - ratings.values)):
         run, _ = play_scenario(settings, data, watch=0)
-        words = np.concatenate([m.payload["answer"] for m in run.transcript if m.kind == ANSWER])
-        top = (words >> np.uint64(45)).astype(int)
+        residues = np.concatenate([m.payload["answer"] for m in run.transcript if m.kind == ANSWER])
+        top = (residues >> np.uint64(45)).astype(int)
         assert_frequencies(np.bincount(top, minlength=8), np.full(8, 1 / 8))
 
 
-def assert_uniform(words):
-    """The top three of 48 bits, at the false-alarm rate of `assert_frequencies`."""
-    top = (np.concatenate([np.ravel(w) for w in words]) >> np.uint64(45)).astype(int)
+def assert_uniform(residues):
+    """Check the top three of 48 bits, at the false-alarm rate of `assert_frequencies`."""
+    top = (np.concatenate([np.ravel(w) for w in residues]) >> np.uint64(45)).astype(int)
     assert_frequencies(np.bincount(top, minlength=8), np.full(8, 1 / 8))
 
 
@@ -146,7 +146,7 @@ def test_in_scenario_3_each_party_sees_uniform_numbers(shares):
     """What the third party is sent, what it knows of the sums with its own secret, and what the
     recommender holds of the noise. Planted bugs: secret 0; shares, or gradients, without a mask."""
     settings = DynamicUsers(epsilon=5.0, shares=shares, iterations=5)
-    sent, sums, held = {HIDDEN_SHARE: [], ANSWER: []}, [], []
+    sent, sums, received = {HIDDEN_SHARE: [], ANSWER: []}, [], []
     for seed in range(40):
         run, _ = play_scenario(settings, make_ratings(4), seed, watch=0)
         for m in run.transcript:
@@ -154,9 +154,9 @@ def test_in_scenario_3_each_party_sees_uniform_numbers(shares):
                 sent[m.kind].append(m.payload["answer"])
             elif m.kind in (SUM, HIDDEN_NOISE):  # as the third party has it, but for its secret
                 sums.append(m.payload["sum"])
-        held.append(run.recommender.noise[run.phase.active])
-    for words in (*sent.values(), sums, held):
-        assert_uniform(words)
+        received.append(run.recommender.noise[run.phase.active])
+    for residues in (*sent.values(), sums, received):
+        assert_uniform(residues)
 
 
 @pytest.mark.parametrize("shares", list(Shares))
@@ -175,17 +175,17 @@ def test_the_parties_draw_from_generators_of_their_own(scenario, shares):
 def test_what_a_party_draws_depends_on_its_own_generator_alone(scenario):
     """Another recommender: the users' Gamma shares and the third party's secret are the same.
     Planted bugs: a secret drawn from the recommender's stream, or equal to its masks."""
-    found = []
+    payloads = []
     for other in (False, True):
         settings = scenario(epsilon=1.0, shares=Shares.GAMMA, iterations=1)
         run = ScenarioRun(settings, make_ratings(), np.random.default_rng(1))
         if other:
             run.recommender.rng = np.random.default_rng(99)
         list(run.play())
-        found.append((run.phase.noise, run.third_party.secret))
-    assert np.array_equal(found[0][0], found[1][0])
-    assert np.array_equal(found[0][1], found[1][1])
-    assert found[0][1].any() == (scenario is DynamicUsers)
+        payloads.append((run.phase.noise, run.third_party.secret))
+    assert np.array_equal(payloads[0][0], payloads[1][0])
+    assert np.array_equal(payloads[0][1], payloads[1][1])
+    assert payloads[0][1].any() == (scenario is DynamicUsers)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -193,13 +193,13 @@ def test_each_user_draws_a_share_of_the_own(scenario):
     """False alarm: two of some 200 independent numbers within 1e-13, less than 1e-8."""
     with privacy.record_publications() as published:
         play_scenario(scenario(epsilon=1.0, shares=Shares.GAMMA))
-    (seen,) = published
-    added = np.abs(seen.published - seen.private).ravel()
+    (publication,) = published
+    added = np.abs(publication.published - publication.private).ravel()
     assert np.diff(np.sort(added)).min() > 1e-13
 
 
-class Given(HeldUserFactors):
-    """Any user factors, held."""
+class FixedUserFactors(HeldUserFactors):
+    """Any user factors, held fixed."""
 
     public = None
 
@@ -211,16 +211,16 @@ def test_long_user_factors_move_no_linear_term_further_than_stated():
     """Every rating from one end of the range to the other. Planted bug: factors that are not cut
     to the unit ball."""
     ratings, factors = make_ratings(), 3 * np.random.default_rng(9).normal(size=(12, 3))
-    settings = StaticUsers(epsilon=1.0, iterations=1, user_factors=Given(factors))
+    settings = StaticUsers(epsilon=1.0, iterations=1, user_factors=FixedUserFactors(factors))
     ends = []
     for value in (1.0, 5.0):
         data = dataclasses.replace(ratings, values=np.full(len(ratings), value))
         with privacy.record_publications() as published:
             play_scenario(settings, data)
         ends.append(published[0].private)
-    moved = np.abs(ends[0] - ends[1]).sum(axis=1).max()
+    max_change = np.abs(ends[0] - ends[1]).sum(axis=1).max()
     stated = published[0].release.sensitivity[RATING]
-    assert 0.8 * stated <= moved <= stated * (1 + 1e-9)
+    assert 0.8 * stated <= max_change <= stated * (1 + 1e-9)
 
 
 def test_the_difference_attack_works_without_masks_and_fails_with_them():
@@ -229,31 +229,31 @@ def test_the_difference_attack_works_without_masks_and_fails_with_them():
         run, _ = play_scenario(settings, watch=0)
         everyone = attacks.run_difference_attack(run)
         assert len(everyone) == run.raters[0]
-        for found in everyone:
-            assert found.succeeds is not masks
+        for recovered in everyone:
+            assert recovered.succeeds is not masks
             if masks:
-                assert found.error > 1e3 * np.abs(found.truth).max()
+                assert recovered.error > 1e3 * np.abs(recovered.truth).max()
 
 
 def test_the_difference_attack_fails_in_scenario_3():
     settings = DynamicUsers(epsilon=1.0, iterations=3)
     run, _ = play_scenario(settings, watch=0)
-    found = attacks.run_difference_attack(run)
-    assert len(found) == run.raters[0]
-    assert not any(f.succeeds for f in found)
+    recovered = attacks.run_difference_attack(run)
+    assert len(recovered) == run.raters[0]
+    assert not any(f.succeeds for f in recovered)
 
 
 def test_an_active_recommender_reads_a_off_the_noisy_sums():
     run, _ = play_scenario(StaticUsers(epsilon=0.1, iterations=20), watch=0)
     truth = attacks.compute_true_squares(run, 0)
-    found = attacks.recover_squares_actively(
+    recovered = attacks.recover_squares_actively(
         attacks.build_sum_query(run, 0), truth.shape[0], attacks.longest_reach(run, 0)
     )
-    assert np.abs(found - truth).max() <= 1e-8
+    assert np.abs(recovered - truth).max() <= 1e-8
     sums = [s[0] for s in run.phase.sums]
     models = [v[0] for v in run.phase.models[:-1]]
     passive = attacks.recover_squares_passively(models, sums)
-    assert np.abs(passive - truth).max() > 100 * np.abs(found - truth).max()
+    assert np.abs(passive - truth).max() > 100 * np.abs(recovered - truth).max()
 
 
 @pytest.mark.parametrize("shares", list(Shares))
@@ -262,23 +262,24 @@ def test_a_listening_recommender_gets_single_gradients_where_one_round_misses_a_
         epsilon=0.1, shares=shares, iterations=12, leaves=Departures(((6, 1), (9, 2)))
     )
     run, _ = play_scenario(settings)
-    found = attacks.run_attendance_attack(run, 0)
-    assert [f.user for f in found] == ["user 1", "user 2"]
-    for one, (round, user) in zip(found, settings.leaves.departures, strict=True):
+    recovered = attacks.run_attendance_attack(run, 0)
+    assert [f.user for f in recovered] == ["user 1", "user 2"]
+    for gradient, (round, user) in zip(recovered, settings.leaves.departures, strict=True):
         (pair,) = np.flatnonzero((run.user_of_pair == user) & (run.item_of_pair == 0))
-        due = run.users.gradient(np.array([pair]), run.phase.models[round - 1][[0]])[0]
-        assert np.array_equal(one.truth, due)  # of the round the user was absent from
-    assert all(f.relative_error < 1e-3 and f.succeeds for f in found)
-    assert all(np.abs(f.truth).max() < run.phase.release.scale / 5 for f in found)  # it hid nothing
+        expected = run.users.gradient(np.array([pair]), run.phase.models[round - 1][[0]])[0]
+        assert np.array_equal(gradient.truth, expected)  # of the round the user was absent from
+    assert all(f.relative_error < 1e-3 and f.succeeds for f in recovered)
+    # It hid nothing.
+    assert all(np.abs(f.truth).max() < run.phase.release.scale / 5 for f in recovered)
 
 
 @pytest.mark.slow
 def test_a_listening_recommender_gets_every_gradient_where_attendance_is_left_to_chance():
     settings = DynamicUsers(epsilon=0.5, shares=Shares.GAMMA, iterations=60, online=0.6)
     run, _ = play_scenario(settings)
-    found = attacks.run_attendance_attack(run, 0)
-    assert len(found) == run.raters[0]
-    assert all(f.succeeds for f in found)
+    recovered = attacks.run_attendance_attack(run, 0)
+    assert len(recovered) == run.raters[0]
+    assert all(f.succeeds for f in recovered)
 
 
 def test_the_attendance_attack_finds_nothing_where_noise_is_fresh_or_all_are_there():
@@ -297,12 +298,12 @@ def test_the_attendance_attack_finds_nothing_where_noise_is_fresh_or_all_are_the
 def test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothing():
     public = make_ratings().public
     for settings in (DynamicUsers(epsilon=1.0), StaticUsers(epsilon=1.0)):
-        card = settings.guarantee(public)
-        listed = any("gradients of single users" in u.query for u in card.unaccounted)
+        guarantee = settings.guarantee(public)
+        listed = any("gradients of single users" in u.query for u in guarantee.unaccounted)
         assert listed is isinstance(settings, DynamicUsers)
         # not even with user factors that are public and nothing else in the way
         only = dataclasses.replace(
-            card, unaccounted=tuple(u for u in card.unaccounted if "single" in u.query)
+            guarantee, unaccounted=tuple(u for u in guarantee.unaccounted if "single" in u.query)
         )
         assert only.certified().finite is not listed
 
@@ -328,9 +329,9 @@ def test_in_scenario_2_a_user_who_leaves_the_set_up_ends_the_run_before_any_answ
     # who takes no part at all may go
     play_scenario(StaticUsers(epsilon=1.0, iterations=2, leaves=Departures(((0, 11),))))
     # masked answers of a first round that is never summed tell nobody anything
-    for masks, words in ((True, "costs nothing"), (False, "spends epsilon again")):
+    for masks, message in ((True, "costs nothing"), (False, "spends epsilon again")):
         settings = StaticUsers(epsilon=1.0, masks=masks, leaves=Departures(((1, 2),)))
-        with pytest.raises(ProtocolAborted, match=words):
+        with pytest.raises(ProtocolAborted, match=message):
             play_scenario(settings)
 
 
@@ -340,17 +341,19 @@ def test_in_scenario_3_a_user_who_leaves_changes_neither_noise_nor_result(round)
     run, rounds = play_scenario(settings, watch=0)
     assert rounds == [1, 2, 3, 4]
     # the noise in each round's sum is the whole noise, whoever answered
-    own, group, phase = run.users.factors, run.item_of_pair, run.phase
-    for (pairs, where), sums, model in zip(phase.steps, phase.sums, phase.models, strict=False):
+    user_factors, group, phase = run.users.factors, run.item_of_pair, run.phase
+    for (pairs, item_positions), sums, model in zip(
+        phase.steps, phase.sums, phase.models, strict=False
+    ):
         slope = np.zeros_like(run.items)
         np.add.at(slope, group[pairs], run.users.gradient(pairs, model[group[pairs]]))
-        gap = np.abs(sums - slope - run.phase.noise)[where]
+        gap = np.abs(sums - slope - run.phase.noise)[item_positions]
         assert gap.max() <= run.raters.max() * settings.fixed_point.step
-        assert np.array_equal(np.unique(group[pairs]), where)
+        assert np.array_equal(np.unique(group[pairs]), item_positions)
     assert np.abs(run.items - compute_reference_items(run)).max() <= 10 * settings.fixed_point.step
-    gone = run.user_of_pair[run.phase.steps[round - 1][0]] if round else np.empty(0)
-    assert 1 not in gone
-    assert len(own) == len(group)
+    departed = run.user_of_pair[run.phase.steps[round - 1][0]] if round else np.empty(0)
+    assert 1 not in departed
+    assert len(user_factors) == len(group)
 
 
 @pytest.mark.slow
@@ -371,22 +374,22 @@ def test_in_scenario_3_nothing_of_who_left_reaches_the_others():
     k = int(np.flatnonzero((ratings.users == 1) & (ratings.items == 0))[0])
     values = ratings.values.copy()
     values[k] = 6 - values[k] if values[k] != 3 else 5
-    held = Given(np.random.default_rng(9).normal(size=(12, 3)))
+    fixed_factors = FixedUserFactors(np.random.default_rng(9).normal(size=(12, 3)))
     leaves = Departures(((1, 1),))
-    settings = DynamicUsers(epsilon=1.0, iterations=1, leaves=leaves, user_factors=held)
-    seen = []
+    settings = DynamicUsers(epsilon=1.0, iterations=1, leaves=leaves, user_factors=fixed_factors)
+    received = []
     for data in (ratings, dataclasses.replace(ratings, values=values)):
         run, _ = play_scenario(settings, data, watch=0)
-        seen.append([(m.sender, m.receiver, m.kind, m.summary) for m in run.transcript])
-    assert seen[0] == seen[1]
-    assert any(kind == RESTART for _, _, kind, _ in seen[0])
+        received.append([(m.sender, m.receiver, m.kind, m.summary) for m in run.transcript])
+    assert received[0] == received[1]
+    assert any(kind == RESTART for _, _, kind, _ in received[0])
     # and the second try uses fresh masks and pieces: no number is sent twice
-    words = [
+    residues = [
         tuple(m.payload["mask"]) + tuple(m.payload["piece"])
         for m in run.transcript
         if m.kind == MODEL
     ]
-    flat = [number for row in words for number in row]
+    flat = [number for row in residues for number in row]
     assert len(flat) == len(set(flat))
 
 
@@ -406,17 +409,16 @@ def test_items_too_few_were_there_to_make_noise_for_take_no_part_and_are_listed(
     assert 0 < len(unmade) < 8
     assert unmade.isdisjoint(run.phase.active)
     assert unmade.isdisjoint({*run.skipped.unrated_items, *run.skipped.rare_items})
-    others = {*run.phase.active, *run.skipped.unrated_items, *run.skipped.rare_items}
-    assert unmade | others == set(range(10))
+    other_items = {*run.phase.active, *run.skipped.unrated_items, *run.skipped.rare_items}
+    assert unmade | other_items == set(range(10))
     for item in range(10):
-        summed = any(item in where for _, where in run.phase.steps)
+        summed = any(item in item_positions for _, item_positions in run.phase.steps)
         assert not (item in unmade and summed)
         assert np.array_equal(run.phase.noise[item], np.zeros(3)) is (item not in run.phase.active)
-    assert (
-        not run.build_model().right[sorted(unmade), :3].any()
-    )  # no factors: the middle of the range
-    everybody, _ = play_scenario(DynamicUsers(epsilon=1.0, iterations=2), ratings)
-    assert len(everybody.skipped.noiseless_items) == 0
+    # No factors: the middle of the range.
+    assert not run.build_model().right[sorted(unmade), :3].any()
+    full_run, _ = play_scenario(DynamicUsers(epsilon=1.0, iterations=2), ratings)
+    assert len(full_run.skipped.noiseless_items) == 0
 
 
 def test_fixed_point_goes_there_and_back_and_masks_vanish():
@@ -424,14 +426,14 @@ def test_fixed_point_goes_there_and_back_and_masks_vanish():
     for bits, fraction in ((16, 4), (48, 20), (64, 30)):
         fixed = FixedPoint(modulus_bits=bits, fraction_bits=fraction)
         values = rng.uniform(-1, 1, (50, 3)) * fixed.max_sum / 60
-        words = fixed.encode(values, 50, "value")
-        assert np.abs(fixed.decode(words) - values).max() <= fixed.step / 2
-        masks = fixed.draw_uniform(words.shape, rng)
+        encoded = fixed.encode(values, 50, "value")
+        assert np.abs(fixed.decode(encoded) - values).max() <= fixed.step / 2
+        masks = fixed.draw_uniform(encoded.shape, rng)
         groups = np.zeros(50, dtype=np.int64)
-        hidden = fixed.sum_groups(fixed.reduce(words + masks), groups, 1)
-        shown = fixed.decode(fixed.reduce(hidden - fixed.sum_groups(masks, groups, 1)))
+        hidden = fixed.sum_groups(fixed.reduce(encoded + masks), groups, 1)
+        decoded = fixed.decode(fixed.reduce(hidden - fixed.sum_groups(masks, groups, 1)))
         slack = 25 * fixed.step + 1e-12 * fixed.max_sum
-        assert np.abs(shown[0] - values.sum(axis=0)).max() <= slack
+        assert np.abs(decoded[0] - values.sum(axis=0)).max() <= slack
         assert int(masks.max()) < 2**bits
 
 
@@ -451,9 +453,9 @@ def test_leaves_have_a_text_form_and_must_fit_the_run():
     assert Departures.parse("3:1,5:2") == Departures(((3, 1), (5, 2)))
     assert str(Departures.parse("3:1,5:2")) == "3:1,5:2"
     assert Departures.parse(str(Departures())) == Departures()
-    for who in ((99, 0), (1, 99)):
+    for departure in ((99, 0), (1, 99)):
         with pytest.raises(InvalidSetting, match="leaves must be ROUND:USER with rounds"):
-            play_scenario(DynamicUsers(epsilon=1.0, leaves=Departures((who,))))
+            play_scenario(DynamicUsers(epsilon=1.0, leaves=Departures((departure,))))
 
 
 def test_a_watched_item_must_have_raters_to_hide_behind():

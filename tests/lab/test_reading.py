@@ -23,8 +23,8 @@ from tests.reading_helpers import ratings_by_pair, read_upload
 HEAD = "user,item,rating\n"
 
 
-def counted(count: LineCount | None) -> LineCount:
-    """The count, which must add up."""
+def check_count(count: LineCount | None) -> LineCount:
+    """Return the count after checking that it adds up."""
     assert count is not None
     assert count.lines == count.header + count.blank + count.continued + count.rows
     assert count.entries == count.used + sum(count.left_out.values()) + count.repeated
@@ -64,7 +64,7 @@ def test_a_line_ends_at_line_ends_alone(end: str, inside: str) -> None:
     text = end.join(["user,item,rating", *(f"{u},{i},{r:g}" for u, i, r in rows)])
     data = read_upload(text)
     assert ratings_by_pair(data.ratings) == {(u, i): r for u, i, r in rows}
-    assert counted(data.count).lines == 3
+    assert check_count(data.count).lines == 3
 
 
 def test_a_stray_quote_spoils_its_own_line_alone() -> None:
@@ -74,7 +74,7 @@ def test_a_stray_quote_spoils_its_own_line_alone() -> None:
     assert [fault.options for fault in refused.value.faults] == [("bad_rows=leave-out",)]
     data = read_upload(text, bad_rows="leave-out")
     assert ratings_by_pair(data.ratings) == {("ann", "tea"): 3, ("eve", "milk"): 5}
-    assert counted(data.count).left_out == {QUOTE: 2}
+    assert check_count(data.count).left_out == {QUOTE: 2}
 
 
 def test_a_well_formed_quoted_text_may_hold_line_ends() -> None:
@@ -82,7 +82,7 @@ def test_a_well_formed_quoted_text_may_hold_line_ends() -> None:
     text = head + 'ann,tea,3,"good,\n""very"" good\n"\nbob,tea,4,bad\neve,tea,5,"\n"\n'
     data = read_upload(text)
     assert list(ratings_by_pair(data.ratings).values()) == [3, 4, 5]
-    assert counted(data.count).continued == 3
+    assert check_count(data.count).continued == 3
     with pytest.raises(BadRatings, match="quote"):
         read_upload('user,item,rating\n"an\nn",tea,3\n')  # an id of two lines is a stray quote
 
@@ -92,7 +92,7 @@ def test_quotes_over_the_border_of_blocks() -> None:
     text = "user,item,rating,review\n" + rows + 'ann,tea,4,"' + "word\n" * 9 + '"\n' + rows
     data = read_upload(text, duplicates="last", user="user")
     assert ratings_by_pair(data.ratings)["ann", "tea"] == 4
-    assert counted(data.count).continued == 9
+    assert check_count(data.count).continued == 9
 
 
 @pytest.mark.parametrize("first", ["ann,tea,", "ann,tea,nan", "1,2,oops", "ann,,3", "a,b,NA"])
@@ -102,7 +102,7 @@ def test_a_first_row_without_a_usable_rating_is_no_header(first: str) -> None:
         read_upload(text)
     data = read_upload(text, bad_rows="leave-out")
     assert ratings_by_pair(data.ratings) == {("bob", "milk"): 4}
-    assert counted(data.count).header == 0
+    assert check_count(data.count).header == 0
 
 
 @pytest.mark.parametrize("text", ["4_0", "\u0664", "0x4", "1e", "--4", "4 5", "True", "४"])
@@ -117,7 +117,7 @@ def test_lines_add_up_whatever_is_in_them() -> None:
         'bob,"x,3\nbob,milk,\nbob,milk,x\nbob,cola,inf\nbob,cola,5'
     )
     data = read_upload(text, bad_rows="leave-out", duplicates="last")
-    count = counted(data.count)
+    count = check_count(data.count)
     assert count.lines == text.count("\n") + 1
     assert (count.header, count.blank, count.rows, count.used, count.repeated) == (1, 4, 10, 2, 1)
     assert sum(count.left_out.values()) == 7
@@ -155,9 +155,9 @@ def test_absurd_options_are_a_sentence(
     file = tmp_path / "x.csv"
     file.write_text(HEAD + "1,2,3\n4,5,1\n")
     assert main(["data", "describe", str(file), "--range", "1:5", "--read", option]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("dpmc: ")
-    assert "Traceback" not in said
+    message = capsys.readouterr().err
+    assert message.startswith("dpmc: ")
+    assert "Traceback" not in message
 
 
 @pytest.mark.parametrize(
@@ -210,20 +210,20 @@ def test_a_refusal_lists_everything_at_once_with_its_options() -> None:
 
 
 def test_the_range_is_asked_before_a_long_read() -> None:
-    told: list[int] = []
+    progress: list[int] = []
     text = "name,thing,points\n" + "a,b,3\n" * BLOCK_BYTES
     with pytest.raises(Refused) as refused:
-        datasets.load_upload(text.encode(), "x.csv", lambda done, _: told.append(done))
+        datasets.load_upload(text.encode(), "x.csv", lambda n_read, _: progress.append(n_read))
     assert [fault.options[0] for fault in refused.value.faults] == ["header=yes", "range=LOW:HIGH"]
-    assert not told
+    assert not progress
 
 
 def test_reading_can_be_followed_and_stopped() -> None:
     text = (HEAD + "".join(f"u{k},i{k},3\n" for k in range(60_000))).encode()
-    seen: list[tuple[int, int]] = []
-    datasets.load_upload(text, "x.csv", lambda *at: seen.append(at), low=1, high=5, user=1)
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1] == (len(text), len(text))
+    progress: list[tuple[int, int]] = []
+    datasets.load_upload(text, "x.csv", lambda *args: progress.append(args), low=1, high=5, user=1)
+    assert [n_read for n_read, _ in progress] == sorted(n_read for n_read, _ in progress)
+    assert progress[-1] == (len(text), len(text))
 
     def stop(*_: int) -> None:
         raise DpmcError("stopped")
@@ -232,32 +232,35 @@ def test_reading_can_be_followed_and_stopped() -> None:
         datasets.load_upload(text, "x.csv", stop, low=1, high=5)
 
 
-@pytest.mark.parametrize("once", [True, False])
+@pytest.mark.parametrize("stored_once", [True, False])
 @pytest.mark.parametrize("begin", ["", "user", "\u00e9t\u00e9"])
-@pytest.mark.parametrize("most", [3, 7, 8, 9, 30])
+@pytest.mark.parametrize("max_length", [3, 7, 8, 9, 30])
 def test_ids_of_any_length_keep_their_order_and_are_never_one(
-    most: int, begin: str, once: bool
+    max_length: int, begin: str, stored_once: bool
 ) -> None:
     """Short ones are told apart by numbers, longer ones by their texts: as Python sorts them."""
-    rng = np.random.default_rng(most)
+    rng = np.random.default_rng(max_length)
     letters = np.array(list("ab0\u00e9-"))
-    ids = {"".join(rng.choice(letters, rng.integers(0, most + 1))) for _ in range(400)}
-    ids = [begin + end for end in {*ids, "a" * most, "a" * (most - 1), "a" * (most - 2) + "b"}]
-    ids = [id for id in ids if id] * (1 if once else 5)
+    ids = {"".join(rng.choice(letters, rng.integers(0, max_length + 1))) for _ in range(400)}
+    ids = [
+        begin + end
+        for end in {*ids, "a" * max_length, "a" * (max_length - 1), "a" * (max_length - 2) + "b"}
+    ]
+    ids = [id for id in ids if id] * (1 if stored_once else 5)
     text = "user,item,rating\n" + "".join(f"{id},i{k},3\n" for k, id in enumerate(ids))
     ratings = read_upload(text, user="user").ratings
     assert ratings.user_ids == tuple(sorted({*ids}, key=str.encode))
     item_ids = ratings.item_ids or ()
-    told = [
+    results = [
         (ratings.user_ids[u], item_ids[i])
         for u, i in zip(ratings.users, ratings.items, strict=True)
     ]
-    assert sorted(told) == sorted((id, f"i{k}") for k, id in enumerate(ids))
+    assert sorted(results) == sorted((id, f"i{k}") for k, id in enumerate(ids))
 
 
 def test_ids_that_differ_by_a_null_character_are_different() -> None:
     ids = ["a", "a\0", "a\0\0", "a\0b", "b"]
-    content = parquet(user=ids[::-1], item=["x"] * 5, rating=[3] * 5)
+    content = build_parquet(user=ids[::-1], item=["x"] * 5, rating=[3] * 5)
     assert read_upload(content, "x.parquet").ratings.user_ids == tuple(ids)
 
 
@@ -266,16 +269,16 @@ def test_long_ids_after_short_ones_are_kept_once() -> None:
     first = "".join(f"u{k},i{k},3\n" for k in range(BLOCK_BYTES // 10))
     rows = 40_000
     long = "".join(f"{'y' * 900}{k % 3},j{k},3\n" for k in range(rows))
-    before, held = pa.total_allocated_bytes(), []
+    before, retained = pa.total_allocated_bytes(), []
 
     def tell(*_: int) -> None:
-        held.append(pa.total_allocated_bytes() - before)
+        retained.append(pa.total_allocated_bytes() - before)
 
     content = (HEAD + first + long).encode()
     ratings = datasets.load_upload(content, "x.csv", tell, low=1, high=5, user=1).ratings
     assert ratings.public.users == BLOCK_BYTES // 10 + 3
     assert np.bincount(ratings.users).max() == -(-rows // 3)
-    assert max(held) < 15_000_000
+    assert max(retained) < 15_000_000
 
 
 # Clicks and other shapes --------------------------------------------------------------------------
@@ -310,7 +313,7 @@ def test_json_lines_with_named_fields() -> None:
         ("7", "7"): 3.5,
         ("true", "12345678901234567890"): 1,
     }
-    assert counted(data.count).blank == 1
+    assert check_count(data.count).blank == 1
     assert data.ratings.times is not None
     bad = (
         text + '{"user": 1, "user": 2, "item": 3, "rating": 4}\n{"user": [1]}\nnonsense\n{}\n[1]\n'
@@ -319,7 +322,7 @@ def test_json_lines_with_named_fields() -> None:
         read_upload(bad)
     left = read_upload(bad, bad_rows="leave-out")
     assert ratings_by_pair(left.ratings) == ratings_by_pair(data.ratings)
-    assert counted(left.count).lines == 9
+    assert check_count(left.count).lines == 9
 
 
 def test_a_matrix_of_users_and_items() -> None:
@@ -330,7 +333,7 @@ def test_a_matrix_of_users_and_items() -> None:
         ("ann", "cola"): 1,
         ("bob", "milk"): 3,
     }
-    count = counted(data.count)
+    count = check_count(data.count)
     assert (count.lines, count.rows, count.entries, count.used) == (4, 3, 3, 3)
     numbered = ",101,102,103\nann,5,,1\nbob,,9,\n"
     with pytest.raises(Refused) as refused:
@@ -378,11 +381,11 @@ def test_a_line_without_end_is_refused_in_bounded_memory() -> None:
 )
 def test_encodings(encoding: str) -> None:
     content = (HEAD + "Zoë,thé,3\nJosé,café,4\n").encode(encoding)
-    told = {"encoding": encoding} if encoding in ("cp1252", "latin-1") else {}
-    if told:
+    options = {"encoding": encoding} if encoding in ("cp1252", "latin-1") else {}
+    if options:
         with pytest.raises(Refused, match="encoding=cp1252"):
             read_upload(content)
-    assert set(ratings_by_pair(read_upload(content, **told).ratings)) == {
+    assert set(ratings_by_pair(read_upload(content, **options).ratings)) == {
         ("Zoë", "thé"),
         ("José", "café"),
     }
@@ -391,7 +394,7 @@ def test_encodings(encoding: str) -> None:
 # Parquet ------------------------------------------------------------------------------------------
 
 
-def parquet(names: list[str] | None = None, **columns: object) -> bytes:
+def build_parquet(names: list[str] | None = None, **columns: object) -> bytes:
     stream = io.BytesIO()
     arrays = [
         c if isinstance(c, pa.Array | pa.ChunkedArray) else pa.array(c) for c in columns.values()
@@ -412,19 +415,19 @@ def parquet(names: list[str] | None = None, **columns: object) -> bytes:
     ],
 )  # fmt: skip
 def test_parquet_ids_are_text(ids: object, expected: list[str]) -> None:
-    made = ids() if callable(ids) else ids
-    data = read_upload(parquet(user=made, item=["x", "y"], rating=[3, 4]), "x.parquet")
+    built_ids = ids() if callable(ids) else ids
+    data = read_upload(build_parquet(user=built_ids, item=["x", "y"], rating=[3, 4]), "x.parquet")
     assert set(ratings_by_pair(data.ratings)) == set(zip(expected, ["x", "y"], strict=True))
-    assert counted(data.count).lines == 2
+    assert check_count(data.count).lines == 2
 
 
 def test_parquet_columns_that_cannot_be_used_are_named() -> None:
-    lists = parquet(user=[[1], [2]], item=["x", "y"], rating=[3, 4])
+    lists = build_parquet(user=[[1], [2]], item=["x", "y"], rating=[3, 4])
     with pytest.raises(Refused, match="'user' holds list"):
         read_upload(lists, "x.parquet")
-    twice = parquet(["user", "user", "item", "rating"], a=[1], b=[2], c=[3], d=[4])
+    duplicate = build_parquet(["user", "user", "item", "rating"], a=[1], b=[2], c=[3], d=[4])
     with pytest.raises(BadRatings, match="user"):
-        read_upload(twice, "x.parquet")
+        read_upload(duplicate, "x.parquet")
 
 
 @pytest.mark.parametrize(("bits", "digits"), [(16, 11), (32, 24), (64, 53)])
@@ -439,7 +442,9 @@ def test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type(
 
     def read(*ids: float) -> datasets.Dataset:
         column = pa.array(np.array([*ids, 1], dtype=kind))
-        return read_upload(parquet(user=column, item=list("xyz"), rating=[3, 4, 5]), "x.parquet")
+        return read_upload(
+            build_parquet(user=column, item=list("xyz"), rating=[3, 4, 5]), "x.parquet"
+        )
 
     assert read(edge - 1, 1 - edge).ratings.user_ids == (str(1 - edge), "1", str(edge - 1))
     for wrong in (edge, -edge, edge + 2, np.inf):
@@ -460,26 +465,26 @@ def test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type(
 def test_with_a_range_a_file_is_read_as_clicks_only_if_asked(
     content: bytes | None, name: str
 ) -> None:
-    content = content or parquet(user=["ann"], item=["tea"])
+    content = content or build_parquet(user=["ann"], item=["tea"])
     for ranking in (False, True):
         with pytest.raises(Refused, match="no column holds the rating") as refused:
             datasets.load_upload(content, name, low=0, high=5, for_ranking=ranking)
         assert "rating=none" in refused.value.faults[0].options
-    for asked in ({"low": 0, "high": 5, "rating": "none"}, {}):
-        assert datasets.load_upload(content, name, **asked).ratings.has_only_clicks
+    for options in ({"low": 0, "high": 5, "rating": "none"}, {}):
+        assert datasets.load_upload(content, name, **options).ratings.has_only_clicks
 
 
 @pytest.mark.slow
 def test_damaged_parquet_is_a_sentence() -> None:
-    good = parquet(
+    good = build_parquet(
         user=[f"u{k}" for k in range(500)], item=list(range(500)), rating=[3] * 500
     )  # fmt: skip
     rng = np.random.default_rng(0)
     refused = 0
     for _ in range(150):
         bad = bytearray(good)
-        for at in rng.integers(4, len(good) - 4, size=rng.integers(1, 5)):
-            bad[at] ^= 1 << int(rng.integers(0, 8))
+        for position in rng.integers(4, len(good) - 4, size=rng.integers(1, 5)):
+            bad[position] ^= 1 << int(rng.integers(0, 8))
         try:
             read_upload(bytes(bad), "x.parquet")
         except DpmcError:  # and nothing else
@@ -494,7 +499,7 @@ def test_parquet_is_read_in_bounded_memory() -> None:
     long = pa.DictionaryArray.from_arrays(
         pa.array(np.arange(rows, dtype=np.int32) % 4), pa.array([f"{k}" * 2_000 for k in range(4)])
     )
-    content = parquet(user=np.arange(rows), item=long, rating=np.full(rows, 3.0))
+    content = build_parquet(user=np.arange(rows), item=long, rating=np.full(rows, 3.0))
     before = pa.total_allocated_bytes()
     pool = pa.default_memory_pool()
     data = read_upload(content, "x.parquet", user="user")
@@ -513,11 +518,11 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
         "ann;tea;great\nZoë;tea;4,5\nbob;tea;9\nbob;tea;3\nbob;tea;4\n".encode("cp1252")
     )
     assert main(["data", "check", str(file), "--user", "1", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    options = [option for fault in found["faults"] for option in fault["options"]]
+    report = json.loads(capsys.readouterr().out)
+    options = [option for fault in report["faults"] for option in fault["options"]]
     for needed in ("encoding=cp1252", "header=yes", "range=LOW:HIGH", "duplicates=last"):
         assert needed in options
-    assert found["command"].endswith("--range LOW:HIGH")
+    assert report["command"].endswith("--range LOW:HIGH")
     assert main(["data", "check", str(file), "--user", "1", "--range", "1:5", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["command"] is None  # one of four rows left out is doubt
@@ -538,8 +543,8 @@ def test_ids_that_look_like_floats_of_whole_numbers_are_kept_and_told_once() -> 
 def test_a_column_may_be_called_like_a_number(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("007,user,rating\na,b,3\n")
-    words = ["data", "describe", str(file), "--range", "1:5", "--read", "header=yes"]
-    assert main([*words, "--read", "item=007"]) == 0
+    argv = ["data", "describe", str(file), "--range", "1:5", "--read", "header=yes"]
+    assert main([*argv, "--read", "item=007"]) == 0
 
 
 def test_a_time_of_a_left_out_row_does_not_matter() -> None:

@@ -24,13 +24,13 @@ SMALL, MANY_ITEMS, MANY_USERS = SIZES
 ROUNDING = 1 + 1e-9
 
 
-def facts(task, size=SMALL):
+def build_public_facts(task, size=SMALL):
     users, items, cap = size
     low, high = RANGES[task]
     return PublicFacts(users=users, items=items, low=low, high=high, cap=cap)
 
 
-def refused(task, change, trust):
+def is_refused(task, change, trust):
     """Whether no method certifies it: only ratings themselves hide among likes, and whoever trusts
     nobody has no promise for a whole row."""
     likes = task is Task.BINARY and change is not RATING
@@ -46,18 +46,18 @@ def refused(task, change, trust):
 @pytest.mark.parametrize("task", Task)
 def test_a_method_certified_for_what_was_asked_or_a_sentence(task, change, trust, epsilon):
     for size in SIZES:
-        public = facts(task, size)
-        if refused(task, change, trust):
+        public = build_public_facts(task, size)
+        if is_refused(task, change, trust):
             with pytest.raises(InvalidSetting, match=r"^unit must be .*(take|trust)"):
                 recommend_method(task, change, public, epsilon=epsilon, trust=trust)
             continue
         advice = recommend_method(task, change, public, epsilon=epsilon, trust=trust)
-        card = advice.mechanism.guarantee(public)
+        guarantee = advice.mechanism.guarantee(public)
         assert advice.mechanism.task is task
         delta = 1e-6 if registry.has_setting(type(advice.mechanism), "delta") else 0.0
-        assert advice.certified == card.certified(change, delta)
+        assert advice.certified == guarantee.certified(change, delta)
         assert 0.99 * epsilon <= advice.certified.epsilon <= epsilon * ROUNDING
-        assert card.trust is Trust.LOCAL or trust is Trust.CURATOR
+        assert guarantee.trust is Trust.LOCAL or trust is Trust.CURATOR
         assert advice.reason
 
 
@@ -75,36 +75,46 @@ def test_a_method_certified_for_what_was_asked_or_a_sentence(task, change, trust
 )
 def test_the_rule(task, trust, epsilon, size, id):
     change = RATING if task is Task.BINARY else CELL
-    found = recommend_method(task, change, facts(task, size), epsilon=epsilon, trust=trust)
-    assert found.mechanism.id == id
+    advice = recommend_method(
+        task, change, build_public_facts(task, size), epsilon=epsilon, trust=trust
+    )
+    assert advice.mechanism.id == id
 
 
 def test_what_is_named_instead_is_certified():
     """The unit that a sentence names gets a method, whoever is trusted."""
     for change, trust in itertools.product((CELL, USER_EMPTIED), Trust):
         with pytest.raises(InvalidSetting, match="take unit rating"):
-            recommend_method(Task.BINARY, change, facts(Task.BINARY), epsilon=1.0, trust=trust)
-        assert recommend_method(Task.BINARY, RATING, facts(Task.BINARY), epsilon=1.0, trust=trust)
+            recommend_method(
+                Task.BINARY, change, build_public_facts(Task.BINARY), epsilon=1.0, trust=trust
+            )
+        assert recommend_method(
+            Task.BINARY, RATING, build_public_facts(Task.BINARY), epsilon=1.0, trust=trust
+        )
     for task in (Task.RATINGS, Task.RANKING):
         with pytest.raises(InvalidSetting, match="take unit cell"):
-            recommend_method(task, USER_EMPTIED, facts(task), epsilon=1.0, trust=Trust.LOCAL)
-        assert recommend_method(task, CELL, facts(task), epsilon=1.0, trust=Trust.LOCAL)
+            recommend_method(
+                task, USER_EMPTIED, build_public_facts(task), epsilon=1.0, trust=Trust.LOCAL
+            )
+        assert recommend_method(
+            task, CELL, build_public_facts(task), epsilon=1.0, trust=Trust.LOCAL
+        )
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
 def test_the_budget_holds_at_the_delta_asked_for(delta):
     for change in (USER_EMPTIED, USER_REPLACED):
-        public = facts(Task.RATINGS)
+        public = build_public_facts(Task.RATINGS)
         advice = recommend_method(Task.RATINGS, change, public, epsilon=1.0, delta=delta)
         assert advice.mechanism.delta == delta
-        card = advice.mechanism.guarantee(public)
-        assert 0.99 <= card.certified(change, delta).epsilon <= ROUNDING
-        assert card.certified(change, delta / 10).epsilon > 1.0
+        guarantee = advice.mechanism.guarantee(public)
+        assert 0.99 <= guarantee.certified(change, delta).epsilon <= ROUNDING
+        assert guarantee.certified(change, delta / 10).epsilon > 1.0
 
 
 def test_a_pure_method_needs_no_delta():
     for task, change in ((Task.BINARY, RATING), (Task.RATINGS, CELL), (Task.RANKING, CELL)):
-        public = facts(task)
+        public = build_public_facts(task)
         advice = recommend_method(task, change, public, epsilon=1.0, delta=0.0, trust=Trust.LOCAL)
         assert advice.mechanism.guarantee(public).certified(change, 0.0).epsilon <= ROUNDING
 
@@ -112,13 +122,13 @@ def test_a_pure_method_needs_no_delta():
 # --- the command -----------------------------------------------------------------------------
 
 
-def rated(path, seed):
-    """A file of ratings of 40 users and 30 items: cells and values are up to the seed."""
+def write_ratings(path, seed):
+    """Write ratings of 40 users and 30 items; cells and values depend on the seed."""
     rng = np.random.default_rng(seed)
-    there = rng.random((40, 30)) < (0.3 + 0.1 * seed)
-    np.fill_diagonal(there, True)
-    there[30:, 0] = True
-    users, items = np.nonzero(there)
+    mask = rng.random((40, 30)) < (0.3 + 0.1 * seed)
+    np.fill_diagonal(mask, True)
+    mask[30:, 0] = True
+    users, items = np.nonzero(mask)
     values = rng.integers(1, 6, len(users))
     rows = zip(users, items, values, strict=True)
     path.write_text("user,item,rating\n" + "".join(f"u{u},i{i},{v}\n" for u, i, v in rows))
@@ -127,11 +137,11 @@ def rated(path, seed):
 
 @pytest.fixture
 def stars(tmp_path):
-    return rated(tmp_path / "stars of mine.csv", 1)
+    return write_ratings(tmp_path / "stars of mine.csv", 1)
 
 
-def said(capsys, *words):
-    assert main(["recommend", *map(str, words)]) == 0
+def capture_output(capsys, *argv):
+    assert main(["recommend", *map(str, argv)]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     return out
@@ -141,61 +151,63 @@ def said(capsys, *words):
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("task", [task.value for task in Task])
 def test_the_command_as_printed_certifies_no_more_than_asked(capsys, stars, task, unit, trust):
-    asked = ["--range", "1:5", "--task", task, "--unit", unit, "--trust", trust]
-    asked += ["--epsilon", "0.7", "--delta", "1e-5"]
-    if refused(Task(task), UNITS[unit], TRUST[trust]):
-        assert main(["recommend", str(stars), *asked]) == 1
+    argv = ["--range", "1:5", "--task", task, "--unit", unit, "--trust", trust]
+    argv += ["--epsilon", "0.7", "--delta", "1e-5"]
+    if is_refused(Task(task), UNITS[unit], TRUST[trust]):
+        assert main(["recommend", str(stars), *argv]) == 1
         out, err = capsys.readouterr()
         assert out == ""
         assert err.startswith("dpmc: unit must be ")
         return
-    found = json.loads(said(capsys, stars, *asked, "--json"))
-    text = said(capsys, stars, *asked)
-    assert text.splitlines()[-1] == found["command"]
-    assert f"({found['mechanism']})" in text
-    assert (", delta 1e-5 per" in " ".join(text.split())) is ("delta" in found["settings"])
-    program, *words = shlex.split(found["command"])
+    report = json.loads(capture_output(capsys, stars, *argv, "--json"))
+    text = capture_output(capsys, stars, *argv)
+    assert text.splitlines()[-1] == report["command"]
+    assert f"({report['mechanism']})" in text
+    assert (", delta 1e-5 per" in " ".join(text.split())) is ("delta" in report["settings"])
+    program, *command_argv = shlex.split(report["command"])
     assert program == "dpmc"
-    args = build_parser().parse_args(words)
+    args = build_parser().parse_args(command_argv)
     delta = vars(args).get("delta")
     typed = registry.create(args.mechanism, epsilon=args.epsilon, delta=delta)
     low, high = RANGES[Task(task)]
     public = PublicFacts(users=40, items=30, low=low, high=high)
-    card = typed.guarantee(public)
+    guarantee = typed.guarantee(public)
     assert delta in (None, 1e-5)
     delta = 1e-5 if registry.has_setting(type(typed), "delta") else 0.0
-    proved = card.certified(UNITS[unit], delta).epsilon
+    proved = guarantee.certified(UNITS[unit], delta).epsilon
     assert 0.99 * 0.7 <= proved <= 0.7 * ROUNDING
-    assert found["certified"] == {"epsilon": pytest.approx(proved), "delta": delta}
+    assert report["certified"] == {"epsilon": pytest.approx(proved), "delta": delta}
 
 
 @pytest.mark.slow
 def test_the_command_is_one_that_runs(capsys, stars):
     """Options of reading go with it: a range that is not given is an error, or another range."""
-    found = json.loads(said(capsys, stars, "--range", "0:5", "--unit", "cell", "--json"))
-    _, *words = shlex.split(found["command"])
-    assert main([*words, "--json"]) == 0
-    card = json.loads(capsys.readouterr().out)
-    assert card["mechanism"] == found["mechanism"]
-    assert card["settings"] == found["settings"]
-    assert (card["data"]["users"], card["data"]["items"]) == (40, 30)
+    report = json.loads(capture_output(capsys, stars, "--range", "0:5", "--unit", "cell", "--json"))
+    _, *command_argv = shlex.split(report["command"])
+    assert main([*command_argv, "--json"]) == 0
+    fit_report = json.loads(capsys.readouterr().out)
+    assert fit_report["mechanism"] == report["mechanism"]
+    assert fit_report["settings"] == report["settings"]
+    assert (fit_report["data"]["users"], fit_report["data"]["items"]) == (40, 30)
 
 
 def test_no_rating_is_read(capsys, tmp_path):
     """Two sets of one size, with other cells and other values, get the same advice."""
-    one, other = (rated(tmp_path / f"{seed}.csv", seed) for seed in (1, 4))
-    read = [datasets.load(path, low=1, high=5).ratings for path in (one, other)]
+    first_path, second_path = (write_ratings(tmp_path / f"{seed}.csv", seed) for seed in (1, 4))
+    read = [datasets.load(path, low=1, high=5).ratings for path in (first_path, second_path)]
     assert read[0].public == read[1].public
     assert len(read[0]) != len(read[1])
     for task, unit in (("ratings", "user"), ("ratings", "cell"), ("ranking", "user")):
-        words = ["--range", "1:5", "--task", task, "--unit", unit, "--json"]
-        first, second = (json.loads(said(capsys, path, *words)) for path in (one, other))
+        argv = ["--range", "1:5", "--task", task, "--unit", unit, "--json"]
+        first, second = (
+            json.loads(capture_output(capsys, path, *argv)) for path in (first_path, second_path)
+        )
         assert first.pop("command").replace("1.csv", "4.csv") == second.pop("command")
         assert first == second
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"epsilon": 0.0}, "epsilon must be > 0, got 0"),
         ({"epsilon": -1.0}, "epsilon must be > 0"),
@@ -206,8 +218,11 @@ def test_no_rating_is_read(capsys, tmp_path):
         ({"delta": 0.5}, "delta must be < 1/users"),
     ],
 )
-def test_a_budget_that_cannot_be_is_a_sentence(changes, words):
-    with pytest.raises(InvalidSetting, match=words):
+def test_a_budget_that_cannot_be_is_a_sentence(changes, message):
+    with pytest.raises(InvalidSetting, match=message):
         recommend_method(
-            Task.RATINGS, USER_EMPTIED, facts(Task.RATINGS), **{"epsilon": 1.0, **changes}
+            Task.RATINGS,
+            USER_EMPTIED,
+            build_public_facts(Task.RATINGS),
+            **{"epsilon": 1.0, **changes},
         )

@@ -18,13 +18,13 @@ from tests.ratings_helpers import with_values
 pytestmark = pytest.mark.slow
 
 
-def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):
+def draw_regression(rng, shape=(40, 30), debias_factor=1.0, ridge=None, density=0.5):
     truth = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1])) + 0.5
     users, items = np.nonzero(rng.random(shape) < density)
     starts = np.searchsorted(users, np.arange(shape[0] + 1))
     pattern = Pattern(items.astype(np.int32), starts, shape)
     values = truth[users, items] + 0.1 * rng.normal(size=len(users))
-    return Regression(pattern, gain * values, gain, ridge)
+    return Regression(pattern, debias_factor * values, debias_factor, ridge)
 
 
 def solve(problem, penalty, tolerance=1e-7, **options):
@@ -35,30 +35,30 @@ def solve(problem, penalty, tolerance=1e-7, **options):
     return last
 
 
-@pytest.mark.parametrize("gain", [1.0, 0.6, 0.3])
+@pytest.mark.parametrize("debias_factor", [1.0, 0.6, 0.3])
 @pytest.mark.parametrize("ridge", [None, 5.0])
-def test_the_solution_meets_the_optimality_conditions(gain, ridge):
-    problem = regression(np.random.default_rng(1), gain=gain, ridge=ridge)
+def test_the_solution_meets_the_optimality_conditions(debias_factor, ridge):
+    problem = draw_regression(np.random.default_rng(1), debias_factor=debias_factor, ridge=ridge)
     for penalty in (0.5, 3.0):
-        found = solve(problem, penalty)
-        fitted = found.offset + problem.pattern.sample_product(
-            found.left * found.values, found.right
+        solution = solve(problem, penalty)
+        fitted = solution.offset + problem.pattern.sample_product(
+            solution.left * solution.values, solution.right
         )
         gradient = problem.gain * problem.residual(fitted)
         dense = problem.pattern.build_matrix(gradient).toarray()
         # the subdifferential: G = penalty (U V' + W) with W orthogonal to U, V and ||W|| <= 1
         assert np.linalg.norm(dense, 2) <= penalty * (1 + 1e-4)
-        inside = found.left.T @ dense @ found.right
-        assert np.allclose(inside, penalty * np.eye(found.rank), atol=1e-4 * penalty)
+        inside = solution.left.T @ dense @ solution.right
+        assert np.allclose(inside, penalty * np.eye(solution.rank), atol=1e-4 * penalty)
         if ridge is None:
-            assert found.offset == 0
+            assert solution.offset == 0
         else:
-            assert abs(gradient.sum() - ridge * found.offset) < 1e-4 * np.abs(gradient).sum()
+            assert abs(gradient.sum() - ridge * solution.offset) < 1e-4 * np.abs(gradient).sum()
 
 
 def test_agrees_with_a_convex_solver():
     cvxpy = pytest.importorskip("cvxpy")
-    problem = regression(np.random.default_rng(2), (12, 9), gain=0.6)
+    problem = draw_regression(np.random.default_rng(2), (12, 9), debias_factor=0.6)
     x = cvxpy.Variable((12, 9))
     cells = problem.pattern
     picked = cvxpy.hstack(
@@ -66,28 +66,28 @@ def test_agrees_with_a_convex_solver():
     )
     loss = 0.5 * cvxpy.sum_squares(problem.target - cvxpy.multiply(problem.gain, picked))
     cvxpy.Problem(cvxpy.Minimize(loss + 0.7 * cvxpy.normNuc(x))).solve(solver=cvxpy.SCS, eps=1e-7)
-    found = solve(problem, 0.7)
-    assert np.allclose((found.left * found.values) @ found.right.T, x.value, atol=1e-3)
+    solution = solve(problem, 0.7)
+    assert np.allclose((solution.left * solution.values) @ solution.right.T, x.value, atol=1e-3)
 
 
 @pytest.mark.parametrize("share", [0.9, 0.5, 0.2])
 def test_the_discrepancy_principle_meets_its_residual(share):
-    problem = regression(np.random.default_rng(4))
+    problem = draw_regression(np.random.default_rng(4))
     goal = share * float(np.linalg.norm(problem.target))
-    found = list(
+    solutions = list(
         recovery.path(
             problem, residual=goal, steps=60, tolerance=1e-6, rng=np.random.default_rng(0)
         )
     )
-    assert 0.95 * goal <= found[-1].residual <= goal
-    penalties = [s.penalty for s in found if s.residual > goal]
+    assert 0.95 * goal <= solutions[-1].residual <= goal
+    penalties = [s.penalty for s in solutions if s.residual > goal]
     assert penalties == sorted(penalties, reverse=True)
 
 
-def low_rank_ratings(rng, shape=(300, 200), density=0.3):
+def draw_low_rank_ratings(rng, shape=(300, 200), density=0.3):
     users, items = np.nonzero(rng.random(shape) < density)
-    taste = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1]))
-    truth = np.clip(3.6 + 0.7 * taste, 1, 5)
+    low_rank = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1]))
+    truth = np.clip(3.6 + 0.7 * low_rank, 1, 5)
     public = PublicFacts(users=shape[0], items=shape[1], low=1, high=5)
     return Ratings.build(users, items, truth[users, items], public), truth
 
@@ -96,27 +96,32 @@ def low_rank_ratings(rng, shape=(300, 200), density=0.3):
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 def test_the_moments_tell_the_residual_at_the_truth(id, epsilon):
     """Of ratings as they come (Equation 3) and shrunk by the gain: means of 20 draws, to 2 %."""
-    ratings, truth = low_rank_ratings(np.random.default_rng(12), density=0.4)
+    ratings, truth = draw_low_rank_ratings(np.random.default_rng(12), density=0.4)
     if id == "randomised-response":
         truth = np.rint(truth)
         ratings = with_values(ratings, truth[ratings.users, ratings.items], low=1, high=5)
     mechanism = registry.create(id, epsilon=epsilon, intrinsic=1e-6)
     channel = mechanism.guarantee(ratings.public).releases.rows
-    told, measured = [], []
+    predicted, measured = [], []
     for seed in range(20):
         out = channel.publish(mechanism.encode_rows(ratings, channel), np.random.default_rng(seed))
-        found = mechanism.reports(out, channel, ratings.public)
-        there = (truth[found.pattern.users, found.pattern.items] - 3) / 2
-        gains = (1.0, found.gain)
-        told.append([found.residual(gain) for gain in gains])
-        measured.append([np.linalg.norm(found.values - gain * there) for gain in gains])
-    assert np.mean(told, axis=0) == pytest.approx(np.mean(measured, axis=0), rel=0.02)
+        reports = mechanism.build_reports(out, channel, ratings.public)
+        scaled_truth = (truth[reports.pattern.users, reports.pattern.items] - 3) / 2
+        debias_factors = (1.0, reports.gain)
+        predicted.append([reports.residual(debias_factor) for debias_factor in debias_factors])
+        measured.append(
+            [
+                np.linalg.norm(reports.values - debias_factor * scaled_truth)
+                for debias_factor in debias_factors
+            ]
+        )
+    assert np.mean(predicted, axis=0) == pytest.approx(np.mean(measured, axis=0), rel=0.02)
 
 
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
 def test_theorem_3_bounds_the_measured_residual(id):
     """At level gamma = 0.05 the bound may fail in one run of twenty; Chebyshev leaves it slack."""
-    ratings, truth = low_rank_ratings(np.random.default_rng(10), density=0.1)
+    ratings, truth = draw_low_rank_ratings(np.random.default_rng(10), density=0.1)
     if id == "randomised-response":
         ratings = with_values(ratings, np.rint(ratings.values), low=1, high=5)
     public, s = ratings.public, len(ratings)
@@ -132,7 +137,7 @@ def test_theorem_3_bounds_the_measured_residual(id):
                 mechanism.encode_rows(ratings, channel), np.random.default_rng(seed)
             )
             users = np.repeat(np.arange(public.users), np.diff(out.indptr))
-            values = mechanism.values(out.data, channel)
+            values = mechanism.decode_reports(out.data, channel)
             fails += np.linalg.norm(scaled[users, out.indices] - values) > bound
         assert fails <= 4
 
@@ -155,13 +160,13 @@ def test_the_bounds_are_those_of_the_paper():
 def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id, estimator):
     """A deaf channel reports the same cells whatever goes in: so must the model be the same."""
     mechanism = registry.create(id, epsilon=2.0, estimator=estimator)
-    some, _ = low_rank_ratings(np.random.default_rng(10))
+    some, _ = draw_low_rank_ratings(np.random.default_rng(10))
     channel = mechanism.guarantee(some.public).releases.rows
     reports = channel.publish(mechanism.encode_rows(some, channel), np.random.default_rng(0))
     monkeypatch.setattr(type(channel), "publish", lambda *_: reports)
     models = []
     for seed, density in ((11, 0.1), (12, 0.4)):
-        ratings, _ = low_rank_ratings(np.random.default_rng(seed), density=density)
+        ratings, _ = draw_low_rank_ratings(np.random.default_rng(seed), density=density)
         *_, last = mechanism.fit(ratings, np.random.default_rng(1))
         models.append(last.model.predict(np.arange(300)[:, None], np.arange(200)))
     assert np.array_equal(*models)
@@ -171,36 +176,36 @@ def test_levels_follow_a_whole_numbered_range():
     def levels(public):
         return count_levels(None, public)
 
-    facts = {"users": 2, "items": 2}
-    assert levels(PublicFacts(low=1, high=5, **facts)) == 5
-    assert levels(PublicFacts(low=0, high=2, **facts)) == 3
-    assert levels(PublicFacts(low=-10, high=10, **facts)) == 5
-    assert levels(PublicFacts(low=0.5, high=5, **facts)) == 5
+    sizes = {"users": 2, "items": 2}
+    assert levels(PublicFacts(low=1, high=5, **sizes)) == 5
+    assert levels(PublicFacts(low=0, high=2, **sizes)) == 3
+    assert levels(PublicFacts(low=-10, high=10, **sizes)) == 5
+    assert levels(PublicFacts(low=0.5, high=5, **sizes)) == 5
 
 
 def test_movielens_debiased_recovery_beats_the_mean_where_the_budget_allows(movielens_u1):
     train, test = movielens_u1
     mean = metrics.rmse(np.full(len(test), train.values.mean()), test.values)
     for id in ("modified-laplace", "randomised-response"):
-        found = {}
+        errors = {}
         for regress in Regress:
             mechanism = registry.create(
                 id, epsilon=4.0, estimator=Estimator.PUBLISHED, recovery=regress
             )
             *_, last = mechanism.fit(train, np.random.default_rng(0))
             predicted = np.clip(last.model.predict(test.users, test.items), 1, 5)
-            found[regress] = metrics.rmse(predicted, test.values)
-        assert found[Regress.DEBIASED] < min(mean, found[Regress.NAIVE])
+            errors[regress] = metrics.rmse(predicted, test.values)
+        assert errors[Regress.DEBIASED] < min(mean, errors[Regress.NAIVE])
 
 
-def error(mechanism, ratings, truth, seed=0):
+def measure_error(mechanism, ratings, truth, seed=0):
     *_, last = mechanism.fit(ratings, np.random.default_rng(seed))
     users, items = np.indices(truth.shape)
     return metrics.rmse(np.clip(last.model.predict(users, items), 1, 5), truth)
 
 
 def test_from_the_largest_penalty_upwards_nothing_is_left():
-    problem = regression(np.random.default_rng(3))
+    problem = draw_regression(np.random.default_rng(3))
     top = np.linalg.norm(problem.pattern.build_matrix(problem.target).toarray(), 2)
     assert solve(problem, 1.01 * top).rank == 0
     assert solve(problem, 0.95 * top).rank >= 1
@@ -209,10 +214,11 @@ def test_from_the_largest_penalty_upwards_nothing_is_left():
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
 @pytest.mark.parametrize("estimator", list(Estimator))
 def test_more_budget_gives_a_better_matrix(id, estimator):
-    ratings, truth = low_rank_ratings(np.random.default_rng(7))
+    ratings, truth = draw_low_rank_ratings(np.random.default_rng(7))
     settings = {"estimator": estimator, "recovery": Regress.DEBIASED}
     errors = [
-        error(registry.create(id, epsilon=e, **settings), ratings, truth) for e in (0.5, 3.0, 12.0)
+        measure_error(registry.create(id, epsilon=e, **settings), ratings, truth)
+        for e in (0.5, 3.0, 12.0)
     ]
     assert errors == sorted(errors, reverse=True)
     assert errors[0] < 1.2 * truth.std() + 0.2

@@ -12,24 +12,24 @@ def view(request):
 
 
 def test_what_is_measured_stays_within_the_theorem_and_near_the_moments(view):
-    _, found = view
-    assert (found.rho <= found.theorem).all()
-    assert (found.published <= found.equation_5).all()
-    assert found.rho == pytest.approx(found.moments, rel=0.35)
-    assert list(found.theorem) == sorted(found.theorem, reverse=True)
+    _, measured = view
+    assert (measured.rho <= measured.theorem).all()
+    assert (measured.published <= measured.equation_5).all()
+    assert measured.rho == pytest.approx(measured.moments, rel=0.35)
+    assert list(measured.theorem) == sorted(measured.theorem, reverse=True)
 
 
 def test_allowing_for_spurious_cells_is_no_worse_where_they_drown_the_rest(view):
-    _, found = view
-    assert found.debiased[1] < found.naive[1]
+    _, measured = view
+    assert measured.debiased[1] < measured.naive[1]
 
 
 def test_the_papers_rule_keeps_nothing_while_the_truth_is_further_than_zero(view):
-    _, found = view
-    void = found.rho >= found.reported
+    _, measured = view
+    void = measured.rho >= measured.reported
     assert (void[0], void[-1]) == (True, False)
-    assert found.published[void] == pytest.approx(found.size[void], rel=1e-4)
-    assert (found.published[~void] < found.size[~void]).all()
+    assert measured.published[void] == pytest.approx(measured.size[void], rel=1e-4)
+    assert (measured.published[~void] < measured.size[~void]).all()
 
 
 def test_theorem_3_assures_use_from_its_first_useful_epsilon(view):

@@ -55,7 +55,7 @@ LOCAL = ["input-flip", "private-majority", "modified-laplace", "randomised-respo
 ADDITIVE = ["objective", "gradient", "private-mean", "private-popularity", "private-taste"]
 
 
-def audit(id, **options):
+def run_audit(id, **options):
     mechanism = registry.create(id, epsilon=options.pop("epsilon", 1.0))
     return audit_mechanism(mechanism, **{"runs": 12} | options)
 
@@ -63,13 +63,13 @@ def audit(id, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", LOCAL + ADDITIVE)
 def test_an_honest_certificate_is_not_refuted(id):
-    report = audit(id)
+    report = run_audit(id)
     assert report.refuted is Refuted.NOTHING
     assert report.valid
-    for found in report.findings:
-        if found.method is AuditMethod.PROBE:
-            assert found.epsilon <= report.certified.epsilon * (1 + 1e-9)
-    assert all(release.fits for found in report.findings for release in found.releases)
+    for finding in report.findings:
+        if finding.method is AuditMethod.PROBE:
+            assert finding.epsilon <= report.certified.epsilon * (1 + 1e-9)
+    assert all(release.fits for finding in report.findings for release in finding.releases)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_an_honest_certificate_is_not_refuted(id):
 )
 def test_a_tight_certificate_is_measured_in_full(id):
     """Where the card is tight the probe shows it, with the pair."""
-    report = audit(id, methods=[AuditMethod.PROBE])
+    report = run_audit(id, methods=[AuditMethod.PROBE])
     assert report.measured == pytest.approx(1.0, rel=1e-6)
     assert report.best.confidence is None
     assert report.best.pair.items
@@ -105,7 +105,7 @@ def test_a_planted_fault_is_noticed(id, flaw):
     mechanism = registry.create(id, epsilon=1.0)
     public = generate_small_ratings(mechanism).public
     if flaw is PlantedFault.UNCLIPPED:
-        assert audit(id, methods=[AuditMethod.PROBE]).refuted is Refuted.NOTHING
+        assert run_audit(id, methods=[AuditMethod.PROBE]).refuted is Refuted.NOTHING
         assert (
             audit_mechanism(
                 plant_fault(mechanism, flaw, public), methods=[AuditMethod.PROBE], runs=12
@@ -113,24 +113,24 @@ def test_a_planted_fault_is_noticed(id, flaw):
             is Refuted.CERTIFICATE
         )
         return
-    card = mechanism.guarantee(public)
-    assert not noise_law.find_misfits(card, card)
-    assert noise_law.find_misfits(card, plant_fault(mechanism, flaw, public).guarantee(public))
+    guarantee = mechanism.guarantee(public)
+    assert not noise_law.find_misfits(guarantee, guarantee)
+    assert noise_law.find_misfits(guarantee, plant_fault(mechanism, flaw, public).guarantee(public))
 
 
 @pytest.mark.slow
 def test_output_perturbation_is_refuted_many_times_over():
-    report = audit("output", methods=[AuditMethod.PROBE], runs=2)
+    report = run_audit("output", methods=[AuditMethod.PROBE], runs=2)
     assert report.refuted is Refuted.CLAIM
     assert 3 < report.measured <= report.certified.epsilon
-    shown = report.findings[0].pair
-    assert len(shown.items) == 1
+    pair = report.findings[0].pair
+    assert len(pair.items) == 1
     assert "where 1 is claimed" in audits.describe_audit(report)
 
 
 @pytest.mark.slow
 def test_an_uncertified_mechanism_has_no_certificate_to_refute():
-    report = audit("dpmf", methods=[AuditMethod.PROBE], runs=2)
+    report = run_audit("dpmf", methods=[AuditMethod.PROBE], runs=2)
     assert math.isinf(report.certified.epsilon)
     assert report.refuted is Refuted.CLAIM
     assert report.findings[0].given  # the solver starts at random
@@ -138,24 +138,26 @@ def test_an_uncertified_mechanism_has_no_certificate_to_refute():
 
 @pytest.mark.slow
 def test_progress_is_told_and_nothing_is_valid_before_its_end():
-    told = []
+    progress = []
     mechanism = registry.create("private-item-mean", epsilon=1.0)
-    report = audit_mechanism(mechanism, runs=6, on_progress=lambda *parts: told.append(parts))
-    done = [part[0] for part in told]
-    assert done == sorted(done)
-    assert told[-1][:2] == (told[-1][1], told[-1][1])
-    assert {label for _, _, label, _ in told} == {method.value for method in AuditMethod}
-    seen = [f for *_, partial in told for f in partial.findings if f.method is AuditMethod.CANARIES]
-    assert [f.valid for f in seen if f.done < f.total].count(True) == 0
-    assert report == told[-1][3]
+    report = audit_mechanism(mechanism, runs=6, on_progress=lambda *args: progress.append(args))
+    counts = [entry[0] for entry in progress]
+    assert counts == sorted(counts)
+    assert progress[-1][:2] == (progress[-1][1], progress[-1][1])
+    assert {label for _, _, label, _ in progress} == {method.value for method in AuditMethod}
+    canary_findings = [
+        f for *_, partial in progress for f in partial.findings if f.method is AuditMethod.CANARIES
+    ]
+    assert [f.valid for f in canary_findings if f.done < f.total].count(True) == 0
+    assert report == progress[-1][3]
 
 
 @pytest.mark.slow
 def test_stop_gives_what_there_is():
     stop = threading.Event()
 
-    def tell(*parts):
-        if parts[2] == "canaries":
+    def tell(*args):
+        if args[2] == "canaries":
             stop.set()
 
     mechanism = registry.create("private-item-mean", epsilon=1.0)
@@ -171,15 +173,15 @@ def test_what_cannot_be_audited_is_refused():
     with pytest.raises(InvalidSetting, match="the fault in private-mean must be halved"):
         plant_fault(mechanism, PlantedFault.SHARED, generate_small_ratings(mechanism).public)
     with pytest.raises(InvalidSetting, match="runs must be >= 2"):
-        audit("private-mean", runs=1)
+        run_audit("private-mean", runs=1)
     public = PublicFacts(users=2, items=2, low=-1, high=1)
-    alone = Ratings.build([1, 1], [0, 1], [1.0, -1.0], public)
+    lone_ratings = Ratings.build([1, 1], [0, 1], [1.0, -1.0], public)
     with pytest.raises(InvalidSetting, match="users with ratings must be >= 2, got 1"):
-        audit("objective", ratings=alone)
+        run_audit("objective", ratings=lone_ratings)
     huge = PublicFacts(users=10_000, items=10_000, low=-1, high=1)
     with pytest.raises(InvalidSetting, match="users x items must be at most 4,000,000"):
-        audit("objective", ratings=Ratings.build([0, 1], [0, 1], [1.0, -1.0], huge))
-    clicks = audit("dplcf", change=RATING)
+        run_audit("objective", ratings=Ratings.build([0, 1], [0, 1], [1.0, -1.0], huge))
+    clicks = run_audit("dplcf", change=RATING)
     assert {method for method, _ in clicks.skipped} >= {AuditMethod.PROBE, AuditMethod.CANARIES}
 
 
@@ -216,7 +218,7 @@ def test_a_planted_fault_is_never_exported(id, flaw):
 # Pairs of rows
 
 
-def table_of(cap=None, clicks=False):
+def build_table(cap=None, clicks=False):
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((8, 6)) < 0.4)
     values = np.ones(len(users)) if clicks else rng.integers(1, 6, len(users))
@@ -228,21 +230,21 @@ def table_of(cap=None, clicks=False):
 @pytest.mark.parametrize("change", Change)
 @pytest.mark.parametrize("cap", [None, 3])
 def test_pairs_are_neighbours_and_stay_so(change, cap):
-    table, rng = table_of(cap), np.random.default_rng(1)
+    table, rng = build_table(cap), np.random.default_rng(1)
     pairs = generate_neighbours(table, change, rng)
     for _ in range(60):
         rows = next(pairs)
         for _ in range(3):
             rows = mutate_pair(rows, table, change, rng)
-            there = [~np.isnan(row) for row in (rows.before, rows.after)]
-            assert max(map(np.count_nonzero, there)) <= table.max_row_ratings
+            masks = [~np.isnan(row) for row in (rows.before, rows.after)]
+            assert max(map(np.count_nonzero, masks)) <= table.max_row_ratings
             differing = len(rows.to_changed_row().items)
             if change in (RATING, ROW_VALUES):
-                assert (there[0] == there[1]).all()
+                assert (masks[0] == masks[1]).all()
             if change in (RATING, CELL):
                 assert differing <= 1
             if change is USER_EMPTIED:
-                assert not there[1].any()
+                assert not masks[1].any()
 
 
 # Canaries
@@ -253,26 +255,26 @@ def test_canaries_are_of_the_unit(change):
     for clicks in (False, True):
         if clicks and change in (RATING, ROW_VALUES):
             continue
-        for plan in build_plans(table_of(clicks=clicks), change, np.random.default_rng(0)):
+        for plan in build_plans(build_table(clicks=clicks), change, np.random.default_rng(0)):
             coins = np.random.default_rng(1).random(plan.count) < 0.5
             for canary in range(plan.count):
-                other = coins.copy()
-                other[canary] ^= True
-                one, two = (
+                flipped_coins = coins.copy()
+                flipped_coins[canary] ^= True
+                first, second = (
                     RatingTable.from_ratings(plan.build_ratings(c)).values if c.any() else None
-                    for c in (coins, other)
+                    for c in (coins, flipped_coins)
                 )
-                if one is None or two is None:
+                if first is None or second is None:
                     continue
-                same = (one == two) | (np.isnan(one) & np.isnan(two))
-                users, cells = np.unique(np.nonzero(~same)[0]), np.count_nonzero(~same)
+                is_equal = (first == second) | (np.isnan(first) & np.isnan(second))
+                users, cells = np.unique(np.nonzero(~is_equal)[0]), np.count_nonzero(~is_equal)
                 assert len(users) == 1
                 if change in (RATING, CELL):
                     assert cells == 1
                 if change in (RATING, ROW_VALUES):
-                    assert (np.isnan(one) == np.isnan(two)).all()
+                    assert (np.isnan(first) == np.isnan(second)).all()
                 if change is USER_EMPTIED:
-                    assert np.isnan(one[users]).all() != np.isnan(two[users]).all()
+                    assert np.isnan(first[users]).all() != np.isnan(second[users]).all()
 
 
 @dataclass(frozen=True)
@@ -295,7 +297,7 @@ class Pairwise:
     larger: bool
 
     def guarantee(self, public: PublicFacts) -> Guarantee[TwoAnswers]:
-        apart, together = (
+        separate_release, joint_release = (
             Laplace(query=query, shape=(None,), sensitivity={RATING: 2}, scale=1.0)
             for query in ("apart", "together")
         )
@@ -307,7 +309,7 @@ class Pairwise:
             public=public,
             claimed=Budget(4.0),
             source="a test",
-            releases=TwoAnswers(apart, together),
+            releases=TwoAnswers(separate_release, joint_release),
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
@@ -326,8 +328,8 @@ def test_answers_in_which_canaries_meet_are_told_from_the_others(larger):
     history = record_history(mechanism, plan.build_ratings(np.arange(plan.count) % 2 == 0), 1)
     owners = Scorer(mechanism, plan, history, 1).answer_owners
     assert list(owners) == [0]
-    where = plan.owner[ratings.users, ratings.items]
-    assert (owners[0] == where).all()
+    cell_owners = plan.owner[ratings.users, ratings.items]
+    assert (owners[0] == cell_owners).all()
 
 
 def test_all_scores_at_once_are_those_of_one_canary_after_another():
@@ -372,9 +374,9 @@ def test_the_tests_of_draws_are_those_of_the_books():
         np.array([995.0, 3.0, 2.0]), np.array([0.996, 0.002, 0.002])
     )
     assert 0.01 < rare <= 1
-    one, other = rng.random(4000), rng.random(4000)
-    assert noise_law._correlation_p_value(one, other) > 1e-4
-    assert noise_law._correlation_p_value(one, 0.8 * one + 0.2 * other) < 1e-12
+    first, second = rng.random(4000), rng.random(4000)
+    assert noise_law._correlation_p_value(first, second) > 1e-4
+    assert noise_law._correlation_p_value(first, 0.8 * first + 0.2 * second) < 1e-12
 
 
 @pytest.mark.slow
@@ -404,14 +406,14 @@ def test_the_law_of_each_noise_is_known(release):
 def test_one_rating_lights_up_the_matrix():
     """40 x 400 signs: the matrix moves by about 51 in l1 where the proof allows 2."""
     mechanism, ratings, position = build_known_instance()
-    found = measure_rating_influence(mechanism, ratings, position)
-    assert found.changes.shape == (40, 400)
-    assert found.total == pytest.approx(found.changes.sum()) == pytest.approx(51, rel=0.05)
-    assert found.allowed == 2.0
-    assert found.epsilon == pytest.approx(found.total / 2)
-    assert 3 * found.claimed <= found.epsilon
-    assert found.epsilon <= mechanism.guarantee(ratings.public).certified().epsilon
-    assert found.cells > 300
+    influence = measure_rating_influence(mechanism, ratings, position)
+    assert influence.changes.shape == (40, 400)
+    assert influence.total == pytest.approx(influence.changes.sum()) == pytest.approx(51, rel=0.05)
+    assert influence.allowed == 2.0
+    assert influence.epsilon == pytest.approx(influence.total / 2)
+    assert 3 * influence.claimed <= influence.epsilon
+    assert influence.epsilon <= mechanism.guarantee(ratings.public).certified().epsilon
+    assert influence.cells > 300
     with pytest.raises(InvalidSetting, match="position of the rating"):
         measure_rating_influence(mechanism, ratings, len(ratings))
 
@@ -422,14 +424,14 @@ def test_one_rating_lights_up_the_matrix():
 def test_what_was_measured_ships_for_every_mechanism_as_it_is_now():
     """After a change of results: python benchmarks/audits.py --shipped"""
     for id in NOISY:
-        found = find_measured_bound(registry.create(id, epsilon=1.0))
-        assert found is not None, id
-        assert found.measured >= 0
-        assert Refuted(found.refuted) is not Refuted.CERTIFICATE
+        bound = find_measured_bound(registry.create(id, epsilon=1.0))
+        assert bound is not None, id
+        assert bound.measured >= 0
+        assert Refuted(bound.refuted) is not Refuted.CERTIFICATE
         mechanism = registry.create(id, epsilon=1.0)
-        card = mechanism.guarantee(generate_small_ratings(mechanism).public)
-        proved = card.certified(found.change, found.delta).epsilon
-        assert found.measured <= proved * (1 + 1e-9), id
+        guarantee = mechanism.guarantee(generate_small_ratings(mechanism).public)
+        proved = guarantee.certified(bound.change, bound.delta).epsilon
+        assert bound.measured <= proved * (1 + 1e-9), id
     assert set(_load_records()) == set(NOISY)
 
 
@@ -458,23 +460,24 @@ def test_canaries_notice_halved_noise():
 
 
 def test_a_bound_for_another_unit_is_held_against_that_unit():
-    report = audit("private-popularity", change=USER_REPLACED, methods=[AuditMethod.PROBE])
+    report = run_audit("private-popularity", change=USER_REPLACED, methods=[AuditMethod.PROBE])
     assert report.claimed is None
     assert 1 < report.measured <= report.certified.epsilon
 
 
 def test_numbers_follow_the_seed_and_nothing_else():
-    one, again, other = (audit("input-flip", seed=seed).as_dict() for seed in (1, 1, 2))
-    assert one == again
-    assert one["findings"] != other["findings"]
-    assert json.loads(json.dumps(one, allow_nan=False)) == one
+    first, repeated, third = (run_audit("input-flip", seed=seed).as_dict() for seed in (1, 1, 2))
+    assert first == repeated
+    assert first["findings"] != third["findings"]
+    assert json.loads(json.dumps(first, allow_nan=False)) == first
 
 
 def test_a_bound_above_the_certificate_by_chance_refutes_nothing():
     """Found among the first 40 seeds but once in 8 (5 % each)."""
-    card = registry.create("dplcf", epsilon=1.0)
+    mechanism = registry.create("dplcf", epsilon=1.0)
     reports = (
-        audit_mechanism(card, methods=[AuditMethod.CANARIES], seed=seed) for seed in range(1, 41)
+        audit_mechanism(mechanism, methods=[AuditMethod.CANARIES], seed=seed)
+        for seed in range(1, 41)
     )
     above = next(report for report in reports if report.measured > 1)
     assert above.refuted is Refuted.NOTHING
@@ -482,11 +485,11 @@ def test_a_bound_above_the_certificate_by_chance_refutes_nothing():
 
 
 def test_fewer_canaries_leave_the_other_cells_as_they_were():
-    table = table_of()
+    table = build_table()
     for plan in build_plans(table, USER_EMPTIED, np.random.default_rng(0)):
         few: CanaryPlan = plan.keep_first(2)
-        kept = RatingTable.from_ratings(few.build_ratings(np.zeros(2, dtype=bool))).values
+        retained = RatingTable.from_ratings(few.build_ratings(np.zeros(2, dtype=bool))).values
         changed_rows = np.unique(np.nonzero(few.owner >= 0)[0])
-        others = np.delete(np.arange(8), changed_rows)
+        unchanged = np.delete(np.arange(8), changed_rows)
         assert len(changed_rows) == 2
-        assert np.array_equal(kept[others], table.values[others], equal_nan=True)
+        assert np.array_equal(retained[unchanged], table.values[unchanged], equal_nan=True)

@@ -30,13 +30,13 @@ from dpmc_lab.classroom.room import (
 PHONES = [f"{k:032x}" for k in range(30)]
 
 
-def asked(*questions, epsilon=2.0):
-    one = Room(questions or ("Tea?", "Coffee?"), epsilon)
-    one.ask(0)
-    return one
+def open_room(*questions, epsilon=2.0):
+    class_room = Room(questions or ("Tea?", "Coffee?"), epsilon)
+    class_room.ask(0)
+    return class_room
 
 
-def send(to, token, bit, asking=0, name=None):
+def send_report(to, token, bit, asking=0, name=None):
     return to.report(name or to.view().id, asking, token, bit)
 
 
@@ -57,21 +57,21 @@ def test_coins_never_tell_more_than_a_phone(epsilon):
     assert rule.channel.cell_epsilon <= epsilon
 
 
-def coverage(share, phones, epsilon):
-    """The exact chance that an interval covers a population's share."""
+def compute_coverage(share, phones, epsilon):
+    """Compute the exact chance that an interval covers a population's share."""
     channel = room.build_phone_channel(epsilon)
     chance = channel.matrix[0, 1]
     yes = range(phones + 1)
-    found = [Poll(k, phones, channel).of_people for k in yes]
+    intervals = [Poll(k, phones, channel).of_people for k in yes]
     weights = binom.pmf(yes, phones, chance + share * (1 - 2 * chance))
-    return sum(w for w, b in zip(weights, found, strict=True) if b.low <= share <= b.high)
+    return sum(w for w, b in zip(weights, intervals, strict=True) if b.low <= share <= b.high)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize(("phones", "epsilon"), [(10, 1.0), (30, 2.0), (30, 4.0), (100, 0.5)])
 def test_intervals_cover_the_share_of_a_population(share, phones, epsilon):
-    assert coverage(share, phones, epsilon) >= 0.95
+    assert compute_coverage(share, phones, epsilon) >= 0.95
 
 
 @pytest.mark.slow
@@ -94,8 +94,8 @@ RAGGED = [((5, 2), (4, 1)), ((4, 1), (3, 2), (3, 3))]
 @pytest.mark.parametrize("sizes", RAGGED)
 def test_intervals_cover_where_some_have_missed_a_round(sizes, epsilon):
     """sizes: people and how often they answer; the class however its yes are spread over them."""
-    people = sum(many for many, _ in sizes)
-    yes = list(itertools.product(*(range(many * times + 1) for many, times in sizes)))
+    people = sum(n_phones for n_phones, _ in sizes)
+    yes = list(itertools.product(*(range(n_phones * times + 1) for n_phones, times in sizes)))
     polls = [
         Poll.from_linked(
             [LinkedReports(*s, k) for s, k in zip(sizes, each, strict=True)],
@@ -103,23 +103,26 @@ def test_intervals_cover_where_some_have_missed_a_round(sizes, epsilon):
         )
         for each in yes
     ]
-    found = [poll.of_class for poll in polls]
+    poll_intervals = [poll.of_class for poll in polls]
 
-    def law(parts):
-        whole = functools.reduce(np.multiply.outer, parts)
-        return whole.ravel()
+    def joint_pmf(pmfs):
+        joint = functools.reduce(np.multiply.outer, pmfs)
+        return joint.ravel()
 
-    for told in itertools.product(*(range(many + 1) for many, _ in sizes)):
+    for yes_counts in itertools.product(*(range(n_phones + 1) for n_phones, _ in sizes)):
         laws = [
             intervals.yes_count_distribution(k, *s, epsilon)
-            for k, s in zip(told, sizes, strict=True)
+            for k, s in zip(yes_counts, sizes, strict=True)
         ]
-        assert law(laws)[intervals.covers(found, sum(told) / people)].sum() >= 0.95, told
-    found = [poll.of_people for poll in polls]
-    ends = {end for bounds in found for end in bounds[1:]}
-    for share in np.clip([end + side for end in ends for side in (-1e-7, 1e-7)], 0, 1):
+        assert (
+            joint_pmf(laws)[intervals.covers(poll_intervals, sum(yes_counts) / people)].sum()
+            >= 0.95
+        ), yes_counts
+    poll_intervals = [poll.of_people for poll in polls]
+    ends = {end for bounds in poll_intervals for end in bounds[1:]}
+    for share in np.clip([end + offset for end in ends for offset in (-1e-7, 1e-7)], 0, 1):
         laws = [intervals.population_distribution(share, *s, epsilon) for s in sizes]
-        assert law(laws)[intervals.covers(found, share)].sum() >= 0.95 - 1e-9, share
+        assert joint_pmf(laws)[intervals.covers(poll_intervals, share)].sum() >= 0.95 - 1e-9, share
 
 
 @pytest.mark.slow
@@ -134,9 +137,9 @@ def test_a_thousand_classes():
     rng = np.random.default_rng(7)
     covered = 0
     for share in rng.random(1000):
-        told = room.simulate_reports(rng.random(30) < share, room.build_phone_channel(2.0), rng)
-        found = Poll(int(told.sum()), 30, room.build_phone_channel(2.0)).of_people
-        covered += found.low <= share <= found.high
+        reports = room.simulate_reports(rng.random(30) < share, room.build_phone_channel(2.0), rng)
+        interval = Poll(int(reports.sum()), 30, room.build_phone_channel(2.0)).of_people
+        covered += interval.low <= share <= interval.high
     assert covered >= 930
 
 
@@ -144,12 +147,11 @@ def test_simulated_phones_draw_anew():
     """Each phone and each time. All who say yes: as many lie as a binomial says, and not always
     the same; the chance that twenty counts are alike is below 1e-13."""
     rng = np.random.default_rng(3)
-    everybody = np.ones(30, dtype=bool)
-    told = [
-        room.simulate_reports(everybody, room.build_phone_channel(1.0), rng).sum()
-        for _ in range(20)
+    truth = np.ones(30, dtype=bool)
+    reports = [
+        room.simulate_reports(truth, room.build_phone_channel(1.0), rng).sum() for _ in range(20)
     ]
-    assert len(set(told)) > 1
+    assert len(set(reports)) > 1
 
 
 @pytest.mark.slow_unless_planted
@@ -178,28 +180,35 @@ def test_unanimous_reports_leave_the_likelihood_ratio_interval_open():
     chance, honest = channel.matrix[0, 1], channel.matrix[0, 0]
     for yes, mirror in ((30, False), (0, True)):
         poll = Poll(yes, 30, channel)
-        people, own = poll.of_people, poll.of_class
+        people, class_interval = poll.of_people, poll.of_class
         if mirror:
-            people, own = (room.Bounds(1 - b.share, 1 - b.high, 1 - b.low) for b in (people, own))
-        assert (people.share, people.high, own.share, own.high) == (1, 1, 1, 1)
+            people, class_interval = (
+                room.Bounds(1 - b.share, 1 - b.high, 1 - b.low) for b in (people, class_interval)
+            )
+        assert (people.share, people.high, class_interval.share, class_interval.high) == (
+            1,
+            1,
+            1,
+            1,
+        )
         at_least = (honest * math.exp(-2 / 30) - chance) / (1 - 2 * chance)
         assert people.low == pytest.approx(at_least, abs=1e-6)
         assert at_least == pytest.approx(0.925, abs=1e-3)
-        assert own.low == pytest.approx(29 / 30)  # e^-2 less likely; 28 would be e^-4
+        assert class_interval.low == pytest.approx(29 / 30)  # e^-2 less likely; 28 would be e^-4
 
 
 def test_reports_count_once():
-    one = asked()
-    assert send(one, PHONES[0], 1) is Receipt.NEW
-    assert send(one, PHONES[0], 1) is Receipt.AGAIN
+    class_room = open_room()
+    assert send_report(class_room, PHONES[0], 1) is Receipt.NEW
+    assert send_report(class_room, PHONES[0], 1) is Receipt.AGAIN
     with pytest.raises(ReportRejected, match="first report counts"):
-        send(one, PHONES[0], 0)
-    poll = one.view().poll(0)
+        send_report(class_room, PHONES[0], 0)
+    poll = class_room.view().poll(0)
     assert (poll.yes, poll.reports) == (1, 1)
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "message"),
     [
         ({"name": "elsewhere"}, "another room"),
         ({"token": "x" * 32}, "token"),
@@ -213,96 +222,96 @@ def test_reports_count_once():
         ({"asking": None}, "which question"),
     ],
 )
-def test_junk_is_refused_in_a_sentence(change, why):
-    one = asked()
-    with pytest.raises(ReportRejected, match=why):
-        send(one, **({"token": PHONES[0], "bit": 1} | change))
-    assert one.view().poll(0).reports == 0
+def test_junk_is_refused_in_a_sentence(change, message):
+    class_room = open_room()
+    with pytest.raises(ReportRejected, match=message):
+        send_report(class_room, **({"token": PHONES[0], "bit": 1} | change))
+    assert class_room.view().poll(0).reports == 0
 
 
 def test_a_question_that_is_closed_or_over_takes_no_more():
-    one = asked()
-    send(one, PHONES[0], 1)
-    one.lock()
+    class_room = open_room()
+    send_report(class_room, PHONES[0], 1)
+    class_room.lock()
     with pytest.raises(ReportRejected, match="closed"):
-        send(one, PHONES[1], 1)
-    assert send(one, PHONES[0], 1) is Receipt.AGAIN
-    one.lock(False)
-    assert send(one, PHONES[1], 0) is Receipt.NEW
-    one.ask(1)
+        send_report(class_room, PHONES[1], 1)
+    assert send_report(class_room, PHONES[0], 1) is Receipt.AGAIN
+    class_room.lock(False)
+    assert send_report(class_room, PHONES[1], 0) is Receipt.NEW
+    class_room.ask(1)
     with pytest.raises(ReportRejected, match="over"):
-        send(one, PHONES[2], 1)
-    assert send(one, PHONES[2], 1, asking=1) is Receipt.NEW
-    one.end()
+        send_report(class_room, PHONES[2], 1)
+    assert send_report(class_room, PHONES[2], 1, asking=1) is Receipt.NEW
+    class_room.end()
     with pytest.raises(ReportRejected, match="closed"):
-        send(one, PHONES[3], 1, asking=1)
+        send_report(class_room, PHONES[3], 1, asking=1)
     with pytest.raises(ReportRejected, match="closed"):
-        one.ask(0)
+        class_room.ask(0)
 
 
 def test_a_room_has_an_end():
-    one = asked()
+    class_room = open_room()
     for k in range(room.MAX_PHONES):
-        send(one, f"{k:032x}", k % 2)
+        send_report(class_room, f"{k:032x}", k % 2)
     with pytest.raises(ReportRejected, match="full"):
-        send(one, "f" * 32, 1)
+        send_report(class_room, "f" * 32, 1)
 
 
-def knocks(to, address, tokens, **options):
-    """Phones of one address send a report; how many were taken."""
-    there = 0
+def count_admitted(to, address, tokens, **options):
+    """Send a report from phones of one address and return how many were taken."""
+    n_admitted = 0
     for token in tokens:
         with suppress(PhoneWaiting):
             to.report(to.view().id, options.get("asking", 0), token, 1, address)
-            there += 1
-    return there
+            n_admitted += 1
+    return n_admitted
 
 
 def test_one_address_fills_no_room():
     """A script takes the places there are and as many in the queue; the class is let in all the
     same, phone by phone as they came, and keeps its places."""
-    one = Room(("Tea?", "Coffee?"), expected=15)
-    one.ask(0)
+    class_room = Room(("Tea?", "Coffee?"), expected=15)
+    class_room.ask(0)
     flood = [f"{k:032x}" for k in range(1000, 3000)]
-    assert knocks(one, "script", flood) == 30
-    assert one.view().waiting == 30
-    assert knocks(one, "school", PHONES) == 0
-    assert one.view().waiting == 60
-    one.let_in(60)
-    assert one.view().waiting == 0
-    assert knocks(one, "school", PHONES) == 30
-    one.ask(1)
-    assert knocks(one, "script", flood[100:], asking=1) == 0
-    assert knocks(one, "school", PHONES, asking=1) == 30
-    assert one.view().poll(1).reports == 30
+    assert count_admitted(class_room, "script", flood) == 30
+    assert class_room.view().waiting == 30
+    assert count_admitted(class_room, "school", PHONES) == 0
+    assert class_room.view().waiting == 60
+    class_room.let_in(60)
+    assert class_room.view().waiting == 0
+    assert count_admitted(class_room, "school", PHONES) == 30
+    class_room.ask(1)
+    assert count_admitted(class_room, "script", flood[100:], asking=1) == 0
+    assert count_admitted(class_room, "school", PHONES, asking=1) == 30
+    assert class_room.view().poll(1).reports == 30
 
 
 def test_no_more_are_let_in_than_were_seen_to_wait():
-    one = Room(("Tea?",), expected=1)
-    one.ask(0)
-    assert knocks(one, "a", PHONES[:2]) == 2
+    class_room = Room(("Tea?",), expected=1)
+    class_room.ask(0)
+    assert count_admitted(class_room, "a", PHONES[:2]) == 2
     for k, token in enumerate(PHONES[2:8]):
-        assert knocks(one, f"b{k}", [token, token]) == 0
-    assert one.view().waiting == 6  # asking again counts once
-    one.let_in(4)
-    assert [knocks(one, "b", [token]) for token in PHONES[2:8]] == [1, 1, 1, 1, 0, 0]
-    assert (one.view().waiting, one.view().poll(0).reports) == (2, 6)
+        assert count_admitted(class_room, f"b{k}", [token, token]) == 0
+    assert class_room.view().waiting == 6  # asking again counts once
+    class_room.let_in(4)
+    assert [count_admitted(class_room, "b", [token]) for token in PHONES[2:8]] == [1, 1, 1, 1, 0, 0]
+    assert (class_room.view().waiting, class_room.view().poll(0).reports) == (2, 6)
     for k in range(2 * room.MAX_PHONES):
-        knocks(one, f"c{k}", [f"{k:032x}"[::-1]])
-    assert one.view().waiting == room.MAX_PHONES
+        count_admitted(class_room, f"c{k}", [f"{k:032x}"[::-1]])
+    assert class_room.view().waiting == room.MAX_PHONES
 
 
 def test_asking_again_spends_again_and_makes_the_attacker_surer():
-    one = asked()
+    class_room = open_room()
     for token in PHONES:
-        send(one, token, 1)
-    one.ask(0)
+        send_report(class_room, token, 1)
+    class_room.ask(0)
     for token in PHONES[:20]:
-        send(one, token, 0, asking=1)
-    view = one.view()
+        send_report(class_room, token, 0, asking=1)
+    view = class_room.view()
     assert (view.poll(0).yes, view.poll(0).reports) == (30, 50)  # who slept loses nothing
-    twice = view.poll(0, among=view.latest_phones(0))
-    assert (twice.yes, twice.reports, twice.people) == (20, 40, 20)
+    repeated_poll = view.poll(0, among=view.latest_phones(0))
+    assert (repeated_poll.yes, repeated_poll.reports, repeated_poll.people) == (20, 40, 20)
     assert (view.poll(0, 1).yes, view.poll(0, 1).reports) == (30, 30)
     assert view.max_epsilon == pytest.approx(4, abs=1e-3)
     certainty = [(1 + room.build_phone_channel(2.0, n).loss(1).delta_at(0)) / 2 for n in (1, 3, 5)]
@@ -313,164 +322,167 @@ def test_asking_again_spends_again_and_makes_the_attacker_surer():
 
 def test_a_question_that_nobody_has_answered_yet_is_not_asked_twice():
     """A double click, or two tabs in the same moment."""
-    one = asked()
-    one.lock()
-    one.ask(0)
-    assert len(one.view().askings) == 1
-    assert not one.view().locked
-    send(one, PHONES[0], 1)
-    one.ask(0)
-    one.ask(0)
-    assert len(one.view().askings) == 2
-    one.count(1, 2)
-    one.ask(0)
-    one.ask(1)
-    one.ask(1)
-    assert [asking.question for asking in one.view().askings] == [0, 0, 0, 1]
+    class_room = open_room()
+    class_room.lock()
+    class_room.ask(0)
+    assert len(class_room.view().askings) == 1
+    assert not class_room.view().locked
+    send_report(class_room, PHONES[0], 1)
+    class_room.ask(0)
+    class_room.ask(0)
+    assert len(class_room.view().askings) == 2
+    class_room.count(1, 2)
+    class_room.ask(0)
+    class_room.ask(1)
+    class_room.ask(1)
+    assert [asking.question for asking in class_room.view().askings] == [0, 0, 0, 1]
 
 
 def test_a_round_that_nobody_answers_takes_nothing_away():
-    one = asked()
+    class_room = open_room()
     for token in PHONES:
-        send(one, token, 1)
-    one.ask(0)
-    view = one.view()
+        send_report(class_room, token, 1)
+    class_room.ask(0)
+    view = class_room.view()
     assert (view.poll(0).reports, view.poll(0).people, len(view.answered_rounds(0))) == (30, 30, 1)
-    one.ask(1)
-    assert one.view().poll(0).reports == 30
-    one.ask(0)
+    class_room.ask(1)
+    assert class_room.view().poll(0).reports == 30
+    class_room.ask(0)
     for token in PHONES[:20]:
-        send(one, token, 1, asking=3)
-    view = one.view()
+        send_report(class_room, token, 1, asking=3)
+    view = class_room.view()
     assert (view.poll(0).reports, view.poll(0).people, len(view.answered_rounds(0))) == (50, 30, 2)
 
 
 def test_a_key_that_bounces_counts_once(monkeypatch):
-    one, clock = Room(("Tea?", "Coffee?", "Milk?")), [100.0]
+    class_room, clock = Room(("Tea?", "Coffee?", "Milk?")), [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    one.press(0)
+    class_room.press(0)
     clock[0] += room.KEY_BOUNCE_SECONDS
-    one.press(1)
+    class_room.press(1)
     clock[0] += 0.9 * room.KEY_BOUNCE_SECONDS
-    one.press(2)
-    one.simulate(9)
-    one.press(1, again=True)
-    assert [asking.question for asking in one.view().askings] == [0, 1]
+    class_room.press(2)
+    class_room.simulate(9)
+    class_room.press(1, again=True)
+    assert [asking.question for asking in class_room.view().askings] == [0, 1]
     clock[0] += 0.2 * room.KEY_BOUNCE_SECONDS
-    one.press(2)
-    assert one.view().now.question == 2
+    class_room.press(2)
+    assert class_room.view().now.question == 2
 
 
 def test_the_way_back_leads_to_a_question_as_it_was_left(monkeypatch):
     monkeypatch.setattr(room, "KEY_BOUNCE_SECONDS", 0)
-    one = asked()
-    send(one, PHONES[0], 1)
-    before = one.view()
-    one.press(1)  # by mistake
-    send(one, PHONES[0], 1, asking=1)
-    one.press(0)
-    view = one.view()
+    class_room = open_room()
+    send_report(class_room, PHONES[0], 1)
+    before = class_room.view()
+    class_room.press(1)  # by mistake
+    send_report(class_room, PHONES[0], 1, asking=1)
+    class_room.press(0)
+    view = class_room.view()
     assert (view.now, view.locked) == (before.now, False)
-    assert send(one, PHONES[1], 0) is Receipt.NEW
+    assert send_report(class_room, PHONES[1], 0) is Receipt.NEW
     with pytest.raises(ReportRejected, match="over"):
-        send(one, PHONES[1], 1, asking=1)
-    one.lock()
-    one.press(1)
-    assert not one.view().locked
-    assert len(one.view().askings) == 2  # no number is used twice: phones would send what they have
-    assert one.view().poll(1).reports == 1
-    one.press(0)
-    assert one.view().locked
+        send_report(class_room, PHONES[1], 1, asking=1)
+    class_room.lock()
+    class_room.press(1)
+    assert not class_room.view().locked
+    # No number is used twice: phones would send what they have.
+    assert len(class_room.view().askings) == 2
+    assert class_room.view().poll(1).reports == 1
+    class_room.press(0)
+    assert class_room.view().locked
     assert before.poll(0).reports == 1
 
 
 def test_epsilon_changes_from_the_next_question_on():
-    one = asked()
-    send(one, PHONES[0], 1)
-    one.cost(1.0)
-    assert one.view().describe_for_phones()["epsilon"] == 2.0
-    assert one.view().poll(0).channel == room.build_phone_channel(2.0)
-    one.ask(1)
-    told = one.view().describe_for_phones()
-    assert (told["epsilon"], told["below"]) == (1.0, room.flip_threshold(1.0))
-    assert one.view().max_epsilon == pytest.approx(3, abs=1e-3)
-    one.count(3, 20)
-    assert one.view().poll(1, sender=Sender.HANDS).channel == room.choose_coin_rule(1.0).channel
-    one.ask(0)  # again: as it was
-    assert one.view().describe_for_phones()["epsilon"] == 2.0
-    assert one.view().max_epsilon == pytest.approx(5, abs=1e-3)
+    class_room = open_room()
+    send_report(class_room, PHONES[0], 1)
+    class_room.cost(1.0)
+    assert class_room.view().describe_for_phones()["epsilon"] == 2.0
+    assert class_room.view().poll(0).channel == room.build_phone_channel(2.0)
+    class_room.ask(1)
+    phone_view = class_room.view().describe_for_phones()
+    assert (phone_view["epsilon"], phone_view["below"]) == (1.0, room.flip_threshold(1.0))
+    assert class_room.view().max_epsilon == pytest.approx(3, abs=1e-3)
+    class_room.count(3, 20)
+    assert (
+        class_room.view().poll(1, sender=Sender.HANDS).channel == room.choose_coin_rule(1.0).channel
+    )
+    class_room.ask(0)  # again: as it was
+    assert class_room.view().describe_for_phones()["epsilon"] == 2.0
+    assert class_room.view().max_epsilon == pytest.approx(5, abs=1e-3)
     with pytest.raises(InvalidSetting, match="epsilon per answer"):
-        one.cost(11)
+        class_room.cost(11)
 
 
 def test_a_question_is_added_without_losing_the_room():
-    one = asked()
-    send(one, PHONES[0], 1)
-    one.add("  Milk  or\ncream? ")
-    view = one.view()
+    class_room = open_room()
+    send_report(class_room, PHONES[0], 1)
+    class_room.add("  Milk  or\ncream? ")
+    view = class_room.view()
     assert view.questions[2] == "Milk or cream?"
     assert view.poll(0).reports == 1
-    one.ask(2)
-    assert one.view().describe_for_phones()["question"] == "Milk or cream?"
-    for text, why in ((" ", "got 0"), ("a" * 141, "140 characters")):
-        with pytest.raises(InvalidSetting, match=why):
-            one.add(text)
-    one.add("4?")
-    one.add("5?")
+    class_room.ask(2)
+    assert class_room.view().describe_for_phones()["question"] == "Milk or cream?"
+    for text, message in ((" ", "got 0"), ("a" * 141, "140 characters")):
+        with pytest.raises(InvalidSetting, match=message):
+            class_room.add(text)
+    class_room.add("4?")
+    class_room.add("5?")
     with pytest.raises(InvalidSetting, match="number of questions must be 1 to 5, got 6"):
-        one.add("6?")
-    one.end()
-    for call in (lambda: one.add("?"), lambda: one.cost(1.0)):
+        class_room.add("6?")
+    class_room.end()
+    for call in (lambda: class_room.add("?"), lambda: class_room.cost(1.0)):
         with pytest.raises(ReportRejected, match="closed"):
             call()
 
 
 def test_pages_are_connected_while_they_ask(monkeypatch):
-    one, clock = asked(), [100.0]
+    class_room, clock = open_room(), [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     for token in PHONES:
-        one.visited(token)
-    one.visited(PHONES[0])
-    one.visited()
-    assert one.view().connected == 30
+        class_room.visited(token)
+    class_room.visited(PHONES[0])
+    class_room.visited()
+    assert class_room.view().connected == 30
     clock[0] += room.PRESENCE_SECONDS - 1
-    one.visited(PHONES[0])
+    class_room.visited(PHONES[0])
     clock[0] += 2
-    assert one.view().connected == 1
+    assert class_room.view().connected == 1
     for k in range(3 * room.MAX_PHONES):
-        one.visited(f"{k:032x}")
-    assert one.view().connected == 2 * room.MAX_PHONES
+        class_room.visited(f"{k:032x}")
+    assert class_room.view().connected == 2 * room.MAX_PHONES
 
 
 def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
-    one = asked()
+    class_room = open_room()
     with pytest.raises(ReportRejected, match="still open"):
-        one.vote("How many?", ["12", "50"])
-    assert one.view().guess_polls == ()
-    assert send(one, PHONES[0], 1) is Receipt.NEW
-    one.lock()
-    one.vote("How many?", ["12", "50"])
-    one.ask(1)  # on with the class, the guess unanswered
-    one.lock(guess_poll=-1)
-    view = one.view()
+        class_room.vote("How many?", ["12", "50"])
+    assert class_room.view().guess_polls == ()
+    assert send_report(class_room, PHONES[0], 1) is Receipt.NEW
+    class_room.lock()
+    class_room.vote("How many?", ["12", "50"])
+    class_room.ask(1)  # on with the class, the guess unanswered
+    class_room.lock(guess_poll=-1)
+    view = class_room.view()
     assert view.guess_polls[0].locked
     assert (view.open.question, view.locked) == (1, False)
-    assert send(one, PHONES[0], 1, asking=1) is Receipt.NEW
+    assert send_report(class_room, PHONES[0], 1, asking=1) is Receipt.NEW
 
 
-def guessed(expected=500):
-    """A room in which a guess of three options is on."""
-    one = Room(("Tea?",), expected=expected)
-    one.vote("How many?", ["12", "50", "88"], right=0)
-    return one
+def open_guess_room(expected=500):
+    """Open a room in which a guess of three options is on."""
+    class_room = Room(("Tea?",), expected=expected)
+    class_room.vote("How many?", ["12", "50", "88"], right=0)
+    return class_room
 
 
-def choose(to, token, picks):
+def send_guess(to, token, picks):
     return to.report(to.view().id, -1, f"{token:032x}", picks=picks)
 
 
-def table(of):
-    return list(csv.DictReader(io.StringIO(room_view.export_results(of.view()))))
+def read_export(group):
+    return list(csv.DictReader(io.StringIO(room_view.export_results(group.view()))))
 
 
 @pytest.mark.parametrize(
@@ -482,41 +494,41 @@ def table(of):
     ],
 )
 def test_what_is_no_guess_is_refused(picks):
-    one = guessed()
+    class_room = open_guess_room()
     with pytest.raises(MalformedReport):
-        choose(one, 1, picks)
-    assert one.view().guess_poll.reports == {}
+        send_guess(class_room, 1, picks)
+    assert class_room.view().guess_poll.reports == {}
 
 
 def test_a_guess_counts_once_and_costs_nothing():
-    one = guessed()
-    assert choose(one, 1, [[2, 1]]) is Receipt.NEW
-    assert choose(one, 1, [[2, 1]]) is Receipt.AGAIN
+    class_room = open_guess_room()
+    assert send_guess(class_room, 1, [[2, 1]]) is Receipt.NEW
+    assert send_guess(class_room, 1, [[2, 1]]) is Receipt.AGAIN
     with pytest.raises(ReportRejected, match="first report counts"):
-        choose(one, 1, [[0, 1]])
-    one.lock()
+        send_guess(class_room, 1, [[0, 1]])
+    class_room.lock()
     with pytest.raises(ReportRejected, match="too late"):
-        choose(one, 2, [[0, 1]])
-    assert one.view().max_epsilon == 0
-    told = one.view().describe_for_phones()
-    assert (told["epsilon"], told["below"]) == (0, 0)
+        send_guess(class_room, 2, [[0, 1]])
+    assert class_room.view().max_epsilon == 0
+    phone_view = class_room.view().describe_for_phones()
+    assert (phone_view["epsilon"], phone_view["below"]) == (0, 0)
 
 
 def test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked():
-    one = guessed()
-    for token, place in enumerate((0, 0, 2)):
-        choose(one, token, [[place, 1]])
-    view = one.view()
+    class_room = open_guess_room()
+    for token, option in enumerate((0, 0, 2)):
+        send_guess(class_room, token, [[option, 1]])
+    view = class_room.view()
     assert all(row.interval is None for row in room_view.build_guess_rows(view, view.guess_poll))
-    assert table(one) == []
-    one.lock()
-    view = one.view()
+    assert read_export(class_room) == []
+    class_room.lock()
+    view = class_room.view()
     rows = room_view.build_guess_rows(view, view.guess_poll)
     assert [row.interval.share for row in rows] == pytest.approx([2 / 3, 0, 1 / 3])
     assert ["answer" in row.note for row in rows] == [True, False, False]
     assert [
         (line["kind"], line["round"], line["people"], line["yes"], line["share"][:4])
-        for line in table(one)
+        for line in read_export(class_room)
     ] == [
         ("guess", "-1", "3", "2", "0.66"),
         ("guess", "-1", "3", "0", "0.0"),
@@ -527,57 +539,57 @@ def test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked():
 
 
 def test_guesses_take_no_place_from_phones_and_have_an_end():
-    one = guessed(expected=2)
+    class_room = open_guess_room(expected=2)
     for token in range(4):
-        choose(one, token, [[0, 1]])
+        send_guess(class_room, token, [[0, 1]])
     with pytest.raises(ReportRejected, match="full"):
-        choose(one, 4, [[0, 1]])
-    one.ask(0)
+        send_guess(class_room, 4, [[0, 1]])
+    class_room.ask(0)
     for token in range(10, 14):
-        assert one.report(one.view().id, 0, f"{token:032x}", 1) is Receipt.NEW
+        assert class_room.report(class_room.view().id, 0, f"{token:032x}", 1) is Receipt.NEW
 
 
 def test_questions_and_guesses_take_turns():
-    one = guessed()
-    one.lock()
-    one.press(0)
-    assert (one.view().guess_poll, one.view().locked) == (None, False)
+    class_room = open_guess_room()
+    class_room.lock()
+    class_room.press(0)
+    assert (class_room.view().guess_poll, class_room.view().locked) == (None, False)
     with pytest.raises(ReportRejected, match="over"):
-        choose(one, 1, [[0, 1]])
-    one.show(-1)
-    assert one.view().guess_poll.number == -1
-    assert one.view().locked
-    one.vote("Guess?", ["a", "b"])
-    assert one.view().guess_poll.number == -2
+        send_guess(class_room, 1, [[0, 1]])
+    class_room.show(-1)
+    assert class_room.view().guess_poll.number == -1
+    assert class_room.view().locked
+    class_room.vote("Guess?", ["a", "b"])
+    assert class_room.view().guess_poll.number == -2
 
 
 def test_after_the_end_every_question_that_was_asked_can_be_reached(monkeypatch):
     monkeypatch.setattr(room, "KEY_BOUNCE_SECONDS", 0)
-    one = asked("Tea?", "Coffee?", "Milk?")
-    one.lock()
-    one.vote("How many?", ["12", "50"])
-    one.ask(1)
-    one.show(-1)
-    one.end()
+    class_room = open_room("Tea?", "Coffee?", "Milk?")
+    class_room.lock()
+    class_room.vote("How many?", ["12", "50"])
+    class_room.ask(1)
+    class_room.show(-1)
+    class_room.end()
     for question in (0, 1, 0):
-        one.press(question)
-        assert (one.view().now.question, one.view().guess_poll) == (question, None)
-    one.show(-1)
-    assert one.view().guess_poll.title == "How many?"
-    for call in (lambda: one.press(2), lambda: one.press(0, again=True)):
+        class_room.press(question)
+        assert (class_room.view().now.question, class_room.view().guess_poll) == (question, None)
+    class_room.show(-1)
+    assert class_room.view().guess_poll.title == "How many?"
+    for call in (lambda: class_room.press(2), lambda: class_room.press(0, again=True)):
         with pytest.raises(ReportRejected, match="closed"):
             call()
-    assert len(one.view().askings) == 2
+    assert len(class_room.view().askings) == 2
 
 
 # --- hands and simulated phones -----------------------------------------------------------------
 
 
 def test_hands_pass_the_coins_and_never_meet_phones():
-    one = asked()
-    send(one, PHONES[0], 1)
-    one.count(yes=7, hands=28)
-    view = one.view()
+    class_room = open_room()
+    send_report(class_room, PHONES[0], 1)
+    class_room.count(yes=7, hands=28)
+    view = class_room.view()
     hands = view.poll(0, sender=Sender.HANDS)
     assert (hands.yes, hands.reports) == (7, 28)
     assert (
@@ -586,65 +598,65 @@ def test_hands_pass_the_coins_and_never_meet_phones():
         > room.build_phone_channel(2.0).matrix[0, 1]
     )
     assert (view.poll(0).yes, view.poll(0).reports) == (1, 1)
-    one.count(yes=8, hands=30)  # the last count holds
-    assert one.view().poll(0, sender=Sender.HANDS).reports == 30
-    one.ask(1)
-    assert one.view().poll(1, sender=Sender.HANDS).reports == 0
+    class_room.count(yes=8, hands=30)  # the last count holds
+    assert class_room.view().poll(0, sender=Sender.HANDS).reports == 30
+    class_room.ask(1)
+    assert class_room.view().poll(1, sender=Sender.HANDS).reports == 0
 
 
 def test_hands_that_answer_again_are_the_same_people():
-    one = asked()
-    one.count(3, 20)
-    one.ask(0)
+    class_room = open_room()
+    class_room.count(3, 20)
+    class_room.ask(0)
     with pytest.raises(InvalidSetting, match="20, as the first time"):
-        one.count(3, 21)
-    one.count(5, 20)
-    view = one.view()
+        class_room.count(3, 21)
+    class_room.count(5, 20)
+    view = class_room.view()
     assert view.poll(0, sender=Sender.HANDS).reports == 40
     assert view.poll(0, sender=Sender.HANDS).people == 20
     assert len(view.answered_rounds(0, Sender.HANDS)) == 2
 
 
 def test_simulated_phones_answer_every_time_with_the_same_truth():
-    one = Room(("Tea?",), 2.0, np.random.default_rng(3))
-    one.ask(0)
-    one.simulate(21)
-    one.ask(0)
-    view = one.view()
+    class_room = Room(("Tea?",), 2.0, np.random.default_rng(3))
+    class_room.ask(0)
+    class_room.simulate(21)
+    class_room.ask(0)
+    view = class_room.view()
     assert view.simulated_yes == {0: 21}
     assert view.poll(0, sender=Sender.SIMULATED).people == room.CLASS_SIZE
     assert len(view.answered_rounds(0, Sender.SIMULATED)) == 2
     assert view.poll(0).reports == 0
-    one.simulate(3)  # another class: nothing of the first one stays
-    assert one.view().simulated_yes == {0: 3}
-    assert one.view().poll(0, sender=Sender.SIMULATED).reports == 2 * room.CLASS_SIZE
+    class_room.simulate(3)  # another class: nothing of the first one stays
+    assert class_room.view().simulated_yes == {0: 3}
+    assert class_room.view().poll(0, sender=Sender.SIMULATED).reports == 2 * room.CLASS_SIZE
     with pytest.raises(InvalidSetting, match="simulated phones that say yes"):
-        one.simulate(room.CLASS_SIZE + 1)
+        class_room.simulate(room.CLASS_SIZE + 1)
 
 
 @pytest.mark.slow
 def test_simulated_phones_are_heard_as_phones_are():
     """The mean of 400 classes against its 4 standard errors: a false alarm in 15,000 runs."""
-    one = Room(("Tea?",), 2.0, np.random.default_rng(11))
-    one.ask(0)
+    class_room = Room(("Tea?",), 2.0, np.random.default_rng(11))
+    class_room.ask(0)
     shares = []
     for _ in range(400):
-        one.simulate(12)
-        shares.append(one.view().poll(0, sender=Sender.SIMULATED).of_people.share)
+        class_room.simulate(12)
+        shares.append(class_room.view().poll(0, sender=Sender.SIMULATED).of_people.share)
     chance = room.build_phone_channel(2.0).matrix[0, 1]
-    spread = math.sqrt(chance * (1 - chance) / room.CLASS_SIZE) / (1 - 2 * chance)
-    assert abs(np.mean(shares) - 12 / room.CLASS_SIZE) < 4 * spread / math.sqrt(400)
+    std = math.sqrt(chance * (1 - chance) / room.CLASS_SIZE) / (1 - 2 * chance)
+    assert abs(np.mean(shares) - 12 / room.CLASS_SIZE) < 4 * std / math.sqrt(400)
 
 
 @pytest.mark.parametrize("yes", [0, 9, 13, 26, 30])
 def test_more_phones_resolve_more_around_the_share_of_the_class(yes):
     """Nothing is drawn, and the half widths are those of the exact intervals."""
     poll = Poll(yes, 30, room.build_phone_channel(2.0))
-    found = [poll.interval_for(phones) for phones in (30, 300, 3000)]
-    assert found == [poll.interval_for(phones) for phones in (30, 300, 3000)]
-    assert all(b.share == min(max(poll.share, 0), 1) for b in found)
-    assert all(b.low <= b.share <= b.high for b in found)
-    halves = [(b.high - b.low) / 2 for b in found]
+    intervals = [poll.interval_for(phones) for phones in (30, 300, 3000)]
+    assert intervals == [poll.interval_for(phones) for phones in (30, 300, 3000)]
+    assert all(b.share == min(max(poll.share, 0), 1) for b in intervals)
+    assert all(b.low <= b.share <= b.high for b in intervals)
+    halves = [(b.high - b.low) / 2 for b in intervals]
     assert halves == sorted(halves, reverse=True)
     if yes == 13:  # near one half, as on the set-up page
         assert halves == pytest.approx([0.24, 0.076, 0.024], abs=0.005)
@@ -679,15 +691,17 @@ def test_intervals_cover_the_share_of_the_class(liked, rounds):
     """Also where everybody is asked several times: chances are computed, not drawn."""
     channel = room.build_phone_channel(2.0)
     chance = channel.matrix[0, 1]
-    of, told = 30 * rounds, liked * rounds
-    law = np.convolve(
-        binom.pmf(range(told + 1), told, 1 - chance),
-        binom.pmf(range(of - told + 1), of - told, chance),
+    n_reports, n_yes = 30 * rounds, liked * rounds
+    pmf = np.convolve(
+        binom.pmf(range(n_yes + 1), n_yes, 1 - chance),
+        binom.pmf(range(n_reports - n_yes + 1), n_reports - n_yes, chance),
     )
-    polls = (Poll.from_linked([LinkedReports(30, rounds, k)], channel) for k in range(of + 1))
-    found = [poll.of_class for poll in polls]
-    covers = [bounds.low <= liked / 30 <= bounds.high for bounds in found]
-    assert law[covers].sum() >= 0.95
+    polls = (
+        Poll.from_linked([LinkedReports(30, rounds, k)], channel) for k in range(n_reports + 1)
+    )
+    intervals = [poll.of_class for poll in polls]
+    covers = [bounds.low <= liked / 30 <= bounds.high for bounds in intervals]
+    assert pmf[covers].sum() >= 0.95
 
 
 def test_an_estimate_is_right_on_average():
@@ -699,30 +713,30 @@ def test_an_estimate_is_right_on_average():
 
 
 @pytest.mark.parametrize(
-    ("make", "why"),
+    ("make", "message"),
     [
         (lambda: Room(()), "got 0"),
         (lambda: Room((" ",)), "got 0"),
         (lambda: Room(("a?",) * 6), "got 6"),
         (lambda: Room(("a" * 141,)), "140 characters"),
         *((lambda e=e: Room(("a?",), e), "epsilon per") for e in (0, 11, math.inf, math.nan)),
-        (lambda: asked().count(0, 0), "hands must be"),
-        (lambda: asked().count(0, room.MAX_PHONES + 1), "hands must be"),
-        *((lambda y=y: asked().count(y, 4), "hands that say yes") for y in (5, -1, 0.5)),
+        (lambda: open_room().count(0, 0), "hands must be"),
+        (lambda: open_room().count(0, room.MAX_PHONES + 1), "hands must be"),
+        *((lambda y=y: open_room().count(y, 4), "hands that say yes") for y in (5, -1, 0.5)),
     ],
 )
-def test_a_room_and_its_counts_have_limits(make, why):
-    with pytest.raises(InvalidSetting, match=why):
+def test_a_room_and_its_counts_have_limits(make, message):
+    with pytest.raises(InvalidSetting, match=message):
         make()
 
 
 def test_without_a_question_or_after_the_end_nothing_is_counted():
-    one = Room(("Tea?",))
+    class_room = Room(("Tea?",))
     with pytest.raises(ReportRejected, match="No question"):
-        one.count(1, 2)
-    one.ask(0)
-    one.end()
-    for call in (lambda: one.count(1, 2), lambda: one.simulate(3)):
+        class_room.count(1, 2)
+    class_room.ask(0)
+    class_room.end()
+    for call in (lambda: class_room.count(1, 2), lambda: class_room.simulate(3)):
         with pytest.raises(ReportRejected, match="closed"):
             call()
 

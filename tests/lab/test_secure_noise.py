@@ -74,11 +74,11 @@ REFUSED = {
 RELEASED = [id for id in PRIVATE if id not in REFUSED]
 
 
-def release(kind, shape, scale, **more):
-    return kind(query="test", shape=shape, sensitivity={RATING: 1}, scale=scale, **more)
+def build_release(kind, shape, scale, **options):
+    return kind(query="test", shape=shape, sensitivity={RATING: 1}, scale=scale, **options)
 
 
-def make(id, **settings):
+def create_mechanism(id, **settings):
     return registry.create(id, **{"epsilon": 1.0, "delta": 1e-6} | settings)
 
 
@@ -88,56 +88,58 @@ def make(id, **settings):
 @pytest.mark.parametrize("scale", [1e-6, 40.0])
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
 def test_noise_has_the_law_its_release_states(kind, scale):
-    assert_release_noise(release(kind, (2, 4), scale), SecureSource(), runs=400)
+    assert_release_noise(build_release(kind, (2, 4), scale), SecureSource(), runs=400)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
 def test_the_scale_of_exact_noise_is_exact(kind):
     """Planted bug: 3 % short, ten standard deviations and more of 120,000 numbers."""
-    here = release(kind, (40_000, 3), 2.5)
-    assert_scale(here.publish(np.zeros((40_000, 3)), SecureSource()), here)
+    built = build_release(kind, (40_000, 3), 2.5)
+    assert_scale(built.publish(np.zeros((40_000, 3)), SecureSource()), built)
 
 
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
 def test_what_is_published_is_what_opendp_answers_and_nothing_else(kind, monkeypatch):
     """Planted bugs: NumPy's noise rounded to the grid; another scale or grid than the card's."""
-    asked, answers = [], np.random.default_rng(0).normal(size=12)
+    queries, answers = [], np.random.default_rng(0).normal(size=12)
 
-    def measurement(law, scale, count, k):
+    def measurement(noise_model, scale, count, k):
         def answer(values):
-            asked.append((law, scale, count, k, values))
+            queries.append((noise_model, scale, count, k, values))
             return answers[:count].tolist()
 
         return answer
 
     monkeypatch.setattr(exact_noise, "build_measurement", measurement)
     value = np.arange(12.0).reshape(3, 4)
-    published = release(kind, (3, 4), 2.5).publish(value, SecureSource())
+    published = build_release(kind, (3, 4), 2.5).publish(value, SecureSource())
     assert np.array_equal(published, answers.reshape(3, 4))
-    law = "laplace" if kind is Laplace else "gaussian"
-    assert asked == [(law, 2.5, 12, exact_noise.grid_exponent(2.5, 12), value.ravel().tolist())]
+    noise_model = "laplace" if kind is Laplace else "gaussian"
+    assert queries == [
+        (noise_model, 2.5, 12, exact_noise.grid_exponent(2.5, 12), value.ravel().tolist())
+    ]
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_a_measurement_is_opendps_own_at_the_scale_asked_for(kind):
     """By its map: in the smallest case the privacy of scale 2.5, and by its type."""
     k = exact_noise.grid_exponent(2.5, 1)
-    found = exact_noise.build_measurement(kind, 2.5, 1, k)
-    assert type(found).__module__.startswith("opendp.")
-    wanted = 1 / 2.5 if kind == "laplace" else 0.5 * (1 / 2.5) ** 2
-    assert found.map(1.0) == pytest.approx(wanted, rel=1e-10, abs=0)
+    measurement = exact_noise.build_measurement(kind, 2.5, 1, k)
+    assert type(measurement).__module__.startswith("opendp.")
+    expected = 1 / 2.5 if kind == "laplace" else 0.5 * (1 / 2.5) ** 2
+    assert measurement.map(1.0) == pytest.approx(expected, rel=1e-10, abs=0)
 
 
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
 def test_outputs_lie_on_the_grid_and_textbook_noise_does_not(kind):
     """With five coordinates the grid is coarser than a float's last bits: those of the value, pi,
     would show in at least one of them but for a chance of 2^-30."""
-    here = release(kind, (5,), 2.0)
+    built = build_release(kind, (5,), 2.0)
     step = 2.0 ** exact_noise.grid_exponent(2.0, 5)
     assert step <= 2.0**-40 * 2.0 / 5
-    exact = here.publish(np.full(5, math.pi), SecureSource()) / step
-    textbook = here.publish(np.full(5, math.pi), np.random.default_rng(0)) / step
+    exact = built.publish(np.full(5, math.pi), SecureSource()) / step
+    textbook = built.publish(np.full(5, math.pi), np.random.default_rng(0)) / step
     assert np.array_equal(exact, np.rint(exact))
     assert not np.array_equal(textbook, np.rint(textbook))
 
@@ -146,7 +148,7 @@ def test_long_answers_are_sampled_in_blocks_and_counted_once(monkeypatch):
     monkeypatch.setattr(exact_noise, "_COORDINATES_PER_BLOCK", 7)
     source = SecureSource()
     value = np.linspace(-1e4, 1e4, 30).reshape(5, 6)
-    published = release(Laplace, (5, 6), 1.0).publish(value, source)
+    published = build_release(Laplace, (5, 6), 1.0).publish(value, source)
     assert np.abs(published - value).max() < 50  # by chance: 30 e^-50
     assert np.abs(published - value).min() > 0
     assert source.draw_counts == {("laplace", 1.0, 30): 1}
@@ -158,18 +160,18 @@ def test_long_answers_are_sampled_in_blocks_and_counted_once(monkeypatch):
 )
 def test_a_channel_has_the_chances_its_release_states(channel, monkeypatch):
     monkeypatch.setattr(exact_noise, "_CELLS_PER_BLOCK", 5_000)
-    here = RandomizedResponse(
+    response = RandomizedResponse(
         query="signs", shape=(None,), sensitivity={RATING: 1}, channel=channel
     )
-    assert_channel(here, SecureSource())
-    wrong = dataclasses.replace(here, channel=((0.5, 0.5), (0.5, 0.5)))
+    assert_channel(response, SecureSource())
+    wrong = dataclasses.replace(response, channel=((0.5, 0.5), (0.5, 0.5)))
     if len(channel[0]) == 2:
         published = wrong.publish(np.zeros(20_000, dtype=int), SecureSource())
         with pytest.raises(AssertionError):
             assert_frequencies(np.bincount(published, minlength=2), channel[0], FALSE_ALARM)
 
 
-def symbols(epsilon=1.0, d=3, shape=(100, 200)):
+def build_symbol_channel(epsilon=1.0, d=3, shape=(100, 200)):
     levels = tuple(np.linspace(-1, 1, d).tolist())
     return SymbolChannel.symmetric(
         epsilon, levels, query="rows", shape=shape, sensitivity={CELL: 1}
@@ -177,19 +179,19 @@ def symbols(epsilon=1.0, d=3, shape=(100, 200)):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("given", [0, 1, 3])
-def test_missing_and_rated_cells_meet_their_row_of_the_channel(given, monkeypatch):
+@pytest.mark.parametrize("truth", [0, 1, 3])
+def test_missing_and_rated_cells_meet_their_row_of_the_channel(truth, monkeypatch):
     from scipy.sparse import csr_array
 
     monkeypatch.setattr(exact_noise, "_CELLS_PER_BLOCK", 3_000)
-    channel = symbols()
+    channel = build_symbol_channel()
     source = SecureSource()
-    out = channel.publish(csr_array(np.full(channel.shape, float(given))), source)
+    out = channel.publish(csr_array(np.full(channel.shape, float(truth))), source)
     counts = np.bincount(out.data.astype(int), minlength=4)
     counts[0] = 20_000 - out.nnz
-    assert_frequencies(counts, channel.matrix[given], FALSE_ALARM)
+    assert_frequencies(counts, channel.matrix[truth], FALSE_ALARM)
     by_half = [out[:50].nnz, out[50:].nnz, 20_000 - out.nnz]
-    silent = channel.matrix[given, 0]
+    silent = channel.matrix[truth, 0]
     assert_frequencies(by_half, [(1 - silent) / 2, (1 - silent) / 2, silent], FALSE_ALARM)
     assert source.draw_counts == {("channel", 0.0, 1): 20_000}
 
@@ -199,7 +201,9 @@ def test_cells_next_to_rated_ones_keep_their_places():
     from scipy.sparse import csr_array
 
     rows = np.random.default_rng(0).integers(0, 4, (20, 30))
-    out = symbols(20.0, shape=(20, 30)).publish(csr_array(rows.astype(float)), SecureSource())
+    out = build_symbol_channel(20.0, shape=(20, 30)).publish(
+        csr_array(rows.astype(float)), SecureSource()
+    )
     assert np.array_equal(out.toarray(), rows)
 
 
@@ -208,15 +212,17 @@ def test_a_channel_is_sampled_with_exactly_its_integer_chances(monkeypatch):
     chances = exact_noise.quantise_probabilities(np.array([0.3, 0.6, 0.1]))
     ends = np.cumsum(chances)
     assert int(ends[-1]) == 2**62
-    words = np.array([0, ends[0] - 1, ends[0], ends[1] - 1, ends[1], 2**62 - 1], dtype=np.uint64)
-    monkeypatch.setattr(exact_noise.os, "urandom", lambda n: (words << np.uint64(2)).tobytes()[:n])
+    draws = np.array([0, ends[0] - 1, ends[0], ends[1] - 1, ends[1], 2**62 - 1], dtype=np.uint64)
+    monkeypatch.setattr(exact_noise.os, "urandom", lambda n: (draws << np.uint64(2)).tobytes()[:n])
     assert exact_noise._sample_categorical(chances, 6).tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_two_sources_never_draw_the_same():
     value = np.zeros(3)
-    one, other = (release(Laplace, (3,), 1.0).publish(value, SecureSource()) for _ in range(2))
-    assert not np.intersect1d(one, other).size
+    first, second = (
+        build_release(Laplace, (3,), 1.0).publish(value, SecureSource()) for _ in range(2)
+    )
+    assert not np.intersect1d(first, second).size
     starts = [harmless(SecureSource(), Harmless.START).standard_normal(3) for _ in range(2)]
     assert not np.intersect1d(*starts).size
 
@@ -226,11 +232,11 @@ def test_two_sources_never_draw_the_same():
     [
         lambda rng: noise.draw_laplace(1.0, (3,), rng),
         lambda rng: noise.draw_gaussian(1.0, (3,), rng),
-        lambda rng: release(NormLaplace, (2, 3), 1.0).publish(np.zeros((2, 3)), rng),
+        lambda rng: build_release(NormLaplace, (2, 3), 1.0).publish(np.zeros((2, 3)), rng),
         lambda rng: noise.draw_hits(np.arange(2), 10, 0.5, rng),
-        lambda rng: release(SharedLaplace, (2, 3), 1.0).draw_mixing(rng),
+        lambda rng: build_release(SharedLaplace, (2, 3), 1.0).draw_mixing(rng),
         lambda rng: noise.draw_gaussian_shares(1.0, np.ones((2, 3)), np.ones(2), rng),
-        lambda rng: release(SharedLaplace, (1, 3), 1.0, shares=Shares.GAMMA).publish_shares(
+        lambda rng: build_release(SharedLaplace, (1, 3), 1.0, shares=Shares.GAMMA).publish_shares(
             np.zeros((2, 3)), np.zeros(2, dtype=int), None, rng
         ),
         lambda rng: ModifiedLaplace.from_epsilon(
@@ -253,15 +259,15 @@ def test_the_rounding_is_counted_and_costs_nearly_nothing(scale, count, sensitiv
     """Against the formulas: rounding adds N steps to the l1 and sqrt(N) to the l2 sensitivity."""
     step = 2.0 ** exact_noise.grid_exponent(scale, count)
     epsilon = exact_noise.discrete_laplace_epsilon(scale, count, sensitivity)
-    wanted = (sensitivity + count * step) / scale
-    assert epsilon == pytest.approx(wanted, rel=4e-16, abs=0)
+    expected = (sensitivity + count * step) / scale
+    assert epsilon == pytest.approx(expected, rel=4e-16, abs=0)
     mu = exact_noise.discrete_gaussian_mu(scale, count, sensitivity)
-    wanted = (sensitivity + math.sqrt(count) * step) / scale
-    assert mu == pytest.approx(wanted, rel=1e-14, abs=0)
+    expected = (sensitivity + math.sqrt(count) * step) / scale
+    assert mu == pytest.approx(expected, rel=1e-14, abs=0)
     if sensitivity <= 1:  # or a float hardly holds so small a part
         assert epsilon - sensitivity / scale == pytest.approx(count * step / scale, rel=1e-2, abs=0)
-    for found in (epsilon, mu):
-        assert sensitivity / scale <= found <= sensitivity / scale * (1 + 1e-6)
+    for certified in (epsilon, mu):
+        assert sensitivity / scale <= certified <= sensitivity / scale * (1 + 1e-6)
     assert exact_noise.discrete_laplace_epsilon(scale, count, 0.0) == 0
 
 
@@ -272,11 +278,11 @@ def test_discrete_gaussian_noise_is_no_worse_than_the_continuous_mechanism_named
     x = np.arange(-math.ceil(40 * steps), math.ceil(40 * steps) + shift + 1)
     log = -0.5 * (x / steps) ** 2
     log -= np.log(np.exp(log).sum())
-    moved = -0.5 * ((x - shift) / steps) ** 2
-    moved -= np.log(np.exp(moved).sum())
+    shifted = -0.5 * ((x - shift) / steps) ** 2
+    shifted -= np.log(np.exp(shifted).sum())
     mu = exact_noise._continuous_mu(0.5 * (shift / steps) ** 2, steps)
     for epsilon in (0.01, 0.3, 1.0, 3.0):
-        delta = np.maximum(np.exp(log) - np.exp(epsilon + moved), 0.0).sum()
+        delta = np.maximum(np.exp(log) - np.exp(epsilon + shifted), 0.0).sum()
         assert delta <= gaussian_delta(epsilon, mu) + 1e-15
     if steps == 300:
         assert mu <= shift / steps * (1 + 1e-3)
@@ -285,7 +291,7 @@ def test_discrete_gaussian_noise_is_no_worse_than_the_continuous_mechanism_named
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 4.0, 19.6, 20.0])
 def test_a_channel_certifies_what_is_sampled(epsilon):
     """Rare chances are rounded most, up or down: neither is free."""
-    plain = symbols(epsilon)
+    plain = build_symbol_channel(epsilon)
     matrix = plain.matrix
     rows = np.array([exact_noise.quantise_probabilities(row) for row in matrix])
     assert (rows.astype(object).sum(axis=1) == 2**62).all()
@@ -304,19 +310,19 @@ def test_a_channel_certifies_what_is_sampled(epsilon):
 
 def test_a_chance_too_small_to_sample_is_refused():
     with pytest.raises(CannotRelease, match="smaller epsilon"):
-        exact_noise.quantise_probabilities(symbols(40.0).matrix[0])
+        exact_noise.quantise_probabilities(build_symbol_channel(40.0).matrix[0])
 
 
 @pytest.mark.parametrize("scale", [1e-250, 1e250])
 def test_a_scale_at_the_end_of_the_floats_is_a_sentence(scale):
     with pytest.raises(ValueError, match="noise scale that is to be sampled must be"):
-        release(Laplace, (3,), scale).publish(np.zeros(3), SecureSource())
+        build_release(Laplace, (3,), scale).publish(np.zeros(3), SecureSource())
 
 
 @pytest.mark.parametrize("id", mark_rest_slow(RELEASED, 4))
 def test_the_secured_card_certifies_no_less_and_barely_more(id):
     ratings = make_ratings(registry.get_mechanism(id).task)
-    plain = make(id).guarantee(ratings.public)
+    plain = create_mechanism(id).guarantee(ratings.public)
     exact = secure_guarantee(plain, len(ratings))
     for change in Change:
         before, after = (g.certified(change).epsilon for g in (plain, exact))
@@ -331,15 +337,15 @@ def test_every_sensitivity_of_the_secured_card_holds_the_rounding(id):
     """Laplace and Gaussian answers are rounded to their grid, which moves them: by the formulas
     N and sqrt(N) steps. Planted bug: tables as they were."""
     ratings = make_ratings(registry.get_mechanism(id).task)
-    plain = make(id).guarantee(ratings.public)
+    plain = create_mechanism(id).guarantee(ratings.public)
     exact = secure_guarantee(plain, len(ratings))
     for (_, before), (_, after) in zip(plain.releases, exact.releases, strict=True):
         for change, s in before.sensitivity.items():
             if isinstance(before, Laplace | Gaussian):
                 count = exporting.count_coordinates(before, len(ratings))
                 step = 2.0 ** exact_noise.grid_exponent(before.scale, count)
-                moved = count * step if isinstance(before, Laplace) else math.sqrt(count) * step
-                assert after.sensitivity[change] - s >= 0.5 * moved > 0
+                rounding = count * step if isinstance(before, Laplace) else math.sqrt(count) * step
+                assert after.sensitivity[change] - s >= 0.5 * rounding > 0
             else:
                 assert after.sensitivity[change] >= s
 
@@ -349,10 +355,10 @@ def test_every_sensitivity_of_the_secured_card_holds_the_rounding(id):
 
 @pytest.mark.parametrize("id", mark_rest_slow(RELEASED, 4))
 def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
-    mechanism = make(id)
+    mechanism = create_mechanism(id)
     ratings = make_ratings(mechanism.task)
-    found = [export_release(mechanism, ratings) for _ in range(2)]
-    arrays = [e.arrays for e in found]
+    releases = [export_release(mechanism, ratings) for _ in range(2)]
+    arrays = [e.arrays for e in releases]
     assert any(not np.array_equal(arrays[0][n], arrays[1][n]) for n in arrays[0])
     guarantee = mechanism.guarantee(ratings.public)
     if guarantee.trust is Trust.LOCAL:
@@ -365,31 +371,31 @@ def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
     else:
         assert len(arrays[0]["items"]) == ITEMS
         assert not {"left", "right", "matrix", "users", "user_ids"} & set(arrays[0])
-    write_release(found[0], tmp_path / "found.npz")
+    write_release(releases[0], tmp_path / "found.npz")
     with np.load(tmp_path / "found.npz", allow_pickle=False) as file:
         assert set(file) == {"card", *arrays[0]}
-        card = json.loads(str(file["card"]))
+        release_card = json.loads(str(file["card"]))
         assert all(np.array_equal(file[n], arrays[0][n]) for n in arrays[0])
-    assert set(card) == {
+    assert set(release_card) == {
         "mechanism", "revision", "task", "data", "settings", "guarantee", "releases",
         "randomness", "arrays", "versions", "catalogue", "rows", "predictions", "sha256",
     }  # fmt: skip
-    assert set(card["data"]) == {"users", "items", "low", "high", "cap", "prepare"}
-    assert not {"seed", "metrics", "fingerprint", "trace"} & set(keys_of(card))
-    certified = card["guarantee"]["certified"]["epsilon"]
+    assert set(release_card["data"]) == {"users", "items", "low", "high", "cap", "prepare"}
+    assert not {"seed", "metrics", "fingerprint", "trace"} & set(list_keys(release_card))
+    certified = release_card["guarantee"]["certified"]["epsilon"]
     assert certified >= guarantee.certified().epsilon
     assert certified == pytest.approx(guarantee.certified().epsilon, rel=1e-3)
-    pure = sum(line.get("epsilon", 0.0) for line in card["releases"])
+    pure = sum(line.get("epsilon", 0.0) for line in release_card["releases"])
     if guarantee.notion is Notion.PURE:
         assert pure == pytest.approx(certified)
 
 
-def keys_of(card):
-    parts = card.items() if isinstance(card, dict) else enumerate(card)
-    for key, part in parts:
+def list_keys(value):
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, child in items:
         yield key
-        if isinstance(part, dict | list):
-            yield from keys_of(part)
+        if isinstance(child, dict | list):
+            yield from list_keys(child)
 
 
 class Deaf(SecureSource):
@@ -413,23 +419,23 @@ class Deaf(SecureSource):
         return np.arange(count), np.ones(count, dtype=int)
 
 
-def heard(id, monkeypatch, ratings):
+def capture_release(id, monkeypatch, ratings):
     monkeypatch.setattr(exact_noise, "SecureSource", Deaf)
-    found = export_release(make(id), ratings)
-    return found.arrays
+    exported = export_release(create_mechanism(id), ratings)
+    return exported.arrays
 
 
 @pytest.mark.parametrize("id", mark_rest_slow(RELEASED, 4))
 def test_nothing_written_depends_on_ratings_but_through_the_noise(id, monkeypatch):
     """With deaf noise, other ratings give the same file: their values change where only those are
     protected, the whole matrix changes elsewhere."""
-    mechanism = make(id)
+    mechanism = create_mechanism(id)
     change = mechanism.guarantee(make_ratings(mechanism.task).public).change
-    other = {"seed": 8, "pattern": 7 if change is RATING else 8}
-    one = heard(id, monkeypatch, make_ratings(mechanism.task))
-    two = heard(id, monkeypatch, make_ratings(mechanism.task, **other))
-    assert set(one) == set(two)
-    for name, array in one.items():
+    second = {"seed": 8, "pattern": 7 if change is RATING else 8}
+    first = capture_release(id, monkeypatch, make_ratings(mechanism.task))
+    two = capture_release(id, monkeypatch, make_ratings(mechanism.task, **second))
+    assert set(first) == set(two)
+    for name, array in first.items():
         np.testing.assert_allclose(array, two[name], rtol=1e-9, atol=1e-9, err_msg=name)
 
 
@@ -438,18 +444,19 @@ def test_that_check_sees_user_factors(monkeypatch):
         exporting, "_extract_model_arrays", lambda _m, _g, model: {"left": model.factors.left}
     )
     with pytest.raises(CannotRelease, match=r"arrays\.left .*does not belong"):
-        heard("private-svd", monkeypatch, make_ratings(Task.RATINGS))
-    told = {"left": ArraySpec((USERS, "r"))}
-    monkeypatch.setattr(exporting, "specify_arrays", lambda *_: (told, ""))
-    one, two = (
-        heard("private-svd", monkeypatch, make_ratings(Task.RATINGS, pattern=p)) for p in (7, 8)
+        capture_release("private-svd", monkeypatch, make_ratings(Task.RATINGS))
+    specs = {"left": ArraySpec((USERS, "r"))}
+    monkeypatch.setattr(exporting, "specify_arrays", lambda *_: (specs, ""))
+    first, second = (
+        capture_release("private-svd", monkeypatch, make_ratings(Task.RATINGS, pattern=p))
+        for p in (7, 8)
     )
-    assert not np.allclose(one["left"], two["left"])
+    assert not np.allclose(first["left"], second["left"])
 
 
 @pytest.mark.parametrize("id", REFUSED)
 def test_what_cannot_be_released_says_why(id):
-    mechanism = make(id)
+    mechanism = create_mechanism(id)
     with pytest.raises(CannotRelease, match=REFUSED[id]):
         export_release(mechanism, make_ratings(mechanism.task))
 
@@ -463,43 +470,48 @@ def test_a_method_without_privacy_is_never_released(id):
 
 def test_settings_decide_whether_it_can_be_released():
     signs, stars = make_ratings(Task.BINARY), make_ratings(Task.RATINGS)
-    published = parsed("objective", "estimator", "published")
+    published = parse_named_setting("objective", "estimator", "published")
     with pytest.raises(CannotRelease, match="probit loss"):
-        check_releasable(make("objective", **probit("objective"), **published), signs)
+        check_releasable(
+            create_mechanism("objective", **build_probit_settings("objective"), **published), signs
+        )
     flips = {"p_plus": 1.0, "p_minus": 0.5}
     with pytest.raises(CannotRelease, match="reveal their input"):
-        check_releasable(make("input-flip", **flips), signs)
+        check_releasable(create_mechanism("input-flip", **flips), signs)
     with pytest.raises(CannotRelease, match="NormLaplace"):
-        check_releasable(make("dpmf", **public_users()), stars)
-    by_coordinate = make("dpmf", **public_users(), **parsed("dpmf", "noise", "coordinate"))
-    found = export_release(by_coordinate, stars)
-    assert set(found.arrays) == {"items"}
-    neighbours = make(
-        "svd-after-cleansing", **parsed("svd-after-cleansing", "predictor", "neighbours")
+        check_releasable(create_mechanism("dpmf", **build_public_factors()), stars)
+    by_coordinate = create_mechanism(
+        "dpmf", **build_public_factors(), **parse_named_setting("dpmf", "noise", "coordinate")
+    )
+    exported = export_release(by_coordinate, stars)
+    assert set(exported.arrays) == {"items"}
+    neighbours = create_mechanism(
+        "svd-after-cleansing",
+        **parse_named_setting("svd-after-cleansing", "predictor", "neighbours"),
     )
     with pytest.raises(CannotRelease, match="no factors"):
         export_release(neighbours, stars)
 
 
-def parsed(id, name, text):
+def parse_named_setting(id, name, text):
     return {name: parse_setting(registry.get_mechanism(id), name, text)}
 
 
-def probit(id):
-    return parsed(id, "link", "probit") | {"bound": 1.0}
+def build_probit_settings(id):
+    return parse_named_setting(id, "link", "probit") | {"bound": 1.0}
 
 
-def public_users():
-    return parsed("dpmf", "user_factors", "random:1")
+def build_public_factors():
+    return parse_named_setting("dpmf", "user_factors", "random:1")
 
 
 def test_too_many_draws_are_refused_before_any(monkeypatch):
     monkeypatch.setattr(exporting, "MAX_DRAWS", 100)
     with pytest.raises(CannotRelease, match="at most 100 are drawn"):
-        export_release(make("output"), make_ratings(Task.BINARY))
+        export_release(create_mechanism("output"), make_ratings(Task.BINARY))
     monkeypatch.setattr(exporting, "_MAX_CHANNEL_CELLS", 100)
     with pytest.raises(CannotRelease, match="at most 100 are drawn"):
-        export_release(make("randomised-response"), make_ratings(Task.RATINGS))
+        export_release(create_mechanism("randomised-response"), make_ratings(Task.RATINGS))
 
 
 class AsksTwice(PrivateItemMean):
@@ -509,8 +521,8 @@ class AsksTwice(PrivateItemMean):
 
 
 def test_more_answers_than_the_card_counts_are_never_written(monkeypatch):
-    known = {**registry.MECHANISMS, AsksTwice.id: AsksTwice}
-    monkeypatch.setattr(registry.MECHANISMS, "_classes", known)
+    mechanisms = {**registry.MECHANISMS, AsksTwice.id: AsksTwice}
+    monkeypatch.setattr(registry.MECHANISMS, "_classes", mechanisms)
     with pytest.raises(CannotRelease, match="other noise than its card counts"):
         export_release(AsksTwice(epsilon=1.0), make_ratings(Task.RATINGS))
 
@@ -528,7 +540,7 @@ def test_more_answers_than_the_card_counts_are_never_written(monkeypatch):
     ],
 )
 def test_preparation_that_reads_the_ratings_is_refused(id, step, refused):
-    mechanism = make(id)
+    mechanism = create_mechanism(id)
     ratings, steps = prepare_all_ratings(
         make_ratings(Task.RATINGS), mechanism.task, [parse_step(step)]
     )
@@ -555,19 +567,19 @@ def stars(tmp_path):
 
 def test_the_command_writes_a_file_and_says_what_it_holds(dpmc, stars, tmp_path):
     out = tmp_path / "found.npz"
-    words = ("release", stars, "private-item-mean", "--epsilon", 1, "--range", "1:5")
-    words += ("--catalogue", "from-data")
-    status, text, err = dpmc(*words, "--out", out)
+    argv = ("release", stars, "private-item-mean", "--epsilon", 1, "--range", "1:5")
+    argv += ("--catalogue", "from-data")
+    status, text, err = dpmc(*argv, "--out", out)
     assert (status, err) == (0, "")
     flat = " ".join(text.split())
     for expected in (f"Wrote {out}", "items 16 x 4", "certified epsilon 1", "not covered"):
         assert expected in flat
     assert "rmse" not in text
     assert sorted(p.name for p in tmp_path.iterdir()) == ["found.npz", "stars.tsv"]
-    status, text, _ = dpmc(*words, "--json", "--out", tmp_path / "again.npz")
-    card = json.loads(text)
+    status, text, _ = dpmc(*argv, "--json", "--out", tmp_path / "again.npz")
+    printed = json.loads(text)
     with np.load(tmp_path / "again.npz") as file:
-        assert json.loads(str(file["card"])) == card
+        assert json.loads(str(file["card"])) == printed
 
 
 @pytest.mark.parametrize(
@@ -602,9 +614,9 @@ def test_a_mistake_gets_one_sentence_and_no_file(dpmc, stars, options, sentence,
     assert sorted(stars.parent.iterdir()) == before
 
 
-@pytest.mark.parametrize("words", [[], ["--seed", "1", "--out", "a.npz"]])
-def test_there_is_no_release_without_a_file_or_with_a_seed(dpmc, words):
-    status, out, err = dpmc("release", "jokes", "private-item-mean", "--epsilon", "1", *words)
+@pytest.mark.parametrize("argv", [[], ["--seed", "1", "--out", "a.npz"]])
+def test_there_is_no_release_without_a_file_or_with_a_seed(dpmc, argv):
+    status, out, err = dpmc("release", "jokes", "private-item-mean", "--epsilon", "1", *argv)
     assert (status, out) == (2, "")
     assert "usage: dpmc" in err
 
@@ -613,8 +625,8 @@ def test_without_the_package_a_sentence_says_how_to_get_it(dpmc, stars, monkeypa
     exact_noise.load_opendp.cache_clear()
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     out = stars.parent / "found.npz"
-    words = ("release", stars, "private-item-mean", "--epsilon", 1, "--range", "1:5", "--out", out)
-    status, text, err = dpmc(*words, "--catalogue", "from-data")
+    argv = ("release", stars, "private-item-mean", "--epsilon", 1, "--range", "1:5", "--out", out)
+    status, text, err = dpmc(*argv, "--catalogue", "from-data")
     assert (status, text) == (1, "")
     assert "pip install" in err
     assert "dpmc-lab[release]" in err
@@ -624,13 +636,13 @@ def test_without_the_package_a_sentence_says_how_to_get_it(dpmc, stars, monkeypa
 @pytest.mark.slow
 def test_the_samplers_agree_with_the_laws_far_out():
     """The tails, where a sampler that is cut off would not show in a Kolmogorov-Smirnov test."""
-    draws = release(Laplace, (20_000,), 1.0).publish(np.zeros(20_000), SecureSource())
-    far = int((np.abs(draws) > 5).sum())
-    assert_frequencies([far, 20_000 - far], [math.exp(-5), 1 - math.exp(-5)])
-    draws = release(Gaussian, (20_000,), 1.0).publish(np.zeros(20_000), SecureSource())
+    draws = build_release(Laplace, (20_000,), 1.0).publish(np.zeros(20_000), SecureSource())
+    n_far = int((np.abs(draws) > 5).sum())
+    assert_frequencies([n_far, 20_000 - n_far], [math.exp(-5), 1 - math.exp(-5)])
+    draws = build_release(Gaussian, (20_000,), 1.0).publish(np.zeros(20_000), SecureSource())
     chance = 2 * stats.norm.sf(3)
-    far = int((np.abs(draws) > 3).sum())
-    assert_frequencies([far, 20_000 - far], [chance, 1 - chance])
+    n_far = int((np.abs(draws) > 3).sum())
+    assert_frequencies([n_far, 20_000 - n_far], [chance, 1 - chance])
 
 
 class Halved(SecureSource):
@@ -647,4 +659,4 @@ class OneDrawForAll(SecureSource):
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
 def test_a_planted_bug_fails(kind, source):
     with pytest.raises(AssertionError):
-        assert_release_noise(release(kind, (2, 4), 3.0), source(), runs=400)
+        assert_release_noise(build_release(kind, (2, 4), 3.0), source(), runs=400)

@@ -27,7 +27,7 @@ SHIPPED = [
     *((id, Task.RANKING if sample.clicks else Task.BINARY) for id, sample in SAMPLES.items()),
     *((id, Task.RATINGS) for id in ("jokes", "restaurants", "movie-night", "long-tail")),
 ]
-TOLD = [  # with public facts about their items
+WITH_FEATURES = [  # with public facts about their items
     ("bookshop-clicks", Task.RANKING),
     *((id, Task.RATINGS) for id in ("restaurants", "movie-night")),
 ]
@@ -36,13 +36,13 @@ NAMES = ("samples", "samples-ratings", "jokes", "clicks", "facts", "clicks-facts
 GRIDS = [PRESETS[name].grid for name in NAMES]
 
 
-def picture(data, id, metric=None):
-    """A mechanism's shipped line at its defaults, with what stands beside it."""
+def load_chart(data, id, metric=None):
+    """Load a mechanism's shipped line at its defaults, with what stands beside it."""
     task = registry.get_mechanism(id).task
     keys = sweep.build_plan(Grid(data=[data], mechanisms=[id], epsilons=[1.0], seeds=[1])).keys
     with shipped.load_curves(data, task, [id]) as store:
-        found = METRICS[metric] if metric else choose_headline_metric(task)
-        return lines.load_curve_chart(store, [id], found, keys=keys.curves)
+        chosen_metric = METRICS[metric] if metric else choose_headline_metric(task)
+        return lines.load_curve_chart(store, [id], chosen_metric, keys=keys.curves)
 
 
 @pytest.fixture(scope="module")
@@ -59,27 +59,38 @@ def test_a_shipped_line_equals_the_one_a_sweep_gives(computed):
     plan, store = computed
     stored = lines.load_curve_chart(store, IDS, METRICS["accuracy"], keys=plan.keys.curves)
     assert [line.mechanism for line in stored.lines] == list(IDS)
-    for other in stored.lines:
-        came = picture("restaurants", other.mechanism)
-        (line,) = came.lines
-        at = np.isin(line.epsilon, other.epsilon)
-        assert line.key == other.key
-        assert line.info._replace(id=0) == other.info._replace(id=0)
-        assert line.change is other.change
-        assert line.claimed[at] == pytest.approx(other.claimed)
-        assert set(line.certified) == set(other.certified)
+    for stored_line in stored.lines:
+        shipped_chart = load_chart("restaurants", stored_line.mechanism)
+        (line,) = shipped_chart.lines
+        mask = np.isin(line.epsilon, stored_line.epsilon)
+        assert line.key == stored_line.key
+        assert line.info._replace(id=0) == stored_line.info._replace(id=0)
+        assert line.change is stored_line.change
+        assert line.claimed[mask] == pytest.approx(stored_line.claimed)
+        assert set(line.certified) == set(stored_line.certified)
         for unit, certified in line.certified.items():
-            assert certified[at] == pytest.approx(other.certified[unit])
-        assert set(line.reasons) == set(other.reasons)
-        assert line.prepared == other.prepared
-        assert line.values[at][:, :2] == pytest.approx(other.values, abs=1e-5)
-        ours = {one.key: one.values for one in stored.nonprivate_counterparts}
-        for level in came.nonprivate_counterparts:
-            assert level.values[:2] == pytest.approx(ours[level.key], abs=1e-5)
-        (guess,), (own,) = came.private_baselines, stored.private_baselines
-        assert (guess.key, came.baselines, stored.baselines) == (own.key, (), ())
-        at = np.isin(guess.epsilon, own.epsilon)
-        assert guess.values[at][:, :2] == pytest.approx(own.values, abs=1e-5)
+            assert certified[mask] == pytest.approx(stored_line.certified[unit])
+        assert set(line.reasons) == set(stored_line.reasons)
+        assert line.prepared == stored_line.prepared
+        assert line.values[mask][:, :2] == pytest.approx(stored_line.values, abs=1e-5)
+        counterparts = {
+            counterpart.key: counterpart.values for counterpart in stored.nonprivate_counterparts
+        }
+        for level in shipped_chart.nonprivate_counterparts:
+            assert level.values[:2] == pytest.approx(counterparts[level.key], abs=1e-5)
+        (shipped_baseline,), (stored_baseline,) = (
+            shipped_chart.private_baselines,
+            stored.private_baselines,
+        )
+        assert (shipped_baseline.key, shipped_chart.baselines, stored.baselines) == (
+            stored_baseline.key,
+            (),
+            (),
+        )
+        mask = np.isin(shipped_baseline.epsilon, stored_baseline.epsilon)
+        assert shipped_baseline.values[mask][:, :2] == pytest.approx(
+            stored_baseline.values, abs=1e-5
+        )
 
 
 def test_shipped_rows_are_the_units_a_sweep_would_run(computed):
@@ -94,33 +105,37 @@ def test_a_row_is_what_a_single_run_measures(computed):
     (unit,) = [u for u in plan.units if (u.mechanism.id, u.epsilon, u.seed) == ("output", 2.0, 2)]
     (row,) = [record for record in iterate_records(store) if record["key"] == unit.key]
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=2)
-    alone = experiment.run(registry.create("output", epsilon=2.0), problem, 2)
-    assert row["metrics"] == alone.metrics
+    single_run = experiment.run(registry.create("output", epsilon=2.0), problem, 2)
+    assert row["metrics"] == single_run.metrics
 
 
 @pytest.mark.parametrize(
-    ("name", "task", "facts"),
-    [*((*one, False) for one in SHIPPED), *((*one, True) for one in TOLD)],
+    ("name", "task", "has_features"),
+    [*((*case, False) for case in SHIPPED), *((*case, True) for case in WITH_FEATURES)],
 )
 def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_version(
-    name, task, facts
+    name, task, has_features
 ):
     source = sweep.open_source(name)
-    grids = [g for g in GRIDS if name in g.data and registry.has_features_step(g.steps) == facts]
+    grids = [
+        g for g in GRIDS if name in g.data and registry.has_features_step(g.steps) == has_features
+    ]
     with shipped.load_curves(name, task) as store:
-        found = [
-            info for info in list_curves(store) if registry.has_features_step(info.prepare) == facts
+        charts = [
+            info
+            for info in list_curves(store)
+            if registry.has_features_step(info.prepare) == has_features
         ]
-        keys = [info.key for info in found]
+        keys = [info.key for info in charts]
         pictures = {
             id: lines.load_curve_chart(store, [id], choose_headline_metric(task), keys=keys)
             for grid in grids
             for id in grid.mechanisms
             if registry.get_mechanism(id).task is task
         }
-    assert facts or pictures.keys() == set(registry.list_private_mechanisms(task))
-    for id, drawn in pictures.items():
-        cls, infos = registry.get_mechanism(id), [info for info in found if info.mechanism == id]
+    assert has_features or pictures.keys() == set(registry.list_private_mechanisms(task))
+    for id, chart in pictures.items():
+        cls, infos = registry.get_mechanism(id), [info for info in charts if info.mechanism == id]
         (grid,) = [g for g in grids if id in g.mechanisms]
         for info in infos:
             assert (info.source, info.revision) == (source.fingerprint, cls.revision)
@@ -128,31 +143,41 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
             assert info.split == str(choose_default_split(task))
         # The defaults, and the paper's own estimator where there are two and its grid has both.
         two = registry.has_setting(cls, "estimator")
-        both = grid.settings or not two
+        uses_both = grid.settings or not two
         estimators = (Estimator if grid.settings else (Estimator.NOISE_AWARE,)) if two else [None]
-        wanted = []
-        for one in estimators:
-            chosen = {} if one is None else {"estimator": one}
+        expected = []
+        for estimator in estimators:
+            chosen = {} if estimator is None else {"estimator": estimator}
             settings = experiment.serialise_settings(registry.create(id, epsilon=1.0, **chosen))
-            wanted.append({k: v for k, v in settings.items() if k != "epsilon"})
-        there = [sorted(info.settings.items()) for info in infos]
-        assert sorted(map(str, there)) == sorted(str(sorted(one.items())) for one in wanted)
-        assert len(drawn.lines) == len(wanted)
-        guess = drawn.baseline_id(drawn.lines[0])
-        private = guess != id and registry.adds_noise(registry.get_mechanism(guess))
-        assert {g.mechanism for g in drawn.private_baselines} == ({guess} if private else set())
-        public = guess if not registry.adds_noise(registry.get_mechanism(guess)) else None
-        alone = (
-            {registry.WITHOUT_OTHERS_BASELINES[task]} if facts else set()
-        )  # drawn beside what takes more
-        assert {f.mechanism for f in drawn.baselines} == ({public} - {None}) | alone
-        same = not facts or registry.can_use_item_features(
+            expected.append({k: v for k, v in settings.items() if k != "epsilon"})
+        stored_settings = [sorted(info.settings.items()) for info in infos]
+        assert sorted(map(str, stored_settings)) == sorted(
+            str(sorted(settings.items())) for settings in expected
+        )
+        assert len(chart.lines) == len(expected)
+        baseline_id = chart.baseline_id(chart.lines[0])
+        private = baseline_id != id and registry.adds_noise(registry.get_mechanism(baseline_id))
+        assert {g.mechanism for g in chart.private_baselines} == (
+            {baseline_id} if private else set()
+        )
+        public = (
+            baseline_id if not registry.adds_noise(registry.get_mechanism(baseline_id)) else None
+        )
+        # Drawn beside what takes more.
+        features_only = {registry.WITHOUT_OTHERS_BASELINES[task]} if has_features else set()
+        assert {f.mechanism for f in chart.baselines} == ({public} - {None}) | features_only
+        has_counterpart = not has_features or registry.can_use_item_features(
             registry.get_mechanism(cls.nonprivate_counterpart)
         )
-        beside = [registry.NONPRIVATE_REFERENCES[task], *[cls.nonprivate_counterpart] * same]
-        twins = [t.mechanism for t in drawn.nonprivate_counterparts]
-        assert twins == list(dict.fromkeys(beside)) or (not both and twins == beside[:1])
-        for line in (*drawn.lines, *drawn.private_baselines):
+        references = [
+            registry.NONPRIVATE_REFERENCES[task],
+            *[cls.nonprivate_counterpart] * has_counterpart,
+        ]
+        twins = [t.mechanism for t in chart.nonprivate_counterparts]
+        assert twins == list(dict.fromkeys(references)) or (
+            not uses_both and twins == references[:1]
+        )
+        for line in (*chart.lines, *chart.private_baselines):
             assert line.version[0].isdigit()
             assert line.has_values(grid.epsilons, grid.seeds)
             assert line.band.seeds.tolist() == [len(grid.seeds)] * len(grid.epsilons)
@@ -168,17 +193,17 @@ def test_a_unit_of_every_shipped_curve_is_what_this_program_computes(preset, nam
     plan = sweep.build_plan(grid)
     with Store(tmp_path / "rows.sqlite") as store:
         sweep.run(plan.units, store, lambda: InProcessPool(plan.sources))
-        found = {row["key"]: row["metrics"] for row in iterate_records(store)}
+        stored = {row["key"]: row["metrics"] for row in iterate_records(store)}
     named = {unit.key: unit.mechanism.id for unit in plan.units}
-    came = {}
+    shipped_metrics = {}
     for task in {unit.mechanism.task for unit in plan.units}:
         with shipped.load_curves(name, task) as store:
-            came |= {row["key"]: row["metrics"] for row in iterate_records(store)}
-    for key, metrics in found.items():
+            shipped_metrics |= {row["key"]: row["metrics"] for row in iterate_records(store)}
+    for key, metrics in stored.items():
         # Another BLAS kernel (OPENBLAS_CORETYPE=Haswell) moves private-pgd by 4e-5.
         # Without noise, Frank-Wolfe on few ratings stops a round earlier or later (.0017).
         rel = 3e-3 if named[key] == "frank-wolfe" else 1e-4
-        assert came[key] == pytest.approx(metrics, rel=rel), named[key]
+        assert shipped_metrics[key] == pytest.approx(metrics, rel=rel), named[key]
 
 
 @pytest.mark.parametrize("name", mark_rest_slow(SAMPLES))
@@ -188,17 +213,17 @@ def test_what_if_finds_the_shipped_curve_by_the_key_of_its_own_grid(name):
         keys = sweep.build_plan(
             Grid(data=[name], mechanisms=[id], epsilons=EPSILONS, seeds=[1])
         ).keys
-        came = picture(name, id)
-        drawn = {
-            one.key
-            for one in (
-                *came.lines,
-                *came.private_baselines,
-                *came.baselines,
-                *came.nonprivate_counterparts,
+        shipped_chart = load_chart(name, id)
+        curve_keys = {
+            line.key
+            for line in (
+                *shipped_chart.lines,
+                *shipped_chart.private_baselines,
+                *shipped_chart.baselines,
+                *shipped_chart.nonprivate_counterparts,
             )
         }
-        assert drawn == set(keys.curves)
+        assert curve_keys == set(keys.curves)
 
 
 @pytest.mark.parametrize(
@@ -230,71 +255,81 @@ def test_curves_of_another_revision_or_setting_are_left_out():
     stamp = json.loads(head.removeprefix("# "))
     older = stamp | {"revisions": stamp["revisions"] | {"output": 0}}
     flips = [name for name in stamp["settings"] if name.split()[0] == "input-flip"]
-    other = stamp | {"settings": stamp["settings"] | {name: {"radius": 0.123} for name in flips}}
-    for changed, left in ((older, "input-flip"), (other, "output")):
+    other_stamp = stamp | {
+        "settings": stamp["settings"] | {name: {"radius": 0.123} for name in flips}
+    }
+    for changed, left in ((older, "input-flip"), (other_stamp, "output")):
         with shipped.read_curves(io.StringIO(f"# {json.dumps(changed)}\n{rows}")) as store:
-            drawn = lines.load_curve_chart(store, IDS, METRICS["accuracy"])
-        assert {line.mechanism for line in drawn.lines} == {left}
+            chart = lines.load_curve_chart(store, IDS, METRICS["accuracy"])
+        assert {line.mechanism for line in chart.lines} == {left}
 
 
 def test_a_line_is_looked_at_from_one_epsilon():
-    came = picture("restaurants", "output")
-    (line,) = came.lines
-    here = line.interval_at(4.0)
+    shipped_chart = load_chart("restaurants", "output")
+    (line,) = shipped_chart.lines
+    interval = line.interval_at(4.0)
     row = line.values[line.epsilon == 4.0][0]
-    assert here.mean == pytest.approx(row.mean())
-    assert here.seeds == len(line.seeds) == 5
-    assert len(came.private_baselines) == 1
-    assert len(came.nonprivate_counterparts) == 2
+    assert interval.mean == pytest.approx(row.mean())
+    assert interval.seeds == len(line.seeds) == 5
+    assert len(shipped_chart.private_baselines) == 1
+    assert len(shipped_chart.nonprivate_counterparts) == 2
     assert line.interval_at(2.5) is None  # not computed, never interpolated
-    assert "the curve at epsilon 4:" in numbers.describe_chart_at(came, 4.0)
-    assert "the curve at" not in numbers.describe_chart_at(came, 2.5)
+    assert "the curve at epsilon 4:" in numbers.describe_chart_at(shipped_chart, 4.0)
+    assert "the curve at" not in numbers.describe_chart_at(shipped_chart, 2.5)
     assert lines.tabulate_line(line)["seeds"] == [5] * 14
 
 
 def test_what_is_missing_is_filled_with_what_came_with_the_program(computed):
     plan, store = computed
     metric = METRICS["accuracy"]
-    own = lines.load_curve_rows(store, IDS[1:], [metric], keys=plan.keys.curves)
-    mine = lines.build_curve_chart(own, IDS[1:], metric)
-    found = lines.load_shipped_rows("restaurants", "input-flip")
-    came = {
-        key: rows for key, rows in found.items() if "(" not in lines.format_curve_label(rows.info)
+    local_rows = lines.load_curve_rows(store, IDS[1:], [metric], keys=plan.keys.curves)
+    local_chart = lines.build_curve_chart(local_rows, IDS[1:], metric)
+    shipped_rows = lines.load_shipped_rows("restaurants", "input-flip")
+    provided_rows = {
+        key: rows
+        for key, rows in shipped_rows.items()
+        if "(" not in lines.format_curve_label(rows.info)
     }
-    both = lines.build_curve_chart(own, IDS, metric, came)
-    assert [line.mechanism for line in both.lines] == list(IDS)
-    assert np.array_equal(both.lines[1].values, mine.lines[0].values)
-    assert {g.label for g in both.private_baselines} == {g.label for g in mine.private_baselines}
-    assert both.baselines == mine.baselines == ()
-    whole = lines.build_curve_chart(
-        own, IDS[1:], metric, lines.load_shipped_rows("restaurants", "output")
+    joint_chart = lines.build_curve_chart(local_rows, IDS, metric, provided_rows)
+    assert [line.mechanism for line in joint_chart.lines] == list(IDS)
+    assert np.array_equal(joint_chart.lines[1].values, local_chart.lines[0].values)
+    assert {g.label for g in joint_chart.private_baselines} == {
+        g.label for g in local_chart.private_baselines
+    }
+    assert joint_chart.baselines == local_chart.baselines == ()
+    full_chart = lines.build_curve_chart(
+        local_rows, IDS[1:], metric, lines.load_shipped_rows("restaurants", "output")
     )
-    assert len(whole.lines[0].seeds) == 5
-    assert len(whole.nonprivate_counterparts[0].values) == 5  # those it was computed beside
-    alone = lines.build_curve_chart(own, IDS[1:], metric, came)
-    assert np.array_equal(alone.lines[0].values, mine.lines[0].values)
+    assert len(full_chart.lines[0].seeds) == 5
+    assert len(full_chart.nonprivate_counterparts[0].values) == 5  # those it was computed beside
+    single_chart = lines.build_curve_chart(local_rows, IDS[1:], metric, provided_rows)
+    assert np.array_equal(single_chart.lines[0].values, local_chart.lines[0].values)
 
 
 @pytest.mark.slow
 def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_teaches_nothing():
     """Recovery is worth at least ten points where it works, none as published (ARE 1 is zero)."""
     for name, works in (("one-bit-lab-strong", True), ("one-bit-lab", False)):
-        came = picture(name, "input-flip")
-        guess = came.private_baselines[0].band
+        shipped_chart = load_chart(name, "input-flip")
+        baseline = shipped_chart.private_baselines[0].band
         with shipped.load_curves(name, Task.BINARY, ["gradient"]) as store:
-            drawn = [
+            plotted_charts = [
                 lines.load_curve_chart(store, ["gradient"], METRICS[m]) for m in ("accuracy", "are")
             ]
-        twin, error = (
-            {t.mechanism: t.interval for t in one.nonprivate_counterparts}["clear"] for one in drawn
+        nonprivate, error = (
+            {t.mechanism: t.interval for t in chart.nonprivate_counterparts}["clear"]
+            for chart in plotted_charts
         )
         assert (error.mean < 0.5) if works else (error.mean > 1)
-        gain, spread = twin.mean - guess.mean[-1], guess.high[-1] - guess.mean[-1]
-        assert (gain > 0.1) if works else (gain < twin.half_width + spread)
-        mean = came.lines[0].band.mean
+        improvement, half_width = (
+            nonprivate.mean - baseline.mean[-1],
+            baseline.high[-1] - baseline.mean[-1],
+        )
+        assert (improvement > 0.1) if works else (improvement < nonprivate.half_width + half_width)
+        mean = shipped_chart.lines[0].band.mean
         if works:  # a curve to look at: from guessing up to no privacy
-            assert mean[0] - guess.mean[0] < 0.05
-            assert twin.mean - mean[-1] < 0.03
+            assert mean[0] - baseline.mean[0] < 0.05
+            assert nonprivate.mean - mean[-1] < 0.03
 
 
 @pytest.mark.slow
@@ -308,17 +343,17 @@ def test_no_certified_default_is_clearly_worse_than_its_own_guess():
         }:  # which is what its paper beats
             if id in registry.BASELINE_ALTERNATIVES["private-own-mean"]:  # of which one is the best
                 continue
-            drawn = lines.load_shipped_charts(name, id)[0]
-            for epsilon in drawn.lines[0].epsilon:
-                card = registry.create(id, epsilon=epsilon).guarantee(public)
-                if card.certified().epsilon > epsilon * (1 + 1e-9):
+            chart = lines.load_shipped_charts(name, id)[0]
+            for epsilon in chart.lines[0].epsilon:
+                guarantee = registry.create(id, epsilon=epsilon).guarantee(public)
+                if guarantee.certified().epsilon > epsilon * (1 + 1e-9):
                     continue
-                for guess in (g for g in drawn.private_baselines if epsilon in g.epsilon):
+                for baseline in (g for g in chart.private_baselines if epsilon in g.epsilon):
                     compared += 1
                     if lines.is_clearly_better(
-                        drawn.metric,
-                        guess.interval_at(epsilon),
-                        drawn.lines[0].interval_at(epsilon),
+                        chart.metric,
+                        baseline.interval_at(epsilon),
+                        chart.lines[0].interval_at(epsilon),
                     ):
                         worse.append((name, id, epsilon))
     assert compared > 400

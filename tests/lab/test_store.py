@@ -34,27 +34,27 @@ def path(tmp_path):
 
 @pytest.fixture
 def opened(path):
-    with Store(path) as found:
-        yield found
+    with Store(path) as new_store:
+        yield new_store
 
 
-def everything(opened):
+def read_records(opened):
     return list(store.iterate_records(opened))
 
 
 def test_a_record_comes_back_as_it_went_in(opened):
-    there = [
+    records = [
         make_record(),
         make_record("majority", None),
         make_record(epsilon=2.5, seed=7, accuracy=0.7),
     ]
-    there[1]["guarantee"]["reasons"] = {"value": "no noise"}
-    assert opened.add(there) == 3
-    back = {found.pop("key"): found for found in everything(opened)}
-    for one in there:
-        found = back[one.pop("key")]
-        assert found.pop("finished").endswith("+00:00")
-        assert found == one
+    records[1]["guarantee"]["reasons"] = {"value": "no noise"}
+    assert opened.add(records) == 3
+    by_key = {record.pop("key"): record for record in read_records(opened)}
+    for expected_record in records:
+        stored_record = by_key[expected_record.pop("key")]
+        assert stored_record.pop("finished").endswith("+00:00")
+        assert stored_record == expected_record
 
 
 def test_a_unit_that_is_there_stays_as_it_is(opened):
@@ -62,7 +62,7 @@ def test_a_unit_that_is_there_stays_as_it_is(opened):
     assert opened.add([first, make_record(seed=2)]) == 2
     assert opened.add([make_record(accuracy=0.1), make_record(seed=3)]) == 1
     assert opened.find_stored_keys([first["key"], "other"]) == {first["key"]}
-    assert [r["metrics"]["accuracy"] for r in everything(opened)] == [0.6, 0.6, 0.6]
+    assert [r["metrics"]["accuracy"] for r in read_records(opened)] == [0.6, 0.6, 0.6]
 
 
 def test_many_keys_are_looked_up_in_parts(opened):
@@ -81,28 +81,28 @@ def test_rows_are_written_all_or_none(opened):
     broken["rounds"] = None
     with pytest.raises(StoreError):
         opened.add([make_record(seed=4), broken])
-    assert everything(opened) == []
+    assert read_records(opened) == []
     assert opened.add([make_record(seed=5)]) == 1
 
 
 def test_curves_collect_what_differs_in_epsilon_and_seed_only(opened):
-    other = make_record(seed=2)
-    other["settings"] = other["settings"] | {"radius": 0.5}
+    other_record = make_record(seed=2)
+    other_record["settings"] = other_record["settings"] | {"radius": 0.5}
     revision = registry.get_mechanism("input-flip").revision
     newer = make_record(seed=3, revision=revision + 1)
     elsewhere = make_record(seed=4)
     elsewhere["data"] = elsewhere["data"] | {"source": "6" * 16, "name": "moons"}
-    for k, row in enumerate((other, newer, elsewhere)):
+    for k, row in enumerate((other_record, newer, elsewhere)):
         row["key"] = f"key {k}"
     opened.add([make_record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2, 3)])
-    opened.add([other, newer, elsewhere])
-    found = store.list_curves(opened)
-    assert [info.rows for info in found] == [6, 1, 1, 1]
-    assert "epsilon" not in found[0].settings
-    assert found[0].public == PublicFacts(users=40, items=30, low=-1, high=1)
+    opened.add([other_record, newer, elsewhere])
+    curves = store.list_curves(opened)
+    assert [info.rows for info in curves] == [6, 1, 1, 1]
+    assert "epsilon" not in curves[0].settings
+    assert curves[0].public == PublicFacts(users=40, items=30, low=-1, high=1)
     assert [info.name for info in store.list_curves(opened, data="moons")] == ["moons"]
     assert len(store.list_curves(opened, mechanism="input-flip", source="5" * 16)) == 3
-    assert store.list_curves(opened, keys=[found[1].key])[0].settings["radius"] == 0.5
+    assert store.list_curves(opened, keys=[curves[1].key])[0].settings["radius"] == 0.5
     expected = store.unit_key(
         "5" * 16,
         ["binarise=mean"],
@@ -111,7 +111,7 @@ def test_curves_collect_what_differs_in_epsilon_and_seed_only(opened):
         revision,
         store.without_epsilon(make_record()["settings"]),
     )
-    assert found[0].key == expected
+    assert curves[0].key == expected
 
 
 def test_points_are_the_values_of_the_lowest_seeds(opened):
@@ -137,11 +137,15 @@ def test_points_are_the_values_of_the_lowest_seeds(opened):
 def test_what_is_certified_comes_with_its_reasons(opened):
     opened.add([make_record(epsilon=e, seed=s) for e in (2.0, 1.0) for s in (1, 2)])
     (info,) = store.list_curves(opened)
-    found = store.load_claims(opened, info.id)
-    one, two = found.values()
-    assert (list(found), one.claimed, one.change.unit) == ([1.0, 2.0], 1.0, "value")
-    assert (two.units["value"], two.units["row_values"], two.units["entry"]) == (2.0, 60.0, None)
-    assert two.reasons == {"entry": "the pattern is public"}
+    claims = store.load_claims(opened, info.id)
+    first, second = claims.values()
+    assert (list(claims), first.claimed, first.change.unit) == ([1.0, 2.0], 1.0, "value")
+    assert (second.units["value"], second.units["row_values"], second.units["entry"]) == (
+        2.0,
+        60.0,
+        None,
+    )
+    assert second.reasons == {"entry": "the pattern is public"}
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -156,7 +160,7 @@ def test_prune_takes_rows_and_what_only_they_used(opened):
     opened.add([make_record("majority", None)])
     first, second = store.list_curves(opened)
     assert opened.prune([first.id], dry=True) == 4
-    assert len(everything(opened)) == 5
+    assert len(read_records(opened)) == 5
     assert opened.prune([first.id]) == 4
     assert [info.key for info in store.list_curves(opened)] == [second.key]
     cards = opened.connection.execute("SELECT COUNT(*) FROM card").fetchone()[0]
@@ -188,24 +192,24 @@ def test_the_keys_of_units_are_those_of_an_older_store(old):
 
     What stands beside a method has changed since, and so has the revision of input perturbation.
     """
-    there = ("output", "clear", "majority")
+    mechanism_ids = ("output", "clear", "majority")
     grid = Grid(
         data=["movie-night"],
-        mechanisms=["input-flip", *there],
+        mechanisms=["input-flip", *mechanism_ids],
         epsilons=[1, 4],
         seeds=[1, 2],
         steps=["binarise=mean"],
     )
     units = build_plan(grid).units
-    known = [unit for unit in units if unit.mechanism.id in there]
-    assert len(known) == 2 * 2 + 2 + 2
+    selected = [unit for unit in units if unit.mechanism.id in mechanism_ids]
+    assert len(selected) == 2 * 2 + 2 + 2
     with closing(sqlite3.connect(old)) as opened:
         rows, curves = (
             {key for (key,) in opened.execute(f"SELECT key FROM {table}")}
             for table in ("result", "curve")
         )
-    assert rows & {unit.key for unit in units} == {unit.key for unit in known}
-    assert curves >= {unit.curve_key for unit in known}
+    assert rows & {unit.key for unit in units} == {unit.key for unit in selected}
+    assert curves >= {unit.curve_key for unit in selected}
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -220,12 +224,12 @@ def test_an_export_holds_every_row(opened, tmp_path):
             )
         ]
     )
-    found = store.list_curves(opened)
-    assert store.write_file(opened, found, tmp_path / "rows.csv") == 5
+    curves = store.list_curves(opened)
+    assert store.write_file(opened, curves, tmp_path / "rows.csv") == 5
     with (tmp_path / "rows.csv").open(newline="") as file:
         text = list(csv.DictReader(file))
     assert [float(row["metrics.accuracy"]) for row in text] == [
-        row["metrics"]["accuracy"] for row in everything(opened)
+        row["metrics"]["accuracy"] for row in read_records(opened)
     ]
     assert [row["settings.epsilon"] for row in text] == ["1.0", "1.0", "2.0", "2.0", ""]
     assert text[0]["guarantee.units.row_values"] == "30.0"
@@ -282,9 +286,9 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path, content):
 
 def test_another_database_is_left_alone(tmp_path):
     path = tmp_path / "other.sqlite"
-    with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE mine (x)")
-    other.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
     with pytest.raises(StoreError, match="is not a result store"):
         Store(path)
 
@@ -296,7 +300,7 @@ def test_a_damaged_store_says_so(path):
     content[8192:] = os.urandom(len(content) - 8192)
     path.write_bytes(content)
     with pytest.raises(StoreError, match="is damaged"), Store(path) as opened:
-        everything(opened)
+        read_records(opened)
 
 
 def test_a_missing_store_is_not_made_by_reading(path):
@@ -319,7 +323,7 @@ def test_a_read_only_folder_can_be_read_and_not_written():
         folder.chmod(0o555)
         with drop_privileges():
             with Store(path, read_only=True) as reader:
-                assert len(everything(reader)) == 1
+                assert len(read_records(reader)) == 1
             with pytest.raises(StoreError, match="read-only"), Store(path) as writer:
                 writer.add([make_record(seed=2)])
             with pytest.raises(StoreError, match="read-only"):
@@ -331,14 +335,14 @@ def test_a_read_only_folder_can_be_read_and_not_written():
 @needs_modes
 def test_rows_of_a_killed_program_in_a_read_only_folder_are_not_passed_over():
     with open_folder() as folder:
-        path, kept = folder / "results.sqlite", {}
+        path, contents = folder / "results.sqlite", {}
         with Store(path) as opened:
             opened.add([make_record()])
-            for part in (path, folder / "results.sqlite-wal"):
-                kept[part] = part.read_bytes()  # as it is before the last program closes it
-        for part, content in kept.items():
-            part.write_bytes(content)
-            part.chmod(0o444)
+            for file in (path, folder / "results.sqlite-wal"):
+                contents[file] = file.read_bytes()  # as it is before the last program closes it
+        for file, content in contents.items():
+            file.write_bytes(content)
+            file.chmod(0o444)
         folder.chmod(0o555)
         with (
             drop_privileges(),
@@ -347,8 +351,8 @@ def test_rows_of_a_killed_program_in_a_read_only_folder_are_not_passed_over():
             Store(path, read_only=True)
 
 
-def fill(opened):
-    """Add rows until that fails; how many went in, and the sentence."""
+def fill_disk(opened):
+    """Add rows until that fails; return how many went in, and the sentence."""
     for seed in range(1, 10_000):
         try:
             opened.add([make_record(seed=seed)])
@@ -360,10 +364,10 @@ def fill(opened):
 def test_a_full_disk_keeps_every_row_before_it(path):
     with Store(path) as opened:
         opened.connection.execute("PRAGMA max_page_count = 60")
-        stored, error = fill(opened)
+        stored, error = fill_disk(opened)
         assert re.search("on a full disk.*every row stored before is kept", error)
     with Store(path) as opened:
-        assert len(everything(opened)) == stored > 0
+        assert len(read_records(opened)) == stored > 0
         assert opened.add([make_record(seed=stored + 1)]) == 1
 
 
@@ -379,10 +383,10 @@ def test_a_full_file_system_keeps_every_row_before_it(tmp_path):
     try:
         path = small / "results.sqlite"
         with Store(path) as opened:
-            stored, error = fill(opened)
+            stored, error = fill_disk(opened)
             assert "full" in error
         with Store(path, read_only=True) as opened:
-            assert len(everything(opened)) == stored > 0
+            assert len(read_records(opened)) == stored > 0
     finally:
         subprocess.run(["umount", str(small)], check=True)
 
@@ -391,30 +395,30 @@ def test_a_locked_store_says_so_and_takes_rows_again_later(path, monkeypatch):
     monkeypatch.setattr(store, "WAIT", 0.1)
     with Store(path) as opened:
         opened.add([make_record()])
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreLocked, match="locked by another program"):
             opened.add([make_record(seed=2)])
-        assert len(everything(opened)) == 1  # reading goes on
-        other.execute("COMMIT")
-        other.close()
+        assert len(read_records(opened)) == 1  # reading goes on
+        connection.execute("COMMIT")
+        connection.close()
         assert opened.add([make_record(seed=2)]) == 1
 
 
 WRITER = """
 import itertools, sys
-from tests.store_helpers import record
+from tests.store_helpers import make_record
 from dpmc_lab.store import Store
 with Store(sys.argv[1]) as opened:
     seeds = itertools.count(int(sys.argv[2]), int(sys.argv[3]))
     for seed in itertools.islice(seeds, int(sys.argv[4])):
-        row = record(seed=seed)
+        row = make_record(seed=seed)
         opened.add([row])
         print(row["key"], flush=True)
 """
 
 
-def writer(path, start, step, rows=1_000_000):
+def start_writer(path, start, step, rows=1_000_000):
     return subprocess.Popen(
         [sys.executable, "-c", WRITER, *map(str, (path, start, step, rows))],
         cwd=ROOT,
@@ -428,30 +432,32 @@ def writer(path, start, step, rows=1_000_000):
 @pytest.mark.slow
 def test_programs_that_make_the_same_store_at_once_all_can(path):
     for k in range(2):
-        here = path.with_name(f"{k} ? # %20.sqlite")
-        children = [writer(here, start, 4, 3) for start in (1, 2, 3, 4)]
+        store_path = path.with_name(f"{k} ? # %20.sqlite")
+        children = [start_writer(store_path, start, 4, 3) for start in (1, 2, 3, 4)]
         for child in children:
             out, err = child.communicate(timeout=200)
             assert (child.returncode, err, len(out.split())) == (0, "", 3)
-        with Store(here, read_only=True) as opened:
-            assert len(everything(opened)) == 12
+        with Store(store_path, read_only=True) as opened:
+            assert len(read_records(opened)) == 12
 
 
 @pytest.mark.slow
 def test_rows_of_killed_writers_are_kept(path):
     """Two programs write at the same time, and both are killed without warning."""
-    children = [writer(path, start, 2) for start in (1, 2)]
+    children = [start_writer(path, start, 2) for start in (1, 2)]
     for child in children:
         assert child.stdout.readline()  # it is at work
     time.sleep(0.3)
     for child in children:
         child.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
-    told = [line for child in children for line in child.communicate()[0].split("\n") if line]
-    told = {line for line in told if len(line) == 32}
+    printed_keys = [
+        line for child in children for line in child.communicate()[0].split("\n") if line
+    ]
+    printed_keys = {line for line in printed_keys if len(line) == 32}
     with Store(path) as opened:
-        kept = {row["key"] for row in everything(opened)}
-        assert told <= kept
-        assert len(told) >= 2
+        stored_keys = {row["key"] for row in read_records(opened)}
+        assert printed_keys <= stored_keys
+        assert len(printed_keys) >= 2
         check = opened.connection.execute("PRAGMA integrity_check").fetchone()[0]
     assert check == "ok"
 

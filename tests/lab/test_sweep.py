@@ -35,16 +35,16 @@ from tests.sweep_helpers import (
     read_rows,
 )
 
-GUESS, REFERENCE = "private-majority", "reference-binary"  # what stands beside one-bit methods
+BASELINE, REFERENCE = "private-majority", "reference-binary"  # what stands beside one-bit methods
 
 
 @pytest.fixture
 def opened(tmp_path):
-    with Store(tmp_path / "results.sqlite") as found:
-        yield found
+    with Store(tmp_path / "results.sqlite") as new_store:
+        yield new_store
 
 
-def run(plan, opened, units=None, threads=2, **options):
+def run_units(plan, opened, units=None, threads=2, **options):
     units = plan.units if units is None else units
     with ThreadPoolExecutor(threads) as executor:
         pool = ExecutorPool(executor, plan.sources, threads)
@@ -59,7 +59,7 @@ def plan():
 @pytest.fixture(scope="module")
 def undisturbed(plan, tmp_path_factory):
     with Store(tmp_path_factory.mktemp("undisturbed") / "results.sqlite") as opened:
-        report = run(plan, opened)
+        report = run_units(plan, opened)
         assert not report.failed
         return read_rows(opened)
 
@@ -71,11 +71,11 @@ def test_every_combination_is_a_unit_once_with_its_guess_reference_and_twin(plan
     noisy = [u for u in plan.units if u.epsilon is not None]
     combinations = {(u.mechanism.id, u.epsilon, u.seed) for u in noisy}
     # The guess beside the three is private too, so it has their epsilons.
-    assert {id for id, *_ in combinations} == {"input-flip", "gradient", "output", GUESS}
+    assert {id for id, *_ in combinations} == {"input-flip", "gradient", "output", BASELINE}
     assert len(noisy) == len(combinations) == 4 * 3 * 2
-    others = [(u.mechanism.id, u.seed) for u in plan.units if u.epsilon is None]
+    without_epsilon = [(u.mechanism.id, u.seed) for u in plan.units if u.epsilon is None]
     # Gradient perturbation has no iterations to share, so its twin is the default one.
-    assert sorted(others) == sorted(
+    assert sorted(without_epsilon) == sorted(
         2 * [("clear", 1), ("clear", 2)] + [(REFERENCE, 1), (REFERENCE, 2)]
     )
     assert len({u.key for u in plan.units}) == len(plan.units)
@@ -85,7 +85,7 @@ def test_every_combination_is_a_unit_once_with_its_guess_reference_and_twin(plan
 def test_no_paper_s_twin_stands_beside_an_estimator_that_is_not_the_paper_s():
     estimators = {"estimator": ["noise-aware"]}
     plan = make_plan(mechanisms=["input-flip"], settings=estimators, epsilons=[1.0], seeds=[1])
-    assert sorted(u.mechanism.id for u in plan.units) == ["input-flip", GUESS, REFERENCE]
+    assert sorted(u.mechanism.id for u in plan.units) == ["input-flip", BASELINE, REFERENCE]
 
 
 def test_the_curve_is_seen_early_and_then_filled():
@@ -98,7 +98,7 @@ def test_the_curve_is_seen_early_and_then_filled():
     epsilons = [u.epsilon for u in plan.units if u.mechanism.id == "input-flip"]
     assert epsilons == [1.0, 4.0, 2.0, 3.0] * 2
     first = [u.mechanism.id for u in plan.units].index("input-flip")
-    assert {u.mechanism.id for u in plan.units[:first]} == {GUESS, REFERENCE, "clear"}
+    assert {u.mechanism.id for u in plan.units[:first]} == {BASELINE, REFERENCE, "clear"}
 
 
 def test_settings_reach_the_mechanisms_that_have_them():
@@ -108,13 +108,13 @@ def test_settings_reach_the_mechanisms_that_have_them():
         "bound": ["none", "1"],
     }  # none would not do for output
     plan = make_plan(settings=settings, epsilons=[1.0], seeds=[1])
-    found = {
+    combined_settings = {
         (u.mechanism.id, u.mechanism.radius, u.mechanism.bound)
         for u in plan.units
-        if u.epsilon is not None and u.mechanism.id != GUESS
+        if u.epsilon is not None and u.mechanism.id != BASELINE
     }
-    both = set(itertools.product(("input-flip", "gradient"), (0.5, 1.0), (None, 1.0)))
-    assert found == both | {("output", 0.5, 0.2), ("output", 1.0, 0.2)}
+    combinations = set(itertools.product(("input-flip", "gradient"), (0.5, 1.0), (None, 1.0)))
+    assert combined_settings == combinations | {("output", 0.5, 0.2), ("output", 1.0, 0.2)}
 
 
 def test_everything_that_decides_a_result_is_in_its_key():
@@ -122,8 +122,8 @@ def test_everything_that_decides_a_result_is_in_its_key():
         options = {"mechanisms": ["input-flip"], "epsilons": [1.0], "seeds": [1], "settings": {}}
         options |= changes
         units = make_plan(**options).units
-        (found,) = [u.key for u in units if u.mechanism.id in options["mechanisms"]]
-        return found
+        (unit_key,) = [u.key for u in units if u.mechanism.id in options["mechanisms"]]
+        return unit_key
 
     variants = [
         key(),
@@ -148,12 +148,12 @@ def test_a_raised_revision_is_another_unit(monkeypatch):
     monkeypatch.setattr(registry.get_mechanism("input-flip"), "revision", 99)
     after = {u.key: u.mechanism.id for u in make_plan(mechanisms=["input-flip"]).units}
     assert len(before) == len(after)
-    assert {before[key] for key in before.keys() & after.keys()} == {GUESS, REFERENCE, "clear"}
+    assert {before[key] for key in before.keys() & after.keys()} == {BASELINE, REFERENCE, "clear"}
     assert {before[key] for key in before.keys() - after.keys()} == {"input-flip"}
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"mechanisms": []}, "mechanisms must be at least one: the grid is empty"),
         ({"epsilons": []}, "epsilons must be at least one: the grid is empty"),
@@ -175,8 +175,8 @@ def test_a_raised_revision_is_another_unit(monkeypatch):
         ({"sources": [make_pair()], "split": LeaveLast()}, "tiny/u1 has test ratings"),
     ],
 )
-def test_a_wrong_grid_is_a_sentence(changes, words):
-    with pytest.raises(DpmcError, match=words):
+def test_a_wrong_grid_is_a_sentence(changes, message):
+    with pytest.raises(DpmcError, match=message):
         make_plan(**changes)
 
 
@@ -187,13 +187,13 @@ def test_a_row_is_what_a_run_of_its_own_gives(plan, undisturbed):
     for id in ("input-flip", "gradient", "output"):
         (unit,) = [u for u in plan.units if (u.mechanism.id, u.epsilon, u.seed) == (id, 4.0, 2)]
         problem = build_problem(make_dataset(), unit.mechanism.task, seed=2)
-        alone = experiment.run(unit.mechanism, problem, 2).as_dict()
+        single_run = experiment.run(unit.mechanism, problem, 2).as_dict()
         row = undisturbed[unit.key]
         for name in ("mechanism", "revision", "settings", "seed", "metrics", "rounds"):
-            assert row[name] == alone[name]
-        assert alone["guarantee"].items() <= row["guarantee"].items()
-        del alone["data"]["name"]
-        assert alone["data"].items() <= row["data"].items()
+            assert row[name] == single_run[name]
+        assert single_run["guarantee"].items() <= row["guarantee"].items()
+        del single_run["data"]["name"]
+        assert single_run["data"].items() <= row["data"].items()
 
 
 def test_what_is_certified_in_every_unit_is_stored(plan, undisturbed):
@@ -223,43 +223,43 @@ def test_rows_do_not_depend_on_order_threads_or_what_else_runs(undisturbed, open
         epsilons=[0.5, 0.7, 1.0, 4.0],
         seeds=[3, 2, 1],
     )
-    assert not run(grown, opened, units=grown.units[::-1], threads=3).failed
+    assert not run_units(grown, opened, units=grown.units[::-1], threads=3).failed
     rows = read_rows(opened)
     assert {key: rows[key] for key in undisturbed} == undisturbed
     assert len(rows) == len(grown.units) > len(undisturbed)
 
 
 def test_rows_do_not_depend_on_the_executor(plan, undisturbed, opened):
-    seen = []
+    results = []
     report = sweep.run(
         plan.units,
         opened,
         lambda: sweep.LocalPool(plan.sources, 2),
-        on_progress=lambda r: seen.append((r.done, r.total)),
+        on_progress=lambda r: results.append((r.done, r.total)),
     )
     assert (report.done, report.failed, report.skipped) == (len(plan.units), {}, 0)
     assert read_rows(opened) == undisturbed
-    assert seen[0] == (0, len(plan.units))
-    assert seen == sorted(seen)
+    assert results[0] == (0, len(plan.units))
+    assert results == sorted(results)
 
 
 def test_workers_read_the_same_memory_and_cannot_write_it():
     """Also of a pair; the memory has no name, so that nobody's ratings stay where one is killed."""
     sources = {source.fingerprint: source for source in (make_source(), make_pair())}
-    places = {Path(tempfile.gettempdir()), Path("/dev/shm")} & set(Path("/").glob("*/*"))
-    before = {path: set(path.iterdir()) for path in places}
+    shared_folders = {Path(tempfile.gettempdir()), Path("/dev/shm")} & set(Path("/").glob("*/*"))
+    before = {path: set(path.iterdir()) for path in shared_folders}
     shared = engine.SharedSources(sources, engine._process_context())
     first, second = shared.open(), shared.open()
     for mark, source in sources.items():
-        data = [found[mark].for_seed(1) for found in (first, second)]
-        one, two = (d[0] if isinstance(d, tuple) else d.ratings for d in data)
+        data = [sources[mark].for_seed(1) for sources in (first, second)]
+        first_ratings, second_ratings = (d[0] if isinstance(d, tuple) else d.ratings for d in data)
         assert first[mark].fingerprint == source.fingerprint
         for name in ("users", "items", "values"):
-            assert np.shares_memory(getattr(one, name), getattr(two, name))
-            assert not getattr(one, name).flags.writeable
-    for path, there in before.items():
-        ours = {one for one in set(path.iterdir()) - there if "pym" in one.name}
-        assert not {one for one in ours if one.is_file()}
+            assert np.shares_memory(getattr(first_ratings, name), getattr(second_ratings, name))
+            assert not getattr(first_ratings, name).flags.writeable
+    for path, files_before in before.items():
+        segment_files = {file for file in set(path.iterdir()) - files_before if "pym" in file.name}
+        assert not {file for file in segment_files if file.is_file()}
 
 
 def test_of_many_ratings_a_process_keeps_one_split(monkeypatch):
@@ -274,7 +274,7 @@ def test_of_many_ratings_a_process_keeps_one_split(monkeypatch):
 
 def test_official_pairs_are_not_split_again(opened):
     plan = make_plan(sources=[make_pair()], mechanisms=["input-flip"])
-    assert not run(plan, opened).failed
+    assert not run_units(plan, opened).failed
     rows = read_rows(opened).values()
     assert {row["data"]["split"] for row in rows} == {"the given test ratings"}
     assert len({row["data"]["fingerprint"] for row in rows}) == 1
@@ -288,12 +288,12 @@ def test_official_pairs_are_not_split_again(opened):
 
 def test_every_task_is_split_as_a_single_run_of_it(opened):
     plan = make_plan(mechanisms=["popularity", "majority"], epsilons=[], seeds=[1], settings={})
-    assert not run(plan, opened).failed
+    assert not run_units(plan, opened).failed
     for row in read_rows(opened).values():
         task = Task(row["task"])
-        alone = build_problem(make_dataset(), task, seed=1)
-        assert row["data"]["split"] == alone.split
-        assert row["data"]["fingerprint"] == alone.train.fingerprint
+        single_problem = build_problem(make_dataset(), task, seed=1)
+        assert row["data"]["split"] == single_problem.split
+        assert row["data"]["fingerprint"] == single_problem.train.fingerprint
     assert {row["task"] for row in read_rows(opened).values()} == {"ranking", "binary"}
 
 
@@ -316,7 +316,7 @@ def test_a_poisoned_solve_reaches_output_perturbation_alone(plan, undisturbed, o
         return [(Step(1, 1, None, final=True), Constant(-1.0))]
 
     monkeypatch.setattr(engine, "shared_solve", poisoned)
-    run(plan, opened)
+    run_units(plan, opened)
     rows = read_rows(opened)
     changed = {rows[key]["mechanism"] for key in rows if rows[key] != undisturbed[key]}
     assert changed == {"output"}
@@ -332,10 +332,10 @@ def test_one_solve_serves_every_epsilon_and_seed_of_a_split(opened, monkeypatch)
 
     monkeypatch.setattr(cls, "solve_without_noise", counted)
     pair = make_plan(sources=[make_pair()], mechanisms=["output"], settings={})
-    run(pair, opened)
+    run_units(pair, opened)
     assert len(solves) == 1
     split = make_plan(mechanisms=["output"], settings={}, seeds=[11, 12])
-    run(split, opened)
+    run_units(split, opened)
     assert len(solves) == 1 + 2  # one for each split
 
 
@@ -346,10 +346,10 @@ def test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own():
         shared = experiment.run(
             mechanism, problem, 5, with_baselines=False, solve=engine.shared_solve
         )
-    assert [seen.release.query for seen in published] == ["completed matrix"]
-    alone = experiment.run(mechanism, problem, 5, with_baselines=False)
-    assert shared.metrics == alone.metrics
-    assert shared.trace == alone.trace
+    assert [publication.release.query for publication in published] == ["completed matrix"]
+    single_run = experiment.run(mechanism, problem, 5, with_baselines=False)
+    assert shared.metrics == single_run.metrics
+    assert shared.trace == single_run.trace
 
 
 def test_two_radii_of_a_sweep_have_a_solve_each(opened):
@@ -357,7 +357,7 @@ def test_two_radii_of_a_sweep_have_a_solve_each(opened):
     plan = make_plan(
         mechanisms=["output"], epsilons=[50.0], settings={"output.radius": ["0.1", "2"]}, seeds=[1]
     )
-    run(plan, opened)
+    run_units(plan, opened)
     rows = [row for row in read_rows(opened).values() if row["mechanism"] == "output"]
     assert len(rows) == 2
     rounds = {}
@@ -365,10 +365,10 @@ def test_two_radii_of_a_sweep_have_a_solve_each(opened):
         radius = row["settings"]["radius"]
         mechanism = registry.create("output", epsilon=50.0, radius=radius)
         problem = build_problem(make_dataset(), mechanism.task, seed=1)
-        alone = experiment.run(mechanism, problem, 1, with_baselines=False)
-        assert row["metrics"] == alone.metrics
-        assert row["rounds"] == alone.rounds
-        rounds[radius] = alone.rounds
+        single_run = experiment.run(mechanism, problem, 1, with_baselines=False)
+        assert row["metrics"] == single_run.metrics
+        assert row["rounds"] == single_run.rounds
+        rounds[radius] = single_run.rounds
     assert len(set(rounds.values())) == 2  # a mixed-up solve would show
 
 
@@ -376,39 +376,42 @@ def test_two_radii_of_a_sweep_have_a_solve_each(opened):
 
 
 def test_what_is_there_is_not_run_again(plan, undisturbed, opened):
-    run(plan, opened, units=plan.units[3:8])
-    report = run(plan, opened)
+    run_units(plan, opened, units=plan.units[3:8])
+    report = run_units(plan, opened)
     assert (report.skipped, report.done) == (5, len(plan.units) - 5)
     assert read_rows(opened) == undisturbed
-    again = sweep.run(plan.units, opened, lambda: pytest.fail("there is nothing to do"))
-    assert (again.skipped, again.done, again.failed) == (len(plan.units), 0, {})
+    outcome = sweep.run(plan.units, opened, lambda: pytest.fail("there is nothing to do"))
+    assert (outcome.skipped, outcome.done, outcome.failed) == (len(plan.units), 0, {})
 
 
 def test_stopping_keeps_what_is_finished(plan, undisturbed, opened):
-    done = []
-    report = run(
-        plan, opened, on_progress=lambda r: done.append(r.done), stop=lambda: done[-1:] >= [3]
+    finished = []
+    report = run_units(
+        plan,
+        opened,
+        on_progress=lambda r: finished.append(r.done),
+        stop=lambda: finished[-1:] >= [3],
     )
     assert report.stopped
-    kept = read_rows(opened)
-    assert 3 <= len(kept) < len(plan.units)
-    assert not run(plan, opened).stopped
+    stored_rows = read_rows(opened)
+    assert 3 <= len(stored_rows) < len(plan.units)
+    assert not run_units(plan, opened).stopped
     assert read_rows(opened) == undisturbed
 
 
 def test_a_unit_that_fails_takes_no_other_with_it(plan, undisturbed, opened, monkeypatch):
     real = experiment.run
 
-    def broken(mechanism, *others, **options):
+    def broken(mechanism, *args, **options):
         if mechanism.id == "gradient":
             raise InvalidSetting("clamp", "> 0", -1)
         if mechanism.id == "output" and mechanism.epsilon == 4.0:
             raise ZeroDivisionError("a fault")
-        return real(mechanism, *others, **options)
+        return real(mechanism, *args, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(experiment, "run", broken)
-        report = run(plan, opened)
+        report = run_units(plan, opened)
     reasons = {str(unit): reason for unit, reason in report.failed.items()}
     assert len(reasons) == 6 + 2
     assert reasons["gradient on tiny at epsilon 0.5, seed 1"] == "clamp must be > 0, got -1"
@@ -416,7 +419,7 @@ def test_a_unit_that_fails_takes_no_other_with_it(plan, undisturbed, opened, mon
         "unexpected ZeroDivisionError: a fault"
     )
     assert len(read_rows(opened)) == len(plan.units) - 8
-    run(plan, opened)
+    run_units(plan, opened)
     assert read_rows(opened) == undisturbed
 
 
@@ -437,8 +440,8 @@ class Fragile:
             future = self.running[unit.key] = Future()
             if self.killers & self.running.keys():
                 self.broken = True
-                for other in self.running.values():
-                    other.set_exception(BrokenProcessPool("a process ended abruptly"))
+                for running_future in self.running.values():
+                    running_future.set_exception(BrokenProcessPool("a process ended abruptly"))
                 self.running.clear()
             else:
                 threading.Timer(0.02, self._finish, [unit]).start()
@@ -510,86 +513,86 @@ def test_a_lost_cluster_is_not_waited_for(plan, undisturbed, opened):
 
 def test_rows_wait_while_the_store_is_locked(plan, undisturbed, opened):
     opened.connection.execute("PRAGMA busy_timeout = 20")
-    other = sqlite3.connect(opened.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    connection = sqlite3.connect(opened.path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
     notes = []
 
     def progress(report):
         notes.append(report.note)
-        assert (report.done == 0) == other.in_transaction
+        assert (report.done == 0) == connection.in_transaction
         if report.note.endswith(f"waiting with {len(plan.units)} finished rows"):
-            other.execute("COMMIT")
+            connection.execute("COMMIT")
 
-    report = run(plan, opened, on_progress=progress)
-    other.close()
+    report = run_units(plan, opened, on_progress=progress)
+    connection.close()
     assert any("locked by another program; waiting with " in note for note in notes)
     assert report.note == ""
     assert read_rows(opened) == undisturbed
 
 
 def test_a_store_that_stays_locked_is_a_sentence(plan, undisturbed, opened):
-    run(plan, opened, units=plan.units[:4])
+    run_units(plan, opened, units=plan.units[:4])
     opened.connection.execute("PRAGMA busy_timeout = 20")
-    other = sqlite3.connect(opened.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    connection = sqlite3.connect(opened.path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
     lost = len(plan.units) - 4
     with pytest.raises(
         StoreError, match=f"stayed locked by another program, so {lost} finished rows could not be"
     ):
-        run(plan, opened, patience=0.2)
-    other.execute("ROLLBACK")
-    other.close()
+        run_units(plan, opened, patience=0.2)
+    connection.execute("ROLLBACK")
+    connection.close()
     assert len(read_rows(opened)) == 4
-    run(plan, opened)
+    run_units(plan, opened)
     assert read_rows(opened) == undisturbed
 
 
 def test_what_is_told_is_what_the_store_has(plan, undisturbed, opened, monkeypatch):
     """Also while another sweep writes, and in the moment of the stop."""
     monkeypatch.setattr(engine, "POLL_PAUSE_FACTOR", 0)
-    theirs = [undisturbed_record(plan, opened.path, unit) for unit in plan.units[8:20]]
-    told, there = [], []
+    other_records = [compute_single_record(plan, opened.path, unit) for unit in plan.units[8:20]]
+    messages, stored_counts = [], []
 
     def progress(report):
-        told.append(report.done + report.skipped)
-        there.append(len(read_rows(opened)))
-        with Store(opened.path) as other:  # as another sweep does, between two looks
-            other.add(theirs[:2])
-            del theirs[:2]
+        messages.append(report.done + report.skipped)
+        stored_counts.append(len(read_rows(opened)))
+        with Store(opened.path) as other_store:  # as another sweep does, between two looks
+            other_store.add(other_records[:2])
+            del other_records[:2]
 
-    options = {"on_progress": progress, "stop": lambda: there[-1:] >= [12]}
+    options = {"on_progress": progress, "stop": lambda: stored_counts[-1:] >= [12]}
     report = sweep.run(plan.units, opened, lambda: InProcessPool(plan.sources), **options)
-    assert told == there
+    assert messages == stored_counts
     assert report.stopped
     assert (report.done > 2, report.skipped > 2) == (True, True)
-    del theirs[:]
+    del other_records[:]
     report = sweep.run(
         plan.units, opened, lambda: InProcessPool(plan.sources), on_progress=progress
     )
-    assert told == there
+    assert messages == stored_counts
     assert report.done + report.skipped == len(plan.units)
     assert read_rows(opened) == undisturbed
 
 
-def undisturbed_record(plan, path, unit):
-    """The row of one unit, from a store of its own."""
-    with Store(path.with_name(f"{unit.key}.sqlite")) as made:
-        run(plan, made, units=[unit])
-        return next(store.iterate_records(made))
+def compute_single_record(plan, path, unit):
+    """Compute the row of one unit in a store of its own."""
+    with Store(path.with_name(f"{unit.key}.sqlite")) as new_store:
+        run_units(plan, new_store, units=[unit])
+        return next(store.iterate_records(new_store))
 
 
 def test_a_full_disk_stops_the_sweep_and_loses_nothing(plan, undisturbed, opened):
-    run(plan, opened, units=plan.units[:4])
+    run_units(plan, opened, units=plan.units[:4])
     pages = opened.connection.execute("PRAGMA page_count").fetchone()[0]
     opened.connection.execute(f"PRAGMA max_page_count = {pages}")
     # The free room of the pages there are takes a few more rows at most.
     with pytest.raises(StoreError, match=r"full disk.*finished row.* could not be written"):
-        run(plan, opened)
-    kept = read_rows(opened)
-    assert 4 <= len(kept) < len(plan.units)
-    assert kept.items() <= undisturbed.items()
+        run_units(plan, opened)
+    stored_rows = read_rows(opened)
+    assert 4 <= len(stored_rows) < len(plan.units)
+    assert stored_rows.items() <= undisturbed.items()
     opened.connection.execute("PRAGMA max_page_count = 100000")
-    run(plan, opened)
+    run_units(plan, opened)
     assert read_rows(opened) == undisturbed
 
 
@@ -608,8 +611,8 @@ def test_there_are_as_many_processes_as_cores_that_may_be_used(monkeypatch):
 def test_a_curve_has_its_first_point_before_the_floors_of_all_others():
     """With a floor that has an epsilon too: at every moment both reach equally far."""
     epsilons = [0.1, 0.3, 1.0, 3.0, 10.0]
-    asked = {"data": ["restaurants"], "mechanisms": ["private-taste"], "seeds": [1, 2]}
-    units = sweep.build_plan(sweep.Grid(**asked, epsilons=epsilons)).units
+    grid_options = {"data": ["restaurants"], "mechanisms": ["private-taste"], "seeds": [1, 2]}
+    units = sweep.build_plan(sweep.Grid(**grid_options, epsilons=epsilons)).units
     noisy = [(unit.mechanism.id, unit.epsilon) for unit in units if unit.epsilon is not None]
     assert [epsilon for _, epsilon in noisy[:4]] == [0.1, 0.1, 10.0, 10.0]
     assert [id for id, _ in noisy[:4]] == ["private-popularity", "private-taste"] * 2
@@ -624,23 +627,23 @@ def test_what_another_process_has_claimed_is_waited_for_and_taken_over(plan, und
         "    print(*map(claims.take, sys.argv[2:]), flush=True); sys.stdin.read()"
     )
     keys = [unit.key for unit in plan.units[:2]]
-    other = subprocess.Popen(
+    other_process = subprocess.Popen(
         [sys.executable, "-c", code, str(opened.path), *keys],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert other.stdout.readline() == "True True\n"
+    assert other_process.stdout.readline() == "True True\n"
     notes = []
 
     def progress(report):
         notes.append((report.note, report.done))
         if report.note:
-            other.kill()  # whatever way it ends
+            other_process.kill()  # whatever way it ends
 
-    report = run(plan, opened, on_progress=progress)
-    other.communicate()
-    waited = [done for note, done in notes if "another sweep" in note]
+    report = run_units(plan, opened, on_progress=progress)
+    other_process.communicate()
+    waited = [n_done for note, n_done in notes if "another sweep" in note]
     assert set(waited) == {len(plan.units) - 2}
     assert (report.done, report.skipped, report.note) == (len(plan.units), 0, "")
     assert read_rows(opened) == undisturbed
@@ -649,7 +652,9 @@ def test_what_another_process_has_claimed_is_waited_for_and_taken_over(plan, und
 def test_one_can_stop_waiting_for_another_sweep(plan, opened, monkeypatch):
     monkeypatch.setattr(locks.Claims, "take", lambda *_: False)
     notes = []
-    report = run(plan, opened, on_progress=lambda r: notes.append(r.note), stop=lambda: notes[1:])
+    report = run_units(
+        plan, opened, on_progress=lambda r: notes.append(r.note), stop=lambda: notes[1:]
+    )
     assert report.stopped
     assert not read_rows(opened)
 
@@ -659,14 +664,14 @@ def test_a_unit_that_fails_is_free_for_others(plan, opened, monkeypatch):
     dropped = []
     monkeypatch.setattr(locks.Claims, "drop", lambda _, key: dropped.append(key))
     monkeypatch.setattr(experiment, "run", lambda *_, **__: 1 / 0)
-    assert len(run(plan, opened).failed) == len(plan.units)
+    assert len(run_units(plan, opened).failed) == len(plan.units)
     assert sorted(dropped) == sorted(unit.key for unit in plan.units)
 
 
 def test_a_baseline_that_is_asked_for_is_not_run_twice():
-    plan = make_plan(mechanisms=["clear", GUESS, REFERENCE, "input-flip"])
-    found = Counter(u.mechanism.id for u in plan.units)
-    assert found == {"clear": 2, "majority": 2, REFERENCE: 2, GUESS: 6, "input-flip": 6}
+    plan = make_plan(mechanisms=["clear", BASELINE, REFERENCE, "input-flip"])
+    counts = Counter(u.mechanism.id for u in plan.units)
+    assert counts == {"clear": 2, "majority": 2, REFERENCE: 2, BASELINE: 6, "input-flip": 6}
 
 
 def test_methods_without_epsilon_need_none():

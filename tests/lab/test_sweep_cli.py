@@ -2,7 +2,6 @@
 
 import csv
 import gc
-import importlib
 import io
 import json
 import os
@@ -49,14 +48,14 @@ def file(tmp_path):
 def finished(tmp_path_factory):
     """The store of a small sweep that nothing disturbed, and what was said."""
     path = tmp_path_factory.mktemp("finished") / "results.sqlite"
-    done = dpmc(*SMALL, "--store", path)
-    assert done.returncode == 0, done.stderr
-    return path, done
+    completed = run_dpmc(*SMALL, "--store", path)
+    assert completed.returncode == 0, completed.stderr
+    return path, completed
 
 
-def dpmc(*words, **options):
+def run_dpmc(*argv, **options):
     return subprocess.run(
-        [sys.executable, "-m", "dpmc_lab", *map(str, words)],
+        [sys.executable, "-m", "dpmc_lab", *map(str, argv)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -64,14 +63,14 @@ def dpmc(*words, **options):
     )
 
 
-def rows(path):
+def read_store(path):
     with Store(path, read_only=True) as opened:
         return read_rows(opened)
 
 
-def sentence(capsys, *words):
-    """What a failing command says: one line."""
-    assert main([str(word) for word in words]) == 1
+def read_refusal(capsys, *argv):
+    """Return the one line that a failing command prints."""
+    assert main([str(word) for word in argv]) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("dpmc: ")
@@ -83,7 +82,7 @@ def sentence(capsys, *words):
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("text", "expected"),
     [
         (["0.5,1,2"], (0.5, 1.0, 2.0)),
         (["2", "0.5", "1,"], (0.5, 1.0, 2.0)),
@@ -92,12 +91,12 @@ def sentence(capsys, *words):
         (["1:2:2", "4"], (1.0, 2.0, 4.0)),
     ],
 )
-def test_epsilons_are_lists_or_ranges(words, found):
-    assert parse_epsilons(words) == pytest.approx(found)
+def test_epsilons_are_lists_or_ranges(text, expected):
+    assert parse_epsilons(text) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("text", "message"),
     [
         (["0.5,one"], "numbers > 0 separated by commas, or LO:HI:COUNT, got 'one'"),
         (["0"], "epsilon must be > 0"),
@@ -114,9 +113,9 @@ def test_epsilons_are_lists_or_ranges(words, found):
         (["1:2:3:4"], "LO:HI:COUNT"),
     ],
 )
-def test_junk_in_epsilons_is_a_sentence(words, says):
-    with pytest.raises(InvalidSetting, match=says):
-        parse_epsilons(words)
+def test_junk_in_epsilons_is_a_sentence(text, message):
+    with pytest.raises(InvalidSetting, match=message):
+        parse_epsilons(text)
 
 
 def test_seeds_are_lists_or_ranges():
@@ -130,29 +129,29 @@ def test_seeds_are_lists_or_ranges():
 
 
 def test_a_sweep_stores_every_row_and_says_so(finished):
-    path, done = finished
-    assert done.stdout.strip() == f"{UNITS} rows ({UNITS} new) in {path}"
-    assert len(rows(path)) == UNITS
+    path, completed = finished
+    assert completed.stdout.strip() == f"{UNITS} rows ({UNITS} new) in {path}"
+    assert len(read_store(path)) == UNITS
 
 
 def test_running_again_runs_nothing(finished):
     path, _ = finished
-    before = rows(path)
-    again = dpmc(*SMALL, "--store", path)
-    assert (again.returncode, again.stderr) == (0, "")
-    assert again.stdout.strip() == f"{UNITS} rows (0 new) in {path}"
-    assert rows(path) == before
+    before = read_store(path)
+    repeated = run_dpmc(*SMALL, "--store", path)
+    assert (repeated.returncode, repeated.stderr) == (0, "")
+    assert repeated.stdout.strip() == f"{UNITS} rows (0 new) in {path}"
+    assert read_store(path) == before
 
 
 @pytest.mark.slow
 def test_a_row_is_what_fit_prints(finished):
     fit = ["fit", "one-bit-lab", "input-flip", "--epsilon", 4, "--seed", 2, "--json"]
     fit += ["--set", "iterations=10", "--set", "estimator=published"]
-    done = dpmc(*fit, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
-    printed = json.loads(done.stdout)
+    completed = run_dpmc(*fit, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
+    printed = json.loads(completed.stdout)
     (row,) = [
         r
-        for r in rows(finished[0]).values()
+        for r in read_store(finished[0]).values()
         if (r["mechanism"], r["settings"].get("epsilon"), r["seed"]) == ("input-flip", 4.0, 2)
     ]
     for name in ("settings", "metrics", "rounds", "task", "revision"):
@@ -162,13 +161,15 @@ def test_a_row_is_what_fit_prints(finished):
     assert list(printed["baselines"]) == ["private-majority", "reference-binary", "clear"]
     shared = {"clear": {"iterations": 10}, "private-majority": {"epsilon": 4.0}}
     for id, metrics in printed["baselines"].items():
-        alike = shared.get(id, {})
-        (own,) = [
+        shared_settings = shared.get(id, {})
+        (stored_row,) = [
             r["metrics"]
-            for r in rows(finished[0]).values()
-            if r["mechanism"] == id and r["seed"] == 2 and alike.items() <= r["settings"].items()
+            for r in read_store(finished[0]).values()
+            if r["mechanism"] == id
+            and r["seed"] == 2
+            and shared_settings.items() <= r["settings"].items()
         ]
-        assert own == metrics
+        assert stored_row == metrics
 
 
 def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
@@ -176,10 +177,10 @@ def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
     monkeypatch.setattr(command.time, "monotonic", lambda: now)
     for seconds_each, first in ((0.1, 5), (3.0, 2)):
         now = 0.0
-        told = command.ProgressLines()
-        for done in range(1, 9):
+        progress = command.ProgressLines()
+        for n_done in range(1, 9):
             now += seconds_each
-            told(SweepReport(total=100, done=done))
+            progress(SweepReport(total=100, done=n_done))
         left = [json.loads(line)["seconds_left"] for line in capsys.readouterr().out.splitlines()]
         assert left[: first - 1] == [None] * (first - 1)
         assert left[first - 1] == pytest.approx(seconds_each * (100 - first))
@@ -204,9 +205,9 @@ def test_curves_are_written_when_all_is_done(finished, tmp_path, capsys):
         "input-flip estimator=published iterations=10",
     )
     assert stamp["settings"][gradient]["clamp"] == 0.5
-    alone = {gradient, "private-majority", "reference-binary"}
+    mechanism_ids = {gradient, "private-majority", "reference-binary"}
     # Two settings of one method are two curves.
-    assert set(stamp["settings"]) == alone | {published, "clear", "clear iterations=10"}
+    assert set(stamp["settings"]) == mechanism_ids | {published, "clear", "clear iterations=10"}
     assert len(text.splitlines()) == 2 + 2 * UNITS  # accuracy and are
 
 
@@ -222,15 +223,15 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
     assert child.returncode == 130, err
     assert time.monotonic() - pressed < 5
     assert "Traceback" not in err
-    told = re.search(
+    match = re.search(
         r"dpmc: stopping: .*\ndpmc: (\d+) of \d+ rows are kept.*goes on from there", err
     )
-    kept = rows(file)
-    assert len(kept) == int(told[1])
-    assert kept
-    assert kept.items() <= rows(finished[0]).items()
-    assert dpmc(*SMALL, "--store", file).returncode == 0
-    assert rows(file) == rows(finished[0])
+    stored_rows = read_store(file)
+    assert len(stored_rows) == int(match[1])
+    assert stored_rows
+    assert stored_rows.items() <= read_store(finished[0]).items()
+    assert run_dpmc(*SMALL, "--store", file).returncode == 0
+    assert read_store(file) == read_store(finished[0])
 
 
 @pytest.mark.slow
@@ -242,7 +243,7 @@ def test_being_told_to_end_keeps_what_is_finished(file):
     child.terminate()
     _, err = child.communicate(timeout=200)
     assert child.returncode == 130, err
-    assert len(rows(file)) >= 3
+    assert len(read_store(file)) >= 3
 
 
 WAIT = 200  # seconds that the database waits here: far longer than a busy machine takes to end
@@ -261,8 +262,8 @@ if __name__ == "__main__":
 def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, number):
     """Also where it waits for a locked store, deep inside the database."""
     Store(file).close()
-    other = sqlite3.connect(file, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
     child = subprocess.Popen(
         [sys.executable, "-c", PATIENT, *map(str, SMALL), "--store", file, "--json"],
         cwd=ROOT,
@@ -282,12 +283,12 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
     assert time.monotonic() - pressed < WAIT / 2
     assert child.returncode == 130
     assert err.startswith("dpmc: ended at once; every row stored before is kept")
-    other.execute("ROLLBACK")
-    other.close()
+    connection.execute("ROLLBACK")
+    connection.close()
     assert wait_until(lambda: not any(map(is_alive, kin)))
-    done = dpmc(*SMALL, "--store", file)
-    assert done.returncode == 0, done.stderr
-    assert rows(file) == rows(finished[0])
+    completed = run_dpmc(*SMALL, "--store", file)
+    assert completed.returncode == 0, completed.stderr
+    assert read_store(file) == read_store(finished[0])
 
 
 # --- mistakes --------------------------------------------------------------------------------
@@ -296,11 +297,11 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
 def test_a_cluster_that_is_not_there_is_a_sentence(capsys, monkeypatch, file):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "CONNECT_TIMEOUT", 0.5)
-    words = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
-    said = sentence(capsys, *words)
-    assert said.startswith("dpmc: connecting to tcp://127.0.0.1:9 ...\n")
-    assert "dpmc: the cluster at tcp://127.0.0.1:9 cannot be reached" in said
-    assert "leave --cluster out" in said
+    argv = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
+    message = read_refusal(capsys, *argv)
+    assert message.startswith("dpmc: connecting to tcp://127.0.0.1:9 ...\n")
+    assert "dpmc: the cluster at tcp://127.0.0.1:9 cannot be reached" in message
+    assert "leave --cluster out" in message
 
 
 @pytest.mark.parametrize(
@@ -319,8 +320,8 @@ def test_a_word_that_is_no_address_is_refused_before_dask_is_asked(
     capsys, monkeypatch, file, address
 ):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    said = sentence(capsys, *SMALL[:-2], "--store", file, "--cluster", address)
-    assert "--cluster must be tcp://HOST:PORT or tls://HOST:PORT, got" in said
+    message = read_refusal(capsys, *SMALL[:-2], "--store", file, "--cluster", address)
+    assert "--cluster must be tcp://HOST:PORT or tls://HOST:PORT, got" in message
 
 
 def test_a_cluster_of_another_version_is_refused():
@@ -340,26 +341,25 @@ def test_a_client_that_cannot_be_made_leaves_nothing_behind(capfd, monkeypatch, 
     start = time.monotonic()
     main([*SMALL[:-2], "--store", str(file), "--cluster", "tls://127.0.0.1:9"])
     gc.collect()
-    said = capfd.readouterr().err
-    assert "cannot be reached" in said
-    assert "Traceback" not in said
+    message = capfd.readouterr().err
+    assert "cannot be reached" in message
+    assert "Traceback" not in message
     assert time.monotonic() - start < 15
 
 
 def test_a_cluster_without_dask_says_what_to_install(capsys, monkeypatch, file):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    words = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
-    assert 'pip install "dpmc-lab[cluster]"' in sentence(capsys, *words)
+    argv = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
+    assert 'pip install "dpmc-lab[cluster]"' in read_refusal(capsys, *argv)
 
 
 @needs_modes
 def test_a_read_only_folder_is_a_sentence(capsys):
-    importlib.import_module("multiprocessing.forkserver")  # which nobody may read
     with open_folder() as folder:
         folder.chmod(0o555)
         with drop_privileges():
-            said = sentence(capsys, *SMALL, "--store", folder / "results.sqlite")
-    assert "read-only; choose another with --store" in said
+            message = read_refusal(capsys, *SMALL, "--store", folder / "results.sqlite")
+    assert "read-only; choose another with --store" in message
 
 
 @pytest.mark.slow
@@ -372,36 +372,38 @@ def test_a_full_disk_is_a_sentence_and_the_rows_before_it_stay(finished, tmp_pat
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("needs the right to mount a small file system")
     try:
-        done = dpmc(*SMALL, "--store", small / "results.sqlite")
-        assert done.returncode == 1
-        assert "full disk" in done.stderr
-        kept = rows(small / "results.sqlite")
-        assert 0 < len(kept) < UNITS
+        completed = run_dpmc(*SMALL, "--store", small / "results.sqlite")
+        assert completed.returncode == 1
+        assert "full disk" in completed.stderr
+        stored_rows = read_store(small / "results.sqlite")
+        assert 0 < len(stored_rows) < UNITS
         for path in small.glob("results.sqlite*"):
             shutil.copy(path, tmp_path)
     finally:
         subprocess.run(["umount", str(small)], check=True)
-    assert dpmc(*SMALL, "--store", tmp_path / "results.sqlite").returncode == 0
-    assert rows(tmp_path / "results.sqlite") == rows(finished[0])
+    assert run_dpmc(*SMALL, "--store", tmp_path / "results.sqlite").returncode == 0
+    assert read_store(tmp_path / "results.sqlite") == read_store(finished[0])
 
 
 @pytest.mark.slow
 def test_units_that_fail_are_told_and_the_others_kept(capsys, file, tmp_path):
     few = tmp_path / "few.csv"
-    words = ["sweep", "--data", few, "--range", "0:1", "--mechanisms", "input-flip"]
-    words += ["--epsilons", "1", "--store", file, "--seeds"]
+    argv = ["sweep", "--data", few, "--range", "0:1", "--mechanisms", "input-flip"]
+    argv += ["--epsilons", "1", "--store", file, "--seeds"]
     few.write_text("user,item,rating\n" + "".join(f"u{k},i{k},{int(k > 1)}\n" for k in range(6)))
     # Some seeds hold out both of the zeros: one class is left.
-    done = dpmc(*words, "1:20", "--holdout", "0.5")
-    assert done.returncode == 1
-    found = re.search(r"dpmc: (\d+) of 60 units failed", done.stderr)
-    assert int(found[1]) % 3 == 0
+    completed = run_dpmc(*argv, "1:20", "--holdout", "0.5")
+    assert completed.returncode == 1
+    match = re.search(r"dpmc: (\d+) of 60 units failed", completed.stderr)
+    assert int(match[1]) % 3 == 0
     reason = "every rating to learn from is 1, so there is nothing to predict"
-    assert re.search(rf"on few.csv.*, seed \d+ and {int(found[1]) - 1} more: {reason}", done.stderr)
-    assert len(rows(file)) == 60 - int(found[1])
+    assert re.search(
+        rf"on few.csv.*, seed \d+ and {int(match[1]) - 1} more: {reason}", completed.stderr
+    )
+    assert len(read_store(file)) == 60 - int(match[1])
     link = ["--set", "objective.link=probit", "--set", "estimator=published"]
     link += ["--mechanisms", "objective"]
-    assert "bound must be a number for the probit link" in sentence(capsys, *words, "1", *link)
+    assert "bound must be a number for the probit link" in read_refusal(capsys, *argv, "1", *link)
 
 
 # --- dpmc store ------------------------------------------------------------------------------
@@ -437,22 +439,22 @@ def test_the_store_is_exported(capsys, filled, tmp_path):
     assert main(["store", "export", str(path), "--data", "stars", "--store", str(filled)]) == 0
     assert path.read_text() == text
     assert capsys.readouterr().out == f"6 rows in {path}\n"
-    assert "named .csv" in sentence(
+    assert "named .csv" in read_refusal(
         capsys, "store", "export", tmp_path / "rows.xls", "--store", filled
     )
 
 
 def test_the_store_is_pruned(capsys, filled):
-    assert "prune must be told what" in sentence(capsys, "store", "prune", "--store", filled)
+    assert "prune must be told what" in read_refusal(capsys, "store", "prune", "--store", filled)
     prune = ["store", "prune", "--store", str(filled)]
     assert main([*prune, "--outdated", "--dry-run"]) == 0
     assert capsys.readouterr().out == f"1 rows would be deleted from {filled}\n"
-    assert len(rows(filled)) == 6
+    assert len(read_store(filled)) == 6
     assert main([*prune, "--outdated"]) == 0
-    assert len(rows(filled)) == 5
+    assert len(read_store(filled)) == 5
     assert main([*prune, "--mechanism", "majority"]) == 0
     assert main([*prune, "--all"]) == 0
-    assert rows(filled) == {}
+    assert read_store(filled) == {}
     with sqlite3.connect(filled) as database:
         assert database.execute("SELECT COUNT(*) FROM curve").fetchone() == (0,)
     database.close()
@@ -460,19 +462,19 @@ def test_the_store_is_pruned(capsys, filled):
 
 @pytest.mark.slow
 def test_one_process_gives_the_rows_of_two(finished, file):
-    done = dpmc(*SMALL[:-1], "1", "--store", file)
-    assert done.returncode == 0
-    assert rows(file) == rows(finished[0])
+    completed = run_dpmc(*SMALL[:-1], "1", "--store", file)
+    assert completed.returncode == 0
+    assert read_store(file) == read_store(finished[0])
 
 
 def test_a_newer_store_is_a_sentence(capsys, file):
     with Store(file) as opened:
         opened.connection.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
-    for words in (SMALL, ["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
-        assert "newer version" in sentence(capsys, *words, "--store", file)
+    for argv in (SMALL, ["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
+        assert "newer version" in read_refusal(capsys, *argv, "--store", file)
 
 
 def test_a_store_that_is_not_there_is_a_sentence(capsys, file):
-    for words in (["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
-        assert "'dpmc sweep' makes one" in sentence(capsys, *words, "--store", file)
+    for argv in (["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
+        assert "'dpmc sweep' makes one" in read_refusal(capsys, *argv, "--store", file)
     assert not file.exists()

@@ -22,20 +22,20 @@ GRID = [
 UNITS = 2 * 3 * (4 * 3 + 2)  # with the private guess; the reference and one twin
 
 
-def rows(path):
+def read_store(path):
     with Store(path, read_only=True) as opened:
         return read_rows(opened)
 
 
 def test_local_processes_and_a_cluster_give_identical_rows(cluster, tmp_path):
     two = cluster()
-    for name, where in (("local", ["--jobs", 2]), ("cluster", ["--cluster", two.address])):
-        child = start_sweep(*GRID, *where, "--store", tmp_path / f"{name}.sqlite")
+    for name, options in (("local", ["--jobs", 2]), ("cluster", ["--cluster", two.address])):
+        child = start_sweep(*GRID, *options, "--store", tmp_path / f"{name}.sqlite")
         _, err = child.communicate(timeout=200)
         assert child.returncode == 0, err
         assert "Traceback" not in err
-    assert len(rows(tmp_path / "cluster.sqlite")) == UNITS
-    assert rows(tmp_path / "cluster.sqlite") == rows(tmp_path / "local.sqlite")
+    assert len(read_store(tmp_path / "cluster.sqlite")) == UNITS
+    assert read_store(tmp_path / "cluster.sqlite") == read_store(tmp_path / "local.sqlite")
 
 
 def test_a_lost_worker_costs_nothing(cluster, tmp_path):
@@ -47,7 +47,7 @@ def test_a_lost_worker_costs_nothing(cluster, tmp_path):
     two.processes[-1].kill()
     _, err = child.communicate(timeout=200)
     assert child.returncode == 0, err
-    assert len(rows(path)) == UNITS
+    assert len(read_store(path)) == UNITS
 
 
 def test_a_lost_scheduler_is_a_sentence_and_the_rows_stay(cluster, tmp_path):
@@ -61,12 +61,14 @@ def test_a_lost_scheduler_is_a_sentence_and_the_rows_stay(cluster, tmp_path):
     assert child.returncode == 1
     assert f"the cluster at {two.address} cannot be reached" in err
     assert "Traceback" not in err
-    assert 5 <= len(rows(path)) < UNITS
+    assert 5 <= len(read_store(path)) < UNITS
 
 
 def test_a_scheduler_without_workers_is_a_sentence(cluster, tmp_path):
-    alone = cluster(workers=0)
-    child = start_sweep(*GRID, "--cluster", alone.address, "--store", tmp_path / "results.sqlite")
+    empty_cluster = cluster(workers=0)
+    child = start_sweep(
+        *GRID, "--cluster", empty_cluster.address, "--store", tmp_path / "results.sqlite"
+    )
     _, err = child.communicate(timeout=200)
     assert child.returncode == 1
-    assert f"has no workers: start some with 'dask worker {alone.address}'" in err
+    assert f"has no workers: start some with 'dask worker {empty_cluster.address}'" in err

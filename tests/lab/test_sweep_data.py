@@ -62,10 +62,10 @@ def test_an_official_fold_is_named_by_its_stem(tmp_path):
         for ratings, end in ((pair.train, "base"), (pair.test, "test"))
     ]
     fold = sweep.open_source(str(folder / "u1"), low=1, high=5)
-    given = sweep.open_source(str(paths[0]), str(paths[1]), low=1, high=5)
+    source = sweep.open_source(str(paths[0]), str(paths[1]), low=1, high=5)
     assert fold.name == "mine/u1"
-    assert given.name == "mine/u1.base"
-    assert fold.fingerprint == given.fingerprint
+    assert source.name == "mine/u1.base"
+    assert fold.fingerprint == source.fingerprint
     train, test = fold.for_seed(0)
     assert (len(train), len(test)) == (len(pair.train), len(pair.test))
 
@@ -84,21 +84,21 @@ def test_a_fold_of_a_public_set_comes_from_its_download(tmp_path, monkeypatch):
 
 def test_generated_data_is_one_matrix_or_a_new_one_for_each_seed():
     fixed = sweep.open_source("one-bit-lab:observed=0.3,link=probit,seed=4")
-    drawn = sweep.open_source("one-bit-lab:seed=each,observed=0.3")
-    assert (fixed.per_seed, drawn.per_seed) == (False, True)
+    source = sweep.open_source("one-bit-lab:seed=each,observed=0.3")
+    assert (fixed.per_seed, source.per_seed) == (False, True)
     assert fixed.name == "one-bit-lab:observed=0.3,link=probit:1,seed=4"
     assert fixed.for_seed(1) is fixed.for_seed(2)
-    one, other = drawn.for_seed(1), drawn.for_seed(2)
-    assert len(one.ratings) == len(other.ratings) == 3000
-    assert not np.array_equal(one.truth.left, other.truth.left)
-    assert drawn.for_seed(1).ratings.fingerprint == one.ratings.fingerprint
-    again = sweep.open_source("one-bit-lab:observed=0.3,seed=each")
-    assert again.fingerprint == drawn.fingerprint
-    assert sweep.open_source("one-bit-lab:seed=each").fingerprint != drawn.fingerprint
+    first, second = source.for_seed(1), source.for_seed(2)
+    assert len(first.ratings) == len(second.ratings) == 3000
+    assert not np.array_equal(first.truth.left, second.truth.left)
+    assert source.for_seed(1).ratings.fingerprint == first.ratings.fingerprint
+    reopened = sweep.open_source("one-bit-lab:observed=0.3,seed=each")
+    assert reopened.fingerprint == source.fingerprint
+    assert sweep.open_source("one-bit-lab:seed=each").fingerprint != source.fingerprint
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("one-bit-lab:observed", "NAME=VALUE"),
         ("one-bit-lab:observed=2", "observed must be"),
@@ -108,8 +108,8 @@ def test_generated_data_is_one_matrix_or_a_new_one_for_each_seed():
         ("one-bit-lab:link=cauchy", "link must be one of"),
     ],
 )
-def test_wrong_options_of_generated_data_are_sentences(text, words):
-    with pytest.raises(InvalidSetting, match=words):
+def test_wrong_options_of_generated_data_are_sentences(text, message):
+    with pytest.raises(InvalidSetting, match=message):
         sweep.open_source(text)
 
 
@@ -122,13 +122,13 @@ def test_the_fingerprint_knows_all_that_results_depend_on():
         make_dataset(seed=4),
         dataclasses.replace(base, truth=truth),
     ]
-    marks = {sweep.SplitSource(one).fingerprint for one in variants}
+    marks = {sweep.SplitSource(variant).fingerprint for variant in variants}
     assert len(marks) == len(variants)
     renamed = dataclasses.replace(base, name="other", title="Other")
     assert sweep.SplitSource(renamed).fingerprint == sweep.SplitSource(base).fingerprint
     swapped = make_pair()
-    back = sweep.PairSource(swapped.test, swapped.train, "x", "x")
-    assert swapped.fingerprint != back.fingerprint
+    swapped_back = sweep.PairSource(swapped.test, swapped.train, "x", "x")
+    assert swapped.fingerprint != swapped_back.fingerprint
 
 
 @pytest.mark.parametrize("source", [make_source(), make_pair()])
@@ -150,10 +150,10 @@ def test_a_snapshot_gives_the_same_ratings_back(tmp_path, times):
     )
     path = tmp_path / f"mine{SNAPSHOT_SUFFIX}"
     write_snapshot(dataset, path)
-    back = read_snapshot(path)
-    assert back.ratings.public == capped
-    assert sweep.SplitSource(back).fingerprint == sweep.SplitSource(dataset).fingerprint
-    assert (back.name, back.title) == ("tiny", "Tiny")
+    restored = read_snapshot(path)
+    assert restored.ratings.public == capped
+    assert sweep.SplitSource(restored).fingerprint == sweep.SplitSource(dataset).fingerprint
+    assert (restored.name, restored.title) == ("tiny", "Tiny")
     assert sweep.open_source(str(path)).fingerprint == sweep.SplitSource(dataset).fingerprint
     assert b"film" not in path.read_bytes()
 
@@ -223,12 +223,12 @@ def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatc
             settings={"iterations": ["5"]},
             split=RandomShare(0.3),
         )
-        words = sweep.build_sweep_command(grid, store=folder.store, jobs=1)
-        done = subprocess.run(
-            words, cwd=ROOT, env=folder.environment, capture_output=True, text=True, check=True
+        argv = sweep.build_sweep_command(grid, store=folder.store, jobs=1)
+        completed = subprocess.run(
+            argv, cwd=ROOT, env=folder.environment, capture_output=True, text=True, check=True
         )
-        assert done.stderr == ""
-        last = json.loads(done.stdout.splitlines()[-1])
+        assert completed.stderr == ""
+        last = json.loads(completed.stdout.splitlines()[-1])
         assert (last["done"], last["total"], last["failed"], last["skipped"]) == (10, 10, 0, 0)
         with Store(folder.store, read_only=True) as opened:
             (name,) = {info.name for info in store.list_curves(opened)}
@@ -251,8 +251,8 @@ def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alon
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(sources.tempfile, "tempdir", str(tmp_path))
-    mine = sweep.PrivateFolder(make_dataset())
-    mine.write()
+    local_folder = sweep.PrivateFolder(make_dataset())
+    local_folder.write()
     (tmp_path / "dpmc-private-notes").mkdir()
     code = (
         "import sys; from tests.sweep_helpers import make_dataset; from dpmc_lab import sweep;"
@@ -260,7 +260,7 @@ def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alon
         "print(folder.path.name, folder._watcher.pid);"
         "sys.stdout.flush(); sys.stdin.read()"
     )
-    other = subprocess.Popen(
+    other_process = subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=ROOT,
         env=os.environ | {"TMPDIR": str(tmp_path)},
@@ -268,18 +268,18 @@ def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alon
         stdout=subprocess.PIPE,
         text=True,
     )
-    name, watch = other.stdout.readline().split()
-    theirs = tmp_path / name
-    assert theirs.exists()
+    name, watch = other_process.stdout.readline().split()
+    other_folder = tmp_path / name
+    assert other_folder.exists()
     assert sweep.PrivateFolder.claim_orphans() == []
     os.kill(int(watch), signal.SIGKILL)  # as where the whole machine stops
-    other.kill()
-    other.communicate()
+    other_process.kill()
+    other_process.communicate()
     (orphan,) = sweep.PrivateFolder.claim_orphans()
-    assert orphan.path == theirs
+    assert orphan.path == other_folder
     assert sweep.PrivateFolder.claim_orphans() == []  # this process has it now
     orphan.close()
-    mine.close()
+    local_folder.close()
     assert [path.name for path in tmp_path.iterdir()] == ["dpmc-private-notes"]
 
 
@@ -308,13 +308,13 @@ TYPED = [
 ]
 
 
-def grid_of(args):
+def parse_grid(args):
     return collect_arguments(args)["grid_options"].grid()
 
 
 @pytest.mark.parametrize("grid", TYPED)
 def test_a_grid_is_what_its_command_line_says(grid):
-    assert grid_of(build_parser().parse_args(["sweep", *grid.argv()])) == grid
+    assert parse_grid(build_parser().parse_args(["sweep", *grid.argv()])) == grid
 
 
 NAMED = {**presets.PRESETS, **papers.presets()}
@@ -337,19 +337,19 @@ def test_a_preset_is_a_grid_that_works(name):
         args.data = [STAND_INS[preset.data[0]]]
     if name == "samples":
         args.data = ["restaurants", "one-bit-lab"]
-    plan = sweep.build_plan(grid_of(args))
+    plan = sweep.build_plan(parse_grid(args))
     points = len(plan.sources) * len(preset.epsilons)
-    found = Counter(u.mechanism.id for u in plan.units if u.epsilon is not None)
+    counts = Counter(u.mechanism.id for u in plan.units if u.epsilon is not None)
     for id in filter(lambda id: registry.adds_noise(registry.get_mechanism(id)), preset.mechanisms):
         variants = math.prod(map(len, preset.parse_values(id).values()))
-        assert found.pop(id) == variants * points
+        assert counts.pop(id) == variants * points
     # Beside them the private guesses, where these are not asked for themselves.
-    beside = (
+    baselines = (
         registry.list_baselines(registry.get_mechanism(id), preset.steps)
         for id in preset.mechanisms
     )
-    guesses = {id for ids in beside for id in ids} - {*preset.mechanisms}
-    assert found == dict.fromkeys(
+    guesses = {id for ids in baselines for id in ids} - {*preset.mechanisms}
+    assert counts == dict.fromkeys(
         (id for id in guesses if registry.adds_noise(registry.get_mechanism(id))), points
     )
 

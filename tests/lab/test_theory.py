@@ -56,8 +56,8 @@ def test_the_printed_flatness_is_too_small():
         # that of the Gaussian link is true
         assert one_bit.printed_flatness(Probit(), alpha) > one_bit.flatness(Probit(), alpha)
     for link, flip in product(LINKS[:2], (0.2, 0.4)):
-        below = one_bit.flatness(link, 1.0, flip)
-        assert one_bit.printed_flatness(link, 1.0, flip) < below
+        bound = one_bit.flatness(link, 1.0, flip)
+        assert one_bit.printed_flatness(link, 1.0, flip) < bound
     # so is its inequality before the division by c'^2: c (1 - c) <= 1/2 + (1 - 2p)^2 h (1 - h)/2
     for p, h in product(np.linspace(0, 0.5, 21), np.linspace(0, 1, 21)):
         c = h * (1 - p) + (1 - h) * p
@@ -73,8 +73,10 @@ def test_scores_differ_no_more_than_their_chances_allow(link, flip, alpha):
     flat, c = one_bit.flatness(link, alpha, flip), chance(link, flip, x)
     first, second = c[:, None], c[None, :]
     up, down = np.sqrt(first) - np.sqrt(second), np.sqrt(1 - first) - np.sqrt(1 - second)
-    apart = (x[:, None] - x[None, :]) ** 2
-    assert (apart <= one_bit.error_of_hellinger(flat, 1.0) * (up**2 + down**2) + 1e-15).all()
+    squared_distance = (x[:, None] - x[None, :]) ** 2
+    assert (
+        squared_distance <= one_bit.error_of_hellinger(flat, 1.0) * (up**2 + down**2) + 1e-15
+    ).all()
     assert one_bit.error_of_hellinger(flat, 1.0, printed=True) == 8 * flat
     end = np.array([alpha - 1e-4, alpha])
     distance = one_bit.hellinger(*chance(link, flip, end)[:, None])
@@ -87,12 +89,12 @@ def test_the_spectral_norm_of_noise_is_bounded(shape, share):
     """Means of 200 draws, 4 standard errors apart: false alarms one in 10^4."""
     rng, (d1, d2) = np.random.default_rng(0), shape
     s = one_bit.SignSample(d1, d2, share * d1 * d2, 1, 1.0)
-    seen = rng.random((200, d1, d2)) < share
+    observed = rng.random((200, d1, d2)) < share
     for draws, bound in (
-        (rng.choice([-1.0, 1.0], seen.shape), one_bit.spectral_norm(s, 1.0, 1.0)),
-        (rng.laplace(0, 0.7, seen.shape), one_bit.spectral_norm(s, 2 * 0.7**2, 0.7)),
+        (rng.choice([-1.0, 1.0], observed.shape), one_bit.spectral_norm(s, 1.0, 1.0)),
+        (rng.laplace(0, 0.7, observed.shape), one_bit.spectral_norm(s, 2 * 0.7**2, 0.7)),
     ):
-        norms = np.linalg.norm(seen * draws, 2, axis=(1, 2))
+        norms = np.linalg.norm(observed * draws, 2, axis=(1, 2))
         assert norms.mean() - 4 * norms.std() / math.sqrt(200) <= bound <= 5 * norms.mean()
 
 
@@ -112,7 +114,7 @@ def test_the_tight_residual_is_the_expected_one(id, epsilon):
     for seed in range(40):
         out = channel.publish(mechanism.encode_rows(ratings, channel), np.random.default_rng(seed))
         users = np.repeat(np.arange(public.users), np.diff(out.indptr))
-        off = (truth[users, out.indices] - 3) / 2 - mechanism.values(out.data, channel)
+        off = (truth[users, out.indices] - 3) / 2 - mechanism.decode_reports(out.data, channel)
         squares.append(off @ off)
     mean, error = np.mean(squares), np.std(squares) / math.sqrt(40)
     gamma = 0.05
@@ -122,13 +124,13 @@ def test_the_tight_residual_is_the_expected_one(id, epsilon):
         assert mean == pytest.approx(expected, abs=4 * error)
 
 
-def dense_frank_wolfe(target, seen, radius, shares):
-    """The empirical risk of Algorithm 3 with exact singular vectors, after so large steps."""
-    y, count = np.zeros(target.shape), seen.sum()
+def run_dense_frank_wolfe(target, observed, radius, shares):
+    """Return the empirical risk of Algorithm 3 with exact singular vectors and these step sizes."""
+    y, count = np.zeros(target.shape), observed.sum()
     for share in shares:
-        u, _, vt = np.linalg.svd(np.where(seen, y - target, 0.0))
+        u, _, vt = np.linalg.svd(np.where(observed, y - target, 0.0))
         y = (1 - share) * y - share * radius * np.outer(u[:, 0], vt[0])
-    return 0.5 * np.sum(np.where(seen, y - target, 0.0) ** 2) / count
+    return 0.5 * np.sum(np.where(observed, y - target, 0.0) ** 2) / count
 
 
 @pytest.mark.parametrize("rank", [1, 2, 5])
@@ -136,14 +138,14 @@ def dense_frank_wolfe(target, seen, radius, shares):
 def test_theorem_a_1_repaired_bounds_frank_wolfe(rank, rounds):
     rng = np.random.default_rng(rank)
     target = rng.normal(size=(14, rank)) @ rng.normal(size=(rank, 9))
-    for seen in (np.ones(target.shape, bool), rng.random(target.shape) < 0.5):
+    for observed in (np.ones(target.shape, bool), rng.random(target.shape) < 0.5):
         size = frank_wolfe.Regime(
-            14, 9, seen.sum(), np.linalg.norm(target, "nuc"), 1.0, 1.0
+            14, 9, observed.sum(), np.linalg.norm(target, "nuc"), 1.0, 1.0
         )  # the risk at Y* is 0, the least
-        fixed = dense_frank_wolfe(target, seen, size.nuclear, [1 / rounds] * rounds)
+        fixed = run_dense_frank_wolfe(target, observed, size.nuclear, [1 / rounds] * rounds)
         assert fixed <= frank_wolfe.optimisation(size, rounds)
         shares = 2 / np.arange(2, rounds + 2)
-        falling = dense_frank_wolfe(target, seen, size.nuclear, shares)
+        falling = run_dense_frank_wolfe(target, observed, size.nuclear, shares)
         assert falling <= frank_wolfe.optimisation_decreasing(size, rounds)
 
 
@@ -157,8 +159,8 @@ def test_the_norm_of_gaussian_noise_stays_below_its_limit_in_every_round():
     # the slack the bound takes for it, from the noise's norm e and the paper's addition a
     s = frank_wolfe.Regime(100, n, 1200, 1.0, 1.0, 1.0)
     slack = (math.sqrt(limit) + math.sqrt(math.log(3 * n)) * n**0.25) / 1200
-    more = frank_wolfe.empirical_risk(s, rounds, 1.0) - frank_wolfe.optimisation(s, rounds)
-    assert more == pytest.approx((1 - (1 - 1 / rounds) ** rounds) * slack)
+    noise_term = frank_wolfe.empirical_risk(s, rounds, 1.0) - frank_wolfe.optimisation(s, rounds)
+    assert noise_term == pytest.approx((1 - (1 - 1 / rounds) ** rounds) * slack)
 
 
 @pytest.fixture(scope="module")
@@ -186,32 +188,34 @@ def test_the_table_has_every_paper_with_theorems(tables):
 @pytest.mark.parametrize("module", [one_bit, recovery, implicit, frank_wolfe])
 def test_the_numbers_of_the_table_are_computed_again(module, tables):
     """The program shows them from its files; a method that changes changes them."""
-    kept = tables[module.__name__.rpartition(".")[2].upper()]
-    for row, numbers in zip(kept, module.theorems(), strict=True):
+    theorem_rows = tables[module.__name__.rpartition(".")[2].upper()]
+    for row, numbers in zip(theorem_rows, module.theorems(), strict=True):
         assert (row.printed is None) == ("printed" not in numbers), row.theorem
         expected = {"spread": 0.0, "trivial": math.inf} | numbers
-        found = {name: getattr(row, name) for name in expected}
-        assert found == pytest.approx(expected, rel=1e-6), row.theorem
+        actual = {name: getattr(row, name) for name in expected}
+        assert actual == pytest.approx(expected, rel=1e-6), row.theorem
 
 
-def holds(row):
-    """Whether what was measured is within the bound, or within 4 standard errors of it."""
+def is_within_bound(row):
+    """Return whether what was measured is within the bound, or within 4 standard errors of it."""
     return row.measured <= row.bound * (1 + 1e-9) + 4 * row.spread
 
 
 def test_what_is_proved_holds(rows):
     """Means within 4 standard errors, some 30 of them: a false alarm one time in a thousand."""
-    fails = {row.theorem for row in rows if not holds(row)}
+    fails = {row.theorem for row in rows if not is_within_bound(row)}
     assert fails == {
         "Theorem 3.2, best number of rounds",  # constants left open
         "Theorem 3.3",  # constants left open, and other steps than its own
     }
-    assert all(row.open_constant or row.printed is None for row in rows if not holds(row))
+    assert all(row.open_constant or row.printed is None for row in rows if not is_within_bound(row))
 
 
 def test_what_is_printed_and_false_has_its_counterexample(tables):
-    found = {(k, row.theorem) for k, rows in tables.items() for row in rows if row.counterexample}
-    assert found == {
+    counterexamples = {
+        (k, row.theorem) for k, rows in tables.items() for row in rows if row.counterexample
+    }
+    assert counterexamples == {
         ("LWHM22", "Theorem 1"),  # privacy of lopsided flips
         ("LWHM22", "Theorem 1, beta"),
         ("LWHM22", "Theorem 2"),  # privacy with a Gaussian link
@@ -247,8 +251,8 @@ def test_a_gaussian_link_breaks_theorem_2_on_one_cell(alpha, epsilon):
     assert lost - 5 * off > epsilon
     assert lost - 5 * off < one_bit.objective_privacy(link, alpha, epsilon, delta)
     grid = np.linspace(-alpha, alpha, 401)
-    found = one_bit.loss_of_a_cell(link, grid, delta / epsilon)
-    assert lost - 5 * off < found < one_bit.objective_privacy(link, alpha, epsilon, delta)
+    losses = one_bit.loss_of_a_cell(link, grid, delta / epsilon)
+    assert lost - 5 * off < losses < one_bit.objective_privacy(link, alpha, epsilon, delta)
     # the logistic loss has one curvature for both signs, and the printed Delta, 1, is enough
     assert one_bit.objective_privacy(LOGISTIC, alpha, epsilon, 1.0) == pytest.approx(epsilon)
     assert one_bit.loss_of_a_cell(LOGISTIC, grid, 1 / epsilon) <= epsilon * (1 + 1e-9)
@@ -276,28 +280,28 @@ def test_a_bound_that_says_nothing_says_so(rows):
 def test_z16s_equation_4_by_a_second_solver(id):
     """Dense soft-impute, the penalty by bisection: 1 % is what bisecting leaves open."""
     epsilon, rng = 8.0, np.random.default_rng(1)
-    found = recovery.bounds(id, [epsilon], seed=1)
+    bounds = recovery.bounds(id, [epsilon], seed=1)
     ratings, truth, misfit = recovery._known(rng)
     mechanism = registry.create(id, epsilon=epsilon, intrinsic=misfit / 2)
     channel = mechanism.guarantee(ratings.public).releases.rows
     out = channel.publish(mechanism.encode_rows(ratings, channel), rng).tocoo()
-    seen, reports = np.zeros(truth.shape, bool), np.zeros(truth.shape)
-    seen[out.row, out.col] = True
-    reports[out.row, out.col] = mechanism.values(out.data, channel)
-    rho = np.linalg.norm((truth - reports)[seen])
-    assert rho == pytest.approx(found.rho[0])
+    observed, reports = np.zeros(truth.shape, bool), np.zeros(truth.shape)
+    observed[out.row, out.col] = True
+    reports[out.row, out.col] = mechanism.decode_reports(out.data, channel)
+    rho = np.linalg.norm((truth - reports)[observed])
+    assert rho == pytest.approx(bounds.rho[0])
     matrix = np.zeros(truth.shape)
     low, high = 0.01, np.linalg.norm(reports, 2)
     for _ in range(9):
         penalty = math.sqrt(low * high)
         for _ in range(60):
-            u, s, vt = np.linalg.svd(np.where(seen, reports, matrix), full_matrices=False)
+            u, s, vt = np.linalg.svd(np.where(observed, reports, matrix), full_matrices=False)
             before, matrix = matrix, u * np.maximum(s - penalty, 0) @ vt
             if np.linalg.norm(matrix - before) < 1e-3 * np.linalg.norm(matrix):
                 break
-        within = np.linalg.norm((matrix - reports)[seen]) <= rho
-        low, high = (penalty, high) if within else (low, penalty)
-    assert np.linalg.norm(matrix - truth) == pytest.approx(found.published[0], rel=0.01)
+        is_feasible = np.linalg.norm((matrix - reports)[observed]) <= rho
+        low, high = (penalty, high) if is_feasible else (low, penalty)
+    assert np.linalg.norm(matrix - truth) == pytest.approx(bounds.published[0], rel=0.01)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
@@ -318,14 +322,14 @@ def test_theorem_3_of_ryhh24_on_a_row():
     it is with the user's clicks; without them it is e^3 times rarer, where e is promised."""
     epsilon, rank, c, alpha = 1.0, 4, 0.3, 0.8
     p, (beta1, beta2, beta3) = np.full(rank, c), (0.5, 0.4, 0.1)
-    moved = (
+    change = (
         (2 * p, 2 * rank * c / (beta1 * epsilon)),
         ((1 - alpha) * np.outer(p, p).ravel(), (1 - alpha) * (rank * c) ** 2 / (beta2 * epsilon)),
         (np.array([1 - alpha]), (1 - alpha) / (beta3 * epsilon)),
     )
     rarer = sum(
         float(np.sum(laplace.logsf(0, scale=scale) - laplace.logsf(off, scale=scale)))
-        for off, scale in moved
+        for off, scale in change
     )
     cell, row = (
         next(r for r in papers.PAPERS["RYHH24"].theorems if r.theorem == name)
@@ -342,8 +346,10 @@ def test_theorems_3_1_and_b_1_by_the_gaussian_curve():
     for name, square, rounds in (("Theorem 3.1", 4, 10), ("Theorem B.1", 1, 1)):
         (row,) = [r for r in papers.PAPERS["JTT18"].theorems if r.theorem == name]
         mu = square * math.sqrt(2 * rounds) / math.sqrt(64 * rounds * math.log(1e6))
-        at = row.measured
-        delta = norm.cdf(mu / 2 - at / mu) - math.exp(at) * norm.cdf(-mu / 2 - at / mu)
+        measured = row.measured
+        delta = norm.cdf(mu / 2 - measured / mu) - math.exp(measured) * norm.cdf(
+            -mu / 2 - measured / mu
+        )
         assert delta == pytest.approx(1e-6, rel=1e-4)
         assert row.measured <= row.bound * (1 + 1e-6) < row.printed
 
@@ -352,18 +358,18 @@ def test_the_baseline_by_rating_spends_what_its_own_paper_says():
     """Each release's sigma by hand: epsilon/80, shares that add up to 1, sqrt(2 ln(2/delta))."""
     public = PublicFacts(users=1000, items=30, low=0, high=5, cap=25)
     mechanism = ByRating(epsilon=2.0, delta=1e-5, cap=None, estimator=Estimator.PUBLISHED)
-    found = mechanism.guarantee(public).releases
+    releases = mechanism.guarantee(public).releases
     unit = 2.0 / 80 / math.sqrt(2 * math.log(2e5))
     pairs = math.sqrt(2) * 1.25**2
-    for release, share, moved in (
-        (found.means.total, 0.01, 2.5),
-        (found.means.count, 0.01, 1.0),
-        (found.means.item_sums, 0.05, 2.5),
-        (found.means.item_counts, 0.03, 1.0),
-        (found.products, 0.7, pairs),
-        (found.weights, 0.2, math.sqrt(2)),
+    for release, share, change in (
+        (releases.means.total, 0.01, 2.5),
+        (releases.means.count, 0.01, 1.0),
+        (releases.means.item_sums, 0.05, 2.5),
+        (releases.means.item_counts, 0.03, 1.0),
+        (releases.products, 0.7, pairs),
+        (releases.weights, 0.2, math.sqrt(2)),
     ):
-        assert release.scale == pytest.approx(moved / (unit * share), rel=1e-4)
+        assert release.scale == pytest.approx(change / (unit * share), rel=1e-4)
     # more noise than the same promise for a whole row needs
     assert mechanism.guarantee(public).certified().epsilon < 0.2
 
@@ -371,12 +377,12 @@ def test_the_baseline_by_rating_spends_what_its_own_paper_says():
 def test_every_contradiction_names_its_instance(tables):
     """In the words of the one command that prints it, `dpmc papers NAME --theory`."""
     for paper in papers.PAPERS.values():
-        mine = tables.get(paper.key, ())
+        theorem_rows = tables.get(paper.key, ())
         table, notes = views.theory_table(paper), "\n".join(views.theory_notes(paper))
-        assert {len(column) for column in table.values()} == {len(mine)}
-        assert table["instance"] == [row.setting for row in mine]
-        for row, said in zip(mine, table["printed is"], strict=True):
-            assert (said == "contradicted") == row.counterexample
+        assert {len(column) for column in table.values()} == {len(theorem_rows)}
+        assert table["instance"] == [row.setting for row in theorem_rows]
+        for row, printed_text in zip(theorem_rows, table["printed is"], strict=True):
+            assert (printed_text == "contradicted") == row.counterexample
             if row.counterexample:
                 assert row.printed is not None
                 numbers = (
@@ -386,9 +392,9 @@ def test_every_contradiction_names_its_instance(tables):
                 assert f"{row.theorem}: {numbers} ({row.setting})." in notes
     # a bound of the paper's, with a constant of no known size, is none of ours
     table = views.theory_table(papers.PAPERS["JTT18"])
-    at = table["theorem"].index("Theorem B.3")
-    assert table["printed"][at]
-    assert not table["ours"][at]
+    row_index = table["theorem"].index("Theorem B.3")
+    assert table["printed"][row_index]
+    assert not table["ours"][row_index]
 
 
 def test_output_noise_by_quadrature():
@@ -401,23 +407,23 @@ def test_output_noise_by_quadrature():
 
 def test_the_error_bound_has_the_rate_of_its_source():
     """sqrt(r (d1 + d2)/n) up to logarithms; the misprint falls faster than that."""
-    few, many = (one_bit.SignSample(10**6, 10**6, n, 1, 1.0) for n in (1e10, 1e12))
-    ratio = one_bit.error(few, 1.0, 1.0) / one_bit.error(many, 1.0, 1.0)
+    small_sample, large_sample = (one_bit.SignSample(10**6, 10**6, n, 1, 1.0) for n in (1e10, 1e12))
+    ratio = one_bit.error(small_sample, 1.0, 1.0) / one_bit.error(large_sample, 1.0, 1.0)
     assert ratio == pytest.approx(10, rel=0.03)
     args = (1.0, 1.0)
-    undone = [one_bit.printed_error(s, *args, misprint=False) for s in (few, many)]
+    undone = [one_bit.printed_error(s, *args, misprint=False) for s in (small_sample, large_sample)]
     assert undone[0] / undone[1] == pytest.approx(10, rel=0.03)
-    printed = [one_bit.printed_error(s, *args) for s in (few, many)]
+    printed = [one_bit.printed_error(s, *args) for s in (small_sample, large_sample)]
     assert printed[0] / printed[1] > 30
 
 
 def test_ours_is_never_above_the_printed_residual():
     public = PublicFacts(users=50, items=40, low=-1, high=1)
     for epsilon, share in product((0.1, 1.0, 10.0), (0.0, 0.3, 1.0)):
-        made = {"epsilon": epsilon, "intrinsic": 0.2}
+        settings = {"epsilon": epsilon, "intrinsic": 0.2}
         for mechanism in (
-            registry.create("modified-laplace", **made),
-            *(registry.create("randomised-response", **made, levels=d) for d in (2, 5)),
+            registry.create("modified-laplace", **settings),
+            *(registry.create("randomised-response", **settings, levels=d) for d in (2, 5)),
         ):
             tight = mechanism.rho(public, share * 2000, tight=True)
             assert tight <= mechanism.rho(public, share * 2000)
@@ -453,13 +459,13 @@ def test_steps_of_one_in_t_exactly():
 
 def test_theorem_3_2_has_no_constant_with_steps_of_one_in_t():
     """The risk stays above w^2/2 while what is printed falls below any part of it."""
-    parts = []
+    terms = []
     for rounds, users in ((16, 1e8), (100, 1e12), (1000, 1e16)):
         s = frank_wolfe.Regime(users, 20, users * 20, math.sqrt(users * 20), math.sqrt(20), 1.0)
-        least = (1 - 1 / rounds) ** (2 * rounds) / 2
-        assert least > 0.06
-        parts.append(frank_wolfe.printed_empirical_risk(s, rounds) / least)
-    assert parts[0] > 5 * parts[1] > 25 * parts[2]
+        lower_bound = (1 - 1 / rounds) ** (2 * rounds) / 2
+        assert lower_bound > 0.06
+        terms.append(frank_wolfe.printed_empirical_risk(s, rounds) / lower_bound)
+    assert terms[0] > 5 * terms[1] > 25 * terms[2]
 
 
 def test_corollary_1_on_one_dimension():
@@ -496,20 +502,19 @@ def test_a_drawn_term_loses_what_theorem_2_says():
     """By the chances of being above and below points far out, for several terms."""
     for a, w in ((0.3, 4.0), (1.0, 1.5), (0.05, 30.0)):
         t = np.linspace(-40, 40, 401)
-        tails = [
-            f(t) - f(t, loc=a * w) for f in (laplace.logsf, laplace.logcdf)
-        ]  # in all cases one of the two is constant
-        worst = max(np.abs(np.log1p(np.expm1(-one) / w)).max() for one in tails)
+        # In all cases one of the two is constant.
+        tails = [f(t) - f(t, loc=a * w) for f in (laplace.logsf, laplace.logcdf)]
+        worst = max(np.abs(np.log1p(np.expm1(-tail) / w)).max() for tail in tails)
         assert worst == pytest.approx(math.log1p(math.expm1(a * w) / w), rel=1e-6)
 
 
 def test_lemma_1_on_many_items():
     rng = np.random.default_rng(4)
     for alpha, ridge, share in product((0.0, 0.2, 1.0), (0.01, 1.0), (0.1, 0.9)):
-        factors, ones = rng.normal(size=(60, 3)), rng.random(60) < share
-        for over in implicit.PenalisedCells:
-            loss = implicit.ImplicitLoss(alpha, ridge, over)
-            profile = implicit.solve_implicit_rows(implicit._column(ones), factors, loss)
+        factors, interacted = rng.normal(size=(60, 3)), rng.random(60) < share
+        for cells in implicit.PenalisedCells:
+            loss = implicit.ImplicitLoss(alpha, ridge, cells)
+            profile = implicit.solve_implicit_rows(implicit._column(interacted), factors, loss)
             assert np.linalg.norm(profile) <= math.sqrt(1 / ridge)
 
 
@@ -520,10 +525,10 @@ def test_a_rating_moves_a_rows_products_by_the_root_of_two():
     def products(row):
         return np.outer(row, row) / math.sqrt(max(np.count_nonzero(row), 1))
 
-    most = 0.0
+    max_norm = 0.0
     for count in (1, 2, 5, 40, 100):
         for _ in range(50):
             row = bound * rng.choice([-1.0, 1.0, rng.random()], count)
             less = np.append(np.zeros(1), row[1:])
-            most = max(most, float(np.linalg.norm(products(row) - products(less))))
-    assert 1.35 * bound**2 < most < math.sqrt(2) * bound**2
+            max_norm = max(max_norm, float(np.linalg.norm(products(row) - products(less))))
+    assert 1.35 * bound**2 < max_norm < math.sqrt(2) * bound**2

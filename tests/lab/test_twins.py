@@ -21,22 +21,22 @@ DATA = "bookshop-clicks"
 VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")
 
 
-def hit_ratios(id, **settings):
-    found = []
+def measure_hit_ratios(id, **settings):
+    ratios = []
     for seed in (1, 2, 3):
         problem = build_problem(datasets.load(DATA), Task.RANKING, seed=seed)
         method = registry.create(id, **settings)
         *_, last = method.fit(problem.train, create_generator(seed, id))
-        found.append(experiment.measure_model(method, last.model, problem, seed)["hr@10"])
-    return found
+        ratios.append(experiment.measure_model(method, last.model, problem, seed)["hr@10"])
+    return ratios
 
 
-def level(at):
-    """A method without epsilon that reaches an interval."""
-    return SimpleNamespace(at=lambda epsilon: at)  # noqa: ARG005
+def build_flat_method(interval):
+    """Build a method without epsilon that reaches an interval."""
+    return SimpleNamespace(interval_at=lambda epsilon: interval)  # noqa: ARG005
 
 
-def shipped_line(id):
+def load_shipped_line(id):
     with shipped.load_curves(DATA, Task.RANKING, [id]) as store:
         (line,) = lines.load_curve_chart(store, [id], choose_headline_metric(Task.RANKING)).lines
     return line
@@ -44,67 +44,76 @@ def shipped_line(id):
 
 def test_at_the_same_rank_the_papers_no_privacy_is_above_every_variant_on_the_bookshop():
     rank = registry.create("dpimf-optimal", epsilon=1.0).rank
-    same, own = (
-        compute_interval(hit_ratios("ials", rank=rank)),
-        compute_interval(hit_ratios("ials")),
+    same_rank, chosen_rank = (
+        compute_interval(measure_hit_ratios("ials", rank=rank)),
+        compute_interval(measure_hit_ratios("ials")),
     )
     for id in VARIANTS:
-        line = shipped_line(id)
-        assert lines.is_somewhere_better(line, level(own))
-        assert max(line.band.mean) < same.mean - same.half_width
+        line = load_shipped_line(id)
+        assert lines.is_somewhere_better(line, build_flat_method(chosen_rank))
+        assert max(line.band.mean) < same_rank.mean - same_rank.half_width
 
 
 def test_the_reference_is_above_every_variant_on_the_bookshop():
     """What stands above a paper's own method without privacy does not stand above the best one."""
-    best = compute_interval(hit_ratios("reference-ranking"))
+    best = compute_interval(measure_hit_ratios("reference-ranking"))
     for id in VARIANTS:
-        line = shipped_line(id)
+        line = load_shipped_line(id)
         assert max(line.band.mean) < best.mean
-        assert not lines.is_somewhere_better(line, level(best))
+        assert not lines.is_somewhere_better(line, build_flat_method(best))
 
 
-def standing(metric, label, value):
-    drawn = {"epsilon": np.ones(1), "values": np.array([[value]])}
-    return replace(shipped_line("dpimf-optimal"), label=label, metric=metric, **drawn)
+def build_line(metric, label, value):
+    points = {"epsilon": np.ones(1), "values": np.array([[value]])}
+    return replace(load_shipped_line("dpimf-optimal"), label=label, metric=metric, **points)
 
 
 @pytest.mark.parametrize(
-    ("metric", "better", "side"), [("hr@10", 0.6, "above"), ("rmse", 0.4, "below")]
+    ("metric", "better", "direction"), [("hr@10", 0.6, "above"), ("rmse", 0.4, "below")]
 )
-def test_only_what_is_clearly_better_than_the_reference_is_told(metric, better, side):
+def test_only_what_is_clearly_better_than_the_reference_is_told(metric, better, direction):
     metric, task = METRICS[metric], Task.RANKING if metric == "hr@10" else Task.RATINGS
-    spread = np.array([0.49, 0.5, 0.51])
-    reference = FlatLine("r", registry.NONPRIVATE_REFERENCES[task], "Best", spread)
+    values = np.array([0.49, 0.5, 0.51])
+    reference = FlatLine("r", registry.NONPRIVATE_REFERENCES[task], "Best", values)
     papers = FlatLine("p", "ials", "iALS, no privacy", np.array([0.5, 0.5]))
-    drawn = (standing(metric, "Good", better), standing(metric, "Level", 0.5))
-    (said,) = lines.describe_crossings(CurveChart(metric, drawn, (), (reference, papers)))
-    assert said.startswith(f"{side.capitalize()} the line without privacy")
-    assert said.endswith("(Good).")
-    worse = tuple(replace(line, values=1.0 - line.values) for line in drawn)
-    floor = registry.get_mechanism("dpimf-optimal").baseline
-    guess = replace(drawn[1], info=drawn[1].info._replace(mechanism=floor))
-    (told,) = lines.describe_crossings(CurveChart(metric, worse[:1], private_baselines=(guess,)))
-    assert lines.POPULAR_LIST in told
+    method_lines = (build_line(metric, "Good", better), build_line(metric, "Level", 0.5))
+    (sentence,) = lines.describe_crossings(
+        CurveChart(metric, method_lines, (), (reference, papers))
+    )
+    assert sentence.startswith(f"{direction.capitalize()} the line without privacy")
+    assert sentence.endswith("(Good).")
+    worse = tuple(replace(line, values=1.0 - line.values) for line in method_lines)
+    baseline = registry.get_mechanism("dpimf-optimal").baseline
+    private_baseline = replace(
+        method_lines[1], info=method_lines[1].info._replace(mechanism=baseline)
+    )
+    (baseline_sentence,) = lines.describe_crossings(
+        CurveChart(metric, worse[:1], private_baselines=(private_baseline,))
+    )
+    assert lines.POPULAR_LIST in baseline_sentence
+    # Not its own.
     assert not lines.describe_crossings(
-        CurveChart(metric, worse[:1], private_baselines=drawn[1:])
-    )  # not its own
+        CurveChart(metric, worse[:1], private_baselines=method_lines[1:])
+    )
     # better than the paper's own method without privacy alone: nothing to explain
-    assert not lines.describe_crossings(CurveChart(metric, drawn, (), (papers,)))
+    assert not lines.describe_crossings(CurveChart(metric, method_lines, (), (papers,)))
 
 
 def test_neither_noise_nor_clip_is_what_helps_on_the_bookshop():
     """Without either the optimal variant is at least as good, within the spread of seeds."""
-    best = max(shipped_line("dpimf-optimal").band.mean)
-    free = np.mean(hit_ratios("dpimf-optimal", epsilon=1e6, clip=1e3, clip_l2=1e3))
+    best = max(load_shipped_line("dpimf-optimal").band.mean)
+    free = np.mean(measure_hit_ratios("dpimf-optimal", epsilon=1e6, clip=1e3, clip_l2=1e3))
     assert free > best - 0.005
 
 
 @pytest.mark.parametrize(("metric", "better"), [("hr@10", 0.6), ("rmse", 0.4)])
 def test_above_is_said_only_beyond_both_bands(metric, better):
-    twin = Interval(0.5, 0.02, 3)
-    line = replace(shipped_line("dpimf-optimal"), metric=METRICS[metric], epsilon=np.ones(1))
+    nonprivate = Interval(0.5, 0.02, 3)
+    line = replace(load_shipped_line("dpimf-optimal"), metric=METRICS[metric], epsilon=np.ones(1))
     for value, above in ((better, True), (0.51, False), (0.49, False)):
         assert (
-            lines.is_somewhere_better(replace(line, values=np.array([[value]])), level(twin))
+            lines.is_somewhere_better(
+                replace(line, values=np.array([[value]])), build_flat_method(nonprivate)
+            )
             == above
         )

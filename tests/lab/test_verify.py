@@ -55,16 +55,16 @@ from tests.release_helpers import (
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A file of each case, made when first asked for."""
-    folder, made = tmp_path_factory.mktemp("released"), {}
+    folder, released = tmp_path_factory.mktemp("released"), {}
 
     def file(case):
         name = format_case(case)
-        if name not in made:
+        if name not in released:
             mechanism = create_mechanism(*case)
-            path = folder / f"{len(made)}.npz"
+            path = folder / f"{len(released)}.npz"
             write_release(export_release(mechanism, make_ratings(mechanism.task)), path)
-            made[name] = path
-        return made[name]
+            released[name] = path
+        return released[name]
 
     return file
 
@@ -74,10 +74,10 @@ cases = pytest.mark.parametrize("case", RELEASED, ids=format_case)
 
 @cases
 def test_every_release_is_accepted(files, case):
-    found = verify_release(files(case))
-    assert found.notes == ()
-    assert found.mechanism == create_mechanism(*case)
-    assert found.guarantee.certified().finite
+    verification = verify_release(files(case))
+    assert verification.notes == ()
+    assert verification.mechanism == create_mechanism(*case)
+    assert verification.guarantee.certified().finite
 
 
 def test_what_can_be_released_is_among_them():
@@ -89,27 +89,27 @@ def test_what_can_be_released_is_among_them():
     }
     private = {id for id in registry.MECHANISMS if registry.adds_noise(registry.get_mechanism(id))}
     assert len(private - refused) > 20
-    assert private - refused <= {id for id, given in RELEASED if not given}
-    assert {"dpmf", "dpmf-clicks", "dpimf-optimal"} <= {id for id, given in RELEASED if given}
+    assert private - refused <= {id for id, settings in RELEASED if not settings}
+    assert {"dpmf", "dpmf-clicks", "dpimf-optimal"} <= {id for id, settings in RELEASED if settings}
 
 
-def leaves(value, *path):
-    """Paths to all plain values of nested lists and dictionaries."""
-    parts = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, part in parts:
-        if isinstance(part, dict | list):
-            yield from leaves(part, *path, key)
+def list_leaves(value, *path):
+    """Yield paths to all plain values of nested lists and dictionaries."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, child in items:
+        if isinstance(child, dict | list):
+            yield from list_leaves(child, *path, key)
         else:
             yield (*path, key)
 
 
-def edited(card, path):
-    """The card with one value a little different."""
-    card = copy.deepcopy(card)
-    place = card
+def edit_card(release_card, path):
+    """Return the card with one value a little different."""
+    release_card = copy.deepcopy(release_card)
+    node = release_card
     for key in path[:-1]:
-        place = place[key]
-    old = place[path[-1]]
+        node = node[key]
+    old = node[path[-1]]
     if isinstance(old, bool):
         new = not old
     elif isinstance(old, int):
@@ -118,17 +118,17 @@ def edited(card, path):
         new = old * (1 + 1e-6) + (1e-9 if old == 0 else 0)
     else:
         new = f"{old or ''}x"
-    place[path[-1]] = new
-    return card
+    node[path[-1]] = new
+    return release_card
 
 
 # What follows from the rest of the card, so an edit is named even where the digest is made anew.
 DERIVED = ("guarantee", "releases", "task", "randomness", "rows")
 
 
-def derived(card, arrays, guarantee):
-    """Paths to all values of a card that follow from others."""
-    paths = [p for p in leaves(card) if p[0] in DERIVED]
+def list_derived_paths(release_card, arrays, guarantee):
+    """Return paths to all values of a card that follow from others."""
+    paths = [p for p in list_leaves(release_card) if p[0] in DERIVED]
     paths += [("arrays", n, k) for n in arrays for k in ("type", "sha256", "what")]
     paths += [("predictions",)]
     paths += [("arrays", n, "shape", 0) for n, a in arrays.items() if a.ndim]
@@ -138,8 +138,8 @@ def derived(card, arrays, guarantee):
     return [*paths, ("catalogue", "condition")]
 
 
-def named(path, faults):
-    """Whether some fault names the field at a path."""
+def names_field(path, faults):
+    """Return whether some fault names the field at a path."""
     field = [str(key) for key in path if not isinstance(key, int)]
     return any(all(name in text for name in field) for text in faults)
 
@@ -148,66 +148,66 @@ def named(path, faults):
 @cases
 def test_an_edit_of_what_follows_names_the_field(files, case, tmp_path):
     """All at once: each field is held against what the settings say, whatever the others are."""
-    card, arrays = load_release(files(case))
-    paths = derived(card, arrays, verify_release(files(case)).guarantee)
+    release_card, arrays = load_release(files(case))
+    paths = list_derived_paths(release_card, arrays, verify_release(files(case)).guarantee)
     assert len(paths) > 15
-    wrong = card
+    wrong = release_card
     for path in paths:
-        wrong = edited(wrong, path)
+        wrong = edit_card(wrong, path)
     save_release(tmp_path / "edited.npz", wrong, arrays)
     with pytest.raises(NotVerified) as error:
         verify_release(tmp_path / "edited.npz")
-    assert not [path for path in paths if not named(path, error.value.faults)]
+    assert not [path for path in paths if not names_field(path, error.value.faults)]
 
 
 @pytest.mark.parametrize(
     "case", [("private-item-mean", {}), ("input-flip", {}), ("output", {})], ids=format_case
 )
 def test_one_edit_is_enough(files, case, tmp_path):
-    card, arrays = load_release(files(case))
-    for path in derived(card, arrays, verify_release(files(case)).guarantee):
-        save_release(tmp_path / "edited.npz", edited(card, path), arrays)
+    release_card, arrays = load_release(files(case))
+    for path in list_derived_paths(release_card, arrays, verify_release(files(case)).guarantee):
+        save_release(tmp_path / "edited.npz", edit_card(release_card, path), arrays)
         with pytest.raises(NotVerified) as error:
             verify_release(tmp_path / "edited.npz")
-        assert named(path, error.value.faults), path
+        assert names_field(path, error.value.faults), path
 
 
 @pytest.mark.parametrize("case", [("private-item-mean", {}), ("dplcf", {})], ids=format_case)
 def test_no_edit_of_a_card_goes_unnoticed(files, case, tmp_path):
-    card, arrays = load_release(files(case))
-    for path in leaves(card):
-        save_release(tmp_path / "edited.npz", edited(card, path), arrays, sealed=False)
+    release_card, arrays = load_release(files(case))
+    for path in list_leaves(release_card):
+        save_release(tmp_path / "edited.npz", edit_card(release_card, path), arrays, sealed=False)
         with pytest.raises(NotVerified):
             verify_release(tmp_path / "edited.npz")
-    for name in card:
-        less = {key: value for key, value in card.items() if key != name}
+    for name in release_card:
+        less = {key: value for key, value in release_card.items() if key != name}
         save_release(tmp_path / "edited.npz", less, arrays, sealed=name != "sha256")
         with pytest.raises(NotVerified, match=name):
             verify_release(tmp_path / "edited.npz")
 
 
-def with_array(card, arrays, name, array):
-    """The file with another array, whose shape, type and digest the card tells rightly."""
-    card = copy.deepcopy(card)
-    card["arrays"][name] |= {
+def replace_array(release_card, arrays, name, array):
+    """Return the release with another array; the card has its shape, type and digest."""
+    release_card = copy.deepcopy(release_card)
+    release_card["arrays"][name] |= {
         "shape": list(array.shape),
         "type": str(array.dtype),
         "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest(),
     }
-    return card, arrays | {name: array}
+    return release_card, arrays | {name: array}
 
 
 @pytest.mark.slow_unless_planted
 @cases
 def test_an_edit_of_an_array_names_it(files, case, tmp_path):
     """A value anywhere shows in the digest; what cannot be at all shows without it."""
-    card, arrays = load_release(files(case))
+    release_card, arrays = load_release(files(case))
     guarantee = verify_release(files(case)).guarantee
     out = tmp_path / "edited.npz"
     for name, array in arrays.items():
-        other = array.copy()
-        other.flat[-1] += 1
-        save_release(out, card, arrays | {name: other})
+        changed_array = array.copy()
+        changed_array.flat[-1] += 1
+        save_release(out, release_card, arrays | {name: changed_array})
         with pytest.raises(NotVerified, match=rf"arrays\.{name}\.sha256"):
             verify_release(out)
         impossible = {}
@@ -217,10 +217,10 @@ def test_an_edit_of_an_array_names_it(files, case, tmp_path):
             impossible["finite"] = infinite
             impossible["float64"] = array.astype(np.float32)
         else:
-            outside = array.copy()
-            outside.flat[0] = 200
+            out_of_range = array.copy()
+            out_of_range.flat[0] = 200
             if guarantee.trust is Trust.LOCAL:
-                impossible["outside"] = outside
+                impossible["outside"] = out_of_range
                 beyond = array.copy()
                 beyond.flat[-1] = {"users": USERS, "items": ITEMS, "symbols": 9}[name]
                 impossible[r"outside|order"] = beyond
@@ -230,33 +230,35 @@ def test_an_edit_of_an_array_names_it(files, case, tmp_path):
         direct = name == "matrix" or guarantee.publishes is Publishes.ITEM_COUNTS
         if direct and array.dtype == np.float64:
             impossible["off the grid"] = array + 1e-13 * np.pi
-        for words, wrong in impossible.items():
-            save_release(out, *with_array(card, arrays, name, wrong))
-            with pytest.raises(NotVerified, match=words) as error:
+        for message, wrong in impossible.items():
+            save_release(out, *replace_array(release_card, arrays, name, wrong))
+            with pytest.raises(NotVerified, match=message) as error:
                 verify_release(out)
             assert f"arrays.{name}" in str(error.value)
-        save_release(out, card, {n: a for n, a in arrays.items() if n != name})
+        save_release(out, release_card, {n: a for n, a in arrays.items() if n != name})
         with pytest.raises(NotVerified, match=rf"arrays\.{name} is not in the file"):
             verify_release(out)
-    save_release(out, card, arrays | {"left_raw": np.zeros((USERS, 2))})
+    save_release(out, release_card, arrays | {"left_raw": np.zeros((USERS, 2))})
     with pytest.raises(NotVerified, match=r"arrays\.left_raw is in the file"):
         verify_release(out)
 
 
-def resealed(path, card, arrays, name, array):
-    """The file with an array that is told on the card as if it belonged there."""
-    told = card | {"arrays": card["arrays"] | {name: {"what": "for the own predictions"}}}
-    save_release(path, *with_array(told, arrays, name, array))
+def save_with_array(path, release_card, arrays, name, array):
+    """Save the release with an array that the card lists as if it belonged there."""
+    edited_card = release_card | {
+        "arrays": release_card["arrays"] | {name: {"what": "for the own predictions"}}
+    }
+    save_release(path, *replace_array(edited_card, arrays, name, array))
 
 
 @pytest.mark.slow_unless_planted
 @cases
 def test_a_surplus_array_is_refused_by_name_though_its_digests_are_made_anew(files, case, tmp_path):
-    card, arrays = load_release(files(case))
+    release_card, arrays = load_release(files(case))
     mechanism = create_mechanism(*case)
     raw = make_ratings(mechanism.task)
     for name in ("raw", "columns2", "../../raw", "a\x1b[2Jb", "user_ids"):
-        resealed(tmp_path / "edited.npz", card, arrays, name, raw.values)
+        save_with_array(tmp_path / "edited.npz", release_card, arrays, name, raw.values)
         with pytest.raises(NotVerified, match="does not belong there") as error:
             verify_release(tmp_path / "edited.npz")
         assert str(error.value).isprintable()
@@ -268,35 +270,35 @@ def test_a_surplus_array_is_refused_by_name_though_its_digests_are_made_anew(fil
 @cases
 def test_no_column_more_than_the_settings_have(files, case, tmp_path):
     """Where the number of columns follows from the noise it has a limit."""
-    card, arrays = load_release(files(case))
+    release_card, arrays = load_release(files(case))
     for name in {"items", "left", "right"} & set(arrays):
         if arrays[name].ndim == 1:
             continue
         wide = np.hstack([arrays[name], np.ones((len(arrays[name]), 60))])
-        save_release(tmp_path / "edited.npz", *with_array(card, arrays, name, wide))
+        save_release(tmp_path / "edited.npz", *replace_array(release_card, arrays, name, wide))
         with pytest.raises(NotVerified, match=rf"arrays\.{name} must be|does not belong|is not in"):
             verify_release(tmp_path / "edited.npz")
 
 
-def objects(value, *path):
-    """Paths to all objects of JSON within one."""
+def list_objects(value, *path):
+    """Yield paths to all objects of JSON within one."""
     if isinstance(value, dict):
         yield path
-    parts = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, part in parts:
-        if isinstance(part, dict | list):
-            yield from objects(part, *path, key)
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, child in items:
+        if isinstance(child, dict | list):
+            yield from list_objects(child, *path, key)
 
 
 @pytest.mark.parametrize("case", [("private-item-mean", {}), ("input-flip", {})], ids=format_case)
 def test_a_surplus_field_is_refused_by_name_wherever_it_stands(files, case, tmp_path):
-    card, arrays = load_release(files(case))
-    for path in objects(card):
-        wrong = copy.deepcopy(card)
-        place = wrong
+    release_card, arrays = load_release(files(case))
+    for path in list_objects(release_card):
+        wrong = copy.deepcopy(release_card)
+        node = wrong
         for key in path:
-            place = place[key]
-        place["raw\x07"] = 1
+            node = node[key]
+        node["raw\x07"] = 1
         save_release(tmp_path / "edited.npz", wrong, arrays)
         with pytest.raises(NotVerified, match=r"raw\\x07|settings|data") as error:
             verify_release(tmp_path / "edited.npz")
@@ -304,11 +306,11 @@ def test_a_surplus_field_is_refused_by_name_wherever_it_stands(files, case, tmp_
 
 
 def test_a_card_in_other_letters_is_refused(files, tmp_path):
-    card, arrays = load_release(files(("private-item-mean", {})))
+    release_card, arrays = load_release(files(("private-item-mean", {})))
     texts = (
-        json.dumps(card, indent=1),
-        json.dumps(card) + " ",
-        json.dumps(card)[:-1] + ', "revision": 2}',  # a key twice
+        json.dumps(release_card, indent=1),
+        json.dumps(release_card) + " ",
+        json.dumps(release_card)[:-1] + ', "revision": 2}',  # a key twice
     )
     for text in texts:
         np.savez(tmp_path / "a.npz", allow_pickle=False, card=np.array(text), **arrays)
@@ -317,8 +319,8 @@ def test_a_card_in_other_letters_is_refused(files, tmp_path):
 
 
 def test_a_file_holds_no_byte_beside_its_arrays(files, tmp_path):
-    whole = files(("private-item-mean", {})).read_bytes()
-    (tmp_path / "a.npz").write_bytes(whole[:-2] + b"\x0b\x00raw ratings")  # ZIP has comments
+    content = files(("private-item-mean", {})).read_bytes()
+    (tmp_path / "a.npz").write_bytes(content[:-2] + b"\x0b\x00raw ratings")  # ZIP has comments
     with pytest.raises(DpmcError, match="belong to no array"):
         verify_release(tmp_path / "a.npz")
 
@@ -327,34 +329,45 @@ def test_a_file_holds_no_byte_beside_its_arrays(files, tmp_path):
     "version", ["newest", "1.0 <b>", "1" * 50, "1.0+the raw ratings", "", 3, None, "1.2\n"]
 )
 def test_a_version_is_one_or_refused(files, version, tmp_path):
-    card, arrays = load_release(files(("private-item-mean", {})))
-    for name in card["versions"]:
-        wrong = card | {"versions": card["versions"] | {name: version}}
+    release_card, arrays = load_release(files(("private-item-mean", {})))
+    for name in release_card["versions"]:
+        wrong = release_card | {"versions": release_card["versions"] | {name: version}}
         save_release(tmp_path / "a.npz", wrong, arrays)
         with pytest.raises(NotVerified, match=rf"versions\.{name}"):
             verify_release(tmp_path / "a.npz")
     for name, fine in (("numpy", "2.5.0rc1"), ("scipy", "1.15.2.post1"), ("opendp", "0.14.0.dev3")):
         save_release(
-            tmp_path / "a.npz", card | {"versions": card["versions"] | {name: fine}}, arrays
+            tmp_path / "a.npz",
+            release_card | {"versions": release_card["versions"] | {name: fine}},
+            arrays,
         )
         assert verify_release(tmp_path / "a.npz").release_card["versions"][name] == fine
 
 
-def forged(path, mechanism, ratings, monkeypatch, steps=(), **public):
-    """A file that its writer released against the rules, or with other public facts on its card."""
+def forge_release(path, mechanism, ratings, monkeypatch, steps=(), **public):
+    """Save a file that was released against the rules, or with other public facts on its card."""
     from dpmc_lab.study import release
 
-    facts = dataclasses.replace(ratings.public, **public)
-    rest = (facts, ratings.catalogue, len(ratings))
+    public_facts = dataclasses.replace(ratings.public, **public)
+    arguments = (public_facts, ratings.catalogue, len(ratings))
     with monkeypatch.context() as patch:
         patch.setattr(release, "check_releasable", lambda *_: None)
-        found = release.export_release(mechanism, ratings)
-    plain = mechanism.guarantee(facts)
-    parts, formula = release.specify_arrays(mechanism, plain, *rest[1:], found.arrays)
-    _, card = release.build_release_card(
-        mechanism, facts, len(ratings), steps, ratings.catalogue, found.arrays, parts, formula
+        exported = release.export_release(mechanism, ratings)
+    plain = mechanism.guarantee(public_facts)
+    array_specs, formula = release.specify_arrays(mechanism, plain, *arguments[1:], exported.arrays)
+    _, release_card = release.build_release_card(
+        mechanism,
+        public_facts,
+        len(ratings),
+        steps,
+        ratings.catalogue,
+        exported.arrays,
+        array_specs,
+        formula,
     )
-    save_release(path, card | {"versions": found.release_card["versions"]}, found.arrays)
+    save_release(
+        path, release_card | {"versions": exported.release_card["versions"]}, exported.arrays
+    )
 
 
 def test_nobody_writes_a_card_on_users_and_items_that_were_read_off(tmp_path, monkeypatch):
@@ -363,7 +376,7 @@ def test_nobody_writes_a_card_on_users_and_items_that_were_read_off(tmp_path, mo
         catalogue = Catalogue(origin, "the generated set jokes" if origin is Origin.PUBLIC else "")
         names = {"item_ids": [f"i{k}" for k in range(ITEMS)]} if origin is Origin.LISTED else {}
         ratings = make_ratings(mechanism.task, catalogue=catalogue, **names)
-        forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
+        forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
         if origin is Origin.READ:
             with pytest.raises(NotVerified, match=r"catalogue: .*read off"):
                 verify_release(tmp_path / "a.npz")
@@ -372,7 +385,7 @@ def test_nobody_writes_a_card_on_users_and_items_that_were_read_off(tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("catalogue", "words"),
+    ("catalogue", "message"),
     [
         (Catalogue(Origin.PUBLIC, "the public set of my neighbour"), "source"),
         (Catalogue(Origin.PUBLIC), "source"),
@@ -383,23 +396,27 @@ def test_nobody_writes_a_card_on_users_and_items_that_were_read_off(tmp_path, mo
     ],
     ids=str,
 )
-def test_a_catalogue_names_what_there_is(catalogue, words, tmp_path, monkeypatch):
+def test_a_catalogue_names_what_there_is(catalogue, message, tmp_path, monkeypatch):
     mechanism = create_mechanism("private-item-mean", {})
     named = {"item_ids": [f"i{k}" for k in range(ITEMS)]} if catalogue.has_public_names else {}
     ratings = make_ratings(mechanism.task, catalogue=catalogue, **named)
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
-    with pytest.raises(NotVerified, match=f"catalogue: .*{words}"):
+    forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
+    with pytest.raises(NotVerified, match=f"catalogue: .*{message}"):
         verify_release(tmp_path / "a.npz")
 
 
 def test_a_public_set_has_no_more_users_and_items_than_it_has(tmp_path, monkeypatch):
     mechanism = create_mechanism("private-item-mean", {})
-    known = public_sets.SETS["ml-100k"]
-    source = f"the public set {known.title}"
+    public_set = public_sets.SETS["ml-100k"]
+    source = f"the public set {public_set.title}"
     ratings = make_ratings(mechanism.task, catalogue=Catalogue(Origin.PUBLIC, source))
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=known.catalogue[0])
+    forge_release(
+        tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=public_set.catalogue[0]
+    )
     verify_release(tmp_path / "a.npz")
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=10 * known.catalogue[0])
+    forge_release(
+        tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=10 * public_set.catalogue[0]
+    )
     with pytest.raises(NotVerified, match=r"catalogue: .* users and items"):
         verify_release(tmp_path / "a.npz")
 
@@ -410,31 +427,31 @@ def test_more_users_than_reports_can_be_of_are_refused(id, tmp_path, monkeypatch
     mechanism = create_mechanism(id, {})
     ratings = make_ratings(mechanism.task)
     for users in (USERS * 10, USERS * 1000):
-        forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=users)
+        forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=users)
         with pytest.raises(NotVerified, match=r"data\.users .*too few"):
             verify_release(tmp_path / "a.npz")
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
+    forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
     verify_release(tmp_path / "a.npz")
 
 
 def test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap(tmp_path, monkeypatch):
     mechanism = create_mechanism("private-mean", {})
     ratings = make_ratings(mechanism.task)
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=2**31)
+    forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=2**31)
     with pytest.raises(NotVerified, match="data: users"):
         verify_release(tmp_path / "a.npz")
     mechanism = create_mechanism("input-flip", {})
     ratings = make_ratings(mechanism.task)
-    most = int(np.bincount(ratings.users).max())
-    for cap in (most - 1, most):
+    max_count = int(np.bincount(ratings.users).max())
+    for cap in (max_count - 1, max_count):
         steps = (f"cap={cap}", "binarise=0")
-        forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, steps, cap=cap)
-        if cap == most:
+        forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch, steps, cap=cap)
+        if cap == max_count:
             verify_release(tmp_path / "a.npz")
         else:
-            with pytest.raises(NotVerified, match=f"{most} ratings of one user"):
+            with pytest.raises(NotVerified, match=f"{max_count} ratings of one user"):
                 verify_release(tmp_path / "a.npz")
-    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, cap=most)
+    forge_release(tmp_path / "a.npz", mechanism, ratings, monkeypatch, cap=max_count)
     with pytest.raises(NotVerified, match="data: cap is"):
         verify_release(tmp_path / "a.npz")
 
@@ -443,47 +460,49 @@ def test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap(tmp
 def test_an_id_with_control_characters_is_neither_written_nor_accepted(bad, tmp_path):
     ids = [f"i{k}" for k in range(ITEMS)]
     mechanism = create_mechanism("private-item-mean", {})
-    given = {"catalogue": Catalogue(Origin.LISTED)}
+    options = {"catalogue": Catalogue(Origin.LISTED)}
     with pytest.raises(CannotRelease, match="control characters") as error:
-        export_release(mechanism, make_ratings(mechanism.task, item_ids=[bad, *ids[1:]], **given))
+        export_release(mechanism, make_ratings(mechanism.task, item_ids=[bad, *ids[1:]], **options))
     assert str(error.value).isprintable()
     write_release(
-        export_release(mechanism, make_ratings(mechanism.task, item_ids=ids, **given)),
+        export_release(mechanism, make_ratings(mechanism.task, item_ids=ids, **options)),
         tmp_path / "a.npz",
     )
-    card, arrays = load_release(tmp_path / "a.npz")
+    release_card, arrays = load_release(tmp_path / "a.npz")
     wrong = np.array([bad, *ids[1:]])
-    save_release(tmp_path / "b.npz", *with_array(card, arrays, "item_ids", wrong))
+    save_release(tmp_path / "b.npz", *replace_array(release_card, arrays, "item_ids", wrong))
     with pytest.raises(NotVerified, match=r"arrays\.item_ids has an id with control") as error:
         verify_release(tmp_path / "b.npz")
     assert str(error.value).isprintable()
     wide = arrays["item_ids"].astype("U300")  # room for a text behind an id
-    save_release(tmp_path / "b.npz", *with_array(card, arrays, "item_ids", wide))
+    save_release(tmp_path / "b.npz", *replace_array(release_card, arrays, "item_ids", wide))
     with pytest.raises(NotVerified, match=r"arrays\.item_ids must be <U3"):
         verify_release(tmp_path / "b.npz")
 
 
 def test_arrays_of_whole_numbers_say_what_they_must(files, tmp_path):
     """Where parts of an array begin and end, and on which items taste is looked for."""
-    card, arrays = load_release(files(("private-pgd", {"estimator": "published", "radius": "5"})))
+    release_card, arrays = load_release(
+        files(("private-pgd", {"estimator": "published", "radius": "5"}))
+    )
     ends = arrays["ends"]
     for wrong in (ends[::-1], ends - ends[0], ends - np.arange(len(ends))[::-1] * 0 - 1):
-        save_release(tmp_path / "a.npz", *with_array(card, arrays, "ends", wrong))
+        save_release(tmp_path / "a.npz", *replace_array(release_card, arrays, "ends", wrong))
         with pytest.raises(NotVerified, match=r"arrays\.ends"):
             verify_release(tmp_path / "a.npz")
-    more = np.hstack([arrays["bases"], np.ones((ITEMS, 1))])
-    save_release(tmp_path / "a.npz", *with_array(card, arrays, "bases", more))
+    wider = np.hstack([arrays["bases"], np.ones((ITEMS, 1))])
+    save_release(tmp_path / "a.npz", *replace_array(release_card, arrays, "bases", wider))
     with pytest.raises(NotVerified, match=r"arrays\.(ratios|ends)"):
         verify_release(tmp_path / "a.npz")
 
 
 def test_reports_are_cells_in_order_each_once(files, tmp_path):
-    card, arrays = load_release(files(("randomised-response", {})))
+    release_card, arrays = load_release(files(("randomised-response", {})))
     for change in (lambda a: a[::-1], lambda a: np.repeat(a, 2)):
-        new, found = card, arrays
+        new, new_arrays = release_card, arrays
         for name in arrays:
-            new, found = with_array(new, found, name, change(arrays[name]))
-        save_release(tmp_path / "edited.npz", new, found)
+            new, new_arrays = replace_array(new, new_arrays, name, change(arrays[name]))
+        save_release(tmp_path / "edited.npz", new, new_arrays)
         with pytest.raises(NotVerified, match="repeated or out of order"):
             verify_release(tmp_path / "edited.npz")
 
@@ -517,20 +536,20 @@ def test_reports_are_cells_in_order_each_once(files, tmp_path):
     ],
 )
 def test_another_claim_is_refused_with_the_field(files, path, value, field, tmp_path):
-    card, arrays = load_release(files(("private-item-mean", {})))
-    save_release(tmp_path / "edited.npz", replace_at_path(card, path, value), arrays)
+    release_card, arrays = load_release(files(("private-item-mean", {})))
+    save_release(tmp_path / "edited.npz", replace_at_path(release_card, path, value), arrays)
     with pytest.raises(NotVerified, match=field):
         verify_release(tmp_path / "edited.npz")
 
 
 def test_another_version_is_a_note_and_another_revision_a_refusal(files, tmp_path):
-    card, arrays = load_release(files(("private-item-mean", {})))
-    card["versions"]["dpmc-lab"] = "0.0.1"
-    save_release(tmp_path / "old.npz", card, arrays)
+    release_card, arrays = load_release(files(("private-item-mean", {})))
+    release_card["versions"]["dpmc-lab"] = "0.0.1"
+    save_release(tmp_path / "old.npz", release_card, arrays)
     (note,) = verify_release(tmp_path / "old.npz").notes
     assert "0.0.1" in note
-    card["revision"] += 1
-    save_release(tmp_path / "old.npz", card, arrays)
+    release_card["revision"] += 1
+    save_release(tmp_path / "old.npz", release_card, arrays)
     with pytest.raises(NotVerified, match=r"revision .*0\.0\.1"):
         verify_release(tmp_path / "old.npz")
 
@@ -540,25 +559,25 @@ def test_names_belong_to_the_rows_and_are_there_only_where_they_are_public(tmp_p
         "item_ids": [f"i{k}" for k in range(ITEMS)],
         "user_ids": [f"u{k}" for k in range(USERS)],
     }
-    given = Catalogue(Origin.LISTED)
+    catalogue = Catalogue(Origin.LISTED)
     mechanism = create_mechanism("gradient", {})
-    ratings = make_ratings(mechanism.task, catalogue=given, **names)
+    ratings = make_ratings(mechanism.task, catalogue=catalogue, **names)
     write_release(export_release(mechanism, ratings), tmp_path / "a.npz")
-    card, arrays = load_release(tmp_path / "a.npz")
-    assert verify_release(tmp_path / "a.npz").release_card == card
+    release_card, arrays = load_release(tmp_path / "a.npz")
+    assert verify_release(tmp_path / "a.npz").release_card == release_card
     for name, ids in names.items():
         assert arrays[name].tolist() == ids
-        twice = arrays[name].copy()
-        twice[0] = twice[1]
-        for wrong, words in ((twice, "twice"), (arrays[name][1:], "must be")):
-            save_release(tmp_path / "b.npz", *with_array(card, arrays, name, wrong))
-            with pytest.raises(NotVerified, match=rf"arrays\.{name} .*{words}"):
+        duplicated = arrays[name].copy()
+        duplicated[0] = duplicated[1]
+        for wrong, message in ((duplicated, "twice"), (arrays[name][1:], "must be")):
+            save_release(tmp_path / "b.npz", *replace_array(release_card, arrays, name, wrong))
+            with pytest.raises(NotVerified, match=rf"arrays\.{name} .*{message}"):
                 verify_release(tmp_path / "b.npz")
     without = create_mechanism("private-item-mean", {})  # no row of it is a user's
-    found = export_release(without, make_ratings(without.task, catalogue=given, **names))
-    assert set(names) & set(found.arrays) == {"item_ids"}
-    card["catalogue"]["origin"] = "from-data"
-    save_release(tmp_path / "b.npz", card, arrays)
+    exported = export_release(without, make_ratings(without.task, catalogue=catalogue, **names))
+    assert set(names) & set(exported.arrays) == {"item_ids"}
+    release_card["catalogue"]["origin"] = "from-data"
+    save_release(tmp_path / "b.npz", release_card, arrays)
     with pytest.raises(NotVerified, match=r"arrays\.item_ids .*does not belong"):
         verify_release(tmp_path / "b.npz")
 
@@ -570,8 +589,8 @@ def test_what_is_no_release_is_a_sentence(tmp_path, content):
         verify_release(tmp_path / "a.npz")
     with pytest.raises(DpmcError, match="there is no file"):
         verify_release(tmp_path / "b.npz")
-    for card in ("[]", "{", "3"):
-        np.savez(tmp_path / "c.npz", card=np.array(card))
+    for text in ("[]", "{", "3"):
+        np.savez(tmp_path / "c.npz", card=np.array(text))
         with pytest.raises(DpmcError, match="no card"):
             verify_release(tmp_path / "c.npz")
 
@@ -584,17 +603,17 @@ def test_no_forgery_is_accepted(base, tmp_path):
     """On two releases every forgery, on the others one of each kind; `release_fuzz.py` runs all."""
     write_release(make_release(base), tmp_path / "whole.npz")
     verify_release(tmp_path / "whole.npz")
-    card, arrays = load_release(tmp_path / "whole.npz")
-    whole, seen = base in (BASES[0], BASES[8]), set()
-    for kind, wrong, others in forge_all(card, arrays):
-        if whole or kind not in seen:
-            seen.add(kind)
-            save_release(tmp_path / "a.npz", wrong, others)
+    release_card, arrays = load_release(tmp_path / "whole.npz")
+    is_full, forged_kinds = base in (BASES[0], BASES[8]), set()
+    for kind, wrong, other_faults in forge_all(release_card, arrays):
+        if is_full or kind not in forged_kinds:
+            forged_kinds.add(kind)
+            save_release(tmp_path / "a.npz", wrong, other_faults)
             with pytest.raises(DpmcError) as error:
                 pytest.fail(f"accepted: {kind}: {verify_release(tmp_path / 'a.npz').release_card}")
             assert str(error.value).isprintable()
             assert len(str(error.value)) < 2_000
-    assert len(seen) > 20
+    assert len(forged_kinds) > 20
 
 
 OLD = Path(__file__).parents[1] / "data" / "releases"  # written by the version before item_features
@@ -606,14 +625,14 @@ def test_releases_of_the_version_before_still_verify(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "message"),
     [
         ("features", "revision of private-effects is 1, and this version computes revision 2"),
         ("unused-features", "randomised-response publishes nothing that uses item features"),
     ],
 )
-def test_releases_of_the_version_before_with_features_are_refused_with_the_reason(name, words):
-    with pytest.raises(NotVerified, match=words):
+def test_releases_of_the_version_before_with_features_are_refused_with_the_reason(name, message):
+    with pytest.raises(NotVerified, match=message):
         verify_release(OLD / f"{name}.npz")
 
 
@@ -650,27 +669,32 @@ def test_every_method_with_features_is_released_over_a_catalogue(dpmc, listed, i
     status, out, err = dpmc(*release, "--deployment-card", tmp_path / "card.json")
     assert (status, "Wrote" in out) == (0, True), err
     condition = "certified given that these features of the items (and their columns) are public:"
-    found, (card, arrays) = verify_release(tmp_path / "a.npz"), load_release(tmp_path / "a.npz")
+    verification, (release_card, arrays) = (
+        verify_release(tmp_path / "a.npz"),
+        load_release(tmp_path / "a.npz"),
+    )
     _, text, _ = dpmc("verify", tmp_path / "a.npz")
-    screens = [" ".join(one.split()) for one in (out.replace("note", ""), text)]
-    screens += [json.dumps(card), (tmp_path / "card.json").read_text()]
-    if found.guarantee.trust is Trust.LOCAL:  # reports do not depend on features
-        assert not any("features" in one for one in (*screens, *arrays))
+    screens = [" ".join(screen_text.split()) for screen_text in (out.replace("note", ""), text)]
+    screens += [json.dumps(release_card), (tmp_path / "card.json").read_text()]
+    if verification.guarantee.trust is Trust.LOCAL:  # reports do not depend on features
+        assert not any("features" in screen for screen in (*screens, *arrays))
         assert "uses no item features" in err
         return
     assert arrays["item_features"].shape == (12, 4)
     assert arrays["item_features"].any(axis=1).all()  # of items that nobody rated, too
-    digest = card["data"]["prepare"][0].partition("#")[2]
+    digest = release_card["data"]["prepare"][0].partition("#")[2]
     assert len(digest) == 8
-    for one in screens:
-        assert f"{condition} genre (2), year (2); digest {digest}" in one
+    for screen in screens:
+        assert f"{condition} genre (2), year (2); digest {digest}" in screen
 
 
 def test_release_asks_whether_features_were_computed_from_the_ratings(dpmc, listed, tmp_path):
     counts = Counter(line.split(",")[1] for line in RATED.splitlines()[1:])
-    more = "".join(f"user{u},f{i},{1 + u % 5}\n" for u in range(10) for i in range(12) if u <= i)
-    (tmp_path / "ratings.csv").write_text(RATED + more)
-    counts.update(line.split(",")[1] for line in more.splitlines())
+    extra_rows = "".join(
+        f"user{u},f{i},{1 + u % 5}\n" for u in range(10) for i in range(12) if u <= i
+    )
+    (tmp_path / "ratings.csv").write_text(RATED + extra_rows)
+    counts.update(line.split(",")[1] for line in extra_rows.splitlines())
     rows = "".join(f"f{i},{counts[f'f{i}']},{7 * i % 12}\n" for i in range(12))
     (tmp_path / "items.csv").write_text("id,sold,number\n" + rows)
     listed[listed.index("features=genre,year")] = "features=sold"
@@ -698,9 +722,11 @@ def test_features_that_no_table_gives_are_not_released():
     raw = make_ratings(mechanism.task).matrix.toarray().T
     ratings = make_ratings(mechanism.task)
     for columns in (raw[:, :2], raw, np.ones((ITEMS, 51)), np.eye(ITEMS), raw[:, :0]):
-        known = ratings.with_item_features({"raw": columns.astype(float)}).use_features(["raw"])
+        with_features = ratings.with_item_features({"raw": columns.astype(float)}).use_features(
+            ["raw"]
+        )
         with pytest.raises(CannotRelease, match=r"item feature '?raw"):
-            check_releasable(mechanism, known, ["features"])
+            check_releasable(mechanism, with_features, ["features"])
 
 
 # Columns of a file, and the line to note
@@ -729,13 +755,13 @@ def test_release_prints_one_line_to_note_by_the_card_as_sampled(dpmc, monkeypatc
     monkeypatch.setattr(
         release.exact_noise, "discrete_gaussian_mu", lambda scale, _, s: 2 * s / scale
     )
-    words = ("release", "restaurants", "private-item-mean", "--epsilon", 1, "--delta", 1e-6)
-    status, out, _ = dpmc(*words, "--out", tmp_path / "a.npz")
+    argv = ("release", "restaurants", "private-item-mean", "--epsilon", 1, "--delta", 1e-6)
+    status, out, _ = dpmc(*argv, "--out", tmp_path / "a.npz")
     assert status == 0
     (line,) = (line for line in out.splitlines() if line.startswith("Note this release"))
     assert "restaurants, private-item-mean, epsilon 2.13, delta 1e-6 per user, a.npz" in line
     assert load_release(tmp_path / "a.npz")[0]["sha256"][:16] in line
-    _, text, err = dpmc(*words, "--out", tmp_path / "b.npz", "--json")
+    _, text, err = dpmc(*argv, "--out", tmp_path / "b.npz", "--json")
     assert "Note this release" in err
     assert json.loads(text)["mechanism"] == "private-item-mean"
 
@@ -743,15 +769,15 @@ def test_release_prints_one_line_to_note_by_the_card_as_sampled(dpmc, monkeypatc
 # Ten lines that recommend for one user
 
 
-def lines_of(text, indent="\n"):
-    """The lines of Python in what the command prints, or in a page of docs/."""
+def extract_lines(text, indent="\n"):
+    """Return the lines of Python in what the command prints, or in a page of docs/."""
     start = text.index("import numpy as np\nfile = np.load(".replace("\n", indent))
-    rest = text[start : text.index("print(", start)]
-    last = text[start + len(rest) :].partition("\n")[0]
-    return [line.strip() for line in (rest + last).splitlines()]
+    remainder = text[start : text.index("print(", start)]
+    last = text[start + len(remainder) :].partition("\n")[0]
+    return [line.strip() for line in (remainder + last).splitlines()]
 
 
-def recommended(lines, folder, monkeypatch):
+def recommend_by_lines(lines, folder, monkeypatch):
     monkeypatch.chdir(folder)
     names = {}
     exec("\n".join(lines), names)  # exactly what is printed
@@ -774,48 +800,48 @@ def test_ten_lines_recommend_for_one_user(case, described, tmp_path, monkeypatch
     ranks = mechanism.task.value == "ranking"
     ratings = make_ratings(mechanism.task)
     keep = ratings.users != 0
-    users, items = ([*part] for part in (ratings.users[keep], ratings.items[keep]))
+    users, items = ([*values] for values in (ratings.users[keep], ratings.items[keep]))
     values = [1.0, 1.0] if ranks else [5.0, 1.0]
-    both = Ratings.build(
+    combined = Ratings.build(
         [0, 0, *users], [0, 1, *items], [*values, *ratings.values[keep]], ratings.public
     )
     if described:
-        both = UseItemFeatures().apply(*(attach_features(both, make_features()),) * 2)
+        combined = UseItemFeatures().apply(*(attach_features(combined, make_features()),) * 2)
     steps = ["features"] * described
-    found = export_release(
-        mechanism, both, steps, on_step=lambda _, step: models.append(step.model)
+    exported = export_release(
+        mechanism, combined, steps, on_step=lambda _, step: models.append(step.model)
     )
-    write_release(found, tmp_path / "a.npz")
-    lines = release.list_reading_lines(found, tmp_path / "a.npz")
+    write_release(exported, tmp_path / "a.npz")
+    lines = release.list_reading_lines(exported, tmp_path / "a.npz")
     assert 8 <= len(lines) <= 12
-    names = recommended(lines, tmp_path, monkeypatch)
-    wanted = models[-1].predict(0, np.arange(ITEMS))
-    np.testing.assert_allclose(names["scores"][2:], wanted[2:], rtol=1e-7, atol=1e-7)
+    names = recommend_by_lines(lines, tmp_path, monkeypatch)
+    expected = models[-1].predict(0, np.arange(ITEMS))
+    np.testing.assert_allclose(names["scores"][2:], expected[2:], rtol=1e-7, atol=1e-7)
     assert not {0, 1} & set(names["best"][: ITEMS - 2].tolist())
 
 
 def test_the_lines_in_the_docs_are_those_that_release_prints(dpmc, tmp_path, monkeypatch):
-    words = ("release", "jokes", "private-item-mean", "--epsilon", 1, "--delta", 1e-6)
-    status, out, _ = dpmc(*words, "--out", tmp_path / "items.npz")
+    argv = ("release", "jokes", "private-item-mean", "--epsilon", 1, "--delta", 1e-6)
+    status, out, _ = dpmc(*argv, "--out", tmp_path / "items.npz")
     assert status == 0
     page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
-    assert lines_of(page) == lines_of(out, "\n  ")
-    assert len(lines_of(page)) == 10
-    assert len(recommended(lines_of(page), tmp_path, monkeypatch)["best"]) == 10
+    assert extract_lines(page) == extract_lines(out, "\n  ")
+    assert len(extract_lines(page)) == 10
+    assert len(recommend_by_lines(extract_lines(page), tmp_path, monkeypatch)["best"]) == 10
 
 
 # The own predictions, by the formula on the card
 
 
-def predicted(case, card, arrays, x, rated):
+def predict_from_release(case, release_card, arrays, x, rated):
     """One user's predictions for all items from the released arrays and the own ratings alone, and
     the part of them that is taste.
 
     What the formula on the card says, written by hand.
     """
     id, items = case[0], arrays["items"]
-    formula, settings = card["predictions"], card["settings"]
-    middle = (card["data"]["low"] + card["data"]["high"]) / 2
+    formula, settings = release_card["predictions"], release_card["settings"]
+    middle = (release_card["data"]["low"] + release_card["data"]["high"]) / 2
     if formula.startswith("everybody"):
         return items[:, 0], 0.0
     if formula.startswith("f is"):
@@ -849,11 +875,11 @@ def predicted(case, card, arrays, x, rated):
         v, e = items[:, :-2], items[:, -1]
         raw = x - middle - e[rated]
         b = raw.sum() / (len(raw) + settings["user_prior"])
-        clamp = settings["clamp"] * 2 * (card["data"]["high"] - middle)
+        clamp = settings["clamp"] * 2 * (release_card["data"]["high"] - middle)
         y = np.clip(raw - b, -clamp, clamp)
         matrix = v[rated].T @ v[rated] + arrays["noise"] * np.eye(v.shape[1])
-        taste = v @ np.linalg.solve(matrix, v[rated].T @ y)
-        return middle + b + e + taste, taste
+        low_rank = v @ np.linalg.solve(matrix, v[rated].T @ y)
+        return middle + b + e + low_rank, low_rank
     if "[Z, e]" in formula or "[V, Z, e]" in formula:
         k = len(arrays["ridge"])
         v, z, e = items[:, : -k - 1], items[:, -k - 1 : -1], items[:, -1]
@@ -867,27 +893,27 @@ def predicted(case, card, arrays, x, rated):
         return base, z[:, 3:] @ theta[3:]
     y, row = x - base[rated], None
     if "columns" in arrays:
-        kept = np.isin(rated, arrays["columns"])
-        y, rated = y[kept], rated[kept]
+        mask = np.isin(rated, arrays["columns"])
+        y, rated = y[mask], rated[mask]
     if "row_norm" in arrays:
         norm = float(arrays["row_norm"])
 
-        def held(vector, by):
-            return vector * min(1.0, norm / max(np.linalg.norm(by), 1e-300))
+        def clip_to_norm(vector, reference):
+            return vector * min(1.0, norm / max(np.linalg.norm(reference), 1e-300))
 
-        y = held(y, y)
+        y = clip_to_norm(y, y)
     if "shares" in arrays:
         u, p = np.zeros(v.shape[1]), np.zeros(len(y))
         for t, (share, step) in enumerate(zip(arrays["shares"], arrays["steps"], strict=True)):
             w = step * v[rated, t] @ (p - y)
             u, p = (1 - share) * u, (1 - share) * p + w * v[rated, t]
             u[t] = w
-            u, p = held(u, p), held(p, p)
+            u, p = clip_to_norm(u, p), clip_to_norm(p, p)
     elif "bases" in arrays:
         row, start = np.zeros(ITEMS), 0
         for step, end in zip(arrays["steps"], arrays["ends"], strict=True):
             row[rated] += step * (y - row[rated])
-            row = held(row, row)
+            row = clip_to_norm(row, row)
             basis = arrays["bases"][:, start:end]
             u = (row @ basis) * arrays["ratios"][start:end]
             row, start = basis @ u, end
@@ -902,10 +928,10 @@ def predicted(case, card, arrays, x, rated):
 
 def publishes_item_factors(case):
     mechanism = create_mechanism(*case)
-    card = mechanism.guarantee(make_ratings(mechanism.task).public)
+    guarantee = mechanism.guarantee(make_ratings(mechanism.task).public)
     return (
-        card.trust is not Trust.LOCAL
-        and card.publishes not in (Publishes.MATRIX, Publishes.ONE_NUMBER)
+        guarantee.trust is not Trust.LOCAL
+        and guarantee.publishes not in (Publishes.MATRIX, Publishes.ONE_NUMBER)
         and case[1].get("cap") is None  # else which ratings are used is chosen at random
     )
 
@@ -926,19 +952,21 @@ def test_the_formula_holds_where_taste_is_looked_for_on_some_items(case, tmp_pat
     test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path)
 
 
-def taste_found_by_the_formula(case, path):
-    """The strongest taste in a new release, after all users' predictions were compared."""
+def check_formula(case, path):
+    """Compare all users' predictions with the card's formula; return the largest low-rank part."""
     mechanism, models, tastes = create_mechanism(*case), [], []
     ratings = make_ratings(mechanism.task)
-    found = export_release(mechanism, ratings, on_step=lambda _, step: models.append(step.model))
-    write_release(found, path)
-    card, arrays = load_release(path)
+    exported = export_release(mechanism, ratings, on_step=lambda _, step: models.append(step.model))
+    write_release(exported, path)
+    release_card, arrays = load_release(path)
     for user in range(USERS):
-        own = slice(*ratings.indptr[user : user + 2])
-        mine, taste = predicted(case, card, arrays, ratings.values[own], ratings.items[own])
-        wanted = models[-1].predict(user, np.arange(ITEMS))
-        np.testing.assert_allclose(mine, wanted, rtol=1e-7, atol=1e-7)
-        tastes.append(taste)
+        row = slice(*ratings.indptr[user : user + 2])
+        computed, low_rank = predict_from_release(
+            case, release_card, arrays, ratings.values[row], ratings.items[row]
+        )
+        expected = models[-1].predict(user, np.arange(ITEMS))
+        np.testing.assert_allclose(computed, expected, rtol=1e-7, atol=1e-7)
+        tastes.append(low_rank)
     return np.abs(tastes).max()
 
 
@@ -947,10 +975,10 @@ def taste_found_by_the_formula(case, path):
 def test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path):
     # So much epsilon is for taste to be heard, or nothing of it would be compared. 34 of 700
     # releases of private-taste, whose start is random, heard none: all of 20 below .15^20.
-    much = "epsilon" in case[1]
-    paths = (tmp_path / f"{draw}.npz" for draw in range(20 if much else 1))
-    heard = any(taste_found_by_the_formula(case, path) > 1e-3 for path in paths)
-    assert heard or not much
+    is_noisy = "epsilon" in case[1]
+    paths = (tmp_path / f"{draw}.npz" for draw in range(20 if is_noisy else 1))
+    has_low_rank = any(check_formula(case, path) > 1e-3 for path in paths)
+    assert has_low_rank or not is_noisy
 
 
 # The commands
@@ -961,23 +989,23 @@ def test_the_command_says_in_one_sentence_what_a_file_promises(dpmc, files, tmp_
     status, text, err = dpmc("verify", path)
     assert (status, err) == (0, "")
     flat = " ".join(text.split())
-    for words in ("Epsilon 1", "delta 1e-6", "per user", "certified given"):
-        assert words in flat
+    for phrase in ("Epsilon 1", "delta 1e-6", "per user", "certified given"):
+        assert phrase in flat
     status, text, _ = dpmc("verify", path, "--json")
-    found = json.loads(text)
-    assert found["verified"] is True
-    assert found["card"] == load_release(path)[0]
-    card, arrays = load_release(path)
-    card["guarantee"]["certified"]["epsilon"] = 0.1
-    save_release(tmp_path / "edited.npz", card, arrays)
+    report = json.loads(text)
+    assert report["verified"] is True
+    assert report["card"] == load_release(path)[0]
+    release_card, arrays = load_release(path)
+    release_card["guarantee"]["certified"]["epsilon"] = 0.1
+    save_release(tmp_path / "edited.npz", release_card, arrays)
     status, text, err = dpmc("verify", tmp_path / "edited.npz")
     assert (status, text) == (1, "")
     assert "guarantee.certified.epsilon is 0.1" in err
     status, text, err = dpmc("verify", tmp_path / "edited.npz", "--json")
     assert status == 1
-    found = json.loads(text)
-    assert found["verified"] is False
-    assert "guarantee.certified.epsilon" in found["faults"][0]
+    report = json.loads(text)
+    assert report["verified"] is False
+    assert "guarantee.certified.epsilon" in report["faults"][0]
     assert dpmc("verify")[0] == 2
     assert dpmc("verify", tmp_path / "none.npz")[0] == 1
 
@@ -985,21 +1013,22 @@ def test_the_command_says_in_one_sentence_what_a_file_promises(dpmc, files, tmp_
 def test_what_no_look_at_a_file_can_tell_is_on_the_screen(dpmc, files):
     for case in (("private-item-mean", {}), ("input-flip", {}), ("output", {})):
         path = files(case)
-        told = list_unverifiable(verify_release(path))
+        sentences = list_unverifiable(verify_release(path))
         _, text, _ = dpmc("verify", path)
         flat = " ".join(text.split()).lower()
-        assert all(one in flat for one in map(str.lower, told))
-        assert len(told) >= 5
+        assert all(sentence in flat for sentence in map(str.lower, sentences))
+        assert len(sentences) >= 5
         assert "digests notice accidents, not forgers: sign the file" in flat
         for line in list_signing_commands(str(path)):
             assert line in text
-        assert json.loads(dpmc("verify", path, "--json")[1])["unnoticed"] == list(told)
+        assert json.loads(dpmc("verify", path, "--json")[1])["unnoticed"] == list(sentences)
     computed = "computed from noisy answers"
     assert any(
-        computed in one
-        for one in list_unverifiable(verify_release(files(("private-item-mean", {}))))
+        computed in sentence
+        for sentence in list_unverifiable(verify_release(files(("private-item-mean", {}))))
     )
-    assert not any(computed in one for one in told)  # output perturbation publishes its answer
+    # Output perturbation publishes its answer.
+    assert not any(computed in sentence for sentence in sentences)
 
 
 # Signatures
@@ -1015,11 +1044,11 @@ def signing(files, tmp_path):
 
     def sign(name, namespace="dpmc-release", key="key"):
         if not (tmp_path / key).exists():
-            words = ("-q", "-t", "ed25519", "-N", "", "-C", name, "-f", tmp_path / key)
-            subprocess.run(["ssh-keygen", *words], check=True)
+            argv = ("-q", "-t", "ed25519", "-N", "", "-C", name, "-f", tmp_path / key)
+            subprocess.run(["ssh-keygen", *argv], check=True)
         (tmp_path / "items.npz.sig").unlink(missing_ok=True)
-        words = ("-Y", "sign", "-q", "-f", tmp_path / key, "-n", namespace, path)
-        subprocess.run(["ssh-keygen", *words], check=True, capture_output=True)
+        argv = ("-Y", "sign", "-q", "-f", tmp_path / key, "-n", namespace, path)
+        subprocess.run(["ssh-keygen", *argv], check=True, capture_output=True)
         kind, public, *_ = (tmp_path / f"{key}.pub").read_text().split()
         return f"{name} {kind} {public}\n"
 
@@ -1034,9 +1063,9 @@ def test_a_signature_of_an_allowed_signer_is_accepted(dpmc, signing):
     assert (status, err) == (0, "")
     assert "Signed by 'ann@example.org'" in text
     assert "sign the file" not in text
-    found = json.loads(dpmc("verify", path, "--allowed-signers", allowed, "--json")[1])
-    assert found["signer"] == "ann@example.org"
-    assert not any("sign the file" in one for one in found["unnoticed"])
+    report = json.loads(dpmc("verify", path, "--allowed-signers", allowed, "--json")[1])
+    assert report["signer"] == "ann@example.org"
+    assert not any("sign the file" in sentence for sentence in report["unnoticed"])
     assert verify_signature(path, allowed, "ann@example.org") == "ann@example.org"
 
 
@@ -1109,26 +1138,26 @@ FLAVOR = {
 @pytest.mark.slow_unless_planted
 @cases
 def test_a_deployment_card_has_the_sections_of_the_registry(files, case):
-    found = verify_release(files(case))
-    card = build_deployment_card(found.release_card, found.guarantee)
-    assert set(card) == SECTIONS
-    assert set(card["dp_flavor"]) == FLAVOR
-    certified = found.guarantee.certified()
+    verification = verify_release(files(case))
+    deployment_card = build_deployment_card(verification.release_card, verification.guarantee)
+    assert set(deployment_card) == SECTIONS
+    assert set(deployment_card["dp_flavor"]) == FLAVOR
+    certified = verification.guarantee.certified()
     budget = {"epsilon": certified.epsilon, "delta": certified.delta}
-    assert card["dp_flavor"]["bound_on_output_distance"] == budget
-    assert card["privacy_loss"]["parameters"] == budget
-    assert card["product"]["publisher"] is None
-    json.dumps(card, allow_nan=False)
+    assert deployment_card["dp_flavor"]["bound_on_output_distance"] == budget
+    assert deployment_card["privacy_loss"]["parameters"] == budget
+    assert deployment_card["product"]["publisher"] is None
+    json.dumps(deployment_card, allow_nan=False)
 
 
 def test_both_commands_write_the_same_deployment_card(dpmc, tmp_path):
-    words = ("restaurants", "private-item-mean", "--epsilon", 1, "--out", tmp_path / "a.npz")
-    status, _, err = dpmc("release", *words, "--deployment-card", tmp_path / "one.json")
+    argv = ("restaurants", "private-item-mean", "--epsilon", 1, "--out", tmp_path / "a.npz")
+    status, _, err = dpmc("release", *argv, "--deployment-card", tmp_path / "one.json")
     assert (status, err) == (0, "")
     status, _, _ = dpmc("verify", tmp_path / "a.npz", "--deployment-card", tmp_path / "two.json")
     assert status == 0
-    one, two = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "two"))
-    assert one == two
+    first, second = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "two"))
+    assert first == second
     status, _, err = dpmc("verify", tmp_path / "a.npz", "--deployment-card", tmp_path / "two.json")
     assert status == 1
     assert "is there already" in err

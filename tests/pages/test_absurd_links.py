@@ -15,7 +15,7 @@ from tests.page_helpers import open_page
 from tests.slow_helpers import mark_rest_slow
 
 # A page with what else its address must hold for all of its controls to be there.
-WAYS = (
+ABSURD_LINKS = (
     ("what_if", {}),
     ("data", {"way": "public"}),
     ("answer", {}),
@@ -39,33 +39,35 @@ TEXTS = ("1e400", "\0", b"\xed\xa0\x80", "x" * 100_000, "![a](//host/x.png)", "$
 @pytest.fixture
 def bound(monkeypatch):
     """The keys of the controls that were kept in the address, as pages are opened."""
-    found = {}
+    controls = {}
     bind = QueryParams.bind_widget
 
     def spy(self, param_key, widget_id, value_type, script_hash):
-        found[param_key] = value_type
+        controls[param_key] = value_type
         bind(self, param_key, widget_id, value_type, script_hash)
 
     monkeypatch.setattr(QueryParams, "bind_widget", spy)
-    return found
+    return controls
 
 
-@pytest.mark.parametrize(("page", "way"), mark_rest_slow(WAYS, 2))
-def test_a_page_opens_whatever_its_controls_are_asked_for(page, way, bound):
-    heading = open_page(page, **way).title[0].value
-    kinds = {key: kind for key, kind in bound.items() if key not in way}
+@pytest.mark.parametrize(("page", "absurd_link"), mark_rest_slow(ABSURD_LINKS, 2))
+def test_a_page_opens_whatever_its_controls_are_asked_for(page, absurd_link, bound):
+    heading = open_page(page, **absurd_link).title[0].value
+    remaining = {key: kind for key, kind in bound.items() if key not in absurd_link}
     for values in zip(NUMBERS, TEXTS, strict=True):
-        link = {key: values[kind != "double_value"] for key, kind in kinds.items()}
-        app = open_page(page, **way, **link)
+        link = {key: values[kind != "double_value"] for key, kind in remaining.items()}
+        app = open_page(page, **absurd_link, **link)
         assert len(app.title) == 1
         if page not in ("compare", "guarantees"):  # whose titles say what they find
             assert app.title[0].value == heading
         assert app.selectbox or app.number_input
-        if values == ("1e400", "1e400") and "epsilons" not in kinds:
-            told = [e.value for e in (*app.warning, *app.error)]
+        if values == ("1e400", "1e400") and "epsilons" not in remaining:
+            messages = [e.value for e in (*app.warning, *app.error)]
             # a mechanism that cannot be built has no rows to choose from
-            noted = [text for text in told if "1e400" in text and "the row " not in text]
-            assert len(noted) == len([key for key in kinds if not key.startswith("row")]), told
+            noted = [text for text in messages if "1e400" in text and "the row " not in text]
+            assert len(noted) == len([key for key in remaining if not key.startswith("row")]), (
+                messages
+            )
 
 
 @pytest.mark.slow
@@ -79,9 +81,9 @@ def test_settings_of_every_method_may_be_absurd(clicks):
             if s.name != "epsilon"
         ]
         app = open_page("train", data=data, mechanism=id, **dict.fromkeys(names, "1e400"))
-        told = [e.value for e in (*app.warning, *app.error)]
-        shown = [name for name in names if not name.endswith(".delta")]
-        assert len(told) == len(shown), (id, told)
+        messages = [e.value for e in (*app.warning, *app.error)]
+        visible_settings = [name for name in names if not name.endswith(".delta")]
+        assert len(messages) == len(visible_settings), (id, messages)
 
 
 # --- addresses from a seed ------------------------------------------------------------------------
@@ -110,8 +112,8 @@ def damaged(tmp_path, monkeypatch):
             (folder / file).write_text(text)
 
 
-def data_text(draw):
-    """A sample, a damaged set, junk, or mostly a sample that is drawn with odd options."""
+def draw_data_text(draw):
+    """Draw a sample, a damaged set, junk, or mostly a generated sample with odd options."""
     kind = draw.randrange(6)
     if kind < 3:
         return draw.choice([(*SAMPLES, "rank-one", "upload"), (*DAMAGED,), JUNK][kind])
@@ -120,34 +122,34 @@ def data_text(draw):
     return f"{name}:" + ",".join(f"{option}={draw.choice(OPTIONS)}" for option in options)
 
 
-def address(seed, keys):
-    """What an address asks for: mostly data, often a mechanism, and junk for a few of the keys."""
+def draw_link(seed, keys):
+    """Draw an address's query: mostly data, often a mechanism, and junk for a few of the keys."""
     draw = Random(seed)
-    link = {"data": data_text(draw)} if draw.random() < 0.8 else {}
+    link = {"data": draw_data_text(draw)} if draw.random() < 0.8 else {}
     if draw.random() < 0.5:
         link["mechanism"] = draw.choice([*registry.MECHANISMS])
     for key in draw.sample(sorted(keys), min(draw.randint(0, 8), len(keys))):
-        link[key] = draw.choice((*JUNK, *registry.MECHANISMS, data_text(draw)))
+        link[key] = draw.choice((*JUNK, *registry.MECHANISMS, draw_data_text(draw)))
     return link
 
 
-MANY = [pytest.param(page, 1000, marks=pytest.mark.slow) for page in PAGES]
+CASES_PER_PAGE = [pytest.param(page, 1000, marks=pytest.mark.slow) for page in PAGES]
 
 
 @pytest.mark.usefixtures("damaged")
-@pytest.mark.parametrize(("page", "count"), [*((page, 1) for page in PAGES), *MANY])
+@pytest.mark.parametrize(("page", "count"), [*((page, 1) for page in PAGES), *CASES_PER_PAGE])
 def test_a_page_opens_at_absurd_addresses(page, count, bound):
-    for way in [way for name, way in WAYS if name == page] or [{}]:
-        open_page(page, **way)
+    for link in [link for name, link in ABSURD_LINKS if name == page] or [{}]:
+        open_page(page, **link)
     keys = {*bound, *UNBOUND}
     for seed in range(count):
-        app = open_page(page, **address(seed, keys))
+        app = open_page(page, **draw_link(seed, keys))
         assert len(app.title) == 1, seed
 
 
 @pytest.mark.usefixtures("damaged")
 @pytest.mark.parametrize("data", [*UNREADABLE, *DAMAGED])
 def test_the_answer_on_data_that_cannot_be_read_is_the_sentence_of_other_pages(data):
-    said = [[e.value for e in open_page(page, data=data).error] for page in ("train", "answer")]
-    assert len(said[0]) == 1
-    assert said[1] == said[0]
+    errors = [[e.value for e in open_page(page, data=data).error] for page in ("train", "answer")]
+    assert len(errors[0]) == 1
+    assert errors[1] == errors[0]

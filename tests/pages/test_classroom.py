@@ -38,12 +38,12 @@ def _fresh():
     reset_rate_limits()
 
 
-def said(answer):
-    """The status and the one sentence of a refusal."""
-    status, told = answer
-    assert told.keys() == {"error"}
-    assert re.fullmatch(r"[A-Z].+\.", told["error"])
-    return status, told["error"]
+def parse_answer(answer):
+    """Return the status and the one sentence of a refusal."""
+    status, body = answer
+    assert body.keys() == {"error"}
+    assert re.fullmatch(r"[A-Z].+\.", body["error"])
+    return status, body["error"]
 
 
 # --- phones ---------------------------------------------------------------------------------------
@@ -53,38 +53,38 @@ def test_thirty_phones_answer_and_nothing_counts_twice(server):
     room = open_asked_room()
     phones = [Phone(server, k) for k in range(30)]
     answers = run_concurrently(
-        *(partial(one.send_report, k % 3 == 0) for k, one in enumerate(phones))
+        *(partial(phone.send_report, k % 3 == 0) for k, phone in enumerate(phones))
     )
-    assert [said(one)[0] for one in answers] == [400] * 30  # True is no bit
+    assert [parse_answer(answer)[0] for answer in answers] == [400] * 30  # True is no bit
     answers = run_concurrently(
-        *(partial(one.send_report, int(k % 3 == 0)) for k, one in enumerate(phones))
+        *(partial(phone.send_report, int(k % 3 == 0)) for k, phone in enumerate(phones))
     )
     assert answers == [(200, {"receipt": "new"})] * 30
     answers = run_concurrently(
-        *(partial(one.send_report, int(k % 3 == 0)) for k, one in enumerate(phones))
+        *(partial(phone.send_report, int(k % 3 == 0)) for k, phone in enumerate(phones))
     )
     assert answers == [(200, {"receipt": "again"})] * 30
     poll = room.view().poll(0)
     assert (poll.yes, poll.reports) == (10, 30)
-    status, why = said(phones[0].send_report(0))
-    assert (status, "first report counts" in why) == (409, True)
+    status, message = parse_answer(phones[0].send_report(0))
+    assert (status, "first report counts" in message) == (409, True)
 
     room.lock()
     assert not phones[0].fetch_question()["open"]
-    late = Phone(server, 99)
-    assert said(late.send_report(1))[0] == 409
+    late_phone = Phone(server, 99)
+    assert parse_answer(late_phone.send_report(1))[0] == 409
+    # It had arrived: a reload may ask.
     assert phones[0].send_report(1) == (
         200,
         {"receipt": "again"},
-    )  # it had arrived: a reload may ask
+    )
 
     room.ask(1)
-    assert (
-        late.fetch_question()["question"] == QUESTIONS[1]
-    )  # whoever comes late sees what is asked now
-    status, why = said(late.send_report(1, asking=0))
-    assert (status, "over" in why) == (409, True)
-    assert late.send_report(1) == (200, {"receipt": "new"})
+    # Whoever comes late sees what is asked now.
+    assert late_phone.fetch_question()["question"] == QUESTIONS[1]
+    status, message = parse_answer(late_phone.send_report(1, asking=0))
+    assert (status, "over" in message) == (409, True)
+    assert late_phone.send_report(1) == (200, {"receipt": "new"})
     assert [room.view().poll(k).reports for k in range(3)] == [30, 1, 0]
 
 
@@ -92,15 +92,15 @@ def test_two_hundred_phones_at_once_and_none_is_lost(server):
     room = open_asked_room()
 
     def phone(k):
-        one = Phone(server, k)
+        client = Phone(server, k)
         return (
-            one.fetch_question()["question"],
-            one.send_report(k % 2),
-            one.fetch_question()["open"],
+            client.fetch_question()["question"],
+            client.send_report(k % 2),
+            client.fetch_question()["open"],
         )
 
-    seen = run_concurrently(*(partial(phone, k) for k in range(200)))
-    assert seen == [(QUESTIONS[0], (200, {"receipt": "new"}), True)] * 200
+    results = run_concurrently(*(partial(phone, k) for k in range(200)))
+    assert results == [(QUESTIONS[0], (200, {"receipt": "new"}), True)] * 200
     poll = room.view().poll(0)
     assert (poll.yes, poll.reports) == (100, 200)
 
@@ -119,18 +119,18 @@ def test_a_phone_is_told_what_it_may_know_and_is_noticed(server):
 def test_without_a_room_phones_are_told(server):
     open_asked_room()
     classroom._server.replace_room(None)
-    assert said(send_request(server, "asking"))[0] == 404
+    assert parse_answer(send_request(server, "asking"))[0] == 404
     report = {"room": "x", "asking": 0, "token": TOKEN, "bit": 1}
-    assert said(send_request(server, "report", report))[0] == 404
+    assert parse_answer(send_request(server, "report", report))[0] == 404
 
 
 def test_a_room_that_is_replaced_takes_no_more(server):
     old = open_asked_room()
     phone = Phone(server, 1)
-    was = phone.fetch_question()["room"]
+    old_room = phone.fetch_question()["room"]
     open_asked_room()
-    status, why = said(phone.send_report(1, room=was))
-    assert (status, "another room" in why) == (409, True)
+    status, message = parse_answer(phone.send_report(1, room=old_room))
+    assert (status, "another room" in message) == (409, True)
     assert old.view().ended
 
 
@@ -162,7 +162,10 @@ def test_a_room_that_is_replaced_takes_no_more(server):
 def test_junk_is_refused_in_a_sentence(server, body, kind, status):
     room = open_asked_room()
     try:
-        assert said(send_request(server, "report", body, **{"Content-Type": kind}))[0] == status
+        assert (
+            parse_answer(send_request(server, "report", body, **{"Content-Type": kind}))[0]
+            == status
+        )
     except (BrokenPipeError, ConnectionResetError):  # it was told before it had said all
         assert len(body) > classroom.MAX_REPORT_BYTES
     assert room.view().poll(0).reports == 0
@@ -175,17 +178,17 @@ def test_junk_is_refused_in_a_sentence(server, body, kind, status):
 )
 def test_what_is_no_report_is_refused(server, change):
     room = open_asked_room()
-    assert said(Phone(server, 1).send_report(**({"bit": 1} | change)))[0] == 400
+    assert parse_answer(Phone(server, 1).send_report(**({"bit": 1} | change)))[0] == 400
     assert room.view().poll(0).reports == 0
 
 
 def test_a_report_in_pieces_has_the_same_limit(server):
     open_asked_room()
     host = server.removeprefix("http://").rstrip("/")
-    for pieces, status in ([b" " * 600] * 3, 413), ([b"n", b"o"], 400):
+    for chunks, status in ([b" " * 600] * 3, 413), ([b"n", b"o"], 400):
         connection = HTTPConnection(host, timeout=120)
         headers = {"Content-Type": "application/json"}
-        connection.request("POST", "/report", iter(pieces), headers, encode_chunked=True)
+        connection.request("POST", "/report", iter(chunks), headers, encode_chunked=True)
         answer = connection.getresponse()
         assert (answer.status, "error" in json.loads(answer.read())) == (status, True)
         connection.close()
@@ -194,14 +197,14 @@ def test_a_report_in_pieces_has_the_same_limit(server):
 def test_beyond_twice_the_class_phones_wait_for_the_teachers_nod(server):
     room = open_asked_room(expected=2)
     phones = [Phone(server, k) for k in range(7)]
-    answers = [one.send_report(1) for one in phones]
+    answers = [phone.send_report(1) for phone in phones]
     assert answers[:4] == [(200, {"receipt": "new"})] * 4
-    for status, told in answers[4:]:
-        assert (status, told["waits"]) == (409, True)
-        assert re.fullmatch(r"[A-Z].+\.", told["error"])
+    for status, message in answers[4:]:
+        assert (status, message["waits"]) == (409, True)
+        assert re.fullmatch(r"[A-Z].+\.", message["error"])
     assert (room.view().waiting, room.view().poll(0).reports) == (3, 4)
     room.let_in(2)
-    assert [one.send_report(1)[0] for one in phones] == [200] * 6 + [409]
+    assert [phone.send_report(1)[0] for phone in phones] == [200] * 6 + [409]
     assert (room.view().waiting, room.view().poll(0).reports) == (1, 6)
 
 
@@ -238,14 +241,14 @@ def test_who_asks_too_often_is_told(server, monkeypatch):
         monkeypatch.setattr(classroom._phone_limit, name, value)
     answers = [send_request(server, "asking") for _ in range(4)]
     assert [status for status, _ in answers[:2]] == [200, 200]
-    assert said(answers[3])[0] == 429
+    assert parse_answer(answers[3])[0] == 429
 
 
 # --- the teacher ----------------------------------------------------------------------------------
 
 
-def visit(server, path):
-    """Status and headers, without following; values of one name are joined by commas."""
+def request_page(server, path):
+    """Return status and headers without following; values of one name are joined by commas."""
     host, _, base = server.removeprefix("http://").partition("/")
     connection = HTTPConnection(host, timeout=120)
     connection.request("GET", f"/{base}{path}")
@@ -256,44 +259,44 @@ def visit(server, path):
 
 
 def test_the_teachers_link_leads_to_a_page_that_may_be_projected(server):
-    status, headers = visit(server, f"teacher/{SECRET}")
+    status, headers = request_page(server, f"teacher/{SECRET}")
     assert (status, headers["location"]) == (303, f"../{classroom.PAGE}")
-    cookie = {part.strip().lower() for part in headers["set-cookie"].split(";")[1:]}
+    cookie = {attribute.strip().lower() for attribute in headers["set-cookie"].split(";")[1:]}
     assert {"httponly", "samesite=strict", "path=/"} == cookie
     assert headers["set-cookie"].startswith(f"{classroom.COOKIE}={SECRET};")
 
 
-@pytest.mark.parametrize("guess", ["x", SECRET[:-1], SECRET + "x", SECRET.upper(), "%C3%A4"])
-def test_a_wrong_secret_is_refused(server, guess):
-    status, headers = visit(server, f"teacher/{guess}")
+@pytest.mark.parametrize("wrong_secret", ["x", SECRET[:-1], SECRET + "x", SECRET.upper(), "%C3%A4"])
+def test_a_wrong_secret_is_refused(server, wrong_secret):
+    status, headers = request_page(server, f"teacher/{wrong_secret}")
     assert (status, "set-cookie" in headers) == (403, False)
-    assert said(send_request(server, f"teacher/{guess}"))[0] == 403
+    assert parse_answer(send_request(server, f"teacher/{wrong_secret}"))[0] == 403
 
 
 def test_secrets_cannot_be_tried_one_after_the_other(server):
-    tried = [visit(server, f"teacher/{k}")[0] for k in range(15)]
+    tried = [request_page(server, f"teacher/{k}")[0] for k in range(15)]
     assert tried[:10] == [403] * 10
     assert tried[-1] == 429
-    assert visit(server, f"teacher/{SECRET}")[0] == 303  # nobody locks the teacher out
-    assert visit(server, "teacher/wrong")[0] == 429
+    assert request_page(server, f"teacher/{SECRET}")[0] == 303  # nobody locks the teacher out
+    assert request_page(server, "teacher/wrong")[0] == 429
 
 
 def test_under_a_base_path_everything_moves_with_it():
     with serve_class(base="/lab") as server:
         open_asked_room()
         assert send_request(server, "asking")[0] == 200
-        status, headers = visit(server, f"teacher/{SECRET}")
+        status, headers = request_page(server, f"teacher/{SECRET}")
         assert (status, headers["location"]) == (303, f"../{classroom.PAGE}")
         assert "path=/lab" in headers["set-cookie"].lower().split("; ")
 
 
-@pytest.mark.parametrize(("given", "used"), [("", False), ("short", False), (SECRET, True)])
-def test_a_secret_is_new_at_every_start_unless_it_is_given(monkeypatch, capsys, given, used):
-    monkeypatch.setenv("DPMC_CLASS_SECRET", given)
+@pytest.mark.parametrize(("provided", "used"), [("", False), ("short", False), (SECRET, True)])
+def test_a_secret_is_new_at_every_start_unless_it_is_given(monkeypatch, capsys, provided, used):
+    monkeypatch.setenv("DPMC_CLASS_SECRET", provided)
     first, second = (classroom.get_teacher_secret.__wrapped__() for _ in range(2))
     assert min(len(first), len(second)) >= 16
-    assert (first == second == given) == used
-    assert ("DPMC_CLASS_SECRET" in capsys.readouterr().out) == (given == "short")
+    assert (first == second == provided) == used
+    assert ("DPMC_CLASS_SECRET" in capsys.readouterr().out) == (provided == "short")
 
 
 def test_strangers_open_no_room(monkeypatch):
@@ -319,19 +322,19 @@ def test_outside_class_mode_each_session_has_its_own_room(monkeypatch):
     monkeypatch.delenv("DPMC_CLASS", raising=False)
     monkeypatch.setattr(classroom.st, "session_state", {})
     assert classroom.is_teacher()
-    made = classroom.open_room(QUESTIONS)
-    assert classroom.get_room() is made
+    new_room = classroom.open_room(QUESTIONS)
+    assert classroom.get_room() is new_room
     assert classroom._server.room is None
     with pytest.raises(InvalidSetting):
         classroom.open_room(())
-    assert classroom.get_room() is made
+    assert classroom.get_room() is new_room
 
 
 # --- what surrounds the app -----------------------------------------------------------------------
 
 
-def through_the_guard(kind, path, *headers):
-    """What reaches the app behind the guard, and what is sent instead."""
+def pass_guard(kind, path, *headers):
+    """Return what reaches the app behind the guard, and what is sent instead."""
 
     async def app(scope, receive, send):  # noqa: ARG001
         reached.append(scope["path"])
@@ -350,13 +353,13 @@ def test_nobody_but_the_teacher_uploads(monkeypatch):
     path = "/lab/_stcore/upload_file/session/file"
     cookie = b"cookie", f"a=b; {classroom.COOKIE}={classroom.get_teacher_secret()}".encode()
     wrong = b"cookie", f"{classroom.COOKIE}=wrong".encode()
-    assert through_the_guard("http", path, wrong)[0] == [path]
+    assert pass_guard("http", path, wrong)[0] == [path]
     monkeypatch.setenv("DPMC_CLASS", "1")
     for headers in ((), (wrong,)):
-        reached, sent = through_the_guard("http", path, *headers)
+        reached, sent = pass_guard("http", path, *headers)
         assert (reached, sent[0]["status"]) == ([], 403)
-    assert through_the_guard("http", path, cookie)[0] == [path]
-    assert through_the_guard("http", "/_stcore/health")[0] == ["/_stcore/health"]
+    assert pass_guard("http", path, cookie)[0] == [path]
+    assert pass_guard("http", "/_stcore/health")[0] == ["/_stcore/health"]
 
 
 def test_a_server_without_a_class_says_so(server, monkeypatch):
@@ -364,7 +367,7 @@ def test_a_server_without_a_class_says_so(server, monkeypatch):
     monkeypatch.delenv("DPMC_CLASS")
     report = {"room": "x", "asking": 0, "token": TOKEN, "bit": 1}
     for path, body in (("phone", None), ("asking", None), ("teacher/x", None), ("report", report)):
-        assert said(send_request(server, path, body))[0] == 404
+        assert parse_answer(send_request(server, path, body))[0] == 404
 
 
 def test_the_phones_page_is_small_whole_and_fetches_nothing(server):
@@ -372,11 +375,11 @@ def test_the_phones_page_is_small_whole_and_fetches_nothing(server):
     assert len(page.encode()) < 30_000
     assert " ".join(classroom.PRIVACY_NOTICE.split()) in " ".join(page.split())
     for word in ("//", "src=", "@import", "url("):
-        rest = re.sub(r"(?m)(^|\s)// .*$", "", page).replace("data:,", "")
-        assert word not in rest, word
+        stripped = re.sub(r"(?m)(^|\s)// .*$", "", page).replace("data:,", "")
+        assert word not in stripped, word
     for word in ("subtle", "randomUUID", "clipboard", "serviceWorker", "innerHTML", "eval", "%("):
         assert word not in page, word
-    status, headers = visit(server, "phone")
+    status, headers = request_page(server, "phone")
     assert (status, headers["cache-control"]) == (200, "no-store")
     assert headers["content-security-policy"] == f"{policy}, frame-ancestors 'self'"  # both hold
     assert "unsafe" not in policy
@@ -419,9 +422,9 @@ def test_the_address_is_found_without_sending(monkeypatch):
         def __exit__(self, *_):
             pass
 
-        def connect(self, where):
+        def connect(self, address):
             if unreachable:
-                raise OSError(where)
+                raise OSError(address)
 
         def getsockname(self):
             return "10.0.0.7", 1
@@ -434,12 +437,13 @@ def test_the_address_is_found_without_sending(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "why"), [("Tea?\n\n Coffee? \n", ""), ("", "0"), ("a\n" * 9, "9"), (None, "No such")]
+    ("text", "message"),
+    [("Tea?\n\n Coffee? \n", ""), ("", "0"), ("a\n" * 9, "9"), (None, "No such")],
 )
 @pytest.mark.parametrize("size", ["", "1", "501", "many"])
-def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, why, size):
+def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, message, size):
     monkeypatch.setenv("DPMC_CLASS_SIZE", size)
-    why = why or {"501": "501", "many": "DPMC_CLASS_SIZE"}.get(size, "")
+    message = message or {"501": "501", "many": "DPMC_CLASS_SIZE"}.get(size, "")
     file = tmp_path / "questions.txt"
     if text is not None:
         file.write_text(text)
@@ -447,16 +451,16 @@ def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, why
     monkeypatch.setenv("DPMC_CLASS", "1")
     try:
         classroom.start_class()
-        shown, room = capsys.readouterr().out, classroom.get_room()
+        output, room = capsys.readouterr().out, classroom.get_room()
         assert room is None or room.view().describe_for_phones()["open"]
     finally:
         classroom._server.replace_room(None)
-    assert classroom.get_phone_link() in shown
-    assert f"/teacher/{classroom.get_teacher_secret()}" in shown
-    if why:
+    assert classroom.get_phone_link() in output
+    assert f"/teacher/{classroom.get_teacher_secret()}" in output
+    if message:
         assert room is None
-        told = shown.split("No room is open yet")[1]
-        assert why in told or size in told
+        explanation = output.split("No room is open yet")[1]
+        assert message in explanation or size in explanation
     else:
         assert room.view().questions == ("Tea?", "Coffee?")
         assert room._n_places == 2 * int(size or 30)
@@ -473,34 +477,34 @@ def test_a_class_on_the_apps_own_server(tmp_path):
     """The whole app around it: what it tells its starter, phones, strangers, and what it logs."""
     questions = tmp_path / "questions.txt"
     questions.write_text("\n".join(QUESTIONS))
-    own = {"DPMC_CLASS_SECRET": SECRET, "DPMC_CLASS_QUESTIONS": str(questions)}
-    with serve_app(tmp_path, DPMC_CLASS="1", **own) as (server, process):
-        told = (tmp_path / "server.log").read_text()
-        assert f"{server}phone" in told
-        assert f"{server}teacher/{SECRET}" in told
+    environment = {"DPMC_CLASS_SECRET": SECRET, "DPMC_CLASS_QUESTIONS": str(questions)}
+    with serve_app(tmp_path, DPMC_CLASS="1", **environment) as (server, process):
+        log = (tmp_path / "server.log").read_text()
+        assert f"{server}phone" in log
+        assert f"{server}teacher/{SECRET}" in log
         answers = run_concurrently(
             *(partial(Phone(server, k).send_report, k % 2) for k in range(30))
         )
         assert answers == [(200, {"receipt": "new"})] * 30
-        assert said(Phone(server, 3).send_report(0))[0] == 409
-        assert said(
+        assert parse_answer(Phone(server, 3).send_report(0))[0] == 409
+        assert parse_answer(
             send_request(server, "report", b"x" * 5000, **{"Content-Type": "application/json"})
         )
-        assert visit(server, "teacher/wrong")[0] == 403
-        assert visit(server, f"teacher/{SECRET}")[0] == 303
-        assert "link" in visit(server, "train")[1]
-        assert "link" not in visit(server, "phone")[1]  # no drawing code ahead
+        assert request_page(server, "teacher/wrong")[0] == 403
+        assert request_page(server, f"teacher/{SECRET}")[0] == 303
+        assert "link" in request_page(server, "train")[1]
+        assert "link" not in request_page(server, "phone")[1]  # no drawing code ahead
         for cookie, status in (("", 403), (f"{classroom.COOKIE}={SECRET}", 403)):
             connection = HTTPConnection(server.split("/")[2], timeout=120)
             connection.request("PUT", "/_stcore/upload_file/a/b", b"x", {"Cookie": cookie})
             answer = connection.getresponse()
-            ours = b"only the teacher" in answer.read()
+            has_teacher_message = b"only the teacher" in answer.read()
             # behind the guard it is Streamlit that asks for its own token
-            assert (answer.status, ours) == (status, not cookie)
+            assert (answer.status, has_teacher_message) == (status, not cookie)
             connection.close()
         process.terminate()
         process.wait(60)
-        after = (tmp_path / "server.log").read_text().removeprefix(told)
+        after = (tmp_path / "server.log").read_text().removeprefix(log)
     assert "Traceback" not in after
-    for never in ("127.0.0.1", "report", "token", f"{3:032x}", SECRET, "wrong"):
-        assert never not in after, never
+    for secret_text in ("127.0.0.1", "report", "token", f"{3:032x}", SECRET, "wrong"):
+        assert secret_text not in after, secret_text

@@ -20,13 +20,13 @@ EVIL = "evil.example"
 def port(tmp_path_factory):
     """The app as it is started by hand, told one more name and one more address."""
     home = tmp_path_factory.mktemp("home")
-    with serve_app(home, DPMC_HOSTS="lab.example, 203.0.113.7 [2001:db8::7] https://x/") as found:
-        yield int(found[0].split(":")[2].strip("/"))
+    with serve_app(home, DPMC_HOSTS="lab.example, 203.0.113.7 [2001:db8::7] https://x/") as served:
+        yield int(served[0].split(":")[2].strip("/"))
     assert "DPMC_HOSTS: 'https://x/' is not used" in (home / "server.log").read_text()
 
 
-def handshake(port, *headers, path="/", version="1.1", address="127.0.0.1", websocket=False):
-    """The status and the body of a request that holds exactly these headers."""
+def send_request(port, *headers, path="/", version="1.1", address="127.0.0.1", websocket=False):
+    """Return the status and the body of a request that holds exactly these headers."""
     lines = [f"GET {path} HTTP/{version}", *headers]
     if websocket:
         key = base64.b64encode(b"0123456789abcdef").decode()
@@ -35,52 +35,66 @@ def handshake(port, *headers, path="/", version="1.1", address="127.0.0.1", webs
     else:
         lines += ["Connection: close"]
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as one:
-        one.settimeout(120)
-        one.connect((address, port))
-        one.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
-        told = b""
+    with socket.socket(family) as connection:
+        connection.settimeout(120)
+        connection.connect((address, port))
+        connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        received = b""
         with suppress(TimeoutError, ConnectionResetError):
-            while b" 101 " not in told.split(b"\r\n")[0] and (part := one.recv(65536)):
-                told += part
-    head, _, body = told.partition(b"\r\n\r\n")
+            while b" 101 " not in received.split(b"\r\n")[0] and (chunk := connection.recv(65536)):
+                received += chunk
+    head, _, body = received.partition(b"\r\n\r\n")
     return int(head.split(b" ")[1]), body.decode()
 
 
-ASKED = [  # path, whether as a websocket
+REQUESTS = [  # path, whether as a websocket
     *(("/", False), ("/train", False), ("/_stcore/health", False), ("/_stcore/host-config", False)),
     *(("/phone", False), ("/asking", False), ("/static/index.html", False), ("/no/such", False)),
     ("/_stcore/stream", True),
 ]
 
 
-@pytest.mark.parametrize(("path", "websocket"), ASKED, ids=str)
+@pytest.mark.parametrize(("path", "websocket"), REQUESTS, ids=str)
 def test_nothing_is_served_under_a_strangers_name(port, path, websocket):
     for name in (EVIL, f"{EVIL}:{port}"):
         for origin in ([], [f"Origin: http://{name}"]):
-            asked = {"path": path, "websocket": websocket}
-            status, body = handshake(port, f"Host: {name}", *origin, **asked)
+            request = {"path": path, "websocket": websocket}
+            status, body = send_request(port, f"Host: {name}", *origin, **request)
             assert status == 421
             assert re.fullmatch(r"[A-Z].+\.\n", body)
             assert EVIL in body
             assert "DPMC_HOSTS" in body
-    assert handshake(port, f"Host: 127.0.0.1:{port}", path=path, websocket=websocket)[0] != 421
+    assert send_request(port, f"Host: 127.0.0.1:{port}", path=path, websocket=websocket)[0] != 421
 
 
-OWN = ("127.0.0.1", "localhost", "LocalHost", "localhost.", "127.0.0.1.", "127.8.9.1", "[::1]")
-OWN += ("[0:0:0:0:0:0:0:1]", "[::ffff:127.0.0.1]", "lab.example", "LAB.example.", "203.0.113.7")
-OWN += ("[2001:db8::7]", "[2001:DB8:0:0::7]")
+LOCAL_HOSTS = (
+    "127.0.0.1",
+    "localhost",
+    "LocalHost",
+    "localhost.",
+    "127.0.0.1.",
+    "127.8.9.1",
+    "[::1]",
+)
+LOCAL_HOSTS += (
+    "[0:0:0:0:0:0:0:1]",
+    "[::ffff:127.0.0.1]",
+    "lab.example",
+    "LAB.example.",
+    "203.0.113.7",
+)
+LOCAL_HOSTS += ("[2001:db8::7]", "[2001:DB8:0:0::7]")
 
 
-@pytest.mark.parametrize("host", OWN)
+@pytest.mark.parametrize("host", LOCAL_HOSTS)
 @pytest.mark.parametrize("websocket", [False, True])
 def test_it_answers_to_its_own_names_with_and_without_a_port(port, host, websocket):
-    well = 101 if websocket else 200
+    expected_status = 101 if websocket else 200
     path = "/_stcore/stream" if websocket else "/_stcore/health"
     for name in (host, f"{host}:{port}", f"{host}:9999"):
         for origin in ([], [f"Origin: http://{name}"]):
-            found = handshake(port, f"Host: {name}", *origin, path=path, websocket=websocket)
-            assert found[0] == well, (name, origin)
+            status = send_request(port, f"Host: {name}", *origin, path=path, websocket=websocket)
+            assert status[0] == expected_status, (name, origin)
 
 
 ELSE = (EVIL, "8.8.8.8", "192.168.77.77", "0.0.0.0", "[::]", "[2001:db8::8]", "[fe80::1]", "x")
@@ -95,42 +109,57 @@ ELSE += ("localhost,evil.example", "http://localhost", "\xe4", "1" * 5000, "%6co
 def test_it_answers_to_no_other_name(port, host):
     for websocket in (False, True):
         path = "/_stcore/stream" if websocket else "/_stcore/health"
-        status, body = handshake(port, f"Host: {host}", path=path, websocket=websocket)
+        status, body = send_request(port, f"Host: {host}", path=path, websocket=websocket)
         assert status == 421 or (status == 400 and "Invalid" in body), (status, body)
         assert len(body) < 400
 
 
 def test_a_visit_has_one_host_and_a_path(port):
-    own = f"Host: 127.0.0.1:{port}"
-    assert handshake(port, own)[0] == 200
-    for headers in ((), (own, f"Host: {EVIL}"), (f"Host: {EVIL}", own), (own, own)):
+    host_header = f"Host: 127.0.0.1:{port}"
+    assert send_request(port, host_header)[0] == 200
+    for headers in (
+        (),
+        (host_header, f"Host: {EVIL}"),
+        (f"Host: {EVIL}", host_header),
+        (host_header, host_header),
+    ):
         for version in ("1.0", "1.1"):
             for websocket in (False, True):
-                asked = {"version": version, "websocket": websocket}
-                assert handshake(port, *headers, **asked)[0] in (400, 421)
+                request = {"version": version, "websocket": websocket}
+                assert send_request(port, *headers, **request)[0] in (400, 421)
     for target in (f"http://{EVIL}/", f"http://{EVIL}/_stcore/health", f"http://127.0.0.1:{port}/"):
-        for headers in ((own,), (f"Host: {EVIL}",)):
-            assert handshake(port, *headers, path=target)[0] in (400, 421)
+        for headers in ((host_header,), (f"Host: {EVIL}",)):
+            assert send_request(port, *headers, path=target)[0] in (400, 421)
 
 
 @pytest.mark.parametrize("websocket", [False, True])
 def test_the_page_of_another_site_is_not_answered(port, websocket):
-    own, path = f"127.0.0.1:{port}", "/_stcore/stream" if websocket else "/_stcore/health"
-    others = (f"http://{EVIL}", "null", "", "http://[", own, f"ftp://{own}", "http://127.0.0.1")
-    others += (f"http://localhost:{port}", "http://127.0.0.1:1", f"http://{own}.{EVIL}")
-    others += (f"http://{own}@{EVIL}", "file://", f"http://{own}/", "http://lab.example")
-    for origin in others:
-        asked = (f"Host: {own}", f"Origin: {origin}")
-        status, body = handshake(port, *asked, path=path, websocket=websocket)
+    host, path = f"127.0.0.1:{port}", "/_stcore/stream" if websocket else "/_stcore/health"
+    foreign_origins = (
+        f"http://{EVIL}",
+        "null",
+        "",
+        "http://[",
+        host,
+        f"ftp://{host}",
+        "http://127.0.0.1",
+    )
+    foreign_origins += (f"http://localhost:{port}", "http://127.0.0.1:1", f"http://{host}.{EVIL}")
+    foreign_origins += (f"http://{host}@{EVIL}", "file://", f"http://{host}/", "http://lab.example")
+    for origin in foreign_origins:
+        headers = (f"Host: {host}", f"Origin: {origin}")
+        status, body = send_request(port, *headers, path=path, websocket=websocket)
         assert (status, "DPMC_HOSTS" in body) == (403, True), origin
-    two = f"Origin: http://{own}", f"Origin: http://{EVIL}"
+    two = f"Origin: http://{host}", f"Origin: http://{EVIL}"
     for origins in (two, two[::-1]):
-        found = handshake(port, f"Host: {own}", *origins, path=path, websocket=websocket)
-        assert found[0] in (400, 403)
+        actual_status = send_request(
+            port, f"Host: {host}", *origins, path=path, websocket=websocket
+        )
+        assert actual_status[0] in (400, 403)
     for scheme in ("http", "https"):  # a proxy may have taken TLS off
-        asked = (f"Host: {own}", f"Origin: {scheme}://{own}")
-        found = handshake(port, *asked, path=path, websocket=websocket)
-        assert found[0] == (101 if websocket else 200)
+        headers = (f"Host: {host}", f"Origin: {scheme}://{host}")
+        actual_status = send_request(port, *headers, path=path, websocket=websocket)
+        assert actual_status[0] == (101 if websocket else 200)
 
 
 @pytest.mark.skipif(
@@ -138,18 +167,23 @@ def test_the_page_of_another_site_is_not_answered(port, websocket):
 )
 def test_shown_to_a_network_it_answers_to_the_machines_addresses_there(tmp_path):
     (address,) = classroom._list_outgoing_addresses()
-    own = {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET}
-    own |= {"DPMC_CLASS_URL": "https://class.example/x", "STREAMLIT_SERVER_ADDRESS": "0.0.0.0"}
-    with serve_app(tmp_path, **own) as (server, _):
+    environment = {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET}
+    environment |= {
+        "DPMC_CLASS_URL": "https://class.example/x",
+        "STREAMLIT_SERVER_ADDRESS": "0.0.0.0",
+    }
+    with serve_app(tmp_path, **environment) as (server, _):
         port = int(server.split(":")[2].strip("/"))
-        for name, at, status in (
+        for name, request_address, status in (
             (address, address, 200),
             ("0.0.0.0", "127.0.0.1", 200),  # what it prints where it is bound to all by hand
             ("class.example", address, 200),
             (address, "127.0.0.1", 421),  # it did not arrive there
             (EVIL, address, 421),
         ):
-            assert handshake(port, f"Host: {name}:{port}", address=at)[0] == status, name
+            assert (
+                send_request(port, f"Host: {name}:{port}", address=request_address)[0] == status
+            ), name
 
 
 @pytest.mark.parametrize(
@@ -157,57 +191,57 @@ def test_shown_to_a_network_it_answers_to_the_machines_addresses_there(tmp_path)
 )
 def test_it_answers_to_the_address_it_was_bound_to(monkeypatch, bound, host):
     monkeypatch.setattr(door.st, "get_option", {"server.address": bound}.get)
-    assert through(host) == []
-    assert through("my.wan")[0]["status"] == 421
-    assert through("[2001:db8::5]", at="2001:db8::5%eth0") == []
-    assert through("192.168.3.4", at="::ffff:192.168.3.4") == []
-    assert through("192.168.3.4", at=None)[0]["status"] == 421
+    assert pass_guard(host) == []
+    assert pass_guard("my.wan")[0]["status"] == 421
+    assert pass_guard("[2001:db8::5]", address="2001:db8::5%eth0") == []
+    assert pass_guard("192.168.3.4", address="::ffff:192.168.3.4") == []
+    assert pass_guard("192.168.3.4", address=None)[0]["status"] == 421
     monkeypatch.setenv("DPMC_CLASS_URL", "https://class.example")
-    assert through("class.example")[0]["status"] == 421  # no class is on
+    assert pass_guard("class.example")[0]["status"] == 421  # no class is on
 
 
 def test_a_server_that_cannot_answer_a_websocket_closes_it():
-    assert through(EVIL, "websocket")[0]["type"] == "websocket.close"
+    assert pass_guard(EVIL, "websocket")[0]["type"] == "websocket.close"
 
 
 @pytest.mark.parametrize("kind", ["http", "websocket"])
 def test_the_door_by_itself(monkeypatch, kind):
     """The same without a server around it, and what no server would pass on."""
     monkeypatch.setenv("DPMC_HOSTS", "lab.example, 203.0.113.7 [2001:db8::7]")
-    for host in OWN:
-        assert through(host, kind, origins=(f"https://{host}",)) == [], host
-    for host in (*ELSE, *(f"{host}, {EVIL}" for host in OWN)):
-        assert through(host, kind), host
+    for host in LOCAL_HOSTS:
+        assert pass_guard(host, kind, origins=(f"https://{host}",)) == [], host
+    for host in (*ELSE, *(f"{host}, {EVIL}" for host in LOCAL_HOSTS)):
+        assert pass_guard(host, kind), host
     for origin in (f"http://{EVIL}", "null", "", "localhost", "http://localhost:1"):
-        assert through("localhost", kind, origins=(origin,)), origin
-        assert through("localhost", kind, origins=("http://localhost", origin)), origin
+        assert pass_guard("localhost", kind, origins=(origin,)), origin
+        assert pass_guard("localhost", kind, origins=("http://localhost", origin)), origin
 
 
-@pytest.mark.parametrize("own", [[], [(b"content-security-policy", b"default-src 'none'")]])
-def test_no_response_may_be_shown_in_a_frame_of_another_site(own):
+@pytest.mark.parametrize("app_headers", [[], [(b"content-security-policy", b"default-src 'none'")]])
+def test_no_response_may_be_shown_in_a_frame_of_another_site(app_headers):
     """Whatever else it is allowed; browsers obey every such header."""
 
-    async def answered(_scope, _receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": own})
+    async def respond(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": app_headers})
         await send({"type": "http.response.body", "body": b"x"})
 
-    wanted = (b"content-security-policy", b"frame-ancestors 'self'")
-    start, body = through("localhost", app=answered)
-    assert start["headers"] == [*own, wanted]
+    expected = (b"content-security-policy", b"frame-ancestors 'self'")
+    start, body = pass_guard("localhost", app=respond)
+    assert start["headers"] == [*app_headers, expected]
     assert body["body"] == b"x"
-    assert wanted in through(EVIL)[0]["headers"]
+    assert expected in pass_guard(EVIL)[0]["headers"]
 
 
 def test_a_browser_is_refused_with_a_page_and_everything_else_with_a_line():
     for host in (EVIL, "<b>&amp;</b>"):
-        start, body = through(host, accept=b"text/html,application/xhtml+xml,*/*;q=0.8")
+        start, body = pass_guard(host, accept=b"text/html,application/xhtml+xml,*/*;q=0.8")
         assert (start["status"], dict(start["headers"])[b"content-type"][:9]) == (421, b"text/html")
         assert dict(start["headers"])[b"cache-control"] == b"no-store"
         page = html.unescape(body["body"].decode())
         assert f"{host!r}" in page
         assert "DPMC_HOSTS" in page
         assert b"<b>" not in body["body"]
-        line = through(host)[1]["body"].decode()
+        line = pass_guard(host)[1]["body"].decode()
         assert line.strip() in page
         assert line.count("\n") == 1
 
@@ -215,25 +249,27 @@ def test_a_browser_is_refused_with_a_page_and_everything_else_with_a_line():
 def test_a_refusal_is_written_down_once_and_nobody_fills_the_log(capsys):
     visited = door.HostGuard(None)
     for host in (EVIL, EVIL, "a\nb"):
-        assert through(host, visited=visited)
+        assert pass_guard(host, visited=visited)
     assert [line[:8] for line in capsys.readouterr().out.splitlines()] == ["Refused:"] * 2
     for k in range(300):
-        assert through(f"{k}.example", visited=visited)
+        assert pass_guard(f"{k}.example", visited=visited)
     assert len(capsys.readouterr().out.splitlines()) == door.MAX_LOGGED - 2
 
 
-async def nothing(scope, receive, send):
+async def ignore_request(scope, receive, send):
     pass
 
 
-def through(host, kind="http", at="127.0.0.1", origins=(), app=nothing, accept=b"", visited=None):
-    """What a visitor is sent; nothing where an app that sends nothing is reached."""
+def pass_guard(
+    host, kind="http", address="127.0.0.1", origins=(), app=ignore_request, accept=b"", visited=None
+):
+    """Return what a visitor is sent: nothing if an app that sends nothing is reached."""
 
     async def send(message):
         sent.append(message)
 
     sent = []
-    server = None if at is None else (at, 8501)
+    server = None if address is None else (address, 8501)
     headers = [(b"host", host.encode("latin-1")), *((b"origin", o.encode()) for o in origins)]
     headers.append((b"accept", accept))
     scope = {"type": kind, "path": "/", "headers": headers, "server": server}

@@ -15,12 +15,12 @@ OF_EACH_KIND = {"movie-night", "bookshop-clicks"}  # ratings and clicks; more sa
 DATA = [pytest.param(id, marks=() if id in OF_EACH_KIND else pytest.mark.slow) for id in SAMPLES]
 
 
-def whole(app, what):
-    assert not app.exception, what
-    assert not app.error, (what, [error.value for error in app.error])
+def assert_no_error(app, context):
+    assert not app.exception, context
+    assert not app.error, (context, [error.value for error in app.error])
 
 
-def options(id):
+def list_options(id):
     return registry.list_suitable_mechanisms(clicks=SAMPLES[id].clicks)
 
 
@@ -29,10 +29,10 @@ def options(id):
 @pytest.mark.parametrize("page", WITH_MECHANISM)
 def test_with_every_mechanism(page, data):
     app = open_page(page, data=data, epsilon="0.7")
-    for id in options(data):
+    for id in list_options(data):
         app.session_state["mechanism"] = id
         app.run()
-        whole(app, id)
+        assert_no_error(app, id)
         assert app.session_state["mechanism"] == id
         if page == "what_if":
             assert read_current_stop(app)["epsilon"] == "0.7"
@@ -44,7 +44,7 @@ def test_with_every_task(page, data):
     tasks = sources.list_available_tasks(data) if page == "compare" else [None]
     for task in tasks:
         link = {} if task is None else {"task": task.value}
-        whole(open_page(page, data=data, **link), task)
+        assert_no_error(open_page(page, data=data, **link), task)
 
 
 @pytest.mark.slow
@@ -54,4 +54,4 @@ def test_at_every_epsilon(page):
     for epsilon in EPSILONS:
         app.session_state["epsilon"] = epsilon
         app.run()
-        whole(app, epsilon)
+        assert_no_error(app, epsilon)

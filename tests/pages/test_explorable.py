@@ -24,13 +24,13 @@ MIB = 2**20
 
 
 @pytest.fixture(scope="module")
-def written():
+def html_text():
     return explorable.render_sample("movie-night")
 
 
 @pytest.fixture(scope="module")
-def file(written):
-    return HtmlFile(written)
+def file(html_text):
+    return HtmlFile(html_text)
 
 
 @pytest.fixture(scope="module")
@@ -38,16 +38,16 @@ def content(file):
     return json.loads(file.scripts["application/json"])
 
 
-def test_it_is_small_enough_and_well_formed(written, file):
-    assert len(written.encode()) < 3 * MIB
+def test_it_is_small_enough_and_well_formed(html_text, file):
+    assert len(html_text.encode()) < 3 * MIB
     assert file.tags.count("script") == 3
 
 
-def test_nothing_in_it_is_fetched(written, file):
+def test_nothing_in_it_is_fetched(html_text, file):
     for tag, attrs in file.elements:
         assert tag not in ("link", "img", "iframe", "object", "embed", "base", "a")
         assert not {"src", "href", "srcset", "action", "data"} & set(attrs), (tag, attrs)
-    styles = re.findall(r"<style>(.*?)</style>", written, flags=re.DOTALL)
+    styles = re.findall(r"<style>(.*?)</style>", html_text, flags=re.DOTALL)
     assert not any("@import" in style for style in styles)
     addresses = [a for style in styles for a in re.findall(r"url\((.{5})", style)]
     assert all(address == "data:" for address in addresses)
@@ -59,10 +59,10 @@ def test_nothing_in_it_is_fetched(written, file):
 
 def test_both_promises_are_there_and_can_be_chosen(file, content):
     assert [view["mechanism"] for view in content["views"]] == ["input-flip", "private-effects"]
-    radios = [one for one in file.all("input") if one.get("type") == "radio"]
+    radios = [element for element in file.all("input") if element.get("type") == "radio"]
     assert len(radios) == 2
-    for words in ("each rating, even from the server", "the whole person, server trusted"):
-        assert words in file.full_text
+    for phrase in ("each rating, even from the server", "the whole person, server trusted"):
+        assert phrase in file.full_text
 
 
 @pytest.mark.slow
@@ -92,33 +92,33 @@ def test_the_captions_say_what_made_the_curve_and_that_it_is_no_release(file):
 def test_the_card_of_each_stop_is_there(content):
     for view in content["views"]:
         assert len(view["cards"]) == len(EPSILONS)
-        for epsilon, card in zip(EPSILONS, view["cards"], strict=True):
-            assert dict(map(tuple, card))["Certified"].startswith(f"Epsilon {epsilon:g}")
+        for epsilon, guarantee_text in zip(EPSILONS, view["cards"], strict=True):
+            assert dict(map(tuple, guarantee_text))["Certified"].startswith(f"Epsilon {epsilon:g}")
 
 
 def test_titles_that_look_like_code_stay_text():
     text = explorable.render_explorable(
-        "x", "</title><script>alert(1)</script>", [came()], explorable.INITIAL_STATE
+        "x", "</title><script>alert(1)</script>", [load_scene()], explorable.INITIAL_STATE
     )
     assert HtmlFile(text).tags.count("script") == 3
     assert "<" not in text.partition('id="content">')[2].partition("</script>")[0]
 
 
-def came(data="one-bit-lab", id="input-flip"):
-    found = scene.load_shipped_scene(data, id)
-    assert found is not None
-    return found
+def load_scene(data="one-bit-lab", id="input-flip"):
+    shipped_scene = scene.load_shipped_scene(data, id)
+    assert shipped_scene is not None
+    return shipped_scene
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", SAMPLES)
 def test_every_sample_has_its_file(data):
-    ids = [view["mechanism"] for view in json_of(explorable.render_sample(data))["views"]]
+    ids = [view["mechanism"] for view in read_json(explorable.render_sample(data))["views"]]
     assert ids
     assert all(id in registry.list_suitable_mechanisms(clicks=SAMPLES[data].clicks) for id in ids)
 
 
-def json_of(text):
+def read_json(text):
     return json.loads(HtmlFile(text).scripts["application/json"])
 
 
@@ -132,57 +132,65 @@ def test_methods_of_one_promise_are_told_apart_by_name():
 
 
 def test_the_button_hands_out_what_the_page_shows_where_it_stands(monkeypatch):
-    made = []
+    calls = []
     monkeypatch.setattr(
-        explorable, "render_explorable", lambda *args, **more: made.append((args, more)) or "x"
+        explorable, "render_explorable", lambda *args, **kwargs: calls.append((args, kwargs)) or "x"
     )
-    given = files_of(monkeypatch, open_page, data="one-bit-lab", mechanism="output", epsilon="3")
-    assert given["This page (HTML, 3 MB, needs no network)"]() == "x"
-    (args, more) = made.pop()
-    data, title, scenes, stands = args
-    assert (data, title, more) == ("one-bit-lab", SAMPLES[data].title, {"private": False})
+    files = capture_downloads(
+        monkeypatch, open_page, data="one-bit-lab", mechanism="output", epsilon="3"
+    )
+    assert files["This page (HTML, 3 MB, needs no network)"]() == "x"
+    (args, kwargs) = calls.pop()
+    data, title, scenes, state = args
+    assert (data, title, kwargs) == ("one-bit-lab", SAMPLES[data].title, {"private": False})
     assert scenes[0].id == "output"
-    assert EPSILONS[stands["stop"]] == 3
+    assert EPSILONS[state["stop"]] == 3
 
 
-def files_of(monkeypatch, visit, **link):
-    """What the download buttons of a page would call, by their labels."""
-    given = {}
-    own = st.download_button
+def capture_downloads(monkeypatch, visit, **link):
+    """Return what the download buttons of a page would call, by their labels."""
+    captured = {}
+    download_button = st.download_button
 
     def button(label, data, *args, **options):
-        given[label] = data
-        return own(label, "x", *args, **options)
+        captured[label] = data
+        return download_button(label, "x", *args, **options)
 
     monkeypatch.setattr(st, "download_button", button)
     visit(**link)
-    return given
+    return captured
 
 
 def test_beside_the_method_shown_stands_the_other_promise():
-    shown = came("movie-night", "dpals")  # a person's, and not the recommended one
-    assert [one.id for one in explorable.load_other_scenes("movie-night", shown)] == ["input-flip"]
-    shown = came("movie-night", "input-flip")
-    assert [one.id for one in explorable.load_other_scenes("movie-night", shown)] == [
-        "private-effects"
-    ]
-    assert explorable.load_other_scenes("upload", shown) == []
+    shipped_scene = load_scene("movie-night", "dpals")  # a person's, and not the recommended one
+    assert [
+        other_scene.id for other_scene in explorable.load_other_scenes("movie-night", shipped_scene)
+    ] == ["input-flip"]
+    shipped_scene = load_scene("movie-night", "input-flip")
+    assert [
+        other_scene.id for other_scene in explorable.load_other_scenes("movie-night", shipped_scene)
+    ] == ["private-effects"]
+    assert explorable.load_other_scenes("upload", shipped_scene) == []
 
 
 def test_before_a_curve_there_is_no_button():
     app = open_page(data="movie-night", mechanism="private-taste")
     assert "has not been computed" in read_all_text(app)
-    assert not [one for one in app.get("download_button") if one.proto.label == "Download"]
+    assert not [button for button in app.get("download_button") if button.proto.label == "Download"]
 
 
 def test_an_upload_shows_no_person_and_no_place_on_the_server():
-    shown = came()._replace(displayed_people=None, scores=())
+    anonymous_scene = load_scene()._replace(displayed_people=None, scores=())
     text = explorable.render_explorable(
-        "/tmp/secret/data.npz", "Your upload", [shown], explorable.INITIAL_STATE, private=True
+        "/tmp/secret/data.npz",
+        "Your upload",
+        [anonymous_scene],
+        explorable.INITIAL_STATE,
+        private=True,
     )
     file = HtmlFile(text)
-    assert json_of(text)["views"][0]["light"]["people"] is None  # those of a sample are there
-    assert json_of(explorable.render_sample("one-bit-lab"))["views"][0]["light"]["people"]
+    assert read_json(text)["views"][0]["light"]["people"] is None  # those of a sample are there
+    assert read_json(explorable.render_sample("one-bit-lab"))["views"][0]["light"]["people"]
     assert "secret" not in file.full_text
     assert "YOUR_FILE" in file.full_text
     assert "publish none of it" in file.full_text
@@ -192,12 +200,12 @@ def test_an_upload_shows_no_person_and_no_place_on_the_server():
 
 
 @pytest.mark.slow
-def test_the_command_writes_the_file(dpmc, tmp_path, written):
+def test_the_command_writes_the_file(dpmc, tmp_path, html_text):
     path = tmp_path / "what-if.html"
     status, out, err = dpmc("explorable", "movie-night", "--out", path)
     assert (status, err) == (0, "")
     assert str(path) in out
-    assert path.read_text(encoding="utf-8") == written
+    assert path.read_text(encoding="utf-8") == html_text
     before = path.stat().st_mtime_ns
     status, _, err = dpmc("explorable", "movie-night", "--out", path)
     assert status == 1
@@ -209,16 +217,16 @@ def test_the_command_writes_the_file(dpmc, tmp_path, written):
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         (["movie-nite"], "data must be one of"),
         (["movie-night", "--mechanism", "output"], "explorable --mechanism is gone"),
     ],
 )
-def test_mistakes_are_sentences(dpmc, tmp_path, argv, said):
+def test_mistakes_are_sentences(dpmc, tmp_path, argv, message):
     status, out, err = dpmc("explorable", *argv, "--out", tmp_path / "a.html")
     assert (status, out) == (1, "")
-    assert said in err
+    assert message in err
     assert err.startswith("dpmc: ")
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
@@ -242,7 +250,7 @@ def test_it_is_made_without_streamlit_and_without_a_word():
         "import sys; from pages.ui import explorable;"
         "print(len(explorable.render_sample('one-bit-lab')), 'streamlit' in sys.modules)"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -250,15 +258,15 @@ def test_it_is_made_without_streamlit_and_without_a_word():
         text=True,
         check=True,
     )
-    assert done.stderr == ""
-    assert done.stdout.endswith(" False\n")
+    assert completed.stderr == ""
+    assert completed.stdout.endswith(" False\n")
 
 
 @pytest.mark.slow
 def test_the_recommended_methods_are_those_the_page_turns_to():
     app = open_page(data="restaurants")
-    for k, view in enumerate(json_of(explorable.render_sample("restaurants"))["views"]):
-        (radio,) = (one for one in app.radio if one.label == "Protect")
+    for k, view in enumerate(read_json(explorable.render_sample("restaurants"))["views"]):
+        (radio,) = (control for control in app.radio if control.label == "Protect")
         radio.set_value(list(PRIVACY_UNIT_LABELS)[k]).run()
         assert not app.exception
         assert app.session_state["mechanism"] == view["mechanism"]

@@ -28,8 +28,8 @@ def test_no_two_terms_are_called_or_explained_alike():
     assert len({term.words for term in TERMS.values()}) == len(TERMS)
 
 
-def helps():
-    """(place, expression) of everything that stands behind a question mark on a page."""
+def list_help_texts():
+    """Yield (place, expression) of everything that stands behind a question mark on a page."""
     for path in PAGES:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call):
@@ -39,14 +39,14 @@ def helps():
 
 
 def test_terms_behind_question_marks_are_there():
-    asked = set()
-    for place, value in helps():
+    terms = set()
+    for location, value in list_help_texts():
         for node in ast.walk(value):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "glossary.explain_terms":
                 for term in node.args:
-                    assert term.value in TERMS, place
-                    asked.add(term.value)
-    assert len(asked) >= 15
+                    assert term.value in TERMS, location
+                    terms.add(term.value)
+    assert len(terms) >= 15
 
 
 def test_metrics_are_explained_where_they_are_defined():
@@ -73,4 +73,4 @@ def test_a_term_is_found_by_any_of_its_words():
 
 def test_a_question_mark_shows_it():
     app = open_page("guarantees")
-    assert glossary.explain_terms("epsilon") in [one.help for one in app.caption]
+    assert glossary.explain_terms("epsilon") in [caption.help for caption in app.caption]

@@ -30,7 +30,7 @@ def wait_for(condition, seconds=60.0):
         time.sleep(0.005)
 
 
-def state_of(job):
+def get_state(job):
     return job.snapshot().state
 
 
@@ -55,17 +55,17 @@ def ended():
 
 
 def test_at_most_so_many_at_once_and_then_in_order():
-    places, gates = WorkerSlots(2), [Gate() for _ in range(4)]
-    jobs = [Job(gate, slots=places) for gate in gates]
-    wait_for(lambda: [state_of(job) for job in jobs] == ["running"] * 2 + ["queued"] * 2)
+    slots, gates = WorkerSlots(2), [Gate() for _ in range(4)]
+    jobs = [Job(gate, slots=slots) for gate in gates]
+    wait_for(lambda: [get_state(job) for job in jobs] == ["running"] * 2 + ["queued"] * 2)
     assert [job.snapshot().ahead for job in jobs] == [0, 0, 0, 1]
     gates[1].go.set()
-    wait_for(lambda: state_of(jobs[2]) == "running")
-    assert state_of(jobs[3]) == "queued"
+    wait_for(lambda: get_state(jobs[2]) == "running")
+    assert get_state(jobs[3]) == "queued"
     assert jobs[3].snapshot().ahead == 0
     for gate in gates:
         gate.go.set()
-    wait_for(lambda: all(state_of(job) == "done" for job in jobs))
+    wait_for(lambda: all(get_state(job) == "done" for job in jobs))
     assert all(job.snapshot().result == "result" for job in jobs)
 
 
@@ -73,21 +73,26 @@ def test_progress_points_and_time_left():
     gate = Gate()
     job = Job(gate, slots=WorkerSlots(1))
     wait_for(lambda: job.snapshot().done == 1)
-    now = job.snapshot()
-    assert (now.total, now.label, now.points, now.share) == (4, "first", ("point",), 0.25)
-    assert now.seconds_left is None  # one round is no ground for an estimate
+    snapshot = job.snapshot()
+    assert (snapshot.total, snapshot.label, snapshot.points, snapshot.share) == (
+        4,
+        "first",
+        ("point",),
+        0.25,
+    )
+    assert snapshot.seconds_left is None  # one round is no ground for an estimate
     gate.go.set()
-    wait_for(lambda: state_of(job) == "done")
+    wait_for(lambda: get_state(job) == "done")
 
 
 @pytest.mark.parametrize(
-    ("seconds", "done", "left"),
+    ("seconds", "n_done", "left"),
     [(300.0, 1, None), (300.0, 3, None), (11.9, 9, None), (22.0, 4, 120.0), (46.0, 13, 63.0)],
 )
-def test_time_left_is_told_after_three_rounds_and_two_seconds(seconds, done, left):
+def test_time_left_is_told_after_three_rounds_and_two_seconds(seconds, n_done, left):
     """Counted from the first round, told at second 10: what came before says nothing of a pace."""
-    now = Snapshot("running", done=done, total=34, seconds=seconds, work_start=(10.0, 1))
-    assert now.seconds_left == left
+    snapshot = Snapshot("running", done=n_done, total=34, seconds=seconds, work_start=(10.0, 1))
+    assert snapshot.seconds_left == left
 
 
 class Rounds:
@@ -102,23 +107,23 @@ class Rounds:
 
 
 def test_step_pause_and_resume():
-    gate, places = Gate(), WorkerSlots(1)
-    first = Job(gate, slots=places)
-    job = Job(Rounds(), slots=places)
+    gate, slots = Gate(), WorkerSlots(1)
+    first = Job(gate, slots=slots)
+    job = Job(Rounds(), slots=slots)
     job.pause()
     gate.go.set()
     wait_for(lambda: job.snapshot().paused)
-    assert state_of(first) == "done"
-    now = job.snapshot()
-    assert (now.done, now.state, now.active) == (1, "running", True)
-    for done in (2, 3):
+    assert get_state(first) == "done"
+    snapshot = job.snapshot()
+    assert (snapshot.done, snapshot.state, snapshot.active) == (1, "running", True)
+    for n_done in (2, 3):
         job.step()
-        wait_for(lambda done=done: job.snapshot().done == done and job.snapshot().paused)
+        wait_for(lambda n_done=n_done: job.snapshot().done == n_done and job.snapshot().paused)
     before = job.snapshot().seconds
     time.sleep(0.5)
     assert job.snapshot().seconds == before  # a person's time is not the work's
     job.resume()
-    wait_for(lambda: state_of(job) == "done")
+    wait_for(lambda: get_state(job) == "done")
     assert job.snapshot().seconds < before + 0.5
     assert job.snapshot().result == "whole"
 
@@ -132,68 +137,68 @@ def test_one_that_starts_held_waits_at_its_first_halt_however_soon_that_is():
 
 
 def test_one_that_waits_for_a_person_keeps_nobody_waiting():
-    places, before = WorkerSlots(1), Gate()
-    Job(before, slots=places)
-    held = Job(Rounds(), slots=places)
-    held.pause()
+    slots, before = WorkerSlots(1), Gate()
+    Job(before, slots=slots)
+    waiting_job = Job(Rounds(), slots=slots)
+    waiting_job.pause()
     before.go.set()
-    wait_for(lambda: held.snapshot().paused)
+    wait_for(lambda: waiting_job.snapshot().paused)
     gates = [Gate(), Gate()]
-    others = [Job(gate, slots=places) for gate in gates]
-    wait_for(lambda: state_of(others[0]) == "running")
-    held.resume()  # its turn comes next, not at once
+    other_jobs = [Job(gate, slots=slots) for gate in gates]
+    wait_for(lambda: get_state(other_jobs[0]) == "running")
+    waiting_job.resume()  # its turn comes next, not at once
     time.sleep(0.1)
-    assert (held.snapshot().done, state_of(others[1])) == (1, "queued")
+    assert (waiting_job.snapshot().done, get_state(other_jobs[1])) == (1, "queued")
     gates[0].go.set()
-    wait_for(lambda: state_of(held) == "done")
+    wait_for(lambda: get_state(waiting_job) == "done")
     gates[1].go.set()
-    wait_for(lambda: state_of(others[1]) == "done")
+    wait_for(lambda: get_state(other_jobs[1]) == "done")
 
 
 def test_a_paused_job_stops_at_once_even_where_all_places_are_taken():
-    places, gate = WorkerSlots(1), Gate()
-    first = Job(Gate(), slots=places)
-    held = Job(Rounds(), slots=places)
-    held.pause()
+    slots, gate = WorkerSlots(1), Gate()
+    first = Job(Gate(), slots=slots)
+    waiting_job = Job(Rounds(), slots=slots)
+    waiting_job.pause()
     first.cancel()
-    wait_for(lambda: held.snapshot().paused)
-    other = Job(gate, slots=places)
-    wait_for(lambda: state_of(other) == "running")
-    held.cancel()
-    wait_for(lambda: state_of(held) == "stopped")
-    assert state_of(other) == "running"
+    wait_for(lambda: waiting_job.snapshot().paused)
+    other_job = Job(gate, slots=slots)
+    wait_for(lambda: get_state(other_job) == "running")
+    waiting_job.cancel()
+    wait_for(lambda: get_state(waiting_job) == "stopped")
+    assert get_state(other_job) == "running"
     gate.go.set()
-    wait_for(lambda: state_of(other) == "done")
-    last = Job(Rounds(), slots=places)  # the places are counted right afterwards
-    wait_for(lambda: state_of(last) == "done")
+    wait_for(lambda: get_state(other_job) == "done")
+    last = Job(Rounds(), slots=slots)  # the places are counted right afterwards
+    wait_for(lambda: get_state(last) == "done")
 
 
 def test_a_running_and_a_queued_job_can_be_stopped():
-    places = WorkerSlots(1)
-    running, queued = Job(Gate(), slots=places), Job(Gate(), slots=places)
-    wait_for(lambda: state_of(running) == "running" and state_of(queued) == "queued")
+    slots = WorkerSlots(1)
+    running, queued = Job(Gate(), slots=slots), Job(Gate(), slots=slots)
+    wait_for(lambda: get_state(running) == "running" and get_state(queued) == "queued")
     queued.cancel()
-    wait_for(lambda: state_of(queued) == "stopped")
+    wait_for(lambda: get_state(queued) == "stopped")
     queued.cancel()  # once more changes nothing
     assert queued.snapshot().message == "Stopped before it began."
     running.cancel()
-    wait_for(lambda: state_of(running) == "stopped")
-    later = Job(Gate(), slots=places)
-    wait_for(lambda: state_of(later) == "running")
+    wait_for(lambda: get_state(running) == "stopped")
+    later = Job(Gate(), slots=slots)
+    wait_for(lambda: get_state(later) == "running")
     later.cancel()
 
 
 def test_all_jobs_are_stopped_when_the_server_ends():
-    places = WorkerSlots(1)
-    jobs = [Job(Gate(), slots=places) for _ in range(3)]
-    wait_for(lambda: state_of(jobs[0]) == "running")
+    slots = WorkerSlots(1)
+    jobs = [Job(Gate(), slots=slots) for _ in range(3)]
+    wait_for(lambda: get_state(jobs[0]) == "running")
     cancel_all_jobs()
-    wait_for(lambda: [state_of(job) for job in jobs] == ["stopped"] * 3)
+    wait_for(lambda: [get_state(job) for job in jobs] == ["stopped"] * 3)
     wait_for(lambda: not [t for t in threading.enumerate() if t.name == "dpmc-job"])
 
 
 def test_failures_are_sentences_and_free_their_slot(caplog):
-    places = WorkerSlots(1)
+    slots = WorkerSlots(1)
 
     def bad_setting(*_):
         raise InvalidSetting("epsilon", "> 0", 0)
@@ -206,8 +211,8 @@ def test_failures_are_sentences_and_free_their_slot(caplog):
 
     messages = []
     for work in (bad_setting, too_large, broken):
-        job = Job(work, slots=places)
-        wait_for(lambda job=job: state_of(job) == "failed")
+        job = Job(work, slots=slots)
+        wait_for(lambda job=job: get_state(job) == "failed")
         messages.append(job.snapshot().message)
     assert messages[0] == "Epsilon must be > 0, got 0."
     assert "not enough memory" in messages[1]
@@ -219,15 +224,15 @@ def test_a_session_replaces_forgets_and_ends_its_jobs():
     jobs = Jobs()
     first = jobs.start("train", Gate())
     second = jobs.start("train", Gate())
-    wait_for(lambda: state_of(first) == "stopped")
+    wait_for(lambda: get_state(first) == "stopped")
     assert jobs.get("train") is second
-    other = jobs.start("curve", Gate(), data_id="upload")
+    other_job = jobs.start("curve", Gate(), data_id="upload")
     jobs.forget_data("upload")
     assert jobs.get("curve") is None
     assert jobs.get("train") is second
-    wait_for(lambda: state_of(other) == "stopped")
+    wait_for(lambda: get_state(other_job) == "stopped")
     jobs.cancel()
-    wait_for(lambda: state_of(second) == "stopped")
+    wait_for(lambda: get_state(second) == "stopped")
 
 
 def test_stopping_is_told_before_the_work_has_noticed():
@@ -244,7 +249,7 @@ def test_stopping_is_told_before_the_work_has_noticed():
     assert job.snapshot().stopping
     assert job.snapshot().active
     noticed.set()
-    wait_for(lambda: state_of(job) == "stopped")
+    wait_for(lambda: get_state(job) == "stopped")
     assert not job.snapshot().stopping
 
 
@@ -260,75 +265,81 @@ def test_a_result_may_be_there_before_the_end():
     wait_for(lambda: job.snapshot().result == "half")
     assert job.snapshot().active
     go.set()
-    wait_for(lambda: state_of(job) == "done")
+    wait_for(lambda: get_state(job) == "done")
     assert job.snapshot().result == "whole"
 
 
-def rating_problem():
+def build_rating_problem():
     return build_problem(datasets.load("restaurants"), Task.RATINGS, seed=1)
 
 
-def small_problem():
+def build_small_problem():
     return build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
 
 
-def train(mechanism="gradient", stop=lambda _: False, problem=small_problem):
-    """All that a training job reports, and what it returns."""
-    said = []
+def train_mechanism(mechanism="gradient", stop=lambda _: False, problem=build_small_problem):
+    """Return all that a training job reports, and what it returns."""
+    reports = []
 
     def report(_done, _total, label, point=None, result=None, **_):
-        said.append((label, point, result))
+        reports.append((label, point, result))
 
-    about = {"data": "one-bit-lab", "reading": {}, "title": "", "split": None, "fresh": False}
+    details = {"data": "one-bit-lab", "reading": {}, "title": "", "split": None, "fresh": False}
     work = runs.make_training_work(
         registry.create(mechanism, epsilon=4.0, rounds=6, estimator=Estimator.PUBLISHED),
         problem,
         1,
-        **about,
+        **details,
     )
-    return said, work(report, lambda: stop(said))
+    return reports, work(report, lambda: stop(reports))
 
 
 def test_guessing_comes_first_then_the_private_result_then_no_privacy():
     """Where the picture starts from is known before its first round, and is cheap."""
-    said, last = train()
-    results = [result for _, _, result in said if result is not None]
-    beside = ["private-majority", "reference-binary", "clear"]
-    assert [list(r.result.baselines) for r in results] == [beside[:k] for k in range(1, 4)]
+    reports, last = train_mechanism()
+    results = [result for _, _, result in reports if result is not None]
+    comparison_ids = ["private-majority", "reference-binary", "clear"]
+    assert [list(r.result.baselines) for r in results] == [comparison_ids[:k] for k in range(1, 4)]
     assert [r.nonprivate_model is not None for r in results] == [False, True, True]
     assert all(r.result.metrics == last.result.metrics for r in results)
-    labels = [label for label, _, _ in said]
-    guess = "Private majority, for comparison: starting"
-    assert labels[:3] == ["preparing the data", guess, "Gradient perturbation: starting"]
+    labels = [label for label, _, _ in reports]
+    baseline_label = "Private majority, for comparison: starting"
+    assert labels[:3] == ["preparing the data", baseline_label, "Gradient perturbation: starting"]
     assert [label for label in labels if label.endswith("for comparison: starting")]
 
 
 def test_a_training_that_is_stopped_is_not_measured_on_the_way_nor_compared(monkeypatch):
-    looks, real = [], experiment.measure_model
-    monkeypatch.setattr(experiment, "measure_model", lambda *a: looks.append(a[0].id) or real(*a))
-    _, last = train(stop=lambda said: any(point is not None for _, point, _ in said))
+    evaluations, real = [], experiment.measure_model
+    monkeypatch.setattr(
+        experiment, "measure_model", lambda *a: evaluations.append(a[0].id) or real(*a)
+    )
+    _, last = train_mechanism(
+        stop=lambda reports: any(point is not None for _, point, _ in reports)
+    )
     assert last.result.stopped
     assert list(last.result.baselines) == ["private-majority"]
-    assert looks.count("gradient") <= 2  # the first round, and the model that is shown
+    assert evaluations.count("gradient") <= 2  # the first round, and the model that is shown
 
 
 def test_looking_at_held_out_ratings_takes_a_small_part_of_the_time(monkeypatch):
-    looked, real = [], experiment.measure_model
+    evaluations, real = [], experiment.measure_model
 
     def slow(*arguments):
-        looked.append(arguments[0].id)
+        evaluations.append(arguments[0].id)
         time.sleep(0.3)
         return real(*arguments)
 
     monkeypatch.setattr(experiment, "measure_model", slow)
-    said, _ = train()
-    assert len([point for _, point, _ in said if point is not None]) > 3
+    reports, _ = train_mechanism()
+    assert len([point for _, point, _ in reports if point is not None]) > 3
     # Half a second of looks, the last round and the result: the next look would be seconds later.
-    assert looked.count("gradient") == 4
+    assert evaluations.count("gradient") == 4
 
 
 def test_a_stop_during_the_comparisons_keeps_the_private_result():
-    _, last = train(stop=lambda said: any(result is not None for *_, result in said))
+    _, last = train_mechanism(
+        stop=lambda reports: any(result is not None for *_, result in reports)
+    )
     assert not last.result.stopped
     assert list(last.result.baselines) == ["private-majority"]
     assert last.nonprivate_model is None
@@ -337,8 +348,8 @@ def test_a_stop_during_the_comparisons_keeps_the_private_result():
 def test_a_stopped_run_has_its_last_round_in_its_film(monkeypatch):
     """Also where it was not looked at any more, and every look says to stop by then."""
     monkeypatch.setattr(runs.RunRecorder, "needs_round", lambda *_: False)
-    one_round = lambda said: any(point is not None for _, point, _ in said)  # noqa: E731
-    _, last = train("private-frank-wolfe", one_round, rating_problem)
+    one_round = lambda reports: any(point is not None for _, point, _ in reports)  # noqa: E731
+    _, last = train_mechanism("private-frank-wolfe", one_round, build_rating_problem)
     assert last.result.stopped
     (frame,) = last.recording.frames
     assert (frame.round, frame.metric) == (last.result.rounds, last.result.metrics["rmse"])
@@ -346,32 +357,32 @@ def test_a_stopped_run_has_its_last_round_in_its_film(monkeypatch):
 
 def test_a_reading_can_be_stopped_after_its_last_line():
     """Sorting a million ids takes as long as a third of the reading."""
-    content, asked = b"user,item,rating\n" + b"".join(b"u%d,x,3\n" % k for k in range(50)), []
+    content, progress = b"user,item,rating\n" + b"".join(b"u%d,x,3\n" % k for k in range(50)), []
     work = runs.make_reading_work(content, "x.csv", {"low": 1, "high": 5})
 
     def report(done, total, label):  # noqa: ARG001
         if total and done >= total:
-            asked.append(True)
+            progress.append(True)
 
     assert len(work(lambda *_: None, lambda: False).ratings) == 50
     with pytest.raises(Stopped):
-        work(report, lambda: bool(asked))
+        work(report, lambda: bool(progress))
 
 
 def test_visitors_wait_for_each_other_and_the_teacher_for_none_of_them():
     gates = [Gate() for _ in range(4)]
     visitors = [Job(gate, slots=VISITOR_SLOTS) for gate in gates]
-    own = Gate()
-    teachers = Job(own, slots=TRAINING_SLOTS)
+    teacher_gate = Gate()
+    teachers = Job(teacher_gate, slots=TRAINING_SLOTS)
     try:
-        wait_for(lambda: state_of(teachers) == "running")
-        wait_for(lambda: [state_of(job) for job in visitors[:2]] == ["running"] * 2)
-        assert [state_of(job) for job in visitors[2:]] == ["queued"] * 2
+        wait_for(lambda: get_state(teachers) == "running")
+        wait_for(lambda: [get_state(job) for job in visitors[:2]] == ["running"] * 2)
+        assert [get_state(job) for job in visitors[2:]] == ["queued"] * 2
         assert [job.snapshot().ahead for job in visitors[2:]] == [0, 1]
         VISITOR_SLOTS.cancel_jobs()
-        wait_for(lambda: [state_of(job) for job in visitors] == ["stopped"] * 4)
-        assert state_of(teachers) == "running"
+        wait_for(lambda: [get_state(job) for job in visitors] == ["stopped"] * 4)
+        assert get_state(teachers) == "running"
     finally:
-        for gate in (*gates, own):
+        for gate in (*gates, teacher_gate):
             gate.go.set()
         teachers.wait(60)

@@ -25,7 +25,7 @@ def sheets():
     return {name: sheet.render() for name, sheet in SHEETS.items()}
 
 
-def plain(text):
+def read_plain_text(text):
     return " ".join(" ".join(HtmlFile(text).texts).split())
 
 
@@ -45,15 +45,15 @@ def test_a_file_is_whole_and_fetches_nothing(sheets, name):
 
 
 def test_the_worksheet_asks_everything_and_answers_nothing(sheets):
-    text = plain(sheets["worksheet.html"])
+    text = read_plain_text(sheets["worksheet.html"])
     boxes = re.findall(r"<li>(.*?)</li>", sheets["worksheet.html"])
     for lesson in LESSONS.values():
         assert lesson.take_home not in text
         for slide in lesson.slides:
             assert slide.title in text
             assert slide.teacher not in text
-            for said in slide.reveal(slide.start).sentences:
-                assert said not in text
+            for sentence in slide.reveal(slide.start).sentences:
+                assert sentence not in text
             if slide.predict is not None:
                 assert slide.predict.question in text
                 assert {*slide.predict.options} <= {unescape(box) for box in boxes}
@@ -64,15 +64,15 @@ def test_the_worksheet_asks_everything_and_answers_nothing(sheets):
 
 
 def test_the_key_answers_everything(sheets):
-    text = plain(sheets["answer-key.html"])
+    text = read_plain_text(sheets["answer-key.html"])
     for lesson in LESSONS.values():
         assert lesson.take_home in text
         for slide in lesson.slides:
-            for said in (slide.teacher, *slide.reveal(slide.start).sentences):
-                assert " ".join(said.split()) in text
-            asked = slide.predict
-            if asked is not None and asked.right is not None:
-                assert f"{asked.question} {asked.options[asked.right]}" in text
+            for sentence in (slide.teacher, *slide.reveal(slide.start).sentences):
+                assert " ".join(sentence.split()) in text
+            question = slide.predict
+            if question is not None and question.right is not None:
+                assert f"{question.question} {question.options[question.right]}" in text
     pictures = sum(
         slide.reveal(slide.start).picture is not None
         for lesson in LESSONS.values()
@@ -86,21 +86,21 @@ def test_a_plan_adds_up(sheets, minutes):
     turns = list(paper.schedule_turns(minutes))
     assert turns[0].start == 0
     assert turns[-1].end == minutes
-    for one, following in pairwise(turns):
-        assert one.end == following.start
-        assert one.end - one.start >= 3
-    text = plain(sheets[f"plan-{minutes}.html"])
+    for current, following in pairwise(turns):
+        assert current.end == following.start
+        assert current.end - current.start >= 3
+    text = read_plain_text(sheets[f"plan-{minutes}.html"])
     for turn in turns:
         assert f"{turn.start}-{turn.end}" in text
     for lesson in LESSONS.values():
-        planned = [slide for part in paper._PLANS[minutes] for slide in part.slides]
-        here = [slide for slide in lesson.slides if slide in planned]
-        assert (lesson.take_home in text) == bool(here)
+        planned = [slide for section in paper._PLANS[minutes] for slide in section.slides]
+        planned_slides = [slide for slide in lesson.slides if slide in planned]
+        assert (lesson.take_home in text) == bool(planned_slides)
         home = text.partition("Left for home")[2].partition("Minute")[0]
-        assert (lesson.title in home) == (len(here) < len(lesson.slides))
-        for slide in lesson.slides if here else ():  # told at home, or here
-            assert (slide.title in home) == (slide not in here)
-        for slide in here:
+        assert (lesson.title in home) == (len(planned_slides) < len(lesson.slides))
+        for slide in lesson.slides if planned_slides else ():  # told at home, or here
+            assert (slide.title in home) == (slide not in planned_slides)
+        for slide in planned_slides:
             assert slide.predict is None or slide.predict.question in text
 
 
@@ -112,25 +112,34 @@ def test_a_lesson_hour_can_be_taught():
     steps = [turn.step for turn in turns]
     assert len(turns) <= 8
     assert steps.index("Lock") < steps.index("Ask again")
-    again = turns[steps.index("Ask again")].teacher
-    assert again.index("Ask again (A)") < again.index("Lock (L)") < again.index("Shows")
-    own = [turn.step for turn in turns if "its own reports" in turn.all]
-    assert own
-    assert all(steps.index(step) > steps.index("Lock") for step in own)
+    teacher_text = turns[steps.index("Ask again")].teacher
+    assert (
+        teacher_text.index("Ask again (A)")
+        < teacher_text.index("Lock (L)")
+        < teacher_text.index("Shows")
+    )
+    report_steps = [turn.step for turn in turns if "its own reports" in turn.all]
+    assert report_steps
+    assert all(steps.index(step) > steps.index("Lock") for step in report_steps)
     minutes = {turn.step: turn.end - turn.start for turn in turns}
     for number, (id, lesson) in enumerate(LESSONS.items(), 1):
-        slides = [slide for part in paper._PLANS[45] if part.lesson == id for slide in part.slides]
+        slides = [
+            slide
+            for section in paper._PLANS[45]
+            if section.lesson == id
+            for slide in section.slides
+        ]
         if slides:
-            alone = lesson.minutes / len(lesson.slides) * len(slides)
-            assert minutes[f"{number}. {lesson.title}"] >= 1.7 * alone
-    whole = [slide for part in paper._PLANS[90] for slide in part.slides]
-    assert whole == [slide for lesson in LESSONS.values() for slide in lesson.slides]
+            expected_minutes = lesson.minutes / len(lesson.slides) * len(slides)
+            assert minutes[f"{number}. {lesson.title}"] >= 1.7 * expected_minutes
+    all_slides = [slide for section in paper._PLANS[90] for slide in section.slides]
+    assert all_slides == [slide for lesson in LESSONS.values() for slide in lesson.slides]
 
 
 def test_papers_name_pages_as_the_app_does(sheets, capsys):
     titles = {entry.title for section in SECTIONS.values() for entry in section}
     assert main(["lessons"]) == 0
-    texts = [plain(text) for text in sheets.values()] + [capsys.readouterr().out]
+    texts = [read_plain_text(text) for text in sheets.values()] + [capsys.readouterr().out]
     named = {name for text in texts for name in re.findall(r"\bpage ([A-Z]\w+)", text)}
     assert named
     assert named <= titles
@@ -138,14 +147,14 @@ def test_papers_name_pages_as_the_app_does(sheets, capsys):
 
 def test_the_command_lists_them(capsys):
     assert main(["lessons"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for lesson in LESSONS.values():
-        assert lesson.id in said
-        assert lesson.title in said
+        assert lesson.id in output
+        assert lesson.title in output
     assert main(["lessons", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [one["id"] for one in told["lessons"]] == list(LESSONS)
-    assert told["files"] == []
+    report = json.loads(capsys.readouterr().out)
+    assert [entry["id"] for entry in report["lessons"]] == list(LESSONS)
+    assert report["files"] == []
 
 
 def test_the_command_writes_them_and_overwrites_nothing(tmp_path, capsys, sheets):
@@ -157,9 +166,9 @@ def test_the_command_writes_them_and_overwrites_nothing(tmp_path, capsys, sheets
     (folder / "plan-45.html").unlink()
     capsys.readouterr()
     assert main(["lessons", "--out", str(folder)]) == 1
-    said = capsys.readouterr().err
-    assert "worksheet.html is there already" in said
-    assert "--force" in said
+    message = capsys.readouterr().err
+    assert "worksheet.html is there already" in message
+    assert "--force" in message
     assert not (folder / "plan-45.html").exists()  # all or nothing
     assert (folder / "worksheet.html").read_text() == "mine"
     assert main(["lessons", "--out", str(folder), "--force"]) == 0
@@ -175,8 +184,10 @@ def page():
 
 @pytest.fixture(scope="module")
 def content(page):
-    (told,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page, re.S)
-    return json.loads(told)
+    (content_text,) = re.findall(
+        r'<script type="application/json" id="content">(.*?)</script>', page, re.S
+    )
+    return json.loads(content_text)
 
 
 @pytest.mark.slow
@@ -192,49 +203,59 @@ def test_the_page_without_server_fetches_nothing_and_is_small(page, content):
     assert content["words"] == {term.name: term.words for term in glossary.TERMS.values()}
 
 
-def revealed(held, slot, stops):
-    """As the page's script reads it."""
-    at = 0
-    for many, stop in zip(slot[0], stops, strict=True):
-        at = at * many + (stop if many > 1 else 0)
-    found = held[slot[1][at]]
-    return "".join(held[piece] for piece in found) if isinstance(found, list) else found
+def reveal_text(texts, slot, stops):
+    """Return the text of a slot as the page's script reads it."""
+    index = 0
+    for n_stops, stop in zip(slot[0], stops, strict=True):
+        index = index * n_stops + (stop if n_stops > 1 else 0)
+    value = texts[slot[1][index]]
+    return "".join(texts[key] for key in value) if isinstance(value, list) else value
 
 
 @pytest.mark.slow
 def test_the_page_without_server_says_what_the_slides_reveal(content):
     """At stops drawn at random too, where one that was taken for another would show."""
-    held, rng = content["held"], Random(0)
-    assert [one["id"] for one in content["lessons"]] == list(LESSONS)
-    for told, lesson in zip(content["lessons"], LESSONS.values(), strict=True):
-        assert told["take_home"] == lesson.take_home
-        for one, slide in zip(told["slides"], lesson.slides, strict=True):
-            assert (one["key"], one["title"], one["said"]) == (slide.key, slide.title, slide.said)
+    texts, rng = content["held"], Random(0)
+    assert [entry["id"] for entry in content["lessons"]] == list(LESSONS)
+    for lesson_data, lesson in zip(content["lessons"], LESSONS.values(), strict=True):
+        assert lesson_data["take_home"] == lesson.take_home
+        for slide_data, slide in zip(lesson_data["slides"], lesson.slides, strict=True):
+            assert (slide_data["key"], slide_data["title"], slide_data["said"]) == (
+                slide.key,
+                slide.title,
+                slide.said,
+            )
             if slide.predict is None:
-                assert one["asked"] is None
+                assert slide_data["asked"] is None
             else:
-                assert one["asked"]["options"] == list(slide.predict.options)
-                assert one["asked"]["right"] == slide.predict.right
-            starts = [control["start"] for control in one["move"]]
-            counts = [len(control["names"]) for control in one["move"]]
+                assert slide_data["asked"]["options"] == list(slide.predict.options)
+                assert slide_data["asked"]["right"] == slide.predict.right
+            starts = [control["start"] for control in slide_data["move"]]
+            counts = [len(control["names"]) for control in slide_data["move"]]
             for stops in (starts, *([rng.randrange(n) for n in counts] for _ in range(12))):
-                moved = {
+                setting = {
                     control.key: [*(control.values or control.options or range(paper.N_THROWS))][
                         stop
                     ]
                     for control, stop in zip(slide.move, stops, strict=True)
                 }
-                drawing, note, *says = (revealed(held, slot, stops) for slot in one["shown"])
-                found = slide.reveal(moved)
-                assert says == list(found.sentences)
-                assert note == found.note
-                assert drawing == (render_picture(found.picture) if found.picture else "")
+                drawing, note, *sentences = (
+                    reveal_text(texts, slot, stops) for slot in slide_data["shown"]
+                )
+                finding = slide.reveal(setting)
+                assert sentences == list(finding.sentences)
+                assert note == finding.note
+                assert drawing == (render_picture(finding.picture) if finding.picture else "")
 
 
 @pytest.mark.slow
 def test_the_page_without_server_holds_nothing_of_a_room(page, content):
-    parts = {"key", "title", "said", "teacher", "asked", "move", "shown"}
-    assert all(one.keys() == parts for told in content["lessons"] for one in told["slides"])
+    fields = {"key", "title", "said", "teacher", "asked", "move", "shown"}
+    assert all(
+        slide_data.keys() == fields
+        for lesson_data in content["lessons"]
+        for slide_data in lesson_data["slides"]
+    )
     for text in ("Reports of your phones", "Your hands", "Your room", "are the opposite of the"):
         assert text not in page
 
@@ -261,8 +282,8 @@ def test_titles_of_others_are_escaped():
 
 def test_the_page_offers_them():
     app = open_page("learn")
-    there = {one.proto.label for one in app.get("download_button")}
-    assert there == {sheet.title for sheet in FILES.values()}
+    labels = {button.proto.label for button in app.get("download_button")}
+    assert labels == {sheet.title for sheet in FILES.values()}
 
 
 def test_in_a_class_they_are_for_the_teacher(monkeypatch):
@@ -272,9 +293,9 @@ def test_in_a_class_they_are_for_the_teacher(monkeypatch):
 
 def test_words_are_searched_on_the_page():
     app = open_page("learn", word="flip")
-    said = read_all_text(app)
+    page_text = read_all_text(app)
     for term in glossary.TERMS.values():
-        assert (f"**{term.name}**" in said) == (term in glossary.search_terms("flip"))
+        assert (f"**{term.name}**" in page_text) == (term in glossary.search_terms("flip"))
     (field,) = app.text_input
     field.set_value("<b>*nothing*").run()
     assert not app.exception

@@ -34,31 +34,32 @@ READABLE = 4.5  # contrast of text, Web Content Accessibility Guidelines 2.2, cr
 CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text())
 
 
-def brightness(color: str) -> float:
-    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-    parts = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return float(np.dot((0.2126, 0.7152, 0.0722), parts))
+def compute_brightness(color: str) -> float:
+    channels = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    channels = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in channels]
+    return float(np.dot((0.2126, 0.7152, 0.0722), channels))
 
 
-def contrast(one: str, other: str) -> float:
-    dark, bright = sorted((brightness(one), brightness(other)))
+def compute_contrast(first: str, second: str) -> float:
+    dark, bright = sorted((compute_brightness(first), compute_brightness(second)))
     return (bright + 0.05) / (dark + 0.05)
 
 
-def kinds(style: charts.Style) -> tuple[str, str]:
-    """Marker and dash, with those that look alike from afar under one name."""
+def get_marker_and_dash(style: charts.Style) -> tuple[str, str]:
+    """Return marker and dash; those that look alike from afar have one name."""
     marker = "round" if style.marker in ROUND else style.marker
     return marker, "dashed" if style.dash in DASHED else style.dash
 
 
 @pytest.mark.parametrize("task", Task)
 def test_methods_that_may_share_a_chart_differ_in_colour_or_in_marker_and_dash(task):
-    looks = {id: charts.get_style(id) for id in list_private_mechanisms(task)}
-    for (a, one), (b, other) in itertools.combinations(looks.items(), 2):
-        if one.color == other.color:
-            marks = zip(kinds(one), kinds(other), strict=True)
-            assert all(mine != theirs for mine, theirs in marks), (a, b)
-    first = [looks[id].color for id in list_private_mechanisms(task)[:6]]  # what Compare opens with
+    styles = {id: charts.get_style(id) for id in list_private_mechanisms(task)}
+    for (a, style), (b, other_style) in itertools.combinations(styles.items(), 2):
+        if style.color == other_style.color:
+            marks = zip(get_marker_and_dash(style), get_marker_and_dash(other_style), strict=True)
+            assert all(left != right for left, right in marks), (a, b)
+    # What Compare opens with.
+    first = [styles[id].color for id in list_private_mechanisms(task)[:6]]
     assert len(set(first)) == len(first)
 
 
@@ -67,8 +68,8 @@ def test_the_accent_can_be_read_as_text(name):
     theme = CONFIG["theme"][name]
     surfaces = [theme["backgroundColor"], theme["secondaryBackgroundColor"]]
     for surface in (*surfaces, theme["sidebar"]["backgroundColor"]):
-        assert contrast(theme["primaryColor"], surface) >= READABLE
-        assert contrast(theme["linkColor"], surface) >= READABLE
+        assert compute_contrast(theme["primaryColor"], surface) >= READABLE
+        assert compute_contrast(theme["linkColor"], surface) >= READABLE
     assert theme["primaryColor"] == charts.apply_theme(charts.ACCENT, THEMES[name == "dark"])
 
 
@@ -77,26 +78,28 @@ def test_captions_can_be_read(name):
     """Streamlit writes them in 60 % of the colour of text, charts in theme.muted."""
     theme = CONFIG["theme"][name]
     for surface in (theme["backgroundColor"], theme["secondaryBackgroundColor"]):
-        parts = [
+        colors = [
             round(0.6 * int(theme["textColor"][k : k + 2], 16) + 0.4 * int(surface[k : k + 2], 16))
             for k in (1, 3, 5)
         ]
-        assert contrast("#{:02x}{:02x}{:02x}".format(*parts), surface) >= READABLE
+        assert compute_contrast("#{:02x}{:02x}{:02x}".format(*colors), surface) >= READABLE
     muted = charts.LIGHT.muted if name == "light" else charts.DARK.muted
-    assert contrast(muted, theme["backgroundColor"]) >= READABLE
+    assert compute_contrast(muted, theme["backgroundColor"]) >= READABLE
 
 
 def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
     colors = {cls.style.color for cls in registry.MECHANISMS.values() if cls.style}
     assert len(colors) == 6
-    looks = {color: charts.apply_theme(color, charts.DARK) for color in colors}
-    assert len(set(looks.values())) == len(looks)
-    assert all(contrast(color, charts.DARK.paper) >= READABLE for color in looks.values())
+    dark_colors = {color: charts.apply_theme(color, charts.DARK) for color in colors}
+    assert len(set(dark_colors.values())) == len(dark_colors)
+    assert all(
+        compute_contrast(color, charts.DARK.paper) >= READABLE for color in dark_colors.values()
+    )
     fig = charts.create_figure()
     blue = charts.get_style("objective").color
     fig.add_trace("scatter", x=[1], y=[1], line={"color": blue}, marker={"line": {"color": blue}})
     (trace,) = fig.to_plotly(charts.DARK)["data"]
-    assert trace["line"]["color"] == trace["marker"]["line"]["color"] == looks[blue] != blue
+    assert trace["line"]["color"] == trace["marker"]["line"]["color"] == dark_colors[blue] != blue
     faint = charts.with_opacity(charts.MUTED, 0.3)
     assert charts.apply_theme(faint, charts.DARK) == charts.with_opacity(charts.DARK.muted, 0.3)
     assert charts.apply_theme(blue, charts.LIGHT) == blue
@@ -104,7 +107,7 @@ def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
 
 def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
     text = Path(charts.__file__).with_name("look.toml").read_text("utf-8")
-    known = {
+    mapped = {
         *charts.LIGHT,
         charts.ACCENT,
         "#00334f",
@@ -112,79 +115,79 @@ def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
         *(charts.get_style(id).color for id in registry.MECHANISMS),
     }
     used = set(re.findall(r"#[0-9a-f]{6}", text))
-    assert used <= known
+    assert used <= mapped
     assert {charts.INK, charts.MISSING, charts.ACCENT} <= used
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_cells_without_a_value_are_grey_and_apart_from_the_surface(theme):
-    assert contrast(theme.missing, theme.paper) > 1.8
+    assert compute_contrast(theme.missing, theme.paper) > 1.8
     red, green, blue = (int(theme.missing[k : k + 2], 16) for k in (1, 3, 5))
     assert max(red, green, blue) - min(red, green, blue) < 20
 
 
-def level(mechanism: str, mean: float) -> FlatLine:
+def build_flat_line(mechanism: str, mean: float) -> FlatLine:
     name = registry.get_mechanism(mechanism).name
     return FlatLine(mechanism, mechanism, name, np.array([mean]))
 
 
-def boxes(fig):
+def list_name_boxes(fig):
     """The names in the column at the right: (top, bottom) in pixels below the frame's upper edge,
     and their lines."""
     margin = fig.layout["margin"]
     high = fig.layout["height"] - margin["t"] - margin["b"]
-    found = []
+    rectangles = []
     for note in fig.layout["annotations"]:
         if note.get("xref") == "paper" and note["x"] == 1:
             lines = note["text"].split("<br>")
             middle, half = (1 - note["y"]) * high, 8 * len(lines)
-            found.append((middle - half, middle + half, lines))
-    return sorted(found), high
+            rectangles.append((middle - half, middle + half, lines))
+    return sorted(rectangles), high
 
 
 def check_names(fig):
-    """They cover nothing: outside the frame, apart from each other, in lines that have room."""
-    found, high = boxes(fig)
-    assert found[0][0] >= 0
-    assert found[-1][1] <= high
-    assert all(lower[0] >= upper[1] for upper, lower in itertools.pairwise(found))
-    widest = max(len(line) for *_, lines in found for line in lines)
+    """Check that names are outside the frame, apart from each other, in lines that have room."""
+    rectangles, high = list_name_boxes(fig)
+    assert rectangles[0][0] >= 0
+    assert rectangles[-1][1] <= high
+    assert all(lower[0] >= upper[1] for upper, lower in itertools.pairwise(rectangles))
+    widest = max(len(line) for *_, lines in rectangles for line in lines)
     assert 5.7 * widest + 13 < fig.layout["margin"]["r"]
     assert fig.layout["showlegend"] is False
 
 
 def test_names_stand_beside_the_frame_apart_and_in_the_order_of_their_lines():
-    twins = [level(id, 0.9) for id in ("reference-ratings", "pmf", "svd")]
-    floors = [level("user-mean", 1.399), level("global-mean", 1.4)]
+    twins = [build_flat_line(id, 0.9) for id in ("reference-ratings", "pmf", "svd")]
+    floors = [build_flat_line("user-mean", 1.399), build_flat_line("global-mean", 1.4)]
     picture = CurveChart(METRICS["rmse"], (), tuple(floors), tuple(twins))
     fig = charts_compare.plot_comparison(picture, [], (0.1, 10), waiting=["dpmf"])
     check_names(fig)
-    texts = [" ".join(lines) for *_, lines in boxes(fig)[0]]
+    texts = [" ".join(lines) for *_, lines in list_name_boxes(fig)[0]]
     assert texts[0].startswith("guessing: global")
     assert texts[1].startswith("guessing: user")
     assert texts[2] == "no privacy 0.900"
     assert texts[-1] == "Private MF no curve yet"
     # a line that belongs to one method alone has its colour
-    drawn = {t["hovertemplate"].split("<")[0]: t for t in fig.data[:5]}
-    assert drawn["no privacy: 0.900"]["line"]["color"] == charts.LIGHT.ink
-    own = {name: trace["line"]["color"] for name, trace in drawn.items()}
-    assert next(c for n, c in own.items() if "PMF" in n) == charts.get_style("dpmf").color
-    assert next(c for n, c in own.items() if "SVD" in n) == charts.LIGHT.muted
+    traces = {t["hovertemplate"].split("<")[0]: t for t in fig.data[:5]}
+    assert traces["no privacy: 0.900"]["line"]["color"] == charts.LIGHT.ink
+    line_colors = {name: trace["line"]["color"] for name, trace in traces.items()}
+    assert next(c for n, c in line_colors.items() if "PMF" in n) == charts.get_style("dpmf").color
+    assert next(c for n, c in line_colors.items() if "SVD" in n) == charts.LIGHT.muted
 
 
 @pytest.mark.parametrize("task", Task)
 def test_every_method_of_a_task_at_once_has_its_name_beside_the_frame(task):
     """Some ending alike, some waiting: nothing is covered, and the picture grows where it must."""
     ids = list_private_mechanisms(task)
-    placed = [
+    plotted = [
         make_placed_line(id, [[0.3, 0.31], [0.7, 0.7 + k / 500]]) for k, id in enumerate(ids[:-2])
     ]
-    check_names(charts_compare.plot_comparison(CurveChart(METRICS["accuracy"]), placed, (0.1, 10)))
+    check_names(charts_compare.plot_comparison(CurveChart(METRICS["accuracy"]), plotted, (0.1, 10)))
     fig = charts_compare.plot_comparison(
-        CurveChart(METRICS["accuracy"]), placed, (0.1, 10), waiting=ids[-2:]
+        CurveChart(METRICS["accuracy"]), plotted, (0.1, 10), waiting=ids[-2:]
     )
     check_names(fig)
-    assert len(boxes(fig)[0]) == len(ids)
+    assert len(list_name_boxes(fig)[0]) == len(ids)
 
 
 def test_names_are_as_near_to_their_lines_as_may_be():
@@ -195,12 +198,12 @@ def test_names_are_as_near_to_their_lines_as_may_be():
     assert charts.separate_labels([], [], 100) == []
 
 
-def answers(wanted, *placed):
-    return [numbers.find_required_epsilons(one, [wanted])[0] for one in placed]
+def find_answers(target, *plotted):
+    return [numbers.find_required_epsilons(line, [target])[0] for line in plotted]
 
 
 def test_a_price_is_filled_hollow_open_or_not_reached():
-    placed = [
+    plotted = [
         make_placed_line("input-flip", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]]),
         make_placed_line("output", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]], solid=False),
         make_placed_line("objective", [[0.8, 0.81, 0.8], [0.9, 0.91, 0.9]]),
@@ -208,15 +211,15 @@ def test_a_price_is_filled_hollow_open_or_not_reached():
         make_placed_line("private-majority", [[0.5, 0.4, 0.6], [0.6, 0.8, 0.65]]),
     ]
     fig = charts_compare.plot_epsilon_needed(
-        answers(0.7, *placed), (1 / 1.15, 11.5), waiting=["dpmf"]
+        find_answers(0.7, *plotted), (1 / 1.15, 11.5), waiting=["dpmf"]
     )
     check_names(fig)
     dots = {t["name"]: t for t in fig.data if t.get("name")}
-    assert list(dots) == [one.line.label for one in placed[:3]]
+    assert list(dots) == [plotted_line.line.label for plotted_line in plotted[:3]]
     filled, hollow, _ = (dot["marker"] for dot in dots.values())
     assert filled["color"] == charts.get_style("input-flip").color
     assert hollow["color"] == charts.LIGHT.paper
-    assert dots[placed[2].line.label]["x"] == [1.0]
+    assert dots[plotted[2].line.label]["x"] == [1.0]
     notes = [note["text"] for note in fig.layout["annotations"] if note.get("xref") != "paper"]
     assert notes[0] == "no curve yet"
     assert notes[3] == "<b>1 or less</b>"
@@ -229,39 +232,39 @@ def test_a_price_is_filled_hollow_open_or_not_reached():
 
 
 def test_all_pictures_of_a_comparison_have_one_axis():
-    placed = [make_placed_line(id, [[0.5, 0.5], [0.9, 0.9]]) for id in ("input-flip", "output")]
+    plotted = [make_placed_line(id, [[0.5, 0.5], [0.9, 0.9]]) for id in ("input-flip", "output")]
     ends = (0.1, 10.0)
-    across = charts_compare.get_epsilon_range(ends, placed)
-    found = comparison.compare_lines(placed, comparison.compare_pairs(placed))
+    across = charts_compare.get_epsilon_range(ends, plotted)
+    results = comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
     figures = (
-        charts_compare.plot_comparison(CurveChart(METRICS["accuracy"]), placed, ends),
-        charts_compare.plot_epsilon_needed(answers(0.7, *placed), across),
-        charts_compare.plot_best_ranges(found, across),
+        charts_compare.plot_comparison(CurveChart(METRICS["accuracy"]), plotted, ends),
+        charts_compare.plot_epsilon_needed(find_answers(0.7, *plotted), across),
+        charts_compare.plot_best_ranges(results, across),
     )
-    one, *others = ({**fig.layout["xaxis"]} for fig in figures)
-    assert all(axis == one for axis in others)
-    sides = {(fig.layout["margin"]["l"], fig.layout["margin"]["r"]) for fig in figures}
-    assert len(sides) == 1
+    first_axis, *other_axes = ({**fig.layout["xaxis"]} for fig in figures)
+    assert all(axis == first_axis for axis in other_axes)
+    margins = {(fig.layout["margin"]["l"], fig.layout["margin"]["r"]) for fig in figures}
+    assert len(margins) == 1
 
 
 def test_thick_is_clearly_best_thin_is_open_and_worse_is_left_out():
     rows = {"input-flip": [0.5, 0.9], "objective": [0.5, 0.7], "output": [0.5, 0.6]}
-    placed = [
+    plotted = [
         make_placed_line(id, np.repeat([[v] for v in values], 3, axis=1))
         for id, values in rows.items()
     ]
-    found = comparison.compare_lines(placed, comparison.compare_pairs(placed))
-    assert [one.best for one in found] == [(False, True), (False, False), (False, False)]
-    fig = charts_compare.plot_best_ranges(found, (1 / 1.15, 11.5))
-    drawn = {}
+    results = comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
+    assert [result.best for result in results] == [(False, True), (False, False), (False, False)]
+    fig = charts_compare.plot_best_ranges(results, (1 / 1.15, 11.5))
+    segments = {}
     for trace in fig.data:
         if trace.get("mode") == "lines" and trace["line"].get("dash") is None:
-            there = [x is not None for x in trace["x"][::3]]
-            drawn[trace["y"][0], trace["line"]["width"]] = there
-    assert drawn[0, 15] == [False, True]
-    assert drawn[0, 4] == [True, True]
-    assert drawn[-1, 4] == drawn[-2, 4] == [True, False]
-    assert drawn[-1, 15] == [False, False]
+            is_drawn = [x is not None for x in trace["x"][::3]]
+            segments[trace["y"][0], trace["line"]["width"]] = is_drawn
+    assert segments[0, 15] == [False, True]
+    assert segments[0, 4] == [True, True]
+    assert segments[-1, 4] == segments[-2, 4] == [True, False]
+    assert segments[-1, 15] == [False, False]
 
 
 @pytest.mark.parametrize("id", ["input-flip", "private-effects", "private-taste"])
@@ -274,79 +277,83 @@ def test_names_beside_the_curve_move_no_further_than_they_must_at_any_height(id)
     assert names == fig.layout["annotations"][: len(names)]  # the component counts on it
     for pixels in (320, 405, 460, 648, 1000):
         frame = 20 * (pixels // 20) - charts_curve.MARGIN["t"] - charts_curve.MARGIN["b"]
-        places = fig.layout["meta"][str(pixels // 20)]
-        assert len(places) == len(names)
-        found = []
-        for place, note in zip(places, names, strict=True):
+        positions = fig.layout["meta"][str(pixels // 20)]
+        assert len(positions) == len(names)
+        labels = []
+        for position, note in zip(positions, names, strict=True):
             value = re.search(r"([\d.]+)(.%)?$", note["text"])
             lone = float(value[1]) / (100 if value[2] else 1) if value else None
             half = (16 * note["text"].count("<br>") + 20) / 2
-            found.append((frame * (high - place) / (high - low), half, lone))
-        found.sort()
-        assert found[0][0] - found[0][1] >= -1e-6
-        assert found[-1][0] + found[-1][1] <= frame + 1e-6
-        gaps = [b[0] - b[1] - a[0] - a[1] for a, b in itertools.pairwise(found)]
+            labels.append((frame * (high - position) / (high - low), half, lone))
+        labels.sort()
+        assert labels[0][0] - labels[0][1] >= -1e-6
+        assert labels[-1][0] + labels[-1][1] <= frame + 1e-6
+        gaps = [b[0] - b[1] - a[0] - a[1] for a, b in itertools.pairwise(labels)]
         assert min([*gaps, 0]) > -1e-6
-        for k, (place, _, lone) in enumerate(found):
+        for k, (position, _, lone) in enumerate(labels):
             free = all(gap > 1 for gap in gaps[max(0, k - 1) : k + 1])
             if free and lone is not None:  # nothing near: at the height of its line
-                at = frame * (high - lone) / (high - low)
-                assert place == pytest.approx(at, abs=0.001 * frame / (high - low) + 0.01)
+                height = frame * (high - lone) / (high - low)
+                assert position == pytest.approx(height, abs=0.001 * frame / (high - low) + 0.01)
 
 
 def test_several_guesses_are_told_apart():
     names = ("local-popularity", "private-popularity")
-    placed = [make_placed_line(id, [[0.3, 0.3], [0.4, 0.4]]) for id in names]
-    picture = CurveChart(METRICS["accuracy"], private_baselines=tuple(one.line for one in placed))
-    for some in (placed, placed[:1]):
-        fig = charts_compare.plot_comparison(picture, [], (0.1, 10), baselines=some)
-        drawn = [t for t in fig.data if t.get("name", "").startswith("a popular list: ")]
-        assert len(drawn) == len(some)
-        assert all(trace["line"]["dash"] == "dot" for trace in drawn)
-        own = [charts.get_style(one.line.mechanism).color for one in some]
-        assert [t["line"]["color"] for t in drawn] == (
-            own if len(some) > 1 else [charts.LIGHT.muted]
+    plotted = [make_placed_line(id, [[0.3, 0.3], [0.4, 0.4]]) for id in names]
+    picture = CurveChart(
+        METRICS["accuracy"], private_baselines=tuple(plotted_line.line for plotted_line in plotted)
+    )
+    for chosen_lines in (plotted, plotted[:1]):
+        fig = charts_compare.plot_comparison(picture, [], (0.1, 10), baselines=chosen_lines)
+        traces = [t for t in fig.data if t.get("name", "").startswith("a popular list: ")]
+        assert len(traces) == len(chosen_lines)
+        assert all(trace["line"]["dash"] == "dot" for trace in traces)
+        expected_colors = [
+            charts.get_style(plotted_line.line.mechanism).color for plotted_line in chosen_lines
+        ]
+        assert [t["line"]["color"] for t in traces] == (
+            expected_colors if len(chosen_lines) > 1 else [charts.LIGHT.muted]
         )
 
 
 @pytest.mark.parametrize(
-    ("values", "wanted"),
+    ("values", "expected"),
     [((0.92, 1.21), 1.0), ((18.5, 41.0), 30.0), ((3.0, 3.0), 3.0), ((0.0, 1e-9), 0.0)],
 )
-def test_wanted_values_reach_over_all_that_is_drawn_in_about_a_hundred_steps(values, wanted):
+def test_wanted_values_reach_over_all_that_is_drawn_in_about_a_hundred_steps(values, expected):
     low, high, step = choose_target_range(values)
     assert low <= min(values)
     assert max(values) <= high
     assert low < high
-    steps = (wanted - low) / step
+    steps = (expected - low) / step
     assert 0 <= steps == pytest.approx(round(steps))  # the slider can stop there
     assert (high - low) / step <= 104
     power = step / 10 ** math.floor(math.log10(step) + 1e-9)
     assert min(abs(power - k) for k in (1, 2, 5)) < 1e-6
 
 
-def block(before: list[list[float]], after: list[list[float]]) -> BeforeAfter:
-    grids = (np.array(side, dtype=float) for side in (before, after))
+def build_block(before: list[list[float]], after: list[list[float]]) -> BeforeAfter:
+    grids = (np.array(matrix, dtype=float) for matrix in (before, after))
     return BeforeAfter("signs", *grids, ("a", "b"), ("x", "y"))
 
 
 def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
-    view = block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
-    for id, words in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
+    view = build_block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
+    for id, labels in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
         fig = charts_noise.plot_heatmaps(id, view)
         entries = [trace["name"] for trace in fig.data if trace["type"] == "scatter"]
-        assert entries == [*words, "no value"]
+        assert entries == [*labels, "no value"]
         assert fig.layout["coloraxis"]["showscale"] is False
         assert fig.layout["plot_bgcolor"] == charts.LIGHT.missing
         strip = charts_noise.plot_user_values(id, view, 0)
-        assert strip.layout["yaxis"]["ticktext"] == words
+        assert strip.layout["yaxis"]["ticktext"] == labels
         assert "grey" in noise.describe_block_colours(view)
-    numbers = block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
+    numbers = build_block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
     fig = charts_noise.plot_heatmaps("randomised-response", numbers)
     assert fig.layout["coloraxis"]["showscale"]
     assert all(trace["type"] == "heatmap" for trace in fig.data)
     assert "grey" not in noise.describe_block_colours(numbers)
-    assert "grey" in noise.describe_block_colours(block([[1, 1]], [[1, math.nan]]))
+    assert "grey" in noise.describe_block_colours(build_block([[1, 1]], [[1, math.nan]]))
 
 
 def test_a_single_line_is_not_told_apart_from_others():
@@ -367,9 +374,9 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
 def test_the_head_of_a_column_is_never_cut_off():
     head = "per user: empty row, certified"
     narrow = st.column_config.TextColumn(width=64)
-    shown = Mock()
-    blocks.show_table({head: ["1"]}, container=shown, column_config={head: narrow})
-    assert shown.dataframe.call_args.kwargs["column_config"][head]["width"] >= 7 * len(head)
+    display = Mock()
+    blocks.show_table({head: ["1"]}, container=display, column_config={head: narrow})
+    assert display.dataframe.call_args.kwargs["column_config"][head]["width"] >= 7 * len(head)
 
 
 def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():
@@ -382,9 +389,9 @@ def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():
         run.details = {"mechanism": "DPALS"}
         runs.append(run)
     fig = charts_train.plot_two_runs(*runs)
-    one, other = (t for t in fig.data if t.get("name", "").startswith("run "))
-    assert one["line"]["dash"] != other["line"]["dash"]
-    assert one["marker"]["size"] != other["marker"]["size"]
-    assert all(t["marker"].get("color") != charts.LIGHT.paper for t in (one, other))
+    first, second = (t for t in fig.data if t.get("name", "").startswith("run "))
+    assert first["line"]["dash"] != second["line"]["dash"]
+    assert first["marker"]["size"] != second["marker"]["size"]
+    assert all(t["marker"].get("color") != charts.LIGHT.paper for t in (first, second))
     low, high = fig.layout["yaxis"]["range"]
     assert 0.9 < low < 1.0 < 1.05 < high < 1.2

@@ -33,7 +33,9 @@ from tests.page_helpers import (
 )
 
 DATA = {"data": "restaurants"}
-CAME = "Whether 80 % of the gain is kept cannot be told: the seeds show none"  # with the app
+SHIPPED_MESSAGE = (
+    "Whether 80 % of the gain is kept cannot be told: the seeds show none"  # with the app
+)
 
 
 @pytest.fixture
@@ -44,16 +46,16 @@ def home(tmp_path, monkeypatch):
 
 def wait_for_runs():
     end = time.monotonic() + 200
-    while any(sweep.running for own in private.upload_folders for sweep in found(own)):
+    while any(sweep.running for folder in private.upload_folders for sweep in find_sweeps(folder)):
         assert time.monotonic() < end
         time.sleep(0.1)
 
 
-def found(own):
-    return [] if own.store is None else sweeps.list_sweeps(own.store.parent / "sweeps")
+def find_sweeps(folder):
+    return [] if folder.store is None else sweeps.list_sweeps(folder.store.parent / "sweeps")
 
 
-def heads(app):
+def list_headers(app):
     return [head.value for head in app.header]
 
 
@@ -63,7 +65,7 @@ def test_it_tells_what_noise_hides_before_any_run(home):
         "**", ""
     )
     assert find_button(app, "Get the answer") is not None
-    assert heads(app) == [CAME]
+    assert list_headers(app) == [SHIPPED_MESSAGE]
     assert not list(home.iterdir())
 
 
@@ -87,7 +89,7 @@ def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta
 def test_runs_of_the_command_are_an_answer_with_its_curve(home):
     assert main(["answer", "restaurants", "--store", str(home / "results.sqlite"), "--json"]) == 0
     app = open_page("answer", **DATA)
-    assert heads(app)[0] == "Not affordable at your limit (keep 80 % of the gain)."
+    assert list_headers(app)[0] == "Not affordable at your limit (keep 80 % of the gain)."
     assert (
         "Weekly for a year: epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each."
         in read_all_text(app)
@@ -112,24 +114,27 @@ def test_runs_of_the_command_are_an_answer_with_its_curve(home):
 
 @pytest.mark.slow
 def test_a_half_done_answer_goes_on(home):
-    words = ["answer", "restaurants", "--store", str(home / "results.sqlite"), "--no-curve"]
-    assert main([*words, "--seeds", "1"]) == 0
+    argv = ["answer", "restaurants", "--store", str(home / "results.sqlite"), "--no-curve"]
+    assert main([*argv, "--seeds", "1"]) == 0
     app = open_page("answer", **DATA)
     assert find_button(app, "Go on") is not None
-    assert heads(app) == ["Cannot tell yet: an interval takes two seeds and two users.", CAME]
+    assert list_headers(app) == [
+        "Cannot tell yet: an interval takes two seeds and two users.",
+        SHIPPED_MESSAGE,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("link", "said"),
+    ("link", "message"),
     [
         ({"answer_delta": "0"}, "Delta must be > 0 and < 1, got 0."),
         ({"answer_delta": "2"}, "Delta must be > 0 and < 1, got 2."),
         ({"answer_reference": "-1"}, "Reference (RMSE) must be >= 0, got -1."),
     ],
 )
-def test_absurd_questions_are_refused_with_a_sentence(link, said):
+def test_absurd_questions_are_refused_with_a_sentence(link, message):
     app = open_page("answer", **DATA, **link)
-    assert unescape_markdown(app.error[0].value).startswith(said)
+    assert unescape_markdown(app.error[0].value).startswith(message)
     assert find_button(app, "Get the answer") is None
 
 
@@ -180,7 +185,7 @@ def test_three_ratings_of_ones_own_end_in_a_sentence():
     assert not app.exception
     wait_for_runs()
     app.run()
-    assert heads(app)[0].startswith("Cannot tell yet")
+    assert list_headers(app)[0].startswith("Cannot tell yet")
     app.selectbox(key="answer_task").set_value("top lists").run()
     find_button(app, "Get the answer").click().run()
     wait_for_runs()
@@ -191,15 +196,15 @@ def test_three_ratings_of_ones_own_end_in_a_sentence():
 @pytest.fixture
 def offered(monkeypatch):
     """What makes each file that a page offers, by its label."""
-    found = {}
+    downloads = {}
     monkeypatch.setattr(
-        st, "download_button", lambda label, make, *_, **__: found.update({label: make})
+        st, "download_button", lambda label, make, *_, **__: downloads.update({label: make})
     )
-    return found
+    return downloads
 
 
-def opened_with(dataset, **choices):
-    """The answer on an upload, with these choices made."""
+def open_upload(dataset, **choices):
+    """Open the answer on an upload, with these choices made."""
     app = open_page("data")
     app.session_state[sources.UPLOAD] = dataset
     app.session_state["next data"] = sources.UPLOAD
@@ -221,7 +226,7 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
     options = {"user": "who", "item": "what", "rating": "stars", "low": 1.0, "high": 5.0}
     dataset = datasets.load_upload(file.read_bytes(), file.name, separator="semicolon", **options)
     choices = {"epsilon": 3.0, "answer_keep": 100 / 3, "answer_often": 12, "answer_delta": 1e-5}
-    app = opened_with(dataset, answer_task=Task.RATINGS, **choices)
+    app = open_upload(dataset, answer_task=Task.RATINGS, **choices)
     find_button(app, "Get the answer").click().run()
     wait_for_runs()
     app.run()
@@ -231,31 +236,31 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
     assert re.search(rf"\b{date.today().day} \w+ {date.today().year}\b", page)
     assert page.count("Plotly.newPlot") == 1
     assert not re.search(r"src=|href=.?http", page.rpartition("Plotly.newPlot")[2])
-    assert f"<h2>{html.escape(heads(app)[0])}</h2>" in page
+    assert f"<h2>{html.escape(list_headers(app)[0])}</h2>" in page
     command = html.unescape(re.search("<pre>(.*)</pre>", page)[1])
-    assert command in [shown.value for shown in app.code]
+    assert command in [block.value for block in app.code]
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "elsewhere"))
     capsys.readouterr()
     assert main([*shlex.split(command)[1:], "--no-curve", "--json"]) == 0
-    again = json.loads(capsys.readouterr().out)
-    for text in again["said"].values():
+    repeated = json.loads(capsys.readouterr().out)
+    for text in repeated["said"].values():
         assert f">{html.escape(text)}<" in page
     table = {row["what"]: row for row in csv.DictReader(io.StringIO(offered["Numbers (CSV)"]()))}
-    assert table["verdict"]["name"] == again["verdict"]
+    assert table["verdict"]["name"] == repeated["verdict"]
     assert table["metric"]["name"] == "RMSE"
     named = {"with privacy": "method", "baseline": "floor", "reference": "reference"}
-    for what, name in named.items():
-        ends = [float(table[what][end]) for end in ("value", "from", "to")]
-        assert ends == pytest.approx([*again[name].values()], rel=1e-9)
-    assert float(table["share to keep"]["value"]) == again["keep"] == 100 / 3 / 100
+    for kind, name in named.items():
+        ends = [float(table[kind][end]) for end in ("value", "from", "to")]
+        assert ends == pytest.approx([*repeated[name].values()], rel=1e-9)
+    assert float(table["share to keep"]["value"]) == repeated["keep"] == 100 / 3 / 100
 
 
 @pytest.mark.slow
 def test_a_file_that_cannot_be_made_is_a_sentence_on_the_page(home, monkeypatch, offered):
-    words = ["answer", "restaurants", "--store", str(home / "results.sqlite"), "--no-curve"]
-    assert main(words) == 0
+    argv = ["answer", "restaurants", "--store", str(home / "results.sqlite"), "--no-curve"]
+    assert main(argv) == 0
     app = open_page("answer", **DATA)
 
     def fails(*_):

@@ -24,13 +24,13 @@ REFERENCE = registry.NONPRIVATE_REFERENCES[Task.RATINGS]
 MOVIES = {"data": "movie-night", "mechanism": "private-effects", "epsilon": "1"}
 
 
-def switch(app):
-    found = [one for one in app.toggle if one.label == "Public facts"]
-    return found[0] if found else None
+def find_switch(app):
+    switches = [toggle for toggle in app.toggle if toggle.label == "Public facts"]
+    return switches[0] if switches else None
 
 
-def turned(app, value):
-    switch(app).set_value(value).run()
+def set_switch(app, value):
+    find_switch(app).set_value(value).run()
     assert not app.exception
     return app
 
@@ -45,21 +45,21 @@ def turned(app, value):
 )
 def test_there_is_no_switch_where_it_would_do_nothing(link):
     for page in ("what_if", "train", "compare"):
-        assert switch(open_page(page, known="true", **link)) is None
+        assert find_switch(open_page(page, known="true", **link)) is None
 
 
 @pytest.mark.slow
 def test_the_switch_has_a_place_of_its_own_in_the_address():
     """Guarantees asks for public facts, too: how many users and items there are."""
     app = open_page("guarantees", **MOVIES)
-    (way,) = (one for one in app.get("button_group") if one.label == "Public facts")
-    way.set_value("typed").run()
+    (control,) = (group for group in app.get("button_group") if group.label == "Public facts")
+    control.set_value("typed").run()
     for page in ("train", "answer"):
         app.switch_page(f"pages/{page}.py").run()
         app.run()  # with what the page before had chosen
         assert not app.exception
-        assert not switch(app).value, page
-    turned(app, True)
+        assert not find_switch(app).value, page
+    set_switch(app, True)
     app.switch_page("pages/guarantees.py").run()
     assert not app.exception
 
@@ -67,33 +67,33 @@ def test_the_switch_has_a_place_of_its_own_in_the_address():
 def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone():
     app = open_page(**MOVIES)
     before = read_current_stop(app)
-    assert not switch(app).value
-    turned(app, True)
+    assert not find_switch(app).value
+    set_switch(app, True)
     picture = lines.load_shipped_charts("movie-night", "private-effects", with_item_features=True)[
         0
     ]
-    told, plain = picture.lines
+    with_features, plain = picture.lines
     assert [level.mechanism for level in picture.baselines] == ["alone"]
-    assert picture.baseline_id(told) == "private-alone"
-    now = read_current_stop(app)
-    assert now["kept"] != before["kept"]
-    assert f"over {lines.format_baseline_name('private-alone')}" in now["kept"]
-    drawn = [trace.get("y") for trace in read_instrument(app)["picture"]["figure"]["data"]]
-    for line in (told, plain):
-        assert line.band.mean.tolist() in drawn
+    assert picture.baseline_id(with_features) == "private-alone"
+    current_stop = read_current_stop(app)
+    assert current_stop["kept"] != before["kept"]
+    assert f"over {lines.format_baseline_name('private-alone')}" in current_stop["kept"]
+    trace_values = [trace.get("y") for trace in read_instrument(app)["picture"]["figure"]["data"]]
+    for line in (with_features, plain):
+        assert line.band.mean.tolist() in trace_values
     names = [trace.get("name", "") for trace in read_instrument(app)["picture"]["figure"]["data"]]
     assert not any(name.startswith("guessing") for name in names)
-    again = turned(app, False)
-    assert read_current_stop(again) == before
+    without_features = set_switch(app, False)
+    assert read_current_stop(without_features) == before
 
 
 @pytest.mark.slow
 def test_compare_sets_every_curve_beside_itself_without_facts():
     link = {"data": "bookshop-clicks", "task": "ranking", "known": "true"}
     app = open_page("compare", mechanisms=["private-taste", "dplcf", "dpimf-optimal"], **link)
-    assert switch(app).value
-    drawn = json.loads(list_charts(app)[0].proto.spec)["layout"]["annotations"]
-    named = [note["text"].replace("<br>", " ") for note in drawn]
+    assert find_switch(app).value
+    annotations = json.loads(list_charts(app)[0].proto.spec)["layout"]["annotations"]
+    named = [note["text"].replace("<br>", " ") for note in annotations]
     for id in ("private-taste", "dplcf"):
         short = registry.get_mechanism(id).short or registry.get_mechanism(id).name
         assert sum(note.startswith(f"{short} (public facts)") for note in named) == 1
@@ -109,26 +109,30 @@ def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
     problem = build_problem(
         datasets.load("restaurants"), Task.RATINGS, steps=[parse_step("features")], seed=1
     )
-    alone = experiment.run(registry.create("private-effects", epsilon=1.0), problem, 1)
-    assert alone.baseline_id in registry.BASELINE_ALTERNATIVES["private-own-mean"]
+    single_run = experiment.run(registry.create("private-effects", epsilon=1.0), problem, 1)
+    assert single_run.baseline_id in registry.BASELINE_ALTERNATIVES["private-own-mean"]
     (film,) = (
-        one.proto.json
-        for one in app.get("bidi_component")
-        if one.proto.component_name == "dpmc_film"
+        component.proto.json
+        for component in app.get("bidi_component")
+        if component.proto.component_name == "dpmc_film"
     )
-    assert lines.format_baseline_name(alone.baseline_id) in film
+    assert lines.format_baseline_name(single_run.baseline_id) in film
     assert "guessing" not in film
     rmse = METRICS["rmse"]
     assert [tile.value for tile in app.metric] == [
-        rmse.in_units_of(problem.train.public).format_with_unit(found["rmse"])
-        for found in (alone.metrics, alone.baselines[alone.baseline_id], alone.baselines[REFERENCE])
+        rmse.in_units_of(problem.train.public).format_with_unit(metrics["rmse"])
+        for metrics in (
+            single_run.metrics,
+            single_run.baselines[single_run.baseline_id],
+            single_run.baselines[REFERENCE],
+        )
     ]
 
 
 def test_the_answer_counts_from_facts_alone_where_they_are_used():
     app = open_page("answer", **MOVIES, known="true")
-    assert switch(app).value
+    assert find_switch(app).value
     assert lines.format_baseline_name("private-alone") in list_charts(app)[0].proto.spec
-    turned(app, False)
+    set_switch(app, False)
     assert lines.format_baseline_name("private-alone") not in list_charts(app)[0].proto.spec
     assert lines.format_baseline_name("private-own-mean") in list_charts(app)[0].proto.spec

@@ -21,43 +21,47 @@ SMALL = {"parties": 3, "rounds": 2, "local": 2}
 
 
 @pytest.fixture(scope="module")
-def part():
+def cast_ratings():
     return views.select_busiest_corner(datasets.load("bookshop-clicks").ratings)
 
 
-def flow(variant="dpimf-optimal", epsilon=1.0, **settings):
+def build_flow(variant="dpimf-optimal", epsilon=1.0, **settings):
     return build_federation(variant, epsilon, **SMALL | settings)
 
 
 @pytest.mark.parametrize("profiles", list(Profiles))
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_message_is_told_and_seen_by_its_receiver_alone(part, variant, profiles):
-    shown = views.play_federation(flow(variant, profiles=profiles), part, watched=1)
-    assert shown.parties == (SERVER, "party 1", "party 2", "party 3")
-    assert len(shown.messages) == len(shown.meanings) == 12
-    for k, message in enumerate(shown.messages, start=1):
-        table = views.tabulate_received(shown, message.receiver, k)
-        assert shown.name in table["content"][-1]
-        assert f"Message {k} of 12, round" in views.format_position(shown, k)
-    seen = [views.tabulate_received(shown, party, 12)["round"] for party in shown.parties]
-    assert [len(rounds) for rounds in seen] == [6, 2, 2, 2]
-    assert all(m.endswith(".") and m[0].isupper() for m in shown.meanings)
-    assert "sends nothing" in shown.meanings[-1]
-    assert "3 parties" in views.format_position(shown, 0)
+def test_every_message_is_told_and_seen_by_its_receiver_alone(cast_ratings, variant, profiles):
+    federation = views.play_federation(
+        build_flow(variant, profiles=profiles), cast_ratings, watched=1
+    )
+    assert federation.parties == (SERVER, "party 1", "party 2", "party 3")
+    assert len(federation.messages) == len(federation.meanings) == 12
+    for k, message in enumerate(federation.messages, start=1):
+        table = views.tabulate_received(federation, message.receiver, k)
+        assert federation.name in table["content"][-1]
+        assert f"Message {k} of 12, round" in views.format_position(federation, k)
+    received = [
+        views.tabulate_received(federation, party, 12)["round"] for party in federation.parties
+    ]
+    assert [len(rounds) for rounds in received] == [6, 2, 2, 2]
+    assert all(m.endswith(".") and m[0].isupper() for m in federation.meanings)
+    assert "sends nothing" in federation.meanings[-1]
+    assert "3 parties" in views.format_position(federation, 0)
 
 
 @pytest.mark.parametrize("profiles", list(Profiles))
-def test_counted_messages_and_bytes_agree_with_the_formula(part, profiles):
-    run = views.play_federation(flow(profiles=profiles, rank=5), part).run
-    assert run.transcript.total == run.flow.predict_traffic(part.public)
+def test_counted_messages_and_bytes_agree_with_the_formula(cast_ratings, profiles):
+    run = views.play_federation(build_flow(profiles=profiles, rank=5), cast_ratings).run
+    assert run.transcript.total == run.flow.predict_traffic(cast_ratings.public)
     assert views.describe_traffic(run).endswith(": the same.")
     run.flow = dataclasses.replace(run.flow, rounds=3)
     assert views.describe_traffic(run).endswith("NOT the same.")
 
 
-def test_messages_that_are_not_kept_are_counted(part):
+def test_messages_that_are_not_kept_are_counted(cast_ratings):
     rng = np.random.default_rng
-    runs = [FederatedRun(flow(), part, rng(0), watch=watch) for watch in (0, None)]
+    runs = [FederatedRun(build_flow(), cast_ratings, rng(0), watch=watch) for watch in (0, None)]
     assert [list(run.play()) for run in runs] == [[1, 2], [1, 2]]
     assert runs[0].transcript.traffic == runs[1].transcript.traffic
     assert [len(run.transcript) for run in runs] == [12, 0]
@@ -66,42 +70,46 @@ def test_messages_that_are_not_kept_are_counted(part):
 
 def test_the_budget_line_agrees_with_the_card_where_the_card_proves_it():
     public = PublicFacts(users=50, items=30, low=0, high=1, cap=7)
-    once = flow(epsilon=0.5, rounds=1, local=1)
-    rows = views.list_budget_rows(once.account_budget(public))
-    card = once.mechanism.guarantee(public)
-    assert once.account_budget(public).change is card.change is USER_REPLACED
-    assert rows["certified for one user"] == pytest.approx(card.certified().epsilon)
-    assert card.certified().epsilon == pytest.approx(7.0)  # 14 cells: 7 go, 7 come
-    more = flow(epsilon=0.5)
-    rows = views.list_budget_rows(more.account_budget(public))
+    single_round = build_flow(epsilon=0.5, rounds=1, local=1)
+    rows = views.list_budget_rows(single_round.account_budget(public))
+    guarantee = single_round.mechanism.guarantee(public)
+    assert single_round.account_budget(public).change is guarantee.change is USER_REPLACED
+    assert rows["certified for one user"] == pytest.approx(guarantee.certified().epsilon)
+    assert guarantee.certified().epsilon == pytest.approx(7.0)  # 14 cells: 7 go, 7 come
+    more_rounds = build_flow(epsilon=0.5)
+    rows = views.list_budget_rows(more_rounds.account_budget(public))
     assert rows["one click, all solves"] == pytest.approx(2.0)
     assert rows["one user, all solves"] == pytest.approx(28.0)
     assert rows["certified for one user"] == math.inf
-    assert not more.mechanism.guarantee(public).certified().finite
-    words = " ".join(views.explain_missing_user_bound(more, public))
-    assert "up to 14 times (a cap keeps k at 7)" in words
-    assert "solves 4 times" in words
-    table = views.tabulate_budget(more, public)
+    assert not more_rounds.mechanism.guarantee(public).certified().finite
+    explanation = " ".join(views.explain_missing_user_bound(more_rounds, public))
+    assert "up to 14 times (a cap keeps k at 7)" in explanation
+    assert "solves 4 times" in explanation
+    table = views.tabulate_budget(more_rounds, public)
     assert [column[2] for column in table.values()][1:] == ["2", "1,000"]
 
 
 def test_user_profiles_certify_nothing_and_the_page_says_why():
     public = PublicFacts(users=50, items=30, low=0, high=1, cap=7)
-    once = flow(epsilon=0.5, rounds=1, local=1)
+    single_round = build_flow(epsilon=0.5, rounds=1, local=1)
     for profiles, proved in ((Profiles.ITEMS, True), (Profiles.USERS, False)):
-        settings = dataclasses.replace(once.mechanism, profiles=profiles)
-        one = dataclasses.replace(once, mechanism=settings)
-        rows = views.list_budget_rows(one.account_budget(public))
+        settings = dataclasses.replace(single_round.mechanism, profiles=profiles)
+        with_profiles = dataclasses.replace(single_round, mechanism=settings)
+        rows = views.list_budget_rows(with_profiles.account_budget(public))
         assert math.isfinite(rows["certified for one user"]) is proved
-        words = " ".join(views.explain_missing_user_bound(one, public))
-        assert ("fits its item factors to all users' raw clicks" in words) is not proved
+        explanation = " ".join(views.explain_missing_user_bound(with_profiles, public))
+        assert ("fits its item factors to all users' raw clicks" in explanation) is not proved
 
 
-def test_what_the_flow_sends_is_counted_for_either_profiles(part):
-    one = flow()
-    table = views.tabulate_federation_traffic(one, part.public)
-    assert table["bytes"][0] == one.predict_traffic(part.public).bytes == 2 * 3 * 2 * 8 * 8 * 200
-    sizes = part.public.users / part.public.items
+def test_what_the_flow_sends_is_counted_for_either_profiles(cast_ratings):
+    plain_flow = build_flow()
+    table = views.tabulate_federation_traffic(plain_flow, cast_ratings.public)
+    assert (
+        table["bytes"][0]
+        == plain_flow.predict_traffic(cast_ratings.public).bytes
+        == 2 * 3 * 2 * 8 * 8 * 200
+    )
+    sizes = cast_ratings.public.users / cast_ratings.public.items
     assert table["bytes"][1] / table["bytes"][0] == pytest.approx(sizes)
 
 
@@ -115,11 +123,11 @@ def test_amounts_of_data_are_in_units_of_a_thousand(count, text):
 
 def test_bad_settings_are_sentences():
     with pytest.raises(InvalidSetting, match="mechanism must be one of dpimf-strawman"):
-        flow("dplcf")
+        build_flow("dplcf")
     with pytest.raises(InvalidSetting, match="rounds x local must be at most 10,000, got 20000"):
-        flow(rounds=1000, local=20)
+        build_flow(rounds=1000, local=20)
     with pytest.raises(InvalidSetting, match=r"local must be >= 1 .*, got 0"):
-        flow(local=0)
+        build_flow(local=0)
 
 
 def test_the_page_steps_through_the_flow_and_tells_the_budget():
@@ -146,7 +154,7 @@ def test_ratings_play_as_clicks():
     assert not app.exception
 
 
-def run(capsys, *argv):
+def run_command(capsys, *argv):
     status = main(["protocol", "federated", *argv])
     captured = capsys.readouterr()
     return status, captured.out, captured.err
@@ -155,19 +163,19 @@ def run(capsys, *argv):
 @pytest.mark.slow
 def test_the_command_counts_measures_and_tells_the_budget(capsys):
     sets = ["--set", "parties=3", "--set", "rounds=2", "--set", "local=3"]
-    status, out, _ = run(capsys, "--epsilon", "2", *sets, "--watch", "4", "--json")
+    status, out, _ = run_command(capsys, "--epsilon", "2", *sets, "--watch", "4", "--json")
     assert status == 0
-    found = json.loads(out)
-    communication = found["communication"]
+    report = json.loads(out)
+    communication = report["communication"]
     assert communication["by formula"] == {k: communication[k] for k in ("messages", "bytes")}
-    assert communication["messages"] == 12 == len(found["transcript"])
-    assert found["budget"]["cell_composed"] == pytest.approx(12.0)
-    assert found["budget"]["certified"] is False
-    assert found["budget"]["neighbours"] == found["guarantee"]["neighbours"] == "replace"
-    assert found["guarantee"]["certified"] is None
-    assert {"hr@10", "ndcg@10_full"} <= set(found["metrics"])
-    assert set(found["baselines"]) == {"private-popularity", "reference-ranking", "ials"}
-    status, out, _ = run(capsys, "--epsilon", "2", *sets)
+    assert communication["messages"] == 12 == len(report["transcript"])
+    assert report["budget"]["cell_composed"] == pytest.approx(12.0)
+    assert report["budget"]["certified"] is False
+    assert report["budget"]["neighbours"] == report["guarantee"]["neighbours"] == "replace"
+    assert report["guarantee"]["certified"] is None
+    assert {"hr@10", "ndcg@10_full"} <= set(report["metrics"])
+    assert set(report["baselines"]) == {"private-popularity", "reference-ranking", "ials"}
+    status, out, _ = run_command(capsys, "--epsilon", "2", *sets)
     assert status == 0
     assert "one click, all solves   12" in out
     assert "A user with k clicks" in out
@@ -185,7 +193,7 @@ def test_the_command_counts_measures_and_tells_the_budget(capsys):
     ],
 )
 def test_what_cannot_be_is_told_in_one_sentence(capsys, argv, message):
-    status, out, err = run(capsys, *argv)
+    status, out, err = run_command(capsys, *argv)
     assert (status, out) == (1, "")
     assert message in err
     assert len(err.strip().splitlines()) == 1

@@ -28,185 +28,201 @@ from tests.page_helpers import (
     unescape_markdown,
 )
 
-FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
-CARDS, _ = groups.build_guarantees(registry.list_suitable_mechanisms(), FACTS)
+PUBLIC_FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
+CARDS, _ = groups.build_guarantees(registry.list_suitable_mechanisms(), PUBLIC_FACTS)
 
 
-def figure_of(app):
-    """The figure of the claims: its rows by id, its marks by their heights, its headings."""
-    drawn = read_chart_spec(app)
-    (rows,) = (t for t in drawn["data"] if t["type"] == "bar")
-    places = {id: y for (id,), y in zip(rows["customdata"], rows["y"], strict=True)}
-    tints = dict(zip(places, rows["marker"]["color"], strict=True))
+def read_figure(app):
+    """Return the figure of the claims: its rows by id, its marks by their heights, its headings."""
+    spec = read_chart_spec(app)
+    (rows,) = (t for t in spec["data"] if t["type"] == "bar")
+    positions = {id: y for (id,), y in zip(rows["customdata"], rows["y"], strict=True)}
+    tints = dict(zip(positions, rows["marker"]["color"], strict=True))
     at_hand = [id for id, tint in tints.items() if not tint.endswith("00")]
-    return drawn, places, at_hand, [note["text"] for note in drawn["layout"]["annotations"]]
+    return spec, positions, at_hand, [note["text"] for note in spec["layout"]["annotations"]]
 
 
 def test_the_figure_holds_a_line_for_each_mechanism_with_its_marks():
     app = open_page("guarantees", data="movie-night", mechanism="output", every="true")
-    drawn, places, at_hand, heads = figure_of(app)
-    placed = groups.group_mechanisms(CARDS)
-    assert list(places) == [choice.id for group in placed for choice in group.choices]
-    assert len(heads) == len(placed)
-    for group, head in zip(placed, heads, strict=True):
+    spec, positions, at_hand, heads = read_figure(app)
+    grouped = groups.group_mechanisms(CARDS)
+    assert list(positions) == [choice.id for group in grouped for choice in group.choices]
+    assert len(heads) == len(grouped)
+    for group, head in zip(grouped, heads, strict=True):
         assert group.title in head
         assert head.endswith(CARDS[group.choices[0].id].change.label)
     assert at_hand == ["output"]
-    for id, card in CARDS.items():
+    for id, guarantee in CARDS.items():
         marks = [
             t
-            for t in drawn["data"]
-            if t.get("y") == [places[id]] and "color" in t.get("marker", {})
+            for t in spec["data"]
+            if t.get("y") == [positions[id]] and "color" in t.get("marker", {})
         ]
         claimed = [t["x"][0] for t in marks if t["marker"]["color"] == PAPER]
         (certified,) = (t for t in marks if t["mode"] == "markers+text")
-        assert claimed == [card.claimed.epsilon]
-        own = card.certified()
-        if own.finite:
-            assert certified["x"] == [own.epsilon]
+        assert claimed == [guarantee.claimed.epsilon]
+        certified_budget = guarantee.certified()
+        if certified_budget.finite:
+            assert certified["x"] == [certified_budget.epsilon]
             assert certified["marker"]["symbol"] == "circle"
         else:
             assert certified["marker"]["symbol"] == "triangle-right"
             assert certified["text"] == ["   no bound"]
-        ticks = [t["x"][0] for t in drawn["data"] if t["y"] == [places[id]] and "line-ns" in str(t)]
+        ticks = [
+            t["x"][0] for t in spec["data"] if t["y"] == [positions[id]] and "line-ns" in str(t)
+        ]
         assert ticks == [measurements.find_default_measured_bound(id).measured]
 
 
 def test_without_being_asked_it_shows_those_that_predict_the_same():
     app = open_page("guarantees", data="movie-night", mechanism="private-mean")
-    _, places, at_hand, _ = figure_of(app)
+    _, positions, at_hand, _ = read_figure(app)
     task = registry.get_mechanism("private-mean").task
-    assert set(places) == {id for id in CARDS if registry.get_mechanism(id).task is task}
+    assert set(positions) == {id for id in CARDS if registry.get_mechanism(id).task is task}
     assert at_hand == ["private-mean"]
 
 
 @pytest.mark.parametrize("id", ["input-flip", "output", "dpmf", "dpals", "gradient"])
 def test_the_attacker_follows_the_certificate_at_hand(id):
     app = open_page("guarantees", data="movie-night", mechanism=id)
-    card = CARDS[id]
+    guarantee = CARDS[id]
     small, everything = trade.list_questions(
-        card, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS
+        guarantee, registry.get_mechanism(id).task, cards.TYPICAL_RATINGS
     )
-    assert small.describe_answer(card) in unescape_markdown(read_all_text(app))
+    assert small.describe_answer(guarantee) in unescape_markdown(read_all_text(app))
     assert (
-        everything.describe_answer(card) in unescape_markdown(read_all_text(app))
-    ) == card.certified().finite
-    (chart,) = (c for c in list_charts(app) if c.proto.alt == small.describe_answer(card))
+        everything.describe_answer(guarantee) in unescape_markdown(read_all_text(app))
+    ) == guarantee.certified().finite
+    (chart,) = (c for c in list_charts(app) if c.proto.alt == small.describe_answer(guarantee))
     line = json.loads(chart.proto.spec)["data"][0]
     at_one = line["y"][line["x"].index(1.0)]
-    assert at_one == pytest.approx(card.attacker_accuracy())
+    assert at_one == pytest.approx(guarantee.attacker_accuracy())
 
 
 @pytest.mark.parametrize("id", CARDS)
 def test_the_question_decides_what_may_change(id):
     """Whether data were used: emptied. Which ratings they were: replaced."""
-    card = CARDS[id]
-    small, everything = trade.list_questions(card, registry.get_mechanism(id).task, 59)
-    changes = (USER_EMPTIED, USER_REPLACED) if card.change.per_user else (RATING, ROW_VALUES)
-    if registry.get_mechanism(id).task is Task.RANKING and not card.change.per_user:
+    guarantee = CARDS[id]
+    small, everything = trade.list_questions(guarantee, registry.get_mechanism(id).task, 59)
+    changes = (USER_EMPTIED, USER_REPLACED) if guarantee.change.per_user else (RATING, ROW_VALUES)
+    if registry.get_mechanism(id).task is Task.RANKING and not guarantee.change.per_user:
         changes = (CELL, USER_REPLACED)
     for question, change in zip((small, everything), changes, strict=True):
         assert question.change is change
-        mine = dataclasses.replace(card, public=dataclasses.replace(card.public, cap=59))
-        used = card if question.rated is None else mine
-        assert question.success_rate(card) == pytest.approx(used.attacker_accuracy(change))
+        capped = dataclasses.replace(
+            guarantee, public=dataclasses.replace(guarantee.public, cap=59)
+        )
+        used = guarantee if question.rated is None else capped
+        assert question.success_rate(guarantee) == pytest.approx(used.attacker_accuracy(change))
         if question is everything and used.certified(change).finite:
             epsilon = cards.format_epsilon(used.certified(change).epsilon)
-            assert f": epsilon {epsilon}" in question.describe_answer(card)
+            assert f": epsilon {epsilon}" in question.describe_answer(guarantee)
 
 
 def test_a_refuted_claim_is_told_from_one_that_is_not_proved(capsys):
     app = open_page("guarantees", data="movie-night", mechanism="output", every="true")
     app.session_state["every claim"] = True
     app.run()
-    drawn, places, *_ = figure_of(app)
+    spec, positions, *_ = read_figure(app)
     table = next(t.value for t in app.dataframe if "status" in t.value.columns)
     status = dict(zip(table["mechanism"], table["status"], strict=True))
     states = {}
-    for id, y in places.items():
-        found = measurements.find_default_measured_bound(id)
-        refuted = found.measured > found.epsilon * (1 + 1e-9)
+    for id, y in positions.items():
+        bound = measurements.find_default_measured_bound(id)
+        refuted = bound.measured > bound.epsilon * (1 + 1e-9)
         state = ClaimState.REFUTED if refuted else cards.determine_claim_state(CARDS[id])
         states[id] = state
         assert status[registry.get_short_name(id)] == state.value
-        rings = [t for t in drawn["data"] if t.get("y") == [y] and "marker" in t]
+        rings = [t for t in spec["data"] if t.get("y") == [y] and "marker" in t]
         symbols = [t["marker"].get("symbol") for t in rings]
         assert ("circle-x" in symbols) == refuted
     assert states["output"] is ClaimState.REFUTED
     assert states["dpimf-sampled"] is ClaimState.CLAIMED  # an attack found less: only not proved
     assert states["input-flip"] is ClaimState.PROVED
     counts = [[*states.values()].count(state) for state in ClaimState]
-    told = re.search(
+    match = re.search(
         r"(\d+) (?:is|are) proved, (\d+) .* claimed only and (\d+) .*", read_all_text(app)
     )
-    assert [int(told[k].split()[0]) for k in (1, 2, 3)] == counts
+    assert [int(match[k].split()[0]) for k in (1, 2, 3)] == counts
     command = re.search(
         r"dpmc audit output --epsilon 1 --seed 1", unescape_markdown(read_all_text(app))
     )
     assert main([*command[0].split()[1:], "--method", "probe", "--json"]) == 0
-    least = json.loads(capsys.readouterr().out)["measured"]
-    assert least == pytest.approx(measurements.find_default_measured_bound("output").measured)
+    measured = json.loads(capsys.readouterr().out)["measured"]
+    assert measured == pytest.approx(measurements.find_default_measured_bound("output").measured)
 
 
 @pytest.mark.slow
 def test_the_first_sentence_counts_what_is_not_proved_and_follows_epsilon():
     app = open_page("guarantees", data="movie-night", epsilon="2")
     task = registry.get_mechanism(app.session_state["mechanism"]).task  # of what the chart shows
-    there = {id: card for id, card in CARDS.items() if registry.get_mechanism(id).task is task}
-    assert groups.describe_claim_states(groups.group_mechanisms(there), 2.0) in read_all_text(app)
+    task_guarantees = {
+        id: guarantee for id, guarantee in CARDS.items() if registry.get_mechanism(id).task is task
+    }
+    assert groups.describe_claim_states(
+        groups.group_mechanisms(task_guarantees), 2.0
+    ) in read_all_text(app)
     app.toggle(key="every").set_value(True).run()
-    unproved = sum(not cards.is_upheld(card) for card in CARDS.values())
+    unproved = sum(not cards.is_upheld(guarantee) for guarantee in CARDS.values())
     assert (
         f"Of {len(CARDS)} claims at epsilon 2, {len(CARDS) - unproved} are proved"
         in read_all_text(app)
     )
     app.select_slider(key="epsilon").set_value(5.0).run()
     assert f"Of {len(CARDS)} claims at epsilon 5, " in read_all_text(app)
-    ticks = [t for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]
+    ticks = [t for t in read_figure(app)[0]["data"] if "line-ns" in str(t)]
     assert not ticks  # measured at epsilon 1 alone
-    proved = {id: card for id, card in CARDS.items() if cards.is_upheld(card)}
-    words = f"Of {len(proved)} claims at epsilon 1, {len(proved)} are proved"
-    assert groups.describe_claim_states(groups.group_mechanisms(proved), 1.0) == words
+    proved = {id: guarantee for id, guarantee in CARDS.items() if cards.is_upheld(guarantee)}
+    sentence = f"Of {len(proved)} claims at epsilon 1, {len(proved)} are proved"
+    assert groups.describe_claim_states(groups.group_mechanisms(proved), 1.0) == sentence
 
 
 @pytest.mark.parametrize("id", CARDS)
 @pytest.mark.parametrize("cap", [None, 7, 50])
 def test_a_person_with_so_many_ratings_is_told_the_same_everywhere(id, cap):
-    card = dataclasses.replace(CARDS[id], public=dataclasses.replace(CARDS[id].public, cap=cap))
-    words = cards.describe_person_guarantee(card)
-    shown = dict(cards.build_privacy_card(card).details)
-    if card.certified().finite:
-        assert shown["one person"] == words
-        assert "per user" not in shown
-    if card.change.per_user or not card.certified().finite:
+    guarantee = dataclasses.replace(
+        CARDS[id], public=dataclasses.replace(CARDS[id].public, cap=cap)
+    )
+    description = cards.describe_person_guarantee(guarantee)
+    details = dict(cards.build_privacy_card(guarantee).details)
+    if guarantee.certified().finite:
+        assert details["one person"] == description
+        assert "per user" not in details
+    if guarantee.change.per_user or not guarantee.certified().finite:
         return
-    assert card.certified(ROW_VALUES).finite  # by the cap, or else by the number of items
+    assert guarantee.certified(ROW_VALUES).finite  # by the cap, or else by the number of items
     ratings = min(20, cap or 20)
-    row, one = cards.certify_ratings(card, ratings).epsilon, card.certified().epsilon
-    whole = cards.format_epsilon(card.certified(ROW_VALUES).epsilon)
+    row, cell_epsilon = (
+        cards.certify_ratings(guarantee, ratings).epsilon,
+        guarantee.certified().epsilon,
+    )
+    row_text = cards.format_epsilon(guarantee.certified(ROW_VALUES).epsilon)
     if id == "output":  # one rating may move all of the matrix already: said once, in words
-        assert row == one == card.certified(ROW_VALUES).epsilon
-        assert words.startswith("all ratings together: the same")
-        assert whole not in words
+        assert row == cell_epsilon == guarantee.certified(ROW_VALUES).epsilon
+        assert description.startswith("all ratings together: the same")
+        assert row_text not in description
     else:
-        assert row > one
-        assert words.startswith(f"{ratings} ratings together: epsilon {cards.format_epsilon(row)}")
-        assert whole in words  # what no person can exceed
-    assert "no bound" not in words  # beside a number of the same person's
-    assert ("not protected" in shown) == math.isinf(card.certified(USER_EMPTIED).epsilon)
-    table = cards.tabulate_guarantees([cards.build_guarantee_row("name", card)])
+        assert row > cell_epsilon
+        assert description.startswith(
+            f"{ratings} ratings together: epsilon {cards.format_epsilon(row)}"
+        )
+        assert row_text in description  # what no person can exceed
+    assert "no bound" not in description  # beside a number of the same person's
+    assert ("not protected" in details) == math.isinf(guarantee.certified(USER_EMPTIED).epsilon)
+    table = cards.tabulate_guarantees([cards.build_guarantee_row("name", guarantee)])
     assert table[cards.PER_PERSON] == [
-        cards.format_epsilon(cards.certify_ratings(card, 20).epsilon)
+        cards.format_epsilon(cards.certify_ratings(guarantee, 20).epsilon)
     ]
 
 
 def test_what_was_measured_is_one_number_on_the_card_and_beside_it():
     app = open_page("guarantees", data="movie-night", mechanism="output")
-    least = cards.format_epsilon(
+    lower_bound = cards.format_epsilon(
         measurements.find_default_measured_bound("output").measured, round_down=True
     )
-    assert f"measured at least {least}" in read_all_text(app)
-    assert read_all_text(app).count(f"at least {least}") == 3  # and where the claim is refuted
+    assert f"measured at least {lower_bound}" in read_all_text(app)
+    # And where the claim is refuted.
+    assert read_all_text(app).count(f"at least {lower_bound}") == 3
     assert (
         read_all_text(app).count("1,586,126") == 4
     )  # panel, its question, badge and the ledger's total
@@ -215,17 +231,17 @@ def test_what_was_measured_is_one_number_on_the_card_and_beside_it():
 @pytest.mark.parametrize("unit", ["value", "row-values", "user"])
 def test_the_card_and_the_ledger_on_the_page_say_the_same_of_a_person(unit):
     app = open_page("guarantees", data="movie-night", mechanism="input-flip", unit=unit)
-    words = cards.describe_person_guarantee(CARDS["input-flip"])
-    assert read_all_text(app).count(words) == 2
-    assert "epsilon 20" in words
-    assert "1,682" in words
+    description = cards.describe_person_guarantee(CARDS["input-flip"])
+    assert read_all_text(app).count(description) == 2
+    assert "epsilon 20" in description
+    assert "1,682" in description
 
 
 # --- the attempt to refute a claim ----------------------------------------------------------
 
 
-def audited(app):
-    """The page once the audit is over."""
+def run_audit(app):
+    """Return the page once the audit is over."""
     find_button(app, "Try to refute it").click().run()
     end = time.monotonic() + 150
     while app.progress or find_button(app, "Try to refute it") is None:
@@ -238,18 +254,22 @@ def audited(app):
 
 def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
     monkeypatch.setattr(audits, "audit_mechanism", functools.partial(audit_mechanism, runs=20))
-    app = audited(open_page("guarantees", data="movie-night", mechanism="input-flip"))
-    told = [head.value for head in app.subheader]
-    assert any("No contradiction found (at least" in text for text in told)
-    assert any("privacy is not confirmed by this" in text for text in told)
-    least = next(float(t.split("at least ")[1].split(")")[0]) for t in told if "at least" in t)
-    assert 0.5 < least < 1
+    app = run_audit(open_page("guarantees", data="movie-night", mechanism="input-flip"))
+    headings = [head.value for head in app.subheader]
+    assert any("No contradiction found (at least" in text for text in headings)
+    assert any("privacy is not confirmed by this" in text for text in headings)
+    lower_bound = next(
+        float(t.split("at least ")[1].split(")")[0]) for t in headings if "at least" in t
+    )
+    assert 0.5 < lower_bound < 1
     (chart,) = [c for c in list_charts(app) if "at least" in c.proto.alt]
     bars = [t for t in json.loads(chart.proto.spec)["data"] if t["type"] == "bar"]
-    assert bars[0]["x"][0] + bars[0]["base"][0] == pytest.approx(least, rel=0.01)
-    found = [m.value for m in app.markdown if m.value.startswith("**")]
+    assert bars[0]["x"][0] + bars[0]["base"][0] == pytest.approx(lower_bound, rel=0.01)
+    statements = [m.value for m in app.markdown if m.value.startswith("**")]
     named = [
-        name for name in measurements.METHOD_LABELS.values() if f"**{name}.**" in " ".join(found)
+        name
+        for name in measurements.METHOD_LABELS.values()
+        if f"**{name}.**" in " ".join(statements)
     ]
     assert len(named) == len(bars[0]["x"])
 
@@ -265,23 +285,24 @@ def test_an_older_link_that_plants_a_fault_is_noted_and_opens_the_page():
 def test_output_perturbation_lights_up(monkeypatch):
     monkeypatch.setattr(audits, "audit_mechanism", functools.partial(audit_mechanism, runs=4))
     app = open_page("guarantees", data="movie-night", mechanism="output", epsilon="2")
-    assert not [t for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]  # none ships for 2
+    assert not [t for t in read_figure(app)[0]["data"] if "line-ns" in str(t)]  # none ships for 2
     app.session_state["every claim"] = True
-    app = audited(app)
-    told = " ".join(head.value for head in app.subheader)
-    least = float(told.split("Refuted: at least ")[1].split(" where 2 is claimed")[0])
+    app = run_audit(app)
+    headings = " ".join(head.value for head in app.subheader)
+    lower_bound = float(headings.split("Refuted: at least ")[1].split(" where 2 is claimed")[0])
     # the attack's value stands in panel, card, chart and table at once
-    words, known = unescape_markdown(read_all_text(app)), f"at least {least:g}"
-    assert f"measured {known}." in words
-    assert f"Measured: {known} (One change traced, exact), set to epsilon 2." in words.replace(
-        "*", ""
+    page_text, bound_text = unescape_markdown(read_all_text(app)), f"at least {lower_bound:g}"
+    assert f"measured {bound_text}." in page_text
+    assert (
+        f"Measured: {bound_text} (One change traced, exact), set to epsilon 2."
+        in page_text.replace("*", "")
     )
-    (tick,) = [t["x"][0] for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]
-    assert cards.format_epsilon(tick, round_down=True) == f"{least:g}"
+    (tick,) = [t["x"][0] for t in read_figure(app)[0]["data"] if "line-ns" in str(t)]
+    assert cards.format_epsilon(tick, round_down=True) == f"{lower_bound:g}"
     table = next(t.value for t in app.dataframe if "measured" in t.value.columns)
     row = table[table["mechanism"] == registry.get_short_name("output")].iloc[0]
-    assert row["measured"] == f"≥ {least:g}"
-    assert least > 3
-    assert "the proof allows 2" in told
+    assert row["measured"] == f"≥ {lower_bound:g}"
+    assert lower_bound > 3
+    assert "the proof allows 2" in headings
     (heat,) = [c for c in list_charts(app) if '"heatmap"' in c.proto.spec]
     assert "the rating that changed" in heat.proto.spec

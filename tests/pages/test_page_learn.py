@@ -16,17 +16,17 @@ LINKS = {
 }
 
 
-def press(app, key):
+def press_key(app, key):
     app.button(key=key).click().run()
     assert not app.exception
 
 
-def drawings(app):
-    """The pictures, as the page was given them."""
-    return [one.body for one in app.get("html") if 'class="drawing"' in one.body]
+def list_drawings(app):
+    """Return the pictures as the page was given them."""
+    return [html.body for html in app.get("html") if 'class="drawing"' in html.body]
 
 
-def heading(app):
+def read_heading(app):
     return unescape_markdown(app.header[0].value)
 
 
@@ -37,8 +37,8 @@ def test_all_lessons_stand_there_with_what_one_takes_home():
         assert lesson.title in text
         assert lesson.take_home in text
         assert f"{lesson.minutes} minutes" in text
-    press(app, "open crowd")
-    assert heading(app) == LESSONS["crowd"].slides[0].title
+    press_key(app, "open crowd")
+    assert read_heading(app) == LESSONS["crowd"].slides[0].title
     assert app.query_params["lesson"] == "crowd"
     assert app.query_params["step"] == LESSONS["crowd"].slides[0].key
 
@@ -52,45 +52,45 @@ def by_chance(monkeypatch):
 @pytest.mark.slow
 def test_every_visitor_has_a_chance_of_their_own_which_stays():
     """Eight visitors see the same throw of a hundred coins once in a million runs."""
-    seen = []
+    chances = []
     for _ in range(8):
         app = open_page("learn", lesson="coin", step="throw")
-        press(app, "next")
-        seen.append(drawings(app)[0])
-        press(app, "next")
-        press(app, "back")
-        assert drawings(app)[0] == seen[-1]
-    assert len(set(seen)) > 1
+        press_key(app, "next")
+        chances.append(list_drawings(app)[0])
+        press_key(app, "next")
+        press_key(app, "back")
+        assert list_drawings(app)[0] == chances[-1]
+    assert len(set(chances)) > 1
 
 
 @pytest.mark.usefixtures("by_chance")
 @pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
 def test_a_lesson_is_walked_through(lesson):
     app = open_page("learn", lesson=lesson.id)
-    for at, slide in enumerate(lesson.slides):
+    for index, slide in enumerate(lesson.slides):
         assert app.query_params.get("step", lesson.slides[0].key) == slide.key
-        assert heading(app) == slide.title
+        assert read_heading(app) == slide.title
         assert slide.said in read_all_text(app)
-        found = slide.reveal(slide.start)
+        finding = slide.reveal(slide.start)
         if slide.predict is not None:
-            assert not drawings(app)
+            assert not list_drawings(app)
             assert not app.select_slider
-            assert found.sentences[0] not in read_all_text(app)
-            press(app, f"option {lesson.id} {slide.key} {len(slide.predict.options) - 1}")
+            assert finding.sentences[0] not in read_all_text(app)
+            press_key(app, f"option {lesson.id} {slide.key} {len(slide.predict.options) - 1}")
             if slide.predict.right is not None:
                 assert slide.predict.options[slide.predict.right] in read_all_text(app)
-        for sentence in (slide.said, *found.sentences):
+        for sentence in (slide.said, *finding.sentences):
             assert sentence in read_all_text(app)
-        assert len(drawings(app)) == (found.picture is not None)
-        assert app.button(key="back").disabled == (at == 0)
-        press(app, "next")
-    assert heading(app) == "To take home"
+        assert len(list_drawings(app)) == (finding.picture is not None)
+        assert app.button(key="back").disabled == (index == 0)
+        press_key(app, "next")
+    assert read_heading(app) == "To take home"
     assert lesson.take_home in read_all_text(app)
-    press(app, "back")
-    assert heading(app) == lesson.slides[-1].title
+    press_key(app, "back")
+    assert read_heading(app) == lesson.slides[-1].title
     assert lesson.slides[-1].reveal(lesson.slides[-1].start).sentences[0] in read_all_text(app)
-    press(app, "next")
-    press(app, "all")
+    press_key(app, "next")
+    press_key(app, "all")
     assert "done" in read_all_text(app)
     assert "lesson" not in app.query_params
 
@@ -98,31 +98,31 @@ def test_a_lesson_is_walked_through(lesson):
 def test_what_is_moved_is_seen():
     app = open_page("learn", lesson="attacker", step="suspicion")
     assert find_button(app, "Show without predicting") is not None
-    press(app, "next")
+    press_key(app, "next")
     assert "From 90 % to 96 % sure." in read_all_text(app)
-    before = drawings(app)
-    slider = next(one for one in app.select_slider if one.label == "epsilon")
+    before = list_drawings(app)
+    slider = next(candidate for candidate in app.select_slider if candidate.label == "epsilon")
     slider.set_value(3.0).run()
     assert "From 90 % to 99.4 % sure." in read_all_text(app)
-    assert drawings(app) != before
+    assert list_drawings(app) != before
     app = open_page("learn", lesson="coin", step="throw")
-    press(app, "next")
-    before = drawings(app)
-    press(app, "throw.throw")
-    assert drawings(app) != before
+    press_key(app, "next")
+    before = list_drawings(app)
+    press_key(app, "throw.throw")
+    assert list_drawings(app) != before
 
 
 def test_one_goes_on_where_one_left_off():
     app = open_page("learn", lesson="coin", step="deny")
-    press(app, "all")
+    press_key(app, "all")
     assert find_button(app, "Go on with lesson 1") is not None
     assert "step 2 of 5" in read_all_text(app)
-    press(app, "open coin")
-    assert heading(app) == LESSONS["coin"].slides[1].title
+    press_key(app, "open coin")
+    assert read_heading(app) == LESSONS["coin"].slides[1].title
 
 
 @pytest.mark.parametrize(
-    ("link", "shown", "note"),
+    ("link", "expected", "note"),
     [
         ({"lesson": "junk <b>"}, None, "the lesson “junk <b>”"),
         ({"lesson": "coin", "step": "junk"}, 0, "the step “junk”"),
@@ -135,31 +135,31 @@ def test_one_goes_on_where_one_left_off():
         ({"lesson": "coin", "projector": "perhaps"}, 0, "projector mode “perhaps”"),
     ],
 )
-def test_what_the_address_says(link, shown, note):
+def test_what_the_address_says(link, expected, note):
     app = open_page("learn", **link)
-    warned = unescape_markdown(" ".join(one.value for one in app.warning))
+    warned = unescape_markdown(" ".join(warning.value for warning in app.warning))
     assert note in warned
     assert bool(note) == bool(warned)
-    if shown is None:
-        assert heading(app).startswith("To print")  # under all lessons
+    if expected is None:
+        assert read_heading(app).startswith("To print")  # under all lessons
     else:
-        assert heading(app) == LESSONS["coin"].slides[shown].title
+        assert read_heading(app) == LESSONS["coin"].slides[expected].title
 
 
 def test_a_control_in_a_link_stands_where_the_link_says():
     app = open_page("learn", lesson="attacker", step="suspicion", **{"suspicion.epsilon": "3"})
-    press(app, "next")
+    press_key(app, "next")
     assert "From 90 % to 99.4 % sure." in read_all_text(app)
     app = open_page("learn", lesson="attacker", step="suspicion", **{"suspicion.epsilon": "junk"})
-    press(app, "next")
+    press_key(app, "next")
     assert "From 90 % to 96 % sure." in read_all_text(app)
 
 
 def test_the_end_can_be_linked():
     app = open_page("learn", lesson="coin", step="end")
-    assert heading(app) == "To take home"
-    press(app, "next")
-    assert heading(app) == LESSONS["crowd"].slides[0].title
+    assert read_heading(app) == "To take home"
+    press_key(app, "next")
+    assert read_heading(app) == LESSONS["crowd"].slides[0].title
 
 
 @pytest.mark.usefixtures("by_chance")
@@ -169,7 +169,7 @@ def test_the_teachers_line_is_never_projected():
     assert slide.teacher in read_all_text(app)
     app = open_page("learn", lesson="coin", projector="true")
     assert slide.teacher not in read_all_text(app)
-    press(app, "next")
+    press_key(app, "next")
     assert slide.teacher not in read_all_text(app)
     assert slide.reveal(slide.start).sentences[0] in read_all_text(app)
 
@@ -180,12 +180,12 @@ def test_in_a_class_the_teachers_line_is_the_teachers(monkeypatch):
     app = open_page("learn", lesson="coin")
     assert slide.said in read_all_text(app)
     assert slide.teacher not in read_all_text(app)
-    assert not [one.label for one in app.expander]
+    assert not [expander.label for expander in app.expander]
     monkeypatch.setattr(classroom, "is_teacher", lambda: True)
     assert slide.teacher in read_all_text(app.run())
 
 
-def with_room(lesson, step, reports, locked=True):
+def open_in_class(lesson, step, reports, locked=True):
     app = open_page("learn")
     room = Room(["Do you like *this*?"], 2.0)
     room.ask(0)
@@ -195,19 +195,22 @@ def with_room(lesson, step, reports, locked=True):
     app.session_state["own room"] = room
     app.query_params["lesson"], app.query_params["step"] = lesson, step
     app.run()
-    press(app, "next")
+    press_key(app, "next")
     return app
 
 
 def test_a_room_stands_beside_the_simulated_numbers():
-    app = with_room("crowd", "undo", [1] * 9 + [0] * 21)
+    app = open_in_class("crowd", "undo", [1] * 9 + [0] * 21)
     assert "In your class" in read_all_text(app)
     assert "Counted 30 %" in read_all_text(app)
     assert "“Do you like *this*?”" in read_all_text(app)
-    assert len(drawings(app)) == 2
-    for app in (with_room("coin", "throw", []), with_room("coin", "throw", [1] * 30, locked=False)):
+    assert len(list_drawings(app)) == 2
+    for app in (
+        open_in_class("coin", "throw", []),
+        open_in_class("coin", "throw", [1] * 30, locked=False),
+    ):
         assert "No reports to show yet" in read_all_text(app)
-    app = with_room("coin", "deny", [1])
+    app = open_in_class("coin", "deny", [1])
     assert "In your class" not in read_all_text(app)  # it has nothing to say there
 
 
@@ -215,4 +218,4 @@ def test_a_room_stands_beside_the_simulated_numbers():
 def test_a_link_opens_the_page_as_it_says(page, query):
     assert page in {entry.file for section in SECTIONS.values() for entry in section}
     app = open_page(page, **dict(query))
-    assert not [one.value for one in app.warning]
+    assert not [warning.value for warning in app.warning]

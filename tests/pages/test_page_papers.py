@@ -15,77 +15,77 @@ from tests.slow_helpers import mark_rest_slow
 FIRST = "lwhm22-1b"
 
 
-def overview(app):
+def read_overview(app):
     return app.dataframe[0].value
 
 
 def test_the_page_shows_every_figure_with_its_verdicts():
     app = open_page("papers")
     assert not app.error
-    shown = overview(app)
-    assert list(shown["preset"]) == [one.id for _, one in papers.experiments()]
-    assert list(shown.columns[:2]) == ["accuracy", "privacy"]
-    found = views.all_looks(papers.PAPERS.values())
-    assert [verdict for (verdict,) in shown["accuracy"]] == views.overview(found)["accuracy"]
+    table = read_overview(app)
+    assert list(table["preset"]) == [experiment.id for _, experiment in papers.experiments()]
+    assert list(table.columns[:2]) == ["accuracy", "privacy"]
+    figure_views = views.all_looks(papers.PAPERS.values())
+    assert [verdict for (verdict,) in table["accuracy"]] == views.overview(figure_views)["accuracy"]
 
 
 @pytest.mark.slow
 def test_a_paper_can_be_shown_alone():
     app = open_page("papers", paper="jtt18")
-    assert set(overview(app)["paper"]) == {"JTT18"}
+    assert set(read_overview(app)["paper"]) == {"JTT18"}
     assert app.header[0].value.startswith("JTT18")
-    both = open_page("papers", paper="jtt18", experiment=FIRST)
-    assert both.header[0].value.startswith("LWHM22")
+    filtered_app = open_page("papers", paper="jtt18", experiment=FIRST)
+    assert filtered_app.header[0].value.startswith("LWHM22")
 
 
 def test_one_figure_shows_our_curves_on_the_papers_axes():
     app = open_page("papers", experiment=FIRST)
-    found = views.look(*papers.find(FIRST))
-    drawn = read_chart_spec(app)
-    labels = [trace["name"] for trace in drawn["data"] if "name" in trace]
-    assert labels == [curve.label for curve in found.made.series]
-    assert drawn["layout"]["xaxis"]["title"]["text"] == "epsilon per rating"
-    assert drawn["layout"]["showlegend"]
-    assert all(trace.get("showlegend", True) for trace in drawn["data"] if "name" in trace)
+    figure_view = views.look(*papers.find(FIRST))
+    spec = read_chart_spec(app)
+    labels = [trace["name"] for trace in spec["data"] if "name" in trace]
+    assert labels == [curve.label for curve in figure_view.made.series]
+    assert spec["layout"]["xaxis"]["title"]["text"] == "epsilon per rating"
+    assert spec["layout"]["showlegend"]
+    assert all(trace.get("showlegend", True) for trace in spec["data"] if "name" in trace)
     assert "counterexample" in app.markdown[2].value + read_all_text(app)
     assert "the paper says" in read_all_text(app).lower()
 
 
 def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
-    for found in views.all_looks(papers.PAPERS.values()):
-        drawn = views.looks(found)
-        assert len(set(drawn.values())) == len(drawn), found.experiment.id
-        for one in found.made.series if found.made else ():
-            if one.mechanism and registry.get_mechanism(one.mechanism).style:
-                assert drawn[one.label].color == registry.get_style(one.mechanism).color
+    for figure_view in views.all_looks(papers.PAPERS.values()):
+        styles = views.looks(figure_view)
+        assert len(set(styles.values())) == len(styles), figure_view.experiment.id
+        for series in figure_view.made.series if figure_view.made else ():
+            if series.mechanism and registry.get_mechanism(series.mechanism).style:
+                assert styles[series.label].color == registry.get_style(series.mechanism).color
 
 
 def test_what_is_printed_is_laid_over_hollow(monkeypatch):
     """Whatever ships: of two printed methods, one has a curve of ours."""
     id, label = "ryhh24-table-3", "opt"
-    _, one = papers.find(id)
-    ours = Series.of(label, {0.1: Point(0.2), 1.0: Point(0.4)}, "dpimf-optimal")
-    stamp = Stamp("0", one.command, {}, "1", {}, 1.0)
-    made = Made(id=id, series=(ours,), stamp=stamp)
-    monkeypatch.setattr(engine, "shipped", lambda asked: made if asked == id else None)
+    _, experiment = papers.find(id)
+    our_series = Series.of(label, {0.1: Point(0.2), 1.0: Point(0.4)}, "dpimf-optimal")
+    stamp = Stamp("0", experiment.command, {}, "1", {}, 1.0)
+    result = Made(id=id, series=(our_series,), stamp=stamp)
+    monkeypatch.setattr(engine, "shipped", lambda requested: result if requested == id else None)
     app = open_page("papers", experiment=id)
-    drawn = [t for t in read_chart_spec(app)["data"] if t.get("name", "").endswith(", printed")]
-    methods = list(dict.fromkeys(p.series for p in one.printed))
-    assert [t["name"] for t in drawn] == [f"{series}, printed" for series in methods]
-    for trace, series in zip(drawn, methods, strict=True):
-        mine = [p for p in one.printed if p.series == series]
+    traces = [t for t in read_chart_spec(app)["data"] if t.get("name", "").endswith(", printed")]
+    methods = list(dict.fromkeys(p.series for p in experiment.printed))
+    assert [t["name"] for t in traces] == [f"{series}, printed" for series in methods]
+    for trace, series in zip(traces, methods, strict=True):
+        printed_points = [p for p in experiment.printed if p.series == series]
         assert trace["mode"] == "markers"
         assert trace["marker"]["color"] != trace["marker"]["line"]["color"]
-        assert trace["x"] == [p.x for p in mine]
-        assert trace["error_y"]["array"] == [p.error for p in mine]
-    assert [t["name"] for t in drawn if not t["showlegend"]] == [f"{label}, printed"]
+        assert trace["x"] == [p.x for p in printed_points]
+        assert trace["error_y"]["array"] == [p.error for p in printed_points]
+    assert [t["name"] for t in traces if not t["showlegend"]] == [f"{label}, printed"]
 
 
 @pytest.mark.parametrize("id", mark_rest_slow(["ryhh24-3", "jtt18-2d", "hxz15-netflix"]))
 def test_what_cannot_be_made_says_why_and_has_no_button(id):
     app = open_page("papers", experiment=id)
-    _, one = papers.find(id)
-    assert one.not_run.lower() in read_all_text(app).lower()
+    _, experiment = papers.find(id)
+    assert experiment.not_run.lower() in read_all_text(app).lower()
     assert find_button(app, "Run it again") is None
     assert not list_charts(app)
 
@@ -93,32 +93,32 @@ def test_what_cannot_be_made_says_why_and_has_no_button(id):
 @pytest.mark.parametrize("paper", mark_rest_slow(papers.PAPERS))
 def test_every_figure_opens(paper):
     app = open_page("papers")
-    for one in papers.PAPERS[paper].experiments:
-        app.session_state["experiment"] = one.id
+    for experiment in papers.PAPERS[paper].experiments:
+        app.session_state["experiment"] = experiment.id
         app.run()
-        assert not app.exception, one.id
-        assert not app.error, one.id
-        assert any(one.place in header.value for header in app.header)
+        assert not app.exception, experiment.id
+        assert not app.error, experiment.id
+        assert any(experiment.place in header.value for header in app.header)
 
 
 def test_a_permanent_link_says_where_the_result_is_another_one():
     mark = engine.shipped(FIRST).mark
     assert not open_page("papers", experiment=FIRST, made=mark).info
-    (said,) = open_page("papers", experiment=FIRST, made="0" * 8).info
-    assert "another result" in said.value
+    (note,) = open_page("papers", experiment=FIRST, made="0" * 8).info
+    assert "another result" in note.value
 
 
 @pytest.mark.parametrize("id", ["lwhm22-3b", "jtt18-3a"])
 def test_run_it_again_starts_the_command_that_is_shown(id, monkeypatch):
     started = []
-    monkeypatch.setattr(sweeps, "start_sweep", lambda *words, **_: started.append(words[2]))
+    monkeypatch.setattr(sweeps, "start_sweep", lambda *argv, **_: started.append(argv[2]))
     app = open_page("papers", experiment=id)
     find_button(app, "Run it again").click().run()
     (command,) = started
     assert command[1:3] == ("-m", "dpmc_lab")
-    shown = engine.shipped(id).stamp.command
-    assert " ".join(command[3:]) == f"{shown.removeprefix('dpmc ')} --json"
-    assert shown in [code.value for code in app.code]
+    shipped_command = engine.shipped(id).stamp.command
+    assert " ".join(command[3:]) == f"{shipped_command.removeprefix('dpmc ')} --json"
+    assert shipped_command in [code.value for code in app.code]
 
 
 def test_ones_own_run_is_shown_and_can_be_forgotten(tmp_path, monkeypatch):

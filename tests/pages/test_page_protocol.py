@@ -20,7 +20,7 @@ def ratings():
     return datasets.load("restaurants").ratings
 
 
-def play(ratings, **options):
+def play_protocol(ratings, **options):
     item = next(iter(views.find_small_items(ratings)))
     return views.play_scenario(ratings, item, **{"scenario": "2", "epsilon": 1.0} | options)
 
@@ -37,19 +37,19 @@ def test_opens_and_steps_through_the_messages(scenario):
     assert find_button(app, "Back").disabled
     assert not app.exception
     assert len(list_charts(app)) == 1
-    unfolded(app, "sent")
+    unfold_part(app, "sent")
     assert any("bytes" in table.value.columns for table in app.dataframe)
 
 
-def unfolded(app, key):
-    """With a part that is folded at first."""
+def unfold_part(app, key):
+    """Return the page with a part unfolded that is folded at first."""
     app.session_state[key] = True
     app.run()
     assert not app.exception
 
 
-def tried(app):
-    """With the attacks that nobody sees before they are asked for."""
+def try_attacks(app):
+    """Return the page with the attacks that nobody sees before asking for them."""
     assert "recovers" not in read_markdown(app)
     assert not app.metric
     find_button(app, "Let the third party try").click().run()
@@ -66,7 +66,7 @@ def test_the_last_message_can_be_reached_and_no_further():
 
 
 def test_without_masks_the_attack_succeeds():
-    app = tried(open_page("protocol", data="restaurants"))
+    app = try_attacks(open_page("protocol", data="restaurants"))
     assert "recovers 0 of 4" in read_markdown(app)
     next(t for t in app.toggle if t.label == "Masks").set_value(False).run()
     assert "recovers 4 of 4" in read_markdown(app)
@@ -74,28 +74,28 @@ def test_without_masks_the_attack_succeeds():
 
 
 def test_scenario_3_shows_the_attendance_attack_and_scenario_2_does_not():
-    app = tried(open_page("protocol", data="restaurants", scenario="3"))
+    app = try_attacks(open_page("protocol", data="restaurants", scenario="3"))
     assert "recovers 0 of 4 differences" in read_markdown(app)
     assert "recovers 4 of 4 gradients" in read_markdown(app)
     assert "Ratings stay behind the noise" not in read_markdown(app)
     assert any("with and without one user" in head.value for head in app.header)
-    app = tried(open_page("protocol", data="restaurants", scenario="2"))
+    app = try_attacks(open_page("protocol", data="restaurants", scenario="2"))
     assert not any("with and without one user" in head.value for head in app.header)
 
 
 def test_an_attack_on_one_scenario_is_not_shown_on_another():
-    app = tried(open_page("protocol", data="restaurants", scenario="2"))
+    app = try_attacks(open_page("protocol", data="restaurants", scenario="2"))
     app.selectbox(key="scenario").set_value("3").run()
     assert not app.exception
-    tried(app)
+    try_attacks(app)
 
 
 def test_where_nobody_is_left_to_hide_behind_the_attendance_attack_has_no_rows(ratings):
     public = PublicFacts(users=2, items=1, low=1, high=5)
     pair = Ratings.build([0, 1], [0, 0], [3.0, 4.0], public)
-    shown = views.play_scenario(pair, 0, scenario="3", epsilon=1.0)
-    assert views.tabulate_attendance_attack(shown)["user"] == []
-    table = views.tabulate_attendance_attack(play(ratings, scenario="3"))
+    scenario_view = views.play_scenario(pair, 0, scenario="3", epsilon=1.0)
+    assert views.tabulate_attendance_attack(scenario_view)["user"] == []
+    table = views.tabulate_attendance_attack(play_protocol(ratings, scenario="3"))
     assert table["recovered"] == ["yes"] * len(table["user"])
 
 
@@ -109,20 +109,20 @@ def test_a_user_who_leaves_ends_scenario_2_with_a_sentence():
 
 @pytest.mark.parametrize("scenario", ["2", "3"])
 def test_phases_are_played_and_paid_for_on_the_card(scenario):
-    one = open_page("protocol", data="restaurants", scenario=scenario, phases="1")
+    phase_app = open_page("protocol", data="restaurants", scenario=scenario, phases="1")
     three = open_page("protocol", data="restaurants", scenario=scenario, phases="3")
-    last = [next(s for s in app.slider if s.label == "Message").max for app in (one, three)]
+    last = [next(s for s in app.slider if s.label == "Message").max for app in (phase_app, three)]
     assert last[1] == 3 * last[0]
-    for app in (one, three):
-        unfolded(app, "promised")
-    cards = [" ".join(c.value for c in app.caption) for app in (one, three)]
+    for app in (phase_app, three):
+        unfold_part(app, "promised")
+    cards = [" ".join(c.value for c in app.caption) for app in (phase_app, three)]
     assert "3 phases publish item factors" in cards[1]
     assert "phases publish item factors" not in cards[0]
 
 
 def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
     app = open_page("protocol", data="restaurants")
-    unfolded(app, "accuracy")
+    unfold_part(app, "accuracy")
     assert "Test RMSE" not in read_markdown(app)
     find_button(app, "Measure on all of the data").click().run()
     assert "Test RMSE" in read_markdown(app)
@@ -133,13 +133,13 @@ def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
 
 
 def test_a_choice_of_users_is_told_with_its_consequences():
-    app = tried(open_page("protocol", data="restaurants", scenario="3", picked="2"))
-    unfolded(app, "accuracy")
+    app = try_attacks(open_page("protocol", data="restaurants", scenario="3", picked="2"))
+    unfold_part(app, "accuracy")
     assert "times as many rounds" in read_markdown(app)
     assert "up to one vector common to all" in read_markdown(app)
     assert "recovers 4 of 4 gradients" in read_markdown(app)
     app = open_page("protocol", data="restaurants")
-    unfolded(app, "accuracy")
+    unfold_part(app, "accuracy")
     assert "times as many rounds" not in read_markdown(app)
 
 
@@ -162,50 +162,51 @@ def test_items_with_few_raters_come_first_and_are_never_alone(ratings):
 
 def test_when_no_item_has_two_raters_there_is_a_sentence():
     public = PublicFacts(users=2, items=2, low=1, high=5)
-    alone = Ratings.build([0, 1], [0, 1], [3.0, 4.0], public)
+    lone_ratings = Ratings.build([0, 1], [0, 1], [3.0, 4.0], public)
     with pytest.raises(BadRatings, match="no item has two raters"):
-        views.find_small_items(alone)
+        views.find_small_items(lone_ratings)
 
 
 def test_the_cast_keeps_every_rating_of_the_first_raters(ratings):
     item = next(iter(views.find_small_items(ratings)))
-    part = views.select_raters(ratings, item)
+    cast = views.select_raters(ratings, item)
     first = ratings.users[ratings.items == item][: views.USERS_SHOWN]
-    assert part.public.users == len(first)
-    assert len(part) == int(np.isin(ratings.users, first).sum())
+    assert cast.public.users == len(first)
+    assert len(cast) == int(np.isin(ratings.users, first).sum())
     for k, user in enumerate(first):
-        mine, theirs = part.users == k, ratings.users == user
-        assert np.array_equal(part.items[mine], ratings.items[theirs])
-        assert np.array_equal(part.values[mine], ratings.values[theirs])
+        in_cast, in_ratings = cast.users == k, ratings.users == user
+        assert np.array_equal(cast.items[in_cast], ratings.items[in_ratings])
+        assert np.array_equal(cast.values[in_cast], ratings.values[in_ratings])
 
 
 @pytest.mark.parametrize("scenario", ["2", "3"])
 @pytest.mark.parametrize("shares", list(Shares))
 def test_every_message_has_a_meaning_and_is_seen_by_its_receiver(ratings, scenario, shares):
-    shown = play(ratings, scenario=scenario, shares=shares, leaver=None)
-    for k, message in enumerate(shown.messages, start=1):
-        sentence = shown.meanings[k - 1]
+    scenario_view = play_protocol(ratings, scenario=scenario, shares=shares, leaver=None)
+    for k, message in enumerate(scenario_view.messages, start=1):
+        sentence = scenario_view.meanings[k - 1]
         assert sentence.endswith(".")
         assert "{" not in sentence
-        table = views.tabulate_received(shown, message.receiver, k)
+        table = views.tabulate_received(scenario_view, message.receiver, k)
         assert table["message"][-1] == message.kind
-        assert f"Message {k} of" in views.format_position(shown, k)
-    everyone = shown.parties
-    seen = sum(
-        len(views.tabulate_received(shown, p, len(shown.messages))["round"]) for p in everyone
+        assert f"Message {k} of" in views.format_position(scenario_view, k)
+    everyone = scenario_view.parties
+    n_received = sum(
+        len(views.tabulate_received(scenario_view, p, len(scenario_view.messages))["round"])
+        for p in everyone
     )
-    assert seen == len(shown.messages)
+    assert n_received == len(scenario_view.messages)
 
 
 def test_the_difference_table_tells_masks_from_none(ratings):
     for masks, word in ((True, "no"), (False, "yes")):
-        assert set(views.tabulate_difference_attack(play(ratings, masks=masks))["recovered"]) == {
-            word
-        }
+        assert set(
+            views.tabulate_difference_attack(play_protocol(ratings, masks=masks))["recovered"]
+        ) == {word}
 
 
 def test_sum_attacks_are_measured_against_the_truth(ratings):
-    passive, active, size = attacks.run_sum_attacks(play(ratings).run)
+    passive, active, size = attacks.run_sum_attacks(play_protocol(ratings).run)
     assert active < 1e-8 < size
     assert passive > active
 
@@ -214,8 +215,8 @@ def test_what_is_sent_is_by_formula_what_a_run_counts(ratings):
     table = views.tabulate_scenario_traffic(ratings, Shares.GAUSSIAN)
     assert table["protocol"] == ["scenario 2", "scenario 3"]
     assert table["bytes"][1] > table["bytes"][0]
-    more = views.tabulate_scenario_traffic(ratings, Shares.GAUSSIAN, phases=2)
-    assert [b / a for a, b in zip(table["bytes"], more["bytes"], strict=True)] == [2, 2]
+    two_phases = views.tabulate_scenario_traffic(ratings, Shares.GAUSSIAN, phases=2)
+    assert [b / a for a, b in zip(table["bytes"], two_phases["bytes"], strict=True)] == [2, 2]
     settings = simulate.SCENARIOS["2"](epsilon=1.0, rank=3, iterations=20)
     run = ScenarioRun(settings, ratings, np.random.default_rng(0))
     for _ in run.play():
@@ -224,8 +225,8 @@ def test_what_is_sent_is_by_formula_what_a_run_counts(ratings):
 
 
 def test_names_with_markup_reach_the_picture_escaped(ratings):
-    shown = play(ratings)
-    names = (*shown.parties[:2], "<b>user</b>")
+    scenario_view = play_protocol(ratings)
+    names = (*scenario_view.parties[:2], "<b>user</b>")
     fig = charts_protocol.plot_protocol(names, (), None)
     assert "<b>user" not in str(fig.data[0]["text"])
 

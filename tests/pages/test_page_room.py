@@ -36,35 +36,35 @@ def quick_keys(monkeypatch):
 def class_mode(monkeypatch):
     """A server that serves a network; to begin with, whoever comes is the teacher."""
     monkeypatch.setenv("DPMC_CLASS", "1")
-    who = SimpleNamespace(teacher=True)
-    monkeypatch.setattr(classroom, "is_teacher", lambda: who.teacher)
-    yield who
+    visitor = SimpleNamespace(teacher=True)
+    monkeypatch.setattr(classroom, "is_teacher", lambda: visitor.teacher)
+    yield visitor
     classroom._server.replace_room(None)
 
 
-def opened(**link):
+def open_room_page(**link):
     app = open_page("room", **link)
     return press_button(app, "Open the room")
 
 
-def simulated(app):
-    """Thirty simulated phones have answered, and the question is locked."""
+def simulate_answers(app):
+    """Let thirty simulated phones answer, and lock the question."""
     press_button(app, f"Ask {CLASS_SIZE} simulated phones")
     return press_button(app, "Lock") if find_button(app, "Lock") else app
 
 
-def own_room(app):
+def get_own_room(app):
     return app.session_state["own room"]
 
 
-def shown(app):
-    """All pictures and counts of the page."""
-    return " ".join(one.proto.body for one in app.get("html"))
+def read_html(app):
+    """Return all pictures and counts of the page."""
+    return " ".join(block.proto.body for block in app.get("html"))
 
 
-def field(app, label):
-    kinds = (app.text_input, app.number_input, app.slider, app.select_slider, app.toggle)
-    return next(one for kind in kinds for one in kind if one.label == label)
+def find_field(app, label):
+    widget_lists = (app.text_input, app.number_input, app.slider, app.select_slider, app.toggle)
+    return next(widget for kind in widget_lists for widget in kind if widget.label == label)
 
 
 # --- set-up ---------------------------------------------------------------------------------------
@@ -75,9 +75,9 @@ def test_a_ready_list_can_be_changed_and_opens_a_room():
     assert [t.value for t in app.text_input][:3] == list(EXAMPLE_QUESTIONS["Warm-up"])
     app.get("button_group")[0].set_value("Films").run()
     assert [t.value for t in app.text_input][:3] == list(EXAMPLE_QUESTIONS["Films"])
-    field(app, "Question 2").set_value("Is  this   mine?").run()
+    find_field(app, "Question 2").set_value("Is  this   mine?").run()
     press_button(app, "Open the room")
-    assert own_room(app).view().questions[1] == "Is this mine?"
+    assert get_own_room(app).view().questions[1] == "Is this mine?"
     assert app.title[0].value.startswith("Have you ever liked")
 
 
@@ -88,13 +88,13 @@ def test_a_question_has_a_longest():
 
 def test_what_is_asked_is_shown_and_never_obeyed():
     app = open_page("room")
-    field(app, "Question 1").set_value("**<b>Tea</b>** [x](javascript:1)?").run()
+    find_field(app, "Question 1").set_value("**<b>Tea</b>** [x](javascript:1)?").run()
     press_button(app, "Open the room")
     assert unescape_markdown(app.title[0].value) == "**<b>Tea</b>** [x](javascript:1)?"
     assert app.title[0].value != unescape_markdown(app.title[0].value)
     press_button(app, "Next question")
-    assert "<b>Tea" not in shown(app)
-    assert "&lt;b&gt;Tea" in shown(app)
+    assert "<b>Tea" not in read_html(app)
+    assert "&lt;b&gt;Tea" in read_html(app)
 
 
 def test_without_class_mode_the_page_says_what_phones_need():
@@ -105,21 +105,21 @@ def test_without_class_mode_the_page_says_what_phones_need():
 
 
 def test_hands_are_counted_by_the_rule_of_the_coins():
-    app = opened()
+    app = open_room_page()
     assert "Throw one coin three times" in read_markdown(app)
-    field(app, "Hands in all").set_value(28)
-    field(app, "of them yes").set_value(9)
+    find_field(app, "Hands in all").set_value(28)
+    find_field(app, "of them yes").set_value(9)
     press_button(app, "Count them")
-    poll = own_room(app).view().poll(0, sender=Sender.HANDS)
+    poll = get_own_room(app).view().poll(0, sender=Sender.HANDS)
     assert (poll.yes, poll.reports, poll.channel) == (9, 28, core.choose_coin_rule(2.0).channel)
-    assert "28 hands" not in shown(app)
+    assert "28 hands" not in read_html(app)
     press_button(app, "Lock")
-    assert "28 hands" in shown(app)
+    assert "28 hands" in read_html(app)
 
 
 def test_coins_cannot_be_as_private_as_phones_and_the_page_says_so():
     app = open_page("room")
-    field(app, "epsilon of an answer").set_value(0.5).run()
+    find_field(app, "epsilon of an answer").set_value(0.5).run()
     press_button(app, "Open the room")
     assert "take phones" in unescape_markdown(app.error[0].value)
     assert find_button(app, "Count them") is None
@@ -127,77 +127,77 @@ def test_coins_cannot_be_as_private_as_phones_and_the_page_says_so():
 
 
 def test_simulated_phones_have_a_truth_that_can_be_kept_secret():
-    app = opened()
-    field(app, f"Of {CLASS_SIZE}, so many say yes").set_value(24).run()
-    simulated(app)
-    assert own_room(app).view().simulated_yes == {0: 24}
-    assert 'class="truth" style="left: 80.00%"' in shown(app)
-    field(app, "Keep the true share secret").set_value(True).run()
-    simulated(app)
-    assert 'class="truth" style' not in shown(app)
-    field(app, "Show the true share").set_value(True).run()
-    truth = 100 * own_room(app).view().simulated_yes[0] / CLASS_SIZE
-    assert f'class="truth" style="left: {truth:.2f}%"' in shown(app)
+    app = open_room_page()
+    find_field(app, f"Of {CLASS_SIZE}, so many say yes").set_value(24).run()
+    simulate_answers(app)
+    assert get_own_room(app).view().simulated_yes == {0: 24}
+    assert 'class="truth" style="left: 80.00%"' in read_html(app)
+    find_field(app, "Keep the true share secret").set_value(True).run()
+    simulate_answers(app)
+    assert 'class="truth" style' not in read_html(app)
+    find_field(app, "Show the true share").set_value(True).run()
+    truth = 100 * get_own_room(app).view().simulated_yes[0] / CLASS_SIZE
+    assert f'class="truth" style="left: {truth:.2f}%"' in read_html(app)
 
 
 # --- the projector --------------------------------------------------------------------------------
 
 
 def test_questions_follow_each_other_and_are_kept_in_their_order():
-    app = opened()
+    app = open_room_page()
     for k, question in enumerate(EXAMPLE_QUESTIONS["Warm-up"]):
         assert app.title[0].value == question
-        simulated(app)
-        assert own_room(app).view().now.question == k
+        simulate_answers(app)
+        assert get_own_room(app).view().now.question == k
         if k < 2:
             press_button(app, "Next question")
     assert find_button(app, "Next question").disabled
-    drawn = shown(app)
-    places = [drawn.rindex(f'"name">{question}') for question in EXAMPLE_QUESTIONS["Warm-up"]]
-    assert places == sorted(places)
+    html = read_html(app)
+    positions = [html.rindex(f'"name">{question}') for question in EXAMPLE_QUESTIONS["Warm-up"]]
+    assert positions == sorted(positions)
 
 
 def test_asking_again_spends_and_shows_what_it_buys():
-    app = opened()
-    simulated(app)
-    assert "Asked once" not in shown(app)
+    app = open_room_page()
+    simulate_answers(app)
+    assert "Asked once" not in read_html(app)
     press_button(app, "Ask again")
-    view = own_room(app).view()
+    view = get_own_room(app).view()
     assert view.poll(0, sender=Sender.SIMULATED).reports == 2 * CLASS_SIZE
-    assert "Asked once" not in shown(app)  # the round is open
+    assert "Asked once" not in read_html(app)  # the round is open
     press_button(app, "Lock")
-    assert "Asked once" in shown(app)
+    assert "Asked once" in read_html(app)
     assert "epsilon 4" in read_markdown(app)
-    field(app, "Sure of the answer before any report").set_value(0.8).run()
-    found = re.findall(r'"said">([\d.]+) %', shown(app))
-    assert found[-3:] == ["88.1", "94.4", "98.2"]
+    find_field(app, "Sure of the answer before any report").set_value(0.8).run()
+    percentages = re.findall(r'"said">([\d.]+) %', read_html(app))
+    assert percentages[-3:] == ["88.1", "94.4", "98.2"]
     press_button(app, "Ask again")
     press_button(app, "Lock")
     assert "surer about you; epsilon 6 in all" in read_all_text(app)
 
 
 def test_results_are_hidden_until_the_question_is_locked_or_the_teacher_shows_them():
-    app = opened()
+    app = open_room_page()
     press_button(app, f"Ask {CLASS_SIZE} simulated phones")
-    assert words.HIDDEN_NOTE in shown(app)
-    assert 'class="dot"' not in shown(app)
-    field(app, "Hide results until a question is locked").set_value(False).run()
-    assert not own_room(app).view().hides
-    assert 'class="dot"' in shown(app)
-    field(app, "Hide results until a question is locked").set_value(True).run()
-    assert own_room(app).view().hides
+    assert words.HIDDEN_NOTE in read_html(app)
+    assert 'class="dot"' not in read_html(app)
+    find_field(app, "Hide results until a question is locked").set_value(False).run()
+    assert not get_own_room(app).view().hides
+    assert 'class="dot"' in read_html(app)
+    find_field(app, "Hide results until a question is locked").set_value(True).run()
+    assert get_own_room(app).view().hides
     press_button(app, "Lock")
-    assert 'class="dot"' in shown(app)
+    assert 'class="dot"' in read_html(app)
 
 
 def test_a_question_and_another_epsilon_come_without_losing_the_room():
-    app = opened()
-    simulated(app)
-    room = own_room(app)
-    field(app, "One question more").set_value("Milk?")
+    app = open_room_page()
+    simulate_answers(app)
+    room = get_own_room(app)
+    find_field(app, "One question more").set_value("Milk?")
     press_button(app, "Add it")
-    field(app, "epsilon of an answer, from the next question on").set_value(1.0).run()
-    assert own_room(app) is room
+    find_field(app, "epsilon of an answer, from the next question on").set_value(1.0).run()
+    assert get_own_room(app) is room
     assert room.view().questions[-1] == "Milk?"
     assert room.view().describe_for_phones()["epsilon"] == 2.0
     assert "claimed 2, certified: epsilon 2 per answer" in read_all_text(app)
@@ -210,39 +210,39 @@ def test_a_question_and_another_epsilon_come_without_losing_the_room():
     press_button(app, "Back")
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][0]
     assert "claimed 2, certified" in read_all_text(app)
-    assert "30 simulated phones" in shown(app)
-    field(app, "One question more").set_value("5?")
+    assert "30 simulated phones" in read_html(app)
+    find_field(app, "One question more").set_value("5?")
     press_button(app, "Add it")
-    field(app, "One question more").set_value("6?")
+    find_field(app, "One question more").set_value("6?")
     press_button(app, "Add it")
     assert "1 to 5, got 6" in unescape_markdown(app.error[0].value)
 
 
 def test_a_key_pressed_twice_counts_once(monkeypatch):
     monkeypatch.setattr(core, "KEY_BOUNCE_SECONDS", 60)
-    app = opened()
+    app = open_room_page()
     for _ in range(2):
         press_button(app, "Next question")
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
 
 
 def test_the_end_is_asked_for_twice_and_what_there_is_stays():
-    app = opened()
-    simulated(app)
+    app = open_room_page()
+    simulate_answers(app)
     press_button(app, "End the class")
-    assert own_room(app).view().ended
-    assert "the class is over" in shown(app)
-    assert f"{CLASS_SIZE} simulated phones" in shown(app)
+    assert get_own_room(app).view().ended
+    assert "the class is over" in read_html(app)
+    assert f"{CLASS_SIZE} simulated phones" in read_html(app)
     assert find_button(app, "Ask again") is None
-    assert [one.proto.label for one in app.get("download_button")] == ["Results as CSV"]
+    assert [button.proto.label for button in app.get("download_button")] == ["Results as CSV"]
     press_button(app, "Forget this room")
-    assert own_room(app) is None
+    assert get_own_room(app) is None
     assert app.title[0].value == "Ask the class"
 
 
 def test_the_picture_has_words_and_a_table():
-    app = opened()
-    simulated(app)
+    app = open_room_page()
+    simulate_answers(app)
     (folded,) = [e for e in app.expander if e.label == "The chart in words and numbers"]
     app.session_state[folded.key] = True
     app.run()
@@ -251,15 +251,15 @@ def test_the_picture_has_words_and_a_table():
 
 
 def test_after_the_end_every_question_can_be_reached():
-    app = opened()
+    app = open_room_page()
     for k in range(2):
-        simulated(app)
+        simulate_answers(app)
         press_button(app, "Next question") if k == 0 else None
     press_button(app, "End the class")
     assert find_button(app, "Next question").disabled  # the third was never asked
     press_button(app, "Back")
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][0]
-    assert "30 simulated phones" in shown(app)
+    assert "30 simulated phones" in read_html(app)
     assert find_button(app, "Back").disabled
     press_button(app, "Next question")
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
@@ -267,7 +267,7 @@ def test_after_the_end_every_question_can_be_reached():
 
 # --- whatever fails -------------------------------------------------------------------------------
 
-PARTS = {  # of the wall, and where a fault is planted
+WALL_PARTS = {  # of the wall, and where a fault is planted
     "chart": (charts_room, "render_shares"),
     "number of reports": (charts_room, "render_counter"),
     "QR code": (charts_room, "render_phone_link"),
@@ -289,9 +289,9 @@ PARTS = {  # of the wall, and where a fault is planted
 
 
 @pytest.mark.usefixtures("class_mode")
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("wall_part", WALL_PARTS)
 def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
-    part, monkeypatch, caplog
+    wall_part, monkeypatch, caplog
 ):
     """Also for who opens the page anew; the fault is logged once."""
 
@@ -299,37 +299,37 @@ def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
         raise IndexError("planted")
 
     monkeypatch.setattr(blocks, "_logged_faults", set())
-    app = opened()
+    app = open_room_page()
     press_button(app, "Ask the first question")
     room = classroom.get_room()
-    send(room, range(30), yes=12)
+    send_reports(room, range(30), yes=12)
     room.lock()
     room.ask(0)
-    send(room, range(30), yes=12)
+    send_reports(room, range(30), yes=12)
     room.lock()
     room.ask(1)
-    send(room, range(30), yes=20)
+    send_reports(room, range(30), yes=20)
     room.lock()
-    if part == "shares of a guess":
+    if wall_part == "shares of a guess":
         room.vote("How many?", ["a", "b"])
         room.lock()
-    monkeypatch.setattr(*PARTS[part], fails)
+    monkeypatch.setattr(*WALL_PARTS[wall_part], fails)
     for tab in (app, open_page("room"), app):
         tab.run()
         assert not tab.exception
-        assert any("cannot be shown" in one.value for one in tab.warning)
+        assert any("cannot be shown" in warning.value for warning in tab.warning)
         for label in ("Unlock", "Back", "Next question", "Ask again", "End the class"):
             assert find_button(tab, label) is not None
-        assert "Results as CSV" in [one.proto.label for one in tab.get("download_button")]
+        assert "Results as CSV" in [button.proto.label for button in tab.get("download_button")]
         assert words.export_results(room.view()).count("\nasked,") == 3
-    faults = [one for one in caplog.records if one.name == blocks.__name__]
-    assert len(faults) == len({one.getMessage() for one in faults}) > 0
+    faults = [record for record in caplog.records if record.name == blocks.__name__]
+    assert len(faults) == len({record.getMessage() for record in faults}) > 0
     press_button(app, "Back")
     assert not room.view().guess_poll
     press_button(app, "End the class")
     assert room.view().ended
     assert not app.exception
-    assert "Results as CSV" in [one.proto.label for one in app.get("download_button")]
+    assert "Results as CSV" in [button.proto.label for button in app.get("download_button")]
     assert find_button(app, "Next question") is not None
 
 
@@ -339,8 +339,8 @@ def test_the_way_to_the_first_question_stays_without_a_code(monkeypatch):
         raise OSError("planted")
 
     monkeypatch.setattr(charts_room, "render_phone_link", fails)
-    app = opened()
-    assert any("QR code cannot be shown" in one.value for one in app.warning)
+    app = open_room_page()
+    assert any("QR code cannot be shown" in warning.value for warning in app.warning)
     press_button(app, "Ask the first question")
     assert classroom.get_room().view().now.question == 0
 
@@ -350,10 +350,10 @@ def test_the_way_to_the_first_question_stays_without_a_code(monkeypatch):
 
 @pytest.mark.usefixtures("class_mode")
 def test_a_guess_waits_for_the_open_question_and_changes_no_shortcut(monkeypatch):
-    app = opened()
+    app = open_room_page()
     press_button(app, "Ask the first question")
     room = classroom.get_room()
-    keys = shortcuts(app)
+    keys = list_shortcuts(app)
     lesson = open_page("learn", lesson="coin", step="throw")
     press_button(lesson, "Ask the phones")
     assert "still open" in unescape_markdown(lesson.error[0].value)
@@ -362,7 +362,7 @@ def test_a_guess_waits_for_the_open_question_and_changes_no_shortcut(monkeypatch
     press_button(lesson, "Ask the phones")
     assert room.view().guess_poll is not None
     app.run()
-    assert shortcuts(app) == keys
+    assert list_shortcuts(app) == keys
     assert find_button(app, "Ask again").disabled
     press_button(app, "Next question")  # an open question again
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
@@ -373,20 +373,20 @@ def test_a_guess_waits_for_the_open_question_and_changes_no_shortcut(monkeypatch
     monkeypatch.setattr(charts_room, "render_shares", None)
     lesson.run()
     assert not lesson.exception
-    assert any("guess cannot be shown" in one.value for one in lesson.warning)
+    assert any("guess cannot be shown" in warning.value for warning in lesson.warning)
     assert find_button(lesson, "Next") is not None
 
 
-def shortcuts(app):
-    """The keys of the page, and what they do; one key names whatever state the lock is in."""
-    found = {one.proto.shortcut: one.label for one in app.button if one.proto.shortcut}
-    return {key: label.replace("Unlock", "Lock") for key, label in found.items()}
+def list_shortcuts(app):
+    """Return the keys of the page and what they do; Lock and Unlock have one key."""
+    by_key = {button.proto.shortcut: button.label for button in app.button if button.proto.shortcut}
+    return {key: label.replace("Unlock", "Lock") for key, label in by_key.items()}
 
 
 # --- a class --------------------------------------------------------------------------------------
 
 
-def send(room, tokens, yes=0):
+def send_reports(room, tokens, yes=0):
     view = room.view()
     for k in tokens:
         room.report(view.id, view.now.number, f"{k:032x}", int(k < yes))
@@ -394,10 +394,10 @@ def send(room, tokens, yes=0):
 
 @pytest.mark.usefixtures("class_mode")
 def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
-    app = opened()
+    app = open_room_page()
     room = classroom.get_room()
     assert app.title[0].value == "Open this on one phone now"
-    assert f"QR code of {classroom.get_phone_link()}" in shown(app)
+    assert f"QR code of {classroom.get_phone_link()}" in read_html(app)
     assert "Waiting" in app.info[0].value
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 61)
@@ -413,35 +413,35 @@ def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
 
 @pytest.mark.usefixtures("class_mode")
 def test_reports_reach_the_projector_and_another_tab_agrees():
-    app = opened()
+    app = open_room_page()
     press_button(app, "Ask the first question")
     assert find_button(app, "Count them")  # for who has no phone
-    other = open_page("room")
-    send(classroom.get_room(), range(30), yes=12)
+    other_app = open_page("room")
+    send_reports(classroom.get_room(), range(30), yes=12)
     for page in range(3):
         classroom.get_room().visited(f"{page:032x}")
-    for tab in (app, other):
+    for tab in (app, other_app):
         tab.run()
-        assert "<b>30</b>" in shown(tab)
-        assert '<b>30</b> <span class="of">answered' in shown(tab)
-        assert '<b>3</b> <span class="of">connected' in shown(tab)
-    press_button(other, "Next question")
+        assert "<b>30</b>" in read_html(tab)
+        assert '<b>30</b> <span class="of">answered' in read_html(tab)
+        assert '<b>3</b> <span class="of">connected' in read_html(tab)
+    press_button(other_app, "Next question")
     app.run()
     assert app.title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]
-    assert "<b>0</b>" in shown(app)
+    assert "<b>0</b>" in read_html(app)
     assert open_page("room").title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]  # after a reload
 
 
 def test_a_stranger_sees_the_link_for_phones_and_nothing_else(class_mode):
-    app = opened()
+    app = open_room_page()
     press_button(app, "Ask the first question")
-    send(classroom.get_room(), range(30), yes=12)
+    send_reports(classroom.get_room(), range(30), yes=12)
     class_mode.teacher = False
     app = open_page("room")
     assert app.get("link_button")[0].proto.url == classroom.get_phone_link()
     assert not app.button
-    assert "QR code" not in shown(app)
-    assert "<b>30</b>" not in shown(app)
+    assert "QR code" not in read_html(app)
+    assert "<b>30</b>" not in read_html(app)
     assert EXAMPLE_QUESTIONS["Warm-up"][0] not in read_all_text(app)
 
 
@@ -462,18 +462,18 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
         "Get the answer",
         "Accept these terms and download",
     )
-    for page, link, what in cases:
+    for page, link, action in cases:
         class_mode.teacher = False
         app = open_page(page, **link)
-        assert any(f"only the teacher may {what}" in one.value for one in app.info), page
+        assert any(f"only the teacher may {action}" in info.value for info in app.info), page
         assert not [b for b in app.button if b.label in labels and not b.disabled]
         assert not app.get("file_uploader")
         class_mode.teacher = True
         app = open_page(page, **link)
-        assert not any("only the teacher" in one.value for one in app.info), page
+        assert not any("only the teacher" in info.value for info in app.info), page
 
 
-def trained():
+def train_example():
     app = open_page("train", data="one-bit-lab", mechanism="output")
     press_button(app, "Train")
     end = time.monotonic() + 200
@@ -488,7 +488,7 @@ def trained():
     [
         (lambda: open_page(data="one-bit-lab", mechanism="output"), 3),
         (lambda: open_page("compare", data="one-bit-lab"), 3),
-        pytest.param(trained, 2, marks=pytest.mark.slow),
+        pytest.param(train_example, 2, marks=pytest.mark.slow),
         (lambda: open_page("papers", experiment="z16-generated"), 1),
     ],
     ids=["what if", "compare", "train", "papers"],
@@ -523,7 +523,7 @@ def test_nothing_is_held_back_outside_class_mode(monkeypatch):
 
 def test_more_phones_than_twice_the_class_are_let_in_by_one_button(class_mode):
     app = open_page("room")
-    field(app, "Phones expected").set_value(2).run()
+    find_field(app, "Phones expected").set_value(2).run()
     press_button(app, "Open the room")
     press_button(app, "Ask the first question")
     room = classroom.get_room()
@@ -551,10 +551,10 @@ def test_more_phones_than_twice_the_class_are_let_in_by_one_button(class_mode):
 def test_the_teacher_says_whether_visitors_may_train(class_mode):
     app = open_page("room")
     try:
-        field(app, "Visitors may train on samples").set_value(False).run()
+        find_field(app, "Visitors may train on samples").set_value(False).run()
         assert not classroom.can_visitors_train()
-        assert not field(app.run(), "Visitors may train on samples").value
-        field(app, "Visitors may train on samples").set_value(True).run()
+        assert not find_field(app.run(), "Visitors may train on samples").value
+        find_field(app, "Visitors may train on samples").set_value(True).run()
         assert classroom.can_visitors_train()
     finally:
         classroom._server.visitors = True

@@ -36,23 +36,23 @@ from tests.slow_helpers import mark_rest_slow
 LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
 
 
-def films(app):
-    """What the player was told, as a dictionary; None where there is none."""
-    players = [one.proto for one in app.get("bidi_component")]
-    told = [player.json for player in players if player.component_name == "dpmc_film"]
-    return json.loads(told[0]) if told else None
+def read_film(app):
+    """Return what the player was sent, as a dictionary, or None where there is none."""
+    players = [component.proto for component in app.get("bidi_component")]
+    film_json = [player.json for player in players if player.component_name == "dpmc_film"]
+    return json.loads(film_json[0]) if film_json else None
 
 
-def over(app):
+def is_finished(app):
     return not app.progress and not find_button(app, "Train").disabled
 
 
-def train(app):
+def run_training(app):
     press_button(app, "Train")
-    wait_until(app, lambda: over(app))
+    wait_until(app, lambda: is_finished(app))
 
 
-def cards(app):
+def list_run_cards(app):
     return [m.value for m in app.markdown if m.value.startswith("**Run ") and "·" in m.value]
 
 
@@ -67,17 +67,17 @@ def cards(app):
 )
 def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, data, mechanism):
     app = open_page("train", theme, data=data, mechanism=mechanism)
-    shown = films(app)
+    film = read_film(app)
     assert "An example" in read_all_text(app)
-    assert shown["frames"]
-    assert not shown["live"]
-    assert {name for name, _ in shown["legend"]}
-    guess = {"input-flip": lines.BASELINE, "dplcf": lines.POPULAR_LIST}.get(
+    assert film["frames"]
+    assert not film["live"]
+    assert {name for name, _ in film["legend"]}
+    baseline_name = {"input-flip": lines.BASELINE, "dplcf": lines.POPULAR_LIST}.get(
         mechanism, "own averages"
     )
-    for line, name in zip(shown["lines"], (guess, lines.NO_PRIVACY), strict=True):
+    for line, name in zip(film["lines"], (baseline_name, lines.NO_PRIVACY), strict=True):
         assert line["text"].startswith(name)
-    assert shown["colors"]["paper"] == (charts.DARK if theme == "dark" else charts.LIGHT).paper
+    assert film["colors"]["paper"] == (charts.DARK if theme == "dark" else charts.LIGHT).paper
     assert not app.metric
 
 
@@ -86,24 +86,24 @@ def test_the_person_of_a_film_is_somebody_never_a_row_number():
     dataset = datasets.load("one-bit-lab")
     app = open_page("train", **LAB)
     for _ in range(2):
-        assert re.fullmatch(r"For somebody who rated \d+ \w+", films(app)["person"])
-        train(app)
+        assert re.fullmatch(r"For somebody who rated \d+ \w+", read_film(app)["person"])
+        run_training(app)
     problem = build_problem(
         dataset, registry.get_mechanism(LAB["mechanism"]).task, seed=DEFAULT_SEED
     )
     person = app.session_state["shelf"].runs[0].recording.corner.person
     rated = int((problem.train.users == person).sum())
-    who = f"somebody who rated {rated} {SAMPLES['one-bit-lab'].items}"
-    assert films(app)["person"] == f"For {who}"
-    assert f"What {who} would be shown: 10 in both" in read_markdown(app)
+    description = f"somebody who rated {rated} {SAMPLES['one-bit-lab'].items}"
+    assert read_film(app)["person"] == f"For {description}"
+    assert f"What {description} would be shown: 10 in both" in read_markdown(app)
 
 
 def test_an_example_is_made_once_for_all_sessions(monkeypatch):
-    made, real = [], runs.make_example_film
-    monkeypatch.setattr(runs, "make_example_film", lambda *given: made.append(1) or real(*given))
+    calls, real = [], runs.make_example_film
+    monkeypatch.setattr(runs, "make_example_film", lambda *args: calls.append(1) or real(*args))
     for _ in range(2):
         open_page("train", data="jokes", mechanism="gradient", epsilon="7")
-    assert len(made) == 1
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize(
@@ -117,57 +117,56 @@ def test_an_example_is_made_once_for_all_sessions(monkeypatch):
     ),
 )
 def test_an_example_is_small_and_whole(id):
-    shown = runs.make_example_film(
+    film = runs.make_example_film(
         registry.create(id, epsilon=1.0), datasets.load("movie-night").ratings
     )
-    assert shown.frames
-    assert shown.reference is not None
+    assert film.frames
+    assert film.reference is not None
 
 
 @pytest.mark.slow
 def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_its_result():
     app = open_page("train", epsilon="4", **LAB)
-    train(app)
-    shown = films(app)
-    assert [frame["round"] for frame in shown["frames"]] == [1, 2, 3, 4]
-    assert (shown["rows"], shown["columns"]) == (CORNER_SIZE, CORNER_SIZE)
-    assert f"{shown['frames'][-1]['text']} rating points" == app.metric[0].value
-    low, high = shown["axis"]
-    for line, tile in zip(shown["lines"], app.metric[1:], strict=False):
+    run_training(app)
+    film = read_film(app)
+    assert [frame["round"] for frame in film["frames"]] == [1, 2, 3, 4]
+    assert (film["rows"], film["columns"]) == (CORNER_SIZE, CORNER_SIZE)
+    assert f"{film['frames'][-1]['text']} rating points" == app.metric[0].value
+    low, high = film["axis"]
+    for line, tile in zip(film["lines"], app.metric[1:], strict=False):
         assert f"{line['text']} rating points".endswith(tile.value)
         assert low < line["at"] < high
-    names = [shown["names"][str(item)] for item in shown["frames"][-1]["top"]]
+    names = [film["names"][str(item)] for item in film["frames"][-1]["top"]]
     assert len(names) == 10
-    assert all(
-        name in read_markdown(app) for name in names
-    )  # the result begins with the same person
+    # The result begins with the same person.
+    assert all(name in read_markdown(app) for name in names)
 
 
 @pytest.mark.slow
 def test_the_axis_is_the_same_before_and_after_no_privacy_is_known():
     app = open_page("train", data="restaurants", mechanism="private-frank-wolfe")
     press_button(app, "Step")
-    wait_until(app, lambda: films(app)["frames"])
-    before = films(app)
+    wait_until(app, lambda: read_film(app)["frames"])
+    before = read_film(app)
     assert [line["text"].split(" ")[0] for line in before["lines"]] == ["own", "no"]
     press_button(app, "Go on")
-    wait_until(app, lambda: over(app))
-    assert films(app)["axis"] == before["axis"]
+    wait_until(app, lambda: is_finished(app))
+    assert read_film(app)["axis"] == before["axis"]
 
 
 @pytest.mark.slow
 def test_step_goes_one_round_at_a_time_and_go_on_to_the_end():
     app = open_page("train", **LAB)
-    for done in (1, 2, 3):
+    for n_rounds in (1, 2, 3):
         press_button(app, "Step")
-        wait_until(app, lambda done=done: len(films(app)["frames"]) == done)
+        wait_until(app, lambda n_rounds=n_rounds: len(read_film(app)["frames"]) == n_rounds)
         assert app.progress[0].text.startswith("paused")
-        assert films(app)["live"]
+        assert read_film(app)["live"]
         assert not app.metric
         assert find_button(app, "Pause") is None
     press_button(app, "Go on")
-    wait_until(app, lambda: over(app))
-    assert len(films(app)["frames"]) == 4
+    wait_until(app, lambda: is_finished(app))
+    assert len(read_film(app)["frames"]) == 4
     assert app.metric
 
 
@@ -175,7 +174,7 @@ def test_step_goes_one_round_at_a_time_and_go_on_to_the_end():
 def test_a_step_that_is_the_last_one_ends_the_run():
     app = open_page("train", data="one-bit-lab", mechanism="private-popularity")
     press_button(app, "Step")
-    wait_until(app, lambda: over(app))
+    wait_until(app, lambda: is_finished(app))
     assert app.metric
 
 
@@ -184,14 +183,14 @@ def test_pause_holds_a_run_and_stop_ends_it_while_it_waits():
     press_button(app, "Train")
     press_button(app, "Pause")
     wait_until(app, lambda: app.progress[0].text.startswith("paused"))
-    rounds = len(films(app)["frames"])
+    rounds = len(read_film(app)["frames"])
     assert rounds
     time.sleep(0.3)
     app.run()
-    assert len(films(app)["frames"]) == rounds
+    assert len(read_film(app)["frames"]) == rounds
     assert "left" not in app.progress[0].text
     press_button(app, "Stop")
-    wait_until(app, lambda: over(app))
+    wait_until(app, lambda: is_finished(app))
     assert "Stopped after" in app.warning[0].value
     assert "stopped" in " ".join(c.value for c in app.caption)
 
@@ -201,24 +200,24 @@ def test_a_run_stopped_before_its_noise_says_what_it_spent():
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY)
     mechanism = registry.create("output", epsilon=1.0)
 
-    def told(rounds):
+    def describe_spending(rounds):
         """Stopped once so many rounds are over."""
-        seen = []
+        reports = []
 
-        def report(*told, **_):
-            seen.extend(told[3:])
+        def report(*args, **_):
+            reports.extend(args[3:])
 
         with pytest.raises(DpmcError) as error:
             runs.make_training_work(mechanism, lambda: problem, 0)(
-                report, lambda: len(seen) >= rounds
+                report, lambda: len(reports) >= rounds
             )
         return str(error.value)
 
-    assert "has spent nothing" in told(0)
-    card = mechanism.guarantee(problem.train.public)
-    spent = cards_of.format_budget(card.certified().epsilon)
-    assert f"counts as spent, epsilon {spent} {card.change.label}" in told(1)
-    assert "no model to publish" in told(1)
+    assert "has spent nothing" in describe_spending(0)
+    guarantee = mechanism.guarantee(problem.train.public)
+    spent = cards_of.format_budget(guarantee.certified().epsilon)
+    assert f"counts as spent, epsilon {spent} {guarantee.change.label}" in describe_spending(1)
+    assert "no model to publish" in describe_spending(1)
 
 
 @pytest.mark.slow
@@ -226,46 +225,46 @@ def test_a_stopped_run_without_a_private_model_offers_what_there_is():
     app = open_page("train", data="one-bit-lab", mechanism="output")
     press_button(app, "Step")
     press_button(app, "Stop")
-    wait_until(app, lambda: over(app))
+    wait_until(app, lambda: is_finished(app))
     assert "as spent" in unescape_markdown(app.warning[0].value)
     assert not app.metric
-    assert films(app)["id"] == "run 1"
-    assert not films(app)["live"]
+    assert read_film(app)["id"] == "run 1"
+    assert not read_film(app)["live"]
 
 
 @pytest.mark.slow
 def test_reset_goes_back_to_the_example_and_keeps_the_cards():
     app = open_page("train", **LAB)
     assert find_button(app, "Reset").disabled
-    train(app)
-    assert films(app)["id"] == "run 1"
+    run_training(app)
+    assert read_film(app)["id"] == "run 1"
     press_button(app, "Reset")
     assert "An example" in read_all_text(app)
     assert not app.metric
-    assert len(cards(app)) == 1
-    train(app)
-    assert films(app)["id"] == "run 2"
+    assert len(list_run_cards(app)) == 1
+    run_training(app)
+    assert read_film(app)["id"] == "run 2"
 
 
 def test_two_runs_are_compared_with_only_what_differs():
     app = open_page("train", data="one-bit-lab", mechanism="private-effects", epsilon="1")
-    train(app)
+    run_training(app)
     assert "Train again" in read_all_text(app)
     app.select_slider(key="epsilon").set_value(10.0).run()
-    train(app)
-    assert len(cards(app)) == 2
+    run_training(app)
+    assert len(list_run_cards(app)) == 2
     assert app.checkbox(key="tick 1").value  # the second run stands beside the first by itself
     assert app.checkbox(key="tick 2").value
     better = next(s.value for s in app.header if " is better by " in s.value)
     assert better.startswith("Run ")
-    drawn = next(c for c in list_charts(app) if c.proto.alt.startswith("Run 1."))
-    names = [t.get("name", "") for t in json.loads(drawn.proto.spec)["data"]]
+    chart = next(c for c in list_charts(app) if c.proto.alt.startswith("Run 1."))
+    names = [t.get("name", "") for t in json.loads(chart.proto.spec)["data"]]
     assert sum(name.startswith("run ") for name in names) == 2
     (table,) = (f.value for f in app.dataframe if "what differs" in f.value.columns)
     assert table.to_dict("list") == {"what differs": ["epsilon"], "run 1": ["1"], "run 2": ["10"]}
     lists = [m.value for m in app.markdown if m.value.startswith("1. ")]
     assert len(lists) == 5  # run 1, run 2, no privacy; and of the result: without and with
-    assert films(app)["frames"]
+    assert read_film(app)["frames"]
     app.switch_page("pages/data.py").run()
     app.switch_page("pages/train.py").run()
     assert not app.exception
@@ -276,9 +275,9 @@ def test_two_runs_are_compared_with_only_what_differs():
 
 def test_runs_of_different_tasks_can_stand_side_by_side():
     app = open_page("train", data="one-bit-lab", mechanism="private-effects")
-    train(app)
+    run_training(app)
     app = app.radio(key="mechanism").set_value("private-popularity").run()
-    train(app)
+    run_training(app)
     assert any("different ratings" in s.value for s in app.header)
     assert not app.exception
 
@@ -296,7 +295,7 @@ def uploaded():
     return app.run()
 
 
-def forget(app):
+def forget_upload(app):
     app.switch_page("pages/data.py").run()
     app.segmented_control(key="way").set_value("upload").run()
     press_button(app, "Forget this upload")
@@ -304,83 +303,83 @@ def forget(app):
 
 def test_the_example_on_an_upload_is_a_samples(uploaded):
     assert "An example: Input perturbation on Movie night" in read_all_text(uploaded)
-    assert not {"u1", "i1"} & {*films(uploaded)["names"].values()}
+    assert not {"u1", "i1"} & {*read_film(uploaded)["names"].values()}
 
 
 def test_what_is_remembered_of_an_upload_goes_with_it_and_holds_no_ratings(uploaded):
     app = uploaded
     for _ in range(2):
-        train(app)
-    assert len(cards(app)) == 2
-    assert films(app)["names"]
+        run_training(app)
+    assert len(list_run_cards(app)) == 2
+    assert read_film(app)["names"]
     ratings = weakref.ref(app.session_state["upload"].ratings)
-    parts = [weakref.ref(app.session_state["shelf"].runs[0])]
-    forget(app)
+    references = [weakref.ref(app.session_state["shelf"].runs[0])]
+    forget_upload(app)
     assert not app.session_state["shelf"].runs
     app.switch_page("pages/train.py").run()
-    assert not cards(app)
+    assert not list_run_cards(app)
     assert "An example" in read_all_text(app)
     gc.collect()
     assert ratings() is None
-    assert not [one for one in parts if one() is not None]
+    assert not [reference for reference in references if reference() is not None]
 
 
 def test_a_run_on_a_sample_outlives_an_upload(uploaded):
     app = uploaded
-    train(app)
+    run_training(app)
     app.selectbox(key="data").set_value("one-bit-lab").run()
-    train(app)
+    run_training(app)
     app.session_state["data"] = "upload"
-    forget(app)
+    forget_upload(app)
     assert [run.number for run in app.session_state["shelf"].runs] == [2]
 
 
-class Card:
-    """What a shelf knows of a run."""
+class RunStub:
+    """The part of a run that a history reads."""
 
     def __init__(self, number, data_key="movie-night"):
         self.number, self.data_key = number, data_key
 
 
-def numbers(shelf):
+def list_run_numbers(shelf):
     return [run.number for run in shelf.runs]
 
 
 def test_the_oldest_run_that_is_not_pinned_makes_room():
     shelf = RunHistory()
-    made = [shelf.number() for _ in range(RunHistory.LIMIT + 2)]
-    for number in made[: RunHistory.LIMIT]:
-        shelf.add_run(Card(number))
+    run_numbers = [shelf.number() for _ in range(RunHistory.LIMIT + 2)]
+    for number in run_numbers[: RunHistory.LIMIT]:
+        shelf.add_run(RunStub(number))
     shelf.pin(1)
-    shelf.add_run(Card(made[-2]))
-    shelf.add_run(Card(made[-1]))
-    assert numbers(shelf) == [1, *range(4, RunHistory.LIMIT + 3)]
-    assert shelf.ticked == made[-2:]
+    shelf.add_run(RunStub(run_numbers[-2]))
+    shelf.add_run(RunStub(run_numbers[-1]))
+    assert list_run_numbers(shelf) == [1, *range(4, RunHistory.LIMIT + 3)]
+    assert shelf.ticked == run_numbers[-2:]
     shelf.forget_unpinned()
-    assert numbers(shelf) == [1]
+    assert list_run_numbers(shelf) == [1]
 
 
 def test_a_new_run_always_has_a_place():
     shelf = RunHistory()
     for number in range(1, RunHistory.LIMIT + 1):
-        shelf.add_run(Card(number))
+        shelf.add_run(RunStub(number))
         shelf.pin(number)
     assert len(shelf.pinned) == RunHistory.LIMIT - 1
-    shelf.add_run(Card(99))
-    assert 99 in numbers(shelf)
+    shelf.add_run(RunStub(99))
+    assert 99 in list_run_numbers(shelf)
     assert len(shelf.runs) == RunHistory.LIMIT
 
 
 def test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first():
     shelf = RunHistory()
     for number in (1, 2, 3):
-        shelf.add_run(Card(number))
-    again = Card(2)
-    shelf.add_run(again)
+        shelf.add_run(RunStub(number))
+    third_run = RunStub(2)
+    shelf.add_run(third_run)
     for ticked in ([2], [2, 3]):
         shelf.tick(3)
         assert shelf.ticked == ticked
-    assert shelf.pair == (again, shelf.runs[2])
+    assert shelf.pair == (third_run, shelf.runs[2])
     shelf.forget_data("movie-night")
     assert (shelf.runs, shelf.pair, shelf.ticked) == ([], None, [])
 
@@ -388,24 +387,24 @@ def test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first()
 def test_all_that_the_player_is_told_is_small():
     app = open_page("train", data="one-bit-lab", mechanism="private-frank-wolfe")
     app.number_input(key="private-frank-wolfe.rounds").set_value(150).run()
-    train(app)
-    assert 30 <= len(films(app)["frames"]) <= MAX_FRAMES
-    assert len(json.dumps(films(app))) < MAX_FRAMES * 2500
+    run_training(app)
+    assert 30 <= len(read_film(app)["frames"]) <= MAX_FRAMES
+    assert len(json.dumps(read_film(app))) < MAX_FRAMES * 2500
 
 
 def test_a_run_that_ends_while_the_page_is_drawn_leaves_no_button_behind(monkeypatch):
     """The page says what one look at the run said, and is drawn anew where that is over."""
-    whole = blocks.show_stop_button
+    show_stop_button = blocks.show_stop_button
 
-    def late(job, now):
-        whole(job, now)
+    def show_late(job, now):
+        show_stop_button(job, now)
         if job is not None:
             job.wait(60)
 
     app = open_page("train", **LAB)
-    monkeypatch.setattr(blocks, "show_stop_button", late)
+    monkeypatch.setattr(blocks, "show_stop_button", show_late)
     press_button(app, "Train")
-    assert over(app)
+    assert is_finished(app)
     assert find_button(app, "Stop").disabled
 
 
@@ -429,18 +428,18 @@ def test_train_is_available_while_the_reference_runs_and_then_ends_it(monkeypatc
     press_button(app, "Train")
     first.wait(60)
     assert first.snapshot().state == "stopped"
-    wait_until(app, lambda: len(cards(app)) == 2 and app.metric)
+    wait_until(app, lambda: len(list_run_cards(app)) == 2 and app.metric)
     press_button(app, "Step")  # as well as Train
     wait_until(app, lambda: app.progress and app.progress[0].text.startswith("paused"))
-    assert len(cards(app)) == 2
+    assert len(list_run_cards(app)) == 2
     press_button(app, "Stop")
 
 
 def test_as_published_sets_the_paper_s_settings_and_says_what_they_cost():
     app = open_page("train", **LAB | {"mechanism": "gradient"}, published="true")
     assert "rounds none → 10" in read_all_text(app)
-    train(app)
-    assert any("rounds=10" in shown.value for shown in app.code)
+    run_training(app)
+    assert any("rounds=10" in block.value for block in app.code)
     app.toggle(key="published").set_value(False).run()
     assert "rounds none → 10" not in read_all_text(app)
 
@@ -464,8 +463,8 @@ def test_a_visitor_of_a_class_waits_for_a_place_and_sees_it():
         press_button(app, "Train")
         assert "place 3 in the queue" in app.get("progress")[0].proto.text
         go.set()
-        wait_until(app, lambda: over(app))
-        assert cards(app)
+        wait_until(app, lambda: is_finished(app))
+        assert list_run_cards(app)
     finally:
         go.set()
         for job in before:

@@ -53,7 +53,7 @@ MECHANISMS = registry.list_private_mechanisms(Task.BINARY)
 no_windows = pytest.mark.skipif(sys.platform == "win32", reason="pages start no sweeps there")
 
 
-def go(app, path):
+def go_to(app, path):
     """Follow the navigation to another page.
 
     The second run stands for the address, which keeps a bound choice in a browser and which
@@ -69,8 +69,8 @@ def test_a_page_opens_on_its_own_with_one_sentence_that_says_what_to_do(name):
     app = open_page(name, data="restaurants")
     assert len(app.title) == 1
     if name != "what_if":  # says it beside its slider
-        said = app.markdown[0].value.replace("*", "")
-        assert said.partition(" ○")[0].endswith(".")  # a legend may follow it
+        sentence = app.markdown[0].value.replace("*", "")
+        assert sentence.partition(" ○")[0].endswith(".")  # a legend may follow it
     assert not app.error
 
 
@@ -105,10 +105,10 @@ def test_charts_follow_the_theme_and_are_what_plotly_draws(name, theme, data):
     app = open_page(name, theme, data=data)
     ink = (charts.DARK if theme == "dark" else charts.LIGHT).ink
     for number in range(len(list_charts(app))):
-        drawn = read_chart_spec(app, number)
-        assert drawn["layout"]["template"]["layout"]["font"]["color"] == ink
-        assert len(plotly.Figure(drawn).data) == len(
-            drawn["data"]
+        spec = read_chart_spec(app, number)
+        assert spec["layout"]["template"]["layout"]["font"]["color"] == ink
+        assert len(plotly.Figure(spec).data) == len(
+            spec["data"]
         )  # a wrong name or value is refused
 
 
@@ -117,9 +117,8 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
     app = open_page(data="one-bit-lab", mechanism=id)
     with shipped.load_curves("one-bit-lab", Task.BINARY, [id]) as store:
         line, *papers = lines.load_curve_chart(store, [id], METRICS["accuracy"]).lines
-    assert (
-        line.label == registry.get_mechanism(id).name
-    )  # the noise-aware estimate, where there are two
+    # The noise-aware estimate, where there are two.
+    assert line.label == registry.get_mechanism(id).name
     assert len(papers) == registry.has_setting(registry.get_mechanism(id), "estimator")
     before = None
     for epsilon in (0.1, 1.0, 10.0):
@@ -137,12 +136,12 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
 def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claimed():
     for id, hollow in (("input-flip", False), ("output", True)):
         app = open_page(data="one-bit-lab", mechanism=id)
-        drawn = read_instrument(app)["picture"]["figure"]["data"]
-        dashes = [trace.get("line", {}).get("dash") for trace in drawn]
+        traces = read_instrument(app)["picture"]["figure"]["data"]
+        dashes = [trace.get("line", {}).get("dash") for trace in traces]
         assert dashes[:3] == ["dash", "dash", "dot"]  # the reference, the paper's twin, a guess
-        found = [t["marker"] for t in drawn if "symbol" in t.get("marker", {})]
+        marker_styles = [t["marker"] for t in traces if "symbol" in t.get("marker", {})]
         markers = [
-            mark for mark in found if mark["symbol"] != "line-ns"
+            mark for mark in marker_styles if mark["symbol"] != "line-ns"
         ]  # that is what was measured
         assert len(markers) == 1 + registry.has_setting(registry.get_mechanism(id), "estimator")
         for mark in markers:
@@ -152,28 +151,28 @@ def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claime
 def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
     app = open_page(data="bookshop-clicks", mechanism="dplcf", epsilon="1")
     picture = lines.load_shipped_charts("bookshop-clicks", "dplcf")[0]
-    (guess,) = picture.private_baselines
-    assert guess.mechanism == "local-popularity"
+    (baseline,) = picture.private_baselines
+    assert baseline.mechanism == "local-popularity"
     assert not picture.baselines
-    (drawn,) = (
+    (trace,) = (
         t
         for t in read_instrument(app)["picture"]["figure"]["data"]
         if t.get("name", "").startswith(lines.POPULAR_LIST)
     )
-    assert drawn["x"] == [EPSILONS.index(e) for e in guess.epsilon]
-    assert drawn["y"] == pytest.approx(guess.band.mean)
-    assert max(drawn["y"]) > min(drawn["y"])  # it is noisy as well
+    assert trace["x"] == [EPSILONS.index(e) for e in baseline.epsilon]
+    assert trace["y"] == pytest.approx(baseline.band.mean)
+    assert max(trace["y"]) > min(trace["y"])  # it is noisy as well
     reference = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
     for epsilon in (1.0, 10.0):
         move_slider_to(app, epsilon)
-        low, high = guess.interval_at(epsilon).mean, reference.interval.mean
+        low, high = baseline.interval_at(epsilon).mean, reference.interval.mean
         share = (picture.lines[0].interval_at(epsilon).mean - low) / (high - low)
-        clear = lines.is_clearly_better(
-            picture.metric, picture.lines[0].interval_at(epsilon), guess.interval_at(epsilon)
+        is_better = lines.is_clearly_better(
+            picture.metric, picture.lines[0].interval_at(epsilon), baseline.interval_at(epsilon)
         )
         assert read_current_stop(app)["kept"] == (
             numbers.format_gain_share(share, lines.POPULAR_LIST)
-            if clear
+            if is_better
             else numbers.UNCLEAR.format(lines.POPULAR_LIST)
         )
 
@@ -196,13 +195,13 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
 def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     cls = registry.get_mechanism(id)
     picture = lines.load_shipped_charts(data, id)[0]
-    drawn = charts_curve.plot_instrument(picture, EPSILONS, certified=True)
-    texts = [note["text"].replace("<br>", " ") for note in drawn.layout["annotations"]]
+    figure = charts_curve.plot_instrument(picture, EPSILONS, certified=True)
+    texts = [note["text"].replace("<br>", " ") for note in figure.layout["annotations"]]
     assert [text.startswith("no privacy ") for text in texts].count(True) == 1
-    guess = lines.format_baseline_name(picture.baseline_id(picture.lines[0]))
+    baseline_name = lines.format_baseline_name(picture.baseline_id(picture.lines[0]))
     if id == cls.baseline:  # it is a guess: beside it stands the same one without privacy
-        texts += [text.replace("no privacy: ", f"{guess}: ") for text in texts]
-    assert any(text.startswith(guess) for text in texts)
+        texts += [text.replace("no privacy: ", f"{baseline_name}: ") for text in texts]
+    assert any(text.startswith(baseline_name) for text in texts)
 
 
 def test_junk_in_a_link_falls_back_with_a_note():
@@ -229,16 +228,16 @@ LATER = b"userId,movieId,rating,timestamp\n" + b"".join(
 )
 
 
-def upload(app, content, name="ratings.csv", low=1.0, high=5.0):
+def upload_file(app, content, name="ratings.csv", low=1.0, high=5.0):
     app.segmented_control(key="way").set_value("upload").run()
     app.file_uploader[0].upload(name, content.encode() if isinstance(content, str) else content)
     app.run()
     if app.error or app.form_submit_button[0].disabled:
         return app
-    return read(app, low, high)
+    return confirm_reading(app, low, high)
 
 
-def read(app, low, high):
+def confirm_reading(app, low, high):
     numbers = {n.label: n for n in app.number_input}
     numbers["Lowest possible rating"].set_value(low)
     numbers["Highest possible rating"].set_value(high)
@@ -249,7 +248,7 @@ def read(app, low, high):
 
 
 def test_an_upload_is_read_with_the_range_given_by_hand():
-    app = upload(open_page("data"), CSV, low=0.0, high=10.0)
+    app = upload_file(open_page("data"), CSV, low=0.0, high=10.0)
     assert not app.error
     assert app.selectbox(key="data").value == "upload"
     public = app.session_state["upload"].ratings.public
@@ -260,14 +259,14 @@ def test_an_upload_is_read_with_the_range_given_by_hand():
 
 @pytest.mark.parametrize("content", [CSV, LATER], ids=["own", "headed like a public set"])
 def test_an_upload_without_a_range_asks_for_it(content):
-    app = upload(open_page("data"), content, low=None, high=None)
+    app = upload_file(open_page("data"), content, low=None, high=None)
     assert "range is not known" in app.error[0].value
     assert "upload" not in app.session_state
 
 
 def test_with_a_range_an_upload_is_read_as_clicks_only_if_asked():
     text = "user,item\n" + "".join(f"u{k % 7},i{k}\n" for k in range(20))
-    app = upload(open_page("data"), text)
+    app = upload_file(open_page("data"), text)
     assert "no column holds the rating" in app.error[0].value
     assert "upload" not in app.session_state
     (ratings,) = (box for box in app.selectbox if box.label == "Ratings")
@@ -279,9 +278,9 @@ def test_with_a_range_an_upload_is_read_as_clicks_only_if_asked():
 def test_an_upload_waits_until_its_column_of_users_is_confirmed():
     """A guess is confirmed, what no name says is chosen, and what counts contradict is asked."""
     rows = CSV.partition("\n")[2]
-    once = "user,item,rating\n" + "".join(f"u{k},f{k % 9},3\n" for k in range(120))
-    for content, column in ((rows, 0), ("name,film,stars\n" + rows, None), (once, 0)):
-        app = upload(open_page("data"), content)
+    csv_text = "user,item,rating\n" + "".join(f"u{k},f{k % 9},3\n" for k in range(120))
+    for content, column in ((rows, 0), ("name,film,stars\n" + rows, None), (csv_text, 0)):
+        app = upload_file(open_page("data"), content)
         assert "upload" not in app.session_state
         assert app.form_submit_button[0].disabled
         if column is None:
@@ -291,58 +290,61 @@ def test_an_upload_waits_until_its_column_of_users_is_confirmed():
             app.checkbox[0].check()
         app.run()
         assert not app.form_submit_button[0].disabled
-        ratings = read(app, 1.0, 5.0).session_state["upload"].ratings
+        ratings = confirm_reading(app, 1.0, 5.0).session_state["upload"].ratings
         assert "user" not in ratings.columns.guessed
-        assert ratings.public.users == (120 if content == once else 30)
+        assert ratings.public.users == (120 if content == csv_text else 30)
 
 
 def test_an_upload_without_ratings_and_range_is_clicks():
     text = "user,item\n" + "".join(f"u{k % 7},i{k}\n" for k in range(20))
-    app = upload(open_page("data"), text, low=None, high=None)
+    app = upload_file(open_page("data"), text, low=None, high=None)
     assert app.session_state["upload"].ratings.has_only_clicks
 
 
 def test_an_upload_stays_in_its_session():
-    upload(open_page("data"), CSV)
-    theirs = open_page("data")
-    assert "Your upload" not in theirs.selectbox(key="data").options
+    upload_file(open_page("data"), CSV)
+    other_app = open_page("data")
+    assert "Your upload" not in other_app.selectbox(key="data").options
     link = open_page("data", data="upload")
     assert link.selectbox(key="data").value == "movie-night"
     assert link.warning
 
 
 def test_nothing_of_an_upload_is_held_once_its_session_has_ended():
-    app = upload(open_page("data"), CSV)
+    app = upload_file(open_page("data"), CSV)
     for page in ("what_if", "noise", "compare", "train"):
-        go(app, f"pages/{page}.py")
-    made = [app.session_state["upload"].ratings, *app.session_state["upload looks"].values()]
-    held = [weakref.ref(one) for one in made if isinstance(one, Ratings)]
-    assert len(held) > 1
-    go(app, "pages/data.py")
+        go_to(app, f"pages/{page}.py")
+    session_objects = [
+        app.session_state["upload"].ratings,
+        *app.session_state["upload looks"].values(),
+    ]
+    references = [weakref.ref(value) for value in session_objects if isinstance(value, Ratings)]
+    assert len(references) > 1
+    go_to(app, "pages/data.py")
     press_button(app, "Forget this upload")
-    del app, made
+    del app, session_objects
     gc.collect()
-    assert not [one for one in held if one() is not None]
+    assert not [reference for reference in references if reference() is not None]
 
 
 def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
-    app = upload(open_page("data"), CSV)
-    go(app, "pages/train.py")
+    app = upload_file(open_page("data"), CSV)
+    go_to(app, "pages/train.py")
     app.radio(key="mechanism").set_value("output").run()
     press_button(app, "Train")
     run_until_done(app)
     assert app.metric
     app.session_state["scenario"] = FLOW
-    go(app, "pages/protocol.py")
-    go(app, "pages/compare.py")
-    go(app, "pages/data.py")
+    go_to(app, "pages/protocol.py")
+    go_to(app, "pages/compare.py")
+    go_to(app, "pages/data.py")
     assert {"federated play", "comparison figure"} <= set(app.session_state["kept"])
     press_button(app, "Forget this upload")
     assert "upload" not in app.session_state
     assert "kept" not in app.session_state
     assert app.selectbox(key="data").value == "movie-night"
     assert app.file_uploader[0].value is None
-    go(app, "pages/train.py")
+    go_to(app, "pages/train.py")
     assert not app.metric
 
 
@@ -369,25 +371,27 @@ def test_forgetting_an_upload_leaves_nothing_of_it_in_the_session():
 
 
 def test_every_session_has_a_private_folder_and_jobs_of_its_own(monkeypatch):
-    found, honest = [], ScriptRunner.__init__
+    sessions, honest = [], ScriptRunner.__init__
     for name in ("one", "two"):
         monkeypatch.setattr(
             ScriptRunner,
             "__init__",
-            lambda self, name=name, **given: honest(self, **given | {"session_id": name}),
+            lambda self, name=name, **kwargs: honest(self, **kwargs | {"session_id": name}),
         )
         app = AppTest.from_function(_session).run()
         assert not app.exception
-        mine = app.session_state["mine"]
-        assert all(a is b for a, b in zip(mine, app.run().session_state["mine"], strict=True))
-        found.append(mine)
-    assert not any(a is b for a, b in zip(*found, strict=True))
+        session_folder = app.session_state["mine"]
+        assert all(
+            a is b for a, b in zip(session_folder, app.run().session_state["mine"], strict=True)
+        )
+        sessions.append(session_folder)
+    assert not any(a is b for a, b in zip(*sessions, strict=True))
 
 
 def test_uploaded_ratings_reach_every_page():
-    app = upload(open_page("data"), CSV)
+    app = upload_file(open_page("data"), CSV)
     for name in PAGES:
-        go(app, f"pages/{name}.py")
+        go_to(app, f"pages/{name}.py")
         assert not app.exception
         assert not app.error
         assert app.selectbox(key="data").value == "upload"
@@ -396,14 +400,14 @@ def test_uploaded_ratings_reach_every_page():
 
 @pytest.mark.slow
 def test_the_command_of_a_run_on_an_upload_names_its_file_range_and_columns():
-    app = upload(open_page("data", mechanism="gradient", epsilon="2"), CSV)
-    go(app, "pages/train.py")
+    app = upload_file(open_page("data", mechanism="gradient", epsilon="2"), CSV)
+    go_to(app, "pages/train.py")
     press_button(app, "Train")
     run_until_done(app)
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
     assert command.startswith("dpmc fit ratings.csv ")
-    for part in ("--range=1:5", "--read item=2", "--read rating=3"):
-        assert part in command
+    for option in ("--range=1:5", "--read item=2", "--read rating=3"):
+        assert option in command
     assert "user=" not in command  # the header names it
 
 
@@ -432,13 +436,13 @@ def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     assert main(shlex.split(run_card.format_fit_command(repeat))[1:]) == 0
-    again = json.loads(capsys.readouterr().out)
-    assert again["data"]["fingerprint"] == result.as_dict()["data"]["fingerprint"]
-    assert again["metrics"] == result.as_dict()["metrics"]
+    repeated = json.loads(capsys.readouterr().out)
+    assert repeated["data"]["fingerprint"] == result.as_dict()["data"]["fingerprint"]
+    assert repeated["metrics"] == result.as_dict()["metrics"]
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         ("", "empty"),
         ("stars\n1\n2\n", "column"),
@@ -451,10 +455,10 @@ def test_the_command_of_a_run_on_an_upload_repeats_it(tmp_path, monkeypatch, cap
     ],
     ids=["empty", "one column", "text", "nan", "duplicate", "out of range", "binary", "ragged"],
 )
-def test_a_bad_file_is_a_sentence_and_loses_nothing(content, words):
-    app = upload(open_page("data", data="restaurants"), content)
+def test_a_bad_file_is_a_sentence_and_loses_nothing(content, message):
+    app = upload_file(open_page("data", data="restaurants"), content)
     assert app.error
-    assert words in unescape_markdown(app.error[0].value).lower()
+    assert message in unescape_markdown(app.error[0].value).lower()
     assert "Traceback" not in app.error[0].value
     assert "Ratings.csv" not in unescape_markdown(app.error[0].value)  # a name keeps its letters
     assert "Still open: Neighbourhood restaurants" in unescape_markdown(read_all_text(app))
@@ -464,18 +468,18 @@ def test_a_bad_file_is_a_sentence_and_loses_nothing(content, words):
 @pytest.mark.parametrize("limit", [{"max_bytes": 1_000}, {"max_rows": 10}], ids=lambda x: str(x))
 def test_too_much_is_refused_on_the_server(monkeypatch, limit):
     """The page names its limits with every reading; here one of them is lower."""
-    [(name, most)] = limit.items()
+    [(name, size_limit)] = limit.items()
 
     def lowered(read):
         def reading(*file, **chosen):
-            assert chosen[name] > most
+            assert chosen[name] > size_limit
             return read(*file, **chosen | limit)
 
         return reading
 
     for function in ("preview_upload", "load_upload"):
         monkeypatch.setattr(datasets, function, lowered(getattr(datasets, function)))
-    app = upload(open_page("data"), CSV)
+    app = upload_file(open_page("data"), CSV)
     if name == "max_bytes":
         assert "limit" in app.error[0].value or "larger" in app.error[0].value
     assert app.error
@@ -484,17 +488,17 @@ def test_too_much_is_refused_on_the_server(monkeypatch, limit):
 
 @pytest.mark.slow
 def test_all_ratings_equal_is_told_and_training_says_why_it_cannot():
-    same = "user,item,rating\n" + "".join(
+    csv_text = "user,item,rating\n" + "".join(
         f"u{u},i{i},3\n" for u in range(9) for i in range(9) if u != i
     )
-    app = upload(open_page("data"), same)
+    app = upload_file(open_page("data"), csv_text)
     assert not app.error
     assert "nothing to tell apart" in read_all_text(app)
-    go(app, "pages/train.py")
+    go_to(app, "pages/train.py")
     press_button(app, "Train")
     run_until_done(app)
     assert any("use a mechanism that predicts rankings" in e.value for e in app.error)
-    go(app, "pages/noise.py")
+    go_to(app, "pages/noise.py")
     assert not app.exception
 
 
@@ -503,9 +507,9 @@ def test_titles_are_shown_as_text():
     titles = [nasty, *(f"item{i}" for i in range(1, 8))]
     rows = ["u,i,r"]
     rows += [f"{u},{title},{1 + (u * i) % 5}" for u in range(12) for i, title in enumerate(titles)]
-    app = upload(open_page("data"), "\n".join(rows) + "\n", name="<b>x</b>.csv")
+    app = upload_file(open_page("data"), "\n".join(rows) + "\n", name="<b>x</b>.csv")
     for name in PAGES:
-        go(app, f"pages/{name}.py")
+        go_to(app, f"pages/{name}.py")
         assert not app.exception
         for element in [*app.markdown, *app.caption]:
             assert "<img" not in element.value.replace(r"\<", "")
@@ -521,22 +525,22 @@ def test_training_shows_what_the_core_measures_and_survives_a_page_change():
     run_until_done(app)
     assert not app.error
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
-    alone = experiment.run(registry.create("input-flip", epsilon=4.0), problem, 1)
-    shown = {tile.label: tile.value for tile in app.metric}
-    assert shown == {
-        "Input perturbation": METRICS["accuracy"].format_value(alone.metrics["accuracy"]),
+    single_run = experiment.run(registry.create("input-flip", epsilon=4.0), problem, 1)
+    tiles = {tile.label: tile.value for tile in app.metric}
+    assert tiles == {
+        "Input perturbation": METRICS["accuracy"].format_value(single_run.metrics["accuracy"]),
         "Guessing": METRICS["accuracy"].format_value(
-            alone.baselines["private-majority"]["accuracy"]
+            single_run.baselines["private-majority"]["accuracy"]
         ),
         "No privacy": METRICS["accuracy"].format_value(
-            alone.baselines["reference-binary"]["accuracy"]
+            single_run.baselines["reference-binary"]["accuracy"]
         ),
     }
     (warning,) = (c.value for c in app.caption if "Do not publish" in c.value)
     assert "dpmc release" in warning
-    go(app, "pages/data.py")
-    go(app, "pages/train.py")
-    assert {tile.label: tile.value for tile in app.metric} == shown
+    go_to(app, "pages/data.py")
+    go_to(app, "pages/train.py")
+    assert {tile.label: tile.value for tile in app.metric} == tiles
     assert all(chart.proto.alt.strip() for chart in list_charts(app))
 
 
@@ -552,11 +556,11 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
     problem = build_problem(
         datasets.load("restaurants"), Task.BINARY, steps=[CapPerUser(6)], split=LeaveLast(), seed=11
     )
-    alone = experiment.run(registry.create("objective", epsilon=2.0, radius=0.4), problem, 11)
-    assert app.metric[0].value == METRICS["accuracy"].format_value(alone.metrics["accuracy"])
+    single_run = experiment.run(registry.create("objective", epsilon=2.0, radius=0.4), problem, 11)
+    assert app.metric[0].value == METRICS["accuracy"].format_value(single_run.metrics["accuracy"])
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
-    for part in ("radius=0.4", "cap=6", "--leave-last", "--seed 11"):
-        assert part in command
+    for option in ("radius=0.4", "cap=6", "--leave-last", "--seed 11"):
+        assert option in command
 
 
 @pytest.mark.slow
@@ -575,7 +579,7 @@ def test_without_times_the_hold_out_is_called_a_draw_and_the_seed_is_the_command
 
 
 def test_an_upload_headed_like_a_public_set_is_the_person_s_own():
-    app = upload(open_page("data", data="restaurants"), LATER)
+    app = upload_file(open_page("data", data="restaurants"), LATER)
     assert "Licence: not stated in the file" in unescape_markdown(read_all_text(app))
     assert "GroupLens" not in read_all_text(app)
 
@@ -588,7 +592,7 @@ def test_what_ranks_is_tested_on_the_latest_click_unless_asked_otherwise():
     assert "the latest rating of every user" in read_all_text(app)
     for k in range(len(list_charts(app))):  # a method without an objective has no empty panel
         assert any(len(t.get("y", ())) for t in read_chart_spec(app, k)["data"])
-    go(app, "pages/what_if.py")
+    go_to(app, "pages/what_if.py")
     assert "the latest rating of every user" in read_all_text(app)
     link = {"data": "restaurants", "mechanism": "private-popularity", "ranking_holdout": "share"}
     assert open_page("train", **link).selectbox(key="ranking_holdout").value == "share"
@@ -639,10 +643,10 @@ def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained()
     assert "link must be one of" in unescape_markdown(app.warning[0].value).lower()
 
 
-def fill_own(upload, epsilons, seeds):
+def fill_private_store(upload, epsilons, seeds):
     """Compute some rows of the curve into the private store of the upload, here and now."""
-    (own,) = private.upload_folders  # all test sessions are one
-    folder = own.open_folder(upload)
+    (upload_folder,) = private.upload_folders  # all test sessions are one
+    folder = upload_folder.open_folder(upload)
     folder.write()
     grid = Grid(data=[str(folder.data)], mechanisms=MECHANISMS[:1], epsilons=epsilons, seeds=seeds)
     plan = sweep.build_plan(grid)
@@ -651,38 +655,40 @@ def fill_own(upload, epsilons, seeds):
 
 
 def run_until_whole(app):
-    """Until the runs behind the curve are over."""
+    """Wait until the runs behind the curve are over."""
     wait_until(app, lambda: find_button(app, "Stop") is None)
 
 
 @no_windows
 @pytest.mark.slow
 def test_a_curve_not_yet_there_is_computed_on_request():
-    app = upload(open_page("data"), CSV)
-    go(app, "pages/what_if.py")
+    app = upload_file(open_page("data"), CSV)
+    go_to(app, "pages/what_if.py")
     assert read_current_stop(app)["value"] is None
     assert "been computed here yet: it takes 132 short training runs" in app.info[0].value
     press_button(app, "Compute the curve")
     assert "of 132 runs" in app.progress[0].text
     run_until_whole(app)
     assert not app.info
-    found = []
+    finished = []
     for seed in (1, 2, 3):
         problem = build_problem(app.session_state["upload"], Task.BINARY, seed=seed)
         mechanism = registry.create(MECHANISMS[0], epsilon=1.0)
-        found.append(experiment.run(mechanism, problem, seed, with_baselines=False).metrics)
-    expected = sum(metrics["accuracy"] for metrics in found) / 3
+        finished.append(experiment.run(mechanism, problem, seed, with_baselines=False).metrics)
+    expected = sum(metrics["accuracy"] for metrics in finished) / 3
     assert read_current_stop(app)["text"] == METRICS["accuracy"].format_value(expected)
     assert read_instrument(app)["people"] is None  # of an upload no person is shown
 
 
 def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
-    app = upload(open_page("data"), CSV)
-    go(app, "pages/what_if.py")
+    app = upload_file(open_page("data"), CSV)
+    go_to(app, "pages/what_if.py")
     assert "been computed here yet" in app.info[0].value
     assert "claimed" in read_all_text(app) or "certified" in read_all_text(app)
-    one, all_of_them = (said[EPSILONS.index(1.0)] for said in read_instrument(app)["right"][0])
-    assert one == (
+    single, all_of_them = (
+        sentences[EPSILONS.index(1.0)] for sentences in read_instrument(app)["right"][0]
+    )
+    assert single == (
         "An attacker who asks “Is this rating high or low?” is right at most 73 %"
         " of the time; a coin flip gets 50 %."
     )
@@ -693,9 +699,9 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
 @pytest.mark.slow
 @no_windows
 def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
-    app = upload(open_page("data"), CSV)
-    go(app, "pages/what_if.py")
-    fill_own(app.session_state["upload"], EPSILONS[3:], (1,))
+    app = upload_file(open_page("data"), CSV)
+    go_to(app, "pages/what_if.py")
+    fill_private_store(app.session_state["upload"], EPSILONS[3:], (1,))
     app.run()
     assert f"{11 + 11 + 1} of 132 runs are there" in app.info[0].value
     assert "One seed: no band" in read_all_text(app)
@@ -740,8 +746,8 @@ def test_what_cannot_be_drawn_is_a_sentence_and_its_link_a_note(text, sentence):
     app = open_page("data")
     app.text_input[0].input(text)
     press_button(app, "Draw it")
-    told = read_all_text(app)
-    assert sentence.lower() in told.lower()
+    page_text = read_all_text(app)
+    assert sentence.lower() in page_text.lower()
     assert not open_page("data", data=text).exception
 
 
@@ -828,8 +834,8 @@ def test_the_report_stands_alone():
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
     result = experiment.run(registry.create("objective", epsilon=2.0), problem, 1)
-    about = {"data": "one-bit-lab", "title": "<b>Lab</b>", "split": LeaveLast()}
-    page = learned.render_run_report(FinishedRun(result=result, fresh=False, **about))
+    details = {"data": "one-bit-lab", "title": "<b>Lab</b>", "split": LeaveLast()}
+    page = learned.render_run_report(FinishedRun(result=result, fresh=False, **details))
     assert "<b>Lab</b>" not in page
     assert page.count("plotly-graph-div") == 3
     assert 'src="http' not in page
@@ -840,11 +846,11 @@ def test_the_report_stands_alone():
 @pytest.mark.slow
 def test_a_run_on_clicks_shows_both_sets_of_candidates():
     problem = build_problem(datasets.load("bookshop-clicks"), registry.get_mechanism("ials").task)
-    found = experiment.run(registry.create("private-taste", epsilon=2.0), problem, seed=1)
+    result = experiment.run(registry.create("private-taste", epsilon=2.0), problem, seed=1)
     bars = lines.select_ranking_metrics(
-        {"Private popularity and taste": found.metrics} | dict(found.baselines)
+        {"Private popularity and taste": result.metrics} | dict(result.baselines)
     )
     assert list(bars["Private popularity and taste"]) == list(RANKED)
     assert "99 sampled negatives" in lines.describe_bars(
-        {"Private popularity and taste": found.metrics}
+        {"Private popularity and taste": result.metrics}
     )

@@ -55,24 +55,24 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def nothing_shipped(tmp_path, monkeypatch):
     monkeypatch.setattr(shipped, "CURVE_FOLDER", tmp_path / "no curves")
-    for kept in (
+    for cache in (
         rows.load_shipped,
         rows.load_shipped_rows,
         rows.load_shipped_units,
         rows.list_ready_mechanisms,
     ):
-        kept.clear()
+        cache.clear()
     yield
-    for kept in (
+    for cache in (
         rows.load_shipped,
         rows.load_shipped_rows,
         rows.load_shipped_units,
         rows.list_ready_mechanisms,
     ):
-        kept.clear()
+        cache.clear()
 
 
-def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA, **settings):
+def fill_store(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA, **settings):
     """Compute a grid here and now, into the shared store."""
     grid = Grid(data=[data], mechanisms=ids, epsilons=epsilons, seeds=seeds, settings=settings)
     plan = sweep.build_plan(grid)
@@ -81,21 +81,21 @@ def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA, 
     return plan
 
 
-def traces(app):
+def list_traces(app):
     return [t for t in read_chart_spec(app)["data"] if "marker" in t and t.get("name")]
 
 
-def named(app, start):
+def find_traces(app, start):
     return [t for t in read_chart_spec(app)["data"] if (t.get("name") or "").startswith(start)]
 
 
-def command(app):
-    """The command line that does what the page shows."""
-    return next(shown.value for shown in app.code if shown.value.startswith("dpmc sweep"))
+def read_command(app):
+    """Return the command line that does what the page shows."""
+    return next(block.value for block in app.code if block.value.startswith("dpmc sweep"))
 
 
-def first_sentence(app):
-    """What stands at the head of the panel; the page keeps its name."""
+def read_heading(app):
+    """Return the heading of the panel; the page keeps its name."""
     assert app.title[0].value == "Compare mechanisms"
     return unescape_markdown(app.header[0].value).replace("\N{NO-BREAK SPACE}", " ")
 
@@ -114,11 +114,11 @@ def test_an_empty_store_says_what_it_takes_and_shows_the_command():
     app = open_page("compare", **LINK)
     assert not app.error
     assert "34 short training runs" in read_all_text(app)
-    words = command(app)
-    assert "dpmc sweep" in words
-    assert "--mechanisms input-flip,output" in words
-    assert "--seeds 1:2" in words
-    assert "--json" not in words
+    command_text = read_command(app)
+    assert "dpmc sweep" in command_text
+    assert "--mechanisms input-flip,output" in command_text
+    assert "--seeds 1:2" in command_text
+    assert "--json" not in command_text
     assert not default_path().exists()  # looking makes nothing
 
 
@@ -128,51 +128,50 @@ def test_the_command_shown_computes_exactly_what_the_page_waits_for():
     import subprocess
 
     app = open_page("compare", **LINK | {"grid": "own", "epsilons": "1, 4"})
-    words = shlex.split(command(app))
-    words[:1] = [sys.executable, "-m", "dpmc_lab"]
-    subprocess.run(words, check=True, capture_output=True, timeout=250)
+    argv = shlex.split(read_command(app))
+    argv[:1] = [sys.executable, "-m", "dpmc_lab"]
+    subprocess.run(argv, check=True, capture_output=True, timeout=250)
     app.run()
     assert "All 16 runs of this grid are there" in read_figure_help(app)
 
 
-def means(store, id, metric):
-    """Over seeds, by epsilon."""
-    found = {}
+def compute_means(store, id, metric):
+    """Return means over seeds, by epsilon."""
+    values = {}
     for (epsilon, _), value in load_points(store, id, metric).items():
-        found.setdefault(epsilon, []).append(value)
-    return {epsilon: np.mean(values) for epsilon, values in found.items()}
+        values.setdefault(epsilon, []).append(value)
+    return {epsilon: np.mean(values) for epsilon, values in values.items()}
 
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
-    plan = fill()
+    plan = fill_store()
     app = open_page("compare", **LINK)
     assert f"All {len(plan.units)} runs" in read_figure_help(app)
-    drawn = traces(app)
+    plotted = list_traces(app)
     with Store(read_only=True) as store:
         infos = {info.mechanism: info for info in list_curves(store)}
-        for id, trace in zip(IDS, drawn, strict=True):
-            summary = means(store, infos[id].id, "accuracy")
+        for id, trace in zip(IDS, plotted, strict=True):
+            summary = compute_means(store, infos[id].id, "accuracy")
             assert trace["x"] == list(summary)
             assert trace["y"] == pytest.approx([*summary.values()])
             assert registry.get_mechanism(id).name in trace["name"]
             assert "per rating" in trace["name"]
-    certified, claimed = (trace["marker"] for trace in drawn[:2])
+    certified, claimed = (trace["marker"] for trace in plotted[:2])
     assert (certified["symbol"], claimed["symbol"]) == ("circle", "x")
     assert certified["color"] == certified["line"]["color"]
     assert claimed["color"] != claimed["line"]["color"]  # hollow: claimed, not certified
     assert claimed["line"]["width"] > certified["line"]["width"]
     assert "Output perturbation is hollow" in read_all_text(app)
-    unnamed = [
-        t for t in read_chart_spec(app)["data"] if not t.get("name")
-    ]  # its name is beside it
+    # Its name is beside it.
+    unnamed = [t for t in read_chart_spec(app)["data"] if not t.get("name")]
     assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
-    (guess,) = named(app, "guessing: Private majority")
+    (baseline_trace,) = find_traces(app, "guessing: Private majority")
     with Store(read_only=True) as store:
-        majority = means(store, infos["private-majority"].id, "accuracy")
-    assert guess["x"] == list(majority)
-    assert guess["y"] == pytest.approx([*majority.values()])
-    assert guess["line"]["dash"] == "dot"
+        majority = compute_means(store, infos["private-majority"].id, "accuracy")
+    assert baseline_trace["x"] == list(majority)
+    assert baseline_trace["y"] == pytest.approx([*majority.values()])
+    assert baseline_trace["line"]["dash"] == "dot"
     (papers,) = (t for t in unnamed if "Maximum likelihood" in t.get("hovertemplate", ""))
     assert papers["line"]["dash"] == "dash"
     assert "95 % t interval of the mean over 2 seeds" in read_figure_help(app)
@@ -181,20 +180,24 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert list(app.dataframe[0].value) == ["mechanism", *("0.1", "0.3", "1", "3", "10")]
 
 
-def came():
+def load_shipped_lines():
     with shipped.load_curves(DATA, Task.BINARY) as store:
-        found = lines.load_curve_chart(store, IDS, METRICS["accuracy"]).lines
-    assert len(found) == 3  # the paper's own estimate is another grid
-    return [line for line in found if line.label in {registry.get_mechanism(id).name for id in IDS}]
+        shipped_lines = lines.load_curve_chart(store, IDS, METRICS["accuracy"]).lines
+    assert len(shipped_lines) == 3  # the paper's own estimate is another grid
+    return [
+        line
+        for line in shipped_lines
+        if line.label in {registry.get_mechanism(id).name for id in IDS}
+    ]
 
 
 def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
     app = open_page("compare", data=DATA, mechanisms=list(IDS))
-    for line, trace in zip(came(), traces(app), strict=True):
+    for line, trace in zip(load_shipped_lines(), list_traces(app), strict=True):
         assert trace["x"] == pytest.approx(line.epsilon)
         assert trace["y"] == pytest.approx(line.band.mean)
     text = read_figure_help(app)
-    assert f"Version {came()[0].version}." in text
+    assert f"Version {load_shipped_lines()[0].version}." in text
     assert "All 220 runs of this grid are there; they came with the app" in text
     assert "No run" not in read_all_text(app)
     assert find_button(app, "Start") is None
@@ -207,29 +210,29 @@ def test_more_seeds_are_computed_beside_the_shipped_ones():
     app = open_page("compare", **LINK | {"seeds": "6"})
     assert "85 of 102 runs are there: press Start for the others" in read_all_text(app)
     assert find_button(app, "Start")
-    fill(ids=IDS[:1], seeds=(6,))
+    fill_store(ids=IDS[:1], seeds=(6,))
     app = open_page("compare", **LINK | {"seeds": "6"})
-    own, still = traces(app)
-    assert len(own["x"]) == len(still["x"]) == 14
-    assert [seeds for *_, seeds in own["customdata"]].count(6) == 5
-    assert {seeds for *_, seeds in still["customdata"]} == {5}
+    updated, unchanged = list_traces(app)
+    assert len(updated["x"]) == len(unchanged["x"]) == 14
+    assert [seeds for *_, seeds in updated["customdata"]].count(6) == 5
+    assert {seeds for *_, seeds in unchanged["customdata"]} == {5}
     app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2", cap="5")
     assert "been computed here yet" in read_all_text(app)
 
 
 def test_start_runs_only_what_is_missing_and_its_progress_never_goes_back():
-    app, seen = open_page("compare", **LINK | {"seeds": "6"}), []
+    app, progress = open_page("compare", **LINK | {"seeds": "6"}), []
     find_button(app, "Start").click().run()
 
-    def over():
+    def is_finished():
         assert not app.error
-        seen.extend(int(bar.proto.text.split(" of ")[0]) for bar in app.get("progress"))
+        progress.extend(int(bar.proto.text.split(" of ")[0]) for bar in app.get("progress"))
         return "All 102 runs" in read_figure_help(app)
 
-    tick_until(app, over)
-    assert seen
-    assert seen == sorted(seen)
-    assert seen[0] >= 85
+    tick_until(app, is_finished)
+    assert progress
+    assert progress == sorted(progress)
+    assert progress[0] >= 85
     with Store(read_only=True) as store:
         assert len(store.list_unit_keys()) == 102 - 85
 
@@ -238,32 +241,32 @@ def test_with_a_new_curve_the_reference_runs_once_more_for_its_lists():
     grid = Grid(data=[DATA], mechanisms=["input-flip"], epsilons=(1.0,), seeds=(1, 2))
     few = cli_sweep._without_shipped(sweep.build_plan(grid)).units
     new = replace(grid, settings={"input-flip.radius": ("0.5",)})
-    more = cli_sweep._without_shipped(sweep.build_plan(new)).units
+    missing_units = cli_sweep._without_shipped(sweep.build_plan(new)).units
     assert not few
-    found = sorted((unit.mechanism.id, unit.seed) for unit in more)
-    assert found == [("input-flip", 1), ("input-flip", 2), ("reference-binary", 1)]
+    missing = sorted((unit.mechanism.id, unit.seed) for unit in missing_units)
+    assert missing == [("input-flip", 1), ("input-flip", 2), ("reference-binary", 1)]
 
 
 def test_a_guess_that_is_chosen_is_a_line_like_any_other():
     ids = ["input-flip", "private-majority"]
-    fill(ids=ids)
+    fill_store(ids=ids)
     app = open_page("compare", data=DATA, mechanisms=ids, seeds="2")
-    assert [t["name"].split(" · ")[0] for t in traces(app)] == [
+    assert [t["name"].split(" · ")[0] for t in list_traces(app)] == [
         registry.get_mechanism(i).name for i in ids
     ]
-    assert not named(app, "guessing")
+    assert not find_traces(app, "guessing")
 
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_the_same_unit_uses_certified_values_and_drops_nothing():
-    fill()
+    fill_store()
     app = open_page("compare", **LINK | {"count": "rating"})
-    flip, output = traces(app)
+    flip, output = list_traces(app)
     assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
     assert min(output["x"]) > 1000  # what is proved of the whole matrix
     assert output["marker"]["color"] == output["marker"]["line"]["color"]
     app.segmented_control(key="count").set_value(lines.EpsilonUnit.USER).run()
-    flip, output = traces(app)
+    flip, output = list_traces(app)
     assert flip["marker"]["color"] != flip["marker"]["line"]["color"]
     assert "not certified" in flip["name"]
     assert "nothing finite is certified per user" in unescape_markdown(read_all_text(app))
@@ -280,15 +283,15 @@ def test_chart_and_numbers_are_one_file_that_stands_alone(monkeypatch):
 
     monkeypatch.setattr(st, "download_button", offer)
     monkeypatch.setattr(DeltaGenerator, "download_button", lambda _, *a, **k: offer(*a, **k))
-    fill()
-    fill(epsilons=(1.0,), seeds=(1,), ids=("objective",))  # which is not drawn
+    fill_store()
+    fill_store(epsilons=(1.0,), seeds=(1,), ids=("objective",))  # which is not drawn
     app = open_page("compare", **LINK)
     page = offered["Charts and numbers (HTML)"]()
     assert page.startswith("<!doctype html>")
     assert page.count("plotly-graph-div") == 2  # two seeds do not tell who is better
     assert 'src="http' not in page
     assert f"<h2>What accuracy {app.slider[0].value:.1f} % costs</h2>" in page
-    assert f"<pre>{html.escape(command(app))}</pre>" in page
+    assert f"<pre>{html.escape(read_command(app))}</pre>" in page
     assert all(registry.get_mechanism(id).name in page for id in IDS)
     rows = offered["Rows (CSV)"]()
     assert all(id in rows for id in IDS)
@@ -297,40 +300,45 @@ def test_chart_and_numbers_are_one_file_that_stands_alone(monkeypatch):
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_verdicts_and_budget_are_those_of_the_core():
-    fill(seeds=(1, 2, 3))
+    fill_store(seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     with Store(read_only=True) as store:
         picture = lines.load_curve_chart(store, IDS, METRICS["accuracy"])
-    placed = [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in picture.lines]
+    plotted = [lines.place_on_axis(line, lines.EpsilonUnit.PAPER) for line in picture.lines]
     leader = comparison.describe_leader(
-        comparison.compare_lines(placed, comparison.compare_pairs(placed))
+        comparison.compare_lines(plotted, comparison.compare_pairs(plotted))
     )
     assert leader in list_charts(app)[2].proto.alt
-    for wanted in (55.0, 99.5):
-        app.slider[0].set_value(wanted).run()
-        answers = [numbers.find_required_epsilons(one, [wanted / 100])[0] for one in placed]
-        told = [numbers.describe_required_epsilon(answer).split(" Even")[0] for answer in answers]
-        assert all(words in list_charts(app)[1].proto.alt for words in told)
+    for target in (55.0, 99.5):
+        app.slider[0].set_value(target).run()
+        answers = [
+            numbers.find_required_epsilons(plotted_line, [target / 100])[0]
+            for plotted_line in plotted
+        ]
+        sentences = [
+            numbers.describe_required_epsilon(answer).split(" Even")[0] for answer in answers
+        ]
+        assert all(sentence in list_charts(app)[1].proto.alt for sentence in sentences)
         dots = {t["name"]: t["x"] for t in read_chart_spec(app, 1)["data"] if t.get("name")}
         reached = {a.plotted.line.label: a.epsilon.value for a in answers if a.epsilon.value < 1e9}
         assert dots == {label: [pytest.approx(value)] for label, value in reached.items()}
         without = next(level for name, level in picture.flat_lines if name == lines.NO_PRIVACY)
-        assert first_sentence(app) == numbers.describe_cost(answers, without)
+        assert read_heading(app) == numbers.describe_cost(answers, without)
     assert "not reachable" in list_charts(app)[1].proto.alt
     assert "not reached: best" in list_charts(app)[1].proto.spec
-    assert "Not even without privacy" in first_sentence(app)
+    assert "Not even without privacy" in read_heading(app)
 
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_nothing_is_concluded_before_the_first_row_and_the_page_keeps_its_name():
     assert not open_page("compare", **LINK).header
-    fill()
-    assert "epsilon" in first_sentence(open_page("compare", **LINK))
+    fill_store()
+    assert "epsilon" in read_heading(open_page("compare", **LINK))
 
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_a_mechanism_without_a_curve_is_marked_wherever_others_are_drawn():
-    fill(ids=IDS[:1], seeds=(1, 2, 3))
+    fill_store(ids=IDS[:1], seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     for number in (0, 1):
         notes = [note["text"] for note in read_chart_spec(app, number)["layout"]["annotations"]]
@@ -340,9 +348,9 @@ def test_a_mechanism_without_a_curve_is_marked_wherever_others_are_drawn():
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_other_epsilons_and_seeds_of_the_store_stay_out():
-    fill(epsilons=(0.1, 0.3, 0.6, 1.0, 3.0, 10.0), seeds=(1, 2, 3))
+    fill_store(epsilons=(0.1, 0.3, 0.6, 1.0, 3.0, 10.0), seeds=(1, 2, 3))
     app = open_page("compare", **LINK)
-    assert all(trace["x"] == [0.1, 0.3, 1, 3, 10] for trace in traces(app))
+    assert all(trace["x"] == [0.1, 0.3, 1, 3, 10] for trace in list_traces(app))
     assert "over 2 seeds" in read_figure_help(app)
 
 
@@ -353,15 +361,15 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     find_button(app, "Start").click().run()
     assert not app.exception
     assert find_button(app, "Start") is None
-    tick_until(app, lambda: traces(app))
-    other = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
-    assert find_button(other, "Start") is None
-    assert find_button(other, "Stop")
-    assert other.get("progress")
+    tick_until(app, lambda: list_traces(app))
+    other_app = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
+    assert find_button(other_app, "Start") is None
+    assert find_button(other_app, "Stop")
+    assert other_app.get("progress")
     elsewhere = open_page("compare", **LINK)
     assert "Another grid is being computed on Movie night" in read_all_text(elsewhere)
-    find_button(other, "Stop").click().run()
-    assert not other.exception
+    find_button(other_app, "Stop").click().run()
+    assert not other_app.exception
     app.run()
     resume = find_button(app, "Go on")
     assert find_button(app, "Stop") is None
@@ -369,10 +377,14 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     with Store(read_only=True) as store:
         before = get_last_row_id(store)
     resume.click().run()
-    (now,) = (s for s in sweeps.list_sweeps(paths.find_home_folder() / "sweeps") if s.running)
+    (running_sweep,) = (
+        s for s in sweeps.list_sweeps(paths.find_home_folder() / "sweeps") if s.running
+    )
     tick_until(
         app,
-        lambda: sweeps.load_sweep(paths.find_home_folder() / "sweeps", now.key).counts.get("done"),
+        lambda: sweeps.load_sweep(
+            paths.find_home_folder() / "sweeps", running_sweep.key
+        ).counts.get("done"),
     )
     with Store(read_only=True) as store:
         assert get_last_row_id(store) > before
@@ -391,85 +403,85 @@ def test_bad_input_is_a_sentence():
     none = open_page("compare", data=DATA)
     choose(none, [])
     assert "at least one" in none.error[0].value
-    many = open_page("compare", **LINK | {"seeds": "5000", "grid": "<b>", "mechanisms": "magic"})
+    absurd = open_page("compare", **LINK | {"seeds": "5000", "grid": "<b>", "mechanisms": "magic"})
     assert {"5000", "<b>", "magic"} <= {
         word
-        for note in many.warning
+        for note in absurd.warning
         for word in unescape_markdown(note.value).replace("“", "”").split("”")
     }
 
 
-def chosen(app):
-    """The mechanisms that are pressed and those that the command shown names: they must agree."""
-    words = command(app).split()
-    named = words[words.index("--mechanisms") + 1].split(",")
+def read_chosen(app):
+    """Return the mechanisms that are pressed after checking that the command names the same."""
+    argv = read_command(app).split()
+    named = argv[argv.index("--mechanisms") + 1].split(",")
     assert sorted(app.session_state["mechanisms"]) == sorted(named)
     return named
 
 
-def usual(data, task):
-    """What is compared where nobody chose: the first that predicts so, and what promises alike."""
+def list_default_mechanisms(data, task):
+    """Return what is compared by default: the first that predicts so, and what promises alike."""
     first, *_ = names = registry.list_private_mechanisms(task)
-    found, _ = groups.build_guarantees(names, groups.ANY_PUBLIC_FACTS)
+    guarantees, _ = groups.build_guarantees(names, groups.ANY_PUBLIC_FACTS)
     floors = {registry.get_mechanism(id).baseline for id in names}
-    ready = {*names} & {*rows.list_ready_mechanisms(data)} or {*names}
-    able = [id for id in names if id == first or id in ready - floors]
-    same = [id for id in able if found[id].change is found[first].change]
-    near = [id for id in same if found[id].trust is found[first].trust]
-    return next((some for some in (near, same) if len(some) > 1), able)[:6]
+    ready_ids = {*names} & {*rows.list_ready_mechanisms(data)} or {*names}
+    able = [id for id in names if id == first or id in ready_ids - floors]
+    same_change = [id for id in able if guarantees[id].change is guarantees[first].change]
+    same_trust = [id for id in same_change if guarantees[id].trust is guarantees[first].trust]
+    return next((some for some in (same_trust, same_change) if len(some) > 1), able)[:6]
 
 
 @pytest.mark.slow
 def test_compare_opens_alike_whatever_way_one_comes():
     fresh = open_page("compare")
-    there = [chosen(fresh), fresh.slider[0].value]
-    assert there[0] == usual("movie-night", Task.BINARY)
-    for way in ("what_if", "noise", "guarantees"):
+    choices = [read_chosen(fresh), fresh.slider[0].value]
+    assert choices[0] == list_default_mechanisms("movie-night", Task.BINARY)
+    for page in ("what_if", "noise", "guarantees"):
         app = open_page("data")  # and from there through the page that has a mechanism at hand
-        app.switch_page(f"pages/{way}.py").run()
+        app.switch_page(f"pages/{page}.py").run()
         app.switch_page("pages/compare.py").run()
         assert not app.exception
-        assert [chosen(app), app.slider[0].value] == there
-    linked = open_page("compare", mechanisms=there[0])
-    assert [chosen(linked), linked.slider[0].value] == there
+        assert [read_chosen(app), app.slider[0].value] == choices
+    linked = open_page("compare", mechanisms=choices[0])
+    assert [read_chosen(linked), linked.slider[0].value] == choices
     for data in ("jokes", "bookshop-clicks"):
         task = registry.get_mechanism(sources.list_available_mechanisms(data)[0]).task
-        assert chosen(open_page("compare", data=data)) == usual(data, task)
+        assert read_chosen(open_page("compare", data=data)) == list_default_mechanisms(data, task)
 
 
 def test_nothing_that_came_with_the_app_leaves_more_than_one_to_compare(monkeypatch):
     monkeypatch.setattr(rows, "list_ready_mechanisms", lambda _: frozenset())
-    assert len(chosen(open_page("compare", data="movie-night"))) > 1
+    assert len(read_chosen(open_page("compare", data="movie-night"))) > 1
 
 
 @pytest.mark.slow
 def test_another_task_or_other_data_brings_its_own_mechanisms():
     app = open_page("compare", data="movie-night", mechanisms=["output", "gradient"])
     app.selectbox(key="data").set_value("restaurants").run()
-    assert chosen(app) == ["gradient", "output"]  # they are here too, and stay
+    assert read_chosen(app) == ["gradient", "output"]  # they are here too, and stay
     for task in (Task.RATINGS, Task.RANKING):
         app.selectbox(key="task").set_value(task).run()
         assert not app.error
         assert list_charts(app)
-        assert chosen(app) == usual("restaurants", task)
+        assert read_chosen(app) == list_default_mechanisms("restaurants", task)
     app.selectbox(key="task").set_value(Task.BINARY).run()
-    assert chosen(app) == usual("restaurants", Task.BINARY)
+    assert read_chosen(app) == list_default_mechanisms("restaurants", Task.BINARY)
     app.selectbox(key="data").set_value("bookshop-clicks").run()
     assert not app.error
     assert list_charts(app)
-    assert chosen(app) == usual("bookshop-clicks", Task.RANKING)
+    assert read_chosen(app) == list_default_mechanisms("bookshop-clicks", Task.RANKING)
     app.session_state["mechanisms"] = ["output", "private-taste"]  # one of each task
     app.run()
-    assert chosen(app) == ["private-taste"]
+    assert read_chosen(app) == ["private-taste"]
 
 
-def at_hand(app, id):
-    """Another mechanism is chosen on Noise, and one comes back."""
+def choose_on_noise(app, id):
+    """Choose another mechanism on Noise and return to the comparison."""
     app.switch_page("pages/noise.py").run()
     app.radio(key="mechanism").set_value(id).run()
     app.switch_page("pages/compare.py").run()
     assert not app.exception
-    return chosen(app)
+    return read_chosen(app)
 
 
 def choose(app, ids):
@@ -482,35 +494,43 @@ def test_the_mechanism_at_hand_comes_along_with_those_that_promise_the_same():
     app = open_page("noise", data="movie-night", mechanism="private-svd")
     app.switch_page("pages/compare.py").run()
     assert app.selectbox(key="task").value == Task.RATINGS
-    found = chosen(app)
-    assert "private-svd" in found
-    assert 2 <= len(found) <= 6
-    promised, _ = groups.build_guarantees(found, groups.ANY_PUBLIC_FACTS)
-    assert len({(card.change, card.trust) for card in promised.values()}) == 1
-    assert set(found) <= rows.list_ready_mechanisms("movie-night")
+    selected = read_chosen(app)
+    assert "private-svd" in selected
+    assert 2 <= len(selected) <= 6
+    promised, _ = groups.build_guarantees(selected, groups.ANY_PUBLIC_FACTS)
+    assert len({(guarantee.change, guarantee.trust) for guarantee in promised.values()}) == 1
+    assert set(selected) <= rows.list_ready_mechanisms("movie-night")
     assert len(list_charts(app)) == 3  # their curves are there at once
     # What somebody chooses here stays, until another mechanism is at hand, which is added.
     choose(app, ["dpals", "private-effects"])
     app.switch_page("pages/data.py").run()
     app.switch_page("pages/compare.py").run()
-    assert sorted(chosen(app)) == ["dpals", "private-effects"]
-    assert sorted(at_hand(app, "private-pgd")) == ["dpals", "private-effects", "private-pgd"]
+    assert sorted(read_chosen(app)) == ["dpals", "private-effects"]
+    assert sorted(choose_on_noise(app, "private-pgd")) == [
+        "dpals",
+        "private-effects",
+        "private-pgd",
+    ]
     # One that predicts something else brings its task; where it promises alone, its kind.
-    alone = at_hand(app, "input-flip")
+    selection = choose_on_noise(app, "input-flip")
     assert app.selectbox(key="task").value == Task.BINARY
-    assert "input-flip" in alone
-    assert len(alone) > 1
-    assert "private-majority" not in alone  # the guess is drawn beside it anyway
+    assert "input-flip" in selection
+    assert len(selection) > 1
+    assert "private-majority" not in selection  # the guess is drawn beside it anyway
 
 
 def test_the_best_is_taken_along():
     app = open_page("compare", data=DATA, mechanisms=["objective", "output"])
-    links = [one.proto for one in app.get("page_link") if "mechanism=" in one.proto.query_string]
-    assert [one.query_string for one in links] == ["mechanism=Objective+perturbation"] * 2
+    links = [
+        page_link.proto
+        for page_link in app.get("page_link")
+        if "mechanism=" in page_link.proto.query_string
+    ]
+    assert [link.query_string for link in links] == ["mechanism=Objective+perturbation"] * 2
 
 
 def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():
-    fill(epsilons=(1.0,), seeds=(1,))
+    fill_store(epsilons=(1.0,), seeds=(1,))
     with sqlite3.connect(default_path()) as file:
         file.execute("PRAGMA user_version = 99")
     file.close()
@@ -538,30 +558,30 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     app = open_page(data=DATA, mechanism="input-flip")
     assert "been computed here yet" in read_all_text(app)
     assert not read_instrument(app)["needed"]
-    fill(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",))
+    fill_store(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",))
     app = open_page(data=DATA, mechanism="input-flip")
     assert "14 of 132 runs are there" in read_all_text(app)  # not every stop of the slider is
     assert sum(stop["value"] is not None for stop in read_instrument(app)["stops"]) == 3
-    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH_ESTIMATORS)
+    fill_store(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH_ESTIMATORS)
     app = open_page(data=DATA, mechanism="input-flip")
     assert not app.info
     with Store(read_only=True) as store:
-        found = {
-            info.settings["estimator"]: means(store, info.id, "accuracy")
+        summaries = {
+            info.settings["estimator"]: compute_means(store, info.id, "accuracy")
             for info in list_curves(store, mechanism="input-flip")
         }
-    aware, published = found["noise-aware"], found["published"]
+    aware, published = summaries["noise-aware"], summaries["published"]
     assert read_current_stop(app)["text"] == f"{100 * aware[1.0]:.1f} %"
-    papers, ours = (
+    papers, our_summary = (
         t for t in read_instrument(app)["picture"]["figure"]["data"] if t.get("customdata")
     )
-    for drawn, summary in ((papers, published), (ours, aware)):
-        assert drawn["x"] == [EPSILONS.index(epsilon) for epsilon in summary]
-        assert drawn["y"] == pytest.approx([*summary.values()])
+    for curves, summary in ((papers, published), (our_summary, aware)):
+        assert curves["x"] == [EPSILONS.index(epsilon) for epsilon in summary]
+        assert curves["y"] == pytest.approx([*summary.values()])
     assert papers["line"]["dash"] == "dot"
-    assert ours["line"]["dash"] == "solid"
-    assert papers["line"]["width"] < ours["line"]["width"]
-    assert papers["line"]["color"] == ours["line"]["color"]
+    assert our_summary["line"]["dash"] == "solid"
+    assert papers["line"]["width"] < our_summary["line"]["width"]
+    assert papers["line"]["color"] == our_summary["line"]["color"]
     names = [
         note["text"].replace("<br>", " ")
         for note in read_instrument(app)["picture"]["figure"]["layout"]["annotations"]
@@ -571,8 +591,8 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
 
 @pytest.mark.slow
 def test_what_if_rests_on_as_many_seeds_as_compare_whatever_is_in_the_store():
-    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH_ESTIMATORS)
-    fill(epsilons=(1.0,), ids=("input-flip",), seeds=(6, 7), **BOTH_ESTIMATORS)
+    fill_store(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH_ESTIMATORS)
+    fill_store(epsilons=(1.0,), ids=("input-flip",), seeds=(6, 7), **BOTH_ESTIMATORS)
     assert "over 5 seeds" in read_all_text(open_page(data=DATA, mechanism="input-flip"))
     app = open_page("compare", data=DATA, mechanisms=["input-flip"])
     assert "over 5 seeds" in read_figure_help(app)
@@ -586,9 +606,9 @@ def test_a_curve_begun_on_what_if_can_be_stopped_and_is_known_to_compare():
     assert not app.exception
     assert "of 90 runs" in app.get("progress")[0].proto.text
     link = {"data": "movie-night", "mechanisms": ["output"]}
-    there = open_page("compare", **link, grid="fine", seeds="3")
-    assert find_button(there, "Start") is None  # it is this very grid
-    assert find_button(there, "Stop")
+    compare_app = open_page("compare", **link, grid="fine", seeds="3")
+    assert find_button(compare_app, "Start") is None  # it is this very grid
+    assert find_button(compare_app, "Stop")
     assert "Another grid is being computed on Movie night" in read_all_text(
         open_page("compare", **link, grid="coarse")
     )
@@ -609,10 +629,10 @@ def test_an_upload_is_swept_in_a_folder_of_its_own():
     app.session_state["seeds"] = 1
     app.run()
     assert not app.exception
-    assert "YOUR_FILE" in command(app)
-    assert "dpmc-private" not in command(app)
-    (own,) = private.upload_folders  # all test sessions are one
-    folder = own.open_folder(dataset).path
+    assert "YOUR_FILE" in read_command(app)
+    assert "dpmc-private" not in read_command(app)
+    (upload_folder,) = private.upload_folders  # all test sessions are one
+    folder = upload_folder.open_folder(dataset).path
     assert not folder.exists()  # looking writes nothing
     assert rows.DISK_NOTICE in read_all_text(app)
     before = os.umask(0)  # whatever the server was started with
@@ -623,9 +643,9 @@ def test_an_upload_is_swept_in_a_folder_of_its_own():
     tick_until(app, lambda: "All 8 runs" in read_figure_help(app))
     assert rows.DISK_NOTICE not in read_all_text(app)
     assert not default_path().exists()  # the shared store has seen nothing
-    there = [folder, *folder.rglob("*")]
-    assert {"ratings.dpmc.npz", "results.sqlite", "sweeps"} < {path.name for path in there}
-    assert all((path.stat().st_mode & 0o077) == 0 for path in there)
+    paths = [folder, *folder.rglob("*")]
+    assert {"ratings.dpmc.npz", "results.sqlite", "sweeps"} < {path.name for path in paths}
+    assert all((path.stat().st_mode & 0o077) == 0 for path in paths)
     app.switch_page("pages/data.py").run()
     app.segmented_control(key="way").set_value("upload").run()
     find_button(app, "Forget this upload").click().run()
@@ -634,7 +654,7 @@ def test_an_upload_is_swept_in_a_folder_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("task", "last", "words"),
+    ("task", "last", "options"),
     [
         (Task.RANKING, True, []),
         (Task.RANKING, False, ["--holdout", "0.2"]),
@@ -642,18 +662,18 @@ def test_an_upload_is_swept_in_a_folder_of_its_own():
         (Task.RATINGS, False, []),
     ],
 )
-def test_the_hold_out_is_the_one_chosen_for_every_task(task, last, words):
+def test_the_hold_out_is_the_one_chosen_for_every_task(task, last, options):
     id = {Task.RANKING: "private-popularity", Task.RATINGS: "dpals"}[task]
     app = open_page("compare", data="restaurants", task=task.value, mechanisms=[id])
     key = "ranking_holdout" if task is Task.RANKING else "holdout"
     app.selectbox(key=key).set_value("last" if last else "share").run()
-    typed = command(app).split()
-    assert [w for w in typed if w in ("--leave-last", "--holdout", "0.2")] == words
+    typed = read_command(app).split()
+    assert [w for w in typed if w in ("--leave-last", "--holdout", "0.2")] == options
 
 
 def test_as_published_is_the_grid_of_the_papers_settings():
     app = open_page("compare", data="one-bit-lab", mechanisms="gradient", published="true")
-    assert "gradient.rounds=10" in command(app)
+    assert "gradient.rounds=10" in read_command(app)
     app.toggle(key="published").set_value(False).run()
     assert not app.exception
-    assert "gradient.rounds" not in command(app)
+    assert "gradient.rounds" not in read_command(app)

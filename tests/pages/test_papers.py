@@ -46,7 +46,7 @@ from tests.page_helpers import HtmlFile, open_page, read_all_text
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = list(papers.experiments())
-IDS = [one.id for _, one in ALL]
+IDS = [entry.id for _, entry in ALL]
 STAMP = Stamp(
     "0",
     "dpmc papers x --run",
@@ -56,19 +56,19 @@ STAMP = Stamp(
     1.0,
 )
 # What each paper has, as it numbers it; the summary of HXZ15 has neither figures nor tables.
-PLACES = {
+FIGURES_AND_TABLES = {
     "LWHM22": {"table 1", *(f"figure {n}" for n in ("1a", "1b", "2a", "2b", "3a", "3b", "4", "5"))},
     "Z16": {"figure 1"},
     "RYHH24": {
         *(f"table {n}" for n in ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")),
         *(f"figure {n}" for n in (1, 2, 3, 4, "6a", "6b")),
-        *(f"figure {n}{part}" for n in (5, 7, 8) for part in "abcdef"),
+        *(f"figure {n}{letter}" for n in (5, 7, 8) for letter in "abcdef"),
     },
     "HXZ15": set(),
     "JTT18": {
         *("table 1", "table 2", "figure 1"),
-        *(f"figure 2{part}" for part in "abcde"),
-        *(f"figure 3{part}" for part in "abcd"),
+        *(f"figure 2{letter}" for letter in "abcde"),
+        *(f"figure 3{letter}" for letter in "abcd"),
     },
 }
 
@@ -76,57 +76,59 @@ PLACES = {
 # --- what there is -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", PLACES)
+@pytest.mark.parametrize("key", FIGURES_AND_TABLES)
 def test_every_figure_and_table_of_a_paper_has_a_row(key):
-    assert PLACES[key] <= {one.place for one in papers.PAPERS[key].experiments}
+    assert FIGURES_AND_TABLES[key] <= {entry.place for entry in papers.PAPERS[key].experiments}
 
 
 def test_experiments_can_be_told_apart_and_found():
     assert len(set(IDS)) == len(IDS)
-    assert set(papers.PAPERS) == set(PLACES)
-    for paper, one in ALL:
-        assert one.id.startswith(f"{paper.key.lower()}-")
-        assert papers.find(one.id) == (paper, one)
-        assert (one.recipe is None) == bool(one.not_run)
+    assert set(papers.PAPERS) == set(FIGURES_AND_TABLES)
+    for paper, entry in ALL:
+        assert entry.id.startswith(f"{paper.key.lower()}-")
+        assert papers.find(entry.id) == (paper, entry)
+        assert (entry.recipe is None) == bool(entry.not_run)
     with pytest.raises(DpmcError, match="lwhm22-1b"):
         papers.find("lwhm22-1bb")
 
 
-@pytest.mark.parametrize(("paper", "one"), ALL, ids=IDS)
-def test_what_is_printed_is_named_once_and_says_where(paper, one):
-    places = [(p.series, p.x) for p in one.printed]
-    assert len(set(places)) == len(places)
-    for p in one.printed:
+@pytest.mark.parametrize(("paper", "entry"), ALL, ids=IDS)
+def test_what_is_printed_is_named_once_and_says_where(paper, entry):
+    points = [(p.series, p.x) for p in entry.printed]
+    assert len(set(points)) == len(points)
+    for p in entry.printed:
         assert p.place
         assert p.error >= 0
         assert math.isfinite(p.value)
-    for said in one.statements:
-        assert said.words
-        assert said.place
-    labels = {p.series for p in one.printed}
-    assert set(one.methods.values()) <= set(registry.MECHANISMS)
-    assert not one.methods or labels <= set(one.methods)
-    assert one.title
+    for statement in entry.statements:
+        assert statement.words
+        assert statement.place
+    labels = {p.series for p in entry.printed}
+    assert set(entry.methods.values()) <= set(registry.MECHANISMS)
+    assert not entry.methods or labels <= set(entry.methods)
+    assert entry.title
     assert paper.title
 
 
 def test_presets_take_the_papers_estimator():
-    for _, one in ALL:
-        if isinstance(one.recipe, GridRecipe):
-            for id in one.recipe.grid.mechanisms:
-                wanted = registry.get_published_settings(id).settings.get("estimator")
-                found = (
-                    {m.estimator for m in one.recipe.grid.create_variants(id)} if wanted else {None}
+    for _, entry in ALL:
+        if isinstance(entry.recipe, GridRecipe):
+            for id in entry.recipe.grid.mechanisms:
+                expected_estimator = registry.get_published_settings(id).settings.get("estimator")
+                actual = (
+                    {m.estimator for m in entry.recipe.grid.create_variants(id)}
+                    if expected_estimator
+                    else {None}
                 )
-                assert wanted in found, one.id
+                assert expected_estimator in actual, entry.id
 
 
 def test_the_printed_tables_are_complete_and_plausible():
     tables = {f"ryhh24-table-{n}": {} for n in range(3, 9)}
-    for id, found in tables.items():
+    for id, table in tables.items():
         for p in papers.find(id)[1].printed:
-            found.setdefault(p.series, {})[p.x] = p.value
-    curves = [curve for found in tables.values() for curve in found.values()]
+            table.setdefault(p.series, {})[p.x] = p.value
+    curves = [curve for table in tables.values() for curve in table.values()]
     rows = [value for curve in curves for value in curve.values()]
     assert len(rows) == 6 * 4 * 10
     assert all(0 < value < 1 for value in rows)
@@ -142,15 +144,15 @@ def test_the_printed_tables_are_complete_and_plausible():
 
 def test_what_is_written_once_stands_in_its_places():
     names = {"a": "A", "list": ["{a}", 1], "b": "{a} B"}
-    found = papers._filled(["{b}", "{*list}", "{list}", {"x": "<{b}>"}], names)
-    assert found == ["A B", "A", 1, ["A", 1], {"x": "<A B>"}]
+    filled = papers._filled(["{b}", "{*list}", "{list}", {"x": "<{b}>"}], names)
+    assert filled == ["A B", "A", 1, ["A", 1], {"x": "<A B>"}]
 
 
 # --- verdicts ------------------------------------------------------------------------------------
 
 
-def made(**curves):
-    """Curves by label: the mean at each x; each within 0.1 of it."""
+def build_result(**curves):
+    """Build curves by label: the mean at each x, each within 0.1 of it."""
     series = tuple(
         Series.of(label, {x: Point(y, 0.1, 3) for x, y in points.items()}, "output")
         for label, points in curves.items()
@@ -158,7 +160,7 @@ def made(**curves):
     return Made(id="x", series=series, stamp=STAMP)
 
 
-def experiment(*, printed=(), statements=(), promises=()):
+def build_experiment(*, printed=(), statements=(), promises=()):
     return Experiment(
         id="x",
         place="figure 1",
@@ -170,7 +172,7 @@ def experiment(*, printed=(), statements=(), promises=()):
     )
 
 
-def paper(unjudged=""):
+def build_paper(unjudged=""):
     return Paper(
         key="X",
         title="x",
@@ -183,7 +185,7 @@ def paper(unjudged=""):
     )
 
 
-def said(holds):
+def build_statement(holds):
     return Statement("so it is", "page 1", lambda _: holds)
 
 
@@ -212,28 +214,34 @@ RIGHT, WRONG = Printed("a", 1.0, 2.14, 0.05, "page 1"), Printed("a", 2.0, 9.0, 0
     ],
 )
 def test_the_verdict_on_accuracy(printed, statements, verdict):
-    one = experiment(printed=printed, statements=[said(holds) for holds in statements])
-    found = verdicts.judge(paper(), one, made(a={1.0: 2.0, 2.0: 2.0}))
-    assert found.verdict is verdict
-    assert found.reason.endswith(".")
+    entry = build_experiment(
+        printed=printed, statements=[build_statement(holds) for holds in statements]
+    )
+    judgement = verdicts.judge(build_paper(), entry, build_result(a={1.0: 2.0, 2.0: 2.0}))
+    assert judgement.verdict is verdict
+    assert judgement.reason.endswith(".")
 
 
 def test_what_was_cut_down_does_not_contradict_a_paper():
-    for held, verdict in ((False, Accuracy.SMALLER), (True, Accuracy.TREND), (None, Accuracy.OPEN)):
-        one = experiment(statements=[said(held), said(held)])
-        one = replace(one, changed=("half of the users",), cut=True)
-        assert verdicts.judge(paper(), one, made(a={1.0: 2.0})).verdict is verdict
-    ours = made(a={1.0: 2.0, 2.0: 2.0})
-    for cut, verdict in ((("a",), Accuracy.SMALLER), (("b",), Accuracy.DIFFERS)):
-        part = replace(experiment(printed=[WRONG]), changed=("half of b",), cut=cut)
-        assert verdicts.judge(paper(), part, ours).verdict is verdict
+    for outcome, verdict in (
+        (False, Accuracy.SMALLER),
+        (True, Accuracy.TREND),
+        (None, Accuracy.OPEN),
+    ):
+        entry = build_experiment(statements=[build_statement(outcome), build_statement(outcome)])
+        entry = replace(entry, changed=("half of the users",), cut=True)
+        assert verdicts.judge(build_paper(), entry, build_result(a={1.0: 2.0})).verdict is verdict
+    result = build_result(a={1.0: 2.0, 2.0: 2.0})
+    for shortened, verdict in ((("a",), Accuracy.SMALLER), (("b",), Accuracy.DIFFERS)):
+        partial = replace(build_experiment(printed=[WRONG]), changed=("half of b",), cut=shortened)
+        assert verdicts.judge(build_paper(), partial, result).verdict is verdict
     with pytest.raises(ValueError, match="what was changed"):
-        replace(one, changed=())
+        replace(entry, changed=())
     assert set(verdicts.MEANING) == set(Accuracy)
 
 
-def draws(rng, n, effect=0.0, shared=0.0):
-    """Of two methods over n seeds, means apart by `effect`; shared: what a seed does to both."""
+def draw_points(rng, n, effect=0.0, shared=0.0):
+    """Draw two methods over n seeds, means apart by `effect`, with a `shared` effect of a seed."""
     common = shared * rng.standard_normal(n)
     return [
         Point.of(common + rng.standard_normal(n) + shift) for shift in (effect, 0.0)
@@ -249,7 +257,7 @@ def test_equal_methods_are_seldom_told_apart(n, paired, shared):
     3e-5 in each of twelve cases; the seed is fixed."""
     rng, runs, wrong = np.random.default_rng(n), 2000, 0
     for _ in range(runs):
-        a, b = draws(rng, n, shared=shared)
+        a, b = draw_points(rng, n, shared=shared)
         if not paired:
             a, b = a._replace(draws=()), b._replace(draws=())
         wrong += verdicts.surely_above(a, b) is True
@@ -259,7 +267,7 @@ def test_equal_methods_are_seldom_told_apart(n, paired, shared):
 
 def test_pairing_by_seed_tells_more():
     rng = np.random.default_rng(1)
-    a, b = draws(rng, 10, effect=4.0, shared=20.0)
+    a, b = draw_points(rng, 10, effect=4.0, shared=20.0)
     assert verdicts.surely_above(a, b) is True
     assert verdicts.surely_above(a._replace(draws=()), b._replace(draws=())) is None
     series = Series.of("a", {1.0: a, 2.0: b})
@@ -274,111 +282,120 @@ def test_a_statement_that_is_true_is_seldom_called_wrong(n):
     each alone would make it 14 %. 1,000 draws, above by 4 sd with chance 3e-5; fixed seed."""
     rng, runs = np.random.default_rng(n), 1000
     check = ["above", "a", "b", range(6)]
-    statement = Statement("a is above b", "page 1", lambda made: verdicts.holds([check], made))
-    wrong = once = 0
+    statement = Statement("a is above b", "page 1", lambda result: verdicts.holds([check], result))
+    wrong = n_single = 0
     for _ in range(runs):
-        pairs = [draws(rng, n) for _ in range(6)]
+        pairs = [draw_points(rng, n) for _ in range(6)]
         curves = (
             Series.of(label, {float(x): pair[k] for x, pair in enumerate(pairs)})
             for k, label in enumerate("ab")
         )
-        ours = Made(id="x", series=tuple(curves), stamp=STAMP)
-        wrong += verdicts.told_of(statement, ours) is False
-        once += statement.holds(ours) is False
+        result = Made(id="x", series=tuple(curves), stamp=STAMP)
+        wrong += verdicts.told_of(statement, result) is False
+        n_single += statement.holds(result) is False
     assert wrong / runs <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / runs)
-    assert once > 2 * wrong
+    assert n_single > 2 * wrong
 
 
 def test_what_is_equal_in_every_draw_is_not_above():
     rng = np.random.default_rng(1)
-    a, b = draws(rng, 5)
+    a, b = draw_points(rng, 5)
     curves = {"a": a, "same": Point.of(a.draws), "like": a._replace(draws=()), "b": b}
-    series = tuple(Series.of(label, {1.0: one}) for label, one in curves.items())
-    ours = Made(id="x", series=series, stamp=STAMP)
-    assert verdicts.above(ours, "a", "same", [1.0]) is False
-    assert verdicts.above(ours, "same", "a", [1.0]) is False
-    assert verdicts.above(ours, "a", "like", [1.0]) is None
-    assert verdicts.above(ours, "a", "b", [1.0]) is None
+    series = tuple(Series.of(label, {1.0: point}) for label, point in curves.items())
+    result = Made(id="x", series=series, stamp=STAMP)
+    assert verdicts.above(result, "a", "same", [1.0]) is False
+    assert verdicts.above(result, "same", "a", [1.0]) is False
+    assert verdicts.above(result, "a", "like", [1.0]) is None
+    assert verdicts.above(result, "a", "b", [1.0]) is None
 
 
 def test_a_single_seed_tells_nothing_and_what_is_not_drawn_all():
-    one = Series.of("one", {x: Point(x, 0.0, 1) for x in (1.0, 2.0)})
+    single = Series.of("one", {x: Point(x, 0.0, 1) for x in (1.0, 2.0)})
     exact = Series.of("exact", {1.0: Point(10.0), 2.0: Point(20.0)})
-    ours = Made(id="x", series=(one, exact), stamp=STAMP)
-    assert verdicts.rises(ours, "one") is None
-    assert verdicts.rises(ours, "exact") is True
-    assert verdicts.above(ours, "exact", "one", [1.0]) is None
-    assert verdicts.near(ours, "one", 1.0, [1.0], 5.0) is None
-    assert verdicts.near(ours, "exact", 10.0, [1.0], 0.1) is True
-    for label, value, within in (("one", 1.0, None), ("exact", 10.0, True), ("exact", 9.9, False)):
-        printed = experiment(printed=[Printed(label, 1.0, value, 0.0, "page 1")])
-        assert verdicts.judge(paper(), printed, ours).compared[0].within is within
+    result = Made(id="x", series=(single, exact), stamp=STAMP)
+    assert verdicts.rises(result, "one") is None
+    assert verdicts.rises(result, "exact") is True
+    assert verdicts.above(result, "exact", "one", [1.0]) is None
+    assert verdicts.near(result, "one", 1.0, [1.0], 5.0) is None
+    assert verdicts.near(result, "exact", 10.0, [1.0], 0.1) is True
+    for label, value, expected in (
+        ("one", 1.0, None),
+        ("exact", 10.0, True),
+        ("exact", 9.9, False),
+    ):
+        printed = build_experiment(printed=[Printed(label, 1.0, value, 0.0, "page 1")])
+        assert verdicts.judge(build_paper(), printed, result).compared[0].within is expected
 
 
 def test_words_such_as_close_need_no_number_of_ours():
-    ours = made(
+    result = build_result(
         a={1.0: 9.0, 10.0: 3.0}, b={1.0: 1.0, 10.0: 2.0}, c={1.0: 0.0, 10.0: 4.0},
         d={1.0: 9.15, 10.0: 3.15},
     )  # fmt: skip
-    assert verdicts.farther(ours, "b", "a", "b", "c", [1.0]) is True
-    assert verdicts.farther(ours, "b", "c", "b", "a", [1.0]) is False
-    assert verdicts.farther(ours, "b", "c", "b", "a", [1.0, 5.0]) is False
-    assert verdicts.approaches(ours, "a", "b", 1.0, 10.0) is True
-    assert verdicts.approaches(ours, "b", "c", 1.0, 10.0) is False
-    assert verdicts.approaches(ours, "a", "nobody", 1.0, 10.0) is None
-    assert verdicts.mean_lead(ours, "a", "b", 4.4, 0.05, [1.0, 10.0]) is True  # 4.5, off by .2
-    assert verdicts.mean_lead(ours, "a", "b", 4.2, 0.05, [1.0, 10.0]) is False
-    assert verdicts.mean_lead(ours, "d", "a", 0.15, 0.05, [1.0, 10.0]) is None
-    assert verdicts.mean_lead(ours, "a", "b", 4.4, 0.05, [1.0, 5.0]) is None
+    assert verdicts.farther(result, "b", "a", "b", "c", [1.0]) is True
+    assert verdicts.farther(result, "b", "c", "b", "a", [1.0]) is False
+    assert verdicts.farther(result, "b", "c", "b", "a", [1.0, 5.0]) is False
+    assert verdicts.approaches(result, "a", "b", 1.0, 10.0) is True
+    assert verdicts.approaches(result, "b", "c", 1.0, 10.0) is False
+    assert verdicts.approaches(result, "a", "nobody", 1.0, 10.0) is None
+    assert verdicts.mean_lead(result, "a", "b", 4.4, 0.05, [1.0, 10.0]) is True  # 4.5, off by .2
+    assert verdicts.mean_lead(result, "a", "b", 4.2, 0.05, [1.0, 10.0]) is False
+    assert verdicts.mean_lead(result, "d", "a", 0.15, 0.05, [1.0, 10.0]) is None
+    assert verdicts.mean_lead(result, "a", "b", 4.4, 0.05, [1.0, 5.0]) is None
 
 
 def test_of_many_numbers_some_may_lie_outside():
     """At 95 % one of twenty does: without a statement that alone is no difference."""
-    ours = made(a={float(x): 2.0 for x in range(20)})
+    result = build_result(a={float(x): 2.0 for x in range(20)})
     for off, verdict in ((0.14, Accuracy.OPEN), (9.0, Accuracy.DIFFERS)):
         numbers = [Printed("a", float(x), 2.0 + off * (x == 0), 0.0, "p") for x in range(20)]
-        assert verdicts.judge(paper(), experiment(printed=numbers), ours).verdict is verdict
+        assert (
+            verdicts.judge(build_paper(), build_experiment(printed=numbers), result).verdict
+            is verdict
+        )
 
 
 def test_a_printed_number_counts_within_our_interval_and_the_reading_error():
-    ours = made(a={1.0: 2.0})
-    for off, within in ((0.149, True), (0.151, False), (-0.149, True), (-0.151, False)):
-        one = experiment(printed=[Printed("a", 1.0, 2.0 + off, 0.05, "page 1")])
-        assert verdicts.judge(paper(), one, ours).compared[0].within is within
+    result = build_result(a={1.0: 2.0})
+    for off, expected in ((0.149, True), (0.151, False), (-0.149, True), (-0.151, False)):
+        entry = build_experiment(printed=[Printed("a", 1.0, 2.0 + off, 0.05, "page 1")])
+        assert verdicts.judge(build_paper(), entry, result).compared[0].within is expected
     (none,) = verdicts.judge(
-        paper(), experiment(printed=[Printed("b", 1.0, 2.0, 0.0, "page 1")]), ours
+        build_paper(), build_experiment(printed=[Printed("b", 1.0, 2.0, 0.0, "page 1")]), result
     ).compared
     assert none.ours is none.within is None
 
 
 def test_no_result_no_number_and_no_paper_are_no_verdict():
-    one = experiment(printed=[RIGHT], statements=[said(True)])
-    found = verdicts.judge(paper(), one, None)
-    assert found.verdict is Accuracy.NOT_RUN
-    assert found.reason == "A test."
-    assert [held for _, held in found.statements] == [{}]
-    found = verdicts.judge(paper("a summary only"), one, made(a={1.0: 2.0}))
-    assert found.verdict is Accuracy.UNJUDGED
+    entry = build_experiment(printed=[RIGHT], statements=[build_statement(True)])
+    judgement = verdicts.judge(build_paper(), entry, None)
+    assert judgement.verdict is Accuracy.NOT_RUN
+    assert judgement.reason == "A test."
+    assert [outcome for _, outcome in judgement.statements] == [{}]
+    judgement = verdicts.judge(build_paper("a summary only"), entry, build_result(a={1.0: 2.0}))
+    assert judgement.verdict is Accuracy.UNJUDGED
 
 
 def test_statements_tell_only_what_the_intervals_can_tell():
-    ours = made(low={1.0: 0.0, 2.0: 0.05}, high={1.0: 1.0, 2.0: 5.0}, near={1.0: 0.05, 2.0: 0.0})
-    assert verdicts.above(ours, "high", "low", [1.0, 2.0]) is True
-    assert verdicts.above(ours, "low", "high", [1.0, 2.0]) is False
-    assert verdicts.above(ours, "low", "near", [1.0]) is None
-    assert verdicts.above(ours, "high", 0.5, [1.0]) is True
-    assert verdicts.above(ours, 0.5, "high", [1.0]) is False
-    assert verdicts.rises(ours, "high") is True
-    assert verdicts.falls(ours, "high") is False
-    assert verdicts.rises(ours, "low") is None
-    assert verdicts.near(ours, "low", "near", [1.0], 0.5) is True
-    assert verdicts.near(ours, "low", "high", [1.0], 0.5) is False
-    assert verdicts.near(ours, "low", "high", [1.0], 0.9) is None
-    assert verdicts.above(ours, "nobody", "low", [1.0]) is None
+    result = build_result(
+        low={1.0: 0.0, 2.0: 0.05}, high={1.0: 1.0, 2.0: 5.0}, near={1.0: 0.05, 2.0: 0.0}
+    )
+    assert verdicts.above(result, "high", "low", [1.0, 2.0]) is True
+    assert verdicts.above(result, "low", "high", [1.0, 2.0]) is False
+    assert verdicts.above(result, "low", "near", [1.0]) is None
+    assert verdicts.above(result, "high", 0.5, [1.0]) is True
+    assert verdicts.above(result, 0.5, "high", [1.0]) is False
+    assert verdicts.rises(result, "high") is True
+    assert verdicts.falls(result, "high") is False
+    assert verdicts.rises(result, "low") is None
+    assert verdicts.near(result, "low", "near", [1.0], 0.5) is True
+    assert verdicts.near(result, "low", "high", [1.0], 0.5) is False
+    assert verdicts.near(result, "low", "high", [1.0], 0.9) is None
+    assert verdicts.above(result, "nobody", "low", [1.0]) is None
     assert verdicts.every([True, None]) is None
     assert verdicts.every([True, None, False]) is False
     assert verdicts.every([]) is None
-    assert verdicts.holds([["rises", ["high", "low"]]], ours) is None
+    assert verdicts.holds([["rises", ["high", "low"]]], result) is None
 
 
 SIGNS = PublicFacts(users=30, items=30, low=-1, high=1)
@@ -399,77 +416,87 @@ def test_the_verdict_on_a_promise(id, change, verdict):
     public = (
         SIGNS if id in ("input-flip", "output") else PublicFacts(users=30, items=30, low=0, high=1)
     )
-    one = experiment(promises=[Promise(mechanism=id, change=change, public=public)])
-    (found,) = verdicts.promises(one)
-    assert found.verdict is verdict
-    assert found.command.startswith("dpmc audit" if verdict is Privacy.COUNTEREXAMPLE else "dpmc p")
-    assert looked(one, None)._replace(promises=(found,)).kept == [(f"1 {verdict.value}", verdict)]
+    entry = build_experiment(promises=[Promise(mechanism=id, change=change, public=public)])
+    (promise_verdict,) = verdicts.promises(entry)
+    assert promise_verdict.verdict is verdict
+    assert promise_verdict.command.startswith(
+        "dpmc audit" if verdict is Privacy.COUNTEREXAMPLE else "dpmc p"
+    )
+    assert build_view(entry, None)._replace(promises=(promise_verdict,)).kept == [
+        (f"1 {verdict.value}", verdict)
+    ]
 
 
 def test_each_method_has_its_own_verdict_on_privacy():
-    found = views.look(*papers.find("lwhm22-1b"))
-    assert found.kept == [
+    figure_view = views.look(*papers.find("lwhm22-1b"))
+    assert figure_view.kept == [
         ("3 proved", Privacy.PROVED),
         ("1 counterexample", Privacy.COUNTEREXAMPLE),
     ]
-    (worst,) = (one for one in found.promises if one.verdict is Privacy.COUNTEREXAMPLE)
+    (worst,) = (
+        candidate
+        for candidate in figure_view.promises
+        if candidate.verdict is Privacy.COUNTEREXAMPLE
+    )
     assert worst.mechanism == "output"
-    assert views.overview([found])["privacy"] == ["3 proved, 1 counterexample"]
-    assert found._replace(promises=()).kept == []
-    assert found._replace(promises=()).privacy == ""
+    assert views.overview([figure_view])["privacy"] == ["3 proved, 1 counterexample"]
+    assert figure_view._replace(promises=()).kept == []
+    assert figure_view._replace(promises=()).privacy == ""
 
 
 @pytest.mark.parametrize("id", ["ryhh24-table-3", "ryhh24-5b", "hxz15-cdf"])
 def test_an_audit_behind_a_counterexample_is_as_published_and_can_be_had_again(id):
     """The command that stands beside it, on the mechanism that the experiment promises for."""
-    _, one = papers.find(id)
-    promise = one.promises[-1]
-    (found,) = [p for p in verdicts.promises(one) if p.mechanism == promise.mechanism]
-    assert found.verdict is Privacy.COUNTEREXAMPLE
+    _, entry = papers.find(id)
+    promise = entry.promises[-1]
+    (verdict,) = [p for p in verdicts.promises(entry) if p.mechanism == promise.mechanism]
+    assert verdict.verdict is Privacy.COUNTEREXAMPLE
     settings = as_published.merge_published_settings(promise.mechanism, promise.settings)
     mechanism = registry.create(promise.mechanism, epsilon=1.0, **settings)
-    assert all(f"--set {name}={format_setting(v)}" in found.command for name, v in settings.items())
+    assert all(
+        f"--set {name}={format_setting(v)}" in verdict.command for name, v in settings.items()
+    )
     report = audit_mechanism(mechanism, change=promise.change, runs=12, methods=[AuditMethod.PROBE])
-    record = verdicts._audits()[found.command]
+    record = verdicts._audits()[verdict.command]
     assert record["epsilon"] == pytest.approx(report.measured, rel=1e-9)
-    assert audits.describe_changed_row(report.best.pair) in record["pair"] in found.words
-    assert promise.change.relation in found.words
+    assert audits.describe_changed_row(report.best.pair) in record["pair"] in verdict.words
+    assert promise.change.relation in verdict.words
 
 
 def test_an_audit_of_another_revision_or_of_other_settings_is_none(monkeypatch):
     promise = papers.find("ryhh24-table-3")[1].promises[0]
     record = verdicts._audits()[verdicts.audit_command(promise)]
     for changed in ({"revision": record["revision"] + 1}, {"epsilon": 0.9}):
-        told = {verdicts.audit_command(promise): record | changed}
-        monkeypatch.setattr(verdicts, "_audits", lambda told=told: told)
-        (found,) = verdicts.promises(experiment(promises=[promise]))
-        assert found.verdict is Privacy.UNPROVED
+        measured = {verdicts.audit_command(promise): record | changed}
+        monkeypatch.setattr(verdicts, "_audits", lambda measured=measured: measured)
+        (verdict,) = verdicts.promises(build_experiment(promises=[promise]))
+        assert verdict.verdict is Privacy.UNPROVED
     monkeypatch.undo()
-    other = replace(promise, settings={**promise.settings, "rank": 3})
-    (found,) = verdicts.promises(experiment(promises=[other]))
-    assert found.verdict is Privacy.UNPROVED
+    other_promise = replace(promise, settings={**promise.settings, "rank": 3})
+    (verdict,) = verdicts.promises(build_experiment(promises=[other_promise]))
+    assert verdict.verdict is Privacy.UNPROVED
 
 
 def test_what_is_true_of_a_theorem_is_said_beside_what_is_not():
-    for found in verdicts.promises(papers.find("ryhh24-table-3")[1]):
-        assert "one cell of one solve" in found.words
-        assert "whole row" in found.words
+    for verdict in verdicts.promises(papers.find("ryhh24-table-3")[1]):
+        assert "one cell of one solve" in verdict.words
+        assert "whole row" in verdict.words
 
 
 # --- what is not printed -------------------------------------------------------------------------
 
 
-def at_settings(**values):
-    """`a` at x = 1: ours, and at each setting."""
-    ours, *_ = values.values()
+def build_settings_results(**values):
+    """Build results of curve `a` at x = 1: ours, and at each setting."""
+    result, *_ = values.values()
     series = (
         Series.of(f"{name}{engine.AT}a", {1.0: Point(y, 0.1, 3)}, "output")
         for name, y in list(values.items())[1:]
     )
-    return made(a={1.0: ours}), Made(id="x-settings", series=tuple(series), stamp=STAMP)
+    return build_result(a={1.0: result}), Made(id="x-settings", series=tuple(series), stamp=STAMP)
 
 
-def high(limit):
+def build_limit_statement(limit):
     check = ["above", "a", float(limit), [1.0]]
     return Statement("a is high", "page 1", partial(verdicts.holds, [check]))
 
@@ -490,44 +517,52 @@ def high(limit):
     ],
 )
 def test_it_differs_only_where_no_setting_shows_what_is_said(values, limits, verdict):
-    ours, tried = at_settings(**values)
-    one = experiment(statements=map(high, limits))
-    assert verdicts.judge(paper(), one, ours, tried).verdict is verdict
+    result, tried = build_settings_results(**values)
+    entry = build_experiment(statements=map(build_limit_statement, limits))
+    assert verdicts.judge(build_paper(), entry, result, tried).verdict is verdict
 
 
 def test_the_settings_at_which_something_holds_are_named():
-    ours, tried = at_settings(ours=0.0, x=2.0, y=0.5, z=3.0)
-    found = verdicts.judge(paper(), experiment(statements=[high(1)]), ours, tried)
-    ((_, held),) = found.statements
-    assert held == {"ours": False, "x": True, "y": False, "z": True}
-    assert verdicts.told_text(held) == "holds at 2 of 4 settings: x; z"
-    assert "2 of 4 settings" in found.reason
+    result, tried = build_settings_results(ours=0.0, x=2.0, y=0.5, z=3.0)
+    judgement = verdicts.judge(
+        build_paper(), build_experiment(statements=[build_limit_statement(1)]), result, tried
+    )
+    ((_, outcome),) = judgement.statements
+    assert outcome == {"ours": False, "x": True, "y": False, "z": True}
+    assert verdicts.told_text(outcome) == "holds at 2 of 4 settings: x; z"
+    assert "2 of 4 settings" in judgement.reason
     assert verdicts.told_text({"ours": False, "x": None}) == "cannot tell"
 
 
 def test_printed_numbers_that_are_right_at_a_setting_depend_on_it():
-    ours, tried = at_settings(ours=9.0, x=2.0)
+    result, tried = build_settings_results(ours=9.0, x=2.0)
     right = Printed("a", 1.0, 2.05, 0.0, "page 1")
-    assert verdicts.judge(paper(), experiment(printed=[right]), ours, tried).verdict is (
-        Accuracy.DEPENDS
+    assert verdicts.judge(
+        build_paper(), build_experiment(printed=[right]), result, tried
+    ).verdict is (Accuracy.DEPENDS)
+    assert (
+        verdicts.judge(build_paper(), build_experiment(printed=[right]), result).verdict
+        is Accuracy.DIFFERS
     )
-    assert verdicts.judge(paper(), experiment(printed=[right]), ours).verdict is Accuracy.DIFFERS
 
 
 def test_a_setting_leaves_what_it_does_not_name_and_pairs_the_same_seeds_alone():
     b = Series.of("b", {1.0: Point.of([1.0, 2.0, 3.0])}, "output")
-    ours, tried = at_settings(ours=0.0, x=2.0)
-    own = Series.of(f"x{engine.AT}a", {1.0: Point.of([2.0, 3.0, 4.0])}, "output")
-    ours, tried = replace(ours, series=(*ours.series, b)), replace(tried, series=(own,))
-    found = verdicts.at_settings(ours, tried)
-    assert list(found) == ["ours", "x"]
-    assert found["x"].get("b") == b
-    assert found["x"].at("a", 1.0).draws == (2.0, 3.0, 4.0)
-    assert verdicts.above(found["x"], "a", "b", [1.0]) is True  # by one in every draw
-    others = replace(tried, stamp=STAMP._replace(seeds="4:6"))
-    found = verdicts.at_settings(ours, others)
-    assert found["x"].at("a", 1.0).draws == ()
-    assert verdicts.above(found["x"], "a", "b", [1.0]) is None
+    result, tried = build_settings_results(ours=0.0, x=2.0)
+    setting_series = Series.of(f"x{engine.AT}a", {1.0: Point.of([2.0, 3.0, 4.0])}, "output")
+    result, tried = (
+        replace(result, series=(*result.series, b)),
+        replace(tried, series=(setting_series,)),
+    )
+    by_setting = verdicts.at_settings(result, tried)
+    assert list(by_setting) == ["ours", "x"]
+    assert by_setting["x"].get("b") == b
+    assert by_setting["x"].at("a", 1.0).draws == (2.0, 3.0, 4.0)
+    assert verdicts.above(by_setting["x"], "a", "b", [1.0]) is True  # by one in every draw
+    other_trial = replace(tried, stamp=STAMP._replace(seeds="4:6"))
+    by_setting = verdicts.at_settings(result, other_trial)
+    assert by_setting["x"].at("a", 1.0).draws == ()
+    assert verdicts.above(by_setting["x"], "a", "b", [1.0]) is None
 
 
 def test_nothing_agrees_where_every_method_is_worse_than_a_guess():
@@ -539,92 +574,104 @@ def test_nothing_agrees_where_every_method_is_worse_than_a_guess():
         (1, 0.5, Accuracy.OPEN),
         (0, 2.0, Accuracy.TREND),
     ):
-        one = replace(experiment(statements=[said(True)]), y=Axis(better=better), guesses=levels)
-        ours = one.with_guesses(made(a={1.0: y}))
-        assert verdicts.judge(paper(), one, ours).verdict is verdict
-    one = replace(experiment(statements=[said(False)]), y=Axis(better=-1), guesses=levels)
-    ours = one.with_guesses(made(a={1.0: 2.0}))
-    assert verdicts.judge(paper(), one, ours).verdict is Accuracy.DIFFERS
+        entry = replace(
+            build_experiment(statements=[build_statement(True)]),
+            y=Axis(better=better),
+            guesses=levels,
+        )
+        result = entry.with_guesses(build_result(a={1.0: y}))
+        assert verdicts.judge(build_paper(), entry, result).verdict is verdict
+    entry = replace(
+        build_experiment(statements=[build_statement(False)]), y=Axis(better=-1), guesses=levels
+    )
+    result = entry.with_guesses(build_result(a={1.0: 2.0}))
+    assert verdicts.judge(build_paper(), entry, result).verdict is Accuracy.DIFFERS
 
 
 def test_a_band_spans_what_all_settings_give():
-    ours, tried = at_settings(ours=0.0, x=2.0, y=-1.0)
-    one = experiment(statements=[high(1)])
-    look = views.Look(paper(), one, ours, False, verdicts.judge(paper(), one, ours), (), tried)
-    (band,) = look.ranges
+    result, tried = build_settings_results(ours=0.0, x=2.0, y=-1.0)
+    entry = build_experiment(statements=[build_limit_statement(1)])
+    figure_view = views.Look(
+        build_paper(), entry, result, False, verdicts.judge(build_paper(), entry, result), (), tried
+    )
+    (band,) = figure_view.ranges
     assert (band.label, band.low, band.high, band.seeds) == ("a", (-1.0,), (2.0,), (3,))
-    assert look._replace(tried=None).ranges == []
-    assert "settings" in views.legend(look)
+    assert figure_view._replace(tried=None).ranges == []
+    assert "settings" in views.legend(figure_view)
 
 
 def test_settings_are_named_with_their_reasons_and_made_by_a_command_of_their_own():
-    tried = [(paper, one) for paper, one in ALL if one.tried]
+    tried = [(paper, entry) for paper, entry in ALL if entry.tried]
     assert {"lwhm22-1a", "lwhm22-2b", "ryhh24-table-3", "ryhh24-rounds", "jtt18-2b"} <= {
-        one.id for _, one in tried
+        entry.id for _, entry in tried
     }
-    for paper_, one in tried:
-        assert len(one.tried) <= 8
-        assert all(one.tried.values())
-        labels = {trial.label.partition(engine.AT) for trial in one.sweep.trials}
-        assert {name for name, _, _ in labels} == set(one.tried)
-        assert len(one.sweep.seeds) > 1
-        there, own = papers.find(f"{one.id}-settings")
-        assert (there, own.recipe, own.tried) == (paper_, one.sweep, {})
-        assert own.id not in IDS
-        text = dict(views.facts(views.look(paper_, one)))["tried"]
-        assert f"{own.id} --run" in text
+    for paper_, entry in tried:
+        assert len(entry.tried) <= 8
+        assert all(entry.tried.values())
+        labels = {trial.label.partition(engine.AT) for trial in entry.sweep.trials}
+        assert {name for name, _, _ in labels} == set(entry.tried)
+        assert len(entry.sweep.seeds) > 1
+        settings_paper, settings_entry = papers.find(f"{entry.id}-settings")
+        assert (settings_paper, settings_entry.recipe, settings_entry.tried) == (
+            paper_,
+            entry.sweep,
+            {},
+        )
+        assert settings_entry.id not in IDS
+        text = dict(views.facts(views.look(paper_, entry)))["tried"]
+        assert f"{settings_entry.id} --run" in text
 
 
 @pytest.mark.parametrize("fit", ["cut", "one_round_10"])
 def test_a_setting_of_a_grid_is_fitted_and_measured(tmp_path, fit):
-    _, one = papers.find("lwhm22-1b")
+    _, entry = papers.find("lwhm22-1b")
     only = ["gradient", "clear"] if fit == "cut" else ["gradient"]
     small = "one-bit-lab:seed=each,observed=0.1875,link=logistic,d1=20,d2=15"
-    recipe = replace(one.recipe, grid=replace(one.recipe.grid, data=[small]))
+    recipe = replace(entry.recipe, grid=replace(entry.recipe.grid, data=[small]))
     rounds = {"gradient.rounds": ["1"]}
     sweep_ = engine.at_setting(
         recipe, lwhm22, only=only, epsilons=[1.0], seeds="1:2", settings=rounds, fit=fit
     )
-    both = engine.joined({"x": sweep_, "y": replace(sweep_, trials=[])})
-    assert len(both.pieces()) == 2
-    found = engine.of_pieces(one.at_settings, both, folder=tmp_path)
+    joined = engine.joined({"x": sweep_, "y": replace(sweep_, trials=[])})
+    assert len(joined.pieces()) == 2
+    result = engine.of_pieces(entry.at_settings, joined, folder=tmp_path)
     labels = {"x | GraP", "x | Clear"} if fit == "cut" else {"x | GraP"}
-    assert {curve.label for curve in found.series} == labels
-    assert all(n == 2 for curve in found.series for n in curve.seeds)
-    at = {curve.label: curve for curve in found.series}
-    assert at["x | GraP"].x == (1.0,)
+    assert {curve.label for curve in result.series} == labels
+    assert all(n == 2 for curve in result.series for n in curve.seeds)
+    by_label = {curve.label: curve for curve in result.series}
+    assert by_label["x | GraP"].x == (1.0,)
 
 
 # --- more promises -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("paper", "one"), ALL, ids=IDS)
-def test_every_promise_has_a_verdict_and_a_command(paper, one):
-    for found in verdicts.promises(one):
-        assert found.words.endswith(".")
-        assert found.command.startswith("dpmc ")
-    assert views.as_dict(views.look(paper, one))["id"] == one.id
+@pytest.mark.parametrize(("paper", "entry"), ALL, ids=IDS)
+def test_every_promise_has_a_verdict_and_a_command(paper, entry):
+    for verdict in verdicts.promises(entry):
+        assert verdict.words.endswith(".")
+        assert verdict.command.startswith("dpmc ")
+    assert views.as_dict(views.look(paper, entry))["id"] == entry.id
 
 
 # --- results -------------------------------------------------------------------------------------
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path):
-    ours = made(a={1.0: 2.0, 2.0: math.pi})
-    path = engine.write(ours, tmp_path)
-    again = engine.read(path)
-    assert again.stamp == ours.stamp
-    assert again.series[0].x == (1.0, 2.0)
-    assert again.series[0].mean == pytest.approx((2.0, math.pi), rel=1e-6)
-    assert again.current
-    assert again.mark == ours.mark
-    later = replace(ours, stamp=STAMP._replace(revisions={"output": 0}))
+    result = build_result(a={1.0: 2.0, 2.0: math.pi})
+    path = engine.write(result, tmp_path)
+    restored = engine.read(path)
+    assert restored.stamp == result.stamp
+    assert restored.series[0].x == (1.0, 2.0)
+    assert restored.series[0].mean == pytest.approx((2.0, math.pi), rel=1e-6)
+    assert restored.current
+    assert restored.mark == result.mark
+    later = replace(result, stamp=STAMP._replace(revisions={"output": 0}))
     assert not later.current
-    assert later.mark != ours.mark
-    whole = json.loads(path.read_text())
+    assert later.mark != result.mark
+    document = json.loads(path.read_text())
     bad = []
     for name, value in (("x", [1.0]), ("mean", ["a", 2]), ("draws", [[1.0], [2.0]]), ("low", None)):
-        bad.append(json.dumps({**whole, "series": [{**whole["series"][0], name: value}]}))
+        bad.append(json.dumps({**document, "series": [{**document["series"][0], name: value}]}))
     for text in ("", "[]", "5", '{"id": "x"}', *bad):
         path.write_text(text)
         with pytest.raises(BadRatings, match="no result"):
@@ -633,22 +680,22 @@ def test_a_result_is_read_as_it_was_written(tmp_path):
 
 @pytest.mark.parametrize("path", sorted(engine.FOLDER.glob("*")), ids=lambda path: path.stem)
 def test_what_ships_is_a_result_of_an_experiment(path):
-    found = engine.read(path)
-    assert path.name == f"{found.id}.json"
-    paper, one = papers.find(found.id)
-    assert one.recipe is not None
-    assert found.stamp.command.startswith(f"dpmc papers {found.id} --run")
-    for curve in found.series:
+    result = engine.read(path)
+    assert path.name == f"{result.id}.json"
+    paper, entry = papers.find(result.id)
+    assert entry.recipe is not None
+    assert result.stamp.command.startswith(f"dpmc papers {result.id} --run")
+    for curve in result.series:
         assert curve.mechanism is None or curve.mechanism in registry.MECHANISMS
-        assert len({len(part) for part in (curve.x, curve.mean, curve.low, curve.high)}) == 1
+        assert len({len(values) for values in (curve.x, curve.mean, curve.low, curve.high)}) == 1
         assert all(
             low <= mean <= high
             for low, mean, high in zip(curve.low, curve.mean, curve.high, strict=True)
         )
-    looked = views.look(paper, one, found)
-    assert looked.judged.verdict is not Accuracy.NOT_RUN
-    assert {p.series for p in one.printed} & {curve.label for curve in found.series} or (
-        not one.printed
+    figure_view = views.look(paper, entry, result)
+    assert figure_view.judged.verdict is not Accuracy.NOT_RUN
+    assert {p.series for p in entry.printed} & {curve.label for curve in result.series} or (
+        not entry.printed
     )
 
 
@@ -665,8 +712,8 @@ GRID = GridRecipe(
 )
 
 
-def ran(recipe, tmp_path, units=None):
-    """The plan of a recipe, and the store with the rows of (some of) its units."""
+def run_recipe(recipe, tmp_path, units=None):
+    """Return the plan of a recipe, and the store with the rows of (some of) its units."""
     plan = engine.planned(recipe)
     store = Store(tmp_path / "run.sqlite")
     for unit in plan.units[:units]:
@@ -676,61 +723,64 @@ def ran(recipe, tmp_path, units=None):
 
 
 def test_curves_are_means_over_the_seeds_of_the_rows(tmp_path):
-    one = replace(experiment(), recipe=GRID, not_run="")
-    plan, store = ran(GRID, tmp_path)
+    entry = replace(build_experiment(), recipe=GRID, not_run="")
+    plan, store = run_recipe(GRID, tmp_path)
     assert {unit.mechanism.id for unit in plan.units} == {"input-flip", "clear"}
     with store:
-        found = engine.of_rows(one, GRID, plan, store)
+        result = engine.of_rows(entry, GRID, plan, store)
         values = {
             (unit.mechanism.id, unit.epsilon, unit.seed): sweep.run_unit_locally(
                 unit, plan.sources[unit.source]
             )[0].metrics["are"]
             for unit in plan.units
         }
-    flips, clear = found.get("InP"), found.get("Clear")
+    flips, nonprivate = result.get("InP"), result.get("Clear")
     for epsilon in (1.0, 4.0):
-        wanted = compute_interval([values["input-flip", epsilon, seed] for seed in (1, 2)])
-        assert found.at("InP", epsilon)[:3] == pytest.approx(wanted)
-        assert clear.at(epsilon)[:3] == pytest.approx(
+        expected = compute_interval([values["input-flip", epsilon, seed] for seed in (1, 2)])
+        assert result.at("InP", epsilon)[:3] == pytest.approx(expected)
+        assert nonprivate.at(epsilon)[:3] == pytest.approx(
             compute_interval([values["clear", None, seed] for seed in (1, 2)])
         )
     assert flips.seeds == (2, 2)
-    assert clear.level
+    assert nonprivate.level
     assert not flips.level
-    assert found.at("InP", 2.0) is None
-    assert found.stamp.settings["InP"]["iterations"] == "2"
-    assert found.stamp.revisions == {
+    assert result.at("InP", 2.0) is None
+    assert result.stamp.settings["InP"]["iterations"] == "2"
+    assert result.stamp.revisions == {
         id: registry.get_mechanism(id).revision for id in ("input-flip", "clear")
     }
-    assert found.stamp.command == "dpmc papers x --run"
+    assert result.stamp.command == "dpmc papers x --run"
 
 
 def test_a_curve_of_two_settings_is_refused_and_no_row_is_told(tmp_path):
-    twice = replace(
+    two_settings = replace(
         GRID.grid,
         settings={"iterations": ["1", "2"], "estimator": ["published"]},
         seeds=[1],
         epsilons=[1],
     )
-    both = replace(GRID, grid=twice)
-    plan, store = ran(both, tmp_path)
+    mixed_recipe = replace(GRID, grid=two_settings)
+    plan, store = run_recipe(mixed_recipe, tmp_path)
     with store:
         with pytest.raises(DpmcError, match="more than one setting"):
-            engine.of_rows(experiment(), both, plan, store)
+            engine.of_rows(build_experiment(), mixed_recipe, plan, store)
         with pytest.raises(DpmcError, match="no row"):
             engine.of_rows(
-                experiment(), replace(both, metric="accuracy"), plan._replace(units=()), store
+                build_experiment(),
+                replace(mixed_recipe, metric="accuracy"),
+                plan._replace(units=()),
+                store,
             )
 
 
 # --- pieces --------------------------------------------------------------------------------------
 
 
-def of_pieces(done, total=3, settings=None):
-    """An experiment of pieces that write down when they are done."""
+def build_pieces_experiment(finished, total=3, settings=None):
+    """Build an experiment of pieces that write down when they are done."""
 
     def work(k, seed):
-        done.append((k, seed))
+        finished.append((k, seed))
         return {"y": np.float64(k * seed), "all": np.arange(2)}
 
     trials = [
@@ -742,78 +792,79 @@ def of_pieces(done, total=3, settings=None):
 
 
 def test_a_piece_is_done_once_whoever_stops_it(tmp_path):
-    done = []
-    one = of_pieces(done)
-    far = []
+    finished = []
+    entry = build_pieces_experiment(finished)
+    progress = []
     with pytest.raises(Stopped):
-        engine.of_pieces(one, one.recipe, folder=tmp_path, stop=lambda: len(done) == 2)
-    assert done == [(0, 1), (1, 1)]
-    found = engine.of_pieces(one, one.recipe, folder=tmp_path, tell=far.append)
-    assert done == [(0, 1), (1, 1), (2, 1)]
-    assert far == [(2, 3), (3, 3)]
-    assert found.series[0].mean == (0.0, 1.0, 2.0)
-    assert found.current
-    engine.of_pieces(one, one.recipe, folder=tmp_path)
-    assert len(done) == 3
-    changed = of_pieces(done, settings={"size": 2})  # nothing of the old one counts
+        engine.of_pieces(entry, entry.recipe, folder=tmp_path, stop=lambda: len(finished) == 2)
+    assert finished == [(0, 1), (1, 1)]
+    result = engine.of_pieces(entry, entry.recipe, folder=tmp_path, tell=progress.append)
+    assert finished == [(0, 1), (1, 1), (2, 1)]
+    assert progress == [(2, 3), (3, 3)]
+    assert result.series[0].mean == (0.0, 1.0, 2.0)
+    assert result.current
+    engine.of_pieces(entry, entry.recipe, folder=tmp_path)
+    assert len(finished) == 3
+    # Nothing of the old one counts.
+    changed = build_pieces_experiment(finished, settings={"size": 2})
     engine.of_pieces(changed, changed.recipe, folder=tmp_path)
-    assert len(done) == 6
+    assert len(finished) == 6
 
 
 def test_other_seeds_leave_the_pieces_of_the_first(tmp_path):
-    done = []
-    one = of_pieces(done)
-    engine.of_pieces(one, one.recipe, folder=tmp_path)
-    other = engine.of_pieces(one, engine.recipe_of(one, [1, 2]), folder=tmp_path)
-    assert done[3:] == [(0, 2), (1, 2), (2, 2)]
-    assert other.stamp.seeds == "1:2"
-    assert other.stamp.command == "dpmc papers x --run --seeds 1:2"
-    assert other.series[0].mean == (0.0, 1.5, 3.0)
-    assert other.series[0].draws == ((0.0, 0.0), (1.0, 2.0), (2.0, 4.0))
-    again = engine.of_pieces(one, one.recipe, folder=tmp_path)
-    assert again.series[0].mean == (0.0, 1.0, 2.0)
-    assert len(done) == 6
+    finished = []
+    entry = build_pieces_experiment(finished)
+    engine.of_pieces(entry, entry.recipe, folder=tmp_path)
+    other_result = engine.of_pieces(entry, engine.recipe_of(entry, [1, 2]), folder=tmp_path)
+    assert finished[3:] == [(0, 2), (1, 2), (2, 2)]
+    assert other_result.stamp.seeds == "1:2"
+    assert other_result.stamp.command == "dpmc papers x --run --seeds 1:2"
+    assert other_result.series[0].mean == (0.0, 1.5, 3.0)
+    assert other_result.series[0].draws == ((0.0, 0.0), (1.0, 2.0), (2.0, 4.0))
+    repeated = engine.of_pieces(entry, entry.recipe, folder=tmp_path)
+    assert repeated.series[0].mean == (0.0, 1.0, 2.0)
+    assert len(finished) == 6
 
 
 def test_a_line_that_was_cut_off_is_done_again(tmp_path):
-    done = []
-    one = of_pieces(done)
-    engine.of_pieces(one, one.recipe, folder=tmp_path)
+    finished = []
+    entry = build_pieces_experiment(finished)
+    engine.of_pieces(entry, entry.recipe, folder=tmp_path)
     path = tmp_path / "x.pieces.jsonl"
     path.write_text(path.read_text()[:-9])
-    engine.of_pieces(one, one.recipe, folder=tmp_path)
-    assert done[3:] == [(2, 1)]
-    assert engine.of_pieces(one, one.recipe, folder=tmp_path).series[0].mean == (0.0, 1.0, 2.0)
-    assert len(done) == 4
+    engine.of_pieces(entry, entry.recipe, folder=tmp_path)
+    assert finished[3:] == [(2, 1)]
+    assert engine.of_pieces(entry, entry.recipe, folder=tmp_path).series[0].mean == (0.0, 1.0, 2.0)
+    assert len(finished) == 4
 
 
 def test_a_result_of_other_settings_is_not_held_against_a_paper(tmp_path):
-    one = of_pieces([], settings={"size": (1, 2)})
-    ours = engine.of_pieces(one, one.recipe, folder=tmp_path)
-    again = engine.read(engine.write(ours, tmp_path))
-    assert one.makes(ours)
-    assert one.makes(again)
-    later = replace(one, recipe=replace(one.recipe, settings={"size": 3}))
-    assert not later.makes(again)
-    for made_by, verdict in ((one, Accuracy.DIFFERS), (later, Accuracy.SMALLER)):
-        asked = replace(made_by, statements=(said(False), said(False)))
-        assert verdicts.judge(paper(), asked, again).verdict is verdict
+    entry = build_pieces_experiment([], settings={"size": (1, 2)})
+    result = engine.of_pieces(entry, entry.recipe, folder=tmp_path)
+    restored = engine.read(engine.write(result, tmp_path))
+    assert entry.makes(result)
+    assert entry.makes(restored)
+    later = replace(entry, recipe=replace(entry.recipe, settings={"size": 3}))
+    assert not later.makes(restored)
+    for made_by, verdict in ((entry, Accuracy.DIFFERS), (later, Accuracy.SMALLER)):
+        changed = replace(made_by, statements=(build_statement(False), build_statement(False)))
+        assert verdicts.judge(build_paper(), changed, restored).verdict is verdict
 
 
 def test_what_has_no_recipe_says_why():
     with pytest.raises(DpmcError, match="a test"):
-        engine.recipe_of(experiment())
+        engine.recipe_of(build_experiment())
     with pytest.raises(ValueError, match="recipe"):
         Experiment(id="x", place="figure 1", title="x")
-    one = of_pieces([])
-    assert engine.recipe_of(one, [4]).seeds == (4,)
+    entry = build_pieces_experiment([])
+    assert engine.recipe_of(entry, [4]).seeds == (4,)
 
 
 # --- all of them by one command ------------------------------------------------------------------
 
 
-def movielens_10m(home, users=40, items=150):
-    """A few made-up ratings in the files of MovieLens 10M, where a download would put them."""
+def write_movielens_10m(home, users=40, items=150):
+    """Write a few made-up ratings to MovieLens 10M's files, where a download would put them."""
     folder = home / "data" / "ml-10m"
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
@@ -833,39 +884,39 @@ def test_all_that_can_be_made_is_made_once_and_what_lacks_data_says_so(
 ):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
     folder = tmp_path / "made"
-    words = ["papers", "hxz15", "--run", "--write", str(folder)]
-    assert main(words) == 0
+    argv = ["papers", "hxz15", "--run", "--write", str(folder)]
+    assert main(argv) == 0
     assert "hxz15-cdf is left out: first dpmc data get ml-100k" in capsys.readouterr().err
     (path,) = folder.iterdir()
     assert path.stem == "hxz15-communication"
     before = path.stat().st_mtime_ns
-    assert main(words) == 0
+    assert main(argv) == 0
     assert path.stat().st_mtime_ns == before
     assert "hxz15-communication" not in capsys.readouterr().err
-    made = engine.read(path)
+    result = engine.read(path)
     for changed in (
-        replace(made, stamp=made.stamp._replace(seeds="1:2")),
-        replace(made, stamp=made.stamp._replace(settings={"other": 1})),
-        replace(made, stamp=made.stamp._replace(revisions={"dpmf": -1})),
+        replace(result, stamp=result.stamp._replace(seeds="1:2")),
+        replace(result, stamp=result.stamp._replace(settings={"other": 1})),
+        replace(result, stamp=result.stamp._replace(revisions={"dpmf": -1})),
     ):
         engine.write(changed, folder)
-        assert main(words) == 0
-        assert engine.read(path).stamp[:5] == made.stamp[:5]
+        assert main(argv) == 0
+        assert engine.read(path).stamp[:5] == result.stamp[:5]
 
 
 def test_one_that_fails_does_not_stop_the_others(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
-    asked = []
+    requests = []
 
-    def make(one, *_, **__):
-        asked.append(one.id)
-        if one.id == "z16-theorem-3":
+    def make(entry, *_, **__):
+        requests.append(entry.id)
+        if entry.id == "z16-theorem-3":
             raise DpmcError("it is broken")
-        return engine.shipped(one.id)
+        return engine.shipped(entry.id)
 
     monkeypatch.setattr(engine, "of_pieces", make)
     assert main(["papers", "z16", "--run", "--write", str(tmp_path / "made")]) == 1
-    assert asked == ["z16-theorem-3", "z16-generated"]
+    assert requests == ["z16-theorem-3", "z16-generated"]
     assert [path.stem for path in (tmp_path / "made").iterdir()] == ["z16-generated"]
     assert "z16-theorem-3: it is broken" in capsys.readouterr().err
 
@@ -874,28 +925,32 @@ def test_one_that_fails_does_not_stop_the_others(capsys, tmp_path, monkeypatch):
     ("id", "seeds"), [("jtt18-2a", 10), ("z16-generated", 10), ("hxz15-cdf", 3)]
 )
 def test_the_printed_number_of_draws_is_made_where_there_is_one(id, seeds, monkeypatch, tmp_path):
-    asked = []
+    requests = []
 
-    def make(one, recipe, **_):
-        asked.append(recipe.seeds)
-        return engine.shipped(one.id)
+    def make(entry, recipe, **_):
+        requests.append(recipe.seeds)
+        return engine.shipped(entry.id)
 
     monkeypatch.setattr(engine, "of_pieces", make)
-    words = ["papers", id, "--run", "--seeds", "printed", "--write", str(tmp_path)]
-    assert main(words) == 0
-    assert asked == [tuple(range(1, seeds + 1))]
+    argv = ["papers", id, "--run", "--seeds", "printed", "--write", str(tmp_path)]
+    assert main(argv) == 0
+    assert requests == [tuple(range(1, seeds + 1))]
 
 
 def test_the_paper_s_draws_stand_beside_ours_with_what_all_would_take():
-    one = replace(experiment(), not_run="", recipe=of_pieces([]).recipe, draws=30)
+    entry = replace(
+        build_experiment(), not_run="", recipe=build_pieces_experiment([]).recipe, draws=30
+    )
     stamp = STAMP._replace(seconds=120.0, seeds="1:3")
-    ours = replace(made(a={1.0: 2.0}), stamp=stamp)
-    assert views.draws(looked(one, ours)).endswith("all of them would take 20 min of computing.")
-    assert "would take" not in views.draws(looked(replace(one, draws=3), ours))
-    assert "not print" in views.draws(looked(replace(one, draws=0), ours))
-    assert views.draws(looked(one, None)) == "The paper averages over 30."
-    assert views.draws(looked(experiment(), None)) == ""
-    printed = {one.id: one.draws for _, one in ALL if one.draws}
+    result = replace(build_result(a={1.0: 2.0}), stamp=stamp)
+    assert views.draws(build_view(entry, result)).endswith(
+        "all of them would take 20 min of computing."
+    )
+    assert "would take" not in views.draws(build_view(replace(entry, draws=3), result))
+    assert "not print" in views.draws(build_view(replace(entry, draws=0), result))
+    assert views.draws(build_view(entry, None)) == "The paper averages over 30."
+    assert views.draws(build_view(build_experiment(), None)) == ""
+    printed = {entry.id: entry.draws for _, entry in ALL if entry.draws}
     assert {
         id: printed[f"lwhm22-{id}"] for id in ("1a", "1b", "2a", "2b", "3a", "3b", "4", "5")
     } == {
@@ -911,12 +966,12 @@ def test_the_paper_s_draws_stand_beside_ours_with_what_all_would_take():
 def test_figures_of_movielens_10m_are_made_once_it_is_there(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     before = {"jtt18-2c", "jtt18-3b"}
-    assert {one.id for _, one in ALL if "ml-10m" in one.needs} == before
+    assert {entry.id for _, entry in ALL if "ml-10m" in entry.needs} == before
     at_size = {f"ryhh24-{id}" for id in ("5b", "7a", "7b", "8a", "8b")}
-    assert {one.id for _, one in ALL if one.at_size} == at_size
+    assert {entry.id for _, entry in ALL if entry.at_size} == at_size
     assert main(["papers", "jtt18-2c", "--run", "--seeds", "1"]) == 1
     assert "dpmc data get ml-10m" in capsys.readouterr().err
-    movielens_10m(tmp_path)
+    write_movielens_10m(tmp_path)
     assert main(["papers", "jtt18-3b", "--run", "--seeds", "1", "--jobs", "1"]) == 0
     assert engine.own("jtt18-3b").get("Private FW")
 
@@ -926,35 +981,37 @@ def test_what_another_set_stands_in_for_is_made_at_its_size_where_that_is_there(
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    paper_, one = papers.find("ryhh24-5b")
-    assert one.fullest is one
-    assert one.at_size.id == one.id
-    movielens_10m(tmp_path)
-    assert one.fullest is one.at_size
-    shipped = views.look(paper_, one)
+    paper_, entry = papers.find("ryhh24-5b")
+    assert entry.fullest is entry
+    assert entry.at_size.id == entry.id
+    write_movielens_10m(tmp_path)
+    assert entry.fullest is entry.at_size
+    shipped = views.look(paper_, entry)
     assert any("in place of MovieLens 10M" in text for text in shipped.experiment.changed)
     assert "other settings" not in shipped.judged.reason
     assert main(["papers", "ryhh24-5b", "--run", "--seeds", "1"]) == 0
-    mine = views.look(paper_, one)
-    assert mine.own
-    assert all("ml-10m" in key for key in mine.made.stamp.settings["runs"])
-    assert not any("in place of MovieLens 10M" in text for text in mine.experiment.changed)
-    assert "other settings" not in mine.judged.reason
+    figure_view = views.look(paper_, entry)
+    assert figure_view.own
+    assert all("ml-10m" in key for key in figure_view.made.stamp.settings["runs"])
+    assert not any("in place of MovieLens 10M" in text for text in figure_view.experiment.changed)
+    assert "other settings" not in figure_view.judged.reason
 
 
 def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
     assert papers.find("ryhh24-rounds")[1].needs == ("ml-100k", "amazon")
-    for _, one in ALL:
-        if isinstance(one.recipe, GridRecipe):
-            read = {text.partition("/")[0].partition(":")[0] for text in one.recipe.grid.data}
-            assert set(one.needs) == read - {"one-bit-lab"}, one.id
+    for _, entry in ALL:
+        if isinstance(entry.recipe, GridRecipe):
+            read = {text.partition("/")[0].partition(":")[0] for text in entry.recipe.grid.data}
+            assert set(entry.needs) == read - {"one-bit-lab"}, entry.id
         for text in (
-            one.recipe.settings.get("runs", ())
-            if one.id.startswith("ryhh24") and (isinstance(one.recipe, TrialRecipe))
+            entry.recipe.settings.get("runs", ())
+            if entry.id.startswith("ryhh24") and (isinstance(entry.recipe, TrialRecipe))
             else ()
         ):
-            assert text.split()[0] in one.needs, one.id
-    assert all(one.needs == ("ml-100k",) for _, one in ALL if one.id in ("hxz15-cdf", "ryhh24-6a"))
+            assert text.split()[0] in entry.needs, entry.id
+    assert all(
+        entry.needs == ("ml-100k",) for _, entry in ALL if entry.id in ("hxz15-cdf", "ryhh24-6a")
+    )
 
 
 # --- words, pictures, the report -----------------------------------------------------------------
@@ -962,106 +1019,108 @@ def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
 
 @pytest.mark.slow
 def test_why_is_found_by_something_that_is_there_or_supposed():
-    one = replace(experiment(), found=(("so it is", "dpmc papers x"),), why="who knows")
-    known = "Found: so it is (shown by dpmc papers x)."
-    assert views.why(one) == [known, "Supposed: Who knows."]
-    assert views.why(replace(one, why="")) == [known]
-    assert views.why(replace(one, found=())) == ["Supposed: Who knows."]
-    assert views.why(experiment()) == []
-    told = " ".join(views.why(papers.find("lwhm22-1a")[1]))
-    assert told in dict(views.facts(views.look(*papers.find("lwhm22-1a"))))["why"]
+    entry = replace(build_experiment(), found=(("so it is", "dpmc papers x"),), why="who knows")
+    explanation = "Found: so it is (shown by dpmc papers x)."
+    assert views.why(entry) == [explanation, "Supposed: Who knows."]
+    assert views.why(replace(entry, why="")) == [explanation]
+    assert views.why(replace(entry, found=())) == ["Supposed: Who knows."]
+    assert views.why(build_experiment()) == []
+    explanations = " ".join(views.why(papers.find("lwhm22-1a")[1]))
+    assert explanations in dict(views.facts(views.look(*papers.find("lwhm22-1a"))))["why"]
     assert all(
         line in read_all_text(open_page("papers", experiment="lwhm22-3a"))
         for line in ("Found: without privacy", "shown by lwhm22-3a", "Supposed: So few ratings")
     )
-    for _, one in ALL:
-        for words, shown in one.found:
-            assert words.strip()
-            command = shown.split()
+    for _, entry in ALL:
+        for sentence, shown_command in entry.found:
+            assert sentence.strip()
+            command = shown_command.split()
             if len(command) > 1:
-                assert command[:2] in (["dpmc", "fit"], ["dpmc", "audit"]), one.id
+                assert command[:2] in (["dpmc", "fit"], ["dpmc", "audit"]), entry.id
                 assert registry.get_mechanism(command[3 if command[1] == "fit" else 2])
                 assert "--epsilon" in command
             else:
-                assert papers.find(shown), one.id
-                assert engine.shipped(shown), (one.id, shown)
+                assert papers.find(shown_command), entry.id
+                assert engine.shipped(shown_command), (entry.id, shown_command)
 
 
 def test_all_is_made_at_the_size_that_is_there(monkeypatch):
     """Planted bug: what is smaller for want of MovieLens 10M was left out where only that is."""
-    made = []
+    made_ids = []
     monkeypatch.setattr(engine.public_sets, "is_downloaded", "ml-10m".__eq__)
-    monkeypatch.setattr(cli_papers, "_make_experiment", lambda one, *_, **__: made.append(one.id))
+    monkeypatch.setattr(
+        cli_papers, "_make_experiment", lambda entry, *_, **__: made_ids.append(entry.id)
+    )
     cli_papers._make_all([papers.PAPERS["RYHH24"]], None, False)
-    assert {f"ryhh24-{part}" for part in ("5b", "7a", "7b", "8a", "8b")} <= {*made}
-    assert "ryhh24-table-3" not in made
+    assert {f"ryhh24-{panel}" for panel in ("5b", "7a", "7b", "8a", "8b")} <= {*made_ids}
+    assert "ryhh24-table-3" not in made_ids
 
 
 @pytest.mark.slow
 def test_what_holds_has_one_number_wherever_it_is_told(capsys):
-    looks = views.all_looks(papers.PAPERS.values())
-    told = views.opening(looks)
-    held = [h for one in looks for _, h in one.judged.statements]
-    assert f"{len(held)} statements" in told
-    assert [int(n) for n in re.findall(r"(\d+) (?:hold|do|can|not)", told)] == [
-        sum(bool(h) and all(h.values()) for h in held),
-        sum(any(h.values()) and not all(h.values()) for h in held),
-        sum({*h.values()} == {False} for h in held),
-        sum(None in h.values() and not any(h.values()) for h in held),
-        sum(not h for h in held),
+    figure_views = views.all_looks(papers.PAPERS.values())
+    opening_text = views.opening(figure_views)
+    outcomes = [h for figure_view in figure_views for _, h in figure_view.judged.statements]
+    assert f"{len(outcomes)} statements" in opening_text
+    assert [int(n) for n in re.findall(r"(\d+) (?:hold|do|can|not)", opening_text)] == [
+        sum(bool(h) and all(h.values()) for h in outcomes),
+        sum(any(h.values()) and not all(h.values()) for h in outcomes),
+        sum({*h.values()} == {False} for h in outcomes),
+        sum(None in h.values() and not any(h.values()) for h in outcomes),
+        sum(not h for h in outcomes),
     ]
-    table = views.standing(looks)
+    table = views.standing(figure_views)
     for name, texts in [*table.items()][1:]:
         *each, total = map(int, texts)
         assert total == sum(each), name
     assert main(["papers"]) == 0
-    assert told in " ".join(capsys.readouterr().out.split())
-    assert f"<p>{told}</p>" in views.html(looks)
-    assert told in read_all_text(open_page("papers"))
+    assert opening_text in " ".join(capsys.readouterr().out.split())
+    assert f"<p>{opening_text}</p>" in views.html(figure_views)
+    assert opening_text in read_all_text(open_page("papers"))
     assert main(["papers", "z16"]) == 0
-    z16 = [one for one in looks if one.paper.key == "Z16"]
+    z16 = [figure_view for figure_view in figure_views if figure_view.paper.key == "Z16"]
     assert views.opening(z16) in " ".join(capsys.readouterr().out.split())
     assert views.opening(z16) in read_all_text(open_page("papers", paper="z16"))
 
 
-def looked(one, ours):
-    judged = verdicts.judge(paper(), one, ours)
-    return views.Look(paper(), one, ours, False, judged, ())
+def build_view(entry, result):
+    judgement = verdicts.judge(build_paper(), entry, result)
+    return views.Look(build_paper(), entry, result, False, judgement, ())
 
 
 def test_what_is_not_run_is_not_told_to_hold_or_not():
-    not_run = [said(True), said(None)]
-    found = looked(experiment(statements=not_run), None)
-    assert {verdicts.told_text(h) for _, h in found.judged.statements} == {"not run"}
-    assert views.opening([found]) == "X, 2 statements: 2 not run."
+    not_run = [build_statement(True), build_statement(None)]
+    figure_view = build_view(build_experiment(statements=not_run), None)
+    assert {verdicts.told_text(h) for _, h in figure_view.judged.statements} == {"not run"}
+    assert views.opening([figure_view]) == "X, 2 statements: 2 not run."
 
 
 def test_the_numbers_hold_ours_and_the_printed_ones():
-    one = experiment(printed=[RIGHT, Printed("b", 3.0, 1.0, 0.0, "page 2")])
-    found = views.numbers(looked(one, made(a={1.0: 2.0, 2.0: 3.0})))
-    rows = list(zip(*found.values(), strict=True))
+    entry = build_experiment(printed=[RIGHT, Printed("b", 3.0, 1.0, 0.0, "page 2")])
+    table = views.numbers(build_view(entry, build_result(a={1.0: 2.0, 2.0: 3.0})))
+    rows = list(zip(*table.values(), strict=True))
     assert [row[:2] for row in rows] == [("a", "1"), ("a", "2"), ("b", "3")]
     assert rows[0][2:] == ("2 ± 0.1", "2.14 ± 0.05", "yes", "page 1")
     assert rows[1][3:] == ("", "", "")
     assert rows[2][2] == "none"
-    exact = views.exact_numbers(looked(one, made(a={1.0: 2.0, 2.0: 3.0})))
+    exact = views.exact_numbers(build_view(entry, build_result(a={1.0: 2.0, 2.0: 3.0})))
     assert exact["whose"] == ["ours", "ours", "printed", "printed"]
     assert exact["value"][0] == 2.0
 
 
 def test_the_report_stands_alone_and_holds_every_experiment():
-    one = experiment(printed=[RIGHT])
-    one = replace(one, title="<b>&", x=Axis("e"))
-    no_theory = replace(paper(), theorems=())
-    found = looked(one, made(a={1.0: 2.0, 2.0: 3.0}))._replace(paper=no_theory)
-    text = views.html([found])
+    entry = build_experiment(printed=[RIGHT])
+    entry = replace(entry, title="<b>&", x=Axis("e"))
+    no_theory = replace(build_paper(), theorems=())
+    figure_view = build_view(entry, build_result(a={1.0: 2.0, 2.0: 3.0}))._replace(paper=no_theory)
+    text = views.html([figure_view])
     elements = [attrs for _, attrs in HtmlFile(text).elements]
-    assert [one["href"] for one in elements if "href" in one] == ["#x"]
-    assert {one["id"] for one in elements if "id" in one} == {"x"}
+    assert [element["href"] for element in elements if "href" in element] == ["#x"]
+    assert {element["id"] for element in elements if "id" in element} == {"x"}
     assert "<b>&" not in text
     assert "<script" not in text
     assert "http" not in text
-    for number in views.numbers(found)["ours"]:
+    for number in views.numbers(figure_view)["ours"]:
         assert f">{number}</td>" in text
 
 
@@ -1073,14 +1132,14 @@ def test_dpmc_papers_lists_and_shows(capsys):
     assert main(["papers", "lwhm22-1b"]) == 0
     assert "output" in capsys.readouterr().out.lower()
     assert main(["papers", "jtt18", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert [one["id"] for one in shown] == [e.id for e in papers.PAPERS["JTT18"].experiments]
+    output = json.loads(capsys.readouterr().out)
+    assert [entry["id"] for entry in output] == [e.id for e in papers.PAPERS["JTT18"].experiments]
     assert main(["papers", "--bibtex"]) == 0
     assert capsys.readouterr().out.count("@") == len(papers.PAPERS)
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         (["lwhm23"], "lwhm22"),
         (["lwhm22-1b", "--run", "--seeds", "print"], "--seeds"),
@@ -1095,22 +1154,22 @@ def test_dpmc_papers_lists_and_shows(capsys):
         pytest.param(["--report", "/nowhere/at/all.html"], "no folder", marks=pytest.mark.slow),
     ],
 )
-def test_dpmc_papers_says_what_is_wrong(argv, said, capsys):
+def test_dpmc_papers_says_what_is_wrong(argv, message, capsys):
     assert main(["papers", *argv]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_run_tells_programs_where_its_result_is(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
-    words = ["papers", "jtt18-table-1", "--run", "--json", "--write", str(tmp_path / "new" / "one")]
-    assert main(words) == 0
-    told = capsys.readouterr()
-    assert not told.err  # what a page takes for the last words of a run that failed
-    *_, last = map(json.loads, told.out.splitlines())
+    argv = ["papers", "jtt18-table-1", "--run", "--json", "--write", str(tmp_path / "new" / "one")]
+    assert main(argv) == 0
+    captured = capsys.readouterr()
+    assert not captured.err  # what a page takes for the last words of a run that failed
+    *_, last = map(json.loads, captured.out.splitlines())
     assert last["accuracy"] == "agrees"
     assert engine.read(Path(last["result"])).id == "jtt18-table-1"
-    for more in (["--bibtex"], ["--theory"], []):
-        assert main(["papers", "hxz15", "--json", *more]) == 0
+    for options in (["--bibtex"], ["--theory"], []):
+        assert main(["papers", "hxz15", "--json", *options]) == 0
         assert json.loads(capsys.readouterr().out)
     assert main(["papers", "--report", "x", "--bibtex"]) == 2
 
@@ -1123,11 +1182,13 @@ def test_the_citation_names_the_papers():
     for reference, paper in zip(cited["references"], papers.PAPERS.values(), strict=True):
         assert reference["title"] == paper.title
         assert reference["year"] == paper.year
-        names = [f"{one['given-names']} {one['family-names']}" for one in reference["authors"]]
+        names = [
+            f"{author['given-names']} {author['family-names']}" for author in reference["authors"]
+        ]
         assert tuple(names) == paper.authors
         assert paper.title in paper.bibtex
-        assert {*paper.methods} == set().union(*(one.runs for one in paper.experiments))
-    assert [one.key for one in citation.find_papers_running(["pmf", "objective"])] == [
+        assert {*paper.methods} == set().union(*(entry.runs for entry in paper.experiments))
+    assert [paper.key for paper in citation.find_papers_running(["pmf", "objective"])] == [
         "HXZ15",
         "LWHM22",
     ]

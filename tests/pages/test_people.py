@@ -41,7 +41,7 @@ PUBLIC = {
     Task.RATINGS: PublicFacts(users=50, items=40, low=1, high=5),
     Task.RANKING: PublicFacts(users=50, items=40, low=0, high=1),
 }
-GIVEN = {Task.BINARY: (-1.0, 1.0), Task.RATINGS: (1.0, 5.0), Task.RANKING: (None, 1.0)}
+RANGES = {Task.BINARY: (-1.0, 1.0), Task.RATINGS: (1.0, 5.0), Task.RANKING: (None, 1.0)}
 LOCAL = [
     id
     for id in registry.list_suitable_mechanisms()
@@ -75,11 +75,13 @@ def train():
 def test_lists_are_the_best_unrated_items_of_a_plain_sort(train):
     rng = np.random.default_rng(0)
     scores = rng.integers(0, 9, train.shape).astype(float)  # with ties
-    found = toplists.list_recommendations(Scored(scores), train)
+    lists = toplists.list_recommendations(Scored(scores), train)
     rated = Counter(zip(train.users.tolist(), train.items.tolist(), strict=True))
-    for user, shown in zip(toplists.sample_users(train).tolist(), found, strict=True):
+    for user, recommended in zip(toplists.sample_users(train).tolist(), lists, strict=True):
         left = [i for i in range(train.public.items) if (user, i) not in rated]
-        assert shown == sorted(left, key=lambda i: (-scores[user, i], i))[: toplists.LIST_LENGTH]
+        assert (
+            recommended == sorted(left, key=lambda i: (-scores[user, i], i))[: toplists.LIST_LENGTH]
+        )
 
 
 def test_the_sample_of_users_is_spread_evenly_and_leaves_out_who_rated_nothing(train):
@@ -93,8 +95,8 @@ def test_the_sample_of_users_is_spread_evenly_and_leaves_out_who_rated_nothing(t
 
 def test_the_popular_list_is_that_of_counts(train):
     counts = np.bincount(train.items, minlength=train.public.items).astype(float)
-    everybody = Scored(np.broadcast_to(counts, train.shape))
-    assert toplists.list_popular_items(train) == toplists.list_recommendations(everybody, train)
+    popular = Scored(np.broadcast_to(counts, train.shape))
+    assert toplists.list_popular_items(train) == toplists.list_recommendations(popular, train)
 
 
 def test_a_sweep_keeps_the_lists_of_its_first_seed_and_pruning_drops_them(tmp_path):
@@ -102,17 +104,17 @@ def test_a_sweep_keeps_the_lists_of_its_first_seed_and_pruning_drops_them(tmp_pa
     plan = sweep.build_plan(grid)
     with Store(tmp_path / "s.sqlite") as store:
         sweep.run(plan.units, store, lambda: InProcessPool(plan.sources))
-        kept = store.connection.execute("SELECT key FROM shown").fetchall()
+        stored_keys = store.connection.execute("SELECT key FROM shown").fetchall()
         first = {unit.key for unit in plan.units if unit.seed == LISTS_SEED}
-        assert {row["key"] for row in kept} == first
+        assert {row["key"] for row in stored_keys} == first
         key = next(key for key, id in plan.keys.curves.items() if id == "input-flip")
         (id,) = (
             row["id"]
             for row in store.connection.execute("SELECT id FROM curve WHERE key = ?", [key])
         )
-        found = load_top_lists(store, id)
-        assert list(found) == [1.0]
-        assert {len(one) for one in found[1.0]} == {toplists.LIST_LENGTH}
+        top_lists = load_top_lists(store, id)
+        assert list(top_lists) == [1.0]
+        assert {len(top_list) for top_list in top_lists[1.0]} == {toplists.LIST_LENGTH}
         store.prune([id])
         assert not load_top_lists(store, id)
         assert (
@@ -122,12 +124,12 @@ def test_a_sweep_keeps_the_lists_of_its_first_seed_and_pruning_drops_them(tmp_pa
 
 def test_people_stand_at_the_quantiles_of_their_ratings(train):
     plain = toplists.list_popular_items(train)
-    found = people.select_people(train, plain, ())
+    selected = people.select_people(train, plain, ())
     counts = np.sort(np.bincount(train.users)[toplists.sample_users(train)])
-    wanted = [counts[round(q * (len(counts) - 1))] for q in people.QUANTILES]
-    assert [person.rated for person in found.people] == wanted
-    assert found.popular == toplists.LIST_LENGTH  # against itself
-    for person in found.people:
+    expected_counts = [counts[round(q * (len(counts) - 1))] for q in people.QUANTILES]
+    assert [person.rated for person in selected.people] == expected_counts
+    assert selected.popular == toplists.LIST_LENGTH  # against itself
+    for person in selected.people:
         rated = [value for _, value in person.cells if value is not None]
         assert rated
         assert set(rated) <= {-1.0, 1.0}
@@ -139,16 +141,16 @@ def test_what_is_shared_is_counted_against_the_list_without_privacy():
 
 def test_the_file_of_lists_is_read_as_it_was_written(monkeypatch, tmp_path, train):
     plain = toplists.list_popular_items(train)
-    known = people.select_people(train, plain, ())
+    selected = people.select_people(train, plain, ())
     lists = {0.1: people.TopLists(((1, 2),), (1,), 0.5), 1.0: people.TopLists(((3,),), (0,), 1.25)}
     stream = io.StringIO()
     joined = people.VisitorLists(
         ["A"], [0], "AAA=", 0.5, [0.1], [people.ListQuality(40, 0.6, 0.5, 0.5, 0.05)]
     )
-    people.write_people(known, {"a key": lists}, {"a key": joined}, stream)
+    people.write_people(selected, {"a key": lists}, {"a key": joined}, stream)
     (tmp_path / "restaurants.json").write_text(stream.getvalue())
     monkeypatch.setattr(shipped, "CURVE_FOLDER", tmp_path)
-    assert people.load_people("restaurants", Task.BINARY, "a key") == (known, lists)
+    assert people.load_people("restaurants", Task.BINARY, "a key") == (selected, lists)
     assert people.load_visitor_lists("restaurants", Task.BINARY, "a key") == joined
     assert people.load_people("restaurants", Task.BINARY, "another") is None
     assert people.load_visitor_lists("restaurants", Task.BINARY, "another") is None
@@ -173,15 +175,17 @@ def test_the_file_of_lists_is_read_as_it_was_written(monkeypatch, tmp_path, trai
 def test_every_shipped_curve_has_its_lists(data, id):
     (picture, *_) = rows.load_shipped.__wrapped__(data, id)
     line = picture.lines[0]
-    found = people.load_people(data, registry.get_mechanism(id).task, line.key)
-    assert found is not None
-    known, lists = found
+    loaded = people.load_people(data, registry.get_mechanism(id).task, line.key)
+    assert loaded is not None
+    selected, lists = loaded
     assert list(lists) == line.epsilon.tolist()
-    for at in lists.values():
-        assert len(at.items) == len(known.people)
-        for person, items, shared in zip(known.people, at.items, at.shared, strict=True):
+    for epsilon_lists in lists.values():
+        assert len(epsilon_lists.items) == len(selected.people)
+        for person, items, shared in zip(
+            selected.people, epsilon_lists.items, epsilon_lists.shared, strict=True
+        ):
             assert shared == len({*items} & {*person.plain})
-            assert {*items} <= {*known.titles}
+            assert {*items} <= {*selected.titles}
 
 
 def test_lists_come_back_as_epsilon_grows():
@@ -194,7 +198,7 @@ def test_lists_come_back_as_epsilon_grows():
 # --- what the server gets ------------------------------------------------------------------------
 
 
-PLACES = 1_000
+N_DRAWS = 1_000
 
 
 @pytest.mark.parametrize("id", LOCAL)
@@ -202,39 +206,39 @@ def test_the_server_gets_draws_of_the_very_release(id):
     """Against the channel of the card, 1,000 people each; false alarms below 1e-6 a method."""
     task = registry.get_mechanism(id).task
     mechanism = registry.create(id, epsilon=1.0)
-    low, high = GIVEN[task]
-    told = {given: [] for given in (low, high)}
-    for place in range(PLACES):
-        for given in told:
-            person = Person("x", 1, (("title", given),), (), place)
-            told[given].append(people.draw_server_view(mechanism, person, PUBLIC[task]).values[0])
+    low, high = RANGES[task]
+    sent = {rating: [] for rating in (low, high)}
+    for draw in range(N_DRAWS):
+        for rating in sent:
+            person = Person("x", 1, (("title", rating),), (), draw)
+            sent[rating].append(people.draw_server_view(mechanism, person, PUBLIC[task]).values[0])
     (release,) = (release for _, release in mechanism.guarantee(PUBLIC[task]).releases)
-    for given, values in told.items():
-        there = ~np.isnan(values)
+    for rating, values in sent.items():
+        mask = ~np.isnan(values)
         if hasattr(release, "matrix"):
             symbols = len(release.matrix)
-            own = 0 if given in (None, -1.0) else symbols - 1
+            true_symbol = 0 if rating in (None, -1.0) else symbols - 1
             if task is Task.RATINGS:
-                own = 1 if given == low else symbols - 1
+                true_symbol = 1 if rating == low else symbols - 1
                 grid = np.linspace(1, 5, symbols - 1)
-                got = [0 if np.isnan(v) else 1 + int(np.argmin(abs(grid - v))) for v in values]
+                observed = [0 if np.isnan(v) else 1 + int(np.argmin(abs(grid - v))) for v in values]
             else:
-                got = [int(v == 1.0) for v in values]
-            seen = np.bincount(got, minlength=symbols)
-            assert stats.chisquare(seen, PLACES * release.matrix[own]).pvalue > 1e-7
+                observed = [int(v == 1.0) for v in values]
+            counts = np.bincount(observed, minlength=symbols)
+            assert stats.chisquare(counts, N_DRAWS * release.matrix[true_symbol]).pvalue > 1e-7
         else:
             chance = release.reported_if_rated
-            assert stats.binomtest(int(there.sum()), PLACES, chance).pvalue > 1e-7
-            noise = (np.array(values)[there] - given) / 2  # half of the range is one on its scale
+            assert stats.binomtest(int(mask.sum()), N_DRAWS, chance).pvalue > 1e-7
+            noise = (np.array(values)[mask] - rating) / 2  # half of the range is one on its scale
             assert stats.kstest(noise, stats.laplace(scale=release.scale).cdf).pvalue > 1e-7
 
 
 @pytest.mark.parametrize("id", LOCAL)
 def test_what_is_told_truly_stays_so_as_epsilon_grows(id):
     task = registry.get_mechanism(id).task
-    low, high = GIVEN[task]
-    for place in range(40):
-        person = Person("x", 2, (("a", high), ("b", low), ("c", high)), (), place)
+    low, high = RANGES[task]
+    for draw in range(40):
+        person = Person("x", 2, (("a", high), ("b", low), ("c", high)), (), draw)
         changed = np.array(
             [
                 people.draw_server_view(
@@ -249,10 +253,10 @@ def test_what_is_told_truly_stays_so_as_epsilon_grows(id):
 
 def test_nothing_is_told_of_unrated_titles_where_which_exist_is_public():
     person = Person("x", 1, (("a", 1.0), ("b", None)), (), 0)
-    told = people.draw_server_view(
+    server_view = people.draw_server_view(
         registry.create("input-flip", epsilon=1.0), person, PUBLIC[Task.BINARY]
     )
-    assert len(told.values) == 1
+    assert len(server_view.values) == 1
 
 
 def test_of_a_trusted_server_nothing_is_served():
@@ -264,7 +268,7 @@ def test_of_a_trusted_server_nothing_is_served():
 def test_the_numbers_that_leave_a_server_carry_the_noise_of_every_card():
     train = build_problem(datasets.load("restaurants"), Task.RATINGS, seed=1).train
     methods = [registry.create("private-effects", epsilon=e) for e in EPSILONS]
-    found = people.release_item_scores(methods, train)
+    releases = people.release_item_scores(methods, train)
     counts = np.bincount(train.items, minlength=train.public.items)
     scale = [
         next(
@@ -272,10 +276,12 @@ def test_the_numbers_that_leave_a_server_carry_the_noise_of_every_card():
         ).scale
         for m in methods
     ]
-    assert len(found) == 4
-    assert [one.before for one in found] == sorted((one.before for one in found), reverse=True)
-    assert max(one.before for one in found) <= counts.max()
-    draws = [(np.array(one.after) - one.before) / scale for one in found]
+    assert len(releases) == 4
+    assert [release.before for release in releases] == sorted(
+        (release.before for release in releases), reverse=True
+    )
+    assert max(release.before for release in releases) <= counts.max()
+    draws = [(np.array(release.after) - release.before) / scale for release in releases]
     assert all(np.allclose(draw, draw[0]) for draw in draws)  # one draw for all epsilons
     assert len({round(draw[0], 9) for draw in draws}) == 4  # and another for every number
 
@@ -301,9 +307,9 @@ def test_the_best_attacker_on_a_coin_and_on_gaussian_noise():
 def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
     """The best strategy against what is dealt is right as often as is said, never more often."""
     mechanism = registry.create(id, epsilon=epsilon)
-    card = mechanism.guarantee(PUBLIC[mechanism.task])
-    for question in trade.list_questions(card, mechanism.task, 20):
-        game = trade.build_guessing_game(card, question)
+    guarantee = mechanism.guarantee(PUBLIC[mechanism.task])
+    for question in trade.list_questions(guarantee, mechanism.task, 20):
+        game = trade.build_guessing_game(guarantee, question)
         if game is None:
             continue
         if "symbols" in game:
@@ -313,28 +319,28 @@ def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
             best = stats.norm.cdf(game["shift"] / 2)
         else:
             best = 1 - math.exp(-game["shift"] / 2) / 2
-        assert 0.5 < best <= question.success_rate(card) + 1e-9
-        if card.trust is Trust.LOCAL and "symbols" in game and len(game["symbols"]) == 2:
-            assert best == pytest.approx(question.success_rate(card))
+        assert 0.5 < best <= question.success_rate(guarantee) + 1e-9
+        if guarantee.trust is Trust.LOCAL and "symbols" in game and len(game["symbols"]) == 2:
+            assert best == pytest.approx(question.success_rate(guarantee))
 
 
 def test_all_of_a_persons_ratings_cost_more_than_one():
-    card = registry.create("input-flip", epsilon=0.5).guarantee(PUBLIC[Task.BINARY])
-    one, all_of_them = trade.list_questions(card, Task.BINARY, 6)
-    assert one.success_rate(card) == pytest.approx(1 / (1 + math.exp(-0.5)))
+    guarantee = registry.create("input-flip", epsilon=0.5).guarantee(PUBLIC[Task.BINARY])
+    single, all_of_them = trade.list_questions(guarantee, Task.BINARY, 6)
+    assert single.success_rate(guarantee) == pytest.approx(1 / (1 + math.exp(-0.5)))
     flip = 1 / (1 + math.exp(0.5))  # six answers, guessed by their majority, ties by a coin
-    told = [math.comb(6, k) * flip**k * (1 - flip) ** (6 - k) for k in range(7)]
-    assert all_of_them.success_rate(card) == pytest.approx(sum(told[:3]) + told[3] / 2)
+    pmf = [math.comb(6, k) * flip**k * (1 - flip) ** (6 - k) for k in range(7)]
+    assert all_of_them.success_rate(guarantee) == pytest.approx(sum(pmf[:3]) + pmf[3] / 2)
 
 
 def test_where_nothing_is_proved_no_limit_stands_for_certainty():
     proved = registry.create("input-flip", epsilon=10.0).guarantee(PUBLIC[Task.BINARY])
-    _, many = trade.list_questions(proved, Task.BINARY, 500)
-    assert many.success_rate(proved) == 1  # as far as numbers go
-    assert many.is_bounded(proved)
+    _, all_ratings = trade.list_questions(proved, Task.BINARY, 500)
+    assert all_ratings.success_rate(proved) == 1  # as far as numbers go
+    assert all_ratings.is_bounded(proved)
     claimed = registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS])
     assert not any(
-        one.is_bounded(claimed) for one in trade.list_questions(claimed, Task.RATINGS, 20)
+        question.is_bounded(claimed) for question in trade.list_questions(claimed, Task.RATINGS, 20)
     )
 
 
@@ -348,24 +354,24 @@ def test_certainty_is_not_rounded_up(share, text):
 # --- the curve, stop by stop ---------------------------------------------------------------------
 
 
-def picture_of(values, guess, without):
+def build_chart(values, baseline_value, without):
     line = make_placed_line("input-flip", values, epsilons=(0.1, 1.0, 10.0)).line
-    floor, reference = (
+    baseline, reference = (
         lines.FlatLine(id, id, id, np.array([value] * 3))
         for id, value in (
-            (registry.get_mechanism("input-flip").baseline, guess),
+            (registry.get_mechanism("input-flip").baseline, baseline_value),
             (registry.NONPRIVATE_REFERENCES[Task.BINARY], without),
         )
     )
-    return lines.CurveChart(line.metric, (line,), (floor,), (reference,))
+    return lines.CurveChart(line.metric, (line,), (baseline,), (reference,))
 
 
 def test_what_is_kept_is_the_share_of_the_gain():
-    picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
+    picture = build_chart([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
     line = picture.lines[0]
-    found = [numbers.compute_gain_share(picture, line, e) for e in (0.1, 1.0, 10.0)]
-    assert [one.share for one in found] == pytest.approx([0.0, 0.75, 0.95])
-    assert [one.is_clear for one in found] == [False, True, True]
+    shares = [numbers.compute_gain_share(picture, line, e) for e in (0.1, 1.0, 10.0)]
+    assert [gain_share.share for gain_share in shares] == pytest.approx([0.0, 0.75, 0.95])
+    assert [gain_share.is_clear for gain_share in shares] == [False, True, True]
     assert numbers.compute_gain_share(picture, line, 2.0) is None
     assert numbers.format_gain_share(0.75) == "keeps 75 % of the gain over guessing"
     assert numbers.compute_gain_share(
@@ -374,44 +380,44 @@ def test_what_is_kept_is_the_share_of_the_gain():
 
 
 def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
-    def said(values, guess, without):
-        picture = picture_of(values, guess, without)
-        found = numbers.compute_gain_share(picture, picture.lines[0], 1.0)
-        assert not found.is_clear
-        return found.label
+    def format_share(values, baseline_value, without):
+        picture = build_chart(values, baseline_value, without)
+        gain_share = numbers.compute_gain_share(picture, picture.lines[0], 1.0)
+        assert not gain_share.is_clear
+        return gain_share.label
 
-    assert said([[0.5] * 3] * 3, 0.5, 0.5).startswith("nothing to keep")
+    assert format_share([[0.5] * 3] * 3, 0.5, 0.5).startswith("nothing to keep")
     # 30 % of a gain of .05 by the means, but the band is as wide as the whole gain
     wide = [[0.5] * 3, [0.500, 0.515, 0.530], [0.6] * 3]
-    assert "within the noise" in said(wide, 0.5, 0.55)
-    assert said(wide, 0.5, 0.9) == UNCLEAR  # far from no privacy, and near to guessing
-    assert said([[0.5, 0.5]] * 3, 0.3, 0.9) == ""  # two seeds say nothing
+    assert "within the noise" in format_share(wide, 0.5, 0.55)
+    assert format_share(wide, 0.5, 0.9) == UNCLEAR  # far from no privacy, and near to guessing
+    assert format_share([[0.5, 0.5]] * 3, 0.3, 0.9) == ""  # two seeds say nothing
 
 
 def test_the_finding_says_where_it_begins_to_pay():
-    found = numbers.describe_curve
-    picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
-    assert found(picture, picture.lines[0]).startswith(f"Below epsilon 1 {UNCLEAR}")
-    assert "epsilon 10 keeps 90 % of the gain" in found(picture, picture.lines[0])
-    flat = picture_of([[0.5] * 3] * 3, 0.5, 0.7)
-    assert "at any epsilon" in found(flat, flat.lines[0])
-    noisy = picture_of([[0.4, 0.6, 0.5]] * 3, 0.45, 0.7)  # 0.5 on average, but who knows
-    assert found(noisy, noisy.lines[0]).startswith("Not clearly better")
+    describe = numbers.describe_curve
+    picture = build_chart([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
+    assert describe(picture, picture.lines[0]).startswith(f"Below epsilon 1 {UNCLEAR}")
+    assert "epsilon 10 keeps 90 % of the gain" in describe(picture, picture.lines[0])
+    flat = build_chart([[0.5] * 3] * 3, 0.5, 0.7)
+    assert "at any epsilon" in describe(flat, flat.lines[0])
+    noisy = build_chart([[0.4, 0.6, 0.5]] * 3, 0.45, 0.7)  # 0.5 on average, but who knows
+    assert describe(noisy, noisy.lines[0]).startswith("Not clearly better")
 
 
 def test_what_is_needed_is_read_off_an_increasing_fit():
-    picture = picture_of([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
+    picture = build_chart([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
     line, grid = picture.lines[0], (0.1, 1.0, 10.0)
-    few, half, most, more = numbers.locate_targets(line, grid, [0.4, 0.575, 0.65, 0.66])
-    assert (few.at, most.at) == pytest.approx((0, 1))
-    assert more.at is None
+    few, half, largest, beyond = numbers.locate_targets(line, grid, [0.4, 0.575, 0.65, 0.66])
+    assert (few.at, largest.at) == pytest.approx((0, 1))
+    assert beyond.at is None
     assert (half.low, half.at, half.high) == pytest.approx((0.5, 0.5, 0.5))  # no spread
-    (asked,) = numbers.find_required_epsilons(
+    (required,) = numbers.find_required_epsilons(
         lines.place_on_axis(line, lines.EpsilonUnit.PAPER), [0.575]
     )
-    assert f"takes epsilon {numbers.format_required_epsilon(asked)} " in half.words
+    assert f"takes epsilon {numbers.format_required_epsilon(required)} " in half.words
     assert "on the slider 1." in half.words
-    assert "slider" not in few.words + more.words
+    assert "slider" not in few.words + beyond.words
 
 
 # --- somebody, and a visitor ---------------------------------------------------------------------
@@ -419,67 +425,73 @@ def test_what_is_needed_is_read_off_an_increasing_fit():
 YOU = (Path(scene.__file__).parent / "you.js").read_text("utf-8")
 
 
-def in_javascript(expression):
-    """What an expression over the functions of you.js is, in Node or in Chromium."""
+def run_javascript(expression):
+    """Return the value of an expression over the functions of you.js, in Node or in Chromium."""
     code = f"{YOU}\nconst found = {expression};"
     node = shutil.which("node")
     if node:
-        done = subprocess.run(
+        completed = subprocess.run(
             [node, "-e", f"{code} console.log(JSON.stringify(found))"],
             capture_output=True,
             text=True,
             check=True,
         )
-        return json.loads(done.stdout)
+        return json.loads(completed.stdout)
     if not CHROMIUM:
         pytest.skip("neither Node nor Chromium is here")
     with open_chromium() as browser:
         return browser.new_page().evaluate(f"() => {{ {code} return found }}")
 
 
-def flipping(epsilon=1.0, **flips):
+def build_flip_guarantee(epsilon=1.0, **flips):
     return registry.create("input-flip", epsilon=epsilon, **flips).guarantee(PUBLIC[Task.BINARY])
 
 
-def enumerated(matrix, n):
-    """How often the likelier of two answers is the right one, over all sequences of n reports."""
+def enumerate_success(matrix, n):
+    """Return how often the likelier of two answers is right, over all sequences of n reports."""
     total = 0.0
-    for seen in itertools.product((0, 1), repeat=n):
-        total += max(math.prod(row[symbol] for symbol in seen) for row in matrix) / 2
+    for reports in itertools.product((0, 1), repeat=n):
+        total += max(math.prod(row[symbol] for symbol in reports) for row in matrix) / 2
     return total
 
 
 @pytest.mark.parametrize(
-    "card", [*map(flipping, (0.1, 1.0, 4.0)), flipping(1.0, p_plus=0.5, p_minus=0.25)]
+    "guarantee",
+    [
+        *map(build_flip_guarantee, (0.1, 1.0, 4.0)),
+        build_flip_guarantee(1.0, p_plus=0.5, p_minus=0.25),
+    ],
 )
-def test_the_attacker_on_many_reports_is_the_best_there_is(card):
-    release = card.releases.signs
+def test_the_attacker_on_many_reports_is_the_best_there_is(guarantee):
+    release = guarantee.releases.signs
     game = {"no": release.channel[0], "yes": release.channel[1]}
     counts = (1, 2, 3, 7, 10)
-    found = in_javascript(f"{list(counts)}.map((n) => rightly({json.dumps(game)}, n))")
-    assert found == pytest.approx([enumerated(release.matrix, n) for n in counts], abs=1e-12)
+    chances = run_javascript(f"{list(counts)}.map((n) => rightly({json.dumps(game)}, n))")
+    assert chances == pytest.approx(
+        [enumerate_success(release.matrix, n) for n in counts], abs=1e-12
+    )
     if release.channel[0][1] == release.channel[1][0]:
-        exact = [card.repeat(n).attacker_accuracy() for n in counts]
-        assert found == pytest.approx(exact, abs=1e-9)
+        exact = [guarantee.repeat(n).attacker_accuracy() for n in counts]
+        assert chances == pytest.approx(exact, abs=1e-9)
 
 
 def test_one_three_and_ten_reports_at_epsilon_one():
-    release = flipping().releases.signs
+    release = build_flip_guarantee().releases.signs
     game = json.dumps({"no": release.channel[0], "yes": release.channel[1]})
-    found = in_javascript(f"[1, 3, 10].map((n) => rightly({game}, n))")
-    assert [round(100 * share) for share in found] == [73, 82, 93]
+    chances = run_javascript(f"[1, 3, 10].map((n) => rightly({game}, n))")
+    assert [round(100 * share) for share in chances] == [73, 82, 93]
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_flips_and_what_reports_are_worth_are_those_of_the_card(epsilon):
-    card = flipping(epsilon)
-    flips, matrix = FlipChances.from_guarantee(card), card.releases.signs.matrix
+    guarantee = build_flip_guarantee(epsilon)
+    flips, matrix = FlipChances.from_guarantee(guarantee), guarantee.releases.signs.matrix
     assert (flips.no, flips.yes) == (matrix[0, 1], matrix[1, 0])
-    for own in (0, 1):  # mean and variance of a report made unbiased
+    for truth in (0, 1):  # mean and variance of a report made unbiased
         values = (np.array([-1, 1]) + flips.yes - flips.no) / flips.gain
-        mean = float(matrix[own] @ values)
-        assert mean == pytest.approx(2 * own - 1)
-        assert float(matrix[own] @ values**2) - mean**2 == pytest.approx(flips.noise)
+        mean = float(matrix[truth] @ values)
+        assert mean == pytest.approx(2 * truth - 1)
+        assert float(matrix[truth] @ values**2) - mean**2 == pytest.approx(flips.noise)
     assert FlipChances.from_guarantee(registry.create("clear").guarantee(PUBLIC[Task.BINARY])) == (
         0,
         0,
@@ -491,15 +503,21 @@ def test_flips_and_what_reports_are_worth_are_those_of_the_card(epsilon):
 def test_the_browser_folds_as_the_judges_do():
     rng = np.random.default_rng(3)
     items, six = 40, np.array([3, 0, 17, 8, 30, 21])
-    taste = VisitorModel(rng.normal(size=items), rng.normal(size=(items, 9)), 0.6)
+    visitor_model = VisitorModel(rng.normal(size=items), rng.normal(size=(items, 9)), 0.6)
     values, noise = rng.normal(size=6), 3.7
-    rows = np.column_stack([taste.base, taste.projections @ taste.projections[six].T])
-    for kept in (np.arange(6), np.array([0, 4]), np.array([], dtype=int)):
-        wanted = taste.score_items(np.arange(items), six[kept], values[kept], noise)
-        told = [values[k] if k in kept else None for k in range(6)]
-        args = json.dumps([rows.tolist(), six.tolist(), told, taste.residual_variance + noise])
+    rows = np.column_stack(
+        [visitor_model.base, visitor_model.projections @ visitor_model.projections[six].T]
+    )
+    for answered in (np.arange(6), np.array([0, 4]), np.array([], dtype=int)):
+        expected = visitor_model.score_items(
+            np.arange(items), six[answered], values[answered], noise
+        )
+        answers = [values[k] if k in answered else None for k in range(6)]
+        args = json.dumps(
+            [rows.tolist(), six.tolist(), answers, visitor_model.residual_variance + noise]
+        )
         call = "(rows, six, told, ridge) => fold(rows, six, told.map((v) => v ?? NaN), ridge)"
-        assert in_javascript(f"({call})(...{args})") == pytest.approx(wanted, abs=1e-8)
+        assert run_javascript(f"({call})(...{args})") == pytest.approx(expected, abs=1e-8)
 
 
 def test_ridge_is_the_best_guess_of_a_taste_drawn_from_the_prior():
@@ -509,28 +527,31 @@ def test_ridge_is_the_best_guess_of_a_taste_drawn_from_the_prior():
     users, items = np.divmod(np.arange(400 * 25), 25)
     signs = np.sign(rng.normal(size=len(users)))
     train = Ratings.build(users, items, signs, PublicFacts(users=400, items=25, low=-1, high=1))
-    taste = VisitorModel.from_model(Factors(left, right), train)
+    visitor_model = VisitorModel.from_model(Factors(left, right), train)
     six, values, noise = np.arange(6), rng.choice([-1.0, 1.0], 6), 2.0
     prior = np.linalg.inv(np.cov(left.T, bias=True))
-    own, ridge = right[six], taste.residual_variance + noise
+    rated_factors, ridge = right[six], visitor_model.residual_variance + noise
     mean = left.mean(axis=0)
-    moved = np.linalg.solve(own.T @ own / ridge + prior, own.T @ (values - own @ mean) / ridge)
-    assert taste.score_items(np.arange(25), six, values, noise) == pytest.approx(
-        right @ (mean + moved)
+    coefficients = np.linalg.solve(
+        rated_factors.T @ rated_factors / ridge + prior,
+        rated_factors.T @ (values - rated_factors @ mean) / ridge,
+    )
+    assert visitor_model.score_items(np.arange(25), six, values, noise) == pytest.approx(
+        right @ (mean + coefficients)
     )
 
 
 def test_six_cards_are_well_known_and_of_different_kinds():
     data = datasets.load("movie-night")
     six = people.choose_prompts(registry.create("input-flip", epsilon=1.0), data)
-    kinds = [frozenset(card.kind.casefold().split(", ")) for card in six]
+    kind_sets = [frozenset(film.kind.casefold().split(", ")) for film in six]
     assert len(six) == 6
-    assert all(a.isdisjoint(b) for a, b in itertools.combinations(kinds, 2))
+    assert all(a.isdisjoint(b) for a, b in itertools.combinations(kind_sets, 2))
     counts = np.bincount(data.ratings.items)
     assert six[0].rated == counts.max()
-    assert min(card.rated for card in six) >= np.sort(counts)[-60]
-    other = people.choose_prompts(registry.create("input-flip", epsilon=0.1), data)
-    assert six == other  # public facts alone decide
+    assert min(film.rated for film in six) >= np.sort(counts)[-60]
+    other_prompts = people.choose_prompts(registry.create("input-flip", epsilon=0.1), data)
+    assert six == other_prompts  # public facts alone decide
 
 
 @pytest.mark.parametrize(
@@ -550,20 +571,20 @@ def test_where_a_visitor_has_no_place_none_is_offered(data, id):
 def test_people_stand_as_somebody(data):
     dataset = datasets.load(data)
     id = registry.list_suitable_mechanisms(clicks=SAMPLES[data].clicks)[0]
-    found = people.load_people(
+    loaded = people.load_people(
         data,
         registry.get_mechanism(id).task,
         rows.load_shipped.__wrapped__(data, id)[0].lines[0].key,
     )
-    around = people.describe_people(found[0], dataset, registry.create(id, epsilon=1.0))
-    for person, words in zip(found[0].people, around.descriptions, strict=True):
-        assert str(person.rated) in words
-        assert not re.search(rf"\b{person.name}\b", words.replace(str(person.rated), ""))
-        assert (", m" in words) == bool(dataset.item_features)
+    described = people.describe_people(loaded[0], dataset, registry.create(id, epsilon=1.0))
+    for person, description in zip(loaded[0].people, described.descriptions, strict=True):
+        assert str(person.rated) in description
+        assert not re.search(rf"\b{person.name}\b", description.replace(str(person.rated), ""))
+        assert (", m" in description) == bool(dataset.item_features)
 
 
-def two_camps(users=300, items=60, noise=0.0, seed=0):
-    """Half of the users like the first half of the items, of one genre, the others the rest."""
+def draw_two_camps(users=300, items=60, noise=0.0, seed=0):
+    """Draw users of whom half like the first half of the items (one genre), half the others."""
     rng = np.random.default_rng(seed)
     likes = np.equal.outer(np.arange(users) % 2, np.arange(items) % 2)
     values = np.where(likes ^ (rng.random((users, items)) < noise), 1.0, -1.0)
@@ -571,31 +592,30 @@ def two_camps(users=300, items=60, noise=0.0, seed=0):
     genres = [(f"kind {k % 8}",) for k in range(items)]
     public = PublicFacts(users=users, items=items, low=-1, high=1)
     ratings = Ratings.build(rows, columns, values[rows, columns], public)
-    ratings, facts = features.add_public_features(ratings, genres)
-    return datasets.Dataset(ratings, "camps", "", "", "", (), item_features=facts)
+    ratings, item_features = features.add_public_features(ratings, genres)
+    return datasets.Dataset(ratings, "camps", "", "", "", (), item_features=item_features)
 
 
 @pytest.mark.slow
 def test_lists_are_called_yours_where_answers_help_and_nowhere_else():
     methods = [registry.create("input-flip", epsilon=e) for e in (0.1, 8.0)]
-    seen = []
-    found = people.build_visitor_lists(
-        methods, two_camps(noise=0.1), lambda *told: seen.append(told)
+    progress = []
+    visitor_lists = people.build_visitor_lists(
+        methods, draw_two_camps(noise=0.1), lambda *args: progress.append(args)
     )
-    assert [one.is_personal for one in found.judged] == [False, True, True]
-    assert found.judged[2].personal > 0.8 > 0.6 > found.judged[2].common
-    assert [done for done, _, _ in seen] == list(range(seen[0][1]))
-    numbers = np.frombuffer(base64.b64decode(found.numbers), "<i2").reshape(3, 60, 7)
-    products = numbers[:, found.places, 1:] * found.unit
-    assert np.allclose(products, products.transpose(0, 2, 1), atol=found.unit)
-    unpacked = in_javascript(f"unpack({json.dumps(found._asdict())})")
-    assert np.allclose(unpacked, numbers * found.unit)
-    coins = people.build_visitor_lists(
-        methods, two_camps(noise=0.5), lambda *_: None
-    )  # taste is in nothing
-    assert not any(one.is_personal for one in coins.judged)
-    few = people.build_visitor_lists(methods, two_camps(users=20), lambda *_: None)
-    assert not any(one.is_personal for one in few.judged)
+    assert [verdict.is_personal for verdict in visitor_lists.judged] == [False, True, True]
+    assert visitor_lists.judged[2].personal > 0.8 > 0.6 > visitor_lists.judged[2].common
+    assert [n_done for n_done, _, _ in progress] == list(range(progress[0][1]))
+    numbers = np.frombuffer(base64.b64decode(visitor_lists.numbers), "<i2").reshape(3, 60, 7)
+    products = numbers[:, visitor_lists.places, 1:] * visitor_lists.unit
+    assert np.allclose(products, products.transpose(0, 2, 1), atol=visitor_lists.unit)
+    unpacked = run_javascript(f"unpack({json.dumps(visitor_lists._asdict())})")
+    assert np.allclose(unpacked, numbers * visitor_lists.unit)
+    # Taste is in nothing.
+    coins = people.build_visitor_lists(methods, draw_two_camps(noise=0.5), lambda *_: None)
+    assert not any(verdict.is_personal for verdict in coins.judged)
+    few = people.build_visitor_lists(methods, draw_two_camps(users=20), lambda *_: None)
+    assert not any(verdict.is_personal for verdict in few.judged)
 
 
 def test_a_lead_counts_against_both_rivals_and_all_stops():
@@ -616,25 +636,28 @@ def test_a_lead_counts_against_both_rivals_and_all_stops():
 
 
 def test_nothing_of_a_visitor_is_told_to_anybody():
-    for way in ("send", "tell", "release", "fetch", "setStateValue", "setTriggerValue", "Storage"):
-        assert way not in YOU.replace("nothing here sends", "")
-    for way in ("history", "location", "WebSocket", "XMLHttp", "Beacon", "cookie", "indexedDB"):
-        assert way not in YOU
+    for call in ("send", "tell", "release", "fetch", "setStateValue", "setTriggerValue", "Storage"):
+        assert call not in YOU.replace("nothing here sends", "")
+    for call in ("history", "location", "WebSocket", "XMLHttp", "Beacon", "cookie", "indexedDB"):
+        assert call not in YOU
     assert YOU.split("class You")[0] in scene.read_javascript()
 
 
 @pytest.mark.slow
 def test_what_ships_for_a_visitor_is_what_would_be_made():
     key = rows.load_shipped.__wrapped__("restaurants", "input-flip")[0].lines[0].key
-    came = people.load_visitor_lists("restaurants", Task.BINARY, key)
-    made = people.build_visitor_lists(
+    shipped_lists = people.load_visitor_lists("restaurants", Task.BINARY, key)
+    built_lists = people.build_visitor_lists(
         scene.create_mechanisms("input-flip"), datasets.load("restaurants"), lambda *_: None
     )
-    assert list(made.titles) == came.titles
-    assert list(made.places) == came.places
-    both = [np.frombuffer(base64.b64decode(one.numbers), "<i2") * one.unit for one in (made, came)]
-    assert np.allclose(*both, atol=1e-3)
-    assert np.allclose(made.judged, came.judged, atol=1e-6)
+    assert list(built_lists.titles) == shipped_lists.titles
+    assert list(built_lists.places) == shipped_lists.places
+    decoded = [
+        np.frombuffer(base64.b64decode(lists.numbers), "<i2") * lists.unit
+        for lists in (built_lists, shipped_lists)
+    ]
+    assert np.allclose(*decoded, atol=1e-3)
+    assert np.allclose(built_lists.judged, shipped_lists.judged, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -644,11 +667,11 @@ def test_a_visitor_s_lists_come_with_the_samples_and_only_to_a_visitor(monkeypat
     app = open_page(data=data, mechanism="input-flip")
     assert "yours" not in read_instrument(app)
     app = open_page(data=data, mechanism="input-flip", person="you")
-    found = read_instrument(app)["yours"]
-    assert len(found["said"]) == len(found["spread"]) == len(EPSILONS) + 1
-    six = [card["item"] for card in read_instrument(app)["six"]]
+    visitor_lists = read_instrument(app)["yours"]
+    assert len(visitor_lists["said"]) == len(visitor_lists["spread"]) == len(EPSILONS) + 1
+    six = [film["item"] for film in read_instrument(app)["six"]]
     ratings = datasets.load(data).ratings
-    assert [found["titles"][k] for k in found["places"]] == [
+    assert [visitor_lists["titles"][k] for k in visitor_lists["places"]] == [
         format_item_title(ratings, item) for item in six
     ]
     assert not app.get("progress")
@@ -658,22 +681,22 @@ def test_a_visitor_s_lists_come_with_the_samples_and_only_to_a_visitor(monkeypat
 def test_the_page_makes_a_visitor_s_lists_once_for_everybody(monkeypatch):
     st.cache_resource.clear()
     monkeypatch.setattr(people, "load_visitor_lists", lambda *_: None)
-    made, own = [], people.build_visitor_lists
+    calls, build_lists = [], people.build_visitor_lists
     monkeypatch.setattr(
-        people, "build_visitor_lists", lambda *given: made.append(given) or own(*given)
+        people, "build_visitor_lists", lambda *args: calls.append(args) or build_lists(*args)
     )
     app = open_page(data="restaurants", mechanism="input-flip")
-    assert not made  # nobody asked
+    assert not calls  # nobody asked
     assert len(read_instrument(app)["six"]) == 6
     app = open_page(data="restaurants", mechanism="input-flip", person="you")
     wait_until(app, lambda: "yours" in read_instrument(app))
     assert app.query_params["person"] == "you"
-    found = read_instrument(app)["yours"]
-    assert len(found["said"]) == len(EPSILONS) + 1
-    assert set(found["names"]) == {"a popular list, barely changed"}  # too few people judge
-    again = open_page(data="restaurants", mechanism="input-flip", person="you")
-    assert read_instrument(again)["yours"] == found
-    assert len(made) == 1
+    visitor_lists = read_instrument(app)["yours"]
+    assert len(visitor_lists["said"]) == len(EPSILONS) + 1
+    assert set(visitor_lists["names"]) == {"a popular list, barely changed"}  # too few people judge
+    second_app = open_page(data="restaurants", mechanism="input-flip", person="you")
+    assert read_instrument(second_app)["yours"] == visitor_lists
+    assert len(calls) == 1
 
 
 @pytest.mark.slow
@@ -681,12 +704,12 @@ def test_what_went_wrong_is_said_and_tried_again(monkeypatch):
     def broken(*_):
         raise DpmcError("no luck")
 
-    own = people.build_visitor_lists
+    build_lists = people.build_visitor_lists
     st.cache_resource.clear()
     monkeypatch.setattr(people, "load_visitor_lists", lambda *_: None)
     monkeypatch.setattr(people, "build_visitor_lists", broken)
     app = open_page(data="restaurants", mechanism="input-flip", person="you", epsilon="2")
-    wait_until(app, lambda: any("No luck" in one.value for one in app.error))
-    monkeypatch.setattr(people, "build_visitor_lists", own)
+    wait_until(app, lambda: any("No luck" in error.value for error in app.error))
+    monkeypatch.setattr(people, "build_visitor_lists", build_lists)
     app.run()
     wait_until(app, lambda: "yours" in read_instrument(app))

@@ -19,23 +19,23 @@ from pages.ui.charts import room as charts_room
 TOKENS = [f"{k:032x}" for k in range(200)]
 
 
-def holding(yes, reports, *questions, epsilon=2.0):
-    """A room whose first question has so many reports."""
-    one = Room(questions or ("Tea?", "Coffee?"), epsilon)
-    one.ask(0)
-    report(one, yes, reports)
-    return one
+def build_room(yes, reports, *questions, epsilon=2.0):
+    """Build a room whose first question has so many reports."""
+    class_room = Room(questions or ("Tea?", "Coffee?"), epsilon)
+    class_room.ask(0)
+    lock_reports(class_room, yes, reports)
+    return class_room
 
 
-def report(one, yes, reports):
-    now = one.view().now.number
+def lock_reports(class_room, yes, reports):
+    now = class_room.view().now.number
     for k in range(reports):
-        one.report(one.view().id, now, TOKENS[k], int(k < yes))
-    one.lock()
+        class_room.report(class_room.view().id, now, TOKENS[k], int(k < yes))
+    class_room.lock()
 
 
 def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
-    view = holding(12, 30).view()
+    view = build_room(12, 30).view()
     rows = words.build_question_rows(view, 0)
     assert [row.mark for row in rows] == [
         Mark.ESTIMATE,
@@ -58,23 +58,22 @@ def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
 
 
 def test_each_kind_of_sender_has_its_own_estimate():
-    one = holding(12, 30)
-    one.count(3, 20)
-    one.simulate(15)
-    view = one.view()
+    class_room = build_room(12, 30)
+    class_room.count(3, 20)
+    class_room.simulate(15)
+    view = class_room.view()
     rows = words.build_question_rows(view, 0, reveal_truth=True)
     estimates = [row for row in rows if row.mark is Mark.ESTIMATE]
     assert [row.note for row in estimates] == ["30 phones", "20 hands", "30 simulated phones"]
     for row, sender in zip(estimates, Sender, strict=True):
         assert row.interval == view.poll(0, sender=sender).of_class
     assert [row.truth for row in estimates] == [None, None, 0.5]
-    assert all(
-        row.truth is None for row in words.build_question_rows(view, 0)
-    )  # not while it is secret
+    # Not while it is secret.
+    assert all(row.truth is None for row in words.build_question_rows(view, 0))
 
 
 def test_before_the_first_report_there_is_an_empty_picture():
-    view = holding(0, 0).view()
+    view = build_room(0, 0).view()
     rows = words.build_question_rows(view, 0)
     assert [row.interval for row in rows] == [None, None]
     assert "no reports yet" in words.describe_rows(rows, "Shares")
@@ -82,11 +81,11 @@ def test_before_the_first_report_there_is_an_empty_picture():
 
 
 def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
-    one = holding(12, 30)
+    class_room = build_room(12, 30)
     for _ in range(4):
-        one.ask(0)
-        report(one, 12, 30)
-    estimates, certainty = words.compare_rounds(one.view(), 0)
+        class_room.ask(0)
+        lock_reports(class_room, 12, 30)
+    estimates, certainty = words.compare_rounds(class_room.view(), 0)
     widths = [row.interval.high - row.interval.low for row in estimates]
     *right, equal = [row.interval.share for row in certainty]
     assert widths == sorted(widths, reverse=True)
@@ -101,7 +100,7 @@ def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
 
 
 @pytest.mark.parametrize(
-    ("prior", "wanted"),
+    ("prior", "expected"),
     [
         (0.5, (88.1, 88.1, 98.2)),
         (0.6, (88.1, 90.2, 98.2)),
@@ -110,14 +109,14 @@ def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
         (0.999, (99.9, 99.9, 99.9)),
     ],
 )
-def test_surer_stands_above_numbers_that_have_grown(prior, wanted):
-    one = holding(12, 30)
-    one.ask(0)
-    report(one, 12, 30)
-    estimates, certainty = words.compare_rounds(one.view(), 0, prior)
-    assert [round(100 * row.interval.share, 1) for row in certainty] == list(wanted)
+def test_surer_stands_above_numbers_that_have_grown(prior, expected):
+    class_room = build_room(12, 30)
+    class_room.ask(0)
+    lock_reports(class_room, 12, 30)
+    estimates, certainty = words.compare_rounds(class_room.view(), 0, prior)
+    assert [round(100 * row.interval.share, 1) for row in certainty] == list(expected)
     title = words.describe_repetition(estimates, certainty)
-    assert ("surer about you" in title) == (wanted[0] < wanted[2])
+    assert ("surer about you" in title) == (expected[0] < expected[2])
     assert "79 of 100 phones" in certainty[-1].note or prior == 0.999
     assert title.endswith("epsilon 4 in all")
     widths = [row.interval.high - row.interval.low for row in estimates]
@@ -125,90 +124,96 @@ def test_surer_stands_above_numbers_that_have_grown(prior, wanted):
 
 
 def test_questions_are_ordered_only_where_they_differ():
-    one = holding(4, 30)
-    one.ask(1)
-    report(one, 8, 30)
-    rows = words.summarise_questions(one.view())
+    class_room = build_room(4, 30)
+    class_room.ask(1)
+    lock_reports(class_room, 8, 30)
+    rows = words.summarise_questions(class_room.view())
     assert [row.name for row in rows] == ["Tea?", "Coffee?"]
-    assert words.rank_rows(rows, words.compare_questions(one.view())) is None
+    assert words.rank_rows(rows, words.compare_questions(class_room.view())) is None
     report_all = Room(("Tea?", "Coffee?"), 4.0)
     for question, yes in enumerate((20, 180)):
         report_all.ask(question)
-        report(report_all, yes, 200)
-    rows, found = (
+        lock_reports(report_all, yes, 200)
+    rows, comparisons = (
         words.summarise_questions(report_all.view()),
         words.compare_questions(report_all.view()),
     )
     assert [row.name for row in rows] == ["Tea?", "Coffee?"]
-    assert "“Coffee?” has more yes" in words.describe_differences(report_all.view(), found)[0]
+    assert "“Coffee?” has more yes" in words.describe_differences(report_all.view(), comparisons)[0]
     unheard = ShareRow("Milk?", Mark.ESTIMATE, None)
-    names = [row.name for row in words.rank_rows([unheard, *rows], found)]
+    names = [row.name for row in words.rank_rows([unheard, *rows], comparisons)]
     assert names == ["Coffee?", "Tea?", "Milk?"]
 
 
 def test_shares_are_compared_by_the_interval_of_their_difference():
     """9 and 13 of 30 at epsilon 3: the intervals overlap, and still the one is surely larger."""
-    one = holding(9, 30, epsilon=3.0)
-    one.ask(1)
-    report(one, 13, 30)
-    rows, (found,) = words.summarise_questions(one.view()), words.compare_questions(one.view())
+    class_room = build_room(9, 30, epsilon=3.0)
+    class_room.ask(1)
+    lock_reports(class_room, 13, 30)
+    rows, (comparison,) = (
+        words.summarise_questions(class_room.view()),
+        words.compare_questions(class_room.view()),
+    )
     assert rows[0].interval.high > rows[1].interval.low
-    assert found.is_certain
-    assert (found.larger_question, found.smaller_question) == (1, 0)
-    assert [row.name for row in words.rank_rows(rows, [found])] == ["Coffee?", "Tea?"]
+    assert comparison.is_certain
+    assert (comparison.larger_question, comparison.smaller_question) == (1, 0)
+    assert [row.name for row in words.rank_rows(rows, [comparison])] == ["Coffee?", "Tea?"]
 
 
 def test_only_the_same_people_are_compared():
-    one = holding(12, 30)
-    one.ask(1)
+    class_room = build_room(12, 30)
+    class_room.ask(1)
     for token in TOKENS[25:60]:
-        one.report(one.view().id, 1, token, 1)
-    one.lock()
-    (found,) = words.compare_questions(one.view())
-    both = [one.view().poll(k, among=TOKENS[25:30]) for k in range(2)]
-    assert [poll.people for poll in both] == [5, 5]
-    assert found.interval == room.compute_share_difference(*both[::-1])
-    other = holding(12, 30)
-    other.ask(1)
-    other.count(3, 20)
-    other.lock()
-    assert words.compare_questions(other.view()) == []  # phones and hands
+        class_room.report(class_room.view().id, 1, token, 1)
+    class_room.lock()
+    (comparison,) = words.compare_questions(class_room.view())
+    polls = [class_room.view().poll(k, among=TOKENS[25:30]) for k in range(2)]
+    assert [poll.people for poll in polls] == [5, 5]
+    assert comparison.interval == room.compute_share_difference(*polls[::-1])
+    other_room = build_room(12, 30)
+    other_room.ask(1)
+    other_room.count(3, 20)
+    other_room.lock()
+    assert words.compare_questions(other_room.view()) == []  # phones and hands
 
 
 # --- rounds, and what is hidden -------------------------------------------------------------------
 
 
 def test_a_question_shows_nothing_until_it_is_locked_unless_the_teacher_says_so():
-    one = holding(12, 30)
-    one.lock(False)
-    for rows in (words.build_question_rows(one.view(), 0), words.summarise_questions(one.view())):
+    class_room = build_room(12, 30)
+    class_room.lock(False)
+    for rows in (
+        words.build_question_rows(class_room.view(), 0),
+        words.summarise_questions(class_room.view()),
+    ):
         assert all(row.interval is None for row in rows)
         assert rows[0].note == words.HIDDEN_NOTE
-    assert "(L)" in words.explain_waiting(one.view())
-    assert words.export_results(one.view()).count("\n") == 2
-    one.hide(False)
-    assert words.build_question_rows(one.view(), 0)[0].interval is not None
-    assert words.explain_waiting(one.view()) == ""
+    assert "(L)" in words.explain_waiting(class_room.view())
+    assert words.export_results(class_room.view()).count("\n") == 2
+    class_room.hide(False)
+    assert words.build_question_rows(class_room.view(), 0)[0].interval is not None
+    assert words.explain_waiting(class_room.view()) == ""
 
 
 @pytest.mark.parametrize("hides", [True, False])
 def test_a_round_changes_the_wall_only_when_it_is_locked(hides):
-    one = holding(12, 30)
-    one.hide(hides)
-    before = words.build_question_rows(one.view(), 0)
-    one.ask(0)
+    class_room = build_room(12, 30)
+    class_room.hide(hides)
+    before = words.build_question_rows(class_room.view(), 0)
+    class_room.ask(0)
     for k in range(5, 17):
-        one.report(one.view().id, 1, TOKENS[k], 1)
-        assert words.build_question_rows(one.view(), 0) == before
-        assert words.summarise_questions(one.view())[0].interval == before[0].interval
-    assert words.count_answers(one.view())[0][0] == ("12", "of 30 have answered again")
-    one.report(one.view().id, 1, TOKENS[99], 1)
-    assert words.count_answers(one.view())[0][0] == (
+        class_room.report(class_room.view().id, 1, TOKENS[k], 1)
+        assert words.build_question_rows(class_room.view(), 0) == before
+        assert words.summarise_questions(class_room.view())[0].interval == before[0].interval
+    assert words.count_answers(class_room.view())[0][0] == ("12", "of 30 have answered again")
+    class_room.report(class_room.view().id, 1, TOKENS[99], 1)
+    assert words.count_answers(class_room.view())[0][0] == (
         "12",
         "of 30 have answered again, 1 for the first time",
     )
-    one.lock()
-    last, every, *_ = words.build_question_rows(one.view(), 0)
+    class_room.lock()
+    last, every, *_ = words.build_question_rows(class_room.view(), 0)
     assert "25 reports of 13 phones" in last.note
     assert "43 reports of 31 phones" in every.note  # who slept loses nothing
     assert last.interval != every.interval != before[0].interval
@@ -217,24 +222,26 @@ def test_a_round_changes_the_wall_only_when_it_is_locked(hides):
 @pytest.mark.parametrize("sent", [1, 2])
 def test_no_phones_reports_stand_alone(sent):
     """Neither of one round nor linked, nor as the rest of all."""
-    one = holding(1, sent)
-    assert all(row.interval is None for row in words.build_question_rows(one.view(), 0))
-    assert all(row.interval is None for row in words.summarise_questions(one.view()))
-    assert "estimate" not in words.export_results(one.view())
-    for again in (sent, 30 - sent):
-        other = holding(12, 30)
-        other.ask(0)
-        report(other, again, again)
-        shown = [
-            row for row in words.build_question_rows(other.view(), 0) if row.mark is Mark.ESTIMATE
+    class_room = build_room(1, sent)
+    assert all(row.interval is None for row in words.build_question_rows(class_room.view(), 0))
+    assert all(row.interval is None for row in words.summarise_questions(class_room.view()))
+    assert "estimate" not in words.export_results(class_room.view())
+    for n_sent in (sent, 30 - sent):
+        other_room = build_room(12, 30)
+        other_room.ask(0)
+        lock_reports(other_room, n_sent, n_sent)
+        visible = [
+            row
+            for row in words.build_question_rows(other_room.view(), 0)
+            if row.mark is Mark.ESTIMATE
         ]
-        assert [row.note for row in shown] == [f"{30 + again} reports of 30 phones"]
+        assert [row.note for row in visible] == [f"{30 + n_sent} reports of 30 phones"]
 
 
 def test_a_share_past_the_end_is_shown_as_the_end_everywhere():
     """30 yes of 30 printed 116 %, on the wall, in its table and in the CSV."""
     for yes, share in ((30, "100"), (0, "0")):
-        view = holding(yes, 30).view()
+        view = build_room(yes, 30).view()
         rows = words.build_question_rows(view, 0)
         assert [words.format_row_share(row) for row in rows[:2]] == [f"{share} %"] * 2
         assert words.format_row_interval(rows[1]) == ("93 to 100" if yes else "0 to 7")
@@ -244,25 +251,25 @@ def test_a_share_past_the_end_is_shown_as_the_end_everywhere():
 
 
 def test_connected_and_answered_are_two_numbers():
-    one = holding(12, 30)
+    class_room = build_room(12, 30)
     for k in range(33):
-        one.visited(TOKENS[k])
-        one.visited("nobody")
-    assert words.count_answers(one.view())[0] == [("30", "answered"), ("33", "connected")]
+        class_room.visited(TOKENS[k])
+        class_room.visited("nobody")
+    assert words.count_answers(class_room.view())[0] == [("30", "answered"), ("33", "connected")]
 
 
 def test_an_export_holds_what_was_sent_and_no_tokens():
-    one = holding(12, 30, "=Tea?", "Coffee, or, tea?")
-    one.cost(1.0)
-    one.ask(1)
-    report(one, 20, 30)
-    one.ask(0)
-    report(one, 12, 20)
-    one.count(3, 20)
-    text = words.export_results(one.view())
+    class_room = build_room(12, 30, "=Tea?", "Coffee, or, tea?")
+    class_room.cost(1.0)
+    class_room.ask(1)
+    lock_reports(class_room, 20, 30)
+    class_room.ask(0)
+    lock_reports(class_room, 12, 20)
+    class_room.count(3, 20)
+    text = words.export_results(class_room.view())
     rows = list(csv.DictReader(io.StringIO(text)))
-    told = [row for row in rows if row["kind"] == "asked"]
-    phones = [row for row in told if row["sender"] == "phones"]
+    asked_rows = [row for row in rows if row["kind"] == "asked"]
+    phones = [row for row in asked_rows if row["sender"] == "phones"]
     assert [(row["question"], row["round"], row["epsilon"]) for row in phones] == [
         ("'=Tea?", "1", "2"),
         ("Coffee, or, tea?", "1", "1"),
@@ -273,19 +280,19 @@ def test_an_export_holds_what_was_sent_and_no_tokens():
         ("30", "20"),
         ("20", "12"),
     ]
-    assert [row["reports"] for row in told if row["sender"] == "hands"] == ["20"]
+    assert [row["reports"] for row in asked_rows if row["sender"] == "hands"] == ["20"]
     estimates = [row for row in rows if row["kind"] == "estimate"]
-    poll = one.view().poll(0)
-    found = next(row for row in estimates if row["of"] == "this class")
-    assert [float(found[end]) for end in ("share", "low", "high")] == list(poll.of_class)
+    poll = class_room.view().poll(0)
+    estimate = next(row for row in estimates if row["of"] == "this class")
+    assert [float(estimate[end]) for end in ("share", "low", "high")] == list(poll.of_class)
     assert len(estimates) == 6  # two questions of phones, one of hands, by two names
     assert not any(token in text for token in TOKENS)
 
 
 def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
-    one, exact, faults = holding(12, 30), room._class_count_interval, []
-    one.ask(1)
-    report(one, 20, 30)
+    class_room, exact, faults = build_room(12, 30), room._class_count_interval, []
+    class_room.ask(1)
+    lock_reports(class_room, 20, 30)
 
     def fails(parts, tail):
         if parts[0].yes == 12:
@@ -294,18 +301,20 @@ def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
 
     monkeypatch.setattr(room, "_class_count_interval", fails)
     rows = list(
-        csv.DictReader(io.StringIO(words.export_results(one.view(), lambda *f: faults.append(f))))
+        csv.DictReader(
+            io.StringIO(words.export_results(class_room.view(), lambda *f: faults.append(f)))
+        )
     )
     assert [row["kind"] for row in rows] == ["asked", "asked", "failed", "estimate", "estimate"]
     assert [type(error) for _, error in faults] == [IndexError]
 
 
 def test_words_and_table_say_every_number():
-    rows = words.build_question_rows(holding(12, 30).view(), 0)
-    said, table = words.describe_rows(rows, "Shares"), words.tabulate_rows(rows)
+    rows = words.build_question_rows(build_room(12, 30).view(), 0)
+    description, table = words.describe_rows(rows, "Shares"), words.tabulate_rows(rows)
     for row in rows:
-        assert words.format_row_share(row) in said
-        assert words.format_row_interval(row) in said
+        assert words.format_row_share(row) in description
+        assert words.format_row_interval(row) in description
     assert len({len(column) for column in table.values()}) == 1
     assert table["reports"] == [30, 30, 30, 30, 300, 3000]
 
@@ -325,34 +334,35 @@ def test_the_words_of_a_coin_rule_are_its_chance(epsilon):
         few = 0
     throws = list(itertools.product((0, 1), repeat=rule.coins))
     assert sum(sum(throw) <= few for throw in throws) / len(throws) == rule.chance
-    drawn = charts_room.render_coins(rule, text, charts.LIGHT)
-    opposite, own = drawn.split("Show your answer")
-    found = [part.count("<span><i") for part in (opposite, own)]  # as often as chance brings them
-    assert found[0] / sum(found) == rule.chance
-    assert sum(found) == len(throws)
+    html = charts_room.render_coins(rule, text, charts.LIGHT)
+    opposite, truth_html = html.split("Show your answer")
+    # As often as chance brings them.
+    counts = [fragment.count("<span><i") for fragment in (opposite, truth_html)]
+    assert counts[0] / sum(counts) == rule.chance
+    assert sum(counts) == len(throws)
 
 
 def test_marks_stand_where_shares_are():
     row = ShareRow("Estimate", Mark.ESTIMATE, Bounds(0.25, 0.1, 0.5), 30, truth=0.75)
-    drawn = charts_room.render_shares([row], "words", charts.LIGHT)
-    assert '<div class="dot" style="left: 25.00%">' in drawn
-    assert '<div class="line" style="left: 10.00%; width: 40.00%">' in drawn
-    assert '<div class="truth" style="left: 75.00%">' in drawn
+    html = charts_room.render_shares([row], "words", charts.LIGHT)
+    assert '<div class="dot" style="left: 25.00%">' in html
+    assert '<div class="line" style="left: 10.00%; width: 40.00%">' in html
+    assert '<div class="truth" style="left: 75.00%">' in html
 
 
 def test_questions_are_shown_and_never_obeyed():
     nasty = '<img src=x onerror=alert(1)>" & co'
     row = ShareRow(nasty, Mark.ESTIMATE, Bounds(0.2, 0.1, 0.3), 3, note=nasty)
-    drawn = charts_room.render_shares([row], words.describe_rows([row], nasty), charts.LIGHT)
-    assert "<img" not in drawn
-    assert '" &' not in drawn
+    html = charts_room.render_shares([row], words.describe_rows([row], nasty), charts.LIGHT)
+    assert "<img" not in html
+    assert '" &' not in html
 
 
 def test_costs_and_meanings_are_computed():
     assert "10 in all" in words.explain_cost(5, 2.0)
-    told = " ".join(words.explain_epsilon(2.0))
-    assert "12 times in 100" in told
-    assert "88 times in 100" in told
+    explanation = " ".join(words.explain_epsilon(2.0))
+    assert "12 times in 100" in explanation
+    assert "88 times in 100" in explanation
     assert "nothing at all" in words.explain_epsilon(0.1)[2]
     assert "2.2 people" in words.explain_cheating(1.0)
 
@@ -360,37 +370,39 @@ def test_costs_and_meanings_are_computed():
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_two_coins_explain_the_tilted_one_and_their_sum_is_right(epsilon):
     lie = 100 / (1 + math.exp(epsilon))
-    own = re.search(r"opposite ([\d.]+) times in 100", words.explain_epsilon(epsilon)[0])[1]
-    assert 0 < float(own) < 100
-    two, of, twice, one, per = re.findall(r"\d+(?:\.\d+)?", words.explain_two_coins(epsilon))
+    flip_text = re.search(r"opposite ([\d.]+) times in 100", words.explain_epsilon(epsilon)[0])[1]
+    assert 0 < float(flip_text) < 100
+    two, total, factor, flip_percentage, per = re.findall(
+        r"\d+(?:\.\d+)?", words.explain_two_coins(epsilon)
+    )
     assert per == "100"
-    assert (of, twice) == ("100", "2")
-    assert float(two) == pytest.approx(100 - 2 * float(one))
-    for said, wanted in ((own, lie), (one, lie), (two, 100 - 2 * lie)):
-        assert abs(float(said) - wanted) < 10.0 ** -len(said.partition(".")[2])
+    assert (total, factor) == ("100", "2")
+    assert float(two) == pytest.approx(100 - 2 * float(flip_percentage))
+    for displayed, expected in ((flip_text, lie), (flip_percentage, lie), (two, 100 - 2 * lie)):
+        assert abs(float(displayed) - expected) < 10.0 ** -len(displayed.partition(".")[2])
     if epsilon == 2:
-        assert (own, two, one) == ("12", "76", "12")
+        assert (flip_text, two, flip_percentage) == ("12", "76", "12")
 
 
 def test_the_promise_counts_every_asking():
-    one = holding(12, 30)
+    class_room = build_room(12, 30)
     for _ in range(2):
-        one.ask(0)
-        report(one, 12, 30)
-    one.count(3, 20)
-    said = " ".join(words.explain_promise(one.view(), 0))
-    assert "3 answers" in said
-    assert "epsilon 6" in said
-    assert "96.1 times" in said
+        class_room.ask(0)
+        lock_reports(class_room, 12, 30)
+    class_room.count(3, 20)
+    promise = " ".join(words.explain_promise(class_room.view(), 0))
+    assert "3 answers" in promise
+    assert "epsilon 6" in promise
+    assert "96.1 times" in promise
     agree, right = room.equal_report_chances(room.build_phone_channel(2.0), 3)
-    assert f"{100 * agree:.0f} of 100 phones" in said
-    assert f"right {100 * right:.1f} %" in said
-    assert "coins: epsilon 1.95" in said
-    assert "7.4-fold" in said
+    assert f"{100 * agree:.0f} of 100 phones" in promise
+    assert f"right {100 * right:.1f} %" in promise
+    assert "coins: epsilon 1.95" in promise
+    assert "7.4-fold" in promise
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.2, 1.0, 5.0, 10.0])
 def test_how_far_odds_move_is_rounded_up(epsilon):
-    said = words.explain_promise(holding(1, 2, epsilon=epsilon).view(), 0)[0]
-    told = float(re.search(r"([\d,.]+)-fold", said)[1].replace(",", ""))
-    assert math.exp(epsilon) <= told <= math.exp(epsilon) + 0.1
+    promise = words.explain_promise(build_room(1, 2, epsilon=epsilon).view(), 0)[0]
+    odds_factor = float(re.search(r"([\d,.]+)-fold", promise)[1].replace(",", ""))
+    assert math.exp(epsilon) <= odds_factor <= math.exp(epsilon) + 0.1

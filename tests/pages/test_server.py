@@ -19,7 +19,7 @@ from streamlit import config
 from streamlit.web.server.app_discovery import discover_asgi_app
 
 from app import SECTIONS
-from pages.ui import scene, server
+from pages.ui import scene, server, shell, stage
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
 unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descriptors here")
@@ -27,25 +27,25 @@ unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descr
 
 def test_the_server_computes_on_one_thread_a_job():
     """On a busy machine threads that wait for each other make a fit many times slower."""
-    seen = "import app, threadpoolctl as t\nprint([p['num_threads'] for p in t.threadpool_info()])"
+    probe = "import app, threadpoolctl as t\nprint([p['num_threads'] for p in t.threadpool_info()])"
     threads = {name for name in os.environ if name.endswith("_NUM_THREADS")}
-    bare = {name: value for name, value in os.environ.items() if name not in threads}
-    done = subprocess.run(
-        [sys.executable, "-c", seen],
+    environment = {name: value for name, value in os.environ.items() if name not in threads}
+    completed = subprocess.run(
+        [sys.executable, "-c", probe],
         cwd=APP.parent,
-        env=bare,
+        env=environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found
-    assert {*found} == {1}
+    thread_counts = json.loads(completed.stdout.splitlines()[-1])
+    assert thread_counts
+    assert {*thread_counts} == {1}
 
 
 def test_streamlit_serves_the_app_with_its_hooks():
-    found = discover_asgi_app(APP)
-    assert (found.is_asgi_app, found.import_string) == (True, "app:app")
+    served_app = discover_asgi_app(APP)
+    assert (served_app.is_asgi_app, served_app.import_string) == (True, "app:app")
 
 
 def test_what_ended_sessions_leave_behind_is_collected_though_nobody_comes(monkeypatch):
@@ -66,15 +66,15 @@ def test_what_ended_sessions_leave_behind_is_collected_though_nobody_comes(monke
 
 
 def test_streamlit_knows_what_it_is_told_to_leave_out():
-    known = config.get_config_options()
-    given = tomllib.loads((APP.parent / ".streamlit" / "config.toml").read_text())
-    assert given["runner"].items() >= {"magicEnabled": False, "postScriptGC": False}.items()
-    assert {f"runner.{name}" for name in given["runner"]} <= set(known)
-    assert given["server"]["fileWatcherType"] == "none"
+    options = config.get_config_options()
+    settings = tomllib.loads((APP.parent / ".streamlit" / "config.toml").read_text())
+    assert settings["runner"].items() >= {"magicEnabled": False, "postScriptGC": False}.items()
+    assert {f"runner.{name}" for name in settings["runner"]} <= set(options)
+    assert settings["server"]["fileWatcherType"] == "none"
 
 
-def headers_of(kind, path="/"):
-    """What a visitor is sent for a response of this content type."""
+def request_headers(kind, path="/"):
+    """Return the headers of a response of this content type."""
 
     async def page(scope, receive, send):  # noqa: ARG001
         headers = [(b"content-type", kind)]
@@ -91,14 +91,14 @@ def headers_of(kind, path="/"):
 
 
 def test_the_drawing_code_is_named_with_the_page_and_exists():
-    link = headers_of(b"text/html; charset=utf-8", "/train")[b"link"].decode()
+    link = request_headers(b"text/html; charset=utf-8", "/train")[b"link"].decode()
     path = link.split(">")[0].removeprefix("<./static/js/")
     assert "rel=modulepreload" in link
     assert (server.SCRIPTS / path).stat().st_size > 1_000_000
 
 
 def test_the_start_page_is_sent_plotly_itself_to_be_kept():
-    link = headers_of(b"text/html; charset=utf-8")[b"link"].decode()
+    link = request_headers(b"text/html; charset=utf-8")[b"link"].decode()
     path = link.split(">")[0].removeprefix("<./")
     answer = asyncio.run(server._serve_plotly(None))
     assert path == scene.PLOTLY
@@ -107,12 +107,12 @@ def test_the_start_page_is_sent_plotly_itself_to_be_kept():
 
 
 def test_other_responses_are_left_alone():
-    assert b"link" not in headers_of(b"application/javascript")
+    assert b"link" not in request_headers(b"application/javascript")
 
 
 def test_nothing_is_sent_where_the_code_is_not_found(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "SCRIPTS", tmp_path)
-    assert b"link" not in headers_of(b"text/html", "/train")
+    assert b"link" not in request_headers(b"text/html", "/train")
 
 
 def test_the_list_of_what_is_loaded_first_is_what_the_first_page_uses():
@@ -120,8 +120,8 @@ def test_the_list_of_what_is_loaded_first_is_what_the_first_page_uses():
     assert all(name.rpartition(".")[2] in source for name in server.FIRST_PAGE)
 
 
-def answer_to(path, query=b""):
-    """Status and address that a visit of a path is answered with; None where it goes through."""
+def request_path(path, query=b""):
+    """Return status and address of the answer to a path, or None where it goes through."""
 
     async def receive():
         return {"type": "http.request"}
@@ -138,11 +138,11 @@ def answer_to(path, query=b""):
 
 
 def test_the_first_page_opens_under_its_own_name_with_its_link():
-    assert answer_to("/what_if") == (307, b"./")
-    assert answer_to("/what_if", b"data=jokes&epsilon=3") == (307, b"./?data=jokes&epsilon=3")
-    assert answer_to("/base/what_if/", b"a=%C3%A4") == (307, b"../?a=%C3%A4")
-    for other in ("/what_if/_stcore/health", "/static/what_if.js"):
-        assert answer_to(other) is None
+    assert request_path("/what_if") == (307, b"./")
+    assert request_path("/what_if", b"data=jokes&epsilon=3") == (307, b"./?data=jokes&epsilon=3")
+    assert request_path("/base/what_if/", b"a=%C3%A4") == (307, b"../?a=%C3%A4")
+    for other_path in ("/what_if/_stcore/health", "/static/what_if.js"):
+        assert request_path(other_path) is None
     assert next(iter(SECTIONS.values()))[0].file == "what_if"
 
 
@@ -151,16 +151,17 @@ def test_every_page_is_told_where_its_server_is(base):
     """So it asks there alone, and not first under its own name, where nobody answers."""
     for entry in itertools.chain(*SECTIONS.values()):
         if entry.file != "what_if":
-            assert answer_to(f"{base}/{entry.file}", b"data=jokes") == (200, None)
-    for other in ("/compared", "/xcompare", "/compare/_stcore/health", "/compare/x", "/x/"):
-        assert answer_to(base + other) is None
-    assert answer_to("/") == (200, None)
-    asked = Request({"type": "http", "headers": [(b"host", b"Lab.example:8501")]})
-    html = asyncio.run(server._serve_page(asked)).body.decode()
+            assert request_path(f"{base}/{entry.file}", b"data=jokes") == (200, None)
+    for other_path in ("/compared", "/xcompare", "/compare/_stcore/health", "/compare/x", "/x/"):
+        assert request_path(base + other_path) is None
+    assert request_path("/") == (200, None)
+    request = Request({"type": "http", "headers": [(b"host", b"Lab.example:8501")]})
+    html = asyncio.run(server._serve_page(request)).body.decode()
     assert 'location.host !== "lab.example:8501"' in html
     start = (server.SCRIPTS.parents[1] / "index.html").read_text("utf-8")
     assert html.index("BACKEND_BASE_URL") < html.index('type="module"')
-    assert re.sub(r"(?s)<script>window.__streamlit = .*?</script>", "", html) == start
+    rest = re.sub(r"(?s)<script>window.__streamlit = .*?</script>", "", html)
+    assert rest == start.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>")
 
 
 @unix
@@ -178,18 +179,18 @@ def test_connections_inherit_no_delay():
 
 
 def test_importing_the_app_draws_nothing():
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-W", "error", "-c", "import app; print(type(app.app).__name__)"],
         cwd=APP.parent,
         capture_output=True,
         text=True,
         timeout=200,
     )
-    assert (done.stdout.strip(), done.stderr) == ("App", "")
+    assert (completed.stdout.strip(), completed.stderr) == ("App", "")
 
 
-async def parsed_while_serving(content):
-    """A file that is uploaded to the server, as it arrives."""
+async def parse_upload(content):
+    """Return a file that is uploaded to the server, as it arrives."""
     body = b'--x\r\nContent-Disposition: form-data; name="f"; filename="mine.csv"\r\n\r\n'
 
     async def receive():
@@ -204,6 +205,6 @@ async def parsed_while_serving(content):
 def test_an_upload_on_its_way_is_never_on_the_disk(monkeypatch):
     monkeypatch.setattr(server.MultiPartParser, "spool_max_size", 1)
     monkeypatch.setattr(server, "treat_hangup_as_terminate", lambda: None)
-    with asyncio.run(parsed_while_serving(b"u1,i1,5\n" * 500_000)) as file:
+    with asyncio.run(parse_upload(b"u1,i1,5\n" * 500_000)) as file:
         assert not file._rolled
         assert len(file.read()) == 4_000_000

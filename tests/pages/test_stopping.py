@@ -38,8 +38,8 @@ METHODS = [
 class Count:
     """A stop signal that counts the looks at it, and is given at one of them."""
 
-    def __init__(self, at: int | None = None) -> None:
-        self.looks, self.at = 0, at
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.looks, self.at = 0, stop_at
 
     def __call__(self) -> bool:
         self.looks += 1
@@ -68,7 +68,7 @@ class Fit(NamedTuple):
     stopped: bool
 
 
-def fitted(mechanism: Mechanism, problem: Problem, stop: Count) -> Fit:
+def fit_until_stopped(mechanism: Mechanism, problem: Problem, stop: Count) -> Fit:
     before: list[int] = []
     model, stopped = None, False
     with privacy.record_publications() as published, stop_when(stop):
@@ -86,23 +86,23 @@ def test_a_stop_at_any_look_ends_the_fit_there_and_looking_changes_nothing(id, e
     settings = {} if estimator is None else {"estimator": estimator}
     mechanism = registry.create(id, epsilon=4.0, delta=1e-6, **settings)
     problem, count = problems[mechanism.task], Count()
-    *_, alone = mechanism.fit(problem.train, np.random.default_rng(0))
-    whole = fitted(mechanism, problem, count)
-    assert not whole.stopped
+    *_, final = mechanism.fit(problem.train, np.random.default_rng(0))
+    full_fit = fit_until_stopped(mechanism, problem, count)
+    assert not full_fit.stopped
     cells = np.arange(problem.train.public.users)[:, None], np.arange(problem.train.public.items)
-    assert np.array_equal(whole.model.predict(*cells), alone.model.predict(*cells))
+    assert np.array_equal(full_fit.model.predict(*cells), final.model.predict(*cells))
     if id in AT_ONCE:
         return
     # It looks before its first model and before each that follows; the last may be there already.
-    assert all(a < b for a, b in itertools.pairwise([0, *whole.before[:-1]]))
-    assert whole.before[0] > 0
-    for at in sorted({1, count.looks // 2 + 1, count.looks}):
-        stop = Count(at)
-        cut = fitted(mechanism, problem, stop)
-        assert cut.stopped
-        assert stop.looks == at
-        assert cut.before == [looks for looks in whole.before if looks < at]
-        assert cut.published <= whole.published
+    assert all(a < b for a, b in itertools.pairwise([0, *full_fit.before[:-1]]))
+    assert full_fit.before[0] > 0
+    for stop_at in sorted({1, count.looks // 2 + 1, count.looks}):
+        stop = Count(stop_at)
+        stopped_fit = fit_until_stopped(mechanism, problem, stop)
+        assert stopped_fit.stopped
+        assert stop.looks == stop_at
+        assert stopped_fit.before == [n_looks for n_looks in full_fit.before if n_looks < stop_at]
+        assert stopped_fit.published <= full_fit.published
 
 
 RUN = ("private-popularity", "input-flip", "private-item-mean")  # a task each
@@ -111,15 +111,15 @@ RUN = ("private-popularity", "input-flip", "private-item-mean")  # a task each
 @pytest.mark.parametrize("id", mark_rest_slow(RUN))
 def test_a_run_looks_in_every_phase(id, problems, monkeypatch):
     """The fit, its measures, and the same for each baseline: and what was told by then stays."""
-    stop, looks = Count(), {}
+    stop, counts = Count(), {}
     fit, measure = experiment._fit_mechanism, experiment.measure_model
 
     def counted(phase, work):
-        def run(mechanism, *rest):
+        def run(mechanism, *args):
             before = stop.looks
-            found = work(mechanism, *rest)
-            looks[phase, mechanism.id] = stop.looks - before
-            return found
+            result = work(mechanism, *args)
+            counts[phase, mechanism.id] = stop.looks - before
+            return result
 
         return run
 
@@ -127,46 +127,46 @@ def test_a_run_looks_in_every_phase(id, problems, monkeypatch):
     monkeypatch.setattr(experiment, "measure_model", counted("measure", measure))
     mechanism = registry.create(id, epsilon=4.0, delta=1e-6)
     experiment.run(mechanism, problems[mechanism.task], 1, stop=stop)
-    ids = [mechanism.id, *(other.id for other in experiment.build_baselines(mechanism))]
-    fits = {phase: count for phase, count in looks.items() if phase[0] == "fit"}
+    ids = [mechanism.id, *(baseline.id for baseline in experiment.build_baselines(mechanism))]
+    fits = {phase: count for phase, count in counts.items() if phase[0] == "fit"}
     assert list(fits) == [("fit", id) for id in ids]
     assert all(count >= 1 for count in fits.values())
     constants = {"majority", "private-majority", "private-constant", "mean-of-users"}
-    assert all(looks["measure", id] >= 1 for id in ids if id not in constants)
+    assert all(counts["measure", id] >= 1 for id in ids if id not in constants)
 
 
 def test_what_was_told_before_a_stop_stays_and_nothing_follows(problems):
-    mechanism, told, stop = registry.create("private-popularity", epsilon=4.0), [], Count()
+    mechanism, reports, stop = registry.create("private-popularity", epsilon=4.0), [], Count()
     problem = problems[mechanism.task]
 
     def run(stop: Count) -> Any:
-        told.clear()
-        return experiment.run(mechanism, problem, 1, stop=stop, on_result=told.append)
+        reports.clear()
+        return experiment.run(mechanism, problem, 1, stop=stop, on_result=reports.append)
 
-    whole = run(stop)
-    assert set(whole.baselines) == {"popularity", "reference-ranking"}
-    assert told[-1] is whole
+    full_run = run(stop)
+    assert set(full_run.baselines) == {"popularity", "reference-ranking"}
+    assert reports[-1] is full_run
     with pytest.raises(DpmcError, match="no model to publish"):
         run(Count(1))
-    assert not told
-    late = run(Count(stop.looks // 2))  # amid the reference
-    assert late is told[-1]
-    assert late.metrics == whole.metrics
-    assert len(late.baselines) < len(whole.baselines)
+    assert not reports
+    stopped_late = run(Count(stop.looks // 2))  # amid the reference
+    assert stopped_late is reports[-1]
+    assert stopped_late.metrics == full_run.metrics
+    assert len(stopped_late.baselines) < len(full_run.baselines)
 
 
 def test_what_a_stopped_run_has_is_measured_if_that_is_quick(problems, monkeypatch):
     problem = problems[Task.RANKING]
-    seen: list[Any] = []
+    results: list[Any] = []
 
     def after_two() -> bool:
-        return len(seen) >= 2
+        return len(results) >= 2
 
     def run() -> Any:
-        seen.clear()
+        results.clear()
         mechanism = registry.create("dpimf-optimal", epsilon=4.0)
         return experiment.run(
-            mechanism, problem, 1, on_step=lambda *step: seen.append(step), stop=after_two
+            mechanism, problem, 1, on_step=lambda *step: results.append(step), stop=after_two
         )
 
     assert run().stopped
@@ -179,7 +179,7 @@ def test_what_a_stopped_run_has_is_measured_if_that_is_quick(problems, monkeypat
 def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
     """And one in a fit; the job says stopped, not failed."""
     mechanism = registry.create("input-flip", epsilon=4.0)
-    about = {"data": "restaurants", "reading": {}, "title": "", "split": None, "fresh": False}
+    details = {"data": "restaurants", "reading": {}, "title": "", "split": None, "fresh": False}
 
     def asked_now() -> Problem:
         job.cancel()
@@ -192,7 +192,7 @@ def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
 
     for make in (asked_now, asked_later):
         ready = threading.Event()
-        train = runs.make_training_work(mechanism, make, 1, **about)
+        train = runs.make_training_work(mechanism, make, 1, **details)
 
         def work(report: Any, stopped: Any, ready: Any = ready, train: Any = train) -> Any:
             ready.wait(120)  # until there is a job to cancel
@@ -201,10 +201,10 @@ def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
         job = Job(work)
         ready.set()
         job.wait(60)
-        now = job.snapshot()
-        assert now.state == "stopped"
-        assert now.result is None
-        assert now.message.startswith("Stopped before")
+        snapshot = job.snapshot()
+        assert snapshot.state == "stopped"
+        assert snapshot.result is None
+        assert snapshot.message.startswith("Stopped before")
 
 
 def test_without_a_stop_signal_nothing_looks():
@@ -259,22 +259,22 @@ def test_a_long_call_gives_what_it_gives_and_raises_what_it_raises():
             call_cancellable(np.linalg.inv, np.zeros((2, 2)))
 
 
-def matrix(n: int) -> NDArray[np.float64]:
-    drawn = np.random.default_rng(n).normal(size=(n, n))
-    return drawn + drawn.T
+def draw_symmetric(n: int) -> NDArray[np.float64]:
+    gaussian = np.random.default_rng(n).normal(size=(n, n))
+    return gaussian + gaussian.T
 
 
 @pytest.mark.parametrize(
     ("n", "count"), [(1, 1), (2, 1), (3, 3), (60, 1), (61, 1), (61, 35), (200, 7)]
 )
 def test_eigenpairs_and_inverse_are_those_of_scipy(n, count):
-    symmetric = matrix(n)
+    symmetric = draw_symmetric(n)
     values, vectors = eigh(symmetric, subset_by_index=[n - count, n - 1])
-    found = leading_eigenpairs(symmetric.__matmul__, n, count)
-    assert np.allclose(found[0], values, rtol=1e-12)
-    signs = np.sign((found[1] * vectors).sum(axis=0))
-    assert np.allclose(found[1] * signs, vectors, atol=1e-9)
-    assert np.array_equal(symmetric, matrix(n))  # left as it was
+    eigenpairs = leading_eigenpairs(symmetric.__matmul__, n, count)
+    assert np.allclose(eigenpairs[0], values, rtol=1e-12)
+    signs = np.sign((eigenpairs[1] * vectors).sum(axis=0))
+    assert np.allclose(eigenpairs[1] * signs, vectors, atol=1e-9)
+    assert np.array_equal(symmetric, draw_symmetric(n))  # left as it was
     positive = symmetric @ symmetric + np.eye(n)
     assert np.allclose(np.triu(invert_upper_triangle(positive)), np.triu(np.linalg.inv(positive)))
     with pytest.raises(np.linalg.LinAlgError):
@@ -283,7 +283,7 @@ def test_eigenpairs_and_inverse_are_those_of_scipy(n, count):
 
 def test_others_are_served_while_eigenpairs_are_found():
     """SciPy's own wrapper would hold every other thread up until its end."""
-    large, end, beats = matrix(900), threading.Event(), 0
+    large, end, beats = draw_symmetric(900), threading.Event(), 0
 
     def beat() -> None:
         nonlocal beats

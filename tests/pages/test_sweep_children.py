@@ -29,7 +29,7 @@ def folder(tmp_path):
         sweeps.cancel_sweep(tmp_path / "sweeps", sweep.key)
 
 
-def command(tmp_path, epsilons=(0.5, 1.0, 2.0, 4.0), seeds=range(1, 40), ids=("output",)):
+def build_command(tmp_path, epsilons=(0.5, 1.0, 2.0, 4.0), seeds=range(1, 40), ids=("output",)):
     grid = core.Grid(data=["movie-night"], mechanisms=ids, epsilons=epsilons, seeds=seeds)
     return core.build_sweep_command(grid, store=tmp_path / "results.sqlite", jobs=1)
 
@@ -41,63 +41,63 @@ def wait_for(condition, seconds=120):
         time.sleep(0.02)
 
 
-def rows(tmp_path):
+def read_keys(tmp_path):
     with Store(tmp_path / "results.sqlite", read_only=True) as store:
         return {record["key"] for record in iterate_records(store)}
 
 
-def done(folder, key="k"):
+def count_done(folder, key="k"):
     return (sweeps.load_sweep(folder, key).counts or {}).get("done", 0)
 
 
 def test_a_sweep_is_found_again_started_once_and_cancelled_with_all_its_processes(tmp_path, folder):
-    about = {"title": "Movie night"}
-    assert sweeps.start_sweep(folder, "k", command(tmp_path), description=about)
-    assert not sweeps.start_sweep(folder, "k", command(tmp_path), description=about)
-    wait_for(lambda: done(folder) >= 2)
+    details = {"title": "Movie night"}
+    assert sweeps.start_sweep(folder, "k", build_command(tmp_path), description=details)
+    assert not sweeps.start_sweep(folder, "k", build_command(tmp_path), description=details)
+    wait_for(lambda: count_done(folder) >= 2)
     # Another program on this machine sees the same: nothing of it is in this one's memory.
     code = (
         "import sys; from pathlib import Path; from pages.ui import sweeps;"
         "s = sweeps.load_sweep(Path(sys.argv[1]), 'k'); print(s.running, s.description['title'])"
     )
-    seen = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
     )
-    assert seen.stdout.strip() == "True Movie night"
+    assert completed.stdout.strip() == "True Movie night"
     group = json.loads((folder / "k.json").read_text())["process"]
     assert count_members(group) >= 2
     start = time.monotonic()
     sweeps.cancel_sweep(folder, "k")
     assert time.monotonic() - start < sweeps.GRACE + 1
     wait_for(lambda: count_members(group) == 0)
-    now = sweeps.load_sweep(folder, "k")
-    assert (now.running, now.message) == (False, "")
-    kept = rows(tmp_path)
-    assert len(kept) >= 2
+    sweep_state = sweeps.load_sweep(folder, "k")
+    assert (sweep_state.running, sweep_state.message) == (False, "")
+    stored_rows = read_keys(tmp_path)
+    assert len(stored_rows) >= 2
     # The same again goes on from there.
-    assert sweeps.start_sweep(folder, "k", command(tmp_path), description=about)
-    wait_for(lambda: done(folder) >= 1)
-    assert sweeps.load_sweep(folder, "k").counts["skipped"] == len(kept)
-    assert rows(tmp_path) > kept
+    assert sweeps.start_sweep(folder, "k", build_command(tmp_path), description=details)
+    wait_for(lambda: count_done(folder) >= 1)
+    assert sweeps.load_sweep(folder, "k").counts["skipped"] == len(stored_rows)
+    assert read_keys(tmp_path) > stored_rows
 
 
 def test_a_killed_sweep_is_over_and_may_be_started_again(tmp_path, folder):
-    sweeps.start_sweep(folder, "k", command(tmp_path), description={})
-    wait_for(lambda: done(folder) >= 1)
+    sweeps.start_sweep(folder, "k", build_command(tmp_path), description={})
+    wait_for(lambda: count_done(folder) >= 1)
     group = json.loads((folder / "k.json").read_text())["process"]
     os.kill(group, signal.SIGKILL)
     wait_for(lambda: not sweeps.load_sweep(folder, "k").running)
     wait_for(lambda: count_members(group) == 0)  # its workers follow it
-    assert sweeps.start_sweep(folder, "k", command(tmp_path), description={})
+    assert sweeps.start_sweep(folder, "k", build_command(tmp_path), description={})
 
 
 def test_a_finished_sweep_says_nothing_and_a_failed_one_says_why(tmp_path, folder):
-    sweeps.start_sweep(folder, "k", command(tmp_path, [1.0], [1]), description={})
+    sweeps.start_sweep(folder, "k", build_command(tmp_path, [1.0], [1]), description={})
     wait_for(lambda: not sweeps.load_sweep(folder, "k").running)
-    now = sweeps.load_sweep(folder, "k")
-    assert now.message == ""
-    assert now.counts["done"] == now.counts["total"] == 4
-    wrong = ["magic" if word == "output" else word for word in command(tmp_path)]
+    sweep_state = sweeps.load_sweep(folder, "k")
+    assert sweep_state.message == ""
+    assert sweep_state.counts["done"] == sweep_state.counts["total"] == 4
+    wrong = ["magic" if word == "output" else word for word in build_command(tmp_path)]
     sweeps.start_sweep(folder, "j", wrong, description={})
     wait_for(lambda: not sweeps.load_sweep(folder, "j").running)
     assert "magic" in sweeps.load_sweep(folder, "j").message
@@ -106,9 +106,9 @@ def test_a_finished_sweep_says_nothing_and_a_failed_one_says_why(tmp_path, folde
 
 def test_no_more_than_a_few_run_at_once(tmp_path, folder):
     for key in "ab"[: sweeps.MAX_RUNNING_SWEEPS]:
-        assert sweeps.start_sweep(folder, key, command(tmp_path), description={})
+        assert sweeps.start_sweep(folder, key, build_command(tmp_path), description={})
     with pytest.raises(DpmcError, match="wait for one or cancel it"):
-        sweeps.start_sweep(folder, "c", command(tmp_path), description={})
+        sweeps.start_sweep(folder, "c", build_command(tmp_path), description={})
     sweeps.cancel_folder_sweeps(folder)
     assert not any(sweep.running for sweep in sweeps.list_sweeps(folder))
 
@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(DpmcError, match=r"could not be started.*DPMC_HOME"):
-        sweeps.start_sweep(blocked / "sweeps", "k", command(tmp_path), description={})
+        sweeps.start_sweep(blocked / "sweeps", "k", build_command(tmp_path), description={})
 
 
 def test_the_end_of_the_server_ends_its_sweeps(tmp_path, folder):
@@ -127,12 +127,12 @@ def test_the_end_of_the_server_ends_its_sweeps(tmp_path, folder):
         " description={});\n"
         "while not sweeps.load_sweep(folder, 'k').counts.get('done'): time.sleep(0.05)"
     )
-    words = [sys.executable, "-c", code, str(folder), *command(tmp_path)]
-    subprocess.run(words, check=True, timeout=200)
+    argv = [sys.executable, "-c", code, str(folder), *build_command(tmp_path)]
+    subprocess.run(argv, check=True, timeout=200)
     group = json.loads((folder / "k.json").read_text())["process"]
     wait_for(lambda: count_members(group) == 0)
     assert not sweeps.load_sweep(folder, "k").running
-    assert rows(tmp_path)
+    assert read_keys(tmp_path)
 
 
 def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeypatch):
@@ -179,8 +179,8 @@ def test_uploads_of_a_server_whose_machine_stopped_are_removed(tmp_path, monkeyp
     )
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    words = [sys.executable, "-c", code]
-    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as owner:
+    argv = [sys.executable, "-c", code]
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as owner:
         os.kill(int(owner.stdout.readline()), signal.SIGKILL)  # what would have removed them
         owner.kill()
     assert list(tmp_path.iterdir())
@@ -190,7 +190,7 @@ def test_uploads_of_a_server_whose_machine_stopped_are_removed(tmp_path, monkeyp
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_a_process_that_is_not_the_sweep_is_never_ended(tmp_path, folder):
-    sweeps.start_sweep(folder, "k", command(tmp_path), description={})
+    sweeps.start_sweep(folder, "k", build_command(tmp_path), description={})
     status = json.loads((folder / "k.json").read_text())
     time.sleep(0.05)  # a few ticks of the clock that tells processes of one number apart
     bystander = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1)

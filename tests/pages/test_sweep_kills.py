@@ -39,43 +39,43 @@ GRID = [
 UNITS = 2 * 4 * (4 * 4 + 2)  # with the private guess; the reference and one twin
 
 
-def rows(path):
+def read_store(path):
     with Store(path, read_only=True) as opened:
         return read_rows(opened)
 
 
-def so_far(path):
+def read_partial_store(path):
     try:
-        return rows(path)
+        return read_store(path)
     except StoreError:  # killed before it was made
         return {}
 
 
-def count(path):
-    return len(so_far(path))
+def count_rows(path):
+    return len(read_partial_store(path))
 
 
-def complete(path):
+def complete_sweep(path):
     """Run the sweep until it is through, as a person would."""
     child = start_sweep(*GRID, "--store", path)
     _, err = child.communicate(timeout=250)
     assert child.returncode == 0, err
-    return rows(path)
+    return read_store(path)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     path = tmp_path_factory.mktemp("undisturbed") / "results.sqlite"
     begin = time.monotonic()
-    found = complete(path)
-    assert len(found) == UNITS
-    return found, time.monotonic() - begin
+    result = complete_sweep(path)
+    assert len(result) == UNITS
+    return result, time.monotonic() - begin
 
 
 def test_workers_end_with_a_killed_sweep(tmp_path):
     path = tmp_path / "results.sqlite"
     child = start_sweep(*GRID, "--store", path)
-    assert wait_until(lambda: len(list_workers(child.pid)) == 2 and count(path) > 0)
+    assert wait_until(lambda: len(list_workers(child.pid)) == 2 and count_rows(path) > 0)
     kin = list_descendants(child.pid)
     kill_process(child.pid)
     child.wait(60)
@@ -83,7 +83,7 @@ def test_workers_end_with_a_killed_sweep(tmp_path):
         pipe.close()
     assert len(kin) >= 4  # two workers, their fork server, the resource tracker
     assert wait_until(lambda: not any(map(is_alive, kin)), 10)
-    assert count(path) > 0
+    assert count_rows(path) > 0
 
 
 OWNER = """
@@ -112,8 +112,8 @@ def short():
     shutil.rmtree(path)
 
 
-def owns(short, code):
-    """A process whose temporary files are in a folder."""
+def start_owner(short, code):
+    """Start a process whose temporary files are in a folder."""
     return subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=ROOT,
@@ -129,13 +129,13 @@ def owns(short, code):
 )
 def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_work):
     """Within three seconds, though nobody is left to ask it: at work, or only just begun."""
-    owner = owns(short, OWNER)
+    owner = start_owner(short, OWNER)
     group, folder = owner.stdout.readline().split()
     group, folder = int(group), Path(folder)
     assert folder.parent == short
     try:
         if at_work:
-            assert wait_until(lambda: count(folder / "results.sqlite") > 0, 30)
+            assert wait_until(lambda: count_rows(folder / "results.sqlite") > 0, 30)
         assert count_members(group)
         owner.send_signal(getattr(signal, end))
         owner.communicate()
@@ -150,7 +150,7 @@ def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_
 @pytest.mark.slow
 def test_a_private_folder_goes_with_its_owner_when_its_sweep_is_long_over(short):
     code = "\n".join([*OWNER.splitlines()[:7], "print(folder.path, flush=True)", "time.sleep(600)"])
-    owner = owns(short, code)
+    owner = start_owner(short, code)
     folder = Path(owner.stdout.readline().strip())
     assert (folder / "results.sqlite").exists()
     kill_process(owner.pid)
@@ -162,39 +162,39 @@ def test_a_private_folder_goes_with_its_owner_when_its_sweep_is_long_over(short)
 def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
     child = start_sweep(*GRID, "--store", path)
-    assert wait_until(lambda: len(list_workers(child.pid)) == 2 and count(path) > 0)
+    assert wait_until(lambda: len(list_workers(child.pid)) == 2 and count_rows(path) > 0)
     kill_process(list_workers(child.pid)[0])
     _, err = child.communicate(timeout=250)
     assert (child.returncode, "Traceback" in err) == (0, False), err
-    assert rows(path) == undisturbed[0]
+    assert read_store(path) == undisturbed[0]
 
 
 @pytest.mark.slow
 def test_two_sweeps_on_one_store_do_each_unit_once(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
     pair = [start_sweep(*GRID, "--store", path, "--json") for _ in range(2)]
-    said = [child.communicate(timeout=250) for child in pair]
-    assert [child.returncode for child in pair] == [0, 0], said
-    ends = [json.loads(out.splitlines()[-1]) for out, _ in said]
+    outputs = [child.communicate(timeout=250) for child in pair]
+    assert [child.returncode for child in pair] == [0, 0], outputs
+    ends = [json.loads(out.splitlines()[-1]) for out, _ in outputs]
     assert all(end["done"] > 0 for end in ends)
     assert sum(end["done"] for end in ends) == UNITS  # each computed by one of the two
     assert all(end["skipped"] + end["done"] == UNITS for end in ends)
-    assert rows(path) == undisturbed[0]
+    assert read_store(path) == undisturbed[0]
 
 
 @pytest.mark.slow
 def test_a_killed_sweep_leaves_its_units_to_the_other(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
-    killed, other = (start_sweep(*GRID, "--store", path, "--json") for _ in range(2))
+    killed, survivor = (start_sweep(*GRID, "--store", path, "--json") for _ in range(2))
     while json.loads(killed.stdout.readline())["done"] == 0:
         pass
     kill_process(killed.pid)
     killed.communicate()
-    out, err = other.communicate(timeout=250)
-    assert other.returncode == 0, err
+    out, err = survivor.communicate(timeout=250)
+    assert survivor.returncode == 0, err
     end = json.loads(out.splitlines()[-1])
     assert end["skipped"] + end["done"] == UNITS
-    assert rows(path) == undisturbed[0]
+    assert read_store(path) == undisturbed[0]
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_workers_killed_at_random_moments(tmp_path, undisturbed, seed):
             kill_process(moments.choice(victims))
     _, err = child.communicate(timeout=250)
     assert child.returncode == 0, err
-    assert rows(path) == expected
+    assert read_store(path) == expected
 
 
 @pytest.mark.slow
@@ -225,13 +225,13 @@ def test_a_sweep_killed_at_random_moments(tmp_path, undisturbed, seed):
         time.sleep(moments.uniform(0.1, 0.6 * seconds))
         kin = list_descendants(child.pid)
         if moments.random() < 0.3:
-            for one in list_children(child.pid):
-                kill_process(one)
+            for child_pid in list_children(child.pid):
+                kill_process(child_pid)
         kill_process(child.pid)
         child.communicate()
         assert wait_until(lambda kin=kin: not any(map(is_alive, kin)), 10)
-        after = so_far(path)
+        after = read_partial_store(path)
         assert after.items() <= expected.items()
         assert len(after) >= before
         before = len(after)
-    assert complete(path) == expected
+    assert complete_sweep(path) == expected

@@ -27,7 +27,7 @@ LATER = (
     re.compile(r":\+1:|:-1:|:[\w-]+:"),
     re.compile(r"(^|\s)(<->|->|<-|--|>=|<=|~=)(\s|$)"),
 )
-PART = ":color[]"
+SEPARATOR = ":color[]"
 
 
 @given(TEXTS)
@@ -44,14 +44,14 @@ def test_a_hostile_text_is_read_as_it_was(text):
 def check_escaped(text):
     markdown = escape(text)
     assert "\n" not in markdown
-    bare = re.sub(r"\\(.)", "x", markdown.replace(PART, ""))  # nothing moves together
-    assert not re.search(r"[\\`*_{}\[\]<>#|~$&]", bare)
-    assert not re.match(r"[-+=]|\d+[.)]", bare) or markdown.startswith("\\")
-    parts = [re.sub(r"\\(.)", r"\1", part) for part in markdown.split(PART)]
-    assert "".join(parts) == render_text(text)
-    for part in parts:
+    stripped = re.sub(r"\\(.)", "x", markdown.replace(SEPARATOR, ""))  # nothing moves together
+    assert not re.search(r"[\\`*_{}\[\]<>#|~$&]", stripped)
+    assert not re.match(r"[-+=]|\d+[.)]", stripped) or markdown.startswith("\\")
+    chunks = [re.sub(r"\\(.)", r"\1", chunk) for chunk in markdown.split(SEPARATOR)]
+    assert "".join(chunks) == render_text(text)
+    for chunk in chunks:
         for pattern in LATER:
-            assert not pattern.search(part), (part, markdown)
+            assert not pattern.search(chunk), (chunk, markdown)
     assert ":material/" not in markdown
 
 
@@ -106,5 +106,5 @@ def test_tables_of_a_page_are_guarded_but_for_numbers():
 
         blocks.show_table({"item": ["=1+1", "-3", "b"], "score": [-1.5, 2.0, 0.0]})
 
-    (found,) = AppTest.from_function(page).run().dataframe
-    assert found.value.to_dict("list") == {"item": ["'=1+1", "-3", "b"], "score": [-1.5, 2.0, 0.0]}
+    (table,) = AppTest.from_function(page).run().dataframe
+    assert table.value.to_dict("list") == {"item": ["'=1+1", "-3", "b"], "score": [-1.5, 2.0, 0.0]}

@@ -40,8 +40,8 @@ BINARY = [id for id in MECHANISMS if registry.get_mechanism(id).task is Task.BIN
 @pytest.fixture(scope="module")
 def ratings() -> Ratings:
     rng = np.random.default_rng(7)
-    seen = rng.random((40, 30)) < np.linspace(0.9, 0.1, 30)
-    users, items = np.nonzero(seen)
+    observed = rng.random((40, 30)) < np.linspace(0.9, 0.1, 30)
+    users, items = np.nonzero(observed)
     values = np.where(rng.random(len(users)) < 0.6, 1.0, -1.0)
     return Ratings.build(users, items, values, PublicFacts(users=40, items=30, low=-1, high=1))
 
@@ -58,8 +58,8 @@ def test_the_busiest_come_first():
 
 def test_histogram_counts_every_rating_on_few_and_on_many_values(ratings):
     assert data.compute_histogram(ratings).counts.sum() == len(ratings)
-    spread = np.random.default_rng(0).uniform(-1, 1, len(ratings))
-    view = data.compute_histogram(with_values(ratings, spread, low=-1, high=1), bins=10)
+    uniform = np.random.default_rng(0).uniform(-1, 1, len(ratings))
+    view = data.compute_histogram(with_values(ratings, uniform, low=-1, high=1), bins=10)
     assert view.counts.sum() == len(ratings)
     assert len(view.counts) == 10
 
@@ -69,9 +69,10 @@ def test_tails_fall(ratings):
         assert (np.diff(tail.ratings) <= 0).all()
         assert tail.rank[0] == 1
     users, items = data.compute_tails(ratings)
-    most, least = users.ratings[0], users.ratings[-1]
-    assert f"busiest user has {most} ratings, the least busy {least};" in data.describe_tails(
-        users, items
+    first_count, last_count = users.ratings[0], users.ratings[-1]
+    assert (
+        f"busiest user has {first_count} ratings, the least busy {last_count};"
+        in data.describe_tails(users, items)
     )
 
 
@@ -79,15 +80,15 @@ def test_chances_go_through_the_mechanisms_own_link(ratings, model):
     probit = registry.create("input-flip", epsilon=1.0, link=Probit(2.0))
     assert training.find_link(probit) == Probit(2.0)
     assert training.find_link(registry.create("majority")) == LOGISTIC
-    mine = training.compute_errors(model, Task.BINARY, ratings, Probit(2.0))
+    errors = training.compute_errors(model, Task.BINARY, ratings, Probit(2.0))
     chance = Probit(2.0).probability(model.predict(ratings.users, ratings.items))
-    np.testing.assert_allclose(mine, np.abs(chance - (ratings.values > 0)))
+    np.testing.assert_allclose(errors, np.abs(chance - (ratings.values > 0)))
 
 
 def test_a_claim_that_is_not_upheld_is_told_as_a_claim(ratings):
-    for id, words in (("input-flip", "Protects"), ("output", "Claims to protect")):
-        card = registry.create(id, epsilon=1.0).guarantee(ratings.public)
-        assert cards.describe_protection(card).startswith(words)
+    for id, verb in (("input-flip", "Protects"), ("output", "Claims to protect")):
+        guarantee = registry.create(id, epsilon=1.0).guarantee(ratings.public)
+        assert cards.describe_protection(guarantee).startswith(verb)
 
 
 def test_cdf_ends_at_one_and_counts_errors(ratings, model):
@@ -98,11 +99,11 @@ def test_cdf_ends_at_one_and_counts_errors(ratings, model):
 
 
 def test_top_items_are_the_best_unrated(ratings, model):
-    found = training.list_top_items(model, ratings, user=3)
+    top_items = training.list_top_items(model, ratings, user=3)
     rated = set(ratings.items[ratings.users == 3].tolist())
     scores = {i: model.left[3] @ model.right[i] for i in range(30) if i not in rated}
     expected = sorted(scores, key=scores.get, reverse=True)[:10]
-    assert [item.item for item in found] == expected
+    assert [item.item for item in top_items] == expected
 
 
 def test_interval_is_scipys():
@@ -114,26 +115,28 @@ def test_interval_is_scipys():
 
 
 def test_a_line_that_is_chosen_is_not_drawn_as_a_guess_as_well():
-    metric, came = METRICS["accuracy"], lines.load_shipped_rows("restaurants", "input-flip")
-    alone = lines.build_curve_chart({}, ["input-flip"], metric, came)
-    (guess,) = alone.private_baselines
-    assert guess.mechanism == "private-majority"
-    assert (lines.BASELINE, guess.interval_at(1.0)) in alone.list_endpoints(1.0)
-    together = lines.build_curve_chart({}, ["input-flip", "private-majority"], metric, came)
-    assert {one.mechanism for one in together.lines} == {"input-flip", "private-majority"}
-    assert together.private_baselines == ()
+    metric, shipped_rows = METRICS["accuracy"], lines.load_shipped_rows("restaurants", "input-flip")
+    single_chart = lines.build_curve_chart({}, ["input-flip"], metric, shipped_rows)
+    (baseline,) = single_chart.private_baselines
+    assert baseline.mechanism == "private-majority"
+    assert (lines.BASELINE, baseline.interval_at(1.0)) in single_chart.list_endpoints(1.0)
+    joint_chart = lines.build_curve_chart(
+        {}, ["input-flip", "private-majority"], metric, shipped_rows
+    )
+    assert {line.mechanism for line in joint_chart.lines} == {"input-flip", "private-majority"}
+    assert joint_chart.private_baselines == ()
 
 
 def test_block_keeps_the_busiest_cells_of_the_data(ratings):
-    part = noise.select_block(ratings, users=6, items=5)
-    assert part.shape == (6, 5)
-    row, column = part.users[0], part.items[0]
-    user = int(part.user_ids[row]) - 1
-    item = int(part.item_ids[column].removeprefix("item ")) - 1
-    at = (ratings.users == user) & (ratings.items == item)
-    assert ratings.values[at][0] == part.values[0]
-    kept = np.bincount(ratings.users)[[int(name) - 1 for name in part.user_ids]]
-    assert kept.min() >= np.sort(np.bincount(ratings.users))[-6]
+    block = noise.select_block(ratings, users=6, items=5)
+    assert block.shape == (6, 5)
+    row, column = block.users[0], block.items[0]
+    user = int(block.user_ids[row]) - 1
+    item = int(block.item_ids[column].removeprefix("item ")) - 1
+    mask = (ratings.users == user) & (ratings.items == item)
+    assert ratings.values[mask][0] == block.values[0]
+    user_counts = np.bincount(ratings.users)[[int(name) - 1 for name in block.user_ids]]
+    assert user_counts.min() >= np.sort(np.bincount(ratings.users))[-6]
 
 
 @pytest.mark.parametrize("id", BINARY)
@@ -141,11 +144,11 @@ def test_before_and_after_differ_by_the_releases_noise(ratings, id):
     corner = noise.select_block(ratings)
     mechanism = registry.create(id, epsilon=2.0)
     views = noise.run_on_block(mechanism, corner)
-    shown = {view.query for view in views}
+    queries = {view.query for view in views}
     items = corner.public.items
-    drawn = (corner.shape, (None,), (items,), (items, items))
-    releases = [r for _, r in mechanism.guarantee(corner.public).releases if r.shape in drawn]
-    assert shown
+    shapes = (corner.shape, (None,), (items,), (items, items))
+    releases = [r for _, r in mechanism.guarantee(corner.public).releases if r.shape in shapes]
+    assert queries
     assert [view.query for view in views] == [release.query for release in releases]
     for view, release in zip(views, releases, strict=True):
         assert (np.isnan(view.before) == np.isnan(view.after)).all()
@@ -169,13 +172,15 @@ def test_scales_shrink_or_the_budget_is_spent_on_more_rounds(ratings, id):
 
 
 def test_the_noise_of_every_method_is_told_at_an_epsilon(ratings):
-    found = {
+    noise_views = {
         id: noise.compute_noise_scales(id, [0.1, 1.0], ratings.public, {})[0]
         for id in ("output", "gradient")
     }
-    told = noise.describe_noise_scales([(id, id, view) for id, view in found.items()], 1.0)
-    for id, view in found.items():
-        assert f"{id}: {view.unit} {view.scale[1]:.3g} at epsilon 1" in told
+    sentence = noise.describe_noise_scales(
+        [(id, id, view) for id, view in noise_views.items()], 1.0
+    )
+    for id, view in noise_views.items():
+        assert f"{id}: {view.unit} {view.scale[1]:.3g} at epsilon 1" in sentence
 
 
 def test_density_integrates_to_one_and_matches_its_draws():
@@ -188,22 +193,22 @@ def test_density_integrates_to_one_and_matches_its_draws():
 
 @pytest.mark.parametrize("id", MECHANISMS)
 def test_card_row_shows_what_is_certified(ratings, id):
-    card = registry.create(id, epsilon=1.5).guarantee(ratings.public)
-    row = cards.build_guarantee_row("name", card)
+    guarantee = registry.create(id, epsilon=1.5).guarantee(ratings.public)
+    row = cards.build_guarantee_row("name", guarantee)
     assert row.claimed == 1.5
-    assert row.per_rating == card.certified(RATING).epsilon
-    assert row.per_user == card.certified(USER_EMPTIED).epsilon
-    assert cards.is_upheld(card) == (row.certified <= 1.5 * (1 + 1e-9))
-    if not cards.is_upheld(card):
+    assert row.per_rating == guarantee.certified(RATING).epsilon
+    assert row.per_user == guarantee.certified(USER_EMPTIED).epsilon
+    assert cards.is_upheld(guarantee) == (row.certified <= 1.5 * (1 + 1e-9))
+    if not cards.is_upheld(guarantee):
         assert row.reason
 
 
 def test_ledger_costs_add_up_to_the_certified_value(ratings):
     for id in MECHANISMS:
-        card = registry.create(id, epsilon=1.5).guarantee(ratings.public)
-        total = sum(row.epsilon for row in cards.build_ledger(card, RATING))
-        certified = card.certified(RATING).epsilon
-        if any(isinstance(release, Gaussian) for _, release in card.releases):
+        guarantee = registry.create(id, epsilon=1.5).guarantee(ratings.public)
+        total = sum(row.epsilon for row in cards.build_ledger(guarantee, RATING))
+        certified = guarantee.certified(RATING).epsilon
+        if any(isinstance(release, Gaussian) for _, release in guarantee.releases):
             assert total >= certified  # Gaussian releases compose better than by adding up
         else:
             assert total == pytest.approx(certified)
@@ -218,27 +223,29 @@ class Sum(Releases):
 def test_ledger_counts_the_claims_own_unit_under_its_own_relation(relation, ratings):
     table = {USER_EMPTIED: 1, USER_REPLACED: 2}
     release = Laplace(query="sum", shape=(3,), sensitivity=table, scale=5.0)
-    card = registry.create("input-flip", epsilon=1.0).guarantee(ratings.public)
-    card = dataclasses.replace(card, change=relation, releases=Sum(release))
-    (row,) = cards.build_ledger(card)
-    assert row.epsilon == card.certified().epsilon == (0.2 if relation is USER_EMPTIED else 0.4)
+    guarantee = registry.create("input-flip", epsilon=1.0).guarantee(ratings.public)
+    guarantee = dataclasses.replace(guarantee, change=relation, releases=Sum(release))
+    (row,) = cards.build_ledger(guarantee)
+    assert (
+        row.epsilon == guarantee.certified().epsilon == (0.2 if relation is USER_EMPTIED else 0.4)
+    )
 
 
 def test_ledger_prices_gaussian_noise_at_the_claims_delta(ratings):
-    card = registry.create("input-flip", epsilon=1.0).guarantee(ratings.public)
+    guarantee = registry.create("input-flip", epsilon=1.0).guarantee(ratings.public)
     release = Gaussian(query="sum", shape=(3,), sensitivity={RATING: 1}, scale=5.0)
-    card = dataclasses.replace(card, releases=Sum(release), claimed=Budget(1.0, 1e-6))
-    (row,) = cards.build_ledger(card, RATING)
-    assert row.epsilon == pytest.approx(card.certified(RATING).epsilon)
+    guarantee = dataclasses.replace(guarantee, releases=Sum(release), claimed=Budget(1.0, 1e-6))
+    (row,) = cards.build_ledger(guarantee, RATING)
+    assert row.epsilon == pytest.approx(guarantee.certified(RATING).epsilon)
 
 
 def test_a_row_of_ratings_costs_as_many_epsilons(ratings):
-    card = registry.create("input-flip", epsilon=0.5).guarantee(ratings.public)
-    assert cards.certify_ratings(card, 20).epsilon == pytest.approx(10)
+    guarantee = registry.create("input-flip", epsilon=0.5).guarantee(ratings.public)
+    assert cards.certify_ratings(guarantee, 20).epsilon == pytest.approx(10)
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "words"),
+    ("epsilon", "expected"),
     [
         (0.001, "is right at most 50.0 % of the time"),
         (0.1, "is right at most 52 % of the time; a coin flip gets 50 %."),
@@ -248,18 +255,18 @@ def test_a_row_of_ratings_costs_as_many_epsilons(ratings):
         (50, "may be right over 99.9 % of the time"),
     ],
 )
-def test_certainty_in_words(ratings, epsilon, words):
-    card = registry.create("input-flip", epsilon=epsilon).guarantee(ratings.public)
-    assert words in cards.describe_attacker(card)
+def test_certainty_in_words(ratings, epsilon, expected):
+    guarantee = registry.create("input-flip", epsilon=epsilon).guarantee(ratings.public)
+    assert expected in cards.describe_attacker(guarantee)
     claimed = registry.create("dpmf", epsilon=1.0).guarantee(ratings.public)
     assert cards.describe_attacker(claimed).startswith(
         "No limit is proved for an attacker who asks “"
     )
 
 
-def repeatable(result, data, split, fresh=False, **more):
+def build_finished_run(result, data, split, fresh=False, **options):
     return run_card.FinishedRun(
-        result=result, data=data, title="data", split=split, fresh=fresh, **more
+        result=result, data=data, title="data", split=split, fresh=fresh, **options
     )
 
 
@@ -269,12 +276,12 @@ def test_the_printed_command_repeats_the_run(capsys):
 
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, split=LeaveLast(), seed=4)
     result = run(registry.create("output", epsilon=2.0, bound=0.2), problem, 4)
-    text = run_card.format_fit_command(repeatable(result, "restaurants", LeaveLast()))
+    text = run_card.format_fit_command(build_finished_run(result, "restaurants", LeaveLast()))
     assert main(shlex.split(text)[1:]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(dict(result.metrics))
 
 
-def ratings_file(path):
+def write_ratings(path):
     rng = np.random.default_rng(3)
     users, items = np.nonzero(rng.random((25, 20)) < 0.5)
     rows = [f"{u},i{i},{rng.integers(-4, 6) / 2}" for u, i in zip(users, items, strict=True)]
@@ -286,25 +293,25 @@ def ratings_file(path):
 @pytest.mark.parametrize("split", [RandomShare(0.1 + 0.2), SharePerUser(1 / 3)])
 def test_the_printed_command_repeats_a_run_on_a_file_to_the_last_digit(split, tmp_path, capsys):
     """Given: a range that begins with a minus, columns, numbers that six digits do not hold."""
-    where = str(ratings_file(tmp_path / "my ratings.csv"))
-    dataset = datasets.load(where, low=-2.0, high=2.5, user="who", item=2, rating=3)
+    ratings_path = str(write_ratings(tmp_path / "my ratings.csv"))
+    dataset = datasets.load(ratings_path, low=-2.0, high=2.5, user="who", item=2, rating=3)
     problem = build_problem(dataset, Task.RATINGS, split=split, seed=4)
     mechanism = registry.create("private-item-mean", epsilon=1 + 1 / 3, delta=1.23456789e-5)
     result = run(mechanism, problem, 4)
-    repeat = repeatable(result, dataset.loaded_name, split, reading=dataset.reading)
+    repeat = build_finished_run(result, dataset.loaded_name, split, reading=dataset.reading)
     assert main(shlex.split(run_card.format_fit_command(repeat))[1:]) == 0
-    again = json.loads(capsys.readouterr().out)
-    assert again["settings"] == result.as_dict()["settings"]
-    assert again["data"] | {"name": ""} == result.as_dict()["data"] | {"name": ""}
-    assert again["metrics"] == dict(result.metrics)
+    repeated = json.loads(capsys.readouterr().out)
+    assert repeated["settings"] == result.as_dict()["settings"]
+    assert repeated["data"] | {"name": ""} == result.as_dict()["data"] | {"name": ""}
+    assert repeated["metrics"] == dict(result.metrics)
 
 
 def test_a_run_hides_a_fresh_seed_and_a_fixed_one_is_warned_of():
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=99)
     result = run(registry.create("gradient", epsilon=2.0), problem, 99)
-    fresh = repeatable(result, "restaurants", RandomShare(), fresh=True)
+    fresh = build_finished_run(result, "restaurants", RandomShare(), fresh=True)
     assert json.loads(run_card.format_run_json(fresh))["seed"] is None
-    fixed = repeatable(result, "restaurants", RandomShare())
+    fixed = build_finished_run(result, "restaurants", RandomShare())
     assert json.loads(run_card.format_run_json(fixed))["seed"] == 99
     assert run_card.SEED_NOTE in learned.render_run_report(fixed)
     assert run_card.SEED_NOTE not in learned.render_run_report(fresh)
@@ -336,9 +343,9 @@ def test_row_channels_show_cells_that_vanish_and_cells_that_speak(ratings, id):
         n = int(cells.sum())
         assert abs(reported[cells].sum() / n - chance) < 5 * math.sqrt(chance * (1 - chance) / n)
     assert "without a rating" in noise.describe_row(view)
-    told = noise.describe_noise(channel)
-    assert told.startswith("Every cell of a row, ")
-    assert f"{corner.public.low:g}" in told.partition(": a rated one is reported")[0]
+    description = noise.describe_noise(channel)
+    assert description.startswith("Every cell of a row, ")
+    assert f"{corner.public.low:g}" in description.partition(": a rated one is reported")[0]
     table = noise.tabulate_row(view)
     assert len(table["before"]) == int((rated[0] | reported[0]).sum())
     assert "nan" not in noise.describe_block(view)
@@ -367,22 +374,26 @@ def test_a_release_as_large_as_items_x_items_by_chance_is_no_matrix_of_items(id)
 
 def test_with_a_delta_nobody_is_sure_and_the_relation_asked_is_told():
     public = PublicFacts(users=100, items=50, low=1, high=5, cap=20)
-    card = registry.create("svd-after-cleansing", epsilon=1.0, delta=1e-6).guarantee(public)
-    words = cards.describe_attacker(card)
-    assert "sure" not in words
-    assert "“Were this person's data used?” is right at most 55 % of the time" in words
-    share = f"{100 * card.attacker_accuracy(USER_REPLACED):.0f} %"
-    assert f"“Which of two sets of ratings is this person's?” is right at most {share}" in words
-    assert "delta 1e-6" in cards.format_certified(card.certified())
-    assert cards.tabulate_guarantees([cards.build_guarantee_row("name", card)])["delta"] == ["1e-6"]
+    guarantee = registry.create("svd-after-cleansing", epsilon=1.0, delta=1e-6).guarantee(public)
+    description = cards.describe_attacker(guarantee)
+    assert "sure" not in description
+    assert "“Were this person's data used?” is right at most 55 % of the time" in description
+    share = f"{100 * guarantee.attacker_accuracy(USER_REPLACED):.0f} %"
+    assert (
+        f"“Which of two sets of ratings is this person's?” is right at most {share}" in description
+    )
+    assert "delta 1e-6" in cards.format_certified(guarantee.certified())
+    assert cards.tabulate_guarantees([cards.build_guarantee_row("name", guarantee)])["delta"] == [
+        "1e-6"
+    ]
 
 
 def test_twenty_ratings_together_are_told_at_a_delta_too():
     public = PublicFacts(users=100, items=50, low=0, high=1)
-    card = registry.create("input-flip", epsilon=0.1).guarantee(public)
-    weaker = cards.cap_guarantee(card, 20).certified(ROW_VALUES, 1e-6).epsilon
+    guarantee = registry.create("input-flip", epsilon=0.1).guarantee(public)
+    weaker = cards.cap_guarantee(guarantee, 20).certified(ROW_VALUES, 1e-6).epsilon
     assert weaker < 1.9
     assert (
         f"20 ratings together: epsilon 2 (or {weaker:.3g}, delta 1e-6)"
-        in cards.describe_person_guarantee(card)
+        in cards.describe_person_guarantee(guarantee)
     )

@@ -23,8 +23,8 @@ def problem():
     return build_problem(datasets.load("restaurants"), Task.BINARY, seed=1)
 
 
-def trained(id, data="restaurants", seed=1, number=1, **settings):
-    """A finished run as a training job returns it."""
+def run_training(id, data="restaurants", seed=1, number=1, **settings):
+    """Return a finished run as a training job returns it."""
     cls = registry.get_mechanism(id)
     dataset = datasets.load(data)
     split = RandomShare()
@@ -42,45 +42,45 @@ def trained(id, data="restaurants", seed=1, number=1, **settings):
 
 
 def test_the_corner_goes_from_the_busiest_to_the_rest_and_its_middle_is_the_median(problem):
-    shown = training.select_corner(Task.BINARY, problem)
-    both = [np.bincount(r.users, minlength=138) for r in (problem.train, problem.test)]
-    counts = sum(both)
-    own = counts[shown.users]
-    assert len(shown.users) == len(shown.items) == CORNER_SIZE
-    assert (np.diff(own) <= 0).all()
-    assert own[0] == counts.max()
-    assert counts[shown.person] == np.median(counts[counts > 0])
+    corner = training.select_corner(Task.BINARY, problem)
+    user_counts = [np.bincount(r.users, minlength=138) for r in (problem.train, problem.test)]
+    counts = sum(user_counts)
+    corner_counts = counts[corner.users]
+    assert len(corner.users) == len(corner.items) == CORNER_SIZE
+    assert (np.diff(corner_counts) <= 0).all()
+    assert corner_counts[0] == counts.max()
+    assert counts[corner.person] == np.median(counts[counts > 0])
     train = problem.train
     cells = {(u, i): v for u, i, v in zip(train.users, train.items, train.values, strict=True)}
-    for row, user in enumerate(shown.users):
-        for column, item in enumerate(shown.items):
+    for row, user in enumerate(corner.users):
+        for column, item in enumerate(corner.items):
             value = cells.get((user, item))
-            place = shown.rated[row, column]
-            assert np.isnan(place) if value is None else place == (value + 1) / 2
+            cell = corner.rated[row, column]
+            assert np.isnan(cell) if value is None else cell == (value + 1) / 2
 
 
 def test_no_split_changes_whom_the_corner_shows(problem):
-    other = build_problem(datasets.load("restaurants"), Task.BINARY, seed=2)
-    one, two = (training.select_corner(Task.BINARY, p) for p in (problem, other))
-    assert np.array_equal(one.users, two.users)
-    assert np.array_equal(one.items, two.items)
-    assert not np.array_equal(one.rated, two.rated, equal_nan=True)
+    other_problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=2)
+    first, second = (training.select_corner(Task.BINARY, p) for p in (problem, other_problem))
+    assert np.array_equal(first.users, second.users)
+    assert np.array_equal(first.items, second.items)
+    assert not np.array_equal(first.rated, second.rated, equal_nan=True)
 
 
-@pytest.mark.parametrize("floor", [None, 0.56, 0.72])
+@pytest.mark.parametrize("baseline", [None, 0.56, 0.72])
 @pytest.mark.parametrize("best", [None, 0.72])
 @pytest.mark.parametrize("name", ["accuracy", "rmse"])
-def test_the_axis_holds_floor_and_reference_with_more_room_for_what_is_worse(name, floor, best):
+def test_the_axis_holds_floor_and_reference_with_more_room_for_what_is_worse(name, baseline, best):
     metric = METRICS[name]
-    low, high = training.choose_metric_axis(metric, floor, best)
+    low, high = training.choose_metric_axis(metric, baseline, best)
     assert low < high
-    for value in (floor, best):
+    for value in (baseline, best):
         assert value is None or low < value < high
     assert low >= 0
     if not metric.lower_is_better:
         assert high <= 1
-    if floor is not None and best is not None and floor < best and not metric.lower_is_better:
-        assert floor - low > high - best
+    if baseline is not None and best is not None and baseline < best and not metric.lower_is_better:
+        assert baseline - low > high - best
 
 
 @pytest.mark.parametrize("rounds", [1, MAX_FRAMES, MAX_FRAMES + 1, 5 * MAX_FRAMES + 7])
@@ -90,11 +90,11 @@ def test_a_film_keeps_an_even_choice_of_rounds_and_the_last_one(problem, rounds)
         step = Step(k, rounds, Constant(0.1))
         if camera.needs_round(step):
             camera.add_round(k, step.model, 0.5)
-    kept = [frame.round for frame in camera.recording.frames]
-    assert len(kept) <= MAX_FRAMES
-    assert kept[-1] == rounds
-    assert min(rounds, MAX_FRAMES // 2) <= len(kept)
-    gaps = np.diff(kept[:-1])
+    kept_rounds = [frame.round for frame in camera.recording.frames]
+    assert len(kept_rounds) <= MAX_FRAMES
+    assert kept_rounds[-1] == rounds
+    assert min(rounds, MAX_FRAMES // 2) <= len(kept_rounds)
+    gaps = np.diff(kept_rounds[:-1])
     assert not len(gaps) or (gaps == gaps[0]).all()
     assert len(pickle.dumps(camera.recording)) < 1e6
 
@@ -106,19 +106,19 @@ LOCAL = ("input-flip", "objective", "modified-laplace", "randomised-response", "
 def test_what_is_released_of_each_rating_is_in_the_units_of_the_ratings(id):
     mechanism = registry.create(id, epsilon=1e4 if id != "randomised-response" else 700.0)
     problem = build_problem(datasets.load("restaurants"), mechanism.task, seed=1)
-    shown = training.select_corner(mechanism.task, problem)
+    corner = training.select_corner(mechanism.task, problem)
     with record_publications() as publications:
         experiment.run(mechanism, problem, 1, with_baselines=False)
-    found = training.extract_released_corner(publications[0], shown, problem.train)
-    there = ~np.isnan(shown.rated) & ~np.isnan(found)
-    assert there.sum() > 10
-    assert np.abs(found - shown.rated)[there].max() < 0.02  # hardly any noise: the same again
+    released = training.extract_released_corner(publications[0], corner, problem.train)
+    mask = ~np.isnan(corner.rated) & ~np.isnan(released)
+    assert mask.sum() > 10
+    assert np.abs(released - corner.rated)[mask].max() < 0.02  # hardly any noise: the same again
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id", ["gradient", "output", "dpmf", "private-frank-wolfe", "dplcf"])
 def test_the_released_panel_is_there_where_something_per_rating_is_released(id):
-    film = trained(id, "one-bit-lab").recording
+    film = run_training(id, "one-bit-lab").recording
     assert (film.released is not None) == (id in ("gradient", "dplcf"))
     assert bool(film.query) == (film.released is not None)
 
@@ -128,20 +128,20 @@ def test_predictions_are_places_in_the_range(problem, task):
     rng = np.random.default_rng(0)
     model = Factors(rng.normal(size=(138, 3)), rng.normal(size=(130, 3)))
     mechanism = registry.create(registry.list_private_mechanisms(task)[0], epsilon=1.0)
-    shown = training.select_corner(Task.BINARY, problem)
+    corner = training.select_corner(Task.BINARY, problem)
     public = dataclasses.replace(problem.train.public, low=1.0, high=5.0)
-    found = training.predict_corner(mechanism, model, shown, public)
-    assert found.shape == shown.rated.shape
-    assert 0 <= found.min() <= found.max() <= 1
-    scores = model.predict(shown.users[:, None], shown.items[None, :])
+    predictions = training.predict_corner(mechanism, model, corner, public)
+    assert predictions.shape == corner.rated.shape
+    assert 0 <= predictions.min() <= predictions.max() <= 1
+    scores = model.predict(corner.users[:, None], corner.items[None, :])
     if task is Task.RATINGS:
-        assert found == pytest.approx(np.clip((scores - 1) / 4, 0, 1))
+        assert predictions == pytest.approx(np.clip((scores - 1) / 4, 0, 1))
     else:
-        assert np.array_equal(found.argmax(axis=1), scores.argmax(axis=1))
+        assert np.array_equal(predictions.argmax(axis=1), scores.argmax(axis=1))
 
 
 def test_the_film_of_a_run_ends_with_what_the_run_measured():
-    run = trained("private-frank-wolfe")
+    run = run_training("private-frank-wolfe")
     film = run.recording
     assert [frame.round for frame in film.frames] == list(range(1, run.result.rounds + 1))
     assert film.frames[-1].metric == run.result.metrics["rmse"]
@@ -149,14 +149,14 @@ def test_the_film_of_a_run_ends_with_what_the_run_measured():
     assert film.reference == run.result.baselines["reference-ratings"]["rmse"]
     top = training.list_top_items(run.result.model, run.result.problem.train, film.corner.person)
     assert film.frames[-1].top == top
-    words = training.describe_recording(film)
+    description = training.describe_recording(film)
     for value in (film.baseline, film.reference, film.frames[0].metric, film.frames[-1].metric):
-        assert METRICS["rmse"].format_value(value) in words
+        assert METRICS["rmse"].format_value(value) in description
     assert len(training.tabulate_recording(film)["round"]) == len(film.frames)
 
 
 @pytest.mark.parametrize(
-    ("value", "floor", "best", "words"),
+    ("value", "baseline", "best", "expected"),
     [
         (0.686, 0.56, 0.72, "68.6 %: guessing 56.0 %, no privacy 72.0 %, in this run"),
         (0.55, 0.56, 0.72, "no better than guessing, guessing 56.0 %"),
@@ -167,41 +167,41 @@ def test_the_film_of_a_run_ends_with_what_the_run_measured():
         (0.65, 0.56, 0.55, "nothing can be learnt"),
     ],
 )
-def test_the_heading_of_a_run_states_its_finding(value, floor, best, words):
+def test_the_heading_of_a_run_states_its_finding(value, baseline, best, expected):
     mechanism = registry.create("gradient", epsilon=1.0)
-    levels = {mechanism.baseline: floor, registry.NONPRIVATE_REFERENCES[mechanism.task]: best}
+    levels = {mechanism.baseline: baseline, registry.NONPRIVATE_REFERENCES[mechanism.task]: best}
     result = dataclasses.replace(
-        trained("gradient").result,
+        run_training("gradient").result,
         metrics={"accuracy": value},
         baselines={id: {"accuracy": v} for id, v in levels.items() if v is not None},
     )
-    assert words in run_card.describe_run(result)
+    assert expected in run_card.describe_run(result)
 
 
 def test_only_what_differs_between_two_runs_is_told_and_the_better_one_named():
-    one, two = (
-        run_card.remember_run(trained("gradient", epsilon=e, number=k), "restaurants")
+    first, second = (
+        run_card.remember_run(run_training("gradient", epsilon=e, number=k), "restaurants")
         for k, e in ((1, 8.0), (2, 0.1))
     )
-    assert run_card.tabulate_differences(one, two) == {
+    assert run_card.tabulate_differences(first, second) == {
         "what differs": ["epsilon"],
         "run 1": ["8"],
         "run 2": ["0.1"],
     }
-    better = max((one, two), key=lambda run: run.value)
-    assert run_card.compare_runs(one, two).startswith(f"Run {better.number} is better by")
-    assert "equally good" in run_card.compare_runs(one, one)
-    other = run_card.remember_run(trained("input-flip", number=3, seed=4), "restaurants")
-    told = run_card.tabulate_differences(one, other)["what differs"]
-    assert told == ["mechanism", "epsilon", "seed"]  # settings left alone are no difference
-    ranked = run_card.remember_run(trained("private-mean", number=4), "restaurants")
-    assert "different ratings" in run_card.compare_runs(one, ranked)
+    better = max((first, second), key=lambda run: run.value)
+    assert run_card.compare_runs(first, second).startswith(f"Run {better.number} is better by")
+    assert "equally good" in run_card.compare_runs(first, first)
+    other_run = run_card.remember_run(run_training("input-flip", number=3, seed=4), "restaurants")
+    differing = run_card.tabulate_differences(first, other_run)["what differs"]
+    assert differing == ["mechanism", "epsilon", "seed"]  # settings left alone are no difference
+    ranked = run_card.remember_run(run_training("private-mean", number=4), "restaurants")
+    assert "different ratings" in run_card.compare_runs(first, ranked)
 
 
 def test_what_is_remembered_holds_no_ratings_but_the_corner():
-    run = trained("input-flip", "movie-night")
-    kept = run_card.remember_run(run, "movie-night")
-    size = len(pickle.dumps(kept))
+    run = run_training("input-flip", "movie-night")
+    remembered = run_card.remember_run(run, "movie-night")
+    size = len(pickle.dumps(remembered))
     assert size < 1e6 < run.result.problem.train.values.nbytes * 3
     arrays = []
 
@@ -211,14 +211,14 @@ def test_what_is_remembered_holds_no_ratings_but_the_corner():
                 arrays.append(value.size)
             return NotImplemented
 
-    Finder(io.BytesIO()).dump(kept)
+    Finder(io.BytesIO()).dump(remembered)
     assert max(arrays) <= CORNER_SIZE * CORNER_SIZE
-    assert kept.value == run.result.metrics[choose_headline_metric(Task.BINARY).name]
+    assert remembered.value == run.result.metrics[choose_headline_metric(Task.BINARY).name]
 
 
 def test_without_its_own_reference_a_remembered_run_borrows_none():
-    run = trained("gradient")
+    run = run_training("gradient")
     film = dataclasses.replace(run.recording, reference=0.9)
     result = dataclasses.replace(run.result, baselines={})
-    kept = run_card.remember_run(dataclasses.replace(run, recording=film, result=result), "x")
-    assert kept.recording.reference is None
+    remembered = run_card.remember_run(dataclasses.replace(run, recording=film, result=result), "x")
+    assert remembered.recording.reference is None

@@ -9,18 +9,18 @@ import math
 import numpy as np
 
 
-def row(_name, /, **numbers):
+def make_row(_name, /, **numbers):
     """The numbers of a row; its name tells a reader which statement it is."""
     return {name: number for name, number in numbers.items() if number is not None}
 
 
-def end_of(mechanism, ratings, seed=0):
+def predict_end(mechanism, ratings, seed=0):
     """What a mechanism ends with, users x items."""
     *_, last = mechanism.fit(ratings, np.random.default_rng(seed))
     return np.asarray(last.model.predict(*np.indices(ratings.shape)), dtype=float)
 
 
-def mean_of(values):
+def summarise_mean(values):
     """What was measured, and its standard error, of independent draws."""
     error = np.std(values, ddof=1) / math.sqrt(len(values))
     return {"measured": float(np.mean(values)), "spread": float(error)}

@@ -30,7 +30,7 @@ from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_lab.papers.jtt18 import Regime, best_empirical_risk, growth, low_rank_error, users_needed
-from tests.theory import end_of, mean_of, row
+from tests.theory import make_row, predict_end, summarise_mean
 
 _PRINTED: dict[str, Any] = {
     "clip": 1.0,
@@ -58,8 +58,11 @@ def optimisation(s: Regime, rounds: float, slack: float = 0.0) -> float:
     (k^2/|Omega|) (w/2 + 2 (1 - w)/T) + slack with w = (1 - 1/T)^T: the start's excess is at most
     k^2/(2 |Omega|), the curvature 4 k^2/|Omega|.
     """
-    kept = math.pow(1 - 1 / rounds, rounds)
-    return s.nuclear**2 / s.seen * (kept / 2 + 2 * (1 - kept) / rounds) + (1 - kept) * slack
+    remaining = math.pow(1 - 1 / rounds, rounds)
+    return (
+        s.nuclear**2 / s.seen * (remaining / 2 + 2 * (1 - remaining) / rounds)
+        + (1 - remaining) * slack
+    )
 
 
 def optimisation_decreasing(s: Regime, rounds: float, slack: float = 0.0) -> float:
@@ -126,9 +129,9 @@ def svd_risk(s: Regime, incoherence: float, spectral: float) -> float:
     mu ||Y*||_2^2 log m/(n |Omega|). spectral: ||Y*||_2. Stated for the empirical risk, proved for
     the mean squared error of all entries.
     """
-    spread = 64 * math.log(1 / s.delta) / s.epsilon**2
+    noise_variance = 64 * math.log(1 / s.delta) / s.epsilon**2
     cells = s.users**3 * s.items**4
-    private = s.row**4 * cells * spread / (s.seen**4 * spectral**2)
+    private = s.row**4 * cells * noise_variance / (s.seen**4 * spectral**2)
     return private + incoherence * spectral**2 * math.log(s.users) / (s.items * s.seen)
 
 
@@ -139,11 +142,11 @@ def incoherence(matrix: Factors, *, printed: bool = False) -> float:
     printed: without the squares, which makes it sqrt(m) for the flat rank-one matrix of Remark 5,
     where it is taken for O(1); Lemma B.4 uses it with them.
     """
-    power, found = 1 if printed else 2, []
-    for side in (matrix.left, matrix.right):
-        longest = float(np.linalg.norm(np.linalg.qr(side)[0], axis=1).max())
-        found.append(len(side) / side.shape[1] * longest**power)
-    return float(max(found))
+    power, values = 1 if printed else 2, []
+    for factor in (matrix.left, matrix.right):
+        longest = float(np.linalg.norm(np.linalg.qr(factor)[0], axis=1).max())
+        values.append(len(factor) / factor.shape[1] * longest**power)
+    return float(max(values))
 
 
 def printed_low_rank_error(users: float, items: float) -> float:
@@ -212,17 +215,17 @@ def _optimisation():
         ratings, _, nuclear = _signs(60, 32, rank)
         size = Regime(60, 32, len(ratings), nuclear, math.sqrt(32), 1.0)
         cells, fixed = Pattern.from_ratings(ratings), rule is StepRule.FIXED
-        *_, found = iterate_frank_wolfe(
+        *_, step = iterate_frank_wolfe(
             *(cells, ratings.values, nuclear),
             rounds=rounds,
             step=rule,
             top_pair=build_exact_top_pair(ratings.public.items, np.random.default_rng(0)),
         )
-        yield row(
+        yield make_row(
             "steps of 1/T" if fixed else "other steps",
             bound=(optimisation if fixed else optimisation_decreasing)(size, rounds),
             printed=printed_optimisation(size, rounds) if fixed else None,
-            measured=found.squared_norms[1] / len(ratings) / 2,
+            measured=step.squared_norms[1] / len(ratings) / 2,
             trivial=float(np.mean(ratings.values**2)) / 2,
         )
 
@@ -230,20 +233,22 @@ def _optimisation():
 def _one_row():
     limit, items = 1.5, 6
     public = PublicFacts(users=10, items=items, low=-1, high=1)
-    usual = _PRINTED | {"epsilon": 1.0, "clip": limit / math.sqrt(items)}
-    walk = PrivateFrankWolfe(residual=2.0, rounds=10, **usual).guarantee(public)
-    once = PrivateSvd(rank=1, density=0.5, **usual).guarantee(public)
+    settings = _PRINTED | {"epsilon": 1.0, "clip": limit / math.sqrt(items)}
+    walk = PrivateFrankWolfe(residual=2.0, rounds=10, **settings).guarantee(public)
+    svd = PrivateSvd(rank=1, density=0.5, **settings).guarantee(public)
     # what a row of norm L that becomes another one moves, in L^2; those of Algorithm 1 have 2 L
-    first, *others = np.linalg.qr(np.random.default_rng(0).normal(size=(items, items)))[0]
-    moved = float(max(np.linalg.norm(np.outer(first, first) - np.outer(b, b)) for b in others))
+    first, *other_rows = np.linalg.qr(np.random.default_rng(0).normal(size=(items, items)))[0]
+    distance = float(
+        max(np.linalg.norm(np.outer(first, first) - np.outer(b, b)) for b in other_rows)
+    )
     (gram,) = walk.releases.gram
     bound = gram.sensitivity[USER_REPLACED] / limit**2
-    yield row("one row", bound=bound, printed=4.0, measured=4 * moved)
-    for name, card, rounds, square in (("joint", walk, 10, 4), ("joint SVD", once, 1, 1)):
+    yield make_row("one row", bound=bound, printed=4.0, measured=4 * distance)
+    for name, guarantee, rounds, square in (("joint", walk, 10, 4), ("joint SVD", svd, 1, 1)):
         scale = math.sqrt(64 * rounds * math.log(1e6))  # of the noise in L^2, as printed
-        lost = gaussian_epsilon(math.sqrt(rounds) * square * moved / scale, 1e-6)
-        bound = card.certified(USER_REPLACED).epsilon
-        yield row(name, bound=bound, printed=1.0, measured=lost)
+        epsilon = gaussian_epsilon(math.sqrt(rounds) * square * distance / scale, 1e-6)
+        bound = guarantee.certified(USER_REPLACED).epsilon
+        yield make_row(name, bound=bound, printed=1.0, measured=epsilon)
 
 
 def _private_risk():
@@ -263,12 +268,14 @@ def _private_risk():
             **_PRINTED,
         )
         (gram,) = mechanism.guarantee(ratings.public).releases.gram
-        risk = float(np.mean((end_of(mechanism, ratings) - matrix) ** 2)) / 2
-        found = {"measured": risk, "trivial": 0.5}
+        risk = float(np.mean((predict_end(mechanism, ratings) - matrix) ** 2)) / 2
+        measurements = {"measured": risk, "trivial": 0.5}
         printed = printed_empirical_risk(size, rounds)
-        yield row("risk", bound=empirical_risk(size, rounds, gram.scale), printed=printed, **found)
+        yield make_row(
+            "risk", bound=empirical_risk(size, rounds, gram.scale), printed=printed, **measurements
+        )
         if rounds == best:
-            yield row("best rounds", bound=best_empirical_risk(size), **found)
+            yield make_row("best rounds", bound=best_empirical_risk(size), **measurements)
 
 
 def _powers():
@@ -276,13 +283,15 @@ def _powers():
     items = 1e4
     of_users, of_items = growth(rank_one_error)
     bound = math.log(printed_users_needed(items), items)
-    found = {"bound": bound, "measured": users_needed()}
-    yield row("users needed", **found)
-    yield row("users needed as printed", printed=-of_items / of_users, **found)
+    measurements = {"bound": bound, "measured": users_needed()}
+    yield make_row("users needed", **measurements)
+    yield make_row("users needed as printed", printed=-of_items / of_users, **measurements)
     for bound, measured in zip(growth(printed_low_rank_error), growth(low_rank_error), strict=True):
-        yield row("low rank", bound=bound, measured=measured)
+        yield make_row("low rank", bound=bound, measured=measured)
     errors = (low_rank_svd_error(1e6, 1e4, 4.0, printed=printed) for printed in (True, False))
-    yield row("low rank SVD", trivial=1e3, **dict(zip(("bound", "measured"), errors, strict=True)))
+    yield make_row(
+        "low rank SVD", trivial=1e3, **dict(zip(("bound", "measured"), errors, strict=True))
+    )
 
 
 def _oja():
@@ -303,13 +312,15 @@ def _oja():
 
             v = run_oja(product, items, updates, step, rng)
             gaps.append(1.0 - float(values @ v**2))
-        yield row(name, bound=oja_gap(1.0, variance, updates), trivial=1.0, **mean_of(gaps))
+        yield make_row(
+            name, bound=oja_gap(1.0, variance, updates), trivial=1.0, **summarise_mean(gaps)
+        )
 
 
 def _svd():
     users, items, epsilon, density = 4000, 20, 2.0, 0.5
-    whole, matrix, nuclear = _signs(users, items)
-    ratings = whole.select(np.random.default_rng(1).random(len(whole)) < density)
+    full, matrix, nuclear = _signs(users, items)
+    ratings = full.select(np.random.default_rng(1).random(len(full)) < density)
     size = Regime(users, items, len(ratings), nuclear, math.sqrt(items), epsilon)
     mechanism = PrivateSvd(
         epsilon=epsilon,
@@ -319,10 +330,10 @@ def _svd():
         **_PRINTED,
     )
     factors = Factors(matrix[:, :1], matrix[:1].T)
-    return row(
+    return make_row(
         "SVD",
         bound=svd_risk(size, incoherence(factors), nuclear),
-        measured=float(np.mean((end_of(mechanism, ratings) - matrix) ** 2)),
+        measured=float(np.mean((predict_end(mechanism, ratings) - matrix) ** 2)),
         trivial=float(np.mean(matrix**2)),
     )
 
@@ -332,9 +343,9 @@ def _sampled_risk():
     shape, gaps = (60, 32), []
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        hidden, seen = rng.choice([-1.0, 1.0], shape), rng.random(shape) < 0.5
-        u, _, vt = np.linalg.svd(np.where(seen, hidden, 0.0))
+        hidden, observed = rng.choice([-1.0, 1.0], shape), rng.random(shape) < 0.5
+        u, _, vt = np.linalg.svd(np.where(observed, hidden, 0.0))
         risks = (np.sign(np.outer(u[:, 0], vt[0])) - hidden) ** 2 / 2
-        gaps.append(abs(float(risks.mean() - risks[seen].mean())))
+        gaps.append(abs(float(risks.mean() - risks[observed].mean())))
     bound = math.sqrt(2 * sum(shape) / math.prod(shape))
-    return row("sampled risk", bound=bound, trivial=2.0, **mean_of(gaps))
+    return make_row("sampled risk", bound=bound, trivial=2.0, **summarise_mean(gaps))

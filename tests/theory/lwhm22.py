@@ -32,7 +32,7 @@ from dpmc_core.privacy.channels import flip_probability
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.one_bit import positive_labels
 from tests.ratings_helpers import with_values
-from tests.theory import end_of, mean_of, row
+from tests.theory import make_row, predict_end, summarise_mean
 
 _GRID = 10_001  # points on which a supremum over 0..alpha is looked for
 
@@ -45,7 +45,7 @@ class SignSample(NamedTuple):
 
     d1: int
     d2: int
-    seen: float
+    n_observed: float
     rank: int
     alpha: float
 
@@ -92,10 +92,10 @@ def printed_flatness(link: Link, alpha: float, flip: float | None = None) -> flo
     logistic link: read with h'^2 it is true, for p (1 - p) <= 1/4.
     """
     if isinstance(link, Probit):
-        own = math.pi * link.sigma**2 * math.exp(alpha**2 / (2 * link.sigma**2))
+        noiseless = math.pi * link.sigma**2 * math.exp(alpha**2 / (2 * link.sigma**2))
     else:
-        own = math.exp(alpha)
-    return own if flip is None else 1 / (2 * (1 - 2 * flip) ** 2) + own / 2
+        noiseless = math.exp(alpha)
+    return noiseless if flip is None else 1 / (2 * (1 - 2 * flip) ** 2) + noiseless / 2
 
 
 def hellinger(first: Floats, second: Floats) -> float:
@@ -123,12 +123,14 @@ def printed_error(s: SignSample, steep: float, flat: float, *, misprint: bool = 
     C is printed as sqrt(n + d1 d2 log(d1+d2)): it has a root of its own, and d1 d2 for d1 + d2.
     Davenport et al. have sqrt(1 + (d1+d2) log(d1 d2)/n) for sqrt(C/n): misprint=False.
     """
-    both = s.d1 + s.d2
+    total_dimension = s.d1 + s.d2
     if misprint:
-        factor = math.sqrt(math.sqrt(s.seen + s.d1 * s.d2 * math.log(both)) / s.seen)
+        factor = math.sqrt(
+            math.sqrt(s.n_observed + s.d1 * s.d2 * math.log(total_dimension)) / s.n_observed
+        )
     else:
-        factor = math.sqrt(1 + both * math.log(s.d1 * s.d2) / s.seen)
-    return s.alpha * steep * flat * math.sqrt(s.rank * both / s.seen) * factor
+        factor = math.sqrt(1 + total_dimension * math.log(s.d1 * s.d2) / s.n_observed)
+    return s.alpha * steep * flat * math.sqrt(s.rank * total_dimension / s.n_observed) * factor
 
 
 def error(s: SignSample, steep: float, flat: float, noise: float = 0.0) -> float:
@@ -142,7 +144,7 @@ def error(s: SignSample, steep: float, flat: float, noise: float = 0.0) -> float
     """
     signs = spectral_norm(s, 1.0, 1.0)
     tilt = spectral_norm(s, 2 * noise**2, noise) if noise else 0.0
-    return error_of_hellinger(flat, s.nuclear / s.seen * (2 * steep * signs + tilt))
+    return error_of_hellinger(flat, s.nuclear / s.n_observed * (2 * steep * signs + tilt))
 
 
 def spectral_norm(s: SignSample, variance: float, size: float) -> float:
@@ -153,7 +155,7 @@ def spectral_norm(s: SignSample, variance: float, size: float) -> float:
     Bernstein: Tropp, "User-friendly tail bounds for sums of random matrices" (2012), Theorem 6.2.
     """
     log = math.log(s.d1 + s.d2)
-    return math.sqrt(2 * variance * s.seen / min(s.d1, s.d2) * log) + size * log
+    return math.sqrt(2 * variance * s.n_observed / min(s.d1, s.d2) * log) + size * log
 
 
 def objective_privacy(link: Link, alpha: float, epsilon: float, delta: float) -> float:
@@ -180,12 +182,12 @@ def printed_objective_noise(s: SignSample, epsilon: float, delta: float) -> floa
     (1/n) |sum H_ij| instead, as if every X_ij - M^_ij had one sign, and then drops its own factor
     2 alpha. The fit follows the noise: `objective_noise` is what it may gain.
     """
-    return math.sqrt(2) * delta / (epsilon * math.cbrt(s.seen))
+    return math.sqrt(2) * delta / (epsilon * math.cbrt(s.n_observed))
 
 
 def objective_noise(s: SignSample, scale: float) -> float:
     """The expected (1/n) <H, M - M^> for Laplace noise H of that scale: (tau/n) E||H||_2."""
-    return s.nuclear / s.seen * spectral_norm(s, 2 * scale**2, scale)
+    return s.nuclear / s.n_observed * spectral_norm(s, 2 * scale**2, scale)
 
 
 def printed_output_noise(s: SignSample, epsilon: float) -> float:
@@ -219,7 +221,7 @@ _PUBLISHED: dict[str, Any] = {"radius": 1.0, "bound": 1.0, "iterations": 300, "t
 def theorems():
     """Each statement beside a measurement, the same every time."""
     chances = (
-        one for link in (LOGISTIC, Probit()) for one in _chances(link, flip_probability(1.0))
+        chance for link in (LOGISTIC, Probit()) for chance in _chances(link, flip_probability(1.0))
     )
     return (*chances, *_losses(), *_errors())
 
@@ -229,7 +231,7 @@ def _lab(seed: int) -> tuple[Ratings, Floats]:
     """Signs and true scores; every cell is seen by a chance of its own."""
     rng = np.random.default_rng(seed)
     s, cells = _SAMPLE, _SAMPLE.d1 * _SAMPLE.d2
-    share = rng.binomial(cells, s.seen / cells) / cells
+    share = rng.binomial(cells, s.n_observed / cells) / cells
     lab = generate_one_bit_lab(
         d1=s.d1, d2=s.d2, rank=s.rank, alpha=s.alpha, observed=share, rng=rng
     )
@@ -239,11 +241,11 @@ def _lab(seed: int) -> tuple[Ratings, Floats]:
 
 def _fits(mechanism: Mechanism) -> list[Floats]:
     """What a mechanism makes of each lab, less the truth."""
-    return [end_of(mechanism, _lab(k)[0], k) - _lab(k)[1] for k in range(_LABS)]
+    return [predict_end(mechanism, _lab(k)[0], k) - _lab(k)[1] for k in range(_LABS)]
 
 
-def _squares(off: list[Floats]) -> list[float]:
-    return [float(np.mean(one**2)) for one in off]
+def _squares(differences: list[Floats]) -> list[float]:
+    return [float(np.mean(difference**2)) for difference in differences]
 
 
 def _chances(link: Link, flip: float):
@@ -251,12 +253,12 @@ def _chances(link: Link, flip: float):
     chance, slope = flip + (1 - 2 * flip) * link.probability(x), (1 - 2 * flip) * link.density(x)
     variance = chance * (1 - chance)
     beta = "beta probit" if isinstance(link, Probit) else "beta logistic"
-    for name, ours, printed, ratio in (
+    for name, compute_bound, printed, ratio in (
         ("L", steepness, printed_steepness, slope / variance),
         (beta, flatness, printed_flatness, variance / slope**2),
     ):
-        limits = {"bound": ours(link, 1.0, flip), "printed": printed(link, 1.0, flip)}
-        yield row(name, measured=float(np.max(ratio)), **limits)
+        limits = {"bound": compute_bound(link, 1.0, flip), "printed": printed(link, 1.0, flip)}
+        yield make_row(name, measured=float(np.max(ratio)), **limits)
 
 
 def _losses():
@@ -264,7 +266,7 @@ def _losses():
     lopsided = InputFlip(epsilon=math.log(2), p_plus=0.01, p_minus=0.5)
     for flips, name in ((InputFlip(epsilon=1.0), "flips"), (lopsided, "lopsided flips")):
         plus, minus = flips.flip_probabilities
-        yield row(
+        yield make_row(
             name,
             bound=flips.guarantee(ratings.public).certified().epsilon,
             printed=flips.epsilon,
@@ -281,34 +283,36 @@ def _losses():
         )
         delta, x = paper.delta_h, np.linspace(-alpha, alpha, 2001)
         if alpha == 1.0:
-            yield row(
+            yield make_row(
                 "Delta",
                 bound=steepness(link, alpha),
                 printed=delta,
                 measured=float(np.max(link.score(x) + link.score(-x))),
             )
-        yield row(
+        yield make_row(
             "objective",
             bound=objective_privacy(link, alpha, epsilon, delta),
             printed=epsilon,
             measured=loss_of_a_cell(link, x, delta / epsilon),
         )
     walk = Gradient(epsilon=1.0, rounds=10, estimator=Estimator.PUBLISHED)
-    sure, x = walk.guarantee(ratings.public), np.linspace(-1, 1, 2001)
-    apart = sum(np.clip(LOGISTIC.score(one), -0.5, 0.5) for one in (x, -x))
-    lost = 10 * float(np.max(apart)) / sure.releases.gradient.scale
-    yield row("gradient", bound=sure.certified().epsilon, printed=1.0, measured=lost)
+    guarantee, x = walk.guarantee(ratings.public), np.linspace(-1, 1, 2001)
+    sensitivity = sum(np.clip(LOGISTIC.score(scores), -0.5, 0.5) for scores in (x, -x))
+    measured = 10 * float(np.max(sensitivity)) / guarantee.releases.gradient.scale
+    yield make_row("gradient", bound=guarantee.certified().epsilon, printed=1.0, measured=measured)
     output = Output(epsilon=1.0, within=OutputBound.SOLVER, **_PUBLISHED)
     exact = registry.create("clear", **(_PUBLISHED | {"iterations": 3000, "tolerance": 1e-6}))
     signs = ratings.values.copy()
     signs[0] *= -1
-    moved = end_of(exact, ratings) - end_of(exact, with_values(ratings, signs, low=-1, high=1))
-    card = output.guarantee(ratings.public)
-    yield row(
+    difference = predict_end(exact, ratings) - predict_end(
+        exact, with_values(ratings, signs, low=-1, high=1)
+    )
+    output_guarantee = output.guarantee(ratings.public)
+    yield make_row(
         "output",
-        bound=card.certified().epsilon,
+        bound=output_guarantee.certified().epsilon,
         printed=output.epsilon,
-        measured=float(np.abs(moved).sum()) / card.releases.matrix.scale,
+        measured=float(np.abs(difference).sum()) / output_guarantee.releases.matrix.scale,
     )
 
 
@@ -328,11 +332,11 @@ def _errors():
     before = _fits(registry.create("clear", **_PUBLISHED))
     truths = [_lab(k)[1] for k in range(_LABS)]
     distances = [
-        hellinger(LOGISTIC.probability(truth + off), LOGISTIC.probability(truth))
-        for truth, off in zip(truths, before, strict=True)
+        hellinger(LOGISTIC.probability(truth + difference), LOGISTIC.probability(truth))
+        for truth, difference in zip(truths, before, strict=True)
     ]
     distance, printed_flat = float(np.mean(distances)), printed_flatness(LOGISTIC, s.alpha)
-    yield row(
+    yield make_row(
         "Hellinger",
         bound=error_of_hellinger(flat, distance),
         printed=error_of_hellinger(printed_flat, distance, printed=True),
@@ -343,38 +347,41 @@ def _errors():
     flip = flip_probability(1.0)
     curve = steepness(LOGISTIC, s.alpha, flip), flatness(LOGISTIC, s.alpha, flip)
     flipped = _squares(_fits(InputFlip(estimator=Estimator.PUBLISHED, **shared)))
-    found = {"trivial": box, **mean_of(flipped)}
-    yield row("input", bound=error(s, *curve), printed=printed_error(s, *curve), **found)
-    yield row("input undone", bound=printed_error(s, *curve, misprint=False), **found)
+    measurements = {"trivial": box, **summarise_mean(flipped)}
+    yield make_row(
+        "input", bound=error(s, *curve), printed=printed_error(s, *curve), **measurements
+    )
+    yield make_row("input undone", bound=printed_error(s, *curve, misprint=False), **measurements)
 
     tilted = Objective(estimator=Estimator.PUBLISHED, **shared)
-    off, gains = _fits(tilted), []
+    differences, gains = _fits(tilted), []
     for k in range(_LABS):
         ratings, _ = _lab(k)
         release = tilted.guarantee(ratings.public).releases.signs
         assert release is not None
-        ones = positive_labels(ratings)
-        noise = release.publish(ones, np.random.default_rng(k)) - ones  # what the fit draws first
-        gains.append(float(np.mean(noise * off[k][ratings.users, ratings.items])))
+        labels = positive_labels(ratings)
+        # what the fit draws first
+        noise = release.publish(labels, np.random.default_rng(k)) - labels
+        gains.append(float(np.mean(noise * differences[k][ratings.users, ratings.items])))
     followed = printed_objective_noise(s, 1.0, 1.0)
     bound = objective_noise(s, 1.0)
-    yield row("objective noise", bound=bound, printed=followed, **mean_of(gains))
-    yield row(
+    yield make_row("objective noise", bound=bound, printed=followed, **summarise_mean(gains))
+    yield make_row(
         "objective error",
         bound=error(s, steep, flat, 1.0),
         printed=printed_error(s, steep, flat) + error_of_hellinger(flat, followed, printed=True),
         trivial=box,
-        **mean_of(_squares(off)),
+        **summarise_mean(_squares(differences)),
     )
 
     after = _squares(_fits(Output(within=OutputBound.SOLVER, **shared)))
     added, printed = output_noise(s, 1.0), printed_output_noise(s, 1.0)
-    more = mean_of(np.subtract(after, _squares(before)))
-    yield row("output noise", bound=added, printed=printed, **more)
-    yield row(
+    added_error = summarise_mean(np.subtract(after, _squares(before)))
+    yield make_row("output noise", bound=added, printed=printed, **added_error)
+    yield make_row(
         "output error",
         bound=error(s, steep, flat) + added,
         printed=printed_error(s, steep, flat) + printed,
         trivial=box + added,
-        **mean_of(after),
+        **summarise_mean(after),
     )

@@ -27,7 +27,7 @@ from dpmc_core.solvers.factorization import (
     solve_implicit_rows,
 )
 from tests.ratings_helpers import clicks
-from tests.theory import mean_of, row
+from tests.theory import make_row, summarise_mean
 
 # --- bounds ------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class _Item:
 
     def mechanism(self, variant: str) -> Dpimf:
         id, split = f"dpimf-{variant}", {"alpha": 0.8, "beta1": 0.5, "beta2": 0.4, "beta3": 0.1}
-        made = registry.create(
+        mechanism = registry.create(
             id,
             epsilon=self.epsilon,
             rank=self.rank,
@@ -217,22 +217,22 @@ class _Item:
                 if registry.has_setting(registry.get_mechanism(id), n)
             },
         )
-        assert isinstance(made, Dpimf)
-        return made
+        assert isinstance(mechanism, Dpimf)
+        return mechanism
 
     def scales(self, variant: str) -> Scales:
         """Of the noise, by the paper's sensitivities at the worst factor."""
         return scales(self.epsilon, self.rank, self.largest, _SPLITS.get(variant))
 
-    def drawn(self, rng: np.random.Generator) -> tuple[Floats, Bools]:
+    def draw_users(self, rng: np.random.Generator) -> tuple[Floats, Bools]:
         """The users' factors, and who chose the item."""
         factors = rng.uniform(-self.largest, self.largest, (_USERS, self.rank))
         return factors, rng.random(_USERS) < 0.4
 
     def sampled(self) -> float:
         """How long a vector the sampled variant's sample adds to A1, on average, at most."""
-        factors, ones = self.drawn(np.random.default_rng(2))
-        first, terms = self.mechanism("sampled").build_releases(_SOLVES).first, 2 * factors[ones]
+        factors, chosen = self.draw_users(np.random.default_rng(2))
+        first, terms = self.mechanism("sampled").build_releases(_SOLVES).first, 2 * factors[chosen]
         assert isinstance(first, SampledLaplace)
         weights = first.weights(np.abs(terms).sum(axis=1))
         return sampling_norm(np.linalg.norm(terms, axis=1), weights)
@@ -240,13 +240,13 @@ class _Item:
     def excess(self, variant: str) -> Floats:
         """How much more than the least possible each noisy profile loses."""
         rng, mechanism = np.random.default_rng(2), self.mechanism(variant)
-        factors, ones = self.drawn(rng)
-        columns = _column(ones, _SOLVES)
-        found = mechanism.solve_private_profiles(
+        factors, chosen = self.draw_users(rng)
+        columns = _column(chosen, _SOLVES)
+        profiles = mechanism.solve_private_profiles(
             columns, factors, mechanism.build_releases(_SOLVES), rng
         )
         best = solve_implicit_rows(columns[:1], factors, mechanism.loss)
-        values = _losses(mechanism.loss, ones, factors, np.vstack((best, found)))
+        values = _losses(mechanism.loss, chosen, factors, np.vstack((best, profiles)))
         excess: Floats = values[1:] - values[0]
         return excess
 
@@ -254,37 +254,37 @@ class _Item:
         """Theorem 5 beside the excess loss of a variant."""
         sampled = self.sampled() if variant == "sampled" else 0.0
         size = self.epsilon, self.rank, self.regularisation, self.largest
-        return row(
+        return make_row(
             name,
             bound=excess_loss(self.scales(variant), self.rank, self.regularisation, sampled),
             printed=printed_excess_loss(*size, _SPLITS.get(variant)),
-            **mean_of(self.excess(variant)),
+            **summarise_mean(self.excess(variant)),
         )
 
 
-def _column(ones: Bools, times: int = 1) -> Any:
+def _column(chosen: Bools, times: int = 1) -> Any:
     """Items that the same users chose, as rows of ones."""
-    return binary_matrix(clicks(np.repeat(ones[:, None], times, axis=1))).T.tocsr()
+    return binary_matrix(clicks(np.repeat(chosen[:, None], times, axis=1))).T.tocsr()
 
 
-def _losses(loss: ImplicitLoss, ones: Bools, factors: Floats, profiles: Floats) -> Floats:
+def _losses(loss: ImplicitLoss, chosen: Bools, factors: Floats, profiles: Floats) -> Floats:
     """The loss of each profile of an item that these users chose."""
     scores = profiles @ factors.T
-    pull = np.ones(len(ones)) if loss.penalised_cells is PenalisedCells.ALL else ~ones
-    ridge = loss.ridge(np.array([ones.sum()]), len(ones))[0]
-    found: Floats = ((scores[:, ones] - 1) ** 2).sum(axis=1)
-    found += loss.alpha * (scores**2 @ pull) + ridge * (profiles**2).sum(axis=1)
-    return found
+    pull = np.ones(len(chosen)) if loss.penalised_cells is PenalisedCells.ALL else ~chosen
+    ridge = loss.ridge(np.array([chosen.sum()]), len(chosen))[0]
+    losses: Floats = ((scores[:, chosen] - 1) ** 2).sum(axis=1)
+    losses += loss.alpha * (scores**2 @ pull) + ridge * (profiles**2).sum(axis=1)
+    return losses
 
 
 @cache
 def theorems():
     """Each statement beside a measurement, the same every time."""
-    usual = _Item()
+    default = _Item()
     short: dict[str, Any] = {"rank": 1, "largest": 0.001, "regularisation": 1.0}
     cases = (
-        *(("excess", usual, variant) for variant in tuple(_EQUATIONS)[:3]),
-        ("excess, twice", usual, "optimal"),
+        *(("excess", default, variant) for variant in tuple(_EQUATIONS)[:3]),
+        ("excess, twice", default, "optimal"),
         ("excess, short strawman", _Item(**short, epsilon=0.01), "strawman"),
         ("excess, long", _Item(largest=100.0), "strawman"),
         ("excess, short", _Item(**short, epsilon=0.1), "complementary"),
@@ -293,11 +293,11 @@ def theorems():
         ("excess, sampled", _Item(epsilon=300.0), "sampled"),
     )
     return (
-        *_privacy(usual),
+        *_privacy(default),
         *_complementary_loss(),
-        *_variant_noise(usual),
+        *_variant_noise(default),
         *(item.row(name, variant) for name, item, variant in cases),
-        *_corollary(usual),
+        *_corollary(default),
         _one_weight(0.1, 1.0),
     )
 
@@ -307,35 +307,40 @@ def _privacy(item: _Item):
     loss, weight, x = 0.3, 4.0, np.linspace(-9, 9, 1801)
     ratio = 1 + np.expm1(np.abs(x) - np.abs(x - loss * weight)) / weight
     bound = float(amplified_losses(loss, weight))
-    yield row("drawn term", bound=bound, measured=float(np.abs(np.log(ratio)).max()))
-    factor, rest, items = np.full(item.rank, item.largest), 0.2, 3
-    moved = 2 * factor.sum(), rest * np.outer(factor, factor).sum(), rest
-    lost = float(np.sum(np.divide(moved, item.scales("complementary"))))
+    yield make_row("drawn term", bound=bound, measured=float(np.abs(np.log(ratio)).max()))
+    factor, residual, items = np.full(item.rank, item.largest), 0.2, 3
+    sensitivities = 2 * factor.sum(), residual * np.outer(factor, factor).sum(), residual
+    cell_loss = float(np.sum(np.divide(sensitivities, item.scales("complementary"))))
     public = PublicFacts(users=_USERS, items=items, low=0, high=1)
-    card = item.mechanism("complementary").guarantee(public)
+    guarantee = item.mechanism("complementary").guarantee(public)
     for name, change, cells in (("cell", CELL, 1), ("row", USER_REPLACED, items)):
-        bound = card.certified(change).epsilon
-        yield row(name, bound=bound, printed=item.epsilon, measured=cells * lost)
+        bound = guarantee.certified(change).epsilon
+        yield make_row(name, bound=bound, printed=item.epsilon, measured=cells * cell_loss)
 
 
 def _complementary_loss():
     rng, alpha, ridge, rank = np.random.default_rng(1), 0.2, 0.1, 3
-    factors, ones = rng.uniform(-0.5, 0.5, (_USERS, rank)), rng.random(_USERS) < 0.4
-    theirs, ours = (ImplicitLoss(alpha, ridge, over) for over in PenalisedCells)
-    found = np.vstack(
-        [solve_implicit_rows(_column(ones), factors, loss) for loss in (theirs, ours)]
+    factors, chosen = rng.uniform(-0.5, 0.5, (_USERS, rank)), rng.random(_USERS) < 0.4
+    original_loss, changed_loss = (
+        ImplicitLoss(alpha, ridge, penalised) for penalised in PenalisedCells
     )
-    for loss, profile in zip((theirs, ours), found, strict=True):
-        weight = float(loss.ridge(np.array([ones.sum()]), _USERS)[0])
-        norms = {"bound": math.sqrt(ones.sum() / weight), "printed": math.sqrt(1 / ridge)}
-        yield row("profile", **norms, measured=float(np.linalg.norm(profile)))
-    size = alpha, int(ones.sum()), ridge, rank, float(np.abs(factors).max())
-    original = _losses(theirs, ones, factors, found)
-    least = float(_losses(ours, ones, factors, found[1:])[0])
+    profiles = np.vstack(
+        [
+            solve_implicit_rows(_column(chosen), factors, loss)
+            for loss in (original_loss, changed_loss)
+        ]
+    )
+    for loss, profile in zip((original_loss, changed_loss), profiles, strict=True):
+        weight = float(loss.ridge(np.array([chosen.sum()]), _USERS)[0])
+        norms = {"bound": math.sqrt(chosen.sum() / weight), "printed": math.sqrt(1 / ridge)}
+        yield make_row("profile", **norms, measured=float(np.linalg.norm(profile)))
+    size = alpha, int(chosen.sum()), ridge, rank, float(np.abs(factors).max())
+    original = _losses(original_loss, chosen, factors, profiles)
+    least_loss = float(_losses(changed_loss, chosen, factors, profiles[1:])[0])
     printed = loss_change(*size, printed=True)
-    cost, gain = float(original[1] - original[0]), least - float(original[0])
-    yield row("loss", bound=loss_change(*size), printed=printed, measured=cost)
-    yield row("loss as stated", bound=0.0, printed=printed, measured=gain)
+    cost, saved = float(original[1] - original[0]), least_loss - float(original[0])
+    yield make_row("loss", bound=loss_change(*size), printed=printed, measured=cost)
+    yield make_row("loss as stated", bound=0.0, printed=printed, measured=saved)
 
 
 def _variant_noise(item: _Item):
@@ -345,41 +350,41 @@ def _variant_noise(item: _Item):
         scales = item.scales(variant)._asdict()
         for name, release in item.mechanism(variant).build_releases(1):
             assert isinstance(release, Additive)
-            yield row(
+            yield make_row(
                 "noise of the strawman" if variant == "strawman" else "noise",
                 bound=2 * scales[name] ** 2,
-                **mean_of(release.sample(draws, rng) ** 2),
+                **summarise_mean(release.sample(draws, rng) ** 2),
             )
     first = item.mechanism("optimal").build_releases(1).first
     lengths = np.linalg.norm(first.sample(draws * item.rank, rng).reshape(draws, -1), axis=1)
     bound = laplace_norm(item.rank, first.scale)
-    yield row("length of the noise", bound=bound, **mean_of(lengths))
+    yield make_row("length of the noise", bound=bound, **summarise_mean(lengths))
 
 
-def _corollary(usual: _Item):
+def _corollary(default: _Item):
     split, ranks = BudgetSplit(0.8, 0.1, 0.8), range(1, 41)
 
-    def below(rank: int) -> bool:
+    def is_below(rank: int) -> bool:
         """Whether Eq. 26 is below Eq. 25 for N from 1e-4 to 1e4."""
         sizes = ((1.0, rank, ridge, 0.3) for ridge in np.geomspace(1e-8, 1e8, 33))
         return all(
             printed_excess_loss(*size, split) <= printed_excess_loss(*size) for size in sizes
         )
 
-    yield row(
+    yield make_row(
         "corollary",
         bound=next(d for d in ranks if complementary_wins(split, d)),
         printed=next(d for d in ranks if complementary_wins(split, d, printed=True)),
-        measured=next(d for d in ranks if below(d)),
+        measured=next(d for d in ranks if is_below(d)),
     )
-    losses = {variant: float(usual.excess(variant).mean()) for variant in _EQUATIONS}
+    losses = {variant: float(default.excess(variant).mean()) for variant in _EQUATIONS}
     for before, after in pairwise(losses):
         ratio = losses[after] / losses[before]
-        yield row("corollary in practice", bound=1.0, measured=ratio)
+        yield make_row("corollary in practice", bound=1.0, measured=ratio)
 
 
 def _one_weight(loss: float, epsilon: float):
     weights = np.geomspace(1.0, 1e6, 100_001)
     above = amplified_losses(loss, weights) > epsilon
     bound = float(unique_weight_exists(loss, epsilon))
-    return row("one weight", bound=bound, measured=float(np.count_nonzero(np.diff(above))))
+    return make_row("one weight", bound=bound, measured=float(np.count_nonzero(np.diff(above))))

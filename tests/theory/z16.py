@@ -14,7 +14,7 @@ import numpy as np
 from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.papers.z16 import NAMES, RecoveryBounds, _collection, _known, bounds
-from tests.theory import row
+from tests.theory import make_row
 
 
 def beyond() -> tuple[float, float]:
@@ -33,17 +33,17 @@ def theorems():
 def _measured():
     public = PublicFacts(users=300, items=200, low=1, high=5)
     for id in NAMES:
-        card = _collection(id, epsilon=1.0).guarantee(public)
-        yield row(
+        guarantee = _collection(id, epsilon=1.0).guarantee(public)
+        yield make_row(
             f"privacy, {id}",
-            bound=card.certified(USER_REPLACED).epsilon,
+            bound=guarantee.certified(USER_REPLACED).epsilon,
             printed=float(public.items),
             measured=public.items * loss_of_a_cell(id, 1.0),
         )
-        for at in zip(*bounds(id, (1.0, 4.0)), strict=True):
-            v = RecoveryBounds(*map(float, at))  # type: ignore[arg-type]
-            yield row("rho", bound=v.tight, printed=v.theorem, measured=v.rho)
-            yield row("error", bound=v.equation_5, measured=v.published, trivial=v.size)
+        for values in zip(*bounds(id, (1.0, 4.0)), strict=True):
+            v = RecoveryBounds(*map(float, values))  # type: ignore[arg-type]
+            yield make_row("rho", bound=v.tight, printed=v.theorem, measured=v.rho)
+            yield make_row("error", bound=v.equation_5, measured=v.published, trivial=v.size)
 
 
 def loss_of_a_cell(id: str, epsilon: float) -> float:
@@ -51,8 +51,8 @@ def loss_of_a_cell(id: str, epsilon: float) -> float:
     and the middle of the range and no rating, or of six symbols, by Definitions 2 and 3 alone."""
     chances = 1 + math.expm1(epsilon) * np.eye(6)
     if id == "modified-laplace":
-        kept, y = 1 / (1 + math.exp(-epsilon / 2)), np.linspace(-3, 3, 25)
-        speaks = np.array([[kept], [kept], [kept], [1 - kept]])
-        off = np.abs(y - np.array([[-1], [0], [1], [0]]))
-        chances = np.hstack([1 - speaks, speaks * np.exp(-epsilon / 2 * off)])
+        keep_rate, y = 1 / (1 + math.exp(-epsilon / 2)), np.linspace(-3, 3, 25)
+        speaks = np.array([[keep_rate], [keep_rate], [keep_rate], [1 - keep_rate]])
+        distances = np.abs(y - np.array([[-1], [0], [1], [0]]))
+        chances = np.hstack([1 - speaks, speaks * np.exp(-epsilon / 2 * distances)])
     return float(np.ptp(np.log(chances), axis=0).max())

@@ -1,4 +1,4 @@
-"""The look of every chart, and what charts share. Core results in, Plotly's figures out."""
+"""Define the style of every chart, and what charts share: core results in, Plotly's figures out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,13 @@ Interval = tuple[float, float]
 
 
 class Theme(NamedTuple):
-    """Colours that follow the surface: light or dark."""
+    """The colours of a surface, light or dark.
+
+    Attributes:
+        name: of the theme.
+        ink, muted, grid, paper: colours of text, secondary text, lines and background.
+        missing: colour of cells without a value, unlike every colour of a value.
+    """
 
     name: str
     ink: str
@@ -50,12 +56,12 @@ _DARK_COLORS |= {BLUE: "#4a8cf0", ACCENT: "#9aa6f2", "#00334f": "#a9dcff", "#56b
 
 
 def with_opacity(color: str, opacity: float) -> str:
-    """A hex colour with an opacity as two more digits, for bands and fills."""
+    """Return a hex colour with an opacity as two more digits, for bands and fills."""
     return f"{color}{round(255 * opacity):02x}"
 
 
 def apply_theme(drawing: Any, theme: Theme) -> Any:
-    """Colours as this surface shows them, wherever they are in what is drawn."""
+    """Replace the colours anywhere in a drawing by those of the surface."""
     if theme is LIGHT:
         return drawing
     return _replace_texts(drawing, lambda text: _DARK_COLORS.get(text[:7], text[:7]) + text[7:])
@@ -72,7 +78,7 @@ def _replace_texts(drawing: Any, replace: Callable[[str], str]) -> Any:
 
 
 def wrap_label(name: str) -> str:
-    """A name of the legend in lines that fit a phone."""
+    """Return a name of the legend in lines that fit a phone."""
     return "<br>".join(textwrap.wrap(name, 42, break_long_words=False))
 
 
@@ -93,7 +99,7 @@ HOVER_TEXT = "%{text}<extra></extra>"  # where one points: a text for each point
 
 
 def merge_options(target: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Add what is said in Plotly's short form, where line_color is the color of the line."""
+    """Add options in Plotly's short form, where line_color is the color of the line."""
     for name, value in options.items():
         *path, last = name.split("_")
         node = target
@@ -107,37 +113,45 @@ def merge_options(target: dict[str, Any], options: Mapping[str, Any]) -> dict[st
 
 
 def create_figure(name: str = "", **layout: Any) -> Figure:
-    """An empty figure in the house style, as look.toml has it by its name; layout: what else."""
+    """Create an empty figure in the house style, as look.toml defines it, with further layout."""
     preset = copy.deepcopy(STYLE_SHEET["figures"].get(name, {}))
     return Figure(merge_options(preset, layout) | {"template": STYLE_SHEET["template"]})
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What Plotly draws in the browser, written down as it goes there.
+    """What Plotly draws in the browser, in the form in which it is sent.
 
     Plotly's own figures check and copy every part of themselves, which took half of the processor
-    time of a rerun. All is said in Plotly's short form. panel: of several, "", "2", "3", ...
+    time of a rerun. Options are in Plotly's short form. A `panel` is one of several: "", "2", "3",
+    ...
+
+    Attributes:
+        layout: Plotly's layout.
+        data: Plotly's traces.
     """
 
     layout: dict[str, Any]
     data: list[dict[str, Any]] = field(default_factory=list)
 
     def to_plotly(self, theme: Theme) -> dict[str, Any]:
-        """What Plotly is given on a surface."""
+        """Return the figure for Plotly in the colours of a surface."""
         return dict(apply_theme({"data": self.data, "layout": self.layout}, theme))
 
     def update_layout(self, **layout: Any) -> None:
-        """Say more of the layout."""
+        """Add to the layout."""
         merge_options(self.layout, layout)
 
     def add_trace(
         self, preset: str = "", *, panel: str = "", hover: str = "", **trace: Any
     ) -> None:
-        """A trace. Arrays go as numbers that need no text.
+        """Add a trace; arrays are sent as binary numbers.
 
-        preset: its kind and look in look.toml, else a scatter. hover: what is said where one
-        points; nothing without it.
+        Args:
+            preset: its kind and style in look.toml (default: a scatter).
+            panel: where it is drawn.
+            hover: text at the pointer; none if empty.
+            **trace: its other options.
         """
         options = merge_options(
             {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}, STYLE_SHEET["traces"].get(preset, {})
@@ -148,7 +162,7 @@ class Figure:
         self.data.append({"type": "scatter"} | merge_options(options, arrays))
 
     def add_line(self, x: Values, y: Values, method_style: Style, hover: str, **trace: Any) -> None:
-        """A line with markers in the style of a method; trace: its other options."""
+        """Add a line with markers in the style of a method; `trace` has its other options."""
         marker = {"marker_symbol": method_style.marker, "marker_size": 8}
         options = {
             "mode": "lines+markers",
@@ -158,24 +172,25 @@ class Figure:
         self.add_stroke(list(x), list(y), method_style.color, hover=hover, **options | trace)
 
     def add_stroke(self, x: Values, y: Values, color: str, **trace: Any) -> None:
-        """A line without markers."""
+        """Add a line without markers."""
         self.add_trace(x=x, y=y, **{"mode": "lines", "line_color": color} | trace)
 
     def add_level(
         self, ends: Interval, value: float, color_and_dash: tuple[str, str], text: str, **trace: Any
     ) -> None:
-        """A line at the level of a method without epsilon; color_and_dash: its colour and dash."""
+        """Add a horizontal line for a method without epsilon, in this colour and dash."""
         trace |= {"line_dash": color_and_dash[1], "hover": f"{text}<extra></extra>"}
         self.add_stroke(list(ends), [value] * 2, color_and_dash[0], **trace)
 
     def add_markers(self, x: Values, y: Values, marker: Mapping[str, Any], **trace: Any) -> None:
-        """Markers alone."""
+        """Add markers alone."""
         self.add_trace(x=x, y=y, mode="markers", marker=marker, **trace)
 
     def make_marker(self, method_style: Style, *, solid: bool, size: int = 9) -> dict[str, Any]:
-        """A filled marker for what is certified, else a hollow one.
+        """Return a filled marker for what is certified, else a hollow one.
 
-        Hollow is larger with a thick edge, and filled with the surface: no line shows through it.
+        A hollow marker is larger with a thick edge, and filled with the background, so that no line
+        shows through it.
         """
         return {
             "symbol": method_style.marker,
@@ -188,7 +203,7 @@ class Figure:
     def add_measurement(
         self, x: float, y: Any, method_style: Style, measurement: MeasuredPoint
     ) -> None:
-        """The mark of what was measured, beside hollow (claimed) and filled (certified) ones."""
+        """Add the mark of a measured bound, beside claimed (hollow) and certified (filled) ones."""
         hover = f"{measurement.label}<extra></extra>"
         self.add_trace("tick", x=[x], y=[y], marker_line_color=method_style.color, hover=hover)
 
@@ -202,34 +217,36 @@ class Figure:
         panel: str = "",
         **trace: Any,
     ) -> None:
-        """A line over its band over seeds; one seed has none. fill: the opacity of the band."""
+        """Add a line over its band over seeds, if there are several.
+
+        `fill` is the opacity of the band.
+        """
         self.add_band(seed_band, with_opacity(method_style.color, fill), panel)
         self.add_line(
             seed_band.x.tolist(), seed_band.mean.tolist(), method_style, hover, panel=panel, **trace
         )
 
     def add_band(self, seed_band: Band, color: str, panel: str = "") -> None:
-        """From end to end, wherever there is more than one seed."""
+        """Add a band wherever there is more than one seed."""
         several = np.flatnonzero(seed_band.seeds > 1)
         for run in np.split(several, np.flatnonzero(np.diff(several) > 1) + 1):
             if len(run):
-                x, y = (
-                    [*seed_band.x[run], *seed_band.x[run[::-1]]],
-                    [*seed_band.high[run], *seed_band.low[run[::-1]]],
-                )
+                x = [*seed_band.x[run], *seed_band.x[run[::-1]]]
+                y = [*seed_band.high[run], *seed_band.low[run[::-1]]]
                 filled = {"fill": "toself", "fillcolor": color, "line_width": 0}
                 self.add_stroke(x, y, color, panel=panel, showlegend=False, **filled)
 
     def add_vertical_line(self, x_value: float, *, dash: str = "solid", panel: str = "") -> None:
-        """The vertical rule at the chosen epsilon, or size."""
+        """Add the vertical rule at the chosen epsilon, or size."""
         axes = {"xref": f"x{panel}", "yref": f"y{panel} domain"}
         self.add_shape("rule", x0=x_value, x1=x_value, line_dash=dash, **axes)
 
     def add_annotation(self, kind: str = "", **note: Any) -> None:
-        """Words in the picture; kind: how they look, of look.toml."""
+        """Add text to the picture; `kind` is its style in look.toml."""
         self._append_layout_entry("annotations", STYLE_SHEET["notes"].get(kind, {}), note)
 
     def add_shape(self, kind: str, **shape: Any) -> None:
+        """Add a shape; `kind` is its style in look.toml."""
         self._append_layout_entry("shapes", STYLE_SHEET["shapes"][kind], shape)
 
     def _append_layout_entry(
@@ -240,12 +257,12 @@ class Figure:
         )
 
     def add_panel_title(self, panel: str, text: str) -> None:
-        """A name above a panel."""
+        """Add a title above a panel."""
         self.add_annotation("panel", text=text, xref=f"x{panel} domain", yref=f"y{panel} domain")
 
 
 def _encode_array(values: Any) -> Any:
-    """An array as Plotly reads it fastest; words and the like as a list."""
+    """Return an array in Plotly's fastest form; texts and the like become a list."""
     if not isinstance(values, np.ndarray):
         return values
     if values.dtype.kind not in "iuf":
@@ -257,9 +274,14 @@ def _encode_array(values: Any) -> Any:
 def separate_labels(
     targets: Sequence[float], heights: Sequence[float], total_height: float
 ) -> list[float]:
-    """Places nearest to the wanted ones, in their order, for what is so high and may not overlap.
+    """Return positions nearest to the targets, in their order, that do not overlap.
 
-    All between 0 and `total_height`, in its unit, where there is room for them.
+    All are between 0 and `total_height`, in its unit, if there is room for them.
+
+    Args:
+        targets: wanted positions.
+        heights: height of each label.
+        total_height: of the available space.
     """
     sizes = np.array(heights, dtype=float)
     order = np.argsort(targets, kind="stable")

@@ -1,4 +1,4 @@
-"""What is kept, between the best guess and no privacy: at one epsilon, and at all of them."""
+"""Draw the share of the gain that is kept, at one epsilon and at all of them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dpmc_lab.study.paired import IntervalEstimate
 from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, create_figure, get_style
 
 _MIN_RANGE = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
-_CUT = (-0.6, 1.6)  # where an interval is cut
+_CLIP_RANGE = (-0.6, 1.6)  # where an interval is cut
 
 
 def _share_axis(low: float, high: float) -> list[float]:
-    """The axis of shares: always a little beyond both ends, and as far as an interval."""
+    """Return the axis of shares: a little beyond both ends, and as far as an interval reaches."""
     ends = min(_MIN_RANGE[0], low - 0.05), max(_MIN_RANGE[1], high + 0.05)
-    return [max(ends[0], _CUT[0] - 0.05), min(ends[1], _CUT[1] + 0.05)]
+    return [max(ends[0], _CLIP_RANGE[0] - 0.05), min(ends[1], _CLIP_RANGE[1] + 0.05)]
 
 
 def _list_levels(
@@ -34,11 +34,16 @@ def _list_levels(
 def plot_gain_share(
     mechanism: str, share: IntervalEstimate, limit: float, baseline_name: str, reference_name: str
 ) -> Figure:
-    """The share of the gain with its interval, and the limit.
+    """Plot the share of the gain with its interval, and the limit.
 
-    baseline_name, reference_name: what it is counted from, and up to.
+    Args:
+        mechanism: id of the mechanism.
+        share: the share with its interval.
+        limit: the share that must be left.
+        baseline_name: what the gain is counted from.
+        reference_name: what the gain is counted up to.
     """
-    color, (value, low, high) = get_style(mechanism).color, np.clip(share, *_CUT).tolist()
+    color, (value, low, high) = get_style(mechanism).color, np.clip(share, *_CLIP_RANGE).tolist()
     fig = create_figure("kept", xaxis_range=_share_axis(low, high))
     for k, (x_level, name, ink, dash) in enumerate(
         _list_levels(baseline_name, reference_name, limit)
@@ -65,10 +70,16 @@ def plot_gain_by_epsilon(
     *,
     counted: str,
 ) -> Figure:
-    """The share of the gain against epsilon, with the limit and the epsilon asked about.
+    """Plot the share of the gain by epsilon, with the limit and the requested epsilon.
 
-    baseline_name, reference_name: what it is counted from, and up to. counted: what an epsilon
-    counts.
+    Args:
+        mechanism: id of the mechanism.
+        answers: shares by epsilon.
+        limit: the share that must be left.
+        epsilon: the requested one.
+        baseline_name: what the gain is counted from.
+        reference_name: what the gain is counted up to.
+        counted: what an epsilon counts.
     """
     clear_points = [
         (answer.epsilon, answer.share)

@@ -1,7 +1,7 @@
-"""Several mechanisms in one picture: curves with bands, the price of a quality, who is better.
+"""Draw several mechanisms in one picture: curves with bands, the cost of a quality, who is better.
 
-All three have the same axis of epsilon, and name what they draw in a column at their right: outside
-the frame, where a name covers nothing, in lines so short that there is room on a phone.
+All three have the same axis of epsilon. Labels are in a column at the right, outside the frame,
+where they cover nothing, in lines short enough for a phone.
 """
 
 from __future__ import annotations
@@ -76,15 +76,17 @@ def plot_comparison(
     waiting: Sequence[str] = (),
     baselines: Sequence[PlottedLine] = (),
 ) -> Figure:
-    """Markers are solid where an epsilon is certified in the unit of the axis, else hollow.
+    """Plot curves whose markers are solid where an epsilon is certified in the axis unit.
 
-    placed_lines, baselines: the lines of the picture. ends: epsilons that always have room, and
-    waiting: mechanisms without a point yet, so that the picture stands still while it fills.
+    Args:
+        picture: the chart.
+        placed_lines: its lines.
+        ends: epsilons that are always within the axis.
+        waiting: mechanisms without a point yet; with them the picture stays still while it fills.
+        baselines: private baselines of the chart.
     """
-    x_range, text = (
-        get_epsilon_range(ends, [*placed_lines, *baselines]),
-        picture.metric.format_value,
-    )
+    x_range = get_epsilon_range(ends, [*placed_lines, *baselines])
+    text = picture.metric.format_value
     fig = _create_frame(_MIN_HEIGHT, x_range, placed_lines)
     ids = [*{entry.line.mechanism for entry in placed_lines}, *waiting]
     baseline_lines = [
@@ -96,7 +98,8 @@ def plot_comparison(
         entry.line.mechanism for entry in placed_lines if has_item_features(entry.line)
     }
     for name, entry in zip(_list_names(placed_lines), placed_lines, strict=True):
-        line, method_style = entry.line, get_style(entry.line.mechanism)
+        line = entry.line
+        method_style = get_style(entry.line.mechanism)
         is_earlier = not has_item_features(line) and line.mechanism in methods_with_features
         x, mean, low, height, seeds = (values.tolist() for values in entry.band)
         fig.add_curve(
@@ -137,26 +140,26 @@ def plot_comparison(
 
 
 def get_epsilon_range(ends: Interval, placed_lines: Sequence[PlottedLine]) -> Interval:
-    """The axis of epsilon: all of the grid, and whatever a change of unit moves beyond it."""
+    """Return the axis of epsilon: all of the grid, and what a change of unit moves beyond it."""
     epsilons = [*ends, *(float(x) for placed_line in placed_lines for x in placed_line.x)]
     return min(epsilons) / 1.15, max(epsilons) * 1.15
 
 
 def widen_margin(fig: Figure) -> Figure:
-    """The same with names that fit in whatever letters a reader has, where a page is no phone."""
+    """Widen the margin so that labels fit in any font, for pages that are wider than a phone."""
     fig.update_layout(margin_r=_FRAME["r"] + 40)
     return fig
 
 
 def format_figure_height(fig: Figure) -> str:
-    """A style that keeps the page's figure as high as its names need, on whatever window."""
+    """Return a style that keeps the page's figure as high as its labels need."""
     return f"<style>.st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
 
 
 def _create_frame(
     height: float, x_range: Interval, placed_lines: Sequence[PlottedLine], margin_top: int = 34
 ) -> Figure:
-    """An empty picture over epsilon whose frame is so many pixels high, with some above."""
+    """Create an empty picture over epsilon with a frame of this height and a margin above."""
     low, end = map(math.log10, x_range)
     units = {placed_line.unit for placed_line in placed_lines}
     unit_text = f"epsilon {units.pop()}" if len(units) == 1 else "epsilon"
@@ -172,7 +175,7 @@ def _create_frame(
 
 
 def _list_names(placed_lines: Sequence[PlottedLine]) -> list[str]:
-    """Their names in the column, with what epsilon counts where that differs."""
+    """Return the labels in the column, with what epsilon counts where that differs."""
     return [
         format_short_label(placed_line.line) + _format_unit(placed_line, placed_lines, "\n")
         for placed_line in placed_lines
@@ -182,7 +185,7 @@ def _list_names(placed_lines: Sequence[PlottedLine]) -> list[str]:
 def _format_unit(
     placed_line: PlottedLine, placed_lines: Sequence[PlottedLine], separator: str
 ) -> str:
-    """What an epsilon counts, for a narrow place; nothing where all count the same."""
+    """Return what an epsilon counts, for a narrow place; empty where all count the same."""
     counts = placed_line.unit.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
     return f"{separator}{counts}" * (len({other.unit for other in placed_lines}) > 1)
 
@@ -194,14 +197,18 @@ def _format_counts(placed_line: PlottedLine) -> str:
 def _draw_label_column(
     fig: Figure, metric: Metric, tags: Sequence[Tag], y_range: Sequence[float], height: float
 ) -> None:
-    """The upright axis, and names beside the frame, as near as may be to what they name, and led
-    to it."""
+    """Draw the vertical axis, and labels beside the frame.
+
+    A label is as near as possible to what it names, and connected to it.
+    """
     fig.update_layout(yaxis_range=y_range, yaxis_tickformat=metric.tick_format and PERCENT_TICKS)
     fig.add_annotation("axis", text=metric.axis_title)
     low, right = fig.layout["xaxis"]["range"]
-    label_start, edge = low + _LABEL_START * (right - low), right
+    label_start = low + _LABEL_START * (right - low)
+    edge = right
     if "type" in fig.layout["xaxis"]:
-        label_start, edge = 10**label_start, 10**edge
+        label_start = 10**label_start
+        edge = 10**edge
     for tag, y in zip(tags, draw_labels(fig, tags, y_range, height), strict=True):
         is_connected = tag.y_value is not None and tag.end >= label_start
         mark = fig.make_marker(tag.method_style, solid=bool(tag.solid))
@@ -227,12 +234,13 @@ _MIN_GAP = 0.2  # on the axis: nearer ones need no arrow
 def plot_accuracy_against_attacker(
     tradeoff: TradeChart, epsilon: float, height: float = _MIN_HEIGHT
 ) -> Figure:
-    """What is predicted against how often an attacker is right at most, who starts with a coin.
+    """Plot the metric against how often an attacker, who starts with a coin, is right at most.
 
-    The last three traces are what an epsilon moves: arrows, where papers put the methods (hollow),
-    where their releases do.
+    The last three traces are what an epsilon moves: arrows, the positions by papers (hollow), and
+    the positions by releases.
     """
-    picture, metric = tradeoff.chart, tradeoff.chart.metric
+    picture = tradeoff.chart
+    metric = tradeoff.chart.metric
     lines, baseline_curves = (
         [track.line for track in track_group]
         for track_group in (tradeoff.lines, tradeoff.private_baselines)
@@ -268,16 +276,12 @@ def plot_accuracy_against_attacker(
         fig, picture, (0, end), baselines, [line.mechanism for line in lines]
     )
     for track in tradeoff.lines:
-        method_style, placed_band, last = (
-            get_style(track.line.mechanism),
-            _place_band(track),
-            track.points[-1],
-        )
+        method_style = get_style(track.line.mechanism)
+        placed_band = _place_band(track)
+        last = track.points[-1]
         if track.measured_point is not None:
-            bead_at_attack, measured_position = (
-                track.point_at(track.measured_point.epsilon),
-                log_odds(min(track.min_success_rate, MAX_INFORMATIVE_RATE)),
-            )
+            bead_at_attack = track.point_at(track.measured_point.epsilon)
+            measured_position = log_odds(min(track.min_success_rate, MAX_INFORMATIVE_RATE))
             if bead_at_attack.state is not BoundState.BOUND:
                 ends = [measured_position, _bead_position(bead_at_attack)]
                 fig.add_stroke(
@@ -312,7 +316,8 @@ def plot_accuracy_against_attacker(
         )
     _draw_label_column(fig, metric, tags, y_range, height)
     beads = [track.point_at(epsilon) for track in tradeoff.lines]
-    mean, positions = [bead.value.mean for bead in beads], [*map(_bead_position, beads)]
+    mean = [bead.value.mean for bead in beads]
+    positions = [*map(_bead_position, beads)]
     papers = [
         None if bead.claimed_rate is None else _attacker_position(bead.claimed_rate)
         for bead in beads
@@ -360,6 +365,7 @@ def _place_band(track: TradeLine) -> Band:
 
 
 def _format_hover(track: TradeLine, bead: TradePoint) -> str:
+    """Return the hover text of a point: mechanism, epsilon, metric and attacker."""
     value = track.line.metric.format_value(bead.value.mean)
     return (
         f"{track.line.label}<br>epsilon {bead.epsilon:g}: {value}<br>attacker"
@@ -373,16 +379,23 @@ def _format_hover(track: TradeLine, bead: TradePoint) -> str:
 def plot_epsilon_needed(
     answers: Sequence[RequiredEpsilon], x_range: Interval, waiting: Sequence[str] = ()
 ) -> Figure:
-    """What a wanted quality costs: a dot with its interval for each mechanism.
+    """Plot the epsilon that a target quality needs: a dot with its interval for each mechanism.
 
-    The dot is filled where the epsilon is certified, else hollow. x_range: the axis of the curves.
+    The dot is filled where the epsilon is certified, else hollow.
+
+    Args:
+        answers: the epsilons.
+        x_range: the axis of the curves.
+        waiting: mechanisms without a point yet.
     """
     placed_lines = [answer.plotted for answer in answers]
     fig, edge = _create_row_figure(placed_lines, x_range, waiting)
     for k, answer in enumerate(answers):
         placed_line, (value, low, high, seeds) = answer.plotted, answer.epsilon
-        color, text = get_style(placed_line.line.mechanism).color, format_required_epsilon(answer)
-        first, last = float(placed_line.x[0]), float(placed_line.x[-1])
+        color = get_style(placed_line.line.mechanism).color
+        text = format_required_epsilon(answer)
+        first = float(placed_line.x[0])
+        last = float(placed_line.x[-1])
         if math.isfinite(low) and seeds > 1:
             ends = (max(low, first), min(high, edge))
             # an arrow where it goes on beyond what was computed
@@ -414,10 +427,11 @@ def plot_epsilon_needed(
 def plot_best_ranges(
     standings: Sequence[LineComparison], x_range: Interval, waiting: Sequence[str] = ()
 ) -> Figure:
-    """Where each mechanism is clearly the best (thick), where none is clearly better (thin)."""
+    """Plot where each mechanism is clearly the best (thick), and where none is better (thin)."""
     fig, edge = _create_row_figure([entry.plotted for entry in standings], x_range, waiting)
     for k, entry in enumerate(standings):
-        x, color = entry.plotted.x, get_style(entry.plotted.line.mechanism).color
+        x = entry.plotted.x
+        color = get_style(entry.plotted.line.mechanism).color
         if not any(entry.rivals):
             _annotate_row(fig, k, edge, "nothing to compare with", MUTED)
         middle = np.sqrt(x[:-1] * x[1:])  # each reaches half way to its neighbours
@@ -446,7 +460,7 @@ def plot_best_ranges(
 def _create_row_figure(
     placed_lines: Sequence[PlottedLine], x_range: Interval, waiting: Sequence[str]
 ) -> tuple[Figure, float]:
-    """A frame with a row for each mechanism, named at the right; those that wait come last."""
+    """Create a frame with a labelled row for each mechanism; waiting ones come last."""
     method_styles = [get_style(placed_line.line.mechanism) for placed_line in placed_lines] + [
         Style(MUTED, "")
     ] * len(waiting)
@@ -456,10 +470,8 @@ def _create_row_figure(
         for k, (name, method_style) in enumerate(zip(names, method_styles, strict=True))
     ]
     height = len(tags) * max([_ROW, *(tag.height + 2 for tag in tags)])
-    fig, y_range = (
-        _create_frame(height, x_range, placed_lines, margin_top=8),
-        [0.5 - len(tags), 0.5],
-    )
+    fig = _create_frame(height, x_range, placed_lines, margin_top=8)
+    y_range = [0.5 - len(tags), 0.5]
     fig.update_layout(**STYLE_SHEET["figures"]["rows"], yaxis_range=y_range)
     draw_labels(fig, tags, y_range, height)
     edge = 10 ** fig.layout["xaxis"]["range"][1]
@@ -480,7 +492,7 @@ def _create_row_figure(
 def _draw_row_segments(
     fig: Figure, row: int, ends: Sequence[tuple[Any, Any]], color: str, width: float, **trace: Any
 ) -> None:
-    """Parts of a row."""
+    """Draw segments of a row."""
     x = [end for pair in ends for end in (*pair, None)][:-1]
     fig.add_stroke(x, [-row] * len(x), color, line_width=width, **trace)
 
@@ -494,15 +506,16 @@ def _draw_row_markers(
     size: int,
     **trace: Any,
 ) -> None:
-    """A mechanism's marks in its row."""
-    label, marker = placed_line.line.label, get_style(placed_line.line.mechanism)
+    """Draw a mechanism's markers in its row."""
+    label = placed_line.line.label
+    marker = get_style(placed_line.line.mechanism)
     hover = f"{label}<br>epsilon %{{x:.4g}} {_format_counts(placed_line)}<br>{HOVER_TEXT}"
     mark = fig.make_marker(marker, solid=placed_line.is_certified, size=size)
     fig.add_markers(x, [-row] * len(x), mark, name=label, text=texts, hover=hover, **trace)
 
 
 def _annotate_row(fig: Figure, row: int, x: float, text: str, color: str = INK) -> None:
-    """Words above a row, at an epsilon."""
+    """Write text above a row, at an epsilon."""
     low, right = fig.layout["xaxis"]["range"]
     x = (math.log10(x) - low) / (right - low)
     fig.add_annotation("row", text=text, x=x, y=-row, font_color=color)

@@ -1,7 +1,7 @@
-"""Accuracy against the fourteen epsilons of the slider: the chart of the instrument.
+"""Draw accuracy against the fourteen epsilons of the slider: the chart of the instrument.
 
-Its epsilons stand equally spaced, at the places of the slider's stops, and its margins are fixed:
-the slider, the rule and the dot are one thing on one axis.
+Its epsilons are equally spaced, at the positions of the slider's stops, and its margins are fixed.
+So the slider, the rule and the dot share one axis.
 """
 
 from __future__ import annotations
@@ -29,24 +29,23 @@ from pages.ui.charts import (
 )
 from pages.ui.charts.lines import Tag, choose_y_range, draw_labels, draw_reference_lines
 
-PUBLISHED, WITHOUT_FACTS = "the paper's estimate", "without public facts"
+PUBLISHED = "the paper's estimate"
+WITHOUT_FACTS = "without public facts"
 HEIGHT = 340  # at least: the component gives it what room the window has
 MARGIN = {"l": 44, "r": 158, "t": 8, "b": 48}  # the component places its slider by them
 EDGE_ROOM = 0.5  # of a stop, left of the first and right of the last one
 
 
 def plot_instrument(picture: CurveChart, epsilons: Sequence[float], *, certified: bool) -> Figure:
-    """Its lines with bands over seeds, what they run between, a rule, and last of all the dot.
+    """Plot lines with bands over seeds, baselines and references, a rule, and finally the dot.
 
-    The first line is what this program makes of the reports; a second one, of the same reports and
-    the same certificate, what the paper makes of them. Markers are solid where the claim is
+    The first line is this program's estimate from the reports. A second one, from the same reports
+    and with the same certificate, is the paper's estimate. Markers are solid where the claim is
     certified and hollow where it is only claimed.
     """
     stop_positions = {e: float(k) for k, e in enumerate(epsilons)}
-    x_range, y_range = (
-        (-EDGE_ROOM, len(epsilons) - 1 + EDGE_ROOM),
-        choose_y_range(picture, picture.lines, picture.private_baselines),
-    )
+    x_range = (-EDGE_ROOM, len(epsilons) - 1 + EDGE_ROOM)
+    y_range = choose_y_range(picture, picture.lines, picture.private_baselines)
     fig = create_figure(
         "instrument",
         height=HEIGHT,
@@ -63,13 +62,11 @@ def plot_instrument(picture: CurveChart, epsilons: Sequence[float], *, certified
         fig.add_markers([], [], {})
         return fig
     first_line = picture.lines[0]
-    method_style, baselines = (
-        get_style(first_line.mechanism),
-        [
-            (baseline_line, _select_band(baseline_line, stop_positions), ())
-            for baseline_line in picture.private_baselines
-        ],
-    )
+    method_style = get_style(first_line.mechanism)
+    baselines = [
+        (baseline_line, _select_band(baseline_line, stop_positions), ())
+        for baseline_line in picture.private_baselines
+    ]
     tags = draw_reference_lines(fig, picture, x_range, baselines, [first_line.mechanism])
     tags += _draw_lines(fig, picture, stop_positions, certified=certified)
     frame = MARGIN["t"] + MARGIN["b"]
@@ -97,7 +94,7 @@ def plot_instrument(picture: CurveChart, epsilons: Sequence[float], *, certified
 
 
 def _select_band(curve_line: Line, stop_positions: Mapping[float, float]) -> Band:
-    """Its band at those epsilons that have a place."""
+    """Return the band at those epsilons that have a stop."""
     mask = np.isin(curve_line.epsilon, [*stop_positions])
     selected = Band(*(values[mask] for values in curve_line.band))
     return selected._replace(x=np.array([stop_positions[e] for e in selected.x.tolist()]))
@@ -112,17 +109,22 @@ def _draw_lines(
     certified: bool,
     **trace: Any,
 ) -> list[Tag]:
-    """The lines of a mechanism: what this program makes of the reports, and behind it another.
+    """Draw the lines of a mechanism: this program's estimate, and behind it another.
 
-    hover_start: first of all where one points.
+    Args:
+        fig: the figure.
+        picture: the chart.
+        stop_positions: positions by epsilon.
+        hover_start: text at the beginning of every hover text.
+        certified: whether the claim is certified.
+        **trace: further options of the lines.
     """
-    text, tags = picture.metric.format_value, []
+    text = picture.metric.format_value
+    tags = []
     for curve_line in reversed(picture.lines):
-        method_style, line_band, name = (
-            get_style(curve_line.mechanism),
-            _select_band(curve_line, stop_positions),
-            "",
-        )
+        method_style = get_style(curve_line.mechanism)
+        line_band = _select_band(curve_line, stop_positions)
+        name = ""
         if curve_line is not picture.lines[0]:
             name = WITHOUT_FACTS if has_item_features(picture.lines[0]) else PUBLISHED
             tags.append(Tag(name, float(line_band.mean[-1]), method_style))
@@ -144,7 +146,7 @@ def _draw_lines(
 
 
 def build_stop_figures(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
-    """The instrument's picture with its dot and its rule at each stop."""
+    """Return the instrument's picture with its dot and its rule at each stop."""
     *remainder, dot = fig.data
     (rule,) = fig.layout["shapes"]
     return [
@@ -157,7 +159,7 @@ def build_stop_figures(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[
 
 
 def get_instrument_colors(theme: Theme, mechanism: str) -> dict[str, Any]:
-    """What the component around the chart draws with."""
+    """Return the colours that the component around the chart uses."""
     theme_colors = {
         "ink": INK,
         "muted": MUTED,
@@ -171,7 +173,7 @@ def get_instrument_colors(theme: Theme, mechanism: str) -> dict[str, Any]:
 
 
 def plot_ranking_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figure:
-    """Four groups of bars: HR@10 and NDCG@10 under both candidate sets; the first is the run's."""
+    """Plot four groups of bars: HR@10 and NDCG@10 under both candidate sets, the run's first."""
     fig = create_figure("run_bars")
     bar_styles = ((get_style(mechanism).color, ""), (INK, "/"), (MUTED, "."))
     for k, (name, values) in enumerate(select_ranking_metrics(methods).items()):
@@ -191,7 +193,7 @@ def plot_ranking_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]
 def plot_metrics_by_epsilon(
     panels: Sequence[CurveChart], epsilon: float, *, certified: bool
 ) -> Figure:
-    """One small chart per metric, with no privacy dashed and popularity dotted."""
+    """Plot one small chart per metric, with no privacy dashed and popularity dotted."""
     fig = create_figure("against_epsilon")
     for panel, panel_picture in zip(("", "2", "3", "4"), panels, strict=True):
         fig.add_panel_title(panel, panel_picture.metric.panel_title)

@@ -1,4 +1,4 @@
-"""Pictures of a data set."""
+"""Draw pictures of a data set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pages.ui.charts import LOG, STYLES, Figure, create_figure
 
 
 def plot_histogram(view: Histogram) -> Figure:
-    """How often each rating is given."""
+    """Plot how often each rating is given."""
     fig = create_figure("histogram")
     if len(view.centers) <= 12:
         fig.update_layout(xaxis_tickvals=view.centers)
@@ -18,12 +18,13 @@ def plot_histogram(view: Histogram) -> Figure:
 
 
 def plot_long_tails(users: Tail, items: Tail) -> Figure:
-    """Ratings per user and per item against their rank, both logarithmic."""
+    """Plot ratings per user and per item against their rank, both logarithmic."""
     max_log_count = math.log10(max(users.ratings[0], items.ratings[0]))
     fig = create_figure("tails", xaxis=LOG, yaxis=LOG, yaxis_range=[-0.1, max_log_count + 0.15])
     for name, tail in (("users", users), ("items", items)):
         mask = tail.ratings > 0
         hover = f"{name[:-1]} of rank %{{x:,}}: <b>%{{y:,}}</b> ratings<extra></extra>"
-        x, y = tail.rank[mask], tail.ratings[mask]
+        x = tail.rank[mask]
+        y = tail.ratings[mask]
         fig.add_line(x, y, STYLES[name], hover, mode="lines", name=name)
     return fig

@@ -1,4 +1,4 @@
-"""Claims beside what is proved, and what an attacker can conclude."""
+"""Draw claims beside what is proved, and what an attacker can conclude."""
 
 from __future__ import annotations
 
@@ -34,9 +34,15 @@ def plot_claims(
     chosen: str,
     measured: Mapping[str, MeasuredPoint],
 ) -> Figure:
-    """One line per mechanism from its claim (hollow) to its certified epsilon (filled).
+    """Plot one line per mechanism from its claim (hollow) to its certified epsilon (filled).
 
-    measured: a tick, by id. A row can be pointed at in its whole length.
+    The pointer reacts along the whole length of a row.
+
+    Args:
+        groups: the mechanisms by promise.
+        rows: their guarantees by id.
+        chosen: id of the highlighted mechanism.
+        measured: measured bounds by id, drawn as ticks.
     """
     finite = [e for r in rows.values() for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
@@ -49,7 +55,8 @@ def plot_claims(
         title = f"<b>{group.title}</b>, {rows[group.choices[0].id].guarantee.change.label}"
         fig.add_annotation("group", text=title, y=position)
         for choice in group.choices:
-            position, id = position + 1, choice.id
+            position = position + 1
+            id = choice.id
             row, method_style, measurement, row_positions[id] = (
                 rows[id],
                 get_style(id),
@@ -61,7 +68,8 @@ def plot_claims(
             text = "" if row.state is ClaimState.PROVED else f"   {proved}"
             ends = row.claimed, row.certified
             _draw_promise(fig, method_style, ends, position, end, text, refuted=refuted)
-            measured_text, change = "", row.guarantee.change
+            measured_text = ""
+            change = row.guarantee.change
             if measurement is not None and 0 < measurement.measured < end:
                 fig.add_measurement(measurement.measured, position, method_style, measurement)
                 measured_text = f"<br>{measurement.label}"
@@ -101,8 +109,10 @@ def _draw_promise(
     *,
     refuted: bool,
 ) -> None:
-    """A claim (hollow, crossed where refuted), and what is certified (filled); an arrow at the end
-    where nothing is."""
+    """Draw a claim (hollow, crossed where refuted) and what is certified (filled).
+
+    An arrow at the end means that nothing finite is certified.
+    """
     claimed, proved = budgets
     filled = "circle" if math.isfinite(proved) else "triangle-right"
     proved = min(proved, end)
@@ -118,7 +128,7 @@ def _draw_promise(
 def plot_attacker_success(
     epsilons: Sequence[float], shares: Sequence[float], epsilon: float
 ) -> Figure:
-    """How often the best attacker is right, against epsilon."""
+    """Plot how often the best attacker is right, by epsilon."""
     fig = create_figure("attacker", xaxis=EPSILON_AXIS)
     hover = "epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>"
     fig.add_stroke(list(epsilons), list(shares), INK, line_width=2.5, hover=hover)
@@ -127,18 +137,25 @@ def plot_attacker_success(
 
 
 def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> Figure:
-    """What each method proves at least, beside the claim (hollow) and the certificate (filled).
+    """Plot what each method proves, beside the claim (hollow) and the certificate (filled).
 
-    A bar that is grey is no bound yet. method_names: the names of the methods.
+    A grey bar is not a bound yet.
+
+    Args:
+        report: the audit.
+        method_names: names of the methods.
     """
-    claimed, proved = report.claimed, report.certified.epsilon
+    claimed = report.claimed
+    proved = report.certified.epsilon
     findings = [f for f in report.findings if f.epsilon is not None]
     rows = [*(method_names[f.method] for f in findings), "promised"]
     finite_epsilons = [
         1.0,
         *(e for e in (claimed, proved, report.measured) if e and math.isfinite(e)),
     ]
-    low, high, colors = 0.02 * min(finite_epsilons), 3 * max(finite_epsilons), (RED, GREEN)
+    low = 0.02 * min(finite_epsilons)
+    high = 3 * max(finite_epsilons)
+    colors = (RED, GREEN)
     fig = create_figure(
         "audit",
         height=110 + 46 * len(rows),
@@ -163,7 +180,8 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
         insidetextfont_color=["#ffffff" if f.valid else INK for f in findings],
     )
     promise_text = f"  claimed {format_epsilon(claimed)}, certified {format_epsilon(proved)}"
-    method_style, refuted = get_style(report.mechanism.id), report.refuted is not Refuted.NOTHING
+    method_style = get_style(report.mechanism.id)
+    refuted = report.refuted is not Refuted.NOTHING
     _draw_promise(
         fig, method_style, (claimed, proved), rows[-1], high, promise_text, refuted=refuted
     )
@@ -173,7 +191,7 @@ def plot_audit(report: AuditReport, method_names: Mapping[AuditMethod, str]) -> 
 
 
 def plot_rating_influence(view: RatingInfluence) -> Figure:
-    """How far every published cell moves when one rating turns around."""
+    """Plot how far every published cell moves when one rating changes its sign."""
     fig = create_figure("lights")
     fig.add_trace(
         "moved",

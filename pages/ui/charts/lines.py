@@ -1,4 +1,4 @@
-"""What lines run between, the axis they need, and their names at the right of the frame."""
+"""Draw baselines and references, choose the vertical axis, and label lines at the right."""
 
 from __future__ import annotations
 
@@ -34,9 +34,14 @@ _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves 
 
 
 class Tag(NamedTuple):
-    """A name in the column. y_value: what it belongs to, on the vertical axis; None: nothing yet.
+    """A label in the column.
 
-    solid: of a mechanism, whose marker it has; None for a level. end: where the curve ends.
+    Attributes:
+        text: of the label.
+        y_value: value on the vertical axis of what it names; None while there is none.
+        method_style: style of the method.
+        solid: whether the marker of a mechanism is solid; None for a level, which has no marker.
+        end: where the curve ends on the horizontal axis.
     """
 
     text: str
@@ -47,7 +52,7 @@ class Tag(NamedTuple):
 
     @property
     def lines(self) -> str:
-        """Its text in lines for the column; a line break in it stays."""
+        """Return the text in lines for the column; line breaks in it stay."""
         paragraphs = self.text.replace(" %", "\u00a0%").split("\n")
         wrap_options = {"break_long_words": False, "break_on_hyphens": False}
         return "<br>".join(
@@ -58,16 +63,23 @@ class Tag(NamedTuple):
 
     @property
     def height(self) -> int:
-        """The pixels it takes."""
+        """Return the height of the label in pixels."""
         return 16 * self.lines.count("<br>") + 20
 
 
 def draw_labels(
     fig: Figure, tags: Sequence[Tag], y_range: Sequence[float], height: float
 ) -> list[float]:
-    """Names at the right of the frame, near what they name and apart from each other.
+    """Draw labels at the right of the frame, near what they name and apart from each other.
 
-    y_range: the ends of the upright axis. height: the frame, in pixels. The heights they stand at.
+    Args:
+        fig: the figure.
+        tags: the labels.
+        y_range: ends of the vertical axis.
+        height: of the frame, in pixels.
+
+    Returns:
+        The values on the vertical axis at which they are drawn.
     """
     scale = (y_range[1] - y_range[0]) / height
     targets = [
@@ -88,24 +100,23 @@ def draw_reference_lines(
     ids: Sequence[str] = (),
     **trace: Any,
 ) -> list[Tag]:
-    """What lines run between: levels across the frame, and guesses with what is said of them.
+    """Draw levels and private baselines across the frame, and return their labels.
 
-    Several guesses, each beside other methods, have the colours of theirs.
+    Several baselines, each for other methods, have the colours of theirs.
     """
     metric, tags = picture.metric, []
     for name, level in picture.flat_lines:
-        value, color_and_dash = level.interval.mean, get_level_style(name, level.mechanism, ids)
+        value = level.interval.mean
+        color_and_dash = get_level_style(name, level.mechanism, ids)
         fig.add_level(ends, value, color_and_dash, f"{name}: {metric.format_value(value)}", **trace)
         label_text = f"{name}: {level.label.lower()}" if name in (BASELINE, POPULAR_LIST) else name
         label_text += f" {metric.format_value(value)}"
         tags.append(Tag(label_text, value, Style(color_and_dash[0], "circle"), end=ends[1]))
     for line, placed_band, texts in baselines:
         color = get_style(line.mechanism).color if len(baselines) > 1 else MUTED
-        x, y, name = (
-            placed_band.x.tolist(),
-            placed_band.mean.tolist(),
-            format_baseline_name(line.mechanism),
-        )
+        x = placed_band.x.tolist()
+        y = placed_band.mean.tolist()
+        name = format_baseline_name(line.mechanism)
         hover_start = "%{text}" * bool(texts)
         label = f"{name}: {line.label}"
         hover = f"{label}<br>{hover_start}<b>%{{y:{metric.number_format}}}</b><extra></extra>"
@@ -116,7 +127,10 @@ def draw_reference_lines(
 
 
 def get_level_style(name: str, id: str, ids: Iterable[str]) -> tuple[str, str]:
-    """Colour and dash of a level; that of one of the mechanisms alone has its colour."""
+    """Return the colour and dash of a level.
+
+    The counterpart of a single mechanism has its colour.
+    """
     method_colors = [
         get_style(other).color
         for other in ids
@@ -131,9 +145,9 @@ def get_level_style(name: str, id: str, ids: Iterable[str]) -> tuple[str, str]:
 def choose_y_range(
     picture: CurveChart, lines: Sequence[Line], baseline_lines: Sequence[Line]
 ) -> list[float]:
-    """An upright axis over what lines run between, with some room, to the next round numbers.
+    """Return a vertical axis over baselines, references and lines, rounded outwards.
 
-    Bands reach up to a third beyond that: one wild seed hides no curve.
+    Bands count up to a third of the range beyond that, so one extreme seed does not hide a curve.
     """
     values = [level.interval.mean for _, level in picture.flat_lines]
     values += [v for curve_line in (*lines, *baseline_lines) for v in curve_line.band.mean]
@@ -143,7 +157,8 @@ def choose_y_range(
     bands = [v for curve_line in lines for v in (*curve_line.band.low, *curve_line.band.high)]
     third = (high - low) / 3
     ends = np.clip([*values, *bands], low - third, high + third)
-    low, high = float(ends.min()), float(ends.max())
+    low = float(ends.min())
+    high = float(ends.max())
     room = 0.06 * (high - low) or 0.01
     step = next((s for s in _STEPS if high - low <= 12 * s), _STEPS[-1])
     return [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]

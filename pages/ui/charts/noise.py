@@ -1,4 +1,4 @@
-"""Pictures of noise: its density and scale, data before and after it, and what is left of it."""
+"""Draw noise: its density and scale, and data before and after it."""
 
 from __future__ import annotations
 
@@ -41,10 +41,14 @@ def plot_noise(
     pinned: Any = None,
     ruler: SensitivityRuler | None = None,
 ) -> Figure:
-    """One release's noise: a channel, or fresh draws as bars and the exact density as a line.
+    """Plot one release's noise: a channel, or draws as bars and the exact density as a line.
 
-    names: of the line and of what is pinned: the same at another epsilon, a ghost behind it. ruler:
-    drawn from 0 on, below the axis.
+    Args:
+        mechanism: id of the mechanism.
+        view: the noise.
+        names: names of the line, and of what is pinned.
+        pinned: the noise at another epsilon, drawn behind.
+        ruler: a length drawn from 0 on, below the axis.
     """
     if isinstance(view, ChannelChances):
         return _plot_channel(mechanism, view, names[1], pinned)
@@ -73,7 +77,8 @@ def plot_noise(
             )
     if ruler is not None:
         ends = [12, 12 * (ruler.length <= reach)]  # the other may lie beyond the axis
-        x, y = [0, min(ruler.length, reach)], [-0.06 * top] * 2
+        x = [0, min(ruler.length, reach)]
+        y = [-0.06 * top] * 2
         fig.add_trace("length", x=x, y=y, marker_size=ends)
         fig.add_annotation("ruler", text=ruler.label, y=-0.1 * top)
     # what the fixed axes cut off: the peak of little noise, the ends of much
@@ -88,8 +93,10 @@ def plot_noise(
 
 
 def _plot_channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Figure:
-    """Chances of each answer for each true value; those at another epsilon as hollow bars."""
-    color, values, count = get_style(mechanism).color, view.symbols, len(view.symbols)
+    """Plot the chances of each answer for each true value; pinned ones are hollow bars."""
+    color = get_style(mechanism).color
+    values = view.symbols
+    count = len(view.symbols)
     fig = create_figure("channel")
     true = [f"true: {value}" for value in values]
     for k, answer in enumerate(values):
@@ -132,9 +139,14 @@ def plot_noise_scales(
     epsilon: float,
     pinned: float | None = None,
 ) -> Figure:
-    """Noise of releases against epsilon: (id, name, view). Those of the chosen method stand out.
+    """Plot the noise of releases by epsilon, with those of the chosen method emphasised.
 
-    A second, dotted rule is at the pinned epsilon.
+    Args:
+        views: (id, name, noise) of each release.
+        chosen: id of the chosen method.
+        unit: what is measured.
+        epsilon: the chosen one.
+        pinned: an epsilon for a second, dotted rule.
     """
     listed_methods: set[str] = set()  # one entry of the legend for each method
     ends = [
@@ -176,18 +188,22 @@ def plot_user_values(
     user: int,
     limits: tuple[float, float] | None = None,
 ) -> Figure:
-    """One row: every released value before and after the noise.
+    """Plot every released value of one row before and after the noise.
 
-    limits: of the axis, whatever the noise; what lies beyond is an arrow at its edge.
+    Args:
+        mechanism: id of the mechanism.
+        view: the block.
+        user: index of the row.
+        limits: ends of the axis, whatever the noise; a value beyond is an arrow at its edge.
     """
     method_style, (low, high) = get_style(mechanism), limits or (-math.inf, math.inf)
     columns = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
-    noiseless, noisy = view.before[user, columns], view.after[user, columns]
-    names, clipped = [escape_for_chart(view.items[i]) for i in columns], np.clip(noisy, low, high)
-    value_names, padding = (
-        find_value_names(view, registry.get_mechanism(mechanism).task),
-        0.04 * (high - low),
-    )
+    noiseless = view.before[user, columns]
+    noisy = view.after[user, columns]
+    names = [escape_for_chart(view.items[i]) for i in columns]
+    clipped = np.clip(noisy, low, high)
+    value_names = find_value_names(view, registry.get_mechanism(mechanism).task)
+    padding = 0.04 * (high - low)
     axis: dict[str, Any] = {"title_text": "released value"}
     if value_names is not None:
         axis = {"tickvals": [0, 1], "ticktext": value_names, "range": [-0.2, 1.2]}
@@ -218,16 +234,22 @@ def plot_user_values(
 def plot_heatmaps(
     mechanism: str, view: BeforeAfter, scale_source: BeforeAfter | None = None
 ) -> Figure:
-    """A block of users x items, before on the left and after on the right, on one colour scale.
+    """Plot a block of users x items before (left) and after (right) on one colour scale.
 
-    Two values have a legend instead of the scale; cells without a value are grey. scale_source:
-    the block whose values before the noise set the scale, the same for every epsilon.
+    Two values have a legend instead of the scale; cells without a value are grey.
+
+    Args:
+        mechanism: id of the mechanism.
+        view: the block.
+        scale_source: the block whose values before the noise set the scale at every epsilon.
     """
     names = find_value_names(view, registry.get_mechanism(mechanism).task)
     noiseless = (scale_source or view).before
-    low, high = float(np.nanmin(noiseless)), float(np.nanmax(noiseless))
+    low = float(np.nanmin(noiseless))
+    high = float(np.nanmax(noiseless))
     # by what there was, whatever the noise: what lies twice as far out has the full colour
-    middle, half_range = (low + high) / 2, (high - low or abs(low) or 1.0)
+    middle = (low + high) / 2
+    half_range = high - low or abs(low) or 1.0
     if names is not None:
         middle = half_range = 0.5
     fig = create_figure(

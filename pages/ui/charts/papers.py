@@ -1,4 +1,4 @@
-"""An experiment of a paper on the paper's axes: our curves, what is printed laid over them."""
+"""Draw an experiment of a paper on the paper's axes: our curves, with printed values over them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import textwrap
 
 import numpy as np
 
+from dpmc_core.arrays import Floats
 from dpmc_lab.curves.lines import Band
 from dpmc_lab.papers import views
 from dpmc_lab.papers.engine import Axis, Series
@@ -17,7 +18,7 @@ _LINE = 52  # letters that stand beside the axis, one above the other
 
 
 def get_curve_styles(view: Look) -> dict[str, Style]:
-    """How each curve is drawn, by its label, with the colours of this surface."""
+    """Return the style of each curve by its label, with the colours of this surface."""
     surface_colors = {views.OPEN.color: INK, views.GUESS.color: MUTED}
     return {
         label: curve_style._replace(color=surface_colors.get(curve_style.color, curve_style.color))
@@ -26,24 +27,18 @@ def get_curve_styles(view: Look) -> dict[str, Style]:
 
 
 def plot_experiment(view: Look) -> Figure:
-    """Our curves with their bands; what is printed as hollow marks with the error of reading."""
-    paper_experiment, curve_styles = view.experiment, get_curve_styles(view)
+    """Plot our curves with bands; printed values are hollow marks with their reading error."""
+    paper_experiment = view.experiment
+    curve_styles = get_curve_styles(view)
     # A name may take a row of the legend, above a frame of the same height.
     fig = create_figure("experiment", height=_FRAME + _ROW * len(curve_styles))
     for curve in view.series:
         _draw_series(fig, curve, curve_styles[curve.label], paper_experiment.y)
     for range_series in view.ranges:
-        ends = map(
-            np.array,
-            (
-                range_series.x,
-                range_series.mean,
-                range_series.low,
-                range_series.high,
-                range_series.seeds,
-            ),
+        fig.add_band(
+            Band(*_list_arrays(range_series)),
+            with_opacity(curve_styles[range_series.label].color, 0.1),
         )
-        fig.add_band(Band(*ends), with_opacity(curve_styles[range_series.label].color, 0.1))
     for label in dict.fromkeys(p.series for p in paper_experiment.printed):
         _draw_printed(fig, view, label, curve_styles[label])
     axes = (views.titles(view), (paper_experiment.x, paper_experiment.y), ("xaxis", "yaxis"))
@@ -56,10 +51,12 @@ def plot_experiment(view: Look) -> Figure:
     return fig
 
 
+def _list_arrays(curve: Series) -> list[Floats]:
+    return [*map(np.array, (curve.x, curve.mean, curve.low, curve.high, curve.seeds))]
+
+
 def _draw_series(fig: Figure, curve: Series, curve_style: Style, y: Axis) -> None:
-    grid = [
-        np.array(values) for values in (curve.x, curve.mean, curve.low, curve.high, curve.seeds)
-    ]
+    grid = _list_arrays(curve)
     if y.log:  # which has no place for what is not above 0
         grid[2] = np.maximum(grid[2], grid[1] / 1000)
     fig.add_curve(
@@ -74,7 +71,7 @@ def _draw_series(fig: Figure, curve: Series, curve_style: Style, y: Axis) -> Non
 
 
 def _draw_printed(fig: Figure, view: Look, label: str, curve_style: Style) -> None:
-    """Hollow, whatever is proved: the legend says what it stands for."""
+    """Draw printed values as hollow marks, whatever is proved; the legend explains them."""
     printed_points = [p for p in view.experiment.printed if p.series == label]
     fig.add_markers(
         [p.x for p in printed_points],

@@ -1,4 +1,4 @@
-"""A picture of a protocol: the parties with the message on its way."""
+"""Draw a protocol: the parties, with the message on its way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
 def plot_protocol(
     parties: Sequence[str], earlier_messages: Sequence[Message], current_message: Message | None
 ) -> Figure:
-    """The parties in place; faint lines where messages went, an arrow for the one on its way."""
+    """Plot the parties, faint lines where messages went, and an arrow for the current one."""
     positions = _locate_parties(parties)
     fig = create_figure("stage")
     for pair in dict.fromkeys(frozenset((m.sender, m.receiver)) for m in earlier_messages):
@@ -46,7 +46,7 @@ def plot_protocol(
 
 
 def _locate_parties(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Who computes above, everybody else in a row below."""
+    """Return positions: servers at the top, everybody else in a row below."""
     top_row = {RECOMMENDER: (0.15, 1.0), THIRD_PARTY: (0.85, 1.0), SERVER: (0.5, 1.0)}
     bottom_row = [name for name in parties if name not in top_row]
     return top_row | {name: ((k + 0.5) / len(bottom_row), 0.0) for k, name in enumerate(bottom_row)}

@@ -1,8 +1,8 @@
-"""The projector's pictures: shares with their intervals over one axis, counts, coins, the QR code.
+"""Draw the projector's pictures: shares with their intervals, counts, coins and the QR code.
 
-They change every second, and a figure of Plotly's is mounted anew each time: what `st.html` shows
-is only exchanged where it differs. It lets no SVG through, so marks are boxes that stand at
-percents of their row: they and the letters keep their size on a projector and on a phone.
+They change every second, and a Plotly figure would be mounted anew each time, while `st.html`
+replaces only what differs. It allows no SVG, so marks are boxes at percentages of their row: they
+and the letters keep their size on a projector and on a phone.
 """
 
 from __future__ import annotations
@@ -62,14 +62,19 @@ _SHARES = """
 
 
 class ShareAxis(NamedTuple):
-    """What a row of a picture shows from end to end, in shares, and where numbers stand."""
+    """The axis of a row.
+
+    Attributes:
+        low, high: shares at its ends.
+        ticks: shares with a number.
+    """
 
     low: float = 0.0
     high: float = 1.0
     ticks: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
 
     def to_percent(self, share: float) -> float:
-        """The place of a share in percent; one beyond the axis stands at its end."""
+        """Return the position of a share in percent; a share beyond the axis is at its end."""
         fraction = (share - self.low) / (self.high - self.low)
         return 100 * min(max(fraction, 0.0), 1.0)
 
@@ -86,8 +91,15 @@ def render_shares(
     axis: ShareAxis = SHARES,
     equal_rows: bool = False,
 ) -> str:
-    """Rows over one axis; description: the same for those who do not see it. equal_rows: no row is
-    more than the others."""
+    """Render rows over one axis.
+
+    Args:
+        rows: the rows.
+        description: the same in words, for people who cannot see it.
+        theme: colours.
+        axis: the axis.
+        equal_rows: whether no row is emphasised.
+    """
     rows_html = "".join(_render_row(row, axis, theme) for row in rows)
     colors = f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid}"
     return (
@@ -118,7 +130,7 @@ def _render_ticks(axis: ShareAxis) -> str:
 
 
 def _render_marks(row: ShareRow, axis: ShareAxis) -> str:
-    """The interval as a line, the share as a dot, solid, hollow or faint, and the truth."""
+    """Render the interval as a line, the share as a dot (solid, hollow or faint), and the truth."""
     marks_html = ""
     if row.truth is not None:
         marks_html += f'<div class="truth" style="left: {axis.to_percent(row.truth):.2f}%"></div>'
@@ -127,7 +139,8 @@ def _render_marks(row: ShareRow, axis: ShareAxis) -> str:
     share, low, high = row.interval
     if row.mark is Mark.CERTAINTY:
         low = axis.low
-    left, right = axis.to_percent(low), axis.to_percent(high)
+    left = axis.to_percent(low)
+    right = axis.to_percent(high)
     marks_html += f'<div class="line" style="left: {left:.2f}%; width: {right - left:.2f}%"></div>'
     if row.mark is not Mark.CERTAINTY:
         marks_html += f'<div class="dot" style="left: {axis.to_percent(share):.2f}%"></div>'
@@ -135,7 +148,7 @@ def _render_marks(row: ShareRow, axis: ShareAxis) -> str:
 
 
 def _render_axis_numbers(axis: ShareAxis) -> str:
-    """The numbers under the last row."""
+    """Render the numbers below the last row."""
     ticks_html = "".join(
         f'<div class="tick" style="left: {axis.to_percent(tick):.2f}%"><span>{100 * tick:.0f}'
         f"{' %' if tick == axis.ticks[-1] else ''}</span></div>"
@@ -162,7 +175,7 @@ _COUNTED = """
 
 
 def render_counter(counts: Iterable[tuple[str, str]], state: str) -> str:
-    """How many have arrived, to be read from the last row."""
+    """Render how many have answered, large enough for the last row of the class."""
     counts_html = "".join(
         f'<div><b>{escape(number)}</b> <span class="of">{escape(label)}</span></div>'
         for number, label in counts
@@ -185,7 +198,7 @@ _COINS = """
 
 
 def render_coins(rule: CoinRule, description: str, theme: Theme) -> str:
-    """Every throw, as often as chance brings it, under what it asks for."""
+    """Render every throw, as often as chance brings it, under what it asks for."""
     throws = sorted(itertools.product("HT", repeat=rule.coins), key=lambda throw: throw.count("H"))
     faces = {"H": '<i class="head">H</i>', "T": "<i>T</i>"}
     rendered_throws = [
@@ -226,8 +239,13 @@ _LINK = """
 
 
 def render_phone_link(link: str, *, large: bool) -> str:
-    """The link as a QR code with its address. large: by itself; else in a corner of the projector,
-    beside everything else, and folded where there is no room beside it."""
+    """Render the link as a QR code with its address.
+
+    Args:
+        link: the address.
+        large: whether it is shown alone; otherwise it is in a corner of the projector, or folded
+            where there is no room.
+    """
     code = segno.make(link, micro=False, error="m")
     source = code.svg_data_uri(border=3, dark="#000", light="#fff", omitsize=True)
     address = escape(link.removeprefix("http://"))

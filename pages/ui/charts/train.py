@@ -1,4 +1,4 @@
-"""A run while it trains, and the trained model on held-out ratings."""
+"""Draw a run while it trains, and the trained model on held-out ratings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Points = Sequence[tuple[int, float]]  # round and value
 
 
 def plot_objective(mechanism: str, points: Points) -> Figure:
-    """The objective by round."""
+    """Plot the objective by round."""
     rounds, values = zip(*points, strict=True)
     fig = create_figure("objective", xaxis_range=[0.5, rounds[-1] + 0.5])
     hover = "round %{x}: <b>%{y:.4~g}</b><extra></extra>"
@@ -24,8 +24,9 @@ def plot_objective(mechanism: str, points: Points) -> Figure:
 
 
 def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
-    """The metric of two runs by round, between their floors and what no privacy reaches."""
-    metric, films = first.metric, (first.recording, second.recording)
+    """Plot the metric of two runs by round, with their baselines and what no privacy reaches."""
+    metric = first.metric
+    films = (first.recording, second.recording)
     last = max(film.frames[-1].round for film in films)
     # a film's own axis was fixed before its reference was known
     ends = [
@@ -49,9 +50,8 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
             fig.add_level((0, last + 1), level, LEVEL_STYLES[kind], text, name=text)
     same_mechanism = first.mechanism == second.mechanism
     for run in (first, second):
-        is_repeat = (
-            same_mechanism and run is second
-        )  # smaller or dashed, as hollow would mean: only claimed
+        # Smaller or dashed, as hollow would mean: only claimed.
+        is_repeat = same_mechanism and run is second
         method_style = get_style(run.mechanism)._replace(dash="solid")
         points = [(f.round, f.metric) for f in run.recording.frames if f.metric is not None]
         rounds, values = zip(*points, strict=True) if points else ((), ())
@@ -69,7 +69,7 @@ def plot_two_runs(first: RememberedRun, second: RememberedRun) -> Figure:
 def plot_error_cdfs(
     mechanism: str, private: ErrorCdf, nonprivate: ErrorCdf | None, name: str, axis: str
 ) -> Figure:
-    """Share of held-out ratings within an error, with privacy and, drawn first, without."""
+    """Plot the share of held-out ratings within an error, with privacy and without."""
     hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
     fig = create_figure("errors", xaxis_title_text=axis)
     if nonprivate is not None:

@@ -1,0 +1,284 @@
+"""DP-SGD factorization per user: noisy gradient descent on item factors, the method tried first.
+
+Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang, "Deep Learning with Differential Privacy"
+(2016), with a user's whole row as the unit, as in McMahan, Ramage, Talwar, Zhang, "Learning
+Differentially Private Recurrent Language Models" (2018). Steps use all users: the signal-to-noise
+ratio of sampled ones is never better, and the composition of full ones is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from dpmc_core.arrays import Floats, Rng
+from dpmc_core.mechanisms.per_user import (
+    PerUser,
+    build_gaussian_release,
+    describe_user_regression,
+)
+from dpmc_core.model import Factors, OwnSide, Step, Steps
+from dpmc_core.privacy import Gaussian, Guarantee, Releases
+from dpmc_core.ratings import PublicFacts, Ratings, hash_cells
+from dpmc_core.settings import mechanism, setting
+from dpmc_core.solvers.linalg import LARGE_CHUNK, Pattern
+from dpmc_core.solvers.rows import (
+    draw_cap_key,
+    draw_random_factors,
+    row_means,
+    row_sums,
+    shrinkage,
+    solve_ridge_rows,
+)
+from dpmc_core.solvers.sizes import check_rank
+from dpmc_core.style import RED, Style
+
+_MEAN_SHARE = 0.15**2  # of the squared clip: the part of a gradient that moves the mean
+_MAX_STRETCH = 1.5  # by which a short gradient may be scaled up to its clip
+_MIN_NORM = 1e-200  # in place of zero
+# Standard deviations; in widths of the rating range unless a unit is given.
+_RATING_STD = 0.21  # of a rating around its prediction
+_INTERCEPT_STD = 0.14  # of users
+_SLOPE_STD = 0.35  # of users' slopes on item offsets, a plain number
+_OFFSET_STD = 0.08  # of item offsets
+_START_STD = 0.05  # of item factors at the start, all columns together
+_MEAN_STD = 0.125  # of the mean of all ratings about the middle of the range
+_MEAN_SPREAD = 0.25  # the largest mean residual of a user that counts
+_FULL_MEAN_STEPS = 5  # later steps of the mean are averaged
+_DECAYS = 0.9, 0.999  # of Adam's averages of gradients and of their squares
+
+
+class FactorPlan(NamedTuple):
+    """How much goes into item factors.
+
+    Attributes:
+        rank: length of the factors.
+        share: of the squared clip.
+        std: of the factors' contribution to a rating, in widths of the rating range.
+    """
+
+    rank: int
+    share: float
+    std: float
+
+
+_NO_FACTORS, _FEW_FACTORS = FactorPlan(0, 0.0, 1.0), FactorPlan(2, 0.2, 0.03)
+_MORE_FACTORS = FactorPlan(4, 0.5, 0.1)
+
+
+class ItemParameters(NamedTuple):
+    """Item parameters that the server learns from noisy gradients.
+
+    Attributes:
+        mean: of all ratings, in rating points.
+        offsets: array of shape (n_items,), in rating points.
+        features: array of shape (n_items, 2 + rank), of a user's regression: one, the offset less
+            the mean offset, and the item factors in rating points.
+        ridge: array of shape (2 + rank,), the penalties of that regression.
+    """
+
+    mean: float
+    offsets: Floats
+    features: Floats
+    ridge: Floats
+
+    @classmethod
+    def from_vector(cls, vector: Floats, public: PublicFacts) -> ItemParameters:
+        """Unpack the parameters from the layout of the gradients.
+
+        Args:
+            vector: array of shape (n_items * (1 + rank) + 1,): the offset and factors of each item
+                in turn, then the mean.
+            public: sizes and the rating range.
+        """
+        items = vector[:-1].reshape(public.items, -1)
+        offsets, stds = items[:, 0], np.ones(1 + items.shape[1])
+        stds[:2] = _INTERCEPT_STD * public.width, _SLOPE_STD
+        features = np.column_stack([np.ones(len(items)), offsets - offsets.mean(), items[:, 1:]])
+        return cls(vector[-1], offsets, features, (_RATING_STD * public.width / stds) ** 2)
+
+    def fit_users(self, entries: Pattern, residuals: Floats) -> Floats:
+        """Fit each user's ridge regression on the item features.
+
+        Args:
+            entries: the observed (user, item) pairs.
+            residuals: array of shape (n_entries,), ratings less mean and offset, in rating points.
+
+        Returns:
+            Array of shape (n_users, 2 + rank), the coefficients.
+        """
+        root_ridge = np.sqrt(self.ridge)
+        (scaled,) = solve_ridge_rows(entries, residuals, self.features / root_ridge, 1.0)
+        coefficients: Floats = scaled / root_ridge
+        return coefficients
+
+    def build_model(self, ratings: Ratings) -> Factors:
+        """Return every user's predictions, from a regression of the user's own ratings."""
+        residuals = ratings.values - self.mean - self.offsets[ratings.items]
+        coefficients = self.fit_users(Pattern.from_ratings(ratings), residuals)
+        coefficients[:, 0] += self.mean  # whose feature is 1
+        return Factors(
+            np.column_stack([coefficients, np.ones(len(coefficients))]),
+            np.column_stack([self.features, self.offsets]),
+            {"mean": np.asarray(self.mean), "ridge": np.diag(self.ridge)},
+        )
+
+
+@dataclass(frozen=True)
+class DpSgdReleases(Releases):
+    """The sums of clipped gradients, one publication a step."""
+
+    gradients: Gaussian
+
+
+@mechanism
+class DpSgd(PerUser):
+    """Full-batch DP-SGD on x_ui = mean + b_i + a_u + s_u b_i + p_u . q_i; users fit a, s, p alone.
+
+    A step: each user with k ratings fits either random half of the row, takes the residuals e of
+    the other half, and with g_i = e_i / sqrt(k) contributes g_i to the offset b_i, g_i p_u to the
+    factors q_i and the mean residual to the mean. Each part is scaled to an l2 norm; their squares
+    sum to C^2, so all users' sum moves by C where a row becomes empty and by 2 C where it becomes
+    another. T steps with noise N(0, (z C)^2), z = sqrt(T)/mu, spend the budget exactly. The server
+    takes Adam's steps, with a weight decay that follows from the noise, and averages the last half.
+    """
+
+    id = "dp-sgd"
+    supports_partitions = True
+    uses_item_features = False
+    list_order = 1
+    name = "DP-SGD factorization"
+    short = "DP-SGD"
+    style = Style(RED, "square")
+    nonprivate_counterpart = "als"
+    revision = 1
+    rounds: int = setting(40, "steps T that share the budget", at_least=1, at_most=1_000)
+    rank: int | None = setting(
+        None, "length of the factors (none: 0, 2 or 4 by the budget, users and items)",
+        at_least=0, at_most=200,
+    )  # fmt: skip
+    clip: float = setting(
+        0.22, "largest l2 norm C of a user's gradient, in widths of the rating range",
+        above=0, at_most=1e3,
+    )  # fmt: skip
+    learning_rate: float = setting(
+        0.02, "Adam's step size, in widths of the rating range", above=0, at_most=1
+    )
+
+    def plan_factors(self, public: PublicFacts) -> FactorPlan:
+        """Choose the length of the factors from public facts.
+
+        With h = mu users / items there are no factors below h = 1, two below 10 and four above.
+        """
+        signal = self.budget().mu * public.users / public.items
+        plan = _MORE_FACTORS if signal >= 10 else _FEW_FACTORS if signal >= 1 else _NO_FACTORS
+        rank = min(plan.rank, public.items) if self.rank is None else self.rank
+        check_rank(rank, public)
+        return (plan if plan.rank else _FEW_FACTORS)._replace(rank=rank) if rank else _NO_FACTORS
+
+    def gradient_norms(self, public: PublicFacts) -> Floats:
+        """Return the clips of the offset, factor and mean parts, shape (3,), in rating points."""
+        share = self.plan_factors(public).share
+        shares = np.array([1 - share - _MEAN_SHARE, share, _MEAN_SHARE])
+        norms: Floats = np.sqrt(shares) * self.clip * public.width
+        return norms
+
+    def guarantee(self, public: PublicFacts) -> Guarantee[DpSgdReleases]:
+        clip, n_columns = self.clip * public.width, 1 + self.plan_factors(public).rank
+        gradients = build_gaussian_release(
+            "clipped gradients of item offsets, item factors and the mean, summed over users",
+            (public.items * n_columns + 1,),
+            *(self.budget() / self.rounds, clip, 2 * clip, self.rounds),
+        )
+        return self.build_guarantee(
+            public, DpSgdReleases(gradients), "exact Gaussian curve for DP-SGD (Abadi et al. 2016)"
+        )
+
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        n_columns = 3 + self.plan_factors(public).rank
+        return replace(describe_user_regression(public, columns), columns=[n_columns])
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        public, plan = ratings.public, self.plan_factors(ratings.public)
+        release, norms = self.guarantee(public).releases.gradients, self.gradient_norms(public)
+        n, r, width = public.items, plan.rank, public.width
+        factors = draw_random_factors(n, r, rng, _START_STD * width / math.sqrt(max(r, 1)))
+        vector = np.append(np.column_stack([np.zeros(n), factors]), public.middle)
+        average, momentum, squares = vector, np.zeros((n, 1 + r)), np.zeros((n, 1 + r))
+        noise_scale = release.scale / math.sqrt(self.rounds)  # of the mean of all gradients
+        decay = np.full(1 + r, noise_scale / (plan.std * width) + (_RATING_STD / plan.std) ** 2 / 8)
+        decay[0] = noise_scale / (_OFFSET_STD * width)
+        mean_rate = _MEAN_SPREAD * width / (norms[2] * public.users)
+        mean_decay = (noise_scale * mean_rate / (_MEAN_STD * width)) ** 2
+        for index in range(1, self.rounds + 1):
+            parameters = ItemParameters.from_vector(vector, public)
+            sums, n_clipped = ratings.sum_over_users(
+                sum_clipped_gradients, parameters, norms, draw_cap_key(rng)
+            )
+            noisy = release.publish(sums, rng)
+            gradients = noisy[:-1].reshape(n, -1) - decay * vector[:-1].reshape(n, -1)
+            square = gradients**2
+            square[:, 1:] = square[:, 1:].sum() / (n * max(r, 1))  # one number for all factors
+            momentum += (1 - _DECAYS[0]) * (gradients - momentum)
+            squares += (1 - _DECAYS[1]) * (square - squares)
+            root = np.sqrt(squares / (1 - _DECAYS[1] ** index)) * (1 - _DECAYS[0] ** index)
+            step = self.learning_rate * width * momentum / np.maximum(root, _MIN_NORM)
+            mean_step = noisy[-1] * mean_rate - mean_decay * (vector[-1] - public.middle)
+            mean_step *= min(1.0, _FULL_MEAN_STEPS / index) / (1 + mean_decay)
+            vector = vector + np.append(step, mean_step)
+            average = average + (vector - average) / max(index - self.rounds // 2, 1)
+            published = ItemParameters.from_vector(average, public)
+            model = ratings.build_model(_build_model, published)
+            trace = {"largest item offset": float(np.abs(published.offsets).max())}
+            yield Step.from_trace(
+                *(index, self.rounds, model, trace | {"gradients clipped": float(n_clipped)}),
+                published_names=trace,
+            )
+
+
+def _build_model(ratings: Ratings, parameters: ItemParameters) -> Factors:
+    return parameters.build_model(ratings)
+
+
+def sum_clipped_gradients(
+    ratings: Ratings, parameters: ItemParameters, norms: Floats, key: int
+) -> tuple[Floats, int]:
+    """Sum the users' gradients, each part of which is clipped.
+
+    Args:
+        ratings: of any users.
+        parameters: what was published.
+        norms: array of shape (3,), the largest l2 norms of the parts for offsets, factors and the
+            mean, in rating points.
+        key: of the random halves of the rows.
+
+    Returns:
+        The sums as in `ItemParameters.from_vector`, and how many users' offsets were scaled down.
+    """
+    sums = np.zeros((ratings.public.items, len(parameters.ridge) - 1))
+    total_mean, n_clipped = 0.0, 0
+    is_first = hash_cells(ratings, key) % np.uint64(2) == 0
+    for _, span, chunk in Pattern.from_ratings(ratings).iter_chunks(LARGE_CHUNK):
+        residuals = ratings.values[span] - parameters.mean - parameters.offsets[chunk.items]
+        means = row_means(chunk, residuals, 0.0) / (_MEAN_SPREAD * ratings.public.width)
+        total_mean += norms[2] * float(np.clip(means, -1.0, 1.0).sum())
+        root_counts, parts = np.sqrt(np.maximum(chunk.counts, 1)), []
+        norm_squares = np.zeros((2, chunk.shape[0]))
+        for mask in (is_first[span], ~is_first[span]):
+            half, others = chunk.select_entries(mask), chunk.select_entries(~mask)
+            coefficients = parameters.fit_users(others, residuals[~mask])
+            fitted = Factors(coefficients, parameters.features).predict(half.users, half.items)
+            gradients = (residuals[mask] - fitted) / half.expand_rows(root_counts)
+            factors = coefficients[:, 2:]
+            squares = row_sums(half, gradients**2)
+            norm_squares += np.array([squares, squares * (factors**2).sum(axis=1)])
+            parts.append((half.build_matrix(gradients), factors))
+        lengths = np.maximum(_MAX_STRETCH * np.sqrt(norm_squares), _MIN_NORM)
+        scales = _MAX_STRETCH * shrinkage(lengths, norms[:2, None])
+        n_clipped += int((scales[0] < 1).sum())
+        for matrix, factors in parts:
+            sums += matrix.T @ np.column_stack([scales[0], scales[1, :, None] * factors])
+    return np.append(sums, total_mean), n_clipped
