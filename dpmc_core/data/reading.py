@@ -55,7 +55,6 @@ from dpmc_core.data.text import (
     mostly_once,
     number_of,
     recognise,
-    split_numbers,
     with_roles,
 )
 from dpmc_core.errors import BadRatings, InvalidSetting
@@ -291,8 +290,8 @@ def read_table(
         raise Refused(parts[0].name, faults)
     if layout.is_matrix and parts[0].read_head().startswith(b"PAR1"):
         source = _as_text(parts[0])
-    special = {Format.PARQUET: _read_parquet, Format.JESTER: _read_jester}
-    return special.get(layout.format, _read_text)(source, layout, options, tell)
+    read = _read_parquet if layout.format is Format.PARQUET else _read_text
+    return read(source, layout, options, tell)
 
 
 def layout_of(source: Source, options: ReadOptions) -> Layout:
@@ -324,6 +323,7 @@ def _read_text(
     import pyarrow as pa
 
     names, places = layout.columns, [*layout.roles.values()]
+    counted = layout.format is Format.JESTER
     cutter: Lines
     if layout.format is Format.JSON:
         cutter = Objects(layout.skip, [names[k] for k in places])
@@ -331,25 +331,28 @@ def _read_text(
         cutter = Adjacency(layout.skip, layout.separator)
     else:
         plain = {layout.roles["time"]} if "time" in layout.roles else set()
-        used = [*places, *layout.ratings]
+        used = [*([0] * counted), *places, *layout.ratings]
         cutter = Fields(layout.skip, layout.separator, len(names), used, plain)
     pieces = blocks(source, layout.encoding, tell)
     if layout.drawn:
         pieces = map(clean_lines, pieces)
     read = _Columns(list)
     lines = [np.zeros(0, dtype=np.int64)]
+    stated: list[float | None] = []
     rows = unusable = 0
     for columns, at in cutter.cut(pieces):
         unusable = sum(kind.count for kind in cutter.broken.values())
         roles: Iterable[str] = layout.roles
         if layout.is_matrix:
+            if counted:
+                stated += map(number_of, columns.pop(0).to_pylist())
             if not places:  # each line is somebody, or an item, without a name
                 columns = [pa.array(map(str, range(rows + 1, rows + len(at) + 1))), *columns]
             items = [names[k] for k in layout.ratings]
             if not layout.header:
                 items = [str(k) for k in range(1, len(items) + 1)]
             rows += len(at)
-            columns, at = _cells(columns, at, items)
+            columns, at = _cells(columns, at, items, "99" * counted)
             roles = (*layout.axes, "rating")
         else:
             rows += len(at)
@@ -367,55 +370,36 @@ def _read_text(
         entries=read.count + unusable,
     )
     at = np.concatenate(lines)
-    return read.table(source, layout, options, lines=at, broken=cutter.broken, count=count)
+    table = read.table(source, layout, options, lines=at, broken=cutter.broken, count=count)
+    if not counted:
+        return table
+    table = replace(table, user=recode(table.user, _numbered(rows)))  # some may have rated nothing
+    seen = np.bincount(table.user.codes, minlength=rows)
+    for row in np.flatnonzero(np.array(stated, dtype=float) != seen):
+        raise BadRatings(
+            f"line {row + 1} of {source.name} says {stated[row]:g} jokes were rated,"
+            f" but {seen[row]} are (99 stands for not rated)"
+        )
+    return table
 
 
-def _cells(columns: Sequence[Any], at: Ints, items: Sequence[str]) -> Cut:
-    """Users, items and ratings of the filled cells of a matrix, row by row, and their lines."""
+def _cells(columns: Sequence[Any], at: Ints, items: Sequence[str], missing: str) -> Cut:
+    """Users, items and ratings of the filled cells of a matrix, row by row, and their lines.
+
+    missing: the number, as text, that stands for "not rated"; "" if there is none.
+    """
     import pyarrow as pa
 
     users, *cells = columns
     texts = _joined(list(map(_texts, cells)))  # column by column
-    filled = np.array([text != "" for text in texts.dictionary.to_pylist()])
+    absent = number_of(missing)
+    filled = np.array([
+        text != "" and (absent is None or number_of(text) != absent)
+        for text in texts.dictionary.to_pylist()
+    ])  # fmt: skip
     row, item = np.nonzero(filled[texts.indices.to_numpy()].reshape(len(items), -1).T)
     items_of = pa.DictionaryArray.from_arrays(item.astype(np.int32), pa.array(items, pa.string()))
     return [_texts(users).take(row), items_of, texts.take(item * len(at) + row)], at[row]
-
-
-def _read_jester(
-    source: Source,
-    layout: Layout,
-    options: ReadOptions,  # noqa: ARG001 - every reader takes them
-    tell: ReadProgress | None,
-) -> Table:
-    pieces = blocks(source, layout.encoding, tell)
-    lines = [line for piece in pieces for line in piece.split("\n")[:-1]]
-    filled = [line for line in lines if line.strip()]
-    try:
-        numbers = [" ".join(split_numbers(line, layout.separator)) for line in filled]
-        cells = np.loadtxt(numbers, comments=None, ndmin=2)
-    except ValueError as error:
-        raise BadRatings(f"{source.name} is no matrix of numbers as it begins: {error}") from None
-    values = cells[:, 1:]
-    seen = values != 99
-    wrong = np.flatnonzero(seen.sum(axis=1) != cells[:, 0])
-    if len(wrong):
-        row = int(wrong[0])
-        raise BadRatings(
-            f"line {row + 1} of {source.name} says {cells[row, 0]:g} jokes were rated,"
-            f" but {int(seen[row].sum())} are (99 stands for not rated)"
-        )
-    users, items = (codes.astype(np.int32) for codes in np.nonzero(seen))
-    blank = len(lines) - len(filled)
-    return Table(
-        source,
-        layout,
-        Column(users, _numbered(len(values))),
-        Column(items, _numbered(values.shape[1])),
-        values[seen],
-        lines=users.astype(np.int64) + 1,
-        count=LineCount(lines=len(lines), blank=blank, rows=len(values), entries=len(users)),
-    )
 
 
 # Parquet ------------------------------------------------------------------------------------------

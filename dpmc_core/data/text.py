@@ -235,9 +235,9 @@ def recognise(source: Source, options: ReadOptions) -> Layout:
     lines = [text for _, text in filled]
     counted = _counted_separator(line) if options.layout is FileShape.GUESS else ""
     if counted:
-        names = number_ids(len(split_numbers(line, counted)))
-        shape = FileShape.WIDE
-        found = Layout(names, format=Format.JESTER, separator=counted, shape=shape)
+        names = number_ids(line.count(counted) + 1)
+        shape, ratings = FileShape.WIDE, range(1, len(names))
+        found = Layout(names, format=Format.JESTER, separator=counted, shape=shape, ratings=ratings)
     elif _JSON.match(line.strip()):
         found = _objects(options, lines)
     else:
@@ -253,16 +253,12 @@ def _counted_separator(line: str) -> str:
     """Of a line that says how many of its ratings are there, 99 where one is not: what cuts it."""
     for separator in (",", ";", "\t"):
         with suppress(ValueError):
-            count, *ratings = map(float, split_numbers(line, separator))
+            numbers = line if separator == "," else line.replace(",", ".")
+            count, *ratings = map(float, numbers.split(separator))
             there = sum(number != 99 for number in ratings)
             if there == count and (len(ratings) == 100 or 20 <= len(ratings) != there):
                 return separator
     return ""
-
-
-def split_numbers(line: str, separator: str) -> list[str]:
-    """The numbers of a line, with decimal points."""
-    return (line if separator == "," else line.replace(",", ".")).split(separator)
 
 
 def _beginning(source: Source, encoding: str) -> Iterator[tuple[int, str]]:
@@ -989,25 +985,17 @@ class Fields(Lines):
             or _may_exceed(text, csv.field_size_limit())
         ):
             return None
-        ragged: list[Any] = []
-
-        def skip(row: Any) -> str:
-            ragged.append(row)
-            return "skip"
-
         names = [str(k) for k in range(self.width)]
         kinds = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
         kinds |= dict.fromkeys(map(str, self.plain), pa.string())
-        content = f"{marked}\n".encode()  # a quote left open would take the line at the end
+        # A quote left open takes the empty row at the end.
+        content = f"{marked}{mark * (self.width - 1)}\n".encode()
         try:
             table = arrow.read_csv(
                 io.BytesIO(content),
                 arrow.ReadOptions(use_threads=False, block_size=len(content), column_names=names),
                 arrow.ParseOptions(
-                    delimiter=mark,
-                    ignore_empty_lines=False,
-                    newlines_in_values=True,
-                    invalid_row_handler=skip,
+                    delimiter=mark, ignore_empty_lines=False, newlines_in_values=True
                 ),
                 arrow.ConvertOptions(
                     include_columns=[names[k] for k in dict.fromkeys(self.used)],
@@ -1017,59 +1005,35 @@ class Fields(Lines):
             )
         except pa.ArrowInvalid:
             return None
-        cut = [next(_records([row.text], mark)) for row in ragged]
-        if len(table) + len(cut) != count + 1 or any(self._fits(row) and any(row) for row in cut):
-            return None  # a quote joins lines, or a row goes on with empty fields
-        for row, fields in zip(ragged, cut, strict=True):
-            self._is_row(fields, row.number, row.text.replace(mark, self.separator))
-        numbers = np.delete(np.arange(1, count + 1), [row.number - 1 for row in ragged])
-        table = table.slice(0, len(numbers)).combine_chunks()
-        first = table[names[self.used[0]]].combine_chunks()
-        texts = getattr(first, "dictionary", first)
-        keep = compute.not_equal(compute.utf8_trim_whitespace(texts), "").to_numpy(False)
-        if texts is not first:
-            keep = keep[first.indices.to_numpy()]
-        if not keep.all():  # spreadsheets end in lines of separators alone
-            lines = marked.split("\n")
-            for k in np.flatnonzero(~keep).tolist():
-                line = lines[numbers[k] - 1]
-                keep[k] = self._is_row(next(_records([line], mark), []), numbers[k], line)
-            table, numbers = table.filter(pa.array(keep)), numbers[keep]
-        columns = [table[names[k]].combine_chunks() for k in self.used]
-        if texts is not first and mostly_once(first):
+        columns = [table[names[k]].combine_chunks().slice(0, count) for k in self.used]
+        firsts = compute.utf8_trim_whitespace(columns[0].cast(pa.string()))
+        empty = rf'^(?:[^\S\n]|["{re.escape(mark)}])*$'  # spreadsheets end in separators alone
+        if len(table) != count + 1 or (
+            compute.any(compute.equal(firsts, "")).as_py() and re.search(empty, marked, re.M)
+        ):
+            return None
+        if hasattr(columns[0], "dictionary") and mostly_once(columns[0]):
             self.plain.add(self.used[0])
-        return columns, self.lines + numbers
+        return columns, self.lines + np.arange(1, count + 1)
 
     def _fits(self, row: Sequence[str]) -> bool:
         """Whether it has a field for each column, and nothing but empty ones beyond."""
         return len(row) >= self.width and not "".join(row[self.width :]).strip()
-
-    def _is_row(self, row: Sequence[str], k: int, line: str) -> bool:
-        """Whether the k-th line now at hand is a row; it is counted where it is none."""
-        if not "".join(row).strip():
-            self.blank += 1
-            return False
-        if not self._fits(row):
-            words = f"with another number of columns than {self.width}"
-            self.spoil(words, self.lines + k, line)
-            return False
-        return True
 
     def _carefully(self, text: str, final: bool) -> tuple[Cut, str]:
         marked, mark = _one_mark(text, self.separator)
         whole, lines = text.split("\n")[:-1], marked.split("\n")[:-1]
         rows: list[list[str]] = []
         numbers: list[int] = []
-        row: list[str] | None
         k = end = 0
         while end < len(lines):
-            k, end, row = end, end + 1, None
-            with suppress(csv.Error):
+            k, end, fault = end, end + 1, ""
+            row: list[str] | None = []
+            try:
                 row = next(_records([lines[k]], mark), [])
-            if row is None:
-                self.spoil(FIELD, self.lines + k + 1, whole[k])
-                continue
-            if _is_open(row):
+            except csv.Error:
+                fault = FIELD
+            if _is_open(row or ()):
                 try:
                     row, end = self._joined(lines, k, mark)
                 except EOFError:
@@ -1078,12 +1042,16 @@ class Fields(Lines):
                         break
                     row = None
                 if row is None or any("\n" in row[place] for place in self.used):
-                    self.spoil(QUOTE, self.lines + k + 1, whole[k])
-                    row = None
+                    fault = QUOTE
                 self.continued += end - k - 1
-            if row is not None and self._is_row(row, k + 1, whole[k]):
+            if not fault and not "".join(row or ()).strip():
+                self.blank += 1
+            elif not fault and row and self._fits(row):
                 rows.append(_told(row, mark, self.separator))
                 numbers.append(self.lines + k + 1)
+            else:
+                columns = f"with another number of columns than {self.width}"
+                self.spoil(fault or columns, self.lines + k + 1, whole[k])
         return _columns(rows, numbers, self.used), "".join(f"{line}\n" for line in whole[end:])
 
     def _joined(self, lines: list[str], k: int, mark: str) -> tuple[list[str] | None, int]:
