@@ -8,7 +8,6 @@ field; any other quote left open spoils its own line.
 
 from __future__ import annotations
 
-import abc
 import codecs
 import csv
 import enum
@@ -451,7 +450,7 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Rows) -> Layout | None:
     if said in (FileShape.WIDE, FileShape.TRANSPOSED):
         full = len(run) < _MATRIX or options.columns or run.stop - len(names) == run.start - 1 == 0
         if full or not layout.header:
-            return _chosen_matrix(replace(layout, shape=said), options)
+            return _chosen_matrix(replace(layout, shape=said), options.columns)
     elif said is not FileShape.GUESS or options.columns:
         return None
     roles = [_ROLE_OF.get(_plain(name)) if layout.header else None for name in names]
@@ -480,18 +479,13 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Rows) -> Layout | None:
         run, named = range(1, len(names)), {"user": 0}
     elif not many:
         chosen = replace(layout, shape=said)
-        return None if said is FileShape.GUESS else _chosen_matrix(chosen, options)
+        return None if said is FileShape.GUESS else _chosen_matrix(chosen, options.columns)
     others = [k for k in range(len(names)) if k not in run]
     aside = [k for k in others if k != named.get("user") and roles[k] != "time"]
     if sure or ("user" in named and not aside):
-        return replace(
-            layout,
-            shape=FileShape.WIDE,
-            ratings=run,
-            roles={"user": named["user"]},
-            guessed=("user",) * (roles[named["user"]] != "user"),
-            faults=(*layout.faults, *_name_faults(names, run)),
-        )
+        given = {"user": named["user"] + 1, "item": f"{run.start + 1}:{run.stop}"}
+        chosen = _chosen_matrix(replace(layout, shape=FileShape.WIDE), given)
+        return replace(chosen, guessed=("user",) * (roles[named["user"]] != "user"))
     lines: list[Any] = [named["user"]] if "user" in named else []
     if not lines:  # whatever is another on each line
         lines = [k for k in others if len({*_column(rows, k)}) == len(rows)]
@@ -521,10 +515,9 @@ def _matrix_answer(layout: Layout, shape: str, line: int | str, run: range) -> s
     return f"{answer} and {lines}={number} and {columns}={run[0] + 1}:{run[-1] + 1}"
 
 
-def _chosen_matrix(layout: Layout, options: ReadOptions) -> Layout:
+def _chosen_matrix(layout: Layout, given: Mapping[str, str | int]) -> Layout:
     """The layout of a matrix of which somebody said so."""
     names, (lines, columns) = layout.columns, layout.axes
-    given = options.columns
     faults: list[Fault] = []
     span = re.fullmatch(r"(\d{1,9}):(\d{1,9})", str(given.get(columns, "")))
     run = range(int(span[1]) - 1, int(span[2])) if span else range(1, len(names))
@@ -542,15 +535,12 @@ def _chosen_matrix(layout: Layout, options: ReadOptions) -> Layout:
         faults = [Fault("no column holds an item", "say its separator", ("separator=CHARACTER",))]
     elif line in run:
         faults = [Fault(f"the {lines} is among the columns {columns}={given.get(columns)}")]
-    faults = faults or _name_faults(names, run)
+    name, times = Counter(names[k] for k in run if k < len(names)).most_common(1)[0]
+    if times > 1 and not faults:
+        what = f"two columns are called '{name}'"
+        faults = [Fault(what, "give every item a name of its own")]
     roles = {} if line is None else {lines: line}
     return replace(layout, roles=roles, ratings=run, faults=(*layout.faults, *faults))
-
-
-def _name_faults(names: Sequence[str], run: range) -> list[Fault]:
-    twice, times = Counter(names[k] for k in run).most_common(1)[0]
-    what = f"two columns are called '{twice}'"
-    return [Fault(what, "give every item a name of its own")] if times > 1 else []
 
 
 @lru_cache(maxsize=1)
@@ -914,7 +904,7 @@ class Broken:
 
 
 @dataclass
-class Lines(abc.ABC):
+class Lines:
     """Cuts a text into columns and counts what becomes of its lines. skip: those before any row."""
 
     skip: int
@@ -938,13 +928,13 @@ class Lines(abc.ABC):
                 self.lines += count - rest.count("\n")
                 yield cut
 
-    @abc.abstractmethod
     def _plainly(self, text: str, count: int) -> Cut | None:
-        """By pyarrow; None where that might see other rows than the careful way does."""
+        """Cut by pyarrow; return None where that might see other rows than the careful way does."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def _carefully(self, text: str, final: bool) -> tuple[Cut, str]:
-        """Line by line; and the end of the text where that must wait for more."""
+        """Cut line by line; return the end of the text as well, where that must wait for more."""
+        raise NotImplementedError
 
     def spoil(self, what: str, line: int, example: str) -> None:
         kind = self.broken.setdefault(what, Broken(line=line, example=example.strip()[:40]))
@@ -1088,9 +1078,6 @@ class Adjacency(Lines):
             pairs += [(user, item) for item in items]
             numbers += [k] * len(items)
         return _columns(pairs, numbers, (0, 1))
-
-    def _carefully(self, text: str, final: bool) -> tuple[Cut, str]:
-        raise NotImplementedError
 
 
 # JSON lines ---------------------------------------------------------------------------------------
