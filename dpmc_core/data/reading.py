@@ -49,12 +49,12 @@ from dpmc_core.data.text import (
     Lines,
     Objects,
     blocks,
-    clean_lines,
     date_of,
     dates_of,
     mostly_once,
     number_of,
     recognise,
+    rewrite,
     with_roles,
 )
 from dpmc_core.errors import BadRatings, InvalidSetting
@@ -333,9 +333,9 @@ def _read_text(
         plain = {layout.roles["time"]} if "time" in layout.roles else set()
         used = [*([0] * counted), *places, *layout.ratings]
         cutter = Fields(layout.skip, layout.separator, len(names), used, plain)
-    pieces = blocks(source, layout.encoding, tell)
-    if layout.drawn:
-        pieces = map(clean_lines, pieces)
+    pieces: Iterable[str] = blocks(source, layout.encoding, tell)
+    if layout.written:
+        pieces = [rewrite(layout.written, "".join(pieces))]
     read = _Columns(list)
     lines = [np.zeros(0, dtype=np.int64)]
     stated: list[float | None] = []

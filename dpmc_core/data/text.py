@@ -142,7 +142,8 @@ class Layout:
     1, 2, ... where there is no header. roles: position from 0 of each; without a rating each row is
     a click. rows: the first few, as text. guessed: roles that neither a name nor a person gave to
     their columns. faults: what nobody can guess, beside the range. known: the public set it is.
-    ratings: of a matrix, the columns that hold them. drawn: with lines and marks around the rows.
+    ratings: of a matrix, the columns that hold them. written:
+    in a way of `rewrite`, after which a row is a line.
     """
 
     columns: tuple[str, ...]
@@ -158,7 +159,7 @@ class Layout:
     faults: tuple[Fault, ...] = ()
     known: PublicSet | None = None
     ratings: range = range(0)
-    drawn: bool = False
+    written: str = ""
 
     @property
     def clicks(self) -> bool:
@@ -227,9 +228,15 @@ def recognise(source: Source, options: ReadOptions) -> Layout:
     marked = (name for mark, name in _MARKS.items() if head.startswith(mark))
     half = "utf-16-le" if head[1::2].count(0) > len(head) / 4 else "utf-8-sig"  # without a mark
     encoding = options.encoding or next(marked, half)
-    filled = list(_beginning(source, encoding))
+    filled = list(_beginning(blocks(source, encoding)))
     if not filled:
         raise BadRatings(f"{source.name} holds no ratings, only blank lines")
+    text = "\n".join(line for _, line in filled)
+    ways = KNOWLEDGE["written"].items()
+    written = next((way for way, begins in ways if re.match(begins, text, re.I | re.M)), "")
+    if written:
+        whole = rewrite(written, "".join(blocks(source, encoding)))
+        filled = list(_beginning([whole]))
     skip, line = filled[0]
     lines = [text for _, text in filled]
     counted = _counted_separator(line) if options.layout is FileShape.GUESS else ""
@@ -240,12 +247,17 @@ def recognise(source: Source, options: ReadOptions) -> Layout:
     elif _JSON.match(line.strip()):
         found = _objects(options, lines)
     else:
-        text = "\n".join(lines).lstrip()
+        text = text.lstrip()
         for begins, what in KNOWLEDGE["markup"].items():
             if re.match(begins, text, re.IGNORECASE | re.MULTILINE) and options.separator is None:
                 raise BadRatings(f"{source.name} is {what.strip()}")
-        return replace(_table(source, options, filled), encoding=encoding)
-    return replace(found, encoding=encoding, skip=skip)
+        found = _table(source, options, filled)
+        if written and not {"user", "item"} <= {*options.columns}:
+            what = "the number above each block may name what is rated, or the person"
+            fault = Fault(what, "say which", ("user=2 and item=1", "user=1 and item=2"))
+            found = replace(found, faults=(fault,))
+        return replace(found, encoding=encoding, written=written or found.written)
+    return replace(found, encoding=encoding, skip=skip, written=written)
 
 
 def _counted_separator(line: str) -> str:
@@ -260,10 +272,10 @@ def _counted_separator(line: str) -> str:
     return ""
 
 
-def _beginning(source: Source, encoding: str) -> Iterator[tuple[int, str]]:
+def _beginning(pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
     """(lines before it, line) of the first filled lines."""
     found = size = number = 0
-    for piece in blocks(source, encoding):
+    for piece in pieces:
         for line in piece.split("\n")[:-1]:
             if line.strip():
                 yield number, line
@@ -290,22 +302,22 @@ def _separator(lines: Sequence[str]) -> str:
 
 
 def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) -> Layout:
-    separator, drawn = options.separator, False
+    separator, written = options.separator, ""
     while len(filled) > 1 and _COMMENT.match(filled[0][1]):
         del filled[0]
     if (mark := re.fullmatch(r"sep=(\W|\t)", filled[0][1].strip("\r\n"))) and len(filled) > 1:
         separator = separator or mark[1]
         del filled[0]
     if separator is None and any(_RULE.fullmatch(line) and "-" in line for _, line in filled[:3]):
-        drawn = True
-        cleaned = [(before, clean_lines(line)) for before, line in filled]
+        written = "drawn"
+        cleaned = [(before, rewrite("drawn", line)) for before, line in filled]
         filled = [(before, line) for before, line in cleaned if line.strip()]
     lines = [line for _, line in filled]
     tokens = [line.split() for line in lines]
     mixed = len({*map(len, tokens)}) == 1 and _MIXED.search(lines[0])
     if mixed and separator is None and all(is_time(text) for row in tokens for text in row):
-        separator, drawn = " ", True
-        filled = [(before, clean_lines(line)) for before, line in filled]
+        separator, written = " ", "drawn"
+        filled = [(before, rewrite("drawn", line)) for before, line in filled]
     separator = separator or _separator(lines)
     if not separator:
         advice = (
@@ -334,7 +346,7 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
     below = tuple(row for _, row in cut[1:] if row is not None)
     found = Layout(
         number_ids(width), separator=separator, skip=before, rows=(first, *below[: _SHOWN - 1]),
-        drawn=drawn,
+        written=written,
     )  # fmt: skip
     if options.layout is FileShape.ADJACENCY:
         return replace(found, shape=options.layout, roles={"user": 0, "item": 1})
@@ -372,8 +384,27 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
     return found if asked else with_roles(found, options, body)
 
 
-def clean_lines(text: str) -> str:
-    """Lines of a table that is drawn as text, without what is drawn."""
+def rewrite(written: str, text: str) -> str:
+    """Return a text with a rating on each line; every line has the place that it had.
+
+    Args:
+        written: "drawn", as a table with lines and marks around its rows; "blocks", below the
+            number of a user or an item; or "records", a rating over several lines of "name: value".
+        text: whole lines; of blocks and records all of them.
+    """
+
+    def join_record(record: re.Match[str]) -> str:
+        pairs = [line.partition(":")[::2] for line in record[0].split("\n")[:-1]]
+        joined = json.dumps({name: value.strip() for name, value in pairs})
+        return "\n" * (len(pairs) - 1) + f"{joined}\n"
+
+    def join_block(block: re.Match[str]) -> str:
+        return "\n" + re.sub("^(?=.)", f"{block[1]},", block[2], flags=re.MULTILINE)
+
+    if written == "records":
+        return re.sub(r"(?:.+\n)+", join_record, text)
+    if written == "blocks":
+        return re.sub(r"^(\d+):[ \t]*\n((?:.*[^:\n]\n|\n)*)", join_block, text, flags=re.MULTILINE)
     for pattern, replacement in KNOWLEDGE["clean"].items():
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     return text
@@ -393,7 +424,8 @@ def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _plain(name: str) -> str:
     """A name as names are compared: case, blanks and punctuation aside."""
-    name = re.sub(r":(token|float)(_seq)?$", "", name.lower())  # types, as RecBole writes them
+    # Types, as RecBole writes them, and what a name is of, as in SNAP's records.
+    name = re.sub(r":(token|float)(_seq)?$|^[a-z]+/", "", name.lower())
     return "".join(c for c in name if unicodedata.category(c)[0] not in "PSZ")
 
 
