@@ -74,8 +74,6 @@ _MARKS = {  # first bytes of texts that say their encoding
 }
 _INDEX = re.compile(r"Unnamed: \d|__index_level_|$")  # what pandas calls an index
 _COMMENT = re.compile(r"[#%][#%\s]")
-_MIXED = re.compile(r"\S \S.*\S\t\S|\S\t\S.*\S \S")  # blanks and tabs
-_RULE = re.compile(next(iter(KNOWLEDGE["clean"])))
 _JSON = re.compile(r"\{\s*(\"|\}|$)")
 _LOOK, _LOOK_CHARACTERS = 200, 2_000_000  # filled lines looked at, fewer where they are long
 _SHOWN = 8  # rows of a first look
@@ -232,8 +230,10 @@ def recognise(source: Source, options: ReadOptions) -> Layout:
     if not filled:
         raise BadRatings(f"{source.name} holds no ratings, only blank lines")
     text = "\n".join(line for _, line in filled)
-    ways = KNOWLEDGE["written"].items()
-    written = next((way for way, begins in ways if re.match(begins, text, re.I | re.M)), "")
+    written = ""
+    if options.separator is None:
+        ways = KNOWLEDGE["written"].items()
+        written = next((way for way, begins in ways if re.match(begins, text, re.I | re.M)), "")
     if written:
         whole = rewrite(written, "".join(blocks(source, encoding)))
         filled = list(_beginning([whole]))
@@ -252,11 +252,11 @@ def recognise(source: Source, options: ReadOptions) -> Layout:
             if re.match(begins, text, re.IGNORECASE | re.MULTILINE) and options.separator is None:
                 raise BadRatings(f"{source.name} is {what.strip()}")
         found = _table(source, options, filled)
-        if written and not {"user", "item"} <= {*options.columns}:
+        if written == "blocks" and not {"user", "item"} <= {*options.columns}:
             what = "the number above each block may name what is rated, or the person"
             fault = Fault(what, "say which", ("user=2 and item=1", "user=1 and item=2"))
             found = replace(found, faults=(fault,))
-        return replace(found, encoding=encoding, written=written or found.written)
+        return replace(found, encoding=encoding, written=written)
     return replace(found, encoding=encoding, skip=skip, written=written)
 
 
@@ -302,22 +302,13 @@ def _separator(lines: Sequence[str]) -> str:
 
 
 def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) -> Layout:
-    separator, written = options.separator, ""
+    separator = options.separator
     while len(filled) > 1 and _COMMENT.match(filled[0][1]):
         del filled[0]
     if (mark := re.fullmatch(r"sep=(\W|\t)", filled[0][1].strip("\r\n"))) and len(filled) > 1:
         separator = separator or mark[1]
         del filled[0]
-    if separator is None and any(_RULE.fullmatch(line) and "-" in line for _, line in filled[:3]):
-        written = "drawn"
-        cleaned = [(before, rewrite("drawn", line)) for before, line in filled]
-        filled = [(before, line) for before, line in cleaned if line.strip()]
     lines = [line for _, line in filled]
-    tokens = [line.split() for line in lines]
-    mixed = len({*map(len, tokens)}) == 1 and _MIXED.search(lines[0])
-    if mixed and separator is None and all(is_time(text) for row in tokens for text in row):
-        separator, written = " ", "drawn"
-        filled = [(before, rewrite("drawn", line)) for before, line in filled]
     separator = separator or _separator(lines)
     if not separator:
         advice = (
@@ -328,11 +319,6 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
         raise Refused(source.name, [fault])
     cut = [(before, cut_line(line, separator)) for before, line in filled]
     rows = [row for _, row in cut if row is not None]
-    bare = (cut_line(line.replace('"', ""), separator) or () for line in lines)
-    if 2 * len(rows) < len(cut) and len({*map(len, bare)}) == 1:
-        what = "most of its lines have a quote that is not closed"
-        fault = Fault(what, f"remove the quotes: tr -d '\"' < {source.name}")
-        raise Refused(source.name, [fault])
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     start = next((k for k, (_, row) in enumerate(cut) if len(_filled(row)) > 1), 0)
     if sum(_plain(text) in _ROLE_OF for text in cut[start][1] or ()) > 1:
@@ -341,13 +327,12 @@ def _table(source: Source, options: ReadOptions, filled: list[tuple[int, str]]) 
         del cut[0]  # separators alone
     before, first = cut[0]
     if first is None:
-        fault = Fault("its first line has a quote that is not closed", "close or remove it")
+        advice = f"close it, or remove the quotes: tr -d '\"' < {source.name}"
+        fault = Fault("its first line has a quote that is not closed", advice)
         raise Refused(source.name, [fault])
     below = tuple(row for _, row in cut[1:] if row is not None)
-    found = Layout(
-        number_ids(width), separator=separator, skip=before, rows=(first, *below[: _SHOWN - 1]),
-        written=written,
-    )  # fmt: skip
+    shown = (first, *below[: _SHOWN - 1])
+    found = Layout(number_ids(width), separator=separator, skip=before, rows=shown)
     if options.layout is FileShape.ADJACENCY:
         return replace(found, shape=options.layout, roles={"user": 0, "item": 1})
     even = sum(len(row) == width for row in rows) / max(len(rows), 1)
