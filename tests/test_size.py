@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (63, 136_250),
+    "core": (63, 136_000),
     "lab": (76, 148_070),
-    "pages": (49, 72_390),
+    "pages": (49, 72_850),
     "pages (js, css, html)": (8, 20_160),
 }
 NOT_CODE = {

@@ -225,6 +225,15 @@ class Reading:
     count: LineCount
 
     @property
+    def confirmed_options(self) -> dict[str, Any]:
+        """Its options, with a guessed column of users as one that a person named."""
+        layout = self.layout
+        if "user" not in layout.guessed:
+            return dict(self.options)
+        user = {"user": layout.roles["user"] + 1}
+        return {**self.options, **({"layout": layout.shape.value} if layout.is_matrix else user)}
+
+    @property
     def preview(self) -> list[list[str]]:
         """Roles, names and three rows of the columns that are used; of many items the first."""
         layout = self.layout
@@ -277,7 +286,15 @@ def examine_file(path: str | Path, **options: Any) -> Examination:
     Each fault that an option answers is answered, so that the faults behind it are found as well.
     Each of several answers is a reading.
     """
-    source = Source.from_file(path)
+    return _examine(Source.from_file(path), options)
+
+
+def examine_upload(content: bytes, filename: str, **options: Any) -> Examination:
+    """Examine uploaded bytes as `examine_file` examines a file."""
+    return _examine(Source.from_upload(content, filename), options)
+
+
+def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
     faults: dict[Fault, None] = {}  # on the ways to readings
     dead_ends: dict[Fault, None] = {}
     readings: list[Reading] = []
