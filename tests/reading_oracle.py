@@ -382,6 +382,12 @@ def _read_record(lines: Sequence[str], k: int, separator: str) -> _Record:
     return _Record(_strip_fields(raw_fields), raw_fields, 0, "quote")
 
 
+def _read_fields(line: str, separator: str) -> list[str]:
+    """The fields of one line; none if a quote stays open in it."""
+    closed = _is_closed(line, separator)
+    return _strip_fields(_split_records([line], separator)[0]) if closed else []
+
+
 def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
     separator = o["separator"] or _guess_separator(lines, doubts)
     start, first = 0, _read_record(lines, 0, separator)
@@ -390,8 +396,13 @@ def _read_delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) ->
         if start == len(lines):
             raise _Refusal("blank")
         first = _read_record(lines, start, separator)
-    if sum(map(bool, first.fields)) < 2:
-        doubts.add("a title line")
+    names_by_line = [_read_fields(line, separator) for line in lines]
+    full = [
+        k for k, fields in enumerate(names_by_line) if k >= start and sum(map(bool, fields)) > 1
+    ]
+    known_names = {name for role in ROLES for name in NAMES[role].split()}
+    if full and sum(_normalise_name(name) in known_names for name in names_by_line[full[0]]) > 1:
+        start, first = full[0], _read_record(lines, full[0], separator)  # titles above a header
     if first.wrong or first.extra:
         doubts.add("first line with an open quote")
     if _is_wide(first, lines[start + 1 + first.extra :], separator, o, doubts):
@@ -802,8 +813,6 @@ def _build_table(
     if not good:
         raise _Refusal("no row left", *bad)
     times = _parse_times([row.time for row in good]) if "time" in roles else None
-    if any(re.fullmatch("[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}", row.time) for row in rows):
-        doubts.add("dates of another form")
     if "time" in roles and times is None and o["time"] is not None:
         raise _Refusal("time")
     if times and _parse_times([row.time for row in rows if not row.wrong]) is None:
@@ -870,6 +879,12 @@ def _sort_ids(names: set[str]) -> tuple[str, ...]:
 
 def _parse_times(texts: Sequence[str]) -> list[int] | None:
     """Unix seconds of all, or None if one of them is missing or no time."""
+    if texts and all(re.fullmatch("[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}", text) for text in texts):
+        triples = [tuple(map(int, text.split("/"))) for text in texts]
+        readings = {_read_days([(y, m, d) for m, d, y in triples])}
+        readings |= {_read_days([(y, m, d) for d, m, y in triples])}
+        readings.discard(None)
+        return list(readings.pop() or ()) if len(readings) == 1 else None
     moments = [_parse_time(text) for text in texts]
     if any(seconds is None for seconds in moments):
         return None
@@ -882,6 +897,14 @@ def _parse_times(texts: Sequence[str]) -> list[int] | None:
             unit *= 1000
     seconds = [math.floor(float(value) / unit) for value in moments if value is not None]
     return seconds if min(seconds) >= YEAR_1 and max(seconds) < YEAR_10000 else None
+
+
+def _read_days(days: Sequence[tuple[int, int, int]]) -> tuple[int, ...] | None:
+    """Unix seconds of years, months and days; None if one is no day."""
+    try:
+        return tuple(int(datetime(*day, tzinfo=UTC).timestamp()) for day in days)
+    except ValueError:
+        return None
 
 
 def _parse_time(text: str) -> Decimal | int | None:

@@ -465,7 +465,8 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Rows) -> Layout | None:
     # A letter or a word over one of many columns of ratings is an item's name and says nothing.
     run = _alike(rows, len(names))
     if said in (FileShape.WIDE, FileShape.TRANSPOSED):
-        full = len(run) < _MATRIX or options.columns or run.stop - len(names) == run.start - 1 == 0
+        alone = run.stop == len(names) or _ROLE_OF.get(_plain(names[0])) == "user"
+        full = len(run) < _MATRIX or options.columns or (run.start == 1 and alone)
         if full or not layout.header:
             return _chosen_matrix(replace(layout, shape=said), options.columns)
     elif said is not FileShape.GUESS or options.columns:
@@ -552,9 +553,10 @@ def _chosen_matrix(layout: Layout, given: Mapping[str, str | int]) -> Layout:
         faults = [Fault("no column holds an item", "say its separator", ("separator=CHARACTER",))]
     elif line in run:
         faults = [Fault(f"the {lines} is among the columns {columns}={given.get(columns)}")]
-    name, times = Counter(names[k] for k in run if k < len(names)).most_common(1)[0]
-    if times > 1 and not faults:
-        what = f"two columns are called '{name}'"
+    counts = Counter(names[k] for k in run if k < len(names))
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice and not faults:
+        what = f"two columns are called '{twice[0]}'"
         faults = [Fault(what, "give every item a name of its own")]
     roles = {} if line is None else {lines: line}
     return replace(layout, roles=roles, ratings=run, faults=(*layout.faults, *faults))
