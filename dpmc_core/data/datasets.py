@@ -54,6 +54,7 @@ _CHANGED_NOTE = ", whose file here may have been changed"
 _DOUBTFUL_SHARE = 0.1  # of the entries: a reading that leaves more out is doubted
 _PREVIEWED = 4  # columns of a matrix that are shown
 _MAX_TRIALS = 24  # readings of a file that are tried
+_CHOSEN_OPTIONS = ("user", "item", "rating", "layout")  # that only a person can settle
 _SETTLED = ("bad_rows", "duplicates", "encoding")  # options whose first answer is the usual one
 EACH_SEED = "each"  # the seed in NAME:seed=each, which stands for the seed of the run
 
@@ -275,9 +276,10 @@ class Examination:
 
     @property
     def only(self) -> Reading | None:
-        """The one reading that there is, where it leaves little out."""
+        """The only reading, if it leaves little out and no column of it must be chosen."""
         is_sure = len(self.readings) == 1 and self.readings[0].left_out <= _DOUBTFUL_SHARE
-        return self.readings[0] if is_sure else None
+        is_chosen = any(fault.option in _CHOSEN_OPTIONS for fault in self.faults)
+        return self.readings[0] if is_sure and not is_chosen else None
 
 
 def examine_file(path: str | Path, **options: Any) -> Examination:

@@ -763,8 +763,8 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
         report.append(f"times are left alone: {note}")
     rows, values, repeated, words = _settle(table, keep, times, options, clicks, faults)
     report.append(words)
-    said = table.layout.is_matrix and (options.missing or options.layout is not FileShape.GUESS)
-    asks = asks and options.user is None and not said
+    said = options.missing if table.layout.is_matrix else options.user
+    asks = asks and said is None
     if asks and (doubt := _doubt(table, rows)) is not None:
         faults.append(doubt)
     for what, column in (("users", table.user), ("items", table.item)):
@@ -784,7 +784,7 @@ def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
 def _doubt(table: Table, rows: Ints) -> Fault | None:
     """Why the users may be no persons, by how many ratings they have, where nobody said it."""
     layout = table.layout
-    if layout.known is not None or len(rows) < _ENOUGH:
+    if layout.known is not None or not len(rows):
         return None
     if layout.is_matrix:
         zeros = np.count_nonzero(table.ratings[rows] == 0) / len(rows)
@@ -793,6 +793,8 @@ def _doubt(table: Table, rows: Ints) -> Fault | None:
         advice = "say whether 0 stands for 'not rated'"
         asked = full and zeros >= _ZEROS and layout.format is not Format.JESTER
         return Fault(what, advice, ("missing=0", "missing=none")) if asked else None
+    if len(rows) < _ENOUGH:
+        return None
     counts = [np.bincount(column.codes[rows]) for column in (table.user, table.item)]
     users, items = (np.count_nonzero(count) for count in counts)
     name = layout.name_of("user")

@@ -73,7 +73,7 @@ _MARKS = {  # first bytes of texts that say their encoding
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _INDEX = re.compile(r"Unnamed: \d|__index_level_|$")  # what pandas calls an index
-_COMMENT = re.compile(r"[#%][#%\s]")
+_COMMENT = re.compile(r"[#%][#% ]")
 _JSON = re.compile(r"\{\s*(\"|\}|$)")
 _LOOK, _LOOK_CHARACTERS = 200, 2_000_000  # filled lines looked at, fewer where they are long
 _SHOWN = 8  # rows of a first look
@@ -434,7 +434,10 @@ def _is_header(
     sure = gaps and width > 4 and all(number_of(text) is not None for text in items)
     either, wide = ("header=yes", "header=no"), ("layout=wide", "header=no")
     run = _alike(rows, len(first)) if len(rows) > 1 else ()
-    texts = len(run) >= _MATRIX and all(number_of(first[k]) is None for k in run)
+    known = [number for k in run if (number := number_of(first[k])) is not None]
+    cells = [number for row in rows for k in run if (number := value_of(row[k])) is not None]
+    far = sum(not min(cells) <= number <= max(cells) for number in known)
+    texts = len(run) >= _MATRIX and (not known or 2 * far > len(run))
     texts = texts and len({first[k] for k in run} - _NOTHING) == len(run)
     index = not first[0] and _counts_up(_column(rows, 0))
     long = any(len(name) > 1 for name in names)
@@ -464,6 +467,8 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Rows) -> Layout | None:
     names, said = layout.columns, options.layout
     # A letter or a word over one of many columns of ratings is an item's name and says nothing.
     run = _alike(rows, len(names))
+    if layout.header and _ROLE_OF.get(_plain(names[0])) == "user" and len(names[0]) > 1:
+        run = run[run.start == 0 :]  # numbers of people may look like ratings
     if said in (FileShape.WIDE, FileShape.TRANSPOSED):
         alone = run.stop == len(names) or _ROLE_OF.get(_plain(names[0])) == "user"
         full = len(run) < _MATRIX or options.columns or (run.start == 1 and alone)
@@ -485,10 +490,14 @@ def _matrix(layout: Layout, options: ReadOptions, rows: Rows) -> Layout | None:
             del named["user"]  # all are anonymous
     cells = [text for row in rows for text in row[1 : len(names)]]
     numbers = all(not text or number_of(text) is not None for text in cells)
-    of_users = roles[0] == "user" or (not names[0] and not _counts_up(_column(rows, 0)))
+    corner = not names[0] and not _counts_up(_column(rows, 0))
+    of_users = roles[0] == "user" or corner
     sure = False
     if layout.header and len(names) > 3 and roles[0] in (None, "user") and not any(roles[1:]):
         sure = numbers and of_users and not all(cells)
+        if sure and corner and options.header is Header.GUESS:
+            fault = _which("layout=wide", "layout=transposed")
+            return replace(layout, faults=(*layout.faults, fault))
         numbered = of_users and all(number_of(name) is not None for name in names[1:])
         full = len(run) == len(names) - 1
         if not sure and not many and ((numbers and full) or (numbered and not numbers)):
@@ -638,6 +647,8 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
     if not header and "user" in missing:
         first = _column(rows, free[0]) if free else []
         unsaid = len(names) > _GUESSABLE or _counts_up(first)
+    if header and "item" in missing:  # what holds no ratings comes first
+        free.sort(key=lambda k: all(map(_may_rate, _column(rows, k))))
     taken = {} if unsaid else dict(zip(missing, free, strict=False))
     if (k := taken.get("rating")) is not None and rows:
         texts = _filled(_column(rows, k))
@@ -664,13 +675,14 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
         advice = "say which column names what is rated"
         if "user" in lost:
             advice = "say which column names the person; a file of one person's ratings has none"
-        offers = _offers(roles, absent, free, rows)
+        offers = _offers(roles, absent, unknown, rows)
         faults.append(Fault(what, advice, (*offers, *(f"{role}=COLUMN" for role in lost))))
     elif expected and "rating" not in {*roles, *absent}:
         what = f"no column holds the rating; its columns are {there}"
         advice = "say which does, or that each row is a click"
         events = [f"rating=none{event}" for event in _events(unknown, rows)]
-        faults.append(Fault(what, advice, ("rating=none", *events, "rating=COLUMN")))
+        raters = [f"rating={k + 1}" for k in _raters(unknown, rows)[:_OFFERS]]
+        faults.append(Fault(what, advice, (*raters, "rating=none", *events, "rating=COLUMN")))
     if len({*roles.values()}) < len(roles):
         got = ", ".join(f"{role} = {k + 1}" for role, k in roles.items())
         faults.append(Fault(f"user, item, rating and time must be different columns, got {got}"))
@@ -695,34 +707,43 @@ def _offers(
     columns = {k: _column(rows, k) for k in free}
     values = {k: {*texts} for k, texts in columns.items()}
     clocks = [k for k in free if all(map(_is_moment, values[k]))]
-    numbers = [k for k in free if k not in clocks and all(map(_may_rate, values[k]))]
+    raters = _raters(free, rows)
     # Of one person's own export the items are all different, and no column repeats.
     if "item" in roles and len({*_column(rows, roles["item"])}) == len(rows) > 2:
         return []
-    events = _events([k for k in free if k not in numbers], rows)
+    events = _events([k for k in free if k not in raters], rows)
     ids = [
         k
         for k in free
         if 1 < len(values[k]) < len(rows)
         and k not in clocks
         and not any(event.startswith(f" and event={k + 1}:") for event in events)
-        and not all("." in text for text in values[k])
+        and not all("." in text and number_of(text) is not None for text in values[k])
     ]
     users, items = ([roles[r]] if r in roles else ids for r in ("user", "item"))
     pairs = [(u, i) for u in users for i in items if u != i]
     answers = []
-    for user, item in sorted(pairs, key=lambda pair: (sum(pair), pair))[:_OFFERS]:
+    sizes = {k: -len({*_column(rows, k)}) for k in {*users, *items}}  # few ids are a category
+    ranked = sorted(pairs, key=lambda pair: (sizes[pair[0]] + sizes[pair[1]], pair))
+    for user, item in ranked[:_OFFERS]:
         chosen = {"user": user, "item": item} | dict(roles)
-        left = [k for k in numbers if k not in chosen.values() and len(values[k]) > 1]
+        left = [k for k in raters if k not in chosen.values()]
         if "rating" not in {*chosen, *absent} and left:
-            chosen["rating"] = left[-1]
+            chosen["rating"] = left[0]
         text = " and ".join(f"{r}={k + 1}" for r, k in chosen.items() if r not in roles)
         none = " and rating=none" * ("rating" not in {*chosen, *absent})
-        whole = [""] * bool(none or not events)
-        answers += [f"{text}{none}{event}" for event in (*whole, *events)]
+        answers += [f"{text}{none}{event}" for event in ("", *events)]
         if "rating" in chosen and "rating" not in roles and not events:
             answers.append(text.replace(f"rating={chosen['rating'] + 1}", "rating=none"))
     return answers[:_OFFERS]
+
+
+def _raters(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Columns that can hold ratings: of numbers, the last first, and then of words."""
+    values = {k: {*_column(rows, k)} for k in columns}
+    able = [k for k in columns if len(values[k]) > 1 and all(map(_may_rate, values[k]))]
+    able = [k for k in able if not all(map(_is_moment, values[k]))]
+    return sorted(able, key=lambda k: (None in map(number_of, values[k]), -k))
 
 
 def _events(columns: Sequence[int], rows: Sequence[Sequence[str]]) -> list[str]:
