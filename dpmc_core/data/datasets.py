@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -331,25 +331,20 @@ def _examine(source: Source, options: Mapping[str, Any]) -> Examination:
 
 
 def _summarise_reading(checked: Checked, options: Mapping[str, Any]) -> Reading:
-    """What a reading without faults gives."""
-    findings, summary = checked.report, ""
-    if len(checked.rows) and np.isfinite(checked.low):
-        ratings = build([checked])[0]
-        findings += facts_of(ratings)
-    n_out = sum(checked.count.left_out.values()) - checked.count.left_out.get(CHOSEN, 0)
-    table = checked.table
-    users, items = (len(np.unique(c.codes[checked.rows])) for c in (table.user, table.item))
-    low, high = checked.values.min(initial=np.inf), checked.values.max(initial=-np.inf)
+    """Return what a reading without faults gives."""
+    low, high = checked.values.min(), checked.values.max()
+    ratings = build([replace(checked, low=low, high=max(high, low + 1))])[0]
     span = f"ratings from {low:g} to {high:g}" if low < high else f"ratings of {low:g}"
     what = "clicks" if checked.clicks else span
-    summary = f"{users:,} people, {items:,} items, {len(checked.rows):,} {what}"
+    count, public = checked.count, ratings.public
+    n_out = sum(count.left_out.values()) - count.left_out.get(CHOSEN, 0)
     return Reading(
         options,
-        findings,
-        summary,
-        table.layout,
-        n_out / max(checked.count.entries, 1),
-        checked.count,
+        (*checked.report, *facts_of(ratings)),
+        f"{public.users:,} people, {public.items:,} items, {len(ratings):,} {what}",
+        checked.table.layout,
+        n_out / max(count.entries, 1),
+        count,
     )
 
 

@@ -435,10 +435,11 @@ def _is_header(
     either, wide = ("header=yes", "header=no"), ("layout=wide", "header=no")
     run = _alike(rows, len(first)) if len(rows) > 1 else ()
     known = [number for k in run if (number := number_of(first[k])) is not None]
-    cells = [number for row in rows for k in run if (number := value_of(row[k])) is not None]
-    far = sum(not min(cells) <= number <= max(cells) for number in known)
-    texts = len(run) >= _MATRIX and (not known or 2 * far > len(run))
-    texts = texts and len({first[k] for k in run} - _NOTHING) == len(run)
+    texts = [text for k in run for text in _column(rows, k)]
+    cells = [number for text in texts if (number := value_of(text)) is not None]
+    far = sum(not min(cells) <= number <= max(cells) for number in known if cells)
+    names_items = len(run) >= _MATRIX and (not known or 2 * far > len(run))
+    names_items = names_items and len({first[k] for k in run} - _NOTHING) == len(run)
     index = not first[0] and _counts_up(_column(rows, 0))
     long = any(len(name) > 1 for name in names)
     rules: Sequence[tuple[object, bool, tuple[str, ...]]] = (  # when, header, what to ask
@@ -448,7 +449,7 @@ def _is_header(
             True,
             (),
         ),
-        (texts or index, True, ()),
+        (names_items or index, True, ()),
         (matrix and user and numbers and distinct, sure, () if sure else either),
         (matrix and not first[0] and not roles, False, wide),
         (({"user", "item"} <= roles or len(names) > 2) and not numbers, True, ()),

@@ -99,6 +99,14 @@ READING = (
         ("of a transposed matrix the people are not offered", UNIT,
          'if "user" in named or not others:', "if others:",
          named("layouts", "test_a_transposed_matrix_is_asked_about")),
+        ("the lines under an unnamed corner are people, unasked", UNIT,
+         "if sure and corner and options.header is Header.GUESS:", "if False:",
+         named("layouts", "test_a_matrix_with_an_unnamed_corner_is_asked_about")),
+        ("the number above a block is the person, unasked", UNIT,
+         'if written == "blocks" and not', "if False and not",
+         named("layouts", "test_blocks_ask_what_their_numbers_name")),
+        ("a column of numbers is the item", UNIT, 'if header and "item" in missing:', "if False:",
+         named("layouts", "test_no_column_of_numbers_is_an_item_where_another_is_not")),
         ("a date that could be of two forms is one", OTHER,
          "any(other != found[0] for other in found)", "False",
          named("layouts", "test_dates_are_of_one_form_alone")),
@@ -118,6 +126,9 @@ READING = (
     )
     + family_of(
         "reading", "data/datasets.py",
+        ("columns that nobody chose are advice", UNIT,
+         "if is_sure and not is_chosen else None", "if is_sure else None",
+         named("layouts", "test_columns_that_a_person_must_choose_are_no_advice")),
         ("what leaves much out is advice", OTHER, "_DOUBTFUL_SHARE = 0.1", "_DOUBTFUL_SHARE = 1.0",
          named("layouts", "test_what_leaves_much_out_is_no_advice")),
     )

@@ -93,6 +93,75 @@ def test_a_transposed_matrix_is_asked_about(
     assert ratings.columns.names == (("user", "every other column"), ("item", corner))
 
 
+def test_a_matrix_with_an_unnamed_corner_is_asked_about(tmp_path: Path) -> None:
+    found = offers(transposed(GAPS, ""), tmp_path)
+    assert found == [{"layout": "wide"}, {"layout": "transposed"}]
+
+
+def test_numbers_beyond_the_ratings_name_the_columns(tmp_path: Path) -> None:
+    rows = [[user, *(CELLS[user, film] for film in FILMS)] for user in USERS]
+    text = table([["who", *(200 + 3 * j for j in range(8))], *rows])
+    found = offers(text, tmp_path)
+    assert {"layout": "wide"} in found
+    assert read_upload(text, layout="wide").ratings.shape == (30, 8)
+
+
+def test_blocks_ask_what_their_numbers_name(tmp_path: Path) -> None:
+    blocks = [
+        f"{j + 1}:\n"
+        + table([[k + 100, GAPS[u, i]] for k, u in enumerate(USERS) if (u, i) in GAPS])
+        for j, i in enumerate(FILMS)
+    ]
+    text = "".join(blocks)
+    first, second = offers(text, tmp_path)
+    assert (first, second) == ({"user": 2, "item": 1}, {"user": 1, "item": 2})
+    data = read_upload(text, **first)
+    assert data.ratings.shape == (30, 8)
+    assert ratings_by_pair(data.ratings)["101", "1"] == GAPS[USERS[1], FILMS[0]]
+    assert data.count is not None
+    assert (data.count.lines, data.count.rows) == (len(GAPS) + 8, len(GAPS))
+    with pytest.raises(BadRatings, match=r"first 9 in line 3"):
+        read_upload(text.replace(blocks[0].splitlines()[2], "101,9", 1), **first)
+
+
+def test_records_over_several_lines_are_read() -> None:
+    records = [
+        f"product/productId: {i}\nreview/userId: {u}\nreview/score: {v}.0\nreview/text: a: b, c\n"
+        for (u, i), v in GAPS.items()
+    ]
+    data = read_upload("\n".join(records), "x.txt")
+    assert ratings_by_pair(data.ratings) == GAPS
+    assert data.count is not None
+    assert (data.count.lines, data.count.rows) == (5 * len(GAPS) - 1, len(GAPS))
+
+
+def test_columns_that_a_person_must_choose_are_no_advice(tmp_path: Path) -> None:
+    text = "what,who,stars\n" + table([[i, f"{u}@x.org", v] for (u, i), v in GAPS.items()])
+    (tmp_path / "x.csv").write_text(text)
+    examination = datasets.examine_file(tmp_path / "x.csv", user=2, low=1, high=5)
+    assert len(examination.readings) == 1
+    assert examination.only is None or not examination.faults
+    blocks = "".join(f"{i}:\n" + table([[u, v] for u, v in (("a", 1), ("b", 2))]) for i in (1, 2))
+    (tmp_path / "y.txt").write_text(blocks)
+    examination = datasets.examine_file(tmp_path / "y.txt", user=2, low=1, high=5)
+    assert (len(examination.readings), examination.only) == (1, None)
+
+
+@pytest.mark.parametrize("head", ["points,Buch,Customer ID", "#,who,Buch,points"])
+def test_no_column_of_numbers_is_an_item_where_another_is_not(head: str, tmp_path: Path) -> None:
+    columns = head.split(",")
+    values = [
+        {"points": v, "Buch": i, "Customer ID": u, "who": u, "#": k}
+        for k, ((u, i), v) in enumerate(GAPS.items(), 1)
+    ]
+    text = table([columns, *[[row[name] for name in columns] for row in values]])
+    (tmp_path / "x.csv").write_text(text)
+    examination = datasets.examine_file(tmp_path / "x.csv", low=1, high=5)
+    options = examination.readings[0].options if examination.readings else {}
+    assert ratings_by_pair(read_upload(text, **{**options, "low": 1, "high": 5}).ratings) == GAPS
+    assert examination.only is None or not examination.faults
+
+
 def test_a_survey_is_read_where_it_names_the_person_and_asked_about_elsewhere(
     tmp_path: Path,
 ) -> None:
