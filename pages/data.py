@@ -188,32 +188,36 @@ def choices(content: bytes, name: str, file_id: str) -> None:
     except DpmcError as error:
         wrong = error
     asked = () if first is None else tuple(f for f in first.faults if f.option in WRITTEN)
-    offered, reading = choose_reading(content, name, how, file_id)
+    tried_id, tried_range = st.session_state.get("range tried", ("", {}))
+    limits = LIMITS | (tried_range if tried_id == file_id else {})
+    offered, reading = choose_reading(content, name, {**how, **limits}, file_id)
     if first is None or first.encoding:
         written(needed=not offered and (bool(asked) or isinstance(wrong, Refused)))
     if reading is None and (wrong is not None or asked):
         if not offered:
             refused(wrong or Refused(name, asked), name)
         return
-    if first.known:
-        st.markdown(f"This is **{blocks.escape(first.known.description)}**.")
     if reading is not None:
         first, chosen, sure = reading.layout, reading.confirmed_options, True
     elif first.is_matrix:
         chosen, sure = {}, "user" not in first.guessed
     else:
         chosen, sure = columns(first, name)
+    if first.known:
+        st.markdown(f"This is **{blocks.escape(first.known.description)}**.")
     if not sure:
         st.caption("Reading waits until you say which column names the person.")
     with st.form("read the upload"):
-        chosen = rules(first) | chosen
+        public = rules(first, limits)
         pressed = st.form_submit_button("Read the ratings", type="primary", disabled=not sure)
     if pressed:
-        options = {**how, **chosen, **LIMITS}
+        ends = {end: public[end] for end in ("low", "high") if public["low"] is not None}
+        st.session_state["range tried"] = (file_id, ends)
+        options = {**how, **public, **chosen, **LIMITS, **ends}
         work = runs.make_reading_work(content, name, options)
-        state.get_jobs().start(READING, work, slots=READING_SLOTS).wait(
-            0.3
-        )  # a small file needs no progress
+        # A small file needs no progress.
+        state.get_jobs().start(READING, work, slots=READING_SLOTS).wait(0.3)
+        st.rerun()
 
 
 def written(*, needed: bool) -> None:
@@ -254,29 +258,31 @@ def outcome() -> None:
 
 
 def choose_reading(
-    content: bytes, name: str, how: Mapping[str, str], file_id: str
+    content: bytes, name: str, given: Mapping[str, Any], file_id: str
 ) -> tuple[bool, datasets.Reading | None]:
     """Offer the ways to read a file as pictures if one must be chosen; return the chosen one."""
     if len(content) > MAX_PICTURED_BYTES:
         return False, None
-    given = {**how, **LIMITS}
-    mark = (file_id, *how.items())
     readings = state.memoize(
-        "readings", mark, lambda: datasets.examine_upload(content, name, **given).readings
+        "readings",
+        (file_id, given),
+        lambda: datasets.examine_upload(content, name, **given).readings,
     )
     if all(reading.confirmed_options == given for reading in readings):
         return False, None
     question = "Which of these is your file?" if len(readings) > 1 else "Is this your file?"
     st.markdown(f"**{question}** The role of each column stands before its name.")
-    chosen = st.session_state.get("chosen reading")
+    chosen, picked = st.session_state.get("chosen reading"), None
     with st.grid(2, min_column_width=320):
         for reading in readings:
-            is_chosen = chosen == (mark, reading.options)
+            options = {o: v for o, v in reading.options.items() if o not in given}
+            is_chosen = chosen == (file_id, options)
+            picked = reading if is_chosen else picked
             with st.container(border=True):
                 left_out = f"; {reading.left_out:.1%} left out" * (reading.left_out > 0)
                 st.markdown(f"**{blocks.escape(reading.summary)}**{left_out}")
-                options = [f"{o} = {v}" for o, v in reading.options.items() if o not in given]
-                st.caption(blocks.escape(", ".join(options)))
+                assignments = [f"{option} = {value}" for option, value in options.items()]
+                st.caption(blocks.escape(", ".join(assignments)))
                 roles, names, *rows = reading.preview
                 heads = _apart([f"{r}: {n}" for r, n in zip(roles, names, strict=True)])
                 table = {head: [row[k] for row in rows] for k, head in enumerate(heads)}
@@ -286,9 +292,8 @@ def choose_reading(
                     key=f"reading {reading.summary}",
                     type="primary" if is_chosen else "secondary",
                     on_click=st.session_state.update,
-                    args=({"chosen reading": (mark, reading.options)},),
+                    args=({"chosen reading": (file_id, options)},),
                 )
-    picked = next((reading for reading in readings if chosen == (mark, reading.options)), None)
     if picked is None:
         st.caption("Choose one, or say below how the file is written.")
     else:
@@ -351,7 +356,7 @@ def _apart(names: Sequence[str]) -> list[str]:
     ]
 
 
-def rules(first: datasets.Layout) -> dict[str, Any]:
+def rules(first: datasets.Layout, given: Mapping[str, Any]) -> dict[str, Any]:
     """The public range of ratings, given by hand, and what to do with rows that cannot be taken as
     they are."""
     words = (
@@ -359,7 +364,9 @@ def rules(first: datasets.Layout) -> dict[str, Any]:
         " from the data: the smallest and largest rating would reveal something about them. Clicks"
         " need none."
     )
-    low, high = (first.known.low, first.known.high) if first.known else (None, None)
+    low, high = given.get("low"), given.get("high")
+    if first.known:
+        low, high = first.known.low, first.known.high
     with st.grid(2, min_column_width=200):
         return {
             "low": st.number_input("Lowest possible rating", value=low, help=words, format="%g"),
