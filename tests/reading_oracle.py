@@ -640,6 +640,8 @@ def _is_wide(
         doubts.add("rows with names of their own")
     if o["layout"] != "guess":
         return bool(o["layout"] == "wide")
+    if len(names) >= 5 and all(map(_is_number, names[1:])):
+        doubts.add("a matrix by its columns")  # numbers beyond the ratings name the items
     if len(names) >= 5 and sum(map(_is_many_numbers, _columns_of(data_lines, separator))) >= 5:
         doubts.add("a matrix by its columns")
     if o["header"] == "no" or any(o[role] is not None for role in ROLES) or len(names) < 4:

@@ -435,7 +435,7 @@ def _is_header(
     either, wide = ("header=yes", "header=no"), ("layout=wide", "header=no")
     run = _alike(rows, len(first)) if len(rows) > 1 else ()
     known = [number for k in run if (number := number_of(first[k])) is not None]
-    texts = [text for k in run for text in _column(rows, k)]
+    texts = {text for k in run if known for text in _column(rows, k)}
     cells = [number for text in texts if (number := value_of(text)) is not None]
     far = sum(not min(cells) <= number <= max(cells) for number in known if cells)
     names_items = len(run) >= _MATRIX and (not known or 2 * far > len(run))
