@@ -7,16 +7,19 @@ raises `BadArchive`.
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import math
 import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +35,11 @@ _ALWAYS_ALLOWED_BYTES = 100_000_000  # bytes of arrays that any archive may hold
 _CHUNK_BYTES = 1 << 16  # it expands to at most 70 MB
 _END_SIGNATURE, _LOCAL_SIGNATURE = b"PK\x05\x06", b"PK\x03\x04"
 _ZIP64_FIELD = b"\x01\x00\x10\x00"  # start of the field that NumPy writes for 64-bit sizes
+_PACKED: dict[bytes, Callable[[Any], Any]] = {  # first bytes, as a pattern
+    rb"\x1f\x8b\x08": gzip.open,
+    rb"BZh[1-9]1AY&SY": bz2.open,
+    rb"\xfd7zXZ\0": lzma.open,
+}
 _NPY_HEADER = re.compile(
     r"\{'descr': '([<>|][iufU]\d{1,9})', 'fortran_order': (True|False),"
     r" 'shape': \(((?:|\d{1,18},|\d{1,18}(?:, \d{1,18})+))\), \} *\n"
@@ -39,7 +47,7 @@ _NPY_HEADER = re.compile(
 # RuntimeError includes RecursionError and NotImplementedError, which zipfile raises.
 _READ_ERRORS = (
     *(OSError, ValueError, EOFError, RuntimeError, MemoryError, ArithmeticError, LookupError),
-    *(TypeError, AttributeError, struct.error, zlib.error, zipfile.BadZipFile),
+    *(TypeError, AttributeError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
 )
 
 
@@ -149,6 +157,29 @@ def iterate_members(
         for member in members:
             if not member.is_dir():
                 yield member, _iterate_chunks(path, file, member)
+
+
+def unpack(name: str, file: BinaryIO, max_bytes: int) -> bytes | None:
+    """The one file that is packed by gzip, bzip2, xz or ZIP; None where nothing is.
+
+    Raises BadArchive.
+    """
+    head = file.read(10)
+    file.seek(0)
+    with _translate_errors(Path(name)):
+        if head.startswith(_LOCAL_SIGNATURE):
+            members = _check_members(file, max_bytes, False)
+            files = [m for m in members if not m.is_dir() and not m.filename.startswith("__MACOSX")]
+            if len(files) != 1:
+                raise ValueError(f"it is a ZIP archive of {len(files)} files, not of one")
+            return b"".join(_iterate_chunks(Path(name), file, files[0]))
+        for pattern, opener in _PACKED.items():
+            if re.match(pattern, head, re.DOTALL):
+                content: bytes = opener(file).read(max_bytes + 1)
+                if len(content) > max_bytes:
+                    raise ValueError(f"it would unpack to more than {max_bytes:,} bytes")
+                return content
+    return None
 
 
 def _check_members(file: IO[bytes], max_bytes: int, no_extra_bytes: bool) -> list[zipfile.ZipInfo]:

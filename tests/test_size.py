@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (63, 129_730),
+    "core": (63, 136_260),
     "lab": (76, 148_070),
-    "pages": (49, 72_390),
+    "pages": (49, 72_940),
     "pages (js, css, html)": (8, 20_160),
 }
 NOT_CODE = {

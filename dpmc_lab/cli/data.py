@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 import sys
 from collections.abc import Callable
@@ -98,55 +97,39 @@ def download_data_set(
 def describe_data_set(data: Data, *, reading: ReadingOptions) -> CommandReport:
     """Describe a data set."""
     dataset = reading.load(data)
-    ratings = dataset.ratings
-    public = dataset.ratings.public
-    document = {
-        **{name: getattr(dataset, name) for name in ("name", "title", "source", "licence")},
-        **public.as_dict(),
-        "ratings": len(ratings),
-        "density": ratings.density,
-        "fingerprint": ratings.fingerprint,
-        "report": list(dataset.report),
-    }
+    ratings, public = dataset.ratings, dataset.ratings.public
     size = (
         f"{dataset.title} ({dataset.name})\n"
         f"{public.users:,} users x {public.items:,} items, {len(ratings):,} ratings"
         f" ({100 * ratings.density:.2g} % of all cells), from {public.low:g} to {public.high:g}"
     )
     ends = paragraph(f"Source: {dataset.source}"), paragraph(f"Licence: {dataset.licence}")
-    return CommandReport(document, (size, "\n".join([*map(_format_item, dataset.report), *ends])))
+    text = "\n".join([*map(_format_item, dataset.report), *ends])
+    return CommandReport(dataset.as_dict(), (size, text))
 
 
 def check_ratings_file(
     file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: ReadingOptions
 ) -> CommandReport:
     """Describe a file, and list everything that is wrong with it."""
-    examination = datasets.examine_file(file, **reading.load_options(file))
-    command = None
-    failure = None
-    if examination.options is not None:
-        arguments = [
-            "dpmc",
-            "data",
-            "describe",
-            file,
-            *format_command_options(examination.options, (), None),
-        ]
-        command = shlex.join(arguments) + " --range LOW:HIGH" * examination.needs_range
-    document = {
-        "name": examination.name,
-        "readable": not examination.faults,
-        "found": list(examination.findings),
-        "faults": [dataclasses.asdict(fault) for fault in examination.faults],
-        "count": examination.count and dataclasses.asdict(examination.count),
-        "command": command,
-    }
-    text = ["\n".join(map(_format_item, examination.findings))] if examination.findings else []
+    examination, failure = datasets.examine_file(file, **reading.load_options(file)), None
+    only, entries = examination.only, []
+    for found in examination.readings:
+        options = format_command_options(found.options, (), None)
+        command = shlex.join(["dpmc", "data", "describe", file, *options])
+        command += " --range LOW:HIGH" * examination.needs_range
+        entries.append(found.as_dict() | {"command": command})
+    text = ["\n".join(map(_format_item, only.findings))] if only else []
     if examination.faults:
         text.append("\n".join(["Wrong:", *map(_format_item, map(str, examination.faults))]))
         failure = DpmcError(f"{examination.name} cannot be read as it is")
-    if command:
-        text.append(f"This reads it:\n  {command}")
+    for entry in entries:
+        head = "This reads it" if only else f"If this is right, {entry['summary']}"
+        head += f", {entry['left_out']:.1%} left out" * (entry["left_out"] > 0)
+        table = format_table(entry["preview"], "  ") + "\n" * bool(entry["preview"][0])
+        text.append(f"{head}:\n{table}  {entry['command']}")
+    chosen = entries[0]["command"] if only else None
+    document = examination.as_dict() | {"command": chosen, "readings": entries}
     return CommandReport(document, text, failure)
 
 

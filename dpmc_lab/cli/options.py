@@ -100,7 +100,8 @@ class ReadingOptions:
         user (COL): name or number of the column that identifies the person
         read (NAME=VALUE): how to read a file: user, item, rating, time = a column's name or number
             (rating or time = none), duplicates = last|mean, bad_rows = leave-out, header = yes|no,
-            layout = rows|wide, separator, encoding (repeatable)
+            layout = rows|wide|transposed|adjacency, values = WORD:NUMBER,... or a scale, missing =
+            what stands for "not rated", event = COLUMN:VALUE, separator, encoding (repeatable)
         items (FILE): public facts about items, as CSV or Parquet with one row per item and its id
             in one column; mechanisms use all columns, or those that --prepare features=NAME,...
             names

@@ -232,7 +232,7 @@ def upload_file(app, content, name="ratings.csv", low=1.0, high=5.0):
     app.segmented_control(key="way").set_value("upload").run()
     app.file_uploader[0].upload(name, content.encode() if isinstance(content, str) else content)
     app.run()
-    if app.error or app.form_submit_button[0].disabled:
+    if app.error or not app.form_submit_button or app.form_submit_button[0].disabled:
         return app
     return confirm_reading(app, low, high)
 
@@ -293,6 +293,22 @@ def test_an_upload_waits_until_its_column_of_users_is_confirmed():
         ratings = confirm_reading(app, 1.0, 5.0).session_state["upload"].ratings
         assert "user" not in ratings.columns.guessed
         assert ratings.public.users == (120 if content == csv_text else 30)
+
+
+def test_one_click_chooses_how_an_upload_is_read():
+    people = [f"anna{k}" for k in range(9)]
+    rows = [
+        ",".join([f"Film {i}", *(str(1 + (i * u) % 5) if (i + u) % 3 else "" for u in range(9))])
+        for i in range(6)
+    ]
+    app = upload_file(open_page("data"), "\n".join([",".join(["title", *people]), *rows]))
+    assert "upload" not in app.session_state
+    offers = [text.value for text in app.markdown if " people, " in text.value]
+    assert [offer.partition(",")[0] for offer in offers] == ["**9 people", "**6 people"]
+    next(b for b in app.button if b.label == "Choose this reading").click().run()
+    assert "--read layout=transposed" in app.code[0].value
+    ratings = confirm_reading(app, 1.0, 5.0).session_state["upload"].ratings
+    assert (ratings.public.users, ratings.public.items) == (9, 6)
 
 
 def test_an_upload_without_ratings_and_range_is_clicks():
