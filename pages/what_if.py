@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, capitalise
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
@@ -29,13 +29,13 @@ from pages.ui import (
     jobs,
     rows,
     scene,
+    sentences,
     shell,
     sources,
     stage,
     state,
     widgets,
 )
-from pages.ui.charts import curve as charts_curve
 from pages.ui.jobs import Job
 from pages.ui.rows import GridRows, RunLocation
 from pages.ui.scene import Scene
@@ -47,8 +47,8 @@ OWN = "own"  # a promise of neither kind, made by a method that somebody chose
 HELD: Mapping[str, tuple[str, Any, Sequence[Any]]] = {
     "epsilon": ("stop", 1.0, EPSILONS),
     "person": ("person", 0, (*range(len(people.QUANTILES)), YOU)),
-    "asked": ("asked", 0, (0, 1)),
     "need": ("wanted", None, ()),
+    "limit": ("limit", None, ()),
 }
 
 
@@ -88,8 +88,12 @@ def came(where: RunLocation, id: str) -> tuple[CurveChart, ...] | None:
 
 
 def page() -> None:
-    choices = stage.lay_out_choices("What does privacy cost?", quiet=True)
-    leave_out_layer()
+    question = stage.ask_question("What does privacy cost?")
+    choices = stage.lay_out_choices()
+    for key in ("layer", "asked"):
+        state.note_removed(
+            key, f"The link's choice “{key}” is gone from this page; it is left out."
+        )
     body, below = stage.reserve_figure(), st.container()
     with choices:
         data = sources.choose_data(label_visibility="collapsed")
@@ -106,27 +110,32 @@ def page() -> None:
         card = promise(own, found)
         with whom:
             protect(data, card)
+        question.html(answer(own, found, card))
         with body:
             running = not shipped and runs(own)
             at = standing()["stop"]
             rows.poll_runs(
                 where, keys.name, lambda: moving(own, at, running=running), running=running
             )
-        with below:
+        with choices.container(key="download", width="content"):
             take_away(own, found)
+        with below:
             numbers(own, found, card)
     except (DpmcError, OSError) as error:
         blocks.show_error(error)
 
 
-def leave_out_layer() -> None:
-    """Note that an older link asks for a picture which this page no longer has."""
-    asked = st.query_params.get("layer")
-    if asked is not None:
-        del st.query_params["layer"]
-        state.add_note(
-            f"The link asks for the picture “{asked[:40]}”, which is gone; it is left out."
-        )
+def answer(own: Own, found: tuple[CurveChart, ...], card: Guarantee) -> str:
+    """The answer where the knob stands, at once; the instrument writes the others."""
+    epsilon = EPSILONS[standing()["stop"]]
+    mechanism = registry.create(own.id, epsilon=epsilon)
+    sentence = sentences.write_answer(picture_of(own.id, found), mechanism, card, epsilon)
+    return sentences.render_answer(sentence)
+
+
+def picture_of(id: str, found: tuple[CurveChart, ...]) -> CurveChart:
+    task = registry.get_mechanism(id).task
+    return found[0] if found else CurveChart(lines.list_plotted_metrics(task)[0])
 
 
 # --- whom to protect ---------------------------------------------------------------------------
@@ -136,21 +145,20 @@ def protect(data: str, card: Guarantee) -> None:
     """The first choice."""
     own = PrivacyUnit.from_guarantee(card)
     names = {
-        **groups.PRIVACY_UNIT_LABELS,
-        **({} if own else {OWN: groups.format_group_promise(card)}),
+        **sentences.UNIT_LABELS,
+        **({} if own else {OWN: "Another promise"}),
     }
     st.session_state["protect"] = own or OWN
-    st.caption("Protect", width="content")
-    st.radio(
-        "Protect",
+    st.segmented_control(
+        "Whom to protect",
         list(names),
         format_func=names.__getitem__,
         key="protect",
+        required=True,
+        help=None if own else capitalise(groups.format_group_promise(card)),
         on_change=follow,
         args=(data,),
-        horizontal=True,
         label_visibility="collapsed",
-        width="content",
     )
 
 
@@ -258,16 +266,13 @@ def look(
     def seen() -> Scene:
         methods = scene.create_mechanisms(id)
         task = methods[0].task
-        picture = found[0] if found else CurveChart(lines.list_plotted_metrics(task)[0])
+        picture = picture_of(id, found)
         shown = None if where.private or running or not found else known(where, picture)
         bare = Scene(methods, picture, facts(where, task, found), shown)
         if shown is None:
             return bare
         around = people.describe_people(shown[0], sources.get_dataset(where.name), methods[0])
-        # These numbers leave a server that is trusted with raw ratings.
-        leaves = partial(scene.compute_released_scores, methods)
         return bare._replace(
-            scores=sources.compute_once(where.name, leaves, f"scores of {id}"),
             public_context=around,
             yours=people.load_visitor_lists(where.name, task, picture.lines[0].key),
         )
@@ -359,36 +364,34 @@ def take_away(own: Own, found: tuple[CurveChart, ...]) -> None:
         )
 
     page = blocks.File(
-        "This page (HTML, 3 MB, needs no network)", f"what-if-{where.name}.html", "text/html", file
+        "This page (HTML, needs no network)", f"what-if-{where.name}.html", "text/html", file
     )
     blocks.show_downloads(page, picture=found[0], argv=["dpmc", "sweep", *grid.argv()])
 
 
 def numbers(own: Own, found: tuple[CurveChart, ...], card: Guarantee) -> None:
-    """What the numbers are measured on; why they are promised, and all of them."""
-    for said in lines.describe_measurement(found[0]) if found else ():
-        st.caption(blocks.escape(said))
-    label = "Why? The promise, and the curve in numbers"
+    """Why the limit holds, the curves in numbers, and what these are measured on."""
+    label = "Why is this limit proved?" if cards.is_upheld(card) else "Why is no limit proved?"
     blocks.show_expander(
-        label, lambda: unfolded(own.id, found, card), key="numbers", type="compact"
+        label, lambda: blocks.show_guarantee(card, own.id), key="why", type="compact"
     )
-
-
-def unfolded(id: str, found: tuple[CurveChart, ...], card: Guarantee) -> None:
-    blocks.show_guarantee(card, id)
     if not found:
         return
-    epsilon, (line, *_) = EPSILONS[standing()["stop"]], found[0].lines
-    st.text(describe_chart_at(found[0], epsilon))
-    blocks.show_table(lines.tabulate_line(line), alt="The curve, point by point")
-    if registry.get_mechanism(id).task is Task.RANKING:
-        blocks.show_chart(
-            charts_curve.plot_metrics_by_epsilon(found, epsilon, certified=cards.is_upheld(card)),
-            alt=lines.describe_panels(found),
-            caption="Ten items, ranked among 99 drawn at random or among all unseen ones: compare"
-            " numbers of one kind only.",
-            table=lines.tabulate_panels(found),
-        )
+    blocks.show_expander(
+        "The curves in numbers", lambda: unfolded(own, found), key="numbers", type="compact"
+    )
+    for said in lines.describe_measurement(found[0]):
+        st.caption(blocks.escape(said))
+
+
+def unfolded(own: Own, found: tuple[CurveChart, ...]) -> None:
+    st.text(describe_chart_at(found[0], EPSILONS[standing()["stop"]]))
+    risk = look(own.where, own.id, found).risk_table()
+    blocks.show_table(lines.tabulate_line(found[0].lines[0]), alt="Usefulness, point by point")
+    blocks.show_table(risk, alt="Risk, point by point")
+    if registry.get_mechanism(own.id).task is Task.RANKING:
+        st.caption("Ten items, ranked among 99 drawn at random or among all unseen ones.")
+        blocks.show_table(lines.tabulate_panels(found), alt="Four measures, point by point")
 
 
 shell.enter_through_app()

@@ -689,7 +689,7 @@ def describe_crossings(chart: CurveChart) -> list[str]:
 _BEYOND_NONPRIVATE = (
     "the line without privacy in places: what that method believes fits less well here"
 )
-_WORSE_THAN_BASELINE = "in places: noise is taken for taste"
+_WORSE_THAN_BASELINE = "in places: the model fits the noise"
 _WORSE_THAN_WITHOUT_OTHERS = (
     "public facts and one's own ratings alone in places: others' add nothing there"
 )
@@ -808,11 +808,11 @@ def describe_measurement(chart: CurveChart) -> list[str]:
     """Return how the first line was measured, and what is unexpected about it."""
     line = chart.lines[0]
     measured = (
-        f"{format_sentence(EVALUATION_ONLY)} {format_sentence(describe_band(line.band))} Tested on"
-        f" {format_split(line.info.split)}. Filled is certified, hollow only claimed, a tick"
-        f" measured at 1. Version {line.version}, default settings."
+        f"{format_sentence(EVALUATION_ONLY)} Tested on {format_split(line.info.split)}."
+        f" {format_sentence(describe_band(line.band))} Filled circles are proved, open ones only"
+        f" claimed. Version {line.version}, default settings."
     )
-    return [measured, *describe_crossings(chart)]
+    return [measured, *describe_crossings(chart._replace(lines=chart.lines[:1]))]
 
 
 def tabulate_line(line: Line) -> Table:

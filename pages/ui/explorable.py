@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import gzip
 import json
 import shlex
 import sys
@@ -29,16 +28,16 @@ from dpmc_core.errors import DpmcError, capitalise, format_sentence
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import prepare_public_facts
 from dpmc_lab.curves import cards, lines, text
-from dpmc_lab.curves.groups import PRIVACY_UNIT_LABELS
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import scene
 from pages.ui.charts import DARK, LIGHT
 from pages.ui.scene import Scene
+from pages.ui.sentences import UNIT_LABELS
 
 _MODULE_PATH = Path(__file__)
 _CONFIG = _MODULE_PATH.parents[2] / ".streamlit" / "config.toml"
-INITIAL_STATE = {"stop": EPSILONS.index(1.0), "person": 0, "asked": 0, "wanted": None}
+INITIAL_STATE = {"stop": EPSILONS.index(1.0), "person": 0, "wanted": None, "limit": None}
 # Nothing may be asked for, from wherever: a picture that is saved is made in the browser.
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
@@ -96,8 +95,7 @@ def _list_recommended(data: str) -> list[str]:
     tasks = registry.list_tasks(registry.list_suitable_mechanisms(clicks=sample.clicks))
     get_public_facts = functools.partial(prepare_public_facts, public)
     method_ids = (
-        recommend_for_unit(privacy_unit, tasks, get_public_facts)
-        for privacy_unit in PRIVACY_UNIT_LABELS
+        recommend_for_unit(privacy_unit, tasks, get_public_facts) for privacy_unit in PrivacyUnit
     )
     return [id for id in dict.fromkeys(method_ids) if id and lines.load_shipped_charts(data, id)]
 
@@ -147,7 +145,6 @@ def render_explorable(
         switch=_render_switch(_label_scenes(scenes)),
         notes="\n".join(notes),
         content=json.dumps(content, allow_nan=False).replace("<", "\\u003c"),
-        plotly=_encode_base64(gzip.compress(scene.find_plotly_bundle().read_bytes(), mtime=0)),
         code=scene.read_javascript(),
         own=_MODULE_PATH.with_suffix(".js").read_text("utf-8"),
     )
@@ -181,7 +178,7 @@ def _label_scenes(scenes: Iterable[Scene]) -> list[str]:
     privacy_units = [_get_privacy_unit(entry) for entry in scene_list]
     if None in privacy_units or len(set(privacy_units)) < len(scene_list):
         return [registry.get_mechanism(entry.id).name for entry in scene_list]
-    return [f"Protect {PRIVACY_UNIT_LABELS[entry]}" for entry in privacy_units if entry is not None]
+    return [UNIT_LABELS[entry] for entry in privacy_units if entry is not None]
 
 
 def _render_switch(names: Sequence[str]) -> str:
@@ -277,14 +274,14 @@ _PAGE = """<!doctype html>
 </head>
 <body>
 <main>
-<header><h1>{asked}</h1><p>{title}</p></header>
-<div class="whom">{switch}<p>Drag the slider, and see who sees what.</p></div>
+<h1>{asked}</h1>
+<p class="dpmc-say" aria-live="polite"></p>
+<div class="whom"><strong>{title}</strong>{switch}</div>
 <noscript><p>This page draws with JavaScript, which is switched off here.</p></noscript>
 <div class="dpmc-what"></div>
 {notes}
 </main>
 <script type="application/json" id="content">{content}</script>
-<script type="application/gzip" id="plotly">{plotly}</script>
 <script type="module">
 {code}
 {own}

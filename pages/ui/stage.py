@@ -12,9 +12,10 @@ from streamlit.delta_generator import DeltaGenerator
 STYLESHEET = """<style>
 .stMainBlockContainer:has(.st-key-choices) { padding-inline: 2rem; padding-bottom: 2rem; }
 .st-key-choices h1 { font-size: 1.2rem; padding: .55rem 0; white-space: nowrap; }
-.st-key-quiet { position: absolute; width: 1px; height: 1px; overflow: hidden;
-  clip-path: inset(50%); }
-:has(> .st-key-quiet) { position: absolute; width: 1px !important; overflow: hidden; }
+.st-key-question { gap: 0; }
+.st-key-question h1 { font-size: 1rem; line-height: 1.6; padding: 0; opacity: .7; }
+.st-key-question [data-testid="stMarkdownContainer"] { margin: 0; }
+.st-key-choices > :has(.st-key-download) { margin-left: auto; }
 .st-key-choices > :has(> .stSelectbox) { flex: 0 0 14.5rem; }
 .st-key-choices > .st-key-scenario.st-key-scenario { flex: 0 1 26rem; max-width: 100%; }
 .st-key-figure { --high: 60vh; --least: 22rem; }
@@ -32,6 +33,7 @@ STYLESHEET = """<style>
 @media (max-width: 800px) {
   .stMainBlockContainer:has(.st-key-choices) { padding-inline: 1rem; }
   .st-key-choices h1 { white-space: normal; }
+  .st-key-choices > :has(.st-key-download) { margin-left: 0; }
   .st-key-stage { flex-wrap: wrap; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }
@@ -74,14 +76,17 @@ def reserve_figure() -> DeltaGenerator:
     return st.container(border=True, key="drawn")  # without its border an empty one is left out
 
 
-def lay_out_choices(title: str, *, quiet: bool = False) -> DeltaGenerator:
-    """Lay out the line of choices alone, with the page's title.
-
-    Args:
-        title: of the page.
-        quiet: whether only screen readers get the title.
-    """
-    choices = st.container(horizontal=True, vertical_alignment="bottom", key="choices")
-    with choices.container(key="quiet") if quiet else choices:
-        st.title(title, anchor=False, width="content")
+def lay_out_choices(title: str = "") -> DeltaGenerator:
+    """Lay out the line of choices, with the page's title if it stands there."""
+    alignment = "bottom" if title else "center"
+    choices = st.container(horizontal=True, vertical_alignment=alignment, key="choices")
+    if title:
+        choices.title(title, anchor=False, width="content")
     return choices
+
+
+def ask_question(title: str) -> DeltaGenerator:
+    """Show a page's question as its title, and return the place of the answer below."""
+    with st.container(key="question"):
+        st.title(title, anchor=False)
+        return st.empty()

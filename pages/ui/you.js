@@ -35,9 +35,9 @@ const unpack = ({ numbers, unit, spread, titles }) => {
 const sign = (likes) => (likes ? "+" : "\u2212")
 
 class You {
-  constructor(stage) {
+  constructor(stage, parent) {
     this.stage = stage
-    this.box = make("div", "dpmc-you", stage.who)
+    this.box = make("div", "dpmc-you", parent)
     this.said = make("p", "", this.box)
     this.said.setAttribute("aria-live", "polite")
     const row = (acts) => {
@@ -81,9 +81,9 @@ class You {
   // In the words of the page.
   right(all) {
     const { view, stop } = this.stage
-    const share = rightly(view.games[0][stop], this.coins.length * (all ? this.count : 1))
+    const share = rightly(view.games[stop], this.coins.length * (all ? this.count : 1))
     const near = ["50", "100"].includes((100 * share).toFixed())
-    return view.questions[0][all].limit.replace("{}", share > 0.999 ? "may be right over 99.9 %"
+    return view.questions[all].limit.replace("{}", share > 0.999 ? "may be right over 99.9 %"
       : "is right at most " + (100 * share).toFixed(near ? 1 : 0) + " %")
   }
 
@@ -95,14 +95,13 @@ class You {
     const told = answers.map((own, k) =>
       coins.map((coin) => coin[k] < (own > 0 ? yes : no) === own < 0))
     const likes = told.map((reports) => reports.filter(Boolean).length)
-    const game = view.games[0][stop]
+    const game = view.games[stop]
     const tiles = answers.map((own, k) => [six[k].kind, sign(own > 0),
       n > 1 ? likes[k] + "+ of " + n : sign(likes[k]),
       // of two as likely the first report decides
       own * (likely(game.yes, n, likes[k]) - likely(game.no, n, likes[k]) || told[k][0] - 0.5) < 0])
       .filter((_, k) => answers[k])
     stage.tiles(tiles)
-    say(stage.flips, tiles.filter((tile) => !tile[3]).length + " of " + tiles.length + " guessed right")
     const next = six[answers.length]
     const moves = !next && this.asks.contains(document.activeElement)
     show(this.asks, !!next)
@@ -111,8 +110,7 @@ class You {
     const spent = (times) => Number((times * view.stops[stop].epsilon).toFixed(2))
     say(this.said, next ? answers.length + 1 + " of 6: " + next.kind + ", " + next.line
       : "Reports of each answer: " + n + ". Epsilon: " + spent(n) + " for each answer, "
-        + spent(n * this.count) + " in all. "
-        + (view.yours ? view.yours.said[stop] : ""))
+        + spent(n * this.count) + " in all. " + this.right(1) + " " + (view.yours ? view.yours.said[stop] : ""))
     for (const [k, count] of [1, 30, six[0].rated].entries()) {
       const off = Math.sqrt(noise / n / count) / 2
       const [name, bar] = this.bars[k]
