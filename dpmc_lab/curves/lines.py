@@ -845,16 +845,6 @@ def describe_bars(methods: Mapping[str, Mapping[str, float]]) -> str:
     return "; ".join(phrases) + "."
 
 
-def describe_panels(panels: Sequence[CurveChart]) -> str:
-    """Describe the panels of one mechanism in words, by the ends of each metric."""
-    return (
-        "; ".join(
-            f"{panel.metric.panel_title}: {format_curve_ends(panel.lines[0])}" for panel in panels
-        )
-        + "."
-    )
-
-
 def tabulate_panels(panels: Sequence[CurveChart]) -> Table:
     """Return the panels of one mechanism as columns."""
     return {"epsilon": panels[0].lines[0].epsilon.tolist()} | {

@@ -8,7 +8,6 @@ knows neither the pages nor Plotly.
 
 from __future__ import annotations
 
-import base64
 import functools
 import json
 import shlex
@@ -17,7 +16,6 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +134,6 @@ def render_explorable(
     return _PAGE.format(
         head=escape(f"{question} {title}"),
         alone=_CONTENT_POLICY,
-        font=_render_font(),
         colors=_render_colors(),
         look=scene.STYLESHEET.read_text("utf-8"),
         frame=_MODULE_PATH.with_suffix(".css").read_text("utf-8"),
@@ -211,31 +208,6 @@ def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:
     )
 
 
-def _render_font() -> str:
-    """Return a style with the app's own typeface, as Streamlit ships it, so that texts fit.
-
-    The font is Source Sans, SIL Open Font License 1.1. If Streamlit keeps it elsewhere, the browser
-    uses its own.
-    """
-    package_spec = find_spec("streamlit")
-    media = (
-        Path(package_spec.origin if package_spec and package_spec.origin else "").parent
-        / "static/static/media"
-    )
-    for file in media.glob("SourceSansVF-Upright.*.woff2"):
-        return (
-            "/* Source Sans, (c) Adobe, SIL Open Font License 1.1 */\n"
-            '@font-face { font-family: "Source Sans"; font-weight: 200 900;'
-            f" src: url(data:font/woff2;base64,{_encode_base64(file.read_bytes())})"
-            ' format("woff2"); }}'
-        )
-    return ""
-
-
-def _encode_base64(content: bytes) -> str:
-    return base64.b64encode(content).decode("ascii")
-
-
 def _render_colors() -> str:
     """Return the app's colours, light and dark, under the names that Streamlit gives them."""
     theme = tomllib.loads(_CONFIG.read_text("utf-8"))["theme"]
@@ -266,7 +238,6 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{head}</title>
 <style>
-{font}
 {colors}
 {look}
 {frame}

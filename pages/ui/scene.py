@@ -71,15 +71,6 @@ class Scene(NamedTuple):
             for mechanism in self.mechanisms
         ]
 
-    def risk_table(self) -> dict[str, list[str]]:
-        """Return how often an attacker is right at most, by epsilon."""
-        guarantees = self.cards()
-        question, _ = trade.list_questions(guarantees[0], self.mechanisms[0].task, 1)
-        return {
-            "epsilon": [f"{epsilon:g}" for epsilon in EPSILONS],
-            "attacker right at most": [sentences.format_risk(question, g) for g in guarantees],
-        }
-
 
 def load_shipped_scene(data: str, id: str) -> Scene | None:
     """Load what the program ships for a sample and a method; None if there is no curve.
@@ -200,12 +191,10 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         },
         "people": None,
         "lists": None,
-        "six": [guarantee._asdict() for guarantee in public_context.prompts],
+        "six": [prompt._asdict() for prompt in public_context.prompts] if yours else [],
         "flips": [
             people.FlipChances.from_guarantee(guarantee)._asdict() for guarantee in guarantees
-        ]
-        if public_context.prompts
-        else [],
+        ],
     }
     if people_view:
         data = line.info.name if line else ""

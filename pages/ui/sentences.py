@@ -5,6 +5,8 @@ A sentence on top is a list of pairs: a text, and which number it is ("risk", "u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
@@ -22,8 +24,10 @@ from dpmc_lab.curves.lines import CurveChart, is_clearly_better
 from dpmc_lab.curves.measurements import find_default_measured_bound
 from dpmc_lab.curves.numbers import GainShare
 from dpmc_lab.curves.people import QUANTILES
+from dpmc_lab.curves.text import Table
 from dpmc_lab.curves.trade import AttackerQuestion
 from dpmc_lab.study.advice import PrivacyUnit
+from dpmc_lab.sweep.presets import EPSILONS
 
 Sentence = list[tuple[str, str]]
 
@@ -34,13 +38,11 @@ UNIT_LABELS = {
 _OBSERVERS = {
     Trust.LOCAL: "someone who sees a report",
     Trust.CURATOR: "someone who sees everything published",
-    Trust.AGGREGATOR: "a recommender that sees masked reports",
     Trust.FEDERATED: "someone who sees everything sent",
 }
 # Who sees raw ratings, then what is computed from them, and who sees the result.
 RAW_DATA_FLOW = {
     Trust.CURATOR: ("the server sees them", "in one computation", "everyone may see it"),
-    Trust.AGGREGATOR: ("masked before they leave", "in one computation", "the server sees it"),
     Trust.FEDERATED: ("her own party sees them", "in all parties", "the server sees it"),
 }
 # Baselines by what they are: at the end of a line, and in a sentence.
@@ -193,6 +195,15 @@ def write_usefulness_title(metric: Metric) -> str:
         "accuracy": "likes and dislikes predicted right",
         "rmse": f"typical error in {metric.unit} (smaller is better, up)",
     }.get(metric.name, "held-out items in the first ten of 100")
+
+
+def tabulate_risk(guarantees: Sequence[Guarantee], task: Task) -> Table:
+    """Return how often an attacker is right at most, by epsilon."""
+    question, _ = trade.list_questions(guarantees[0], task, cards.TYPICAL_RATINGS)
+    return {
+        "epsilon": [f"{epsilon:g}" for epsilon in EPSILONS],
+        "attacker right at most": [format_risk(question, entry) for entry in guarantees],
+    }
 
 
 # --- the panel --------------------------------------------------------------------------------

@@ -108,9 +108,9 @@ class You {
     show(this.plays, !next)
     if (moves) this.plays.firstChild.focus()
     const spent = (times) => Number((times * view.stops[stop].epsilon).toFixed(2))
-    say(this.said, next ? answers.length + 1 + " of 6: " + next.kind + ", " + next.line
+    say(this.said, next ? "Do you like this kind? " + (answers.length + 1) + " of 6: " + next.kind + ", " + next.line
       : "Reports of each answer: " + n + ". Epsilon: " + spent(n) + " for each answer, "
-        + spent(n * this.count) + " in all. " + this.right(1) + " " + (view.yours ? view.yours.said[stop] : ""))
+        + spent(n * this.count) + " in all. " + this.right(1) + " " + view.yours.said[stop])
     for (const [k, count] of [1, 30, six[0].rated].entries()) {
       const off = Math.sqrt(noise / n / count) / 2
       const [name, bar] = this.bars[k]
@@ -124,7 +124,6 @@ class You {
   listed(values, noise) {
     const { stage } = this
     const { yours, stops } = stage.view
-    if (!yours) return stage.listed(null, null, "Your lists are being computed: see the bar above.")
     if (this.text !== yours.numbers) {
       this.text = yours.numbers
       this.rows = unpack(yours)
@@ -135,7 +134,8 @@ class You {
       return [...scores.keys()].sort((a, b) => scores[b] - scores[a]).map((k) => yours.titles[k])
     }
     stage.listed(list(stops.length, this.answers.map((own) => own || NaN), 0), list(stage.stop, values, noise),
-      "without privacy " + yours.names[stops.length] + ", with privacy " + yours.names[stage.stop])
+      "Without privacy this list is " + yours.names[stops.length] + "; with privacy it is "
+        + yours.names[stage.stop] + ".")
   }
 }
 

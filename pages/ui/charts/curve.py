@@ -27,11 +27,13 @@ from pages.ui.charts import (
     get_style,
     separate_labels,
 )
-from pages.ui.charts import Interval as Span
 from pages.ui.charts.lines import STEPS
 
+Span = tuple[float, float]
+Values = Sequence[float | None]
 
-class Layout(NamedTuple):
+
+class PictureLayout(NamedTuple):
     """Where the two charts of What if stand in their picture, which grows with the window.
 
     Attributes:
@@ -59,9 +61,9 @@ class Layout(NamedTuple):
 
 
 LAYOUTS = {
-    "wide": Layout(900, 434, 50, 770, (24, 136), (180, 364), 386, 418),
+    "wide": PictureLayout(900, 434, 50, 770, (24, 136), (180, 364), 386, 418),
     # the slider stands first on a phone
-    "narrow": Layout(360, 416, 42, 350, (76, 166), (212, 404), 16, 46, inside=True),
+    "narrow": PictureLayout(360, 416, 42, 350, (76, 166), (212, 404), 16, 46, inside=True),
 }
 
 
@@ -79,7 +81,7 @@ class Usefulness(NamedTuple):
     metric: Metric
     axis: Span
     ticks: list[tuple[float, str]]
-    levels: list[tuple[str, list[float | None]]]
+    levels: list[tuple[str, Values]]
     points: list[Interval | None]
     certified: bool
 
@@ -126,7 +128,7 @@ class Usefulness(NamedTuple):
 
 
 def draw_picture(
-    layout: Layout,
+    layout: PictureLayout,
     alt: str,
     titles: tuple[str, str],
     risk: Sequence[float | None],
@@ -143,139 +145,147 @@ def draw_picture(
         usefulness: the lower chart; None before the first run.
         method: name of the method.
     """
-    left, right = layout.left, layout.right
+    left, right, upper, lower = layout.left, layout.right, layout.upper, layout.lower
+    at = [layout.locate(k) for k in range(len(EPSILONS))]
+    unproved = [x for x, share in zip(at, risk, strict=True) if share is None]
+    shares = [(share, f"{100 * share:.0f} %") for share in (1.0, 0.75, 0.5)]
+    chance = _place_between(upper, (0.5, 1.0))
+    coin = [(["a coin flip"], [0.5] * len(at), "dot")]
+    gap = "no limit is proved" * bool(unproved)
+    middle = (left + right) / 2
+    numbers = [k for k in range(len(at)) if not layout.inside or k in (0, 3, 6, 9, 13)]
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width} {layout.height}"
+class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}
+<text x="{left}" y="{upper[0] - 9}" class="bold">{titles[0]}</text>
+<text x="{left}" y="{lower[0] - 9}" class="bold">{titles[1]}</text>
+{"".join(_draw_gap(x, at[1] - at[0], upper) for x in unproved)}
+{"".join(_draw_chart(layout, upper, chance, shares, coin))}{_draw_curve(at, chance, risk, "risk")}
+{_write(sum(unproved[:1] + unproved[-1:]) / 2, sum(upper) / 2, gap, "middle bold")}
+{_draw_usefulness(layout, usefulness, method, at) if usefulness else ""}
+{"" if usefulness else _write(middle, sum(lower) / 2, "not computed yet", "middle")}
+{"".join(_write(at[k], layout.numbers, f"{EPSILONS[k]:g}", "middle") for k in numbers)}
+<path class="moves rule" d="M0 {upper[0]}V{lower[1]}"/>
+<circle class="moves risk" r="7"/><text class="moves big risk"/>
+<circle class="moves method" r="7"/><text class="moves big method"/>
+<text class="moves end" x="{right}" y="{lower[0] - 9}"/></svg>"""
 
-    def place_in(rows: tuple[int, int], axis: Span) -> Callable[[float], float]:
-        return lambda value: rows[1] + (value - axis[0]) / (axis[1] - axis[0]) * (rows[0] - rows[1])
 
-    def text(x: float, y: float, words: str, name: str = "") -> str:
-        return f'<text x="{x:.1f}" y="{y:.1f}" class="{name}">{escape(words)}</text>'
+def _place_between(rows: Span, axis: Span) -> Callable[[float], float]:
+    """Return the row of a value."""
+    return lambda value: rows[1] + (value - axis[0]) / (axis[1] - axis[0]) * (rows[0] - rows[1])
 
-    def level(y: float, words: str, name: str = "grid") -> str:
-        line = f'<path d="M{left} {y:.1f}H{right}" class="{name}"/>'
-        return line + text(left - 8, y + 4, words, "end muted")
 
-    def beside(y: float, words: str, name: str) -> str:
-        x = (right, y - 4) if layout.inside else (right + 8, y + 4)
-        return text(*x, words, f"{name} {'end' * layout.inside}")
+def _write(x: float, y: float, words: str, name: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{name}">{escape(words)}</text>'
 
-    def curve(heights: Sequence[float | None], name: str) -> str:
-        pairs = zip([None, *heights], heights, strict=False)
-        steps = (
-            f"{'M' if before is None else 'L'}{layout.locate(k):.1f} {y:.1f}"
-            for k, (before, y) in enumerate(pairs)
-            if y is not None
-        )
-        return f'<path d="{"".join(steps)}" class="curve {name}"/>'
 
-    # risk
-    chance = place_in(layout.upper, (0.5, 1.0))
-    parts = [text(left, layout.upper[0] - 9, titles[0], "bold")]
-    parts += [level(chance(share), f"{100 * share:.0f} %") for share in (1, 0.75)]
-    parts += [level(chance(0.5), "50 %", "dot"), beside(chance(0.5), "a coin flip", "muted")]
-    unproved = [layout.locate(k) for k, share in enumerate(risk) if share is None]
-    if unproved:
-        width = layout.locate(1) - layout.locate(0)
-        parts += [
-            f'<rect x="{x - width / 2:.1f}" y="{layout.upper[0]}" width="{width + 0.3:.1f}"'
-            f' height="{layout.upper[1] - layout.upper[0]}" fill="url(#dpmc-unproved)"/>'
-            for x in unproved
-        ]
-        x = (unproved[0] + unproved[-1]) / 2
-        parts.append(text(x, sum(layout.upper) / 2, "no limit is proved", "middle bold"))
-    parts.append(curve([share and chance(share) for share in risk], "risk"))
-    # usefulness
-    parts.append(text(left, layout.lower[0] - 9, titles[1], "bold"))
-    if usefulness is None:
-        parts.append(text((left + right) / 2, sum(layout.lower) / 2, "not computed yet", "middle"))
-    else:
-        value = place_in(layout.lower, usefulness.axis)
-        parts += [level(value(number), words) for number, words in usefulness.ticks]
-        points = usefulness.points
-        heights = [point and value(usefulness.clip(point.mean)) for point in points]
-        names = [
-            (textwrap.wrap(method, 17), next(filter(None, reversed(heights)), None), "bold method")
-        ]
-        for (name, values), dash in zip(usefulness.levels, ("dash", "dot"), strict=False):
-            parts.append(curve([number and value(number) for number in values], dash))
-            end = next(filter(None, reversed(values)), None)
-            lines = [name, usefulness.metric.format_value(end)] if end else [name]
-            names.append((lines, end and value(end), "muted" if dash == "dot" else ""))
-        drawn = [(layout.locate(k), point) for k, point in enumerate(points) if point]
-        corners = [(x, value(usefulness.clip(point.low))) for x, point in drawn]
-        corners += [(x, value(usefulness.clip(point.high))) for x, point in reversed(drawn)]
-        band = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
-        parts += [f'<polygon points="{band}" class="band"/>', curve(heights, "method")]
-        for k, (x, point) in enumerate(drawn):
-            parts.append(_draw_point(usefulness, x, value(usefulness.clip(point.mean)), point, k))
-        parts += _place_names(layout, names, beside)
-    # epsilon, and what the slider moves
-    last = len(EPSILONS) - 1
-    for k, epsilon in enumerate(EPSILONS):
-        if not layout.inside or k == last or (k % 3 == 0 and k < last - 1):
-            parts.append(text(layout.locate(k), layout.numbers, f"{epsilon:g}", "middle"))
-    parts.append(f'<path class="moves rule" d="M0 {layout.upper[0]}V{layout.lower[1]}"/>')
-    parts += [
-        f'<circle class="moves {name}" r="7"/><text class="moves big {name}"/>'
-        for name in ("risk", "method")
-    ]
-    parts.append(f'<text class="moves end" x="{right}" y="{layout.lower[0] - 9}"/>')
+def _draw_gap(x: float, width: float, rows: Span) -> str:
+    """Draw that nothing is proved at a stop."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width} {layout.height}"'
-        f' class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}'
-        f"{''.join(parts)}</svg>"
+        f'<rect x="{x - width / 2:.1f}" y="{rows[0]}" width="{width + 0.3:.1f}"'
+        f' height="{rows[1] - rows[0]}" fill="url(#dpmc-unproved)"/>'
     )
 
 
-def _draw_point(usefulness: Usefulness, x: float, y: float, point: Interval, k: int) -> str:
-    """Draw a point of the curve, or a triangle at the edge where it lies below."""
-    low, high = map(usefulness.metric.format_value, (point.low, point.high))
-    mean = usefulness.metric.format_value(point.mean)
-    title = f"<title>epsilon {EPSILONS[k]:g}: {mean} ({low} to {high})</title>"
-    name = "method" if usefulness.certified else "method open"
-    if usefulness.clip(point.mean) != point.mean:
-        return f'<path d="M{x - 5:.1f} {y - 4:.1f}h10l-5 9z" class="point {name}">{title}</path>'
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="point {name}">{title}</circle>'
+def _draw_curve(
+    at: Sequence[float], place: Callable[[float], float], values: Values, name: str
+) -> str:
+    """Draw a curve, which begins anew after a value that is missing."""
+    pairs = zip([None, *values], values, at, strict=False)
+    path = "".join(
+        f"{'M' if before is None else 'L'}{x:.1f} {place(value):.1f}"
+        for before, value, x in pairs
+        if value is not None
+    )
+    return f'<path d="{path}" class="curve {name}"/>'
 
 
-def _place_names(
-    layout: Layout,
-    names: Sequence[tuple[list[str], float | None, str]],
-    beside: Callable[[float, str, str], str],
-) -> list[str]:
-    """Write the names of lines near these, and apart from each other."""
-    known = [([" ".join(n)] if layout.inside else n, y, c) for n, y, c in names if y is not None]
-    known.sort(key=lambda name: name[1])
-    top, bottom = layout.lower[0] - 8 + 18 * layout.inside, layout.lower[1] + 8
-    centers = [y - top + 8 * (len(texts) - 1) for texts, y, _ in known]
-    places = separate_labels(centers, [16 * len(texts) for texts, _, _ in known], bottom - top)
-    return [
-        beside(top + place + 16 * (k - (len(texts) - 1) / 2), words, name)
-        for place, (texts, _, name) in zip(places, known, strict=True)
-        for k, words in enumerate(texts)
+def _draw_chart(
+    layout: PictureLayout,
+    rows: Span,
+    place: Callable[[float], float],
+    ticks: Sequence[tuple[float, str]],
+    curves: Sequence[tuple[list[str], Values, str]],
+) -> tuple[str, str]:
+    """Return a grid with curves, and the names of these near their ends, apart from each other."""
+    left, right, inside = layout.left, layout.right, layout.inside
+    at = [layout.locate(k) for k in range(len(EPSILONS))]
+    grid = "".join(
+        f'<path d="M{left} {place(v):.1f}H{right}" class="grid"/>'
+        f"{_write(left - 8, place(v) + 4, words, 'end muted')}"
+        for v, words in ticks
+    )
+    lines = "".join(_draw_curve(at, place, values, name) for _, values, name in curves)
+    named = [
+        ([" ".join(words)] if inside else words, place(known[-1]), name)
+        for words, values, name in curves
+        if (known := [value for value in values if value is not None])
     ]
+    top, height = rows[0] - 8 + 18 * inside, rows[1] - rows[0] + 24
+    centers = [y - top + 8 * (len(words) - 1) for words, y, _ in named]
+    places = separate_labels(centers, [16 * len(words) for words, *_ in named], height)
+    x = (right if inside else right + 8, "end" * inside)
+    names = "".join(
+        _write(
+            x[0], top + center + 16 * k - 8 * len(words) + 12 - 8 * inside, line, f"{x[1]} {name}"
+        )
+        for center, (words, _, name) in zip(places, named, strict=True)
+        for k, line in enumerate(words)
+    )
+    return grid + lines, names
 
 
+def _draw_usefulness(
+    layout: PictureLayout, usefulness: Usefulness, method: str, at: Sequence[float]
+) -> str:
+    """Draw the lower chart: levels, and the curve with its band and its points."""
+    metric, clip = usefulness.metric, usefulness.clip
+    place = _place_between(layout.lower, usefulness.axis)
+    drawn = [(k, point) for k, point in enumerate(usefulness.points) if point]
+    means = [point and clip(point.mean) for point in usefulness.points]
+    style = "" if usefulness.certified else "open"
+    curves = [(textwrap.wrap(method, 17), means, "method")]
+    for (name, values), dash in zip(usefulness.levels, ("dash", "dot"), strict=False):
+        end = [metric.format_value(value) for value in values if value is not None][-1:]
+        curves.append(([name, *end], values, dash))
+    band = " ".join(
+        f"{at[k]:.1f},{place(clip(end)):.1f}"
+        for k, end in [(k, p.low) for k, p in drawn] + [(k, p.high) for k, p in reversed(drawn)]
+    )
+    points = "".join(
+        f'<{_POINTS[clip(point.mean) == point.mean]} transform="translate({at[k]:.1f}'
+        f' {place(clip(point.mean)):.1f})" class="point method {style}"'
+        f"><title>epsilon {EPSILONS[k]:g}: {metric.format_value(point.mean)}"
+        f" ({metric.format_value(point.low)} to {metric.format_value(point.high)})</title></path>"
+        for k, point in drawn
+    )
+    chart, names = _draw_chart(layout, layout.lower, place, usefulness.ticks, curves)
+    return f'<polygon points="{band}" class="band"/>{chart}{points}{names}'
+
+
+# of a curve: where its value lies beyond the axis, and on it
+_POINTS = ('path d="M-5 -4h10l-5 9z"', 'path d="M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0"')
 _PICTURE_STYLE = """<style>
 .dpmc-picture text { font-size: 13px; fill: var(--ink); stroke: var(--paper); stroke-width: 4px;
   stroke-linejoin: round; paint-order: stroke; }
 .dpmc-picture .bold, .dpmc-picture .big { font-weight: 600; }
-.dpmc-picture text.muted { fill: var(--muted); }
+.dpmc-picture text:is(.muted, .dot) { fill: var(--muted); }
+.dpmc-picture text.method { font-weight: 600; }
 .dpmc-picture .end { text-anchor: end; }
 .dpmc-picture .middle { text-anchor: middle; }
 .dpmc-picture .big { font-size: 21px; }
 .dpmc-picture path { fill: none; }
 .dpmc-picture .grid { stroke: var(--grid); }
-.dpmc-picture .dot { stroke: var(--muted); stroke-width: 2; stroke-dasharray: 2 4; }
-.dpmc-picture .dash { stroke: var(--ink); stroke-width: 2; stroke-dasharray: 9 6; }
+.dpmc-picture path.dot { stroke: var(--muted); stroke-width: 2; stroke-dasharray: 2 4; }
+.dpmc-picture path.dash { stroke: var(--ink); stroke-width: 2; stroke-dasharray: 9 6; }
 .dpmc-picture .rule { stroke: var(--ink); stroke-width: 1.5; }
 .dpmc-picture path.risk { stroke: var(--risk); stroke-width: 2.5; }
-.dpmc-picture path.method { stroke: var(--method); stroke-width: 2.5; }
+.dpmc-picture path.curve.method { stroke: var(--method); stroke-width: 2.5; }
 .dpmc-picture .band { fill: var(--method); opacity: .2; }
 .dpmc-picture circle.risk, .dpmc-picture text.big.risk { fill: var(--risk); }
 .dpmc-picture circle.method, .dpmc-picture path.point { fill: var(--method); }
-.dpmc-picture .moves:is(circle) { stroke: var(--paper); stroke-width: 2; }
-.dpmc-picture .point.open { fill: var(--paper); stroke: var(--method); stroke-width: 2; }
+.dpmc-picture circle { stroke: var(--paper); stroke-width: 2; }
+.dpmc-picture path.point.open { fill: var(--paper); stroke: var(--method); stroke-width: 2; }
 </style><defs><pattern id="dpmc-unproved" width="8" height="8" patternUnits="userSpaceOnUse"
 patternTransform="rotate(45)"><path d="M0 0V8" stroke="#8b9098" stroke-width="2" opacity=".5"/>
 </pattern></defs>"""
