@@ -104,9 +104,9 @@ def write_explorable(
 ) -> None:
     """Write What if as one HTML file to take away.
 
-    Write a sample's What if as one HTML file of about 2 MB: the slider, its curve, people and
-    lists, the attacker. It shows the recommended method of each promise, and needs neither a server
-    nor a network.
+    Write a sample's What if as one HTML file: the slider, risk and usefulness, one person's
+    recommendations. It shows the recommended method for each privacy unit, and needs neither a
+    server nor a network.
 
     Args:
         out (FILE): the HTML file to write
@@ -116,7 +116,7 @@ def write_explorable(
       dpmc explorable movie-night --out what-if.html
 
     The curves are those that came with the sample; the file shows by which version, settings and
-    seeds they were computed. It opens from a disk in any browser, and asks nobody for anything.
+    seeds they were computed. It opens from a disk in any browser and loads nothing from elsewhere.
     """
     if data not in SAMPLES:
         raise unknown_name_error("data", data, SAMPLES)

@@ -93,7 +93,7 @@ def _list_recommended(data: str) -> list[str]:
     tasks = registry.list_tasks(registry.list_suitable_mechanisms(clicks=sample.clicks))
     get_public_facts = functools.partial(prepare_public_facts, public)
     method_ids = (
-        recommend_for_unit(privacy_unit, tasks, get_public_facts) for privacy_unit in PrivacyUnit
+        recommend_for_unit(privacy_unit, tasks, get_public_facts) for privacy_unit in UNIT_LABELS
     )
     return [id for id in dict.fromkeys(method_ids) if id and lines.load_shipped_charts(data, id)]
 

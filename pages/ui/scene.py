@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.data.synthetic import SAMPLES
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import cards, lines, numbers, people, trade
@@ -147,7 +147,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
     name = registry.get_mechanism(first.id).name
     alt = f"Risk and usefulness against epsilon, {name}" + f", {data_name}" * bool(data_name)
     titles = (
-        sentences.write_risk_title(question, clicks=first.task is Task.RANKING),
+        sentences.write_risk_title(question, first.task),
         sentences.write_usefulness_title(picture.metric),
     )
     body: dict[str, Any] = {

@@ -98,15 +98,16 @@ def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> S
             (f"{risk} of the time", "risk"),
             (end, ""),
         ]
-    rating, trust = name_rating(task), guarantee.trust
+    rating, local = name_rating(task), guarantee.trust is Trust.LOCAL
+    subject = f"the {rating} behind it" if local else f"any one {rating}"
     guess = {
-        RATING: "any one rating right",
+        RATING: f"{subject} right",
         CELL: f"whether a person's {rating} is behind it, and is right",
     }.get(question.change, f"whether this person's {rating}s were used, and is right")
-    if question.change is RATING and trust is Trust.LOCAL:
-        guess = "the rating behind it right"
+    if question.change is RATING and task is Task.RATINGS:  # of two values, as the question says
+        guess = f"whether {subject} is high or low, and is right"
     return [
-        (f"{start}{_OBSERVERS[trust]} guesses {guess} at most ", ""),
+        (f"{start}{_OBSERVERS[guarantee.trust]} guesses {guess} at most ", ""),
         (f"{risk} of the time", "risk"),
         (end, ""),
     ]
@@ -179,11 +180,13 @@ def render_answer(sentence: Sentence) -> str:
 # --- titles of the two charts -----------------------------------------------------------------
 
 
-def write_risk_title(question: AttackerQuestion, *, clicks: bool) -> str:
+def write_risk_title(question: AttackerQuestion, task: Task) -> str:
     """Write what the upper chart shows."""
-    rating = "click" if clicks else "rating"
+    rating = name_rating(task)
     guess = {
-        RATING: "guesses this rating right",
+        RATING: "tells high ratings from low ones"
+        if task is Task.RATINGS
+        else "guesses this rating right",
         CELL: f"tells whether there is a {rating}",
     }.get(question.change, f"tells whether her {rating}s were used")
     return f"Risk: an attacker {guess}, at most"

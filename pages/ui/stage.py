@@ -9,13 +9,19 @@ from streamlit.delta_generator import DeltaGenerator
 
 # The figure takes 60 % of the window's height. On a phone everything lies one below the other, and
 # the page scrolls. The server sends this with the page, see `shell.STYLESHEET`.
+# The answer of What if has its style from the first moment on, so that nothing moves later.
 STYLESHEET = """<style>
 .stMainBlockContainer:has(.st-key-choices) { padding-inline: 2rem; padding-bottom: 2rem; }
 .st-key-choices h1 { font-size: 1.2rem; padding: .55rem 0; white-space: nowrap; }
-.st-key-question { gap: 0; }
+.st-key-question { gap: 0; min-height: calc(1.6rem + 2 * 1.25 * clamp(18px, .6rem + 1vw, 36px)); }
 .st-key-question h1 { font-size: 1rem; line-height: 1.6; padding: 0; opacity: .7; }
 .st-key-question [data-testid="stMarkdownContainer"] { margin: 0; }
 .st-key-choices > :has(.st-key-download) { margin-left: auto; }
+.st-key-choices { min-height: 2.5rem; }
+.dpmc-say.dpmc-say { margin: 0; font-size: clamp(18px, .6rem + 1vw, 36px); line-height: 1.25;
+  font-weight: 600; letter-spacing: -.01em; }
+.dpmc-say .risk { color: var(--risk, inherit); white-space: nowrap; }
+.dpmc-say .use { white-space: nowrap; border-bottom: 3px solid var(--method, transparent); }
 .st-key-choices > :has(> .stSelectbox) { flex: 0 0 14.5rem; }
 .st-key-choices > .st-key-scenario.st-key-scenario { flex: 0 1 26rem; max-width: 100%; }
 .st-key-figure { --high: 60vh; --least: 22rem; }
@@ -34,6 +40,8 @@ STYLESHEET = """<style>
   .stMainBlockContainer:has(.st-key-choices) { padding-inline: 1rem; }
   .st-key-choices h1 { white-space: normal; }
   .st-key-choices > :has(.st-key-download) { margin-left: 0; }
+  .st-key-question { min-height: calc(1.6rem + 112px); }
+  .stMainBlockContainer:has(.st-key-question) .st-key-choices { min-height: 12.6rem; }
   .st-key-stage { flex-wrap: wrap; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
   .st-key-figure { --high: 22rem; }

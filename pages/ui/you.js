@@ -110,7 +110,7 @@ class You {
     const spent = (times) => Number((times * view.stops[stop].epsilon).toFixed(2))
     say(this.said, next ? "Do you like this kind? " + (answers.length + 1) + " of 6: " + next.kind + ", " + next.line
       : "Reports of each answer: " + n + ". Epsilon: " + spent(n) + " for each answer, "
-        + spent(n * this.count) + " in all. " + this.right(1) + " " + view.yours.said[stop])
+        + spent(n * this.count) + " in all. " + this.right(0) + " " + view.yours.said[stop])
     for (const [k, count] of [1, 30, six[0].rated].entries()) {
       const off = Math.sqrt(noise / n / count) / 2
       const [name, bar] = this.bars[k]

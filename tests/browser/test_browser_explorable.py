@@ -91,7 +91,7 @@ def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
 def test_a_junk_address_shows_the_file_as_it_was_made(opened, junk):
     tab = opened(junk)
     assert read_text(tab, "say").startswith("At epsilon 1, ")
-    assert tab.locator(".dpmc-goal").is_hidden()
+    assert not tab.locator(".dpmc-goal:visible").count()
 
 
 def test_the_switch_of_promises_changes_curve_people_and_note(opened):

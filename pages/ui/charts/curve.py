@@ -63,7 +63,7 @@ class PictureLayout(NamedTuple):
 LAYOUTS = {
     "wide": PictureLayout(900, 434, 50, 770, (24, 136), (180, 364), 386, 418),
     # the slider stands first on a phone
-    "narrow": PictureLayout(360, 416, 42, 350, (76, 166), (212, 404), 16, 46, inside=True),
+    "narrow": PictureLayout(360, 446, 46, 350, (92, 182), (244, 434), 16, 46, inside=True),
 }
 
 
@@ -156,8 +156,7 @@ def draw_picture(
     numbers = [k for k in range(len(at)) if not layout.inside or k in (0, 3, 6, 9, 13)]
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width} {layout.height}"
 class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}
-<text x="{left}" y="{upper[0] - 9}" class="bold">{titles[0]}</text>
-<text x="{left}" y="{lower[0] - 9}" class="bold">{titles[1]}</text>
+{_write_title(layout, upper[0], titles[0])}{_write_title(layout, lower[0], titles[1])}
 {"".join(_draw_gap(x, at[1] - at[0], upper) for x in unproved)}
 {"".join(_draw_chart(layout, upper, chance, shares, coin))}{_draw_curve(at, chance, risk, "risk")}
 {_write(sum(unproved[:1] + unproved[-1:]) / 2, sum(upper) / 2, gap, "middle bold")}
@@ -177,6 +176,16 @@ def _place_between(rows: Span, axis: Span) -> Callable[[float], float]:
 
 def _write(x: float, y: float, words: str, name: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{name}">{escape(words)}</text>'
+
+
+def _write_title(layout: PictureLayout, y: float, title: str) -> str:
+    """Write the title of a chart, which is on a phone in several lines."""
+    texts = textwrap.wrap(title, 40 if layout.inside else 80)
+    rows = range(16 * (1 - len(texts)), 16, 16)
+    return "".join(
+        _write(layout.left, y - 9 + row, text, "bold")
+        for row, text in zip(rows, texts, strict=True)
+    )
 
 
 def _draw_gap(x: float, width: float, rows: Span) -> str:
