@@ -501,7 +501,7 @@ class Instrument {
         + " if yes and 0 if no, plus noise of size 1."
     }
     this.dealt = { truth, stop }
-    const { text, answers } = view.questions[0]
+    const { text, answers } = view.question
     this.board(seen + " " + text, answers.map((name, k) => [name, () => this.judge(!k)]))
   }
 

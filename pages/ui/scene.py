@@ -173,13 +173,11 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "range": usefulness and usefulness.axis,
         "stops": [_describe_stop(picture, epsilon) for epsilon in EPSILONS],
         "needed": line and usefulness and _list_needed_epsilons(line, sorted(usefulness.axis)),
-        "questions": [
-            {
-                **{name: getattr(entry, name) for name in ("text", "answers")},
-                "limit": cards.LIMIT_SENTENCE.format(entry.text, "{}"),
-            }
-            for entry in attacker_questions[0]
-        ],
+        "question": {
+            "text": question.text,
+            "answers": question.answers,
+            "limit": cards.LIMIT_SENTENCE.format(question.text, "{}"),
+        },
         "right": [*map(question.describe_answer, guarantees)],
         "games": [trade.build_guessing_game(guarantee, question) for guarantee in guarantees],
         "panel": {

@@ -42,7 +42,7 @@ _OBSERVERS = {
 }
 # Who sees raw ratings, then what is computed from them, and who sees the result.
 RAW_DATA_FLOW = {
-    Trust.CURATOR: ("the server sees them", "in one computation", "everyone may see it"),
+    Trust.CURATOR: ("the server sees them", "computed together", "everyone may see it"),
     Trust.FEDERATED: ("her own party sees them", "in all parties", "the server sees it"),
 }
 # Baselines by what they are: at the end of a line, and in a sentence.
@@ -126,7 +126,10 @@ def _write_usefulness(picture: CurveChart, epsilon: float) -> Sentence:
     current = line and line.interval_at(epsilon)
     metric = picture.metric
     if line is None or current is None:
-        return [("Usefulness: not computed yet", "use"), (".", "")]
+        return [
+            (f"Usefulness: not computed {'at this epsilon' if line else 'yet'}", "use"),
+            (".", ""),
+        ]
     baseline, reference = numbers.find_gain_ends(picture, line, epsilon)
     values = [level.mean for level in (current, reference) if level]
     value, *without = _round_apart(metric, values)

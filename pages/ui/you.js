@@ -79,11 +79,11 @@ class You {
   }
 
   // In the words of the page.
-  right(all) {
+  right() {
     const { view, stop } = this.stage
-    const share = rightly(view.games[stop], this.coins.length * (all ? this.count : 1))
+    const share = rightly(view.games[stop], this.coins.length)
     const near = ["50", "100"].includes((100 * share).toFixed())
-    return view.questions[all].limit.replace("{}", share > 0.999 ? "may be right over 99.9 %"
+    return view.question.limit.replace("{}", share > 0.999 ? "may be right over 99.9 %"
       : "is right at most " + (100 * share).toFixed(near ? 1 : 0) + " %")
   }
 
@@ -110,7 +110,7 @@ class You {
     const spent = (times) => Number((times * view.stops[stop].epsilon).toFixed(2))
     say(this.said, next ? "Do you like this kind? " + (answers.length + 1) + " of 6: " + next.kind + ", " + next.line
       : "Reports of each answer: " + n + ". Epsilon: " + spent(n) + " for each answer, "
-        + spent(n * this.count) + " in all. " + this.right(0) + " " + view.yours.said[stop])
+        + spent(n * this.count) + " in all. " + this.right() + " " + view.yours.said[stop])
     for (const [k, count] of [1, 30, six[0].rated].entries()) {
       const off = Math.sqrt(noise / n / count) / 2
       const [name, bar] = this.bars[k]

@@ -145,14 +145,13 @@ def draw_picture(
         usefulness: the lower chart; None before the first run.
         method: name of the method.
     """
-    left, right, upper, lower = layout.left, layout.right, layout.upper, layout.lower
+    upper, lower = layout.upper, layout.lower
     at = [layout.locate(k) for k in range(len(EPSILONS))]
     unproved = [x for x, share in zip(at, risk, strict=True) if share is None]
     shares = [(share, f"{100 * share:.0f} %") for share in (1.0, 0.75, 0.5)]
     chance = _place_between(upper, (0.5, 1.0))
     coin = [(["a coin flip"], [0.5] * len(at), "dot")]
     gap = "no limit is proved" * bool(unproved)
-    middle = (left + right) / 2
     numbers = [k for k in range(len(at)) if not layout.inside or k in (0, 3, 6, 9, 13)]
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width} {layout.height}"
 class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}
@@ -161,12 +160,12 @@ class="dpmc-picture" role="img" aria-label="{escape(alt)}">{_PICTURE_STYLE}
 {"".join(_draw_chart(layout, upper, chance, shares, coin))}{_draw_curve(at, chance, risk, "risk")}
 {_write(sum(unproved[:1] + unproved[-1:]) / 2, sum(upper) / 2, gap, "middle bold")}
 {_draw_usefulness(layout, usefulness, method, at) if usefulness else ""}
-{"" if usefulness else _write(middle, sum(lower) / 2, "not computed yet", "middle")}
+{"" if usefulness else _write(at[8], sum(lower) / 2, "not computed yet")}
 {"".join(_write(at[k], layout.numbers, f"{EPSILONS[k]:g}", "middle") for k in numbers)}
 <path class="moves rule" d="M0 {upper[0]}V{lower[1]}"/>
 <circle class="moves risk" r="7"/><text class="moves big risk"/>
 <circle class="moves method" r="7"/><text class="moves big method"/>
-<text class="moves end" x="{right}" y="{lower[0] - 9}"/></svg>"""
+<text class="moves end" x="{layout.right}" y="{lower[0] - 9}"/></svg>"""
 
 
 def _place_between(rows: Span, axis: Span) -> Callable[[float], float]:
@@ -199,14 +198,10 @@ def _draw_gap(x: float, width: float, rows: Span) -> str:
 def _draw_curve(
     at: Sequence[float], place: Callable[[float], float], values: Values, name: str
 ) -> str:
-    """Draw a curve, which begins anew after a value that is missing."""
-    pairs = zip([None, *values], values, at, strict=False)
-    path = "".join(
-        f"{'M' if before is None else 'L'}{x:.1f} {place(value):.1f}"
-        for before, value, x in pairs
-        if value is not None
-    )
-    return f'<path d="{path}" class="curve {name}"/>'
+    """Draw a curve through the values that are there."""
+    points = (f"{x:.1f} {place(value):.1f}" for x, value in zip(at, values, strict=True) if value)
+    path = "L".join(points)
+    return f'<path d="M{path}" class="curve {name}"/>' if path else ""
 
 
 def _draw_chart(
