@@ -610,7 +610,7 @@ def locate_targets(
         if math.isinf(epsilon.value):
             text = f"{goal} is not reached up to epsilon {format_short_number(last)}."
         else:
-            status = "certified" if plotted.is_certified else "claimed, not certified"
+            status = "proved" if plotted.is_certified else "only claimed"
             interval_text = slider_note = ""
             if epsilon.value > first:
                 slider_epsilon = next(

@@ -1,6 +1,6 @@
 """Write What if as one HTML file that works without a network.
 
-    python -m pages.ui.explorable DATA [MECHANISM ...]
+    python -m pages.ui.explorable DATA
 
 writes the file of a sample to standard output. `dpmc explorable` starts this, since the library
 knows neither the pages nor Plotly.
@@ -13,7 +13,7 @@ import json
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -44,18 +44,14 @@ _CONTENT_POLICY = (
 _REPEAT_WARNING = "On real data every run spends its epsilon again: publish none of it."
 
 
-def render_sample(data: str, ids: Sequence[str] = ()) -> str:
-    """Render the file of a sample.
-
-    Args:
-        data: id of the sample.
-        ids: mechanisms to show (default: the recommended one for each privacy unit).
+def render_sample(data: str) -> str:
+    """Render the file of a sample, with the recommended method for each privacy unit.
 
     Raises:
-        DpmcError: a curve is not shipped.
+        DpmcError: there is no curve of such a method.
         OSError: a file cannot be read.
     """
-    scenes = [_load_shipped_scene(data, id) for id in ids or _list_recommended(data)]
+    scenes = [_load_shipped_scene(data, id) for id in _list_recommended(data)]
     if not scenes:
         raise DpmcError(f"no curve of a recommended method came with '{data}'")
     return render_explorable(data, SAMPLES[data].title, scenes, INITIAL_STATE)
@@ -139,7 +135,7 @@ def render_explorable(
         frame=_MODULE_PATH.with_suffix(".css").read_text("utf-8"),
         asked=escape(question),
         title=escape(title),
-        switch=_render_switch(_label_scenes(scenes)),
+        switch=_render_switch(scenes),
         notes="\n".join(notes),
         content=json.dumps(content, allow_nan=False).replace("<", "\\u003c"),
         code=scene.read_javascript(),
@@ -169,21 +165,15 @@ def _list_guarantee_facts(guarantee: Guarantee) -> list[tuple[str, str]]:
     return [(capitalise(name), format_sentence(text)) for name, text in rows]
 
 
-def _label_scenes(scenes: Iterable[Scene]) -> list[str]:
-    """Return the privacy unit of each scene where these differ, else the methods' names."""
-    scene_list = list(scenes)
-    privacy_units = [_get_privacy_unit(entry) for entry in scene_list]
-    if None in privacy_units or len(set(privacy_units)) < len(scene_list):
-        return [registry.get_mechanism(entry.id).name for entry in scene_list]
-    return [UNIT_LABELS[entry] for entry in privacy_units if entry is not None]
-
-
-def _render_switch(names: Sequence[str]) -> str:
-    if len(names) < 2:
-        return "".join(f"<p>{escape(name)}</p>" for name in names)
+def _render_switch(scenes: Sequence[Scene]) -> str:
+    """Render the choice of a privacy unit, or the method's name where there is one scene."""
+    if len(scenes) < 2:
+        return f"<p>{escape(registry.get_mechanism(scenes[0].id).name)}</p>"
+    units = map(_get_privacy_unit, scenes)
     radios = (
-        f'<label><input type="radio" name="view" value="{k}"> {escape(name)}</label>'
-        for k, name in enumerate(names)
+        f'<label><input type="radio" name="view" value="{k}"> {UNIT_LABELS[unit]}</label>'
+        for k, unit in enumerate(units)
+        if unit is not None
     )
     return f"<fieldset><legend>Whom to protect</legend>{''.join(radios)}</fieldset>"
 
@@ -264,9 +254,9 @@ _PAGE = """<!doctype html>
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the file of a sample to standard output; return 1 if there is none."""
-    data, *ids = sys.argv[1:] if argv is None else argv
+    (data,) = sys.argv[1:] if argv is None else argv
     try:
-        file = render_sample(data, ids)
+        file = render_sample(data)
     except (DpmcError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -59,12 +59,12 @@ class Instrument {
     button(tools, "Save picture", () => this.save())
     const frame = add("div", "frame", chart)
     add("div", "plot", frame)
+    slider("knob", add("div", "track", frame), "privacy budget epsilon")
     for (const [name, label] of [["wanted", "wanted usefulness"], ["limit", "highest risk"]]) {
       const goal = this[name + "Goal"] = slider("goal", frame, label)
       goal.ariaOrientation = "vertical"
       make("span", "", goal)
     }
-    slider("knob", add("div", "track", frame), "privacy budget epsilon").id = "epsilon-knob"
     const sides = add("div", "sides", chart)
     make("span", "", sides, "\u2190 more private")
     this.axis = make("strong", "", sides)
@@ -139,14 +139,10 @@ class Instrument {
 
   start() {
     const view = this.view
-    for (const node of [this.root, document.querySelector(".dpmc-say")]) {
-      for (const [name, value] of Object.entries(view.colors)) node?.style.setProperty("--" + name, value)
-    }
     Object.assign(this.knob, { ariaValueMin: 0, ariaValueMax: this.last })
     say(this.axis, view.axis)
     say(this.heading, view.panel.title)
     show(this.lists, !!view.people && !!view.lists)
-    show(this.who, !!view.people)
     show(this.enter, !!view.six.length)
     this.fold()
     const picture = this.picture = view.pictures[narrow.matches ? "narrow" : "wide"]
@@ -379,7 +375,10 @@ class Instrument {
     this.track.style.setProperty("--x", this.across(this.picture.at[stop]))
     this.knob.ariaValueNow = stop
     this.knob.ariaValueText = "epsilon " + now.epsilon + ": risk " + risk + ", usefulness " + (now.value === null ? now.half : now.text)
-    const top = document.querySelector(".dpmc-say")
+    const top = document.querySelector(".dpmc-say") // which the server may have written anew
+    for (const [name, value] of Object.entries(view.colors)) {
+      for (const node of [this.root, top]) node?.style.setProperty("--" + name, value)
+    }
     if (top && top.textContent !== this.sentence) {
       top.replaceChildren(...view.sentences[stop].map(([text, role]) => make("span", role, null, text)))
     }
@@ -419,7 +418,8 @@ class Instrument {
     show(this.enter, !!view.six.length && !you)
     show(this.next, !!view.people)
     say(this.next, you ? "Back to the others" : "Show another person")
-    if (view.people) say(this.who, you ? "You" : view.people[this.shown].name)
+    show(this.who, !!view.people && !you)
+    if (view.people) say(this.who, view.people[this.shown].name)
     if (you) return this.you.shown()
     const last = panel.reports ? panel.reports[stop] : [panel.last, true]
     this.flow.replaceChildren()
@@ -448,7 +448,8 @@ class Instrument {
     const named = (items) => items.map((item) => view.titles[item])
     this.listed(lists && named(view.people[this.shown].plain), lists && named(lists.items[this.person]), lists
       ? "On average people keep " + lists.everyone.toFixed(1) + " of their 5 " + view.items
-        + "; one popular list for all keeps " + view.popular.toFixed(1) + "."
+        + "; this person keeps " + lists.shared[this.shown] + ". One popular list for all keeps "
+        + view.popular.toFixed(1) + "."
       : "There are no lists at this epsilon.")
   }
 

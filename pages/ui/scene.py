@@ -174,8 +174,7 @@ def build_view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "stops": [_describe_stop(picture, epsilon) for epsilon in EPSILONS],
         "needed": line and usefulness and _list_needed_epsilons(line, sorted(usefulness.axis)),
         "question": {
-            "text": question.text,
-            "answers": question.answers,
+            **sentences.write_guess(question, first.task),
             "limit": cards.LIMIT_SENTENCE.format(question.text, "{}"),
         },
         "right": [*map(question.describe_answer, guarantees)],

@@ -6,6 +6,7 @@ A sentence on top is a list of pairs: a text, and which number it is ("risk", "u
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
@@ -178,6 +179,13 @@ def render_answer(sentence: Sentence) -> str:
     """Return the sentence as HTML, which the instrument writes anew as its knob moves."""
     spans = "".join(f'<span class="{role}">{text}</span>' for text, role in sentence)
     return f'<p class="dpmc-say" aria-live="polite">{spans}</p>'
+
+
+def write_guess(question: AttackerQuestion, task: Task) -> dict[str, Any]:
+    """Write what a player guesses, and the two answers."""
+    if question.change is RATING and task is Task.BINARY:
+        return {"text": "Was the rating a like or a dislike?", "answers": ("like", "dislike")}
+    return {"text": question.text, "answers": question.answers}
 
 
 # --- titles of the two charts -----------------------------------------------------------------

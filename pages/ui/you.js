@@ -54,7 +54,7 @@ class You {
       ["Send again (spends)", () => this.coins.push(this.draw())],
     ])
     const zoom = make("div", "dpmc-zoom", this.plays)
-    make("strong", "", zoom, "If likes are counted from such reports, the count is off by about")
+    make("strong", "", zoom, "A count of likes from such reports is off by about")
     this.bars = [1, 2, 3].map(() => ["span", "meter"].map((tag) => make(tag, "", zoom)))
   }
 
@@ -115,7 +115,7 @@ class You {
       const off = Math.sqrt(noise / n / count) / 2
       const [name, bar] = this.bars[k]
       bar.value = off
-      say(name, (100 * off).toFixed(1) + " in 100 for " + (k ? count + " people" : "you alone"))
+      say(name, (100 * off).toFixed(0) + " % for " + (k ? count + " people" : "you alone"))
     }
     this.listed(likes.map((count, k) => (answers[k] ? (2 * count / n - 1 + yes - no) / gain : NaN)), noise / n)
   }

@@ -161,7 +161,7 @@ def test_a_target_moves_the_knob_to_the_epsilon_that_meets_it(instrument):
         value = float(quality_slider.get_attribute("aria-valuenow"))
         quality_slider.press("ArrowUp" if value < 0.7 else "ArrowDown")
     assert re.match(
-        r"70\.0 % takes epsilon 0\.\d+ \(.*\) per rating, certified; on the slider 1\.",
+        r"70\.0 % takes epsilon 0\.\d+ \(.*\) per rating, proved; on the slider 1\.",
         read_text(page, "answer"),
     )
     assert read_text(page, "say").startswith("At epsilon 1, ")

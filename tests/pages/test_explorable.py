@@ -122,12 +122,6 @@ def read_json(text):
     return json.loads(HtmlFile(text).scripts["application/json"])
 
 
-def test_methods_of_one_promise_are_told_apart_by_name():
-    file = HtmlFile(explorable.render_sample("one-bit-lab", ["input-flip", "output"]))
-    for id in ("input-flip", "output"):
-        assert registry.get_mechanism(id).name in file.full_text
-
-
 # --- the button --------------------------------------------------------------------------------
 
 
