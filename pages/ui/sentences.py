@@ -1,6 +1,6 @@
 """Write the sentences of What if: the answer on top, titles of charts, and the panel's notes.
 
-A sentence on top is a list of pairs: a text, and which number it is ("risk", "use" or "").
+A sentence on top is a list of pairs: a text, and what it is ("risk", "use", "coin" or "").
 """
 
 from __future__ import annotations
@@ -86,19 +86,12 @@ def write_answer(
 def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> Sentence:
     task = mechanism.task
     question, _ = trade.list_questions(guarantee, task, cards.TYPICAL_RATINGS)
-    start, end = f"At epsilon {epsilon:g}, ", " (a coin flip: 50 %)."
-    risk = format_risk(question, guarantee)
+    start, risk = f"At epsilon {epsilon:g}, ", format_risk(question, guarantee)
     if not question.is_bounded(guarantee):
         bound = find_default_measured_bound(mechanism.id)
         leak = bound and cards.format_epsilon(bound.measured, round_down=True)
         found = f" An attack found a leak of at least epsilon {leak} at epsilon 1." if leak else ""
         return [(start, ""), ("no limit on the attacker is proved", "risk"), (f".{found}", "")]
-    if question.success_rate(guarantee) > cards.MAX_INFORMATIVE_RATE:
-        return [
-            (f"{start}the proof allows an attacker to be right ", ""),
-            (f"{risk} of the time", "risk"),
-            (end, ""),
-        ]
     rating, local = name_rating(task), guarantee.trust is Trust.LOCAL
     subject = f"the {rating} behind it" if local else f"any one {rating}"
     guess = {
@@ -107,10 +100,14 @@ def _write_risk(mechanism: Mechanism, guarantee: Guarantee, epsilon: float) -> S
     }.get(question.change, f"whether this person's {rating}s were used, and is right")
     if question.change is RATING and task is Task.RATINGS:  # of two values, as the question says
         guess = f"whether {subject} is high or low, and is right"
+    attack = f"{_OBSERVERS[guarantee.trust]} guesses {guess} at most"
+    if question.success_rate(guarantee) > cards.MAX_INFORMATIVE_RATE:
+        attack = "the proof allows an attacker to be right"
     return [
-        (f"{start}{_OBSERVERS[guarantee.trust]} guesses {guess} at most ", ""),
+        (f"{start}{attack} ", ""),
         (f"{risk} of the time", "risk"),
-        (end, ""),
+        (" ", ""),
+        ("(a coin flip: 50 %).", "coin"),
     ]
 
 

@@ -20,8 +20,9 @@ STYLESHEET = """<style>
 .st-key-choices { min-height: 2.5rem; }
 .dpmc-say.dpmc-say { margin: 0; font-size: clamp(18px, .6rem + 1vw, 36px); line-height: 1.25;
   font-weight: 600; letter-spacing: -.01em; }
-.dpmc-say .risk { color: var(--risk, inherit); white-space: nowrap; }
-.dpmc-say .use { white-space: nowrap; border-bottom: 3px solid var(--method, transparent); }
+.dpmc-say :is(.risk, .use, .coin) { white-space: nowrap; }
+.dpmc-say .risk { color: var(--risk, inherit); }
+.dpmc-say .use { border-bottom: 3px solid var(--method, transparent); }
 .st-key-choices > :has(> .stSelectbox) { flex: 0 0 14.5rem; }
 .st-key-choices > .st-key-scenario.st-key-scenario { flex: 0 1 26rem; max-width: 100%; }
 .st-key-figure { --high: 60vh; --least: 22rem; }
@@ -41,6 +42,7 @@ STYLESHEET = """<style>
   .st-key-choices h1 { white-space: normal; }
   .st-key-choices > :has(.st-key-download) { margin-left: 0; }
   .st-key-question { min-height: calc(1.6rem + 112px); }
+  .dpmc-say.dpmc-say span { white-space: normal; }
   .stMainBlockContainer:has(.st-key-question) .st-key-choices { min-height: 12.6rem; }
   .st-key-stage { flex-wrap: wrap; }
   .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
