@@ -96,7 +96,10 @@ def lay_out_choices(title: str = "") -> DeltaGenerator:
 
 
 def ask_question(title: str) -> DeltaGenerator:
-    """Show a page's question as its title, and return the place of the answer below."""
-    with st.container(key="question"):
-        st.title(title, anchor=False)
-        return st.empty()
+    """Show a page's question as its title, and return the place of the answer below.
+
+    It is no empty place, which would lose the last answer before the next one is there.
+    """
+    question = st.container(key="question")
+    question.title(title, anchor=False)
+    return question
