@@ -447,9 +447,8 @@ class Instrument {
     const lists = view.lists[stop]
     const named = (items) => items.map((item) => view.titles[item])
     this.listed(lists && named(view.people[this.shown].plain), lists && named(lists.items[this.person]), lists
-      ? "On average people keep " + lists.everyone.toFixed(1) + " of their 5 " + view.items
-        + "; this person keeps " + lists.shared[this.shown] + ". One popular list for all keeps "
-        + view.popular.toFixed(1) + "."
+      ? "People keep " + lists.everyone.toFixed(1) + " of their 5 " + view.items + " on average; she keeps "
+        + lists.shared[this.shown] + ". One popular list for all keeps " + view.popular.toFixed(1) + "."
       : "There are no lists at this epsilon.")
   }
 

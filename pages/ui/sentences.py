@@ -224,7 +224,7 @@ def write_person(name: str, position: int) -> str:
     """Write who is shown, and that results played no part in the choice."""
     rule = f"{100 * QUANTILES[position]:.0f} % of people have fewer ratings"
     if position == 0:
-        rule = "the median, chosen without looking at results"
+        rule = "the median; results played no part"
     return f"{name[:1].upper()}{name[1:]} ({rule})"
 
 
@@ -246,14 +246,14 @@ def write_outcomes(
     _, changed, missing = (count or "fewer than 1" for count in outcomes)
     if isinstance(release, RandomizedResponse):
         if task is Task.RANKING:
-            return f"Of 100 such clicks, chance hides {missing}. Nobody can tell which."
-        return f"Of 100 such reports, the coin turns {changed} round. Nobody can tell which."
+            return f"Of 100 such clicks, chance hides {missing}; nobody knows which."
+        return f"Of 100 such reports, the coin turns {changed} round; nobody knows which."
     if isinstance(release, ModifiedLaplace):
         distance = lines.format_short_number((public.high - public.low) / 8)
         moved = f"the noise moves {changed} by more than {distance}"
     else:
         moved = f"chance changes {changed}"
-    return f"Of 100 such reports, {moved} and drops {missing}. Nobody can tell which."
+    return f"Of 100 such reports, {moved} and drops {missing}; nobody knows which."
 
 
 def write_whole_row(
@@ -270,7 +270,7 @@ def write_whole_row(
         return f"An attacker tells her {rating}s from any other set right {limit} of the time."
     proved = question.guarantee_for(guarantee).certified(question.change)
     limit = (
-        "which does not protect the person"
+        "which protects no person"
         if useless
         else f"and an attacker is right at most {cards.format_chance(rate)} of the time"
     )

@@ -96,7 +96,7 @@ class Usefulness(NamedTuple):
         baselines = (*(level for _, level in picture.flat_lines), *picture.private_baselines)
         named = [("no privacy", picture.nonprivate_reference)]
         if baseline_id != line.mechanism:
-            baseline = next((one for one in baselines if one.mechanism == baseline_id), None)
+            baseline = next((b for b in baselines if b.mechanism == baseline_id), None)
             named.append((sentences.name_baseline(baseline_id, short=True), baseline))
         levels = [
             (name, [point and point.mean for point in map(level.interval_at, EPSILONS)])
