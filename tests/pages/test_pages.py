@@ -154,7 +154,8 @@ def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claime
         svg = read_picture(open_page(data="one-bit-lab", mechanism=id))
         for name in ("no privacy", "same for all", "a coin flip"):
             assert f">{name}<" in svg
-        assert svg.count('class="curve dash"') == svg.count('class="curve dot"') == 1
+        assert svg.count('class="curve dash"') == 1
+        assert svg.count('class="curve dot"') == 2  # the coin and the baseline
         assert svg.count('class="point method open"') == 14 * hollow
 
 
