@@ -803,11 +803,11 @@ def describe_measurement(chart: CurveChart) -> list[str]:
     """Return how the first line was measured, and what is unexpected about it."""
     line = chart.lines[0]
     measured = (
-        f"{format_sentence(EVALUATION_ONLY)} {format_sentence(describe_band(line.band))} Tested on"
-        f" {format_split(line.info.split)}. Filled is certified, hollow only claimed, a tick"
-        f" measured at 1. Version {line.version}, default settings."
+        f"{format_sentence(EVALUATION_ONLY)} Tested on {format_split(line.info.split)}."
+        f" {format_sentence(describe_band(line.band))} Filled circles are proved, open ones only"
+        f" claimed. Version {line.version}, default settings."
     )
-    return [measured, *describe_crossings(chart)]
+    return [measured, *describe_crossings(chart._replace(lines=chart.lines[:1]))]
 
 
 def tabulate_line(line: Line) -> Table:
@@ -838,16 +838,6 @@ def describe_bars(methods: Mapping[str, Mapping[str, float]]) -> str:
         for name, values in select_ranking_metrics(methods).items()
     ]
     return "; ".join(phrases) + "."
-
-
-def describe_panels(panels: Sequence[CurveChart]) -> str:
-    """Describe the panels of one mechanism in words, by the ends of each metric."""
-    return (
-        "; ".join(
-            f"{panel.metric.panel_title}: {format_curve_ends(panel.lines[0])}" for panel in panels
-        )
-        + "."
-    )
 
 
 def tabulate_panels(panels: Sequence[CurveChart]) -> Table:

@@ -49,7 +49,6 @@ from dpmc_lab.curves.text import Table, build_table, format_count
 N_RESAMPLES = 2_000
 MIN_SEEDS = 3  # with fewer seeds an interval is too wide to say anything
 UNCLEAR = "not clearly better than {}"
-NEARLY_FULL_SHARE = 0.9  # share of the gain from which on there is little left to gain
 _SINGLE_SEED = "(one seed: no interval)"
 
 # --- readings and their intervals --------------------------------------------------------
@@ -461,11 +460,13 @@ class GainShare(NamedTuple):
         share: by the means alone.
         is_clear: whether the seeds distinguish the line from the baseline, and the gain from zero.
         label: the share in words, or why it is not clear.
+        half_width: of the interval of the share, where it is clear.
     """
 
     share: float
     is_clear: bool
     label: str
+    half_width: float = math.nan
 
 
 def find_gain_ends(
@@ -520,7 +521,14 @@ def compute_gain_share(
     elif not is_clearly_better(metric, best, baseline):
         label = f"nothing to keep: no privacy is {unclear} either"
     elif is_clearly_better(metric, current, baseline):
-        return GainShare(share, True, format_gain_share(share, baseline_name))
+        # To first order, as if the three means were independent.
+        errors = (
+            current.half_width,
+            (1 - share) * baseline.half_width,
+            share * best.half_width,
+        )
+        half_width = math.hypot(*errors) / total_gain
+        return GainShare(share, True, format_gain_share(share, baseline_name), half_width)
     elif is_clearly_better(metric, best, current):
         label = unclear
     else:
@@ -577,21 +585,6 @@ def describe_baseline_limit(chart: CurveChart) -> str:
     if min(known_starts) <= min(float(line.epsilon[0]) for line in rivals):
         return ""
     return f"Below epsilon {format_short_number(min(known_starts))} {caveat}"
-
-
-def describe_curve(chart: CurveChart, line: Line) -> str:
-    """Summarise a curve in a sentence; empty where nothing is certain."""
-    sentences = [describe_baseline_limit(chart._replace(lines=(line,)))]
-    gain_shares = [compute_gain_share(chart, line, epsilon) for epsilon in line.epsilon.tolist()]
-    is_nearly_full = [
-        gain_share is not None and gain_share.is_clear and gain_share.share >= NEARLY_FULL_SHARE
-        for gain_share in gain_shares
-    ]
-    first_epsilon = find_lasting_epsilon(line.epsilon.tolist(), is_nearly_full)
-    if first_epsilon is not None:
-        even = "" if first_epsilon > line.epsilon[0] else "even "
-        sentences.append(f"{even}epsilon {first_epsilon:g} keeps 90 % of the gain")
-    return capitalise("; ".join(filter(None, sentences)))
 
 
 def find_lasting_epsilon(epsilons: Sequence[float], holds: Sequence[bool]) -> float | None:
@@ -685,7 +678,7 @@ def locate_targets(
         if math.isinf(epsilon.value):
             text = f"{goal} is not reached up to epsilon {format_short_number(last)}."
         else:
-            status = "certified" if plotted.is_certified else "claimed, not certified"
+            status = "proved" if plotted.is_certified else "only claimed"
             interval_text = slider_note = ""
             if epsilon.value > first:
                 slider_epsilon = next(

@@ -44,8 +44,8 @@ from dpmc_lab.store import Store, list_curves, load_top_lists
 from dpmc_lab.sweep import LISTS_SEED, toplists
 
 YOU = "you"  # the visitor's name in lists of people
-QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings, one for each displayed person
-_RANKS = (0.0, 0.03, 0.1, 0.3)  # of displayed items, as shares of all items by number of ratings
+QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
+_GOLDEN_RATIO = 0.618034  # its multiples spread evenly
 _N_RATED, _N_MISSING = 6, 2  # displayed cells of a person, with and without a rating
 
 
@@ -380,60 +380,21 @@ def _pass_channel(row: Floats, true_symbol: int, uniforms: Floats) -> int:
     )
 
 
-class ReleasedScores(NamedTuple):
-    """A number per item that leaves a trusted server.
+def count_outcomes(guarantee: Guarantee, value: float, public: PublicFacts) -> list[int]:
+    """Return how many of 100 reports of a rating are true, changed or empty.
 
-    Attributes:
-        title: of the item.
-        query: of the release.
-        before: the number before noise.
-        after: the number after noise at each epsilon of the slider.
+    The chances are evenly spaced, so the counts are those of the channel, rounded. A number with
+    noise counts as true within an eighth of the range of ratings.
     """
-
-    title: str
-    query: str
-    before: float
-    after: tuple[float, ...]
-
-
-def release_item_scores(
-    mechanisms: Sequence[Mechanism], train: Ratings
-) -> tuple[ReleasedScores, ...]:
-    """Return the number per item that a trusted server releases, for items of different popularity.
-
-    It is that of the guarantee's `per_item_release`. All epsilons use the same draw of the noise,
-    at their own scales.
-
-    Args:
-        mechanisms: the method at every epsilon of the slider.
-        train: training ratings.
-
-    Returns:
-        Empty where the method releases nothing item by item.
-    """
-    per_item = [mechanism.guarantee(train.public).per_item_release for mechanism in mechanisms]
-    releases = [release for release in per_item if release is not None]
-    if len(releases) < len(mechanisms):
-        return ()
-    items = train.public.items
-    query = releases[0].query
-    # The draw at the first epsilon, rescaled, is the noise at all of them.
-    publication = experiment.collect_publications(mechanisms[0], train, {query})[-1]
-    standard_noise = (publication.published - publication.private) / releases[0].scale
-    order = np.argsort(-count_ratings(train)[1], kind="stable")
-    chosen = dict.fromkeys(int(order[int(rank * (items - 1))]) for rank in _RANKS)
-    return tuple(
-        ReleasedScores(
-            format_item_title(train, item),
-            query,
-            float(publication.private[item]),
-            tuple(
-                float(publication.private[item] + release.scale * standard_noise[item])
-                for release in releases
-            ),
-        )
-        for item in chosen
-    )
+    release = find_main_release(guarantee)
+    assert release is not None
+    tolerance = (public.high - public.low) / 8 * isinstance(release, ModifiedLaplace)
+    chances = (np.arange(100) + 0.5) / 100
+    uniforms = np.column_stack([chances, np.modf(100 * chances * _GOLDEN_RATIO)[0]])
+    reports = np.array([_randomise_cell(release, value, pair, public) for pair in uniforms])
+    missing = int(np.isnan(reports).sum())
+    changed = int((np.abs(reports - value) > tolerance).sum())
+    return [100 - missing - changed, changed, missing]
 
 
 # --- a visitor ---------------------------------------------------------------------------------

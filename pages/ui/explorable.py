@@ -1,6 +1,6 @@
 """Write What if as one HTML file that works without a network.
 
-    python -m pages.ui.explorable DATA [MECHANISM ...]
+    python -m pages.ui.explorable DATA
 
 writes the file of a sample to standard output. `dpmc explorable` starts this, since the library
 knows neither the pages nor Plotly.
@@ -8,17 +8,14 @@ knows neither the pages nor Plotly.
 
 from __future__ import annotations
 
-import base64
 import functools
-import gzip
 import json
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +26,16 @@ from dpmc_core.errors import DpmcError, capitalise, format_sentence
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import prepare_public_facts
 from dpmc_lab.curves import cards, lines, text
-from dpmc_lab.curves.groups import PRIVACY_UNIT_LABELS
 from dpmc_lab.study.advice import PrivacyUnit, recommend_for_unit
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import scene
 from pages.ui.charts import DARK, LIGHT
 from pages.ui.scene import Scene
+from pages.ui.sentences import UNIT_LABELS
 
 _MODULE_PATH = Path(__file__)
 _CONFIG = _MODULE_PATH.parents[2] / ".streamlit" / "config.toml"
-INITIAL_STATE = {"stop": EPSILONS.index(1.0), "person": 0, "asked": 0, "wanted": None}
+INITIAL_STATE = {"stop": EPSILONS.index(1.0), "person": 0, "wanted": None, "limit": None}
 # Nothing may be asked for, from wherever: a picture that is saved is made in the browser.
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
@@ -47,18 +44,14 @@ _CONTENT_POLICY = (
 _REPEAT_WARNING = "On real data every run spends its epsilon again: publish none of it."
 
 
-def render_sample(data: str, ids: Sequence[str] = ()) -> str:
-    """Render the file of a sample.
-
-    Args:
-        data: id of the sample.
-        ids: mechanisms to show (default: the recommended one for each privacy unit).
+def render_sample(data: str) -> str:
+    """Render the file of a sample, with the recommended method for each privacy unit.
 
     Raises:
-        DpmcError: a curve is not shipped.
+        DpmcError: there is no curve of such a method.
         OSError: a file cannot be read.
     """
-    scenes = [_load_shipped_scene(data, id) for id in ids or _list_recommended(data)]
+    scenes = [_load_shipped_scene(data, id) for id in _list_recommended(data)]
     if not scenes:
         raise DpmcError(f"no curve of a recommended method came with '{data}'")
     return render_explorable(data, SAMPLES[data].title, scenes, INITIAL_STATE)
@@ -104,8 +97,7 @@ def _list_recommended(data: str) -> list[str]:
     tasks = registry.list_tasks(registry.list_suitable_mechanisms(clicks=sample.clicks))
     get_public_facts = functools.partial(prepare_public_facts, public)
     method_ids = (
-        recommend_for_unit(privacy_unit, tasks, get_public_facts)
-        for privacy_unit in PRIVACY_UNIT_LABELS
+        recommend_for_unit(privacy_unit, tasks, get_public_facts) for privacy_unit in UNIT_LABELS
     )
     return [id for id in dict.fromkeys(method_ids) if id and lines.load_shipped_charts(data, id)]
 
@@ -147,16 +139,14 @@ def render_explorable(
     return _PAGE.format(
         head=escape(f"{question} {title}"),
         alone=_CONTENT_POLICY,
-        font=_render_font(),
         colors=_render_colors(),
         look=scene.STYLESHEET.read_text("utf-8"),
         frame=_MODULE_PATH.with_suffix(".css").read_text("utf-8"),
         asked=escape(question),
         title=escape(title),
-        switch=_render_switch(_label_scenes(scenes)),
+        switch=_render_switch(scenes),
         notes="\n".join(notes),
         content=json.dumps(content, allow_nan=False).replace("<", "\\u003c"),
-        plotly=_encode_base64(gzip.compress(scene.find_plotly_bundle().read_bytes(), mtime=0)),
         code=scene.read_javascript(),
         own=_MODULE_PATH.with_suffix(".js").read_text("utf-8"),
     )
@@ -188,22 +178,15 @@ def _list_guarantee_facts(guarantee: Guarantee) -> list[tuple[str, str]]:
     return [(capitalise(name), format_sentence(text)) for name, text in rows]
 
 
-def _label_scenes(scenes: Iterable[Scene]) -> list[str]:
-    """Return a label for each scene: its privacy unit if these differ, else its method's name."""
-    scene_list = list(scenes)
-    privacy_units = [_get_privacy_unit(entry) for entry in scene_list]
-    if None in privacy_units or len(set(privacy_units)) < len(scene_list):
-        return [registry.get_mechanism(entry.id).name for entry in scene_list]
-    return [f"Protect {PRIVACY_UNIT_LABELS[entry]}" for entry in privacy_units if entry is not None]
-
-
-def _render_switch(labels: Sequence[str]) -> str:
-    """Render a radio button for each scene, by its label; a single label stands as text."""
-    if len(labels) < 2:
-        return "".join(f"<p>{escape(label)}</p>" for label in labels)
+def _render_switch(scenes: Sequence[Scene]) -> str:
+    """Render the choice of a privacy unit, or the method's name where there is one scene."""
+    if len(scenes) < 2:
+        return f"<p>{escape(registry.get_mechanism(scenes[0].id).name)}</p>"
+    units = map(_get_privacy_unit, scenes)
     radios = (
-        f'<label><input type="radio" name="view" value="{k}"> {escape(label)}</label>'
-        for k, label in enumerate(labels)
+        f'<label><input type="radio" name="view" value="{k}"> {UNIT_LABELS[unit]}</label>'
+        for k, unit in enumerate(units)
+        if unit is not None
     )
     return f"<fieldset><legend>Whom to protect</legend>{''.join(radios)}</fieldset>"
 
@@ -232,32 +215,6 @@ def _render_note(displayed_scene: Scene, *, data: str, private: bool) -> str:
         "<details><summary>The curve in numbers</summary><div class='wide'>"
         f"{text.render_table(lines.tabulate_line(line))}</div></details></section>"
     )
-
-
-def _render_font() -> str:
-    """Return a style with the app's own typeface, as Streamlit ships it, so that texts fit.
-
-    The font is Source Sans, SIL Open Font License 1.1. If Streamlit keeps it elsewhere, the browser
-    uses its own.
-    """
-    package_spec = find_spec("streamlit")
-    media = (
-        Path(package_spec.origin if package_spec and package_spec.origin else "").parent
-        / "static/static/media"
-    )
-    for file in media.glob("SourceSansVF-Upright.*.woff2"):
-        return (
-            "/* Source Sans, (c) Adobe, SIL Open Font License 1.1 */\n"
-            '@font-face { font-family: "Source Sans"; font-weight: 200 900;'
-            f" src: url(data:font/woff2;base64,{_encode_base64(file.read_bytes())})"
-            ' format("woff2"); }}'
-        )
-    return ""
-
-
-def _encode_base64(content: bytes) -> str:
-    """Return bytes as base64 text."""
-    return base64.b64encode(content).decode("ascii")
 
 
 def _render_colors() -> str:
@@ -291,7 +248,6 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{head}</title>
 <style>
-{font}
 {colors}
 {look}
 {frame}
@@ -299,14 +255,14 @@ _PAGE = """<!doctype html>
 </head>
 <body>
 <main>
-<header><h1>{asked}</h1><p>{title}</p></header>
-<div class="whom">{switch}<p>Drag the slider, and see who sees what.</p></div>
+<h1>{asked}</h1>
+<p class="dpmc-say" aria-live="polite"></p>
+<div class="whom"><strong>{title}</strong>{switch}</div>
 <noscript><p>This page draws with JavaScript, which is switched off here.</p></noscript>
 <div class="dpmc-what"></div>
 {notes}
 </main>
 <script type="application/json" id="content">{content}</script>
-<script type="application/gzip" id="plotly">{plotly}</script>
 <script type="module">
 {code}
 {own}
@@ -318,9 +274,9 @@ _PAGE = """<!doctype html>
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the file of a sample to standard output; return 1 if there is none."""
-    data, *ids = sys.argv[1:] if argv is None else argv
+    (data,) = sys.argv[1:] if argv is None else argv
     try:
-        file = render_sample(data, ids)
+        file = render_sample(data)
     except (DpmcError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

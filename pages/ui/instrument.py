@@ -14,7 +14,7 @@ import streamlit as st
 
 from pages.ui import scene
 
-STATES = ("stop", "person", "asked", "wanted")
+STATES = ("stop", "person", "wanted", "limit")
 
 
 _component = st.components.v2.component(

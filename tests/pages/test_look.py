@@ -20,12 +20,12 @@ from dpmc_lab.curves.lines import CurveChart, FlatLine
 from dpmc_lab.curves.noise import BeforeAfter
 from dpmc_lab.curves.numbers import choose_target_range
 from dpmc_lab.sweep import Grid
-from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import blocks, charts, report
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import noise as charts_noise
 from pages.ui.charts import train as charts_train
+from pages.ui.charts.curve import Usefulness
 from tests.page_helpers import make_placed_line
 
 THEMES = (charts.LIGHT, charts.DARK)
@@ -246,34 +246,21 @@ def test_all_pictures_of_a_comparison_have_one_axis():
     assert len(margins) == 1
 
 
+@pytest.mark.parametrize("layout", charts_curve.LAYOUTS.values(), ids=charts_curve.LAYOUTS)
 @pytest.mark.parametrize("id", ["input-flip", "private-effects", "private-taste"])
-def test_names_beside_the_curve_move_no_further_than_they_must_at_any_height(id):
+def test_names_beside_the_curve_do_not_cover_each_other(id, layout):
     data = "bookshop-clicks" if id == "private-taste" else "movie-night"
     picture = lines.load_shipped_charts(data, id)[0]
-    fig = charts_curve.plot_instrument(picture, EPSILONS, certified=True)
-    low, high = fig.layout["yaxis"]["range"]
-    names = [note for note in fig.layout["annotations"] if note.get("xref") == "paper"]
-    assert names == fig.layout["annotations"][: len(names)]  # the component counts on it
-    for pixels in (320, 405, 460, 648, 1000):
-        frame = 20 * (pixels // 20) - charts_curve.MARGIN["t"] - charts_curve.MARGIN["b"]
-        positions = fig.layout["meta"][str(pixels // 20)]
-        assert len(positions) == len(names)
-        labels = []
-        for position, note in zip(positions, names, strict=True):
-            value = re.search(r"([\d.]+)(.%)?$", note["text"])
-            lone = float(value[1]) / (100 if value[2] else 1) if value else None
-            half = (16 * note["text"].count("<br>") + 20) / 2
-            labels.append((frame * (high - position) / (high - low), half, lone))
-        labels.sort()
-        assert labels[0][0] - labels[0][1] >= -1e-6
-        assert labels[-1][0] + labels[-1][1] <= frame + 1e-6
-        gaps = [b[0] - b[1] - a[0] - a[1] for a, b in itertools.pairwise(labels)]
-        assert min([*gaps, 0]) > -1e-6
-        for k, (position, _, lone) in enumerate(labels):
-            free = all(gap > 1 for gap in gaps[max(0, k - 1) : k + 1])
-            if free and lone is not None:  # nothing near: at the height of its line
-                height = frame * (high - lone) / (high - low)
-                assert position == pytest.approx(height, abs=0.001 * frame / (high - low) + 0.01)
+    usefulness = Usefulness.from_line(picture, picture.lines[0], certified=True)
+    svg = charts_curve.draw_picture(layout, "", ("", ""), [0.5] * 14, usefulness, "A method")
+    rows = [
+        float(y)
+        for x, y in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>[^<]', svg)
+        if float(x) >= layout.right and float(y) > layout.upper[1] + 5
+    ]
+    assert len(rows) >= 3
+    assert all(b - a > 15.9 for a, b in itertools.pairwise(sorted(rows)))
+    assert layout.lower[0] - 10 < min(rows) <= max(rows) < layout.height
 
 
 def test_several_guesses_are_told_apart():

@@ -109,24 +109,17 @@ def find_table(app, *columns):
 def add_what_if(statements, app, metric, target):
     view, current_stop, text = read_instrument(app), read_current_stop(app), read_all_text(app)
     half = find_one(r"± ([\d.]+(?: %)?)", current_stop["half"])
-    assert view["title"].partition("(in ")[2].partition(",")[0] in current_stop["half"]  # the unit
     answer = next(a for a in view["needed"]["answers"] if metric.format_value(target) in a["goal"])
-    (attack, _), *_ = view["right"]
     statements.add(
         "What if",
         value=current_stop["text"],
         half=half,
         spread_over=find_one(r"over (\d+) seeds", current_stop["half"]),
-        kept=current_stop["kept"],
-        begins=find_one(
-            r"(?i)((?:below epsilon [\d.]+ )?not clearly better than the baseline[^;]*)",
-            view["finding"],
-        )
-        or "",
-        without=read_level(view["picture"]["figure"], "no privacy"),
+        kept=find_one(r"keeps (\d+) %", current_stop["kept"]) or "",
+        without=find_one(r">no privacy<.*?>([\d.]+(?: %)?)<", view["pictures"]["wide"]["svg"]),
         needed=find_one(r"takes epsilon ([\d.]+(?: or less)?)", answer["words"]) or "not reached",
-        unit=view["unit"],
-        attacker=read_attack(attack[view["stop"]]),
+        unit=view["axis"].partition(", ")[2],
+        attacker=read_attack(view["right"][view["stop"]]),
         seeds=read_seeds(text),
         split=find_one(r"Tested on ([^.]*)\.", text),
         certified=find_one(r"(?:proved: |proved )(?:epsilon )?([^\n]*)", read_badge(app)),
@@ -148,7 +141,7 @@ def add_curve(statements, source, text, epsilon):
         value=find_one(rf"epsilon [\d.]+: {number}", curve_text),
         half=find_one(rf"± {number}", curve_text),
         spread_over=find_one(r"over (\d+) seeds", curve_text),
-        kept=find_one(r"seeds; ((?:keeps|not clearly|nothing)[^;.]*)", curve_text) or "",
+        kept=find_one(r"seeds; keeps (\d+) %", curve_text) or "",
         without=find_one(rf"no privacy: {number}", curve_text),
         guess=find_one(rf"baseline: {number}", curve_text),
     )
@@ -264,7 +257,7 @@ def read_pages(statements, data, id, target, *, with_features=False):
     task = registry.get_mechanism(id).task
     metric = lines.list_plotted_metrics(task)[0]
     app = open_page(data=data, mechanism=id, **params)
-    assert app.radio(key="protect").index is not None  # one promise is always chosen
+    assert app.segmented_control(key="protect").value is not None  # one promise is always chosen
     add_what_if(statements, app, metric, target / 100 if metric.is_share else target)
     check_deltas(app)
     link = {"data": data, "mechanisms": [id], f"wanted {metric.name}": str(target), **params}

@@ -329,6 +329,6 @@ def test_the_layer_of_compare_is_kept_while_what_if_is_open():
 def test_an_old_link_to_a_layer_of_what_if_is_noted():
     app = open_page(layer="Noise")
     (warning,) = app.warning
-    assert "the picture “Noise”, which is gone" in warning.value
+    assert "“layer” in the link is gone" in warning.value
     assert "layer" not in app.query_params
-    assert read_instrument(app)["picture"]["figure"]["data"]
+    assert read_instrument(app)["pictures"]

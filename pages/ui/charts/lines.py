@@ -30,7 +30,7 @@ from pages.ui.charts import (
 )
 
 _WIDE = 17  # characters in a line of a name: all that a phone has room for
-_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
 
 
 class Tag(NamedTuple):
@@ -179,5 +179,5 @@ def choose_y_range(
     low = float(ends.min())
     high = float(ends.max())
     room = 0.06 * (high - low) or 0.01
-    step = next((s for s in _STEPS if high - low <= 12 * s), _STEPS[-1])
+    step = next((s for s in STEPS if high - low <= 12 * s), STEPS[-1])
     return [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]
