@@ -9,12 +9,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from dpmc_core import registry
-from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import ranking
 from dpmc_core.solvers.ranking import ClickFactors, FlippedBits, _NoiseSpectrum
 from sample_data import generate
-from tests.ratings_helpers import clicks
-from tests.replay import replay_run
+from tests.ratings_helpers import clicks, with_values
+from tests.replay import fit_model, predict_all, replay_run
 
 
 def flip_clicks(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
@@ -87,9 +86,8 @@ def test_no_size_and_no_budget_breaks_it(epsilon, shape):
     truth = np.zeros(shape, dtype=bool)
     truth[0] = True  # every other row is empty
     for id in ("dplcf", "ldpicf", "local-popularity"):
-        *_, last = registry.create(id, epsilon=epsilon).fit(clicks(truth), np.random.default_rng(0))
-        scores = last.model.predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
-        assert np.isfinite(scores).all()
+        model = fit_model(registry.create(id, epsilon=epsilon), clicks(truth))
+        assert np.isfinite(predict_all(model, shape)).all()
 
 
 def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its_own_scores_alone():
@@ -99,8 +97,7 @@ def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its
         list(registry.create(id, epsilon=2.0).fit(clicks(truth), np.random.default_rng(6)))[-1]
         for id in ("dplcf", "ldpicf")
     ]
-    grid = np.arange(400)[:, None], np.arange(60)
-    dplcf, ldpicf = (m.model.predict(*grid) for m in models)
+    dplcf, ldpicf = (predict_all(last.model, (400, 60)) for last in models)
     assert np.array_equal(dplcf, ldpicf)
     assert models[0].trace["tastes clear of the noise"] >= 1
     changed = truth.copy()
@@ -115,17 +112,12 @@ def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its
 @pytest.mark.slow
 def test_a_million_ratings_stay_below_400_megabytes():
     ratings = generate.generate_long_tail(0).ratings
-    ratings = Ratings.build(
-        ratings.users,
-        ratings.items,
-        np.ones(len(ratings)),
-        PublicFacts(users=6_000, items=3_700, low=0, high=1),
-    )
+    ratings = with_values(ratings, np.ones(len(ratings)), low=0, high=1)
     tracemalloc.start()
-    *_, last = registry.create("dplcf", epsilon=1.0).fit(ratings, np.random.default_rng(0))
+    model = fit_model(registry.create("dplcf", epsilon=1.0), ratings)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert last.model.factors is not None
+    assert model.factors is not None
     assert peak < 400e6
 
 
@@ -161,13 +153,3 @@ def test_ease_regresses_every_item_on_all_others(users, items):
         exact = np.linalg.solve(square, x[:, rest_of_items].T @ x[:, item])
         assert np.allclose(weights[rest_of_items, item], exact)
     assert not weights.diagonal().any()
-
-
-def test_noise_of_unequal_columns_ends_at_its_edge():
-    rng = np.random.default_rng(1)
-    t = rng.uniform(0.2, 5.0, 200)
-    tops = []
-    for _ in range(20):
-        noise = rng.normal(size=(800, 200)) * np.sqrt(t)
-        tops.append(np.linalg.eigvalsh(noise.T @ noise / 800)[-1])
-    assert np.mean(tops) == pytest.approx(_NoiseSpectrum(t, 800).height, rel=0.02)
