@@ -17,10 +17,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (63, 129_730),
-    "lab": (76, 147_870),
-    "pages": (50, 73_860),
-    "pages (js, css, html)": (8, 19_450),
+    "core": (63, 136_250),
+    "lab": (76, 146_850),
+    "pages": (50, 74_250),
+    "pages (js, css, html)": (8, 19_400),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

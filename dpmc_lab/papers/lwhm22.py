@@ -32,7 +32,7 @@ def one_round(step: float, mechanism: Gradient, problem: Problem, seed: int) -> 
     _, gradient = likelihood_loss(mechanism.link, positive_labels(ratings))(start.observed)
     clamped = np.clip(gradient, -mechanism.clamp, mechanism.clamp)
     noisy = mechanism.guarantee(ratings.public).releases.gradient.publish(clamped, rng)
-    found: Model = feasible.project(start, step, noisy, 1e-4).model()
+    found: Model = feasible.project(start, step, noisy, 1e-4).build_model()
     return found
 
 

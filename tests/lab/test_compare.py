@@ -501,7 +501,7 @@ def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
     text = describe_cost(0.65, fast, slow)
     assert text.startswith("A needs least for accuracy 65.0 %: epsilon 0.")
     text = describe_cost(0.65, slow, close)
-    assert text == "Accuracy 65.0 % takes epsilon 1 with 2 certified mechanisms of 2"
+    assert text == "These two cost the same here: epsilon 1 for accuracy 65.0 %"
     units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
     other = build_shifted_line("d", [0.02] * 7, **units)
     text = describe_cost(0.65, slow, other)

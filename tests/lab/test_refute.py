@@ -441,7 +441,7 @@ def test_a_bound_above_the_certificate_by_chance_refutes_nothing():
     reports = (audit_mechanism(mechanism, seed=seed, **options) for seed in range(1, 41))
     above = next(report for report in reports if report.measured > 1)
     assert above.refuted is Refuted.NOTHING
-    assert audits.describe_audit(above).endswith("try other seeds.")
+    assert audits.describe_audit(above).endswith("try another seed.")
 
 
 def test_fewer_canaries_leave_the_other_cells_as_they_were():

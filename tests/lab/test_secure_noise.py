@@ -551,7 +551,7 @@ def test_the_command_writes_a_file_and_says_what_it_holds(dpmc, stars, tmp_path)
     status, text, err = dpmc(*argv, "--out", out)
     assert (status, err) == (0, "")
     flat = " ".join(text.split())
-    for expected in (f"Wrote {out}", "items 16 x 4", "certified epsilon 1", "not covered"):
+    for expected in (f"Wrote {out}", "items 16 x 4", "proved epsilon 1", "not covered"):
         assert expected in flat
     assert "rmse" not in text
     assert sorted(p.name for p in tmp_path.iterdir()) == ["found.npz", "stars.tsv"]

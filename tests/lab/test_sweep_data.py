@@ -301,7 +301,7 @@ def test_a_grid_is_what_its_command_line_says(grid):
     assert parse_grid(build_parser().parse_args(["sweep", *grid.argv()])) == grid
 
 
-NAMED = {**presets.PRESETS, **papers.presets()}
+NAMED = {**presets.PRESETS, **papers.list_presets()}
 # For sets that have to be downloaded.
 STAND_INS = {"ml-100k/u1": "movie-night", "ml-10m": "movie-night"}
 STAND_INS |= {"restaurant": "restaurants", "jester": "jokes"}

@@ -93,7 +93,7 @@ def test_the_card_of_each_stop_is_there(content):
     for view in content["views"]:
         assert len(view["cards"]) == len(EPSILONS)
         for epsilon, guarantee_text in zip(EPSILONS, view["cards"], strict=True):
-            assert dict(map(tuple, guarantee_text))["Certified"].startswith(f"Epsilon {epsilon:g}")
+            assert dict(map(tuple, guarantee_text))["Proved"].startswith(f"Epsilon {epsilon:g}")
 
 
 def test_titles_that_look_like_code_stay_text():

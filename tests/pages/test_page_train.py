@@ -461,7 +461,7 @@ def test_a_visitor_of_a_class_waits_for_a_place_and_sees_it():
     try:
         app = open_page("train", **LAB)
         press_button(app, "Train")
-        assert "place 3 in the queue" in app.get("progress")[0].proto.text
+        assert "Place 3 in the queue" in app.get("progress")[0].proto.text
         go.set()
         wait_until(app, lambda: is_finished(app))
         assert list_run_cards(app)

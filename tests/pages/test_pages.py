@@ -588,7 +588,7 @@ def test_training_shows_what_the_core_measures_and_survives_a_page_change():
     tiles = {tile.label: tile.value for tile in app.metric}
     assert tiles == {
         "Input perturbation": METRICS["accuracy"].format_value(single_run.metrics["accuracy"]),
-        "Guessing": METRICS["accuracy"].format_value(
+        "Baseline": METRICS["accuracy"].format_value(
             single_run.baselines["private-majority"]["accuracy"]
         ),
         "No privacy": METRICS["accuracy"].format_value(
@@ -666,7 +666,7 @@ def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
     press_button(app, "Train")
     run_until_done(app)
     assert any("objective" in chart.proto.alt for chart in list_charts(app))
-    warned = [c for c in app.caption if "objective computed from raw ratings" in c.value]
+    warned = [c for c in app.caption if "An objective that comes from raw ratings" in c.value]
     assert bool(warned) == raw
 
 
@@ -892,7 +892,7 @@ def test_the_report_stands_alone():
     details = {"data": "one-bit-lab", "title": "<b>Lab</b>", "split": LeaveLast()}
     page = learned.render_run_report(FinishedRun(result=result, fresh=False, **details))
     assert "<b>Lab</b>" not in page
-    assert page.count("plotly-graph-div") == 3
+    assert page.count("plotly-graph-div") == 1
     assert 'src="http' not in page
     assert f". {blocks.EVALUATION}</p>" in html.unescape(page)
     assert io.StringIO(page).readline().startswith("<!doctype html>")

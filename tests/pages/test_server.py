@@ -156,7 +156,9 @@ def test_every_page_is_told_where_its_server_is(base):
     start = (server.SCRIPTS.parents[1] / "index.html").read_text("utf-8")
     assert html.index("BACKEND_BASE_URL") < html.index('type="module"')
     rest = re.sub(r"(?s)<script>window.__streamlit = .*?</script>", "", html)
-    assert rest == start.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>")
+    assert rest == start.replace("</body>", f"{shell.STYLESHEET}{stage.STYLESHEET}</body>").replace(
+        '<div id="root">', f'{shell.ACCESS}<div id="root">'
+    )
 
 
 @unix
