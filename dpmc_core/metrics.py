@@ -225,7 +225,7 @@ def error_cdf(errors: ArrayLike, points: ArrayLike) -> Floats:
     """Return the share of errors with |error| <= x, for each x in points.
 
     Args:
-        errors: array of any shape.
+        errors: array of shape (n_errors,), not empty.
         points: array of shape (n_points,), in the unit of the errors.
 
     Returns:

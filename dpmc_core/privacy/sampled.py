@@ -227,8 +227,13 @@ class SampledLaplace(Laplace):
 def _largest_loss(longest: float, budget: float) -> float:
     """Return the largest loss of any sampled term whose loss at weight 1 is in 0..longest.
 
-    It is computed at the longest term, at one that spends the budget, and at shorter ones. These
-    all spend as much, because their weights solve one equation.
+    A term of at least the budget is always counted and spends its own loss, so the longest matters.
+    A shorter one gets the weight with which it spends the budget, up to rounding. So the loss is
+    computed at the longest term, at one that just spends the budget, and at many shorter ones.
+
+    Args:
+        longest: the loss at weight 1 of the longest term.
+        budget: the loss that a term may have if it is not always counted.
     """
     losses = np.append(longest * _RELATIVE_LENGTHS, min(longest, budget))
     return float(amplified_losses(losses, importance_weights(losses, budget)).max())

@@ -354,7 +354,9 @@ class LeastSquaresMF:
         user_factors: Floats,  # noqa: ARG002
         item_factors: Floats,  # noqa: ARG002
     ) -> Any:
-        """Return the sum of squared errors.
+        """Return the sum of squared errors over the stored ratings.
+
+        A subclass whose errors are summed over all cells needs the factors, which are ignored here.
 
         Args:
             values: shape (n_entries,), the stored ratings.

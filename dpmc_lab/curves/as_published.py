@@ -126,7 +126,7 @@ def _format_bound(proved: Certified) -> str:
 
 
 def _format_setting(value: Any) -> str:
-    """Return a setting's value as text."""
+    """Return a setting's value as text, a float with at most six digits."""
     if isinstance(value, float):
         return f"{value:g}"
     return format_setting(value)

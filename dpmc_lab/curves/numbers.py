@@ -58,8 +58,8 @@ class Estimate(NamedTuple):
     """An epsilon with its 95 % interval from resampled and stretched means over seeds.
 
     Attributes:
-        value: the epsilon; inf where it is not reached within the epsilons computed, the smallest
-            of them where that is enough.
+        value: the epsilon that reaches a target; inf where no epsilon computed reaches it, and the
+            smallest one computed where that one already does.
         low, high: ends of the interval.
         seeds: number of seeds behind it; with a single one the interval is the value itself.
     """
@@ -103,11 +103,13 @@ def resample_means(values: Floats, resampled_seeds: Ints) -> Floats:
 
 
 def compute_estimate(value: float, resampled: Floats, seeds: int) -> Estimate:
-    """Return a value with the percentile interval of its resamples, which may be infinite.
+    """Return an epsilon with the percentile interval of its resamples, widened to contain it.
+
+    The ends are resamples, never interpolated ones, because a resample may be infinite.
 
     Args:
-        value: the value.
-        resampled: array of shape (n_resamples,), the value of each resample.
+        value: the epsilon.
+        resampled: array of shape (n_resamples,), the epsilon of each resample.
         seeds: number of seeds behind it.
     """
     tail = (1 - LEVEL) / 2

@@ -1,7 +1,8 @@
 """Factorize a matrix without a trusted recommender: scenarios 2 and 3 of HXZ15.
 
-HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015). In scenario 2 the same
-users take part in every round. In scenario 3 users come and go.
+HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015). Scenario 1 is the
+mechanism `DPMF`, with a trusted recommender. In scenario 2 the same users take part in every round.
+In scenario 3 users come and go.
 
 What is promised. Hold the user factors u of a phase constant, each of length at most 1. One rating
 then moves, whatever u is, one item's linear term -2 sum r u by at most 2 width in l2, and by
@@ -464,7 +465,7 @@ class Scenario:
         )
 
     def releases(self, public: PublicFacts) -> tuple[SharedLaplace, ...]:
-        """Return for each phase the Laplace release of scenario 1, with noise that users draw."""
+        """Return each phase's release: the one of `DPMF`, but users draw its Laplace noise."""
         base_terms = [
             phase_mechanism.guarantee(public).releases.linear_term
             for phase_mechanism in self.phase_mechanisms(public.users)

@@ -260,8 +260,11 @@ class Pool(Protocol):
     def submit(self, unit: Unit) -> Future[Record | str]:
         """Hand a unit to a worker.
 
+        Returns:
+            The future record of the unit, or a sentence that says why there is none.
+
         Raises:
-            BrokenExecutor: the pool is lost.
+            BrokenExecutor: the pool is lost; the future may raise it too.
         """
 
     def close(self, *, at_once: bool) -> None:

@@ -98,6 +98,11 @@ def open_room(
 ) -> Room:
     """Open a room, replacing the one before it.
 
+    Args:
+        questions: texts; empty ones are dropped.
+        epsilon: of one answer.
+        expected: number of phones expected.
+
     Raises:
         InvalidSetting: the questions, epsilon or the number of phones are not valid.
         NotTheTeacher: this session may not open one.
