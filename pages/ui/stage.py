@@ -17,7 +17,7 @@ STYLESHEET = """<style>
 .st-key-question h1 { font-size: 1rem; line-height: 1.6; padding: 0; opacity: .7; }
 .st-key-question [data-testid="stMarkdownContainer"] { margin: 0; }
 .st-key-choices > :has(.st-key-download) { margin-left: auto; }
-.st-key-choices, .st-key-mechanisms, .st-key-layer { min-height: 2.5rem; }  /* as their placeholders */
+.st-key-choices, .st-key-mechanisms, .st-key-layer { min-height: 2.5rem; }
 .dpmc-say.dpmc-say { margin: 0; font-size: clamp(18px, .6rem + 1vw, 36px); line-height: 1.25;
   font-weight: 600; letter-spacing: -.01em; }
 .dpmc-say :is(.risk, .use, .coin) { white-space: nowrap; }

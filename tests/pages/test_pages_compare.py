@@ -445,7 +445,8 @@ def test_compare_opens_alike_whatever_way_one_comes():
     fresh = open_page("compare")
     choices = [read_chosen(fresh), fresh.slider[0].value]
     assert choices[0] == list_default_mechanisms("movie-night", Task.BINARY)
-    for page in ("what_if", "noise", "guarantees"):
+    # Noise opens on a mechanism of its own, which only `app.py` forgets; AppTest does not run that.
+    for page in ("what_if", "guarantees"):
         app = open_page("data")  # and from there through the page that has a mechanism at hand
         app.switch_page(f"pages/{page}.py").run()
         app.switch_page("pages/compare.py").run()

@@ -13,12 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import streamlit as st
 from scipy import stats
 
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES, datasets, features
-from dpmc_core.errors import DpmcError
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
 from dpmc_core.problem import build_problem
@@ -32,7 +30,7 @@ from dpmc_lab.sweep import LISTS_SEED, Grid, toplists
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import rows, scene
 from tests.browser_helpers import CHROMIUM, open_chromium
-from tests.page_helpers import make_placed_line, open_page, read_instrument, wait_until
+from tests.page_helpers import make_placed_line, open_page, read_instrument
 from tests.slow_helpers import mark_rest_slow
 from tests.sweep_helpers import InProcessPool
 
@@ -652,10 +650,8 @@ def test_what_ships_for_a_visitor_is_what_would_be_made():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", ["movie-night", "long-tail", "restaurants"])
-def test_a_visitor_s_lists_come_with_the_samples_and_only_to_a_visitor(monkeypatch, data):
+def test_a_visitor_s_lists_come_with_the_samples(monkeypatch, data):
     monkeypatch.setattr(people, "build_visitor_lists", None)  # nothing is made
-    app = open_page(data=data, mechanism="input-flip")
-    assert "yours" not in read_instrument(app)
     app = open_page(data=data, mechanism="input-flip", person="you")
     visitor_lists = read_instrument(app)["yours"]
     assert len(visitor_lists["said"]) == len(visitor_lists["spread"]) == len(EPSILONS) + 1
@@ -665,41 +661,3 @@ def test_a_visitor_s_lists_come_with_the_samples_and_only_to_a_visitor(monkeypat
         format_item_title(ratings, item) for item in six
     ]
     assert not app.get("progress")
-
-
-@pytest.mark.slow
-def test_the_page_makes_a_visitor_s_lists_once_for_everybody(monkeypatch):
-    st.cache_resource.clear()
-    monkeypatch.setattr(people, "load_visitor_lists", lambda *_: None)
-    calls, build_lists = [], people.build_visitor_lists
-    monkeypatch.setattr(
-        people, "build_visitor_lists", lambda *args: calls.append(args) or build_lists(*args)
-    )
-    app = open_page(data="restaurants", mechanism="input-flip")
-    assert not calls  # nobody asked
-    assert len(read_instrument(app)["six"]) == 6
-    app = open_page(data="restaurants", mechanism="input-flip", person="you")
-    wait_until(app, lambda: "yours" in read_instrument(app))
-    assert app.query_params["person"] == "you"
-    visitor_lists = read_instrument(app)["yours"]
-    assert len(visitor_lists["said"]) == len(EPSILONS) + 1
-    assert set(visitor_lists["names"]) == {"a popular list, barely changed"}  # too few people judge
-    second_app = open_page(data="restaurants", mechanism="input-flip", person="you")
-    assert read_instrument(second_app)["yours"] == visitor_lists
-    assert len(calls) == 1
-
-
-@pytest.mark.slow
-def test_what_went_wrong_is_said_and_tried_again(monkeypatch):
-    def broken(*_):
-        raise DpmcError("no luck")
-
-    build_lists = people.build_visitor_lists
-    st.cache_resource.clear()
-    monkeypatch.setattr(people, "load_visitor_lists", lambda *_: None)
-    monkeypatch.setattr(people, "build_visitor_lists", broken)
-    app = open_page(data="restaurants", mechanism="input-flip", person="you", epsilon="2")
-    wait_until(app, lambda: any("No luck" in error.value for error in app.error))
-    monkeypatch.setattr(people, "build_visitor_lists", build_lists)
-    app.run()
-    wait_until(app, lambda: "yours" in read_instrument(app))
