@@ -552,6 +552,8 @@ def describe_row(view: BeforeAfter, user: int = 0) -> str:
             " reported with noise"
             f" {len(differences)}; cells without a rating that report one: {n_invented}."
         )
+    if not len(differences):
+        return "This row has no value."
     return (
         f"{format_count(int(is_present.sum()), 'released value')} of one row, before and after"
         " the noise:"

@@ -158,7 +158,6 @@ def add_compare(statements, app, epsilon):
     assert not app.exception
     points = find_table(app, "mechanism", "epsilon", "mean", "from", "to")
     point = points[points["epsilon"] == epsilon].iloc[0]
-    mean_table = find_table(app, "mechanism", f"{epsilon:g}")
     price = find_table(app, "mechanism", "wanted", "best")
     ends = [float(point[column].rstrip(" %")) for column in ("mean", "to")]
     statements.add(
@@ -169,7 +168,6 @@ def add_compare(statements, app, epsilon):
         unit=point["counts"],
         seeds=read_seeds(text),
     )
-    statements.add("Compare, all means", value=mean_table[f"{epsilon:g}"].iloc[0])
     statements.add("Compare, its points", seeds=str(point["seeds"]))
     statements.add("Compare, its control", seeds=str(app.number_input(key="seeds").value))
     statements.add("Compare, its command", seeds=find_one(r"--seeds 1:(\d+)", app.code[-1].value))
@@ -239,7 +237,11 @@ def add_answer(statements, document, metric, source="dpmc answer"):
     point = next((point for point in document.get("curve", ()) if point["epsilon"] == 1.0), None)
     seeds = {*statements.by_meaning["seeds"].values(), str(document.get("curve_seeds"))}
     if point is not None and len(seeds) == 1:  # else it says that it rests on other seeds
-        statements.add(source, kept=point["said"], value=metric.format_value(point["value"]))
+        statements.add(
+            source,
+            kept=find_one(r"keeps (\d+) %", point["said"]) or "",
+            value=metric.format_value(point["value"]),
+        )
     delta = find_one(r"epsilon [\d.]+, (delta [\de-]+)", document["said"]["unit"])
     if proved["delta"]:
         assert delta == f"delta {cards.format_delta(proved['delta'])}"
@@ -354,8 +356,8 @@ def test_a_fit_says_what_the_page_of_a_run_says(capsys):
         "dpmc fit",
         run=find_one(rf"Input perturbation{number}", output),
         run_without=find_one(rf"No privacy{number}", output),
-        run_guess=find_one(rf"Guessing{number}", output),
-        certified=find_one(r"certified\W+epsilon ([\d.]+ per \w+)", output),
+        run_guess=find_one(rf"Baseline{number}", output),
+        certified=find_one(r"proved\W+epsilon ([\d.]+ per \w+)", output),
     )
     statements.check("run", "run_without", "run_guess", "certified")
 
