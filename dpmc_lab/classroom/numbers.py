@@ -36,6 +36,7 @@ from dpmc_lab.classroom.room import (
     View,
     build_phone_channel,
     build_truthful_channel,
+    equal_report_chances,
     guess_probability,
     population_half_width,
     simulate_reports,
@@ -373,6 +374,13 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "own": lambda times, epsilon, throw: PeopleDots(
         simulate_class(1.0, int(times), epsilon, throw).reports
     ),
+    "agree": lambda epsilon, times, before=0.5: equal_report_chances(
+        build_phone_channel(epsilon), int(times), before
+    )[0],
+    "agreed_right": lambda epsilon, times, before=0.5: equal_report_chances(
+        build_phone_channel(epsilon), int(times), before
+    )[1],
+    "rival_right": lambda rival: best_guess_probability(rival),
     "verdict": lambda own, times: 1 + (2 * own.yes > times) - (2 * own.yes < times),
     "limit": lambda alone, together: max(alone, attacker_certainty(together)),
     # a false claim

@@ -207,3 +207,25 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
                 press_button(tab, "Show the answer")
             assert tab.evaluate("document.documentElement.scrollWidth") <= 390, slide.key
             press_button(tab, "Next")
+
+
+# --- paper ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("minutes", paper.CLASSES)
+def test_a_class_fits_on_its_pages(browser, minutes):
+    """A plan has two pages, a worksheet is one sheet, front and back, and a key has three pages."""
+    for kind, limit in (("plan", 2), ("worksheet", 2), ("key", 3)):
+        page = browser.new_page()
+        page.set_content(paper.render_class(minutes))
+        sections = page.locator(f"section.{kind}")
+        for number in range(sections.count()):
+            page.evaluate(
+                "([kind, number]) => { const kept = document.querySelectorAll('section.' + kind)"
+                "[number]; for (const section of document.querySelectorAll('section'))"
+                " section.hidden = section !== kept; }",
+                [kind, number],
+            )
+            printed = page.pdf(prefer_css_page_size=True)
+            assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) <= limit, (kind, number)
+        page.close()

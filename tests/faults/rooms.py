@@ -128,6 +128,32 @@ WALL = [
     ),
 ]
 
+PAPER = family_of(
+    "class", "dpmc_lab/lessons/worksheets.py",
+    ("a step of a plan begins before the one before it has ended", SCALE,
+     "        start += step.minutes\n", "        start = step.minutes\n",
+     named("lesson_files",
+     "test_the_minutes_of_a_plan_add_up_and_are_those_of_the_lessons")),
+    ("a step of a plan takes another time than its slide", SCALE,
+     "minutes=slide.minutes,", "minutes=3,", named("lesson_files",
+     "test_the_minutes_of_a_plan_add_up_and_are_those_of_the_lessons")),
+    ("the key has another answer than the worksheet", OTHER,
+     "else question.options[question.right]\n", "else question.options[-1]\n", named("lesson_files",
+     "test_a_key_answers_the_questions_of_its_worksheet_in_their_order[first]")),
+    ("the worksheet answers itself", OTHER, "_render_questions(plan, _render_question)",
+     "_render_questions(plan, _render_answer)", named("lesson_files",
+     "test_a_worksheet_has_eight_questions_and_answers_none[first]")),
+) + family_of(
+    "class", "dpmc_lab/classroom/numbers.py",
+    ("a posterior from reports that disagree", UNIT,
+     """        build_phone_channel(epsilon), int(times), before
+    )[1],""", """        build_phone_channel(epsilon), 1, before
+    )[1],""", named("lesson_numbers", "test_every_number_of_an_exit_question_is_so[rooms]")),
+    ("a posterior that forgets the prior", OTHER,
+     "* (before, 1 - before)", "* (0.5, 0.5)",
+     named("lesson_numbers", "test_every_number_of_a_lesson_is_so[attacker]")),
+)
+
 _GUESS = "test_a_guess_is_one_tap_under_another_name_and_costs_nothing"
 
 PHONE = family_of(

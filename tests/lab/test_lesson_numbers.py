@@ -24,7 +24,7 @@ from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.audit.probe import record_history
 from dpmc_lab.classroom.pictures import CurvePlot, IntervalPlot, OutcomeBars, PeopleDots
-from dpmc_lab.lessons import LESSONS
+from dpmc_lab.lessons import LESSONS, worksheets
 from tests.lesson_helpers import list_settings, list_slides
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -584,3 +584,47 @@ def test_the_right_option_is_not_always_in_one_place():
     assert len(positions) > 12
     for position in range(3):
         assert 0.2 <= positions.count(position) / len(positions) <= 0.45
+
+
+# --- on paper ------------------------------------------------------------------------------------
+
+
+def plan_numbers(name):
+    """Return the numbers of a plan's own steps, in order: what to project, to ask, to lock, to say.
+
+    Steps that are slides are checked above.
+    """
+    if name == "short":
+        return [[], [2, 100 * lie(2)], []]
+    if name == "first":
+        guesses = compute_success(2, 2, 0.8)
+        return [[], [95], [2, 4, 80, 100 * guesses], [], []]
+    return [[1, 100 * lie(1)], [30, 100 * compute_half_width(30, lie(1))], [], []]
+
+
+@pytest.mark.parametrize("name", worksheets.PLANS)
+def test_every_number_of_a_plan_is_so(name):
+    steps = [step for _, step in worksheets.schedule_steps(worksheets.PLANS[name])]
+    own_steps = [step for step in steps if not step.slide]
+    for step, expected in zip(own_steps, plan_numbers(name), strict=True):
+        compare(" | ".join((step.project, step.ask, step.lock, step.say)), expected)
+    for step in steps:
+        if step.slide:
+            lesson, key = step.slide.split("/")
+            slide = LESSONS[lesson].get_slide(key)
+            compare(step.project, [LESSONS[lesson].number])
+            assert slide.predict.question in step.ask
+            assert step.say == slide.teacher
+
+
+@pytest.mark.parametrize("slide", worksheets.EXITS.slides, ids=lambda slide: slide.key)
+def test_every_number_of_an_exit_question_is_so(slide):
+    texts = (slide.said, slide.predict.question, *slide.predict.options)
+    if slide.key == "rooms":  # all three reports agree, at even odds before
+        agreed = (1 - lie(1)) ** 3 / ((1 - lie(1)) ** 3 + lie(1) ** 3)
+        before, after = [2, 3, 1, 3, 1, 3, 3, 1, 3], [3, 100 * agreed, 100 * (1 - lie(2))]
+    else:
+        before, after = [1, 20, 3, 20, 1, 20, 20, 1, 20], [20, 20, 3]
+    compare(" | ".join(texts), before)
+    compare(" | ".join(slide.reveal(slide.start).sentences), after)
+    assert not NUMBER.findall(slide.teacher)
