@@ -452,7 +452,7 @@ def settings(room: Room, view: View) -> None:
 def again(view: View, question: int) -> list[ShareRow]:
     """What asking again gives to the class, and to an attacker."""
     estimates, certainty = words.compare_rounds(
-        view, question, st.session_state.get(PRIOR, PRIORS[0])
+        view, question, st.session_state.get(PRIOR, words.PRIOR)
     )
     if len(estimates) < 2:
         return []
@@ -460,27 +460,25 @@ def again(view: View, question: int) -> list[ShareRow]:
     theme = state.get_theme()
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("**This class**: the reports of all rounds, those of a phone together")
+        st.markdown("**This class**: the share of yes, from the reports of all rounds")
         alt = words.describe_rows(estimates, "The estimate after each round")
         st.html(charts_room.render_shares(estimates, alt, theme, equal_rows=True))
     with right:
-        st.markdown("**One answer**: guessed by an attacker who saw every report of it")
+        st.markdown("**One person**: how often an attacker guesses the answer")
         alt = words.describe_rows(certainty, "How often an attacker is right after each round")
         axis = charts_room.CERTAINTY
         st.html(charts_room.render_shares(certainty, alt, theme, axis=axis, equal_rows=True))
         before = st.select_slider(
             "Sure of the answer before any report",
             PRIORS,
+            words.PRIOR,
             format_func=lambda value: f"{cards.format_share_percent(value)} %",
             key=PRIOR,
         )
     st.caption(
-        "Computed, not measured: right on average. Who was"
-        f" {cards.format_share_percent(before)} % sure before is right as often without any"
-        " report. The odds of"
-        f" yes are those before, times e^({view.question_epsilon(question):g} s) for s more"
-        " reports of yes"
-        " than of no."
+        f"Somebody is {cards.format_share_percent(before)} % sure of an answer before any report."
+        " The bars show how often this attacker then guesses right. They are computed, not"
+        " measured. A yes and a no from the same phone cancel."
     )
     return [*estimates, *certainty]
 

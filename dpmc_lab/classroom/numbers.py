@@ -335,7 +335,6 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     # one coin
     "lies": lie_probability,
     "honest": lambda lies: 1 - lies,
-    "hundred": lambda epsilon, throw: simulate_class(1.0, 100, epsilon, throw),
     "two_coins": explain_two_coins,
     "odds": lambda epsilon: math.exp(epsilon),
     "square": lambda epsilon: epsilon**2,
@@ -347,6 +346,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     # a class, or more people
     "phones": lambda share, epsilon, throw: simulate_class(share, CLASS_SIZE, epsilon, throw),
     "poll": lambda phones, epsilon: Poll(phones.yes, CLASS_SIZE, build_phone_channel(epsilon)),
+    "opposite": lambda poll, lies: poll.reports * lies,
     "truth": lambda share: round(share * CLASS_SIZE) / CLASS_SIZE,
     "pulled": lambda truth, lies: truth * (1 - lies) + (1 - truth) * lies,
     "stretch": lambda lies: 1 - 2 * lies,
@@ -371,9 +371,6 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "together": total_epsilon,
     "single": lambda epsilon: total_epsilon(epsilon),
     "power": lambda epsilon, times: epsilon**times,
-    "own": lambda times, epsilon, throw: PeopleDots(
-        simulate_class(1.0, int(times), epsilon, throw).reports
-    ),
     "agree": lambda epsilon, times, before=0.5: equal_report_chances(
         build_phone_channel(epsilon), int(times), before
     )[0],
@@ -381,8 +378,6 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
         build_phone_channel(epsilon), int(times), before
     )[1],
     "rival_right": lambda rival: best_guess_probability(rival),
-    "verdict": lambda own, times: 1 + (2 * own.yes > times) - (2 * own.yes < times),
-    "limit": lambda alone, together: max(alone, attacker_certainty(together)),
     # a false claim
     "lit": lambda whose="only": load_audit_example(whose)[0],
     "proof": lambda whose="only": load_audit_example(whose)[1],
@@ -392,8 +387,8 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "moved": lambda lit, cells: float(np.sort(lit.changes, axis=None)[::-1][: int(cells)].sum()),
     "wider": lambda lit, proof: proof.certified().epsilon / lit.claimed,
     "least": lambda lit, epsilon: lit.epsilon / lit.claimed * epsilon,
+    "least_sure": lambda least: attacker_certainty(least),
     "certified": lambda wider, epsilon: wider * epsilon,
-    "top": lambda wider, highest: wider * highest,
     "audit": load_audit,
     "there": lambda card, epsilon: card.certified().epsilon / epsilon,
     "scale": lambda there, card: there * card.releases.matrix.scale,

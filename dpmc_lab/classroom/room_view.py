@@ -18,6 +18,7 @@ from dpmc_lab.curves import cards
 
 PHONE_COUNTS = (30, 300, 3000)  # whose intervals the projector shows for comparison
 MIN_PHONES = 3  # a share is shown from so many phones on, so that nobody's reports stand alone
+PRIOR = 0.8  # probability of a yes before any report, with which a comparison begins
 _NUMBERS = ("no", "one", "two", "three", "four")
 _TIMES = ("", "once", "twice", "three times", "four times")
 
@@ -65,7 +66,7 @@ def format_row_share(row: ShareRow) -> str:
     if row.mark is Mark.REACH:
         share, low, high = row.interval
         return f"± {format_points(max(share - low, high - share))}"
-    format_share = cards.format_limit_percent if row.mark is Mark.CERTAINTY else format_points
+    format_share = cards.format_share_percent if row.mark is Mark.CERTAINTY else format_points
     return f"{format_share(row.interval.share)} %"
 
 
@@ -305,18 +306,20 @@ def describe_differences(view: View, pair_differences: Sequence[Difference]) -> 
 
 
 def compare_rounds(
-    view: View, question: int, prior: float = 0.5
+    view: View, question: int, prior: float = PRIOR
 ) -> tuple[list[ShareRow], list[ShareRow]]:
     """Return the estimate after each round, and how often an attacker is right.
 
-    The last row is for phones whose reports all agree.
+    The attacker's first row is before any report, the last one for phones whose reports all agree.
 
     Args:
         view: the room.
         question: index of the question.
         prior: prior probability of a yes.
     """
-    estimates, certainty = [], []
+    alone = max(prior, 1 - prior)
+    before = Bounds(alone, alone, alone)
+    estimates, certainty = [], [ShareRow("Before any report", Mark.CERTAINTY, before)]
     visible = view.visible
     sender = next(iter(list_senders(visible, question)), Sender.PHONES)
     for times in range(1, len(visible.answered_rounds(question, sender)) + 1):
@@ -326,28 +329,28 @@ def compare_rounds(
         channel = replace(poll.channel, times=times)
         right = room.guess_probability(channel, prior)
         note = f"epsilon {cards.format_epsilon(channel.loss(1).epsilon)} in all"
+        name = "After one report" if times == 1 else f"After {times} reports"
         certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
     if len(estimates) > 1:
         equal_share, right = room.equal_report_chances(poll.channel, times, prior)
-        note = f"as in {cards.format_share_percent(equal_share)} of 100 phones"
-        name = f"All {times} reports equal"
+        note = f"so for {cards.format_share_percent(equal_share)} % of phones"
+        name = f"All {times} reports agree"
         certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
     return estimates, certainty
 
 
 def describe_repetition(estimates: Sequence[ShareRow], certainty: Sequence[ShareRow]) -> str:
-    """Describe what the last round adds to the first, about the class and about a person.
+    """Describe who knows more after the last round than after the first, and the total epsilon.
 
-    The total epsilon follows.
     The comparison uses the texts of the rows of `compare_rounds`.
     """
     first, *_, last = (row.interval for row in estimates)
     gains = []
     if first is not None and last is not None and last.high - last.low < first.high - first.low:
-        gains.append("surer about the class")
-    if format_row_share(certainty[-1]) != format_row_share(certainty[0]):
-        gains.append("surer about you")
-    return f"Asked again: {', '.join(gains) or 'no surer'}; {certainty[-2].note}"
+        gains.append("we know more about the class")
+    if format_row_share(certainty[-1]) != format_row_share(certainty[1]):
+        gains.append("an attacker knows more about you")
+    return f"Asked again: {', and '.join(gains) or 'nobody knows more'} ({certainty[-2].note})"
 
 
 # --- words and tables -----------------------------------------------------------------------------
@@ -542,7 +545,7 @@ def explain_promise(view: View, question: int) -> list[str]:
         f" guesses right at most {cards.format_limit_percent(right)} % of the time. Somebody who"
         " was surer before may be right more often.",
         f"If the question is asked {max(times, 2)} times, all reports of a phone agree for"
-        f" {cards.format_share_percent(equal_share)} of 100 phones. Someone with no idea about"
+        f" {cards.format_share_percent(equal_share)} % of phones. Someone with no idea about"
         " you then guesses right"
         f" {cards.format_share_percent(certain)} % of the time.",
         f"Anybody who gave every answer so far ({_format_count(len(view.askings), 'answer')}) has"

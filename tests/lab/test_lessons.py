@@ -103,12 +103,12 @@ def lie(epsilon):
 
 
 RIGHT = {
-    "coin/throw": f"{100 * lie(2):.0f}",
-    "coin/deny": "Yes: a phone also sends yes for some who tapped no",
+    "coin/throw": f"{30 * lie(2):.0f}",
+    "coin/deny": "A yes is more likely, but not certain",
     "coin/evidence": f"{(1 - lie(2)) / lie(2):.1f}",
     "coin/dial": "Down",
     "crowd/count": "Too high",
-    "crowd/undo": "Debiased",
+    "crowd/undo": "It becomes longer",
     "crowd/more": "3,000",
     "crowd/me": "No, it reveals as much as before",
     "attacker/even": f"{100 * compute_posterior(0.5, 1):.0f} %",
