@@ -371,12 +371,11 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "together": total_epsilon,
     "single": lambda epsilon: total_epsilon(epsilon),
     "power": lambda epsilon, times: epsilon**times,
-    "agree": lambda epsilon, times, before=0.5: equal_report_chances(
+    "agreement": lambda epsilon, times, before=0.5: equal_report_chances(
         build_phone_channel(epsilon), int(times), before
-    )[0],
-    "agreed_right": lambda epsilon, times, before=0.5: equal_report_chances(
-        build_phone_channel(epsilon), int(times), before
-    )[1],
+    ),
+    "agree": lambda agreement: agreement[0],
+    "agreed_right": lambda agreement: agreement[1],
     "rival_right": lambda rival: best_guess_probability(rival),
     # a false claim
     "lit": lambda whose="only": load_audit_example(whose)[0],

@@ -530,6 +530,17 @@ def explain_waiting(view: View) -> str:
     return "The shares are hidden until the question is locked (L)."
 
 
+def warn_of_lost_phones(view: View) -> str:
+    """Warn of a room that phones have answered in while none is connected; empty otherwise."""
+    answered = len({token for asking in view.askings for token in asking.reports})
+    if view.connected or view.ended or not answered:
+        return ""
+    return (
+        f"{_format_count(answered, 'phone')} answered, but no phone is connected now. Wake the"
+        " phones, and check that they are still in this network. Their reports are kept."
+    )
+
+
 def explain_promise(view: View, question: int) -> list[str]:
     """Return sentences on what is proved for people who answer, and its limits."""
     times = len(view.rounds(question))

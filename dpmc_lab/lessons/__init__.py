@@ -12,7 +12,6 @@ several selected by the value that `by` names.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -57,7 +56,6 @@ FORMS: Mapping[str, Callable[[float], str]] = {
     "times": lambda ratio: f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2g}",
     "epsilon": format_epsilon,
     "least": lambda epsilon: format_epsilon(epsilon, round_down=True),
-    "power": lambda power: format_epsilon(10**power),
 }
 
 
@@ -215,7 +213,6 @@ class SlideTemplate:
     ) -> Picture | None:
         """Return the picture that the template specifies; see `build_reveal` for the arguments."""
         spec = self.picture
-        scale = math.log10 if spec.get("log") else float
 
         def fill_keys(texts: str) -> dict[str, Any]:
             """Return a table of the specification with values filled into its keys."""
@@ -245,19 +242,18 @@ class SlideTemplate:
                 return IntervalPlot(rows, _resolve_value(spec.get("truth"), current_values))
             case "bend" if control is not None:
                 form = spec.get("form", "{:hundred}")
-                high = spec.get("high")
                 return CurvePlot(
                     spec.get("across", control.label),
                     tuple(map(control.format_value, control.values)),
                     {
-                        text: tuple(scale(_resolve_value(k, entry)) for entry in stop_values)
+                        text: tuple(float(_resolve_value(k, entry)) for entry in stop_values)
                         for text, k in fill_keys("lines").items()
                     },
                     control.values.index(current_values[control.key]),
                     fill_text(spec["up"], current_values),
                     lambda value: _FORMATTER.format(form, value),
-                    scale(_resolve_value(spec.get("low", 0.0), current_values)),
-                    high if high is None else scale(_resolve_value(high, current_values)),
+                    float(_resolve_value(spec.get("low", 0.0), current_values)),
+                    spec.get("high"),
                     {
                         text: _resolve_value(level, current_values)
                         for text, level in fill_keys("levels").items()
