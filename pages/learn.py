@@ -81,15 +81,6 @@ _LOOK = """<style>
 [data-testid="stPageLink"] p { white-space: normal; }
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
 .st-key-told [data-testid="stMarkdownContainer"] p { font-size: 0.875rem; line-height: 1.35; }
-/* before the answer: the picture without anything that gives it away */
-.st-key-veiled { filter: grayscale(1); }
-.st-key-veiled .drawing { color: transparent; }
-.st-key-veiled .drawing .world { color: var(--muted); }
-.st-key-veiled .drawing :is(.bar span, .key, .plot .point, .rule, .dashed, .range, .scale .point,
-  .scale ~ .note, .turned::after) { visibility: hidden; }
-.st-key-veiled .drawing .fill { width: 50% !important; border: 0; background: var(--grid); }
-.st-key-veiled .drawing .dots i { --mark: var(--grid); background: none; }
-.st-key-veiled .drawing .cells i { background: var(--grid); outline: 0; }
 @media (max-width: 640px) { /* what is moved and what comes of it, together */
   :has(> [class*="st-key-ends"]) { display: none; }
   .stMainBlockContainer [data-testid="stVerticalBlock"] { gap: 0.7rem; }
@@ -500,7 +491,7 @@ def draw(picture: pictures.Picture, key: str) -> None:
     )
     drawing = pictures.render_picture(picture)
     if key == VEILED:  # no text alternative says what is hidden
-        drawing = f'<div class="drawing" aria-hidden="true">{picture.to_html()}</div>'
+        drawing = f'<div class="drawing veiled" aria-hidden="true">{picture.to_html()}</div>'
     with st.container(key=key):
         st.html(f'<style>{pictures.STYLE_SHEET}</style><div style="{colors}">{drawing}</div>')
 

@@ -334,7 +334,7 @@ def compare_rounds(
     if len(estimates) > 1:
         equal_share, right = room.equal_report_chances(poll.channel, times, prior)
         note = f"so for {cards.format_share_percent(equal_share)} % of phones"
-        name = f"All {times} reports agree"
+        name = "All reports agree"
         certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
     return estimates, certainty
 

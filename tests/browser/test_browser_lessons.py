@@ -51,7 +51,13 @@ def walk_through(tab, lesson):
         expect(tab.locator("h1")).to_have_text(slide.title)
         assert tab.locator(".said").text_content() == slide.said
         if slide.predict is not None:
-            assert tab.locator(".shows").text_content() == ""  # nothing before it is predicted
+            # Nothing is revealed before it is predicted: the picture is there, grey and unnamed.
+            assert tab.locator(".shows p").count() == 0
+            assert tab.locator(".shows [aria-label]").count() == 0
+            has_picture = slide.reveal(slide.start).picture is not None
+            assert tab.locator('[aria-hidden="true"] > .veiled').count() == has_picture
+            for kind in (".bar span", ".key", ".plot .point", ".rule", ".range"):
+                assert tab.locator(f".veiled {kind}").filter(visible=True).count() == 0
             press_button(tab, slide.predict.options[0])
             verdict = tab.locator(".verdict")
             expect(verdict).to_be_focused()
