@@ -357,15 +357,15 @@ def claim(key, m, *_):
     single_changes, own_least, _ = compute_score_changes("only")
     noticed = sum(step >= 1e-3 for step in changes)
     if key == "cells":
-        before = [400, 40, CELLS, 1, sum(step >= 1e-3 for step in single_changes), CELLS]
+        before = [40, 400, CELLS, 1, sum(step >= 1e-3 for step in single_changes), CELLS]
         rated_numbers = [] if m["whose"] == "only" else [rated]
         return before, [noticed, CELLS, *rated_numbers, 10]
     if key == "sum":
         sums = list(accumulate(changes))
         counts, n_cells = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000), int(m["cells"])
         line = {"total change": tuple(sums[n - 1] for n in counts), "the proof assumes": 2}
-        expected = [sums[-1], 2, changes[0], n_cells, sums[n_cells - 1]]
-        return [4, 2, single_changes[0], 2, sum(single_changes)], expected, [], line
+        expected = [sums[-1], 2, changes[0], n_cells, sums[n_cells - 1], 4]
+        return [2, single_changes[0], 2, sum(single_changes)], expected, [], line
     e = m["epsilon"]
     if key == "promise":
         lines = {"measured, at least": min_epsilon, "claimed, at most": 1}
