@@ -222,19 +222,19 @@ def load_lesson_curve(mechanism: str) -> CurveChart:
 
 
 def compute_lesson_gain(
-    mechanism: str, epsilon: float, other_values: Floats | None = None
+    method: str, epsilon: float, other_values: Floats | None = None
 ) -> GainShare:
     """Return the share of the gain over the baseline that is left at an epsilon of the slider.
 
     Args:
-        mechanism: id of the mechanism.
+        method: id of the mechanism.
         epsilon: the setting.
         other_values: values to use in place of the curve's, which broadcast with them.
 
     Raises:
         DpmcError: the curve is not shipped, or has no gain at this epsilon.
     """
-    chart = load_lesson_curve(mechanism)
+    chart = load_lesson_curve(method)
     line = chart.lines[0]
     line = replace(
         line, values=line.values if other_values is None else line.values * 0 + other_values
@@ -242,15 +242,15 @@ def compute_lesson_gain(
     gain_share = numbers.compute_gain_share(chart, line, epsilon)
     if gain_share is None:
         raise DpmcError(
-            f"the curve of {mechanism} on {DATA} has no gain at epsilon {epsilon:g}:"
+            f"the curve of {method} on {DATA} has no gain at epsilon {epsilon:g}:"
             " if this epsilon is new, run make rows"
         )
     return gain_share
 
 
-def describe_gain_share(gain_share: GainShare) -> str:
+def describe_gain_share(kept: GainShare) -> str:
     """Return 'keeps 30 % of the gain over the baseline', or 'is not clearly better'."""
-    return gain_share.label if gain_share.is_clear else f"is {gain_share.label}"
+    return kept.label if kept.is_clear else f"is {kept.label}"
 
 
 @cache
@@ -320,13 +320,10 @@ def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
     ].success_rate(guarantee)
 
 
-def format_lesson_budget(guarantee: Guarantee) -> str:
+def format_lesson_budget(card: Guarantee) -> str:
     """Return what is certified, and for which unit: 'epsilon 1, delta 1e-6 per user'."""
-    certified = guarantee.certified()
-    return (
-        f"epsilon {cards.format_budget(certified.epsilon, certified.delta)}"
-        f" {guarantee.change.label}"
-    )
+    certified = card.certified()
+    return f"epsilon {cards.format_budget(certified.epsilon, certified.delta)} {card.change.label}"
 
 
 # --- by name ------------------------------------------------------------------------------------
@@ -395,18 +392,18 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     # film ratings: what a method keeps and what it risks
     "method": lambda promise=PER_RATING: promise,
     "card": build_lesson_guarantee,
-    "kept": lambda method, epsilon: compute_lesson_gain(method, epsilon),
+    "kept": compute_lesson_gain,
     "gain": lambda kept: kept.share,
     "bottom": lambda method: min(
         0.0, *(compute_lesson_gain(method, stop).share for stop in EPSILONS)
     ),
     "gain_bar": lambda gain: max(0.0, gain),
-    "keeps": lambda kept: describe_gain_share(kept),
+    "keeps": describe_gain_share,
     "right": lambda card: card.attacker_accuracy(),
     "rated": lambda: RATED,
     "taste": all_values_certainty,
     "unit": lambda method: "person" if method == PER_PERSON else "rating",
-    "budget": lambda card: format_lesson_budget(card),
+    "budget": format_lesson_budget,
     "all_rated": lambda card, rated: cards.certify_ratings(card, int(rated)).epsilon,
     "each_rated": lambda epsilon, rated: epsilon / rated,
     "bounded": lambda card: card.certified(USER_EMPTIED).finite,

@@ -455,17 +455,19 @@ def explain_cost(questions: int, epsilon: float) -> str:
 
 # --- sentences ----------------------------------------------------------------------------------
 
+_LEVEL = cards.format_share_percent(1 - room.MISS_RATE)  # of intervals, in percent
 _LEGEND = (
-    "Share of yes, each with its 95 % interval. Thick: this class, whose answers are fixed. Thin:"
-    " people like this class, as many as you like. Hollow: reports as sent. Dashed: the interval"
-    " that so many phones would give at this share. Protected: one answer of one person."
+    f"Each line is a {_LEVEL} % interval: all shares of yes that fit the reports. The thick line is"
+    " for this class, the thin line for people like this class. The hollow dot shows what the"
+    " phones sent. Dashed lines show what more phones would give. One answer of one person is"
+    " protected."
 )
-_TRUTH = " Dashed upright: the true share of the simulated phones."
+_TRUTH = " The upright dashed line is the true share of the simulated phones."
 HIDDEN_NOTE = "hidden until locked"
 COMPUTED_NOTE = "people like this class, at its share"
-SAME_NOTE = "Their difference may be none, so nobody may say which share is larger."
-DIFFER_NOTE = "These differ, every two of them, with 95 % for all of this together."
-GUESSED_NOTE = "Share of the phones that guessed so: counted, nothing hides it."
+SAME_NOTE = "Their shares may be equal, so nobody can say which is larger."
+DIFFER_NOTE = f"All of these statements together are right in at least {_LEVEL} % of classes."
+GUESSED_NOTE = "The bars show what share of the phones chose each answer. Guesses are not private."
 
 
 def describe_marks(rows: Sequence[ShareRow]) -> str:
@@ -526,7 +528,7 @@ def explain_waiting(view: View) -> str:
     if view.visible is view or view.now is None:
         return ""
     if len(view.rounds(view.now.question)) > 1:
-        return "A round: the shares are those before it, and change when it is locked (L)."
+        return "A new round is open. The shares are from before it until it is locked (L)."
     return "The shares are hidden until the question is locked (L)."
 
 
@@ -576,8 +578,9 @@ def odds_factor(epsilon: float) -> float:
 def explain_cheating(epsilon: float) -> str:
     """Explain what one report per browser does not prevent."""
     return (
-        "One report per browser: a private window can cheat, and at this epsilon a made-up report"
-        f" weighs as much as {room.report_weight(room.build_phone_channel(epsilon)):.1f} people."
+        "Each browser sends one report. A private window can cheat: at this epsilon, a made-up"
+        " report weighs as much as"
+        f" {room.report_weight(room.build_phone_channel(epsilon)):.1f} people."
     )
 
 
