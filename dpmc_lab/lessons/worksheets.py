@@ -25,16 +25,16 @@ from dpmc_lab.curves import text
 from dpmc_lab.lessons import LESSONS, Lesson, LessonValues, Predict, Slide, Table, fill_text
 
 _STYLE = """
-@page { size: A4; margin: 14mm; }
+@page { size: A4; margin: 14mm; } @page wide { size: A4 landscape; margin: 11mm; }
 body { max-width: 46rem; background: #fff; color: #000; line-height: 1.3;
   font-family: "Source Sans 3", "Source Sans Pro", Arial, "Liberation Sans", sans-serif; }
 h1 { font-size: 1.2rem; margin: 0 0 1rem; } p { margin: .2rem 0; }
 h2 { font-size: 1.3rem; margin: 0 0 .6rem; } h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
 section { margin-bottom: 3rem; } li, tr { break-inside: avoid; } ol { padding-left: 1.5rem; }
 ol > li { margin-bottom: 1rem; }
-td, th { vertical-align: top; padding: .3rem .6rem .3rem 0; font-size: .92em; }
-td:first-child { white-space: nowrap; } td:nth-child(2) { width: 21%; }
-td:nth-child(3) { width: 25%; } td:nth-child(4) { width: 18%; }
+td, th { vertical-align: top; padding: .2rem .8rem .2rem 0; font-size: .92em; }
+td:first-child { white-space: nowrap; } td:nth-child(2) { width: 18%; }
+td:nth-child(3) { width: 25%; } td:nth-child(4) { width: 17%; }
 ul { list-style: none; margin: .3rem 0; padding: 0; }
 ul li { display: inline-block; margin: 0 2rem .2rem 0; padding-left: 1.4em; text-indent: -1.4em; }
 ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
@@ -44,7 +44,8 @@ ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
 .name { display: flex; gap: 2rem; margin-bottom: 1rem; }
 .name span { flex: 1; border-bottom: 1px solid #999; }
 @media print { body { font-size: 10.5pt; margin: 0; padding: 0; max-width: none; }
-  h1 { display: none; } section { margin: 0; } section ~ section { break-before: page; } }
+  h1 { display: none; } section { margin: 0; } section ~ section { break-before: page; }
+  .plan { page: wide; font-size: 9.5pt; line-height: 1.2; } }
 """
 
 # --- plans of a class ----------------------------------------------------------------------------

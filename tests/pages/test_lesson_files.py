@@ -184,7 +184,7 @@ def test_papers_name_pages_and_buttons_as_the_app_does(sheets, capsys):
     assert named
     assert named <= titles
     source = (ROOT / "pages" / "room.py").read_text("utf-8")
-    for button in ("Lock", "Ask again", "Next question", "Change or take away", "End"):
+    for button in ("Lock", "Ask again", "Begin a new room", "Open the room", "End"):
         assert any(button in text for text in texts)
         assert f'"{button}"' in source
 
