@@ -13,3 +13,6 @@ CLASS_SIZE = 30  # simulated phones
 def load_texts(name: str) -> dict[str, Any]:
     """Load a file of the language's folder, such as 'phone.toml'."""
     return load_toml("dpmc_lab", f"texts/{LANGUAGE}/{name}")
+
+
+PHONE_TEXTS = load_texts("phone.toml")

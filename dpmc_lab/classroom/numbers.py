@@ -450,12 +450,6 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
 
 # --- in a room ----------------------------------------------------------------------------------
 
-_SENDER_TEXTS = {
-    Sender.PHONES: "Reports of your phones, at epsilon {}, to “{}”",
-    Sender.HANDS: "Your hands, by coins at epsilon {}, to “{}”",
-    Sender.SIMULATED: "Reports of simulated phones, at epsilon {}, to “{}”",
-}
-
 
 def heard(view: View) -> dict[str, Any] | None:
     """Return what a room reported to the current question, by name for lessons.
@@ -470,12 +464,13 @@ def heard(view: View) -> dict[str, Any] | None:
         poll = view.poll(question, sender=sender)
         if sender is Sender.PHONES and poll.people < MIN_PHONES:
             continue
-        epsilon = cards.format_epsilon(poll.channel.cell_epsilon)
         return {
             "poll": poll,
             "opposite": float(poll.channel.matrix[1, 0]) * poll.reports,
             "phones": PeopleDots((1,) * poll.yes + (0,) * (poll.reports - poll.yes)),
-            "whose": _SENDER_TEXTS[sender].format(epsilon, view.questions[question]),
+            "sender": [*Sender].index(sender),
+            "epsilon": poll.channel.cell_epsilon,
+            "question": view.questions[question],
         }
     return None
 

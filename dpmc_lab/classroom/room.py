@@ -26,7 +26,7 @@ from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.privacy import CELL, RandomizedResponse
 from dpmc_core.privacy.audit import clopper_pearson
 from dpmc_core.privacy.channels import flip_probability
-from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES, load_texts
+from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES, PHONE_TEXTS
 
 QUESTIONS = range(1, 6)
 MAX_QUESTION_LENGTH = 140  # characters of a question
@@ -639,8 +639,6 @@ def simulate_reports(
     return np.asarray(reports, dtype=np.uint8)
 
 
-_REFUSED = load_texts("phone.toml")["refused"]
-
 # --- the room -----------------------------------------------------------------------------------
 
 
@@ -653,7 +651,7 @@ class ReportRejected(DpmcError):
     """
 
     def __init__(self, reason: str, phones: int = 0) -> None:
-        super().__init__(_REFUSED[reason].format(phones=phones))
+        super().__init__(PHONE_TEXTS["refused"][reason].format(phones=phones))
 
 
 class MalformedReport(ReportRejected):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from dpmc_lab.classroom import CLASS_SIZE, room
+from dpmc_lab.classroom import CLASS_SIZE, PHONE_TEXTS, room
 from dpmc_lab.classroom.room import Bounds, CoinRule, GuessPoll, Poll, Sender, View
 from dpmc_lab.curves import cards
 
@@ -439,11 +439,8 @@ def explain_two_coins(epsilon: float) -> str:
     if abs(2 * float(flips_text) - 200 * chance) >= 0.5 / 10**digits:
         digits += 1
         flips_text = f"{100 * chance:.{digits}f}"
-    return (
-        f"Imagine two coins. In {100 - 2 * float(flips_text):.{digits}f} % of cases"
-        f" (100 - 2 x {flips_text}) the first coin lets the answer out. Otherwise a second, fair"
-        " coin answers."
-    )
+    first = f"{100 - 2 * float(flips_text):.{digits}f}"
+    return str(PHONE_TEXTS["two_coins"].format(first=first, flips=flips_text))
 
 
 def explain_cost(questions: int, epsilon: float) -> str:

@@ -32,7 +32,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dpmc_core.errors import DpmcError, parse_number
-from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES, load_texts
+from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES, PHONE_TEXTS
 from pages.ui import jobs
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 PAGE = "room"  # the address of the teacher's page
 COOKIE = "dpmc_teacher"
 MAX_REPORT_BYTES = 1024  # bytes of a report
-PHONE_TEXTS = load_texts("phone.toml")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,}", re.ASCII)
 _ALL_INTERFACES = (None, "", "0.0.0.0", "::")
 

@@ -23,7 +23,7 @@ ROOM = family_of(
      named("room", "test_coins_never_tell_more_than_a_phone")),
     ("simulated phones: answers as they are", SKIPPED,
      "reports = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)",
-     "reports = answers.astype(np.uint8)", named("room", "test_a_thousand_classes")),
+     "reports = answers.astype(np.uint8)", named("room", "test_simulated_phones_draw_anew")),
     ("simulated phones: one draw for all classes", REUSED,
      ".publish(answers.astype(np.uint8), rng)",
      ".publish(answers.astype(np.uint8), np.random.default_rng(0))",
