@@ -329,7 +329,7 @@ def again(key, m, *_):
     times, ten = int(m["times"]), range(1, 11)
     if key == "add":
         lines = {"all together": tuple(e * n for n in ten), "the last one": (e,) * 10}
-        return [2, 3, 2, 6, 8], [e * times, times, e], [], lines
+        return [2, 3, 2, 6, 8], [e * times, times, e, e * times], [], lines
     if key == "keep":
         lines = {"new throw each time": tuple(compute_success(e, n, 0.8) for n in ten)}
         lines["same report each time"] = (compute_success(e, 1, 0.8),) * 10
@@ -339,7 +339,7 @@ def again(key, m, *_):
     agree, agreed_right = compute_agreement(e, times, b)
     right = [max(b, 1 - b), compute_success(e, 1, b), compute_success(e, times, b), agreed_right]
     expected = to_percent(right[2], right[1], right[0], agree)
-    expected += [times, 100 * agreed_right, e * times, times, e]
+    expected += [100 * agreed_right, e * times, times, e]
     before = [80, 2, 2, 2, *to_percent(*(compute_success(2, n, 0.8) for n in (1, 2)))]
     return [*before, 100 * compute_agreement(2, 2, 0.8)[1]], expected, [50, 50], right
 

@@ -300,7 +300,12 @@ def test_the_page_without_server_holds_nothing_of_a_room(page, content):
         for lesson_data in content["lessons"]
         for slide_data in lesson_data["slides"]
     )
-    for text in ("Reports of your phones", "Hands of your class", "Your room", "are the opposite of the"):
+    for text in (
+        "Reports of your phones",
+        "Hands of your class",
+        "Your room",
+        "are the opposite of the",
+    ):
         assert text not in page
 
 
