@@ -152,7 +152,10 @@ def choose_questions() -> list[str]:
         )
         for k in QUESTIONS
     ]
-    st.caption("Ask three to five questions, and none that you would not ask by show of hands.")
+    st.caption(
+        "Ask three to five questions, and none that you would not ask by show of hands. The page"
+        " **Learn** prints a plan, a worksheet and an answer key."
+    )
     return [text for text in texts if text.strip()]
 
 
