@@ -81,15 +81,6 @@ _LOOK = """<style>
 [data-testid="stPageLink"] p { white-space: normal; }
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
 .st-key-told [data-testid="stMarkdownContainer"] p { font-size: 0.875rem; line-height: 1.35; }
-/* before the answer: the picture without anything that gives it away */
-.st-key-veiled { filter: grayscale(1); }
-.st-key-veiled .drawing { color: transparent; }
-.st-key-veiled .drawing .world { color: var(--muted); }
-.st-key-veiled .drawing :is(.bar span, .key, .plot .point, .rule, .dashed, .range, .scale .point,
-  .scale ~ .note, .turned::after) { visibility: hidden; }
-.st-key-veiled .drawing .fill { width: 50% !important; border: 0; background: var(--grid); }
-.st-key-veiled .drawing .dots i { --mark: var(--grid); background: none; }
-.st-key-veiled .drawing .cells i { background: var(--grid); outline: 0; }
 @media (max-width: 640px) { /* what is moved and what comes of it, together */
   :has(> [class*="st-key-ends"]) { display: none; }
   .stMainBlockContainer [data-testid="stVerticalBlock"] { gap: 0.7rem; }
@@ -167,8 +158,7 @@ def asked() -> tuple[Lesson | None, int]:
         name = keys[0]
         st.query_params["step"] = name
     at = keys.index(name)
-    been = st.session_state.setdefault("lessons", {})
-    been[id] = name
+    st.session_state.setdefault("lessons", {})[id] = name
     if name == END:
         st.session_state.setdefault("lessons done", set()).add(id)
     return lesson, at
@@ -208,18 +198,18 @@ def overview() -> None:
     been: Mapping[str, str] = st.session_state.get("lessons", {})
     done: set[str] = st.session_state.get("lessons done", set())
     fresh = next((id for id in LESSONS if id not in done), None)
-    for number, lesson in enumerate(LESSONS.values(), 1):
+    for lesson in LESSONS.values():
         keys = steps(lesson)
         at = keys.index(been.get(lesson.id, keys[0]))
         begun = lesson.id in been and at < len(keys) - 1
-        label = f"Continue lesson {number}" if begun else f"Start lesson {number}"
+        label = f"Continue lesson {lesson.number}" if begun else f"Start lesson {lesson.number}"
         if lesson.id in done and not begun:
-            label, at = f"Repeat lesson {number}", 0
+            label, at = f"Repeat lesson {lesson.number}", 0
         with st.container(border=True, **APART):
             with st.container(width="stretch", gap=None):
                 where = f" · step {at + 1} of {len(keys)}" if begun else ""
                 badge = " :green-badge[:material/check: done]" * (lesson.id in done)
-                named = f"**{number}. {escape(lesson.title)}**{badge}"
+                named = f"**{lesson.number}. {escape(lesson.title)}**{badge}"
                 st.markdown(f"{named} :small[:gray[{lesson.minutes} minutes{where}]]")
                 st.markdown(escape(lesson.take_home))
             st.button(
@@ -243,7 +233,6 @@ def to_print() -> None:
                 sheet.render,
                 name,
                 "text/html",
-                key=f"print {name}",
                 on_click="ignore",
                 icon=":material/download:",
             )
@@ -356,8 +345,10 @@ def step(
     if revealed:
         turns(lesson, at, "Next", go, lesson, at + 1)
     else:
-        look = {"icon": ":material/visibility:", "type": "secondary"}
-        turns(lesson, at, "Show the answer", guess, lesson, slide, None, **look)
+        icon = ":material/visibility:"
+        turns(
+            lesson, at, "Show the answer", guess, lesson, slide, None, icon=icon, type="secondary"
+        )
 
 
 def predict(lesson: Lesson, slide: Slide, asked: Predict) -> None:
@@ -500,7 +491,7 @@ def draw(picture: pictures.Picture, key: str) -> None:
     )
     drawing = pictures.render_picture(picture)
     if key == VEILED:  # no text alternative says what is hidden
-        drawing = f'<div class="drawing" aria-hidden="true">{picture.to_html()}</div>'
+        drawing = f'<div class="drawing veiled" aria-hidden="true">{picture.to_html()}</div>'
     with st.container(key=key):
         st.html(f'<style>{pictures.STYLE_SHEET}</style><div style="{colors}">{drawing}</div>')
 
@@ -555,7 +546,7 @@ def end(lesson: Lesson) -> None:
     if lesson is lessons[-1]:
         turns(lesson, last, "All lessons", leave)
     else:
-        after = lessons[lessons.index(lesson) + 1]
+        after = lessons[lesson.number]
         turns(lesson, last, f"Next lesson: {escape(after.title)}", go, after, 0)
 
 

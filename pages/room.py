@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable
+from typing import Any
 
 import streamlit as st
 
@@ -151,7 +152,10 @@ def choose_questions() -> list[str]:
         )
         for k in QUESTIONS
     ]
-    st.caption("Ask three to five questions, and none that you would not ask by show of hands.")
+    st.caption(
+        "Ask three to five questions, and none that you would not ask by show of hands. The page"
+        " **Learn** prints a plan, a worksheet and an answer key."
+    )
     return [text for text in texts if text.strip()]
 
 
@@ -256,8 +260,8 @@ def projector(room: Room) -> None:
             st.rerun()
         show_safely("The number of reports", arrived, now)
         rows = show_safely("The chart", chart, now, question) or []
-        show_safely("The list of phones that wait", at_the_door, room, now)
         buttons(room, now, question)
+        show_safely("The list of phones that wait", at_the_door, room, now)
         if not ballot:
             rows = rows + (show_safely("The effect of asking again", again, now, question) or [])
             rows = rows + (show_safely("The comparison of questions", overview, now) or [])
@@ -313,12 +317,20 @@ def arrived(view: View) -> None:
     st.html(charts_room.render_counter(*words.count_answers(view)))
     if waits := words.explain_waiting(view):
         st.markdown(f":material/visibility_off: {waits}")
+    if warning := words.warn_of_lost_phones(view):
+        st.warning(warning, icon=":material/wifi_off:")
 
 
 def table(rows: list[ShareRow]) -> None:
     blocks.show_chart_numbers(
         words.describe_rows(rows, "Shares"), words.tabulate_rows(rows), key="room numbers"
     )
+
+
+def draw_rows(rows: list[ShareRow], title: str, **style: Any) -> None:
+    """Draw shares on one axis, with their description for who cannot see them."""
+    alt = words.describe_rows(rows, title)
+    st.html(charts_room.render_shares(rows, alt, state.get_theme(), **style))
 
 
 def chart(view: View, question: int) -> list[ShareRow]:
@@ -331,22 +343,21 @@ def chart(view: View, question: int) -> list[ShareRow]:
             view, question, reveal_truth=bool(st.session_state.get(SHOWN))
         )
         legend = words.describe_marks(rows)
-    alt = words.describe_rows(rows, "Shares of yes, each with its 95 % interval")
-    st.html(charts_room.render_shares(rows, alt, state.get_theme(), equal_rows=bool(ballot)))
+    draw_rows(rows, "Shares of yes, each with its 95 % interval", equal_rows=bool(ballot))
     st.caption(legend)
     return rows
 
 
 def at_the_door(room: Room, view: View) -> None:
-    """Phones beyond what was expected; as many are let in as the button says."""
-    if view.waiting and not view.ended:
-        more = "1 more phone asks" if view.waiting == 1 else f"{view.waiting:,} more phones ask"
+    """Phones beyond what was expected: one or all are let in, as many as the button says."""
+    for count in sorted({min(view.waiting, 1), view.waiting} - {0}):
         st.button(
-            f"{more} to join: let them in",
+            f"Let in {count} of {view.waiting} waiting",
             icon=":material/group_add:",
-            key="room let in",
+            key=f"room let in {count}",
+            disabled=view.ended,
             on_click=room.let_in,
-            args=(view.waiting,),
+            args=(count,),
         )
 
 
@@ -452,35 +463,30 @@ def settings(room: Room, view: View) -> None:
 def again(view: View, question: int) -> list[ShareRow]:
     """What asking again gives to the class, and to an attacker."""
     estimates, certainty = words.compare_rounds(
-        view, question, st.session_state.get(PRIOR, PRIORS[0])
+        view, question, st.session_state.get(PRIOR, words.PRIOR)
     )
     if len(estimates) < 2:
         return []
     st.header(words.describe_repetition(estimates, certainty), anchor=False)
-    theme = state.get_theme()
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("**This class**: the reports of all rounds, those of a phone together")
-        alt = words.describe_rows(estimates, "The estimate after each round")
-        st.html(charts_room.render_shares(estimates, alt, theme, equal_rows=True))
+        st.markdown("**This class**: the share of yes, from the reports of all rounds")
+        draw_rows(estimates, "The estimate after each round", equal_rows=True)
     with right:
-        st.markdown("**One answer**: guessed by an attacker who saw every report of it")
-        alt = words.describe_rows(certainty, "How often an attacker is right after each round")
-        axis = charts_room.CERTAINTY
-        st.html(charts_room.render_shares(certainty, alt, theme, axis=axis, equal_rows=True))
+        st.markdown("**One person**: how often an attacker guesses the answer")
+        title = "How often an attacker is right after each round"
+        draw_rows(certainty, title, axis=charts_room.CERTAINTY, equal_rows=True)
         before = st.select_slider(
             "Sure of the answer before any report",
             PRIORS,
+            words.PRIOR,
             format_func=lambda value: f"{cards.format_share_percent(value)} %",
             key=PRIOR,
         )
     st.caption(
-        "Computed, not measured: right on average. Who was"
-        f" {cards.format_share_percent(before)} % sure before is right as often without any"
-        " report. The odds of"
-        f" yes are those before, times e^({view.question_epsilon(question):g} s) for s more"
-        " reports of yes"
-        " than of no."
+        f"Somebody is {cards.format_share_percent(before)} % sure of an answer before any report."
+        " The bars show how often this attacker then guesses right. They are computed, not"
+        " measured. A yes and a no from the same phone cancel."
     )
     return [*estimates, *certainty]
 
@@ -495,8 +501,8 @@ def overview(view: View) -> list[ShareRow]:
     ordered = words.rank_rows(rows, found)
     if ordered is not None and st.toggle("From the largest share down", key=ORDERED):
         rows = ordered
-    alt = words.describe_rows(rows, "Shares of yes in this class, each with its 95 % interval")
-    st.html(charts_room.render_shares(rows, alt, state.get_theme(), equal_rows=True))
+    title = "Shares of yes in this class, each with its 95 % interval"
+    draw_rows(rows, title, equal_rows=True)
     for said in words.describe_differences(view, found):
         st.caption(blocks.escape(said))
     return rows
@@ -565,7 +571,7 @@ def promise(view: View, question: int) -> None:
         st.markdown("\n".join(f"- {blocks.escape(one)}" for one in told))
     with right:
         st.markdown("**In plain words**")
-        st.markdown(blocks.escape(classroom.PRIVACY_NOTICE))
+        st.markdown(blocks.escape(classroom.PHONE_TEXTS["honest"]))
         st.markdown(blocks.escape(words.explain_cheating(epsilon)))
 
 

@@ -189,7 +189,7 @@ def collect_catalogues() -> dict[str, Any]:
     from dpmc_lab import papers
     from dpmc_lab.sweep import presets
 
-    lessons = sorted((ROOT / "dpmc_lab" / "lessons").glob("*.toml"))
+    lessons = sorted((ROOT / "dpmc_lab" / "texts" / "en" / "lessons").glob("*.toml"))
     return {
         "samples": sorted(synthetic.ALL_SAMPLES),
         "public sets": sorted(public_sets.SETS),

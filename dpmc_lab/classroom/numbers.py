@@ -36,6 +36,7 @@ from dpmc_lab.classroom.room import (
     View,
     build_phone_channel,
     build_truthful_channel,
+    equal_report_chances,
     guess_probability,
     population_half_width,
     simulate_reports,
@@ -221,19 +222,19 @@ def load_lesson_curve(mechanism: str) -> CurveChart:
 
 
 def compute_lesson_gain(
-    mechanism: str, epsilon: float, other_values: Floats | None = None
+    method: str, epsilon: float, other_values: Floats | None = None
 ) -> GainShare:
     """Return the share of the gain over the baseline that is left at an epsilon of the slider.
 
     Args:
-        mechanism: id of the mechanism.
+        method: id of the mechanism.
         epsilon: the setting.
         other_values: values to use in place of the curve's, which broadcast with them.
 
     Raises:
         DpmcError: the curve is not shipped, or has no gain at this epsilon.
     """
-    chart = load_lesson_curve(mechanism)
+    chart = load_lesson_curve(method)
     line = chart.lines[0]
     line = replace(
         line, values=line.values if other_values is None else line.values * 0 + other_values
@@ -241,15 +242,15 @@ def compute_lesson_gain(
     gain_share = numbers.compute_gain_share(chart, line, epsilon)
     if gain_share is None:
         raise DpmcError(
-            f"the curve of {mechanism} on {DATA} has no gain at epsilon {epsilon:g}:"
+            f"the curve of {method} on {DATA} has no gain at epsilon {epsilon:g}:"
             " if this epsilon is new, run make rows"
         )
     return gain_share
 
 
-def describe_gain_share(gain_share: GainShare) -> str:
+def describe_gain_share(kept: GainShare) -> str:
     """Return 'keeps 30 % of the gain over the baseline', or 'is not clearly better'."""
-    return gain_share.label if gain_share.is_clear else f"is {gain_share.label}"
+    return kept.label if kept.is_clear else f"is {kept.label}"
 
 
 @cache
@@ -319,13 +320,10 @@ def all_values_certainty(method: str, epsilon: float, rated: float) -> float:
     ].success_rate(guarantee)
 
 
-def format_lesson_budget(guarantee: Guarantee) -> str:
+def format_lesson_budget(card: Guarantee) -> str:
     """Return what is certified, and for which unit: 'epsilon 1, delta 1e-6 per user'."""
-    certified = guarantee.certified()
-    return (
-        f"epsilon {cards.format_budget(certified.epsilon, certified.delta)}"
-        f" {guarantee.change.label}"
-    )
+    certified = card.certified()
+    return f"epsilon {cards.format_budget(certified.epsilon, certified.delta)} {card.change.label}"
 
 
 # --- by name ------------------------------------------------------------------------------------
@@ -334,7 +332,6 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     # one coin
     "lies": lie_probability,
     "honest": lambda lies: 1 - lies,
-    "hundred": lambda epsilon, throw: simulate_class(1.0, 100, epsilon, throw),
     "two_coins": explain_two_coins,
     "odds": lambda epsilon: math.exp(epsilon),
     "square": lambda epsilon: epsilon**2,
@@ -346,6 +343,7 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     # a class, or more people
     "phones": lambda share, epsilon, throw: simulate_class(share, CLASS_SIZE, epsilon, throw),
     "poll": lambda phones, epsilon: Poll(phones.yes, CLASS_SIZE, build_phone_channel(epsilon)),
+    "opposite": lambda poll, lies: poll.reports * lies,
     "truth": lambda share: round(share * CLASS_SIZE) / CLASS_SIZE,
     "pulled": lambda truth, lies: truth * (1 - lies) + (1 - truth) * lies,
     "stretch": lambda lies: 1 - 2 * lies,
@@ -370,11 +368,12 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "together": total_epsilon,
     "single": lambda epsilon: total_epsilon(epsilon),
     "power": lambda epsilon, times: epsilon**times,
-    "own": lambda times, epsilon, throw: PeopleDots(
-        simulate_class(1.0, int(times), epsilon, throw).reports
+    "agreement": lambda epsilon, times, before=0.5: equal_report_chances(
+        build_phone_channel(epsilon), int(times), before
     ),
-    "verdict": lambda own, times: 1 + (2 * own.yes > times) - (2 * own.yes < times),
-    "limit": lambda alone, together: max(alone, attacker_certainty(together)),
+    "agree": lambda agreement: agreement[0],
+    "agreed_right": lambda agreement: agreement[1],
+    "rival_right": lambda rival: best_guess_probability(rival),
     # a false claim
     "lit": lambda whose="only": load_audit_example(whose)[0],
     "proof": lambda whose="only": load_audit_example(whose)[1],
@@ -384,8 +383,8 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "moved": lambda lit, cells: float(np.sort(lit.changes, axis=None)[::-1][: int(cells)].sum()),
     "wider": lambda lit, proof: proof.certified().epsilon / lit.claimed,
     "least": lambda lit, epsilon: lit.epsilon / lit.claimed * epsilon,
+    "least_sure": lambda least: attacker_certainty(least),
     "certified": lambda wider, epsilon: wider * epsilon,
-    "top": lambda wider, highest: wider * highest,
     "audit": load_audit,
     "there": lambda card, epsilon: card.certified().epsilon / epsilon,
     "scale": lambda there, card: there * card.releases.matrix.scale,
@@ -393,18 +392,18 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     # film ratings: what a method keeps and what it risks
     "method": lambda promise=PER_RATING: promise,
     "card": build_lesson_guarantee,
-    "kept": lambda method, epsilon: compute_lesson_gain(method, epsilon),
+    "kept": compute_lesson_gain,
     "gain": lambda kept: kept.share,
     "bottom": lambda method: min(
         0.0, *(compute_lesson_gain(method, stop).share for stop in EPSILONS)
     ),
     "gain_bar": lambda gain: max(0.0, gain),
-    "keeps": lambda kept: describe_gain_share(kept),
+    "keeps": describe_gain_share,
     "right": lambda card: card.attacker_accuracy(),
     "rated": lambda: RATED,
     "taste": all_values_certainty,
     "unit": lambda method: "person" if method == PER_PERSON else "rating",
-    "budget": lambda card: format_lesson_budget(card),
+    "budget": format_lesson_budget,
     "all_rated": lambda card, rated: cards.certify_ratings(card, int(rated)).epsilon,
     "each_rated": lambda epsilon, rated: epsilon / rated,
     "bounded": lambda card: card.certified(USER_EMPTIED).finite,
@@ -451,12 +450,6 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
 
 # --- in a room ----------------------------------------------------------------------------------
 
-_SENDER_TEXTS = {
-    Sender.PHONES: "Reports of your phones, at epsilon {}, to “{}”",
-    Sender.HANDS: "Your hands, by coins at epsilon {}, to “{}”",
-    Sender.SIMULATED: "Reports of simulated phones, at epsilon {}, to “{}”",
-}
-
 
 def heard(view: View) -> dict[str, Any] | None:
     """Return what a room reported to the current question, by name for lessons.
@@ -471,12 +464,13 @@ def heard(view: View) -> dict[str, Any] | None:
         poll = view.poll(question, sender=sender)
         if sender is Sender.PHONES and poll.people < MIN_PHONES:
             continue
-        epsilon = cards.format_epsilon(poll.channel.cell_epsilon)
         return {
             "poll": poll,
             "opposite": float(poll.channel.matrix[1, 0]) * poll.reports,
             "phones": PeopleDots((1,) * poll.yes + (0,) * (poll.reports - poll.yes)),
-            "whose": _SENDER_TEXTS[sender].format(epsilon, view.questions[question]),
+            "sender": [*Sender].index(sender),
+            "epsilon": poll.channel.cell_epsilon,
+            "question": view.questions[question],
         }
     return None
 

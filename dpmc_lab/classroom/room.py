@@ -26,7 +26,7 @@ from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.privacy import CELL, RandomizedResponse
 from dpmc_core.privacy.audit import clopper_pearson
 from dpmc_core.privacy.channels import flip_probability
-from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES
+from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES, PHONE_TEXTS
 
 QUESTIONS = range(1, 6)
 MAX_QUESTION_LENGTH = 140  # characters of a question
@@ -643,7 +643,15 @@ def simulate_reports(
 
 
 class ReportRejected(DpmcError):
-    """A report is not accepted; the message says why."""
+    """A report is not accepted; the message is a text of `refused` in phone.toml.
+
+    Args:
+        reason: key of the text.
+        phones: a number that the text may name.
+    """
+
+    def __init__(self, reason: str, phones: int = 0) -> None:
+        super().__init__(PHONE_TEXTS["refused"][reason].format(phones=phones))
 
 
 class MalformedReport(ReportRejected):
@@ -1049,7 +1057,7 @@ class Room:
         with self._lock:
             view = self._get_open_view()
             if isinstance(view.open, Asking) and not view.locked:
-                raise ReportRejected("A question is still open. Lock it on the page Class first.")
+                raise ReportRejected("question_open")
             number = -1 - len(view.guess_polls)
             guess_poll = GuessPoll(number=number, title=title, options=tuple(options), right=right)
             self._view = view.with_asking(guess_poll)
@@ -1119,7 +1127,7 @@ class Room:
         """
         now = self._get_open_view().now
         if now is None:
-            raise ReportRejected("No question has been asked yet.")
+            raise ReportRejected("none_asked")
         return now
 
     def _get_open_view(self) -> View:
@@ -1129,7 +1137,7 @@ class Room:
             ReportRejected: the room is closed.
         """
         if self._view.ended:
-            raise ReportRejected("The room is closed.")
+            raise ReportRejected("ended")
         return self._view
 
     def report(
@@ -1157,38 +1165,36 @@ class Room:
             ReportRejected: the report is not accepted; the message is a sentence for the phone.
         """
         if room != self._view.id:
-            raise ReportRejected("This is a report to another room; open the link of this one.")
+            raise ReportRejected("other_room")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise MalformedReport("The report has no valid token: 32 hexadecimal digits.")
+            raise MalformedReport("no_token")
         if type(asking) is not int:
-            raise MalformedReport("The report does not say which question it answers.")
+            raise MalformedReport("no_question")
         if asking >= 0 and (type(bit) is not int or bit not in (0, 1)):
-            raise MalformedReport("The report must be 0 or 1.")
+            raise MalformedReport("no_bit")
         with self._lock:
             view = self._view
             entries: Sequence[Asking | GuessPoll] = (*view.askings, *view.guess_polls)
             entry = next((candidate for candidate in entries if candidate.number == asking), None)
             if entry is None:
-                raise ReportRejected("This question has not been asked.")
+                raise ReportRejected("unknown")
             is_guess = asking < 0
             answer: Any = entry.parse_picks(picks) if isinstance(entry, GuessPoll) else bit
             if answer is None:
-                raise MalformedReport("The report must be one of the options.")
+                raise MalformedReport("no_option")
             previous = entry.reports.get(token)
             if previous == answer:
                 return Receipt.AGAIN
             if previous is not None:
-                raise ReportRejected("This browser has already answered; its first report counts.")
+                raise ReportRejected("twice")
             self._get_open_view()
             if entry is not view.open:
-                raise ReportRejected("This question is over; the report came too late.")
+                raise ReportRejected("late")
             if entry.locked:
-                raise ReportRejected(
-                    "The teacher has closed this question; the report came too late."
-                )
+                raise ReportRejected("locked")
             max_reports = self._n_places if is_guess else MAX_PHONES
             if len(entry.reports) >= max_reports:
-                raise ReportRejected(f"The room is full: {max_reports} phones have answered.")
+                raise ReportRejected("full", max_reports)
             if not is_guess:  # a guess comes under another token than reports
                 self._admit_browser(token, address)
             entry.reports[token] = answer
@@ -1220,10 +1226,7 @@ class Room:
         ):
             self._waiting[token] = address
             self._update_view(waiting=len(self._waiting))
-        raise PhoneWaiting(
-            "More phones are here than the teacher expects. This one waits to be let in, and then"
-            " sends its report by itself."
-        )
+        raise PhoneWaiting("waits")
 
     def let_in(self, phones: int) -> None:
         """Give a place to the first `phones` of the waiting phones."""

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from dpmc_lab.classroom import CLASS_SIZE, room
+from dpmc_lab.classroom import CLASS_SIZE, PHONE_TEXTS, room
 from dpmc_lab.classroom.room import Bounds, CoinRule, GuessPoll, Poll, Sender, View
 from dpmc_lab.curves import cards
 
 PHONE_COUNTS = (30, 300, 3000)  # whose intervals the projector shows for comparison
 MIN_PHONES = 3  # a share is shown from so many phones on, so that nobody's reports stand alone
+PRIOR = 0.8  # probability of a yes before any report, with which a comparison begins
 _NUMBERS = ("no", "one", "two", "three", "four")
 _TIMES = ("", "once", "twice", "three times", "four times")
 
@@ -65,7 +66,7 @@ def format_row_share(row: ShareRow) -> str:
     if row.mark is Mark.REACH:
         share, low, high = row.interval
         return f"± {format_points(max(share - low, high - share))}"
-    format_share = cards.format_limit_percent if row.mark is Mark.CERTAINTY else format_points
+    format_share = cards.format_share_percent if row.mark is Mark.CERTAINTY else format_points
     return f"{format_share(row.interval.share)} %"
 
 
@@ -305,18 +306,20 @@ def describe_differences(view: View, pair_differences: Sequence[Difference]) -> 
 
 
 def compare_rounds(
-    view: View, question: int, prior: float = 0.5
+    view: View, question: int, prior: float = PRIOR
 ) -> tuple[list[ShareRow], list[ShareRow]]:
     """Return the estimate after each round, and how often an attacker is right.
 
-    The last row is for phones whose reports all agree.
+    The attacker's first row is before any report, the last one for phones whose reports all agree.
 
     Args:
         view: the room.
         question: index of the question.
         prior: prior probability of a yes.
     """
-    estimates, certainty = [], []
+    alone = max(prior, 1 - prior)
+    before = Bounds(alone, alone, alone)
+    estimates, certainty = [], [ShareRow("Before any report", Mark.CERTAINTY, before)]
     visible = view.visible
     sender = next(iter(list_senders(visible, question)), Sender.PHONES)
     for times in range(1, len(visible.answered_rounds(question, sender)) + 1):
@@ -326,28 +329,28 @@ def compare_rounds(
         channel = replace(poll.channel, times=times)
         right = room.guess_probability(channel, prior)
         note = f"epsilon {cards.format_epsilon(channel.loss(1).epsilon)} in all"
+        name = "After one report" if times == 1 else f"After {times} reports"
         certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
     if len(estimates) > 1:
         equal_share, right = room.equal_report_chances(poll.channel, times, prior)
-        note = f"as in {cards.format_share_percent(equal_share)} of 100 phones"
-        name = f"All {times} reports equal"
+        note = f"so for {cards.format_share_percent(equal_share)} % of phones"
+        name = "All reports agree"
         certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
     return estimates, certainty
 
 
 def describe_repetition(estimates: Sequence[ShareRow], certainty: Sequence[ShareRow]) -> str:
-    """Describe what the last round adds to the first, about the class and about a person.
+    """Describe who knows more after the last round than after the first, and the total epsilon.
 
-    The total epsilon follows.
     The comparison uses the texts of the rows of `compare_rounds`.
     """
     first, *_, last = (row.interval for row in estimates)
     gains = []
     if first is not None and last is not None and last.high - last.low < first.high - first.low:
-        gains.append("surer about the class")
-    if format_row_share(certainty[-1]) != format_row_share(certainty[0]):
-        gains.append("surer about you")
-    return f"Asked again: {', '.join(gains) or 'no surer'}; {certainty[-2].note}"
+        gains.append("we know more about the class")
+    if format_row_share(certainty[-1]) != format_row_share(certainty[1]):
+        gains.append("an attacker knows more about you")
+    return f"Asked again: {', and '.join(gains) or 'nobody knows more'} ({certainty[-2].note})"
 
 
 # --- words and tables -----------------------------------------------------------------------------
@@ -436,11 +439,8 @@ def explain_two_coins(epsilon: float) -> str:
     if abs(2 * float(flips_text) - 200 * chance) >= 0.5 / 10**digits:
         digits += 1
         flips_text = f"{100 * chance:.{digits}f}"
-    return (
-        f"Imagine two coins. In {100 - 2 * float(flips_text):.{digits}f} % of cases"
-        f" (100 - 2 x {flips_text}) the first coin lets the answer out. Otherwise a second, fair"
-        " coin answers."
-    )
+    first = f"{100 - 2 * float(flips_text):.{digits}f}"
+    return str(PHONE_TEXTS["two_coins"].format(first=first, flips=flips_text))
 
 
 def explain_cost(questions: int, epsilon: float) -> str:
@@ -452,17 +452,19 @@ def explain_cost(questions: int, epsilon: float) -> str:
 
 # --- sentences ----------------------------------------------------------------------------------
 
+_LEVEL = cards.format_share_percent(1 - room.MISS_RATE)  # of intervals, in percent
 _LEGEND = (
-    "Share of yes, each with its 95 % interval. Thick: this class, whose answers are fixed. Thin:"
-    " people like this class, as many as you like. Hollow: reports as sent. Dashed: the interval"
-    " that so many phones would give at this share. Protected: one answer of one person."
+    f"Each line is a {_LEVEL} % interval: all shares of yes that fit the reports. The thick line is"
+    " for this class, the thin line for people like this class. The hollow dot shows what the"
+    " phones sent. Dashed lines show what more phones would give. One answer of one person is"
+    " protected."
 )
-_TRUTH = " Dashed upright: the true share of the simulated phones."
+_TRUTH = " The upright dashed line is the true share of the simulated phones."
 HIDDEN_NOTE = "hidden until locked"
 COMPUTED_NOTE = "people like this class, at its share"
-SAME_NOTE = "Their difference may be none, so nobody may say which share is larger."
-DIFFER_NOTE = "These differ, every two of them, with 95 % for all of this together."
-GUESSED_NOTE = "Share of the phones that guessed so: counted, nothing hides it."
+SAME_NOTE = "Their shares may be equal, so nobody can say which is larger."
+DIFFER_NOTE = f"All of these statements together are right in at least {_LEVEL} % of classes."
+GUESSED_NOTE = "The bars show what share of the phones chose each answer. Guesses are not private."
 
 
 def describe_marks(rows: Sequence[ShareRow]) -> str:
@@ -523,8 +525,19 @@ def explain_waiting(view: View) -> str:
     if view.visible is view or view.now is None:
         return ""
     if len(view.rounds(view.now.question)) > 1:
-        return "A round: the shares are those before it, and change when it is locked (L)."
+        return "A new round is open. The shares are from before it until it is locked (L)."
     return "The shares are hidden until the question is locked (L)."
+
+
+def warn_of_lost_phones(view: View) -> str:
+    """Warn of a room that phones have answered in while none is connected; empty otherwise."""
+    answered = len({token for asking in view.askings for token in asking.reports})
+    if view.connected or view.ended or not answered:
+        return ""
+    return (
+        f"{_format_count(answered, 'phone')} answered, but no phone is connected now. Wake the"
+        " phones, and check that they are still in this network. Their reports are kept."
+    )
 
 
 def explain_promise(view: View, question: int) -> list[str]:
@@ -542,7 +555,7 @@ def explain_promise(view: View, question: int) -> list[str]:
         f" guesses right at most {cards.format_limit_percent(right)} % of the time. Somebody who"
         " was surer before may be right more often.",
         f"If the question is asked {max(times, 2)} times, all reports of a phone agree for"
-        f" {cards.format_share_percent(equal_share)} of 100 phones. Someone with no idea about"
+        f" {cards.format_share_percent(equal_share)} % of phones. Someone with no idea about"
         " you then guesses right"
         f" {cards.format_share_percent(certain)} % of the time.",
         f"Anybody who gave every answer so far ({_format_count(len(view.askings), 'answer')}) has"
@@ -562,8 +575,9 @@ def odds_factor(epsilon: float) -> float:
 def explain_cheating(epsilon: float) -> str:
     """Explain what one report per browser does not prevent."""
     return (
-        "One report per browser: a private window can cheat, and at this epsilon a made-up report"
-        f" weighs as much as {room.report_weight(room.build_phone_channel(epsilon)):.1f} people."
+        "Each browser sends one report. A private window can cheat: at this epsilon, a made-up"
+        " report weighs as much as"
+        f" {room.report_weight(room.build_phone_channel(epsilon)):.1f} people."
     )
 
 

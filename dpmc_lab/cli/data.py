@@ -283,8 +283,8 @@ def write_lessons(
     """List the lessons, or write them as one page or as sheets to print.
 
     List the lessons, or write them. One HTML file of about 2 MB holds all lessons and needs no
-    server and no network. Four HTML files to print are a worksheet, its answer key, and plans for
-    45 and for 90 minutes.
+    server and no network. Three HTML files to print are for classes of 10, 45 and 90 minutes, each
+    with a plan, a worksheet and its answer key.
 
     Args:
         out (FOLDER): folder for the files to print

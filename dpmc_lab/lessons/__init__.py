@@ -1,6 +1,6 @@
 """Teach epsilon in lessons: predict, move, observe, and one sentence to take home.
 
-A lesson is one TOML file in this folder, with its texts, its slides, and the numbers that its
+A lesson is one TOML file in dpmc_lab/texts, with its texts, its slides, and the numbers that its
 pictures show. A number is computed when a text or picture refers to its name in numbers.py. A page
 and a worksheet use the same slides, so text and chart cannot disagree.
 
@@ -12,7 +12,6 @@ several selected by the value that `by` names.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -22,8 +21,8 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from dpmc_core.facts import build_from_table, load_toml
-from dpmc_lab.classroom import EPSILON, numbers
+from dpmc_core.facts import build_from_table
+from dpmc_lab.classroom import EPSILON, LANGUAGE, load_texts, numbers
 from dpmc_lab.classroom.numbers import NUMBERS
 from dpmc_lab.classroom.pictures import (
     CellGrid,
@@ -57,7 +56,6 @@ FORMS: Mapping[str, Callable[[float], str]] = {
     "times": lambda ratio: f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2g}",
     "epsilon": format_epsilon,
     "least": lambda epsilon: format_epsilon(epsilon, round_down=True),
-    "power": lambda power: format_epsilon(10**power),
 }
 
 
@@ -74,7 +72,7 @@ class _TextFormatter(Formatter):
 _FORMATTER = _TextFormatter()
 
 
-def _fill_text(text: str, current_values: Table) -> str:
+def fill_text(text: str, current_values: Table) -> str:
     """Return a text with the values that it names filled in."""
     return _FORMATTER.vformat(text, (), current_values)
 
@@ -102,7 +100,7 @@ class LessonValues(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if phrase := self._phrases.get(name):
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
-            return _fill_text(text, self)
+            return fill_text(text, self)
         number = NUMBERS[name]
         parameters = _list_parameter_names(name)
         self[name] = number(
@@ -203,11 +201,11 @@ class SlideTemplate:
             control: the control whose values are the horizontal axis of a curve, if any.
             stop_values: `current_values` with each value of that control in turn.
         """
-        sentences = tuple(_fill_text(template, current_values) for template in self.says)
+        sentences = tuple(fill_text(template, current_values) for template in self.says)
         return Reveal(
             sentences,
             self._build_picture(current_values, control, stop_values),
-            _fill_text(self.note, current_values),
+            fill_text(self.note, current_values),
         )
 
     def _build_picture(
@@ -215,12 +213,11 @@ class SlideTemplate:
     ) -> Picture | None:
         """Return the picture that the template specifies; see `build_reveal` for the arguments."""
         spec = self.picture
-        scale = math.log10 if spec.get("log") else float
 
         def fill_keys(texts: str) -> dict[str, Any]:
             """Return a table of the specification with values filled into its keys."""
             return {
-                _fill_text(text, current_values): content
+                fill_text(text, current_values): content
                 for text, content in spec.get(texts, {}).items()
             }
 
@@ -231,7 +228,7 @@ class SlideTemplate:
                     for text, row in fill_keys("shares").items()
                 }
                 return OutcomeBars(
-                    tuple(_fill_text(entry, current_values) for entry in spec["outcomes"]),
+                    tuple(fill_text(entry, current_values) for entry in spec["outcomes"]),
                     shares,
                 )
             case "dots":
@@ -245,19 +242,18 @@ class SlideTemplate:
                 return IntervalPlot(rows, _resolve_value(spec.get("truth"), current_values))
             case "bend" if control is not None:
                 form = spec.get("form", "{:hundred}")
-                high = spec.get("high")
                 return CurvePlot(
                     spec.get("across", control.label),
                     tuple(map(control.format_value, control.values)),
                     {
-                        text: tuple(scale(_resolve_value(k, entry)) for entry in stop_values)
+                        text: tuple(float(_resolve_value(k, entry)) for entry in stop_values)
                         for text, k in fill_keys("lines").items()
                     },
                     control.values.index(current_values[control.key]),
-                    _fill_text(spec["up"], current_values),
+                    fill_text(spec["up"], current_values),
                     lambda value: _FORMATTER.format(form, value),
-                    scale(_resolve_value(spec.get("low", 0.0), current_values)),
-                    high if high is None else scale(_resolve_value(high, current_values)),
+                    float(_resolve_value(spec.get("low", 0.0), current_values)),
+                    spec.get("high"),
                     {
                         text: _resolve_value(level, current_values)
                         for text, level in fill_keys("levels").items()
@@ -291,7 +287,7 @@ class Predict:
     def fill_in_numbers(self, current_values: Table) -> Predict:
         """Return the question with its numbers filled in."""
         resolved = [_resolve_value(entry, current_values) for entry in self.numbers]
-        options = [_fill_text(entry, current_values) for entry in self.options]
+        options = [fill_text(entry, current_values) for entry in self.options]
         right = self.right
         if resolved:
             options = list(
@@ -299,7 +295,7 @@ class Predict:
             )
             right = options.index(_FORMATTER.format(self.form, resolved[0]))
         return Predict(
-            question=_fill_text(self.question, current_values),
+            question=fill_text(self.question, current_values),
             options=tuple(options),
             right=right,
         )
@@ -326,6 +322,7 @@ class Slide:
 
     Attributes:
         key: its name in the address.
+        minutes: how long it takes, in a class or alone.
         title: its heading.
         said: the text.
         teacher: a line for the teacher, which is never projected.
@@ -339,6 +336,7 @@ class Slide:
     """
 
     key: str
+    minutes: int
     title: str
     said: str
     teacher: str
@@ -387,13 +385,13 @@ class Slide:
         after = self.after
         return replace(
             self,
-            said=_fill_text(self.said, current_values),
-            teacher=_fill_text(self.teacher, current_values),
+            said=fill_text(self.said, current_values),
+            teacher=fill_text(self.teacher, current_values),
             predict=self.predict and self.predict.fill_in_numbers(current_values),
             after=after
             and replace(
                 after,
-                query={k: _fill_text(v, current_values) for k, v in after.query.items()},
+                query={k: fill_text(v, current_values) for k, v in after.query.items()},
             ),
         )
 
@@ -406,7 +404,6 @@ class Lesson:
         id: name of its file.
         number: its position.
         title: its heading.
-        minutes: how long a person takes alone.
         take_home: the sentence.
         controls: controls that its slides may use, by name.
         phrases: texts that other texts may name.
@@ -416,11 +413,15 @@ class Lesson:
     id: str
     number: int
     title: str
-    minutes: int
     take_home: str
     controls: Mapping[str, Table] = field(default_factory=dict)
     phrases: Table = field(default_factory=dict)
     written: tuple[Table, ...]
+
+    @property
+    def minutes(self) -> int:
+        """Return how long all slides take."""
+        return sum(table["minutes"] for table in self.written)
 
     @cached_property
     def slides(self) -> tuple[Slide, ...]:
@@ -448,18 +449,17 @@ class Lesson:
         return build_from_table(Slide, slide_table, f"lesson {self.id}").fill_in_texts()
 
 
-def _load_lesson(file: str) -> Lesson:
-    """Load a lesson from a file of this folder."""
-    table = load_toml(__name__, file)
-    id = file.removesuffix(".toml")
-    return build_from_table(Lesson, {"id": id, "written": table.pop("slides")} | table, file)
+def _load_lesson(id: str) -> Lesson:
+    """Load a lesson by the name of its file."""
+    table = load_texts(f"lessons/{id}.toml")
+    return build_from_table(Lesson, {"id": id, "written": table.pop("slides")} | table, id)
 
 
-_FILES = (path.name for path in resources.files(__name__).iterdir())
+_FILES = resources.files("dpmc_lab").joinpath(f"texts/{LANGUAGE}/lessons").iterdir()
 LESSONS: dict[str, Lesson] = {
     lesson.id: lesson
     for lesson in sorted(
-        (_load_lesson(name) for name in _FILES if name.endswith(".toml")),
+        (_load_lesson(file.name.removesuffix(".toml")) for file in _FILES),
         key=lambda loaded: loaded.number,
     )
 }

@@ -1,7 +1,7 @@
-"""Render the lessons without the app: files to print, and an interactive page.
+"""Render the lessons without the app: the plans of a class to print, and an interactive page.
 
-All of it is HTML from the lessons' own texts and numbers, and loads nothing. Printed files have no
-scripts.
+All of it is HTML from the texts and numbers of the lessons and of plans.toml, and loads nothing.
+Printed files have no scripts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from html import escape
 from importlib import resources
@@ -18,243 +18,179 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core.facts import build_from_table, load_toml
+from dpmc_core.facts import build_from_table
 from dpmc_lab import glossary
-from dpmc_lab.classroom import pictures
-from dpmc_lab.classroom.numbers import join_names
+from dpmc_lab.classroom import load_texts, pictures
 from dpmc_lab.curves import text
-from dpmc_lab.lessons import LESSONS, Lesson, Slide
+from dpmc_lab.lessons import LESSONS, Lesson, LessonValues, Predict, Slide, Table, fill_text
 
 _STYLE = """
-@page { size: A4; margin: 15mm; }
-body { max-width: 44rem; background: #fff; color: #000; line-height: 1.35;
+@page { size: A4; margin: 14mm; } @page wide { size: A4 landscape; margin: 11mm; }
+body { max-width: 46rem; background: #fff; color: #000; line-height: 1.3;
   font-family: "Source Sans 3", "Source Sans Pro", Arial, "Liberation Sans", sans-serif; }
-h1 { font-size: 1.4rem; margin: 0 0 .6rem; } h2 { font-size: 1.3rem; margin: 1.6rem 0 .3rem; }
-h3 { font-size: 1.05rem; margin: .8rem 0 .2rem; } p { margin: .25rem 0; }
-section, tr { break-inside: avoid; }
-td { vertical-align: top; font-size: .92em; } th:nth-child(2), th:nth-child(4) { width: 20%; }
-section table { margin-top: .4rem; } section th { font-size: .92em; }
-th:first-child, td:first-child { white-space: nowrap; padding-left: 0; }
-ul.options { list-style: none; margin: .3rem 0; padding: 0; }
-ul.options li { display: inline-block; margin-right: 2rem; }
-ul.options li::before { content: ""; display: inline-block; width: .8em; height: .8em;
-  border: 1.5px solid #000; margin-right: .5em; }
-.lines div { border-bottom: 1px solid #999; height: 1.65rem; }
-.name { display: flex; gap: 2rem; margin-bottom: .8rem; }
+h1 { font-size: 1.2rem; margin: 0 0 1rem; } p { margin: .2rem 0; }
+h2 { font-size: 1.3rem; margin: 0 0 .6rem; } h3 { font-size: 1.05rem; margin: 1rem 0 .3rem; }
+section { margin-bottom: 3rem; } li, tr { break-inside: avoid; } ol { padding-left: 1.5rem; }
+ol > li { margin-bottom: 1rem; }
+td, th { vertical-align: top; padding: .2rem .8rem .2rem 0; font-size: .92em; }
+td:first-child { white-space: nowrap; } td:nth-child(2) { width: 18%; }
+td:nth-child(3) { width: 25%; } td:nth-child(4) { width: 17%; }
+ul { list-style: none; margin: .3rem 0; padding: 0; }
+ul li { display: inline-block; margin: 0 2rem .2rem 0; padding-left: 1.4em; text-indent: -1.4em; }
+ul li::before { content: ""; display: inline-block; width: .75em; height: .75em;
+  border: 1.5px solid #000; margin-right: .6em; }
+.line { border-bottom: 1px solid #999; height: 1.7rem; padding-top: .5rem; color: #555;
+  font-size: .9em; }
+.name { display: flex; gap: 2rem; margin-bottom: 1rem; }
 .name span { flex: 1; border-bottom: 1px solid #999; }
-.picture { max-width: 28rem; margin: .6rem 0; font-size: .85rem; --ink: #1c1e21; --muted: #6b7076;
-  --grid: #d8d8d2; --paper: #fff; --one: #0072b2; --other: #d55e00; }
-.teacher { border-left: 3px solid #999; padding-left: .7rem; }
 @media print { body { font-size: 10.5pt; margin: 0; padding: 0; max-width: none; }
-  h2.lesson ~ h2.lesson { break-before: page; margin-top: 0; } }
+  h1 { display: none; } section { margin: 0; } section ~ section { break-before: page; }
+  .plan { page: wide; font-size: 9.5pt; line-height: 1.2; } }
 """
 
-# --- what the class gets -------------------------------------------------------------------------
+# --- plans of a class ----------------------------------------------------------------------------
 
 
-def render_worksheet() -> str:
-    """Render every question with space to write, and no answer."""
-    sections = ['<div class="name"><span>Name</span><span>Date</span></div>']
-    for lesson in LESSONS.values():
-        sections += [_render_lesson_heading(lesson), *map(_render_question, lesson.slides)]
-        sections.append(f"<section><h3>To take home, in my own words</h3>{_LINES}</section>")
-    return text.render_page("Differential privacy: worksheet", sections, _STYLE)
+@dataclass(frozen=True, kw_only=True)
+class PlanStep:
+    """A step of a plan: a slide of a lesson, or something on the page Class.
+
+    Attributes:
+        minutes: duration; a slide has its own.
+        slide: lesson and key of the slide, if it is one.
+        project: what the projector shows.
+        ask: what the class is asked.
+        lock: when to lock the question of the room.
+        say: what the teacher says.
+    """
+
+    minutes: int = 0
+    slide: str = ""
+    project: str = ""
+    ask: str = ""
+    lock: str = ""
+    say: str = ""
 
 
-_LINES = '<div class="lines"><div></div><div></div></div>'
+@dataclass(frozen=True, kw_only=True)
+class LessonPlan:
+    """A plan of a class.
+
+    Attributes:
+        title: what it is about.
+        given: numbers of its texts.
+        steps: its steps, in order.
+        exit: name of its exit question.
+        home: slides with questions for home.
+    """
+
+    title: str
+    given: Table
+    steps: tuple[PlanStep, ...]
+    exit: str
+    home: tuple[str, ...] = ()
 
 
-def _render_lesson_heading(lesson: Lesson) -> str:
-    """Render the number and title of a lesson as HTML."""
-    return f'<h2 class="lesson">{lesson.number}. {escape(lesson.title)}</h2>'
+_TEXTS = load_texts("plans.toml")
+LABELS: Mapping[str, Any] = _TEXTS["labels"]
+CLASSES: Mapping[str, list[str]] = _TEXTS["classes"]  # plans by the minutes of a class
+PLANS = {name: build_from_table(LessonPlan, table, name) for name, table in _TEXTS["plans"].items()}
+EXITS = Lesson(id="exits", number=0, title="", take_home="", written=tuple(_TEXTS["exits"]))
 
 
-def _render_question(slide: Slide) -> str:
-    """Render a slide's text and question as HTML, with lines for an answer."""
-    blocks = [f"<h3>{escape(slide.title)}</h3>", text.render_paragraphs(slide.said)]
-    if slide.predict is not None:
-        options = "".join(f"<li>{escape(option)}</li>" for option in slide.predict.options)
-        blocks.append(f"<p><b>{escape(slide.predict.question)}</b></p>")
-        blocks.append(f'<ul class="options">{options}</ul>')
-    control_names = join_names([f"“{control.label}”" for control in slide.move])
-    prompt = "What do you see?" if slide.predict else "Write yours:"
-    blocks.append(f"<p>{escape(f'Then try {control_names}. {prompt}')}</p>{_LINES}")
-    return f"<section>{''.join(blocks)}</section>"
+def _get_slide(name: str) -> tuple[Lesson, Slide]:
+    """Return the lesson and the slide of a name like 'coin/throw'."""
+    lesson, _, key = name.partition("/")
+    return LESSONS[lesson], LESSONS[lesson].get_slide(key)
 
 
-# --- what the teacher gets -----------------------------------------------------------------------
+def schedule_steps(plan: LessonPlan) -> Iterator[tuple[int, PlanStep]]:
+    """Yield the steps of a plan with their texts, each with the minute at which it begins."""
+    start = 0
+    for step in plan.steps:
+        current_values: Table = LessonValues(plan.given)
+        if step.slide:
+            lesson, slide = _get_slide(step.slide)
+            current_values = {"lesson": lesson, "slide": slide}
+            step = replace(step, minutes=slide.minutes, **LABELS["slide"])
+        texts: dict[str, Any] = {
+            name: fill_text(getattr(step, name), current_values)
+            for name in ("project", "ask", "lock", "say")
+        }
+        yield start, replace(step, **texts)
+        start += step.minutes
 
 
-def render_answer_key() -> str:
-    """Render the right options, what slides reveal at first, and the teacher's lines."""
-    blocks = [
-        text.render_paragraphs(
-            "Texts and pictures show each step before anything is changed. A button that throws a"
-            " coin gives every visitor another throw than the one printed here."
-        )
+def list_questions(plan: LessonPlan) -> tuple[list[Slide], list[Slide]]:
+    """Return slides with the questions for the class, the exit question last, and for home."""
+    in_class, at_home = (
+        [_get_slide(name)[1] for name in names if name]
+        for names in ([step.slide for step in plan.steps], plan.home)
+    )
+    return [*in_class, EXITS.get_slide(plan.exit)], at_home
+
+
+def render_class(minutes: str) -> str:
+    """Render all that a class needs on paper: plan, worksheet and key of each of its plans."""
+    sections = []
+    for plan in (PLANS[name] for name in CLASSES[minutes]):
+        for kind, render in (
+            ("plan", _render_plan),
+            ("worksheet", _render_worksheet),
+            ("key", _render_key),
+        ):
+            heading = text.render_heading(LABELS[kind].format(title=plan.title))
+            sections.append(f'<section class="{kind}">{heading}{render(plan)}</section>')
+    return text.render_page(LABELS["title"].format(minutes=minutes), sections, _STYLE)
+
+
+def _render_plan(plan: LessonPlan) -> str:
+    """Render what to project, to ask, to lock and to say, minute by minute."""
+    rows = [
+        (f"{start}-{start + step.minutes}", step.project, step.ask, step.lock, step.say)
+        for start, step in schedule_steps(plan)
     ]
-    for lesson in LESSONS.values():
-        *slides, last = map(_render_answer, lesson.slides)
-        take_home = f"<p><b>To take home:</b> {escape(lesson.take_home)}</p>"
-        sections = [
-            f"<section>{section_html}</section>" for section_html in (*slides, last + take_home)
-        ]
-        blocks += [_render_lesson_heading(lesson), *sections]
-    return text.render_page(
-        "Differential privacy: answer key", blocks, _STYLE + pictures.STYLE_SHEET
+    columns = dict(zip(LABELS["columns"], zip(*rows, strict=True), strict=True))
+    return text.render_paragraphs(*LABELS["before"]) + text.render_table(columns)
+
+
+def _render_worksheet(plan: LessonPlan) -> str:
+    """Render the questions of a plan with space for answers."""
+    fields = "".join(f"<span>{escape(label)}</span>" for label in LABELS["fields"])
+    return f'<div class="name">{fields}</div>' + _render_questions(plan, _render_question)
+
+
+def _render_question(slide: Slide, question: Predict) -> str:
+    """Render a question with its options and lines for the reason."""
+    options = "".join(f"<li>{escape(option)}</li>" for option in question.options)
+    asked, reason = f"<p><b>{escape(question.question)}</b></p>", escape(LABELS["reason"])
+    return (
+        f"{text.render_paragraphs(slide.said)}{asked}<ul>{options}</ul>"
+        f'<div class="line">{reason}</div><div class="line"></div>'
     )
 
 
-def _render_answer(slide: Slide) -> str:
-    """Render a slide's question with the right option, and what it reveals at first, as HTML."""
-    blocks = [f"<h3>{escape(slide.title)}</h3>"]
-    question = slide.predict
-    if question is not None:
-        right = "There is no right answer, but give a reason."
-        right = right if question.right is None else question.options[question.right]
-        blocks.append(f"<p>{escape(question.question)} <b>{escape(right)}</b></p>")
-    reveal = slide.reveal(slide.start)
-    blocks.append(text.render_paragraphs(*reveal.sentences))
-    if reveal.picture is not None:
-        blocks.append(f'<div class="picture">{pictures.render_picture(reveal.picture)}</div>')
-    if reveal.note:
-        blocks.append(f"<p><small>{escape(reveal.note)}</small></p>")
-    blocks.append(f'<p class="teacher">{escape(slide.teacher)}</p>')
-    return "".join(blocks)
+def _render_key(plan: LessonPlan) -> str:
+    """Render the answers to a plan's worksheet."""
+    return text.render_paragraphs(LABELS["throws"]) + _render_questions(plan, _render_answer)
 
 
-@dataclass(frozen=True)
-class PlanPart:
-    """A part of a plan: an activity on the page Class, or a lesson.
-
-    Attributes:
-        step: name of an activity.
-        lesson: id of a lesson.
-        keys: keys of its slides (default: all).
-        minutes: duration of an activity.
-        teacher: what the teacher does.
-        all: what the class does.
-    """
-
-    step: str = ""
-    lesson: str = ""
-    keys: tuple[str, ...] = ()
-    minutes: int = 0
-    teacher: str = ""
-    all: str = ""
-
-    @property
-    def slides(self) -> list[Slide]:
-        """Return the slides of the part."""
-        slides = LESSONS[self.lesson].slides if self.lesson else ()
-        return [slide for slide in slides if not self.keys or slide.key in self.keys]
-
-    @property
-    def solo_minutes(self) -> float:
-        """Return how many minutes the slides take a person alone."""
-        lesson = LESSONS.get(self.lesson)
-        return lesson.minutes * len(self.slides) / len(lesson.slides) if lesson else 0.0
+def _render_answer(slide: Slide, question: Predict) -> str:
+    """Render a question with its right option and what the slide reveals."""
+    right = LABELS["open"] if question.right is None else question.options[question.right]
+    answer = f"<p>{escape(question.question)} <b>{escape(right)}</b></p>"
+    return answer + text.render_paragraphs(*slide.reveal(slide.start).sentences)
 
 
-def _load_plans() -> dict[int, tuple[PlanPart, ...]]:
-    """Return the parts of each plan by its number of minutes."""
-    named_parts = load_toml("dpmc_lab.classroom", "plans.toml")
-    plans = named_parts.pop("plans")
-    return {
-        int(minutes): tuple(
-            build_from_table(
-                PlanPart,
-                named_parts[part_table] if isinstance(part_table, str) else part_table,
-                f"plan {minutes}",
-            )
-            for part_table in part_tables
-        )
-        for minutes, part_tables in plans.items()
-    }
-
-
-_PLANS = _load_plans()
-HOURS = tuple(_PLANS)
-
-
-def render_plan(minutes: int) -> str:
-    """Render what the teacher and the class do, minute by minute."""
-    plan_slides = [slide for plan_part in _PLANS[minutes] for slide in plan_part.slides]
-    left_lessons = []
-    for lesson in LESSONS.values():
-        left_titles = [slide.title for slide in lesson.slides if slide not in plan_slides]
-        if left_titles:
-            detail = (
-                "" if len(left_titles) == len(lesson.slides) else f": {join_names(left_titles)}"
-            )
-            left_lessons.append(f"{lesson.title}{detail}")
-    instructions = [
-        "Before the lesson, start the server with make class. Print a worksheet for everybody and"
-        " the answer key for yourself. Open the page Learn with Projector on. Try one phone in the"
-        " network of the room. If it does not arrive, let the class throw a real coin and count"
-        " hands; the page Class says how.",
-        "Do not ask what you would not ask by show of hands.",
-    ]
-    if left_lessons:
-        instructions.append(f"For homework, alone on the page Learn: {'; '.join(left_lessons)}.")
-    rows = [(f"{turn.start}-{turn.end}", *turn[2:]) for turn in schedule_turns(minutes)]
-    columns = zip(("Minute", "Step", "Teacher", "Class"), zip(*rows, strict=True), strict=True)
-    blocks = [text.render_paragraphs(*instructions), text.render_table(dict(columns))]
-    return text.render_page(f"Differential privacy in {minutes} minutes", blocks, _STYLE)
-
-
-class Turn(NamedTuple):
-    """A row of a plan.
-
-    Attributes:
-        start, end: minutes from the start of the plan.
-        step: name of the activity or the lesson.
-        teacher: what the teacher does.
-        all: what the class does.
-    """
-
-    start: int
-    end: int
-    step: str
-    teacher: str
-    all: str
-
-
-def schedule_turns(minutes: int) -> Iterator[Turn]:
-    """Yield the rows of a plan that takes this many minutes.
-
-    Activities on the page Class take their own time; lessons share the remaining time in proportion
-    to their length.
-
-    Raises:
-        KeyError: there is no such plan.
-    """
-    plan_parts = _PLANS[minutes]
-    spent = sum(plan_part.minutes for plan_part in plan_parts)
-    pace = (minutes - spent) / sum(plan_part.solo_minutes for plan_part in plan_parts)
-    end, elapsed, locked = 0, 0.0, False
-    for plan_part in plan_parts:
-        start = end
-        elapsed = elapsed + plan_part.minutes + pace * plan_part.solo_minutes
-        end = round(elapsed)
-        locked = locked or plan_part.step == "Lock"
-        if not plan_part.lesson:
-            yield Turn(start, end, plan_part.step, plan_part.teacher, plan_part.all)
-            continue
-        lesson = LESSONS[plan_part.lesson]
-        slide_steps = [
-            f"{slide.title}: “{slide.predict.question}”" if slide.predict else slide.title
-            for slide in plan_part.slides
-        ]
-        sees_reports = locked and any(slide.in_class for slide in plan_part.slides)
-        report_text = "look at your own reports, " if sees_reports else ""
-        yield Turn(
-            start,
-            end,
-            f"{lesson.number}. {lesson.title}",
-            f"On the page Learn: {'; '.join(slide_steps)}. Read aloud: {lesson.take_home}",
-            f"Predict by show of hands, {report_text}change something, write.",
-        )
+def _render_questions(plan: LessonPlan, render: Callable[[Slide, Predict], str]) -> str:
+    """Render a plan's questions as a numbered list, those for home under a heading."""
+    lists, number = "", 1
+    for heading, slides in zip(("", LABELS["home"]), list_questions(plan), strict=True):
+        items = [f"<li>{render(slide, slide.predict)}</li>" for slide in slides if slide.predict]
+        if items:
+            lists += f'<h3>{escape(heading)}</h3><ol start="{number}">{"".join(items)}</ol>'
+        number += len(items)
+    return lists
 
 
 # --- to click on ---------------------------------------------------------------------------------
@@ -350,11 +286,9 @@ class Sheet(NamedTuple):
 
 
 SHEETS: Mapping[str, Sheet] = {
-    "worksheet.html": Sheet("Worksheet", render_worksheet),
-    "answer-key.html": Sheet("Answer key", render_answer_key),
-    **{
-        f"plan-{minutes}.html": Sheet(f"Plan, {minutes} minutes", partial(render_plan, minutes))
-        for minutes in HOURS
-    },
+    f"class-{minutes}.html": Sheet(
+        LABELS["button"].format(minutes=minutes), partial(render_class, minutes)
+    )
+    for minutes in CLASSES
 }
-FILES = {**SHEETS, "lessons.html": Sheet("All lessons, without a server", render_lessons_page)}
+FILES = {**SHEETS, "lessons.html": Sheet(LABELS["lessons"], render_lessons_page)}

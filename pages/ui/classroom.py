@@ -8,6 +8,7 @@ there is the teacher, and each session has a room of its own, for hands and simu
 from __future__ import annotations
 
 import hmac
+import html
 import io
 import json
 import os
@@ -31,7 +32,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dpmc_core.errors import DpmcError, parse_number
-from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES
+from dpmc_lab.classroom import CLASS_SIZE, EPSILON, MAX_PHONES, PHONE_TEXTS
 from pages.ui import jobs
 
 if TYPE_CHECKING:
@@ -40,15 +41,6 @@ if TYPE_CHECKING:
 PAGE = "room"  # the address of the teacher's page
 COOKIE = "dpmc_teacher"
 MAX_REPORT_BYTES = 1024  # bytes of a report
-# Memory of the server while they are there: `python benchmarks/classroom.py`, 200 and 800 phones.
-PHONE_VISIT = "about 10 kB"
-PAGE_VISIT = "0.2 MB and more"
-# Said on the phone and on the projector.
-PRIVACY_NOTICE = (
-    "This phone changes your answer at random before it sends it. That holds only if nobody on the "
-    "network or the server has changed this page. The server sees your address and that you took "
-    "part. Do not ask what you would not ask by show of hands."
-)
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,}", re.ASCII)
 _ALL_INTERFACES = (None, "", "0.0.0.0", "::")
 
@@ -398,12 +390,16 @@ def build_phone_page() -> tuple[str, str]:
     The policy allows only the page's own code, and connections to this server.
     """
     page = (Path(__file__).parent / "phone.html").read_text(encoding="utf-8")
-    rules = ["default-src 'none'", "connect-src 'self'", "img-src data:", "base-uri 'none'"]
-    rules += ["form-action 'none'", "frame-ancestors 'none'"]
-    for kind in ("script", "style"):
-        source = page.split(f"<{kind}>")[1].split(f"</{kind}>")[0]
-        rules.append(f"{kind}-src 'sha256-{b64encode(sha256(source.encode()).digest()).decode()}'")
-    return page, "; ".join(rules)
+    page = re.sub(r"{{(\w+)}}", lambda field: html.escape(PHONE_TEXTS[field[1]]), page)
+    page = page.replace("{texts}", json.dumps(PHONE_TEXTS).replace("</", "<\\/"))
+    policy = (
+        "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none';"
+        " form-action 'none'; frame-ancestors 'none'"
+    )
+    for kind, source in re.findall(r"<(script|style)>(.*?)</\1>", page, re.S):
+        digest = b64encode(sha256(source.encode()).digest()).decode()
+        policy += f"; {kind}-src 'sha256-{digest}'"
+    return page, policy
 
 
 @_require_class
@@ -501,29 +497,25 @@ def start_class() -> None:
     local_url = _build_base_url(
         "localhost" if configured_address in _ALL_INTERFACES else configured_address
     )
-    print_line("\n  The class is on. Phones in this network:\n")
-    print_line(_render_qr_code(link))
-    print_line(f"  {link}\n")
     print_line(
+        f"\n  The class is on. Phones in this network:\n\n{_render_qr_code(link)}\n  {link}\n\n"
         "  The teacher, on this machine (do not project this):"
         f" {local_url}/teacher/{get_teacher_secret()}\n"
     )
     if not link.startswith("https:"):
         print_line(
             "  Plain HTTP: whoever controls this network can read and change what passes, the page"
+            "\n  included. Use a network you trust, or put TLS in front and set DPMC_CLASS_URL."
         )
-        print_line(
-            "  included. Use a network you trust, or put TLS in front and set DPMC_CLASS_URL."
-        )
-    print_line(f"  Memory: a phone's visit costs {PHONE_VISIT}, a visit of the app {PAGE_VISIT}.")
+    # `python benchmarks/classroom.py`, 200 and 800 phones.
+    print_line("  Memory: a phone's visit costs about 10 kB, a visit of the app 0.2 MB and more.")
     questions_path = os.environ.get("DPMC_CLASS_QUESTIONS")
     if questions_path:
         try:
             _server.replace_room(_open_prepared_room(Path(questions_path)))
-        except OSError as error:
-            print_line(f"  No room is open yet: {questions_path}: {error.strerror}.")
-        except ValueError as error:  # InvalidSetting and what is no text
-            print_line(f"  No room is open yet: {questions_path}: {error}.")
+        except (OSError, ValueError) as error:  # also InvalidSetting, and what is no text
+            reason = getattr(error, "strerror", error)
+            print_line(f"  No room is open yet: {questions_path}: {reason}.")
 
 
 def _open_prepared_room(file: Path) -> Room:

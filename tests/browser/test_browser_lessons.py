@@ -51,7 +51,13 @@ def walk_through(tab, lesson):
         expect(tab.locator("h1")).to_have_text(slide.title)
         assert tab.locator(".said").text_content() == slide.said
         if slide.predict is not None:
-            assert tab.locator(".shows").text_content() == ""  # nothing before it is predicted
+            # Nothing is revealed before it is predicted: the picture is there, grey and unnamed.
+            assert tab.locator(".shows p").count() == 0
+            assert tab.locator(".shows [aria-label]").count() == 0
+            has_picture = slide.reveal(slide.start).picture is not None
+            assert tab.locator('[aria-hidden="true"] > .veiled').count() == has_picture
+            for kind in (".bar span", ".key", ".plot .point", ".rule", ".range"):
+                assert tab.locator(f".veiled {kind}").filter(visible=True).count() == 0
             press_button(tab, slide.predict.options[0])
             verdict = tab.locator(".verdict")
             expect(verdict).to_be_focused()
@@ -207,3 +213,25 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
                 press_button(tab, "Show the answer")
             assert tab.evaluate("document.documentElement.scrollWidth") <= 390, slide.key
             press_button(tab, "Next")
+
+
+# --- paper ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("minutes", paper.CLASSES)
+def test_a_class_fits_on_its_pages(browser, minutes):
+    """A plan is one page, a worksheet is one sheet, front and back, and a key has three pages."""
+    for kind, limit in (("plan", 1), ("worksheet", 2), ("key", 3)):
+        page = browser.new_page()
+        page.set_content(paper.render_class(minutes))
+        sections = page.locator(f"section.{kind}")
+        for number in range(sections.count()):
+            page.evaluate(
+                "([kind, number]) => { const kept = document.querySelectorAll('section.' + kind)"
+                "[number]; for (const section of document.querySelectorAll('section'))"
+                " section.hidden = section !== kept; }",
+                [kind, number],
+            )
+            printed = page.pdf(prefer_css_page_size=True)
+            assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) <= limit, (kind, number)
+        page.close()

@@ -78,7 +78,7 @@ def test_a_phone_answers(page, server, room):
     assert (read_text(page, "answered"), read_text(page, "sends")) == ("Yes", "Yes")
     assert "your answer" in read_text(page, "fell")
     assert "1 answer at epsilon 2: 2 in all" in read_text(page, "spent")
-    assert f"{math.ceil(10 * math.exp(2)) / 10}-fold" in read_text(page, "fold")
+    assert f"at most {math.ceil(1000 / (1 + math.exp(-2))) / 10} %" in read_text(page, "fold")
     poll = room.view().poll(0)
     assert (poll.yes, poll.reports) == (1, 1)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -255,7 +255,7 @@ def test_late_closed_and_over_are_said(page, server, room):
     page.get_by_text("The class is over. Thank you.").wait_for()
     assert page.evaluate("localStorage.length") == 1
     press_button(page, "Delete what this phone remembers")
-    page.get_by_text("remembers nothing of the class").wait_for()
+    page.get_by_text("has deleted everything").wait_for()
     assert page.evaluate("localStorage.length") == 0
     open_asked_room(questions=("Another?",))
     page.get_by_role("heading", name="Another?").wait_for()
@@ -269,7 +269,7 @@ def test_a_page_that_has_forgotten_a_room_does_not_answer_it_again(page, server,
     press_button(page, "Delete what this phone remembers")
     with page.expect_response("**/asking"):
         pass
-    page.get_by_text("remembers nothing of the class").wait_for()
+    page.get_by_text("has deleted everything").wait_for()
     page.wait_for_function("failed === 0")
     assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
     page.evaluate("answer(1)")
@@ -287,13 +287,64 @@ def test_a_browser_that_keeps_no_more_forgets_nothing_while_the_page_is_there(pa
     )
     traffic = record_traffic(page)
     send_answer(page, server, "Yes")
-    page.get_by_text("This browser keeps nothing").wait_for()
+    page.get_by_text("does not let this page store anything").wait_for()
+    assert page.get_by_text("it remembers what it sent").is_visible()  # and so long
+    assert not page.locator("#remembers").is_visible()
     room.ask(1)
     page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
     press_button(page, "No")
     page.get_by_text("2 answers at epsilon 2: 4 in all").wait_for()
     wait_for_arrival(page)
     assert len({report["token"] for report in list_reports(traffic)}) == 1
+
+
+@pytest.mark.usefixtures("room")
+def test_a_blocked_storage_is_said_before_anything_is_answered(page, server):
+    page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('blocked'); } })"
+    )
+    page.goto(server + "phone")
+    page.get_by_role("button", name="Yes", exact=True).wait_for()
+    assert page.locator("#unkept").is_visible()
+    assert not page.locator("#remembers").is_visible()
+    press_button(page, "No")
+    wait_for_arrival(page)
+
+
+@pytest.mark.usefixtures("room")
+def test_without_javascript_a_phone_says_what_to_do_and_promises_nothing(browser, server):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(server + "phone")
+    text = page.locator("main").inner_text()
+    assert " ".join(classroom.PHONE_TEXTS["no_script"].split()) in " ".join(text.split())
+    for hidden in ("Looking for", "at random", "remembers"):
+        assert hidden not in text
+    context.close()
+
+
+@pytest.mark.usefixtures("room")
+@pytest.mark.parametrize("root_size", [16, 32])
+def test_a_small_phone_with_large_type_shows_all(page, server, root_size):
+    """At 320 px and type of 100 and 200 %, nothing is cut off or wider than the screen."""
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.add_init_script(
+        "addEventListener('DOMContentLoaded', () =>"
+        f" document.documentElement.style.fontSize = '{root_size}px')"
+    )
+    page.goto(server + "phone")
+    wide = """() => [...document.querySelectorAll('main *')].filter(one => {
+      if (!one.checkVisibility() || one.closest('.stage')) return false;
+      const cut = one.scrollWidth > one.clientWidth + 1;
+      return cut && getComputedStyle(one).display !== 'inline'
+        || one.getBoundingClientRect().right > innerWidth;
+    }).map(one => one.outerHTML)"""
+    page.get_by_role("button", name="Yes", exact=True).wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    assert page.evaluate(wide) == []
+    send_answer(page, server, "Yes")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    assert page.evaluate(wide) == []
 
 
 def test_a_phone_beyond_the_class_waits_and_joins_by_itself(page, server):
@@ -445,7 +496,9 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
 def test_a_browser_that_keeps_nothing_says_so_and_answers(page, server, room):
     page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw 1; } })")
     page.goto(server + "phone")
-    page.get_by_text("This browser keeps nothing").wait_for()
+    page.get_by_text("does not let this page store anything").wait_for()
+    assert page.get_by_text("it remembers what it sent").is_visible()  # and so long
+    assert not page.locator("#remembers").is_visible()
     press_button(page, "Yes")
     wait_for_arrival(page)
     assert room.view().poll(0).reports == 1
@@ -469,7 +522,7 @@ def test_a_phone_tells_of_one_tilted_coin(page, server, epsilon):
     coin_texts = page.locator("#coin .ends span").all_inner_texts()
     percentages = re.findall(r"[\d.]+", " ".join(coin_texts))
     page.get_by_text("Why you can deny").click()
-    two, total, factor, flip_percentage = re.findall(r"[\d.]+", read_text(page, "two"))
+    two, total, factor, flip_percentage = re.findall(r"\d+(?:\.\d+)?", read_text(page, "two"))
     assert (total, factor) == ("100", "2")
     for displayed, expected in (
         (match[1], lie),

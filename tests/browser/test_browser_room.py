@@ -144,7 +144,7 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     )
     page.get_by_text("of 30 have answered again").wait_for()
     wait_for_reports(page, 12)
-    page.get_by_text("The shares are those before it").wait_for()
+    page.get_by_text("The shares are from before it").wait_for()
     assert page.get_by_text("24 reports of 12 phones").count() == 0
     press_button(page, "Lock")
     page.get_by_text("24 reports of 12 phones that answered the last time").first.wait_for()

@@ -33,7 +33,7 @@ MUTANTS = [
     *mechanisms.DP_SGD,
     *protocols.PROTOCOL, *protocols.FEDERATED, *noise.SECURE, *noise.PRODUCTS, *noise.BYTES,
     *noise.KERNEL,
-    *rooms.ROOM, *rooms.WALL,
+    *rooms.ROOM, *rooms.WALL, *rooms.PAPER,
     *reading.READING, *commands.COMMAND_LINE, *releases.VERIFY, *releases.RELEASE,
     *releases.CATALOGUE, *core.CORE, *rooms.PHONE, *rooms.SERVER, *rooms.CLASSROOM,
     *measures.METRICS, *measures.EXPERIMENT, *measures.PREPARATION, *measures.LINES, *rows.STORE,

@@ -24,7 +24,7 @@ from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.audit.probe import record_history
 from dpmc_lab.classroom.pictures import CurvePlot, IntervalPlot, OutcomeBars, PeopleDots
-from dpmc_lab.lessons import LESSONS
+from dpmc_lab.lessons import LESSONS, worksheets
 from tests.lesson_helpers import list_settings, list_slides
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -231,9 +231,9 @@ def coin(key, m, dots, displayed):
     e = m["epsilon"]
     f = lie(e)
     if key == "throw":
-        assert dots.reports == tuple(1 - turned for turned in dots.flipped)
-        before = [100, 2, *to_percent(lie(2), 0.5, 1 - lie(2))]
-        return before, [100 * f, 100, sum(dots.flipped), 100]
+        assert len(dots.reports) == 30
+        assert dots.reports == tuple(map(int, dots.flipped))  # all tapped no
+        return [30, 2, 0, 30 * lie(2), 15], [30 * f, 30, sum(dots.flipped), 30]
     if key == "deny":
         expected = [100 * (1 - f), 100, 100 * f, 100, *check_two_coins(e, displayed[4:8]), 100]
         return [], expected, [], {"You tapped yes": (1 - f, f), "You tapped no": (f, 1 - f)}
@@ -264,7 +264,7 @@ def crowd(key, m, dots, displayed):
         expected += [1 - 2 * f, 30, 95]
         rows = [clopper_pearson(yes, 30), estimate_population(yes, 30, f), interval]
         rows = [(mid, *ends) for mid, ends in zip((yes / 30, share, share), rows, strict=True)]
-        return [], expected, [5, 100], rows
+        return [95], expected, [5, 100], rows
     n_people = int(m["people"])
     if key == "more":
         widths = to_percent(*(compute_half_width(n, lie(1)) for n in (30, 3000)))
@@ -297,7 +297,7 @@ def attacker(key, m, *_):
     if key == "even":
         expected = to_percent(compute_success(e, 1, b), max(b, 1 - b), b)
         line = {"with the report": tuple(compute_success(stop, 1, b) for stop in STOPS)}
-        return [1, 50, 100 * compute_success(1), 100], expected, [], line
+        return [1, 100 * compute_success(1), 90, 100], expected, [], line
     if key == "without":
         up, down = compute_certainty(b, e), compute_certainty(b, e, "no")
         before = [80, 80, 100 * compute_certainty(0.8, 1), 100]
@@ -317,7 +317,7 @@ def attacker(key, m, *_):
     return before, [*to_percent(b, now), *format_odds(b), step, *format_odds(now)], [], lines
 
 
-def again(key, m, dots, _):
+def again(key, m, *_):
     e = m["epsilon"]
     f = lie(e)
     if key == "person":
@@ -329,23 +329,27 @@ def again(key, m, dots, _):
     times, ten = int(m["times"]), range(1, 11)
     if key == "add":
         lines = {"all together": tuple(e * n for n in ten), "the last one": (e,) * 10}
-        return [2, 5, 2, 10, 32], [e * times, times, e], [], lines
+        return [2, 3, 2, 6, 8], [e * times, times, e, e * times], [], lines
     if key == "keep":
-        lines = {"new throw each time": tuple(compute_success(e, n) for n in ten)}
-        lines["same report each time"] = (1 - f,) * 10
-        return [10, 10], to_percent(1 - f, compute_success(e, times)), [], lines
+        lines = {"new throw each time": tuple(compute_success(e, n, 0.8) for n in ten)}
+        lines["same report each time"] = (compute_success(e, 1, 0.8),) * 10
+        success = (compute_success(e, n, 0.8) for n in (1, times))
+        return [80, 5, 5], to_percent(*success), [], lines
     b = m["before"]
-    prior_guess = max(b, 1 - b)
-    limit = max(prior_guess, 1 - lie(e * times))
-    expected = [
-        100 * compute_success(e, times, b),
-        times,
-        *to_percent(compute_success(e, 1, b), prior_guess),
-    ]
-    expected += [sum(dots.reports), times, 100 * b, e * times, 100 * limit]
-    before = [1, 100 * compute_success(1), 10]
-    before += to_percent(compute_success(1), compute_success(1, 10), 1 - lie(10))
-    return before, expected, [50, 50]
+    agree, agreed_right = compute_agreement(e, times, b)
+    right = [max(b, 1 - b), compute_success(e, 1, b), compute_success(e, times, b), agreed_right]
+    expected = to_percent(right[2], right[1], right[0], agree)
+    expected += [100 * agreed_right, e * times, times, e]
+    before = [80, 2, 2, 2, *to_percent(*(compute_success(2, n, 0.8) for n in (1, 2)))]
+    return [*before, 100 * compute_agreement(2, 2, 0.8)[1]], expected, [50, 50], right
+
+
+def compute_agreement(epsilon, times, before):
+    """Return how often all reports of a phone agree, and how often a guess is then right."""
+    yes, no = compute_report_pmfs(epsilon, times)
+    agree = yes[0] + yes[-1]
+    right = sum(max(before * yes[k], (1 - before) * no[k]) for k in (0, -1))
+    return agree, right / agree
 
 
 def claim(key, m, *_):
@@ -353,21 +357,27 @@ def claim(key, m, *_):
     single_changes, own_least, _ = compute_score_changes("only")
     noticed = sum(step >= 1e-3 for step in changes)
     if key == "cells":
-        before = [40, 400, CELLS, CELLS, 1, sum(step >= 1e-3 for step in single_changes), CELLS]
+        before = [40, 400, CELLS, 1, sum(step >= 1e-3 for step in single_changes), CELLS]
         rated_numbers = [] if m["whose"] == "only" else [rated]
         return before, [noticed, CELLS, *rated_numbers, 10]
     if key == "sum":
         sums = list(accumulate(changes))
         counts, n_cells = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000), int(m["cells"])
         line = {"total change": tuple(sums[n - 1] for n in counts), "the proof assumes": 2}
-        expected = [sums[-1], 2, changes[0], n_cells, sums[n_cells - 1]]
-        return [4, 2, single_changes[0], 2, sum(single_changes)], expected, [], line
+        expected = [sums[-1], 2, changes[0], n_cells, sums[n_cells - 1], 4]
+        return [2, single_changes[0], 2, sum(single_changes)], expected, [], line
     e = m["epsilon"]
     if key == "promise":
-        lines = {"proved, at most": CELLS, "measured, at least": min_epsilon, "claimed": 1}
-        lines = {name: tuple(math.log10(n * s) for s in STOPS) for name, n in lines.items()}
-        expected = [min_epsilon * e, e, read_audit(), 1, CELLS * e, CELLS]
-        return [1, math.e, 1, own_least, CELLS], expected, [], lines
+        lines = {"measured, at least": min_epsilon, "claimed, at most": 1}
+        lines = {name: tuple(1 - lie(n * s) for s in STOPS) for name, n in lines.items()}
+        sure = to_percent(1 - lie(min_epsilon * e), 1 - lie(e))
+        expected = [*sure, min_epsilon * e, e, read_audit(), 1, CELLS * e, CELLS]
+        return (
+            [1, *to_percent(1 - lie(1), 0.5, 1 - lie(1), 1 - lie(own_least))],
+            expected,
+            [],
+            lines,
+        )
     scale = FILM_CELLS * 2 * BOUND / e
     shares = (compute_significant_share(mechanism, e) for mechanism in ("output", "input-flip"))
     gains = [e, *(share for found in shares for share in found), e]
@@ -584,3 +594,47 @@ def test_the_right_option_is_not_always_in_one_place():
     assert len(positions) > 12
     for position in range(3):
         assert 0.2 <= positions.count(position) / len(positions) <= 0.45
+
+
+# --- on paper ------------------------------------------------------------------------------------
+
+
+def plan_numbers(name):
+    """Return the numbers of a plan's own steps, in order: what to project, to ask, to lock, to say.
+
+    Steps that are slides are checked above.
+    """
+    if name == "short":
+        return [[], [2, 100 * lie(2)], []]
+    if name == "first":
+        guesses = to_percent(compute_success(2, 2, 0.8), compute_agreement(2, 2, 0.8)[1])
+        return [[], [95], [4, 80, *guesses], [], []]
+    return [[1, 100 * lie(1)], [30, 100 * compute_half_width(30, lie(1))], [], []]
+
+
+@pytest.mark.parametrize("name", worksheets.PLANS)
+def test_every_number_of_a_plan_is_so(name):
+    steps = [step for _, step in worksheets.schedule_steps(worksheets.PLANS[name])]
+    own_steps = [step for step in steps if not step.slide]
+    for step, expected in zip(own_steps, plan_numbers(name), strict=True):
+        compare(" | ".join((step.project, step.ask, step.lock, step.say)), expected)
+    for step in steps:
+        if step.slide:
+            lesson, key = step.slide.split("/")
+            slide = LESSONS[lesson].get_slide(key)
+            compare(step.project, [LESSONS[lesson].number])
+            assert slide.predict.question in step.ask
+            assert step.say == slide.teacher
+
+
+@pytest.mark.parametrize("slide", worksheets.EXITS.slides, ids=lambda slide: slide.key)
+def test_every_number_of_an_exit_question_is_so(slide):
+    texts = (slide.said, slide.predict.question, *slide.predict.options)
+    if slide.key == "rooms":  # all three reports agree, at even odds before
+        agreed = (1 - lie(1)) ** 3 / ((1 - lie(1)) ** 3 + lie(1) ** 3)
+        before, after = [2, 3, 1, 3, 1, 3, 3, 1, 3], [3, 100 * agreed, 100 * (1 - lie(2))]
+    else:
+        before, after = [1, 20, 3, 20, 1, 20, 20, 1, 20], [20, 20, 3]
+    compare(" | ".join(texts), before)
+    compare(" | ".join(slide.reveal(slide.start).sentences), after)
+    assert not NUMBER.findall(slide.teacher)

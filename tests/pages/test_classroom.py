@@ -373,7 +373,7 @@ def test_a_server_without_a_class_says_so(server, monkeypatch):
 def test_the_phones_page_is_small_whole_and_fetches_nothing(server):
     page, policy = classroom.build_phone_page()
     assert len(page.encode()) < 30_000
-    assert " ".join(classroom.PRIVACY_NOTICE.split()) in " ".join(page.split())
+    assert " ".join(classroom.PHONE_TEXTS["honest"].split()) in " ".join(page.split())
     for word in ("//", "src=", "@import", "url("):
         stripped = re.sub(r"(?m)(^|\s)// .*$", "", page).replace("data:,", "")
         assert word not in stripped, word

@@ -2,8 +2,9 @@
 
 import json
 import re
+import tomllib
 from html import unescape
-from itertools import pairwise
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -12,12 +13,15 @@ from app import SECTIONS
 from dpmc_lab import glossary
 from dpmc_lab.classroom.pictures import render_picture
 from dpmc_lab.cli import main
-from dpmc_lab.lessons import LESSONS
+from dpmc_lab.lessons import LESSONS, Predict
 from dpmc_lab.lessons import worksheets as paper
 from dpmc_lab.lessons.worksheets import FILES, SHEETS
 from pages.ui import classroom
 from tests.page_helpers import HtmlFile, open_page, read_all_text
 from tests.page_helpers import unescape_markdown as plain_markdown
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAN_FILE = ROOT / "dpmc_lab" / "texts" / "en" / "plans.toml"
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +29,24 @@ def sheets():
     return {name: sheet.render() for name, sheet in SHEETS.items()}
 
 
+@pytest.fixture(scope="module")
+def plan_file():
+    """Return the plans as they are written."""
+    return tomllib.loads(PLAN_FILE.read_text("utf-8"))
+
+
 def read_plain_text(text):
     return " ".join(" ".join(HtmlFile(text).texts).split())
+
+
+def split_sections(sheet):
+    """Return the sections of a file as (kind, HTML): the plan, the worksheet, the key."""
+    return re.findall(r'<section class="(\w+)">(.*?)</section>', sheet, re.S)
+
+
+def split_questions(section):
+    """Return the HTML of each numbered question."""
+    return re.findall(r"<li>((?:<p>|<p><b>).*?)</li>(?=<li><p>|</ol>)", section, re.S)
 
 
 @pytest.mark.parametrize("name", SHEETS)
@@ -44,105 +64,129 @@ def test_a_file_is_whole_and_fetches_nothing(sheets, name):
     assert not re.search(r"https?://", text)
 
 
-def test_the_worksheet_asks_everything_and_answers_nothing(sheets):
-    text = read_plain_text(sheets["worksheet.html"])
-    boxes = re.findall(r"<li>(.*?)</li>", sheets["worksheet.html"])
-    for lesson in LESSONS.values():
-        assert lesson.take_home not in text
-        for slide in lesson.slides:
-            assert slide.title in text
-            assert slide.teacher not in text
-            for sentence in slide.reveal(slide.start).sentences:
-                assert sentence not in text
-            if slide.predict is not None:
-                assert slide.predict.question in text
-                assert {*slide.predict.options} <= {unescape(box) for box in boxes}
-    assert 'class="drawing"' not in sheets["worksheet.html"]
-    assert "<b>" not in re.sub(r"<p><b>.*?</b></p>", "", sheets["worksheet.html"])
-    options = sum(len(s.predict.options) for x in LESSONS.values() for s in x.slides if s.predict)
-    assert len(boxes) == options
+def test_there_are_ten_forty_five_and_ninety_minutes(sheets):
+    assert list(sheets) == ["class-10.html", "class-45.html", "class-90.html"]
+    kinds = ["plan", "worksheet", "key"]
+    sections = {name: split_sections(sheet) for name, sheet in sheets.items()}
+    assert [kind for kind, _ in sections["class-10.html"]] == kinds
+    assert [kind for kind, _ in sections["class-90.html"]] == 2 * kinds
+    assert sections["class-90.html"][:3] == sections["class-45.html"]  # two of forty-five
 
 
-def test_the_key_answers_everything(sheets):
-    text = read_plain_text(sheets["answer-key.html"])
-    for lesson in LESSONS.values():
-        assert lesson.take_home in text
-        for slide in lesson.slides:
-            for sentence in (slide.teacher, *slide.reveal(slide.start).sentences):
-                assert " ".join(sentence.split()) in text
-            question = slide.predict
-            if question is not None and question.right is not None:
-                assert f"{question.question} {question.options[question.right]}" in text
-    pictures = sum(
-        slide.reveal(slide.start).picture is not None
-        for lesson in LESSONS.values()
-        for slide in lesson.slides
+@pytest.mark.parametrize("minutes", paper.CLASSES)
+def test_the_minutes_of_a_plan_add_up_and_are_those_of_the_lessons(sheets, plan_file, minutes):
+    plans = [plan_file["plans"][name] for name in plan_file["classes"][minutes]]
+    sections = [html for kind, html in split_sections(sheets[f"class-{minutes}.html"])]
+    total = 0
+    for plan, section in zip(plans, sections[::3], strict=True):
+        end = 0
+        spans = re.findall(r"<tr><td>(\d+)-(\d+)</td>", section)
+        for step, (first, last) in zip(plan["steps"], spans, strict=True):
+            assert int(first) == end
+            end = int(last)
+            duration = step.get("minutes")
+            if "slide" in step:
+                assert duration is None
+                lesson, key = step["slide"].split("/")
+                duration = LESSONS[lesson].get_slide(key).minutes
+                assert LESSONS[lesson].minutes >= duration
+            assert end - int(first) == duration >= 2
+        assert end in (10, 45)
+        total += end
+    assert total == int(minutes)
+
+
+@pytest.mark.parametrize("name", paper.PLANS)
+def test_a_plan_says_what_to_project_ask_lock_and_say(name):
+    """A question is locked before a lesson shows its reports; a round confirms a lesson."""
+    steps = [step for _, step in paper.schedule_steps(paper.PLANS[name])]
+    assert all(step.project and step.ask and step.say for step in steps)
+    lock_indices = [k for k, step in enumerate(steps) if "Lock (L)" in step.lock]
+    assert lock_indices
+    slides = [step.slide for step in steps]
+    if name == "first":  # the reports stand in the one lesson; the other comes before its round
+        assert lock_indices[0] < slides.index("crowd/undo")
+        assert slides.index("again/majority") < lock_indices[1]
+    for step in steps:
+        for key in re.findall(r"\w \(([A-Z])\)", step.lock):
+            assert key in ("A", "L", "N")
+    assert len([step for step in steps if "exit question" in step.ask]) == 1
+
+
+def list_plan_slides(name):
+    """Return a plan's slides: of its lessons, of its exit question, and those for home."""
+    table = tomllib.loads(PLAN_FILE.read_text("utf-8"))["plans"][name]
+    names = [step["slide"] for step in table["steps"] if "slide" in step]
+    exit_slide = paper.EXITS.get_slide(table["exit"])
+    taught, home = (
+        [LESSONS[slide.split("/")[0]].get_slide(slide.split("/")[1]) for slide in slides]
+        for slides in (names, table.get("home", []))
     )
-    assert sheets["answer-key.html"].count('class="drawing"') == pictures > 20
+    return [*taught, exit_slide, *home]
 
 
-@pytest.mark.parametrize("minutes", paper.HOURS)
-def test_a_plan_adds_up(sheets, minutes):
-    turns = list(paper.schedule_turns(minutes))
-    assert turns[0].start == 0
-    assert turns[-1].end == minutes
-    for current, following in pairwise(turns):
-        assert current.end == following.start
-        assert current.end - current.start >= 3
-    text = read_plain_text(sheets[f"plan-{minutes}.html"])
-    for turn in turns:
-        assert f"{turn.start}-{turn.end}" in text
-    for lesson in LESSONS.values():
-        planned = [slide for section in paper._PLANS[minutes] for slide in section.slides]
-        planned_slides = [slide for slide in lesson.slides if slide in planned]
-        assert (lesson.take_home in text) == bool(planned_slides)
-        home = text.partition("For homework")[2].partition("Minute")[0]
-        assert (lesson.title in home) == (len(planned_slides) < len(lesson.slides))
-        for slide in lesson.slides if planned_slides else ():  # told at home, or here
-            assert (slide.title in home) == (slide not in planned_slides)
-        for slide in planned_slides:
-            assert slide.predict is None or slide.predict.question in text
+@pytest.mark.parametrize("name", paper.PLANS)
+def test_a_worksheet_has_eight_questions_and_answers_none(name):
+    html = paper._render_worksheet(paper.PLANS[name])
+    text = read_plain_text(html)
+    slides, questions = list_plan_slides(name), split_questions(html)
+    assert len(questions) == 8 == len({id(slide) for slide in slides})
+    for question_html, slide in zip(questions, slides, strict=True):
+        assert slide.predict.question in unescape(question_html)
+        assert slide.said in unescape(question_html)
+        boxes = re.findall(r"<li>(.*?)</li>", question_html)
+        assert tuple(map(unescape, boxes)) == slide.predict.options
+        for sentence in (slide.teacher, *slide.reveal(slide.start).sentences):
+            assert sentence not in text
+    assert not [lesson for lesson in LESSONS.values() if lesson.take_home in text]
+    assert "<b>" not in re.sub(r"<p><b>.*?</b></p>", "", html)
 
 
-def test_a_lesson_hour_can_be_taught():
-    """Few steps, each slide with twice the time somebody alone takes; a room that is locked, and a
-    second round that is locked before it is shown."""
-    assert set(paper.HOURS) == {45, 90}
-    turns = list(paper.schedule_turns(45))
-    steps = [turn.step for turn in turns]
-    assert len(turns) <= 8
-    assert steps.index("Lock") < steps.index("Ask again")
-    teacher_text = turns[steps.index("Ask again")].teacher
-    assert (
-        teacher_text.index("Ask again (A)")
-        < teacher_text.index("Lock (L)")
-        < teacher_text.index("Show ")
-    )
-    report_steps = [turn.step for turn in turns if "your own reports" in turn.all]
-    assert report_steps
-    assert all(steps.index(step) > steps.index("Lock") for step in report_steps)
-    minutes = {turn.step: turn.end - turn.start for turn in turns}
-    for number, (id, lesson) in enumerate(LESSONS.items(), 1):
-        slides = [
-            slide
-            for section in paper._PLANS[45]
-            if section.lesson == id
-            for slide in section.slides
-        ]
-        if slides:
-            expected_minutes = lesson.minutes / len(lesson.slides) * len(slides)
-            assert minutes[f"{number}. {lesson.title}"] >= 1.7 * expected_minutes
-    all_slides = [slide for section in paper._PLANS[90] for slide in section.slides]
-    assert all_slides == [slide for lesson in LESSONS.values() for slide in lesson.slides]
+@pytest.mark.parametrize("name", paper.PLANS)
+def test_a_key_answers_the_questions_of_its_worksheet_in_their_order(name):
+    worksheet = split_questions(paper._render_worksheet(paper.PLANS[name]))
+    key = split_questions(paper._render_key(paper.PLANS[name]))
+    for asked, answered, slide in zip(worksheet, key, list_plan_slides(name), strict=True):
+        (question,) = re.findall(r"<p><b>(.*?)</b></p>", asked)
+        boxes = re.findall(r"<li>(.*?)</li>", asked)
+        right = re.match(rf"<p>{re.escape(question)} <b>(.*?)</b></p>", answered)[1]
+        index = slide.predict.right
+        assert (right in boxes) == (index is not None)
+        assert index is None or boxes.index(right) == index
+        for sentence in slide.reveal(slide.start).sentences:
+            assert sentence in unescape(answered)
 
 
-def test_papers_name_pages_as_the_app_does(sheets, capsys):
+@pytest.mark.parametrize("slide", paper.EXITS.slides, ids=lambda slide: slide.key)
+def test_an_exit_question_tells_two_ideas_apart(slide):
+    """Its right answer has the smaller sum, computed here, and says so; each wrong one lacks an
+    idea: it compares without adding, prefers the larger sum, or sees no difference."""
+    numbers = slide.given
+    total = numbers["epsilon"] * numbers["times"]
+    assert numbers["epsilon"] < numbers["rival"] < total
+    subject_pattern = r"(Room A|Room B|App A|App B|Both)"
+    subjects = [re.match(subject_pattern, option)[1] for option in slide.predict.options]
+    once = re.search(rf"{subject_pattern}[^.]*epsilon {numbers['rival']:g}", slide.predict.question)
+    right = slide.predict.right
+    assert subjects[right] == once[1]
+    assert sorted(map(subjects.count, {*subjects})) == [1, 1, 2]
+    assert subjects.count(subjects[right]) == subjects.count("Both") == 1
+    adding = [k for k, text in enumerate(slide.predict.options) if f" is {total:g}" in text]
+    assert len(adding) == 2
+    assert right in adding
+
+
+def test_papers_name_pages_and_buttons_as_the_app_does(sheets, capsys):
     titles = {entry.title for section in SECTIONS.values() for entry in section}
     assert main(["lessons"]) == 0
     texts = [read_plain_text(text) for text in sheets.values()] + [capsys.readouterr().out]
     named = {name for text in texts for name in re.findall(r"\bpage ([A-Z]\w+)", text)}
     assert named
     assert named <= titles
+    source = (ROOT / "pages" / "room.py").read_text("utf-8")
+    for button in ("Lock", "Ask again", "Begin a new room", "Open the room", "End"):
+        assert any(button in text for text in texts)
+        assert f'"{button}"' in source
 
 
 def test_the_command_lists_them(capsys):
@@ -162,18 +206,18 @@ def test_the_command_writes_them_and_overwrites_nothing(tmp_path, capsys, sheets
     assert main(["lessons", "--out", str(folder)]) == 0
     assert sorted(path.name for path in folder.iterdir()) == sorted(sheets)
     assert all((folder / name).read_text("utf-8") == text for name, text in sheets.items())
-    (folder / "worksheet.html").write_text("mine")
-    (folder / "plan-45.html").unlink()
+    (folder / "class-10.html").write_text("mine")
+    (folder / "class-45.html").unlink()
     capsys.readouterr()
     assert main(["lessons", "--out", str(folder)]) == 1
     message = capsys.readouterr().err
-    assert "worksheet.html is there already" in message
+    assert "class-10.html is there already" in message
     assert "--force" in message
-    assert not (folder / "plan-45.html").exists()  # all or nothing
-    assert (folder / "worksheet.html").read_text() == "mine"
+    assert not (folder / "class-45.html").exists()  # all or nothing
+    assert (folder / "class-10.html").read_text() == "mine"
     assert main(["lessons", "--out", str(folder), "--force"]) == 0
-    assert (folder / "worksheet.html").read_text("utf-8") == sheets["worksheet.html"]
-    assert main(["lessons", "--out", str(folder / "worksheet.html")]) == 1
+    assert (folder / "class-10.html").read_text("utf-8") == sheets["class-10.html"]
+    assert main(["lessons", "--out", str(folder / "class-10.html")]) == 1
     assert "is a file" in capsys.readouterr().err
 
 
@@ -256,7 +300,12 @@ def test_the_page_without_server_holds_nothing_of_a_room(page, content):
         for lesson_data in content["lessons"]
         for slide_data in lesson_data["slides"]
     )
-    for text in ("Reports of your phones", "Your hands", "Your room", "are the opposite of the"):
+    for text in (
+        "Reports of your phones",
+        "Hands of your class",
+        "Your room",
+        "are the opposite of the",
+    ):
         assert text not in page
 
 
@@ -273,11 +322,14 @@ def test_the_command_writes_the_page_and_overwrites_nothing(tmp_path, capsys, pa
     assert "is a folder" in capsys.readouterr().err
 
 
-def test_titles_of_others_are_escaped():
+def test_texts_are_escaped():
     """Texts are plain; what looks like a tag in one stays text."""
-    slide = LESSONS["again"].slides[0]
-    odd = type(slide)(**{**vars(slide), "title": "<b>a & b</b>"})
-    assert "&lt;b&gt;a &amp; b&lt;/b&gt;" in paper._render_question(odd)
+    slide = LESSONS["coin"].slides[0]
+    question = Predict(question="<b>a & b</b>?", options=("<u>",), right=0)
+    odd = type(slide)(**{**vars(slide), "said": "<i>", "predict": question})
+    for html in (paper._render_question(odd, question), paper._render_answer(odd, question)):
+        assert "&lt;b&gt;a &amp; b&lt;/b&gt;" in html
+        assert not re.search("<(i|u)>", html)
 
 
 def test_the_page_offers_them():

@@ -168,12 +168,14 @@ def test_asking_again_spends_and_shows_what_it_buys():
     press_button(app, "Lock")
     assert "Asked once" in read_html(app)
     assert "epsilon 4" in read_markdown(app)
-    find_field(app, "Sure of the answer before any report").set_value(0.8).run()
     percentages = re.findall(r'"said">([\d.]+) %', read_html(app))
-    assert percentages[-3:] == ["88.1", "94.4", "98.2"]
+    assert percentages[-4:] == ["80", "88", "94", "98"]
+    find_field(app, "Sure of the answer before any report").set_value(0.5).run()
+    percentages = re.findall(r'"said">([\d.]+) %', read_html(app))
+    assert percentages[-4:] == ["50", "88", "88", "98"]
     press_button(app, "Ask again")
     press_button(app, "Lock")
-    assert "surer about you; epsilon 6 in all" in read_all_text(app)
+    assert "epsilon 6 in all" in read_all_text(app)
 
 
 def test_results_are_hidden_until_the_question_is_locked_or_the_teacher_shows_them():
@@ -432,6 +434,38 @@ def test_reports_reach_the_projector_and_another_tab_agrees():
     assert open_page("room").title[0].value == EXAMPLE_QUESTIONS["Warm-up"][1]  # after a reload
 
 
+@pytest.mark.usefixtures("class_mode")
+def test_lock_is_the_first_button_of_an_open_question():
+    """Of those that change the room; the others move between questions, ask again or end it."""
+    app = open_room_page()
+    press_button(app, "Ask the first question")
+    labels = [button.label for button in app.button]
+    names = ["Lock", "Back", "Next question", "Ask again", "End the class"]
+    assert [label for label in labels if label in names] == names
+    assert labels[0] == "Lock"
+    assert app.button[0].proto.type == "primary"
+
+
+@pytest.mark.usefixtures("class_mode")
+def test_the_teacher_is_warned_when_phones_answered_and_none_is_connected(monkeypatch):
+    app = open_room_page()
+    press_button(app, "Ask the first question")
+    room = classroom.get_room()
+    send_reports(room, range(60), yes=20)
+    app.run()
+    assert "60 phones answered, but no phone is connected" in app.warning[0].value
+    room.record_visit("0" * 32)
+    app.run()
+    assert not app.warning
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + core.PRESENCE_SECONDS + 1)
+    app.run()
+    assert app.warning  # it fell asleep, or left the network
+    room.end()
+    app.run()
+    assert not app.warning
+
+
 def test_a_stranger_sees_the_link_for_phones_and_nothing_else(class_mode):
     app = open_room_page()
     press_button(app, "Ask the first question")
@@ -521,7 +555,7 @@ def test_nothing_is_held_back_outside_class_mode(monkeypatch):
 # --- more phones than expected, and visitors ------------------------------------------------------
 
 
-def test_more_phones_than_twice_the_class_are_let_in_by_one_button(class_mode):
+def test_more_phones_than_twice_the_class_are_let_in_one_by_one_or_all(class_mode):
     app = open_page("room")
     find_field(app, "Phones expected").set_value(2).run()
     press_button(app, "Open the room")
@@ -535,17 +569,23 @@ def test_more_phones_than_twice_the_class_are_let_in_by_one_button(class_mode):
 
     knock(range(4))
     app.run()
-    assert not [b for b in app.button if "join" in b.label]
+    assert not [b for b in app.button if "waiting" in b.label]
     knock(range(4, 7))
     app.run()
-    assert "3 more phones ask to join: let them in" in [b.label for b in app.button]
+    labels = [b.label for b in app.button]
+    assert labels.index("Lock") < labels.index("Let in 1 of 3 waiting")
+    press_button(app, "Let in 1 of 3 waiting")
+    assert room.view().waiting == 2
+    knock(range(7))
+    assert room.view().poll(0).reports == 5
+    app.run()
     knock(range(7, 9))  # after the teacher has read it
-    press_button(app, "3 more phones ask to join: let them in")
+    press_button(app, "Let in 2 of 2 waiting")
     assert room.view().waiting == 2
     knock(range(9))
     assert room.view().poll(0).reports == 7
     class_mode.teacher = False
-    assert "join" not in " ".join(b.label for b in open_page("room").button)
+    assert "waiting" not in " ".join(b.label for b in open_page("room").button)
 
 
 def test_the_teacher_says_whether_visitors_may_train(class_mode):

@@ -12,6 +12,7 @@ from dpmc_lab.classroom import room
 from dpmc_lab.classroom import room_view as words
 from dpmc_lab.classroom.room import Bounds, Room, Sender
 from dpmc_lab.classroom.room_view import Mark, ShareRow
+from dpmc_lab.lessons import LESSONS
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import charts
 from pages.ui.charts import room as charts_room
@@ -85,9 +86,10 @@ def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
     for _ in range(4):
         class_room.ask(0)
         lock_reports(class_room, 12, 30)
-    estimates, certainty = words.compare_rounds(class_room.view(), 0)
+    estimates, certainty = words.compare_rounds(class_room.view(), 0, 0.5)
     widths = [row.interval.high - row.interval.low for row in estimates]
-    *right, equal = [row.interval.share for row in certainty]
+    before, *right, equal = [row.interval.share for row in certainty]
+    assert before == 0.5
     assert widths == sorted(widths, reverse=True)
     assert right == [
         room.guess_probability(room.build_phone_channel(2.0, times)) for times in range(1, 6)
@@ -95,7 +97,7 @@ def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
     assert right == sorted(right)
     assert right[1] == pytest.approx(right[0], abs=1e-6)  # from 50:50 alone
     assert right[2] > right[0] + 0.05
-    assert [row.note for row in certainty[:-1]] == [f"epsilon {2 * k} in all" for k in range(1, 6)]
+    assert [row.note for row in certainty[1:-1]] == [f"epsilon {2 * k} in all" for k in range(1, 6)]
     assert equal == room.equal_report_chances(room.build_phone_channel(2.0), 5)[1] > right[-1]
 
 
@@ -114,13 +116,33 @@ def test_surer_stands_above_numbers_that_have_grown(prior, expected):
     class_room.ask(0)
     lock_reports(class_room, 12, 30)
     estimates, certainty = words.compare_rounds(class_room.view(), 0, prior)
-    assert [round(100 * row.interval.share, 1) for row in certainty] == list(expected)
+    shares = [round(100 * row.interval.share, 1) for row in certainty]
+    assert shares == [100 * prior, *expected]
     title = words.describe_repetition(estimates, certainty)
-    assert ("surer about you" in title) == (expected[0] < expected[2])
-    assert "79 of 100 phones" in certainty[-1].note or prior == 0.999
-    assert title.endswith("epsilon 4 in all")
+    assert ("about you" in title) == (expected[0] < expected[2])
+    assert "79 % of phones" in certainty[-1].note
+    assert "epsilon 4 in all" in title
     widths = [row.interval.high - row.interval.low for row in estimates]
-    assert ("surer about the class" in title) == (widths[1] < widths[0])
+    assert ("about the class" in title) == (widths[1] < widths[0])
+
+
+def test_the_wall_and_lesson_four_tell_one_story():
+    """The same numbers: before, after one report, after two, and if both agree."""
+    class_room = build_room(12, 30)
+    class_room.ask(0)
+    lock_reports(class_room, 12, 30)
+    _, certainty = words.compare_rounds(class_room.view(), 0)
+    slide = LESSONS["again"].get_slide("majority")
+    assert (slide.start["before"], slide.start["times"]) == (words.PRIOR, 2)
+    assert slide.start["epsilon"] == class_room.view().epsilon
+    shares = [share for (share,) in slide.reveal(slide.start).picture.shares.values()]
+    assert shares == [row.interval.share for row in certainty]
+    assert [row.name for row in certainty] == list(slide.reveal(slide.start).picture.shares)
+    sentences = " ".join(slide.reveal(slide.start).sentences)
+    for row in certainty:
+        assert words.format_row_share(row) in sentences
+    assert "79 %" in sentences
+    assert "79 %" in certainty[-1].note
 
 
 def test_questions_are_ordered_only_where_they_differ():
@@ -396,7 +418,7 @@ def test_the_promise_counts_every_asking():
     assert "epsilon 6" in promise
     assert "96.1 % of the time" in promise
     agree, right = room.equal_report_chances(room.build_phone_channel(2.0), 3)
-    assert f"{100 * agree:.0f} of 100 phones" in promise
+    assert f"{100 * agree:.0f} % of phones" in promise
     assert f"right {100 * right:.1f} %" in promise
     assert "coins: epsilon 1.95" in promise
     assert "a factor of 7.4" in promise

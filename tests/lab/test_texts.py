@@ -1,0 +1,95 @@
+"""The texts of a language: each folder of dpmc_lab/texts says everything, and nothing is unused."""
+
+import re
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = ROOT / "dpmc_lab" / "texts"
+ENGLISH = TEXTS / "en"
+PHONE = tomllib.loads((ENGLISH / "phone.toml").read_text("utf-8"))
+
+
+def list_texts(value, path=""):
+    """Yield the path of every text and number below a table, with the text."""
+    if isinstance(value, dict | list):
+        for name, element in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from list_texts(element, f"{path}.{name}")
+    else:
+        yield path, value
+
+
+def read_language(folder):
+    """Return every text of a language by its file and its place there."""
+    return {
+        f"{file.relative_to(folder)}{path}": value
+        for file in sorted(folder.rglob("*.toml"))
+        for path, value in list_texts(tomllib.loads(file.read_text("utf-8")))
+    }
+
+
+def list_names(text):
+    """Return the numbers and values that a text names."""
+    return sorted(set(re.findall(r"{(\w+(?:\.\w+)*)", text))) if isinstance(text, str) else text
+
+
+def find_missing_texts(folder):
+    """Return what a language lacks, has too much, leaves empty, or names other values in."""
+    texts, translated = read_language(ENGLISH), read_language(folder)
+    problems = sorted(texts.keys() ^ translated.keys())
+    for place in texts.keys() & translated.keys():
+        text, translation = texts[place], translated[place]
+        if list_names(text) != list_names(translation) or (text and not translation):
+            problems.append(place)
+    return problems
+
+
+def test_every_language_has_every_text():
+    folders = [folder for folder in TEXTS.iterdir() if folder.is_dir()]
+    assert ENGLISH in folders
+    assert {str(folder.name): find_missing_texts(folder) for folder in folders} == {
+        folder.name: [] for folder in folders
+    }
+    names = {path.relative_to(ENGLISH).as_posix() for path in ENGLISH.rglob("*.toml")}
+    assert {"phone.toml", "plans.toml", "lessons/coin.toml"} <= names
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "place"),
+    [
+        ("phone.toml", 'over = "The class is over. Thank you."\n', "", "phone.toml.over"),
+        ("phone.toml", '"The class is over. Thank you."', '""', "phone.toml.over"),
+        ("phone.toml", "{flips} % of the time", "often", "phone.toml.rule"),
+        ("plans.toml", "minutes = 6\n", "minutes = 7\n", "plans.toml.plans.first.steps.0.minutes"),
+        ("lessons/coin.toml", "take_home", "take_away", "lessons/coin.toml.take_home"),
+    ],
+)
+def test_a_missing_text_is_found(tmp_path, file, before, after, place):
+    """A translation is a copy of the folder; here it lacks a text, a value, or counts otherwise."""
+    folder = shutil.copytree(ENGLISH, tmp_path / "xx")
+    assert find_missing_texts(folder) == []
+    text = (folder / file).read_text("utf-8")
+    assert before in text
+    (folder / file).write_text(text.replace(before, after, 1), "utf-8")
+    assert place in find_missing_texts(folder)
+    (folder / file).unlink()
+    assert place in find_missing_texts(folder)
+
+
+def test_the_phone_uses_every_text_and_no_other():
+    """Its page has no words of its own: each is a key, and each key is used."""
+    page = (ROOT / "pages" / "ui" / "phone.html").read_text("utf-8")
+    used = set(re.findall(r"{{(\w+)}}", page)) | set(re.findall(r"TEXTS\.(\w+)", page))
+    used |= set(re.findall(r'"(\w+)"', page)) & PHONE.keys()
+    assert used == PHONE.keys() - {"refused"}
+    visible = re.sub(r"<(script|style).*?</\1>|<[^>]*>|{{\w+}}", "", page, flags=re.S)
+    assert not re.search(r"\w", visible)
+
+
+def test_the_server_refuses_with_every_reason_and_no_other():
+    source = (ROOT / "dpmc_lab" / "classroom" / "room.py").read_text("utf-8")
+    calls = r'(?:ReportRejected|MalformedReport|PhoneWaiting)\(\s*"(\w+)"'
+    assert set(re.findall(calls, source)) == PHONE["refused"].keys()
