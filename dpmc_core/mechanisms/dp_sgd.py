@@ -199,7 +199,9 @@ class DpSgd(PerUser):
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         n_columns = 3 + self.plan_factors(public).rank
-        return replace(describe_user_regression(public, columns), columns=[n_columns])
+        return replace(
+            describe_user_regression(public, columns, is_averaged=False), columns=[n_columns]
+        )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public, plan = ratings.public, self.plan_factors(ratings.public)

@@ -8,6 +8,9 @@ from __future__ import annotations
 from tests.faults.base import CLIP, OTHER, SCALE, SKIPPED, UNIT, bounds, family_of, named
 
 _WORST = named("features", "test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says")
+_AVERAGED = named(
+    "private_effects", "test_users_average_their_regressions_by_the_evidence_of_their_own_ratings"
+)
 _DEFINED = named("features", "test_what_facts_are_worth_is_what_its_definition_says")
 _CODED = named("features", "test_columns_are_of_mean_square_one_where_an_item_has_them")
 _FOLLOWS = "test_what_users_are_asked_follows_from_what_was_published"
@@ -107,9 +110,6 @@ FEATURES = [
     ),
     *family_of(
         "features", "mechanisms/per_user.py",
-        ("facts cost what users differ by nothing", SCALE,
-         "own_budget, features_budget = own_budget.split(0.5, 0.5)",
-         "features_budget = own_budget", named("features", f"{_CERTIFICATE}[private-item-mean]")),
         ("the items kept are those with the most raw ratings", OTHER,
          "rows.select_columns(item_effects.most_rated(count_gram_items(public)))",
          "rows.select_columns(np.sort(np.argsort(-(1.0 + "
@@ -135,11 +135,21 @@ FEATURES = [
     ),
     *family_of(
         "features", "solvers/effects.py",
-        ("how facts are shuffled for ratings hangs on how many there are", OTHER,
-         "np.random.default_rng(0).permutation(len(items.features))",
-         "np.random.default_rng(len(cells.items)).permutation(len(items.features))",
-         named("features", "test_no_row_moves_what_facts_are_worth_further_than_the_card_says"
-         "[private-item-mean-Change.USER_EMPTIED]")),
+        ("users forget the volume of their models", OTHER, "log_prior + volume / 2", "log_prior",
+         _AVERAGED),
+        ("users forget how many ratings speak", OTHER,
+         "(_NOISE_PSEUDO + chunk.counts) / 2 * np.log", "(_NOISE_PSEUDO + 1) / 2 * np.log",
+         _AVERAGED),
+        ("a scale divides the ridge once", OTHER,
+         "/ np.outer(scales[kept], scales[kept])", "/ scales[kept]", _AVERAGED),
+        ("models without effects subtract them", OTHER,
+         "targets = (moments - weight * offset_moments)", "targets = (moments - offset_moments)",
+         _AVERAGED),
+        ("every set of groups is as likely, whatever its size", OTHER,
+         "prior = -math.log(math.comb(n_groups, len(chosen)))", "prior = 0.0", _AVERAGED),
+        ("the best model of all users is everybody's", OTHER,
+         "log_weights - log_weights.max(axis=0))",
+         "log_weights.mean(axis=1, keepdims=True) + 0 * log_weights)", _AVERAGED),
     ),
     *family_of(
         "features", "solvers/rows.py",
