@@ -713,8 +713,10 @@ def describe_user_regression(
         is_averaged: whether the user averages over models, where there are item features.
     """
     formula, prediction, arrays = _describe_regression(public, columns - 1, is_averaged)
+    note = " with item features in Z" if "scales" in arrays else ""
     return OwnSide(
-        f"items is [Z, e], e its last column. {formula}; the prediction for item j is {prediction}",
+        f"items is [Z, e]{note}, e its last column. {formula}; the prediction for item j is"
+        f" {prediction}",
         [OWN + public.columns + 1 + n_factors for n_factors in factor_counts],
         arrays,
     )

@@ -837,7 +837,7 @@ _FEATURE_RANKING = (
     "scores = V[:, :d] @ own_side + facts",
 )
 _LINES_BY_FORMULA: Mapping[str, tuple[str, ...]] = {  # by how the formula begins
-    "items is [Z, e]": _REGRESSION,
+    "items is [Z, e], e": _REGRESSION,
     "f is the sum": _FEATURE_RANKING,
     "everybody's score of item j": _POPULARITY,
     "the score of item j is items_j": _POPULARITY,
